@@ -1,0 +1,27 @@
+# Options and what every target of ours is compiled with.
+option(RIGCAST_TESTS "Build tests and benchmarks" ON)
+option(RIGCAST_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
+option(RIGCAST_WERROR "Warnings in our own code are errors" ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(rigcast_options INTERFACE)
+target_compile_features(rigcast_options INTERFACE cxx_std_20)
+target_include_directories(rigcast_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(rigcast_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
+if(RIGCAST_WERROR)
+  target_compile_options(rigcast_options INTERFACE -Werror)
+endif()
+if(RIGCAST_SANITIZE)
+  target_compile_options(rigcast_options INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(rigcast_options INTERFACE -fsanitize=address,undefined)
+endif()

@@ -1,0 +1,46 @@
+#pragma once
+// The data that ships with rigcast: parts, rigs, model specs and runtime profiles, found by id,
+// name or alias, ignoring case and punctuation.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/model_spec.hpp"
+#include "core/rig.hpp"
+
+namespace rigcast {
+
+class Catalogue {
+ public:
+  /// `root` holds hwprofiles/, models/ and runtimes/.
+  explicit Catalogue(std::filesystem::path root) : root_(std::move(root)) {}
+
+  /// RIGCAST_DATA if set, else the data beside the program, else that of the source tree.
+  static Result<Catalogue> open(const std::filesystem::path& program);
+
+  Result<GpuPart> gpu(std::string_view name) const;
+  Result<CpuPart> cpu(std::string_view name) const;
+  Result<SsdPart> ssd(std::string_view name) const;
+  /// "2xddr4-2666", "2xddr4-2666:64GiB", or any channels x JEDEC speed of that form.
+  Result<RamKit> ram(std::string_view text) const;
+  Result<ModelSpec> model(std::string_view name) const;
+  /// The rates of a link of that generation, for all its lanes.
+  Result<HostLink> host_link(PcieLink link) const;
+  Result<std::filesystem::path> rig_file(std::string_view name) const;
+  Result<std::filesystem::path> runtime_file(std::string_view name) const;
+
+  /// Ids, sorted.
+  std::vector<std::string> ids(std::string_view folder) const;
+  const std::filesystem::path& root() const { return root_; }
+
+ private:
+  Result<std::filesystem::path> find(std::string_view folder, std::string_view noun,
+                                     std::string_view plural, std::string_view name) const;
+
+  std::filesystem::path root_;
+};
+
+}  // namespace rigcast

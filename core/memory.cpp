@@ -1,0 +1,262 @@
+#include "core/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/traffic.hpp"
+
+namespace rigcast {
+namespace {
+
+DeviceMemory& device(MemoryPlan& plan, DeviceIndex index) {
+  return index == kHost ? plan.devices.back() : plan.devices[std::size_t(index)];
+}
+
+MemoryPlan empty_plan(const Scenario& s) {
+  MemoryPlan plan;
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
+    DeviceMemory d;
+    d.device = fmt::format("GPU {}", g);
+    d.tier = Tier::kVram;
+    d.capacity = s.rig.usable_vram(g) + s.rig.vram_reserved.value;
+    d.overhead = s.rig.vram_reserved.value;
+    plan.devices.push_back(d);
+  }
+  DeviceMemory host;
+  host.device = "host";
+  host.tier = Tier::kRam;
+  host.capacity = s.rig.ram.capacity.value;
+  host.overhead = s.rig.ram_reserved.value;
+  plan.devices.push_back(host);
+  return plan;
+}
+
+void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
+  const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu;
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    const LayerWeights& w = s.tensors.layers[l];
+    const Bytes shared{double(w.attention.bytes() + w.ffn.bytes())};
+    const Bytes experts{double(w.experts.bytes())};
+    device(plan, p.layers[l].weights).weights += shared;
+    device(plan, p.layers[l].experts).weights += experts;
+    // Decoding on the CPU needs a copy there of what prefill has on the GPU.
+    if (cpu_decode && p.layers[l].weights != kHost) plan.devices.back().weights += shared + experts;
+  }
+  const Bytes head{double(s.tensors.head.bytes())};
+  const Bytes embedding{double(s.tensors.embedding.bytes())};
+  plan.devices.back().weights += embedding;
+  const bool shared_with_embedding = s.tensors.head_is_embedding && p.head == kHost;
+  if (!shared_with_embedding) device(plan, p.head).weights += head;
+  if (cpu_decode && p.head != kHost && !s.tensors.head_is_embedding)
+    plan.devices.back().weights += head;
+}
+
+// Devices that run something need its context, buffers and staging.
+void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
+  std::vector<bool> busy(plan.devices.size(), false);
+  for (const LayerPlacement& l : p.layers)
+    for (const DeviceIndex d : {l.prefill_on, l.decode_on, l.decode_experts_on, l.weights})
+      busy[d == kHost ? busy.size() - 1 : std::size_t(d)] = true;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const bool is_host = d + 1 == plan.devices.size();
+    if (!busy[d] && !is_host) continue;
+    const DeviceIndex index = is_host ? kHost : DeviceIndex(d);
+    if (busy[d] || p.head == index)
+      plan.devices[d].activations = compute_buffer(s, p.head == index);
+    if (is_host) continue;
+    plan.devices[d].overhead += s.rig.gpu_context.value;
+    plan.devices.back().staging += s.runtime.memory.staging;
+  }
+  // Streamed layers pass through a ring of buffers in VRAM.
+  const int depth = std::max(2, s.runtime.decode.prefetch_depth);
+  Bytes largest{0};
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    const bool streamed = p.layers[l].weights == kHost &&
+                          (p.layers[l].prefill_on != kHost || p.layers[l].decode_on != kHost);
+    if (streamed) largest = std::max(largest, Bytes{double(s.tensors.layers[l].bytes())});
+  }
+  if (!s.rig.gpus.empty()) plan.devices.front().staging += largest * depth;
+}
+
+// KV bytes on each device when `cells` tokens are held.
+void add_kv(const Scenario& s, const Placement& p, TokenCount cells, KvTypes types,
+            bool on_host, MemoryPlan& plan) {
+  for (int l = 0; l < s.model.layers; ++l) {
+    const Bytes bytes{kv_bytes(s.model, l, cells, types)};
+    device(plan, on_host ? kHost : p.layers[std::size_t(l)].kv).kv += bytes;
+  }
+}
+
+// A ring of staged layers for KV that comes from RAM.
+void add_kv_ring(const Scenario& s, TokenCount cells, MemoryPlan& plan) {
+  double largest = 0;
+  for (int l = 0; l < s.model.layers; ++l)
+    largest = std::max(largest, kv_bytes(s.model, l, cells, s.kv.types));
+  const int depth = std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
+    if (plan.devices[g].weights.value > 0) plan.devices[g].staging += Bytes{largest * depth};
+}
+
+// Tokens whose KV every GPU can hold below the threshold, in whole blocks.
+TokenCount resident_capacity(const Scenario& s, const Placement& p, const MemoryPlan& plan) {
+  double fewest = 1e18;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    double per_token = 0;
+    double windows = 0;  // layers that stop growing hold their windows from the start
+    for (int l = 0; l < s.model.layers; ++l) {
+      if (p.layers[std::size_t(l)].kv != DeviceIndex(g)) continue;
+      const bool grows = s.model.has_kv(l) && s.model.attended_tokens(l, 1 << 30) == (1 << 30);
+      if (grows) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
+      else windows += kv_bytes(s.model, l, s.workload.context, s.kv.types);
+    }
+    if (per_token <= 0) continue;
+    const Bytes usable = plan.devices[g].capacity - s.rig.vram_reserved.value;
+    const Bytes taken = plan.devices[g].needed() - s.rig.vram_reserved.value + Bytes{windows};
+    const double room = usable.value * s.kv.threshold - taken.value;
+    fewest = std::min(fewest, std::max(0.0, room / per_token));
+  }
+  const auto tokens = TokenCount(std::min(fewest, 1e12));
+  return tokens / s.kv.block_tokens * s.kv.block_tokens;
+}
+
+void add_paged_kv(const Scenario& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
+  const TokenCount capacity = resident_capacity(s, p, plan);
+  plan.resident_tokens = capacity;
+  const TokenCount held = std::min(cached, capacity);
+  add_kv(s, p, std::max(held, std::min(cached, s.kv.hot_tokens)), s.kv.types, false, plan);
+  const TokenCount cold = read_cells(cached - held, s.kv.block_tokens);
+  if (cold > 0) add_kv(s, p, cold, {s.kv.cold_type, s.kv.cold_type}, true, plan);
+}
+
+void spill(const Scenario& s, MemoryPlan& plan) {
+  plan.spilled.resize(plan.devices.size() - 1);
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    DeviceMemory& gpu = plan.devices[g];
+    const Bytes over = gpu.needed() - gpu.capacity;
+    if (over.value <= 0 || s.rig.gpus[g].unified) continue;
+    // The driver moves what was allocated last: the cache first, then weights.
+    const Bytes from_kv = std::min(over, gpu.kv);
+    const Bytes from_weights = std::min(over - from_kv, gpu.weights);
+    plan.spilled[g] = {gpu.kv.value > 0 ? from_kv / gpu.kv : 0.0,
+                       gpu.weights.value > 0 ? from_weights / gpu.weights : 0.0};
+    gpu.kv -= from_kv;
+    gpu.weights -= from_weights;
+    plan.devices.back().staging += from_kv + from_weights;
+  }
+}
+
+void add_page_cache(const Scenario& s, MemoryPlan& plan) {
+  DeviceMemory& host = plan.devices.back();
+  const Bytes file{double(s.tensors.bytes())};
+  const Bytes mapped = s.runtime.memory.maps_file ? host.weights : Bytes{0};
+  host.page_cache = std::clamp(file - mapped, Bytes{0}, std::max(Bytes{0}, host.free()));
+}
+
+}  // namespace
+
+std::string_view name(Tier tier) {
+  switch (tier) {
+    case Tier::kVram: return "vram";
+    case Tier::kRam: return "ram";
+    case Tier::kSsd: return "ssd";
+  }
+  return "";
+}
+
+const DeviceMemory* MemoryPlan::shortest() const {
+  const DeviceMemory* worst = nullptr;
+  for (const DeviceMemory& d : devices)
+    if (d.free().value < 0 && (!worst || d.free() < worst->free())) worst = &d;
+  return worst;
+}
+
+bool MemoryPlan::fits() const { return shortest() == nullptr; }
+
+Bytes compute_buffer(const Scenario& s, bool holds_head) {
+  const double rows = double(std::min<TokenCount>(s.settings.ubatch, s.workload.context));
+  const double hidden = rows * hidden_bytes(s.model).value;
+  const double context = double(s.workload.context);
+  double logits_rows = 1;
+  if (s.runtime.memory.logits == LogitsRows::kUbatch) logits_rows = rows;
+  if (s.runtime.memory.logits == LogitsRows::kPrompt)
+    logits_rows = double(s.workload.prompt_tokens);
+  // A graph allocator reuses one buffer for all stages, so the largest stage counts.
+  const double mask = rows * context * (s.settings.flash_attention ? 2.0 : 4.0);
+  const double scores =
+      s.settings.flash_attention ? 0.0 : double(s.model.heads) * context * rows * 4.0;
+  const double qkv = rows * 4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
+                     double(s.model.head_dim);
+  const double attention = scores + qkv + mask;
+  double inner = double(s.model.ffn);
+  if (s.model.moe)
+    inner = std::max(inner, double(s.model.moe->experts_used * s.model.moe->expert_ffn +
+                                   s.model.moe->shared_ffn));
+  const double ffn = rows * 4.0 * inner * (s.model.gated_ffn ? 2.0 : 1.0) + mask;
+  const double logits = holds_head ? logits_rows * logits_bytes(s.model).value : 0.0;
+  return {hidden + std::max({attention, ffn, logits})};
+}
+
+MemoryPlan plan_memory(const Scenario& s, const Placement& p, TokenCount cached) {
+  MemoryPlan plan = empty_plan(s);
+  add_weights(s, p, plan);
+  add_buffers(s, p, plan);
+  const TokenCount limit = read_cells(s.workload.context, s.runtime.memory.kv_padding);
+  const bool grows = s.runtime.memory.kv == KvAllocation::kGrownByCopy;
+  const TokenCount cells = grows ? cached : limit;
+  switch (s.kv.policy) {
+    case KvPolicy::kPaged:
+    case KvPolicy::kCombined:
+      add_kv_ring(s, s.kv.block_tokens * 8, plan);
+      add_paged_kv(s, p, cached, plan);
+      break;
+    case KvPolicy::kStream:
+      add_kv(s, p, cells, s.kv.types, true, plan);
+      add_kv_ring(s, cells, plan);
+      break;
+    default: add_kv(s, p, cells, s.kv.types, false, plan); break;
+  }
+  // While the longer cache is written, the shorter one still exists: one layer at a time.
+  if (grows && s.kv.policy == KvPolicy::kVram) add_kv_ring(s, cells, plan);
+  if (s.kv.policy == KvPolicy::kSpill) spill(s, plan);
+  if (s.rig.unified()) {
+    // One pool: what the GPU holds is not there for the host.
+    DeviceMemory& host = plan.devices.back();
+    host.capacity = std::max(Bytes{0}, host.capacity - plan.devices.front().needed());
+  }
+  add_page_cache(s, plan);
+  return plan;
+}
+
+Placement resolve_placement(const Scenario& s) {
+  const int most = s.model.layers + 1;
+  if (s.placement.gpu_layers) return place(s, *s.placement.gpu_layers);
+  if (s.rig.gpus.empty()) return place(s, 0);
+  // Fewer layers on the GPUs never need more of their memory, so the first that fit are the most.
+  for (int layers = most; layers > 0; --layers) {
+    Placement p = place(s, layers);
+    MemoryPlan plan = plan_memory(s, p, s.workload.last_position() + 1);
+    const bool fits = std::all_of(plan.devices.begin(), plan.devices.end() - 1,
+                                  [](const DeviceMemory& d) { return d.free().value >= 0; });
+    const bool hot_fits = !plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens;
+    if (fits && hot_fits) return p;
+  }
+  return place(s, 0);
+}
+
+TokenCount longest_context(const Scenario& given, const Placement& placement, TokenCount most) {
+  Scenario s = given;
+  const auto fits = [&](TokenCount context) {
+    s.workload.context = context;
+    return plan_memory(s, placement, context).fits();
+  };
+  if (fits(most)) return most;
+  TokenCount good = 0;
+  for (TokenCount bad = most; bad - good > 1;) {
+    const TokenCount middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace rigcast

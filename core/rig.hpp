@@ -1,0 +1,111 @@
+#pragma once
+// A rig is one machine: GPUs, CPU, RAM, SSD and the links between them, composed from parts in
+// hwprofiles/ or measured. Schema of the files: hwprofiles/README.md.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/sourced.hpp"
+#include "core/toml_reader.hpp"
+#include "core/units.hpp"
+
+namespace rigcast {
+
+struct PartInfo {
+  std::string id;
+  std::string name;
+  std::string vendor;
+  std::string source;
+  std::vector<std::string> aliases;
+  std::string released;              // "YYYY-MM"
+  std::optional<double> price_usd;   // at launch
+  std::string price_date;            // "YYYY-MM"
+};
+
+/// A PCI-E connection: generation and lanes. 0 generations: none.
+struct PcieLink {
+  int generation = 0;
+  int lanes = 0;
+};
+/// "4x16"; errors name the form.
+Result<PcieLink> parse_pcie(std::string_view text);
+std::string text(PcieLink link);
+
+struct GpuPart : PartInfo {
+  std::string architecture;
+  Sourced<Bytes> memory;
+  Sourced<BytesPerSecond> bandwidth;
+  std::optional<Sourced<FlopsPerSecond>> fp16_tensor;  // dense, FP32 accumulation
+  std::optional<Sourced<FlopsPerSecond>> fp16_tensor_fp16acc;
+  std::optional<Sourced<FlopsPerSecond>> int8_tensor;
+  std::optional<Sourced<FlopsPerSecond>> fp32;
+  std::optional<int> units;
+  PcieLink pcie;
+  std::optional<double> board_power_w;
+  bool unified = false;       // shares the machine's memory with the CPU
+  std::string unified_cpu;    // id of the CPU in the same chip
+  Sourced<double> gpu_share{1.0, SourceKind::kSpec, "own memory"};  // of `memory` the GPU may use
+};
+
+struct CpuPart : PartInfo {
+  std::string architecture;
+  int cores = 0;             // performance cores, whole machine
+  int efficiency_cores = 0;
+  int threads = 0;
+  int sockets = 1;
+  int numa_nodes = 1;
+  std::optional<Sourced<Hertz>> clock;  // sustained on all cores
+  std::string simd;
+  int memory_channels = 0;
+  std::string memory_type;
+  std::optional<Sourced<BytesPerSecond>> memory_bandwidth;  // fastest officially supported
+};
+
+struct RamKit : PartInfo {
+  Sourced<Bytes> capacity;
+  Sourced<BytesPerSecond> bandwidth;
+};
+
+struct SsdPart : PartInfo {
+  std::string interface;
+  Sourced<BytesPerSecond> sequential_read;
+};
+
+/// What one copy between host and one GPU can reach.
+struct HostLink {
+  PcieLink pcie;
+  Sourced<BytesPerSecond> h2d;        // from pinned memory
+  Sourced<BytesPerSecond> d2h;
+  Sourced<BytesPerSecond> pageable;   // from pageable memory, either way
+  Sourced<Seconds> latency;           // of one copy
+};
+
+enum class OperatingSystem { kLinux, kWindows, kWsl2, kMacos };
+std::string_view name(OperatingSystem os);
+
+struct Rig {
+  std::string name;
+  std::vector<GpuPart> gpus;
+  CpuPart cpu;
+  RamKit ram;
+  SsdPart ssd;
+  std::vector<HostLink> links;        // one per GPU; a unified GPU's is unused
+  OperatingSystem os = OperatingSystem::kLinux;
+  Sourced<Bytes> vram_reserved;       // on each GPU: desktop, other programs
+  Sourced<Bytes> gpu_context;         // on each GPU: what creating a context takes
+  Sourced<Bytes> ram_reserved;        // operating system and other programs
+
+  bool unified() const { return !gpus.empty() && gpus.front().unified; }
+  /// What programs may allocate on the GPU: its share of the memory less what is reserved.
+  Bytes usable_vram(std::size_t gpu) const;
+  Bytes usable_ram() const;
+};
+
+GpuPart read_gpu(const TomlTable& t, std::string id);
+CpuPart read_cpu(const TomlTable& t, std::string id);
+RamKit read_ram(const TomlTable& t, std::string id);
+SsdPart read_ssd(const TomlTable& t, std::string id);
+
+}  // namespace rigcast

@@ -1,0 +1,227 @@
+#include "core/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace rigcast {
+namespace {
+
+constexpr TokenCount kMostTokens = 1ll << 30;
+constexpr TokenCount kUsualContext = 8192;
+
+void refuse(const TomlTable& t, std::string_view key, const Error& error) {
+  t.refuse(key, error.message, error.hint);
+}
+
+QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallback) {
+  const auto text = t.find_text(key);
+  if (!text) return fallback;
+  const auto type = kv_type_from(*text);
+  if (type) return *type;
+  refuse(t, key, type.error());
+  return fallback;
+}
+
+void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  const std::string name = t.text("name");
+  if (!name.empty()) {
+    auto model = catalogue.model(name);
+    if (model) {
+      s.model = *std::move(model);
+    } else {
+      refuse(t, "name", model.error());
+    }
+  }
+  s.quant = t.text_or("quant", "Q4_K_M");
+  if (s.model.layers > 0) {
+    const auto mix = QuantMix::from_name(s.quant);
+    if (!mix) {
+      refuse(t, "quant", mix.error());
+    } else if (auto table = make_tensor_table(s.model, *mix)) {
+      s.quant = mix->name();
+      s.tensors = *std::move(table);
+    } else {
+      refuse(t, "quant", table.error());
+    }
+  }
+  t.finish();
+}
+
+void read_placement(const TomlTable& t, Scenario& s) {
+  PlacementSettings& p = s.placement;
+  const int most = s.model.layers + 1;
+  if (t.find_text_if_text("gpu_layers").value_or("auto") != "auto")
+    t.refuse("gpu_layers", "expected a number of layers or \"auto\"");
+  if (!t.find_text_if_text("gpu_layers") && t.has("gpu_layers")) {
+    const auto layers = t.integer("gpu_layers", 0, 1'000'000);
+    if (layers > most && layers != 99 && layers != 999) {
+      t.refuse("gpu_layers",
+               fmt::format("{} is more than {} has: {} layers and the output head", layers,
+                           s.model.name, s.model.layers),
+               fmt::format("give 0 to {}, or \"auto\"", most));
+    }
+    p.gpu_layers = int(std::min<std::int64_t>(layers, most));
+  }
+  p.tensor_split = t.numbers("tensor_split", 0, 1e6);
+  if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
+  if (!p.tensor_split.empty()) {
+    if (p.tensor_split.size() != s.rig.gpus.size())
+      t.refuse("tensor_split", fmt::format("{} shares for {} GPUs", p.tensor_split.size(),
+                                           s.rig.gpus.size()));
+    if (std::accumulate(p.tensor_split.begin(), p.tensor_split.end(), 0.0) <= 0)
+      t.refuse("tensor_split", "the shares add up to nothing");
+  }
+  p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
+  if (p.cpu_moe_layers > 0 && !s.model.moe)
+    t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name));
+  p.decode_device = t.choice("decode_device", DecodeDevice::kPlacement,
+                             {{"placement", DecodeDevice::kPlacement},
+                              {"gpu", DecodeDevice::kGpu},
+                              {"cpu", DecodeDevice::kCpu}});
+  const bool all_on_gpu = p.gpu_layers.value_or(0) >= s.model.layers;
+  if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && all_on_gpu)
+    p.decode_device = DecodeDevice::kPlacement;
+  if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && p.gpu_layers)
+    t.refuse("decode_device",
+             fmt::format("{} computes layers where their weights are", s.runtime.name),
+             "with \"gpu\", host layers are streamed: choose --runtime rigcast");
+  if (p.decode_device == DecodeDevice::kCpu && !s.runtime.cpu_decode)
+    t.refuse("decode_device",
+             fmt::format("{} cannot hand over from GPU prefill to CPU decode", s.runtime.name),
+             "use --gpu-layers 0, or --runtime rigcast or transformers");
+  if (p.decode_device != DecodeDevice::kPlacement && s.rig.gpus.empty())
+    p.decode_device = DecodeDevice::kPlacement;
+  t.finish();
+}
+
+void read_kv(const TomlTable& t, Scenario& s) {
+  KvSettings& kv = s.kv;
+  if (const auto text = t.find_text("policy")) {
+    const auto policy = kv_policy_from(*text);
+    if (!policy) {
+      t.refuse("policy", fmt::format("no KV policy named \"{}\"", *text),
+               "known: vram, ram, stream, paged, combined, spill");
+    } else if (!s.runtime.has(*policy)) {
+      t.refuse("policy", fmt::format("{} has no KV policy \"{}\"", s.runtime.name, *text),
+               fmt::format("it has {}", s.runtime.kv_policy_names()));
+    } else {
+      kv.policy = *policy;
+    }
+  }
+  kv.types.k = kv_type(t, "type_k", QuantFormat::kF16);
+  kv.types.v = kv_type(t, "type_v", QuantFormat::kF16);
+  kv.cold_type = kv_type(t, "cold_type", kv.types.k);
+  kv.threshold = t.number_or("threshold", 0.95, 0.01, 1.0);
+  kv.hot_tokens = t.integer_or("hot_tokens", 512, 0, kMostTokens);
+  kv.block_tokens = t.integer_or("block_tokens", 128, 1, 65536);
+  kv.evict = t.choice("evict", Eviction::kOldest,
+                      {{"oldest", Eviction::kOldest}, {"lru", Eviction::kLru}});
+  kv.prefetch = t.flag("prefetch", true);
+  const bool needs_gpu = kv.policy != KvPolicy::kVram && kv.policy != KvPolicy::kRam;
+  if (needs_gpu && s.rig.gpus.empty())
+    t.refuse("policy", fmt::format("the KV policy \"{}\" needs a GPU", name(kv.policy)));
+  t.finish();
+}
+
+void read_settings(const TomlTable& t, Scenario& s) {
+  t.text_or("name", "");
+  s.settings.threads = int(t.integer_or("threads", s.rig.cpu.cores, 1, 100'000));
+  s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));
+  s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
+  s.settings.ubatch = std::min(s.settings.ubatch, s.settings.batch);
+  s.settings.flash_attention = t.flag("flash_attention", true);
+  const int threads = std::max(s.rig.cpu.threads, s.rig.cpu.cores);
+  if (s.settings.threads > threads && threads > 0) {
+    s.warnings.push_back(fmt::format("{} threads on a CPU that runs {}: forecast with {}",
+                                     s.settings.threads, threads, threads));
+    s.settings.threads = threads;
+  }
+  t.finish();
+}
+
+void read_workload(const TomlTable& t, Scenario& s) {
+  Workload& w = s.workload;
+  w.depth = t.integer_or("depth", 0, 0, kMostTokens);
+  w.prompt_tokens = t.integer_or("prompt_tokens", 512, 1, kMostTokens);
+  const bool bounded = t.has("context");
+  w.context = t.integer_or("context", std::min(kUsualContext, s.model.context), 1, kMostTokens);
+  const TokenCount room = std::max<TokenCount>(1, w.context - w.depth - w.prompt_tokens);
+  w.output_tokens = t.integer_or("output_tokens", bounded ? room : std::min<TokenCount>(room, 512),
+                                 1, kMostTokens);
+  const TokenCount needed = w.depth + w.prompt_tokens + w.output_tokens;
+  if (needed > w.context) {
+    if (bounded)
+      t.refuse("context",
+               fmt::format("{} tokens of prompt and output do not fit into a context of {}",
+                           text_count(needed), text_count(w.context)),
+               fmt::format("give at least --context {}", needed));
+    w.context = needed;
+  }
+  if (w.context > s.model.context)
+    s.warnings.push_back(fmt::format("context {} is beyond the {} that {} was trained for",
+                                     text_count(w.context), text_count(s.model.context),
+                                     s.model.name));
+  w.users = int(t.integer_or("users", 1, 1, 1'000'000));
+  if (w.users > 1)
+    t.refuse("users", "several users are not simulated yet", "forecast one user");
+  w.start = t.choice("start", Start::kWarm,
+                     {{"resident", Start::kResident},
+                      {"warm", Start::kWarm},
+                      {"cold", Start::kCold}});
+  t.finish();
+}
+
+}  // namespace
+
+std::string_view name(DecodeDevice device) {
+  switch (device) {
+    case DecodeDevice::kPlacement: return "placement";
+    case DecodeDevice::kGpu: return "gpu";
+    case DecodeDevice::kCpu: return "cpu";
+  }
+  return "";
+}
+
+std::string_view name(Start start) {
+  switch (start) {
+    case Start::kResident: return "resident";
+    case Start::kWarm: return "warm";
+    case Start::kCold: return "cold";
+  }
+  return "";
+}
+
+Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catalogue) {
+  TomlDocument document = given.clone();
+  if (auto error = merge_named_rig(document, catalogue)) return *error;
+  const TomlTable root = document.root();
+  root.require("rig");
+  root.require("model");
+  root.find_text("description");
+
+  Scenario s;
+  s.rig = compose_rig(root.table("rig"), catalogue, s.warnings);
+  const TomlTable runtime = root.table("runtime");
+  const auto file = catalogue.runtime_file(runtime.text_or("name", "llama.cpp"));
+  if (!file) {
+    refuse(runtime, "name", file.error());
+    return *document.error();
+  }
+  auto profile = load_runtime_profile(*file);
+  if (!profile) return profile.error();
+  s.runtime = *std::move(profile);
+
+  read_model(root.table("model"), catalogue, s);
+  if (auto error = document.error()) return *error;  // the rest reads against the model
+  read_placement(root.table("placement"), s);
+  read_kv(root.table("kv"), s);
+  read_settings(runtime, s);
+  read_workload(root.table("workload"), s);
+  root.finish();
+  if (auto error = document.error()) return *error;
+  return s;
+}
+
+}  // namespace rigcast

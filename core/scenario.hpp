@@ -1,0 +1,94 @@
+#pragma once
+// A scenario: rig + model + quant mix + placement + KV settings + runtime profile + workload, as
+// one TOML file. Every key has one home here; command line flags set the same keys.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/catalogue.hpp"
+#include "core/error.hpp"
+#include "core/kv_cache.hpp"
+#include "core/model_spec.hpp"
+#include "core/quant_mix.hpp"
+#include "core/rig.hpp"
+#include "core/runtime_profile.hpp"
+#include "core/tensor_table.hpp"
+#include "core/toml_reader.hpp"
+
+namespace rigcast {
+
+enum class DecodeDevice {
+  kPlacement,  // every layer where its weights are
+  kGpu,        // every layer on a GPU; weights of host layers are copied there for each token
+  kCpu,        // prefill on the GPU, decode on the CPU
+};
+std::string_view name(DecodeDevice device);
+
+struct PlacementSettings {
+  std::optional<int> gpu_layers;     // nullopt: as many as fit
+  std::vector<double> tensor_split;  // share of the GPU layers per GPU; empty: by free memory
+  int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
+  DecodeDevice decode_device = DecodeDevice::kPlacement;
+};
+
+enum class Eviction { kOldest, kLru };
+
+struct KvSettings {
+  KvPolicy policy = KvPolicy::kVram;
+  KvTypes types;
+  double threshold = 0.95;           // of what is left of VRAM, at which blocks leave it
+  TokenCount hot_tokens = 512;       // newest tokens that never leave VRAM
+  TokenCount block_tokens = 128;
+  QuantFormat cold_type = QuantFormat::kF16;
+  Eviction evict = Eviction::kOldest;
+  bool prefetch = true;
+};
+
+struct RuntimeSettings {
+  int threads = 0;                   // 0 in the file: all performance cores
+  int batch = 2048;
+  int ubatch = 512;
+  bool flash_attention = true;
+};
+
+enum class Start { kResident, kWarm, kCold };
+std::string_view name(Start start);
+
+struct Workload {
+  TokenCount depth = 0;              // tokens already in the cache when the request comes
+  TokenCount prompt_tokens = 512;
+  TokenCount output_tokens = 128;
+  TokenCount context = 0;            // the limit that memory is planned for
+  int users = 1;
+  Start start = Start::kWarm;
+
+  /// Tokens in the cache when the last output token is computed.
+  TokenCount last_position() const { return depth + prompt_tokens + output_tokens - 1; }
+};
+
+struct Scenario {
+  Rig rig;
+  ModelSpec model;
+  std::string quant;
+  TensorTable tensors;
+  RuntimeProfile runtime;
+  PlacementSettings placement;
+  KvSettings kv;
+  RuntimeSettings settings;
+  Workload workload;
+  std::vector<std::string> warnings;
+};
+
+/// Reads every key of `document`, fills in the defaults and resolves all names.
+Result<Scenario> make_scenario(const TomlDocument& document, const Catalogue& catalogue);
+
+/// Composes the rig of a [rig] table; `warnings` gets a line for every part that was assumed.
+/// Errors land in the table's document.
+Rig compose_rig(const TomlTable& table, const Catalogue& catalogue,
+                std::vector<std::string>& warnings);
+
+/// If [rig] names a rig, its file's keys become defaults of the document's [rig].
+std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& catalogue);
+
+}  // namespace rigcast

@@ -1,0 +1,376 @@
+#include "core/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/cost.hpp"
+
+namespace rigcast {
+namespace {
+
+// Builds the operations of one pass, layer by layer.
+class StepBuilder {
+ public:
+  StepBuilder(const Scenario& s, const Placement& p, const MemoryPlan& m, BatchShape batch,
+              Phase phase)
+      : s_(s), p_(p), memory_(m), batch_(batch), phase_(phase) {}
+
+  std::vector<StepOp> layer(int l) {
+    ops_.clear();
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    const bool decode = phase_ == Phase::kDecode;
+    const DeviceIndex device = decode ? at.decode_on : prefill_device(l);
+    const bool host_cache =
+        device != kHost && (decode ? at.decode_cache_on == kHost : s_.kv.policy == KvPolicy::kRam);
+    if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
+      if (host_cache && s_.model.has_attention(l)) {
+        split_attention(l, device);
+      } else {
+        attention(l, device);
+      }
+    }
+    if (s_.model.has_ffn(l)) {
+      ffn(l, device);
+      if (s_.model.is_moe_layer(l)) experts(l, expert_device(l, device));
+    }
+    return ops_;
+  }
+
+  StepOp head(DeviceIndex device, TokenCount rows) {
+    StepOp op;
+    op.kind = ActivityKind::kHead;
+    op.device = device;
+    op.cost = cost(device, head_traffic(s_.model, s_.tensors, rows), rows, s_.runtime.kernels.head);
+    return op;
+  }
+
+ private:
+  bool decode() const { return phase_ == Phase::kDecode; }
+
+  OpCost cost(DeviceIndex device, const OpTraffic& t, TokenCount tokens, int kernels) const {
+    return device == kHost ? cpu_cost(s_, t) : gpu_cost(s_, std::size_t(device), t, tokens, kernels);
+  }
+
+  StepOp& add(ActivityKind kind, int layer, DeviceIndex device, OpCost cost) {
+    StepOp op;
+    op.kind = kind;
+    op.layer = layer;
+    op.device = device;
+    op.cost = cost;
+    ops_.push_back(std::move(op));
+    return ops_.back();
+  }
+
+  // A copy of weights that live on the host to the GPU that computes with them.
+  void fetch_weights(StepOp& op, DeviceIndex home, double bytes, bool known_ahead) const {
+    if (op.device == kHost || home != kHost || bytes <= 0 || s_.rig.unified()) return;
+    const bool overlap = decode() ? s_.runtime.decode.prefetch_depth > 0 : s_.runtime.prefill.overlap;
+    Fetch f;
+    f.bytes = {bytes};
+    f.pageable = !decode() && s_.runtime.prefill.staging == Staging::kPageable;
+    f.charged = f.bytes / (f.pageable ? 1.0 : s_.runtime.decode.stream_share.value);
+    f.ahead = overlap && known_ahead;
+    op.fetch = f;
+  }
+
+  // Joins a second copy that the same operation waits for.
+  static void add_fetch(StepOp& op, Fetch f) {
+    if (f.bytes.value <= 0) return;
+    if (op.fetch) {
+      op.fetch->bytes += f.bytes;
+      op.fetch->charged += f.charged;
+      op.fetch->ahead = op.fetch->ahead && f.ahead;
+    } else {
+      op.fetch = f;
+    }
+  }
+
+  Fetch kv_fetch(double bytes) const {
+    Fetch f;
+    f.kind = ActivityKind::kFetchKv;
+    f.bytes = {bytes};
+    f.charged = f.bytes / s_.runtime.decode.stream_share.value;
+    f.ahead = s_.kv.prefetch && s_.runtime.decode.prefetch_depth > 0;
+    return f;
+  }
+
+  DeviceIndex prefill_device(int l) const {
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    const bool streamed = at.prefill_on != kHost && at.weights == kHost;
+    if (!streamed || s_.rig.unified()) return at.prefill_on;
+    // The last ubatch of a prompt may be too short to pay for the copy.
+    if (batch_.tokens < s_.runtime.prefill.stream_min_batch) return kHost;
+    if (!s_.runtime.prefill.picks_faster) return at.prefill_on;
+    OpTraffic t = attention_traffic(s_.model, s_.tensors, l, batch_, s_.kv.types);
+    t += ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    t += experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const OpCost cpu = cpu_cost(s_, t);
+    const Seconds on_cpu = cpu.gap + std::max(cpu.compute, cpu.charged / s_.rig.ram.bandwidth.value);
+    const HostLink& link = s_.rig.links[std::size_t(at.prefill_on)];
+    const auto rate = s_.runtime.prefill.staging == Staging::kPinned ? link.h2d : link.pageable;
+    return Bytes{t.weight_bytes()} / rate.value < on_cpu ? at.prefill_on : kHost;
+  }
+
+  DeviceIndex expert_device(int l, DeviceIndex device) const {
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    if (decode()) return at.decode_experts_on;
+    if (device == kHost || at.experts != kHost) return device;
+    const bool streams = s_.runtime.prefill.streams &&
+                         batch_.tokens >= s_.runtime.prefill.stream_min_batch;
+    return streams ? device : kHost;
+  }
+
+  void attention(int l, DeviceIndex device) {
+    OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const double weights = t.weight_bytes();
+    OpTraffic cache = cache_traffic(s_.model, l, batch_, s_.kv.types);
+    const double all_read = cache.kv_read_bytes;
+    const double cold = device == kHost ? 0.0 : cold_read_share(l);
+    const double cold_bytes = cold * all_read * cold_ratio(l);
+    // Cold blocks are read from the ring they arrive in, in their own type.
+    cache.kv_read_bytes = all_read * (1.0 - cold) + cold_bytes;
+    if (decode() && s_.runtime.decode.copies_kv && s_.model.has_kv(l)) {
+      cache.kv_read_bytes += all_read;
+      cache.kv_write_bytes += all_read;
+    }
+    t += cache;
+    StepOp& op = add(ActivityKind::kAttention, l, device,
+                     cost(device, t, batch_.tokens, s_.runtime.kernels.attention));
+    const bool weights_spill = spilled(device).of_weights > 0;
+    fetch_weights(op, p_.layers[std::size_t(l)].weights, weights, true);
+    if (weights_spill || spilled(device).of_kv > 0)
+      add_fetch(op, spill_fetch(weights * spilled(device).of_weights +
+                                all_read * spilled(device).of_kv));
+    if (cold > 0) cold_cache(op, l, cold_bytes);
+  }
+
+  // Attention over the cache on the CPU, everything else of the layer on the GPU.
+  void split_attention(int l, DeviceIndex device) {
+    const OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    StepOp& op = add(ActivityKind::kAttention, l, device,
+                     cost(device, t, batch_.tokens, s_.runtime.kernels.attention));
+    fetch_weights(op, p_.layers[std::size_t(l)].weights, t.weight_bytes(), true);
+    add(ActivityKind::kCacheAttention, l, kHost,
+        cpu_cost(s_, cache_traffic(s_.model, l, batch_, s_.kv.types)));
+  }
+
+  void ffn(int l, DeviceIndex device) {
+    const OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const bool moe = s_.model.is_moe_layer(l);
+    const int kernels = moe ? s_.runtime.kernels.moe / 2 : s_.runtime.kernels.ffn;
+    StepOp& op = add(ActivityKind::kFfn, l, device, cost(device, t, batch_.tokens, kernels));
+    fetch_weights(op, p_.layers[std::size_t(l)].weights, t.weight_bytes(), true);
+    add_fetch(op, spill_fetch(t.weight_bytes() * spilled(device).of_weights));
+  }
+
+  void experts(int l, DeviceIndex device) {
+    const OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const int kernels = s_.runtime.kernels.moe - s_.runtime.kernels.moe / 2;
+    StepOp& op = add(ActivityKind::kExperts, l, device, cost(device, t, batch_.tokens, kernels));
+    // Which experts a few tokens need is known only after the router; a batch needs nearly all.
+    fetch_weights(op, p_.layers[std::size_t(l)].experts, t.weight_bytes(), !decode());
+    add_fetch(op, spill_fetch(t.weight_bytes() * spilled(device).of_weights));
+  }
+
+  MemoryPlan::Spill spilled(DeviceIndex device) const {
+    return device == kHost || memory_.spilled.empty() ? MemoryPlan::Spill{}
+                                                      : memory_.spilled[std::size_t(device)];
+  }
+
+  Fetch spill_fetch(double bytes) const {
+    Fetch f = kv_fetch(bytes);
+    f.ahead = false;  // the GPU reads it in place, when it needs it
+    return f;
+  }
+
+  // Share of the layer's cached tokens that attention has to bring from RAM.
+  double cold_read_share(int l) const {
+    if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
+    if (s_.kv.policy == KvPolicy::kStream) return 1.0;
+    const TokenCount cached = batch_.cached + batch_.tokens;
+    const TokenCount cold = cold_tokens(s_, memory_, cached);
+    if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
+    // Every step reads all blocks in order, so the least recently used one is always the one that
+    // is needed next: once the blocks outnumber the space, LRU keeps none of them.
+    const TokenCount read = s_.kv.evict == Eviction::kLru
+                                ? std::max(cold, cached - s_.kv.hot_tokens)
+                                : cold;
+    return std::min(1.0, double(read) / double(cached));
+  }
+
+  // Bytes of a cold token for a byte of a hot one.
+  double cold_ratio(int l) const {
+    if (s_.kv.policy == KvPolicy::kStream) return 1.0;
+    const double hot = kv_bytes_per_token(s_.model, l, s_.kv.types);
+    return hot > 0 ? kv_bytes_per_token(s_.model, l, {s_.kv.cold_type, s_.kv.cold_type}) / hot : 1;
+  }
+
+  void cold_cache(StepOp& op, int l, double cold_bytes) {
+    double over_link = cold_bytes;
+    if (s_.kv.policy == KvPolicy::kCombined && decode()) {
+      const double link = s_.rig.links[std::size_t(op.device)].h2d.value.value *
+                          s_.runtime.decode.stream_share.value;
+      const double cpu = cpu_cache_rate(s_).value;
+      over_link = cold_bytes * link / (link + cpu);
+      OpTraffic rest;
+      rest.kv_read_bytes = cold_bytes - over_link;
+      OpCost part = cpu_cost(s_, rest);
+      part.gap += s_.runtime.decode.crossing.value * 2.0;  // queries down, partial result up
+      op.host_part = part;
+    }
+    add_fetch(op, kv_fetch(over_link));
+    // Every new token pushes the oldest one out, in blocks, on average one a token.
+    const KvTypes to = s_.kv.policy == KvPolicy::kStream
+                           ? s_.kv.types
+                           : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
+    op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
+  }
+
+  const Scenario& s_;
+  const Placement& p_;
+  const MemoryPlan& memory_;
+  const BatchShape batch_;
+  const Phase phase_;
+  std::vector<StepOp> ops_;
+};
+
+// The hidden state moves wherever neighbouring operations run on different devices.
+void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops) {
+  DeviceIndex at = kHost;  // the embedding rows come from host memory
+  for (StepOp& op : ops) {
+    if (op.device != at && !s.rig.unified()) {
+      op.handoffs = 1;
+      op.from = at;
+      op.handoff_bytes = hidden_bytes(s.model) * double(tokens);
+      // From the cache's side come attention outputs, to it go q, k and v.
+      if (op.kind == ActivityKind::kCacheAttention)
+        op.handoff_bytes = Bytes{4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
+                                 double(s.model.head_dim) * double(tokens)};
+    } else if (op.device != at) {
+      op.handoffs = 1;
+      op.from = at;
+    }
+    at = op.device;
+  }
+}
+
+bool same_class(const StepOp& a, const StepOp& b) {
+  const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->ahead) : 0; };
+  return a.kind == b.kind && a.device == b.device && a.from == b.from &&
+         (a.handoffs > 0) == (b.handoffs > 0) && ahead(a) == ahead(b) &&
+         a.host_part.has_value() == b.host_part.has_value();
+}
+
+void merge_into(StepOp& a, const StepOp& b) {
+  a.cost += b.cost;
+  a.handoffs += b.handoffs;
+  a.handoff_bytes += b.handoff_bytes;
+  a.store += b.store;
+  if (a.fetch) {
+    a.fetch->bytes += b.fetch->bytes;
+    a.fetch->charged += b.fetch->charged;
+  }
+  if (a.host_part) *a.host_part += *b.host_part;
+}
+
+// Merges runs of layers of one class, operation by operation.
+std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, int most) {
+  if (most <= 1) return ops;
+  const auto end_of_layer = [&](std::size_t i) {
+    std::size_t j = i;
+    while (j < ops.size() && ops[j].layer == ops[i].layer) ++j;
+    return j;
+  };
+  std::vector<StepOp> out;
+  std::size_t group = 0;  // where the open group starts in `out`
+  int merged = 0;
+  for (std::size_t i = 0; i < ops.size();) {
+    const std::size_t j = end_of_layer(i);
+    const bool same = merged > 0 && merged < most && out.size() - group == j - i &&
+                      std::equal(ops.begin() + long(i), ops.begin() + long(j),
+                                 out.begin() + long(group), same_class);
+    if (same) {
+      for (std::size_t k = i; k < j; ++k) merge_into(out[group + k - i], ops[k]);
+      ++merged;
+    } else {
+      group = out.size();
+      out.insert(out.end(), ops.begin() + long(i), ops.begin() + long(j));
+      merged = 1;
+    }
+    i = j;
+  }
+  return out;
+}
+
+}  // namespace
+
+OpCost& OpCost::operator+=(const OpCost& other) {
+  gap += other.gap;
+  compute += other.compute;
+  charged += other.charged;
+  bytes += other.bytes;
+  return *this;
+}
+
+ResourceUse& ResourceUse::operator+=(const ResourceUse& other) {
+  for (std::size_t r = 0; r < seconds.size(); ++r) {
+    seconds[r] += other.seconds[r];
+    bytes[r] += other.bytes[r];
+  }
+  return *this;
+}
+
+TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, TokenCount cached) {
+  if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
+  const TokenCount excess = cached - *memory.resident_tokens;
+  return std::min(cached, read_cells(excess, s.kv.block_tokens));
+}
+
+Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                 TokenCount cached, StepGrouping grouping) {
+  const BatchShape batch{cached - 1, 1, s.runtime.memory.kv_padding};
+  StepBuilder builder(s, p, memory, batch, Phase::kDecode);
+  std::vector<StepOp> ops;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const auto layer = builder.layer(l);
+    ops.insert(ops.end(), layer.begin(), layer.end());
+  }
+  ops.push_back(builder.head(p.head_on, 1));
+  add_handoffs(s, 1, ops);
+
+  Step step;
+  step.ops = group_layers(ops, grouping.layers);
+  step.host_work = s.runtime.decode.token.value;
+  step.sample = s.runtime.decode.sample.value;
+  step.logits_from = p.head_on;
+  if (p.head_on != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
+  return step;
+}
+
+Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping) {
+  const BatchShape batch{cached, tokens, s.runtime.memory.kv_padding};
+  StepBuilder builder(s, p, memory, batch, Phase::kPrefill);
+  std::vector<StepOp> ops;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const auto layer = builder.layer(l);
+    ops.insert(ops.end(), layer.begin(), layer.end());
+  }
+  if (last) {
+    const TokenCount rows = s.runtime.memory.logits == LogitsRows::kPrompt ? tokens : 1;
+    ops.push_back(builder.head(p.head, rows));
+  }
+  add_handoffs(s, tokens, ops);
+
+  Step step;
+  step.ops = group_layers(ops, grouping.layers);
+  step.host_work = s.runtime.decode.token.value;
+  if (last) {
+    step.sample = s.runtime.decode.sample.value;
+    step.logits_from = p.head;
+    if (p.head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
+  }
+  return step;
+}
+
+}  // namespace rigcast

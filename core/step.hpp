@@ -1,0 +1,93 @@
+#pragma once
+// A step is one pass over the layers: one decoded token, or one ubatch of a prompt. Here it is a
+// plain list of operations with what each costs on its device; the simulator turns the list into
+// activities that contend and overlap, the closed-form bound sums it by resource.
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "core/activity.hpp"
+#include "core/memory.hpp"
+#include "core/placement.hpp"
+#include "core/traffic.hpp"
+
+namespace rigcast {
+
+/// Demand of one operation on its device. The memory side is `charged`: bytes that take as long at
+/// the data sheet's bandwidth as the true bytes do at the rate which the kernels reach.
+struct OpCost {
+  Seconds gap;         // launches or thread meetings, before the work
+  Seconds compute;
+  Bytes charged;
+  Bytes bytes;         // truly moved
+
+  OpCost& operator+=(const OpCost& other);
+};
+
+/// A copy from host memory into the operation's GPU that must end before the operation begins.
+struct Fetch {
+  ActivityKind kind = ActivityKind::kFetchWeights;
+  Bytes bytes;
+  Bytes charged;       // at the link's rate from pinned memory
+  bool pageable = false;
+  bool ahead = false;  // may run before the operation's predecessor has ended
+};
+
+struct StepOp {
+  ActivityKind kind = ActivityKind::kFfn;
+  int layer = -1;
+  DeviceIndex device = kHost;
+  OpCost cost;
+  std::optional<Fetch> fetch;
+  std::optional<OpCost> host_part;  // computed on the CPU at the same time, then merged
+  Bytes store;                      // GPU to host, off the critical path
+  // The hidden state comes from another device:
+  double handoffs = 0;
+  DeviceIndex from = kHost;
+  Bytes handoff_bytes;              // of all of them
+};
+
+struct Step {
+  std::vector<StepOp> ops;
+  Seconds host_work;                // CPU time before the first operation
+  Seconds sample;                   // CPU time after the last one
+  Bytes logits;                     // GPU to host, before sampling
+  DeviceIndex logits_from = kHost;
+};
+
+/// Neighbouring layers of one class merged into one, up to this many.
+struct StepGrouping {
+  int layers = 1;
+};
+
+/// The decode of one token when `cached` tokens, itself included, are in the context.
+Step decode_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
+                 TokenCount cached, StepGrouping grouping = {});
+
+/// One ubatch of a prompt: `tokens` new ones after `cached`; with logits for the last, if `last`.
+Step prefill_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
+                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping = {});
+
+/// Tokens outside VRAM under the policies that move KV to RAM, in whole blocks.
+TokenCount cold_tokens(const Scenario& scenario, const MemoryPlan& memory, TokenCount cached);
+
+/// Seconds that the step keeps every resource busy, were each alone; times for `gpu` are of the
+/// busiest one. And true bytes by the same routes.
+struct ResourceUse {
+  std::array<double, kResourceCount> seconds{};
+  std::array<double, kResourceCount> bytes{};
+
+  void add(Resource r, double s, double b = 0) {
+    seconds[std::size_t(r)] += s;
+    bytes[std::size_t(r)] += b;
+  }
+  ResourceUse& operator+=(const ResourceUse& other);
+  double of(Resource r) const { return seconds[std::size_t(r)]; }
+};
+ResourceUse resource_use(const Scenario& scenario, const Step& step);
+
+/// No schedule of the step is faster than its busiest resource.
+Seconds lower_bound(const Scenario& scenario, const Step& step);
+
+}  // namespace rigcast

@@ -1,0 +1,69 @@
+#pragma once
+// Every tensor of a model under a quant mix, with shape, format and bytes as in a GGUF file.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/model_spec.hpp"
+#include "core/quant_mix.hpp"
+
+namespace rigcast {
+
+struct Tensor {
+  std::string name;      // as in a GGUF file, "blk.0.attn_q.weight"
+  TensorRole role{};
+  int layer = -1;        // -1: embedding, head, final norm, rope factors; past the model's layers
+                         // for speculation
+  std::array<std::uint64_t, 3> shape{1, 1, 1};  // shape[0] is the row, contiguous
+  int dimensions = 1;
+  QuantFormat format{};
+  std::uint64_t bytes = 0;
+
+  std::uint64_t elements() const { return shape[0] * shape[1] * shape[2]; }
+};
+
+/// Weights that one operation reads, by block format.
+struct WeightGroup {
+  std::array<std::uint64_t, kQuantFormatCount> bytes_by_format{};
+  std::array<std::uint64_t, kQuantFormatCount> elements_by_format{};
+  int matrices = 0;  // of two or more dimensions, without biases: each is one kernel or more
+
+  void add(const Tensor& t);
+  std::uint64_t bytes() const;
+  std::uint64_t elements() const;
+};
+
+struct LayerWeights {
+  WeightGroup attention;       // norms, q, k, v, output and their biases; a recurrent mixer
+  WeightGroup ffn;             // a dense FFN with its norms; of a MoE layer: norms, router, shared
+  WeightGroup experts;         // all routed experts of the layer
+
+  std::uint64_t bytes() const { return attention.bytes() + ffn.bytes() + experts.bytes(); }
+};
+
+struct TensorTable {
+  std::vector<Tensor> tensors;     // in the order a pass reads them, the embedding first
+  std::vector<LayerWeights> layers;
+  WeightGroup embedding;           // token (and per-layer) embeddings; a row lookup
+  WeightGroup head;                // final norm, output matrix (with tied embeddings the embedding),
+                                   // rope factors: all outside the blocks that every token reads
+  WeightGroup speculation;         // blocks that only draft tokens: stored, no part of a pass
+  bool head_is_embedding = false;  // head's matrix is the embedding: not stored twice
+
+  std::uint64_t bytes() const;     // of tensor data, each tensor once, without padding
+  std::uint64_t elements() const;
+  /// Bytes read for one token when everything is read once: no embedding unless it is the head,
+  /// experts_used of the experts, nothing of speculation.
+  double active_bytes(const ModelSpec& model) const;
+};
+
+/// Driven by the spec's flags; the architecture's name decides names of norms only. Latent attention
+/// has separate attn_k_b and attn_v_b, as files since 2025-04. A recurrent mixer is one stand-in
+/// matrix, and one F32 vector of the rest.
+/// Errors: a width that the model needs is 0, or the weights exceed 2^60 bytes.
+Result<TensorTable> make_tensor_table(const ModelSpec& model, const QuantMix& mix);
+
+}  // namespace rigcast

@@ -1,0 +1,416 @@
+#include "core/toml_reader.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "core/nearest_name.hpp"
+
+namespace rigcast {
+
+struct TomlDocument::State {
+  std::string file;
+  toml::table root;
+  std::map<std::string, std::string, std::less<>> origins;  // dotted key -> who set it
+  std::optional<Error> first_error;
+};
+
+struct TomlTable::Node {
+  std::shared_ptr<TomlDocument::State> state;
+  const toml::table* table = nullptr;  // null: absent, reads as empty
+  std::string prefix;                  // "kv."
+  std::set<std::string, std::less<>> asked;
+  std::shared_ptr<FigureDefaults> defaults;
+
+  const toml::node* find(std::string_view key) {
+    asked.emplace(key);
+    return table ? table->get(key) : nullptr;
+  }
+};
+
+namespace {
+
+constexpr std::size_t kLargestFile = 16u << 20;
+
+std::string_view kind_of(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table: return "a table";
+    case toml::node_type::array: return "a list";
+    case toml::node_type::string: return "text";
+    case toml::node_type::integer: return "a whole number";
+    case toml::node_type::floating_point: return "a number";
+    case toml::node_type::boolean: return "true or false";
+    default: return "a date or time";
+  }
+}
+
+// One step along "a.b.c": the part before the dot, and the rest.
+std::pair<std::string_view, std::string_view> split_key(std::string_view dotted) {
+  const auto dot = dotted.find('.');
+  if (dot == std::string_view::npos) return {dotted, {}};
+  return {dotted.substr(0, dot), dotted.substr(dot + 1)};
+}
+
+void merge(toml::table& into, const toml::table& from) {
+  for (const auto& [key, node] : from) {
+    toml::node* mine = into.get(key.str());
+    if (!mine) {
+      into.insert(key.str(), node);
+    } else if (mine->is_table() && node.is_table()) {
+      merge(*mine->as_table(), *node.as_table());
+    }
+  }
+}
+
+}  // namespace
+
+TomlDocument::TomlDocument(std::string file) : state_(std::make_shared<State>()) {
+  state_->file = std::move(file);
+}
+
+Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string file) {
+  TomlDocument document(file);
+  try {
+    document.state_->root = toml::parse(text, file);
+  } catch (const toml::parse_error& e) {
+    const auto& at = e.source().begin;
+    return bad_input(std::string(e.description()), "this is not valid TOML at that point",
+                     SourceRef{std::move(file), int(at.line), int(at.column)});
+  }
+  return document;
+}
+
+Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return bad_input(path.string() + " is a directory", "name a .toml file");
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return bad_input("cannot read " + path.string(), "check the path and its permissions");
+  std::string text(kLargestFile + 1, '\0');
+  in.read(text.data(), std::streamsize(text.size()));
+  text.resize(std::size_t(in.gcount()));
+  if (in.bad()) return bad_input("cannot read " + path.string());
+  if (text.size() > kLargestFile) return bad_input(path.string() + " is larger than 16 MiB");
+  return parse(text, path.string());
+}
+
+std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_view value,
+                                       std::string origin) {
+  toml::table* table = &state_->root;
+  auto [head, rest] = split_key(dotted_key);
+  for (; !rest.empty(); std::tie(head, rest) = split_key(rest)) {
+    if (!table->get(head)) table->insert(head, toml::table{});
+    toml::node* next = table->get(head);
+    if (!next->is_table())
+      return bad_input(fmt::format("{}: \"{}\" is not a table", origin, head));
+    table = next->as_table();
+  }
+  if (head.empty()) return bad_input(fmt::format("{}: the key is empty", origin));
+  // A one-key document decides what the value is; anything that does not parse is plain text.
+  bool inserted = false;
+  if (value.find('\n') == std::string_view::npos) {
+    try {
+      toml::table parsed = toml::parse("value = " + std::string(value));
+      if (parsed.size() == 1) {
+        table->insert_or_assign(head, *parsed.get("value"));
+        inserted = true;
+      }
+    } catch (const toml::parse_error&) {
+    }
+  }
+  if (!inserted) table->insert_or_assign(head, std::string(value));
+  state_->origins[std::string(dotted_key)] = std::move(origin);
+  return std::nullopt;
+}
+
+void TomlDocument::merge_table_defaults(std::string_view key, const TomlDocument& other) {
+  if (!state_->root.get(key)) state_->root.insert(key, toml::table{});
+  if (toml::table* mine = state_->root.get_as<toml::table>(key)) merge(*mine, other.state_->root);
+}
+
+TomlDocument TomlDocument::clone() const {
+  TomlDocument copy(state_->file);
+  *copy.state_ = *state_;
+  return copy;
+}
+
+bool TomlDocument::has(std::string_view dotted_key) const {
+  const toml::table* table = &state_->root;
+  for (auto [head, rest] = split_key(dotted_key);; std::tie(head, rest) = split_key(rest)) {
+    const toml::node* node = table->get(head);
+    if (!node || rest.empty()) return node != nullptr;
+    table = node->as_table();
+    if (!table) return false;
+  }
+}
+
+TomlTable TomlDocument::root() const {
+  auto node = std::make_shared<TomlTable::Node>();
+  node->state = state_;
+  node->table = &state_->root;
+  node->defaults = std::make_shared<FigureDefaults>();
+  return TomlTable(std::move(node));
+}
+
+std::optional<Error> TomlDocument::error() const { return state_->first_error; }
+
+bool TomlTable::has(std::string_view key) const { return node_->find(key) != nullptr; }
+
+std::vector<std::string> TomlTable::keys() const {
+  std::vector<std::string> out;
+  if (node_->table)
+    for (const auto& [key, value] : *node_->table) out.emplace_back(key.str());
+  return out;
+}
+
+std::string TomlTable::path(std::string_view key) const { return node_->prefix + std::string(key); }
+
+void TomlTable::refuse(std::string_view key, std::string message, std::string hint) const {
+  auto& state = *node_->state;
+  if (state.first_error) return;
+  const std::string full = path(key);
+  if (const auto set = state.origins.find(full); set != state.origins.end()) {
+    // The option names the key already.
+    state.first_error = bad_input(std::move(message), std::move(hint), SourceRef{set->second});
+    return;
+  }
+  SourceRef where{state.file};
+  const toml::node* at = node_->table ? node_->table->get(key) : nullptr;
+  if (!at) at = node_->table;
+  if (at && at->source().begin.line > 0) {
+    if (at->source().path) where.file = *at->source().path;
+    where.line = int(at->source().begin.line);
+    where.column = int(at->source().begin.column);
+  }
+  state.first_error = bad_input(full + ": " + std::move(message), std::move(hint), where);
+}
+
+void TomlTable::require(std::string_view key) const {
+  if (!has(key)) refuse(key, "this key is missing");
+}
+
+std::optional<std::string> TomlTable::find_text(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return std::nullopt;
+  if (const auto text = node->value_exact<std::string>()) return text;
+  refuse(key, fmt::format("expected text, got {}", kind_of(*node)));
+  return std::nullopt;
+}
+
+std::optional<std::string> TomlTable::find_text_if_text(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  return node ? node->value_exact<std::string>() : std::nullopt;
+}
+
+std::string TomlTable::text(std::string_view key) const {
+  auto found = find_text(key);
+  if (!found) require(key);
+  return found.value_or("");
+}
+
+std::string TomlTable::text_or(std::string_view key, std::string fallback) const {
+  return find_text(key).value_or(std::move(fallback));
+}
+
+std::vector<std::string> TomlTable::texts(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return {};
+  if (const auto one = node->value_exact<std::string>()) return {*one};
+  std::vector<std::string> out;
+  if (const toml::array* list = node->as_array()) {
+    for (const toml::node& item : *list) {
+      const auto text = item.value_exact<std::string>();
+      if (!text) refuse(key, fmt::format("expected a list of texts, found {}", kind_of(item)));
+      out.push_back(text.value_or(""));
+    }
+    return out;
+  }
+  refuse(key, fmt::format("expected a list of texts, got {}", kind_of(*node)));
+  return {};
+}
+
+std::int64_t TomlTable::integer_or(std::string_view key, std::int64_t fallback, std::int64_t lo,
+                                   std::int64_t hi) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return fallback;
+  const auto value = node->value_exact<std::int64_t>();
+  if (!value) {
+    refuse(key, fmt::format("expected a whole number, got {}", kind_of(*node)));
+    return fallback;
+  }
+  if (*value < lo || *value > hi) {
+    refuse(key, fmt::format("{} is out of range", *value),
+           fmt::format("expected {} to {}", lo, hi));
+    return fallback;
+  }
+  return *value;
+}
+
+std::int64_t TomlTable::integer(std::string_view key, std::int64_t lo, std::int64_t hi) const {
+  require(key);
+  return integer_or(key, lo, lo, hi);
+}
+
+double TomlTable::number_or(std::string_view key, double fallback, double lo, double hi) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return fallback;
+  const auto value = node->is_number() ? node->value<double>() : std::nullopt;
+  if (!value) {
+    refuse(key, fmt::format("expected a number, got {}", kind_of(*node)));
+    return fallback;
+  }
+  if (!(*value >= lo && *value <= hi)) {
+    refuse(key, fmt::format("{} is out of range", *value),
+           fmt::format("expected {} to {}", lo, hi));
+    return fallback;
+  }
+  return *value;
+}
+
+std::vector<double> TomlTable::numbers(std::string_view key, double lo, double hi) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return {};
+  const toml::array* list = node->as_array();
+  if (!list) {
+    refuse(key, fmt::format("expected a list of numbers, got {}", kind_of(*node)));
+    return {};
+  }
+  std::vector<double> out;
+  for (const toml::node& item : *list) {
+    const auto value = item.is_number() ? item.value<double>() : std::nullopt;
+    if (!value || !(*value >= lo && *value <= hi)) {
+      refuse(key, fmt::format("expected a list of numbers from {} to {}", lo, hi));
+      return {};
+    }
+    out.push_back(*value);
+  }
+  return out;
+}
+
+bool TomlTable::flag(std::string_view key, bool fallback) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return fallback;
+  if (const auto value = node->value_exact<bool>()) return *value;
+  refuse(key, fmt::format("expected true or false, got {}", kind_of(*node)));
+  return fallback;
+}
+
+void TomlTable::refuse_choice(std::string_view key, const std::string& got,
+                              const std::vector<std::string>& names) const {
+  refuse(key, fmt::format("no such choice: \"{}\"", got),
+         fmt::format("choose one of {}", fmt::join(names, ", ")));
+}
+
+FigureDefaults TomlTable::provenance() const {
+  FigureDefaults out = *node_->defaults;
+  out.source = text_or("source", out.source);
+  if (const auto kind = find_text("kind")) {
+    if (const auto known = source_kind_from(*kind)) {
+      out.kind = *known;
+    } else {
+      refuse_choice("kind", *kind, {"measured", "fitted", "published", "spec", "assumed"});
+    }
+  }
+  find_text("note");
+  integer_or("n", 0, 0, 1'000'000'000);
+  number_or("spread", 0, 0, 1e6);
+  finish();
+  return out;
+}
+
+std::optional<TomlTable::FigureText> TomlTable::figure_text(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return std::nullopt;
+  if (const auto value = node->value_exact<std::string>())
+    return FigureText{*value, *node_->defaults};
+  if (!node->is_table()) {
+    refuse(key, fmt::format("expected a figure with its unit as text, got {}", kind_of(*node)),
+           "write the unit, for example \"24 GiB\" or \"64 GB/s\"");
+    return std::nullopt;
+  }
+  const TomlTable inner = table(key);
+  std::string value = inner.text("value");
+  return FigureText{std::move(value), inner.provenance()};
+}
+
+std::optional<Sourced<double>> TomlTable::find_number_figure(std::string_view key, double lo,
+                                                             double hi) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return std::nullopt;
+  if (!node->is_table())
+    return Sourced<double>{number_or(key, lo, lo, hi), node_->defaults->kind,
+                           node_->defaults->source};
+  const TomlTable inner = table(key);
+  inner.require("value");
+  const double value = inner.number_or("value", lo, lo, hi);
+  const FigureDefaults from = inner.provenance();
+  return Sourced<double>{value, from.kind, from.source};
+}
+
+Sourced<double> TomlTable::number_figure(std::string_view key, double lo, double hi) const {
+  if (auto found = find_number_figure(key, lo, hi)) return *found;
+  require(key);
+  return {lo, SourceKind::kAssumed, {}};
+}
+
+TomlTable TomlTable::table(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  if (node && !node->is_table())
+    refuse(key, fmt::format("expected a table, got {}", kind_of(*node)));
+  auto child = std::make_shared<Node>();
+  child->state = node_->state;
+  child->table = node ? node->as_table() : nullptr;
+  child->prefix = path(key) + ".";
+  child->defaults = node_->defaults;
+  return TomlTable(std::move(child));
+}
+
+std::vector<TomlTable> TomlTable::tables(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return {};
+  const toml::array* list = node->as_array();
+  if (!list) {
+    refuse(key, fmt::format("expected [[{}]] tables, got {}", key, kind_of(*node)));
+    return {};
+  }
+  std::vector<TomlTable> out;
+  for (const toml::node& item : *list) {
+    if (!item.is_table()) {
+      refuse(key, fmt::format("expected [[{}]] tables, found {}", key, kind_of(item)));
+      return {};
+    }
+    auto child = std::make_shared<Node>();
+    child->state = node_->state;
+    child->table = item.as_table();
+    child->prefix = fmt::format("{}[{}].", path(key), out.size());
+    child->defaults = node_->defaults;
+    out.push_back(TomlTable(std::move(child)));
+  }
+  return out;
+}
+
+void TomlTable::set_figure_defaults(FigureDefaults defaults) const {
+  *node_->defaults = std::move(defaults);
+}
+
+void TomlTable::finish() const {
+  if (!node_->table) return;
+  const std::vector<std::string> known(node_->asked.begin(), node_->asked.end());
+  for (const std::string& key : keys()) {
+    if (node_->asked.contains(key)) continue;
+    std::string hint = did_you_mean(key, known);
+    if (hint.empty()) hint = fmt::format("known here: {}", fmt::join(known, ", "));
+    refuse(key, "unknown key", std::move(hint));
+    return;
+  }
+}
+
+std::string TomlTable::describe(Hertz f) { return fmt::format("{} GHz", f.value / 1e9); }
+
+}  // namespace rigcast

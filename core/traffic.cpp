@@ -1,0 +1,135 @@
+#include "core/traffic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace rigcast {
+namespace {
+
+// `share` of the group's bytes are read, each weight multiplied with `tokens` tokens.
+OpTraffic matmul_traffic(const WeightGroup& group, double share, double tokens) {
+  OpTraffic t;
+  for (std::size_t f = 0; f < group.bytes_by_format.size(); ++f)
+    t.weight_bytes_by_format[f] = share * double(group.bytes_by_format[f]);
+  t.matmul_flops = 2.0 * double(group.elements()) * tokens;
+  t.matrices = group.matrices;
+  return t;
+}
+
+// Mean cells that one of the batch's tokens attends to; the cache itself is read once.
+double mean_attended(const ModelSpec& model, int layer, BatchShape b) {
+  const double first = double(model.attended_tokens(layer, b.cached + 1));
+  const double last = double(model.attended_tokens(layer, b.cached + b.tokens));
+  return (first + last) / 2;
+}
+
+}  // namespace
+
+double OpTraffic::weight_bytes() const {
+  return std::accumulate(weight_bytes_by_format.begin(), weight_bytes_by_format.end(), 0.0);
+}
+
+Bytes OpTraffic::total() const {
+  return {weight_bytes() + kv_read_bytes + kv_write_bytes + activation_bytes};
+}
+
+OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
+  for (std::size_t f = 0; f < weight_bytes_by_format.size(); ++f)
+    weight_bytes_by_format[f] += other.weight_bytes_by_format[f];
+  kv_read_bytes += other.kv_read_bytes;
+  kv_write_bytes += other.kv_write_bytes;
+  activation_bytes += other.activation_bytes;
+  matmul_flops += other.matmul_flops;
+  attention_flops += other.attention_flops;
+  matrices += other.matrices;
+  return *this;
+}
+
+double expected_experts(int experts, int used, double tokens) {
+  const double chance = double(used) / experts;
+  return experts * (1.0 - std::pow(1.0 - chance, tokens));
+}
+
+TokenCount read_cells(TokenCount cached, TokenCount padding) {
+  return (cached + padding - 1) / padding * padding;
+}
+
+OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                             TokenCount tokens) {
+  const WeightGroup& weights = table.layers[std::size_t(layer)].attention;
+  OpTraffic t = matmul_traffic(weights, 1.0, double(tokens));
+  t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  return t;
+}
+
+OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes types) {
+  OpTraffic t;
+  const double per_token = kv_bytes_per_token(model, layer, types);
+  if (model.has_kv(layer)) {
+    const TokenCount seen = model.attended_tokens(layer, b.cached + b.tokens);
+    t.kv_read_bytes = double(read_cells(seen, b.kv_padding)) * per_token;
+    t.kv_write_bytes = double(b.tokens) * per_token;
+    // Scores and weighted values: two products over every attended cell and query head.
+    const double k_dim = model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim)
+                                   : double(model.head_dim);
+    const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : double(model.head_dim);
+    t.attention_flops = 2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) *
+                        mean_attended(model, layer, b);
+  } else {
+    // A recurrent layer reads and writes its whole state for every step.
+    const double state = double(model.recurrent->state_bytes);
+    t.kv_read_bytes = state;
+    t.kv_write_bytes = state;
+  }
+  return t;
+}
+
+OpTraffic attention_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                            BatchShape b, KvTypes types) {
+  OpTraffic t = projection_traffic(model, table, layer, b.tokens);
+  t += cache_traffic(model, layer, b, types);
+  return t;
+}
+
+OpTraffic ffn_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                      TokenCount tokens) {
+  OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].ffn, 1.0, double(tokens));
+  t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  return t;
+}
+
+OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                          TokenCount tokens) {
+  if (!model.is_moe_layer(layer)) return {};
+  const MixtureOfExperts& moe = *model.moe;
+  const double touched = expected_experts(moe.experts, moe.experts_used, double(tokens));
+  const double chosen = double(moe.experts_used) / moe.experts;
+  OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].experts, touched / moe.experts,
+                               chosen * double(tokens));
+  t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  return t;
+}
+
+OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCount rows) {
+  OpTraffic t = matmul_traffic(table.head, 1.0, double(rows));
+  t.activation_bytes = (hidden_bytes(model) + logits_bytes(model)).value * double(rows);
+  return t;
+}
+
+OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, BatchShape b,
+                         KvTypes types) {
+  OpTraffic t = head_traffic(model, table, b.tokens);
+  for (int layer = 0; layer < model.layers; ++layer) {
+    t += attention_traffic(model, table, layer, b, types);
+    t += ffn_traffic(model, table, layer, b.tokens);
+    t += experts_traffic(model, table, layer, b.tokens);
+  }
+  return t;
+}
+
+Bytes hidden_bytes(const ModelSpec& model) { return {4.0 * double(model.hidden)}; }
+
+Bytes logits_bytes(const ModelSpec& model) { return {4.0 * double(model.vocabulary)}; }
+
+}  // namespace rigcast

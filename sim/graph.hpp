@@ -1,0 +1,60 @@
+#pragma once
+// A graph of activities with its own dependency counters. Activities are created when they start,
+// never before, and successors start from SimGrid's completion signal: this is what keeps a run
+// linear in the number of activities (docs/simulator.md).
+
+#include <cstdint>
+#include <vector>
+
+#include "core/units.hpp"
+#include "sim/machine.hpp"
+
+namespace rigcast::sim {
+
+using NodeId = std::int32_t;
+inline constexpr NodeId kNoNode = -1;
+
+class Graph {
+ public:
+  /// A join: takes no time.
+  NodeId join();
+  NodeId work(Worker worker, int gpu, Seconds amount);
+  NodeId flow(Route route, int gpu, Bytes amount);
+  /// `after` starts only when `before` has finished. kNoNode on either side is ignored.
+  void order(NodeId before, NodeId after);
+
+  /// Runs everything to the end. Throws MachineError if the graph cannot make progress.
+  void run();
+
+  /// Seconds since the start of the run.
+  Seconds start(NodeId node) const { return {nodes_[std::size_t(node)].start}; }
+  Seconds finish(NodeId node) const { return {nodes_[std::size_t(node)].finish}; }
+  std::size_t size() const { return nodes_.size(); }
+  void clear();
+
+ private:
+  friend class Runner;
+  enum class Kind : std::uint8_t { kJoin, kWork, kFlow };
+  struct Node {
+    double amount = 0;            // seconds, or bytes
+    double start = 0, finish = 0;
+    std::int32_t first_edge = -1;
+    std::int32_t waits_for = 0;
+    Kind kind = Kind::kJoin;
+    std::uint8_t where = 0;       // worker or route
+    std::uint8_t gpu = 0;
+  };
+  struct Edge {
+    NodeId to;
+    std::int32_t next;
+  };
+  NodeId add(Node node);
+
+  std::vector<Node> nodes_;
+  std::vector<Edge> edges_;
+};
+
+/// Activities that SimGrid has completed since the process began.
+std::uint64_t completed_activities();
+
+}  // namespace rigcast::sim

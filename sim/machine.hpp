@@ -1,0 +1,38 @@
+#pragma once
+// The machine as SimGrid resources. SSD, RAM, each direction of each PCI-E link and each VRAM are
+// links; GPUs and the CPU are hosts whose speed is one second of work a second. One engine and one
+// platform per process: a scenario sets the rates of its rig and runs, and times are differences
+// of the simulated clock. SimGrid appears nowhere outside sim/.
+
+#include <array>
+#include <cstdint>
+
+#include "core/rig.hpp"
+#include "core/units.hpp"
+
+namespace rigcast::sim {
+
+inline constexpr int kMostGpus = 8;
+
+/// Links that one flow uses together.
+enum class Route : std::uint8_t {
+  kSsdToRam,        // a file into the page cache
+  kRam,             // the CPU reads or writes memory
+  kVram,            // a GPU reads or writes its memory; on a unified chip the same as kRam
+  kHostToGpu,       // RAM, PCI-E, VRAM
+  kHostToGpuPageable,  // the same through the driver's staging, at its own rate
+  kGpuToHost,
+};
+inline constexpr int kRouteCount = 6;
+
+/// Where an amount of time is spent.
+enum class Worker : std::uint8_t {
+  kGpu,     // kernels, one after the other
+  kCpu,
+  kDelay,   // waits that exclude nobody: handoffs, host work, latencies
+};
+
+/// Sets the rates of a rig. Not while a graph runs.
+void set_machine(const Rig& rig);
+
+}  // namespace rigcast::sim

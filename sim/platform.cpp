@@ -1,0 +1,106 @@
+#include "sim/platform.hpp"
+
+#include <fmt/format.h>
+
+namespace sg = simgrid::s4u;
+
+namespace rigcast::sim {
+namespace {
+
+// SimGrid's defaults describe TCP over a network: a bus has no slow start, no window and no
+// acknowledgement traffic, and events a nanosecond apart are not the same event.
+sg::Engine& engine() {
+  static std::string words[] = {"rigcast",
+                                "--log=root.thresh:warning",
+                                "--cfg=network/model:CM02",
+                                "--cfg=network/crosstraffic:no",
+                                "--cfg=network/TCP-gamma:0",
+                                "--cfg=surf/precision:1e-12"};
+  static char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                         words[4].data(), words[5].data(), nullptr};
+  static int argc = 6;
+  static sg::Engine instance(&argc, argv);
+  return instance;
+}
+
+constexpr double kPlaceholderRate = 1e12;
+constexpr int kDelayCores = 1 << 16;
+
+}  // namespace
+
+Platform& Platform::instance() {
+  engine();
+  static Platform platform;
+  return platform;
+}
+
+sg::Link* Platform::make_link(const std::string& name) {
+  return zone_->create_link(name, kPlaceholderRate)->set_latency(0.0)->seal();
+}
+
+Platform::Ends Platform::make_route(const std::string& name, std::vector<sg::Link*> links) {
+  Ends ends{zone_->create_host(name + " from", 1.0), zone_->create_host(name + " to", 1.0)};
+  const std::vector<sg::LinkInRoute> in_route(links.begin(), links.end());
+  zone_->add_route(ends.from->get_netpoint(), ends.to->get_netpoint(), nullptr, nullptr, in_route,
+                   false);
+  return ends;
+}
+
+Platform::Platform() {
+  zone_ = sg::create_full_zone("machine");
+  ssd_ = make_link("ssd");
+  ram_ = make_link("ram");
+  cpu_ = zone_->create_host("cpu", 1.0);
+  delay_ = zone_->create_host("delay", 1.0)->set_core_count(kDelayCores);
+  const Ends file = make_route("file", {ssd_, ram_});
+  const Ends ram = make_route("ram", {ram_});
+  for (int g = 0; g < kMostGpus; ++g) {
+    const auto named = [&](const char* what) { return fmt::format("gpu{} {}", g, what); };
+    GpuLinks& l = gpu_links_[std::size_t(g)];
+    l = {make_link(named("vram")), make_link(named("h2d")), make_link(named("d2h")),
+         make_link(named("pageable"))};
+    gpu_hosts_[std::size_t(g)] = zone_->create_host(named("kernels"), 1.0);
+    const auto set = [&](Route r, Ends ends) { routes_[std::size_t(r)][std::size_t(g)] = ends; };
+    set(Route::kSsdToRam, file);
+    set(Route::kRam, ram);
+    set(Route::kVram, make_route(named("read"), {l.vram}));
+    set(Route::kHostToGpu, make_route(named("in"), {ram_, l.h2d, l.vram}));
+    set(Route::kHostToGpuPageable, make_route(named("staged"), {ram_, l.pageable, l.h2d, l.vram}));
+    set(Route::kGpuToHost, make_route(named("out"), {l.vram, l.d2h, ram_}));
+  }
+  zone_->seal();
+}
+
+void Platform::set_rates(const Rig& rig) {
+  RIGCAST_ASSERT(rig.gpus.size() <= std::size_t(kMostGpus));
+  const auto set = [](sg::Link* link, BytesPerSecond rate) {
+    link->set_bandwidth(rate.value * kUnitsPerByte);
+  };
+  unified_ = rig.unified();
+  set(ssd_, rig.ssd.sequential_read.value);
+  set(ram_, rig.ram.bandwidth.value);
+  for (std::size_t g = 0; g < rig.gpus.size(); ++g) {
+    set(gpu_links_[g].vram, rig.gpus[g].bandwidth.value);
+    set(gpu_links_[g].h2d, rig.links[g].h2d.value);
+    set(gpu_links_[g].d2h, rig.links[g].d2h.value);
+    set(gpu_links_[g].pageable, rig.links[g].pageable.value);
+  }
+}
+
+sg::Host* Platform::worker(Worker worker, int gpu) const {
+  switch (worker) {
+    case Worker::kGpu: return gpu_hosts_[std::size_t(gpu)];
+    case Worker::kCpu: return cpu_;
+    case Worker::kDelay: return delay_;
+  }
+  return delay_;
+}
+
+Platform::Ends Platform::route(Route route, int gpu) const {
+  if (unified_ && route == Route::kVram) route = Route::kRam;
+  return routes_[std::size_t(route)][std::size_t(gpu)];
+}
+
+void set_machine(const Rig& rig) { Platform::instance().set_rates(rig); }
+
+}  // namespace rigcast::sim

@@ -1,0 +1,45 @@
+#pragma once
+// Internal to sim/: the SimGrid objects behind machine.hpp.
+
+#include <simgrid/s4u.hpp>
+
+#include "sim/machine.hpp"
+
+namespace rigcast::sim {
+
+// SimGrid carries whole units only; a finer unit than the byte keeps rounding out of sight.
+inline constexpr double kUnitsPerByte = 1024.0;
+
+class Platform {
+ public:
+  static Platform& instance();
+
+  void set_rates(const Rig& rig);
+
+  simgrid::s4u::Host* worker(Worker worker, int gpu) const;
+  struct Ends {
+    simgrid::s4u::Host* from;
+    simgrid::s4u::Host* to;
+  };
+  Ends route(Route route, int gpu) const;
+
+ private:
+  Platform();
+  struct GpuLinks {
+    simgrid::s4u::Link *vram, *h2d, *d2h, *pageable;
+  };
+  simgrid::s4u::Link* make_link(const std::string& name);
+  Ends make_route(const std::string& name, std::vector<simgrid::s4u::Link*> links);
+
+  simgrid::s4u::NetZone* zone_ = nullptr;
+  simgrid::s4u::Link* ssd_ = nullptr;
+  simgrid::s4u::Link* ram_ = nullptr;
+  std::array<GpuLinks, kMostGpus> gpu_links_{};
+  std::array<simgrid::s4u::Host*, kMostGpus> gpu_hosts_{};
+  simgrid::s4u::Host* cpu_ = nullptr;
+  simgrid::s4u::Host* delay_ = nullptr;
+  std::array<std::array<Ends, kMostGpus>, kRouteCount> routes_{};
+  bool unified_ = false;
+};
+
+}  // namespace rigcast::sim
