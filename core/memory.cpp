@@ -43,6 +43,8 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     // Decoding on the CPU needs a copy there of what prefill has on the GPU.
     if (cpu_decode && p.layers[l].weights != kHost) plan.devices.back().weights += shared + experts;
   }
+  // Blocks for multi-token prediction follow the last layer.
+  device(plan, p.layers.back().weights).weights += Bytes{double(s.tensors.speculation.bytes())};
   const Bytes head{double(s.tensors.head.bytes())};
   const Bytes embedding{double(s.tensors.embedding.bytes())};
   plan.devices.back().weights += embedding;

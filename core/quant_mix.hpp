@@ -33,10 +33,11 @@ class QuantMix {
   /// The format of most weights, Q4_K of "Q4_K_M".
   QuantFormat base() const { return base_; }
 
-  /// The format that llama.cpp's quantiser gives a tensor of rows of `row_elements` weights, without
-  /// an importance matrix. Where that row is no multiple of the format's block, the nearest format
-  /// that holds it, F16 at last. `layer` is -1 outside the blocks. Source: ggml-org/llama.cpp,
-  /// src/llama-quant.cpp of 2025-02; its fused-QKV rule changed in 2026, sizes by less than 1 %.
+  /// The format that llama.cpp's quantiser gives a tensor with rows of `row_elements` weights, when
+  /// it has no importance matrix. Where that row is no multiple of the format's block: the nearest
+  /// format that holds it, F16 at last. `layer` is -1 outside the blocks. Source:
+  /// ggml-org/llama.cpp, src/llama-quant.cpp of 2025-02; its rule for fused QKV changed in 2026,
+  /// sizes by less than 1 %.
   QuantFormat format_of(const ModelSpec& model, TensorRole role, int layer,
                         std::uint64_t row_elements) const;
 

@@ -48,8 +48,8 @@ struct TensorTable {
   std::vector<Tensor> tensors;     // in the order a pass reads them, the embedding first
   std::vector<LayerWeights> layers;
   WeightGroup embedding;           // token (and per-layer) embeddings; a row lookup
-  WeightGroup head;                // final norm, output matrix (with tied embeddings the embedding),
-                                   // rope factors: all outside the blocks that every token reads
+  WeightGroup head;                // what every token reads outside the blocks: final norm, output
+                                   // matrix (with tied embeddings the embedding), rope factors
   WeightGroup speculation;         // blocks that only draft tokens: stored, no part of a pass
   bool head_is_embedding = false;  // head's matrix is the embedding: not stored twice
 
@@ -60,9 +60,9 @@ struct TensorTable {
   double active_bytes(const ModelSpec& model) const;
 };
 
-/// Driven by the spec's flags; the architecture's name decides names of norms only. Latent attention
-/// has separate attn_k_b and attn_v_b, as files since 2025-04. A recurrent mixer is one stand-in
-/// matrix, and one F32 vector of the rest.
+/// Driven by the spec's flags; the architecture's name decides names of norms only. Latent
+/// attention has separate attn_k_b and attn_v_b, as files since 2025-04. A recurrent mixer is one
+/// stand-in matrix, and one F32 vector of the rest.
 /// Errors: a width that the model needs is 0, or the weights exceed 2^60 bytes.
 Result<TensorTable> make_tensor_table(const ModelSpec& model, const QuantMix& mix);
 

@@ -146,7 +146,7 @@ std::string text(Seconds s) {
 
 std::string text_count(std::int64_t n) {
   std::string digits = fmt::format("{}", n < 0 ? -n : n);
-  for (int i = int(digits.size()) - 3; i > 0; i -= 3) digits.insert(std::size_t(i), ",");
+  for (int i = int(digits.size()) - 3; i > 0; i -= 3) digits.insert(std::size_t(i), 1, ',');
   return n < 0 ? "-" + digits : digits;
 }
 

@@ -1,0 +1,57 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+
+namespace {
+
+std::filesystem::path program_path() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+int parse_and_run(int argc, char** argv) {
+  using namespace rigcast;
+  CLI::App app{
+      "Will it run, how fast, and where does it fall off the cliff?\n"
+      "Forecasts how a large language model runs on a machine."};
+  app.name("rigcast");
+  app.set_version_flag("--version", "rigcast " RIGCAST_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+
+  cli::Run run;
+  const cli::OpenCatalogue open = [] { return Catalogue::open(program_path()); };
+  cli::add_simulate(app, open, run);
+  cli::add_inspect(app, open, run);
+  cli::add_list(app, open, run);
+  if (argc == 1) {
+    std::fputs(app.help().c_str(), stdout);
+    return cli::kBadInput;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return cli::fail(bad_input(e.what(), "rigcast --help lists the verbs, rigcast VERB --help "
+                                         "its flags"));
+  }
+  return run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "rigcast: %s\n", e.what());
+    return rigcast::cli::kMachineFailed;
+  }
+}

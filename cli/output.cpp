@@ -1,0 +1,72 @@
+#include "cli/output.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/Validators.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+namespace rigcast::cli {
+
+void OutputOptions::add_to(CLI::App& verb) {
+  static const std::map<std::string, Format> kFormats = {
+      {"text", Format::kText}, {"json", Format::kJson}, {"csv", Format::kCsv}};
+  verb.add_option("--format", format, "text, json or csv")
+      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+      ->type_name("FORMAT")
+      ->group("Output");
+  verb.add_option("-o,--output", file, "write to a file")->type_name("FILE")->group("Output");
+}
+
+int fail(const Error& error) {
+  fmt::print(stderr, "rigcast: {}\n", error.text());
+  switch (error.kind) {
+    case ErrorKind::kBadInput: return kBadInput;
+    case ErrorKind::kDoesNotFit: return kAnswerIsNo;
+    case ErrorKind::kMachine: return kMachineFailed;
+  }
+  return kMachineFailed;
+}
+
+bool wants_colour(const OutputOptions& options) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return options.file.empty() && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+}
+
+std::optional<Error> write_file(const std::string& path, const std::string& text) {
+  const auto failed = [&](const char* what) {
+    return Error{ErrorKind::kMachine,
+                 fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)), ""};
+  };
+  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (!file) return failed("create");
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed) {
+    const auto error = failed("write");
+    std::remove(temporary.c_str());
+    return error;
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const auto error = failed("write");
+    std::remove(temporary.c_str());
+    return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> emit(const OutputOptions& options, const std::string& text) {
+  if (!options.file.empty()) return write_file(options.file, text);
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0)
+    return Error{ErrorKind::kMachine, "cannot write to standard output", ""};
+  return std::nullopt;
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,123 @@
+#include "cli/scenario_flags.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace rigcast::cli {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// A TOML string that holds any text.
+std::string toml_text(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += fmt::format("\\u{:04X}", int(c));
+    else out += c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+void ScenarioFlags::add(CLI::App& verb, const char* group, const char* name, const char* keys,
+                        Flag::Kind kind, const char* type, const char* help) {
+  Flag& flag = flags_.emplace_back(Flag{name, keys, kind, {}, nullptr});
+  flag.option = verb.add_option(name, flag.value, help)->type_name(type)->group(group);
+}
+
+void ScenarioFlags::add_to(CLI::App& verb) {
+  verb.add_option("scenario", file_, "scenario file; flags win over it")->type_name("FILE.toml");
+  const char* rig = "Rig";
+  add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
+  add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]", "GPUs; \"2xrtx-3090\" is two");
+  add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU", "");
+  add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT", "channels x speed : size, 2xddr5-6000:64GiB");
+  add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "");
+  add(verb, rig, "--pcie", "rig.pcie", Flag::kTextList, "GENxLANES", "slot of the GPU, 4x16");
+  add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
+  add(verb, rig, "--ram-limit", "rig.ram_capacity", Flag::kText, "SIZE", "RAM");
+  const char* model = "Model";
+  add(verb, model, "--model", "model.name", Flag::kText, "MODEL", "a model of the catalogue");
+  add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
+  const char* place = "Placement";
+  add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
+      "last N layers on the GPU; the head joins when N is greater than the layers");
+  add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B", "share of each GPU");
+  add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
+      "first N layers keep their experts in RAM");
+  add(verb, place, "--decode-device", "placement.decode_device", Flag::kText, "gpu|cpu", "");
+  const char* kv = "KV cache";
+  add(verb, kv, "--kv", "kv.policy", Flag::kText, "POLICY",
+      "vram, ram, stream, paged, combined or spill");
+  add(verb, kv, "--kv-type", "kv.type_k kv.type_v", Flag::kText, "TYPE", "f16, q8_0, q4_0");
+  const char* work = "Workload";
+  add(verb, work, "--prompt-tokens", "workload.prompt_tokens", Flag::kValue, "N", "");
+  add(verb, work, "--output-tokens", "workload.output_tokens", Flag::kValue, "N", "");
+  add(verb, work, "--context", "workload.context", Flag::kValue, "N", "limit that memory is planned for");
+  add(verb, work, "--depth", "workload.depth", Flag::kValue, "N", "tokens already in the cache");
+  add(verb, work, "--users", "workload.users", Flag::kValue, "N", "");
+  add(verb, work, "--start", "workload.start", Flag::kText, "STATE", "resident, warm or cold");
+  const char* runtime = "Runtime";
+  add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME", "llama.cpp, rigcast or transformers");
+  add(verb, runtime, "--batch", "runtime.batch", Flag::kValue, "N", "");
+  add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
+  add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");
+  add(verb, runtime, "--flash-attn", "runtime.flash_attention", Flag::kOnOff, "on|off", "");
+  verb.add_option("--set", sets_, "any key of the scenario file")
+      ->type_name("KEY=VALUE")
+      ->group("Any key")
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+Result<TomlDocument> ScenarioFlags::document() const {
+  TomlDocument document("command line");
+  if (!file_.empty()) {
+    auto read = TomlDocument::read(file_);
+    if (!read) return read.error();
+    document = *std::move(read);
+  }
+  for (const Flag& flag : flags_) {
+    if (flag.option->count() == 0) continue;
+    std::string value = flag.value;
+    switch (flag.kind) {
+      case Flag::kValue: break;
+      case Flag::kText: value = toml_text(value); break;
+      case Flag::kTextList: {
+        std::vector<std::string> items;
+        for (const std::string& item : split(value, ',')) items.push_back(toml_text(item));
+        value = fmt::format("[{}]", fmt::join(items, ", "));
+        break;
+      }
+      case Flag::kNumberList: value = fmt::format("[{}]", value); break;
+      case Flag::kOnOff:
+        if (value != "on" && value != "off")
+          return bad_input(fmt::format("{}: expected on or off, got \"{}\"", flag.name, value));
+        value = value == "on" ? "true" : "false";
+        break;
+    }
+    for (const std::string& key : split(flag.key, ' '))
+      if (auto error = document.set(key, value, flag.name)) return *error;
+  }
+  for (const std::string& set : sets_) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return bad_input(fmt::format("--set {}: expected KEY=VALUE", set),
+                       "for example --set kv.threshold=0.9");
+    const std::string key = set.substr(0, equals);
+    if (auto error = document.set(key, set.substr(equals + 1), "--set " + key)) return *error;
+  }
+  return document;
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,36 @@
+#pragma once
+// The flags that every verb shares. Each sets one key of the scenario file, and wins over it.
+
+#include <CLI/App.hpp>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/toml_reader.hpp"
+
+namespace rigcast::cli {
+
+class ScenarioFlags {
+ public:
+  void add_to(CLI::App& verb);
+  /// The scenario file, if one was named, with the flags and --set applied.
+  Result<TomlDocument> document() const;
+
+ private:
+  struct Flag {
+    std::string name;   // "--gpu"
+    std::string key;    // "rig.gpu"
+    enum Kind { kValue, kText, kTextList, kNumberList, kOnOff } kind;
+    std::string value;
+    CLI::Option* option = nullptr;
+  };
+  void add(CLI::App& verb, const char* group, const char* name, const char* keys, Flag::Kind kind,
+           const char* type, const char* help);
+
+  std::string file_;
+  std::deque<Flag> flags_;  // stable addresses: CLI11 writes into them
+  std::vector<std::string> sets_;
+};
+
+}  // namespace rigcast::cli

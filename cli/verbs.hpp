@@ -1,0 +1,20 @@
+#pragma once
+// One function a verb: declares its options and says what runs when it is chosen.
+
+#include <CLI/App.hpp>
+#include <functional>
+
+#include "core/catalogue.hpp"
+
+namespace rigcast::cli {
+
+/// Opens the catalogue when a verb needs it.
+using OpenCatalogue = std::function<Result<Catalogue>()>;
+/// Runs the chosen verb; gives the exit code.
+using Run = std::function<int()>;
+
+void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_list(CLI::App& app, const OpenCatalogue& open, Run& run);
+
+}  // namespace rigcast::cli

@@ -1,0 +1,456 @@
+// The report for people: the answer first, then the reason, then what to do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/report.hpp"
+#include "core/text_chart.hpp"
+#include "core/text_style.hpp"
+#include "core/unit_text.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr std::size_t kLabelWidth = 15;
+constexpr std::size_t kFigureWidth = 27;
+constexpr std::size_t kBesideChart = 48;  // the margin of the y axis, and what a cliff says
+constexpr std::size_t kMemoryFigures = 18;  // device and capacity
+constexpr std::size_t kFewestCells = 4;
+constexpr std::size_t kMostCliffs = 3;
+constexpr std::size_t kMostAdvice = 3;
+constexpr std::size_t kChangeWidth = 22;
+constexpr std::size_t kFlagsWidth = 24;
+constexpr std::size_t kMostNotes = 5;
+constexpr std::size_t kMostTabled = 8;
+
+std::string short_name(std::string_view part) {
+  for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
+    if (part.starts_with(maker)) return printable(part.substr(maker.size()));
+  return printable(part);
+}
+
+std::string rig_name(const Rig& rig) {
+  if (rig.gpus.empty()) return short_name(rig.cpu.name);
+  std::string out;
+  for (std::size_t g = 0; g < rig.gpus.size();) {
+    std::size_t end = g;
+    while (end < rig.gpus.size() && rig.gpus[end].name == rig.gpus[g].name) ++end;
+    if (g > 0) out += " + ";
+    if (end - g > 1) out += fmt::format("{} x ", end - g);
+    out += short_name(rig.gpus[g].name);
+    g = end;
+  }
+  return out;
+}
+
+// Narrow enough for a column of a table.
+std::string_view short_name(Resource resource) {
+  switch (resource) {
+    case Resource::kSsd: return "SSD";
+    case Resource::kRam: return "RAM";
+    case Resource::kCpu: return "CPU";
+    case Resource::kH2d:
+    case Resource::kD2h: return "PCI-E";
+    case Resource::kVram: return "VRAM";
+    case Resource::kGpu: return "GPU";
+    case Resource::kLaunch: return "launches";
+    case Resource::kHandoff: return "handoffs";
+    case Resource::kHost: return "host";
+  }
+  return "";
+}
+
+std::string bound_text(const Bottleneck& b) {
+  return fmt::format("bound by {} {}", name(b.resource), share_text(b.share));
+}
+
+class Screen {
+ public:
+  Screen(const Report& report, TextStyle style)
+      : r_(report), s_(*report.scenario), paint_(style.colour),
+        width_(std::size_t(std::max(style.width, 60))) {}
+
+  std::string text() {
+    headline();
+    if (r_.fits) {
+      first_token();
+      speed();
+      positions();
+      chart();
+      memory();
+      cliffs();
+    } else {
+      errors();
+      memory();
+    }
+    advice();
+    inputs();
+    notes();
+    next();
+    return out_;
+  }
+
+ private:
+  // Every line passes here, so none is wider than the screen.
+  void line(std::string_view text) {
+    while (true) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      std::string shown = clip(text.substr(0, end), width_);
+      shown.erase(shown.find_last_not_of(' ') + 1);
+      out_ += shown + '\n';
+      if (end == text.size()) return;
+      text.remove_prefix(end + 1);
+    }
+  }
+  void gap() { out_ += '\n'; }
+
+  // A label, then text that wraps under itself.
+  void paragraph(std::string_view label, std::string_view text) {
+    const std::size_t indent = text_width(label);
+    bool first = true;
+    for (const std::string& part : wrap_words(printable(text), width_ - indent)) {
+      line((first ? std::string(label) : std::string(indent, ' ')) + part);
+      first = false;
+    }
+  }
+
+  void headline() {
+    std::string title = fmt::format("{} {} on {}, {}", printable(s_.model.name),
+                                    printable(s_.quant), rig_name(s_.rig),
+                                    printable(s_.runtime.name));
+    if (!s_.runtime.era.empty()) title += fmt::format(" ({})", printable(s_.runtime.era));
+    if (r_.origin == Origin::kMeasured) title += ", measured";
+    const std::string fit = r_.fits ? fit_text() : paint_.yellow(shortage_text());
+    line(spread(paint_.bold(title), fit, width_));
+    gap();
+  }
+
+  std::string fit_text() const {
+    const int layers = s_.model.layers;
+    const int on_gpu = std::min(r_.placement.gpu_layers, layers);
+    if (!s_.rig.gpus.empty() && r_.placement.gpu_layers < layers)
+      return fmt::format("{} of {} layers on the GPU{}", on_gpu, layers,
+                         s_.rig.gpus.size() > 1 ? "s" : "");
+    const std::string up_to =
+        r_.longest_context > 0
+            ? fmt::format(" up to {} tokens", text_count(r_.longest_context))
+            : "";
+    if (s_.rig.gpus.empty()) return "fits in RAM" + up_to;
+    if (s_.rig.unified()) return "fits in unified memory" + up_to;
+    switch (s_.kv.policy) {
+      case KvPolicy::kVram: return "fits in VRAM" + up_to;
+      case KvPolicy::kRam:
+      case KvPolicy::kStream: return "fits" + up_to + ", KV in RAM";
+      case KvPolicy::kPaged:
+      case KvPolicy::kCombined: return "fits" + up_to + ", KV in VRAM and RAM";
+      case KvPolicy::kSpill: return "fits" + up_to + ", spilling to RAM";
+    }
+    return "";
+  }
+
+  std::string shortage_text() const {
+    const DeviceMemory* worst = r_.memory.shortest();
+    if (!worst) return "does not fit";
+    return fmt::format("does not fit: short by {} on {}", text_gib(-worst->free()),
+                       worst->device == "host" ? "the host (RAM)" : printable(worst->device));
+  }
+
+  void errors() {
+    constexpr std::string_view kSaid = "does not fit: ";  // in the headline
+    for (std::string_view error : r_.errors) {
+      if (error.starts_with(kSaid)) error.remove_prefix(kSaid.size());
+      paragraph("  why    ", error);
+    }
+    if (!r_.errors.empty()) gap();
+  }
+
+  // label | figure and interval | what it is of            what binds
+  void row(std::string_view label, const std::string& figure, const std::string& interval,
+           const std::string& of, const std::string& bound) {
+    const std::string left = pad_right("  " + std::string(label), kLabelWidth) +
+                             pad_right(figure + interval, kFigureWidth) + of;
+    line(spread(left, paint_.dim(bound), width_));
+  }
+
+  std::string prompt_text() const {
+    const std::string prompt = text_count(s_.workload.prompt_tokens) + "-token prompt";
+    if (s_.workload.depth == 0) return prompt;
+    return fmt::format("{} after {}", prompt, text_count(s_.workload.depth));
+  }
+
+  void first_token() {
+    std::string label = "first token";
+    const auto start_row = [&](Start start, const std::optional<TtftBreakdown>& ttft,
+                               const std::string& of, const std::string& bound) {
+      if (!ttft) return;
+      const bool asked = start == s_.workload.start;
+      const std::string figure = time_text(ttft->total());
+      std::string interval;
+      if (asked && r_.ttft_interval)
+        interval = time_interval_text(ttft->total(), r_.ttft_interval->lo, r_.ttft_interval->hi);
+      row(label, asked ? paint_.bold(figure) : figure, interval, of, bound);
+      label.clear();
+    };
+    const auto bound = [](const std::optional<Bottleneck>& b) { return b ? bound_text(*b) : ""; };
+    start_row(Start::kResident, r_.resident, prompt_text() + ", resident",
+              bound_text(r_.prefill_bound));
+    start_row(Start::kWarm, r_.warm, "warm, file in page cache", bound(r_.warm_bound));
+    start_row(Start::kCold, r_.cold, "cold, file on SSD", bound(r_.cold_bound));
+    breakdown();
+  }
+
+  void breakdown() {
+    const auto& ttft = r_.ttft();
+    if (!ttft || !(ttft->load.value > 0)) return;
+    std::string parts;
+    const auto add = [&](std::string_view what, Seconds time) {
+      if (time.value == 0) return;
+      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", what, time_text(time));
+    };
+    add("load", ttft->load);
+    add("tokenize", ttft->tokenize);
+    add("transfer", ttft->transfer);
+    add("prefill", ttft->prefill);
+    add("sample", ttft->sample);
+    line(paint_.dim(fmt::format("{:{}}{}: {}", "", kLabelWidth, name(s_.workload.start), parts)));
+  }
+
+  void speed() {
+    const auto interval = [](const std::optional<Interval>& i) {
+      return i ? rate_interval_text(i->lo, i->hi) : "";
+    };
+    if (r_.prefill_tokens_per_s > 0)
+      row("prefill", rate_text(r_.prefill_tokens_per_s), interval(r_.prefill_interval),
+          r_.resident ? "" : prompt_text(), r_.resident ? "" : bound_text(r_.prefill_bound));
+    if (!(r_.decode_tokens_per_s > 0)) return;
+    row("speed", paint_.bold(rate_text(r_.decode_tokens_per_s)),
+        interval(r_.tokens_per_s_interval),
+        fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
+        bound_text(r_.decode_bound));
+  }
+
+  void positions() {
+    if (r_.by_position.empty() || r_.by_position.size() > kMostTabled) return;
+    std::string tokens = pad_right("  at token", kLabelWidth);
+    std::string speeds = pad_right("  tok/s", kLabelWidth);
+    std::string bounds = pad_right("  bound by", kLabelWidth);
+    const std::size_t cell = std::min<std::size_t>(12, (width_ - kLabelWidth) / kMostTabled);
+    for (const PositionSpeed& p : r_.by_position) {
+      tokens += pad_left(text_count(p.tokens), cell);
+      speeds += pad_left(three_digits(p.tokens_per_s), cell);
+      bounds += pad_left(std::string(short_name(p.bound_by)), cell);
+    }
+    gap();
+    line(tokens);
+    line(speeds);
+    line(paint_.dim(bounds));
+  }
+
+  // Positions are sampled, cliffs are exact: each adds a corner to the curve, or a step where the
+  // next sample has already fallen as far.
+  std::vector<ChartPoint> curve() const {
+    std::vector<ChartPoint> points;
+    for (const PositionSpeed& p : r_.by_position)
+      if (std::isfinite(p.tokens_per_s)) points.push_back({double(p.tokens), p.tokens_per_s});
+    if (points.size() < 2) return {};
+    std::ranges::stable_sort(points, {}, &ChartPoint::x);
+    for (const Cliff& c : r_.cliffs) {
+      const double at = double(c.at_tokens);
+      const auto next = std::ranges::upper_bound(points, at, {}, &ChartPoint::x);
+      if (c.axis != CliffAxis::kPosition || next == points.end()) continue;
+      const bool is_step = next->y <= 1.05 * c.after_tokens_per_s;
+      const auto corner = points.insert(next, {at, c.before_tokens_per_s});
+      if (is_step) points.insert(corner + 1, {at, c.after_tokens_per_s});
+    }
+    return points;
+  }
+
+  void chart() {
+    const std::vector<ChartPoint> points = curve();
+    if (points.empty()) return;
+    ChartFrame frame;
+    frame.columns = width_ - kBesideChart;
+    std::vector<std::string> lines = draw_chart(points, frame);
+    std::size_t row = 0;
+    for (const Cliff& c : r_.cliffs) {
+      if (c.axis != CliffAxis::kPosition || row + 1 >= lines.size()) continue;
+      lines[row++] += paint_.yellow(fmt::format("  cliff at {} tokens", text_count(c.at_tokens)));
+      lines[row++] += paint_.yellow("  " + change_text(c));
+    }
+    gap();
+    for (const std::string& l : lines) line(l);
+  }
+
+  static std::string change_text(const Cliff& c) {
+    if (!(c.after_tokens_per_s > 0)) return rate_text(c.before_tokens_per_s) + ", then does not run";
+    return fmt::format("{} -> {}", three_digits(c.before_tokens_per_s),
+                       rate_text(c.after_tokens_per_s));
+  }
+
+  std::string tier_label(const DeviceMemory& d) const {
+    if (d.tier == Tier::kRam) return "RAM";
+    if (d.tier == Tier::kSsd) return "SSD";
+    if (s_.rig.gpus.size() > 1) return printable(d.device);
+    return s_.rig.unified() ? "GPU" : "VRAM";
+  }
+
+  void memory() {
+    const auto in_use = [](const DeviceMemory& d) {
+      return (d.total() - d.overhead).value > 0 || d.free().value < 0;
+    };
+    if (std::ranges::none_of(r_.memory.devices, in_use)) return;
+    if (r_.fits) gap();
+    const std::string_view legend = "  █ weights   ▓ KV ▒ buffers ░ reserved · page cache   free";
+    const std::size_t figures = kMemoryFigures + text_width(legend);
+    const std::size_t cells = std::max(width_, figures + kFewestCells) - figures;
+    line(pad_right("  memory in GiB", kMemoryFigures + cells) + std::string(legend));
+    for (const DeviceMemory& d : r_.memory.devices)
+      if (in_use(d)) memory_row(d, cells);
+  }
+
+  // Two decimals at most: the header has the unit for all, so that figures compare at a glance.
+  static std::string gib(Bytes b, std::size_t width) {
+    const double value = b.value / 0x1p30;
+    const bool large = !(std::fabs(value) < 9.995);
+    const std::string text = large ? three_digits(value) : fmt::format("{:.2f}", value);
+    return pad_left(b.value == 0 ? "-" : text, width);
+  }
+
+  void memory_row(const DeviceMemory& d, std::size_t cells) {
+    const Bytes buffers = d.activations + d.staging;
+    const BarSegment segments[] = {{d.weights.value, "█"},   {d.kv.value, "▓"},
+                                   {buffers.value, "▒"},     {d.overhead.value, "░"},
+                                   {d.page_cache.value, "·"}};
+    const bool over = d.free().value < 0;
+    const std::string free = gib(d.free(), 7);
+    line(pad_right("  " + tier_label(d), 8) + gib(d.capacity, 8) + "  " +
+         draw_bar(segments, d.capacity.value, cells) + gib(d.weights, 11) + gib(d.kv, 7) +
+         gib(buffers, 10) + gib(d.overhead, 11) + gib(d.page_cache, 13) +
+         (over ? paint_.yellow(free) : free));
+  }
+
+  void cliffs() {
+    if (r_.cliffs.empty()) return;
+    gap();
+    std::size_t shown = 0;
+    for (const Cliff& c : r_.cliffs) {
+      if (shown++ == kMostCliffs) {
+        line(fmt::format("         {} more: --format json", r_.cliffs.size() - kMostCliffs));
+        return;
+      }
+      const bool context = c.axis == CliffAxis::kContext;
+      std::string text =
+          fmt::format("{} {} tokens: {}; {}", context ? "context beyond" : "at",
+                      text_count(c.at_tokens), change_text(c), c.cause);
+      if (s_.rig.gpus.size() > 1 && !c.device.empty()) text += fmt::format(" ({})", c.device);
+      for (std::size_t i = 0; const std::string& part : wrap_words(printable(text), width_ - 9))
+        line(paint_.yellow((i++ == 0 ? "  cliff  " : "         ") + part));
+    }
+  }
+
+  // Where what was asked for does not fit, the nearest that does.
+  bool shorter_context_fits() const {
+    return !r_.fits && r_.longest_context > 0 && r_.longest_context < s_.workload.context;
+  }
+
+  void advice() {
+    if (r_.advice.empty() && !shorter_context_fits()) return;
+    gap();
+    std::string label = r_.fits ? "  try   " : "  fits  ";
+    if (shorter_context_fits()) {
+      line(fmt::format("{}this placement, up to a context of {} tokens in place of {}", label,
+                       text_count(r_.longest_context), text_count(s_.workload.context)));
+      label = "        ";
+    }
+    for (std::size_t i = 0; i < std::min(r_.advice.size(), kMostAdvice); ++i) {
+      const Advice& a = r_.advice[i];
+      advice_row(label + pad_right(printable(a.change), kChangeWidth) + "  " + effect_text(a),
+                 a.flags.empty() ? "" : "-> " + printable(a.flags));
+      label = "        ";
+    }
+  }
+
+  // Flags begin in one column where they fit.
+  void advice_row(const std::string& left, const std::string& flags) {
+    const bool fits = text_width(flags) <= kFlagsWidth;
+    const bool aligned = fits && text_width(left) + 2 + kFlagsWidth <= width_;
+    line(aligned ? pad_right(left, width_ - kFlagsWidth) + paint_.bold(flags)
+                 : spread(left, paint_.bold(flags), width_));
+  }
+
+  std::string effect_text(const Advice& a) const {
+    std::string out;
+    if (r_.fits && std::isfinite(a.gain) && std::fabs(a.gain) >= 0.01) {
+      out = a.gain >= 1 ? three_digits(1 + a.gain) + " x as fast, "
+                        : share_text(std::fabs(a.gain)) + (a.gain > 0 ? " faster, " : " slower, ");
+    }
+    out += rate_text(a.tokens_per_s);
+    if (!a.note.empty()) return out + ", " + printable(a.note);
+    return out + ", TTFT " + time_text(a.ttft);
+  }
+
+  void inputs() {
+    if (!r_.fits) return;
+    std::string out;
+    for (const SourceKind kind : {SourceKind::kMeasured, SourceKind::kSpec, SourceKind::kFitted,
+                                  SourceKind::kPublished, SourceKind::kAssumed}) {
+      const int n = r_.inputs[std::size_t(kind)];
+      if (n > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", n, name(kind));
+    }
+    if (out.empty()) return;
+    for (std::size_t i = 0; i < std::min<std::size_t>(r_.assumed.size(), 2); ++i)
+      out += (i == 0 ? ": " : ", ") + printable(r_.assumed[i]);
+    if (r_.assumed.size() > 2) out += ", ...";
+    gap();
+    paragraph("  inputs ", out);
+  }
+
+  void notes() {
+    if (!r_.warnings.empty() && !r_.fits) gap();
+    for (std::size_t i = 0; i < std::min(r_.warnings.size(), kMostNotes); ++i)
+      paragraph("  note   ", r_.warnings[i]);
+    if (r_.warnings.size() > kMostNotes)
+      line(fmt::format("         {} more: --format json", r_.warnings.size() - kMostNotes));
+  }
+
+  void next() {
+    const bool probed = r_.inputs[std::size_t(SourceKind::kMeasured)] > 0;
+    const bool measured = r_.origin == Origin::kMeasured;
+    std::string_view command = "rigcast plan";
+    std::string_view why = "with the same flags searches every quantization, split and KV policy";
+    if (measured) {
+      command = "rigcast validate";
+      why = "with the same flags lays the forecast beside the measurement";
+    } else if (r_.fits && r_.advice.empty() && !r_.assumed.empty() && !probed) {
+      command = "rigcast probe";
+      why = "measures the assumed inputs on the real machine";
+    }
+    gap();
+    line(fmt::format("  next   {} {}", paint_.bold(command), why));
+  }
+
+  const Report& r_;
+  const Scenario& s_;
+  Paint paint_;
+  std::size_t width_;
+  std::string out_;
+};
+
+}  // namespace
+
+const std::optional<TtftBreakdown>& Report::ttft() const {
+  switch (scenario ? scenario->workload.start : Start::kResident) {
+    case Start::kResident: return resident;
+    case Start::kWarm: return warm;
+    case Start::kCold: return cold;
+  }
+  return resident;
+}
+
+std::string to_text(const Report& report, TextStyle style) {
+  RIGCAST_ASSERT(report.scenario != nullptr);
+  return Screen(report, style).text();
+}
+
+}  // namespace rigcast

@@ -1,0 +1,205 @@
+#include "sim/advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/unit_text.hpp"
+#include "sim/simulate.hpp"
+
+namespace rigcast::sim {
+namespace {
+
+constexpr std::size_t kShown = 3;
+constexpr double kWorthSaying = 0.03;  // a smaller gain is inside any forecast's noise
+
+// From best to smallest; a step down loses some quality and some bytes.
+constexpr std::string_view kQuantLadder[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q4_K_M",
+                                             "IQ4_XS", "Q3_K_M", "Q2_K"};
+
+class Collector {
+ public:
+  Collector(const Scenario& s, const Report& r) : s_(s), report_(r) {}
+
+  std::vector<Alternative> all() && {
+    quants();
+    kv_types();
+    contexts();
+    layers();
+    policies();
+    runtime();
+    parts();
+    return std::move(out_);
+  }
+
+ private:
+  using Settings = std::vector<std::pair<std::string, std::string>>;
+
+  void add(std::string change, std::string flags, Settings set) {
+    out_.push_back({std::move(change), std::move(flags), std::move(set)});
+  }
+  static std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
+
+  void quants() {
+    const auto at = std::ranges::find(kQuantLadder, std::string_view(s_.quant));
+    if (at == std::end(kQuantLadder)) return;
+    for (auto q = at + 1; q != std::end(kQuantLadder) && q - at <= 4; ++q)
+      add(std::string(*q), fmt::format("--quant {}", *q), {{"model.quant", quoted(*q)}});
+  }
+
+  void kv_types() {
+    const double width = info(s_.kv.types.k).bits_per_weight();
+    for (const char* type : {"q8_0", "q4_0"}) {
+      const auto format = kv_type_from(type);
+      if (info(*format).bits_per_weight() < width && check_kv_types(s_.model, {*format, *format}))
+        add(fmt::format("KV type {}", type), fmt::format("--kv-type {}", type),
+            {{"kv.type_k", quoted(type)}, {"kv.type_v", quoted(type)}});
+    }
+  }
+
+  void contexts() {
+    const TokenCount needed = s_.workload.last_position() + 1;
+    for (const TokenCount n : {read_cells(needed, 256), s_.workload.context / 2})
+      if (n >= needed && n < s_.workload.context)
+        add(fmt::format("context {}", text_count(n)), fmt::format("--context {}", n),
+            {{"workload.context", fmt::format("{}", n)}});
+  }
+
+  void layers() {
+    if (s_.rig.gpus.empty()) return;
+    const int most = s_.model.layers + 1;
+    const int now = report_.placement.gpu_layers;
+    if (s_.placement.gpu_layers)
+      add("as many GPU layers as fit", "--gpu-layers auto", {{"placement.gpu_layers", "\"auto\""}});
+    for (const int n : {most, now - 2, now + 2})
+      if (n >= 0 && n <= most && n != now)
+        add(fmt::format("{} layers on the GPU", n), fmt::format("--gpu-layers {}", n),
+            {{"placement.gpu_layers", fmt::format("{}", n)}});
+    if (!s_.model.moe) return;
+    for (const int eighths : {0, 2, 4, 5, 6, 7, 8}) {
+      const int n = s_.model.layers * eighths / 8;
+      if (n == s_.placement.cpu_moe_layers && now == most) continue;
+      add(fmt::format("experts of {} layers in RAM", n),
+          fmt::format("--gpu-layers {} --cpu-moe {}", most, n),
+          {{"placement.gpu_layers", fmt::format("{}", most)},
+           {"placement.cpu_moe_layers", fmt::format("{}", n)}});
+    }
+  }
+
+  void policies() {
+    const bool tiers = !s_.rig.gpus.empty() && !s_.rig.unified();
+    for (const KvPolicy policy : s_.runtime.kv_policies) {
+      if (policy == s_.kv.policy || policy == KvPolicy::kSpill || !tiers) continue;
+      add(fmt::format("KV policy {}", name(policy)), fmt::format("--kv {}", name(policy)),
+          {{"kv.policy", quoted(name(policy))}});
+    }
+    if (s_.kv.policy != KvPolicy::kPaged && s_.kv.policy != KvPolicy::kCombined) return;
+    const auto set = [&](const char* change, const char* key, const char* value) {
+      add(change, fmt::format("--set {}={}", key, value), {{key, value}});
+    };
+    if (s_.kv.cold_type != QuantFormat::kQ4_0) set("cold blocks as q4_0", "kv.cold_type", "q4_0");
+    if (s_.kv.evict == Eviction::kLru) set("evict the oldest blocks", "kv.evict", "oldest");
+    if (!s_.kv.prefetch) set("read cold blocks ahead", "kv.prefetch", "true");
+  }
+
+  void runtime() {
+    for (const int factor : {2, 4}) {
+      const int ubatch = s_.settings.ubatch * factor;
+      if (s_.workload.prompt_tokens <= s_.settings.ubatch || ubatch > 8192) continue;
+      const int batch = std::max(ubatch, s_.settings.batch);
+      add(fmt::format("ubatch {}", ubatch), fmt::format("--batch {} --ubatch {}", batch, ubatch),
+          {{"runtime.ubatch", fmt::format("{}", ubatch)},
+           {"runtime.batch", fmt::format("{}", batch)}});
+    }
+    if (!s_.settings.flash_attention)
+      add("flash attention", "--flash-attn on", {{"runtime.flash_attention", "true"}});
+    if (s_.settings.threads < s_.rig.cpu.cores)
+      add(fmt::format("{} threads", s_.rig.cpu.cores),
+          fmt::format("--threads {}", s_.rig.cpu.cores),
+          {{"runtime.threads", fmt::format("{}", s_.rig.cpu.cores)}});
+  }
+
+  void part(std::string_view what, std::string_view flag, std::string_view key,
+            std::string_view value) {
+    add(fmt::format("{} {}", what, value), fmt::format("{} {}", flag, value),
+        {{std::string(key), quoted(value)}});
+  }
+
+  void parts() {
+    if (s_.workload.start == Start::kCold)
+      for (const char* ssd : {"samsung-990-pro", "crucial-t705"}) part("SSD", "--ssd", "rig.ssd", ssd);
+    if (s_.rig.unified()) return;
+    if (!s_.rig.gpus.empty()) {
+      const PcieLink card = s_.rig.gpus.front().pcie;
+      const PcieLink slot = s_.rig.links.front().pcie;
+      if (card.generation > slot.generation || card.lanes > slot.lanes)
+        part("slot PCI-E", "--pcie", "rig.pcie", text(card));
+    }
+    const std::string size = fmt::format("{:.0f}GiB", s_.rig.ram.capacity.value / 1_GiB);
+    const bool ddr5 = s_.rig.ram.id.find("ddr5") != std::string::npos;
+    for (const char* kit : {ddr5 ? "2xddr5-6400" : "2xddr4-3600", ddr5 ? "4xddr5-5600" : "2xddr5-6000"})
+      if (s_.rig.ram.id != kit) part("RAM", "--ram", "rig.ram", fmt::format("{}:{}", kit, size));
+    const double twice = 2.0 * (s_.rig.ram.capacity.value / 1_GiB);
+    part("RAM size", "--ram-limit", "rig.ram_capacity", fmt::format("{:.0f}GiB", twice));
+  }
+
+  const Scenario& s_;
+  const Report& report_;
+  std::vector<Alternative> out_;
+};
+
+Seconds request_time(const Report& r) {
+  const TtftBreakdown& first = *r.ttft();
+  return first.total() + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
+}
+
+std::string effect(const Report& before, const Report& after) {
+  const auto resident = [](const Report& r) {
+    return r.memory.resident_tokens.value_or(r.longest_context);
+  };
+  const TokenCount old_limit = resident(before);
+  const TokenCount new_limit = resident(after);
+  if (!before.fits || new_limit == old_limit || new_limit == 0) return "";
+  const TokenCount most = after.scenario->workload.context;
+  if (old_limit < most && new_limit >= most) return "no cliff";
+  if (new_limit < most) return fmt::format("cliff moves to {}", text_count(new_limit));
+  return "";
+}
+
+}  // namespace
+
+std::vector<Alternative> alternatives(const Scenario& scenario, const Report& report) {
+  return Collector(scenario, report).all();
+}
+
+std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalogue,
+                           const Report& report) {
+  std::vector<Advice> found;
+  SimulateOptions sweep;
+  sweep.detail = Detail::kSweep;
+  sweep.cliffs = false;
+  for (const Alternative& a : alternatives(*report.scenario, report)) {
+    TomlDocument changed = document.clone();
+    for (const auto& [key, value] : a.set) changed.set(key, value, a.flags);
+    auto scenario = make_scenario(changed, catalogue);
+    if (!scenario) continue;  // the runtime or the model cannot do it
+    const Report other = simulate(std::make_shared<const Scenario>(*std::move(scenario)), sweep);
+    if (!other.fits) continue;
+    Advice advice;
+    advice.change = a.change;
+    advice.flags = a.flags;
+    advice.tokens_per_s = other.decode_tokens_per_s;
+    advice.ttft = other.ttft()->total();
+    advice.note = effect(report, other);
+    advice.gain = report.fits ? request_time(report) / request_time(other) - 1
+                              : 1.0 / request_time(other).value;
+    if (!report.fits || advice.gain > kWorthSaying) found.push_back(std::move(advice));
+  }
+  std::ranges::stable_sort(found, std::greater{}, &Advice::gain);
+  if (found.size() > kShown) found.resize(kShown);
+  if (!report.fits)
+    for (Advice& advice : found) advice.gain = 0;
+  return found;
+}
+
+}  // namespace rigcast::sim

@@ -1,0 +1,134 @@
+#include "sim/cliffs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/unit_text.hpp"
+
+namespace rigcast::sim {
+namespace {
+
+// A cliff costs this much more than the trend before it would have, by its end.
+constexpr double kLeastLoss = 0.15;
+// A token this far above the trend has left it.
+constexpr double kDeparture = 0.01;
+
+struct Trend {
+  TokenCount from;
+  double period;
+  double slope;
+
+  double at(TokenCount n) const { return period + slope * double(n - from); }
+  bool left_by(TokenCount n, double value) const { return value > at(n) * (1 + kDeparture); }
+};
+
+DeviceIndex fullest_gpu(const Scenario& s, const MemoryPlan& memory) {
+  DeviceIndex fullest = 0;
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
+    if (memory.devices[g].free() < memory.devices[std::size_t(fullest)].free())
+      fullest = DeviceIndex(g);
+  return fullest;
+}
+
+Resource busiest(const ResourceUse& use) {
+  return Resource(std::max_element(use.seconds.begin(), use.seconds.end()) - use.seconds.begin());
+}
+
+void explain(const Scenario& s, const DecodeModel& model, Cliff& cliff, TokenCount after) {
+  const TokenCount cold = cold_tokens(s, model.memory(), after);
+  const Resource bound = busiest(model.use(after));
+  if (cold > 0) {
+    cliff.device = model.memory().devices[std::size_t(fullest_gpu(s, model.memory()))].device;
+    cliff.tier = Tier::kVram;
+    const bool lru = s.kv.evict == Eviction::kLru;
+    cliff.cause = fmt::format(
+        "VRAM {:.0f} % full: {} in RAM and read back over PCI-E for every token",
+        s.kv.threshold * 100, lru ? "LRU keeps no block, all are" : "the oldest KV blocks are");
+    return;
+  }
+  cliff.device = s.rig.gpus.empty() ? "host" : "GPU 0";
+  cliff.tier = bound == Resource::kRam || bound == Resource::kCpu ? Tier::kRam : Tier::kVram;
+  cliff.cause = fmt::format("from here bound by {}", name(bound));
+}
+
+// The last position of (good, bad] that is still on the trend, to within one block.
+TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount good,
+                            TokenCount bad) {
+  while (bad - good > model.granularity()) {
+    const TokenCount middle = good + (bad - good) / 2;
+    if (trend.left_by(middle, model.period(middle).value)) bad = middle;
+    else good = middle;
+  }
+  return good;
+}
+
+}  // namespace
+
+std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenCount first,
+                                   TokenCount last) {
+  model.refine(first, last);
+  std::vector<std::pair<TokenCount, double>> points;
+  for (const auto& [n, period] : model.samples())
+    if (n >= first && n <= last) points.emplace_back(n, period);
+  std::vector<Cliff> cliffs;
+  if (points.size() < 3) return cliffs;
+  const auto slope_at = [&](std::size_t i) {
+    return std::max(0.0, (points[i + 1].second - points[i].second) /
+                             double(points[i + 1].first - points[i].first));
+  };
+  std::size_t start = 0;  // the segment whose slope is the trend
+  for (std::size_t i = 0; i + 1 < points.size();) {
+    const Trend trend{points[i].first, points[i].second, slope_at(start)};
+    const auto [next, value] = points[i + 1];
+    if (!trend.left_by(next, value)) {
+      ++i;
+      continue;
+    }
+    // The fall goes on as long as its slope holds; the next trend starts where it ends.
+    std::size_t end = i + 1;
+    while (end + 1 < points.size() && slope_at(end) > 0.5 * slope_at(end - 1)) ++end;
+    if (points[end].second > trend.at(points[end].first) * (1 + kLeastLoss)) {
+      Cliff cliff;
+      cliff.at_tokens = bisect_departure(model, trend, points[i].first, next);
+      cliff.before_tokens_per_s = 1.0 / model.period(cliff.at_tokens).value;
+      cliff.after_tokens_per_s = 1.0 / points[end].second;
+      explain(s, model, cliff, points[end].first);
+      cliffs.push_back(std::move(cliff));
+    }
+    start = i = end;
+  }
+  return cliffs;
+}
+
+std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placement,
+                                  TokenCount longest) {
+  const bool by_context = given.kv.policy == KvPolicy::kVram || given.kv.policy == KvPolicy::kRam;
+  if (!by_context || longest == 0 || longest >= given.model.context) return {};
+  Scenario s = given;
+  s.workload.context = longest;
+  Cliff cliff;
+  cliff.axis = CliffAxis::kContext;
+  cliff.at_tokens = longest;
+  cliff.before_tokens_per_s =
+      1.0 / DecodeModel(s, placement, Detail::kSweep).period(longest).value;
+  s.workload.context = longest + s.runtime.memory.kv_padding;
+  const MemoryPlan beyond = plan_memory(s, placement, s.workload.context);
+  const DeviceMemory* full = beyond.shortest();
+  if (!full) return {};
+  cliff.device = full->device;
+  cliff.tier = full->tier;
+  cliff.cause = fmt::format("{} full when the context limit is set beyond this",
+                            full->tier == Tier::kVram ? "VRAM" : "RAM");
+  if (!s.placement.gpu_layers) {
+    const Placement next = resolve_placement(s);
+    if (plan_memory(s, next, s.workload.context).fits()) {
+      cliff.after_tokens_per_s = 1.0 / DecodeModel(s, next, Detail::kSweep).period(longest).value;
+      cliff.cause += fmt::format(": {} of {} layers stay on the GPU",
+                                 std::min(next.gpu_layers, s.model.layers), s.model.layers);
+    }
+  }
+  return {cliff};
+}
+
+}  // namespace rigcast::sim

@@ -1,0 +1,19 @@
+#pragma once
+// Where speed falls by more than its trend, and why.
+
+#include <vector>
+
+#include "core/report.hpp"
+#include "sim/decode.hpp"
+
+namespace rigcast::sim {
+
+/// Along the tokens in the cache, from `first` to `last`: each located to within one block.
+std::vector<Cliff> position_cliffs(const Scenario& scenario, DecodeModel& model, TokenCount first,
+                                   TokenCount last);
+
+/// Along the context limit: the longest that fits with this placement, and what comes after it.
+std::vector<Cliff> context_cliffs(const Scenario& scenario, const Placement& placement,
+                                  TokenCount longest);
+
+}  // namespace rigcast::sim

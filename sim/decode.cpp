@@ -1,0 +1,143 @@
+#include "sim/decode.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast::sim {
+namespace {
+
+// Neighbours merged in a sweep: the coarsest that keeps overlap within 1 % (bench/sampling).
+constexpr int kSweepGroup = 4;
+// Tokens simulated before and after the measured one when copies run ahead of the operations:
+// buffers fill in the first ones, and the next token's copies contend with the measured one.
+constexpr TokenCount kWarmUp = 2;
+constexpr TokenCount kLookAhead = 1;
+// An exact run is cut into stretches so that its graph stays small.
+constexpr TokenCount kStretch = 2048;
+
+bool any_overlap(const Scenario& s, const Placement& p, const MemoryPlan& m, TokenCount last) {
+  return overlaps(decode_step(s, p, m, last));
+}
+
+}  // namespace
+
+DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, Detail detail)
+    : s_(scenario),
+      p_(placement),
+      detail_(detail),
+      memory_(plan_memory(scenario, placement, scenario.workload.context)),
+      grouping_{detail == Detail::kSweep ? kSweepGroup : 1},
+      overlaps_(any_overlap(scenario, placement, memory_, scenario.workload.context)),
+      granularity_(std::max(scenario.runtime.memory.kv_padding,
+                            memory_.resident_tokens ? scenario.kv.block_tokens : TokenCount{1})),
+      graph_(scenario, overlaps_) {}
+
+Step DecodeModel::step(TokenCount cached) const {
+  return decode_step(s_, p_, memory_, cached, grouping_);
+}
+
+ResourceUse DecodeModel::use(TokenCount cached) const { return resource_use(s_, step(cached)); }
+
+Seconds DecodeModel::bound(TokenCount cached) const { return lower_bound(s_, step(cached)); }
+
+// Periods of the tokens [first, last], simulated one after the other.
+std::vector<double> DecodeModel::run_window(TokenCount first, TokenCount last) {
+  const TokenCount before = overlaps_ ? kWarmUp : 0;
+  const TokenCount after = overlaps_ ? kLookAhead : 0;
+  graph_.clear();
+  std::vector<NodeId> ends;
+  for (TokenCount t = first - before; t <= last + after; ++t) {
+    const NodeId end = graph_.append(step(std::max<TokenCount>(1, t)), Phase::kDecode, t);
+    if (t >= first - 1 && t <= last) ends.push_back(end);
+  }
+  graph_.run();
+  std::vector<double> out;
+  double previous = before > 0 ? graph_.finish(ends.front()).value : 0.0;
+  for (std::size_t i = before > 0 ? 1 : 0; i < ends.size(); ++i) {
+    const double end = graph_.finish(ends[i]).value;
+    out.push_back(end - previous);
+    previous = end;
+  }
+  return out;
+}
+
+Seconds DecodeModel::period(TokenCount cached) {
+  const auto [it, fresh] = samples_.try_emplace(cached, 0.0);
+  if (fresh) it->second = run_window(cached, cached).front();
+  return {it->second};
+}
+
+// Within a cell or block time is constant, so a line through the middles of blocks is unbiased.
+TokenCount DecodeModel::snapped(TokenCount cached) const {
+  const TokenCount cell = (cached - 1) / granularity_;
+  return cell * granularity_ + (granularity_ + 1) / 2;
+}
+
+// Positions where the slope changes by construction.
+std::vector<TokenCount> DecodeModel::breaks(TokenCount first, TokenCount last) const {
+  std::vector<TokenCount> at{first, last};
+  const auto add = [&](TokenCount n) {
+    if (n > first && n < last) at.push_back(n);
+  };
+  if (memory_.resident_tokens) {
+    add(snapped(*memory_.resident_tokens));
+    add(snapped(*memory_.resident_tokens + 1));
+  }
+  if (s_.model.window) add(snapped(s_.model.window->tokens));
+  const int parts = detail_ == Detail::kSweep ? 2 : 8;
+  for (int i = 1; i < parts; ++i) add(snapped(first + (last - first) * i / parts));
+  std::ranges::sort(at);
+  at.erase(std::unique(at.begin(), at.end()), at.end());
+  return at;
+}
+
+void DecodeModel::bisect(TokenCount a, TokenCount b, double whole) {
+  const TokenCount middle = snapped(a + (b - a) / 2);
+  if (middle <= a || middle >= b) return;
+  const double fa = period(a).value;
+  const double fb = period(b).value;
+  const double fm = period(middle).value;
+  const double line = fa + (fb - fa) * double(middle - a) / double(b - a);
+  // Area that the straight line gets wrong, against what the whole stretch may be off by.
+  const double wrong = std::fabs(fm - line) * double(b - a) / 2;
+  const double tolerance = (detail_ == Detail::kSweep ? 6e-4 : 1e-4) * whole;
+  if (wrong <= tolerance) return;
+  bisect(a, middle, whole);
+  bisect(middle, b, whole);
+}
+
+void DecodeModel::refine(TokenCount first, TokenCount last) {
+  first = snapped(first);
+  last = std::max(first, snapped(last));
+  const auto at = breaks(first, last);
+  const double whole =
+      (period(first).value + period(last).value) / 2 * double(last - first + 1);
+  for (std::size_t i = 0; i + 1 < at.size(); ++i) bisect(at[i], at[i + 1], whole);
+}
+
+double DecodeModel::interpolate(TokenCount cached) const {
+  auto right = samples_.lower_bound(cached);
+  if (right == samples_.end()) return std::prev(right)->second;
+  if (right->first == cached || right == samples_.begin()) return right->second;
+  const auto left = std::prev(right);
+  const double at = double(cached - left->first) / double(right->first - left->first);
+  return left->second + (right->second - left->second) * at;
+}
+
+std::vector<double> DecodeModel::periods(TokenCount first, TokenCount last) {
+  std::vector<double> out;
+  if (last < first) return out;
+  out.reserve(std::size_t(last - first + 1));
+  if (detail_ == Detail::kExact) {
+    for (TokenCount a = first; a <= last; a += kStretch) {
+      const auto part = run_window(a, std::min(last, a + kStretch - 1));
+      out.insert(out.end(), part.begin(), part.end());
+    }
+    return out;
+  }
+  refine(first, last);
+  for (TokenCount t = first; t <= last; ++t) out.push_back(interpolate(t));
+  return out;
+}
+
+}  // namespace rigcast::sim

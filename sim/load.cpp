@@ -1,0 +1,165 @@
+#include "sim/load.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/graph.hpp"
+
+namespace rigcast::sim {
+namespace {
+
+// A very large file is cut into larger chunks: beyond some hundreds the pipeline's fill no longer
+// shows in its total.
+constexpr double kMostChunks = 400;
+// Buffers between neighbouring stages of an overlapped load.
+constexpr std::size_t kBuffers = 4;
+
+struct Portion {
+  DeviceIndex device;
+  Bytes bytes;
+};
+
+// What ends where, in file order as far as it matters: host weights, then each GPU's.
+std::vector<Portion> portions(const Scenario& s, const Placement& p) {
+  std::vector<double> bytes(s.rig.gpus.size() + 1, 0.0);
+  const auto at = [&](DeviceIndex d) -> double& {
+    return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
+  };
+  at(kHost) += double(s.tensors.embedding.bytes());
+  if (!s.tensors.head_is_embedding || p.head != kHost) at(p.head) += double(s.tensors.head.bytes());
+  at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    const LayerWeights& w = s.tensors.layers[l];
+    at(p.layers[l].weights) += double(w.attention.bytes() + w.ffn.bytes());
+    at(p.layers[l].experts) += double(w.experts.bytes());
+  }
+  std::vector<Portion> out;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
+  return out;
+}
+
+class Pipeline {
+ public:
+  Pipeline(const Scenario& s, Start start) : s_(s), start_(start) {}
+
+  void chunk(DeviceIndex device, Bytes bytes) {
+    const NodeId read = start_ == Start::kCold ? read_file(bytes) : kNoNode;
+    const bool to_gpu = device != kHost;
+    const bool pinned = s_.runtime.load.staging == Staging::kPinned;
+    NodeId ready = read;
+    // A mapped file's pages are the weights themselves; everything else is copied out of them.
+    if (to_gpu ? pinned : !s_.runtime.memory.maps_file) ready = stage(bytes, read, to_gpu);
+    if (to_gpu) upload(device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
+  }
+
+  Seconds run() {
+    if (graph_.size() == 0) return {0};
+    graph_.run();
+    double end = 0;
+    for (std::size_t i = 0; i < graph_.size(); ++i)
+      end = std::max(end, graph_.finish(NodeId(i)).value);
+    return {end};
+  }
+
+  void events(std::vector<TraceEvent>& out) const {
+    for (const auto& [node, label] : labels_) {
+      TraceEvent e = label;
+      e.start_s = graph_.start(node).value;
+      e.finish_s = graph_.finish(node).value;
+      out.push_back(std::move(e));
+    }
+  }
+
+  const ResourceUse& use() const { return use_; }
+
+ private:
+  void note(NodeId node, ActivityKind kind, DeviceIndex device, Bytes bytes) {
+    TraceEvent e;
+    e.track = track_of(kind, device);
+    e.phase = Phase::kLoad;
+    e.kind = kind;
+    e.bytes = bytes.value;
+    labels_.emplace_back(node, std::move(e));
+  }
+
+  // Where stages do not overlap, a chunk is through before the next one begins.
+  void serialize(NodeId node) {
+    if (!s_.runtime.load.overlap) graph_.order(last_, node);
+  }
+
+  NodeId read_file(Bytes bytes) {
+    const Bytes charged = bytes / s_.runtime.load.ssd_share.value;
+    const NodeId node = graph_.flow(Route::kSsdToRam, 0, charged);
+    graph_.order(read_, node);
+    serialize(node);
+    read_ = last_ = node;
+    note(node, ActivityKind::kReadFile, kHost, bytes);
+    use_.add(Resource::kSsd, (charged / s_.rig.ssd.sequential_read.value).value, bytes.value);
+    return node;
+  }
+
+  NodeId stage(Bytes bytes, NodeId after, bool to_gpu) {
+    const Seconds alone = bytes / s_.runtime.load.host_copy.value;
+    const NodeId copy = graph_.work(Worker::kDelay, 0, alone);
+    const NodeId traffic = graph_.flow(Route::kRam, 0, bytes * 2.0);  // read and written
+    const NodeId done = graph_.join();
+    for (const NodeId node : {copy, traffic}) {
+      graph_.order(after, node);
+      graph_.order(staged_, node);
+      if (after == kNoNode) serialize(node);
+      if (to_gpu && uploads_.size() >= kBuffers)
+        graph_.order(uploads_[uploads_.size() - kBuffers], node);
+      graph_.order(node, done);
+    }
+    staged_ = last_ = done;
+    note(copy, ActivityKind::kStage, kHost, bytes);
+    use_.add(Resource::kCpu, alone.value);
+    use_.add(Resource::kRam, (bytes * 2.0 / s_.rig.ram.bandwidth.value).value, bytes.value * 2);
+    return done;
+  }
+
+  void upload(DeviceIndex device, Bytes bytes, NodeId after, Route route) {
+    const NodeId node = graph_.flow(route, device, bytes);
+    graph_.order(after, node);
+    if (after == kNoNode) serialize(node);
+    if (!uploads_.empty()) graph_.order(uploads_.back(), node);
+    uploads_.push_back(node);
+    last_ = node;
+    note(node, ActivityKind::kUpload, device, bytes);
+    const HostLink& link = s_.rig.links[std::size_t(device)];
+    const auto rate = route == Route::kHostToGpu ? link.h2d.value : link.pageable.value;
+    use_.add(Resource::kH2d, (bytes / rate).value, bytes.value);
+  }
+
+  const Scenario& s_;
+  const Start start_;
+  Graph graph_;
+  NodeId read_ = kNoNode, staged_ = kNoNode, last_ = kNoNode;
+  std::vector<NodeId> uploads_;
+  std::vector<std::pair<NodeId, TraceEvent>> labels_;
+  ResourceUse use_;
+};
+
+}  // namespace
+
+LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start,
+                           std::vector<TraceEvent>* trace) {
+  if (start == Start::kResident) return {};
+  const auto parts = portions(s, p);
+  Bytes all{0};
+  for (const Portion& part : parts) all += part.bytes;
+  const Bytes chunk = std::max(s.runtime.load.chunk, all / kMostChunks);
+  Pipeline pipeline(s, start);
+  for (const Portion& part : parts) {
+    const double count = std::ceil(part.bytes / chunk);
+    for (double i = 0; i < count; ++i) pipeline.chunk(part.device, part.bytes / count);
+  }
+  LoadForecast out;
+  out.total = pipeline.run();
+  out.use = pipeline.use();
+  if (trace) pipeline.events(*trace);
+  return out;
+}
+
+}  // namespace rigcast::sim

@@ -1,0 +1,21 @@
+#pragma once
+// From a file to weights where they compute: a pipeline of chunks through SSD, page cache, staging
+// buffers and PCI-E.
+
+#include <vector>
+
+#include "core/step.hpp"
+#include "core/trace.hpp"
+
+namespace rigcast::sim {
+
+struct LoadForecast {
+  Seconds total;
+  ResourceUse use;
+};
+
+/// `trace`, if given, receives the chunks' activities.
+LoadForecast forecast_load(const Scenario& scenario, const Placement& placement, Start start,
+                           std::vector<TraceEvent>* trace = nullptr);
+
+}  // namespace rigcast::sim

@@ -1,0 +1,224 @@
+#include "sim/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/inputs.hpp"
+#include "core/unit_text.hpp"
+#include "sim/cliffs.hpp"
+#include "sim/load.hpp"
+#include "sim/prefill.hpp"
+
+namespace rigcast::sim {
+namespace {
+
+constexpr int kGridPoints = 24;
+constexpr TokenCount kTracedTokens = 8;
+constexpr std::int64_t kTracedUbatches = 16;
+
+Bottleneck bottleneck(const ResourceUse& use, double total_s) {
+  const auto it = std::max_element(use.seconds.begin(), use.seconds.end());
+  return {Resource(it - use.seconds.begin()), total_s > 0 ? std::min(1.0, *it / total_s) : 0.0};
+}
+
+Interval around(double value, double share) {
+  return {value / (1 + share), value * (1 + share)};
+}
+
+class Simulation {
+ public:
+  Simulation(std::shared_ptr<const Scenario> scenario, const SimulateOptions& options)
+      : scenario_(std::move(scenario)), s_(*scenario_), options_(options) {
+    report_.scenario = scenario_;
+    report_.warnings = s_.warnings;
+    report_.placement = resolve_placement(s_);
+    const Inputs inputs = tally_inputs(s_);
+    report_.inputs = inputs.count;
+    report_.assumed = inputs.assumed;
+  }
+
+  Report run() && {
+    report_.memory = plan_memory(s_, report_.placement, s_.workload.last_position() + 1);
+    check_fit();
+    if (!report_.fits) return std::move(report_);
+    set_machine(s_.rig);
+    warn();
+    DecodeModel decode(s_, report_.placement, options_.detail);
+    prefill();
+    starts();
+    decoded(decode);
+    positions(decode);
+    memory_over_time();
+    if (options_.cliffs) cliffs(decode);
+    intervals();
+    if (options_.trace) trace();
+    return std::move(report_);
+  }
+
+ private:
+  void check_fit() {
+    if (const DeviceMemory* lacking = report_.memory.shortest()) {
+      report_.fits = false;
+      report_.errors.push_back(fmt::format(
+          "does not fit: {} needs {} of {}, {} too much", lacking->device,
+          text_gib(lacking->needed()), text_gib(lacking->capacity), text_gib(-lacking->free())));
+    }
+    const auto resident = report_.memory.resident_tokens;
+    if (resident && *resident < s_.kv.hot_tokens &&
+        s_.workload.last_position() >= s_.kv.hot_tokens) {
+      report_.fits = false;
+      report_.errors.push_back(
+          fmt::format("does not fit: VRAM holds {} tokens of KV below the threshold, the hot "
+                      "window is {}",
+                      text_count(*resident), text_count(s_.kv.hot_tokens)));
+    }
+  }
+
+  void warn() {
+    for (const HostLink& link : s_.rig.links) {
+      const PcieLink card = s_.rig.gpus[std::size_t(&link - s_.rig.links.data())].pcie;
+      if (card.generation == 0 || s_.rig.unified()) continue;
+      if (link.pcie.lanes < card.lanes || link.pcie.generation < card.generation)
+        report_.warnings.push_back(fmt::format("the slot runs at PCI-E {}, the card can do {}",
+                                               text(link.pcie), text(card)));
+    }
+  }
+
+  void prefill() {
+    prefill_ = forecast_prefill(s_, report_.placement, options_.detail);
+    const Seconds compute = prefill_.total - prefill_.sample;
+    report_.prefill_tokens_per_s = double(s_.workload.prompt_tokens) / compute.value;
+    report_.prefill_bound = bottleneck(prefill_.use, prefill_.total.value);
+  }
+
+  // The token ids go to the GPU as rows of the embedding; that copy is inside the first ubatch.
+  TtftBreakdown breakdown(Seconds load) const {
+    TtftBreakdown b;
+    b.load = load;
+    b.tokenize = s_.runtime.decode.tokenize.value * double(s_.workload.prompt_tokens);
+    if (!s_.rig.gpus.empty() && !s_.rig.unified())
+      b.transfer = hidden_bytes(s_.model) * double(s_.workload.prompt_tokens) /
+                   s_.rig.links.front().h2d.value;
+    b.sample = prefill_.sample;
+    b.prefill = std::max(Seconds{0}, prefill_.total - b.sample - b.transfer);
+    return b;
+  }
+
+  void starts() {
+    report_.resident = breakdown({0});
+    const LoadForecast warm = forecast_load(s_, report_.placement, Start::kWarm);
+    const LoadForecast cold = forecast_load(s_, report_.placement, Start::kCold);
+    report_.warm = breakdown(warm.total);
+    report_.cold = breakdown(cold.total);
+    const auto bound = [&](const LoadForecast& load, const TtftBreakdown& all) {
+      ResourceUse use = load.use;
+      use += prefill_.use;
+      return bottleneck(use, all.total().value);
+    };
+    report_.warm_bound = bound(warm, *report_.warm);
+    report_.cold_bound = bound(cold, *report_.cold);
+  }
+
+  void decoded(DecodeModel& decode) {
+    const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens + 1;
+    const TokenCount last = s_.workload.last_position();
+    std::vector<double> gaps = decode.periods(first, last);
+    // One output token has no gap: its speed is that of the token which would come next.
+    if (gaps.empty()) gaps.push_back(decode.period(first).value);
+    report_.tpot = summarize(gaps);
+    TokenTimes times;
+    times.at_s.push_back(report_.ttft()->total().value);
+    for (const double gap : gaps) times.at_s.push_back(times.at_s.back() + gap);
+    report_.decode_tokens_per_s = tokens_per_second(times);
+
+    const TokenCount middle = (first + std::max(first, last)) / 2;
+    const ResourceUse use = decode.use(middle);
+    const double period = decode.interpolate(middle);
+    report_.decode_bound = bottleneck(use, period);
+    for (std::size_t r = 0; r < use.seconds.size(); ++r) {
+      report_.utilisation[r] = period > 0 ? std::min(1.0, use.seconds[r] / period) : 0.0;
+      report_.traffic_bytes[r] = prefill_.use.bytes[r] + use.bytes[r] * double(gaps.size());
+    }
+  }
+
+  void positions(DecodeModel& decode) {
+    std::vector<TokenCount> at = options_.positions;
+    if (at.empty() && options_.cliffs)
+      for (int i = 0; i <= kGridPoints; ++i)
+        at.push_back(s_.workload.context * i / kGridPoints);
+    for (const TokenCount tokens : at) {
+      const TokenCount cached = std::clamp<TokenCount>(tokens, 1, s_.workload.context);
+      const Seconds period = decode.period(cached);
+      const Bottleneck bound = bottleneck(decode.use(cached), period.value);
+      report_.by_position.push_back({tokens, 1.0 / period.value, period, bound.resource});
+    }
+  }
+
+  void memory_over_time() {
+    const auto add = [&](TokenCount tokens) {
+      const MemoryPlan plan = plan_memory(s_, report_.placement, std::max<TokenCount>(1, tokens));
+      for (const DeviceMemory& d : plan.devices)
+        report_.timeline.push_back({tokens, d.device, d.total()});
+    };
+    for (const PositionSpeed& p : report_.by_position) add(p.tokens);
+  }
+
+  void cliffs(DecodeModel& decode) {
+    report_.longest_context = longest_context(s_, report_.placement, s_.model.context);
+    report_.cliffs = position_cliffs(s_, decode, 1, s_.workload.context);
+    auto later = context_cliffs(s_, report_.placement, report_.longest_context);
+    report_.cliffs.insert(report_.cliffs.end(), later.begin(), later.end());
+  }
+
+  void intervals() {
+    const auto& u = s_.runtime.uncertainty;
+    report_.tokens_per_s_interval = around(report_.decode_tokens_per_s, u.decode.value);
+    report_.prefill_interval = around(report_.prefill_tokens_per_s, u.prefill.value);
+    const TtftBreakdown& b = *report_.ttft();
+    const double compute = (b.total() - b.load).value;
+    const Interval rest = around(compute, u.prefill.value);
+    const Interval load = around(b.load.value, u.load.value);
+    report_.ttft_interval = Interval{rest.lo + load.lo, rest.hi + load.hi};
+  }
+
+  void trace() {
+    std::vector<TraceEvent>& out = *options_.trace;
+    const double load =
+        forecast_load(s_, report_.placement, s_.workload.start, &out).total.value;
+    const MemoryPlan memory = plan_memory(s_, report_.placement, s_.workload.context);
+    const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
+    std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);
+    const auto prefills = std::ptrdiff_t(steps.size());
+    const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens + 1;
+    const TokenCount tokens = std::min(kTracedTokens, s_.workload.output_tokens);
+    for (TokenCount t = 0; t < tokens; ++t)
+      steps.push_back(decode_step(s_, report_.placement, memory, first + t));
+    StepGraph graph(s_, std::ranges::any_of(steps, overlaps));
+    graph.record(true);
+    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(steps.size()); ++i) {
+      const bool is_prefill = i < prefills;
+      const TokenCount token = is_prefill ? s_.workload.depth + i * s_.settings.ubatch
+                                          : first + (i - prefills);
+      graph.append(steps[std::size_t(i)], is_prefill ? Phase::kPrefill : Phase::kDecode, token);
+    }
+    graph.run();
+    const auto events = graph.events(load);
+    out.insert(out.end(), events.begin(), events.end());
+  }
+
+  std::shared_ptr<const Scenario> scenario_;
+  const Scenario& s_;
+  const SimulateOptions& options_;
+  Report report_;
+  PrefillForecast prefill_;
+};
+
+}  // namespace
+
+Report simulate(std::shared_ptr<const Scenario> scenario, const SimulateOptions& options) {
+  return Simulation(std::move(scenario), options).run();
+}
+
+}  // namespace rigcast::sim

@@ -1,0 +1,187 @@
+#include "sim/step_graph.hpp"
+
+#include <algorithm>
+
+namespace rigcast::sim {
+
+bool overlaps(const Step& step) {
+  return std::ranges::any_of(step.ops, [](const StepOp& op) {
+    return (op.fetch && op.fetch->ahead) || op.host_part || op.store.value > 0;
+  });
+}
+
+StepGraph::StepGraph(const Scenario& scenario, bool overlaps)
+    : s_(scenario), overlaps_(overlaps) {}
+
+NodeId StepGraph::chain(NodeId before, NodeId node) {
+  graph_.order(before, node);
+  return node;
+}
+
+void StepGraph::label(NodeId first, NodeId last, ActivityKind kind, const StepOp& op,
+                      double bytes) {
+  if (!recording_ || first == kNoNode) return;
+  TraceEvent e;
+  e.track = track_of(kind, op.device);
+  e.phase = phase_;
+  e.kind = kind;
+  e.layer = op.layer;
+  e.token = token_;
+  e.bytes = bytes;
+  spans_.push_back({first, last, std::move(e)});
+}
+
+NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
+  phase_ = phase;
+  token_ = token;
+  const StepOp host;
+  NodeId at = last_;
+  if (step.host_work.value > 0) {
+    at = chain(at, graph_.work(Worker::kDelay, 0, step.host_work));
+    label(at, at, ActivityKind::kHostWork, host, 0);
+  }
+  for (const StepOp& op : step.ops) at = operation(op, at);
+  if (step.logits.value > 0)
+    at = chain(at, graph_.flow(Route::kGpuToHost, step.logits_from, step.logits));
+  if (step.sample.value > 0) {
+    at = chain(at, graph_.work(Worker::kDelay, 0, step.sample));
+    label(at, at, ActivityKind::kSample, host, 0);
+  }
+  last_ = at;
+  return at;
+}
+
+NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
+  const NodeId ready = op.handoffs > 0 ? handoff(op, entry) : entry;
+  const NodeId fetched = op.fetch ? fetch(op, ready) : kNoNode;
+  NodeId begin = ready;
+  if (fetched != kNoNode && ready != kNoNode) {
+    begin = graph_.join();
+    graph_.order(ready, begin);
+    graph_.order(fetched, begin);
+  } else if (fetched != kNoNode) {
+    begin = fetched;
+  }
+  const auto first = NodeId(graph_.size());
+  NodeId done = op.device == kHost ? cpu_part(op.cost, begin) : gpu_part(op, begin);
+  if (op.host_part) {
+    const NodeId host = cpu_part(*op.host_part, ready);
+    const NodeId merged = graph_.join();
+    graph_.order(done, merged);
+    graph_.order(host, merged);
+    done = merged;
+  }
+  label(first, done, op.kind, op, op.cost.bytes.value);
+  if (fetched != kNoNode) engines_[std::size_t(op.device)].consumers.push_back(done);
+  if (op.store.value > 0) store(op, done);
+  return done;
+}
+
+NodeId StepGraph::gpu_part(const StepOp& op, NodeId entry) {
+  const int gpu = op.device;
+  const bool unified = s_.rig.unified();
+  const BytesPerSecond rate =
+      unified ? s_.rig.ram.bandwidth.value : s_.rig.gpus[std::size_t(gpu)].bandwidth.value;
+  const Seconds memory = op.cost.charged / rate;
+  const Seconds compute = op.cost.compute;
+  if (!overlaps_)
+    return chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.gap + std::max(compute, memory)));
+
+  NodeId begin = entry;
+  if (op.cost.gap.value > 0) begin = chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.gap));
+  const NodeId read = chain(begin, graph_.flow(Route::kVram, gpu, op.cost.charged));
+  // The memory side only ever gets slower than alone, so a shorter compute side cannot bind.
+  if (compute <= memory) return read;
+  const NodeId work = chain(begin, graph_.work(Worker::kGpu, gpu, compute));
+  const NodeId done = graph_.join();
+  graph_.order(read, done);
+  graph_.order(work, done);
+  return done;
+}
+
+NodeId StepGraph::cpu_part(const OpCost& cost, NodeId entry) {
+  const Seconds memory = cost.charged / s_.rig.ram.bandwidth.value;
+  if (!overlaps_)
+    return chain(entry,
+                 graph_.work(Worker::kCpu, 0, cost.gap + std::max(cost.compute, memory)));
+  NodeId begin = entry;
+  if (cost.gap.value > 0 || entry == kNoNode)
+    begin = chain(entry, graph_.work(Worker::kDelay, 0, cost.gap));
+  const NodeId read = chain(begin, graph_.flow(Route::kRam, 0, cost.charged));
+  if (cost.compute <= memory) return read;
+  const NodeId work = chain(begin, graph_.work(Worker::kCpu, 0, cost.compute));
+  const NodeId done = graph_.join();
+  graph_.order(read, done);
+  graph_.order(work, done);
+  return done;
+}
+
+NodeId StepGraph::handoff(const StepOp& op, NodeId entry) {
+  const Seconds wait = s_.runtime.decode.crossing.value * op.handoffs;
+  const auto first = NodeId(graph_.size());
+  NodeId at = entry;
+  Seconds folded = wait;
+  const auto copy = [&](Route route, DeviceIndex gpu, BytesPerSecond rate) {
+    const Seconds alone = op.handoff_bytes / rate;
+    // A copy shorter than the handoff itself takes no share of the link worth an activity.
+    if (alone < wait || s_.rig.unified()) {
+      folded += alone;
+    } else {
+      at = chain(at, graph_.flow(route, gpu, op.handoff_bytes));
+    }
+  };
+  if (op.handoff_bytes.value > 0 && op.from != kHost)
+    copy(Route::kGpuToHost, op.from, s_.rig.links[std::size_t(op.from)].d2h.value);
+  if (op.handoff_bytes.value > 0 && op.device != kHost)
+    copy(Route::kHostToGpu, op.device, s_.rig.links[std::size_t(op.device)].h2d.value);
+  at = chain(at, graph_.work(Worker::kDelay, 0, folded));
+  label(first, at, ActivityKind::kHandoff, op, op.handoff_bytes.value);
+  return at;
+}
+
+NodeId StepGraph::fetch(const StepOp& op, NodeId entry) {
+  CopyEngines& engine = engines_[std::size_t(op.device)];
+  const Route route = op.fetch->pageable ? Route::kHostToGpuPageable : Route::kHostToGpu;
+  const NodeId copy = graph_.flow(route, op.device, op.fetch->charged);
+  graph_.order(engine.in, copy);
+  engine.in = copy;
+  if (op.fetch->ahead) {
+    // The buffer it fills is the one of the fetch `depth` copies ago.
+    const std::size_t depth = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
+    while (engine.consumers.size() > depth) engine.consumers.pop_front();
+    if (engine.consumers.size() == depth) graph_.order(engine.consumers.front(), copy);
+  } else {
+    graph_.order(entry, copy);
+  }
+  label(copy, copy, op.fetch->kind, op, op.fetch->bytes.value);
+  return copy;
+}
+
+void StepGraph::store(const StepOp& op, NodeId done) {
+  CopyEngines& engine = engines_[std::size_t(op.device)];
+  const NodeId copy = graph_.flow(Route::kGpuToHost, op.device, op.store);
+  graph_.order(done, copy);
+  graph_.order(engine.out, copy);
+  engine.out = copy;
+  label(copy, copy, ActivityKind::kStoreKv, op, op.store.value);
+}
+
+std::vector<TraceEvent> StepGraph::events(double offset_s) const {
+  std::vector<TraceEvent> out;
+  for (const Span& span : spans_) {
+    TraceEvent e = span.label;
+    e.start_s = offset_s + graph_.start(span.first).value;
+    e.finish_s = offset_s + graph_.finish(span.last).value;
+    out.push_back(std::move(e));
+  }
+  return out;
+}
+
+void StepGraph::clear() {
+  graph_.clear();
+  spans_.clear();
+  engines_ = {};
+  last_ = kNoNode;
+}
+
+}  // namespace rigcast::sim

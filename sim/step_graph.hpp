@@ -1,0 +1,68 @@
+#pragma once
+// Turns steps into activities: operations in order on their devices, copies ahead of them on the
+// copy engines, staging buffers that free up as operations end.
+
+#include <array>
+#include <deque>
+#include <vector>
+
+#include "core/step.hpp"
+#include "core/trace.hpp"
+#include "sim/graph.hpp"
+
+namespace rigcast::sim {
+
+class StepGraph {
+ public:
+  /// `overlaps`: copies run beside operations, so the two sides of a roofline are kept apart and
+  /// contend. Without overlap every operation is alone on the machine and one activity is exact.
+  StepGraph(const Scenario& scenario, bool overlaps);
+
+  /// Appends a step that begins when the one before has ended. `token` labels it in a trace.
+  /// Returns the node at which its token id is known.
+  NodeId append(const Step& step, Phase phase, TokenCount token);
+
+  void run() { graph_.run(); }
+  Seconds finish(NodeId node) const { return graph_.finish(node); }
+  void clear();
+
+  /// Keeps what is needed for events(); costs memory.
+  void record(bool on) { recording_ = on; }
+  /// After run(): the activities with their times shifted by `offset_s`.
+  std::vector<TraceEvent> events(double offset_s) const;
+
+ private:
+  struct Span {
+    NodeId first, last;
+    TraceEvent label;
+  };
+  struct CopyEngines {
+    NodeId in = kNoNode;             // last copy towards the GPU
+    NodeId out = kNoNode;            // last copy from it
+    std::deque<NodeId> consumers;    // of the newest fetches, newest last
+  };
+
+  NodeId operation(const StepOp& op, NodeId entry);
+  NodeId gpu_part(const StepOp& op, NodeId entry);
+  NodeId cpu_part(const OpCost& cost, NodeId entry);
+  NodeId handoff(const StepOp& op, NodeId entry);
+  NodeId fetch(const StepOp& op, NodeId entry);
+  void store(const StepOp& op, NodeId done);
+  NodeId chain(NodeId before, NodeId node);
+  void label(NodeId first, NodeId last, ActivityKind kind, const StepOp& op, double bytes);
+
+  const Scenario& s_;
+  const bool overlaps_;
+  Graph graph_;
+  NodeId last_ = kNoNode;
+  std::array<CopyEngines, kMostGpus> engines_;
+  bool recording_ = false;
+  std::vector<Span> spans_;
+  Phase phase_ = Phase::kDecode;
+  TokenCount token_ = 0;
+};
+
+/// Anything of the step runs beside something else of it or of its neighbours.
+bool overlaps(const Step& step);
+
+}  // namespace rigcast::sim
