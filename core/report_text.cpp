@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/report.hpp"
+#include "core/report_words.hpp"
 #include "core/text_chart.hpp"
 #include "core/text_style.hpp"
 #include "core/unit_text.hpp"
@@ -23,47 +24,6 @@ constexpr std::size_t kChangeWidth = 22;
 constexpr std::size_t kFlagsWidth = 24;
 constexpr std::size_t kMostNotes = 5;
 constexpr std::size_t kMostTabled = 8;
-
-std::string short_name(std::string_view part) {
-  for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
-    if (part.starts_with(maker)) return printable(part.substr(maker.size()));
-  return printable(part);
-}
-
-std::string rig_name(const Rig& rig) {
-  if (rig.gpus.empty()) return short_name(rig.cpu.name);
-  std::string out;
-  for (std::size_t g = 0; g < rig.gpus.size();) {
-    std::size_t end = g;
-    while (end < rig.gpus.size() && rig.gpus[end].name == rig.gpus[g].name) ++end;
-    if (g > 0) out += " + ";
-    if (end - g > 1) out += fmt::format("{} x ", end - g);
-    out += short_name(rig.gpus[g].name);
-    g = end;
-  }
-  return out;
-}
-
-// Narrow enough for a column of a table.
-std::string_view short_name(Resource resource) {
-  switch (resource) {
-    case Resource::kSsd: return "SSD";
-    case Resource::kRam: return "RAM";
-    case Resource::kCpu: return "CPU";
-    case Resource::kH2d:
-    case Resource::kD2h: return "PCI-E";
-    case Resource::kVram: return "VRAM";
-    case Resource::kGpu: return "GPU";
-    case Resource::kLaunch: return "launches";
-    case Resource::kHandoff: return "handoffs";
-    case Resource::kHost: return "host";
-  }
-  return "";
-}
-
-std::string bound_text(const Bottleneck& b) {
-  return fmt::format("bound by {} {}", name(b.resource), share_text(b.share));
-}
 
 class Screen {
  public:
@@ -116,44 +76,9 @@ class Screen {
   }
 
   void headline() {
-    std::string title = fmt::format("{} {} on {}, {}", printable(s_.model.name),
-                                    printable(s_.quant), rig_name(s_.rig),
-                                    printable(s_.runtime.name));
-    if (!s_.runtime.era.empty()) title += fmt::format(" ({})", printable(s_.runtime.era));
-    if (r_.origin == Origin::kMeasured) title += ", measured";
-    const std::string fit = r_.fits ? fit_text() : paint_.yellow(shortage_text());
-    line(spread(paint_.bold(title), fit, width_));
+    const std::string fit = r_.fits ? fit_text(r_) : paint_.yellow(shortage_text(r_.memory));
+    line(spread(paint_.bold(title_text(r_)), fit, width_));
     gap();
-  }
-
-  std::string fit_text() const {
-    const int layers = s_.model.layers;
-    const int on_gpu = std::min(r_.placement.gpu_layers, layers);
-    if (!s_.rig.gpus.empty() && r_.placement.gpu_layers < layers)
-      return fmt::format("{} of {} layers on the GPU{}", on_gpu, layers,
-                         s_.rig.gpus.size() > 1 ? "s" : "");
-    const std::string up_to =
-        r_.longest_context > 0
-            ? fmt::format(" up to {} tokens", text_count(r_.longest_context))
-            : "";
-    if (s_.rig.gpus.empty()) return "fits in RAM" + up_to;
-    if (s_.rig.unified()) return "fits in unified memory" + up_to;
-    switch (s_.kv.policy) {
-      case KvPolicy::kVram: return "fits in VRAM" + up_to;
-      case KvPolicy::kRam:
-      case KvPolicy::kStream: return "fits" + up_to + ", KV in RAM";
-      case KvPolicy::kPaged:
-      case KvPolicy::kCombined: return "fits" + up_to + ", KV in VRAM and RAM";
-      case KvPolicy::kSpill: return "fits" + up_to + ", spilling to RAM";
-    }
-    return "";
-  }
-
-  std::string shortage_text() const {
-    const DeviceMemory* worst = r_.memory.shortest();
-    if (!worst) return "does not fit";
-    return fmt::format("does not fit: short by {} on {}", text_gib(-worst->free()),
-                       worst->device == "host" ? "the host (RAM)" : printable(worst->device));
   }
 
   void errors() {
@@ -173,12 +98,6 @@ class Screen {
     line(spread(left, paint_.dim(bound), width_));
   }
 
-  std::string prompt_text() const {
-    const std::string prompt = text_count(s_.workload.prompt_tokens) + "-token prompt";
-    if (s_.workload.depth == 0) return prompt;
-    return fmt::format("{} after {}", prompt, text_count(s_.workload.depth));
-  }
-
   void first_token() {
     std::string label = "first token";
     const auto start_row = [&](Start start, const std::optional<TtftBreakdown>& ttft,
@@ -193,7 +112,7 @@ class Screen {
       label.clear();
     };
     const auto bound = [](const std::optional<Bottleneck>& b) { return b ? bound_text(*b) : ""; };
-    start_row(Start::kResident, r_.resident, prompt_text() + ", resident",
+    start_row(Start::kResident, r_.resident, prompt_text(s_.workload) + ", resident",
               bound_text(r_.prefill_bound));
     start_row(Start::kWarm, r_.warm, "warm, file in page cache", bound(r_.warm_bound));
     start_row(Start::kCold, r_.cold, "cold, file on SSD", bound(r_.cold_bound));
@@ -203,30 +122,24 @@ class Screen {
   void breakdown() {
     const auto& ttft = r_.ttft();
     if (!ttft || !(ttft->load.value > 0)) return;
-    std::string parts;
-    const auto add = [&](std::string_view what, Seconds time) {
-      if (time.value == 0) return;
-      parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", what, time_text(time));
-    };
-    add("load", ttft->load);
-    add("tokenize", ttft->tokenize);
-    add("transfer", ttft->transfer);
-    add("prefill", ttft->prefill);
-    add("sample", ttft->sample);
-    line(paint_.dim(fmt::format("{:{}}{}: {}", "", kLabelWidth, name(s_.workload.start), parts)));
+    line(paint_.dim(fmt::format("{:{}}{}: {}", "", kLabelWidth, name(s_.workload.start),
+                                breakdown_text(*ttft))));
   }
 
   void speed() {
     const auto interval = [](const std::optional<Interval>& i) {
       return i ? rate_interval_text(i->lo, i->hi) : "";
     };
+    const bool told = r_.resident.has_value();  // by the row of the first token
     if (r_.prefill_tokens_per_s > 0)
       row("prefill", rate_text(r_.prefill_tokens_per_s), interval(r_.prefill_interval),
-          r_.resident ? "" : prompt_text(), r_.resident ? "" : bound_text(r_.prefill_bound));
+          told ? "" : prompt_text(s_.workload), told ? "" : bound_text(r_.prefill_bound));
     if (!(r_.decode_tokens_per_s > 0)) return;
     row("speed", paint_.bold(rate_text(r_.decode_tokens_per_s)),
         interval(r_.tokens_per_s_interval),
-        fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
+        s_.workload.output_tokens == 1
+            ? "of the second token"
+            : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
         bound_text(r_.decode_bound));
   }
 
@@ -282,19 +195,6 @@ class Screen {
     for (const std::string& l : lines) line(l);
   }
 
-  static std::string change_text(const Cliff& c) {
-    if (!(c.after_tokens_per_s > 0)) return rate_text(c.before_tokens_per_s) + ", then does not run";
-    return fmt::format("{} -> {}", three_digits(c.before_tokens_per_s),
-                       rate_text(c.after_tokens_per_s));
-  }
-
-  std::string tier_label(const DeviceMemory& d) const {
-    if (d.tier == Tier::kRam) return "RAM";
-    if (d.tier == Tier::kSsd) return "SSD";
-    if (s_.rig.gpus.size() > 1) return printable(d.device);
-    return s_.rig.unified() ? "GPU" : "VRAM";
-  }
-
   void memory() {
     const auto in_use = [](const DeviceMemory& d) {
       return (d.total() - d.overhead).value > 0 || d.free().value < 0;
@@ -319,12 +219,14 @@ class Screen {
 
   void memory_row(const DeviceMemory& d, std::size_t cells) {
     const Bytes buffers = d.activations + d.staging;
-    const BarSegment segments[] = {{d.weights.value, "█"},   {d.kv.value, "▓"},
-                                   {buffers.value, "▒"},     {d.overhead.value, "░"},
+    const BarSegment segments[] = {{d.weights.value, "█"},
+                                   {d.kv.value, "▓"},
+                                   {buffers.value, "▒"},
+                                   {d.overhead.value, "░"},
                                    {d.page_cache.value, "·"}};
     const bool over = d.free().value < 0;
     const std::string free = gib(d.free(), 7);
-    line(pad_right("  " + tier_label(d), 8) + gib(d.capacity, 8) + "  " +
+    line(pad_right("  " + device_label(s_.rig, d), 8) + gib(d.capacity, 8) + "  " +
          draw_bar(segments, d.capacity.value, cells) + gib(d.weights, 11) + gib(d.kv, 7) +
          gib(buffers, 10) + gib(d.overhead, 11) + gib(d.page_cache, 13) +
          (over ? paint_.yellow(free) : free));
@@ -365,7 +267,8 @@ class Screen {
     }
     for (std::size_t i = 0; i < std::min(r_.advice.size(), kMostAdvice); ++i) {
       const Advice& a = r_.advice[i];
-      advice_row(label + pad_right(printable(a.change), kChangeWidth) + "  " + effect_text(a),
+      const std::string change = pad_right(printable(a.change), kChangeWidth);
+      advice_row(label + change + "  " + effect_text(a, r_.fits),
                  a.flags.empty() ? "" : "-> " + printable(a.flags));
       label = "        ";
     }
@@ -379,29 +282,10 @@ class Screen {
                  : spread(left, paint_.bold(flags), width_));
   }
 
-  std::string effect_text(const Advice& a) const {
-    std::string out;
-    if (r_.fits && std::isfinite(a.gain) && std::fabs(a.gain) >= 0.01) {
-      out = a.gain >= 1 ? three_digits(1 + a.gain) + " x as fast, "
-                        : share_text(std::fabs(a.gain)) + (a.gain > 0 ? " faster, " : " slower, ");
-    }
-    out += rate_text(a.tokens_per_s);
-    if (!a.note.empty()) return out + ", " + printable(a.note);
-    return out + ", TTFT " + time_text(a.ttft);
-  }
-
   void inputs() {
     if (!r_.fits) return;
-    std::string out;
-    for (const SourceKind kind : {SourceKind::kMeasured, SourceKind::kSpec, SourceKind::kFitted,
-                                  SourceKind::kPublished, SourceKind::kAssumed}) {
-      const int n = r_.inputs[std::size_t(kind)];
-      if (n > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", n, name(kind));
-    }
+    const std::string out = inputs_text(r_);
     if (out.empty()) return;
-    for (std::size_t i = 0; i < std::min<std::size_t>(r_.assumed.size(), 2); ++i)
-      out += (i == 0 ? ": " : ", ") + printable(r_.assumed[i]);
-    if (r_.assumed.size() > 2) out += ", ...";
     gap();
     paragraph("  inputs ", out);
   }

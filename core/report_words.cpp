@@ -1,0 +1,154 @@
+#include "core/report_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text_style.hpp"
+#include "core/unit_text.hpp"
+
+namespace rigcast {
+namespace {
+
+std::string short_name(std::string_view part) {
+  for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
+    if (part.starts_with(maker)) return printable(part.substr(maker.size()));
+  return printable(part);
+}
+
+std::string rig_name(const Rig& rig) {
+  if (rig.gpus.empty()) return short_name(rig.cpu.name);
+  std::string out;
+  for (std::size_t g = 0; g < rig.gpus.size();) {
+    std::size_t end = g;
+    while (end < rig.gpus.size() && rig.gpus[end].name == rig.gpus[g].name) ++end;
+    if (g > 0) out += " + ";
+    if (end - g > 1) out += fmt::format("{} x ", end - g);
+    out += short_name(rig.gpus[g].name);
+    g = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string title_text(const Report& r) {
+  const Scenario& s = *r.scenario;
+  std::string title = fmt::format("{} {} on {}, {}", printable(s.model.name), printable(s.quant),
+                                  rig_name(s.rig), printable(s.runtime.name));
+  if (!s.runtime.era.empty()) title += fmt::format(" ({})", printable(s.runtime.era));
+  if (r.origin == Origin::kMeasured) title += ", measured";
+  return title;
+}
+
+std::string fit_text(const Report& r) {
+  const Scenario& s = *r.scenario;
+  const int layers = s.model.layers;
+  if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
+    return fmt::format("{} of {} layers on the GPU{}{}", r.placement.gpu_layers, layers,
+                       s.rig.gpus.size() > 1 ? "s" : "",
+                       r.placement.gpu_layers == layers ? ", output head on the CPU" : "");
+  std::string up_to;
+  if (r.longest_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.longest_context));
+  if (s.rig.gpus.empty()) return "fits in RAM" + up_to;
+  if (s.rig.unified()) return "fits in unified memory" + up_to;
+  if (s.placement.cpu_moe_layers > 0)
+    return fmt::format("fits{}, experts of {} layers in RAM", up_to, s.placement.cpu_moe_layers);
+  switch (s.kv.policy) {
+    case KvPolicy::kVram: return "fits in VRAM" + up_to;
+    case KvPolicy::kRam:
+    case KvPolicy::kStream: return "fits" + up_to + ", KV in RAM";
+    case KvPolicy::kPaged:
+    case KvPolicy::kCombined: return "fits" + up_to + ", KV in VRAM and RAM";
+    case KvPolicy::kSpill: return "fits" + up_to + ", spilling to RAM";
+  }
+  return "";
+}
+
+std::string shortage_text(const MemoryPlan& memory) {
+  const DeviceMemory* worst = memory.shortest();
+  if (!worst) return "does not fit";
+  return fmt::format("does not fit: short by {} on {}", text_gib(-worst->free()),
+                     worst->device == "host" ? "the host (RAM)" : printable(worst->device));
+}
+
+std::string prompt_text(const Workload& w) {
+  const std::string prompt = text_count(w.prompt_tokens) + "-token prompt";
+  if (w.depth == 0) return prompt;
+  return fmt::format("{} after {}", prompt, text_count(w.depth));
+}
+
+std::string breakdown_text(const TtftBreakdown& ttft) {
+  std::string out;
+  const auto add = [&](std::string_view what, Seconds time) {
+    if (time.value == 0) return;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, time_text(time));
+  };
+  add("load", ttft.load);
+  add("tokenize", ttft.tokenize);
+  add("transfer", ttft.transfer);
+  add("prefill", ttft.prefill);
+  add("sample", ttft.sample);
+  return out;
+}
+
+std::string_view short_name(Resource resource) {
+  switch (resource) {
+    case Resource::kSsd: return "SSD";
+    case Resource::kRam: return "RAM";
+    case Resource::kCpu: return "CPU";
+    case Resource::kH2d:
+    case Resource::kD2h: return "PCI-E";
+    case Resource::kVram: return "VRAM";
+    case Resource::kGpu: return "GPU";
+    case Resource::kLaunch: return "launches";
+    case Resource::kHandoff: return "handoffs";
+    case Resource::kHost: return "host";
+  }
+  return "";
+}
+
+std::string bound_text(const Bottleneck& b) {
+  return fmt::format("bound by {} {}", name(b.resource), share_text(b.share));
+}
+
+std::string change_text(const Cliff& c) {
+  if (!(c.after_tokens_per_s > 0)) return rate_text(c.before_tokens_per_s) + ", then does not run";
+  return fmt::format("{} -> {}", three_digits(c.before_tokens_per_s),
+                     rate_text(c.after_tokens_per_s));
+}
+
+std::string device_label(const Rig& rig, const DeviceMemory& d) {
+  if (d.tier == Tier::kRam) return "RAM";
+  if (d.tier == Tier::kSsd) return "SSD";
+  if (rig.gpus.size() > 1) return printable(d.device);
+  return rig.unified() ? "GPU" : "VRAM";
+}
+
+std::string effect_text(const Advice& a, bool has_base) {
+  std::string out;
+  if (has_base && std::isfinite(a.gain) && std::fabs(a.gain) >= 0.01) {
+    out = a.gain >= 1 ? three_digits(1 + a.gain) + " x as fast, "
+                      : share_text(std::fabs(a.gain)) + (a.gain > 0 ? " faster, " : " slower, ");
+  }
+  out += rate_text(a.tokens_per_s);
+  if (!a.note.empty()) return out + ", " + printable(a.note);
+  return out + ", TTFT " + time_text(a.ttft);
+}
+
+std::string inputs_text(const Report& r) {
+  std::string out;
+  for (const SourceKind kind : {SourceKind::kMeasured, SourceKind::kSpec, SourceKind::kFitted,
+                                SourceKind::kPublished, SourceKind::kAssumed}) {
+    const int n = r.inputs[std::size_t(kind)];
+    if (n > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", n, name(kind));
+  }
+  if (out.empty()) return out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(r.assumed.size(), 2); ++i)
+    out += (i == 0 ? ": " : ", ") + printable(r.assumed[i]);
+  if (r.assumed.size() > 2) out += ", ...";
+  return out;
+}
+
+}  // namespace rigcast
