@@ -20,9 +20,10 @@ struct Table {
 };
 
 std::string usd(const PartInfo& part) {
-  if (!part.price_usd) return "?";
-  return part.price_date.empty() ? fmt::format("{:.0f}", *part.price_usd)
-                                 : fmt::format("{:.0f} ({})", *part.price_usd, part.price_date);
+  if (!part.price) return "?";
+  const double launch = part.price->value.value;
+  return part.price_date.empty() ? fmt::format("{:.0f}", launch)
+                                 : fmt::format("{:.0f} ({})", launch, part.price_date);
 }
 
 Result<Table> list_gpus(const Catalogue& c) {

@@ -22,17 +22,13 @@ std::pair<int, std::string> counted(const std::string& text) {
   return {count, std::string(after + 1, end)};
 }
 
-void refuse(const TomlTable& t, std::string_view key, const Error& error) {
-  t.refuse(key, error.message, error.hint);
-}
-
 std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue) {
   std::vector<GpuPart> gpus;
   for (const std::string& text : t.texts("gpu")) {
     const auto [count, name] = counted(text);
     const auto part = catalogue.gpu(name);
     if (!part) {
-      refuse(t, "gpu", part.error());
+      t.refuse("gpu", part.error());
       return {};
     }
     if (count < 1 || gpus.size() + std::size_t(count) > kMostGpus) {
@@ -61,7 +57,7 @@ CpuPart find_cpu(const TomlTable& t, const Catalogue& catalogue, const std::vect
       given ? *given : unified ? gpus.front().unified_cpu : std::string(kUsualCpu);
   auto part = catalogue.cpu(wanted);
   if (!part) {
-    refuse(t, "cpu", part.error());
+    t.refuse("cpu", part.error());
     return {};
   }
   if (!given && !unified) {
@@ -100,7 +96,7 @@ RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& c
   auto kit = catalogue.ram(given.value_or(usual));
   if (!kit && !given) kit = catalogue.ram("2xddr4-3200");
   if (!kit) {
-    refuse(t, "ram", kit.error());
+    t.refuse("ram", kit.error());
     return {};
   }
   if (!given) {
@@ -117,7 +113,7 @@ SsdPart find_ssd(const TomlTable& t, const Catalogue& catalogue,
   const auto given = t.find_text("ssd");
   auto part = catalogue.ssd(given.value_or(std::string(kUsualSsd)));
   if (!part) {
-    refuse(t, "ssd", part.error());
+    t.refuse("ssd", part.error());
     return {};
   }
   if (!given) {
@@ -145,7 +141,7 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
     if (!texts.empty()) {
       const auto parsed = parse_pcie(texts[std::min(i, texts.size() - 1)]);
       if (!parsed) {
-        refuse(t, "pcie", parsed.error());
+        t.refuse("pcie", parsed.error());
         return links;
       }
       slot = negotiated(*parsed, gpus[i].pcie);
@@ -153,7 +149,7 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
     if (slot.generation == 0) slot = {4, 16};
     const auto link = catalogue.host_link(slot);
     if (!link) {
-      refuse(t, "pcie", link.error());
+      t.refuse("pcie", link.error());
       return links;
     }
     links.push_back(*link);
@@ -226,7 +222,7 @@ std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& ca
   if (!name) return document.error();
   const auto file = catalogue.rig_file(*name);
   if (!file) {
-    refuse(rig, "name", file.error());
+    rig.refuse("name", file.error());
     return document.error();
   }
   auto named = TomlDocument::read(*file);

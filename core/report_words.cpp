@@ -48,7 +48,7 @@ std::string fit_text(const Report& r) {
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
     return fmt::format("{} of {} layers on the GPU{}{}", r.placement.gpu_layers, layers,
                        s.rig.gpus.size() > 1 ? "s" : "",
-                       r.placement.gpu_layers == layers ? ", output head on the CPU" : "");
+                       r.placement.gpu_layers == layers ? ", head on the CPU" : "");
   std::string up_to;
   if (r.longest_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.longest_context));
   if (s.rig.gpus.empty()) return "fits in RAM" + up_to;

@@ -17,26 +17,14 @@ void read_part(const TomlTable& t, std::string id, PartInfo& p) {
   p.released = t.text_or("released", "");
   t.set_figure_defaults({SourceKind::kSpec, p.source});
   const TomlTable price = t.table("price");
-  if (const auto launch = price.find_text("launch")) {
-    const auto usd = parse_price_usd(*launch);
-    if (usd) {
-      p.price_usd = *usd;
-    } else {
-      price.refuse("launch", usd.error().message, usd.error().hint);
-    }
-  }
+  p.price = price.find_figure<Usd>("launch", Usd{0.01}, Usd{1e7});
   p.price_date = price.text_or("date", "");
   price.find_text("source");
   price.finish();
 }
 
-std::optional<double> read_watts(const TomlTable& t, std::string_view key) {
-  const auto text = t.find_text(key);
-  if (!text) return std::nullopt;
-  const auto watts = parse_power_watts(*text);
-  if (watts) return *watts;
-  t.refuse(key, watts.error().message, watts.error().hint);
-  return std::nullopt;
+std::optional<Sourced<Watts>> read_watts(const TomlTable& t, std::string_view key) {
+  return t.find_figure<Watts>(key, Watts{0.1}, Watts{1e5});
 }
 
 constexpr FlopsPerSecond kSlowestCompute{1e6};
@@ -116,7 +104,7 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
   link.finish();
 
   const TomlTable power = t.table("power");
-  g.board_power_w = read_watts(power, "board");
+  g.board_power = read_watts(power, "board");
   power.finish();
 
   if (t.has("unified")) {

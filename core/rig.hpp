@@ -20,7 +20,7 @@ struct PartInfo {
   std::string source;
   std::vector<std::string> aliases;
   std::string released;              // "YYYY-MM"
-  std::optional<double> price_usd;   // at launch
+  std::optional<Sourced<Usd>> price;  // at launch
   std::string price_date;            // "YYYY-MM"
 };
 
@@ -43,7 +43,7 @@ struct GpuPart : PartInfo {
   std::optional<Sourced<FlopsPerSecond>> fp32;
   std::optional<int> units;
   PcieLink pcie;
-  std::optional<double> board_power_w;
+  std::optional<Sourced<Watts>> board_power;
   bool unified = false;       // shares the machine's memory with the CPU
   std::string unified_cpu;    // id of the CPU in the same chip
   Sourced<double> gpu_share{1.0, SourceKind::kSpec, "own memory"};  // of `memory` the GPU may use

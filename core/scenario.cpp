@@ -11,16 +11,12 @@ namespace {
 constexpr TokenCount kMostTokens = 1ll << 30;
 constexpr TokenCount kUsualContext = 8192;
 
-void refuse(const TomlTable& t, std::string_view key, const Error& error) {
-  t.refuse(key, error.message, error.hint);
-}
-
 QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallback) {
   const auto text = t.find_text(key);
   if (!text) return fallback;
   const auto type = kv_type_from(*text);
   if (type) return *type;
-  refuse(t, key, type.error());
+  t.refuse(key, type.error());
   return fallback;
 }
 
@@ -31,19 +27,19 @@ void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
     if (model) {
       s.model = *std::move(model);
     } else {
-      refuse(t, "name", model.error());
+      t.refuse("name", model.error());
     }
   }
   s.quant = t.text_or("quant", "Q4_K_M");
   if (s.model.layers > 0) {
     const auto mix = QuantMix::from_name(s.quant);
     if (!mix) {
-      refuse(t, "quant", mix.error());
+      t.refuse("quant", mix.error());
     } else if (auto table = make_tensor_table(s.model, *mix)) {
       s.quant = mix->name();
       s.tensors = *std::move(table);
     } else {
-      refuse(t, "quant", table.error());
+      t.refuse("quant", table.error());
     }
   }
   t.finish();
@@ -206,7 +202,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   const TomlTable runtime = root.table("runtime");
   const auto file = catalogue.runtime_file(runtime.text_or("name", "llama.cpp"));
   if (!file) {
-    refuse(runtime, "name", file.error());
+    runtime.refuse("name", file.error());
     return *document.error();
   }
   auto profile = load_runtime_profile(*file);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "core/nearest_name.hpp"
+#include "core/toml_key_depth.hpp"
 
 namespace rigcast {
 
@@ -18,6 +20,8 @@ struct TomlDocument::State {
   std::string file;
   toml::table root;
   std::map<std::string, std::string, std::less<>> origins;  // dotted key -> who set it
+  // Dotted key -> where its value stands: toml++ forgets that when a table is copied.
+  std::map<std::string, SourceRef, std::less<>> places;
   std::optional<Error> first_error;
 };
 
@@ -68,6 +72,28 @@ void merge(toml::table& into, const toml::table& from) {
   }
 }
 
+using Places = std::map<std::string, SourceRef, std::less<>>;
+
+void note_places(const toml::node& node, const std::string& path, const std::string& file,
+                 Places& places) {
+  const auto& at = node.source().begin;
+  if (at.line > 0) places.insert_or_assign(path, SourceRef{file, int(at.line), int(at.column)});
+  if (const toml::table* table = node.as_table()) {
+    const std::string prefix = path.empty() ? path : path + ".";
+    for (const auto& [key, value] : *table)
+      note_places(value, prefix + std::string(key.str()), file, places);
+  } else if (const toml::array* list = node.as_array()) {
+    for (std::size_t i = 0; i < list->size(); ++i)
+      note_places(*list->get(i), fmt::format("{}[{}]", path, i), file, places);
+  }
+}
+
+bool is_within(std::string_view path, std::string_view ancestor) {
+  return path.starts_with(ancestor) &&
+         (path.size() == ancestor.size() || path[ancestor.size()] == '.' ||
+          path[ancestor.size()] == '[');
+}
+
 }  // namespace
 
 TomlDocument::TomlDocument(std::string file) : state_(std::make_shared<State>()) {
@@ -75,9 +101,13 @@ TomlDocument::TomlDocument(std::string file) : state_(std::make_shared<State>())
 }
 
 Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string file) {
+  if (const auto at = overlong_key(text))
+    return bad_input("this key has too many parts", "write [tables] of a few levels",
+                     SourceRef{std::move(file), at->line, at->column});
   TomlDocument document(file);
   try {
     document.state_->root = toml::parse(text, file);
+    note_places(document.state_->root, "", file, document.state_->places);
   } catch (const toml::parse_error& e) {
     const auto& at = e.source().begin;
     return bad_input(std::string(e.description()), "this is not valid TOML at that point",
@@ -102,6 +132,8 @@ Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
 
 std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_view value,
                                        std::string origin) {
+  if (std::ranges::count(dotted_key, '.') > kMostKeyDots)
+    return bad_input(fmt::format("{}: the key has too many parts", origin));
   toml::table* table = &state_->root;
   auto [head, rest] = split_key(dotted_key);
   for (; !rest.empty(); std::tie(head, rest) = split_key(rest)) {
@@ -114,7 +146,7 @@ std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_
   if (head.empty()) return bad_input(fmt::format("{}: the key is empty", origin));
   // A one-key document decides what the value is; anything that does not parse is plain text.
   bool inserted = false;
-  if (value.find('\n') == std::string_view::npos) {
+  if (value.find('\n') == std::string_view::npos && !overlong_key(value)) {
     try {
       toml::table parsed = toml::parse("value = " + std::string(value));
       if (parsed.size() == 1) {
@@ -125,6 +157,7 @@ std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_
     }
   }
   if (!inserted) table->insert_or_assign(head, std::string(value));
+  std::erase_if(state_->places, [&](const auto& p) { return is_within(p.first, dotted_key); });
   state_->origins[std::string(dotted_key)] = std::move(origin);
   return std::nullopt;
 }
@@ -132,6 +165,8 @@ std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_
 void TomlDocument::merge_table_defaults(std::string_view key, const TomlDocument& other) {
   if (!state_->root.get(key)) state_->root.insert(key, toml::table{});
   if (toml::table* mine = state_->root.get_as<toml::table>(key)) merge(*mine, other.state_->root);
+  for (const auto& [path, place] : other.state_->places)
+    if (!path.empty()) state_->places.emplace(fmt::format("{}.{}", key, path), place);
 }
 
 TomlDocument TomlDocument::clone() const {
@@ -175,18 +210,22 @@ void TomlTable::refuse(std::string_view key, std::string message, std::string hi
   auto& state = *node_->state;
   if (state.first_error) return;
   const std::string full = path(key);
-  if (const auto set = state.origins.find(full); set != state.origins.end()) {
-    // The option names the key already.
-    state.first_error = bad_input(std::move(message), std::move(hint), SourceRef{set->second});
-    return;
-  }
+  // Where the key stands, else the nearest table around it that stands somewhere.
   SourceRef where{state.file};
-  const toml::node* at = node_->table ? node_->table->get(key) : nullptr;
-  if (!at) at = node_->table;
-  if (at && at->source().begin.line > 0) {
-    if (at->source().path) where.file = *at->source().path;
-    where.line = int(at->source().begin.line);
-    where.column = int(at->source().begin.column);
+  for (std::string_view at = full;;) {
+    if (const auto set = state.origins.find(at); set != state.origins.end()) {
+      // The option names its own key already.
+      if (at != full) message = full + ": " + message;
+      state.first_error = bad_input(std::move(message), std::move(hint), SourceRef{set->second});
+      return;
+    }
+    if (const auto place = state.places.find(at); place != state.places.end()) {
+      where = place->second;
+      break;
+    }
+    if (at.empty()) break;
+    const auto dot = at.rfind('.');
+    at = at.substr(0, dot == std::string_view::npos ? 0 : dot);
   }
   state.first_error = bad_input(full + ": " + std::move(message), std::move(hint), where);
 }
@@ -412,5 +451,7 @@ void TomlTable::finish() const {
 }
 
 std::string TomlTable::describe(Hertz f) { return fmt::format("{} GHz", f.value / 1e9); }
+std::string TomlTable::describe(Watts w) { return fmt::format("{} W", w.value); }
+std::string TomlTable::describe(Usd u) { return fmt::format("{} USD", u.value); }
 
 }  // namespace rigcast

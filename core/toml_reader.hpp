@@ -123,6 +123,8 @@ class TomlTable {
   void finish() const;
   /// Records an error at `key` (at the table if the key is absent).
   void refuse(std::string_view key, std::string message, std::string hint = {}) const;
+  /// The same for an error from elsewhere, keeping where that was.
+  void refuse(std::string_view key, const Error& error) const;
   void require(std::string_view key) const;
   std::string path(std::string_view key) const;
 
@@ -144,6 +146,8 @@ class TomlTable {
   static std::string describe(FlopsPerSecond r) { return rigcast::text(r); }
   static std::string describe(Seconds s) { return rigcast::text(s); }
   static std::string describe(Hertz f);
+  static std::string describe(Watts w);
+  static std::string describe(Usd u);
 
   std::shared_ptr<Node> node_;
 };

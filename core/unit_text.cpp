@@ -96,11 +96,11 @@ Result<Seconds> parse_duration(std::string_view text) {
 Result<Hertz> parse_frequency(std::string_view text) {
   return quantity<Hertz>(parse(text, {"a frequency", "4.3 GHz", kFrequencyUnits}));
 }
-Result<double> parse_power_watts(std::string_view text) {
-  return parse(text, {"a power", "170 W", kPowerUnits});
+Result<Watts> parse_power(std::string_view text) {
+  return quantity<Watts>(parse(text, {"a power", "170 W", kPowerUnits}));
 }
-Result<double> parse_price_usd(std::string_view text) {
-  return parse(text, {"a price", "329 USD", kPriceUnits});
+Result<Usd> parse_price(std::string_view text) {
+  return quantity<Usd>(parse(text, {"a price", "329 USD", kPriceUnits}));
 }
 
 std::string exact_text(Bytes b) {

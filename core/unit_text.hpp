@@ -16,8 +16,8 @@ Result<BytesPerSecond> parse_bandwidth(std::string_view text);       // MB/s GB/
 Result<FlopsPerSecond> parse_compute_rate(std::string_view text);    // GFLOP/s TFLOP/s GOP/s TOP/s
 Result<Seconds> parse_duration(std::string_view text);               // s ms us ns
 Result<Hertz> parse_frequency(std::string_view text);                // MHz GHz MT/s
-Result<double> parse_power_watts(std::string_view text);             // W
-Result<double> parse_price_usd(std::string_view text);               // USD
+Result<Watts> parse_power(std::string_view text);                    // W kW
+Result<Usd> parse_price(std::string_view text);                      // USD
 
 /// Overloads chosen by the quantity, for generic readers.
 inline Result<Bytes> parse_quantity(std::string_view t, Bytes*) { return parse_bytes(t); }
@@ -29,6 +29,8 @@ inline Result<FlopsPerSecond> parse_quantity(std::string_view t, FlopsPerSecond*
 }
 inline Result<Seconds> parse_quantity(std::string_view t, Seconds*) { return parse_duration(t); }
 inline Result<Hertz> parse_quantity(std::string_view t, Hertz*) { return parse_frequency(t); }
+inline Result<Watts> parse_quantity(std::string_view t, Watts*) { return parse_power(t); }
+inline Result<Usd> parse_quantity(std::string_view t, Usd*) { return parse_price(t); }
 
 /// Exact text of a quantity in its plainest unit that parses back to the same value.
 std::string exact_text(Bytes b);

@@ -41,6 +41,8 @@ using Flops = Quantity<struct FlopsTag>;  // an amount of work: multiply and add
 using BytesPerSecond = Quantity<struct BytesPerSecondTag>;
 using FlopsPerSecond = Quantity<struct FlopsPerSecondTag>;
 using Hertz = Quantity<struct HertzTag>;
+using Watts = Quantity<struct WattsTag>;
+using Usd = Quantity<struct UsdTag>;
 
 constexpr Seconds operator/(Bytes b, BytesPerSecond r) { return {b.value / r.value}; }
 constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return {f.value / r.value}; }

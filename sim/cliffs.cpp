@@ -14,6 +14,9 @@ constexpr double kLeastLoss = 0.15;
 // A token this far above the trend has left it.
 constexpr double kDeparture = 0.01;
 
+// A slope this much above the trend's is still part of the fall.
+constexpr double kStillFalling = 1.5;
+
 struct Trend {
   TokenCount from;
   double period;
@@ -69,7 +72,7 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
                                    TokenCount last) {
   model.refine(first, last);
   std::vector<std::pair<TokenCount, double>> points;
-  for (const auto& [n, period] : model.samples())
+  for (const auto& [n, period] : model.curve())
     if (n >= first && n <= last) points.emplace_back(n, period);
   std::vector<Cliff> cliffs;
   if (points.size() < 3) return cliffs;
@@ -85,9 +88,9 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
       ++i;
       continue;
     }
-    // The fall goes on as long as its slope holds; the next trend starts where it ends.
+    // The fall goes on while time grows faster than before it; then a new trend begins.
     std::size_t end = i + 1;
-    while (end + 1 < points.size() && slope_at(end) > 0.5 * slope_at(end - 1)) ++end;
+    while (end + 1 < points.size() && slope_at(end) > kStillFalling * trend.slope) ++end;
     if (points[end].second > trend.at(points[end].first) * (1 + kLeastLoss)) {
       Cliff cliff;
       cliff.at_tokens = bisect_departure(model, trend, points[i].first, next);

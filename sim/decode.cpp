@@ -91,12 +91,16 @@ std::vector<TokenCount> DecodeModel::breaks(TokenCount first, TokenCount last) c
   return at;
 }
 
+double DecodeModel::curve_point(TokenCount snapped) {
+  return curve_[snapped] = period(snapped).value;
+}
+
 void DecodeModel::bisect(TokenCount a, TokenCount b, double whole) {
   const TokenCount middle = snapped(a + (b - a) / 2);
   if (middle <= a || middle >= b) return;
-  const double fa = period(a).value;
-  const double fb = period(b).value;
-  const double fm = period(middle).value;
+  const double fa = curve_point(a);
+  const double fb = curve_point(b);
+  const double fm = curve_point(middle);
   const double line = fa + (fb - fa) * double(middle - a) / double(b - a);
   // Area that the straight line gets wrong, against what the whole stretch may be off by.
   const double wrong = std::fabs(fm - line) * double(b - a) / 2;
@@ -111,14 +115,15 @@ void DecodeModel::refine(TokenCount first, TokenCount last) {
   last = std::max(first, snapped(last));
   const auto at = breaks(first, last);
   const double whole =
-      (period(first).value + period(last).value) / 2 * double(last - first + 1);
+      (curve_point(first) + curve_point(last)) / 2 * double(last - first + 1);
+  for (const TokenCount n : at) curve_point(n);
   for (std::size_t i = 0; i + 1 < at.size(); ++i) bisect(at[i], at[i + 1], whole);
 }
 
 double DecodeModel::interpolate(TokenCount cached) const {
-  auto right = samples_.lower_bound(cached);
-  if (right == samples_.end()) return std::prev(right)->second;
-  if (right->first == cached || right == samples_.begin()) return right->second;
+  auto right = curve_.lower_bound(cached);
+  if (right == curve_.end()) return std::prev(right)->second;
+  if (right->first == cached || right == curve_.begin()) return right->second;
   const auto left = std::prev(right);
   const double at = double(cached - left->first) / double(right->first - left->first);
   return left->second + (right->second - left->second) * at;

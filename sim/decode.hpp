@@ -27,13 +27,14 @@ class DecodeModel {
 
   /// Periods of every token of [first, last], by adaptive sampling; exactly with Detail::kExact.
   std::vector<double> periods(TokenCount first, TokenCount last);
-  /// Period by interpolation between the samples taken so far around `cached`.
+  /// Period by interpolation along the curve refined so far.
   double interpolate(TokenCount cached) const;
   /// Samples [first, last] until straight lines between samples are close enough.
   void refine(TokenCount first, TokenCount last);
 
   const MemoryPlan& memory() const { return memory_; }
-  const std::map<TokenCount, double>& samples() const { return samples_; }
+  /// Sampled positions between which time is close to a straight line.
+  const std::map<TokenCount, double>& curve() const { return curve_; }
   /// Tokens over which time is constant by allocation: cells or blocks.
   TokenCount granularity() const { return granularity_; }
 
@@ -42,6 +43,7 @@ class DecodeModel {
   std::vector<double> run_window(TokenCount first, TokenCount last);
   TokenCount snapped(TokenCount cached) const;
   std::vector<TokenCount> breaks(TokenCount first, TokenCount last) const;
+  double curve_point(TokenCount snapped);
   void bisect(TokenCount a, TokenCount b, double whole);
 
   const Scenario& s_;
@@ -52,7 +54,8 @@ class DecodeModel {
   bool overlaps_ = false;
   TokenCount granularity_ = 1;
   StepGraph graph_;
-  std::map<TokenCount, double> samples_;
+  std::map<TokenCount, double> samples_;  // every position simulated
+  std::map<TokenCount, double> curve_;    // those in the middle of cells or blocks
 };
 
 }  // namespace rigcast::sim

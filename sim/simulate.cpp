@@ -135,7 +135,7 @@ class Simulation {
 
     const TokenCount middle = (first + std::max(first, last)) / 2;
     const ResourceUse use = decode.use(middle);
-    const double period = decode.interpolate(middle);
+    const double period = decode.period(middle).value;
     report_.decode_bound = bottleneck(use, period);
     for (std::size_t r = 0; r < use.seconds.size(); ++r) {
       report_.utilisation[r] = period > 0 ? std::min(1.0, use.seconds[r] / period) : 0.0;
