@@ -87,6 +87,18 @@ RamKit unified_pool(const TomlTable& t, const GpuPart& gpu) {
   return kit;
 }
 
+// A size alone: the memory that the CPU officially supports, of that size.
+Result<RamKit> soldered(const CpuPart& cpu, Bytes capacity) {
+  if (!cpu.memory_bandwidth)
+    return bad_input("the RAM's speed is not known for this CPU",
+                     "write channels, speed and size, for example \"2xddr5-6000:64GiB\"");
+  RamKit kit;
+  kit.id = kit.name = cpu.memory_type.empty() ? "memory" : cpu.memory_type;
+  kit.bandwidth = *cpu.memory_bandwidth;
+  kit.capacity = {capacity, SourceKind::kSpec, "size of the configuration"};
+  return kit;
+}
+
 RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& cpu,
                 std::vector<std::string>& warnings) {
   const auto given = t.find_text("ram");
@@ -94,6 +106,7 @@ RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& c
                                 ? fmt::format("{}x{}", cpu.memory_channels, cpu.memory_type)
                                 : "2xddr4-3200";
   auto kit = catalogue.ram(given.value_or(usual));
+  if (!kit && given && parse_bytes(*given)) kit = soldered(cpu, *parse_bytes(*given));
   if (!kit && !given) kit = catalogue.ram("2xddr4-3200");
   if (!kit) {
     t.refuse("ram", kit.error());

@@ -12,7 +12,8 @@ struct GpuUse {
 
 class Sum {
  public:
-  explicit Sum(const Rig& rig) : rig_(rig), gpus_(rig.gpus.size()) {}
+  explicit Sum(const Scenario& s)
+      : rig_(s.rig), crossing_(s.runtime.decode.crossing.value), gpus_(s.rig.gpus.size()) {}
 
   void op(const StepOp& op) {
     if (op.device == kHost) {
@@ -21,29 +22,34 @@ class Sum {
       gpu(std::size_t(op.device), op);
     }
     if (op.host_part) host(*op.host_part);
+    use_.add(Resource::kHandoff, op.handoffs * crossing_.value);
     if (op.handoff_bytes.value > 0) handoff(op);
   }
 
-  void logits(const Step& step) {
-    if (step.logits.value <= 0) return;
-    copy_out(std::size_t(step.logits_from), step.logits);
+  void host_work(const Step& step) {
+    if (step.logits.value > 0) copy_out(std::size_t(step.logits_from), step.logits);
+    use_.add(Resource::kHost, (step.host_work + step.sample).value);
   }
 
-  ResourceUse use() {
-    GpuUse worst;
+  // Summed over the GPUs: layers of a split run one after the other.
+  ResourceUse use() const {
+    ResourceUse sum = use_;
     for (const GpuUse& g : gpus_) {
-      worst.vram = std::max(worst.vram, g.vram);
-      worst.h2d = std::max(worst.h2d, g.h2d);
-      worst.d2h = std::max(worst.d2h, g.d2h);
-      worst.compute = std::max(worst.compute, g.compute);
-      worst.launch = std::max(worst.launch, g.launch);
+      sum.add(Resource::kVram, g.vram);
+      sum.add(Resource::kH2d, g.h2d);
+      sum.add(Resource::kD2h, g.d2h);
+      sum.add(Resource::kGpu, g.compute);
+      sum.add(Resource::kLaunch, g.launch);
     }
-    use_.add(Resource::kVram, worst.vram);
-    use_.add(Resource::kH2d, worst.h2d);
-    use_.add(Resource::kD2h, worst.d2h);
-    use_.add(Resource::kGpu, worst.compute);
-    use_.add(Resource::kLaunch, worst.launch);
-    return use_;
+    return sum;
+  }
+
+  // The busiest single resource, each GPU's counted apart.
+  double busiest() const {
+    double most = *std::ranges::max_element(use_.seconds);
+    for (const GpuUse& g : gpus_)
+      most = std::max({most, g.vram, g.h2d, g.d2h, g.compute, g.launch});
+    return most;
   }
 
  private:
@@ -92,29 +98,26 @@ class Sum {
   }
 
   const Rig& rig_;
+  const Seconds crossing_;
   std::vector<GpuUse> gpus_;
   ResourceUse use_;
 };
 
 }  // namespace
 
-ResourceUse resource_use(const Scenario& s, const Step& step) {
-  Sum sum(s.rig);
-  double handoffs = 0;
-  for (const StepOp& op : step.ops) {
-    sum.op(op);
-    handoffs += op.handoffs;
-  }
-  sum.logits(step);
-  ResourceUse use = sum.use();
-  use.add(Resource::kHandoff, handoffs * s.runtime.decode.crossing.value.value);
-  use.add(Resource::kHost, (step.host_work + step.sample).value);
-  return use;
+namespace {
+
+Sum sum_of(const Scenario& s, const Step& step) {
+  Sum sum(s);
+  for (const StepOp& op : step.ops) sum.op(op);
+  sum.host_work(step);
+  return sum;
 }
 
-Seconds lower_bound(const Scenario& s, const Step& step) {
-  const ResourceUse use = resource_use(s, step);
-  return {*std::max_element(use.seconds.begin(), use.seconds.end())};
-}
+}  // namespace
+
+ResourceUse resource_use(const Scenario& s, const Step& step) { return sum_of(s, step).use(); }
+
+Seconds lower_bound(const Scenario& s, const Step& step) { return {sum_of(s, step).busiest()}; }
 
 }  // namespace rigcast

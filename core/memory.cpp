@@ -54,6 +54,25 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     plan.devices.back().weights += head;
 }
 
+// Streamed weights pass through buffers in VRAM: one matrix at a time, or whole layers ahead.
+void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
+  const auto streamed = [&](std::size_t l) {
+    const LayerPlacement& at = p.layers[l];
+    return at.weights == kHost && (at.prefill_on != kHost || at.decode_on != kHost);
+  };
+  double largest_layer = 0;
+  double largest_matrix = 0;
+  for (std::size_t l = 0; l < p.layers.size(); ++l)
+    if (streamed(l)) largest_layer = std::max(largest_layer, double(s.tensors.layers[l].bytes()));
+  if (largest_layer == 0 || s.rig.gpus.empty() || s.rig.unified()) return;
+  for (const Tensor& t : s.tensors.tensors)
+    if (t.layer >= 0 && t.layer < s.model.layers && streamed(std::size_t(t.layer)))
+      largest_matrix = std::max(largest_matrix, double(t.bytes));
+  const bool ahead = s.runtime.prefill.overlap || s.runtime.decode.prefetch_depth > 0;
+  const int depth = std::max(2, s.runtime.decode.prefetch_depth);
+  plan.devices.front().staging += Bytes{ahead ? largest_layer * depth : largest_matrix};
+}
+
 // Devices that run something need its context, buffers and staging.
 void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   std::vector<bool> busy(plan.devices.size(), false);
@@ -70,15 +89,7 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     plan.devices[d].overhead += s.rig.gpu_context.value;
     plan.devices.back().staging += s.runtime.memory.staging;
   }
-  // Streamed layers pass through a ring of buffers in VRAM.
-  const int depth = std::max(2, s.runtime.decode.prefetch_depth);
-  Bytes largest{0};
-  for (std::size_t l = 0; l < p.layers.size(); ++l) {
-    const bool streamed = p.layers[l].weights == kHost &&
-                          (p.layers[l].prefill_on != kHost || p.layers[l].decode_on != kHost);
-    if (streamed) largest = std::max(largest, Bytes{double(s.tensors.layers[l].bytes())});
-  }
-  if (!s.rig.gpus.empty()) plan.devices.front().staging += largest * depth;
+  add_weight_ring(s, p, plan);
 }
 
 // KV bytes on each device when `cells` tokens are held.

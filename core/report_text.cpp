@@ -299,19 +299,14 @@ class Screen {
   }
 
   void next() {
-    const bool probed = r_.inputs[std::size_t(SourceKind::kMeasured)] > 0;
-    const bool measured = r_.origin == Origin::kMeasured;
-    std::string_view command = "rigcast plan";
-    std::string_view why = "with the same flags searches every quantization, split and KV policy";
-    if (measured) {
-      command = "rigcast validate";
-      why = "with the same flags lays the forecast beside the measurement";
-    } else if (r_.fits && r_.advice.empty() && !r_.assumed.empty() && !probed) {
-      command = "rigcast probe";
-      why = "measures the assumed inputs on the real machine";
-    }
     gap();
-    line(fmt::format("  next   {} {}", paint_.bold(command), why));
+    if (!r_.fits) {
+      line(fmt::format("  next   {} shows what there is to choose from",
+                       paint_.bold("rigcast list gpus|ram|models|quants")));
+      return;
+    }
+    line(fmt::format("  next   {} for the timeline, {} for scripts",
+                     paint_.bold("--trace run.json"), paint_.bold("--format json")));
   }
 
   const Report& r_;

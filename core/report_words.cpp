@@ -42,6 +42,16 @@ std::string title_text(const Report& r) {
   return title;
 }
 
+namespace {
+
+std::string paged_text(const Report& r) {
+  const TokenCount resident = r.memory.resident_tokens.value_or(0);
+  if (resident >= r.scenario->workload.context) return "fits in VRAM, all of its context";
+  return fmt::format("VRAM holds {} tokens of KV, the rest is in RAM", text_count(resident));
+}
+
+}  // namespace
+
 std::string fit_text(const Report& r) {
   const Scenario& s = *r.scenario;
   const int layers = s.model.layers;
@@ -60,7 +70,7 @@ std::string fit_text(const Report& r) {
     case KvPolicy::kRam:
     case KvPolicy::kStream: return "fits" + up_to + ", KV in RAM";
     case KvPolicy::kPaged:
-    case KvPolicy::kCombined: return "fits" + up_to + ", KV in VRAM and RAM";
+    case KvPolicy::kCombined: return paged_text(r);
     case KvPolicy::kSpill: return "fits" + up_to + ", spilling to RAM";
   }
   return "";

@@ -230,6 +230,10 @@ void TomlTable::refuse(std::string_view key, std::string message, std::string hi
   state.first_error = bad_input(full + ": " + std::move(message), std::move(hint), where);
 }
 
+void TomlTable::refuse(std::string_view key, const Error& error) const {
+  refuse(key, error.where ? error.where->text() + ": " + error.message : error.message, error.hint);
+}
+
 void TomlTable::require(std::string_view key) const {
   if (!has(key)) refuse(key, "this key is missing");
 }

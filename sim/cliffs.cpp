@@ -13,9 +13,11 @@ namespace {
 constexpr double kLeastLoss = 0.15;
 // A token this far above the trend has left it.
 constexpr double kDeparture = 0.01;
-
-// A slope this much above the trend's is still part of the fall.
-constexpr double kStillFalling = 1.5;
+// Time that grows this much faster than before begins a fall, and this much faster continues it.
+constexpr double kFalls = 3.0;
+constexpr double kStillFalls = 1.5;
+// A trend flatter than this, over the whole range and as a share of a token, counts as this.
+constexpr double kFlat = 0.02;
 
 struct Trend {
   TokenCount from;
@@ -76,21 +78,21 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
     if (n >= first && n <= last) points.emplace_back(n, period);
   std::vector<Cliff> cliffs;
   if (points.size() < 3) return cliffs;
+  const double flat = kFlat * points.front().second / double(last - first + 1);
   const auto slope_at = [&](std::size_t i) {
-    return std::max(0.0, (points[i + 1].second - points[i].second) /
-                             double(points[i + 1].first - points[i].first));
+    return std::max(flat, (points[i + 1].second - points[i].second) /
+                              double(points[i + 1].first - points[i].first));
   };
-  std::size_t start = 0;  // the segment whose slope is the trend
-  for (std::size_t i = 0; i + 1 < points.size();) {
-    const Trend trend{points[i].first, points[i].second, slope_at(start)};
+  for (std::size_t i = 1; i + 1 < points.size();) {
+    const Trend trend{points[i].first, points[i].second, slope_at(i - 1)};
     const auto [next, value] = points[i + 1];
-    if (!trend.left_by(next, value)) {
+    if (slope_at(i) < kFalls * trend.slope || !trend.left_by(next, value)) {
       ++i;
       continue;
     }
     // The fall goes on while time grows faster than before it; then a new trend begins.
     std::size_t end = i + 1;
-    while (end + 1 < points.size() && slope_at(end) > kStillFalling * trend.slope) ++end;
+    while (end + 1 < points.size() && slope_at(end) > kStillFalls * trend.slope) ++end;
     if (points[end].second > trend.at(points[end].first) * (1 + kLeastLoss)) {
       Cliff cliff;
       cliff.at_tokens = bisect_departure(model, trend, points[i].first, next);
@@ -99,7 +101,7 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
       explain(s, model, cliff, points[end].first);
       cliffs.push_back(std::move(cliff));
     }
-    start = i = end;
+    i = end + 1;
   }
   return cliffs;
 }
@@ -127,11 +129,14 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
     const Placement next = resolve_placement(s);
     if (plan_memory(s, next, s.workload.context).fits()) {
       cliff.after_tokens_per_s = 1.0 / DecodeModel(s, next, Detail::kSweep).period(longest).value;
-      cliff.cause += fmt::format(": {} of {} layers stay on the GPU",
-                                 std::min(next.gpu_layers, s.model.layers), s.model.layers);
+      cliff.cause += next.gpu_layers == s.model.layers
+                         ? std::string(": the output head moves to the CPU")
+                         : fmt::format(": {} of {} layers stay on the GPU", next.gpu_layers,
+                                       s.model.layers);
     }
   }
-  return {cliff};
+  const bool falls = cliff.after_tokens_per_s * (1 + kLeastLoss) < cliff.before_tokens_per_s;
+  return falls ? std::vector{cliff} : std::vector<Cliff>{};
 }
 
 }  // namespace rigcast::sim

@@ -26,8 +26,10 @@ class Runner {
     live_.assign(graph.nodes_.size(), nullptr);
     done_ = 0;
     begin_ = sg::Engine::get_clock();
-    for (std::size_t i = 0; i < graph.nodes_.size(); ++i)
+    for (std::size_t i = 0; i < graph.nodes_.size(); ++i) {
+      graph.nodes_[i].arrived = 0;
       if (graph.nodes_[i].waits_for == 0) ready_.push_back(NodeId(i));
+    }
     start_ready();
     sg::Engine::get_instance()->run();
     finished_.clear();
@@ -62,8 +64,9 @@ class Runner {
     node.finish = sg::Engine::get_clock() - begin_;
     ++done_;
     for (std::int32_t e = node.first_edge; e >= 0; e = graph_->edges_[std::size_t(e)].next) {
-      const NodeId next = graph_->edges_[std::size_t(e)].to;
-      if (--graph_->nodes_[std::size_t(next)].waits_for == 0) ready_.push_back(next);
+      const NodeId successor = graph_->edges_[std::size_t(e)].to;
+      Graph::Node& next = graph_->nodes_[std::size_t(successor)];
+      if (++next.arrived == next.waits_for) ready_.push_back(successor);
     }
     if (live_[std::size_t(id)]) finished_.push_back(std::move(live_[std::size_t(id)]));
   }

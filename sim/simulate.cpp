@@ -41,6 +41,7 @@ class Simulation {
 
   Report run() && {
     report_.memory = plan_memory(s_, report_.placement, s_.workload.last_position() + 1);
+    report_.longest_context = longest_context(s_, report_.placement, s_.model.context);
     check_fit();
     if (!report_.fits) return std::move(report_);
     set_machine(s_.rig);
@@ -81,9 +82,14 @@ class Simulation {
       const PcieLink card = s_.rig.gpus[std::size_t(&link - s_.rig.links.data())].pcie;
       if (card.generation == 0 || s_.rig.unified()) continue;
       if (link.pcie.lanes < card.lanes || link.pcie.generation < card.generation)
-        report_.warnings.push_back(fmt::format("the slot runs at PCI-E {}, the card can do {}",
-                                               text(link.pcie), text(card)));
+        add_warning(fmt::format("the slot runs at PCI-E {}, the card can do {}",
+                                text(link.pcie), text(card)));
     }
+  }
+
+  void add_warning(std::string text) {
+    auto& all = report_.warnings;
+    if (std::ranges::find(all, text) == all.end()) all.push_back(std::move(text));
   }
 
   void prefill() {
@@ -166,7 +172,6 @@ class Simulation {
   }
 
   void cliffs(DecodeModel& decode) {
-    report_.longest_context = longest_context(s_, report_.placement, s_.model.context);
     report_.cliffs = position_cliffs(s_, decode, 1, s_.workload.context);
     auto later = context_cliffs(s_, report_.placement, report_.longest_context);
     report_.cliffs.insert(report_.cliffs.end(), later.begin(), later.end());

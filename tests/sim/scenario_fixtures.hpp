@@ -18,11 +18,21 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// An 8B model of 32 layers on a 12 GB card. Names every part, so that nothing is assumed.
 inline constexpr const char* kSmallRig = R"(
-  rig = { gpu = ["rtx-3060-12gb"], cpu = "ryzen-7-5800x", ram = "2xddr4-3200:64GiB",
-          ssd = "samsung-990-pro", pcie = "4x16" }
-  model = { name = "llama-3.1-8b", quant = "Q4_K_M" }
-  placement = { gpu_layers = 33 }
-  workload = { prompt_tokens = 512, output_tokens = 512, context = 8192 }
+  [rig]
+  gpu = ["rtx-3060-12gb"]
+  cpu = "ryzen-7-5800x"
+  ram = "2xddr4-3200:64GiB"
+  ssd = "samsung-990-pro"
+  pcie = "4x16"
+  [model]
+  name = "llama-3.1-8b"
+  quant = "Q4_K_M"
+  [placement]
+  gpu_layers = 33
+  [workload]
+  prompt_tokens = 512
+  output_tokens = 512
+  context = 8192
 )";
 
 /// Throws the reader's error: in a test a scenario that does not read is a mistake of the test.
