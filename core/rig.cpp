@@ -89,7 +89,8 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
   g.fp16_tensor_fp16acc = rate("fp16_tensor_fp16acc");
   g.int8_tensor = rate("int8_tensor");
   g.fp32 = rate("fp32");
-  if (compute.has("units")) g.units = int(compute.integer("units", 1, 100'000));
+  if (const auto units = compute.find_number_figure("units", 1, 100'000))
+    g.units = int(units->value);
   compute.finish();
 
   const TomlTable link = t.table("link");

@@ -122,9 +122,12 @@ Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
     return bad_input(path.string() + " is a directory", "name a .toml file");
   std::ifstream in(path, std::ios::binary);
   if (!in) return bad_input("cannot read " + path.string(), "check the path and its permissions");
-  std::string text(kLargestFile + 1, '\0');
-  in.read(text.data(), std::streamsize(text.size()));
-  text.resize(std::size_t(in.gcount()));
+  // In pieces: what is named may be a pipe or a device and have no size.
+  std::string text;
+  for (char piece[16384]; in && text.size() <= kLargestFile;) {
+    in.read(piece, sizeof piece);
+    text.append(piece, std::size_t(in.gcount()));
+  }
   if (in.bad()) return bad_input("cannot read " + path.string());
   if (text.size() > kLargestFile) return bad_input(path.string() + " is larger than 16 MiB");
   return parse(text, path.string());
