@@ -116,7 +116,7 @@ int main() {
       {"80 resident", kBars80, big("h100-sxm", {})},
       {"80 split", kBars80, big("rtx-6000-ada-48gb", {{"placement.gpu_layers", "70"}})},
       {"80 paged", kBars80, 
-       big("rtx-6000-ada-48gb", fixtures::with(paged, {{"rig.vram_capacity", "45 GiB"}}))},
+       big("rtx-6000-ada-48gb", fixtures::with(paged, {{"rig.vram_capacity", "43.2 GiB"}}))},
       {"80 streamed 2", kBars80, big("rtx-6000-ada-48gb", streamed("78"))},
       {"80 streamed 40", kBars80, big("rtx-4090", streamed("40"))},
   };

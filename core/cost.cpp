@@ -21,6 +21,14 @@ double float_share(const OpTraffic& t) {
   return all > 0 ? floats / all : 0.0;
 }
 
+// Bytes that attention moves of the cache. Where grouped queries are expanded, K and V are read,
+// written once for every query head, and read again.
+double cache_bytes(const Scenario& s, const OpTraffic& t) {
+  const double kv = t.kv_read_bytes + t.kv_write_bytes;
+  if (!s.runtime.decode.expands_kv) return kv;
+  return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
+}
+
 double used_cores(const Scenario& s) {
   const CpuPart& cpu = s.rig.cpu;
   const double threads = s.settings.threads;
@@ -59,13 +67,8 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   cost.bytes = t.total();
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
     cost.charged += Bytes{t.weight_bytes_by_format[f] / e.read_share(QuantFormat(f)).value};
-  double kv = t.kv_read_bytes + t.kv_write_bytes;
-  if (s.runtime.decode.expands_kv) {
-    // K and V are read, written once for every query head, and read again.
-    const double copies = double(s.model.heads) / s.model.kv_heads;
-    kv += 2.0 * copies * t.kv_read_bytes;
-    cost.bytes += Bytes{2.0 * copies * t.kv_read_bytes};
-  }
+  const double kv = cache_bytes(s, t);
+  cost.bytes += Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
   cost.charged += Bytes{kv / e.kv_read.value + t.activation_bytes};
 
   const bool batched = tokens > kMatVecTokens;
@@ -95,8 +98,9 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t) {
   const double full = s.rig.ram.bandwidth.value.value;
   const double weights = cpu_read_rate(s, s.runtime.cpu.read.value).value;
   const double cache = cpu_cache_rate(s).value;
-  cost.charged = Bytes{t.weight_bytes() * full / weights +
-                       (t.kv_read_bytes + t.kv_write_bytes) * full / cache};
+  const double kv = cache_bytes(s, t);
+  cost.bytes += Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  cost.charged = Bytes{t.weight_bytes() * full / weights + kv * full / cache};
   const double clock = s.rig.cpu.clock ? s.rig.cpu.clock->value.value : 3e9;
   cost.compute = Seconds{(t.matmul_flops + t.attention_flops) /
                          (used_cores(s) * clock * flops_per_cycle(s))};

@@ -57,6 +57,7 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.stream_min_batch = t.integer_or("stream_min_batch", 32, 1, 1 << 20);
   p.overlap = t.flag("overlap", false);
   p.picks_faster = t.flag("picks_faster", false);
+  p.whole_prompt = t.flag("whole_prompt", false);
   p.staging = read_staging(t);
   t.finish();
   return p;

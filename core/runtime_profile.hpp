@@ -77,6 +77,7 @@ struct RuntimeProfile {
     bool streams = false;
     bool overlap = false;              // the next weights are copied while these compute
     bool picks_faster = false;         // streams only where that beats the CPU
+    bool whole_prompt = false;         // one batch, whatever the ubatch setting
     Staging staging = Staging::kPageable;
   } prefill;
 

@@ -254,6 +254,21 @@ void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops
   }
 }
 
+bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
+
+// Only some layers have copies that run ahead. While the others compute, the link works until the
+// runtime's buffers are full: those of merged layers would hold more.
+bool link_rests(const std::vector<StepOp>& ops) {
+  std::vector<int> fetching, layers;
+  for (const StepOp& op : ops) {
+    if (op.layer < 0) continue;
+    if (layers.empty() || layers.back() != op.layer) layers.push_back(op.layer);
+    if (fetches_ahead(op) && (fetching.empty() || fetching.back() != op.layer))
+      fetching.push_back(op.layer);
+  }
+  return !fetching.empty() && fetching.size() < layers.size();
+}
+
 bool same_class(const StepOp& a, const StepOp& b) {
   const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->ahead) : 0; };
   return a.kind == b.kind && a.device == b.device && a.from == b.from &&
@@ -282,13 +297,17 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, int most) {
     return j;
   };
   std::vector<StepOp> out;
+  const bool apart = link_rests(ops);
+  const auto mergeable = [&](const StepOp& a, const StepOp& b) {
+    return same_class(a, b) && !(apart && fetches_ahead(a));
+  };
   std::size_t group = 0;  // where the open group starts in `out`
   int merged = 0;
   for (std::size_t i = 0; i < ops.size();) {
     const std::size_t j = end_of_layer(i);
     const bool same = merged > 0 && merged < most && out.size() - group == j - i &&
                       std::equal(ops.begin() + long(i), ops.begin() + long(j),
-                                 out.begin() + long(group), same_class);
+                                 out.begin() + long(group), mergeable);
     if (same) {
       for (std::size_t k = i; k < j; ++k) merge_into(out[group + k - i], ops[k]);
       ++merged;

@@ -17,11 +17,31 @@ OpTraffic matmul_traffic(const WeightGroup& group, double share, double tokens) 
   return t;
 }
 
-// Mean cells that one of the batch's tokens attends to; the cache itself is read once.
+// Cells that the attention of the batch reads, each once: the first token's window reaches
+// furthest back.
+TokenCount cells_in_reach(const ModelSpec& model, int layer, BatchShape b) {
+  const TokenCount all = b.cached + b.tokens;
+  if (model.sees_all_tokens(layer)) return all;
+  return std::min(all, model.window->tokens + b.tokens - 1);
+}
+
+// Mean cells that one of the batch's tokens attends to.
 double mean_attended(const ModelSpec& model, int layer, BatchShape b) {
-  const double first = double(model.attended_tokens(layer, b.cached + 1));
-  const double last = double(model.attended_tokens(layer, b.cached + b.tokens));
-  return (first + last) / 2;
+  const double n = double(b.tokens);
+  if (model.sees_all_tokens(layer)) return double(b.cached) + (n + 1) / 2;
+  const auto width = model.window->tokens;
+  const double growing = double(std::clamp<TokenCount>(width - b.cached, 0, b.tokens));
+  const double sum = growing * (double(b.cached) + (growing + 1) / 2) + (n - growing) * double(width);
+  return sum / n;
+}
+
+// Whose cache the layer reads: its own, or that of the last layer of its reach that keeps one.
+int cache_owner(const ModelSpec& model, int layer) {
+  int owner = layer;
+  while (owner > 0 && !(model.has_kv(owner) &&
+                        model.sees_all_tokens(owner) == model.sees_all_tokens(layer)))
+    --owner;
+  return owner;
 }
 
 }  // namespace
@@ -65,22 +85,24 @@ OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, i
 
 OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes types) {
   OpTraffic t;
-  const double per_token = kv_bytes_per_token(model, layer, types);
-  if (model.has_kv(layer)) {
-    const TokenCount seen = model.attended_tokens(layer, b.cached + b.tokens);
+  if (model.has_attention(layer)) {
+    const double per_token = kv_bytes_per_token(model, cache_owner(model, layer), types);
+    const TokenCount seen = cells_in_reach(model, layer, b);
     t.kv_read_bytes = double(read_cells(seen, b.kv_padding)) * per_token;
-    t.kv_write_bytes = double(b.tokens) * per_token;
+    if (model.has_kv(layer)) t.kv_write_bytes = double(b.tokens) * per_token;
     // Scores and weighted values: two products over every attended cell and query head.
-    const double k_dim = model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim)
-                                   : double(model.head_dim);
-    const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : double(model.head_dim);
+    const double head = double(model.head_dim_of(layer));
+    const double k_dim =
+        model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
+    const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;
     t.attention_flops = 2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) *
                         mean_attended(model, layer, b);
-  } else {
-    // A recurrent layer reads and writes its whole state for every step.
+  }
+  if (model.recurrent && model.has_recurrent_mixer(layer)) {
+    // The whole state is read and written at every step.
     const double state = double(model.recurrent->state_bytes);
-    t.kv_read_bytes = state;
-    t.kv_write_bytes = state;
+    t.kv_read_bytes += state;
+    t.kv_write_bytes += state;
   }
   return t;
 }

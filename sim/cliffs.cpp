@@ -85,8 +85,7 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
   };
   for (std::size_t i = 1; i + 1 < points.size();) {
     const Trend trend{points[i].first, points[i].second, slope_at(i - 1)};
-    const auto [next, value] = points[i + 1];
-    if (slope_at(i) < kFalls * trend.slope || !trend.left_by(next, value)) {
+    if (slope_at(i) < kFalls * trend.slope) {
       ++i;
       continue;
     }
@@ -95,7 +94,7 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
     while (end + 1 < points.size() && slope_at(end) > kStillFalls * trend.slope) ++end;
     if (points[end].second > trend.at(points[end].first) * (1 + kLeastLoss)) {
       Cliff cliff;
-      cliff.at_tokens = bisect_departure(model, trend, points[i].first, next);
+      cliff.at_tokens = bisect_departure(model, trend, points[i].first, points[i + 1].first);
       cliff.before_tokens_per_s = 1.0 / model.period(cliff.at_tokens).value;
       cliff.after_tokens_per_s = 1.0 / points[end].second;
       explain(s, model, cliff, points[end].first);

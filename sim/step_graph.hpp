@@ -42,9 +42,29 @@ class StepGraph {
     std::deque<NodeId> consumers;    // of the newest fetches, newest last
   };
 
+  // Operations that follow each other on one device with nothing beside or between them.
+  struct Run {
+    DeviceIndex device = kHost;
+    int operations = 0;
+    Seconds gap;
+    Seconds alone;     // without overlap: all of it
+    Bytes charged;
+  };
+
+  struct Handoff {
+    Seconds folded;    // the wait, and copies too short to be flows
+    bool copies_in = false, copies_out = false;
+  };
+
+  Handoff handoff_times(const StepOp& op) const;
+  bool plain(const StepOp& op) const;
+  void extend(const StepOp& op);
+  NodeId finish_run(NodeId entry);
   NodeId operation(const StepOp& op, NodeId entry);
   NodeId gpu_part(const StepOp& op, NodeId entry);
   NodeId cpu_part(const OpCost& cost, NodeId entry);
+  NodeId read_after_gap(DeviceIndex device, Seconds gap, Bytes charged, NodeId entry);
+  Seconds memory_time(DeviceIndex device, Bytes charged) const;
   NodeId handoff(const StepOp& op, NodeId entry);
   NodeId fetch(const StepOp& op, NodeId entry);
   void store(const StepOp& op, NodeId done);
@@ -55,6 +75,7 @@ class StepGraph {
   const bool overlaps_;
   Graph graph_;
   NodeId last_ = kNoNode;
+  Run run_;
   std::array<CopyEngines, kMostGpus> engines_;
   bool recording_ = false;
   std::vector<Span> spans_;
