@@ -104,8 +104,8 @@ int main() {
   const fixtures::Settings own = {{"runtime.name", "rigcast"}};
   const fixtures::Settings paged = fixtures::with(own, {{"kv.policy", "paged"}});
   const auto streamed = [&](const char* layers) {
-    return fixtures::with(
-        own, {{"placement.decode_device", "gpu"}, {"placement.gpu_layers", layers}});
+    return fixtures::with(own,
+                          {{"placement.decode_device", "gpu"}, {"placement.gpu_layers", layers}});
   };
   const std::vector<Case> cases = {
       {"32 resident", kBars32, {}},
@@ -115,7 +115,7 @@ int main() {
       {"32 streamed 8", kBars32, streamed("24")},
       {"80 resident", kBars80, big("h100-sxm", {})},
       {"80 split", kBars80, big("rtx-6000-ada-48gb", {{"placement.gpu_layers", "70"}})},
-      {"80 paged", kBars80, 
+      {"80 paged", kBars80,
        big("rtx-6000-ada-48gb", fixtures::with(paged, {{"rig.vram_capacity", "43.2 GiB"}}))},
       {"80 streamed 2", kBars80, big("rtx-6000-ada-48gb", streamed("78"))},
       {"80 streamed 40", kBars80, big("rtx-4090", streamed("40"))},

@@ -29,6 +29,13 @@ double cache_bytes(const Scenario& s, const OpTraffic& t) {
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
 }
 
+// Without flash attention every score is written, scaled, normalised and read as F32, by kernels of
+// their own that nothing hides.
+Seconds score_passes(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+  const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
+  return Bytes{4.0 * 4.0 * scores} / gpu.bandwidth.value;
+}
+
 double used_cores(const Scenario& s) {
   const CpuPart& cpu = s.rig.cpu;
   const double threads = s.settings.threads;
@@ -72,10 +79,6 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   cost.charged += Bytes{kv / e.kv_read.value + t.activation_bytes};
 
   const bool batched = tokens > kMatVecTokens;
-  // Without flash attention every score is written, scaled, normalised and read as F32.
-  if (batched && !s.settings.flash_attention)
-    cost.charged += Bytes{4.0 * 4.0 * t.attention_flops / (4.0 * double(s.model.head_dim))};
-
   const double share = float_share(t);
   double reached = share * e.matmul_float.value + (1.0 - share) * e.matmul_quant.value;
   if (batched) reached *= double(tokens) / (double(tokens) + e.matmul_half_batch.value);
@@ -85,6 +88,7 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   if (batched)
     cost.compute += Seconds{t.attention_flops / (rate * e.attention.value)};
   cost.gap = e.kernel_gap.value * kernels;
+  if (batched && !s.settings.flash_attention) cost.gap += score_passes(s, part, t);
   return cost;
 }
 

@@ -110,9 +110,9 @@ void read_kv(const TomlTable& t, Scenario& s) {
   kv.types.v = kv_type(t, "type_v", QuantFormat::kF16);
   kv.cold_type = kv_type(t, "cold_type", kv.types.k);
   if (const auto held = check_kv_types(s.model, kv.types); !held)
-    refuse(t, t.has("type_k") ? "type_k" : "type_v", held.error());
+    t.refuse(t.has("type_k") ? "type_k" : "type_v", held.error());
   if (const auto held = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !held)
-    refuse(t, "cold_type", held.error());
+    t.refuse("cold_type", held.error());
   kv.threshold = t.number_or("threshold", 0.95, 0.01, 1.0);
   kv.hot_tokens = t.integer_or("hot_tokens", 512, 0, kMostTokens);
   kv.block_tokens = t.integer_or("block_tokens", 128, 1, 65536);

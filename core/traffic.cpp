@@ -31,8 +31,8 @@ double mean_attended(const ModelSpec& model, int layer, BatchShape b) {
   if (model.sees_all_tokens(layer)) return double(b.cached) + (n + 1) / 2;
   const auto width = model.window->tokens;
   const double growing = double(std::clamp<TokenCount>(width - b.cached, 0, b.tokens));
-  const double sum = growing * (double(b.cached) + (growing + 1) / 2) + (n - growing) * double(width);
-  return sum / n;
+  const double grown = growing * (double(b.cached) + (growing + 1) / 2);
+  return (grown + (n - growing) * double(width)) / n;
 }
 
 // Whose cache the layer reads: its own, or that of the last layer of its reach that keeps one.

@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh release
-echo "building (a minute or two on two cores)" >&2
-cmake --build --preset release --target rigcast 2>&1 | grep -E 'error|FAILED' || true
-set -x
-build/release/rigcast simulate examples/s1-as-written.toml --positions 0,4000,4500,5000,7000
+cmake --build --preset release --target rigcast
+command=(build/release/rigcast simulate examples/s1-as-written.toml
+         --positions 0,4000,4500,5000,7000)
+printf '\n$ %s\n\n' "${command[*]}"
+exec "${command[@]}"

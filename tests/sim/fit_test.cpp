@@ -1,0 +1,132 @@
+// The edge of memory, to the byte.
+#include <fmt/format.h>
+
+#include "core/memory.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+Settings vram(Bytes capacity) {
+  return {{"rig.vram_capacity", fmt::format("{:.0f} B", capacity.value)}};
+}
+
+MemoryPlan plan(const Scenario& s, const Placement& p) {
+  return plan_memory(s, p, s.workload.last_position() + 1);
+}
+MemoryPlan plan(const Scenario& s) { return plan(s, resolve_placement(s)); }
+
+// What GPU 0 needs with the given settings on a card that is large enough.
+Bytes need(const Settings& settings) {
+  return plan(scenario(with(settings, vram(Bytes{1e12})))).devices.front().needed();
+}
+
+}  // namespace
+
+TEST_CASE("33 layers fit into exactly what they need and not into a byte less", "[fit]") {
+  const Settings all = {{"placement.gpu_layers", "33"}};
+  const Bytes needed = need(all);
+  REQUIRE(needed.value == std::floor(needed.value));
+  const MemoryPlan exact = plan(scenario(with(all, vram(needed))));
+  CHECK(exact.fits());
+  CHECK(exact.devices.front().free().value == 0);
+  const MemoryPlan short_of_one = plan(scenario(with(all, vram(needed - 1_B))));
+  CHECK_FALSE(short_of_one.fits());
+  REQUIRE(short_of_one.shortest() != nullptr);
+  CHECK(short_of_one.shortest()->device == "GPU 0");
+  CHECK(short_of_one.shortest()->free().value == -1);
+}
+
+TEST_CASE("automatic placement drops the head for want of one byte", "[fit]") {
+  const Settings automatic = {{"placement.gpu_layers", "\"auto\""}};
+  const Bytes needed = need({{"placement.gpu_layers", "33"}});
+  CHECK(resolve_placement(scenario(with(automatic, vram(needed)))).gpu_layers == 33);
+  const Scenario smaller = scenario(with(automatic, vram(needed - 1_B)));
+  const Placement placement = resolve_placement(smaller);
+  CHECK(placement.gpu_layers == 32);
+  CHECK(placement.head == kHost);
+  CHECK(plan(smaller, placement).fits());
+}
+
+TEST_CASE("automatic placement drops a layer for want of one byte at every layer", "[fit]") {
+  for (const int layers : {32, 20, 1}) {
+    const Settings fixed = {{"placement.gpu_layers", std::to_string(layers)}};
+    const Bytes needed = need(fixed);
+    const Settings automatic = {{"placement.gpu_layers", "\"auto\""}};
+    CHECK(resolve_placement(scenario(with(automatic, vram(needed)))).gpu_layers == layers);
+    CHECK(resolve_placement(scenario(with(automatic, vram(needed - 1_B)))).gpu_layers ==
+          layers - 1);
+  }
+}
+
+TEST_CASE("two GPUs each drop their own layers", "[fit]") {
+  const Settings two = {{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}, {"placement.gpu_layers", "33"}};
+  const Scenario roomy = scenario(with(two, vram(Bytes{1e12})));
+  const MemoryPlan both = plan(roomy);
+  const Bytes most = std::max(both.devices[0].needed(), both.devices[1].needed());
+  CHECK(plan(scenario(with(two, vram(most)))).fits());
+  CHECK_FALSE(plan(scenario(with(two, vram(most - 1_B)))).fits());
+}
+
+TEST_CASE("without a GPU the model fits into RAM to the byte", "[fit]") {
+  const auto with_ram = [](Bytes capacity) {
+    return scenario({{"placement.gpu_layers", "0"},
+                     {"rig.ram_reserved", "1 GiB"},
+                     {"rig.ram_capacity", fmt::format("{:.0f} B", capacity.value)}});
+  };
+  const Bytes needed = plan(with_ram(Bytes{1e12})).devices.back().needed();
+  CHECK(plan(with_ram(needed)).fits());
+  CHECK_FALSE(plan(with_ram(needed - 1_B)).fits());
+}
+
+TEST_CASE("with one byte less a block of the paged cache leaves VRAM", "[fit]") {
+  // At a threshold of 1 the last block fits when VRAM holds it to the byte.
+  const Settings paged = {
+      {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"kv.threshold", "1.0"}};
+  const Scenario roomy = scenario(with(paged, vram(Bytes{1e12})));
+  const MemoryPlan all = plan(roomy);
+  const DeviceMemory& gpu = all.devices.front();
+  constexpr TokenCount kBlocks = 20;
+  const TokenCount tokens = kBlocks * roomy.kv.block_tokens;
+  const Bytes kv{kv_bytes_per_token(roomy.model, roomy.kv.types) * double(tokens)};
+  const Bytes capacity = gpu.needed() - gpu.kv + kv;
+  CHECK(plan(scenario(with(paged, vram(capacity)))).resident_tokens == tokens);
+  CHECK(plan(scenario(with(paged, vram(capacity - 1_B)))).resident_tokens ==
+        tokens - roomy.kv.block_tokens);
+}
+
+TEST_CASE("the driver spills from the first byte that is missing", "[fit]") {
+  const Settings spill = {{"kv.policy", "spill"}};
+  const Bytes needed = need({{"kv.policy", "vram"}});
+  const MemoryPlan exact = plan(scenario(with(spill, vram(needed))));
+  REQUIRE(exact.spilled.size() == 1);
+  CHECK(exact.spilled.front().of_kv == 0);
+  CHECK(exact.spilled.front().of_weights == 0);
+  const Scenario smaller = scenario(with(spill, vram(needed - 1_B)));
+  const MemoryPlan over = plan(smaller);
+  CHECK(over.fits());
+  // One byte of the cache, which is 1 / bytes of it.
+  const double cache = kv_bytes(smaller.model, smaller.workload.context, smaller.kv.types);
+  CHECK(over.spilled.front().of_kv == Approx(1 / cache).epsilon(1e-9));
+  CHECK(over.spilled.front().of_weights == 0);
+  CHECK(over.devices.back().staging.value == exact.devices.back().staging.value + 1);
+}
+
+TEST_CASE("the longest context fits and one padding step more does not", "[fit]") {
+  for (const char* runtime : {"llama.cpp", "rigcast"}) {
+    Scenario s = scenario({{"runtime.name", runtime}});
+    const Placement p = resolve_placement(s);
+    const TokenCount longest = longest_context(s, p, s.model.context);
+    REQUIRE(longest > 0);
+    REQUIRE(longest < s.model.context);
+    s.workload.context = longest;
+    CHECK(plan_memory(s, p, longest).fits());
+    s.workload.context = longest + s.runtime.memory.kv_padding;
+    CHECK_FALSE(plan_memory(s, p, s.workload.context).fits());
+  }
+}
