@@ -109,6 +109,10 @@ void read_kv(const TomlTable& t, Scenario& s) {
   kv.types.k = kv_type(t, "type_k", QuantFormat::kF16);
   kv.types.v = kv_type(t, "type_v", QuantFormat::kF16);
   kv.cold_type = kv_type(t, "cold_type", kv.types.k);
+  if (const auto checked = check_kv_types(s.model, kv.types); !checked)
+    t.refuse("type_k", checked.error());
+  if (const auto checked = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !checked)
+    t.refuse("cold_type", checked.error());
   if (const auto held = check_kv_types(s.model, kv.types); !held)
     t.refuse(t.has("type_k") ? "type_k" : "type_v", held.error());
   if (const auto held = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !held)

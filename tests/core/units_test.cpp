@@ -15,7 +15,6 @@ static_assert(std::is_same_v<decltype(1_GB / 1_GB), double>);
 static_assert(!std::is_convertible_v<double, Bytes> && !std::is_convertible_v<Bytes, double>);
 static_assert(1_KiB == 1024_B && 1_MiB == 1024.0 * 1_KiB && 1_GiB == 1024.0 * 1_MiB);
 static_assert(1_GB == 1000.0 * 1_MB && 1_GBps == 1000.0 * 1_MBps);
-static_assert(1_ms == 1000.0 * 1_us || 1_ms.value == 1e-3);
 
 TEST_CASE("Half of 50 GB at 25 GB/s takes one second", "[units]") {
   CHECK((50_GB / 2.0 / 25_GBps).value == 1.0);

@@ -1,0 +1,171 @@
+// Bytes per route of one decoded token: what resource_use() reports of a step against core/traffic,
+// which alone counts them.
+#include "core/step.hpp"
+#include "core/traffic.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+constexpr TokenCount kCached = 6000;
+
+struct Token {
+  explicit Token(const Settings& settings)
+      : s(scenario(settings)),
+        placement(resolve_placement(s)),
+        memory(plan_memory(s, placement, s.workload.context)),
+        use(resource_use(s, decode_step(s, placement, memory, kCached))),
+        batch{kCached - 1, 1, s.runtime.memory.kv_padding} {}
+
+  double bytes(Resource r) const { return use.bytes[std::size_t(r)]; }
+  double all() const { return decode_traffic(s.model, s.tensors, batch, s.kv.types).total().value; }
+  double hidden() const { return hidden_bytes(s.model).value; }
+  double logits() const { return logits_bytes(s.model).value; }
+  OpTraffic cache(int layer) const { return cache_traffic(s.model, layer, batch, s.kv.types); }
+  double cache_bytes() const {
+    double sum = 0;
+    for (int l = 0; l < s.model.layers; ++l) sum += cache(l).total().value;
+    return sum;
+  }
+
+  Scenario s;
+  Placement placement;
+  MemoryPlan memory;
+  ResourceUse use;
+  BatchShape batch;
+};
+
+// Sums of integers and of shares of them: only the order of additions differs.
+Approx bytes_of(double value) { return Approx(value).epsilon(1e-12).margin(0); }
+
+const Settings kRigcast = {{"runtime.name", "rigcast"}};
+
+}  // namespace
+
+TEST_CASE("resident: VRAM moves all of decode's traffic", "[traffic]") {
+  const Token t(Settings{});
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all()));
+  CHECK(t.bytes(Resource::kRam) == 0);
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(t.hidden()));  // the embedding row
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(t.logits()));
+  CHECK(t.bytes(Resource::kSsd) == 0);
+}
+
+TEST_CASE("layer split: RAM moves the host layers, VRAM the rest and the head", "[traffic]") {
+  const Token t(Settings{{"placement.gpu_layers", "20"}});
+  double host = head_traffic(t.s.model, t.s.tensors, 1).total().value;  // below 33 layers
+  for (int l = 0; l < 12; ++l) {
+    host += attention_traffic(t.s.model, t.s.tensors, l, t.batch, t.s.kv.types).total().value;
+    host += ffn_traffic(t.s.model, t.s.tensors, l, 1).total().value;
+  }
+  CHECK(t.bytes(Resource::kRam) == bytes_of(host));
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all() - host));
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(t.hidden()));
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(t.hidden()));  // back to the head
+}
+
+TEST_CASE("experts in RAM: RAM moves the chosen experts, VRAM the rest", "[traffic]") {
+  const Token t(Settings{{"model.name", "qwen3-30b-a3b"},
+                 {"rig.gpu", "rtx-3090"},
+                 {"placement.gpu_layers", "49"},
+                 {"placement.cpu_moe_layers", "40"}});
+  double experts = 0;
+  for (int l = 0; l < 40; ++l) {
+    const double layer = experts_traffic(t.s.model, t.s.tensors, l, 1).total().value;
+    // 8 of 128 experts for one token, and activations.
+    CHECK(layer == Approx(double(t.s.tensors.layers[std::size_t(l)].experts.bytes()) / 16.0 +
+                          2 * t.hidden()));
+    experts += layer;
+  }
+  CHECK(t.bytes(Resource::kRam) == bytes_of(experts));
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all() - experts));
+  // Every layer's hidden state goes to the CPU and comes back; the embedding row starts.
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(40 * t.hidden() + t.logits()));
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(41 * t.hidden()));
+}
+
+TEST_CASE("policy ram: RAM moves the cache and VRAM the weights", "[traffic]") {
+  const Token t(Settings{{"kv.policy", "ram"}});
+  CHECK(t.bytes(Resource::kRam) == bytes_of(t.cache_bytes()));
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all() - t.cache_bytes()));
+  // To the CPU go the queries, new keys and values in F32, to the GPU comes the hidden state.
+  const double qkv =
+      4.0 * double(t.s.model.heads + 2 * t.s.model.kv_heads) * double(t.s.model.head_dim);
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(t.s.model.layers * qkv + t.logits()));
+  CHECK(t.bytes(Resource::kH2d) == bytes_of((t.s.model.layers + 1) * t.hidden()));
+}
+
+TEST_CASE("policy stream: the link brings the whole cache for every token", "[traffic]") {
+  const Token t(with(kRigcast, {{"kv.policy", "stream"}}));
+  double read = 0;
+  for (int l = 0; l < t.s.model.layers; ++l) read += t.cache(l).kv_read_bytes;
+  const double token = kv_bytes_per_token(t.s.model, t.s.kv.types);
+  CHECK(read == bytes_of(token * kCached));
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(read + t.hidden()));
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all()));  // attention reads it from the ring
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(token + t.logits()));
+}
+
+TEST_CASE("policy paged: the link brings the cold blocks in their own type", "[traffic]") {
+  const auto cold_type = GENERATE(as<std::string>{}, "f16", "q8_0", "q4_0");
+  const Token t(with(
+      kRigcast,
+      {{"kv.policy", "paged"}, {"kv.cold_type", cold_type}, {"rig.vram_capacity", "6.2 GiB"}}));
+  REQUIRE(t.memory.resident_tokens);
+  const TokenCount resident = *t.memory.resident_tokens;
+  REQUIRE(resident > t.s.kv.hot_tokens);
+  REQUIRE(resident < kCached);
+  const double blocks = std::ceil(double(kCached - resident) / double(t.s.kv.block_tokens));
+  const double cold = blocks * double(t.s.kv.block_tokens);
+  CHECK(cold_tokens(t.s, t.memory, kCached) == TokenCount(cold));
+  const double hot_token = kv_bytes_per_token(t.s.model, t.s.kv.types);
+  const double cold_token = kv_bytes_per_token(t.s.model, {t.s.kv.cold_type, t.s.kv.cold_type});
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(cold * cold_token + t.hidden()));
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all() - cold * (hot_token - cold_token)));
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(cold_token + t.logits()));
+}
+
+TEST_CASE("policy combined: link and CPU share the cold blocks by their rates", "[traffic]") {
+  const Token t(with(kRigcast, {{"kv.policy", "combined"}, {"rig.vram_capacity", "6.2 GiB"}}));
+  const double cold =
+      double(cold_tokens(t.s, t.memory, kCached)) * kv_bytes_per_token(t.s.model, t.s.kv.types);
+  REQUIRE(cold > 0);
+  const double by_link = t.bytes(Resource::kH2d) - t.hidden();
+  const double by_cpu = t.bytes(Resource::kRam);
+  CHECK(by_link + by_cpu == bytes_of(cold));
+  CHECK(by_link > 0);
+  CHECK(by_cpu > 0);
+}
+
+TEST_CASE("streamed weights cross the link once a token, and only those", "[traffic]") {
+  const Token t(
+      with(kRigcast, {{"placement.gpu_layers", "24"}, {"placement.decode_device", "gpu"}}));
+  double streamed = 0;
+  for (int l = 0; l < 8; ++l) streamed += double(t.s.tensors.layers[std::size_t(l)].bytes());
+  // Below 33 layers the head stays on the CPU: its hidden state goes back, no logits do.
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(streamed + t.hidden()));
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(t.hidden()));
+}
+
+TEST_CASE("grouping layers changes no byte and no busy second", "[traffic]") {
+  const Settings settings = GENERATE(
+      Settings{}, Settings{{"placement.gpu_layers", "20"}},
+      Settings{
+          {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "6.2 GiB"}},
+      Settings{{"runtime.name", "rigcast"},
+               {"placement.gpu_layers", "24"},
+               {"placement.decode_device", "gpu"}},
+      Settings{{"kv.policy", "ram"}});
+  const Token t(settings);
+  const ResourceUse grouped =
+      resource_use(t.s, decode_step(t.s, t.placement, t.memory, kCached, {4}));
+  for (std::size_t r = 0; r < kResourceCount; ++r) {
+    CHECK(grouped.bytes[r] == bytes_of(t.use.bytes[r]));
+    CHECK(grouped.seconds[r] == bytes_of(t.use.seconds[r]));
+  }
+}
