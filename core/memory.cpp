@@ -111,6 +111,11 @@ void add_kv_ring(const Scenario& s, TokenCount cells, MemoryPlan& plan) {
     if (plan.devices[g].weights.value > 0) plan.devices[g].staging += Bytes{largest * depth};
 }
 
+// The layer keeps every token: no window, no fixed state alone.
+bool grows(const ModelSpec& model, int layer) {
+  return model.has_kv(layer) && model.sees_all_tokens(layer);
+}
+
 // Tokens whose KV every GPU can hold below the threshold, in whole blocks.
 TokenCount resident_capacity(const Scenario& s, const Placement& p, const MemoryPlan& plan) {
   double fewest = 1e18;
@@ -119,8 +124,7 @@ TokenCount resident_capacity(const Scenario& s, const Placement& p, const Memory
     double windows = 0;  // layers that stop growing hold their windows from the start
     for (int l = 0; l < s.model.layers; ++l) {
       if (p.layers[std::size_t(l)].kv != DeviceIndex(g)) continue;
-      const bool grows = s.model.has_kv(l) && s.model.attended_tokens(l, 1 << 30) == (1 << 30);
-      if (grows) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
+      if (grows(s.model, l)) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
       else windows += kv_bytes(s.model, l, s.workload.context, s.kv.types);
     }
     if (per_token <= 0) continue;
@@ -139,7 +143,11 @@ void add_paged_kv(const Scenario& s, const Placement& p, TokenCount cached, Memo
   const TokenCount held = std::min(cached, capacity);
   add_kv(s, p, std::max(held, std::min(cached, s.kv.hot_tokens)), s.kv.types, false, plan);
   const TokenCount cold = read_cells(cached - held, s.kv.block_tokens);
-  if (cold > 0) add_kv(s, p, cold, {s.kv.cold_type, s.kv.cold_type}, true, plan);
+  const KvTypes cold_types{s.kv.cold_type, s.kv.cold_type};
+  for (int l = 0; l < s.model.layers; ++l)
+    if (grows(s.model, l))
+      plan.devices.back().kv +=
+          Bytes{double(cold) * kv_bytes_per_token(s.model, l, cold_types)};
 }
 
 void spill(const Scenario& s, MemoryPlan& plan) {
