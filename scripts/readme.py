@@ -18,9 +18,10 @@ def refreshed(text, program):
     def run(match):
         command = match.group(1)
         words = shlex.split(command.replace("\\\n", " "))
-        done = subprocess.run([program, *words[1:]], cwd=ROOT, capture_output=True, text=True)
-        if done.returncode not in (0, 1):
-            sys.exit(f"{command}: {done.stderr}")
+        done = subprocess.run([program, *words[1:]], cwd=ROOT, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode not in (0, 1, 2):
+            sys.exit(f"{command}: {done.stdout}")
         return f"```console\n$ {command}\n{done.stdout.rstrip()}\n```"
 
     return BLOCK.sub(run, text)
