@@ -81,9 +81,9 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   const bool batched = tokens > kMatVecTokens;
   const double share = float_share(t);
   double reached = share * e.matmul_float.value + (1.0 - share) * e.matmul_quant.value;
-  if (batched) reached *= double(tokens) / (double(tokens) + e.matmul_half_batch.value);
+  if (batched) reached *= t.tokens_per_weight / (t.tokens_per_weight + e.matmul_half_batch.value);
   const double rate = matrix_rate(part).value.value;
-  cost.compute = Seconds{t.matmul_flops / (rate * reached)};
+  if (t.matmul_flops > 0) cost.compute = Seconds{t.matmul_flops / (rate * reached)};
   // One token's attention streams the cache; what it multiplies hides behind that.
   if (batched)
     cost.compute += Seconds{t.attention_flops / (rate * e.attention.value)};

@@ -94,8 +94,8 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
   compute.finish();
 
   const TomlTable link = t.table("link");
-  if (const auto pcie = link.find_text("pcie")) {
-    const auto parsed = parse_pcie(*pcie);
+  if (const auto pcie = link.find_text_figure("pcie")) {
+    const auto parsed = parse_pcie(pcie->value);
     if (parsed) {
       g.pcie = *parsed;
     } else {

@@ -385,6 +385,12 @@ std::optional<TomlTable::FigureText> TomlTable::figure_text(std::string_view key
   return FigureText{std::move(value), inner.provenance()};
 }
 
+std::optional<Sourced<std::string>> TomlTable::find_text_figure(std::string_view key) const {
+  auto raw = figure_text(key);
+  if (!raw) return std::nullopt;
+  return Sourced<std::string>{std::move(raw->value), raw->from.kind, raw->from.source};
+}
+
 std::optional<Sourced<double>> TomlTable::find_number_figure(std::string_view key, double lo,
                                                              double hi) const {
   const toml::node* node = node_->find(key);

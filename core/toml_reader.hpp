@@ -113,6 +113,8 @@ class TomlTable {
   std::optional<Sourced<double>> find_number_figure(std::string_view key, double lo,
                                                     double hi) const;
   Sourced<double> number_figure(std::string_view key, double lo, double hi) const;
+  /// A figure that is no quantity, such as a PCI-E link.
+  std::optional<Sourced<std::string>> find_text_figure(std::string_view key) const;
 
   /// The table under `key`; an empty one where there is none.
   TomlTable table(std::string_view key) const;

@@ -14,6 +14,7 @@ OpTraffic matmul_traffic(const WeightGroup& group, double share, double tokens) 
     t.weight_bytes_by_format[f] = share * double(group.bytes_by_format[f]);
   t.matmul_flops = 2.0 * double(group.elements()) * tokens;
   t.matrices = group.matrices;
+  t.tokens_per_weight = share > 0 ? tokens / share : 0.0;
   return t;
 }
 
@@ -63,6 +64,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   matmul_flops += other.matmul_flops;
   attention_flops += other.attention_flops;
   matrices += other.matrices;
+  tokens_per_weight = std::max(tokens_per_weight, other.tokens_per_weight);
   return *this;
 }
 

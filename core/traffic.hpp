@@ -20,6 +20,7 @@ struct OpTraffic {
   double matmul_flops = 0;
   double attention_flops = 0;
   int matrices = 0;
+  double tokens_per_weight = 0;   // tokens that share one reading of a weight: fewer for an expert
 
   double weight_bytes() const;
   Bytes total() const;

@@ -63,6 +63,12 @@ TEST_CASE("Every rig that ships composes with a small model", "[catalogue]") {
   });
 }
 
+TEST_CASE("Every GPU that ships composes into a machine", "[catalogue]") {
+  check_all_load("hwprofiles/gpus", 70, [&](const auto& id) {
+    return fixtures::scenario("[rig]\ngpu = '" + id + "'\n[model]\nname = 'smollm2-135m'\n");
+  });
+}
+
 TEST_CASE("Links of every generation from 2 to 5 load, each twice as fast", "[catalogue]") {
   double before = 0;
   for (const int generation : {2, 3, 4, 5}) {

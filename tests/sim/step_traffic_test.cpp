@@ -71,9 +71,9 @@ TEST_CASE("layer split: RAM moves the host layers, VRAM the rest and the head", 
 
 TEST_CASE("experts in RAM: RAM moves the chosen experts, VRAM the rest", "[traffic]") {
   const Token t(Settings{{"model.name", "qwen3-30b-a3b"},
-                 {"rig.gpu", "rtx-3090"},
-                 {"placement.gpu_layers", "49"},
-                 {"placement.cpu_moe_layers", "40"}});
+                         {"rig.gpu", "rtx-3090"},
+                         {"placement.gpu_layers", "49"},
+                         {"placement.cpu_moe_layers", "40"}});
   double experts = 0;
   for (int l = 0; l < 40; ++l) {
     const double layer = experts_traffic(t.s.model, t.s.tensors, l, 1).total().value;

@@ -1,0 +1,128 @@
+// From a file to weights where they compute, against the closed forms of a pipeline.
+#include "sim/load.hpp"
+
+#include <cmath>
+
+#include "core/memory.hpp"
+#include "sim/machine.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_generator.hpp"
+
+using namespace rigcast;
+using namespace rigcast::sim;
+using fixtures::scenario;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+struct Loaded {
+  explicit Loaded(const Settings& settings) : s(scenario(settings)), p(resolve_placement(s)) {
+    set_machine(s.rig);
+  }
+  LoadForecast load(Start start) const { return forecast_load(s, p, start); }
+  Bytes file() const { return {double(s.tensors.bytes())}; }
+  Bytes on_host() const { return {double(s.tensors.embedding.bytes())}; }
+  Bytes on_gpu() const { return file() - on_host(); }
+  BytesPerSecond ssd() const {
+    return s.rig.ssd.sequential_read.value * s.runtime.load.ssd_share.value;
+  }
+  // Of a part of the file that is cut into equal chunks.
+  Bytes chunk_of(Bytes part) const {
+    const Bytes most = std::max(s.runtime.load.chunk, file() / 400.0);
+    return part / std::ceil(part / most);
+  }
+
+  Scenario s;
+  Placement p;
+};
+
+Approx about(Seconds s) { return Approx(s.value).epsilon(1e-9).margin(0); }
+
+const Settings kRigcast = {{"runtime.name", "rigcast"}};
+
+}  // namespace
+
+TEST_CASE("without overlap a cold load is the sum of its stages", "[load]") {
+  const Loaded l(Settings{});
+  REQUIRE_FALSE(l.s.runtime.load.overlap);
+  REQUIRE(l.s.runtime.load.staging == Staging::kPageable);
+  // A mapped file: read from the SSD, then copied to the GPU from where it lies.
+  const Seconds upload = l.on_gpu() / l.s.rig.links[0].pageable.value;
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd() + upload));
+  CHECK(l.load(Start::kWarm).total.value == about(upload));
+  CHECK(l.load(Start::kResident).total.value == 0);
+}
+
+TEST_CASE("a mapped file without a GPU is read, and nothing else", "[load]") {
+  const Loaded l(Settings{{"placement.gpu_layers", "0"}});
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd()));
+  CHECK(l.load(Start::kWarm).total.value == 0);
+}
+
+TEST_CASE("with overlap a slow SSD hides everything but the last chunk's way on", "[load]") {
+  const Loaded l(with(kRigcast, {{"rig.ssd", "sata-ssd"}}));
+  const Bytes last = l.chunk_of(l.on_gpu());
+  const Seconds fill = last / l.s.runtime.load.host_copy.value + last / l.s.rig.links[0].h2d.value;
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd() + fill));
+}
+
+TEST_CASE("with overlap a slow link hides everything but the first chunk's way to it", "[load]") {
+  const Loaded l(with(kRigcast, {{"rig.pcie", "3x4"}}));
+  const BytesPerSecond h2d = l.s.rig.links[0].h2d.value;
+  const BytesPerSecond copy = l.s.runtime.load.host_copy.value;
+  REQUIRE(h2d < copy);
+  // The host's part is staged first, then the first chunk for the GPU; from there the link works.
+  const Seconds fill = (l.on_host() + l.chunk_of(l.on_gpu())) / copy;
+  CHECK(l.load(Start::kWarm).total.value == about(fill + l.on_gpu() / h2d));
+}
+
+TEST_CASE("with overlap a slow copy in RAM hides everything but fill and drain", "[load]") {
+  const Loaded l(kRigcast);
+  const BytesPerSecond copy = l.s.runtime.load.host_copy.value;
+  REQUIRE(copy < l.s.rig.links[0].h2d.value);
+  const Seconds drain = l.chunk_of(l.on_gpu()) / l.s.rig.links[0].h2d.value;
+  CHECK(l.load(Start::kWarm).total.value == about(l.file() / copy + drain));
+}
+
+TEST_CASE("a cold start reads every byte of the file once", "[load]") {
+  const Settings settings = GENERATE(
+      Settings{}, Settings{{"placement.gpu_layers", "10"}}, Settings{{"runtime.name", "rigcast"}},
+      // The head is the embedding: needed on both sides, stored once.
+      Settings{{"model.name", "llama-3.2-3b"}, {"placement.gpu_layers", "29"}},
+      Settings{{"model.name", "llama-3.2-3b"}, {"placement.gpu_layers", "5"}},
+      Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}});
+  const Loaded l(settings);
+  const LoadForecast cold = l.load(Start::kCold);
+  CHECK(cold.use.bytes[std::size_t(Resource::kSsd)] == Approx(l.file().value).epsilon(1e-12));
+  CHECK(l.load(Start::kWarm).use.bytes[std::size_t(Resource::kSsd)] == 0);
+}
+
+TEST_CASE("what a load brings to the GPUs is what their memory holds", "[load]") {
+  const Settings settings =
+      GENERATE(Settings{}, Settings{{"placement.gpu_layers", "10"}},
+               Settings{{"model.name", "llama-3.2-3b"}, {"placement.gpu_layers", "29"}},
+               Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}});
+  const Loaded l(settings);
+  double weights = 0;
+  const MemoryPlan plan = plan_memory(l.s, l.p, 1);
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
+    weights += plan.devices[g].weights.value;
+  const LoadForecast warm = l.load(Start::kWarm);
+  CHECK(warm.use.bytes[std::size_t(Resource::kH2d)] == Approx(weights).epsilon(1e-12));
+}
+
+TEST_CASE("a colder start never loads faster", "[load]") {
+  fixtures::ScenarioGenerator generator(11);
+  for (int i = 0; i < 80; ++i) {
+    const Scenario s = generator.next();
+    const Placement p = resolve_placement(s);
+    CAPTURE(generator.name());
+    set_machine(s.rig);
+    const double cold = forecast_load(s, p, Start::kCold).total.value;
+    const double warm = forecast_load(s, p, Start::kWarm).total.value;
+    CHECK(cold >= warm * (1 - 1e-9));
+    CHECK(cold > 0);
+    CHECK(warm >= 0);
+  }
+}

@@ -1,0 +1,196 @@
+// A whole report: what its figures promise of each other.
+#include "sim/simulate.hpp"
+
+#include <map>
+
+#include "sim/graph.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using namespace rigcast::sim;
+using fixtures::Settings;
+using fixtures::shared_scenario;
+using fixtures::with;
+
+namespace {
+
+Report forecast(const Settings& settings, SimulateOptions options = {}) {
+  return simulate(shared_scenario(settings), options);
+}
+
+SimulateOptions without_cliffs(Detail detail = Detail::kFinal) {
+  SimulateOptions options;
+  options.detail = detail;
+  options.cliffs = false;
+  return options;
+}
+
+const Settings kPaged = {
+    {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "6.2 GiB"}};
+
+Settings any_settings() {
+  return GENERATE_COPY(
+      Settings{}, Settings{{"placement.gpu_layers", "20"}}, kPaged,
+      with(kPaged, {{"workload.start", "cold"}}), Settings{{"placement.gpu_layers", "0"}},
+      Settings{{"kv.policy", "ram"}},
+      Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}, {"workload.start", "resident"}},
+      Settings{{"workload.output_tokens", "1"}});
+}
+
+}  // namespace
+
+TEST_CASE("TTFT grows from resident to warm to cold, and its parts add up", "[simulate]") {
+  const Report r = forecast(any_settings(), without_cliffs());
+  REQUIRE(r.fits);
+  REQUIRE((r.resident && r.warm && r.cold));
+  CHECK(r.resident->load.value == 0);
+  CHECK(r.warm->total() >= r.resident->total());
+  CHECK(r.cold->total() >= r.warm->total());
+  for (const auto& b : {*r.resident, *r.warm, *r.cold}) {
+    const Seconds sum = b.load + b.tokenize + b.transfer + b.prefill + b.sample;
+    CHECK(b.total().value == Approx(sum.value).epsilon(1e-15));
+    for (const Seconds part : {b.load, b.tokenize, b.transfer, b.prefill, b.sample})
+      CHECK(part.value >= 0);
+    CHECK(b.prefill.value > 0);
+  }
+  CHECK((r.warm->total() - r.warm->load).value == Approx(r.resident->total().value).epsilon(1e-12));
+}
+
+TEST_CASE("speeds, percentiles and shares are consistent with each other", "[simulate]") {
+  const Report r = forecast(any_settings(), without_cliffs());
+  REQUIRE(r.fits);
+  CHECK(r.decode_tokens_per_s == Approx(1 / r.tpot.mean.value).epsilon(1e-6));
+  CHECK(r.tpot.p50 <= r.tpot.p90);
+  CHECK(r.tpot.p90 <= r.tpot.p99);
+  for (const double share : r.utilisation) {
+    CHECK(share >= 0);
+    CHECK(share <= 1);
+  }
+  CHECK(r.decode_bound.share > 0);
+  CHECK(r.decode_bound.share <= 1);
+  REQUIRE(r.tokens_per_s_interval);
+  CHECK(r.tokens_per_s_interval->lo < r.decode_tokens_per_s);
+  CHECK(r.tokens_per_s_interval->hi > r.decode_tokens_per_s);
+  REQUIRE(r.ttft_interval);
+  CHECK(r.ttft_interval->lo < r.ttft()->total().value);
+  CHECK(r.ttft_interval->hi > r.ttft()->total().value);
+}
+
+TEST_CASE("the same scenario gives the same report again", "[simulate]") {
+  const Settings settings = any_settings();
+  const Report one = forecast(settings, without_cliffs());
+  forecast({{"rig.gpu", "rtx-4090"}, {"rig.ram", "2xddr5-6000:64GiB"}}, without_cliffs());
+  const Report two = forecast(settings, without_cliffs());
+  // Only the simulated clock has moved on, and with it the last bits of every time.
+  CHECK(two.decode_tokens_per_s == Approx(one.decode_tokens_per_s).epsilon(1e-9));
+  CHECK(two.ttft()->total().value == Approx(one.ttft()->total().value).epsilon(1e-9));
+}
+
+TEST_CASE("every activity that a report starts is finished", "[simulate]") {
+  // A graph that cannot end throws; here that activities do run, in every mode.
+  for (const Detail detail : {Detail::kSweep, Detail::kFinal, Detail::kExact}) {
+    const std::uint64_t before = completed_activities();
+    CHECK(forecast(kPaged, without_cliffs(detail)).fits);
+    CHECK(completed_activities() > before);
+  }
+}
+
+TEST_CASE("a scenario that does not fit is a report that says what is missing", "[simulate]") {
+  const Report r = forecast({{"rig.vram_capacity", "4 GiB"}});
+  CHECK_FALSE(r.fits);
+  REQUIRE(r.errors.size() == 1);
+  CHECK(r.errors.front().find("GPU 0") != std::string::npos);
+  CHECK(r.decode_tokens_per_s == 0);
+  CHECK_FALSE(r.resident);
+}
+
+TEST_CASE("a hot window that VRAM cannot hold does not fit", "[simulate]") {
+  const Report r = forecast(with(kPaged, {{"kv.hot_tokens", "7000"},
+                                          {"workload.prompt_tokens", "7000"},
+                                          {"workload.context", "8192"}}));
+  CHECK_FALSE(r.fits);
+  CHECK(r.longest_context == 0);
+}
+
+TEST_CASE("a paged cache's cliff is within one block of what VRAM holds", "[simulate]") {
+  const char* evict = GENERATE("oldest", "lru");
+  const Report r = forecast(with(kPaged, {{"kv.evict", evict}, {"kv.prefetch", "false"}}));
+  REQUIRE(r.fits);
+  REQUIRE(r.memory.resident_tokens);
+  const TokenCount resident = *r.memory.resident_tokens;
+  REQUIRE(resident > 512);
+  REQUIRE(resident < 8000);
+  const auto cliff = std::ranges::find(r.cliffs, CliffAxis::kPosition, &Cliff::axis);
+  REQUIRE(cliff != r.cliffs.end());
+  CHECK(std::abs(cliff->at_tokens - resident) <= r.scenario->kv.block_tokens);
+  CHECK(cliff->before_tokens_per_s > cliff->after_tokens_per_s);
+  CHECK(cliff->tier == Tier::kVram);
+}
+
+TEST_CASE("a cache that stays in VRAM has no cliff along the run", "[simulate]") {
+  const Report r = forecast({});
+  CHECK(std::ranges::none_of(r.cliffs,
+                             [](const Cliff& c) { return c.axis == CliffAxis::kPosition; }));
+}
+
+TEST_CASE("the context cliff is the longest context that fits", "[simulate]") {
+  const Report r = forecast(Settings{{"placement.gpu_layers", "33"}});
+  REQUIRE(r.longest_context > 0);
+  const auto cliff = std::ranges::find(r.cliffs, CliffAxis::kContext, &Cliff::axis);
+  REQUIRE(cliff != r.cliffs.end());
+  CHECK(cliff->at_tokens == r.longest_context);
+  Scenario s = *r.scenario;
+  s.workload.context = r.longest_context;
+  CHECK(plan_memory(s, r.placement, s.workload.context).fits());
+  s.workload.context += s.runtime.memory.kv_padding;
+  CHECK_FALSE(plan_memory(s, r.placement, s.workload.context).fits());
+}
+
+TEST_CASE("speeds by position come at the positions asked for", "[simulate]") {
+  SimulateOptions options = without_cliffs();
+  options.positions = {0, 1000, 8192};
+  const Report r = forecast({}, options);
+  REQUIRE(r.by_position.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(r.by_position[i].tokens == options.positions[i]);
+  CHECK(r.by_position[0].tokens_per_s > r.by_position[1].tokens_per_s);
+  CHECK(r.by_position[1].tokens_per_s > r.by_position[2].tokens_per_s);
+  CHECK_FALSE(r.timeline.empty());
+}
+
+TEST_CASE("trace events follow each other on their tracks inside the run", "[simulate]") {
+  const Settings settings = any_settings();
+  std::vector<TraceEvent> events;
+  SimulateOptions options = without_cliffs();
+  options.trace = &events;
+  const Report r = forecast(settings, options);
+  REQUIRE_FALSE(events.empty());
+  // Load, prefill and the first eight tokens at most; the prompt is tokenized before that.
+  const Seconds first_token = r.ttft()->total() - r.ttft()->tokenize;
+  const double end = (first_token + r.tpot.p99 * 9).value;
+  std::map<std::string, double> last_start;
+  for (const TraceEvent& e : events) {
+    CAPTURE(e.track, name(e.kind), e.layer, e.token);
+    CHECK(e.start_s >= 0);
+    CHECK(e.finish_s >= e.start_s);
+    CHECK(e.finish_s <= end);
+    CHECK(e.start_s >= last_start[e.track]);
+    last_start[e.track] = e.start_s;
+  }
+}
+
+TEST_CASE("a trace's decoded tokens take as long as the report says", "[simulate]") {
+  std::vector<TraceEvent> events;
+  SimulateOptions options = without_cliffs(Detail::kExact);
+  options.trace = &events;
+  const Report r =
+      forecast(with(kPaged, {{"workload.prompt_tokens", "6000"}, {"workload.output_tokens", "64"}}),
+               options);
+  std::vector<double> ends;  // of a token: when it is sampled
+  for (const TraceEvent& e : events)
+    if (e.phase == Phase::kDecode && e.kind == ActivityKind::kSample) ends.push_back(e.finish_s);
+  REQUIRE(ends.size() >= 4);
+  // Operations one by one in the trace, joined where they only follow each other in the report.
+  const double period = (ends.back() - ends[1]) / double(ends.size() - 2);
+  CHECK(period == Approx(r.tpot.p50.value).epsilon(0.003));
+}
