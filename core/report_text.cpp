@@ -24,6 +24,7 @@ constexpr std::size_t kChangeWidth = 22;
 constexpr std::size_t kFlagsWidth = 24;
 constexpr std::size_t kMostNotes = 5;
 constexpr std::size_t kMostTabled = 8;
+constexpr double kWorthTwo = 1.25;  // the output's ends differ by more than this
 
 class Screen {
  public:
@@ -141,6 +142,28 @@ class Screen {
             ? "of the second token"
             : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
         bound_text(r_.decode_bound));
+    ends();
+  }
+
+  // Speed at the two ends of the output, where they differ enough to matter.
+  void ends() {
+    if (r_.by_position.size() < 2) return;
+    const auto near = [&](TokenCount tokens) {
+      return *std::ranges::min_element(r_.by_position, {}, [&](const PositionSpeed& p) {
+        return std::abs(p.tokens - tokens);
+      });
+    };
+    const PositionSpeed first = near(s_.workload.depth + s_.workload.prompt_tokens);
+    const PositionSpeed last = near(s_.workload.last_position());
+    if (first.tokens_per_s < kWorthTwo * last.tokens_per_s) return;
+    row("", rate_text(first.tokens_per_s), "", fmt::format("at {} tokens", text_count(first.tokens)),
+        bound_by(first));
+    row("", rate_text(last.tokens_per_s), "", fmt::format("at {} tokens", text_count(last.tokens)),
+        bound_by(last));
+  }
+
+  static std::string bound_by(const PositionSpeed& p) {
+    return fmt::format("bound by {}", name(p.bound_by));
   }
 
   void positions() {
