@@ -110,7 +110,7 @@ int main() {
   const std::vector<Case> cases = {
       {"32 resident", kBars32, {}},
       {"32 split", kBars32, {{"placement.gpu_layers", "24"}}},
-      {"32 paged", kBars32, fixtures::with(paged, {{"rig.vram_capacity", "6 GiB"}})},
+      {"32 paged", kBars32, fixtures::with(paged, {{"rig.vram_capacity", "5.7 GiB"}})},
       {"32 streamed 1", kBars32, streamed("31")},
       {"32 streamed 8", kBars32, streamed("24")},
       {"80 resident", kBars80, big("h100-sxm", {})},

@@ -34,7 +34,7 @@ std::string_view name(ActivityKind kind);
 
 /// What a machine is made of, as far as time is concerned.
 enum class Resource : std::uint8_t {
-  kSsd, kRam, kCpu, kH2d, kD2h, kVram, kGpu, kLaunch, kHandoff, kHost,
+  kSsd, kRam, kCpu, kH2d, kD2h, kVram, kGpu, kLaunch, kHandoff, kHostWork,
 };
 inline constexpr int kResourceCount = 10;
 

@@ -12,8 +12,7 @@ struct GpuUse {
 
 class Sum {
  public:
-  explicit Sum(const Scenario& s)
-      : rig_(s.rig), crossing_(s.runtime.decode.crossing.value), gpus_(s.rig.gpus.size()) {}
+  explicit Sum(const Scenario& s) : s_(s), rig_(s.rig), gpus_(s.rig.gpus.size()) {}
 
   void op(const StepOp& op) {
     if (op.device == kHost) {
@@ -22,13 +21,12 @@ class Sum {
       gpu(std::size_t(op.device), op);
     }
     if (op.host_part) host(*op.host_part);
-    use_.add(Resource::kHandoff, op.handoffs * crossing_.value);
-    if (op.handoff_bytes.value > 0) handoff(op);
+    handoff(op);
   }
 
   void host_work(const Step& step) {
     if (step.logits.value > 0) copy_out(std::size_t(step.logits_from), step.logits);
-    use_.add(Resource::kHost, (step.host_work + step.sample).value);
+    use_.add(Resource::kHostWork, (step.host_work + step.sample).value);
   }
 
   // Summed over the GPUs: layers of a split run one after the other.
@@ -58,7 +56,7 @@ class Sum {
   void host(const OpCost& c) {
     use_.add(Resource::kRam, ram_seconds(c.charged), c.bytes.value);
     use_.add(Resource::kCpu, c.compute.value);
-    use_.add(Resource::kHost, c.gap.value);
+    use_.add(Resource::kHostWork, c.gap.value);
   }
 
   void gpu(std::size_t g, const StepOp& op) {
@@ -92,13 +90,18 @@ class Sum {
   }
 
   void handoff(const StepOp& op) {
-    if (op.from != kHost) copy_out(std::size_t(op.from), op.handoff_bytes);
-    if (op.device != kHost)
-      copy_in(std::size_t(op.device), op.handoff_bytes, op.handoff_bytes, false);
+    const Handoff h = handoff_of(s_, op);
+    const Bytes bytes = op.handoff_bytes;
+    use_.add(Resource::kHandoff, h.wait.value);
+    if (bytes.value <= 0) return;
+    if (h.copies_out) copy_out(std::size_t(op.from), bytes);
+    else if (op.from != kHost) use_.add(Resource::kD2h, 0, bytes.value);
+    if (h.copies_in) copy_in(std::size_t(op.device), bytes, bytes, false);
+    else if (op.device != kHost) use_.add(Resource::kH2d, 0, bytes.value);
   }
 
+  const Scenario& s_;
   const Rig& rig_;
-  const Seconds crossing_;
   std::vector<GpuUse> gpus_;
   ResourceUse use_;
 };

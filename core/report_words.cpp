@@ -114,7 +114,7 @@ std::string_view short_name(Resource resource) {
     case Resource::kGpu: return "GPU";
     case Resource::kLaunch: return "launches";
     case Resource::kHandoff: return "handoffs";
-    case Resource::kHost: return "host";
+    case Resource::kHostWork: return "host";
   }
   return "";
 }

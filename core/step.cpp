@@ -339,6 +339,22 @@ ResourceUse& ResourceUse::operator+=(const ResourceUse& other) {
   return *this;
 }
 
+Handoff handoff_of(const Scenario& s, const StepOp& op) {
+  Handoff h;
+  if (op.handoffs <= 0) return h;
+  const Seconds wait = s.runtime.decode.crossing.value * op.handoffs;
+  h.wait = wait;
+  if (op.handoff_bytes.value <= 0 || s.rig.unified()) return h;
+  const auto copy = [&](BytesPerSecond rate, bool& over_link) {
+    const Seconds alone = op.handoff_bytes / rate;
+    over_link = alone >= wait;
+    if (!over_link) h.wait += alone;
+  };
+  if (op.from != kHost) copy(s.rig.links[std::size_t(op.from)].d2h.value, h.copies_out);
+  if (op.device != kHost) copy(s.rig.links[std::size_t(op.device)].h2d.value, h.copies_in);
+  return h;
+}
+
 TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, TokenCount cached) {
   if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
   const TokenCount excess = cached - *memory.resident_tokens;

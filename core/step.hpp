@@ -87,6 +87,14 @@ struct ResourceUse {
 };
 ResourceUse resource_use(const Scenario& scenario, const Step& step);
 
+/// What a handoff before `op` takes. A copy shorter than the wait itself takes no share of the link
+/// worth counting: it only makes the wait longer.
+struct Handoff {
+  Seconds wait;
+  bool copies_in = false, copies_out = false;  // longer ones, over the links
+};
+Handoff handoff_of(const Scenario& scenario, const StepOp& op);
+
 /// No schedule of the step is faster than its busiest resource.
 Seconds lower_bound(const Scenario& scenario, const Step& step);
 

@@ -17,6 +17,7 @@ constexpr std::size_t kBuffers = 4;
 struct Portion {
   DeviceIndex device;
   Bytes bytes;
+  bool read_before = false;  // part of another portion, in the page cache since
 };
 
 // What ends where, in file order as far as it matters: host weights, then each GPU's.
@@ -26,7 +27,9 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
     return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
   };
   at(kHost) += double(s.tensors.embedding.bytes());
-  if (!s.tensors.head_is_embedding || p.head != kHost) at(p.head) += double(s.tensors.head.bytes());
+  // Tied embeddings are one matrix in the file that both sides may need.
+  const double shared = s.tensors.head_is_embedding ? double(s.tensors.tensors.front().bytes) : 0.0;
+  at(p.head) += double(s.tensors.head.bytes()) - shared;
   at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
@@ -36,6 +39,8 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   std::vector<Portion> out;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
+  if (shared > 0 && p.head != kHost && !s.rig.unified())
+    out.push_back({p.head, Bytes{shared}, true});
   return out;
 }
 
@@ -43,14 +48,16 @@ class Pipeline {
  public:
   Pipeline(const Scenario& s, Start start) : s_(s), start_(start) {}
 
-  void chunk(DeviceIndex device, Bytes bytes) {
-    const NodeId read = start_ == Start::kCold ? read_file(bytes) : kNoNode;
-    const bool to_gpu = device != kHost;
+  void chunk(const Portion& part, Bytes bytes) {
+    const bool from_disk = start_ == Start::kCold && !part.read_before;
+    const NodeId read = from_disk ? read_file(bytes) : kNoNode;
+    const bool to_gpu = part.device != kHost;
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
     // A mapped file's pages are the weights themselves; everything else is copied out of them.
     if (to_gpu ? pinned : !s_.runtime.memory.maps_file) ready = stage(bytes, read, to_gpu);
-    if (to_gpu) upload(device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
+    if (to_gpu)
+      upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
   }
 
   Seconds run() {
@@ -153,7 +160,7 @@ LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start,
   Pipeline pipeline(s, start);
   for (const Portion& part : parts) {
     const double count = std::ceil(part.bytes / chunk);
-    for (double i = 0; i < count; ++i) pipeline.chunk(part.device, part.bytes / count);
+    for (double i = 0; i < count; ++i) pipeline.chunk(part, part.bytes / count);
   }
   LoadForecast out;
   out.total = pipeline.run();

@@ -104,7 +104,7 @@ Seconds StepGraph::memory_time(DeviceIndex device, Bytes charged) const {
 bool StepGraph::plain(const StepOp& op) const {
   if (recording_ || op.fetch || op.host_part || op.store.value > 0) return false;
   if (!overlaps_) {
-    const Handoff h = handoff_times(op);
+    const Handoff h = handoff_of(s_, op);
     return !h.copies_in && !h.copies_out;
   }
   return op.handoffs == 0 && op.cost.compute <= memory_time(op.device, op.cost.charged);
@@ -115,7 +115,7 @@ void StepGraph::extend(const StepOp& op) {
   ++run_.operations;
   run_.gap += op.cost.gap;
   run_.charged += op.cost.charged;
-  run_.alone += handoff_times(op).folded + op.cost.gap +
+  run_.alone += handoff_of(s_, op).wait + op.cost.gap +
                 std::max(op.cost.compute, memory_time(op.device, op.cost.charged));
 }
 
@@ -171,34 +171,13 @@ NodeId StepGraph::cpu_part(const OpCost& cost, NodeId entry) {
   return done;
 }
 
-// A copy shorter than the handoff itself takes no share of the link worth an activity.
-StepGraph::Handoff StepGraph::handoff_times(const StepOp& op) const {
-  Handoff h;
-  if (op.handoffs == 0) return h;
-  const Seconds wait = s_.runtime.decode.crossing.value * op.handoffs;
-  h.folded = wait;
-  if (op.handoff_bytes.value <= 0 || s_.rig.unified()) return h;
-  const auto copy = [&](DeviceIndex gpu, bool& is_flow, bool out) {
-    if (gpu == kHost) return;
-    const HostLink& link = s_.rig.links[std::size_t(gpu)];
-    const Seconds alone = op.handoff_bytes / (out ? link.d2h.value : link.h2d.value);
-    if (alone < wait)
-      h.folded += alone;
-    else
-      is_flow = true;
-  };
-  copy(op.from, h.copies_out, true);
-  copy(op.device, h.copies_in, false);
-  return h;
-}
-
 NodeId StepGraph::handoff(const StepOp& op, NodeId entry) {
-  const Handoff times = handoff_times(op);
+  const Handoff times = handoff_of(s_, op);
   const auto first = NodeId(graph_.size());
   NodeId at = entry;
   if (times.copies_out) at = chain(at, graph_.flow(Route::kGpuToHost, op.from, op.handoff_bytes));
   if (times.copies_in) at = chain(at, graph_.flow(Route::kHostToGpu, op.device, op.handoff_bytes));
-  at = chain(at, graph_.work(Worker::kDelay, 0, times.folded));
+  at = chain(at, graph_.work(Worker::kDelay, 0, times.wait));
   label(first, at, ActivityKind::kHandoff, op, op.handoff_bytes.value);
   return at;
 }

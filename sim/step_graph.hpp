@@ -51,12 +51,6 @@ class StepGraph {
     Bytes charged;
   };
 
-  struct Handoff {
-    Seconds folded;    // the wait, and copies too short to be flows
-    bool copies_in = false, copies_out = false;
-  };
-
-  Handoff handoff_times(const StepOp& op) const;
   bool plain(const StepOp& op) const;
   void extend(const StepOp& op);
   NodeId finish_run(NodeId entry);

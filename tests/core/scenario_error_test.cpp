@@ -1,6 +1,10 @@
 // Every bad value is refused where it stands, with what would be right.
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "core/scenario.hpp"
@@ -70,22 +74,34 @@ TEST_CASE("A KV policy that does not exist, or that the runtime lacks, names tho
   CHECK(contains(error, "it has vram, ram, spill"));
 }
 
-TEST_CASE("Unknown KV types and those that the model's heads do not hold are refused",
-          "[scenario]") {
+TEST_CASE("Unknown KV types are refused with the nearest ones", "[scenario]") {
   check_refused("type_k", "'q9_0'", "q8_0");
   check_refused("type_v", "'f17'", "f16");
   check_refused("cold_type", "'q2_k'", "q");
-  // Heads of 80 or 120 values are no whole blocks of 32.
-  bool found = false;
-  for (const std::string& id : fixtures::catalogue().ids("models")) {
-    const auto model = fixtures::catalogue().model(id);
-    if (!model || model->mla || model->head_dim % 32 == 0) continue;
-    found = true;
-    CHECK(contains(error_of("[rig]\ngpu = 'rtx-4090'\n[model]\nname = '" + id +
-                            "'\n[kv]\ntype_k = 'q8_0'\n"),
-                   "has blocks of 32 values"));
-  }
-  if (!found) WARN("no model ships whose heads are no multiple of 32");
+}
+
+TEST_CASE("A KV type whose blocks do not divide the model's heads is refused", "[scenario]") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("rigcast-odd-" + std::to_string(getpid()));
+  fs::create_directories(root / "models");
+  for (const char* folder : {"hwprofiles", "runtimes"})
+    fs::create_directory_symlink(fixtures::catalogue().root() / folder, root / folder);
+  std::ofstream(root / "models/odd.toml")
+      << "name = 'Odd'\narchitecture = 'llama'\nsource = 'made up'\nlayers = 2\nhidden = 640\n"
+         "heads = 8\nkv_heads = 8\nhead_dim = 80\nffn = 1280\nvocabulary = 1000\ncontext = 4096\n";
+  const auto error = [&](const std::string& kv) {
+    const auto document = TomlDocument::parse(
+        "[rig]\ngpu = 'rtx-4090'\n[model]\nname = 'odd'\n[runtime]\nname = 'rigcast'\n[kv]\n" + kv,
+        "s.toml");
+    REQUIRE(document);
+    const auto made = make_scenario(*document, Catalogue(root));
+    return made ? "" : made.error().text();
+  };
+  CHECK(error("type_k = 'f16'\n").empty());
+  CHECK(contains(error("type_k = 'q8_0'\n"), "s.toml:8:10: kv.type_k: KV type q8_0 has blocks of 32"));
+  CHECK(contains(error("type_v = 'q4_0'\n"), "kv.type_v"));
+  CHECK(contains(error("cold_type = 'q4_0'\n"), "kv.cold_type"));
+  fs::remove_all(root);
 }
 
 TEST_CASE("Zero, negative and absurd counts are refused with their range", "[scenario]") {

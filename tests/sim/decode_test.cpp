@@ -31,11 +31,14 @@ double period(const Settings& settings, TokenCount cached) {
 }
 
 constexpr double kRounding = 1e-9;
+// While a growing cache turns a token from bound by the GPU to bound by the link, copies that ran
+// ahead are used up, and tokens end a little earlier than their own copies alone would let them.
+constexpr double kLeadUsedUp = 1e-4;
 
 const Settings kRigcast = {{"runtime.name", "rigcast"}};
 // VRAM for about 4,000 tokens of cache beside the weights.
 const Settings kTight =
-    with(kRigcast, {{"rig.vram_capacity", "6.2 GiB"}, {"kv.prefetch", "false"}});
+    with(kRigcast, {{"rig.vram_capacity", "5.7 GiB"}, {"kv.prefetch", "false"}});
 
 Settings policy(const char* name, const Settings& settings = kTight) {
   return with(settings, {{"kv.policy", name}});
@@ -91,8 +94,11 @@ TEST_CASE("no token is faster than its busiest resource", "[decode]") {
       Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}}, Settings{{"runtime.name", "transformers"}});
   const Detail detail = GENERATE(Detail::kFinal, Detail::kSweep);
   Simulated t(settings, detail);
-  for (const TokenCount cached : {1, 600, 4000, 8000})
-    CHECK(t.at(cached) >= t.model.bound(cached).value * (1 - kRounding));
+  for (const TokenCount cached : {1, 600, 4000, 8000}) {
+    const Step step = decode_step(t.s, t.placement, t.model.memory(), cached);
+    const double tolerance = overlaps(step) ? kLeadUsedUp : kRounding;
+    CHECK(t.at(cached) >= t.model.bound(cached).value * (1 - tolerance));
+  }
 }
 
 TEST_CASE("without overlap a cache in VRAM beats pages of it in RAM, and those a stream",

@@ -37,7 +37,7 @@ void check_errors(const char* name, const Settings& settings, TokenCount tokens)
 }
 
 const Settings kRigcast = {{"runtime.name", "rigcast"}};
-const Settings kPaged = with(kRigcast, {{"kv.policy", "paged"}, {"rig.vram_capacity", "6.2 GiB"}});
+const Settings kPaged = with(kRigcast, {{"kv.policy", "paged"}, {"rig.vram_capacity", "5.7 GiB"}});
 const Settings kBig = {{"model.name", "llama-3.3-70b"},
                        {"rig.gpu", "rtx-6000-ada-48gb"},
                        {"rig.ram", "8xddr5-4800:256GiB"},
