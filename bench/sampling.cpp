@@ -7,14 +7,49 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/catalogue.hpp"
 #include "sim/graph.hpp"
 #include "sim/simulate.hpp"
-#include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
 using sim::Detail;
 
 namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;  // later ones count
+
+constexpr const char* kBase = R"(
+  [rig]
+  gpu = ["rtx-3060-12gb"]
+  cpu = "ryzen-7-5800x"
+  ram = "2xddr4-3200:64GiB"
+  ssd = "samsung-990-pro"
+  pcie = "4x16"
+  [model]
+  name = "llama-3.1-8b"
+  quant = "Q4_K_M"
+  [placement]
+  gpu_layers = 33
+  [workload]
+  prompt_tokens = 512
+  output_tokens = 4096
+  context = 8192
+)";
+
+std::shared_ptr<const Scenario> scenario(const Settings& settings) {
+  auto document = TomlDocument::parse(kBase, "bench/sampling");
+  if (!document) throw std::runtime_error(document.error().text());
+  for (const auto& [key, value] : settings)
+    if (const auto error = document->set(key, value, key)) throw std::runtime_error(error->text());
+  auto made = make_scenario(*document, Catalogue(RIGCAST_SOURCE_DIR));
+  if (!made) throw std::runtime_error(made.error().text());
+  return std::make_shared<const Scenario>(*std::move(made));
+}
+
+Settings with(Settings settings, const Settings& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
 
 struct Bar {
   double ms;
@@ -30,7 +65,7 @@ constexpr Bars kBars80{{25, 0.015}, {60, 0.003}, 2000};
 struct Case {
   const char* name;
   Bars bars;
-  fixtures::Settings settings;
+  Settings settings;
 };
 
 struct Timing {
@@ -46,7 +81,7 @@ double cpu_ms() {
   return ms(use.ru_utime) + ms(use.ru_stime);
 }
 
-Timing measure(const std::shared_ptr<const Scenario>& scenario, Detail detail, bool cliffs) {
+Timing measure(const std::shared_ptr<const Scenario>& given, Detail detail, bool cliffs) {
   sim::SimulateOptions options;
   options.detail = detail;
   options.cliffs = cliffs;
@@ -54,7 +89,7 @@ Timing measure(const std::shared_ptr<const Scenario>& scenario, Detail detail, b
   for (int i = 0; i < (detail == Detail::kExact ? 2 : 5); ++i) {
     const std::uint64_t activities = sim::completed_activities();
     const double start = cpu_ms();
-    const Report report = sim::simulate(scenario, options);
+    const Report report = sim::simulate(given, options);
     const double ms = cpu_ms() - start;
     if (!report.fits) throw std::runtime_error(report.errors.front());
     if (i == 0 || ms < best.ms)
@@ -78,45 +113,42 @@ void mode_row(const Case& c, const char* mode, const Timing& t, Bar bar, double 
 }
 
 void run(const Case& c) {
-  fixtures::Settings settings = fixtures::with(
-      {{"workload.output_tokens", "4096"}, {"workload.context", "8192"}}, c.settings);
-  const auto scenario = fixtures::shared_scenario(settings);
-  const Timing exact = measure(scenario, Detail::kExact, false);
-  const Timing sweep = measure(scenario, Detail::kSweep, false);
-  const Timing final = measure(scenario, Detail::kFinal, false);
-  const Timing cliffs = measure(scenario, Detail::kFinal, true);
+  const auto given = scenario(c.settings);
+  const Timing exact = measure(given, Detail::kExact, false);
+  const Timing sweep = measure(given, Detail::kSweep, false);
+  const Timing final = measure(given, Detail::kFinal, false);
+  const Timing cliffs = measure(given, Detail::kFinal, true);
   mode_row(c, "sweep", sweep, c.bars.sweep, exact.tpot_s, "");
   mode_row(c, "final", final, c.bars.final, exact.tpot_s, fmt::format("{:.1f}", cliffs.ms));
   mode_row(c, "exact", exact, {c.bars.exact_ms, 0}, exact.tpot_s, "");
 }
 
-fixtures::Settings big(const char* gpu, fixtures::Settings more) {
-  return fixtures::with({{"model.name", "llama-3.3-70b"},
-                         {"rig.gpu", gpu},
-                         {"rig.ram", "8xddr5-4800:256GiB"},
-                         {"placement.gpu_layers", "81"}},
-                        more);
+Settings big(const char* gpu, Settings more) {
+  return with({{"model.name", "llama-3.3-70b"},
+               {"rig.gpu", gpu},
+               {"rig.ram", "8xddr5-4800:256GiB"},
+               {"placement.gpu_layers", "81"}},
+              more);
 }
 
 }  // namespace
 
 int main() {
-  const fixtures::Settings own = {{"runtime.name", "rigcast"}};
-  const fixtures::Settings paged = fixtures::with(own, {{"kv.policy", "paged"}});
+  const Settings own = {{"runtime.name", "rigcast"}};
+  const Settings paged = with(own, {{"kv.policy", "paged"}});
   const auto streamed = [&](const char* layers) {
-    return fixtures::with(own,
-                          {{"placement.decode_device", "gpu"}, {"placement.gpu_layers", layers}});
+    return with(own, {{"placement.decode_device", "gpu"}, {"placement.gpu_layers", layers}});
   };
   const std::vector<Case> cases = {
       {"32 resident", kBars32, {}},
       {"32 split", kBars32, {{"placement.gpu_layers", "24"}}},
-      {"32 paged", kBars32, fixtures::with(paged, {{"rig.vram_capacity", "5.7 GiB"}})},
+      {"32 paged", kBars32, with(paged, {{"rig.vram_capacity", "5.7 GiB"}})},
       {"32 streamed 1", kBars32, streamed("31")},
       {"32 streamed 8", kBars32, streamed("24")},
       {"80 resident", kBars80, big("h100-sxm", {})},
       {"80 split", kBars80, big("rtx-6000-ada-48gb", {{"placement.gpu_layers", "70"}})},
       {"80 paged", kBars80,
-       big("rtx-6000-ada-48gb", fixtures::with(paged, {{"rig.vram_capacity", "43.2 GiB"}}))},
+       big("rtx-6000-ada-48gb", with(paged, {{"rig.vram_capacity", "43.2 GiB"}}))},
       {"80 streamed 2", kBars80, big("rtx-6000-ada-48gb", streamed("78"))},
       {"80 streamed 40", kBars80, big("rtx-4090", streamed("40"))},
   };

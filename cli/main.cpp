@@ -1,16 +1,30 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/nearest_name.hpp"
 
 namespace {
 
 std::filesystem::path program_path() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
+
+std::optional<rigcast::Error> unknown_verb(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  if (word.starts_with('-') || std::ranges::find(verbs, word) != verbs.end()) return std::nullopt;
+  std::string hint = rigcast::did_you_mean(word, verbs);
+  if (hint.empty()) hint = "rigcast --help lists the verbs";
+  return rigcast::bad_input("no verb named \"" + word + "\"", hint);
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -32,6 +46,7 @@ int parse_and_run(int argc, char** argv) {
     std::fputs(app.help().c_str(), stdout);
     return cli::kBadInput;
   }
+  if (const auto error = unknown_verb(app, argv[1])) return cli::fail(*error);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

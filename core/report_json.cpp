@@ -261,6 +261,7 @@ Json advice_json(const Advice& a) {
       {"tokens_per_s", number(a.tokens_per_s)},
       {"ttft_s", number(a.ttft)},
       {"gain", number(a.gain)},
+      {"flags", a.flags},
   };
 }
 

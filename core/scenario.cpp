@@ -21,14 +21,10 @@ QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallba
 }
 
 void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
-  const std::string name = t.text("name");
-  if (!name.empty()) {
-    auto model = catalogue.model(name);
-    if (model) {
-      s.model = *std::move(model);
-    } else {
-      t.refuse("name", model.error());
-    }
+  if (auto model = catalogue.model(t.text("name"))) {
+    s.model = *std::move(model);
+  } else {
+    t.refuse("name", model.error());  // a missing name was the first error
   }
   s.quant = t.text_or("quant", "Q4_K_M");
   if (s.model.layers > 0) {
@@ -110,13 +106,9 @@ void read_kv(const TomlTable& t, Scenario& s) {
   kv.types.v = kv_type(t, "type_v", QuantFormat::kF16);
   kv.cold_type = kv_type(t, "cold_type", kv.types.k);
   if (const auto checked = check_kv_types(s.model, kv.types); !checked)
-    t.refuse("type_k", checked.error());
+    t.refuse(t.has("type_k") ? "type_k" : "type_v", checked.error());
   if (const auto checked = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !checked)
     t.refuse("cold_type", checked.error());
-  if (const auto held = check_kv_types(s.model, kv.types); !held)
-    t.refuse(t.has("type_k") ? "type_k" : "type_v", held.error());
-  if (const auto held = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !held)
-    t.refuse("cold_type", held.error());
   kv.threshold = t.number_or("threshold", 0.95, 0.01, 1.0);
   kv.hot_tokens = t.integer_or("hot_tokens", 512, 0, kMostTokens);
   kv.block_tokens = t.integer_or("block_tokens", 128, 1, 65536);
@@ -201,8 +193,11 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   TomlDocument document = given.clone();
   if (auto error = merge_named_rig(document, catalogue)) return *error;
   const TomlTable root = document.root();
-  root.require("rig");
-  root.require("model");
+  if (!root.has("rig"))
+    root.refuse("rig", "no machine to forecast",
+                "name parts (--gpu rtx-3090), a rig (--rig desktop-ddr5) or a scenario file");
+  if (!root.has("model"))
+    root.refuse("model", "no model to forecast", "for example --model llama-3.1-8b");
   root.find_text("description");
 
   Scenario s;

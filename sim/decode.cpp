@@ -8,15 +8,16 @@ namespace {
 
 // Neighbours merged in a sweep: the coarsest that keeps overlap within 1 % (bench/sampling).
 constexpr int kSweepGroup = 4;
-// Tokens simulated before and after the measured one when copies run ahead of the operations:
-// buffers fill in the first ones, and the next token's copies contend with the measured one.
-constexpr TokenCount kWarmUp = 2;
-constexpr TokenCount kLookAhead = 1;
 // An exact run is cut into stretches so that its graph stays small.
 constexpr TokenCount kStretch = 2048;
 
-bool any_overlap(const Scenario& s, const Placement& p, const MemoryPlan& m, TokenCount last) {
-  return overlaps(decode_step(s, p, m, last));
+// Tokens that copies run ahead of the operations, as far as the buffers go.
+TokenCount tokens_ahead(const Scenario& s, const Step& step) {
+  const auto copies = std::ranges::count_if(
+      step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
+  if (copies == 0) return 1;
+  const TokenCount buffers = std::max(2, s.runtime.decode.prefetch_depth);
+  return (buffers + copies - 1) / copies;
 }
 
 }  // namespace
@@ -27,7 +28,8 @@ DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, D
       detail_(detail),
       memory_(plan_memory(scenario, placement, scenario.workload.context)),
       grouping_{detail == Detail::kSweep ? kSweepGroup : 1},
-      overlaps_(any_overlap(scenario, placement, memory_, scenario.workload.context)),
+      overlaps_(overlaps(step(scenario.workload.context))),
+      lead_(overlaps_ ? tokens_ahead(scenario, step(scenario.workload.context)) : 0),
       granularity_(std::max(scenario.runtime.memory.kv_padding,
                             memory_.resident_tokens ? scenario.kv.block_tokens : TokenCount{1})),
       graph_(scenario, overlaps_) {}
@@ -42,8 +44,9 @@ Seconds DecodeModel::bound(TokenCount cached) const { return lower_bound(s_, ste
 
 // Periods of the tokens [first, last], simulated one after the other.
 std::vector<double> DecodeModel::run_window(TokenCount first, TokenCount last) {
-  const TokenCount before = overlaps_ ? kWarmUp : 0;
-  const TokenCount after = overlaps_ ? kLookAhead : 0;
+  // Buffers fill in the tokens before, and copies of the tokens after contend with these.
+  const TokenCount before = overlaps_ ? lead_ + 1 : 0;
+  const TokenCount after = lead_;
   graph_.clear();
   std::vector<NodeId> ends;
   for (TokenCount t = first - before; t <= last + after; ++t) {

@@ -52,6 +52,7 @@ class DecodeModel {
   MemoryPlan memory_;
   StepGrouping grouping_;
   bool overlaps_ = false;
+  TokenCount lead_ = 0;  // tokens that copies run ahead of operations
   TokenCount granularity_ = 1;
   StepGraph graph_;
   std::map<TokenCount, double> samples_;  // every position simulated

@@ -151,12 +151,15 @@ class Simulation {
 
   void positions(DecodeModel& decode) {
     std::vector<TokenCount> at = options_.positions;
+    // A grid is for a look at the whole: between samples, lines are as good as those of the run.
+    const bool grid = at.empty() && options_.cliffs && options_.detail != Detail::kExact;
+    if (grid) decode.refine(1, s_.workload.context);
     if (at.empty() && options_.cliffs)
       for (int i = 0; i <= kGridPoints; ++i)
         at.push_back(s_.workload.context * i / kGridPoints);
     for (const TokenCount tokens : at) {
       const TokenCount cached = std::clamp<TokenCount>(tokens, 1, s_.workload.context);
-      const Seconds period = decode.period(cached);
+      const Seconds period = grid ? Seconds{decode.interpolate(cached)} : decode.period(cached);
       const Bottleneck bound = bottleneck(decode.use(cached), period.value);
       report_.by_position.push_back({tokens, 1.0 / period.value, period, bound.resource});
     }

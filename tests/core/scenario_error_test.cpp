@@ -174,9 +174,19 @@ TEST_CASE("A decode device that the runtime cannot do names the way out", "[scen
 }
 
 TEST_CASE("Missing tables and keys are named", "[scenario]") {
-  CHECK(contains(error_of(""), "rig: this key is missing"));
-  CHECK(contains(error_of("[rig]\ngpu = 'rtx-4090'\n"), "model: this key is missing"));
+  CHECK(contains(error_of(""), "s.toml:1:1: rig: "));
+  CHECK(contains(error_of(""), "--gpu"));
+  CHECK(contains(error_of("[rig]\ngpu = 'rtx-4090'\n"), "s.toml:1:1: model: "));
+  CHECK(contains(error_of("[rig]\ngpu = 'rtx-4090'\n"), "--model"));
   CHECK(contains(error_of("[rig]\n[model]\n"), "s.toml:2:1: model.name: this key is missing"));
+}
+
+TEST_CASE("A name of nothing is refused like any other unknown name", "[scenario]") {
+  for (const char* name : {"''", "' '", "'-'"}) {
+    CHECK(contains(with("name", name), "no model named"));
+    CHECK(contains(with("ssd", name), "no SSD named"));
+    CHECK(contains(with("cpu", name), "no CPU named"));
+  }
 }
 
 TEST_CASE("Unknown keys are refused in every table", "[scenario]") {

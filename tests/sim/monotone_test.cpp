@@ -55,7 +55,7 @@ class Exceptions {
   ~Exceptions() {
     if (count_ > 0)
       WARN(what_ << ": " << count_ << " exceptions under contention, the worst "
-                 << fmt::format("{:.3f} %", worst_ * 100) << ": " << worst_name_);
+                 << fmt::format("{:.1e} %", worst_ * 100) << ": " << worst_name_);
   }
 
   void expect_not_slower(double before, double after, bool contention, const std::string& name) {

@@ -182,9 +182,8 @@ TEST_CASE("a trace's decoded tokens take as long as the report says", "[simulate
   std::vector<TraceEvent> events;
   SimulateOptions options = without_cliffs(Detail::kExact);
   options.trace = &events;
-  const Report r =
-      forecast(with(kPaged, {{"workload.prompt_tokens", "6000"}, {"workload.output_tokens", "8"}}),
-               options);
+  const Report r = forecast(
+      with(kPaged, {{"workload.prompt_tokens", "6000"}, {"workload.output_tokens", "8"}}), options);
   std::vector<double> ends;  // of a token: when it is sampled
   for (const TraceEvent& e : events)
     if (e.phase == Phase::kDecode && e.kind == ActivityKind::kSample) ends.push_back(e.finish_s);

@@ -1,0 +1,9 @@
+#include "core/units.hpp"
+
+using namespace rigcast;
+
+#ifdef RIGCAST_MUST_NOT_BUILD
+const double size = 24_GiB;
+#else
+const double size = (24_GiB).value;
+#endif

@@ -1,0 +1,146 @@
+// The star: who may include whom, as layers.txt says.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/catch.hpp"
+#include "tests/tidy/source_tree.hpp"
+
+using rigcast::tidy::files;
+using rigcast::tidy::SourceFile;
+
+namespace {
+
+struct Layers {
+  std::map<std::string, std::set<std::string>> folders;         // folder -> folders it may include
+  std::map<std::string, std::vector<std::string>> libraries;    // folder -> beginnings of paths
+  std::map<std::string, std::string> only;                      // beginning -> the one file
+};
+
+Layers read_layers() {
+  Layers layers;
+  std::istringstream in(
+      rigcast::tidy::read(std::string(RIGCAST_SOURCE_DIR) + "/tests/tidy/layers.txt"));
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string first, second, arrow;
+    if (!(words >> first)) continue;
+    if (first == "only") {
+      words >> first >> arrow >> second;
+      layers.only[second] = first;
+      continue;
+    }
+    words >> arrow;
+    if (arrow == "->") layers.folders[first];
+    if (arrow == "::") layers.libraries[first];
+    for (std::string word; words >> word;) {
+      if (arrow == "->") layers.folders[first].insert(word);
+      if (arrow == "::") layers.libraries[first].push_back(word);
+    }
+  }
+  return layers;
+}
+
+struct Include {
+  std::string path;
+  bool quoted = false;
+};
+
+std::optional<Include> include_of(const std::string& line) {
+  std::istringstream words(line);
+  std::string hash, target;
+  words >> hash;
+  if (hash == "#") words >> target, hash += target;
+  if (hash != "#include" || !(words >> target) || target.size() < 3) return std::nullopt;
+  return Include{target.substr(1, target.size() - 2), target.front() == '"'};
+}
+
+bool begins(const std::string& text, const std::string& beginning) {
+  return text.rfind(beginning, 0) == 0;
+}
+
+// C and C++ headers, and those of POSIX.
+bool is_standard(const std::string& path) {
+  return path.find('/') == std::string::npos
+             ? path.find('.') == std::string::npos || begins(path, "unistd") ||
+                   begins(path, "spawn") || begins(path, "fcntl") || begins(path, "immintrin") ||
+                   begins(path, "x86intrin")
+             : begins(path, "sys/");
+}
+
+std::string refusal(const Layers& layers, const SourceFile& file, const Include& include) {
+  const std::string folder = file.path.substr(0, file.path.find('/'));
+  const std::string target = include.path.substr(0, include.path.find('/'));
+  if (layers.folders.contains(target) || include.quoted) {
+    if (!layers.folders.contains(target)) return "is no folder of ours";
+    const bool allowed = target == folder || layers.folders.at(folder).contains(target);
+    return allowed ? "" : "breaks an arrow";
+  }
+  for (const auto& [beginning, one] : layers.only)
+    if (begins(include.path, beginning) && file.path != one) return "is for " + one + " alone";
+  if (is_standard(include.path)) return "";
+  const auto known = layers.libraries.find(folder);
+  if (known != layers.libraries.end())
+    for (const std::string& beginning : known->second)
+      if (begins(include.path, beginning)) return "";
+  return "is a library that this folder does not use";
+}
+
+}  // namespace
+
+TEST_CASE("Every include follows the arrows of the star", "[tidy]") {
+  const Layers layers = read_layers();
+  REQUIRE(layers.folders.size() >= 7);
+  std::string out;
+  std::size_t checked = 0;
+  for (const SourceFile& file : files()) {
+    if (!file.is_source()) continue;
+    const std::string folder = file.path.substr(0, file.path.find('/'));
+    if (!layers.folders.contains(folder)) {
+      out += file.path + ": its folder is not in layers.txt\n";
+      continue;
+    }
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      const auto include = include_of(file.lines[i]);
+      if (!include) continue;
+      ++checked;
+      const std::string why = refusal(layers, file, *include);
+      if (!why.empty())
+        out += file.path + ":" + std::to_string(i + 1) + ": " + include->path + " " + why + "\n";
+    }
+  }
+  CHECK(checked > 200);
+  INFO(out);
+  CHECK(out.empty());
+}
+
+TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
+  const Layers layers = read_layers();
+  const auto refused = [&](const char* file, const std::string& line) {
+    const auto include = include_of(line);
+    REQUIRE(include);
+    return !refusal(layers, SourceFile{file, {}}, *include).empty();
+  };
+  CHECK(refused("core/rig.cpp", "#include \"sim/graph.hpp\""));
+  CHECK(refused("core/rig.cpp", "#include <simgrid/s4u.hpp>"));
+  CHECK(refused("core/rig.cpp", "#include <toml++/toml.h>"));
+  CHECK(refused("core/rig.cpp", "#include <CLI/App.hpp>"));
+  CHECK(refused("core/rig.cpp", "#include <boost/graph/adjacency_list.hpp>"));
+  CHECK(refused("core/rig.cpp", "#include <cuda_runtime.h>"));
+  CHECK(refused("sim/graph.cpp", "#include \"engine/run.hpp\""));
+  CHECK(refused("sim/graph.cpp", "#include \"planner/plan.hpp\""));
+  CHECK(refused("engine/run.cpp", "#include \"sim/graph.hpp\""));
+  CHECK(refused("planner/plan.cpp", "#include \"sim/graph.hpp\""));
+  CHECK(refused("planner/plan.cpp", "  #  include <simgrid/s4u.hpp>"));
+  CHECK(refused("cli/main.cpp", "#include <simgrid/s4u.hpp>"));
+  CHECK(refused("core/rig.cpp", "#include \"rig.hpp\""));
+  CHECK_FALSE(refused("core/toml_reader.cpp", "#include <toml++/toml.h>"));
+  CHECK_FALSE(refused("sim/graph.cpp", "#include <simgrid/s4u.hpp>"));
+  CHECK_FALSE(refused("sim/graph.cpp", "#include \"core/rig.hpp\""));
+  CHECK_FALSE(refused("cli/main.cpp", "#include \"planner/plan.hpp\""));
+  CHECK_FALSE(refused("core/rig.cpp", "#include <vector>"));
+}
