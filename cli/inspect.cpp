@@ -28,18 +28,32 @@ std::string as_json(const ModelSpec& m, const std::string& quant, const TensorTa
   using json = nlohmann::ordered_json;
   json tensors = json::array();
   for (const Tensor& t : table.tensors)
-    tensors.push_back({{"name", t.name}, {"shape", shape_of(t)}, {"type", info(t.format).name},
+    tensors.push_back({{"name", t.name},
+                       {"shape", shape_of(t)},
+                       {"type", info(t.format).name},
                        {"bytes", t.bytes}});
-  json out = {{"schema", "rigcast.model/1"}, {"id", m.id}, {"name", m.name},
-              {"architecture", m.architecture}, {"source", m.source}, {"quant", quant},
-              {"layers", m.layers}, {"hidden", m.hidden}, {"heads", m.heads},
-              {"kv_heads", m.kv_heads}, {"head_dim", m.head_dim}, {"ffn", m.ffn},
-              {"vocabulary", m.vocabulary}, {"context", m.context},
+  json out = {{"schema", "rigcast.model/1"},
+              {"id", m.id},
+              {"name", m.name},
+              {"architecture", m.architecture},
+              {"source", m.source},
+              {"quant", quant},
+              {"layers", m.layers},
+              {"hidden", m.hidden},
+              {"heads", m.heads},
+              {"kv_heads", m.kv_heads},
+              {"head_dim", m.head_dim},
+              {"ffn", m.ffn},
+              {"vocabulary", m.vocabulary},
+              {"context", m.context},
               {"tied_embeddings", m.tied_embeddings}};
   if (m.moe)
-    out["moe"] = {{"experts", m.moe->experts}, {"experts_used", m.moe->experts_used},
-                  {"expert_ffn", m.moe->expert_ffn}, {"shared_ffn", m.moe->shared_ffn}};
-  if (m.window) out["window"] = {{"tokens", m.window->tokens}, {"full_every", m.window->full_every}};
+    out["moe"] = {{"experts", m.moe->experts},
+                  {"experts_used", m.moe->experts_used},
+                  {"expert_ffn", m.moe->expert_ffn},
+                  {"shared_ffn", m.moe->shared_ffn}};
+  if (m.window)
+    out["window"] = {{"tokens", m.window->tokens}, {"full_every", m.window->full_every}};
   out["parameters"] = table.elements();
   out["tensor_bytes"] = table.bytes();
   out["active_bytes"] = table.active_bytes(m);
@@ -68,8 +82,9 @@ std::string architecture_text(const ModelSpec& m) {
   std::string out = fmt::format("{} layers, hidden {}, {} heads of {}, {} KV heads", m.layers,
                                 m.hidden, m.heads, m.head_dim, m.kv_heads);
   if (m.ffn > 0) out += fmt::format(", FFN {}", m.ffn);
-  if (m.moe) out += fmt::format(", {} of {} experts of {}", m.moe->experts_used, m.moe->experts,
-                                m.moe->expert_ffn);
+  if (m.moe)
+    out += fmt::format(", {} of {} experts of {}", m.moe->experts_used, m.moe->experts,
+                       m.moe->expert_ffn);
   if (m.window) out += fmt::format(", window {}", text_count(m.window->tokens));
   return out;
 }
@@ -83,9 +98,9 @@ std::string as_text(const ModelSpec& m, const std::string& quant, const TensorTa
     bytes += t.bytes;
   }
   const double bits = 8.0 * double(table.bytes()) / double(table.elements());
-  std::string out = fmt::format("{} {}   {:.2f} B parameters, {} of tensors, {:.2f} bits a weight\n",
-                                m.name, quant, double(table.elements()) / 1e9,
-                                text_gb(Bytes{double(table.bytes())}), bits);
+  std::string out = fmt::format(
+      "{} {}   {:.2f} B parameters, {} of tensors, {:.2f} bits a weight\n", m.name, quant,
+      double(table.elements()) / 1e9, text_gb(Bytes{double(table.bytes())}), bits);
   out += fmt::format("\n  {}\n  vocabulary {}, trained for {} tokens{}\n", architecture_text(m),
                      text_count(m.vocabulary), text_count(m.context),
                      m.tied_embeddings ? ", tied embeddings" : "");

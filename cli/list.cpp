@@ -99,8 +99,9 @@ Result<Table> list_rigs(const Catalogue& c) {
     const TomlTable r = document->root();
     const auto gpus = r.texts("gpu");
     const std::string first = gpus.empty() ? "-" : gpus.front();
-    t.rows.push_back({id, gpus.size() > 1 ? fmt::format("{} and {} more", first, gpus.size() - 1) : first,
-                      r.text_or("cpu", "-"), r.text_or("ram", "-")});
+    t.rows.push_back(
+        {id, gpus.size() > 1 ? fmt::format("{} and {} more", first, gpus.size() - 1) : first,
+         r.text_or("cpu", "-"), r.text_or("ram", "-")});
   }
   return t;
 }
@@ -126,9 +127,9 @@ Result<Table> list_quants(const Catalogue& c) {
     if (!mix) return mix.error();
     const auto table = make_tensor_table(*model, *mix);
     if (!table) return table.error();
-    t.rows.push_back({name,
-                      fmt::format("{:.2f}", 8.0 * double(table->bytes()) / double(table->elements())),
-                      text_gb(Bytes{double(table->bytes())})});
+    t.rows.push_back(
+        {name, fmt::format("{:.2f}", 8.0 * double(table->bytes()) / double(table->elements())),
+         text_gb(Bytes{double(table->bytes())})});
   }
   return t;
 }
@@ -143,7 +144,8 @@ std::string as_text(const Table& t) {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string text;
-    for (std::size_t i = 0; i < cells.size(); ++i) text += fmt::format("{:<{}}  ", cells[i], widths[i]);
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      text += fmt::format("{:<{}}  ", cells[i], widths[i]);
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + "\n";
   };
@@ -178,8 +180,8 @@ std::string as_json(const Table& t) {
 
 using Lister = Result<Table> (*)(const Catalogue&);
 constexpr std::pair<const char*, Lister> kListers[] = {
-    {"rigs", list_rigs},     {"gpus", list_gpus},     {"cpus", list_cpus},
-    {"ram", list_ram},       {"ssds", list_ssds},     {"models", list_models},
+    {"rigs", list_rigs},     {"gpus", list_gpus},         {"cpus", list_cpus},
+    {"ram", list_ram},       {"ssds", list_ssds},         {"models", list_models},
     {"quants", list_quants}, {"runtimes", list_runtimes},
 };
 

@@ -54,8 +54,9 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return cli::fail(bad_input(e.what(), "rigcast --help lists the verbs, rigcast VERB --help "
-                                         "its flags"));
+    return cli::fail(bad_input(e.what(),
+                               "rigcast --help lists the verbs, rigcast VERB --help "
+                               "its flags"));
   }
   return run();
 }

@@ -21,8 +21,10 @@ std::string toml_text(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += fmt::format("\\u{:04X}", int(c));
-    else out += c;
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\u{:04X}", int(c));
+    else
+      out += c;
   }
   return out + '"';
 }
@@ -41,7 +43,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
   add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]", "GPUs; \"2xrtx-3090\" is two");
   add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU", "");
-  add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT", "channels x speed : size, 2xddr5-6000:64GiB");
+  add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT",
+      "channels x speed : size, 2xddr5-6000:64GiB");
   add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "");
   add(verb, rig, "--pcie", "rig.pcie", Flag::kTextList, "GENxLANES", "slot of the GPU, 4x16");
   add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
@@ -52,7 +55,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* place = "Placement";
   add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
       "last N layers on the GPU; the head joins when N is greater than the layers");
-  add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B", "share of each GPU");
+  add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
+      "share of each GPU");
   add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
       "first N layers keep their experts in RAM");
   add(verb, place, "--decode-device", "placement.decode_device", Flag::kText, "gpu|cpu", "");
@@ -63,12 +67,14 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* work = "Workload";
   add(verb, work, "--prompt-tokens", "workload.prompt_tokens", Flag::kValue, "N", "");
   add(verb, work, "--output-tokens", "workload.output_tokens", Flag::kValue, "N", "");
-  add(verb, work, "--context", "workload.context", Flag::kValue, "N", "limit that memory is planned for");
+  add(verb, work, "--context", "workload.context", Flag::kValue, "N",
+      "limit that memory is planned for");
   add(verb, work, "--depth", "workload.depth", Flag::kValue, "N", "tokens already in the cache");
   add(verb, work, "--users", "workload.users", Flag::kValue, "N", "");
   add(verb, work, "--start", "workload.start", Flag::kText, "STATE", "resident, warm or cold");
   const char* runtime = "Runtime";
-  add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME", "llama.cpp, rigcast or transformers");
+  add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
+      "llama.cpp, rigcast or transformers");
   add(verb, runtime, "--batch", "runtime.batch", Flag::kValue, "N", "");
   add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
   add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");

@@ -47,11 +47,11 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   device(plan, p.layers.back().weights).weights += Bytes{double(s.tensors.speculation.bytes())};
   const Bytes head{double(s.tensors.head.bytes())};
   const Bytes embedding{double(s.tensors.embedding.bytes())};
+  // A tied matrix is there once on the host, and once more where the head is.
+  const Bytes shared = s.tensors.head_is_embedding ? embedding : Bytes{0};
   plan.devices.back().weights += embedding;
-  const bool shared_with_embedding = s.tensors.head_is_embedding && p.head == kHost;
-  if (!shared_with_embedding) device(plan, p.head).weights += head;
-  if (cpu_decode && p.head != kHost && !s.tensors.head_is_embedding)
-    plan.devices.back().weights += head;
+  device(plan, p.head).weights += p.head == kHost ? head - shared : head;
+  if (cpu_decode && p.head != kHost) plan.devices.back().weights += head - shared;
 }
 
 // Streamed weights pass through buffers in VRAM: one matrix at a time, or whole layers ahead.

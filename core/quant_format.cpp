@@ -9,7 +9,8 @@ namespace rigcast {
 
 std::optional<QuantFormat> quant_format_from(std::string_view name) {
   const auto same = [](char a, char b) {
-    return std::toupper(static_cast<unsigned char>(a)) == std::toupper(static_cast<unsigned char>(b));
+    return std::toupper(static_cast<unsigned char>(a)) ==
+           std::toupper(static_cast<unsigned char>(b));
   };
   for (std::size_t i = 0; i < kQuantFormats.size(); ++i)
     if (std::ranges::equal(kQuantFormats[i].name, name, same)) return QuantFormat(i);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLabelWidth = 15;
 constexpr std::size_t kFigureWidth = 27;
-constexpr std::size_t kBesideChart = 48;  // the margin of the y axis, and what a cliff says
+constexpr std::size_t kBesideChart = 48;    // the margin of the y axis, and what a cliff says
 constexpr std::size_t kMemoryFigures = 18;  // device and capacity
 constexpr std::size_t kFewestCells = 4;
 constexpr std::size_t kMostCliffs = 3;
@@ -29,7 +29,9 @@ constexpr double kWorthTwo = 1.25;  // the output's ends differ by more than thi
 class Screen {
  public:
   Screen(const Report& report, TextStyle style)
-      : r_(report), s_(*report.scenario), paint_(style.colour),
+      : r_(report),
+        s_(*report.scenario),
+        paint_(style.colour),
         width_(std::size_t(std::max(style.width, 60))) {}
 
   std::string text() {
@@ -136,8 +138,7 @@ class Screen {
       row("prefill", rate_text(r_.prefill_tokens_per_s), interval(r_.prefill_interval),
           told ? "" : prompt_text(s_.workload), told ? "" : bound_text(r_.prefill_bound));
     if (!(r_.decode_tokens_per_s > 0)) return;
-    row("speed", paint_.bold(rate_text(r_.decode_tokens_per_s)),
-        interval(r_.tokens_per_s_interval),
+    row("speed", paint_.bold(rate_text(r_.decode_tokens_per_s)), interval(r_.tokens_per_s_interval),
         s_.workload.output_tokens == 1
             ? "of the second token"
             : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
@@ -149,15 +150,14 @@ class Screen {
   void ends() {
     if (r_.by_position.size() < 2) return;
     const auto near = [&](TokenCount tokens) {
-      return *std::ranges::min_element(r_.by_position, {}, [&](const PositionSpeed& p) {
-        return std::abs(p.tokens - tokens);
-      });
+      return *std::ranges::min_element(
+          r_.by_position, {}, [&](const PositionSpeed& p) { return std::abs(p.tokens - tokens); });
     };
     const PositionSpeed first = near(s_.workload.depth + s_.workload.prompt_tokens);
     const PositionSpeed last = near(s_.workload.last_position());
     if (first.tokens_per_s < kWorthTwo * last.tokens_per_s) return;
-    row("", rate_text(first.tokens_per_s), "", fmt::format("at {} tokens", text_count(first.tokens)),
-        bound_by(first));
+    row("", rate_text(first.tokens_per_s), "",
+        fmt::format("at {} tokens", text_count(first.tokens)), bound_by(first));
     row("", rate_text(last.tokens_per_s), "", fmt::format("at {} tokens", text_count(last.tokens)),
         bound_by(last));
   }
@@ -265,9 +265,8 @@ class Screen {
         return;
       }
       const bool context = c.axis == CliffAxis::kContext;
-      std::string text =
-          fmt::format("{} {} tokens: {}; {}", context ? "context beyond" : "at",
-                      text_count(c.at_tokens), change_text(c), c.cause);
+      std::string text = fmt::format("{} {} tokens: {}; {}", context ? "context beyond" : "at",
+                                     text_count(c.at_tokens), change_text(c), c.cause);
       if (s_.rig.gpus.size() > 1 && !c.device.empty()) text += fmt::format(" ({})", c.device);
       for (std::size_t i = 0; const std::string& part : wrap_words(printable(text), width_ - 9))
         line(paint_.yellow((i++ == 0 ? "  cliff  " : "         ") + part));

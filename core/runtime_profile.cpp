@@ -58,6 +58,7 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.overlap = t.flag("overlap", false);
   p.picks_faster = t.flag("picks_faster", false);
   p.whole_prompt = t.flag("whole_prompt", false);
+  p.cpu_attention = t.flag("cpu_attention", false);
   p.staging = read_staging(t);
   t.finish();
   return p;

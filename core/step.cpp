@@ -18,10 +18,11 @@ class StepBuilder {
   std::vector<StepOp> layer(int l) {
     ops_.clear();
     const LayerPlacement& at = p_.layers[std::size_t(l)];
-    const bool decode = phase_ == Phase::kDecode;
-    const DeviceIndex device = decode ? at.decode_on : prefill_device(l);
-    const bool host_cache =
-        device != kHost && (decode ? at.decode_cache_on == kHost : s_.kv.policy == KvPolicy::kRam);
+    const DeviceIndex device = decode() ? at.decode_on : prefill_device(l);
+    const bool cpu_attention =
+        decode() ? at.decode_cache_on == kHost
+                 : s_.kv.policy == KvPolicy::kRam && s_.runtime.prefill.cpu_attention;
+    const bool host_cache = device != kHost && cpu_attention;
     if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
       if (host_cache && s_.model.has_attention(l)) {
         split_attention(l, device);
@@ -48,7 +49,8 @@ class StepBuilder {
   bool decode() const { return phase_ == Phase::kDecode; }
 
   OpCost cost(DeviceIndex device, const OpTraffic& t, TokenCount tokens, int kernels) const {
-    return device == kHost ? cpu_cost(s_, t) : gpu_cost(s_, std::size_t(device), t, tokens, kernels);
+    return device == kHost ? cpu_cost(s_, t)
+                           : gpu_cost(s_, std::size_t(device), t, tokens, kernels);
   }
 
   StepOp& add(ActivityKind kind, int layer, DeviceIndex device, OpCost cost) {
@@ -64,7 +66,8 @@ class StepBuilder {
   // A copy of weights that live on the host to the GPU that computes with them.
   void fetch_weights(StepOp& op, DeviceIndex home, double bytes, bool known_ahead) const {
     if (op.device == kHost || home != kHost || bytes <= 0 || s_.rig.unified()) return;
-    const bool overlap = decode() ? s_.runtime.decode.prefetch_depth > 0 : s_.runtime.prefill.overlap;
+    const bool overlap =
+        decode() ? s_.runtime.decode.prefetch_depth > 0 : s_.runtime.prefill.overlap;
     Fetch f;
     f.bytes = {bytes};
     f.pageable = !decode() && s_.runtime.prefill.staging == Staging::kPageable;
@@ -105,7 +108,8 @@ class StepBuilder {
     t += ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
     t += experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
     const OpCost cpu = cpu_cost(s_, t);
-    const Seconds on_cpu = cpu.gap + std::max(cpu.compute, cpu.charged / s_.rig.ram.bandwidth.value);
+    const Seconds memory = cpu.charged / s_.rig.ram.bandwidth.value;
+    const Seconds on_cpu = cpu.gap + std::max(cpu.compute, memory);
     const HostLink& link = s_.rig.links[std::size_t(at.prefill_on)];
     const auto rate = s_.runtime.prefill.staging == Staging::kPinned ? link.h2d : link.pageable;
     return Bytes{t.weight_bytes()} / rate.value < on_cpu ? at.prefill_on : kHost;
@@ -141,7 +145,13 @@ class StepBuilder {
     if (weights_spill || spilled(device).of_kv > 0)
       add_fetch(op, spill_fetch(weights * spilled(device).of_weights +
                                 all_read * spilled(device).of_kv));
-    if (cold > 0) cold_cache(op, l, cold_bytes);
+    if (device != kHost && (cold > 0 || leaves_vram())) cold_cache(op, l, cold_bytes);
+  }
+
+  // Policies under which every new token's KV goes to host memory.
+  bool leaves_vram() const {
+    return !s_.rig.unified() &&
+           (s_.kv.policy == KvPolicy::kStream || s_.kv.policy == KvPolicy::kRam);
   }
 
   // Attention over the cache on the CPU, everything else of the layer on the GPU.
@@ -186,8 +196,9 @@ class StepBuilder {
   // Share of the layer's cached tokens that attention has to bring from RAM.
   double cold_read_share(int l) const {
     if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
-    if (s_.kv.policy == KvPolicy::kStream) return 1.0;
     const TokenCount cached = batch_.cached + batch_.tokens;
+    // What the batch itself adds is in VRAM while it computes.
+    if (leaves_vram()) return double(batch_.cached) / double(cached);
     const TokenCount cold = cold_tokens(s_, memory_, cached);
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
     // Every step reads all blocks in order, so the least recently used one is always the one that
@@ -200,7 +211,7 @@ class StepBuilder {
 
   // Bytes of a cold token for a byte of a hot one.
   double cold_ratio(int l) const {
-    if (s_.kv.policy == KvPolicy::kStream) return 1.0;
+    if (leaves_vram()) return 1.0;
     const double hot = kv_bytes_per_token(s_.model, l, s_.kv.types);
     return hot > 0 ? kv_bytes_per_token(s_.model, l, {s_.kv.cold_type, s_.kv.cold_type}) / hot : 1;
   }
@@ -220,9 +231,8 @@ class StepBuilder {
     }
     add_fetch(op, kv_fetch(over_link));
     // Every new token pushes the oldest one out, in blocks, on average one a token.
-    const KvTypes to = s_.kv.policy == KvPolicy::kStream
-                           ? s_.kv.types
-                           : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
+    const KvTypes to =
+        leaves_vram() ? s_.kv.types : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
   }
 

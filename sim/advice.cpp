@@ -14,8 +14,8 @@ constexpr std::size_t kShown = 3;
 constexpr double kWorthSaying = 0.03;  // a smaller gain is inside any forecast's noise
 
 // From best to smallest; a step down loses some quality and some bytes.
-constexpr std::string_view kQuantLadder[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q4_K_M",
-                                             "IQ4_XS", "Q3_K_M", "Q2_K"};
+constexpr std::string_view kQuantLadder[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M",
+                                             "Q4_K_M", "IQ4_XS", "Q3_K_M", "Q2_K"};
 
 class Collector {
  public:
@@ -127,7 +127,8 @@ class Collector {
 
   void parts() {
     if (s_.workload.start == Start::kCold)
-      for (const char* ssd : {"samsung-990-pro", "crucial-t705"}) part("SSD", "--ssd", "rig.ssd", ssd);
+      for (const char* ssd : {"samsung-990-pro", "crucial-t705"})
+        part("SSD", "--ssd", "rig.ssd", ssd);
     if (s_.rig.unified()) return;
     if (!s_.rig.gpus.empty()) {
       const PcieLink card = s_.rig.gpus.front().pcie;
@@ -137,7 +138,8 @@ class Collector {
     }
     const std::string size = fmt::format("{:.0f}GiB", s_.rig.ram.capacity.value / 1_GiB);
     const bool ddr5 = s_.rig.ram.id.find("ddr5") != std::string::npos;
-    for (const char* kit : {ddr5 ? "2xddr5-6400" : "2xddr4-3600", ddr5 ? "4xddr5-5600" : "2xddr5-6000"})
+    for (const char* kit :
+         {ddr5 ? "2xddr5-6400" : "2xddr4-3600", ddr5 ? "4xddr5-5600" : "2xddr5-6000"})
       if (s_.rig.ram.id != kit) part("RAM", "--ram", "rig.ram", fmt::format("{}:{}", kit, size));
     const double twice = 2.0 * (s_.rig.ram.capacity.value / 1_GiB);
     part("RAM size", "--ram-limit", "rig.ram_capacity", fmt::format("{:.0f}GiB", twice));

@@ -39,6 +39,12 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   std::vector<Portion> out;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
+  // Decoding on the CPU needs there what prefill has on the GPU.
+  double copied = 0;
+  if (s.placement.decode_device == DecodeDevice::kCpu && !s.runtime.memory.maps_file)
+    for (std::size_t l = 0; l < p.layers.size(); ++l)
+      if (p.layers[l].weights != kHost) copied += double(s.tensors.layers[l].bytes());
+  if (copied > 0) out.push_back({kHost, Bytes{copied}, true});
   if (shared > 0 && p.head != kHost && !s.rig.unified())
     out.push_back({p.head, Bytes{shared}, true});
   return out;

@@ -1,1 +1,227 @@
-#include "tests/catch.hpp"
+// What the program says and how it ends: help, mistakes, answers.
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/cli/program.hpp"
+
+using namespace rigcast::cli_test;
+
+namespace {
+
+const std::string kScenario =
+    "[rig]\n"
+    "gpu = \"rtx-3060-12gb\"\n"
+    "ram_bandwidth = \"64 GiB\"\n"
+    "[model]\n"
+    "name = \"llama-3.2-1b\"\n";
+
+void check_refused(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
+  const Outcome o = run(words);
+  INFO("stdout: " << o.out << "\nstderr: " << o.error);
+  CHECK(o.exit == 2);
+  CHECK(o.out.empty());
+  CHECK(o.error.rfind("rigcast: ", 0) == 0);
+  for (const std::string& part : parts) CHECK(contains(o.error, part));
+}
+
+}  // namespace
+
+TEST_CASE("Every verb has help, and it ends well", "[cli]") {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--help"}, {"simulate", "--help"}, {"inspect", "--help"},
+        {"list", "--help"}, {"simulate", "-h"}}) {
+    const Outcome o = run(words);
+    CHECK(o.exit == 0);
+    CHECK(o.error.empty());
+    CHECK(o.out.size() > 100);
+  }
+  const Outcome o = run({"--help"});
+  for (const char* verb : {"simulate", "inspect", "list"}) CHECK(contains(o.out, verb));
+}
+
+TEST_CASE("The help of simulate names every flag of a scenario", "[cli]") {
+  const std::string help = run({"simulate", "--help"}).out;
+  for (const char* flag :
+       {"--rig", "--gpu", "--cpu", "--ram", "--ssd", "--pcie", "--model", "--quant", "--gpu-layers",
+        "--cpu-moe", "--kv", "--kv-type", "--decode-device", "--prompt-tokens", "--output-tokens",
+        "--context", "--depth", "--users", "--start", "--batch", "--ubatch", "--threads",
+        "--flash-attn", "--runtime", "--vram-limit", "--ram-limit", "--set", "--exact",
+        "--positions", "--format", "--output", "--trace"}) {
+    INFO(flag);
+    const auto at = help.find(flag);
+    REQUIRE(at != std::string::npos);
+    // As a word of its own, not as the beginning of another flag.
+    bool whole = false;
+    for (auto i = at; i != std::string::npos; i = help.find(flag, i + 1)) {
+      const char next = help[i + std::string(flag).size()];
+      whole = whole || next == ' ' || next == '\n' || next == ',';
+    }
+    CHECK(whole);
+  }
+}
+
+TEST_CASE("The version is one line", "[cli]") {
+  const Outcome o = run({"--version"});
+  CHECK(o.exit == 0);
+  CHECK(o.out.rfind("rigcast ", 0) == 0);
+  CHECK(std::count(o.out.begin(), o.out.end(), '\n') == 1);
+}
+
+TEST_CASE("Without a verb the help is shown, and the exit says that nothing was done", "[cli]") {
+  const Outcome o = run({});
+  CHECK(o.exit == 2);
+  CHECK(contains(o.out + o.error, "simulate"));
+}
+
+TEST_CASE("An unknown GPU gets the screen for it", "[cli]") {
+  check_refused(
+      {"simulate", "--gpu", "rtx-4900", "--model", "llama-3.1-8b"},
+      {"no GPU named \"rtx-4900\"", "\n  did you mean rtx-4090", "rigcast list gpus shows all "});
+}
+
+TEST_CASE("Unknown names of every kind say what is near or what there is", "[cli]") {
+  check_refused({"simulate", "--model", "lama-3.1-8b", "--gpu", "rtx-3090"}, {"llama-3.1-8b"});
+  check_refused(quick({"--quant", "Q4_K_X"}), {"Q4_K"});
+  check_refused(quick({"--kv", "paged"}), {"it has vram, ram, spill"});
+  check_refused(quick({"--kv", "pagde"}), {"vram, ram, stream, paged, combined, spill"});
+  check_refused(quick({"--kv-type", "q9"}), {"KV type"});
+  check_refused(quick({"--runtime", "rigcats"}), {"did you mean rigcast?"});
+  check_refused(quick({"--start", "hot"}), {"resident, warm, cold"});
+  check_refused(quick({"--flash-attn", "yes"}), {"on or off"});
+  check_refused(quick({"--format", "yaml"}), {"--format"});
+  check_refused({"inspect", "lama-3.1-8b"}, {"llama-3.1-8b"});
+  check_refused({"list", "cards"}, {"gpus"});
+}
+
+TEST_CASE("An empty name is refused, not taken for a machine or a model", "[cli]") {
+  check_refused({"simulate", "--gpu", "rtx-3090", "--model", ""}, {"no model named"});
+  check_refused({"simulate", "--rig", "", "--model", "phi-4"}, {"no rig named"});
+  check_refused({"inspect", ""}, {"no model named"});
+}
+
+TEST_CASE("Unknown flags and verbs are refused", "[cli]") {
+  check_refused(quick({"--contxt", "4096"}), {"--contxt"});
+  check_refused({"simluate"}, {"simluate"});
+  check_refused({"list"}, {});
+  check_refused({"inspect"}, {});
+}
+
+TEST_CASE("Absurd numbers are refused by the flag's name", "[cli]") {
+  for (const char* flag : {"--context", "--prompt-tokens", "--output-tokens", "--batch", "--ubatch",
+                           "--threads", "--users"}) {
+    for (const char* value : {"0", "-1", "1e9", "many", "99999999999999999999", ""}) {
+      INFO(flag << " " << value);
+      check_refused({"simulate", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b", flag, value},
+                    {flag});
+    }
+  }
+  check_refused(quick({"--vram-limit", "12"}), {"--vram-limit", "the unit is missing"});
+  check_refused(quick({"--ram-limit", "12 GB/s"}), {"--ram-limit", "expected a size"});
+  check_refused(quick({"--gpu-layers", "1000"}), {"--gpu-layers"});
+  check_refused(quick({"--cpu-moe", "3"}), {"--cpu-moe", "no experts"});
+  check_refused(quick({"--positions", "-5"}), {"--positions"});
+}
+
+TEST_CASE("Several users are refused until queueing is simulated", "[cli]") {
+  check_refused(quick({"--users", "2"}), {"--users"});
+}
+
+TEST_CASE("A wrong unit in a file is shown at its line and column", "[cli]") {
+  const Folder folder;
+  check_refused({"simulate", folder.write("my-rig.toml", kScenario)},
+                {"my-rig.toml:3:17: rig.ram_bandwidth: expected a rate, got \"64 GiB\"",
+                 "\n  write a rate, for example \"64 GB/s\""});
+}
+
+TEST_CASE("Broken and missing files say where or which", "[cli]") {
+  const Folder folder;
+  check_refused({"simulate", folder.write("broken.toml", "[rig\n")}, {"broken.toml:1:"});
+  check_refused({"simulate", folder / "missing.toml"}, {"missing.toml"});
+  check_refused({"simulate", folder.path().string()}, {"is a directory"});
+  check_refused({"simulate", folder.write("empty.toml", "")}, {"empty.toml:1:1: rig"});
+}
+
+TEST_CASE("A key that is set wins over the file, and its errors name the option", "[cli]") {
+  const Folder folder;
+  const std::string file = folder.write("s.toml", kScenario);
+  const Outcome good = run({"simulate", file, "--set", "rig.ram_bandwidth=40 GB/s", "--set",
+                            "workload.output_tokens=16", "--no-advice", "--format", "json"});
+  INFO(good.error);
+  CHECK(good.exit == 0);
+  CHECK(contains(good.out, "\"output_tokens\": 16"));
+  check_refused({"simulate", file, "--set", "rig.ram_bandwidth=40 GB"},
+                {"--set rig.ram_bandwidth", "expected a rate"});
+  check_refused({"simulate", file, "--set", "kv.treshold=0.9", "--ram-limit", "32 GiB", "--set",
+                 "rig.ram_bandwidth=40 GB/s"},
+                {"treshold", "did you mean threshold?"});
+  check_refused({"simulate", file, "--set", "nonsense"}, {"KEY=VALUE"});
+  check_refused({"simulate", file, "--set", "=1"}, {"KEY=VALUE"});
+}
+
+TEST_CASE("A flag wins over the file too", "[cli]") {
+  const Folder folder;
+  const std::string file = folder.write(
+      "s.toml", "[rig]\ngpu = 'rtx-3090'\n[model]\nname = 'phi-4'\n[workload]\ncontext = 512\n");
+  const Outcome o = run({"simulate", file, "--model", "llama-3.2-1b", "--context", "2048",
+                         "--output-tokens", "8", "--no-advice", "--format", "json"});
+  INFO(o.error);
+  CHECK(o.exit == 0);
+  CHECK(contains(o.out, "\"name\": \"llama-3.2-1b\""));
+  CHECK(contains(o.out, "\"context\": 2048"));
+}
+
+TEST_CASE("What does not fit ends with 1 and says by how much, and where", "[cli]") {
+  const Outcome o = run({"simulate", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:32GiB",
+                         "--model", "llama-3.1-405b", "--no-advice"});
+  INFO(o.out << o.error);
+  CHECK(o.exit == 1);
+  CHECK(contains(o.out, "does not fit"));
+  CHECK(contains(o.out, "GiB"));
+  CHECK(contains(o.out, "RAM"));
+}
+
+TEST_CASE("Text for people stays within 100 columns and about 40 lines", "[cli]") {
+  const Outcome o = run(quick());
+  REQUIRE(o.exit == 0);
+  std::istringstream lines(o.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto width = std::count_if(line.begin(), line.end(),
+                                     [](char c) { return (c & '\xC0') != '\x80'; });
+    INFO(line);
+    CHECK(width <= 100);
+  }
+  CHECK(count <= 45);
+  CHECK(contains(o.out, "tok/s"));
+  CHECK(contains(o.out, "first token"));
+}
+
+TEST_CASE("The catalogue is found from any folder and without a home", "[cli]") {
+  const Folder folder;
+  const Outcome o = run(quick({"--output-tokens", "8"}),
+                        {.environment = {{"HOME", std::nullopt}, {"RIGCAST_DATA", std::nullopt}},
+                         .folder = folder.path().string()});
+  INFO(o.error);
+  CHECK(o.exit == 0);
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("A catalogue that is not there is said clearly", "[cli]") {
+  for (const char* where : {"/no/such/folder", "/dev/null"}) {
+    const Outcome o = run({"list", "gpus"}, {.environment = {{"RIGCAST_DATA", where}}});
+    INFO(where << ": " << o.error);
+    CHECK(o.exit >= 2);
+    CHECK(o.exit <= 3);
+    CHECK(o.out.empty());
+    CHECK(contains(o.error, "no catalogue"));
+    CHECK(contains(o.error, "RIGCAST_DATA"));
+  }
+}
+
+TEST_CASE("A catalogue elsewhere is used where it is named", "[cli]") {
+  const Outcome o =
+      run({"list", "runtimes"}, {.environment = {{"RIGCAST_DATA", RIGCAST_SOURCE_DIR}}});
+  CHECK(o.exit == 0);
+  CHECK(contains(o.out, "llama.cpp"));
+}

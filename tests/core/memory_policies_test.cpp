@@ -1,4 +1,5 @@
-// Where the cache and what does not fit go: RAM, blocks, the driver's spill, one pool, several GPUs.
+// Where the cache and what does not fit go: RAM, blocks, the driver's spill, one pool, several
+// GPUs.
 
 #include "core/memory.hpp"
 #include "tests/catch.hpp"

@@ -71,7 +71,8 @@ load = 0.4
 )";
 
 Result<RuntimeProfile> load(const std::string& text) {
-  const fs::path file = fs::temp_directory_path() / ("profile-" + std::to_string(getpid()) + ".toml");
+  const fs::path file =
+      fs::temp_directory_path() / ("profile-" + std::to_string(getpid()) + ".toml");
   std::ofstream(file, std::ios::binary) << text;
   auto profile = load_runtime_profile(file);
   fs::remove(file);

@@ -98,7 +98,8 @@ TEST_CASE("A KV type whose blocks do not divide the model's heads is refused", "
     return made ? "" : made.error().text();
   };
   CHECK(error("type_k = 'f16'\n").empty());
-  CHECK(contains(error("type_k = 'q8_0'\n"), "s.toml:8:10: kv.type_k: KV type q8_0 has blocks of 32"));
+  CHECK(contains(error("type_k = 'q8_0'\n"),
+                 "s.toml:8:10: kv.type_k: KV type q8_0 has blocks of 32"));
   CHECK(contains(error("type_v = 'q4_0'\n"), "kv.type_v"));
   CHECK(contains(error("cold_type = 'q4_0'\n"), "kv.cold_type"));
   fs::remove_all(root);

@@ -185,7 +185,8 @@ TEST_CASE("Any figure of the rig can be overridden", "[scenario]") {
   CHECK(s.rig.usable_vram(0) == 10_GiB - 300_MiB);
 }
 
-TEST_CASE("The card and its slot agree on the slower generation and the fewer lanes", "[scenario]") {
+TEST_CASE("The card and its slot agree on the slower generation and the fewer lanes",
+          "[scenario]") {
   const auto link = [](const std::string& pcie) {
     return text(made("[rig]\ngpu = 'rtx-3060-12gb'\npcie = '" + pcie +
                      "'\n[model]\nname = 'phi-4'\n").rig.links[0].pcie);

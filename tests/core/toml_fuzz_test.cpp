@@ -1,5 +1,5 @@
-// Hundreds of broken scenario files, the same ones in every run: each is a scenario or an error that
-// says where, and nothing crashes. Run it under the sanitizers too.
+// Hundreds of broken scenario files, the same ones in every run: each is a scenario or an error
+// that says where, and nothing crashes. Run it under the sanitizers too.
 
 #include <algorithm>
 #include <cctype>
@@ -131,11 +131,45 @@ class Mutator {
   static const std::vector<std::string> kValues;
 };
 
-const std::vector<std::string> Mutator::kPieces = {
-    "[", "]", "[[", "]]", "{", "}", "=", "\"", "'", "\"\"\"", "'''", ".", ",", "#", "\\", "\\u0000",
-    "\\uD800", "\n", "\r", "\r\n", "\t", std::string(1, '\0'), "\xff", "\xc0\x80", "\xed\xa0\x80",
-    "\xf4\x90\x80\x80", "\xef\xbb\xbf", "\x7f", "\x1b[31m", "[rig]\n", "[rig.gpu]\n", "[[rig]]\n",
-    "rig = 1\n", "1e999", "nan", "-inf", "0x7fffffffffffffff", "99999999999999999999", "1979-05-27"};
+const std::vector<std::string> Mutator::kPieces = {"[",
+                                                   "]",
+                                                   "[[",
+                                                   "]]",
+                                                   "{",
+                                                   "}",
+                                                   "=",
+                                                   "\"",
+                                                   "'",
+                                                   "\"\"\"",
+                                                   "'''",
+                                                   ".",
+                                                   ",",
+                                                   "#",
+                                                   "\\",
+                                                   "\\u0000",
+                                                   "\\uD800",
+                                                   "\n",
+                                                   "\r",
+                                                   "\r\n",
+                                                   "\t",
+                                                   std::string(1, '\0'),
+                                                   "\xff",
+                                                   "\xc0\x80",
+                                                   "\xed\xa0\x80",
+                                                   "\xf4\x90\x80\x80",
+                                                   "\xef\xbb\xbf",
+                                                   "\x7f",
+                                                   "\x1b[31m",
+                                                   "[rig]\n",
+                                                   "[rig.gpu]\n",
+                                                   "[[rig]]\n",
+                                                   "rig = 1\n",
+                                                   "1e999",
+                                                   "nan",
+                                                   "-inf",
+                                                   "0x7fffffffffffffff",
+                                                   "99999999999999999999",
+                                                   "1979-05-27"};
 
 const std::vector<std::string> Mutator::kValues = {
     "0", "1", "-1", "2", "9223372036854775807", "-9223372036854775808", "0.5", "1e308", "-1e308",
@@ -204,8 +238,8 @@ TEST_CASE("Ten thousand brackets, braces, dots and quotes are refused, not follo
     return out;
   };
   for (const int n : {1, 2, 100, 255, 256, 257, 1000, 10'000}) {
-    for (const char* piece :
-         {"[", "{", "[[", "{a=", "[{a=", "a.", "'a'.", "\"", "'", "(", "[[[{", "=", "-", "1.", ","}) {
+    for (const char* piece : {"[", "{", "[[", "{a=", "[{a=", "a.", "'a'.", "\"", "'", "(", "[[[{",
+                              "=", "-", "1.", ","}) {
       const std::string deep = many(piece, n);
       check("[rig]\ngpu = " + deep, seen);
       check(deep, seen);
@@ -224,8 +258,9 @@ TEST_CASE("Empty files, NULs, bad UTF-8 and other people's line ends are no cras
   for (const std::string& text :
        {std::string(), std::string("\n"), std::string(1, '\0'), std::string(10'000, '\0'),
         std::string("\xef\xbb\xbf"), std::string("\xff\xfe[\0r\0", 6), std::string("\xc3"),
-        std::string(100'000, 'a'), std::string(100'000, '\n') + "x", "# " + std::string(50'000, '.'),
-        "\xef\xbb\xbf" + fixtures::kFullScenario, "x = \"" + std::string(100'000, 'y') + "\"\n"})
+        std::string(100'000, 'a'), std::string(100'000, '\n') + "x",
+        "# " + std::string(50'000, '.'), "\xef\xbb\xbf" + fixtures::kFullScenario,
+        "x = \"" + std::string(100'000, 'y') + "\"\n"})
     check(text, seen);
   std::string windows;
   for (const char c : fixtures::kFullScenario) windows += c == '\n' ? "\r\n" : std::string(1, c);
@@ -238,8 +273,9 @@ TEST_CASE("Setting any key to anything gives a scenario or an error, never a cra
   const auto base = TomlDocument::parse(fixtures::kFullScenario, "s.toml");
   REQUIRE(base);
   int errors = 0;
-  for (const char* key : {"rig.gpu", "rig", "model", "kv.threshold", "kv.policy.x", "workload.context",
-                          "rig.ram_bandwidth.value", "a.b.c", "placement.tensor_split", "runtime.name"}) {
+  for (const char* key :
+       {"rig.gpu", "rig", "model", "kv.threshold", "kv.policy.x", "workload.context",
+        "rig.ram_bandwidth.value", "a.b.c", "placement.tensor_split", "runtime.name"}) {
     for (const std::string& value : Mutator::kValues) {
       TomlDocument document = base->clone();
       if (document.set(key, value, std::string("--set ") + key)) {

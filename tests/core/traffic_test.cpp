@@ -131,7 +131,8 @@ TEST_CASE("A layer that shares an earlier layer's cache reads it and writes noth
 TEST_CASE("A recurrent layer moves its state both ways; its attention layers the cache",
           "[traffic]") {
   ModelSpec m = tiny(2);
-  m.recurrent = RecurrentLayers{.full_attention_every = 2, .attention_layers = {}, .state_bytes = 1000};
+  m.recurrent =
+      RecurrentLayers{.full_attention_every = 2, .attention_layers = {}, .state_bytes = 1000};
   const BatchShape b{.cached = 99, .tokens = 1};
   const OpTraffic mixer = cache_traffic(m, 0, b, kHalf);
   CHECK(mixer.kv_read_bytes == 1000);

@@ -92,8 +92,9 @@ TEST_CASE("No file names a folder of somebody's machine", "[tidy]") {
     for (const std::string& root : roots) {
       for (auto i = line.find(root); i != std::string::npos; i = line.find(root, i + 1)) {
         // "framework/" and addresses on the web are no folders.
-        const bool begins = i == 0 || !(std::isalnum(static_cast<unsigned char>(line[i - 1])) ||
-                                        std::string("._-/~").find(line[i - 1]) != std::string::npos);
+        const bool begins =
+            i == 0 || !(std::isalnum(static_cast<unsigned char>(line[i - 1])) ||
+                        std::string("._-/~").find(line[i - 1]) != std::string::npos);
         if (begins) return true;
       }
     }
