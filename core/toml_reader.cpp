@@ -1,8 +1,16 @@
 #include "core/toml_reader.hpp"
 
+// toml++ asserts that a table's header begins with a key before it checks that it does, and with
+// NDEBUG some compilers may take it for granted: "[=]" would abort, or worse. Without both it comes
+// to the check, which is an ordinary error.
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(expr) static_cast<void>(0)
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>

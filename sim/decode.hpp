@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "core/step.hpp"
+#include "sim/detail.hpp"
 #include "sim/step_graph.hpp"
 
 namespace rigcast::sim {
-
-/// How closely to look. A sweep compares thousands of scenarios, a report is one.
-enum class Detail { kSweep, kFinal, kExact };
 
 class DecodeModel {
  public:

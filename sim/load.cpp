@@ -8,9 +8,10 @@
 namespace rigcast::sim {
 namespace {
 
-// A very large file is cut into larger chunks: beyond some hundreds the pipeline's fill no longer
-// shows in its total.
+// A very large file is cut into larger chunks: the pipeline's fill is one chunk through all stages
+// but the slowest, which no longer shows in the total.
 constexpr double kMostChunks = 400;
+constexpr double kMostSweepChunks = 64;
 // Buffers between neighbouring stages of an overlapped load.
 constexpr std::size_t kBuffers = 4;
 
@@ -154,18 +155,24 @@ class Pipeline {
   ResourceUse use_;
 };
 
+// Where stages do not overlap, a portion takes the same time in one chunk as in many.
+double chunk_count(const Scenario& s, Bytes part, Bytes file, Detail detail, bool traced) {
+  if (!s.runtime.load.overlap && !traced) return 1;
+  const double most = detail == Detail::kSweep ? kMostSweepChunks : kMostChunks;
+  return std::ceil(part / std::max(s.runtime.load.chunk, file / most));
+}
+
 }  // namespace
 
-LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start,
+LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start, Detail detail,
                            std::vector<TraceEvent>* trace) {
   if (start == Start::kResident) return {};
   const auto parts = portions(s, p);
   Bytes all{0};
   for (const Portion& part : parts) all += part.bytes;
-  const Bytes chunk = std::max(s.runtime.load.chunk, all / kMostChunks);
   Pipeline pipeline(s, start);
   for (const Portion& part : parts) {
-    const double count = std::ceil(part.bytes / chunk);
+    const double count = chunk_count(s, part.bytes, all, detail, trace != nullptr);
     for (double i = 0; i < count; ++i) pipeline.chunk(part, part.bytes / count);
   }
   LoadForecast out;

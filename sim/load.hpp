@@ -6,6 +6,7 @@
 
 #include "core/step.hpp"
 #include "core/trace.hpp"
+#include "sim/detail.hpp"
 
 namespace rigcast::sim {
 
@@ -16,6 +17,7 @@ struct LoadForecast {
 
 /// `trace`, if given, receives the chunks' activities.
 LoadForecast forecast_load(const Scenario& scenario, const Placement& placement, Start start,
+                           Detail detail = Detail::kFinal,
                            std::vector<TraceEvent>* trace = nullptr);
 
 }  // namespace rigcast::sim

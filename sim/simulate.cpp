@@ -112,19 +112,22 @@ class Simulation {
     return b;
   }
 
+  // A sweep asks for the scenario's own start only.
   void starts() {
-    report_.resident = breakdown({0});
-    const LoadForecast warm = forecast_load(s_, report_.placement, Start::kWarm);
-    const LoadForecast cold = forecast_load(s_, report_.placement, Start::kCold);
-    report_.warm = breakdown(warm.total);
-    report_.cold = breakdown(cold.total);
-    const auto bound = [&](const LoadForecast& load, const TtftBreakdown& all) {
-      ResourceUse use = load.use;
-      use += prefill_.use;
-      return bottleneck(use, all.total().value);
+    const auto wanted = [&](Start start) {
+      return options_.detail != Detail::kSweep || s_.workload.start == start;
     };
-    report_.warm_bound = bound(warm, *report_.warm);
-    report_.cold_bound = bound(cold, *report_.cold);
+    if (wanted(Start::kResident)) report_.resident = breakdown({0});
+    if (wanted(Start::kWarm)) from(Start::kWarm, report_.warm, report_.warm_bound);
+    if (wanted(Start::kCold)) from(Start::kCold, report_.cold, report_.cold_bound);
+  }
+
+  void from(Start start, std::optional<TtftBreakdown>& ttft, std::optional<Bottleneck>& bound) {
+    const LoadForecast load = forecast_load(s_, report_.placement, start, options_.detail);
+    ttft = breakdown(load.total);
+    ResourceUse use = load.use;
+    use += prefill_.use;
+    bound = bottleneck(use, ttft->total().value);
   }
 
   void decoded(DecodeModel& decode) {
@@ -194,7 +197,8 @@ class Simulation {
   void trace() {
     std::vector<TraceEvent>& out = *options_.trace;
     const double load =
-        forecast_load(s_, report_.placement, s_.workload.start, &out).total.value;
+        forecast_load(s_, report_.placement, s_.workload.start, options_.detail, &out)
+            .total.value;
     const MemoryPlan memory = plan_memory(s_, report_.placement, s_.workload.context);
     const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
     std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);

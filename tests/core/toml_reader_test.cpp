@@ -152,6 +152,16 @@ TEST_CASE("A syntax error has file, line and column", "[toml]") {
   CHECK(at("\n\n  x").substr(0, 14) == "my-rig.toml:3:");
 }
 
+TEST_CASE("A header that begins with no key is an error with its place", "[toml]") {
+  for (const char* text : {"[=]", "[.a]", "[[=]]", "[{}]", "[,a]", "[ ]", "[]", "[a.]", "[a..b]",
+                           "[\x01]", "= 1", ".a = 1", "a. = 1", "x = {=1}", "x = {.a=1}"}) {
+    const auto document = TomlDocument::parse(text, "t.toml");
+    INFO(text);
+    REQUIRE_FALSE(document);
+    CHECK(document.error().text().substr(0, 9) == "t.toml:1:");
+  }
+}
+
 TEST_CASE("A figure without unit, kind or plausible size is refused where it stands", "[toml]") {
   const auto read = [](const TomlTable& t) { t.figure<Bytes>("size", 1_MiB, 1_GiB); };
   CHECK(error_of("size = 24", read) ==
