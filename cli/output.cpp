@@ -24,7 +24,11 @@ void OutputOptions::add_to(CLI::App& verb) {
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "rigcast: {}\n", error.text());
+  // What the user gave may hold control characters; a terminal must not obey them.
+  std::string text = error.text();
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = ' ';
+  fmt::print(stderr, "rigcast: {}\n", text);
   switch (error.kind) {
     case ErrorKind::kBadInput: return kBadInput;
     case ErrorKind::kDoesNotFit: return kAnswerIsNo;

@@ -23,16 +23,6 @@ auto load(const fs::path& file, Read read)
   return part;
 }
 
-// Names and aliases of one file, without reading the rest of it.
-bool is_called(const fs::path& file, const std::string& wanted) {
-  const auto document = TomlDocument::read(file);
-  if (!document) return false;
-  const TomlTable root = document->root();
-  if (as_id(root.text_or("name", "")) == wanted) return true;
-  return std::ranges::any_of(root.texts("aliases"),
-                             [&](const std::string& alias) { return as_id(alias) == wanted; });
-}
-
 // "2xddr4-2666": channels of 64 bits at so many million transfers a second.
 std::optional<RamKit> kit_by_formula(std::string_view id) {
   const auto x = id.find("xddr");
@@ -82,19 +72,32 @@ std::vector<std::string> Catalogue::ids(std::string_view folder) const {
   return out;
 }
 
+const Catalogue::Names& Catalogue::names(std::string_view folder) const {
+  const auto [it, fresh] = called_->try_emplace(std::string(folder));
+  Names& names = it->second;
+  if (!fresh) return names;
+  for (const std::string& id : ids(folder)) {
+    const fs::path file = root_ / folder / (id + ".toml");
+    names.emplace(as_id(id), file);
+    const auto document = TomlDocument::read(file);
+    if (!document) continue;
+    const TomlTable root = document->root();
+    names.emplace(as_id(root.text_or("name", "")), file);
+    for (const std::string& alias : root.texts("aliases")) names.emplace(as_id(alias), file);
+  }
+  names.erase("");
+  return names;
+}
+
 Result<fs::path> Catalogue::find(std::string_view folder, std::string_view noun,
                                  std::string_view plural, std::string_view name) const {
   const std::string wanted = as_id(name);
-  const fs::path place = root_ / folder;
   std::error_code ignored;
-  if (!wanted.empty()) {
-    const fs::path direct = place / (wanted + ".toml");
-    if (fs::is_regular_file(direct, ignored)) return direct;
-  }
+  const fs::path direct = root_ / folder / (wanted + ".toml");
+  if (!wanted.empty() && fs::is_regular_file(direct, ignored)) return direct;
+  const Names& called = names(folder);
+  if (const auto it = called.find(wanted); it != called.end()) return it->second;
   const auto known = ids(folder);
-  for (const std::string& id : known)
-    if (!wanted.empty() && (as_id(id) == wanted || is_called(place / (id + ".toml"), wanted)))
-      return place / (id + ".toml");
   std::string hint = did_you_mean(name, known);
   if (!hint.empty()) hint += "      ";
   hint += fmt::format("rigcast list {} shows all {}", plural, known.size());

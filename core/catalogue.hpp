@@ -3,6 +3,8 @@
 // name or alias, ignoring case and punctuation.
 
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +18,8 @@ namespace rigcast {
 class Catalogue {
  public:
   /// `root` holds hwprofiles/, models/ and runtimes/.
-  explicit Catalogue(std::filesystem::path root) : root_(std::move(root)) {}
+  explicit Catalogue(std::filesystem::path root)
+      : root_(std::move(root)), called_(std::make_shared<NamesByFolder>()) {}
 
   /// RIGCAST_DATA if set, else the data beside the program, else that of the source tree.
   static Result<Catalogue> open(const std::filesystem::path& program);
@@ -40,7 +43,13 @@ class Catalogue {
   Result<std::filesystem::path> find(std::string_view folder, std::string_view noun,
                                      std::string_view plural, std::string_view name) const;
 
+  // Names and aliases of a folder's files, as ids; read when something is not found by its id.
+  using Names = std::map<std::string, std::filesystem::path, std::less<>>;
+  using NamesByFolder = std::map<std::string, Names, std::less<>>;
+  const Names& names(std::string_view folder) const;
+
   std::filesystem::path root_;
+  std::shared_ptr<NamesByFolder> called_;
 };
 
 }  // namespace rigcast
