@@ -31,7 +31,8 @@ std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue) {
       t.refuse("gpu", part.error());
       return {};
     }
-    if (count < 1) t.refuse("gpu", fmt::format("\"{}\" is no GPU at all", text), "gpu = [] is none");
+    if (count < 1)
+      t.refuse("gpu", fmt::format("\"{}\" is no GPU at all", text), "gpu = [] is none");
     if (count < 1 || gpus.size() + std::size_t(count) > kMostGpus) {
       t.refuse("gpu", "a rig has at most 8 GPUs");
       return {};
