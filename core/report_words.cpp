@@ -95,7 +95,6 @@ std::string breakdown_text(const TtftBreakdown& ttft) {
     if (time.value == 0) return;
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, time_text(time));
   };
-  add("load", ttft.load);
   add("tokenize", ttft.tokenize);
   add("transfer", ttft.transfer);
   add("prefill", ttft.prefill);

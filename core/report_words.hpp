@@ -12,7 +12,7 @@ std::string title_text(const Report& report);             // "Llama 3.1 8B Q6_K 
 std::string fit_text(const Report& report);               // "fits in VRAM up to 30,200 tokens"
 std::string shortage_text(const MemoryPlan& memory);      // "does not fit: short by 2 GiB on GPU 0"
 std::string prompt_text(const Workload& workload);        // "512-token prompt after 8,192"
-std::string breakdown_text(const TtftBreakdown& ttft);    // "load 13.2 s, tokenize 1.00 ms, ..."
+std::string breakdown_text(const TtftBreakdown& ttft);    // after the load: "tokenize 1.00 ms, ..."
 std::string bound_text(const Bottleneck& bottleneck);     // "bound by SSD read 94 %"
 std::string change_text(const Cliff& cliff);              // "26.0 -> 4.10 tok/s"
 std::string inputs_text(const Report& report);            // "9 spec, 1 assumed: PCI-E latency"

@@ -187,6 +187,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file) {
   if (p.kv_policies.empty()) t.refuse("kv_policies", "a runtime has at least one KV policy");
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
+  p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);
   p.memory = read_memory(t.table("memory"));
   p.load = read_load(t.table("load"));
   p.prefill = read_prefill(t.table("prefill"));

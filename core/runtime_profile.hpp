@@ -54,6 +54,7 @@ struct RuntimeProfile {
   std::string source;
   std::vector<KvPolicy> kv_policies;
   bool weight_streaming = false;  // decode: weights of host layers may be copied to the GPU
+  bool quantized_v_needs_flash = false;
   bool cpu_decode = false;        // decode on the CPU after prefill on the GPU
 
   struct Memory {

@@ -128,6 +128,11 @@ void read_settings(const TomlTable& t, Scenario& s) {
   s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
   s.settings.ubatch = std::min(s.settings.ubatch, s.settings.batch);
   s.settings.flash_attention = t.flag("flash_attention", true);
+  const bool quantized_v = info(s.kv.types.v).block_elements > 1;
+  if (quantized_v && !s.settings.flash_attention && s.runtime.quantized_v_needs_flash)
+    t.refuse("flash_attention",
+             fmt::format("{} needs flash attention for a quantized V cache", s.runtime.name),
+             "--flash-attn on, or --set kv.type_v=f16");
   const int threads = std::max(s.rig.cpu.threads, s.rig.cpu.cores);
   if (s.settings.threads > threads && threads > 0) {
     s.warnings.push_back(fmt::format("{} threads on a CPU that runs {}: forecast with {}",
