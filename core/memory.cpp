@@ -19,7 +19,8 @@ MemoryPlan empty_plan(const Scenario& s) {
     DeviceMemory d;
     d.device = fmt::format("GPU {}", g);
     d.tier = Tier::kVram;
-    d.capacity = s.rig.usable_vram(g) + s.rig.vram_reserved.value;
+    const GpuPart& gpu = s.rig.gpus[g];
+    d.capacity = gpu.unified ? s.rig.ram.capacity.value * gpu.gpu_share.value : gpu.memory.value;
     d.overhead = s.rig.vram_reserved.value;
     plan.devices.push_back(d);
   }
@@ -33,7 +34,8 @@ MemoryPlan empty_plan(const Scenario& s) {
 }
 
 void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
-  const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu;
+  const bool cpu_decode =
+      s.placement.decode_device == DecodeDevice::kCpu && !s.rig.unified();
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
     const Bytes shared{double(w.attention.bytes() + w.ffn.bytes())};
@@ -41,14 +43,15 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     device(plan, p.layers[l].weights).weights += shared;
     device(plan, p.layers[l].experts).weights += experts;
     // Decoding on the CPU needs a copy there of what prefill has on the GPU.
-    if (cpu_decode && p.layers[l].weights != kHost) plan.devices.back().weights += shared + experts;
+    if (cpu_decode && p.layers[l].weights != kHost) plan.devices.back().weights += shared;
+    if (cpu_decode && p.layers[l].experts != kHost) plan.devices.back().weights += experts;
   }
   // Blocks for multi-token prediction follow the last layer.
   device(plan, p.layers.back().weights).weights += Bytes{double(s.tensors.speculation.bytes())};
   const Bytes head{double(s.tensors.head.bytes())};
   const Bytes embedding{double(s.tensors.embedding.bytes())};
   // A tied matrix is there once on the host, and once more where the head is.
-  const Bytes shared = s.tensors.head_is_embedding ? embedding : Bytes{0};
+  const Bytes shared{s.tensors.head_is_embedding ? double(s.tensors.tensors.front().bytes) : 0.0};
   plan.devices.back().weights += embedding;
   device(plan, p.head).weights += p.head == kHost ? head - shared : head;
   if (cpu_decode && p.head != kHost) plan.devices.back().weights += head - shared;
@@ -56,21 +59,28 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
 
 // Streamed weights pass through buffers in VRAM: one matrix at a time, or whole layers ahead.
 void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
-  const auto streamed = [&](std::size_t l) {
-    const LayerPlacement& at = p.layers[l];
-    return at.weights == kHost && (at.prefill_on != kHost || at.decode_on != kHost);
-  };
-  double largest_layer = 0;
-  double largest_matrix = 0;
-  for (std::size_t l = 0; l < p.layers.size(); ++l)
-    if (streamed(l)) largest_layer = std::max(largest_layer, double(s.tensors.layers[l].bytes()));
-  if (largest_layer == 0 || s.rig.gpus.empty() || s.rig.unified()) return;
-  for (const Tensor& t : s.tensors.tensors)
-    if (t.layer >= 0 && t.layer < s.model.layers && streamed(std::size_t(t.layer)))
-      largest_matrix = std::max(largest_matrix, double(t.bytes));
+  if (s.rig.unified()) return;
   const bool ahead = s.runtime.prefill.overlap || s.runtime.decode.prefetch_depth > 0;
   const int depth = std::max(2, s.runtime.decode.prefetch_depth);
-  plan.devices.front().staging += Bytes{ahead ? largest_layer * depth : largest_matrix};
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    const auto here = [&](DeviceIndex d) { return d == DeviceIndex(g); };
+    double layer = 0;
+    double matrix = 0;
+    for (const Tensor& t : s.tensors.tensors) {
+      if (t.layer < 0 || t.layer >= s.model.layers) continue;
+      const LayerPlacement& at = p.layers[std::size_t(t.layer)];
+      const bool expert = t.role == TensorRole::kExpertGate || t.role == TensorRole::kExpertUp ||
+                          t.role == TensorRole::kExpertDown;
+      const bool in_prefill = here(at.prefill_on) && s.runtime.prefill.streams;
+      const bool in_decode = here(expert ? at.decode_experts_on : at.decode_on);
+      if ((expert ? at.experts : at.weights) != kHost || !(in_prefill || in_decode)) continue;
+      matrix = std::max(matrix, double(t.bytes));
+      const LayerWeights& w = s.tensors.layers[std::size_t(t.layer)];
+      const double shared = at.weights == kHost ? double(w.attention.bytes() + w.ffn.bytes()) : 0;
+      layer = std::max(layer, shared + (at.experts == kHost ? double(w.experts.bytes()) : 0));
+    }
+    plan.devices[g].staging += Bytes{ahead ? layer * depth : matrix};
+  }
 }
 
 // Devices that run something need its context, buffers and staging.
@@ -79,6 +89,7 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   for (const LayerPlacement& l : p.layers)
     for (const DeviceIndex d : {l.prefill_on, l.decode_on, l.decode_experts_on, l.weights})
       busy[d == kHost ? busy.size() - 1 : std::size_t(d)] = true;
+  if (p.head != kHost) busy[std::size_t(p.head)] = true;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const bool is_host = d + 1 == plan.devices.size();
     if (!busy[d] && !is_host) continue;
@@ -101,14 +112,35 @@ void add_kv(const Scenario& s, const Placement& p, TokenCount cells, KvTypes typ
   }
 }
 
-// A ring of staged layers for KV that comes from RAM.
-void add_kv_ring(const Scenario& s, TokenCount cells, MemoryPlan& plan) {
+double largest_kv(const Scenario& s, TokenCount cells) {
   double largest = 0;
   for (int l = 0; l < s.model.layers; ++l)
     largest = std::max(largest, kv_bytes(s.model, l, cells, s.kv.types));
-  const int depth = std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
+  return largest;
+}
+
+// Room for `layers` layers' KV on every GPU for which `needs` holds.
+template <class Needs>
+void add_kv_room(const Scenario& s, TokenCount cells, int layers, Needs needs, MemoryPlan& plan) {
+  const Bytes room{largest_kv(s, cells) * layers};
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
-    if (plan.devices[g].weights.value > 0) plan.devices[g].staging += Bytes{largest * depth};
+    if (needs(DeviceIndex(g))) plan.devices[g].staging += room;
+}
+
+int kv_ring_layers(const Scenario& s) {
+  return std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
+}
+
+// A ring of staged layers wherever attention on a GPU reads KV that lives in RAM.
+void add_kv_ring(const Scenario& s, const Placement& p, TokenCount cells, MemoryPlan& plan) {
+  if (s.rig.unified()) return;
+  const auto reads_ram = [&](DeviceIndex g) {
+    return std::ranges::any_of(p.layers, [&](const LayerPlacement& l) {
+      const bool in_prefill = l.prefill_on == g && !s.runtime.prefill.cpu_attention;
+      return l.kv == kHost && (in_prefill || l.decode_cache_on == g);
+    });
+  };
+  add_kv_room(s, cells, kv_ring_layers(s), reads_ram, plan);
 }
 
 // The layer keeps every token: no window, no fixed state alone.
@@ -125,7 +157,7 @@ TokenCount resident_capacity(const Scenario& s, const Placement& p, const Memory
     for (int l = 0; l < s.model.layers; ++l) {
       if (p.layers[std::size_t(l)].kv != DeviceIndex(g)) continue;
       if (grows(s.model, l)) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
-      else windows += kv_bytes(s.model, l, s.workload.context, s.kv.types);
+      windows += kv_bytes(s.model, l, grows(s.model, l) ? 0 : s.workload.context, s.kv.types);
     }
     if (per_token <= 0) continue;
     const Bytes usable = plan.devices[g].capacity - s.rig.vram_reserved.value;
@@ -225,20 +257,18 @@ MemoryPlan plan_memory(const Scenario& s, const Placement& p, TokenCount cached)
   const TokenCount limit = read_cells(s.workload.context, s.runtime.memory.kv_padding);
   const bool grows = s.runtime.memory.kv == KvAllocation::kGrownByCopy;
   const TokenCount cells = grows ? cached : limit;
-  switch (s.kv.policy) {
-    case KvPolicy::kPaged:
-    case KvPolicy::kCombined:
-      add_kv_ring(s, s.kv.block_tokens * 8, plan);
-      add_paged_kv(s, p, cached, plan);
-      break;
-    case KvPolicy::kStream:
-      add_kv(s, p, cells, s.kv.types, true, plan);
-      add_kv_ring(s, cells, plan);
-      break;
-    default: add_kv(s, p, cells, s.kv.types, false, plan); break;
+  const auto has_weights = [&](DeviceIndex g) {
+    return plan.devices[std::size_t(g)].weights.value > 0;
+  };
+  if (s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined) {
+    add_kv_room(s, s.kv.block_tokens * 8, kv_ring_layers(s), has_weights, plan);
+    add_paged_kv(s, p, cached, plan);
+  } else {
+    add_kv(s, p, cells, s.kv.types, s.kv.policy == KvPolicy::kStream, plan);
+    add_kv_ring(s, p, cells, plan);
   }
   // While the longer cache is written, the shorter one still exists: one layer at a time.
-  if (grows && s.kv.policy == KvPolicy::kVram) add_kv_ring(s, cells, plan);
+  if (grows && s.kv.policy == KvPolicy::kVram) add_kv_room(s, cells, 1, has_weights, plan);
   if (s.kv.policy == KvPolicy::kSpill) spill(s, plan);
   if (s.rig.unified()) {
     // One pool: what the GPU holds is not there for the host.

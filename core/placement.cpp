@@ -13,7 +13,8 @@ std::vector<double> split_points(const Scenario& s) {
     for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
       shares.push_back(s.rig.usable_vram(g).value);
   std::partial_sum(shares.begin(), shares.end(), shares.begin());
-  for (double& share : shares) share /= std::max(shares.back(), 1.0);
+  const double sum = shares.empty() ? 0.0 : shares.back();
+  for (double& share : shares) share = sum > 0 ? share / sum : 1.0;
   if (!shares.empty()) shares.back() = 1.0;
   return shares;
 }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr TokenCount kMostTokens = 1ll << 30;
 constexpr TokenCount kUsualContext = 8192;
+constexpr TokenCount kMostOutput = 10'000'000;  // each output token has its own time
 
 QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallback) {
   const auto text = t.find_text(key);
@@ -72,8 +73,10 @@ void read_placement(const TomlTable& t, Scenario& s) {
                              {{"placement", DecodeDevice::kPlacement},
                               {"gpu", DecodeDevice::kGpu},
                               {"cpu", DecodeDevice::kCpu}});
-  const bool all_on_gpu = p.gpu_layers.value_or(0) >= s.model.layers;
-  if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && all_on_gpu)
+  // Without streaming, "gpu" is what a placement with every layer there does anyway; "auto" may
+  // leave some on the host, where they are then computed.
+  const bool none_on_host = !p.gpu_layers || *p.gpu_layers >= s.model.layers;
+  if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && none_on_host)
     p.decode_device = DecodeDevice::kPlacement;
   if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && p.gpu_layers)
     t.refuse("decode_device",
@@ -149,8 +152,8 @@ void read_workload(const TomlTable& t, Scenario& s) {
   const bool bounded = t.has("context");
   w.context = t.integer_or("context", std::min(kUsualContext, s.model.context), 1, kMostTokens);
   const TokenCount room = std::max<TokenCount>(1, w.context - w.depth - w.prompt_tokens);
-  w.output_tokens = t.integer_or("output_tokens", bounded ? room : std::min<TokenCount>(room, 512),
-                                 1, kMostTokens);
+  const TokenCount usual = std::min(room, bounded ? kMostOutput : TokenCount{512});
+  w.output_tokens = t.integer_or("output_tokens", usual, 1, kMostOutput);
   const TokenCount needed = w.depth + w.prompt_tokens + w.output_tokens;
   if (needed > w.context) {
     if (bounded)

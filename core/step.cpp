@@ -21,7 +21,7 @@ class StepBuilder {
     const DeviceIndex device = decode() ? at.decode_on : prefill_device(l);
     const bool cpu_attention =
         decode() ? at.decode_cache_on == kHost
-                 : s_.kv.policy == KvPolicy::kRam && s_.runtime.prefill.cpu_attention;
+                 : at.kv == kHost && s_.runtime.prefill.cpu_attention;
     const bool host_cache = device != kHost && cpu_attention;
     if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
       if (host_cache && s_.model.has_attention(l)) {
@@ -129,8 +129,9 @@ class StepBuilder {
     const double weights = t.weight_bytes();
     OpTraffic cache = cache_traffic(s_.model, l, batch_, s_.kv.types);
     const double all_read = cache.kv_read_bytes;
-    const double cold = device == kHost ? 0.0 : cold_read_share(l);
-    const double cold_bytes = cold * all_read * cold_ratio(l);
+    const bool in_ram = cache_in_ram(l, device);
+    const double cold = device == kHost ? 0.0 : cold_read_share(l, in_ram);
+    const double cold_bytes = cold * all_read * (in_ram ? 1.0 : cold_ratio(l));
     // Cold blocks are read from the ring they arrive in, in their own type.
     cache.kv_read_bytes = all_read * (1.0 - cold) + cold_bytes;
     if (decode() && s_.runtime.decode.copies_kv && s_.model.has_kv(l)) {
@@ -145,13 +146,12 @@ class StepBuilder {
     if (weights_spill || spilled(device).of_kv > 0)
       add_fetch(op, spill_fetch(weights * spilled(device).of_weights +
                                 all_read * spilled(device).of_kv));
-    if (device != kHost && (cold > 0 || leaves_vram())) cold_cache(op, l, cold_bytes);
+    if (cold > 0 || in_ram) cold_cache(op, l, cold_bytes, in_ram);
   }
 
-  // Policies under which every new token's KV goes to host memory.
-  bool leaves_vram() const {
-    return !s_.rig.unified() &&
-           (s_.kv.policy == KvPolicy::kStream || s_.kv.policy == KvPolicy::kRam);
+  // The layer computes on a GPU and its KV lives in host memory.
+  bool cache_in_ram(int l, DeviceIndex device) const {
+    return !s_.rig.unified() && device != kHost && p_.layers[std::size_t(l)].kv == kHost;
   }
 
   // Attention over the cache on the CPU, everything else of the layer on the GPU.
@@ -194,11 +194,11 @@ class StepBuilder {
   }
 
   // Share of the layer's cached tokens that attention has to bring from RAM.
-  double cold_read_share(int l) const {
+  double cold_read_share(int l, bool in_ram) const {
     if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
     const TokenCount cached = batch_.cached + batch_.tokens;
     // What the batch itself adds is in VRAM while it computes.
-    if (leaves_vram()) return double(batch_.cached) / double(cached);
+    if (in_ram) return double(batch_.cached) / double(cached);
     const TokenCount cold = cold_tokens(s_, memory_, cached);
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
     // Every step reads all blocks in order, so the least recently used one is always the one that
@@ -211,12 +211,11 @@ class StepBuilder {
 
   // Bytes of a cold token for a byte of a hot one.
   double cold_ratio(int l) const {
-    if (leaves_vram()) return 1.0;
     const double hot = kv_bytes_per_token(s_.model, l, s_.kv.types);
     return hot > 0 ? kv_bytes_per_token(s_.model, l, {s_.kv.cold_type, s_.kv.cold_type}) / hot : 1;
   }
 
-  void cold_cache(StepOp& op, int l, double cold_bytes) {
+  void cold_cache(StepOp& op, int l, double cold_bytes, bool in_ram) {
     double over_link = cold_bytes;
     if (s_.kv.policy == KvPolicy::kCombined && decode()) {
       const double link = s_.rig.links[std::size_t(op.device)].h2d.value.value *
@@ -232,7 +231,7 @@ class StepBuilder {
     add_fetch(op, kv_fetch(over_link));
     // Every new token pushes the oldest one out, in blocks, on average one a token.
     const KvTypes to =
-        leaves_vram() ? s_.kv.types : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
+        in_ram ? s_.kv.types : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
   }
 

@@ -42,9 +42,15 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
   // Decoding on the CPU needs there what prefill has on the GPU.
   double copied = 0;
-  if (s.placement.decode_device == DecodeDevice::kCpu && !s.runtime.memory.maps_file)
-    for (std::size_t l = 0; l < p.layers.size(); ++l)
-      if (p.layers[l].weights != kHost) copied += double(s.tensors.layers[l].bytes());
+  const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu && !s.rig.unified();
+  if (cpu_decode && !s.runtime.memory.maps_file) {
+    for (std::size_t l = 0; l < p.layers.size(); ++l) {
+      const LayerWeights& w = s.tensors.layers[l];
+      if (p.layers[l].weights != kHost) copied += double(w.attention.bytes() + w.ffn.bytes());
+      if (p.layers[l].experts != kHost) copied += double(w.experts.bytes());
+    }
+    if (p.head != kHost) copied += double(s.tensors.head.bytes()) - shared;
+  }
   if (copied > 0) out.push_back({kHost, Bytes{copied}, true});
   if (shared > 0 && p.head != kHost && !s.rig.unified())
     out.push_back({p.head, Bytes{shared}, true});
@@ -128,7 +134,7 @@ class Pipeline {
     }
     staged_ = last_ = done;
     note(copy, ActivityKind::kStage, kHost, bytes);
-    use_.add(Resource::kCpu, alone.value);
+    use_.add(Resource::kHostWork, alone.value);
     use_.add(Resource::kRam, (bytes * 2.0 / s_.rig.ram.bandwidth.value).value, bytes.value * 2);
     return done;
   }
