@@ -41,7 +41,10 @@ class StepBuilder {
     StepOp op;
     op.kind = ActivityKind::kHead;
     op.device = device;
-    op.cost = cost(device, head_traffic(s_.model, s_.tensors, rows), rows, s_.runtime.kernels.head);
+    OpTraffic t = head_traffic(s_.model, s_.tensors, rows);
+    const double spilled = take_spilled(t, p_.head, device);
+    op.cost = cost(device, t, rows, s_.runtime.kernels.head);
+    add_fetch(op, spill_fetch(spilled));
     return op;
   }
 
@@ -126,14 +129,20 @@ class StepBuilder {
 
   void attention(int l, DeviceIndex device) {
     OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const DeviceIndex home = p_.layers[std::size_t(l)].weights;
     const double weights = t.weight_bytes();
+    double spilled = take_spilled(t, home, device);
     OpTraffic cache = cache_traffic(s_.model, l, batch_, s_.kv.types);
     const double all_read = cache.kv_read_bytes;
     const bool in_ram = cache_in_ram(l, device);
     const double cold = device == kHost ? 0.0 : cold_read_share(l, in_ram);
     const double cold_bytes = cold * all_read * (in_ram ? 1.0 : cold_ratio(l));
     // Cold blocks are read from the ring they arrive in, in their own type.
-    cache.kv_read_bytes = all_read * (1.0 - cold) + cold_bytes;
+    const double on_gpu = cold_bytes * (1.0 - cpu_share(device));
+    cache.kv_read_bytes = all_read * (1.0 - cold) + on_gpu;
+    const double kv_spilled = device == kHost ? 0.0 : all_read * spill_of(device).of_kv;
+    cache.kv_read_bytes -= kv_spilled;
+    spilled += kv_spilled;
     if (decode() && s_.runtime.decode.copies_kv && s_.model.has_kv(l)) {
       cache.kv_read_bytes += all_read;
       cache.kv_write_bytes += all_read;
@@ -141,11 +150,8 @@ class StepBuilder {
     t += cache;
     StepOp& op = add(ActivityKind::kAttention, l, device,
                      cost(device, t, batch_.tokens, s_.runtime.kernels.attention));
-    const bool weights_spill = spilled(device).of_weights > 0;
-    fetch_weights(op, p_.layers[std::size_t(l)].weights, weights, true);
-    if (weights_spill || spilled(device).of_kv > 0)
-      add_fetch(op, spill_fetch(weights * spilled(device).of_weights +
-                                all_read * spilled(device).of_kv));
+    fetch_weights(op, home, weights, true);
+    add_fetch(op, spill_fetch(spilled));
     if (cold > 0 || in_ram) cold_cache(op, l, cold_bytes, in_ram);
   }
 
@@ -165,26 +171,40 @@ class StepBuilder {
   }
 
   void ffn(int l, DeviceIndex device) {
-    const OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const DeviceIndex home = p_.layers[std::size_t(l)].weights;
     const bool moe = s_.model.is_moe_layer(l);
     const int kernels = moe ? s_.runtime.kernels.moe / 2 : s_.runtime.kernels.ffn;
+    const double weights = t.weight_bytes();
+    const double spilled = take_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kFfn, l, device, cost(device, t, batch_.tokens, kernels));
-    fetch_weights(op, p_.layers[std::size_t(l)].weights, t.weight_bytes(), true);
-    add_fetch(op, spill_fetch(t.weight_bytes() * spilled(device).of_weights));
+    fetch_weights(op, home, weights, true);
+    add_fetch(op, spill_fetch(spilled));
   }
 
   void experts(int l, DeviceIndex device) {
-    const OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const DeviceIndex home = p_.layers[std::size_t(l)].experts;
     const int kernels = s_.runtime.kernels.moe - s_.runtime.kernels.moe / 2;
+    const double weights = t.weight_bytes();
+    const double spilled = take_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kExperts, l, device, cost(device, t, batch_.tokens, kernels));
     // Which experts a few tokens need is known only after the router; a batch needs nearly all.
-    fetch_weights(op, p_.layers[std::size_t(l)].experts, t.weight_bytes(), !decode());
-    add_fetch(op, spill_fetch(t.weight_bytes() * spilled(device).of_weights));
+    fetch_weights(op, home, weights, !decode());
+    add_fetch(op, spill_fetch(spilled));
   }
 
-  MemoryPlan::Spill spilled(DeviceIndex device) const {
+  MemoryPlan::Spill spill_of(DeviceIndex device) const {
     return device == kHost || memory_.spilled.empty() ? MemoryPlan::Spill{}
                                                       : memory_.spilled[std::size_t(device)];
+  }
+
+  // Weight bytes that the driver keeps in system memory: read over the link, not from VRAM.
+  double take_spilled(OpTraffic& t, DeviceIndex home, DeviceIndex device) const {
+    const double share = home == device ? spill_of(device).of_weights : 0.0;
+    const double bytes = share * t.weight_bytes();
+    for (double& b : t.weight_bytes_by_format) b *= 1.0 - share;
+    return bytes;
   }
 
   Fetch spill_fetch(double bytes) const {
@@ -215,15 +235,21 @@ class StepBuilder {
     return hot > 0 ? kv_bytes_per_token(s_.model, l, {s_.kv.cold_type, s_.kv.cold_type}) / hot : 1;
   }
 
+  // Of cold bytes, what the CPU attends to beside the GPU: both sides end together.
+  double cpu_share(DeviceIndex device) const {
+    if (s_.kv.policy != KvPolicy::kCombined || !decode() || device == kHost) return 0.0;
+    const double link = s_.rig.links[std::size_t(device)].h2d.value.value *
+                        s_.runtime.decode.stream_share.value;
+    const double cpu = cpu_cache_rate(s_).value;
+    return cpu / (link + cpu);
+  }
+
   void cold_cache(StepOp& op, int l, double cold_bytes, bool in_ram) {
-    double over_link = cold_bytes;
-    if (s_.kv.policy == KvPolicy::kCombined && decode()) {
-      const double link = s_.rig.links[std::size_t(op.device)].h2d.value.value *
-                          s_.runtime.decode.stream_share.value;
-      const double cpu = cpu_cache_rate(s_).value;
-      over_link = cold_bytes * link / (link + cpu);
+    const double on_cpu = cold_bytes * cpu_share(op.device);
+    const double over_link = cold_bytes - on_cpu;
+    if (on_cpu > 0) {
       OpTraffic rest;
-      rest.kv_read_bytes = cold_bytes - over_link;
+      rest.kv_read_bytes = on_cpu;
       OpCost part = cpu_cost(s_, rest);
       part.gap += s_.runtime.decode.crossing.value * 2.0;  // queries down, partial result up
       op.host_part = part;
