@@ -23,7 +23,7 @@ sg::Engine& engine() {
   return instance;
 }
 
-constexpr double kPlaceholderRate = 1e12;
+constexpr double kInitialRate = 1e12;
 constexpr int kDelayCores = 1 << 16;
 
 }  // namespace
@@ -35,7 +35,7 @@ Platform& Platform::instance() {
 }
 
 sg::Link* Platform::make_link(const std::string& name) {
-  return zone_->create_link(name, kPlaceholderRate)->set_latency(0.0)->seal();
+  return zone_->create_link(name, kInitialRate)->set_latency(0.0)->seal();
 }
 
 Platform::Ends Platform::make_route(const std::string& name, std::vector<sg::Link*> links) {
