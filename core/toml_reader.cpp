@@ -285,7 +285,8 @@ std::vector<std::string> TomlTable::texts(std::string_view key) const {
     }
     return out;
   }
-  refuse(key, fmt::format("expected a list of texts, got {}", kind_of(*node)));
+  refuse(key, fmt::format("expected a list of texts, got {}", kind_of(*node)),
+         fmt::format("write {} = [\"...\"]", key));
   return {};
 }
 
@@ -295,7 +296,8 @@ std::int64_t TomlTable::integer_or(std::string_view key, std::int64_t fallback, 
   if (!node) return fallback;
   const auto value = node->value_exact<std::int64_t>();
   if (!value) {
-    refuse(key, fmt::format("expected a whole number, got {}", kind_of(*node)));
+    refuse(key, fmt::format("expected a whole number, got {}", kind_of(*node)),
+           fmt::format("expected {} to {}", lo, hi));
     return fallback;
   }
   if (*value < lo || *value > hi) {
