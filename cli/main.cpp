@@ -40,7 +40,9 @@ int parse_and_run(int argc, char** argv) {
   cli::Run run;
   const cli::OpenCatalogue open = [] { return Catalogue::open(program_path()); };
   cli::add_simulate(app, open, run);
+  cli::add_validate(app, open, run);
   cli::add_inspect(app, open, run);
+  cli::add_calibrate(app, open, run);
   cli::add_list(app, open, run);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);

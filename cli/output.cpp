@@ -47,17 +47,21 @@ std::optional<Error> write_file(const std::string& path, const std::string& text
     return Error{ErrorKind::kMachine,
                  fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)), ""};
   };
-  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  // A device or a pipe takes the text as it is: renaming a file over it would replace it.
+  std::error_code ignored;
+  const bool special =
+      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
+  const std::string temporary = special ? path : fmt::format("{}.{}.tmp", path, getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) return failed("create");
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;
   if (!written || !closed) {
     const auto error = failed("write");
-    std::remove(temporary.c_str());
+    if (!special) std::remove(temporary.c_str());
     return error;
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (!special && std::rename(temporary.c_str(), path.c_str()) != 0) {
     const auto error = failed("write");
     std::remove(temporary.c_str());
     return error;

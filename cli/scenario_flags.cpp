@@ -16,19 +16,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// A TOML string that holds any text.
-std::string toml_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      out += fmt::format("\\u{:04X}", int(c));
-    else
-      out += c;
-  }
-  return out + '"';
-}
-
 }  // namespace
 
 void ScenarioFlags::add(CLI::App& verb, const char* group, const char* name, const char* keys,
@@ -52,11 +39,15 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* model = "Model";
   add(verb, model, "--model", "model.name", Flag::kText, "MODEL", "a model of the catalogue");
   add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
+  add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
+      "true size of the file, where no mix is exact");
   const char* place = "Placement";
   add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
       "last N layers on the GPU; the head joins when N is greater than the layers");
   add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
       "share of each GPU");
+  add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",
+      "layer, row or tensor");
   add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
       "first N layers keep their experts in RAM");
   add(verb, place, "--decode-device", "placement.decode_device", Flag::kText, "gpu|cpu", "");
@@ -79,6 +70,14 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
   add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");
   add(verb, runtime, "--flash-attn", "runtime.flash_attention", Flag::kOnOff, "on|off", "");
+  add(verb, runtime, "--backend", "runtime.backend", Flag::kText, "NAME",
+      "auto, cuda, rocm, vulkan, metal or sycl");
+  add(verb, runtime, "--build", "runtime.build", Flag::kText, "YYYY-MM",
+      "month the runtime was built");
+  add(verb, runtime, "--mmap", "runtime.mmap", Flag::kOnOff, "on|off",
+      "off: host weights in pinned buffers");
+  add(verb, runtime, "--op-offload", "runtime.op_offload", Flag::kOnOff, "on|off",
+      "prefill of host layers on the GPU");
   verb.add_option("--set", sets_, "any key of the scenario file")
       ->type_name("KEY=VALUE")
       ->group("Any key")

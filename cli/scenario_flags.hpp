@@ -19,8 +19,8 @@ class ScenarioFlags {
 
  private:
   struct Flag {
-    std::string name;   // "--gpu"
-    std::string key;    // "rig.gpu"
+    std::string name;  // "--gpu"
+    std::string key;   // "rig.gpu"
     enum Kind { kValue, kText, kTextList, kNumberList, kOnOff } kind;
     std::string value;
     CLI::Option* option = nullptr;

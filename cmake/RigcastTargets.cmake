@@ -11,10 +11,10 @@ function(rigcast_add_library name)
   endif()
 endfunction()
 
-# One translation unit per header of the folder, holding nothing but its inclusion.
+# One translation unit per header of the folder and those in it, holding nothing but its inclusion.
 function(rigcast_check_headers name)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-       ${CMAKE_CURRENT_SOURCE_DIR}/*.hpp)
+       ${CMAKE_CURRENT_SOURCE_DIR}/*.hpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*.hpp)
   set(sources)
   foreach(header ${headers})
     string(REPLACE "/" "_" stem ${header})

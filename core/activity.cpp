@@ -12,16 +12,16 @@ std::string_view name(Phase phase) {
 
 std::string_view name(ActivityKind kind) {
   static constexpr std::array<std::string_view, kActivityKindCount> kNames = {
-      "read file", "stage",   "upload",        "tokenize", "embedding", "attention",
-      "cache attention", "ffn", "experts", "head", "fetch weights", "fetch kv",
-      "store kv",  "handoff", "sample",        "host work"};
+      "read file",       "stage",   "upload",  "tokenize", "embedding",     "attention",
+      "cache attention", "ffn",     "experts", "head",     "fetch weights", "fetch kv",
+      "store kv",        "handoff", "sample",  "host work"};
   return kNames[std::size_t(kind)];
 }
 
 std::string_view name(Resource resource) {
   static constexpr std::array<std::string_view, kResourceCount> kNames = {
-      "SSD read",   "RAM bandwidth",  "CPU compute", "PCI-E to GPU",    "PCI-E from GPU",
-      "VRAM bandwidth", "GPU compute", "kernel launches", "CPU-GPU handoffs", "host work"};
+      "SSD read",       "RAM bandwidth", "CPU compute",     "PCI-E to GPU",     "PCI-E from GPU",
+      "VRAM bandwidth", "GPU compute",   "kernel launches", "CPU-GPU handoffs", "host work"};
   return kNames[std::size_t(resource)];
 }
 

@@ -10,12 +10,12 @@ namespace rigcast {
 enum class Phase : std::uint8_t { kLoad, kTokenize, kPrefill, kDecode };
 
 enum class ActivityKind : std::uint8_t {
-  kReadFile,      // SSD to page cache
-  kStage,         // page cache to pinned buffer
-  kUpload,        // host to GPU, weights at load
+  kReadFile,  // SSD to page cache
+  kStage,     // page cache to pinned buffer
+  kUpload,    // host to GPU, weights at load
   kTokenize,
-  kEmbedding,     // row lookup and transfer of the hidden state
-  kAttention,     // norm, projections and attention over the cache
+  kEmbedding,       // row lookup and transfer of the hidden state
+  kAttention,       // norm, projections and attention over the cache
   kCacheAttention,  // attention over the cache alone
   kFfn,
   kExperts,
@@ -25,7 +25,7 @@ enum class ActivityKind : std::uint8_t {
   kStoreKv,       // GPU to host, evicted or written KV
   kHandoff,       // hidden state between devices
   kSample,
-  kHostWork,      // per-token work of the runtime
+  kHostWork,  // per-token work of the runtime
 };
 inline constexpr int kActivityKindCount = 16;
 
@@ -34,11 +34,20 @@ std::string_view name(ActivityKind kind);
 
 /// What a machine is made of, as far as time is concerned.
 enum class Resource : std::uint8_t {
-  kSsd, kRam, kCpu, kH2d, kD2h, kVram, kGpu, kLaunch, kHandoff, kHostWork,
+  kSsd,
+  kRam,
+  kCpu,
+  kH2d,
+  kD2h,
+  kVram,
+  kGpu,
+  kLaunch,
+  kHandoff,
+  kHostWork,
 };
 inline constexpr int kResourceCount = 10;
 
-std::string_view name(Resource resource);         // "VRAM bandwidth"
-std::string_view json_key(Resource resource);     // "vram"
+std::string_view name(Resource resource);      // "VRAM bandwidth"
+std::string_view json_key(Resource resource);  // "vram"
 
 }  // namespace rigcast

@@ -47,6 +47,14 @@ std::optional<RamKit> kit_by_formula(std::string_view id) {
 
 }  // namespace
 
+fs::path measured_file(const fs::path& rig_file) {
+  return fs::path(rig_file).replace_extension(".measured.toml");
+}
+
+bool is_measured_file(const fs::path& file) {
+  return file.filename().string().ends_with(".measured.toml");
+}
+
 Result<Catalogue> Catalogue::open(const fs::path& program) {
   std::vector<fs::path> places;
   if (const char* given = std::getenv("RIGCAST_DATA")) {
@@ -58,8 +66,7 @@ Result<Catalogue> Catalogue::open(const fs::path& program) {
   std::error_code ignored;
   for (const fs::path& place : places)
     if (fs::is_directory(place / "hwprofiles", ignored)) return Catalogue(place);
-  return Error{ErrorKind::kMachine,
-               fmt::format("no catalogue at {}", places.front().string()),
+  return Error{ErrorKind::kMachine, fmt::format("no catalogue at {}", places.front().string()),
                "set RIGCAST_DATA to the folder that holds hwprofiles/, models/ and runtimes/"};
 }
 
@@ -67,7 +74,8 @@ std::vector<std::string> Catalogue::ids(std::string_view folder) const {
   std::vector<std::string> out;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(root_ / folder, code))
-    if (entry.path().extension() == ".toml") out.push_back(entry.path().stem().string());
+    if (entry.path().extension() == ".toml" && !is_measured_file(entry.path()))
+      out.push_back(entry.path().stem().string());
   std::ranges::sort(out);
   return out;
 }
@@ -155,8 +163,13 @@ Result<ModelSpec> Catalogue::model(std::string_view name) const {
 Result<fs::path> Catalogue::rig_file(std::string_view name) const {
   std::error_code ignored;
   const fs::path given(name);
-  if (given.extension() == ".toml" && fs::is_regular_file(given, ignored)) return given;
-  return find("hwprofiles/rigs", "rig", "rigs", name);
+  const bool is_file = given.extension() == ".toml" && fs::is_regular_file(given, ignored);
+  const auto file =
+      is_file ? Result<fs::path>(given) : find("hwprofiles/rigs", "rig", "rigs", name);
+  if (file && is_measured_file(*file))
+    return bad_input(fmt::format("{} is the correction of a rig, not a rig", file->string()),
+                     "name the rig's own file beside it");
+  return file;
 }
 
 Result<fs::path> Catalogue::runtime_file(std::string_view name) const {

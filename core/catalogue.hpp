@@ -52,4 +52,8 @@ class Catalogue {
   std::shared_ptr<NamesByFolder> called_;
 };
 
+/// Where a user's own runs of a rig are summed up: "my-rig.toml" -> "my-rig.measured.toml".
+std::filesystem::path measured_file(const std::filesystem::path& rig_file);
+bool is_measured_file(const std::filesystem::path& file);
+
 }  // namespace rigcast

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/correction.hpp"
 #include "core/scenario.hpp"
 
 namespace rigcast {
@@ -55,8 +56,9 @@ CpuPart find_cpu(const TomlTable& t, const Catalogue& catalogue, const std::vect
                  std::vector<std::string>& warnings) {
   const bool unified = !gpus.empty() && gpus.front().unified;
   const auto given = t.find_text("cpu");
-  const std::string wanted =
-      given ? *given : unified ? gpus.front().unified_cpu : std::string(kUsualCpu);
+  const std::string wanted = given     ? *given
+                             : unified ? gpus.front().unified_cpu
+                                       : std::string(kUsualCpu);
   auto part = catalogue.cpu(wanted);
   if (!part) {
     t.refuse("cpu", part.error());
@@ -225,11 +227,39 @@ void reserve_memory(const TomlTable& t, Rig& rig) {
   rig.vram_reserved = size("vram_reserved").value_or(rig.unified() ? none : desktop);
   rig.gpu_context = size("gpu_context").value_or(rig.unified() ? none : context);
   const Bytes most = rig.ram.capacity.value / 4;
-  rig.ram_reserved = size("ram_reserved").value_or(
-      Sourced<Bytes>{std::min(system.value, most), system.kind, system.source});
+  rig.ram_reserved =
+      size("ram_reserved")
+          .value_or(Sourced<Bytes>{std::min(system.value, most), system.kind, system.source});
+}
+
+// What stands in the file of measurements beside the rig's wins over what the rig says itself.
+std::optional<Error> merge_measured(TomlDocument& document, const std::filesystem::path& rig) {
+  const std::filesystem::path file = measured_file(rig);
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  auto measured = TomlDocument::read(file);
+  if (!measured) return measured.error();
+  const TomlTable root = measured->root();
+  root.find_text("source");
+  root.table("correction");
+  root.finish();
+  document.merge_table_defaults("rig", *measured);
+  return measured->error();
 }
 
 }  // namespace
+
+void drop_foreign_corrections(const TomlDocument& given, Rig& rig,
+                              std::vector<std::string>& warnings) {
+  constexpr std::string_view kParts[] = {
+      "gpu", "cpu", "ram", "gpu_fp16", "vram_bandwidth", "ram_bandwidth", "cpu_cores"};
+  const bool named = given.has("rig.name") && !given.has("rig.correction");
+  const bool replaced = std::ranges::any_of(
+      kParts, [&](std::string_view part) { return given.has(fmt::format("rig.{}", part)); });
+  if (!named || !replaced || rig.corrections.empty()) return;
+  rig.corrections.clear();
+  warnings.push_back("the rig's speed was measured with its own parts: not corrected here");
+}
 
 std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& catalogue) {
   const TomlTable rig = document.root().table("rig");
@@ -240,6 +270,7 @@ std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& ca
     rig.refuse("name", file.error());
     return document.error();
   }
+  if (auto error = merge_measured(document, *file)) return error;
   auto named = TomlDocument::read(*file);
   if (!named) return named.error();
   document.merge_table_defaults("rig", *named);
@@ -252,8 +283,8 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
   t.set_figure_defaults({SourceKind::kAssumed, "stated by the rig or scenario"});
   rig.gpus = find_gpus(t, catalogue);
   rig.cpu = find_cpu(t, catalogue, rig.gpus, warnings);
-  rig.ram = rig.unified() ? unified_pool(t, rig.gpus.front())
-                          : find_ram(t, catalogue, rig.cpu, warnings);
+  rig.ram =
+      rig.unified() ? unified_pool(t, rig.gpus.front()) : find_ram(t, catalogue, rig.cpu, warnings);
   rig.ssd = find_ssd(t, catalogue, warnings);
   rig.links = find_links(t, catalogue, rig.gpus);
   rig.os = t.choice("os", OperatingSystem::kLinux,
@@ -263,6 +294,7 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
                      {"macos", OperatingSystem::kMacos}});
   override_figures(t, rig);
   reserve_memory(t, rig);
+  rig.corrections = read_corrections(t.table("correction"));
   std::string parts = rig.gpus.empty() ? rig.cpu.name : rig.gpus.front().name;
   if (rig.gpus.size() > 1) parts = fmt::format("{} x {}", rig.gpus.size(), parts);
   rig.name = parts;

@@ -1,24 +1,50 @@
 #include "core/cost.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include "core/correction.hpp"
+#include "core/gpu_architecture.hpp"
 
 namespace rigcast {
 namespace {
 
 // Up to this many tokens a batch runs as mat-vecs, whose arithmetic hides behind their reads.
 constexpr TokenCount kMatVecTokens = 8;
+constexpr double kUsualClock = 3e9;  // of a CPU whose sustained clock is not known
 
-bool is_float(std::size_t format) {
-  const auto f = QuantFormat(format);
-  return f == QuantFormat::kF32 || f == QuantFormat::kF16 || f == QuantFormat::kBF16;
-}
+// FLOPs of a batch by what computes them: elements by format, as the bytes tell.
+struct MatmulSplit {
+  double floats = 0;         // share of the FLOPs on weights that are floats
+  double floats_scaled = 0;  // the same, each format's over what its kernels reach
+  double quants_scaled = 0;
+  double elements = 0;  // of quantized weights that were read
+  double quant_bytes = 0;
+};
 
-double float_share(const OpTraffic& t) {
-  double floats = 0;
-  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
-    if (is_float(f)) floats += t.weight_bytes_by_format[f];
-  const double all = t.weight_bytes();
-  return all > 0 ? floats / all : 0.0;
+MatmulSplit split_matmul(const Scenario& s, const OpTraffic& t) {
+  MatmulSplit m;
+  double all = 0;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
+    const auto format = QuantFormat(f);
+    const double bytes = t.weight_bytes_by_format[f];
+    const double elements = bytes * 8.0 / info(format).bits_per_weight();
+    const double scaled = elements / s.runtime.format(format).batch.value;
+    all += elements;
+    if (format_group(format) == FormatGroup::kFloat) {
+      m.floats += elements;
+      m.floats_scaled += scaled;
+    } else {
+      m.quants_scaled += scaled;
+      m.elements += elements;
+      m.quant_bytes += bytes;
+    }
+  }
+  if (all <= 0) return {};
+  m.floats /= all;
+  m.floats_scaled /= all;
+  m.quants_scaled /= all;
+  return m;
 }
 
 // Bytes that attention moves of the cache. Where grouped queries are expanded, K and V are read,
@@ -29,11 +55,91 @@ double cache_bytes(const Scenario& s, const OpTraffic& t) {
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
 }
 
+// One token: what every query head multiplies with the cache, which memory hides little of.
+Seconds cache_products(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+  const auto& decode = s.runtime.decode;
+  const bool quantized = info(s.kv.types.k).block_elements > 1;
+  const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value;
+  return Seconds{t.attention_flops / 4.0 * cycles / unit_rate(gpu).value};
+}
+
 // Without flash attention every score is written, scaled, normalised and read as F32, by kernels of
 // their own that nothing hides.
 Seconds score_passes(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
   const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
-  return Bytes{4.0 * 4.0 * scores} / gpu.bandwidth.value;
+  return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
+}
+
+// A small core takes longer to launch kernels: boards and Arm servers.
+bool is_slow_host(const CpuPart& cpu) {
+  constexpr std::string_view kFast[] = {"intel", "amd", "apple", "nvidia"};
+  return std::ranges::find(kFast, cpu.vendor) == std::end(kFast);
+}
+
+bool captures_graphs(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  const double since = s.runtime.graphs_since.value;
+  return tokens == 1 && s.rig.gpus.size() == 1 && s.settings.backend == Backend::kCuda &&
+         (!known || known->graphs) && s.settings.build_year.value_or(since) >= since;
+}
+
+// From one kernel's end to the next one's start.
+Seconds launch_gap(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  const EraFactors era = s.runtime.era_at(s.settings.build_year);
+  double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
+  if (captures_graphs(s, gpu, tokens)) scale *= era.graph_launch;
+  if (is_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
+  return backend.launch.value * scale;
+}
+
+// Parts whose power limit is low for their rate run large products below it. `usual`: watts for a
+// TFLOP/s of a desktop card; twice as much no longer helps.
+double power_share(const Scenario& s, const GpuPart& gpu, FlopsPerSecond rate, double usual) {
+  if (!gpu.board_power) return 1.0;
+  const double watts = gpu.board_power->value.value / (rate.value / 1e12);
+  return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
+}
+
+// Large products: quantized ones as INT8 tiles, by older builds as FP16 after writing the weights
+// out; floats as FP16. A weight that few tokens share is worth less.
+Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+  const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
+  const BatchEfficiency& batch = s.runtime.batch;
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  const EraFactors era = s.runtime.era_at(s.settings.build_year);
+  const MatmulSplit split = split_matmul(s, t);
+  const double shared = std::max(t.tokens_per_weight, 1e-9);
+  const double common =
+      backend.batch.value * batch.speed.value * (t.routed ? batch.experts.value : 1.0);
+  const FlopsPerSecond floats = gemm_rate(gpu).value;
+  const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
+                      (1.0 + batch.gemm_half.value / shared);
+  double seconds = t.matmul_flops * split.floats_scaled / gemm;
+  const double since = s.runtime.tiles_since.value;
+  const bool expands = s.settings.backend == Backend::kCuda && gpu.fp16_tensor &&
+                       s.settings.build_year.value_or(since) < since;
+  if (expands) {
+    const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
+    seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
+    seconds += t.matmul_flops * split.quants_scaled / gemm;
+  } else {
+    const FlopsPerSecond quants = tile_rate(gpu).value;
+    const double tiles = quants.value * e.tiles.value * era.tiles * common *
+                         power_share(s, gpu, quants, 0.6) / (1.0 + batch.tile_half.value / shared);
+    seconds += t.matmul_flops * split.quants_scaled / tiles;
+  }
+  return Seconds{seconds};
+}
+
+// One token: the units' own work on every byte, which memory hides little of.
+Seconds unpack_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+  double cycles = 0;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
+    cycles += t.weight_bytes_by_format[f] * s.runtime.format(QuantFormat(f)).cycles.value;
+  cycles *= s.runtime.gpu_efficiency(gpu).cycles.value;
+  if (t.routed) cycles *= s.runtime.decode.expert_cycles.value;
+  return Seconds{cycles / unit_rate(gpu).value};
 }
 
 double used_cores(const Scenario& s) {
@@ -45,71 +151,106 @@ double used_cores(const Scenario& s) {
   return fast + 0.5 * std::clamp(threads - fast, 0.0, double(cpu.efficiency_cores));
 }
 
-double flops_per_cycle(const Scenario& s) {
-  const auto& rates = s.runtime.cpu.flops_per_cycle;
-  const auto own = rates.find(s.rig.cpu.simd);
-  return (own != rates.end() ? own : rates.find("scalar"))->second.value;
+// With few cores at work a CPU runs near its boost clock, with all of them between that and its
+// base clock.
+Hertz working_clock(const Scenario& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  constexpr double kAllCores = 0.6;  // of the way from base to boost, as coolers allow
+  const auto value = [](const std::optional<Sourced<Hertz>>& f) { return f->value; };
+  if (!cpu.base_clock || !cpu.boost_clock) return cpu.clock ? value(cpu.clock) : Hertz{kUsualClock};
+  const Hertz base = value(cpu.base_clock), boost = value(cpu.boost_clock);
+  const Hertz all = cpu.clock ? value(cpu.clock) : base + (boost - base) * kAllCores;
+  const double share = std::min(1.0, used_cores(s) / std::max(1, cpu.cores));
+  return all >= boost ? all : boost - (boost - all) * share;
+}
+
+// One token's or a batch's FLOPs, in seconds of all used cores.
+Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const auto own = e.flops_per_cycle.find(s.rig.cpu.simd);
+  const double per_cycle =
+      (own != e.flops_per_cycle.end() ? own : e.flops_per_cycle.find("scalar"))->second.value;
+  const double rate = used_cores(s) * working_clock(s).value * per_cycle * e.speed.value;
+  double scaled = 0, all = 0;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
+    const auto format = QuantFormat(f);
+    const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
+    all += elements;
+    const FormatEfficiency& reached = s.runtime.format(format);
+    scaled += elements / (tokens <= kMatVecTokens ? reached.cpu : reached.cpu_batch).value;
+  }
+  double matmul = all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
+  if (tokens <= kMatVecTokens) matmul /= e.one_token.value;
+  if (t.routed) matmul /= e.experts.value;
+  const double attention =
+      t.attention_flops / (tokens <= kMatVecTokens ? e.cache : e.attention).value;
+  return Seconds{(matmul + attention) / rate};
 }
 
 BytesPerSecond cpu_read_rate(const Scenario& s, double share) {
+  // A rate that was measured was reached: little of it is out of reach.
+  constexpr double kOfMeasured = 0.95;
+  if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
   const BytesPerSecond drawn = s.runtime.cpu.read_per_thread.value * used_cores(s);
-  return std::min(s.rig.ram.bandwidth.value * share, drawn);
+  const double sockets = std::max(1, s.rig.cpu.sockets);
+  const double reach = (1.0 + (sockets - 1.0) * s.runtime.cpu.socket_share.value) / sockets;
+  return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
+}
+
+// As fast as the rig's own runs were.
+OpCost corrected(const Scenario& s, OpCost cost, TokenCount tokens) {
+  const double speed = device_speed(s, tokens);
+  cost.gap = cost.gap / speed;
+  cost.compute = cost.compute / speed;
+  cost.charged = cost.charged / speed;
+  return cost;
 }
 
 }  // namespace
 
-Sourced<FlopsPerSecond> matrix_rate(const GpuPart& gpu) {
-  if (gpu.fp16_tensor) return *gpu.fp16_tensor;
-  if (gpu.fp32) return *gpu.fp32;
-  // Consumer parts without any published rate: 30 FLOP for a byte, the low end of their siblings.
-  return {FlopsPerSecond{30.0 * gpu.bandwidth.value.value}, SourceKind::kAssumed,
-          "no compute rate in the catalogue"};
-}
-
 OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
-                int kernels) {
+                double kernels) {
   const GpuPart& part = s.rig.gpus[gpu];
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
-  OpCost cost;
-  cost.bytes = t.total();
-  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
-    cost.charged += Bytes{t.weight_bytes_by_format[f] / e.read_share(QuantFormat(f)).value};
-  const double kv = cache_bytes(s, t);
-  cost.bytes += Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
-  cost.charged += Bytes{kv / e.kv_read.value + t.activation_bytes};
-
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const bool batched = tokens > kMatVecTokens;
-  const double share = float_share(t);
-  double reached = share * e.matmul_float.value + (1.0 - share) * e.matmul_quant.value;
-  if (batched) reached *= t.tokens_per_weight / (t.tokens_per_weight + e.matmul_half_batch.value);
-  const double rate = matrix_rate(part).value.value;
-  if (t.matmul_flops > 0) cost.compute = Seconds{t.matmul_flops / (rate * reached)};
-  // One token's attention streams the cache; what it multiplies hides behind that.
-  if (batched)
-    cost.compute += Seconds{t.attention_flops / (rate * e.attention.value)};
-  cost.gap = e.kernel_gap.value * kernels;
-  if (batched && !s.settings.flash_attention) cost.gap += score_passes(s, part, t);
-  return cost;
+  const double kv = cache_bytes(s, t);
+  const bool flash = s.settings.flash_attention;
+  const double kv_scale = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;
+  OpCost cost;
+  cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  cost.charged = Bytes{t.weight_bytes() / (e.read.value * backend.read.value) +
+                       kv * kv_scale / e.kv_read.value + t.activation_bytes};
+  cost.gap = launch_gap(s, part, tokens) * kernels;
+  if (!batched) {
+    cost.gap += unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
+    return corrected(s, cost, tokens);
+  }
+  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t);
+  cost.compute += Seconds{t.attention_flops / (gemm_rate(part).value.value * e.attention.value *
+                                               backend.attention.value)};
+  if (!flash) cost.gap += score_passes(s, part, t);
+  return corrected(s, cost, tokens);
 }
 
 BytesPerSecond cpu_cache_rate(const Scenario& s) {
-  return cpu_read_rate(s, s.runtime.cpu.kv_read.value);
+  return cpu_read_rate(s, s.runtime.cpu.read.value) * device_speed(s, 1);
 }
 
-OpCost cpu_cost(const Scenario& s, const OpTraffic& t) {
+OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   OpCost cost;
-  cost.bytes = t.total();
-  const double full = s.rig.ram.bandwidth.value.value;
-  const double weights = cpu_read_rate(s, s.runtime.cpu.read.value).value;
-  const double cache = cpu_cache_rate(s).value;
+  const BytesPerSecond full = s.rig.ram.bandwidth.value;
+  const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
   const double kv = cache_bytes(s, t);
-  cost.bytes += Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
-  cost.charged = Bytes{t.weight_bytes() * full / weights + kv * full / cache};
-  const double clock = s.rig.cpu.clock ? s.rig.cpu.clock->value.value : 3e9;
-  cost.compute = Seconds{(t.matmul_flops + t.attention_flops) /
-                         (used_cores(s) * clock * flops_per_cycle(s))};
-  cost.gap = s.runtime.cpu.operation_gap.value * std::max(1, t.matrices);
-  return cost;
+  cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  cost.charged = Bytes{full.value * (t.weight_bytes() + kv) / rate};
+  cost.gap = s.runtime.cpu.operation_gap.value * double(std::max(1, t.matrices)) *
+             double(s.settings.threads);
+  cost.compute = cpu_compute(s, t, tokens);
+  // Cores that wait for memory compute nothing: the longer hides only part of the shorter.
+  if (tokens <= kMatVecTokens)
+    cost.gap += s.runtime.cpu.exposed.value * std::min(cost.compute, cost.charged / full);
+  return corrected(s, cost, tokens);
 }
 
 }  // namespace rigcast

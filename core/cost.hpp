@@ -9,15 +9,12 @@ namespace rigcast {
 
 /// On a GPU, for a batch of `tokens`, launched as `kernels` kernels.
 OpCost gpu_cost(const Scenario& scenario, std::size_t gpu, const OpTraffic& traffic,
-                TokenCount tokens, int kernels);
+                TokenCount tokens, double kernels);
 
-/// On the CPU with the scenario's threads.
-OpCost cpu_cost(const Scenario& scenario, const OpTraffic& traffic);
+/// On the CPU with the scenario's threads, for a batch of `tokens`.
+OpCost cpu_cost(const Scenario& scenario, const OpTraffic& traffic, TokenCount tokens);
 
 /// What the CPU's attention can read of a cache in RAM.
 BytesPerSecond cpu_cache_rate(const Scenario& scenario);
-
-/// Dense matrix rate that prefill is measured against: fp16_tensor, else fp32, else assumed.
-Sourced<FlopsPerSecond> matrix_rate(const GpuPart& gpu);
 
 }  // namespace rigcast

@@ -23,9 +23,9 @@ struct SourceRef {
 };
 
 enum class ErrorKind {
-  kBadInput,     // exit code 2: what was asked for makes no sense
-  kDoesNotFit,   // exit code 1: the answer is no
-  kMachine,      // exit code 3: a file, a device or a library failed
+  kBadInput,    // exit code 2: what was asked for makes no sense
+  kDoesNotFit,  // exit code 1: the answer is no
+  kMachine,     // exit code 3: a file, a device or a library failed
 };
 
 struct Error {

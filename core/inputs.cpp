@@ -1,6 +1,7 @@
 #include "core/inputs.hpp"
 
-#include "core/cost.hpp"
+#include "core/correction.hpp"
+#include "core/gpu_architecture.hpp"
 
 namespace rigcast {
 namespace {
@@ -23,14 +24,16 @@ void add_gpu(const Scenario& s, Tally& tally) {
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   tally.add(gpu.bandwidth, "VRAM bandwidth");
   tally.add(gpu.memory, "VRAM size");
-  tally.add(matrix_rate(gpu), "GPU matrix rate");
-  const auto mix = QuantMix::from_name(s.quant);
-  if (mix) tally.add(e.read_share(mix->base()), "mat-vec efficiency");
+  tally.add(gemm_rate(gpu), "GPU matrix rate");
+  tally.add(e.read, "VRAM efficiency");
+  tally.add(e.cycles, "mat-vec efficiency");
   tally.add(e.kv_read, "attention efficiency");
-  tally.add(mix && info(mix->base()).block_elements == 1 ? e.matmul_float : e.matmul_quant,
-            "prefill efficiency");
-  tally.add(e.matmul_half_batch, "prefill batch curve");
-  tally.add(e.kernel_gap, "kernel gap");
+  const auto mix = QuantMix::from_name(s.quant);
+  const bool floats = mix && info(mix->base()).block_elements == 1;
+  tally.add(floats ? e.gemm : e.tiles, "prefill efficiency");
+  tally.add(e.attention, "prefill attention efficiency");
+  tally.add(s.runtime.batch.tile_half, "prefill batch curve");
+  tally.add(s.runtime.backends[std::size_t(s.settings.backend)].launch, "kernel gap");
   tally.add(s.rig.gpu_context, "GPU context size");
   if (gpu.unified) {
     tally.add(gpu.gpu_share, "GPU share of memory");
@@ -47,6 +50,10 @@ void add_gpu(const Scenario& s, Tally& tally) {
 
 Inputs tally_inputs(const Scenario& s) {
   Tally tally;
+  if (const Correction* own = correction_of(s)) {
+    if (own->decode) tally.add(own->decode->factor, "decode speed correction");
+    if (own->prefill) tally.add(own->prefill->factor, "prefill speed correction");
+  }
   if (!s.rig.gpus.empty()) add_gpu(s, tally);
   const bool cpu_works = s.rig.gpus.empty() || !s.placement.gpu_layers ||
                          *s.placement.gpu_layers <= s.model.layers ||
@@ -54,10 +61,12 @@ Inputs tally_inputs(const Scenario& s) {
                          s.placement.cpu_moe_layers > 0;
   if (cpu_works) {
     tally.add(s.runtime.cpu.read, "CPU mat-vec efficiency");
-    tally.add(s.runtime.cpu.kv_read, "CPU attention efficiency");
+    tally.add(s.runtime.cpu.cache, "CPU attention efficiency");
     tally.add(s.runtime.cpu.operation_gap, "CPU thread meetings");
     tally.add(s.runtime.decode.crossing, "CPU-GPU handoff");
-    tally.add(s.rig.cpu.clock.value_or(Sourced<Hertz>{Hertz{3e9}}), "CPU clock");
+    tally.add(s.rig.cpu.clock ? *s.rig.cpu.clock
+                              : s.rig.cpu.boost_clock.value_or(Sourced<Hertz>{Hertz{3e9}}),
+              "CPU clock");
   }
   tally.add(s.rig.ram.bandwidth, "RAM bandwidth");
   tally.add(s.rig.ram.capacity, "RAM size");

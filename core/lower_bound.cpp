@@ -94,10 +94,14 @@ class Sum {
     const Bytes bytes = op.handoff_bytes;
     use_.add(Resource::kHandoff, h.wait.value);
     if (bytes.value <= 0) return;
-    if (h.copies_out) copy_out(std::size_t(op.from), bytes);
-    else if (op.from != kHost) use_.add(Resource::kD2h, 0, bytes.value);
-    if (h.copies_in) copy_in(std::size_t(op.device), bytes, bytes, false);
-    else if (op.device != kHost) use_.add(Resource::kH2d, 0, bytes.value);
+    if (h.copies_out)
+      copy_out(std::size_t(op.from), bytes);
+    else if (op.from != kHost)
+      use_.add(Resource::kD2h, 0, bytes.value);
+    if (h.copies_in)
+      copy_in(std::size_t(op.device), bytes, bytes, false);
+    else if (op.device != kHost)
+      use_.add(Resource::kH2d, 0, bytes.value);
   }
 
   const Scenario& s_;

@@ -34,8 +34,7 @@ MemoryPlan empty_plan(const Scenario& s) {
 }
 
 void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
-  const bool cpu_decode =
-      s.placement.decode_device == DecodeDevice::kCpu && !s.rig.unified();
+  const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu && !s.rig.unified();
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
     const Bytes shared{double(w.attention.bytes() + w.ffn.bytes())};
@@ -71,7 +70,8 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
       const LayerPlacement& at = p.layers[std::size_t(t.layer)];
       const bool expert = t.role == TensorRole::kExpertGate || t.role == TensorRole::kExpertUp ||
                           t.role == TensorRole::kExpertDown;
-      const bool in_prefill = here(at.prefill_on) && s.runtime.prefill.streams;
+      const bool in_prefill =
+          here(at.prefill_on) && s.runtime.prefill.streams && s.settings.op_offload;
       const bool in_decode = here(expert ? at.decode_experts_on : at.decode_on);
       if ((expert ? at.experts : at.weights) != kHost || !(in_prefill || in_decode)) continue;
       matrix = std::max(matrix, double(t.bytes));
@@ -104,8 +104,8 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
 }
 
 // KV bytes on each device when `cells` tokens are held.
-void add_kv(const Scenario& s, const Placement& p, TokenCount cells, KvTypes types,
-            bool on_host, MemoryPlan& plan) {
+void add_kv(const Scenario& s, const Placement& p, TokenCount cells, KvTypes types, bool on_host,
+            MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
     const Bytes bytes{kv_bytes(s.model, l, cells, types)};
     device(plan, on_host ? kHost : p.layers[std::size_t(l)].kv).kv += bytes;
@@ -178,8 +178,7 @@ void add_paged_kv(const Scenario& s, const Placement& p, TokenCount cached, Memo
   const KvTypes cold_types{s.kv.cold_type, s.kv.cold_type};
   for (int l = 0; l < s.model.layers; ++l)
     if (grows(s.model, l))
-      plan.devices.back().kv +=
-          Bytes{double(cold) * kv_bytes_per_token(s.model, l, cold_types)};
+      plan.devices.back().kv += Bytes{double(cold) * kv_bytes_per_token(s.model, l, cold_types)};
 }
 
 void spill(const Scenario& s, MemoryPlan& plan) {
@@ -238,8 +237,8 @@ Bytes compute_buffer(const Scenario& s, bool holds_head) {
   const double mask = rows * context * (s.settings.flash_attention ? 2.0 : 4.0);
   const double scores =
       s.settings.flash_attention ? 0.0 : double(s.model.heads) * context * rows * 4.0;
-  const double qkv = rows * 4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
-                     double(s.model.head_dim);
+  const double qkv =
+      rows * 4.0 * double(s.model.heads + 2 * s.model.kv_heads) * double(s.model.head_dim);
   const double attention = scores + qkv + mask;
   double inner = double(s.model.ffn);
   if (s.model.moe)

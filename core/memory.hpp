@@ -14,10 +14,10 @@ enum class Tier { kVram, kRam, kSsd };
 std::string_view name(Tier tier);
 
 struct DeviceMemory {
-  std::string device;      // "GPU 0", "host"
+  std::string device;  // "GPU 0", "host"
   Tier tier = Tier::kRam;
   Bytes weights, kv, activations, staging, page_cache, overhead;
-  Bytes capacity;          // of the device; `overhead` includes what others have reserved of it
+  Bytes capacity;  // of the device; `overhead` includes what others have reserved of it
 
   /// Without the page cache, which gives way.
   Bytes needed() const { return weights + kv + activations + staging + overhead; }
@@ -26,7 +26,7 @@ struct DeviceMemory {
 };
 
 struct MemoryPlan {
-  std::vector<DeviceMemory> devices;    // GPUs in order, then the host
+  std::vector<DeviceMemory> devices;  // GPUs in order, then the host
   /// Cached tokens that stay in VRAM under the policies that move the rest to RAM.
   std::optional<TokenCount> resident_tokens;
   /// Under `spill`: the shares of each GPU's cache and weights that the driver keeps in system

@@ -14,7 +14,7 @@ namespace rigcast {
 
 struct SlidingWindow {
   std::int64_t tokens = 0;
-  int full_every = 0;  // every n-th layer sees all tokens; 0: no layer does
+  int full_every = 0;              // every n-th layer sees all tokens; 0: no layer does
   std::int64_t full_head_dim = 0;  // in those layers, where it differs; 0: the model's
   int full_kv_heads = 0;
   bool full_key_is_value = false;  // those layers have no v matrix
@@ -44,7 +44,7 @@ struct LatentAttention {
 struct RecurrentLayers {
   int full_attention_every = 0;
   std::vector<int> attention_layers;
-  bool parallel = false;           // attention and mixer side by side in every layer
+  bool parallel = false;  // attention and mixer side by side in every layer
   std::int64_t state_bytes = 0;
   std::int64_t layer_parameters = 0;
   std::int64_t layer_f32_parameters = 0;

@@ -45,8 +45,8 @@ std::string as_id(std::string_view text) {
   return id;
 }
 
-std::vector<std::string> nearest_names(std::string_view wanted,
-                                       std::span<const std::string> known, std::size_t most) {
+std::vector<std::string> nearest_names(std::string_view wanted, std::span<const std::string> known,
+                                       std::size_t most) {
   const std::string id = as_id(wanted.substr(0, 64));
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const std::string& name : known) {

@@ -8,8 +8,8 @@
 namespace rigcast {
 
 /// Names close to `wanted` by edit distance, nearest first, at most `most`; empty if none is near.
-std::vector<std::string> nearest_names(std::string_view wanted,
-                                       std::span<const std::string> known, std::size_t most = 3);
+std::vector<std::string> nearest_names(std::string_view wanted, std::span<const std::string> known,
+                                       std::size_t most = 3);
 
 /// "did you mean a, b?", or an empty text.
 std::string did_you_mean(std::string_view wanted, std::span<const std::string> known);

@@ -40,8 +40,8 @@ Placement place(const Scenario& s, int gpu_layers) {
   const std::vector<double> points = split_points(s);
   const int first = layers - std::min(wanted, layers);
   const int ubatch = int(std::min<TokenCount>(s.settings.ubatch, s.workload.prompt_tokens));
-  const bool prefill_streams =
-      has_gpu && s.runtime.prefill.streams && ubatch >= s.runtime.prefill.stream_min_batch;
+  const bool prefill_streams = has_gpu && s.settings.op_offload && s.runtime.prefill.streams &&
+                               ubatch >= s.runtime.prefill.stream_min_batch;
 
   Placement p;
   p.gpu_layers = wanted;
@@ -56,8 +56,7 @@ Placement place(const Scenario& s, int gpu_layers) {
     if (s.placement.decode_device == DecodeDevice::kGpu) l.decode_on = gpu;
     if (s.placement.decode_device == DecodeDevice::kCpu) l.decode_on = kHost;
     l.decode_experts_on = cpu_experts ? kHost : l.decode_on;
-    const bool host_cache =
-        s.kv.policy == KvPolicy::kRam || s.kv.policy == KvPolicy::kStream;
+    const bool host_cache = s.kv.policy == KvPolicy::kRam || s.kv.policy == KvPolicy::kStream;
     const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu;
     l.kv = host_cache || cpu_decode ? kHost : l.decode_on;
     l.decode_cache_on = s.kv.policy == KvPolicy::kRam ? kHost : l.decode_on;

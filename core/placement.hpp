@@ -13,20 +13,22 @@ using DeviceIndex = int;
 inline constexpr DeviceIndex kHost = -1;
 
 struct LayerPlacement {
-  DeviceIndex weights = kHost;         // where attention and dense FFN weights live
-  DeviceIndex experts = kHost;         // where routed experts live
-  DeviceIndex prefill_on = kHost;      // where the layer's operations run
+  DeviceIndex weights = kHost;     // where attention and dense FFN weights live
+  DeviceIndex experts = kHost;     // where routed experts live
+  DeviceIndex prefill_on = kHost;  // where the layer's operations run
   DeviceIndex decode_on = kHost;
   DeviceIndex decode_experts_on = kHost;
   DeviceIndex decode_cache_on = kHost;  // where decode's attention over the cache runs
   DeviceIndex kv = kHost;               // where its KV lives, as far as it fits there
+
+  bool operator==(const LayerPlacement&) const = default;
 };
 
 struct Placement {
-  int gpu_layers = 0;                  // as llama.cpp's -ngl: layers + 1 includes the head
+  int gpu_layers = 0;  // as llama.cpp's -ngl: layers + 1 includes the head
   std::vector<LayerPlacement> layers;
-  DeviceIndex head = kHost;            // where the output matrix lives
-  DeviceIndex head_on = kHost;         // where decode computes it
+  DeviceIndex head = kHost;     // where the output matrix lives
+  DeviceIndex head_on = kHost;  // where decode computes it
 
   /// Layers whose weights are copied to a GPU for every token.
   bool streams_weights(int layer) const;

@@ -9,8 +9,22 @@
 namespace rigcast {
 
 enum class QuantFormat : std::uint8_t {
-  kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kIQ4_XS, kMXFP4,
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
 };
 inline constexpr int kQuantFormatCount = 16;
 
@@ -18,17 +32,27 @@ struct QuantFormatInfo {
   std::string_view name;         // as ggml prints it, "Q4_K"
   std::uint32_t block_elements;  // weights in one block
   std::uint32_t block_bytes;
-  std::uint32_t gguf_type;       // the type id in a GGUF file
+  std::uint32_t gguf_type;  // the type id in a GGUF file
 
   constexpr double bits_per_weight() const { return 8.0 * block_bytes / block_elements; }
 };
 
 inline constexpr std::array<QuantFormatInfo, kQuantFormatCount> kQuantFormats = {{
-    {"F32", 1, 4, 0},        {"F16", 1, 2, 1},        {"BF16", 1, 2, 30},
-    {"Q4_0", 32, 18, 2},     {"Q4_1", 32, 20, 3},     {"Q5_0", 32, 22, 6},
-    {"Q5_1", 32, 24, 7},     {"Q8_0", 32, 34, 8},     {"Q2_K", 256, 84, 10},
-    {"Q3_K", 256, 110, 11},  {"Q4_K", 256, 144, 12},  {"Q5_K", 256, 176, 13},
-    {"Q6_K", 256, 210, 14},  {"IQ4_NL", 32, 18, 20},  {"IQ4_XS", 256, 136, 23},
+    {"F32", 1, 4, 0},
+    {"F16", 1, 2, 1},
+    {"BF16", 1, 2, 30},
+    {"Q4_0", 32, 18, 2},
+    {"Q4_1", 32, 20, 3},
+    {"Q5_0", 32, 22, 6},
+    {"Q5_1", 32, 24, 7},
+    {"Q8_0", 32, 34, 8},
+    {"Q2_K", 256, 84, 10},
+    {"Q3_K", 256, 110, 11},
+    {"Q4_K", 256, 144, 12},
+    {"Q5_K", 256, 176, 13},
+    {"Q6_K", 256, 210, 14},
+    {"IQ4_NL", 32, 18, 20},
+    {"IQ4_XS", 256, 136, 23},
     {"MXFP4", 32, 17, 39},
 }};
 

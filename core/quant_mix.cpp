@@ -16,12 +16,12 @@ using enum QuantFormat;
 enum class Where : std::uint8_t {
   kNowhere,
   kEverywhere,
-  kMoreBits,        // the first and last eighth, and every third layer between
+  kMoreBits,  // the first and last eighth, and every third layer between
   kFirstTwo,
   kFirstFour,
   kFirstEighth,
   kFirstSixteenth,
-  kGroupedByFour,   // everywhere, if four or more query heads share a KV head
+  kGroupedByFour,  // everywhere, if four or more query heads share a KV head
 };
 
 struct Raise {
@@ -58,42 +58,49 @@ constexpr MixRule kMixes[] = {
     {"BF16", kBF16},
     {"Q8_0", kQ8_0},
     {"Q6_K", kQ6_K},
-    {.name = "Q5_K_M", .base = kQ5_K,
+    {.name = "Q5_K_M",
+     .base = kQ5_K,
      .value = in(Where::kMoreBits, kQ6_K),
      .down = in(Where::kMoreBits, kQ6_K),
      .fused_qkv = always(kQ6_K)},
     {"Q5_K_S", kQ5_K},
     {"Q5_1", kQ5_1},
     {"Q5_0", kQ5_0},
-    {.name = "Q4_K_M", .base = kQ4_K,
+    {.name = "Q4_K_M",
+     .base = kQ4_K,
      .value = in(Where::kMoreBits, kQ6_K),
      .down = in(Where::kMoreBits, kQ6_K),
      .fused_qkv = always(kQ5_K),
      .falcon_down = {Raise{Where::kFirstSixteenth, kQ6_K}, Raise{Where::kMoreBits, kQ5_K}},
      .five_bit_output_of_eight_experts = true},
-    {.name = "Q4_K_S", .base = kQ4_K,
+    {.name = "Q4_K_S",
+     .base = kQ4_K,
      .value = in(Where::kFirstFour, kQ5_K),
      .down = in(Where::kFirstEighth, kQ5_K),
      .falcon_down = {},
      .five_bit_output_of_eight_experts = true},
     {"Q4_1", kQ4_1},
     {"Q4_0", kQ4_0},
-    {.name = "IQ4_NL", .base = kIQ4_NL,
+    {.name = "IQ4_NL",
+     .base = kIQ4_NL,
      .value = in(Where::kGroupedByFour, kQ5_K),
      .down = in(Where::kFirstEighth, kQ5_K),
      .five_bit_output_of_eight_experts = true},
-    {.name = "IQ4_XS", .base = kIQ4_XS,
+    {.name = "IQ4_XS",
+     .base = kIQ4_XS,
      .value = in(Where::kGroupedByFour, kQ5_K),
      .down = in(Where::kFirstEighth, kQ5_K),
      .five_bit_output_of_eight_experts = true},
     {"MXFP4", kMXFP4},
-    {.name = "Q3_K_L", .base = kQ3_K,
+    {.name = "Q3_K_L",
+     .base = kQ3_K,
      .value = always(kQ5_K),
      .down = always(kQ5_K),
      .attention_output = always(kQ5_K),
      .fused_qkv = always(kQ4_K),
      .falcon_down = always(kQ4_K)},
-    {.name = "Q3_K_M", .base = kQ3_K,
+    {.name = "Q3_K_M",
+     .base = kQ3_K,
      .value = in(Where::kFirstTwo, kQ5_K, kQ4_K),
      .down = in(Where::kFirstSixteenth, kQ5_K, kQ4_K),
      .attention_output = always(kQ4_K),
@@ -101,18 +108,23 @@ constexpr MixRule kMixes[] = {
      .falcon_down = {Raise{Where::kFirstSixteenth, kQ5_K}, Raise{Where::kMoreBits, kQ4_K}},
      .five_bit_output_of_eight_experts = true},
     {.name = "Q3_K_S", .base = kQ3_K, .five_bit_output_of_eight_experts = true},
-    {.name = "Q2_K", .base = kQ2_K,
+    {.name = "Q2_K",
+     .base = kQ2_K,
      .value = in(Where::kGroupedByFour, kQ4_K, kQ3_K),
      .down = always(kQ3_K),
      .attention_output = always(kQ3_K),
      .five_bit_output_of_eight_experts = true},
-    {.name = "Q2_K_S", .base = kQ2_K,
+    {.name = "Q2_K_S",
+     .base = kQ2_K,
      .value = in(Where::kGroupedByFour, kQ4_K),
      .down = in(Where::kFirstEighth, kQ4_K)},
 };
 
 constexpr std::array<std::array<std::string_view, 2>, 4> kAliases = {{
-    {"Q3_K", "Q3_K_M"}, {"Q4_K", "Q4_K_M"}, {"Q5_K", "Q5_K_M"}, {"MXFP4_MOE", "MXFP4"},
+    {"Q3_K", "Q3_K_M"},
+    {"Q4_K", "Q4_K_M"},
+    {"Q5_K", "Q5_K_M"},
+    {"MXFP4_MOE", "MXFP4"},
 }};
 
 // "q4-k-m" and "Q4_K_M" are the same key.
@@ -266,8 +278,7 @@ Result<QuantMix> QuantMix::from_name(std::string_view name) {
   std::string upper(name);
   std::ranges::transform(upper, upper.begin(),
                          [](unsigned char c) { return char(std::toupper(c)); });
-  return bad_input("unknown quant mix \"" + std::string(name) + "\"",
-                   did_you_mean(upper, names()));
+  return bad_input("unknown quant mix \"" + std::string(name) + "\"", did_you_mean(upper, names()));
 }
 
 std::span<const std::string> QuantMix::names() {

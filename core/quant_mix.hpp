@@ -15,9 +15,28 @@ namespace rigcast {
 /// What a tensor is for. The rule of a mix looks at nothing else of the tensor, but its layer and
 /// its row width. kProjection: any matrix that no mix treats apart, as those of latent attention.
 enum class TensorRole : std::uint8_t {
-  kTokenEmbedding, kOutput, kNorm, kAttentionQ, kAttentionK, kAttentionV, kAttentionQKV,
-  kAttentionOutput, kFfnGate, kFfnUp, kFfnDown, kRouter, kExpertGate, kExpertUp, kExpertDown,
-  kSharedGate, kSharedUp, kSharedDown, kBias, kRope, kRecurrent, kProjection,
+  kTokenEmbedding,
+  kOutput,
+  kNorm,
+  kAttentionQ,
+  kAttentionK,
+  kAttentionV,
+  kAttentionQKV,
+  kAttentionOutput,
+  kFfnGate,
+  kFfnUp,
+  kFfnDown,
+  kRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+  kBias,
+  kRope,
+  kRecurrent,
+  kProjection,
 };
 
 struct MixRule;

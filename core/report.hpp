@@ -51,10 +51,10 @@ struct Cliff {
   CliffAxis axis = CliffAxis::kPosition;
   TokenCount at_tokens = 0;
   double before_tokens_per_s = 0;
-  double after_tokens_per_s = 0;   // 0: does not run
-  std::string cause;               // "KV blocks leave VRAM and come back over PCI-E"
-  std::string device;              // "GPU 0"
-  Tier tier = Tier::kVram;         // which filled
+  double after_tokens_per_s = 0;  // 0: does not run
+  std::string cause;              // "KV blocks leave VRAM and come back over PCI-E"
+  std::string device;             // "GPU 0"
+  Tier tier = Tier::kVram;        // which filled
 };
 
 struct Interval {
@@ -63,12 +63,12 @@ struct Interval {
 
 /// One change to the scenario, simulated.
 struct Advice {
-  std::string change;              // "KV type q8_0"
-  std::string flags;               // "--kv-type q8_0"
-  double tokens_per_s = 0;         // over the same workload
+  std::string change;       // "KV type q8_0"
+  std::string flags;        // "--kv-type q8_0"
+  double tokens_per_s = 0;  // over the same workload
   Seconds ttft;
-  double gain = 0;                 // total request time before / after - 1
-  std::string note;                // "no cliff", "cliff moves to 37,900"
+  double gain = 0;   // total request time before / after - 1
+  std::string note;  // "no cliff", "cliff moves to 37,900"
 };
 
 struct Report {
@@ -82,18 +82,18 @@ struct Report {
   TpotSummary tpot;
   std::vector<PositionSpeed> by_position;
 
-  MemoryPlan memory;                    // at the end of the run
+  MemoryPlan memory;  // at the end of the run
   std::vector<MemoryPoint> timeline;
-  TokenCount longest_context = 0;       // that fits with this placement, at most the model's own
+  TokenCount longest_context = 0;  // that fits with this placement, at most the model's own
   std::vector<Cliff> cliffs;
 
   Bottleneck prefill_bound, decode_bound;
-  std::optional<Bottleneck> warm_bound, cold_bound;  // of the whole TTFT
-  std::array<double, kResourceCount> utilisation{};     // of the decode
-  std::array<double, kResourceCount> traffic_bytes{};   // of one request from resident
+  std::optional<Bottleneck> warm_bound, cold_bound;    // of the whole TTFT
+  std::array<double, kResourceCount> utilisation{};    // of the decode
+  std::array<double, kResourceCount> traffic_bytes{};  // of one request from resident
   std::optional<Interval> tokens_per_s_interval, ttft_interval, prefill_interval;
-  std::array<int, kSourceKindCount> inputs{};           // figures by kind
-  std::vector<std::string> assumed;                     // names of the assumed ones
+  std::array<int, kSourceKindCount> inputs{};  // figures by kind
+  std::vector<std::string> assumed;            // names of the assumed ones
 
   std::vector<Advice> advice;
   bool fits = true;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/correction.hpp"
 #include "core/report.hpp"
 #include "core/unit_text.hpp"
 
@@ -91,6 +92,7 @@ Json placement_json(const Scenario& s, const Placement& placement) {
       {"gpu_layers", placement.gpu_layers},
       {"gpu_layers_auto", !s.placement.gpu_layers.has_value()},
       {"tensor_split", list(s.placement.tensor_split, [](double x) { return number(x); })},
+      {"split_mode", text(name(s.placement.split_mode))},
       {"cpu_moe_layers", s.placement.cpu_moe_layers},
       {"decode_device", text(name(s.placement.decode_device))},
   };
@@ -118,6 +120,14 @@ Json kv_json(const KvSettings& kv) {
   };
 }
 
+// "2024-07", as a scenario takes it; nothing stands for the profile's own era.
+Json build_text(std::optional<double> build_year) {
+  return maybe(build_year, [](double year) {
+    const int months = int(std::lround(year * 12));
+    return Json(fmt::format("{:04}-{:02}", months / 12, months % 12 + 1));
+  });
+}
+
 Json runtime_json(const Scenario& s) {
   return {
       {"name", s.runtime.id},
@@ -127,6 +137,10 @@ Json runtime_json(const Scenario& s) {
       {"batch", s.settings.batch},
       {"ubatch", s.settings.ubatch},
       {"flash_attention", s.settings.flash_attention},
+      {"backend", text(name(s.settings.backend))},
+      {"build", build_text(s.settings.build_year)},
+      {"mmap", s.settings.mmap},
+      {"op_offload", s.settings.op_offload},
   };
 }
 
@@ -255,12 +269,25 @@ Json inputs_json(const Report& r) {
   return out;
 }
 
+Json correction_json(const Report& r) {
+  const Correction* own = r.scenario ? correction_of(*r.scenario) : nullptr;
+  if (!own) return Json();
+  const auto speed = [](const Correction::Speed& s) -> Json {
+    return {{"factor", number(s.factor.value)},
+            {"spread", number(s.spread)},
+            {"regimes", s.regimes},
+            {"kind", text(name(s.factor.kind))},
+            {"source", s.factor.source}};
+  };
+  return {{"decode", maybe(own->decode, speed)},
+          {"prefill", maybe(own->prefill, speed)},
+          {"runs", own->runs}};
+}
+
 Json advice_json(const Advice& a) {
   return {
-      {"change", a.change},
-      {"tokens_per_s", number(a.tokens_per_s)},
-      {"ttft_s", number(a.ttft)},
-      {"gain", number(a.gain)},
+      {"change", a.change},       {"tokens_per_s", number(a.tokens_per_s)},
+      {"ttft_s", number(a.ttft)}, {"gain", number(a.gain)},
       {"flags", a.flags},
   };
 }
@@ -288,6 +315,7 @@ std::string to_json(const Report& r) {
       {"traffic_bytes", traffic_json(r)},
       {"interval", interval_json(r)},
       {"inputs", inputs_json(r)},
+      {"correction", correction_json(r)},
       {"advice", list(r.advice, advice_json)},
       {"fits", r.fits},
       {"errors", r.errors},

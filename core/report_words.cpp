@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/correction.hpp"
 #include "core/text_style.hpp"
 #include "core/unit_text.hpp"
 
@@ -152,6 +153,8 @@ std::string inputs_text(const Report& r) {
                                 SourceKind::kPublished, SourceKind::kAssumed}) {
     const int n = r.inputs[std::size_t(kind)];
     if (n > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", n, name(kind));
+    const Correction* own = r.scenario ? correction_of(*r.scenario) : nullptr;
+    if (n > 0 && kind == SourceKind::kMeasured && own) out += " (speed correction)";
   }
   if (out.empty()) return out;
   for (std::size_t i = 0; i < std::min<std::size_t>(r.assumed.size(), 2); ++i)

@@ -8,14 +8,14 @@
 
 namespace rigcast {
 
-std::string title_text(const Report& report);             // "Llama 3.1 8B Q6_K on RTX 3060, ..."
-std::string fit_text(const Report& report);               // "fits in VRAM up to 30,200 tokens"
-std::string shortage_text(const MemoryPlan& memory);      // "does not fit: short by 2 GiB on GPU 0"
-std::string prompt_text(const Workload& workload);        // "512-token prompt after 8,192"
-std::string breakdown_text(const TtftBreakdown& ttft);    // after the load: "tokenize 1.00 ms, ..."
-std::string bound_text(const Bottleneck& bottleneck);     // "bound by SSD read 94 %"
-std::string change_text(const Cliff& cliff);              // "26.0 -> 4.10 tok/s"
-std::string inputs_text(const Report& report);            // "9 spec, 1 assumed: PCI-E latency"
+std::string title_text(const Report& report);           // "Llama 3.1 8B Q6_K on RTX 3060, ..."
+std::string fit_text(const Report& report);             // "fits in VRAM up to 30,200 tokens"
+std::string shortage_text(const MemoryPlan& memory);    // "does not fit: short by 2 GiB on GPU 0"
+std::string prompt_text(const Workload& workload);      // "512-token prompt after 8,192"
+std::string breakdown_text(const TtftBreakdown& ttft);  // after the load: "tokenize 1.00 ms, ..."
+std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94 %"
+std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"
+std::string inputs_text(const Report& report);          // "9 spec, 1 assumed: PCI-E latency"
 /// Speed and what else changes; against the report only if that has a speed (`has_base`).
 std::string effect_text(const Advice& advice, bool has_base);
 /// Narrow enough for a column of a table.

@@ -43,8 +43,8 @@ Result<PcieLink> parse_pcie(std::string_view text) {
   if (e1 != std::errc{} || after_generation == end || *after_generation != 'x') return refuse();
   auto [after_lanes, e2] = std::from_chars(after_generation + 1, end, link.lanes);
   if (e2 != std::errc{} || after_lanes != end) return refuse();
-  const bool lanes_ok = link.lanes == 1 || link.lanes == 2 || link.lanes == 4 ||
-                        link.lanes == 8 || link.lanes == 16;
+  const bool lanes_ok =
+      link.lanes == 1 || link.lanes == 2 || link.lanes == 4 || link.lanes == 8 || link.lanes == 16;
   if (link.generation < 1 || link.generation > 6 || !lanes_ok) return refuse();
   return link;
 }
@@ -129,13 +129,17 @@ CpuPart read_cpu(const TomlTable& t, std::string id) {
   c.threads = int(compute.integer_or("threads", c.cores + c.efficiency_cores, 1, 100'000));
   c.sockets = int(compute.integer_or("sockets", 1, 1, 64));
   c.clock = compute.find_figure<Hertz>("clock", Hertz{1e7}, Hertz{2e10});
+  c.base_clock = compute.find_figure<Hertz>("base_clock", Hertz{1e8}, Hertz{1e10});
+  c.boost_clock = compute.find_figure<Hertz>("boost_clock", Hertz{1e8}, Hertz{1e10});
+  if (c.base_clock && c.boost_clock && c.boost_clock->value < c.base_clock->value)
+    compute.refuse("boost_clock", "boost_clock is below base_clock");
   c.simd = compute.text("simd");
   compute.finish();
   const TomlTable memory = t.table("memory");
   c.memory_channels = int(memory.integer_or("channels", 0, 0, 1024));
   c.memory_type = memory.text_or("type", "");
-  c.memory_bandwidth = memory.find_figure<BytesPerSecond>("bandwidth", 100_MBps,
-                                                          BytesPerSecond{1e14});
+  c.memory_bandwidth =
+      memory.find_figure<BytesPerSecond>("bandwidth", 100_MBps, BytesPerSecond{1e14});
   c.numa_nodes = int(memory.integer_or("numa_nodes", 1, 1, 1024));
   memory.finish();
   const TomlTable power = t.table("power");

@@ -2,6 +2,7 @@
 // A rig is one machine: GPUs, CPU, RAM, SSD and the links between them, composed from parts in
 // hwprofiles/ or measured. Schema of the files: hwprofiles/README.md.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,9 +20,9 @@ struct PartInfo {
   std::string vendor;
   std::string source;
   std::vector<std::string> aliases;
-  std::string released;              // "YYYY-MM"
+  std::string released;               // "YYYY-MM"
   std::optional<Sourced<Usd>> price;  // at launch
-  std::string price_date;            // "YYYY-MM"
+  std::string price_date;             // "YYYY-MM"
 };
 
 /// A PCI-E connection: generation and lanes. 0 generations: none.
@@ -44,19 +45,20 @@ struct GpuPart : PartInfo {
   std::optional<int> units;
   PcieLink pcie;
   std::optional<Sourced<Watts>> board_power;
-  bool unified = false;       // shares the machine's memory with the CPU
-  std::string unified_cpu;    // id of the CPU in the same chip
+  bool unified = false;     // shares the machine's memory with the CPU
+  std::string unified_cpu;  // id of the CPU in the same chip
   Sourced<double> gpu_share{1.0, SourceKind::kSpec, "own memory"};  // of `memory` the GPU may use
 };
 
 struct CpuPart : PartInfo {
   std::string architecture;
-  int cores = 0;             // performance cores, whole machine
+  int cores = 0;  // performance cores, whole machine
   int efficiency_cores = 0;
   int threads = 0;
   int sockets = 1;
   int numa_nodes = 1;
-  std::optional<Sourced<Hertz>> clock;  // sustained on all cores
+  std::optional<Sourced<Hertz>> clock;                    // sustained on all cores
+  std::optional<Sourced<Hertz>> base_clock, boost_clock;  // performance cores, data sheet
   std::string simd;
   int memory_channels = 0;
   std::string memory_type;
@@ -76,14 +78,25 @@ struct SsdPart : PartInfo {
 /// What one copy between host and one GPU can reach.
 struct HostLink {
   PcieLink pcie;
-  Sourced<BytesPerSecond> h2d;        // from pinned memory
+  Sourced<BytesPerSecond> h2d;  // from pinned memory
   Sourced<BytesPerSecond> d2h;
-  Sourced<BytesPerSecond> pageable;   // from pageable memory, either way
-  Sourced<Seconds> latency;           // of one copy
+  Sourced<BytesPerSecond> pageable;  // from pageable memory, either way
+  Sourced<Seconds> latency;          // of one copy
 };
 
 enum class OperatingSystem { kLinux, kWindows, kWsl2, kMacos };
 std::string_view name(OperatingSystem os);
+
+/// How fast a rig was measured to be with one runtime: measured over forecast without a correction.
+struct Correction {
+  struct Speed {
+    Sourced<double> factor;            // 1: as forecast
+    double spread = 0;                 // log: half-width of the 80 % interval that is left
+    std::vector<std::string> regimes;  // of the runs: the spread holds only there; empty: in all
+  };
+  std::optional<Speed> decode, prefill;  // nullopt: no runs
+  int runs = 0;
+};
 
 struct Rig {
   std::string name;
@@ -91,11 +104,12 @@ struct Rig {
   CpuPart cpu;
   RamKit ram;
   SsdPart ssd;
-  std::vector<HostLink> links;        // one per GPU; a unified GPU's is unused
+  std::vector<HostLink> links;  // one per GPU; a unified GPU's is unused
   OperatingSystem os = OperatingSystem::kLinux;
-  Sourced<Bytes> vram_reserved;       // on each GPU: desktop, other programs
-  Sourced<Bytes> gpu_context;         // on each GPU: what creating a context takes
-  Sourced<Bytes> ram_reserved;        // operating system and other programs
+  Sourced<Bytes> vram_reserved;                   // on each GPU: desktop, other programs
+  Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes
+  Sourced<Bytes> ram_reserved;                    // operating system and other programs
+  std::map<std::string, Correction> corrections;  // by runtime id
 
   bool unified() const { return !gpus.empty() && gpus.front().unified; }
   /// What programs may allocate on the GPU: its share of the memory less what is reserved.

@@ -9,10 +9,11 @@ namespace rigcast {
 namespace {
 
 constexpr std::pair<std::string_view, KvPolicy> kPolicies[] = {
-    {"vram", KvPolicy::kVram},         {"ram", KvPolicy::kRam},
-    {"stream", KvPolicy::kStream},     {"paged", KvPolicy::kPaged},
-    {"combined", KvPolicy::kCombined}, {"spill", KvPolicy::kSpill},
+    {"vram", KvPolicy::kVram},   {"ram", KvPolicy::kRam},           {"stream", KvPolicy::kStream},
+    {"paged", KvPolicy::kPaged}, {"combined", KvPolicy::kCombined}, {"spill", KvPolicy::kSpill},
 };
+
+constexpr double kMostScale = 100.0;
 
 Sourced<Seconds> duration(const TomlTable& t, std::string_view key) {
   return t.figure<Seconds>(key, Seconds{0}, Seconds{10});
@@ -60,6 +61,10 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.whole_prompt = t.flag("whole_prompt", false);
   p.cpu_attention = t.flag("cpu_attention", false);
   p.staging = read_staging(t);
+  p.mapped_share = t.number_figure("mapped_share", 0.01, 1.0);
+  p.experts_need_more = t.flag("experts_need_more", false);
+  p.experts_since = t.find_number_figure("experts_since", 2020, 2100)
+                        .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
   t.finish();
   return p;
 }
@@ -67,9 +72,14 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
 RuntimeProfile::Decode read_decode(const TomlTable& t) {
   RuntimeProfile::Decode d;
   d.crossing = duration(t, "crossing");
+  d.gpu_crossing = duration(t, "gpu_crossing");
   d.token = duration(t, "token");
   d.sample = duration(t, "sample");
   d.tokenize = duration(t, "tokenize");
+  d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
+  d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
+  d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMostScale);
+  d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
   d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
   d.copies_kv = t.flag("copies_kv", false);
@@ -78,41 +88,128 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   return d;
 }
 
-// What an architecture's table leaves out is taken from the default's.
+// Reads figures of a table; what it leaves out is taken from the fallback, if there is one.
+class Figures {
+ public:
+  explicit Figures(const TomlTable& t, bool required) : t_(t), required_(required) {}
+
+  void share(std::string_view key, Sourced<double>& into, double most) const {
+    if (auto found = t_.find_number_figure(key, 1e-4, most)) {
+      into = *std::move(found);
+    } else if (required_) {
+      t_.require(key);
+    }
+  }
+  void time(std::string_view key, Sourced<Seconds>& into) const {
+    if (auto found = t_.find_figure<Seconds>(key, Seconds{0}, Seconds{1})) {
+      into = *std::move(found);
+    } else if (required_) {
+      t_.require(key);
+    }
+  }
+
+ private:
+  const TomlTable& t_;
+  bool required_;
+};
+
+constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
+
 GpuEfficiency read_gpu_efficiency(const TomlTable& t, const GpuEfficiency* fallback) {
   GpuEfficiency e = fallback ? *fallback : GpuEfficiency{};
-  const auto share = [&](std::string_view key, Sourced<double>& into, double most) {
-    if (auto found = t.find_number_figure(key, 0.001, most)) {
-      into = *std::move(found);
-    } else if (!fallback) {
-      t.require(key);
-    }
-  };
-  share("read_float", e.read_float, 1.0);
-  share("read_q8", e.read_q8, 1.0);
-  share("read_q4", e.read_q4, 1.0);
-  share("read_k", e.read_k, 1.0);
-  share("read_iq", e.read_iq, 1.0);
-  share("kv_read", e.kv_read, 1.0);
-  share("matmul_float", e.matmul_float, 4.0);
-  share("matmul_quant", e.matmul_quant, 4.0);
-  share("matmul_half_batch", e.matmul_half_batch, 1e6);
-  share("attention", e.attention, 4.0);
-  if (auto gap = t.find_figure<Seconds>("kernel_gap", Seconds{0}, Seconds{1})) {
-    e.kernel_gap = *std::move(gap);
-  } else if (!fallback) {
-    t.require("kernel_gap");
-  }
+  const Figures figures(t, !fallback);
+  figures.share("read", e.read, 1.0);
+  figures.share("cycles", e.cycles, 10.0);
+  figures.share("launch", e.launch, kMostScale);
+  figures.share("kv_read", e.kv_read, 1.0);
+  figures.share("gemm", e.gemm, 4.0);
+  figures.share("tiles", e.tiles, 4.0);
+  figures.share("attention", e.attention, 4.0);
   t.finish();
   return e;
+}
+
+std::array<FormatEfficiency, kFormatGroupCount> read_formats(const TomlTable& t) {
+  std::array<FormatEfficiency, kFormatGroupCount> all;
+  for (int g = 0; g < kFormatGroupCount; ++g) {
+    FormatEfficiency& f = all[std::size_t(g)];
+    f = {unit_scale(), unit_scale(), unit_scale(), unit_scale()};
+    const TomlTable own = t.table(name(FormatGroup(g)));
+    const Figures figures(own, false);
+    figures.share("cycles", f.cycles, kMostScale);
+    figures.share("batch", f.batch, kMostScale);
+    figures.share("cpu", f.cpu, kMostScale);
+    figures.share("cpu_batch", f.cpu_batch, kMostScale);
+    own.finish();
+  }
+  t.finish();
+  return all;
+}
+
+std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
+  std::array<BackendEfficiency, kBackendCount> all;
+  const auto read = [&](const TomlTable& own, BackendEfficiency& b, bool required) {
+    Figures(own, required).time("launch", b.launch);
+    const Figures figures(own, false);
+    figures.share("slow_host", b.slow_host, kMostScale);
+    figures.share("read", b.read, kMostScale);
+    figures.share("batch", b.batch, kMostScale);
+    figures.share("attention", b.attention, kMostScale);
+    own.finish();
+  };
+  BackendEfficiency fallback{{}, unit_scale(), unit_scale(), unit_scale(), unit_scale()};
+  read(t.table("default"), fallback, true);
+  for (int i = 0; i < kBackendCount; ++i) {
+    all[std::size_t(i)] = fallback;
+    read(t.table(name(Backend(i))), all[std::size_t(i)], false);
+  }
+  t.finish();
+  return all;
+}
+
+BatchEfficiency read_batch(const TomlTable& t) {
+  BatchEfficiency b;
+  b.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
+  b.tile_half = t.number_figure("tile_half", 0, 1e6);
+  b.gemm_half = t.number_figure("gemm_half", 0, 1e6);
+  b.power = t.number_figure("power", 0, 1);
+  b.experts = t.number_figure("experts", 0.001, 4);
+  b.expand = t.number_figure("expand", 0.001, 4);
+  b.score_bytes = t.number_figure("score_bytes", 0, 1000);
+  b.pipeline = t.number_figure("pipeline", 0, 1);
+  t.finish();
+  return b;
+}
+
+std::vector<Era> read_eras(const TomlTable& t) {
+  std::vector<Era> eras;
+  for (const TomlTable& own : t.tables("builds")) {
+    Era e{own.number_or("year", 0, 2020, 2100), unit_scale(), unit_scale(), unit_scale(),
+          unit_scale()};
+    const Figures figures(own, false);
+    figures.share("graph_launch", e.graph_launch, kMostScale);
+    figures.share("launch", e.launch, kMostScale);
+    figures.share("moe_kernels", e.moe_kernels, kMostScale);
+    figures.share("tiles", e.tiles, kMostScale);
+    own.finish();
+    if (!eras.empty() && e.year <= eras.back().year)
+      own.refuse("year", "builds go from old to new, each with a year of its own");
+    eras.push_back(std::move(e));
+  }
+  return eras;
 }
 
 CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   CpuEfficiency c;
   c.read = t.number_figure("read", 0.001, 1.0);
-  c.kv_read = t.number_figure("kv_read", 0.001, 1.0);
-  c.read_per_thread =
-      t.figure<BytesPerSecond>("read_per_thread", 10_MBps, BytesPerSecond{1e12});
+  c.read_per_thread = t.figure<BytesPerSecond>("read_per_thread", 10_MBps, BytesPerSecond{1e12});
+  c.socket_share = t.number_figure("socket_share", 0.0, 1.0);
+  c.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
+  c.one_token = t.number_figure("one_token", 0.01, kMostScale);
+  c.exposed = t.number_figure("exposed", 0, 1);
+  c.experts = t.number_figure("experts", 0.01, kMostScale);
+  c.attention = t.number_figure("attention", 0.001, kMostScale);
+  c.cache = t.number_figure("cache", 0.001, kMostScale);
   c.operation_gap = duration(t, "operation_gap");
   const TomlTable rates = t.table("flops_per_cycle");
   for (const std::string& simd : rates.keys())
@@ -132,26 +229,80 @@ std::optional<KvPolicy> kv_policy_from(std::string_view text) {
   return std::nullopt;
 }
 
-const Sourced<double>& GpuEfficiency::read_share(QuantFormat f) const {
+std::string_view name(Backend backend) {
+  switch (backend) {
+    case Backend::kCpu: return "cpu";
+    case Backend::kCuda: return "cuda";
+    case Backend::kRocm: return "rocm";
+    case Backend::kVulkan: return "vulkan";
+    case Backend::kMetal: return "metal";
+    case Backend::kSycl: return "sycl";
+  }
+  return "";
+}
+
+std::string_view name(FormatGroup group) {
+  constexpr std::string_view kNames[] = {"float", "q8",   "q4",   "q2_k", "q3_k",
+                                         "q4_k",  "q5_k", "q6_k", "iq"};
+  return kNames[std::size_t(group)];
+}
+
+FormatGroup format_group(QuantFormat f) {
   switch (f) {
     case QuantFormat::kF32:
     case QuantFormat::kF16:
-    case QuantFormat::kBF16: return read_float;
-    case QuantFormat::kQ8_0: return read_q8;
+    case QuantFormat::kBF16: return FormatGroup::kFloat;
+    case QuantFormat::kQ8_0: return FormatGroup::kQ8;
     case QuantFormat::kQ4_0:
     case QuantFormat::kQ4_1:
     case QuantFormat::kQ5_0:
-    case QuantFormat::kQ5_1: return read_q4;
+    case QuantFormat::kQ5_1: return FormatGroup::kQ4;
+    case QuantFormat::kQ2_K: return FormatGroup::kQ2K;
+    case QuantFormat::kQ3_K: return FormatGroup::kQ3K;
+    case QuantFormat::kQ4_K: return FormatGroup::kQ4K;
+    case QuantFormat::kQ5_K: return FormatGroup::kQ5K;
+    case QuantFormat::kQ6_K: return FormatGroup::kQ6K;
     case QuantFormat::kIQ4_NL:
     case QuantFormat::kIQ4_XS:
-    case QuantFormat::kMXFP4: return read_iq;
-    default: return read_k;
+    case QuantFormat::kMXFP4: return FormatGroup::kIq;
   }
+  return FormatGroup::kFloat;
+}
+
+const FormatEfficiency& RuntimeProfile::format(QuantFormat f) const {
+  return formats[std::size_t(format_group(f))];
+}
+
+EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
+  const auto factors = [](const Era& e) {
+    return EraFactors{e.graph_launch.value, e.launch.value, e.moe_kernels.value, e.tiles.value};
+  };
+  if (eras.empty()) return {};
+  if (!year || *year >= eras.back().year) return factors(eras.back());
+  if (*year <= eras.front().year) return factors(eras.front());
+  const auto next = std::ranges::find_if(eras, [&](const Era& e) { return e.year > *year; });
+  const auto before = std::prev(next);
+  const EraFactors a = factors(*before), b = factors(*next);
+  const double share = (*year - before->year) / (next->year - before->year);
+  const auto between = [&](double x, double y) { return x + share * (y - x); };
+  return {between(a.graph_launch, b.graph_launch), between(a.launch, b.launch),
+          between(a.moe_kernels, b.moe_kernels), between(a.tiles, b.tiles)};
 }
 
 const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
   const auto own = gpu.find(part.architecture);
   return own != gpu.end() ? own->second : gpu.at("default");
+}
+
+const RuntimeProfile::Spread* RuntimeProfile::spread(std::string_view metric,
+                                                     std::string_view regime) const {
+  const Spread* of_all = nullptr;
+  for (const Spread& s : spreads) {
+    if (s.metric != metric) continue;
+    if (s.regime == regime) return &s;
+    if (s.regime == "all") of_all = &s;
+  }
+  return of_all;
 }
 
 bool RuntimeProfile::has(KvPolicy policy) const {
@@ -164,8 +315,91 @@ std::string RuntimeProfile::kv_policy_names() const {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file) {
-  auto document = TomlDocument::read(file);
+namespace {
+
+constexpr int kMostBases = 4;
+
+// The file itself, its fitted figures over it and its base's under it.
+Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth) {
+  auto own = TomlDocument::read(file);
+  if (!own) return own;
+  TomlDocument document = *own;
+  const auto fit = file.parent_path() / "fitted" / file.filename();
+  std::error_code ignored;
+  if (with_fit && std::filesystem::is_regular_file(fit, ignored)) {
+    auto fitted = TomlDocument::read(fit);
+    if (!fitted) return fitted;
+    document = *std::move(fitted);
+    document.merge_defaults(*own);
+  }
+  const auto base = document.root().find_text("base");
+  if (!base) return document;
+  if (depth >= kMostBases) {
+    document.root().refuse("base", "profiles build on each other without end");
+    return *document.error();
+  }
+  const auto under = layered(file.parent_path() / (*base + ".toml"), with_fit, depth + 1);
+  if (!under) return under;
+  document.merge_defaults(*under);
+  return document;
+}
+
+std::vector<KvPolicy> read_policies(const TomlTable& t) {
+  std::vector<KvPolicy> policies;
+  for (const std::string& text : t.texts("kv_policies")) {
+    if (const auto policy = kv_policy_from(text)) {
+      policies.push_back(*policy);
+    } else {
+      t.refuse("kv_policies", fmt::format("no KV policy named \"{}\"", text),
+               "known: vram, ram, stream, paged, combined, spill");
+    }
+  }
+  if (policies.empty()) t.refuse("kv_policies", "a runtime has at least one KV policy");
+  return policies;
+}
+
+RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
+  RuntimeProfile::Kernels k;
+  k.attention = t.number_figure("attention", 0, 10'000);
+  k.recurrent = t.number_figure("recurrent", 0, 10'000);
+  k.ffn = t.number_figure("ffn", 0, 10'000);
+  k.moe = t.number_figure("moe", 0, 10'000);
+  k.head = t.number_figure("head", 0, 10'000);
+  t.finish();
+  return k;
+}
+
+std::vector<RuntimeProfile::Spread> read_spreads(const TomlTable& t) {
+  std::vector<RuntimeProfile::Spread> spreads;
+  for (const TomlTable& own : t.tables("spread")) {
+    RuntimeProfile::Spread s;
+    s.metric = own.text("metric");
+    s.regime = own.text("regime");
+    s.low = own.number_or("low", 1.0, 0.001, 1000);
+    s.high = own.number_or("high", 1.0, s.low, 1000);
+    s.rows = int(own.integer_or("rows", 0, 0, 1'000'000));
+    s.chips = int(own.integer_or("chips", 0, 0, 1'000'000));
+    own.finish();
+    spreads.push_back(std::move(s));
+  }
+  return spreads;
+}
+
+std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
+  t.require("default");
+  std::map<std::string, GpuEfficiency> gpus;
+  const GpuEfficiency fallback = read_gpu_efficiency(t.table("default"), nullptr);
+  for (const std::string& architecture : t.keys())
+    gpus[architecture] = architecture == "default"
+                             ? fallback
+                             : read_gpu_efficiency(t.table(architecture), &fallback);
+  return gpus;
+}
+
+}  // namespace
+
+Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, bool with_fit) {
+  auto document = layered(file, with_fit, 0);
   if (!document) return document.error();
   const TomlTable t = document->root();
   RuntimeProfile p;
@@ -173,18 +407,10 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file) {
   p.name = t.text("name");
   p.era = t.text("era");
   p.source = t.text("source");
+  p.base = t.text_or("base", "");
   t.texts("aliases");
   t.set_figure_defaults({SourceKind::kAssumed, p.source});
-  for (const std::string& text : t.texts("kv_policies")) {
-    const auto policy = kv_policy_from(text);
-    if (policy) {
-      p.kv_policies.push_back(*policy);
-    } else {
-      t.refuse("kv_policies", fmt::format("no KV policy named \"{}\"", text),
-               "known: vram, ram, stream, paged, combined, spill");
-    }
-  }
-  if (p.kv_policies.empty()) t.refuse("kv_policies", "a runtime has at least one KV policy");
+  p.kv_policies = read_policies(t);
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
   p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);
@@ -192,22 +418,16 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file) {
   p.load = read_load(t.table("load"));
   p.prefill = read_prefill(t.table("prefill"));
   p.decode = read_decode(t.table("decode"));
-
-  const TomlTable kernels = t.table("kernels");
-  p.kernels.attention = int(kernels.integer("attention", 0, 10'000));
-  p.kernels.ffn = int(kernels.integer("ffn", 0, 10'000));
-  p.kernels.moe = int(kernels.integer("moe", 0, 10'000));
-  p.kernels.head = int(kernels.integer("head", 0, 10'000));
-  kernels.finish();
-
-  const TomlTable gpus = t.table("gpu");
-  gpus.require("default");
-  const GpuEfficiency fallback = read_gpu_efficiency(gpus.table("default"), nullptr);
-  for (const std::string& architecture : gpus.keys())
-    p.gpu[architecture] = architecture == "default"
-                              ? fallback
-                              : read_gpu_efficiency(gpus.table(architecture), &fallback);
+  p.kernels = read_kernels(t.table("kernels"));
+  p.gpu = read_gpus(t.table("gpu"));
+  p.formats = read_formats(t.table("format"));
+  p.backends = read_backends(t.table("backend"));
+  p.batch = read_batch(t.table("batch"));
+  p.graphs_since = t.find_number_figure("graphs_since", 2020, 2100).value_or(unit_scale());
+  p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
+  p.eras = read_eras(t);
   p.cpu = read_cpu_efficiency(t.table("cpu"));
+  p.spreads = read_spreads(t);
 
   const TomlTable uncertainty = t.table("uncertainty");
   p.uncertainty.decode = uncertainty.number_figure("decode", 0, 10);

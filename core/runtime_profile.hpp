@@ -2,7 +2,9 @@
 // How a runtime behaves: what it can do, what it allocates, what it overlaps and what its kernels
 // reach of the hardware. Schema of the files: runtimes/README.md.
 
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,28 +25,84 @@ enum class KvAllocation {
   kPool,          // what is left of the memory, in blocks
   kGrownByCopy,   // a new, longer tensor for every step
 };
+/// What the runtime's kernels are written in. kCpu: there is no GPU to drive.
+enum class Backend { kCpu, kCuda, kRocm, kVulkan, kMetal, kSycl };
+inline constexpr int kBackendCount = 6;
+std::string_view name(Backend backend);
 enum class LogitsRows { kUbatch, kPrompt, kLast };
 enum class Staging { kPinned, kPageable };
 
+/// Formats whose kernels do alike.
+enum class FormatGroup { kFloat, kQ8, kQ4, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIq };
+inline constexpr int kFormatGroupCount = 9;
+FormatGroup format_group(QuantFormat format);
+std::string_view name(FormatGroup group);
+
 /// What a runtime's kernels reach on one GPU architecture. Shares are of the data sheet's rate.
 struct GpuEfficiency {
-  Sourced<double> read_float, read_q8, read_q4, read_k, read_iq;  // weights, one token at a time
-  Sourced<double> kv_read;       // attention over the cache, one token at a time
-  Sourced<double> matmul_float;  // of fp16_tensor, large batches
-  Sourced<double> matmul_quant;
-  Sourced<double> matmul_half_batch;  // tokens in a batch at which half of that rate is reached
-  Sourced<double> attention;          // of fp16_tensor, prefill attention
-  Sourced<Seconds> kernel_gap;        // from one kernel's end to the next one's start
+  Sourced<double> read;       // of VRAM bandwidth, streaming
+  Sourced<double> cycles;     // of one unit, to unpack and multiply a byte of weights by one token
+  Sourced<double> launch;     // scales the backend's gap between kernels
+  Sourced<double> kv_read;    // of VRAM bandwidth, one token's attention over the cache
+  Sourced<double> gemm;       // of gemm_rate, large batches
+  Sourced<double> tiles;      // of tile_rate, large batches
+  Sourced<double> attention;  // of gemm_rate, a batch's attention
+};
 
-  const Sourced<double>& read_share(QuantFormat f) const;
+/// How much more or less the kernels of a format group reach than those of the others.
+struct FormatEfficiency {
+  Sourced<double> cycles;  // one token: scales GpuEfficiency::cycles
+  Sourced<double> batch;   // scales the rate of a batch
+  Sourced<double> cpu;     // scales the CPU's rate, one token
+  Sourced<double> cpu_batch;
+};
+
+struct BackendEfficiency {
+  Sourced<Seconds> launch;    // from one kernel's end to the next one's start
+  Sourced<double> slow_host;  // scales it where a small core drives the GPU
+  Sourced<double> read;       // scales the GPU's shares
+  Sourced<double> batch;
+  Sourced<double> attention;
+};
+
+/// A batch of tokens on a GPU.
+struct BatchEfficiency {
+  Sourced<double> speed;      // scales the rates of all matrix products
+  Sourced<double> tile_half;  // tokens that share a weight at which half of the rate is reached
+  Sourced<double> gemm_half;
+  Sourced<double> power;        // exponent: rate falls with the watts that a FLOP/s may draw
+  Sourced<double> experts;      // scales the rate where tokens are sorted to experts
+  Sourced<double> expand;       // writing weights out as FP16: share of VRAM bandwidth
+  Sourced<double> score_bytes;  // moved per score without flash attention, in VRAM traffic
+  Sourced<double> pipeline;     // share of the other GPUs' time that several ubatches hide
 };
 
 struct CpuEfficiency {
   Sourced<double> read;                     // of RAM bandwidth, all cores, weights
-  Sourced<double> kv_read;                  // of RAM bandwidth, attention over the cache
   Sourced<BytesPerSecond> read_per_thread;  // what one thread can draw
-  std::map<std::string, Sourced<double>> flops_per_cycle;  // one core, by SIMD level
-  Sourced<Seconds> operation_gap;                          // threads meet between operations
+  Sourced<double> socket_share;             // of the bandwidth that each further socket adds
+  std::map<std::string, Sourced<double>> flops_per_cycle;  // one core, by SIMD level, batches
+  Sourced<double> speed;                                   // scales the cores' rate
+  Sourced<double> one_token;       // scales that rate when a weight meets one token
+  Sourced<double> exposed;         // of the shorter of reading and computing one token
+  Sourced<double> experts;         // scales both rates for the experts of a MoE layer
+  Sourced<double> attention;       // scales the rate for a batch's attention
+  Sourced<double> cache;           // scales it for one token's attention
+  Sourced<Seconds> operation_gap;  // threads meet between operations
+};
+
+/// What builds of a time did differently, as factors on the profile's own figures.
+struct Era {
+  double year = 0;               // 2024.5 is July 2024
+  Sourced<double> graph_launch;  // gaps inside a captured CUDA graph, to CUDA's launch
+  Sourced<double> launch;        // gaps of all backends
+  Sourced<double> moe_kernels;   // launches of a MoE layer
+  Sourced<double> tiles;         // rate of quantized tiles
+};
+
+/// The factors at one time: 1 where nothing is known.
+struct EraFactors {
+  double graph_launch = 1, launch = 1, moe_kernels = 1, tiles = 1;
 };
 
 struct RuntimeProfile {
@@ -52,10 +110,11 @@ struct RuntimeProfile {
   std::string name;
   std::string era;
   std::string source;
+  std::string base;  // id of the profile whose figures fill in; empty: none
   std::vector<KvPolicy> kv_policies;
   bool weight_streaming = false;  // decode: weights of host layers may be copied to the GPU
   bool quantized_v_needs_flash = false;
-  bool cpu_decode = false;        // decode on the CPU after prefill on the GPU
+  bool cpu_decode = false;  // decode on the CPU after prefill on the GPU
 
   struct Memory {
     KvAllocation kv = KvAllocation::kWholeContext;
@@ -81,35 +140,68 @@ struct RuntimeProfile {
     bool whole_prompt = false;   // one batch, whatever the ubatch setting
     bool cpu_attention = false;  // with KV in RAM, the prompt's attention is on the CPU too
     Staging staging = Staging::kPageable;
+    Sourced<double> mapped_share;    // of the pinned link rate, from the pages of a mapped file
+    bool experts_need_more = false;  // experts stream from min batch x experts / used experts on
+    Sourced<double> experts_since;   // year before which experts in RAM were never streamed
   } prefill;
 
   struct Decode {
-    Sourced<Seconds> crossing;  // one handoff between CPU and GPU
-    Sourced<Seconds> token;     // host work for each token besides sampling
+    Sourced<Seconds> crossing;      // one handoff between CPU and GPU
+    Sourced<Seconds> gpu_crossing;  // between two GPUs
+    Sourced<Seconds> token;         // host work for each token besides sampling
     Sourced<Seconds> sample;
-    Sourced<Seconds> tokenize;     // one prompt token
-    Sourced<double> stream_share;  // of the pinned link rate that streamed weights and KV reach
-    int prefetch_depth = 0;        // buffers for streamed layers; 0: fetched when needed
-    bool copies_kv = false;        // the cache is copied whole at every step
-    bool expands_kv = false;       // attention first writes K and V out once for every query head
+    Sourced<Seconds> tokenize;         // one prompt token
+    Sourced<double> kv_without_flash;  // attention's reads, scaled, without flash attention
+    // Cycles of one GPU unit for each cached token, query head and element of the head.
+    Sourced<double> kv_cycles, kv_cycles_quant;
+    Sourced<double> expert_cycles;  // scales a GPU's cycles for routed experts
+    Sourced<double> stream_share;   // of the pinned link rate that streamed weights and KV reach
+    int prefetch_depth = 0;         // buffers for streamed layers; 0: fetched when needed
+    bool copies_kv = false;         // the cache is copied whole at every step
+    bool expands_kv = false;        // attention first writes K and V out once for every query head
   } decode;
 
+  /// Launches in a layer: recurrent in place of attention, moe in place of ffn.
   struct Kernels {
-    int attention = 0, ffn = 0, moe = 0, head = 0;  // launches in a layer; moe in place of ffn
+    Sourced<double> attention, recurrent, ffn, moe, head;
   } kernels;
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists
+  std::array<FormatEfficiency, kFormatGroupCount> formats;
+  std::array<BackendEfficiency, kBackendCount> backends;  // by Backend
+  BatchEfficiency batch;
+  Sourced<double> graphs_since;  // year from which one GPU's token is a captured graph
+  Sourced<double> tiles_since;   // year before which batches were written out as FP16 first
+  std::vector<Era> eras;         // by year; between two, on a straight line
   CpuEfficiency cpu;
 
   struct Uncertainty {
     Sourced<double> decode, prefill, load;  // half-width of the 80 % interval, as a share
   } uncertainty;
 
+  /// Where four of five measured speeds lay, as shares of the forecast, when the chip was left out
+  /// of the fit.
+  struct Spread {
+    std::string metric;  // "tg_tps", "pp_tps"
+    std::string regime;  // as name(Regime) gives it; "all": of every regime without its own
+    double low = 1, high = 1;
+    int rows = 0, chips = 0;
+  };
+  std::vector<Spread> spreads;
+  /// Of the regime, else of all; nullptr if nothing was measured.
+  const Spread* spread(std::string_view metric, std::string_view regime) const;
+
   const GpuEfficiency& gpu_efficiency(const GpuPart& part) const;
+  const FormatEfficiency& format(QuantFormat f) const;
+  /// At a build of `year`; that of the profile's last era without one.
+  EraFactors era_at(std::optional<double> year) const;
   bool has(KvPolicy policy) const;
   std::string kv_policy_names() const;
 };
 
-Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file);
+/// The file's figures; what it lacks comes from the profile that it names as its `base`. Figures in
+/// fitted/ beside it, written by `rigcast calibrate`, win over both unless `with_fit` is false.
+Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file,
+                                            bool with_fit = true);
 
 }  // namespace rigcast

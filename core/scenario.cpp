@@ -21,6 +21,19 @@ QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallba
   return fallback;
 }
 
+// The file's true size, where the mix's rule is not what the file was made by.
+void read_model_size(const TomlTable& t, TensorTable& tensors) {
+  const auto size = t.find_figure<Bytes>("size", 1_MiB, Bytes{1e15});
+  const double usual = double(tensors.bytes());
+  if (!size || usual <= 0) return;
+  const double share = size->value.value / usual;
+  if (share >= 0.2 && share <= 5.0) return scale_to(tensors, size->value);
+  t.refuse("size",
+           fmt::format("{} is {:.2g} times what the quant mix gives, {}", text_gib(size->value),
+                       share, text_gib(Bytes{usual})),
+           "choose the mix that is nearest to the file's bits per weight");
+}
+
 void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   if (auto model = catalogue.model(t.text("name"))) {
     s.model = *std::move(model);
@@ -39,6 +52,7 @@ void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
       t.refuse("quant", table.error());
     }
   }
+  read_model_size(t, s.tensors);
   t.finish();
 }
 
@@ -61,11 +75,14 @@ void read_placement(const TomlTable& t, Scenario& s) {
   if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
     if (p.tensor_split.size() != s.rig.gpus.size())
-      t.refuse("tensor_split", fmt::format("{} shares for {} GPUs", p.tensor_split.size(),
-                                           s.rig.gpus.size()));
+      t.refuse("tensor_split",
+               fmt::format("{} shares for {} GPUs", p.tensor_split.size(), s.rig.gpus.size()));
     if (std::accumulate(p.tensor_split.begin(), p.tensor_split.end(), 0.0) <= 0)
       t.refuse("tensor_split", "the shares add up to nothing");
   }
+  p.split_mode = t.choice(
+      "split_mode", SplitMode::kLayer,
+      {{"layer", SplitMode::kLayer}, {"row", SplitMode::kRow}, {"tensor", SplitMode::kTensor}});
   p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
   if (p.cpu_moe_layers > 0 && !s.model.moe)
     t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name));
@@ -124,8 +141,69 @@ void read_kv(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
+bool drives(Backend backend, const GpuPart& gpu, OperatingSystem os) {
+  const bool apple = gpu.vendor == "apple";
+  switch (backend) {
+    case Backend::kCpu: return false;
+    case Backend::kCuda: return gpu.vendor == "nvidia";
+    case Backend::kRocm: return gpu.vendor == "amd";
+    case Backend::kVulkan: return !apple;
+    case Backend::kMetal: return apple || os == OperatingSystem::kMacos;
+    case Backend::kSycl: return !apple;
+  }
+  return false;
+}
+
+Backend usual_backend(const GpuPart& gpu, OperatingSystem os) {
+  if (gpu.vendor == "apple" || os == OperatingSystem::kMacos) return Backend::kMetal;
+  if (gpu.vendor == "nvidia") return Backend::kCuda;
+  if (gpu.vendor == "amd" && os == OperatingSystem::kLinux) return Backend::kRocm;
+  return Backend::kVulkan;
+}
+
+Backend read_backend(const TomlTable& t, const Rig& rig) {
+  const auto wanted = t.choice<std::optional<Backend>>("backend", std::nullopt,
+                                                       {{"auto", std::nullopt},
+                                                        {"cuda", Backend::kCuda},
+                                                        {"rocm", Backend::kRocm},
+                                                        {"vulkan", Backend::kVulkan},
+                                                        {"metal", Backend::kMetal},
+                                                        {"sycl", Backend::kSycl}});
+  if (rig.gpus.empty()) return Backend::kCpu;
+  const auto refused_by = [&](Backend backend) {
+    return std::ranges::find_if(rig.gpus,
+                                [&](const GpuPart& gpu) { return !drives(backend, gpu, rig.os); });
+  };
+  const Backend usual = usual_backend(rig.gpus.front(), rig.os);
+  // Cards of several vendors have one backend in common.
+  if (!wanted) return refused_by(usual) == rig.gpus.end() ? usual : Backend::kVulkan;
+  if (const auto gpu = refused_by(*wanted); gpu != rig.gpus.end())
+    t.refuse("backend", fmt::format("{} does not drive {}", name(*wanted), gpu->name),
+             fmt::format("\"auto\" is {} here", name(usual_backend(*gpu, rig.os))));
+  return *wanted;
+}
+
+// "2024-07" as 2024.5: kernels get faster with the month a runtime was built.
+std::optional<double> read_build(const TomlTable& t) {
+  const auto given = t.find_text("build");
+  if (!given) return std::nullopt;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool formed = given->size() == 7 && (*given)[4] == '-' &&
+                      std::ranges::all_of(given->substr(0, 4) + given->substr(5), is_digit);
+  const int year = formed ? std::stoi(given->substr(0, 4)) : 0;
+  const int month = formed ? std::stoi(given->substr(5)) : 0;
+  if (year >= 2023 && year <= 2099 && month >= 1 && month <= 12) return year + (month - 1) / 12.0;
+  t.refuse("build", fmt::format("\"{}\" is no month of a build", *given),
+           "expected 2023-01 to 2099-12, for example \"2025-07\"");
+  return std::nullopt;
+}
+
 void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
+  s.settings.backend = read_backend(t, s.rig);
+  s.settings.build_year = read_build(t);
+  s.settings.mmap = t.flag("mmap", true);
+  s.settings.op_offload = t.flag("op_offload", true);
   s.settings.threads = int(t.integer_or("threads", s.rig.cpu.cores, 1, 100'000));
   s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));
   s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
@@ -168,12 +246,10 @@ void read_workload(const TomlTable& t, Scenario& s) {
                                      text_count(w.context), text_count(s.model.context),
                                      s.model.name));
   w.users = int(t.integer_or("users", 1, 1, 1'000'000));
-  if (w.users > 1)
-    t.refuse("users", "several users are not simulated yet", "forecast one user");
-  w.start = t.choice("start", Start::kWarm,
-                     {{"resident", Start::kResident},
-                      {"warm", Start::kWarm},
-                      {"cold", Start::kCold}});
+  if (w.users > 1) t.refuse("users", "several users are not simulated yet", "forecast one user");
+  w.start =
+      t.choice("start", Start::kWarm,
+               {{"resident", Start::kResident}, {"warm", Start::kWarm}, {"cold", Start::kCold}});
   t.finish();
 }
 
@@ -184,6 +260,15 @@ std::string_view name(DecodeDevice device) {
     case DecodeDevice::kPlacement: return "placement";
     case DecodeDevice::kGpu: return "gpu";
     case DecodeDevice::kCpu: return "cpu";
+  }
+  return "";
+}
+
+std::string_view name(SplitMode mode) {
+  switch (mode) {
+    case SplitMode::kLayer: return "layer";
+    case SplitMode::kRow: return "row";
+    case SplitMode::kTensor: return "tensor";
   }
   return "";
 }
@@ -210,6 +295,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
 
   Scenario s;
   s.rig = compose_rig(root.table("rig"), catalogue, s.warnings);
+  drop_foreign_corrections(given, s.rig, s.warnings);
   const TomlTable runtime = root.table("runtime");
   const auto file = catalogue.runtime_file(runtime.text_or("name", "llama.cpp"));
   if (!file) {

@@ -25,11 +25,20 @@ enum class DecodeDevice {
 };
 std::string_view name(DecodeDevice device);
 
+/// How several GPUs share the layers that are on GPUs.
+enum class SplitMode {
+  kLayer,   // whole layers, one GPU after the other
+  kRow,     // each GPU computes rows of every large matrix
+  kTensor,  // each GPU computes a slice of every layer
+};
+std::string_view name(SplitMode mode);
+
 struct PlacementSettings {
   std::optional<int> gpu_layers;     // nullopt: as many as fit
   std::vector<double> tensor_split;  // share of the GPU layers per GPU; empty: by free memory
   int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
   DecodeDevice decode_device = DecodeDevice::kPlacement;
+  SplitMode split_mode = SplitMode::kLayer;
 };
 
 enum class Eviction { kOldest, kLru };
@@ -37,8 +46,8 @@ enum class Eviction { kOldest, kLru };
 struct KvSettings {
   KvPolicy policy = KvPolicy::kVram;
   KvTypes types;
-  double threshold = 0.95;           // of what is left of VRAM, at which blocks leave it
-  TokenCount hot_tokens = 512;       // newest tokens that never leave VRAM
+  double threshold = 0.95;      // of what is left of VRAM, at which blocks leave it
+  TokenCount hot_tokens = 512;  // newest tokens that never leave VRAM
   TokenCount block_tokens = 128;
   QuantFormat cold_type = QuantFormat::kF16;
   Eviction evict = Eviction::kOldest;
@@ -46,20 +55,24 @@ struct KvSettings {
 };
 
 struct RuntimeSettings {
-  int threads = 0;                   // 0 in the file: all performance cores
+  int threads = 0;  // 0 in the file: all performance cores
   int batch = 2048;
   int ubatch = 512;
   bool flash_attention = true;
+  Backend backend = Backend::kCpu;     // "auto" in the file: what suits the GPUs
+  std::optional<double> build_year{};  // 2024.5: July 2024; nullopt: the profile's own era
+  bool mmap = true;                    // host weights are the file's pages; else pinned buffers
+  bool op_offload = true;              // large batches of host layers may be computed on the GPU
 };
 
 enum class Start { kResident, kWarm, kCold };
 std::string_view name(Start start);
 
 struct Workload {
-  TokenCount depth = 0;              // tokens already in the cache when the request comes
+  TokenCount depth = 0;  // tokens already in the cache when the request comes
   TokenCount prompt_tokens = 512;
   TokenCount output_tokens = 128;
-  TokenCount context = 0;            // the limit that memory is planned for
+  TokenCount context = 0;  // the limit that memory is planned for
   int users = 1;
   Start start = Start::kWarm;
 
@@ -88,7 +101,12 @@ Result<Scenario> make_scenario(const TomlDocument& document, const Catalogue& ca
 Rig compose_rig(const TomlTable& table, const Catalogue& catalogue,
                 std::vector<std::string>& warnings);
 
-/// If [rig] names a rig, its file's keys become defaults of the document's [rig].
+/// Where `given` names a rig and replaces parts of it, what that rig's runs say does not hold.
+void drop_foreign_corrections(const TomlDocument& given, Rig& rig,
+                              std::vector<std::string>& warnings);
+
+/// If [rig] names a rig, its file's keys become defaults of the document's [rig], and so do the
+/// corrections beside it.
 std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& catalogue);
 
 }  // namespace rigcast

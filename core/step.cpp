@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "core/cost.hpp"
 
@@ -21,7 +22,7 @@ class StepBuilder {
     const DeviceIndex device = decode() ? at.decode_on : prefill_device(l);
     const bool cpu_attention =
         decode() ? at.decode_cache_on == kHost
-                 : at.kv == kHost && s_.runtime.prefill.cpu_attention;
+                 : s_.kv.policy == KvPolicy::kRam && s_.runtime.prefill.cpu_attention;
     const bool host_cache = device != kHost && cpu_attention;
     if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
       if (host_cache && s_.model.has_attention(l)) {
@@ -43,7 +44,9 @@ class StepBuilder {
     op.device = device;
     OpTraffic t = head_traffic(s_.model, s_.tensors, rows);
     const double spilled = take_spilled(t, p_.head, device);
-    op.cost = cost(device, t, rows, s_.runtime.kernels.head);
+    op.traffic = t;
+    op.launches = Launches::kHead;
+    op.cost = operation_cost(s_, device, t, rows, Launches::kHead);
     add_fetch(op, spill_fetch(spilled));
     return op;
   }
@@ -51,17 +54,19 @@ class StepBuilder {
  private:
   bool decode() const { return phase_ == Phase::kDecode; }
 
-  OpCost cost(DeviceIndex device, const OpTraffic& t, TokenCount tokens, int kernels) const {
-    return device == kHost ? cpu_cost(s_, t)
-                           : gpu_cost(s_, std::size_t(device), t, tokens, kernels);
+  Launches mixer_launches(int l) const {
+    return s_.model.has_recurrent_mixer(l) ? Launches::kRecurrent : Launches::kAttention;
   }
 
-  StepOp& add(ActivityKind kind, int layer, DeviceIndex device, OpCost cost) {
+  StepOp& add(ActivityKind kind, int layer, DeviceIndex device, const OpTraffic& t,
+              Launches launches) {
     StepOp op;
     op.kind = kind;
     op.layer = layer;
     op.device = device;
-    op.cost = cost;
+    op.traffic = t;
+    op.launches = launches;
+    op.cost = operation_cost(s_, device, t, batch_.tokens, launches);
     ops_.push_back(std::move(op));
     return ops_.back();
   }
@@ -73,8 +78,8 @@ class StepBuilder {
         decode() ? s_.runtime.decode.prefetch_depth > 0 : s_.runtime.prefill.overlap;
     Fetch f;
     f.bytes = {bytes};
-    f.pageable = !decode() && s_.runtime.prefill.staging == Staging::kPageable;
-    f.charged = f.bytes / (f.pageable ? 1.0 : s_.runtime.decode.stream_share.value);
+    f.mapped = !decode() && s_.settings.mmap && s_.runtime.prefill.staging == Staging::kPageable;
+    f.charged = charged_weights(s_, f.bytes, f.mapped);
     f.ahead = overlap && known_ahead;
     op.fetch = f;
   }
@@ -110,21 +115,29 @@ class StepBuilder {
     OpTraffic t = attention_traffic(s_.model, s_.tensors, l, batch_, s_.kv.types);
     t += ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
     t += experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
-    const OpCost cpu = cpu_cost(s_, t);
+    const OpCost cpu = cpu_cost(s_, t, batch_.tokens);
     const Seconds memory = cpu.charged / s_.rig.ram.bandwidth.value;
     const Seconds on_cpu = cpu.gap + std::max(cpu.compute, memory);
     const HostLink& link = s_.rig.links[std::size_t(at.prefill_on)];
-    const auto rate = s_.runtime.prefill.staging == Staging::kPinned ? link.h2d : link.pageable;
-    return Bytes{t.weight_bytes()} / rate.value < on_cpu ? at.prefill_on : kHost;
+    return Bytes{t.weight_bytes()} / link.h2d.value < on_cpu ? at.prefill_on : kHost;
   }
 
   DeviceIndex expert_device(int l, DeviceIndex device) const {
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     if (decode()) return at.decode_experts_on;
     if (device == kHost || at.experts != kHost) return device;
-    const bool streams = s_.runtime.prefill.streams &&
-                         batch_.tokens >= s_.runtime.prefill.stream_min_batch;
-    return streams ? device : kHost;
+    // A whole layer of the host is streamed; experts alone have rules of their own.
+    return at.weights == kHost || streams_experts() ? device : kHost;
+  }
+
+  bool streams_experts() const {
+    const RuntimeProfile::Prefill& prefill = s_.runtime.prefill;
+    const double since = prefill.experts_since.value;
+    if (!prefill.streams || !s_.settings.op_offload) return false;
+    if (s_.settings.build_year.value_or(since) < since) return false;
+    const MixtureOfExperts& moe = *s_.model.moe;
+    const int times = prefill.experts_need_more ? moe.experts / std::max(1, moe.experts_used) : 1;
+    return batch_.tokens >= prefill.stream_min_batch * times;
   }
 
   void attention(int l, DeviceIndex device) {
@@ -148,8 +161,7 @@ class StepBuilder {
       cache.kv_write_bytes += all_read;
     }
     t += cache;
-    StepOp& op = add(ActivityKind::kAttention, l, device,
-                     cost(device, t, batch_.tokens, s_.runtime.kernels.attention));
+    StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
     fetch_weights(op, home, weights, true);
     add_fetch(op, spill_fetch(spilled));
     if (cold > 0 || in_ram) cold_cache(op, l, cold_bytes, in_ram);
@@ -163,21 +175,20 @@ class StepBuilder {
   // Attention over the cache on the CPU, everything else of the layer on the GPU.
   void split_attention(int l, DeviceIndex device) {
     const OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
-    StepOp& op = add(ActivityKind::kAttention, l, device,
-                     cost(device, t, batch_.tokens, s_.runtime.kernels.attention));
+    StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
     fetch_weights(op, p_.layers[std::size_t(l)].weights, t.weight_bytes(), true);
-    add(ActivityKind::kCacheAttention, l, kHost,
-        cpu_cost(s_, cache_traffic(s_.model, l, batch_, s_.kv.types)));
+    add(ActivityKind::kCacheAttention, l, kHost, cache_traffic(s_.model, l, batch_, s_.kv.types),
+        Launches::kNone);
   }
 
   void ffn(int l, DeviceIndex device) {
     OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
     const DeviceIndex home = p_.layers[std::size_t(l)].weights;
     const bool moe = s_.model.is_moe_layer(l);
-    const int kernels = moe ? s_.runtime.kernels.moe / 2 : s_.runtime.kernels.ffn;
+    const Launches launches = moe ? Launches::kHalfMoe : Launches::kFfn;
     const double weights = t.weight_bytes();
     const double spilled = take_spilled(t, home, device);
-    StepOp& op = add(ActivityKind::kFfn, l, device, cost(device, t, batch_.tokens, kernels));
+    StepOp& op = add(ActivityKind::kFfn, l, device, t, launches);
     fetch_weights(op, home, weights, true);
     add_fetch(op, spill_fetch(spilled));
   }
@@ -185,10 +196,9 @@ class StepBuilder {
   void experts(int l, DeviceIndex device) {
     OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
     const DeviceIndex home = p_.layers[std::size_t(l)].experts;
-    const int kernels = s_.runtime.kernels.moe - s_.runtime.kernels.moe / 2;
     const double weights = t.weight_bytes();
     const double spilled = take_spilled(t, home, device);
-    StepOp& op = add(ActivityKind::kExperts, l, device, cost(device, t, batch_.tokens, kernels));
+    StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kHalfMoe);
     // Which experts a few tokens need is known only after the router; a batch needs nearly all.
     fetch_weights(op, home, weights, !decode());
     add_fetch(op, spill_fetch(spilled));
@@ -223,9 +233,8 @@ class StepBuilder {
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
     // Every step reads all blocks in order, so the least recently used one is always the one that
     // is needed next: once the blocks outnumber the space, LRU keeps none of them.
-    const TokenCount read = s_.kv.evict == Eviction::kLru
-                                ? std::max(cold, cached - s_.kv.hot_tokens)
-                                : cold;
+    const TokenCount read =
+        s_.kv.evict == Eviction::kLru ? std::max(cold, cached - s_.kv.hot_tokens) : cold;
     return std::min(1.0, double(read) / double(cached));
   }
 
@@ -238,8 +247,8 @@ class StepBuilder {
   // Of cold bytes, what the CPU attends to beside the GPU: both sides end together.
   double cpu_share(DeviceIndex device) const {
     if (s_.kv.policy != KvPolicy::kCombined || !decode() || device == kHost) return 0.0;
-    const double link = s_.rig.links[std::size_t(device)].h2d.value.value *
-                        s_.runtime.decode.stream_share.value;
+    const double link =
+        s_.rig.links[std::size_t(device)].h2d.value.value * s_.runtime.decode.stream_share.value;
     const double cpu = cpu_cache_rate(s_).value;
     return cpu / (link + cpu);
   }
@@ -250,14 +259,13 @@ class StepBuilder {
     if (on_cpu > 0) {
       OpTraffic rest;
       rest.kv_read_bytes = on_cpu;
-      OpCost part = cpu_cost(s_, rest);
+      OpCost part = cpu_cost(s_, rest, batch_.tokens);
       part.gap += s_.runtime.decode.crossing.value * 2.0;  // queries down, partial result up
       op.host_part = part;
     }
     add_fetch(op, kv_fetch(over_link));
     // Every new token pushes the oldest one out, in blocks, on average one a token.
-    const KvTypes to =
-        in_ram ? s_.kv.types : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
+    const KvTypes to = in_ram ? s_.kv.types : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
   }
 
@@ -358,6 +366,29 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, int most) {
 
 }  // namespace
 
+OpCost operation_cost(const Scenario& s, DeviceIndex device, const OpTraffic& t, TokenCount tokens,
+                      Launches launches) {
+  if (device == kHost) return cpu_cost(s, t, tokens);
+  const auto& kernels = s.runtime.kernels;
+  const auto count = [&]() -> double {
+    switch (launches) {
+      case Launches::kNone: return 0;
+      case Launches::kAttention: return kernels.attention.value;
+      case Launches::kRecurrent: return kernels.recurrent.value;
+      case Launches::kFfn: return kernels.ffn.value;
+      case Launches::kHead: return kernels.head.value;
+      case Launches::kHalfMoe: break;
+    }
+    return kernels.moe.value / 2 * s.runtime.era_at(s.settings.build_year).moe_kernels;
+  };
+  return gpu_cost(s, std::size_t(device), t, tokens, count());
+}
+
+Bytes charged_weights(const Scenario& s, Bytes bytes, bool mapped) {
+  return bytes /
+         (mapped ? s.runtime.prefill.mapped_share.value : s.runtime.decode.stream_share.value);
+}
+
 OpCost& OpCost::operator+=(const OpCost& other) {
   gap += other.gap;
   compute += other.compute;
@@ -377,7 +408,9 @@ ResourceUse& ResourceUse::operator+=(const ResourceUse& other) {
 Handoff handoff_of(const Scenario& s, const StepOp& op) {
   Handoff h;
   if (op.handoffs <= 0) return h;
-  const Seconds wait = s.runtime.decode.crossing.value * op.handoffs;
+  const bool gpus = op.from != kHost && op.device != kHost;
+  const Seconds once = (gpus ? s.runtime.decode.gpu_crossing : s.runtime.decode.crossing).value;
+  const Seconds wait = once * op.handoffs;
   h.wait = wait;
   if (op.handoff_bytes.value <= 0 || s.rig.unified()) return h;
   const auto copy = [&](BytesPerSecond rate, bool& over_link) {
@@ -390,14 +423,48 @@ Handoff handoff_of(const Scenario& s, const StepOp& op) {
   return h;
 }
 
+std::vector<StepOp> layer_operations(const Scenario& s, const Placement& p,
+                                     const MemoryPlan& memory, BatchShape batch, Phase phase,
+                                     int layer) {
+  return StepBuilder(s, p, memory, batch, phase).layer(layer);
+}
+
+StepOp head_operation(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                      BatchShape batch, Phase phase, DeviceIndex device, TokenCount rows) {
+  return StepBuilder(s, p, memory, batch, phase).head(device, rows);
+}
+
+std::vector<int> alike_layers(const Scenario& s, const Placement& p) {
+  const ModelSpec& m = s.model;
+  const auto kind = [&](int l) {
+    return std::tuple(m.sees_all_tokens(l), m.has_kv(l), m.has_attention(l),
+                      m.has_recurrent_mixer(l), m.has_ffn(l), m.is_moe_layer(l), m.head_dim_of(l),
+                      m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0);
+  };
+  // A layer without a cache of its own reads another's: those compare by their predecessors too.
+  const auto alike = [&](int a, int b) {
+    const auto x = std::size_t(a), y = std::size_t(b);
+    const bool borrows = m.has_attention(a) && !m.has_kv(a);
+    return !borrows && kind(a) == kind(b) && p.layers[x] == p.layers[y] &&
+           s.tensors.layers[x] == s.tensors.layers[y];
+  };
+  std::vector<int> first, classes;
+  for (int l = 0; l < m.layers; ++l) {
+    const auto same = std::ranges::find_if(classes, [&](int c) { return alike(c, l); });
+    first.push_back(same == classes.end() ? l : *same);
+    if (same == classes.end()) classes.push_back(l);
+  }
+  return first;
+}
+
 TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, TokenCount cached) {
   if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
   const TokenCount excess = cached - *memory.resident_tokens;
   return std::min(cached, read_cells(excess, s.kv.block_tokens));
 }
 
-Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
-                 TokenCount cached, StepGrouping grouping) {
+Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory, TokenCount cached,
+                 StepGrouping grouping) {
   const BatchShape batch{cached - 1, 1, s.runtime.memory.kv_padding};
   StepBuilder builder(s, p, memory, batch, Phase::kDecode);
   std::vector<StepOp> ops;

@@ -17,10 +17,10 @@ namespace rigcast {
 /// Demand of one operation on its device. The memory side is `charged`: bytes that take as long at
 /// the data sheet's bandwidth as the true bytes do at the rate which the kernels reach.
 struct OpCost {
-  Seconds gap;         // launches or thread meetings, before the work
+  Seconds gap;  // launches or thread meetings, before the work
   Seconds compute;
   Bytes charged;
-  Bytes bytes;         // truly moved
+  Bytes bytes;  // truly moved
 
   OpCost& operator+=(const OpCost& other);
 };
@@ -29,15 +29,21 @@ struct OpCost {
 struct Fetch {
   ActivityKind kind = ActivityKind::kFetchWeights;
   Bytes bytes;
-  Bytes charged;       // at the link's rate from pinned memory
+  Bytes charged;  // at the link's rate from pinned memory
   bool pageable = false;
-  bool ahead = false;  // may run before the operation's predecessor has ended
+  bool mapped = false;  // from the pages of a mapped file
+  bool ahead = false;   // may run before the operation's predecessor has ended
 };
+
+/// What an operation launches on a GPU: how many kernels is the runtime's to say.
+enum class Launches { kNone, kAttention, kRecurrent, kFfn, kHalfMoe, kHead };
 
 struct StepOp {
   ActivityKind kind = ActivityKind::kFfn;
   int layer = -1;
   DeviceIndex device = kHost;
+  OpTraffic traffic;  // what `cost` was made of
+  Launches launches = Launches::kNone;
   OpCost cost;
   std::optional<Fetch> fetch;
   std::optional<OpCost> host_part;  // computed on the CPU at the same time, then merged
@@ -45,16 +51,34 @@ struct StepOp {
   // The hidden state comes from another device:
   double handoffs = 0;
   DeviceIndex from = kHost;
-  Bytes handoff_bytes;              // of all of them
+  Bytes handoff_bytes;  // of all of them
 };
 
 struct Step {
   std::vector<StepOp> ops;
-  Seconds host_work;                // CPU time before the first operation
-  Seconds sample;                   // CPU time after the last one
-  Bytes logits;                     // GPU to host, before sampling
+  Seconds host_work;  // CPU time before the first operation
+  Seconds sample;     // CPU time after the last one
+  Bytes logits;       // GPU to host, before sampling
   DeviceIndex logits_from = kHost;
 };
+
+/// The cost of what one operation moves, for a batch of `tokens`.
+OpCost operation_cost(const Scenario& scenario, DeviceIndex device, const OpTraffic& traffic,
+                      TokenCount tokens, Launches launches);
+/// What a copy takes, from pinned memory's rate on, by how much of that the runtime reaches.
+Bytes charged_weights(const Scenario& scenario, Bytes bytes, bool mapped);
+
+/// The operations of one layer, without handoffs, and of the output head.
+std::vector<StepOp> layer_operations(const Scenario& scenario, const Placement& placement,
+                                     const MemoryPlan& memory, BatchShape batch, Phase phase,
+                                     int layer);
+StepOp head_operation(const Scenario& scenario, const Placement& placement,
+                      const MemoryPlan& memory, BatchShape batch, Phase phase, DeviceIndex device,
+                      TokenCount rows);
+
+/// For every layer, the first one whose operations are the same: of equal tensors, kind and
+/// placement.
+std::vector<int> alike_layers(const Scenario& scenario, const Placement& placement);
 
 /// Neighbouring layers of one class merged into one, up to this many.
 struct StepGrouping {

@@ -1,6 +1,7 @@
 #include "core/tensor_table.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string_view>
 
@@ -94,8 +95,7 @@ void write_attention(const ModelSpec& m, int layer, Writer& w) {
 // One matrix of the residual's width stands for several of a mixer; what is left of a row, and
 // what never is quantised, is one vector.
 void write_recurrent_mixer(const ModelSpec& m, Writer& w) {
-  const std::int64_t quantised =
-      m.recurrent->layer_parameters - m.recurrent->layer_f32_parameters;
+  const std::int64_t quantised = m.recurrent->layer_parameters - m.recurrent->layer_f32_parameters;
   const std::int64_t rows = quantised / m.hidden;
   const std::int64_t rest = m.recurrent->layer_f32_parameters + quantised % m.hidden;
   if (rows > 0) w.matrix(Role::kRecurrent, "recurrent_mixer", m.hidden, rows);
@@ -197,8 +197,7 @@ void write_embedding(const ModelSpec& m, TensorTable& table, Writer& w) {
   w.enter(-1, table.embedding);
   w.matrix(Role::kTokenEmbedding, "token_embd", m.hidden, m.vocabulary);
   if (m.layer_embedding > 0)
-    w.matrix(Role::kProjection, "per_layer_token_embd", m.layers * m.layer_embedding,
-             m.vocabulary);
+    w.matrix(Role::kProjection, "per_layer_token_embd", m.layers * m.layer_embedding, m.vocabulary);
 }
 
 void write_rope_factors(const ModelSpec& m, Writer& w) {
@@ -276,6 +275,23 @@ Result<TensorTable> make_tensor_table(const ModelSpec& model, const QuantMix& mi
   write_head(model, table, writer);
   if (writer.error()) return *writer.error();
   return table;
+}
+
+void scale_to(TensorTable& table, Bytes size) {
+  const double usual = double(table.bytes());
+  if (usual <= 0 || size.value <= 0) return;
+  const double share = size.value / usual;
+  const auto scale = [share](std::uint64_t& bytes) {
+    bytes = std::uint64_t(std::llround(double(bytes) * share));
+  };
+  for (Tensor& t : table.tensors) scale(t.bytes);
+  const auto scale_group = [&](WeightGroup& group) {
+    std::ranges::for_each(group.bytes_by_format, scale);
+  };
+  for (LayerWeights& l : table.layers)
+    for (WeightGroup* group : {&l.attention, &l.ffn, &l.experts}) scale_group(*group);
+  for (WeightGroup* group : {&table.embedding, &table.head, &table.speculation})
+    scale_group(*group);
 }
 
 }  // namespace rigcast

@@ -9,14 +9,15 @@
 #include "core/error.hpp"
 #include "core/model_spec.hpp"
 #include "core/quant_mix.hpp"
+#include "core/units.hpp"
 
 namespace rigcast {
 
 struct Tensor {
-  std::string name;      // as in a GGUF file, "blk.0.attn_q.weight"
+  std::string name;  // as in a GGUF file, "blk.0.attn_q.weight"
   TensorRole role{};
-  int layer = -1;        // -1: embedding, head, final norm, rope factors; past the model's layers
-                         // for speculation
+  int layer = -1;  // -1: embedding, head, final norm, rope factors; past the model's layers
+                   // for speculation
   std::array<std::uint64_t, 3> shape{1, 1, 1};  // shape[0] is the row, contiguous
   int dimensions = 1;
   QuantFormat format{};
@@ -34,18 +35,20 @@ struct WeightGroup {
   void add(const Tensor& t);
   std::uint64_t bytes() const;
   std::uint64_t elements() const;
+  bool operator==(const WeightGroup&) const = default;
 };
 
 struct LayerWeights {
-  WeightGroup attention;       // norms, q, k, v, output and their biases; a recurrent mixer
-  WeightGroup ffn;             // a dense FFN with its norms; of a MoE layer: norms, router, shared
-  WeightGroup experts;         // all routed experts of the layer
+  WeightGroup attention;  // norms, q, k, v, output and their biases; a recurrent mixer
+  WeightGroup ffn;        // a dense FFN with its norms; of a MoE layer: norms, router, shared
+  WeightGroup experts;    // all routed experts of the layer
 
   std::uint64_t bytes() const { return attention.bytes() + ffn.bytes() + experts.bytes(); }
+  bool operator==(const LayerWeights&) const = default;
 };
 
 struct TensorTable {
-  std::vector<Tensor> tensors;     // in the order a pass reads them, the embedding first
+  std::vector<Tensor> tensors;  // in the order a pass reads them, the embedding first
   std::vector<LayerWeights> layers;
   WeightGroup embedding;           // token (and per-layer) embeddings; a row lookup
   WeightGroup head;                // what every token reads outside the blocks: final norm, output
@@ -53,7 +56,7 @@ struct TensorTable {
   WeightGroup speculation;         // blocks that only draft tokens: stored, no part of a pass
   bool head_is_embedding = false;  // head's matrix is the embedding: not stored twice
 
-  std::uint64_t bytes() const;     // of tensor data, each tensor once, without padding
+  std::uint64_t bytes() const;  // of tensor data, each tensor once, without padding
   std::uint64_t elements() const;
   /// Bytes read for one token when everything is read once: no embedding unless it is the head,
   /// experts_used of the experts, nothing of speculation.
@@ -65,5 +68,9 @@ struct TensorTable {
 /// stand-in matrix, and one F32 vector of the rest.
 /// Errors: a width that the model needs is 0, or the weights exceed 2^60 bytes.
 Result<TensorTable> make_tensor_table(const ModelSpec& model, const QuantMix& mix);
+
+/// Gives every tensor the same share more or fewer bytes, so that all are `size`. Elements stay:
+/// what is computed does not change with how it is stored.
+void scale_to(TensorTable& table, Bytes size);
 
 }  // namespace rigcast

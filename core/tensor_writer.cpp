@@ -15,8 +15,8 @@ void TensorWriter::enter(int layer, WeightGroup& group) {
   group_ = &group;
 }
 
-void TensorWriter::matrix(TensorRole role, std::string_view name, std::int64_t in,
-                          std::int64_t out, std::int64_t count) {
+void TensorWriter::matrix(TensorRole role, std::string_view name, std::int64_t in, std::int64_t out,
+                          std::int64_t count) {
   add(role, name, ".weight", {in, out, count}, count > 1 ? 3 : 2);
 }
 
@@ -33,8 +33,8 @@ void TensorWriter::norm(std::string_view name, std::int64_t width) {
   if (model_.norm_bias) bias(name, width);
 }
 
-void TensorWriter::add(TensorRole role, std::string_view name, std::string_view suffix,
-                       Shape shape, int dimensions) {
+void TensorWriter::add(TensorRole role, std::string_view name, std::string_view suffix, Shape shape,
+                       int dimensions) {
   if (error_) return;
   Tensor t;
   if (layer_ >= 0) t.name = "blk." + std::to_string(layer_) + ".";
@@ -45,8 +45,7 @@ void TensorWriter::add(TensorRole role, std::string_view name, std::string_view 
   error_ = refusal(t.name, shape);
   if (error_) return;
   std::ranges::transform(shape, t.shape.begin(), [](std::int64_t n) { return std::uint64_t(n); });
-  t.format = dimensions == 1 ? QuantFormat::kF32
-                             : mix_.format_of(model_, role, layer_, t.shape[0]);
+  t.format = dimensions == 1 ? QuantFormat::kF32 : mix_.format_of(model_, role, layer_, t.shape[0]);
   t.bytes = tensor_bytes(t.format, t.shape[0], t.shape[1] * t.shape[2]);
   group_->add(t);
   table_.tensors.push_back(std::move(t));

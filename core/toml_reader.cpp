@@ -69,12 +69,15 @@ std::pair<std::string_view, std::string_view> split_key(std::string_view dotted)
   return {dotted.substr(0, dot), dotted.substr(dot + 1)};
 }
 
+// A figure with its own kind or source is one thing: another's are not what it lacks.
+bool is_figure(const toml::table& table) { return table.contains("value"); }
+
 void merge(toml::table& into, const toml::table& from) {
   for (const auto& [key, node] : from) {
     toml::node* mine = into.get(key.str());
     if (!mine) {
       into.insert(key.str(), node);
-    } else if (mine->is_table() && node.is_table()) {
+    } else if (mine->is_table() && node.is_table() && !is_figure(*mine->as_table())) {
       merge(*mine->as_table(), *node.as_table());
     }
   }
@@ -103,6 +106,18 @@ bool is_within(std::string_view path, std::string_view ancestor) {
 }
 
 }  // namespace
+
+std::string toml_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\u{:04X}", int(c));
+    else
+      out += c;
+  }
+  return out + '"';
+}
 
 TomlDocument::TomlDocument(std::string file) : state_(std::make_shared<State>()) {
   state_->file = std::move(file);
@@ -150,8 +165,7 @@ std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_
   for (; !rest.empty(); std::tie(head, rest) = split_key(rest)) {
     if (!table->get(head)) table->insert(head, toml::table{});
     toml::node* next = table->get(head);
-    if (!next->is_table())
-      return bad_input(fmt::format("{}: \"{}\" is not a table", origin, head));
+    if (!next->is_table()) return bad_input(fmt::format("{}: \"{}\" is not a table", origin, head));
     table = next->as_table();
   }
   if (head.empty()) return bad_input(fmt::format("{}: the key is empty", origin));
@@ -178,6 +192,11 @@ void TomlDocument::merge_table_defaults(std::string_view key, const TomlDocument
   if (toml::table* mine = state_->root.get_as<toml::table>(key)) merge(*mine, other.state_->root);
   for (const auto& [path, place] : other.state_->places)
     if (!path.empty()) state_->places.emplace(fmt::format("{}.{}", key, path), place);
+}
+
+void TomlDocument::merge_defaults(const TomlDocument& other) {
+  merge(state_->root, other.state_->root);
+  for (const auto& [path, place] : other.state_->places) state_->places.emplace(path, place);
 }
 
 TomlDocument TomlDocument::clone() const {
@@ -375,7 +394,9 @@ FigureDefaults TomlTable::provenance() const {
   }
   find_text("note");
   integer_or("n", 0, 0, 1'000'000'000);
+  integer_or("chips", 0, 0, 1'000'000'000);
   number_or("spread", 0, 0, 1e6);
+  number_or("residual", 0, 0, 1e6);
   finish();
   return out;
 }

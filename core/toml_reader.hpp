@@ -21,6 +21,9 @@ namespace rigcast {
 
 class TomlTable;
 
+/// A TOML string that holds any text, quoted.
+std::string toml_text(std::string_view text);
+
 class TomlDocument {
  public:
   /// An empty document; `file` is what errors name.
@@ -32,10 +35,12 @@ class TomlDocument {
 
   /// Sets "table.key" to a value in TOML syntax; what is no TOML value is taken as text.
   /// Later errors about it name `origin`, for example "--set kv.threshold".
-  std::optional<Error> set(std::string_view dotted_key, std::string_view value,
-                           std::string origin);
+  std::optional<Error> set(std::string_view dotted_key, std::string_view value, std::string origin);
   /// Fills in the keys of `other` that the table under `key` lacks.
   void merge_table_defaults(std::string_view key, const TomlDocument& other);
+  /// Fills in every key of `other` that this document lacks, table by table. A figure written as
+  /// a table, { value = ..., kind = ..., source = ... }, is whole as it is.
+  void merge_defaults(const TomlDocument& other);
   /// A document of its own: setting a key there changes nothing here.
   TomlDocument clone() const;
   bool has(std::string_view dotted_key) const;

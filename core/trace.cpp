@@ -26,7 +26,10 @@ std::string to_chrome_trace(const std::vector<TraceEvent>& events, std::string_v
   int next = 1;
   for (auto& [track, id] : tracks) {
     id = next++;
-    list.push_back({{"ph", "M"}, {"pid", 1}, {"tid", id}, {"name", "thread_name"},
+    list.push_back({{"ph", "M"},
+                    {"pid", 1},
+                    {"tid", id},
+                    {"name", "thread_name"},
                     {"args", {{"name", track}}}});
   }
   list.push_back({{"ph", "M"}, {"pid", 1}, {"name", "process_name"}, {"args", {{"name", title}}}});
@@ -34,9 +37,14 @@ std::string to_chrome_trace(const std::vector<TraceEvent>& events, std::string_v
     json args = {{"phase", name(e.phase)}, {"token", e.token}};
     if (e.layer >= 0) args["layer"] = e.layer;
     if (e.bytes > 0) args["bytes"] = e.bytes;
-    list.push_back({{"ph", "X"}, {"pid", 1}, {"tid", tracks.at(e.track)}, {"name", name(e.kind)},
-                    {"cat", name(e.phase)}, {"ts", e.start_s * 1e6},
-                    {"dur", (e.finish_s - e.start_s) * 1e6}, {"args", std::move(args)}});
+    list.push_back({{"ph", "X"},
+                    {"pid", 1},
+                    {"tid", tracks.at(e.track)},
+                    {"name", name(e.kind)},
+                    {"cat", name(e.phase)},
+                    {"ts", e.start_s * 1e6},
+                    {"dur", (e.finish_s - e.start_s) * 1e6},
+                    {"args", std::move(args)}});
   }
   return json{{"traceEvents", std::move(list)}, {"displayTimeUnit", "ms"}}.dump();
 }

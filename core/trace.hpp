@@ -11,11 +11,11 @@
 namespace rigcast {
 
 struct TraceEvent {
-  std::string track;       // track_of(...)
+  std::string track;  // track_of(...)
   Phase phase = Phase::kDecode;
   ActivityKind kind = ActivityKind::kHostWork;
   int layer = -1;
-  TokenCount token = 0;    // position of the token or of the ubatch's first; 0 in the load
+  TokenCount token = 0;  // position of the token or of the ubatch's first; 0 in the load
   double start_s = 0;
   double finish_s = 0;
   double bytes = 0;

@@ -39,8 +39,8 @@ double mean_attended(const ModelSpec& model, int layer, BatchShape b) {
 // Whose cache the layer reads: its own, or that of the last layer of its reach that keeps one.
 int cache_owner(const ModelSpec& model, int layer) {
   int owner = layer;
-  while (owner > 0 && !(model.has_kv(owner) &&
-                        model.sees_all_tokens(owner) == model.sees_all_tokens(layer)))
+  while (owner > 0 &&
+         !(model.has_kv(owner) && model.sees_all_tokens(owner) == model.sees_all_tokens(layer)))
     --owner;
   return owner;
 }
@@ -97,8 +97,8 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes
     const double k_dim =
         model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
     const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;
-    t.attention_flops = 2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) *
-                        mean_attended(model, layer, b);
+    t.attention_flops =
+        2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) * mean_attended(model, layer, b);
   }
   if (model.recurrent && model.has_recurrent_mixer(layer)) {
     // The whole state is read and written at every step.
@@ -131,6 +131,7 @@ OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int 
   const double chosen = double(moe.experts_used) / moe.experts;
   OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].experts, touched / moe.experts,
                                chosen * double(tokens));
+  t.routed = true;
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
   return t;
 }

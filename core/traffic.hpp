@@ -16,11 +16,12 @@ struct OpTraffic {
   std::array<double, kQuantFormatCount> weight_bytes_by_format{};
   double kv_read_bytes = 0;
   double kv_write_bytes = 0;
-  double activation_bytes = 0;    // read and written, F32
+  double activation_bytes = 0;  // read and written, F32
   double matmul_flops = 0;
   double attention_flops = 0;
   int matrices = 0;
-  double tokens_per_weight = 0;   // tokens that share one reading of a weight: fewer for an expert
+  bool routed = false;           // to experts: each token to a few
+  double tokens_per_weight = 0;  // tokens that share one reading of a weight: fewer for an expert
 
   double weight_bytes() const;
   Bytes total() const;
@@ -37,7 +38,7 @@ TokenCount read_cells(TokenCount cached, TokenCount padding);
 
 /// One batch of `tokens` new tokens, the last at position cached + tokens.
 struct BatchShape {
-  TokenCount cached = 0;   // tokens in the cache before the batch
+  TokenCount cached = 0;  // tokens in the cache before the batch
   TokenCount tokens = 1;
   TokenCount kv_padding = 1;
 };

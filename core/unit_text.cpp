@@ -15,11 +15,11 @@ struct Unit {
 };
 
 constexpr Unit kByteUnits[] = {
-    {"B", 1},      {"kB", 1e3},        {"MB", 1e6},        {"GB", 1e9},       {"TB", 1e12},
-    {"KiB", 1024}, {"MiB", 1048576.0}, {"GiB", 0x1p30},    {"TiB", 0x1p40},
+    {"B", 1},      {"kB", 1e3},        {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
+    {"KiB", 1024}, {"MiB", 1048576.0}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
 };
 constexpr Unit kBandwidthUnits[] = {
-    {"B/s", 1},      {"kB/s", 1e3},       {"MB/s", 1e6},    {"GB/s", 1e9},    {"TB/s", 1e12},
+    {"B/s", 1},      {"kB/s", 1e3},        {"MB/s", 1e6},     {"GB/s", 1e9},     {"TB/s", 1e12},
     {"KiB/s", 1024}, {"MiB/s", 1048576.0}, {"GiB/s", 0x1p30}, {"TiB/s", 0x1p40},
 };
 constexpr Unit kComputeUnits[] = {

@@ -9,8 +9,8 @@ namespace rigcast::sim {
 
 /// One key of the scenario file set to another value.
 struct Alternative {
-  std::string change;   // "quant Q5_K_M"
-  std::string flags;    // "--quant Q5_K_M"
+  std::string change;                                    // "quant Q5_K_M"
+  std::string flags;                                     // "--quant Q5_K_M"
   std::vector<std::pair<std::string, std::string>> set;  // key, TOML value
 };
 

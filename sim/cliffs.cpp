@@ -62,8 +62,10 @@ TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount g
                             TokenCount bad) {
   while (bad - good > model.granularity()) {
     const TokenCount middle = good + (bad - good) / 2;
-    if (trend.left_by(middle, model.period(middle).value)) bad = middle;
-    else good = middle;
+    if (trend.left_by(middle, model.period(middle).value))
+      bad = middle;
+    else
+      good = middle;
   }
   return good;
 }
@@ -114,8 +116,7 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
   Cliff cliff;
   cliff.axis = CliffAxis::kContext;
   cliff.at_tokens = longest;
-  cliff.before_tokens_per_s =
-      1.0 / DecodeModel(s, placement, Detail::kSweep).period(longest).value;
+  cliff.before_tokens_per_s = 1.0 / DecodeModel(s, placement, Detail::kSweep).period(longest).value;
   s.workload.context = longest + s.runtime.memory.kv_padding;
   const MemoryPlan beyond = plan_memory(s, placement, s.workload.context);
   const DeviceMemory* full = beyond.shortest();
@@ -128,10 +129,10 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
     const Placement next = resolve_placement(s);
     if (plan_memory(s, next, s.workload.context).fits()) {
       cliff.after_tokens_per_s = 1.0 / DecodeModel(s, next, Detail::kSweep).period(longest).value;
-      cliff.cause += next.gpu_layers == s.model.layers
-                         ? std::string(": the output head moves to the CPU")
-                         : fmt::format(": {} of {} layers stay on the GPU", next.gpu_layers,
-                                       s.model.layers);
+      cliff.cause +=
+          next.gpu_layers == s.model.layers
+              ? std::string(": the output head moves to the CPU")
+              : fmt::format(": {} of {} layers stay on the GPU", next.gpu_layers, s.model.layers);
     }
   }
   const bool falls = cliff.after_tokens_per_s * (1 + kLeastLoss) < cliff.before_tokens_per_s;

@@ -13,8 +13,8 @@ constexpr TokenCount kStretch = 2048;
 
 // Tokens that copies run ahead of the operations, as far as the buffers go.
 TokenCount tokens_ahead(const Scenario& s, const Step& step) {
-  const auto copies = std::ranges::count_if(
-      step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
+  const auto copies =
+      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
   if (copies == 0) return 1;
   const TokenCount buffers = std::max(2, s.runtime.decode.prefetch_depth);
   return (buffers + copies - 1) / copies;
@@ -117,8 +117,7 @@ void DecodeModel::refine(TokenCount first, TokenCount last) {
   first = snapped(first);
   last = std::max(first, snapped(last));
   const auto at = breaks(first, last);
-  const double whole =
-      (curve_point(first) + curve_point(last)) / 2 * double(last - first + 1);
+  const double whole = (curve_point(first) + curve_point(last)) / 2 * double(last - first + 1);
   for (const TokenCount n : at) curve_point(n);
   for (std::size_t i = 0; i + 1 < at.size(); ++i) bisect(at[i], at[i + 1], whole);
 }

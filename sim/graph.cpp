@@ -35,8 +35,8 @@ class Runner {
     finished_.clear();
     graph_ = nullptr;
     if (done_ != graph.nodes_.size())
-      throw MachineError(fmt::format("simulation stopped after {} of {} activities", done_,
-                                     graph.nodes_.size()));
+      throw MachineError(
+          fmt::format("simulation stopped after {} of {} activities", done_, graph.nodes_.size()));
   }
 
   std::uint64_t completed() const { return completed_; }

@@ -37,13 +37,13 @@ class Graph {
   friend class Runner;
   enum class Kind : std::uint8_t { kJoin, kWork, kFlow };
   struct Node {
-    double amount = 0;            // seconds, or bytes
+    double amount = 0;  // seconds, or bytes
     double start = 0, finish = 0;
     std::int32_t first_edge = -1;
     std::int32_t waits_for = 0;
-    std::int32_t arrived = 0;     // of those, in this run
+    std::int32_t arrived = 0;  // of those, in this run
     Kind kind = Kind::kJoin;
-    std::uint8_t where = 0;       // worker or route
+    std::uint8_t where = 0;  // worker or route
     std::uint8_t gpu = 0;
   };
   struct Edge {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/serial_time.hpp"
+
 namespace rigcast::sim {
 namespace {
 
@@ -27,8 +29,7 @@ class Prompt {
     const auto steps = prefill_steps(s_, p_, memory_, grouping_, from, to);
     StepGraph graph(s_, std::ranges::any_of(steps, overlaps));
     std::vector<NodeId> ends;
-    for (const Step& step : steps)
-      ends.push_back(graph.append(step, Phase::kPrefill, from));
+    for (const Step& step : steps) ends.push_back(graph.append(step, Phase::kPrefill, from));
     graph.run();
     const double end = graph.finish(ends[std::size_t(last - 1 - from)]).value;
     return first == 0 ? end : end - graph.finish(ends[std::size_t(first - 1 - from)]).value;
@@ -38,6 +39,14 @@ class Prompt {
   double sampled() {
     std::vector<std::int64_t> at;
     for (std::int64_t i = 0; i < kSamples; ++i) at.push_back((count_ - 2) * i / (kSamples - 1));
+    // A window that fills up bends the line.
+    if (s_.model.window) {
+      const auto full = (s_.model.window->tokens - s_.workload.depth) / s_.settings.ubatch;
+      for (const std::int64_t i : {full - 1, full, full + 1})
+        if (i > 0 && i < count_ - 2) at.push_back(i);
+    }
+    std::ranges::sort(at);
+    at.erase(std::unique(at.begin(), at.end()), at.end());
     std::vector<double> time;
     for (const std::int64_t i : at) time.push_back(span(i, i + 1));
     double sum = time.front();
@@ -49,6 +58,7 @@ class Prompt {
 
   double whole() { return span(0, count_); }
   std::int64_t count() const { return count_; }
+  const MemoryPlan& memory() const { return memory_; }
 
   ResourceUse use() const {
     ResourceUse sum;
@@ -74,6 +84,20 @@ class Prompt {
   std::int64_t count_;
 };
 
+// Steps are simulated one after the other. Where several GPUs work on ubatches that follow each
+// other at the same time, what that saves is known in closed form.
+Seconds saved_by_pipeline(const Scenario& s, const Placement& p, const Prompt& prompt) {
+  if (s.rig.gpus.size() < 2 || prompt.count() < 2) return {};
+  // Time grows on a line from the first ubatch to the last: their mean is that of all.
+  std::vector<double> by_device(s.rig.gpus.size());
+  for (const std::int64_t i : {std::int64_t{0}, prompt.count() - 1}) {
+    const std::vector<Step> steps = prefill_steps(s, p, prompt.memory(), {}, i, i + 1);
+    for (const StepOp& op : steps.front().ops)
+      if (op.device != kHost) by_device[std::size_t(op.device)] += 0.5 * time_alone(s, op).value;
+  }
+  return pipeline_saving(s, by_device, double(prompt.count()));
+}
+
 }  // namespace
 
 std::int64_t ubatch_count(const Scenario& s) {
@@ -88,8 +112,8 @@ std::vector<Step> prefill_steps(const Scenario& s, const Placement& p, const Mem
     const TokenCount done = i * s.settings.ubatch;
     const TokenCount tokens =
         std::min<TokenCount>(s.settings.ubatch, s.workload.prompt_tokens - done);
-    steps.push_back(prefill_step(s, p, memory, s.workload.depth + done, tokens, i + 1 == count,
-                                 grouping));
+    steps.push_back(
+        prefill_step(s, p, memory, s.workload.depth + done, tokens, i + 1 == count, grouping));
   }
   return steps;
 }
@@ -98,7 +122,7 @@ PrefillForecast forecast_prefill(const Scenario& s, const Placement& p, Detail d
   Prompt prompt(s, p, detail);
   const bool whole = detail == Detail::kExact || prompt.count() <= kMostWhole;
   PrefillForecast out;
-  out.total = Seconds{whole ? prompt.whole() : prompt.sampled()};
+  out.total = Seconds{whole ? prompt.whole() : prompt.sampled()} - saved_by_pipeline(s, p, prompt);
   out.sample = s.runtime.decode.sample.value;
   out.use = prompt.use();
   return out;

@@ -6,8 +6,8 @@
 namespace rigcast::sim {
 
 struct PrefillForecast {
-  Seconds total;        // from the first operation to the logits of the last token
-  Seconds sample;       // sampling of the first token, part of `total`
+  Seconds total;   // from the first operation to the logits of the last token
+  Seconds sample;  // sampling of the first token, part of `total`
   ResourceUse use;
 };
 
@@ -17,8 +17,8 @@ PrefillForecast forecast_prefill(const Scenario& scenario, const Placement& plac
 
 /// The steps of the prompt's ubatches [first, last).
 std::vector<Step> prefill_steps(const Scenario& scenario, const Placement& placement,
-                                const MemoryPlan& memory, StepGrouping grouping,
-                                std::int64_t first, std::int64_t last);
+                                const MemoryPlan& memory, StepGrouping grouping, std::int64_t first,
+                                std::int64_t last);
 std::int64_t ubatch_count(const Scenario& scenario);
 
 }  // namespace rigcast::sim

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "core/correction.hpp"
 #include "core/inputs.hpp"
+#include "core/regime.hpp"
 #include "core/unit_text.hpp"
 #include "sim/cliffs.hpp"
 #include "sim/load.hpp"
@@ -23,9 +26,7 @@ Bottleneck bottleneck(const ResourceUse& use, double total_s) {
   return {Resource(it - use.seconds.begin()), total_s > 0 ? std::min(1.0, *it / total_s) : 0.0};
 }
 
-Interval around(double value, double share) {
-  return {value / (1 + share), value * (1 + share)};
-}
+Interval around(double value, double share) { return {value / (1 + share), value * (1 + share)}; }
 
 class Simulation {
  public:
@@ -82,8 +83,8 @@ class Simulation {
       const PcieLink card = s_.rig.gpus[std::size_t(&link - s_.rig.links.data())].pcie;
       if (card.generation == 0 || s_.rig.unified()) continue;
       if (link.pcie.lanes < card.lanes || link.pcie.generation < card.generation)
-        add_warning(fmt::format("the slot runs at PCI-E {}, the card can do {}",
-                                text(link.pcie), text(card)));
+        add_warning(fmt::format("the slot runs at PCI-E {}, the card can do {}", text(link.pcie),
+                                text(card)));
     }
   }
 
@@ -158,8 +159,7 @@ class Simulation {
     const bool grid = at.empty() && options_.cliffs && options_.detail != Detail::kExact;
     if (grid) decode.refine(1, s_.workload.context);
     if (at.empty() && options_.cliffs)
-      for (int i = 0; i <= kGridPoints; ++i)
-        at.push_back(s_.workload.context * i / kGridPoints);
+      for (int i = 0; i <= kGridPoints; ++i) at.push_back(s_.workload.context * i / kGridPoints);
     for (const TokenCount tokens : at) {
       const TokenCount cached = std::clamp<TokenCount>(tokens, 1, s_.workload.context);
       const Seconds period = grid ? Seconds{decode.interpolate(cached)} : decode.period(cached);
@@ -183,13 +183,27 @@ class Simulation {
     report_.cliffs.insert(report_.cliffs.end(), later.begin(), later.end());
   }
 
+  // From the rig's own runs where they tell more than what was left out of the fit; without that,
+  // the profile's word.
+  Interval around_forecast(double value, std::string_view metric, double else_share) const {
+    const Regime regime = regime_of(s_, report_.placement);
+    if (const auto own = narrower_spread(s_, metric, regime))
+      return {value * std::exp(-*own), value * std::exp(*own)};
+    const auto* spread = s_.runtime.spread(metric, name(regime));
+    return spread ? Interval{value * spread->low, value * spread->high} : around(value, else_share);
+  }
+
   void intervals() {
     const auto& u = s_.runtime.uncertainty;
-    report_.tokens_per_s_interval = around(report_.decode_tokens_per_s, u.decode.value);
-    report_.prefill_interval = around(report_.prefill_tokens_per_s, u.prefill.value);
+    report_.tokens_per_s_interval =
+        around_forecast(report_.decode_tokens_per_s, "tg_tps", u.decode.value);
+    report_.prefill_interval =
+        around_forecast(report_.prefill_tokens_per_s, "pp_tps", u.prefill.value);
     const TtftBreakdown& b = *report_.ttft();
     const double compute = (b.total() - b.load).value;
-    const Interval rest = around(compute, u.prefill.value);
+    // A speed's high end is a time's low end.
+    const Interval speed = around_forecast(1.0, "pp_tps", u.prefill.value);
+    const Interval rest{compute / speed.hi, compute / std::max(speed.lo, 1e-9)};
     const Interval load = around(b.load.value, u.load.value);
     report_.ttft_interval = Interval{rest.lo + load.lo, rest.hi + load.hi};
   }
@@ -197,8 +211,7 @@ class Simulation {
   void trace() {
     std::vector<TraceEvent>& out = *options_.trace;
     const double load =
-        forecast_load(s_, report_.placement, s_.workload.start, options_.detail, &out)
-            .total.value;
+        forecast_load(s_, report_.placement, s_.workload.start, options_.detail, &out).total.value;
     const MemoryPlan memory = plan_memory(s_, report_.placement, s_.workload.context);
     const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
     std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);
@@ -211,8 +224,8 @@ class Simulation {
     graph.record(true);
     for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(steps.size()); ++i) {
       const bool is_prefill = i < prefills;
-      const TokenCount token = is_prefill ? s_.workload.depth + i * s_.settings.ubatch
-                                          : first + (i - prefills);
+      const TokenCount token =
+          is_prefill ? s_.workload.depth + i * s_.settings.ubatch : first + (i - prefills);
       graph.append(steps[std::size_t(i)], is_prefill ? Phase::kPrefill : Phase::kDecode, token);
     }
     graph.run();

@@ -37,9 +37,9 @@ class StepGraph {
     TraceEvent label;
   };
   struct CopyEngines {
-    NodeId in = kNoNode;             // last copy towards the GPU
-    NodeId out = kNoNode;            // last copy from it
-    std::deque<NodeId> consumers;    // of the newest fetches, newest last
+    NodeId in = kNoNode;           // last copy towards the GPU
+    NodeId out = kNoNode;          // last copy from it
+    std::deque<NodeId> consumers;  // of the newest fetches, newest last
   };
 
   // Operations that follow each other on one device with nothing beside or between them.
@@ -47,7 +47,7 @@ class StepGraph {
     DeviceIndex device = kHost;
     int operations = 0;
     Seconds gap;
-    Seconds alone;     // without overlap: all of it
+    Seconds alone;  // without overlap: all of it
     Bytes charged;
   };
 

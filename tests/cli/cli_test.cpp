@@ -28,9 +28,11 @@ void check_refused(const std::vector<std::string>& words, const std::vector<std:
 }  // namespace
 
 TEST_CASE("Every verb has help, and it ends well", "[cli]") {
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"--help"}, {"simulate", "--help"}, {"inspect", "--help"},
-        {"list", "--help"}, {"simulate", "-h"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                {"simulate", "--help"},
+                                                {"inspect", "--help"},
+                                                {"list", "--help"},
+                                                {"simulate", "-h"}}) {
     const Outcome o = run(words);
     CHECK(o.exit == 0);
     CHECK(o.error.empty());
@@ -43,11 +45,14 @@ TEST_CASE("Every verb has help, and it ends well", "[cli]") {
 TEST_CASE("The help of simulate names every flag of a scenario", "[cli]") {
   const std::string help = run({"simulate", "--help"}).out;
   for (const char* flag :
-       {"--rig", "--gpu", "--cpu", "--ram", "--ssd", "--pcie", "--model", "--quant", "--gpu-layers",
-        "--cpu-moe", "--kv", "--kv-type", "--decode-device", "--prompt-tokens", "--output-tokens",
-        "--context", "--depth", "--users", "--start", "--batch", "--ubatch", "--threads",
-        "--flash-attn", "--runtime", "--vram-limit", "--ram-limit", "--set", "--exact",
-        "--positions", "--format", "--output", "--trace"}) {
+       {"--rig",        "--gpu",        "--cpu",           "--ram",           "--ssd",
+        "--pcie",       "--model",      "--quant",         "--gpu-layers",    "--cpu-moe",
+        "--kv",         "--kv-type",    "--decode-device", "--prompt-tokens", "--output-tokens",
+        "--context",    "--depth",      "--users",         "--start",         "--batch",
+        "--ubatch",     "--threads",    "--flash-attn",    "--backend",       "--build",
+        "--mmap",       "--op-offload", "--split-mode",    "--model-size",    "--runtime",
+        "--vram-limit", "--ram-limit",  "--set",           "--exact",         "--positions",
+        "--format",     "--output",     "--trace"}) {
     INFO(flag);
     const auto at = help.find(flag);
     REQUIRE(at != std::string::npos);
@@ -187,8 +192,8 @@ TEST_CASE("Text for people stays within 100 columns and about 40 lines", "[cli]"
   std::istringstream lines(o.out);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
-    const auto width = std::count_if(line.begin(), line.end(),
-                                     [](char c) { return (c & '\xC0') != '\x80'; });
+    const auto width =
+        std::count_if(line.begin(), line.end(), [](char c) { return (c & '\xC0') != '\x80'; });
     INFO(line);
     CHECK(width <= 100);
   }

@@ -64,13 +64,11 @@ TEST_CASE("The JSON report has every key of the contract", "[cli]") {
                    "overhead", "total", "capacity"});
     CHECK(std::set<std::string>{"vram", "ram", "ssd"}.contains(d.at("tier").get<std::string>()));
     double sum = 0;
-    for (const char* item :
-         {"weights", "kv", "activations", "staging", "page_cache", "overhead"})
+    for (const char* item : {"weights", "kv", "activations", "staging", "page_cache", "overhead"})
       sum += d.at(item).get<double>();
     CHECK(d.at("total").get<double>() == Approx(sum).margin(8));
   }
-  if (!r.at("timeline").empty())
-    check_keys(r.at("timeline").at(0), {"tokens", "device", "total"});
+  if (!r.at("timeline").empty()) check_keys(r.at("timeline").at(0), {"tokens", "device", "total"});
   for (const char* phase : {"prefill", "decode"})
     check_keys(r.at("bottleneck").at(phase), {"resource", "share"});
   check_keys(r.at("interval"), {"tokens_per_s", "ttft_s", "prefill_tokens_per_s"});
@@ -104,8 +102,7 @@ TEST_CASE("A cliff and advice have the keys of the contract", "[cli]") {
     check_keys(cliff, {"at_tokens", "before_tokens_per_s", "after_tokens_per_s", "cause", "device",
                        "tier"});
   REQUIRE_FALSE(r.at("advice").empty());
-  for (const json& a : r.at("advice"))
-    check_keys(a, {"change", "tokens_per_s", "ttft_s", "gain"});
+  for (const json& a : r.at("advice")) check_keys(a, {"change", "tokens_per_s", "ttft_s", "gain"});
 }
 
 TEST_CASE("What does not fit is JSON too, with the reason in its errors", "[cli]") {
@@ -212,9 +209,9 @@ TEST_CASE("A trace is JSON with events on named tracks that do not run backwards
 }
 
 TEST_CASE("Everything can be listed in every format", "[cli]") {
-  const std::map<std::string, std::size_t> least = {
-      {"rigs", 15}, {"gpus", 70}, {"cpus", 25}, {"ram", 12},
-      {"ssds", 10}, {"models", 40}, {"quants", 10}, {"runtimes", 3}};
+  const std::map<std::string, std::size_t> least = {{"rigs", 15},   {"gpus", 70},   {"cpus", 25},
+                                                    {"ram", 12},    {"ssds", 10},   {"models", 40},
+                                                    {"quants", 10}, {"runtimes", 3}};
   for (const auto& [what, count] : least) {
     INFO(what);
     const Outcome text = run({"list", what});
@@ -248,8 +245,8 @@ TEST_CASE("A model is inspected in every format, and its tensors add up", "[cli]
   CHECK(contains(text.out, "Q4_K_M"));
   CHECK(contains(text.out, "32 layers"));
   const json m = json::parse(run({"inspect", "llama-3.1-8b", "--format", "json"}).out);
-  check_keys(m, {"schema", "architecture", "layers", "tensor_bytes", "kv_bytes_per_token",
-                 "tensors"});
+  check_keys(m,
+             {"schema", "architecture", "layers", "tensor_bytes", "kv_bytes_per_token", "tensors"});
   CHECK(m.at("schema") == "rigcast.model/1");
   CHECK(m.at("kv_bytes_per_token") == 131072);
   double sum = 0;
@@ -275,8 +272,7 @@ TEST_CASE("Every example scenario of the repository has an answer", "[cli]") {
   if (!fs::exists(examples)) return;
   for (const auto& entry : fs::directory_iterator(examples)) {
     if (entry.path().extension() != ".toml") continue;
-    const Outcome o =
-        run({"simulate", entry.path().string(), "--no-advice", "--format", "json"});
+    const Outcome o = run({"simulate", entry.path().string(), "--no-advice", "--format", "json"});
     INFO(entry.path().filename() << ": " << o.error);
     CHECK((o.exit == 0 || o.exit == 1));
     CHECK(json::accept(o.out));

@@ -73,8 +73,7 @@ struct How {
 
 inline Outcome run(const std::vector<std::string>& arguments, const How& how = {}) {
   const Folder place;
-  const std::string out =
-      how.standard_output.empty() ? place / "out" : how.standard_output;
+  const std::string out = how.standard_output.empty() ? place / "out" : how.standard_output;
   const std::string error = place / "error";
   std::vector<std::string> words = {RIGCAST_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -90,8 +89,10 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
     if (out_file < 0 || error_file < 0 || dup2(out_file, 1) < 0 || dup2(error_file, 2) < 0)
       _exit(126);
     for (const auto& [name, value] : how.environment) {
-      if (value) setenv(name.c_str(), value->c_str(), 1);
-      else unsetenv(name.c_str());
+      if (value)
+        setenv(name.c_str(), value->c_str(), 1);
+      else
+        unsetenv(name.c_str());
     }
     if (!how.folder.empty() && chdir(how.folder.c_str()) != 0) _exit(126);
     execv(argv[0], argv.data());
@@ -112,8 +113,8 @@ inline bool contains(const std::string& text, const std::string& part) {
 
 /// A forecast that is quick to make.
 inline std::vector<std::string> quick(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"simulate", "--gpu", "rtx-3060-12gb", "--model",
-                                    "llama-3.2-1b", "--context", "2048", "--no-advice"};
+  std::vector<std::string> words = {"simulate",     "--gpu",     "rtx-3060-12gb", "--model",
+                                    "llama-3.2-1b", "--context", "2048",          "--no-advice"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

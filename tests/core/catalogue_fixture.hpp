@@ -46,6 +46,7 @@ quant = "Q4_K_M"
 [placement]
 gpu_layers = "auto"
 tensor_split = [1.0]
+split_mode = "layer"
 cpu_moe_layers = 0
 decode_device = "gpu"
 [kv]
@@ -64,6 +65,10 @@ threads = 6
 batch = 2048
 ubatch = 512
 flash_attention = true
+backend = "auto"
+build = "2026-01"
+mmap = true
+op_offload = true
 [workload]
 prompt_tokens = 512
 output_tokens = 6656

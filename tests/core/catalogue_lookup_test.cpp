@@ -83,8 +83,8 @@ TEST_CASE("A kit without sense is refused with an example", "[catalogue]") {
     REQUIRE_FALSE(kit);
     CHECK(contains(kit.error().text(), "2xddr5-6000:64GiB"));
   }
-  for (const char* text : {"2xddr4-2666:", "2xddr4-2666:32", "2xddr4-2666:-1GiB",
-                           "2xddr4-2666:1B", "2xddr4-2666:1e30GiB", "2xddr4-2666:32GiB:32GiB"}) {
+  for (const char* text : {"2xddr4-2666:", "2xddr4-2666:32", "2xddr4-2666:-1GiB", "2xddr4-2666:1B",
+                           "2xddr4-2666:1e30GiB", "2xddr4-2666:32GiB:32GiB"}) {
     INFO(text);
     CHECK_FALSE(catalogue().ram(text));
   }

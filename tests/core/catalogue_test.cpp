@@ -146,6 +146,41 @@ TEST_CASE("A CPU's bandwidth is channels times 8 bytes times its memory's rate",
   CHECK(checked >= 15);
 }
 
+TEST_CASE("Every CPU has a base and a boost clock that its sustained clock agrees with",
+          "[catalogue]") {
+  for (const std::string& id : catalogue().ids("hwprofiles/cpus")) {
+    const auto c = catalogue().cpu(id);
+    if (!c) continue;
+    INFO(id);
+    REQUIRE(c->base_clock);
+    REQUIRE(c->boost_clock);
+    CHECK(c->base_clock->value <= c->boost_clock->value);
+    CHECK(c->base_clock->value >= Hertz{0.3e9});
+    CHECK(c->boost_clock->value <= Hertz{6.5e9});
+    if (!c->clock) continue;
+    CHECK(c->clock->value >= c->base_clock->value * 0.5);
+    CHECK(c->clock->value <= c->boost_clock->value * 1.05);
+  }
+}
+
+TEST_CASE("A CPU whose boost clock is below its base clock is refused", "[catalogue]") {
+  const auto read = [](const std::string& clocks) {
+    const auto document = TomlDocument::parse(
+        "name = 'X'\nvendor = 'v'\narchitecture = 'a'\nsource = 'a data sheet'\n"
+        "[compute]\ncores = 4\nsimd = 'avx2'\n" +
+            clocks,
+        "x.toml");
+    REQUIRE(document);
+    read_cpu(document->root(), "x");
+    return document->error();
+  };
+  CHECK_FALSE(read("base_clock = '3 GHz'\nboost_clock = '3 GHz'\n"));
+  const auto error = read("base_clock = '3 GHz'\nboost_clock = '2.9 GHz'\n");
+  REQUIRE(error);
+  CHECK(contains(error->message, "boost_clock is below base_clock"));
+  CHECK(error->where);
+}
+
 TEST_CASE("Every SIMD level of a CPU has a rate in every runtime profile", "[catalogue]") {
   for (const std::string& runtime : catalogue().ids("runtimes")) {
     const auto profile = load_runtime_profile(*catalogue().runtime_file(runtime));
@@ -200,8 +235,7 @@ TEST_CASE("Ids are lower case with hyphens, and every file names its source", "[
     for (const std::string& id : catalogue().ids(folder)) {
       INFO(folder << "/" << id);
       CHECK(as_id(id) == id);
-      const auto document =
-          TomlDocument::read(catalogue().root() / folder / (id + ".toml"));
+      const auto document = TomlDocument::read(catalogue().root() / folder / (id + ".toml"));
       REQUIRE(document);
       CHECK(document->root().text("source").size() > 8);
     }

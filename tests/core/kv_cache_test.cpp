@@ -13,8 +13,7 @@ constexpr KvTypes kQ4Both{QuantFormat::kQ4_0, QuantFormat::kQ4_0};
 }  // namespace
 
 TEST_CASE("Names of KV types are those of llama.cpp; another one is an error with a hint", "[kv]") {
-  for (const auto* name :
-       {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"})
+  for (const auto* name : {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"})
     CHECK(kv_type_from(name).ok());
   REQUIRE(kv_type_from("Q8_0").ok());
   CHECK(*kv_type_from("Q8_0") == QuantFormat::kQ8_0);
@@ -70,8 +69,11 @@ TEST_CASE("A window's cache stops growing at its width", "[kv]") {
 
 TEST_CASE("Layers that see all tokens may have heads of their own", "[kv]") {
   ModelSpec model = fixtures::gemma_2_2b();
-  model.window = SlidingWindow{.tokens = 512, .full_every = 2, .full_head_dim = 512,
-                               .full_kv_heads = 1, .full_key_is_value = true};
+  model.window = SlidingWindow{.tokens = 512,
+                               .full_every = 2,
+                               .full_head_dim = 512,
+                               .full_kv_heads = 1,
+                               .full_key_is_value = true};
   CHECK(kv_bytes_per_token(model, 0, kF16Both) == 2 * 4 * 256 * 2);
   CHECK(kv_bytes_per_token(model, 1, kF16Both) == 2 * 1 * 512 * 2);
 }

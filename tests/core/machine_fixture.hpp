@@ -42,8 +42,8 @@ inline Rig machine(Bytes vram = 24_GiB, int gpus = 1) {
 inline RuntimeProfile whole_context_runtime() {
   RuntimeProfile r;
   r.id = r.name = "fixture";
-  r.kv_policies = {KvPolicy::kVram, KvPolicy::kRam, KvPolicy::kStream, KvPolicy::kPaged,
-                   KvPolicy::kCombined, KvPolicy::kSpill};
+  r.kv_policies = {KvPolicy::kVram,  KvPolicy::kRam,      KvPolicy::kStream,
+                   KvPolicy::kPaged, KvPolicy::kCombined, KvPolicy::kSpill};
   r.memory.kv = KvAllocation::kWholeContext;
   r.memory.kv_padding = 256;
   r.memory.logits = LogitsRows::kUbatch;

@@ -96,8 +96,7 @@ inline ModelSpec qwen3_30b_a3b() {
 }
 
 inline ModelSpec gpt_oss_20b() {
-  ModelSpec m =
-      with_experts(dense("gpt-oss", {24, 2880, 64, 8, 64, 0, 201088}), 32, 4, 2880);
+  ModelSpec m = with_experts(dense("gpt-oss", {24, 2880, 64, 8, 64, 0, 201088}), 32, 4, 2880);
   m.qkv_bias = m.output_bias = m.attention_sinks = true;
   m.moe->router_bias = m.moe->expert_bias = true;
   m.window = SlidingWindow{.tokens = 128, .full_every = 2};

@@ -98,8 +98,8 @@ TEST_CASE("Every n-th layer of a windowed model sees all tokens", "[model]") {
   CHECK(m.attended_tokens(11, 9999) == 9999);
   m.window->full_every = 0;
   CHECK(m.attended_tokens(5, 513) == 512);
-  m.window = SlidingWindow{
-      .tokens = 512, .full_every = 6, .full_head_dim = 512, .full_kv_heads = 2};
+  m.window =
+      SlidingWindow{.tokens = 512, .full_every = 6, .full_head_dim = 512, .full_kv_heads = 2};
   CHECK(m.head_dim_of(0) == 128);
   CHECK(m.head_dim_of(5) == 512);
   CHECK(m.kv_heads_of(0) == 8);

@@ -10,8 +10,8 @@ using namespace rigcast;
 
 namespace {
 using Names = std::vector<std::string>;
-const Names kCards = {"rtx-3060-12gb", "rtx-3090", "rtx-4080", "rtx-4090", "rtx-4090-laptop",
-                      "h200-sxm"};
+const Names kCards = {"rtx-3060-12gb", "rtx-3090",        "rtx-4080",
+                      "rtx-4090",      "rtx-4090-laptop", "h200-sxm"};
 }  // namespace
 
 TEST_CASE("Swapped digits are one slip, so the card that was meant comes first", "[nearest]") {

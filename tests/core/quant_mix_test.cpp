@@ -67,8 +67,7 @@ TEST_CASE("M mixes raise the first and last eighth and every third layer between
   };
   CHECK(raised(16) == std::vector<int>{0, 1, 4, 7, 10, 13, 14, 15});
   CHECK(raised(28) == std::vector<int>{0, 1, 2, 5, 8, 11, 14, 17, 20, 23, 24, 25, 26, 27});
-  CHECK(raised(32) ==
-        std::vector<int>{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31});
+  CHECK(raised(32) == std::vector<int>{0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31});
   CHECK(raised(36).size() == 18);
   CHECK(raised(40).size() == 20);
   CHECK(raised(48).size() == 24);
@@ -188,7 +187,7 @@ TEST_CASE("A hybrid's value matrices count by themselves, its FFNs by layer", "[
   const auto value = [&](int layer) {
     return format("Q4_K_M", model, TensorRole::kAttentionV, layer);
   };
-  CHECK(value(3) == QuantFormat::kQ6_K);   // the 1st of 8: its eighth
+  CHECK(value(3) == QuantFormat::kQ6_K);  // the 1st of 8: its eighth
   CHECK(value(7) == QuantFormat::kQ4_K);
   CHECK(value(15) == QuantFormat::kQ6_K);  // (3 - 1) % 3 == 2
   CHECK(value(31) == QuantFormat::kQ6_K);

@@ -84,9 +84,13 @@ MemoryPlan memory_that_fits() {
 }
 
 Cliff vram_cliff() {
-  return {.axis = CliffAxis::kPosition, .at_tokens = 30208, .before_tokens_per_s = 26.04,
-          .after_tokens_per_s = 4.1, .cause = "KV blocks leave VRAM and come back over PCI-E",
-          .device = "GPU 0", .tier = Tier::kVram};
+  return {.axis = CliffAxis::kPosition,
+          .at_tokens = 30208,
+          .before_tokens_per_s = 26.04,
+          .after_tokens_per_s = 4.1,
+          .cause = "KV blocks leave VRAM and come back over PCI-E",
+          .device = "GPU 0",
+          .tier = Tier::kVram};
 }
 
 Report predicted() {
@@ -170,21 +174,20 @@ using Keys = std::vector<std::string>;
 
 TEST_CASE("JSON has the keys of the contract, in its order", "[report]") {
   const Json json = Json::parse(to_json(predicted()));
-  CHECK(keys(json) ==
-        Keys{"schema", "origin", "scenario", "ttft", "prefill_tokens_per_s", "decode", "memory",
-             "timeline", "cliffs", "bottleneck", "utilisation", "traffic_bytes", "interval",
-             "inputs", "advice", "fits", "errors", "warnings"});
+  CHECK(keys(json) == Keys{"schema", "origin", "scenario", "ttft", "prefill_tokens_per_s", "decode",
+                           "memory", "timeline", "cliffs", "bottleneck", "utilisation",
+                           "traffic_bytes", "interval", "inputs", "correction", "advice", "fits",
+                           "errors", "warnings"});
   CHECK(json["schema"] == "rigcast.report/1");
-  CHECK(keys(json["scenario"]) ==
-        Keys{"rig", "model", "placement", "kv", "runtime", "workload"});
+  CHECK(keys(json["scenario"]) == Keys{"rig", "model", "placement", "kv", "runtime", "workload"});
   CHECK(keys(json["ttft"]["cold"]) == Keys{"total_s", "breakdown_s"});
   CHECK(keys(json["ttft"]["cold"]["breakdown_s"]) ==
         Keys{"load", "tokenize", "transfer", "prefill", "sample"});
   CHECK(keys(json["decode"]) == Keys{"tokens_per_s", "tpot_s", "by_position"});
   CHECK(keys(json["decode"]["by_position"][0]) ==
         Keys{"tokens", "tokens_per_s", "tpot_s", "bound_by"});
-  CHECK(keys(json["memory"][0]) == Keys{"device", "tier", "weights", "kv", "activations",
-                                        "staging", "page_cache", "overhead", "total", "capacity"});
+  CHECK(keys(json["memory"][0]) == Keys{"device", "tier", "weights", "kv", "activations", "staging",
+                                        "page_cache", "overhead", "total", "capacity"});
   CHECK(keys(json["cliffs"][0]) == Keys{"axis", "at_tokens", "before_tokens_per_s",
                                         "after_tokens_per_s", "cause", "device", "tier"});
   CHECK(keys(json["interval"]) == Keys{"tokens_per_s", "ttft_s", "prefill_tokens_per_s"});

@@ -68,8 +68,8 @@ TEST_CASE("A KV policy that does not exist, or that the runtime lacks, names tho
           "[scenario]") {
   check_refused("policy", "'pagd'", "vram, ram, stream, paged, combined, spill");
   check_refused("policy", "'spill'", "it has vram, ram, stream, paged, combined");
-  const std::string error = error_of(
-      "[rig]\ngpu = 'rtx-3060-12gb'\n[model]\nname = 'phi-4'\n[kv]\npolicy = 'paged'\n");
+  const std::string error =
+      error_of("[rig]\ngpu = 'rtx-3060-12gb'\n[model]\nname = 'phi-4'\n[kv]\npolicy = 'paged'\n");
   CHECK(contains(error, "s.toml:6:10: kv.policy: llama.cpp has no KV policy \"paged\""));
   CHECK(contains(error, "it has vram, ram, spill"));
 }
@@ -106,8 +106,8 @@ TEST_CASE("A KV type whose blocks do not divide the model's heads is refused", "
 }
 
 TEST_CASE("Zero, negative and absurd counts are refused with their range", "[scenario]") {
-  for (const char* key : {"threads", "batch", "ubatch", "prompt_tokens", "output_tokens",
-                          "context", "users", "block_tokens"}) {
+  for (const char* key : {"threads", "batch", "ubatch", "prompt_tokens", "output_tokens", "context",
+                          "users", "block_tokens"}) {
     check_refused(key, "0", "out of range");
     check_refused(key, "-1", "out of range");
     check_refused(key, "9223372036854775807", "out of range");
@@ -126,13 +126,13 @@ TEST_CASE("Figures without units, and with impossible ones, are refused", "[scen
   check_refused("vram_reserved", "'300 GB/s'", "expected a size");
   check_refused("ram", "'2xddr4-2666:32'", "the unit is missing");
   const std::string rest = "[model]\nname = 'phi-4'\n";
-  for (const char* figure : {"ram_bandwidth = '64 GiB'", "ram_bandwidth = '1 B/s'",
-                             "vram_capacity = '1 B'", "vram_capacity = '1e20 GiB'",
-                             "pcie_latency = '2 s'", "gpu_share = 1.5", "gpu_share = 0",
-                             "ssd_read = 'inf GB/s'", "cpu_cores = 0", "gpu_fp16 = '1 GB/s'"}) {
+  for (const char* figure :
+       {"ram_bandwidth = '64 GiB'", "ram_bandwidth = '1 B/s'", "vram_capacity = '1 B'",
+        "vram_capacity = '1e20 GiB'", "pcie_latency = '2 s'", "gpu_share = 1.5", "gpu_share = 0",
+        "ssd_read = 'inf GB/s'", "cpu_cores = 0", "gpu_fp16 = '1 GB/s'"}) {
     INFO(figure);
-    const std::string error = error_of("[rig]\ngpu = 'rtx-4090'\n" + std::string(figure) + "\n" +
-                                       rest);
+    const std::string error =
+        error_of("[rig]\ngpu = 'rtx-4090'\n" + std::string(figure) + "\n" + rest);
     CHECK(error.substr(0, 9) == "s.toml:3:");
   }
 }
@@ -169,8 +169,7 @@ TEST_CASE("Several users are refused until they are simulated", "[scenario]") {
 TEST_CASE("A decode device that the runtime cannot do names the way out", "[scenario]") {
   const std::string head = "[rig]\ngpu = 'rtx-4090'\n[model]\nname = 'phi-4'\n[placement]\n";
   CHECK(contains(error_of(head + "decode_device = 'cpu'\n"), "--runtime rigcast"));
-  CHECK(contains(error_of(head + "gpu_layers = 10\ndecode_device = 'gpu'\n"),
-                 "--runtime rigcast"));
+  CHECK(contains(error_of(head + "gpu_layers = 10\ndecode_device = 'gpu'\n"), "--runtime rigcast"));
   check_refused("decode_device", "'tpu'", "gpu, cpu");
 }
 

@@ -3,8 +3,10 @@
 #include "core/scenario.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
+#include "core/placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 
@@ -24,8 +26,7 @@ Scenario made(const std::string& text) {
 }
 
 bool warns(const Scenario& s, const std::string& part) {
-  return std::ranges::any_of(s.warnings,
-                             [&](const std::string& w) { return contains(w, part); });
+  return std::ranges::any_of(s.warnings, [&](const std::string& w) { return contains(w, part); });
 }
 
 }  // namespace
@@ -155,8 +156,8 @@ TEST_CASE("What is set wins over the file, whatever it was", "[scenario]") {
 }
 
 TEST_CASE("A named rig brings its parts, and the scenario's own figures win", "[scenario]") {
-  const Scenario s = made(
-      "[rig]\nname = 'dual-rtx-3090'\nram_bandwidth = '64 GB/s'\n[model]\nname = 'phi-4'\n");
+  const Scenario s =
+      made("[rig]\nname = 'dual-rtx-3090'\nram_bandwidth = '64 GB/s'\n[model]\nname = 'phi-4'\n");
   CHECK(s.rig.gpus.size() == 2);
   CHECK(s.rig.ram.bandwidth.value == 64_GBps);
   CHECK(s.rig.ram.bandwidth.kind == SourceKind::kAssumed);
@@ -188,8 +189,10 @@ TEST_CASE("Any figure of the rig can be overridden", "[scenario]") {
 TEST_CASE("The card and its slot agree on the slower generation and the fewer lanes",
           "[scenario]") {
   const auto link = [](const std::string& pcie) {
-    return text(made("[rig]\ngpu = 'rtx-3060-12gb'\npcie = '" + pcie +
-                     "'\n[model]\nname = 'phi-4'\n").rig.links[0].pcie);
+    return text(
+        made("[rig]\ngpu = 'rtx-3060-12gb'\npcie = '" + pcie + "'\n[model]\nname = 'phi-4'\n")
+            .rig.links[0]
+            .pcie);
   };
   CHECK(link("3x16") == "3x16");
   CHECK(link("4x8") == "4x8");
@@ -214,6 +217,77 @@ TEST_CASE("All layers on the GPU may be asked for as 99 or 999, as people do", "
   for (const char* n : {"33", "99", "999"})
     CHECK(made(kSmall + "[placement]\ngpu_layers = " + n + "\n").placement.gpu_layers == 33);
   CHECK(made(kSmall + "[placement]\ngpu_layers = 0\n").placement.gpu_layers == 0);
+}
+
+TEST_CASE("The backend is what drives the GPUs, unless another one is asked for", "[scenario]") {
+  const auto backend = [](const std::string& gpus, const std::string& more = "",
+                          const std::string& os = "linux") {
+    const std::string rig = "[rig]\ngpu = " + gpus + "\nos = '" + os + "'\n";
+    return made(rig + "[model]\nname = 'phi-4'\n[runtime]\n" + more).settings.backend;
+  };
+  CHECK(backend("'rtx-3090'") == Backend::kCuda);
+  CHECK(backend("'rx-7900-xtx'") == Backend::kRocm);
+  CHECK(backend("'rx-7900-xtx'", "", "windows") == Backend::kVulkan);
+  CHECK(backend("'apple-m2-ultra-76c'") == Backend::kMetal);
+  CHECK(backend("'radeon-pro-5600m'", "", "macos") == Backend::kMetal);
+  CHECK(backend("'arc-b580'") == Backend::kVulkan);
+  CHECK(backend("['rtx-3090', 'rx-7900-xtx']") == Backend::kVulkan);
+  CHECK(backend("[]") == Backend::kCpu);
+  CHECK(backend("[]", "backend = 'cuda'") == Backend::kCpu);
+  CHECK(backend("'rtx-3090'", "backend = 'auto'") == Backend::kCuda);
+  CHECK(backend("'rtx-3090'", "backend = 'vulkan'") == Backend::kVulkan);
+  CHECK(backend("'arc-b580'", "backend = 'sycl'") == Backend::kSycl);
+  CHECK(contains(fixtures::error_of("[rig]\ngpu = 'rx-7900-xtx'\n[model]\nname = 'phi-4'\n"
+                                    "[runtime]\nbackend = 'cuda'\n"),
+                 "\"auto\" is rocm here"));
+  CHECK(contains(fixtures::error_of("[rig]\ngpu = 'apple-m4-10c'\n[model]\nname = 'phi-4'\n"
+                                    "[runtime]\nbackend = 'vulkan'\n"),
+                 "vulkan does not drive"));
+}
+
+TEST_CASE("A build is a month, or the profile's own era", "[scenario]") {
+  const std::string head = kSmall + "[runtime]\nbuild = ";
+  CHECK_FALSE(made(kSmall).settings.build_year);
+  CHECK(made(head + "'2024-07'\n").settings.build_year == 2024.5);
+  CHECK(made(head + "'2023-01'\n").settings.build_year == 2023.0);
+  for (const char* bad : {"''", "'2024'", "'2024-13'", "'2024-00'", "'2022-12'", "'2024-7'",
+                          "'2024_07'", "'abcd-ef'", "'2100-01'", "'2024-071'"})
+    CHECK(contains(fixtures::error_of(head + bad + "\n"), "no month of a build"));
+}
+
+TEST_CASE("Settings of the runtime and the split arrive, with llama.cpp's defaults", "[scenario]") {
+  const Scenario usual = made(kSmall);
+  CHECK(usual.settings.mmap);
+  CHECK(usual.settings.op_offload);
+  CHECK(usual.placement.split_mode == SplitMode::kLayer);
+  const Scenario other = made(kSmall +
+                              "[runtime]\nmmap = false\nop_offload = false\n"
+                              "[placement]\nsplit_mode = 'row'\n");
+  CHECK_FALSE(other.settings.mmap);
+  CHECK_FALSE(other.settings.op_offload);
+  CHECK(other.placement.split_mode == SplitMode::kRow);
+  CHECK(name(SplitMode::kTensor) == "tensor");
+}
+
+TEST_CASE("Without op offload, the prefill of host layers stays on the CPU", "[scenario]") {
+  const std::string layers = kSmall + "[placement]\ngpu_layers = 10\n[runtime]\nop_offload = ";
+  CHECK(place(made(layers + "true\n"), 10).layers.front().prefill_on == 0);
+  CHECK(place(made(layers + "false\n"), 10).layers.front().prefill_on == kHost);
+}
+
+TEST_CASE("A file's true size scales every tensor, and no element of it", "[scenario]") {
+  const Scenario usual = made(kSmall);
+  const Scenario larger = made(kSmall + "size = '5 GiB'\n");
+  const double tensors = double(larger.tensors.tensors.size());
+  CHECK(std::abs(double(larger.tensors.bytes()) - (5_GiB).value) <= tensors);
+  CHECK(larger.tensors.elements() == usual.tensors.elements());
+  const double share = double(larger.tensors.bytes()) / double(usual.tensors.bytes());
+  const WeightGroup& ffn = larger.tensors.layers[7].ffn;
+  CHECK(ffn.elements() == usual.tensors.layers[7].ffn.elements());
+  CHECK(double(ffn.bytes()) == Approx(share * double(usual.tensors.layers[7].ffn.bytes())));
+  CHECK(double(larger.tensors.head.bytes()) == Approx(share * double(usual.tensors.head.bytes())));
+  CHECK(contains(fixtures::error_of(kSmall + "size = '500 MiB'\n"), "the quant mix gives"));
+  CHECK(contains(fixtures::error_of(kSmall + "size = '50 GiB'\n"), "the quant mix gives"));
 }
 
 TEST_CASE("A context beyond what the model was trained for is a warning", "[scenario]") {

@@ -31,9 +31,16 @@ TEST_CASE("A key that is set wins over the file's", "[toml]") {
 
 TEST_CASE("A value that is set has its TOML type, and is text where it is no TOML", "[toml]") {
   TomlDocument document("command line");
-  for (const auto& [key, value] :
-       {std::pair{"a", "7"}, {"b", "0.5"}, {"c", "true"}, {"d", "['x', 'y']"}, {"e", "paged"},
-        {"f", "\"quoted\""}, {"g", "24 GiB"}, {"h", ""}, {"i", "a = 1"}, {"j", "1\nk = 2"}})
+  for (const auto& [key, value] : {std::pair{"a", "7"},
+                                   {"b", "0.5"},
+                                   {"c", "true"},
+                                   {"d", "['x', 'y']"},
+                                   {"e", "paged"},
+                                   {"f", "\"quoted\""},
+                                   {"g", "24 GiB"},
+                                   {"h", ""},
+                                   {"i", "a = 1"},
+                                   {"j", "1\nk = 2"}})
     REQUIRE_FALSE(document.set(key, value, "--set"));
   const TomlTable root = document.root();
   CHECK(root.integer("a", 0, 9) == 7);
@@ -54,8 +61,7 @@ TEST_CASE("An error about a set key names the option, not the file", "[toml]") {
   TomlDocument document = parsed("[kv]\nthreshold = 0.5\n");
   REQUIRE_FALSE(document.set("kv.threshold", "7", "--set kv.threshold"));
   document.root().table("kv").number_or("threshold", 0, 0, 1);
-  CHECK(first_error(document) ==
-        "--set kv.threshold: 7 is out of range\n  expected 0 to 1");
+  CHECK(first_error(document) == "--set kv.threshold: 7 is out of range\n  expected 0 to 1");
 }
 
 TEST_CASE("An error inside a table that was set names the option and the key in it", "[toml]") {
@@ -94,8 +100,8 @@ TEST_CASE("A clone still knows where its keys stand", "[toml]") {
 
 TEST_CASE("Defaults fill in what a table lacks and change nothing else", "[toml]") {
   TomlDocument document = parsed("[rig]\ncpu = 'mine'\nfigure = {kind = 'spec'}\n");
-  document.merge_table_defaults(
-      "rig", parsed("cpu = 'theirs'\nssd = 'theirs'\nfigure = {value = 'v'}\n"));
+  document.merge_table_defaults("rig",
+                                parsed("cpu = 'theirs'\nssd = 'theirs'\nfigure = {value = 'v'}\n"));
   const TomlTable rig = document.root().table("rig");
   CHECK(rig.text("cpu") == "mine");
   CHECK(rig.text("ssd") == "theirs");

@@ -174,9 +174,9 @@ TEST_CASE("A figure without unit, kind or plausible size is refused where it sta
   CHECK(contains(error_of("size = {value = '1 GiB', kind = 'guess'}", read),
                  "choose one of measured, fitted, published, spec, assumed"));
   CHECK(contains(error_of("size = {value = '1 GiB', sorce = 'x'}", read), "did you mean source?"));
-  CHECK(error_of("size = {value = '1 GiB', kind = 'measured', source = 'x', note = 'y', n = 3}",
-                 read)
-            .empty());
+  CHECK(
+      error_of("size = {value = '1 GiB', kind = 'measured', source = 'x', note = 'y', n = 3}", read)
+          .empty());
 }
 
 TEST_CASE("A plain figure takes kind and source of its file, a full one its own", "[toml]") {

@@ -188,8 +188,8 @@ TEST_CASE("A batch reads the experts it touches and computes those it chose", "[
 
 TEST_CASE("A decode step reads exactly what the tensor table calls active", "[traffic]") {
   const std::vector<ModelSpec> models = {
-      llama_2_7b(),    llama_3_2_3b(), qwen2_5_7b(), mixtral_8x7b(),     qwen3_30b_a3b(),
-      gpt_oss_20b(),   phi_4(),        gemma_2_2b(), deepseek_v2_lite(), falcon_7b()};
+      llama_2_7b(),  llama_3_2_3b(), qwen2_5_7b(), mixtral_8x7b(),     qwen3_30b_a3b(),
+      gpt_oss_20b(), phi_4(),        gemma_2_2b(), deepseek_v2_lite(), falcon_7b()};
   for (const ModelSpec& m : models) {
     for (const char* mix : {"F16", "Q8_0", "Q4_K_M"}) {
       const TensorTable table = table_of(m, mix);
@@ -226,6 +226,6 @@ TEST_CASE("Traffic adds up by its parts", "[traffic]") {
   const OpTraffic whole = attention_traffic(m, table, 0, b, kHalf);
   CHECK(whole.total() == sum.total());
   CHECK(whole.matmul_flops == sum.matmul_flops);
-  CHECK(whole.total().value == whole.weight_bytes() + whole.kv_read_bytes + whole.kv_write_bytes +
-                                   whole.activation_bytes);
+  CHECK(whole.total().value ==
+        whole.weight_bytes() + whole.kv_read_bytes + whole.kv_write_bytes + whole.activation_bytes);
 }

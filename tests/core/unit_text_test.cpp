@@ -15,9 +15,9 @@ namespace {
 
 using Units = std::vector<std::pair<std::string, double>>;
 
-const Units kSizes = {{"B", 1},    {"kB", 1e3},     {"MB", 1e6},        {"GB", 1e9},
-                      {"TB", 1e12}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824},
-                      {"TiB", 1099511627776}};
+const Units kSizes = {{"B", 1},         {"kB", 1e3},         {"MB", 1e6},
+                      {"GB", 1e9},      {"TB", 1e12},        {"KiB", 1024},
+                      {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776}};
 
 Units per_second(const Units& units) {
   Units out;
@@ -63,8 +63,14 @@ void check_refused(const std::string& text, Parse parse, const std::string& exam
 TEST_CASE("Every unit of every quantity is read", "[unit_text]") {
   check_units(kSizes, value_of(parse_bytes));
   check_units(per_second(kSizes), value_of(parse_bandwidth));
-  check_units({{"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15},
-               {"MOP/s", 1e6}, {"GOP/s", 1e9}, {"TOP/s", 1e12}, {"POP/s", 1e15}},
+  check_units({{"MFLOP/s", 1e6},
+               {"GFLOP/s", 1e9},
+               {"TFLOP/s", 1e12},
+               {"PFLOP/s", 1e15},
+               {"MOP/s", 1e6},
+               {"GOP/s", 1e9},
+               {"TOP/s", 1e12},
+               {"POP/s", 1e15}},
               value_of(parse_compute_rate));
   check_units({{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}, value_of(parse_duration));
   check_units({{"Hz", 1}, {"MHz", 1e6}, {"GHz", 1e9}, {"MT/s", 1e6}, {"GT/s", 1e9}},
@@ -103,8 +109,8 @@ TEST_CASE("A unit of another quantity, or none of ours, is refused", "[unit_text
 }
 
 TEST_CASE("Negative, infinite and not-a-number figures are refused", "[unit_text]") {
-  for (const char* number : {"-1", "-0.001", "-1e300", "inf", "-inf", "infinity", "nan", "-nan",
-                             "NaN", "nan(1)"}) {
+  for (const char* number :
+       {"-1", "-0.001", "-1e300", "inf", "-inf", "infinity", "nan", "-nan", "NaN", "nan(1)"}) {
     check_refused(fmt::format("{} GiB", number), parse_bytes, "24 GiB");
     check_refused(fmt::format("{} GB/s", number), parse_bandwidth, "64 GB/s");
     check_refused(fmt::format("{} us", number), parse_duration, "5 us");

@@ -114,10 +114,9 @@ TEST_CASE("S3: the mix that fits is several times faster than the one that is sp
 TEST_CASE("S5: every further layer on the GPU helps, the last ones most", "[examples]") {
   std::vector<double> tps;
   for (const char* layers : {"0", "8", "16", "24", "32"})
-    tps.push_back(report_of("s5-layer-split", {{"placement.gpu_layers", layers}})
-                      .decode_tokens_per_s);
-  for (std::size_t i = 2; i < tps.size(); ++i)
-    CHECK(tps[i] - tps[i - 1] > tps[i - 1] - tps[i - 2]);
+    tps.push_back(
+        report_of("s5-layer-split", {{"placement.gpu_layers", layers}}).decode_tokens_per_s);
+  for (std::size_t i = 2; i < tps.size(); ++i) CHECK(tps[i] - tps[i - 1] > tps[i - 1] - tps[i - 2]);
 }
 
 TEST_CASE("S6: a long resident prefill is bound by compute, a short one by VRAM", "[examples]") {

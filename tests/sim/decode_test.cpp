@@ -51,9 +51,9 @@ TEST_CASE("alone, a token takes the sum of its GPU part, CPU part and handoffs",
   Simulated t(Settings{{"placement.gpu_layers", std::to_string(layers)}});
   const TokenCount cached = 1000;
   const BatchShape batch{cached - 1, 1, t.s.runtime.memory.kv_padding};
-  const auto alone = [&](DeviceIndex device, const OpTraffic& traffic, int kernels) {
+  const auto alone = [&](DeviceIndex device, const OpTraffic& traffic, double kernels) {
     const OpCost c =
-        device == kHost ? cpu_cost(t.s, traffic) : gpu_cost(t.s, 0, traffic, 1, kernels);
+        device == kHost ? cpu_cost(t.s, traffic, 1) : gpu_cost(t.s, 0, traffic, 1, kernels);
     const BytesPerSecond rate =
         device == kHost ? t.s.rig.ram.bandwidth.value : t.s.rig.gpus[0].bandwidth.value;
     return c.gap + std::max(c.compute, c.charged / rate);
@@ -63,12 +63,12 @@ TEST_CASE("alone, a token takes the sum of its GPU part, CPU part and handoffs",
     const DeviceIndex device = l < 32 - std::min(32, layers) ? kHost : 0;
     const auto attention = attention_traffic(t.s.model, t.s.tensors, l, batch, t.s.kv.types);
     const auto ffn = ffn_traffic(t.s.model, t.s.tensors, l, 1);
-    (device == kHost ? cpu : gpu) += alone(device, attention, t.s.runtime.kernels.attention) +
-                                     alone(device, ffn, t.s.runtime.kernels.ffn);
+    (device == kHost ? cpu : gpu) += alone(device, attention, t.s.runtime.kernels.attention.value) +
+                                     alone(device, ffn, t.s.runtime.kernels.ffn.value);
   }
   const DeviceIndex head = layers > 32 ? 0 : kHost;
   (head == kHost ? cpu : gpu) +=
-      alone(head, head_traffic(t.s.model, t.s.tensors, 1), t.s.runtime.kernels.head);
+      alone(head, head_traffic(t.s.model, t.s.tensors, 1), t.s.runtime.kernels.head.value);
   // Into the GPU layers, if there are any, and out of them; at the end the logits or nothing.
   const HostLink& link = t.s.rig.links[0];
   const Seconds crossing = t.s.runtime.decode.crossing.value;

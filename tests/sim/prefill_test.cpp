@@ -91,20 +91,26 @@ TEST_CASE("a cache that is there already makes prefill slower, by its attention"
   CHECK(deep.total(Detail::kFinal) > empty.total(Detail::kFinal));
 }
 
-TEST_CASE("weights in RAM cross the link once for every ubatch", "[prefill]") {
+TEST_CASE("weights and cache in RAM cross the link once for every ubatch", "[prefill]") {
   const Prompt t(prompt("2048", {{"placement.gpu_layers", "20"}}));
-  double host_weights = 0;
-  for (int l = 0; l < 12; ++l) host_weights += double(t.s.tensors.layers[std::size_t(l)].bytes());
+  double weights = 0, token = 0;  // of the host's layers
+  for (int l = 0; l < 12; ++l) {
+    weights += double(t.s.tensors.layers[std::size_t(l)].bytes());
+    token += kv_bytes_per_token(t.s.model, l, t.s.kv.types);
+  }
   double fetched = 0;
   for (const Step& step : t.steps())
     for (const StepOp& op : step.ops) fetched += op.fetch ? op.fetch->bytes.value : 0.0;
-  CHECK(fetched == Approx(4 * host_weights).epsilon(1e-12));
+  // What earlier ubatches of 512 tokens left in the cache.
+  const double cached = 0 + 512 + 1024 + 1536;
+  CHECK(fetched == Approx(4 * weights + cached * token).epsilon(1e-12));
   // And without overlap that time is added to what operations take.
+  const HostLink& link = t.s.rig.links[0];
   Seconds sum{0};
-  for (const Step& step : t.steps()) {
+  for (const Step& step : t.steps())
     for (const StepOp& op : step.ops)
-      if (op.fetch) sum += op.fetch->charged / t.s.rig.links[0].pageable.value;
-  }
+      if (op.fetch)
+        sum += op.fetch->charged / (op.fetch->pageable ? link.pageable : link.h2d).value;
   CHECK(t.total(Detail::kFinal) > sum.value);
 }
 

@@ -16,9 +16,9 @@ using rigcast::tidy::SourceFile;
 namespace {
 
 struct Layers {
-  std::map<std::string, std::set<std::string>> folders;         // folder -> folders it may include
-  std::map<std::string, std::vector<std::string>> libraries;    // folder -> beginnings of paths
-  std::map<std::string, std::string> only;                      // beginning -> the one file
+  std::map<std::string, std::set<std::string>> folders;       // folder -> folders it may include
+  std::map<std::string, std::vector<std::string>> libraries;  // folder -> beginnings of paths
+  std::map<std::string, std::string> only;                    // beginning -> the one file
 };
 
 Layers read_layers() {

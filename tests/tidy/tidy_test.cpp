@@ -112,6 +112,15 @@ TEST_CASE("Every data file names its source", "[tidy]") {
     if (!f.ends_with(".toml")) continue;
     if (!f.is_in("hwprofiles") && !f.is_in("models") && !f.is_in("runtimes")) continue;
     ++data;
+    // A fit's figures name their source one by one: its plain keys belong to the profile under it.
+    if (f.is_in("runtimes/fitted")) {
+      const bool every = std::ranges::all_of(f.lines, [](const std::string& line) {
+        return line.find("value = ") == std::string::npos ||
+               line.find("source = \"") != std::string::npos;
+      });
+      if (!every) out += f.path + "\n";
+      continue;
+    }
     const bool sourced = std::ranges::any_of(f.lines, [](const std::string& line) {
       return line.rfind("source = \"", 0) == 0 && line.size() > 18;
     });

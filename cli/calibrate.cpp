@@ -1,0 +1,264 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "cli/output.hpp"
+#include "cli/own_runs.hpp"
+#include "cli/verbs.hpp"
+#include "core/measured/read_measurements.hpp"
+#include "sim/calibration/left_out_table.hpp"
+#include "sim/calibration/write_profile.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace calibration;
+
+struct Options {
+  OwnRunsOptions own;
+  std::string against;
+  std::string runtime = "llama.cpp";
+  std::string folder;
+  Format format = Format::kText;
+  int jobs = 0;
+};
+
+struct Profiles {
+  RuntimeProfile base;
+  std::vector<RuntimeProfile> forks;  // that build on it
+
+  const RuntimeProfile* find(const std::string& id) const {
+    if (id == base.id) return &base;
+    const auto it = std::ranges::find(forks, id, &RuntimeProfile::id);
+    return it == forks.end() ? nullptr : &*it;
+  }
+};
+
+// As they are without a fit: where every fit starts.
+Result<Profiles> load_profiles(const std::string& name, const Catalogue& catalogue) {
+  const auto file = catalogue.runtime_file(name);
+  if (!file) return file.error();
+  auto base = load_runtime_profile(*file, false);
+  if (!base) return base.error();
+  Profiles profiles{*std::move(base), {}};
+  for (const std::string& id : catalogue.ids("runtimes")) {
+    const auto other = catalogue.runtime_file(id);
+    if (!other) continue;
+    auto profile = load_runtime_profile(*other, false);
+    if (!profile) return profile.error();
+    if (profile->base == profiles.base.id) profiles.forks.push_back(*std::move(profile));
+  }
+  return profiles;
+}
+
+bool takes_part(const Measurement& m) {
+  return !m.doubtful() && (m.metric == Metric::kTg || m.metric == Metric::kPp);
+}
+
+struct Runs {
+  std::vector<ResolvedRun> runs;
+  int usable = 0;
+};
+
+// Caches in RAM are thinly measured: whoever fitted on them could not say how good a forecast is.
+Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& profiles,
+                  const Catalogue& catalogue) {
+  Runs out;
+  Resolver resolver(catalogue);
+  for (const Measurement& m : measured) {
+    if (!takes_part(m)) continue;
+    ++out.usable;
+    auto run = resolver.resolve(m);
+    if (!run || !profiles.find(run->scenario->runtime.id)) continue;
+    if (run->regime != Regime::kKvInRam) out.runs.push_back(*std::move(run));
+  }
+  return out;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
+
+std::string to_text(const std::vector<Accuracy>& all, const Runs& runs) {
+  std::string text = fmt::format(
+      "{} of {} usable figures were fitted. Errors are absolute, chips weigh equally; left out:\n"
+      "forecast by a fit that saw no row of the chip. Inside: of the 80 % interval that the other\n"
+      "chips' errors give.\n",
+      runs.runs.size(), runs.usable);
+  std::string metric;
+  for (const Accuracy& a : all) {
+    if (a.metric != metric)
+      text +=
+          fmt::format("\n{:<16}{:>6}{:>7}{:>16}{:>10}{:>14}{:>10}{:>9}{:>9}\n", a.metric, "chips",
+                      "rows", "fitted median", "p90", "left out med.", "p90", "bias", "inside");
+    metric = a.metric;
+    text += fmt::format("{:<16}{:>6}{:>7}{:>16}{:>10}{:>14}{:>10}{:>9}{:>9}\n", a.regime, a.chips,
+                        a.rows, percent(a.fitted_median), percent(a.fitted_p90),
+                        percent(a.left_out_median), percent(a.left_out_p90), percent(a.bias),
+                        percent(a.covered));
+  }
+  return text;
+}
+
+nlohmann::ordered_json accuracy_json(const Accuracy& a) {
+  return {{"metric", a.metric},
+          {"regime", a.regime},
+          {"rows", a.rows},
+          {"chips", a.chips},
+          {"fitted_median_abs_error", a.fitted_median},
+          {"fitted_p90_abs_error", a.fitted_p90},
+          {"left_out_median_abs_error", a.left_out_median},
+          {"left_out_p90_abs_error", a.left_out_p90},
+          {"bias", a.bias},
+          {"coverage", a.covered}};
+}
+
+nlohmann::ordered_json row_json(const ResolvedRun& run, double fitted, double left_out) {
+  return {{"id", run.measured.id},
+          {"chip", run.chip},
+          {"rig", run.rig},
+          {"model", run.scenario->model.id},
+          {"quant", run.scenario->quant},
+          {"regime", name(run.regime)},
+          {"deep", run.deep},
+          {"quantized_kv", run.quantized_kv},
+          {"ram_known", run.ram_known},
+          {"metric", name(run.measured.metric)},
+          {"measured", run.measured.value},
+          {"fitted", run.measured.value * std::exp(fitted)},
+          {"left_out", run.measured.value * std::exp(left_out)}};
+}
+
+std::string to_json(const std::vector<Accuracy>& all, const std::vector<Sample>& samples,
+                    const LeftOut& errors) {
+  nlohmann::ordered_json json{{"schema", "rigcast.calibration/1"}};
+  auto& summary = json["summary"] = nlohmann::ordered_json::array();
+  for (const Accuracy& a : all) summary.push_back(accuracy_json(a));
+  auto& rows = json["rows"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    rows.push_back(row_json(samples[i].run(), errors.fitted[i], errors.left_out[i]));
+  return json.dump(2) + "\n";
+}
+
+// What is fitted, and what came of it.
+struct Fit {
+  std::vector<Parameter> parameters;
+  std::vector<Sample> samples;
+  LeftOut errors;
+};
+
+Fit fit_runs(const Runs& runs, const Profiles& profiles, int jobs) {
+  std::vector<Parameter> parameters = calibration::parameters(profiles.base, profiles.forks);
+  const std::vector<double> start = likely(parameters);
+  const auto samples = [&] {
+    std::vector<Sample> all;
+    for (const ResolvedRun& run : runs.runs)
+      all.emplace_back(run, *profiles.find(run.scenario->runtime.id));
+    weigh(all);
+    for (Sample& s : all) s.bind(parameters, start);
+    return all;
+  };
+  const bool watched = isatty(STDERR_FILENO);
+  const auto progress = [&](int done, int all) {
+    if (watched)
+      fmt::print(stderr, "\rfitted without {} of {} chips{}", done, all, done == all ? "\n" : "");
+  };
+  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  LeftOut errors = leave_chips_out(parameters, samples, jobs > 0 ? jobs : cores, progress);
+  return {std::move(parameters), samples(), std::move(errors)};
+}
+
+// The profile and those that build on it, with a table of all rows beside the first.
+std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Profiles& profiles,
+                               const std::string& from) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code)
+    return Error{ErrorKind::kMachine, fmt::format("cannot create {}", folder.string()),
+                 "name another folder with -o"};
+  const auto write = [&](const std::string& id, const std::string& runtime) {
+    return write_file(
+        (folder / (id + ".toml")).string(),
+        to_toml(profiles.base, runtime, fit.parameters, fit.samples, fit.errors, from));
+  };
+  if (auto error = write(profiles.base.id, "")) return error;
+  for (const RuntimeProfile& fork : profiles.forks)
+    if (auto error = write(fork.id, fork.id)) return error;
+  return write_file((folder / (profiles.base.id + ".left-out.csv")).string(),
+                    left_out_table(fit.samples, fit.errors));
+}
+
+int calibrate_verb(const Options& options, const Catalogue& catalogue) {
+  if (!options.own.runs.empty())
+    return correct_rig(options.own, options.folder, options.format, catalogue);
+  if (options.against.empty())
+    return fail(bad_input("--against is required", "or --own, for runs of one's own machine"));
+  const auto measured = read_measurements(options.against);
+  if (!measured) return fail(measured.error());
+  const auto profiles = load_profiles(options.runtime, catalogue);
+  if (!profiles) return fail(profiles.error());
+  const Runs runs = resolve_runs(*measured, *profiles, catalogue);
+  if (runs.runs.empty())
+    return fail(bad_input(
+        fmt::format("no run of {} in {} can be forecast", profiles->base.name, options.against),
+        "rigcast validate --against FILE lists the reasons"));
+
+  const Fit fit = fit_runs(runs, *profiles, options.jobs);
+  const fs::path folder =
+      options.folder.empty() ? catalogue.root() / "runtimes" / "fitted" : fs::path(options.folder);
+  const std::string from = fs::path(options.against).filename().string();
+  if (auto error = write_fit(folder, fit, *profiles, from)) return fail(*error);
+
+  const auto table = accuracy(fit.samples, fit.errors);
+  const std::string text = options.format == Format::kJson ? to_json(table, fit.samples, fit.errors)
+                                                           : to_text(table, runs);
+  if (auto error = emit({}, text)) return fail(*error);
+  return kDone;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb = app.add_subcommand("calibrate", "Fit a runtime profile on measured runs");
+  auto options = std::make_shared<Options>();
+  verb->add_option("--against", options->against, "measured runs: csv, json or jsonl")
+      ->type_name("FILE");
+  verb->add_option("--runtime", options->runtime, "the profile to fit, with those that build on it")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb->add_option("-o,--output", options->folder,
+                   "folder to write to [runtimes/fitted]; with --own the file [beside the rig's]")
+      ->type_name("PATH");
+  verb->add_option("--jobs", options->jobs, "fits at the same time [all cores]")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  options->own.add_to(*verb);
+  static const std::map<std::string, Format> kFormats = {{"text", Format::kText},
+                                                         {"json", Format::kJson}};
+  verb->add_option("--format", options->format, "text or json")
+      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+      ->type_name("FORMAT");
+  verb->footer(
+      "Every chip is left out once: the table shows what the fit is worth on machines that it has\n"
+      "not seen. Every row's forecasts go to NAME.left-out.csv beside the profile.\n\n"
+      "Examples\n"
+      "  rigcast calibrate --against runtimes/measurements/benchmarks.csv\n"
+      "  rigcast calibrate --against my-runs.jsonl -o my-fit --format json\n"
+      "  llama-bench -m model.gguf -o jsonl > my-runs.jsonl\n"
+      "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml");
+  verb->callback([options, open, &run] {
+    run = [options, open] {
+      const auto catalogue = open();
+      return catalogue ? calibrate_verb(*options, *catalogue) : fail(catalogue.error());
+    };
+  });
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,227 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "core/measured/read_measurements.hpp"
+#include "core/measured/resolve.hpp"
+#include "core/runtime_profile.hpp"
+#include "core/unit_text.hpp"
+#include "core/validation.hpp"
+#include "sim/simulate.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+constexpr const char* kNeedsFile =
+    "--against runtimes/measurements/benchmarks.csv, or what llama-bench wrote with -o csv|json|"
+    "jsonl";
+
+struct Options {
+  OutputOptions output;
+  std::string against;
+  std::string runtime;
+  std::vector<std::string> fail_above;
+  bool doubtful = false;
+};
+
+// Written over itself while it grows; silent where nobody watches.
+class Progress {
+ public:
+  explicit Progress(std::size_t all) : all_(all), shown_(isatty(STDERR_FILENO) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    if (shown_ && written_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  void show(std::size_t done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shown_ || now - last_ < std::chrono::milliseconds(200)) return;
+    last_ = now;
+    written_ = true;
+    fmt::print(stderr, "\r{} of {} runs", text_count(std::int64_t(done)),
+               text_count(std::int64_t(all_)));
+    std::fflush(stderr);
+  }
+
+ private:
+  std::size_t all_;
+  bool shown_;
+  bool written_ = false;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Equal scenarios are forecast once.
+class Forecasts {
+ public:
+  const Report& of(const std::shared_ptr<const Scenario>& scenario) {
+    const auto [it, fresh] = made_.try_emplace(scenario);
+    if (!fresh) return it->second;
+    sim::SimulateOptions how;
+    how.cliffs = false;
+    return it->second = sim::simulate(scenario, how);
+  }
+
+ private:
+  std::map<std::shared_ptr<const Scenario>, Report> made_;
+};
+
+class Comparison {
+ public:
+  Comparison(const Options& options, const Catalogue& catalogue, std::string runtime)
+      : options_(options), resolver_(catalogue), runtime_(std::move(runtime)) {
+    result_.against = options.against;
+  }
+
+  Validation compare(const std::vector<Measurement>& runs, const std::vector<std::string>& unread) {
+    for (const std::string& line : unread) {
+      const auto at = line.rfind(": ");
+      result_.skipped.push_back({line.substr(0, at), line.substr(at + 2)});
+    }
+    Progress progress(runs.size());
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      progress.show(i);
+      const std::string reason = add(runs[i]);
+      if (!reason.empty()) result_.skipped.push_back({runs[i].id, reason});
+    }
+    result_.summary = summarize(result_.rows);
+    return std::move(result_);
+  }
+
+ private:
+  // Why there is no row for it, or nothing.
+  std::string add(const Measurement& m) {
+    if (m.doubtful() && !options_.doubtful) return "marked SUSPECT or CAUTION by its source";
+    if (!(m.value > 0)) return "its figure is zero";
+    if (m.metric == Metric::kTtft && m.prompt == 0) return "how long its prompt was is not stated";
+    const auto run = resolver_.resolve(m);
+    if (!run) return run.error().message;
+    const Scenario& s = *run->scenario;
+    if (!runtime_.empty() && s.runtime.id != runtime_)
+      return fmt::format("ran on {}, not on {}", s.runtime.id, runtime_);
+    const Report& report = forecasts_.of(run->scenario);
+    if (!report.fits) return report.errors.empty() ? "does not fit" : report.errors.front();
+    const auto figure = figure_of(report, m.metric);
+    if (!figure) return fmt::format("the forecast has no {}", name(m.metric));
+    ValidationRow row;
+    row.id = m.id;
+    row.rig = run->rig;
+    row.chip = run->chip;
+    row.what = fmt::format("{} {}", s.model.id, s.quant);
+    if (s.workload.depth > 0) row.what += fmt::format(" @ d{}", s.workload.depth);
+    row.regime = run->regime;
+    row.deep = run->deep;
+    row.quantized_kv = run->quantized_kv;
+    row.ram_known = run->ram_known;
+    row.metric = name(m.metric);
+    row.predicted = figure->value;
+    row.measured = m.value;
+    row.interval = figure->interval;
+    result_.rows.push_back(std::move(row));
+    return {};
+  }
+
+  const Options& options_;
+  Resolver resolver_;
+  std::string runtime_;  // id; empty: all
+  Forecasts forecasts_;
+  Validation result_;
+};
+
+std::string render(const Validation& validation, const OutputOptions& output) {
+  switch (output.format) {
+    case Format::kText: return to_text(validation, {wants_colour(output), 100});
+    case Format::kJson: return to_json(validation);
+    case Format::kCsv: return to_csv(validation);
+  }
+  return {};
+}
+
+Result<std::string> runtime_id(const std::string& given, const Catalogue& catalogue) {
+  if (given.empty()) return std::string();
+  const auto file = catalogue.runtime_file(given);
+  if (!file) {
+    Error error = file.error();
+    error.message = "--runtime: " + error.message;
+    return error;
+  }
+  const auto profile = load_runtime_profile(*file);
+  if (!profile) return profile.error();
+  return profile->id;
+}
+
+Result<std::vector<Measurement>> read(const std::string& file, std::vector<std::string>& unread) {
+  if (file.empty()) return bad_input("validate needs a file of measurements", kNeedsFile);
+  auto runs = read_measurements(file, &unread);
+  if (!runs) {
+    Error error = runs.error();
+    error.kind = ErrorKind::kBadInput;  // of what was asked for, not of the machine
+    if (error.hint.empty()) error.hint = kNeedsFile;
+    return error;
+  }
+  if (runs->empty() && unread.empty())
+    return bad_input("there are no measurements in this file", kNeedsFile, SourceRef{file, 0, 0});
+  return runs;
+}
+
+int verdict(const Validation& validation, const std::vector<ErrorLimit>& limits) {
+  std::vector<std::string> failures = exceeded(validation.summary, limits);
+  if (validation.rows.empty())
+    failures = {fmt::format("{}: none of {} runs has a forecast", validation.against,
+                            text_count(std::int64_t(validation.skipped.size())))};
+  for (const std::string& failure : failures) fail({ErrorKind::kDoesNotFit, failure});
+  return failures.empty() ? kDone : kAnswerIsNo;
+}
+
+int validate_verb(const Options& options, const Catalogue& catalogue) {
+  std::vector<ErrorLimit> limits;
+  for (const std::string& text : options.fail_above) {
+    const auto limit = parse_error_limit(text);
+    if (!limit)
+      return fail(bad_input("--fail-above: " + limit.error().message, limit.error().hint));
+    limits.push_back(*limit);
+  }
+  const auto runtime = runtime_id(options.runtime, catalogue);
+  if (!runtime) return fail(runtime.error());
+  std::vector<std::string> unread;
+  const auto runs = read(options.against, unread);
+  if (!runs) return fail(runs.error());
+  const Validation validation = Comparison(options, catalogue, *runtime).compare(*runs, unread);
+  if (auto error = emit(options.output, render(validation, options.output))) return fail(*error);
+  return verdict(validation, limits);
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb = app.add_subcommand("validate", "Set forecasts beside measured speeds");
+  auto options = std::make_shared<Options>();
+  verb->add_option("--against", options->against,
+                   "measurements: our CSV, or llama-bench's csv, json or jsonl")
+      ->type_name("FILE");
+  verb->add_option("--runtime", options->runtime, "only runs of this runtime")->type_name("NAME");
+  verb->add_flag("--doubtful", options->doubtful, "also runs that are marked SUSPECT or CAUTION");
+  verb->add_option("--fail-above", options->fail_above,
+                   "end with 1 if a regime's median error is larger (0.2: 20 %)")
+      ->type_name("METRIC=X")
+      ->allow_extra_args(false)
+      ->take_all();
+  options->output.add_to(*verb);
+  verb->footer(
+      "Examples\n"
+      "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
+      "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");
+  verb->callback([options, open, &run] {
+    run = [options, open] {
+      const auto catalogue = open();
+      return catalogue ? validate_verb(*options, *catalogue) : fail(catalogue.error());
+    };
+  });
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,89 @@
+// Validations for programs: JSON, and CSV with one line a row.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/csv_quote.hpp"
+#include "core/validation.hpp"
+
+namespace rigcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json row_json(const ValidationRow& row) {
+  const auto inside = row.inside();
+  return {
+      {"id", row.id},
+      {"rig", row.rig},
+      {"regime", std::string(name(row.regime))},
+      {"metric", row.metric},
+      {"predicted", number(row.predicted)},
+      {"measured", number(row.measured)},
+      {"error", number(row.error())},
+      {"interval",
+       row.interval ? Json::array({number(row.interval->lo), number(row.interval->hi)}) : Json()},
+      {"inside", inside ? Json(*inside) : Json()},
+  };
+}
+
+Json summary_json(const ValidationSummary& s) {
+  return {
+      {"metric", s.metric},
+      {"regime", s.regime},
+      {"n", s.n},
+      {"chips", s.chips},
+      {"median_abs_error", number(s.median_abs_error)},
+      {"p90_abs_error", number(s.p90_abs_error)},
+      {"bias", number(s.bias)},
+      {"coverage", number(s.coverage)},
+  };
+}
+
+template <class T, class F>
+Json list(const T& items, F each) {
+  Json out = Json::array();
+  for (const auto& item : items) out.push_back(each(item));
+  return out;
+}
+
+std::string field(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+std::string field(bool value) { return value ? "1" : "0"; }
+
+}  // namespace
+
+std::string to_json(const Validation& v) {
+  const auto skipped = [](const SkippedRun& s) -> Json {
+    return {{"id", s.id}, {"reason", s.reason}};
+  };
+  const Json json = {
+      {"schema", "rigcast.validation/1"},
+      {"rows", list(v.rows, row_json)},
+      {"summary", list(v.summary, summary_json)},
+      {"skipped", list(v.skipped, skipped)},
+  };
+  // Names come from files of others, and may hold bytes that are no UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_csv(const Validation& v) {
+  std::string out =
+      "id,rig,chip,what,regime,deep,quantized_kv,ram_known,metric,predicted,measured,error,"
+      "interval_lo,interval_hi,inside\n";
+  for (const ValidationRow& r : v.rows) {
+    const auto inside = r.inside();
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(r.id),
+                       csv_quote(r.rig), csv_quote(r.chip), csv_quote(r.what), name(r.regime),
+                       field(r.deep), field(r.quantized_kv), field(r.ram_known), r.metric,
+                       field(r.predicted), field(r.measured), field(r.error()),
+                       r.interval ? field(r.interval->lo) : "",
+                       r.interval ? field(r.interval->hi) : "", inside ? field(*inside) : "");
+  }
+  return out;
+}
+
+}  // namespace rigcast

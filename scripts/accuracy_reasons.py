@@ -1,0 +1,71 @@
+"""Why a run is not forecast, and why a forecast may be far off: by hand, for accuracy.py."""
+import re
+
+# (metric or None, regime or None, pattern, sentence): the first that applies. The pattern is sought
+# in "chip model quant tool notes", then "RAM unknown" where its bandwidth does not follow. Only
+# what sources state or tables show: a guess without either is "not explained".
+FAR_OFF = [
+    (None, None, r"did not fit \d+ GB VRAM",
+     "the source says that it did not fit into VRAM"),
+    (None, None, r"Intel Mac dGPU on Metal",
+     "Metal on a discrete GPU of an Intel Mac: the source calls this backend pathological"),
+    (None, None, r"-ser \d|ser=\d",
+     "fewer experts than the model routes to (-ser), which is not modelled"),
+    ("pp_tps", None, r"ubatch sweep",
+     "a sweep over ubatches from one token on, which few chips were measured with"),
+    ("tg_tps", "layer split", r"hybrid decode",
+     "what was in RAM is not stated: a layer split is assumed, experts in RAM are likely"),
+    (None, "CPU only", r"dual socket|2x-xeon|2x-epyc",
+     "two sockets; the source says that memory was not placed by socket (NUMA), or nothing of it"),
+    (None, None, r"SBC host",
+     "a single-board computer as host: the source sees its launches and its link as the limit"),
+    ("tg_tps", None, r"tps includes prompt time",
+     "the figure includes the time of a prompt whose length is not stated"),
+    (None, None, r"ollama default \(not stated",
+     "the quant is not stated: the source names the tool's default"),
+    (None, None, r"stream-concurrency",
+     "from the thread of a pull request that lets kernels run at the same time"),
+    ("pp_tps", "CPU only", r"apple-m\d",
+     "the one ARM chip among those measured in prefill on the CPU"),
+    ("pp_tps", None, r"MLA on",
+     "latent attention on the CPU, which no other chip was measured with"),
+    ("pp_tps", None, r"strix-halo.* gpt-oss",
+     "this model's runs on this chip differ by a factor of two between builds and backends"),
+    (None, "experts in RAM", r"RAM unknown",
+     "the RAM's bandwidth does not follow from what the source states"),
+    (None, "layer split", r"RAM unknown",
+     "the RAM's bandwidth does not follow from what the source states"),
+    (None, "CPU only", r"RAM unknown",
+     "the RAM's bandwidth does not follow from what the source states"),
+]
+
+
+def likely_reason(row, noted):
+    ram = "" if row.ram_known else "RAM unknown"
+    text = " ".join((row.chip, row.model, row.quant, noted["tool"], noted["notes"], ram))
+    for metric, regime, pattern, sentence in FAR_OFF:
+        if metric in (None, row.metric) and regime in (None, row.regime) \
+                and re.search(pattern, text, re.IGNORECASE):
+            return sentence
+    return "not explained"
+
+
+# What `rigcast validate` says, and the line of the table that it counts in.
+NOT_FORECAST = [
+    (r"no rule for mix", "the quant mix is one whose tensors no rule describes, and no file size "
+                         "is stated"),
+    (r"no quant mix and no file size", "neither quant mix nor file size is stated"),
+    (r"^does not fit", "the forecast or what is stated says that it does not fit into memory"),
+    (r"the GPU is not named|neither a GPU nor a CPU|the host computes, and neither",
+     "the source does not name the part that computed"),
+    (r"^no (CPU|GPU|model|SSD) named", "a part or a model that the catalogue lacks"),
+    (r"whether the GPU or the CPU computed", "the source does not say which device computed"),
+    (r"the KV cache of some layers is in RAM", "only some layers had their KV cache in RAM"),
+]
+
+
+def reason_class(reason):
+    for pattern, words in NOT_FORECAST:
+        if re.search(pattern, reason):
+            return words
+    return reason
