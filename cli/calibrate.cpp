@@ -172,7 +172,8 @@ Fit fit_runs(const Runs& runs, const Profiles& profiles, int jobs) {
   };
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   LeftOut errors = leave_chips_out(parameters, samples, jobs > 0 ? jobs : cores, progress);
-  return {std::move(parameters), samples(), std::move(errors)};
+  std::vector<Sample> all = samples();  // before what it is bound to moves
+  return {std::move(parameters), std::move(all), std::move(errors)};
 }
 
 // The profile and those that build on it, with a table of all rows beside the first.
