@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "cli/output.hpp"
@@ -61,7 +62,7 @@ Result<Profiles> load_profiles(const std::string& name, const Catalogue& catalog
 }
 
 bool takes_part(const Measurement& m) {
-  return !m.doubtful() && (m.metric == Metric::kTg || m.metric == Metric::kPp);
+  return !m.doubtful() && m.value > 0 && (m.metric == Metric::kTg || m.metric == Metric::kPp);
 }
 
 struct Runs {
@@ -144,7 +145,7 @@ std::string to_json(const std::vector<Accuracy>& all, const std::vector<Sample>&
   auto& rows = json["rows"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < samples.size(); ++i)
     rows.push_back(row_json(samples[i].run(), errors.fitted[i], errors.left_out[i]));
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 // What is fitted, and what came of it.
@@ -184,10 +185,13 @@ std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Pro
   if (code)
     return Error{ErrorKind::kMachine, fmt::format("cannot create {}", folder.string()),
                  "name another folder with -o"};
-  const auto write = [&](const std::string& id, const std::string& runtime) {
-    return write_file(
-        (folder / (id + ".toml")).string(),
-        to_toml(profiles.base, runtime, fit.parameters, fit.samples, fit.errors, from));
+  const auto write = [&](const std::string& id,
+                         const std::string& runtime) -> std::optional<Error> {
+    const std::string text =
+        to_toml(profiles.base, runtime, fit.parameters, fit.samples, fit.errors, from);
+    const auto read_back = TomlDocument::parse(text, id);
+    if (!read_back) return read_back.error();
+    return write_file((folder / (id + ".toml")).string(), text);
   };
   if (auto error = write(profiles.base.id, "")) return error;
   for (const RuntimeProfile& fork : profiles.forks)
@@ -211,7 +215,18 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
         fmt::format("no run of {} in {} can be forecast", profiles->base.name, options.against),
         "rigcast validate --against FILE lists the reasons"));
 
+  constexpr std::size_t kChipsOfAProfile = 10;
+  std::set<std::string> chips;
+  for (const ResolvedRun& run : runs.runs) chips.insert(run.chip);
+  if (options.folder.empty() && chips.size() < kChipsOfAProfile)
+    return fail(
+        bad_input(fmt::format("{} chips are too few to replace the fit that rigcast ships with",
+                              chips.size()),
+                  "name a folder for this fit with -o, or correct one rig with --own"));
+
   const Fit fit = fit_runs(runs, *profiles, options.jobs);
+  if (fit.errors.values.empty())
+    return fail({ErrorKind::kMachine, "the fit found no solution", "are the figures plausible?"});
   const fs::path folder =
       options.folder.empty() ? catalogue.root() / "runtimes" / "fitted" : fs::path(options.folder);
   const std::string from = fs::path(options.against).filename().string();

@@ -70,6 +70,10 @@ Result<ComparedRun> compare(const Measurement& m, Resolver& resolver) {
   const auto bare = with_corrections(*run->scenario, {});
   const auto before = forecast(bare, m.metric);
   if (!before) return before.error();
+  constexpr double kOtherMachine = 50;  // times as fast or as slow
+  if (std::abs(std::log(m.value / before->value)) > std::log(kOtherMachine))
+    return bad_input(fmt::format("{:.3g} beside a forecast of {:.3g}: not a run of this rig",
+                                 m.value, before->value));
   return ComparedRun{*std::move(run), bare, *before, *before};
 }
 
@@ -116,7 +120,11 @@ Result<Corrections> add_to_file(Corrections corrections, const fs::path& file) {
   if (!fs::is_regular_file(file, ignored)) return corrections;
   const auto document = TomlDocument::read(file);
   if (!document) return document.error();
-  corrections.merge(read_corrections(document->root().table("correction")));
+  // A file that holds anything else is not one of ours to write over.
+  const TomlTable root = document->root();
+  root.find_text("source");
+  corrections.merge(read_corrections(root.table("correction")));
+  root.finish();
   if (auto error = document->error()) return *error;
   return corrections;
 }

@@ -59,7 +59,8 @@ Correction::Speed speed_of_runs(std::span<const OwnRun> runs, double other_model
   const double known = 1.0 / (1.0 / prior + n / noise);  // variance of what is left
   Correction::Speed speed;
   speed.factor.value =
-      std::clamp(std::exp(middle * prior / (prior + noise / n)), kLeastFactor, kMostFactor);
+      std::clamp(std::exp(middle * prior / (prior + other_models * other_models + noise / n)),
+                 kLeastFactor, kMostFactor);
   speed.factor.kind = SourceKind::kMeasured;
   speed.spread = kNormal80 * std::sqrt(known + other_models * other_models);
   return speed;

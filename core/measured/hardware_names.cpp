@@ -100,8 +100,7 @@ std::vector<std::string> gpu_names(std::string_view text) {
 }
 
 bool is_unnamed(const std::string& part) {
-  return !match(part, R"(^unknown|\bnot (?:stated|in (?:\w+ )?excerpt)|not in excerpt|desktop)")
-              .empty();
+  return !match(part, R"(^unknown|\bnot stated|desktop)").empty();
 }
 
 std::vector<std::string> simpler_gpu_names(const std::string& name) {

@@ -119,6 +119,7 @@ std::vector<double> fit(const std::vector<Parameter>& parameters,
   solver.logging_type = ceres::SILENT;
   ceres::Solver::Summary summary;
   ceres::Solve(solver, &problem, &summary);
+  if (!summary.IsSolutionUsable()) return {};
   return values;
 }
 

@@ -13,7 +13,7 @@ struct FitOptions {
   std::string left_out;  // a chip whose samples take no part; empty: all take part
 };
 
-/// Logarithms of the parameters' values, from `start`. Deterministic.
+/// Logarithms of the parameters' values, from `start`; none if there is no solution. Deterministic.
 std::vector<double> fit(const std::vector<Parameter>& parameters,
                         const std::vector<Sample>& samples, const std::vector<double>& start,
                         const FitOptions& options = {});

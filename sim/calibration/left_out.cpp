@@ -21,6 +21,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
   LeftOut out;
   const std::vector<Sample> all = samples();
   out.values = fit(parameters, all, likely(parameters));
+  if (out.values.empty()) return out;
   std::set<std::string> names;
   for (const Sample& s : all) {
     out.fitted.push_back(s.error_among(out.values));
@@ -36,7 +37,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
     const std::vector<Sample> mine = samples();
     for (std::size_t c = next++; c < chips.size(); c = next++) {
       const auto values = fit(parameters, mine, out.values, {kFewIterations, chips[c]});
-      for (std::size_t i = 0; i < mine.size(); ++i)
+      for (std::size_t i = 0; i < mine.size() && !values.empty(); ++i)
         if (mine[i].run().chip == chips[c]) out.left_out[i] = mine[i].error_among(values);
       const std::lock_guard lock(reporting);
       progress(++done, int(chips.size()));
@@ -44,7 +45,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
   };
   {
     std::vector<std::jthread> workers;  // joined at the end of this block
-    for (int t = 1; t < threads; ++t) workers.emplace_back(work);
+    for (int t = 1; t < std::min(threads, int(chips.size())); ++t) workers.emplace_back(work);
     work();
   }
   return out;

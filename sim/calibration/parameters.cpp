@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 #include "core/gpu_architecture.hpp"
 
@@ -13,19 +14,25 @@ using Place = std::function<double*(RuntimeProfile&)>;
 
 class Builder {
  public:
-  explicit Builder(const RuntimeProfile& profile) : profile_(profile) {}
+  explicit Builder(const RuntimeProfile& profile) : profile_(profile) {
+    for (const auto& [name, efficiency] : profile.gpu) stated_.insert(name);
+  }
 
-  int add(std::string path, double spread, Place in, double least = 1e-12, double most = 1e12) {
+  int add(std::string path, double spread, Place in, double least = 0, double most = 0) {
     Parameter p;
     p.path = std::move(path);
     p.prior = *in(profile_);
     p.spread = spread;
-    p.least = least;
-    p.most = most;
+    // The file's reader takes factors from 1e-4 to 100; a time or a rate, up to 30 times off.
+    const bool factor = p.prior >= 1e-3 && p.prior <= 1e3;
+    p.least = least > 0 ? least : factor ? 0.01 : p.prior / 30;
+    p.most = most > 0 ? most : factor ? 100 : p.prior * 30;
     p.in = std::move(in);
     all_.push_back(std::move(p));
     return int(all_.size()) - 1;
   }
+  bool states(const std::string& architecture) const { return stated_.contains(architecture); }
+  void like_parent(int i) { all_[std::size_t(i)].ratio = 1.0; }
   void about(int i, const std::string& architecture) {
     all_[std::size_t(i)].architecture = architecture;
   }
@@ -57,6 +64,7 @@ class Builder {
 
  private:
   RuntimeProfile profile_;
+  std::set<std::string> stated_;  // architectures with a table of their own; looking one up adds it
   std::vector<Parameter> all_;
 };
 
@@ -74,6 +82,7 @@ void add_architectures(Builder& build, const char* key, Sourced<double> GpuEffic
     build.about(i, name);
     index[a.name] = i;
     if (!a.neighbour.empty()) build.child_of(index.at(a.neighbour), i, spread);
+    if (!build.states(name)) build.like_parent(i);
   }
 }
 
@@ -141,8 +150,10 @@ void add_builds(Builder& build, std::size_t count) {
     int before = -1;
     for (std::size_t i = first_is_one ? 1 : 0; i < count; ++i) {
       const int now =
-          build.add(fmt::format("builds[{}].{}", i, key), spread,
-                    [i, figure](RuntimeProfile& p) { return &(p.eras.at(i).*figure).value; });
+          build.add(fmt::format("builds[{}].{}", i, key), spread, [i, figure](RuntimeProfile& p) {
+            if (p.eras.size() <= i) p.eras.resize(i + 1, p.eras.back());
+            return &(p.eras[i].*figure).value;
+          });
       if (before >= 0) build.child_of(before, now, spread);
       before = now;
     }

@@ -74,13 +74,16 @@ std::pair<std::string, std::string> split_path(const std::string& path) {
 
 std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
                     const std::vector<Parameter>& parameters, const std::vector<Sample>& samples,
-                    const LeftOut& fit, const std::string& from) {
+                    const LeftOut& fit, const std::string& file) {
+  std::string from = file;
+  for (char& c : from)
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = '_';
   const auto support = supports(parameters.size(), samples, fit.fitted);
   std::string text = fmt::format(
       "# Written by `rigcast calibrate`: figures that are laid over those of ../{}.toml. n and\n"
       "# chips: rows and chips whose forecast the figure moves; residual: root mean square of\n"
       "# their errors, as logarithms.\n",
-      profile.id);
+      runtime.empty() ? profile.id : runtime);
   // Tables in the order of the parameters, each once. Builds are an array: last.
   std::vector<std::string> order;
   std::map<std::string, std::string> lines;

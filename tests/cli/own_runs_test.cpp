@@ -65,8 +65,7 @@ double width(const json& interval) {
   return std::log(interval.at(1).get<double>() / interval.at(0).get<double>());
 }
 
-// Runs that are faster than today's forecast of this rig, which the program itself tells. Each is
-// repeated: however good a profile says it is, four runs are believed to within 3 %.
+// Runs that are faster than today's forecast of this rig, which the program itself tells.
 constexpr int kRepeated = 4;
 
 std::string faster_runs(const Folder& folder, const std::string& rig) {
@@ -102,7 +101,9 @@ TEST_CASE("Own runs move the forecasts of their rig, until they are forgotten", 
   for (const json& r : result["runs"]) {
     const double measured = r["measured"].get<double>();
     CHECK(measured == Approx(kFaster * r["forecast"].get<double>()));
-    CHECK(r["corrected"].get<double>() == Approx(measured).epsilon(0.03));
+    // Believed as far as other models of a machine are alike: on the way, not there.
+    CHECK(r["corrected"].get<double>() > 1.01 * r["forecast"].get<double>());
+    CHECK(r["corrected"].get<double>() < measured);
     CHECK(r["regime"] == "resident");
     CHECK(width(r["interval"]) <= width(r["interval_before"]) * (1 + 1e-9));
   }
@@ -114,8 +115,11 @@ TEST_CASE("Own runs move the forecasts of their rig, until they are forgotten", 
   REQUIRE(fs::exists(folder / "my-rig.measured.toml"));
 
   const json after = simulate(rig, "qwen3-4b");
-  CHECK(decode(after) / decode(before) == Approx(kFaster).epsilon(0.03));
-  CHECK(prefill(after) / prefill(before) == Approx(kFaster).epsilon(0.03));
+  const auto factor = [&](const char* key) {
+    return result["corrections"]["llama.cpp"][key]["factor"].get<double>();
+  };
+  CHECK(decode(after) / decode(before) == Approx(factor("decode")).epsilon(0.03));
+  CHECK(prefill(after) / prefill(before) == Approx(factor("prefill")).epsilon(0.03));
   for (const auto& [key, metric] :
        {std::pair{"decode", "tokens_per_s"}, {"prefill", "prefill_tokens_per_s"}})
     CHECK(width(after["interval"][metric]) ==

@@ -83,8 +83,8 @@ TEST_CASE("Lists of GPUs are taken apart, and none is none", "[measured]") {
   CHECK(gpu_names("Radeon 8060S (Strix Halo 395+, 128GB)").size() == 1);
   CHECK(gpu_names("none").empty());
   CHECK(gpu_names("").empty());
-  CHECK(is_unnamed("unknown CUDA GPU (not in captured excerpt)"));
-  CHECK(is_unnamed("CUDA GPU (model not in excerpt; 5-8 GB VRAM used)"));
+  CHECK(is_unnamed("unknown CUDA GPU (not stated)"));
+  CHECK(is_unnamed("CUDA GPU (model not stated; 5-8 GB VRAM used)"));
   CHECK(is_unnamed("not stated (32 threads)"));
   CHECK(is_unnamed("AM5 desktop (16 threads)"));
   CHECK_FALSE(is_unnamed("RTX 3090"));

@@ -212,7 +212,7 @@ TEST_CASE("The system is taken from its name", "[measured]") {
 }
 
 TEST_CASE("What cannot be forecast says why", "[measured]") {
-  CHECK(refusal(run_of("unknown CUDA GPU (not in captured excerpt)")) == "the GPU is not named");
+  CHECK(refusal(run_of("unknown CUDA GPU (not stated)")) == "the GPU is not named");
   CHECK(refusal(run_of("Voodoo 2")) == "no GPU named \"Voodoo 2\"");
   CHECK(refusal(run_of("RTX 3090", "GPT-2")) == "no model named \"GPT-2\"");
   Measurement m = run_of("none");

@@ -1,0 +1,84 @@
+// A small fit: what it writes is read back as fitted figures.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "sim/calibration/write_profile.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/catalogue_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::calibration;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<ResolvedRun> runs_of(const std::string& gpu, double factor) {
+  std::vector<ResolvedRun> runs;
+  for (const auto& [model, speed] :
+       {std::pair{"Llama-3.1-8B", 120.0}, {"Llama-3.2-3B", 240.0}, {"Qwen2.5-14B", 68.0}}) {
+    Measurement m;
+    m.id = gpu + model;
+    m.gpu = gpu;
+    m.gpu_count = 1;
+    m.cpu = "Ryzen 9 7950X";
+    m.model = model;
+    m.quant = "Q4_K_M";
+    m.date = "2025-10";
+    m.tool = "llama-bench";
+    m.gpu_layers = 99;
+    m.generated = 128;
+    m.value = factor * speed;
+    auto run = Resolver(fixtures::catalogue()).resolve(m);
+    if (!run) FAIL(run.error().text());
+    runs.push_back(*std::move(run));
+  }
+  return runs;
+}
+
+RuntimeProfile unfitted() {
+  auto profile = load_runtime_profile(*fixtures::catalogue().runtime_file("llama.cpp"), false);
+  if (!profile) FAIL(profile.error().text());
+  return *std::move(profile);
+}
+
+}  // namespace
+
+TEST_CASE("A fit comes near its rows, forgets a chip it has not seen, and is read back",
+          "[calibration]") {
+  const RuntimeProfile profile = unfitted();
+  const auto all = parameters(profile, {});
+  std::vector<ResolvedRun> runs = runs_of("RTX 3090", 1.0);
+  for (const ResolvedRun& run : runs_of("RTX 4090", 1.2)) runs.push_back(run);
+  const auto samples = [&] {
+    std::vector<Sample> bound;
+    for (const ResolvedRun& run : runs) bound.emplace_back(run, profile);
+    weigh(bound);
+    for (Sample& s : bound) s.bind(all, likely(all));
+    return bound;
+  };
+  const LeftOut fit = leave_chips_out(all, samples, 2, [](int, int) {});
+  const std::vector<Sample> bound = samples();
+  REQUIRE(fit.values.size() == all.size());
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    const double before = bound[i].error_among(likely(all));
+    CHECK(std::abs(fit.fitted[i]) < std::max(0.08, std::abs(before)));
+    CHECK(std::isfinite(fit.left_out[i]));
+  }
+
+  const fs::path folder = fs::temp_directory_path() / ("rigcast-fit-" + std::to_string(getpid()));
+  fs::create_directories(folder / "fitted");
+  fs::copy_file(*fixtures::catalogue().runtime_file("llama.cpp"), folder / "llama.cpp.toml");
+  std::ofstream(folder / "fitted" / "llama.cpp.toml")
+      << to_toml(profile, "", all, bound, fit, "a \"file\"\\.csv");
+  const auto read = load_runtime_profile(folder / "llama.cpp.toml");
+  fs::remove_all(folder);
+  if (!read) FAIL(read.error().text());
+  CHECK(read->gpu.at("ampere").read.kind == SourceKind::kFitted);
+  CHECK(read->gpu.at("polaris").read.kind == SourceKind::kAssumed);  // no rows
+  CHECK(read->gpu.at("ampere").read.value !=
+        Approx(profile.gpu_efficiency(runs.front().scenario->rig.gpus.front()).read.value));
+  CHECK(read->spread("tg_tps", "resident") != nullptr);
+}
