@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "core/measured/build_month.hpp"
 #include "core/measured/draft.hpp"
+#include "core/measured/stated_text.hpp"
 #include "core/memory.hpp"
 
 namespace rigcast {
@@ -48,6 +50,20 @@ Result<Resolver::Made> Resolver::make(const std::string& toml) {
   return made_.emplace(toml, made()).first->second;
 }
 
+namespace {
+
+// llama.cpp fits what nobody placed so that 1024 MiB of VRAM stay free (PR 16653, 2025-12).
+std::string room_left_free(const Measurement& m, const NotedSettings& noted,
+                           const PlacementDraft& placement) {
+  const auto built = build_month(m);
+  const bool ollama = stated::contains(stated::lower(m.tool), "ollama");
+  const bool fits_itself =
+      placement.automatic && !ollama && !noted.ik_llama && built && built->text() >= "2025-12";
+  return fits_itself ? "vram_reserved = \"1024 MiB\"\n" : "";
+}
+
+}  // namespace
+
 std::optional<Resolver::Made> Resolver::fewest_experts_in_ram(
     const Measurement& m, const NotedSettings& noted, const ModelSpec& model, const RigDraft& rig,
     const std::string& head, const std::string& rest) {
@@ -75,7 +91,7 @@ Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
   const auto placement = draft_placement(m, noted, *model->spec, *rig);
   if (!placement) return placement.error();
   const std::string rest = draft_runtime(m, noted, placement->quantized_v) + draft_workload(m);
-  const std::string head = rig->toml + model->toml;
+  const std::string head = rig->toml + room_left_free(m, noted, *placement) + model->toml;
   auto made = make(head + placement->toml + rest);
   if (!made) return made.error();
   // Ollama moves whole layers of a model that is too large; llama.cpp moves experts first.
