@@ -174,6 +174,8 @@ Fit fit_runs(const Runs& runs, const Profiles& profiles, int jobs) {
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   LeftOut errors = leave_chips_out(parameters, samples, jobs > 0 ? jobs : cores, progress);
   std::vector<Sample> all = samples();  // before what it is bound to moves
+  if (!errors.values.empty())
+    for (Sample& s : all) s.bind(parameters, errors.values);
   return {std::move(parameters), std::move(all), std::move(errors)};
 }
 

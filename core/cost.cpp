@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/correction.hpp"
+#include "core/cpu_architecture.hpp"
 #include "core/gpu_architecture.hpp"
 
 namespace rigcast {
@@ -76,6 +77,10 @@ bool is_slow_host(const CpuPart& cpu) {
   return std::ranges::find(kFast, cpu.vendor) == std::end(kFast);
 }
 
+bool is_windows(const Rig& rig) {
+  return rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kWsl2;
+}
+
 bool captures_graphs(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   const double since = s.runtime.graphs_since.value;
@@ -89,6 +94,7 @@ Seconds launch_gap(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
   const EraFactors era = s.runtime.era_at(s.settings.build_year);
   double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
   if (captures_graphs(s, gpu, tokens)) scale *= era.graph_launch;
+  if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
   if (is_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
   return backend.launch.value * scale;
 }
@@ -99,6 +105,15 @@ double power_share(const Scenario& s, const GpuPart& gpu, FlopsPerSecond rate, d
   if (!gpu.board_power) return 1.0;
   const double watts = gpu.board_power->value.value / (rate.value / 1e12);
   return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
+}
+
+// CUDA's tiles of quantized blocks need 8-bit dot products; on tensor cores they came later.
+bool expands_weights(const Scenario& s, const GpuPart& gpu) {
+  if (s.settings.backend != Backend::kCuda) return false;
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  const double since = s.runtime.tiles_since.value;
+  const bool older = gpu.fp16_tensor && s.settings.build_year.value_or(since) < since;
+  return older || (known && !known->int8_dot);
 }
 
 // Large products: quantized ones as INT8 tiles, by older builds as FP16 after writing the weights
@@ -116,10 +131,7 @@ Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
   const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
                       (1.0 + batch.gemm_half.value / shared);
   double seconds = t.matmul_flops * split.floats_scaled / gemm;
-  const double since = s.runtime.tiles_since.value;
-  const bool expands = s.settings.backend == Backend::kCuda && gpu.fp16_tensor &&
-                       s.settings.build_year.value_or(since) < since;
-  if (expands) {
+  if (expands_weights(s, gpu)) {
     const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
     seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
     seconds += t.matmul_flops * split.quants_scaled / gemm;
@@ -130,6 +142,16 @@ Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
     seconds += t.matmul_flops * split.quants_scaled / tiles;
   }
   return Seconds{seconds};
+}
+
+// Metal leaves the weights of a GPU with memory of its own in the host's: they are read over the
+// link, and without Apple's matrix instructions once for every token. llama.cpp issues 15228,
+// 26949.
+double weights_charged(const Scenario& s, std::size_t gpu, const OpTraffic& t, double share) {
+  const GpuPart& part = s.rig.gpus[gpu];
+  if (s.settings.backend != Backend::kMetal || part.unified) return t.weight_bytes() / share;
+  const double readings = std::max(1.0, t.tokens_per_weight);
+  return t.weight_bytes() * readings * (part.bandwidth.value / s.rig.links[gpu].h2d.value);
 }
 
 // One token: the units' own work on every byte, which memory hides little of.
@@ -146,9 +168,11 @@ double used_cores(const Scenario& s) {
   const CpuPart& cpu = s.rig.cpu;
   const double threads = s.settings.threads;
   const double fast = std::min(threads, double(cpu.cores));
-  // Threads beyond the performance cores run on efficiency cores, at about half the rate; a second
-  // thread on a core adds nothing to a kernel that keeps its units busy.
-  return fast + 0.5 * std::clamp(threads - fast, 0.0, double(cpu.efficiency_cores));
+  // Threads beyond the performance cores run on efficiency cores, at about half the rate.
+  const double all = fast + 0.5 * std::clamp(threads - fast, 0.0, double(cpu.efficiency_cores));
+  // Two threads on one core add nothing to a kernel that keeps its units busy, and work that is
+  // divided evenly waits for them, while cores with one thread idle.
+  return threads > cpu.cores + cpu.efficiency_cores ? std::min(all, threads / 2) : all;
 }
 
 // With few cores at work a CPU runs near its boost clock, with all of them between that and its
@@ -160,18 +184,33 @@ Hertz working_clock(const Scenario& s) {
   if (!cpu.base_clock || !cpu.boost_clock) return cpu.clock ? value(cpu.clock) : Hertz{kUsualClock};
   const Hertz base = value(cpu.base_clock), boost = value(cpu.boost_clock);
   const Hertz all = cpu.clock ? value(cpu.clock) : base + (boost - base) * kAllCores;
-  const double share = std::min(1.0, used_cores(s) / std::max(1, cpu.cores));
+  const double sockets = s.settings.numa_distribute ? 1.0 : std::max(1, cpu.sockets);
+  const double share = std::min(1.0, used_cores(s) * sockets / std::max(1, cpu.cores));
   return all >= boost ? all : boost - (boost - all) * share;
+}
+
+// Large batches of a build with a BLAS: weights are expanded to FP32, whatever their format. Routed
+// experts stay with the runtime's own kernels.
+bool uses_blas(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+  constexpr TokenCount kBlasTokens = 32;
+  return s.settings.cpu_blas && !t.routed && tokens >= kBlasTokens;
 }
 
 // One token's or a batch's FLOPs, in seconds of all used cores.
 Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
-  const auto own = e.flops_per_cycle.find(s.rig.cpu.simd);
-  const double per_cycle =
-      (own != e.flops_per_cycle.end() ? own : e.flops_per_cycle.find("scalar"))->second.value;
-  const double rate = used_cores(s) * working_clock(s).value * per_cycle * e.speed.value;
+  const auto own = e.int8_share.find(s.rig.cpu.simd);
+  const double share =
+      (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
+  const double per_cycle = int8_flops_per_cycle(s.rig.cpu) * share;
+  const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
+  const double rate = used_cores(s) * working_clock(s).value * per_cycle * e.speed.value * os;
   double scaled = 0, all = 0;
+  if (uses_blas(s, t, tokens)) {
+    const double blas = used_cores(s) * working_clock(s).value * fp32_flops_per_cycle(s.rig.cpu);
+    return Seconds{t.matmul_flops / (blas * e.blas.value) +
+                   t.attention_flops / (rate * e.attention.value)};
+  }
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
     const auto format = QuantFormat(f);
     const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
@@ -180,7 +219,10 @@ Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
     scaled += elements / (tokens <= kMatVecTokens ? reached.cpu : reached.cpu_batch).value;
   }
   double matmul = all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
-  if (tokens <= kMatVecTokens) matmul /= e.one_token.value;
+  if (tokens <= kMatVecTokens)
+    matmul /= e.one_token.value;
+  else
+    matmul *= 1.0 + e.batch_half.value / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
   const double attention =
       t.attention_flops / (tokens <= kMatVecTokens ? e.cache : e.attention).value;
@@ -189,11 +231,14 @@ Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
 
 BytesPerSecond cpu_read_rate(const Scenario& s, double share) {
   // A rate that was measured was reached: little of it is out of reach.
-  constexpr double kOfMeasured = 0.95;
+  constexpr double kOfMeasured = 0.95;  // also of what links carry
   if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
-  const BytesPerSecond drawn = s.runtime.cpu.read_per_thread.value * used_cores(s);
+  BytesPerSecond drawn = s.runtime.cpu.read_per_thread.value * used_cores(s);
+  if (s.rig.cpu.core_links) drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured);
+  // Weights that nobody spreads over the sockets lie in the memory of the one that loaded them.
   const double sockets = std::max(1, s.rig.cpu.sockets);
-  const double reach = (1.0 + (sockets - 1.0) * s.runtime.cpu.socket_share.value) / sockets;
+  const double further = s.settings.numa_distribute ? s.runtime.cpu.socket_share.value : 0.0;
+  const double reach = (1.0 + (sockets - 1.0) * further) / sockets;
   return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
 }
 
@@ -216,10 +261,11 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   const bool batched = tokens > kMatVecTokens;
   const double kv = cache_bytes(s, t);
   const bool flash = s.settings.flash_attention;
-  const double kv_scale = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;
+  const double without = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;
+  const double kv_scale = without * (t.wide_heads ? s.runtime.decode.wide_heads.value : 1.0);
   OpCost cost;
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
-  cost.charged = Bytes{t.weight_bytes() / (e.read.value * backend.read.value) +
+  cost.charged = Bytes{weights_charged(s, gpu, t, e.read.value * backend.read.value) +
                        kv * kv_scale / e.kv_read.value + t.activation_bytes};
   cost.gap = launch_gap(s, part, tokens) * kernels;
   if (!batched) {

@@ -41,6 +41,7 @@ Placement place(const Scenario& s, int gpu_layers) {
   const int first = layers - std::min(wanted, layers);
   const int ubatch = int(std::min<TokenCount>(s.settings.ubatch, s.workload.prompt_tokens));
   const bool prefill_streams = has_gpu && s.settings.op_offload && s.runtime.prefill.streams &&
+                               s.settings.backend != Backend::kMetal &&
                                ubatch >= s.runtime.prefill.stream_min_batch;
 
   Placement p;

@@ -140,6 +140,8 @@ Json runtime_json(const Scenario& s) {
       {"backend", text(name(s.settings.backend))},
       {"build", build_text(s.settings.build_year)},
       {"mmap", s.settings.mmap},
+      {"numa", s.settings.numa_distribute ? "distribute" : "none"},
+      {"cpu_blas", s.settings.cpu_blas},
       {"op_offload", s.settings.op_offload},
   };
 }

@@ -71,6 +71,9 @@ Bytes Rig::usable_ram() const {
   return std::max(Bytes{0}, ram.capacity.value - ram_reserved.value);
 }
 
+// Cards whose memory has no chips for its check bits keep them in the same: one byte of sixteen.
+constexpr double kLeftByEcc = 15.0 / 16.0;
+
 GpuPart read_gpu(const TomlTable& t, std::string id) {
   GpuPart g;
   read_part(t, std::move(id), g);
@@ -79,6 +82,10 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
   const TomlTable memory = t.table("memory");
   g.memory = memory.figure<Bytes>("capacity", 16_MiB, Bytes{1e15});
   g.bandwidth = memory.figure<BytesPerSecond>("bandwidth", 100_MBps, BytesPerSecond{1e15});
+  if (memory.flag("inline_ecc", false)) {
+    g.memory.value = g.memory.value * kLeftByEcc;
+    g.bandwidth.value = g.bandwidth.value * kLeftByEcc;
+  }
   memory.finish();
 
   const TomlTable compute = t.table("compute");
@@ -140,6 +147,7 @@ CpuPart read_cpu(const TomlTable& t, std::string id) {
   c.memory_type = memory.text_or("type", "");
   c.memory_bandwidth =
       memory.find_figure<BytesPerSecond>("bandwidth", 100_MBps, BytesPerSecond{1e14});
+  c.core_links = memory.find_figure<BytesPerSecond>("core_links", 1_GBps, BytesPerSecond{1e14});
   c.numa_nodes = int(memory.integer_or("numa_nodes", 1, 1, 1024));
   memory.finish();
   const TomlTable power = t.table("power");

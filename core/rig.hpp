@@ -63,6 +63,8 @@ struct CpuPart : PartInfo {
   int memory_channels = 0;
   std::string memory_type;
   std::optional<Sourced<BytesPerSecond>> memory_bandwidth;  // fastest officially supported
+  std::optional<Sourced<BytesPerSecond>>
+      core_links;  // from memory to the cores, where that is less
 };
 
 struct RamKit : PartInfo {

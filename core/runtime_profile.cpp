@@ -14,6 +14,7 @@ constexpr std::pair<std::string_view, KvPolicy> kPolicies[] = {
 };
 
 constexpr double kMostScale = 100.0;
+constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
 
 Sourced<Seconds> duration(const TomlTable& t, std::string_view key) {
   return t.figure<Seconds>(key, Seconds{0}, Seconds{10});
@@ -79,6 +80,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
   d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
   d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMostScale);
+  d.wide_heads = t.find_number_figure("wide_heads", 0.1, 100).value_or(unit_scale());
   d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
   d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
@@ -112,8 +114,6 @@ class Figures {
   const TomlTable& t_;
   bool required_;
 };
-
-constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
 
 GpuEfficiency read_gpu_efficiency(const TomlTable& t, const GpuEfficiency* fallback) {
   GpuEfficiency e = fallback ? *fallback : GpuEfficiency{};
@@ -167,6 +167,15 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
   return all;
 }
 
+WindowsEfficiency read_windows(const TomlTable& t) {
+  WindowsEfficiency w{unit_scale(), unit_scale()};
+  const Figures figures(t, false);
+  figures.share("launch", w.launch, kMostScale);
+  figures.share("cpu", w.cpu, kMostScale);
+  t.finish();
+  return w;
+}
+
 BatchEfficiency read_batch(const TomlTable& t) {
   BatchEfficiency b;
   b.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
@@ -211,10 +220,12 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.attention = t.number_figure("attention", 0.001, kMostScale);
   c.cache = t.number_figure("cache", 0.001, kMostScale);
   c.operation_gap = duration(t, "operation_gap");
-  const TomlTable rates = t.table("flops_per_cycle");
-  for (const std::string& simd : rates.keys())
-    c.flops_per_cycle[simd] = rates.number_figure(simd, 0.01, 1e5);
-  if (!c.flops_per_cycle.contains("scalar")) rates.require("scalar");
+  c.blas = t.number_figure("blas", 0.001, 1);
+  c.batch_half = t.number_figure("batch_half", 0, 1e4);
+  const TomlTable shares = t.table("int8_share");
+  for (const std::string& simd : shares.keys())
+    c.int8_share[simd] = shares.number_figure(simd, 0.0001, 10);
+  if (!c.int8_share.contains("scalar")) shares.require("scalar");
   t.finish();
   return c;
 }
@@ -361,6 +372,7 @@ std::vector<KvPolicy> read_policies(const TomlTable& t) {
 RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   RuntimeProfile::Kernels k;
   k.attention = t.number_figure("attention", 0, 10'000);
+  k.latent = t.find_number_figure("latent", 0, 10'000).value_or(k.attention);
   k.recurrent = t.number_figure("recurrent", 0, 10'000);
   k.ffn = t.number_figure("ffn", 0, 10'000);
   k.moe = t.number_figure("moe", 0, 10'000);
@@ -422,6 +434,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.gpu = read_gpus(t.table("gpu"));
   p.formats = read_formats(t.table("format"));
   p.backends = read_backends(t.table("backend"));
+  p.windows = read_windows(t.table("windows"));
   p.batch = read_batch(t.table("batch"));
   p.graphs_since = t.find_number_figure("graphs_since", 2020, 2100).value_or(unit_scale());
   p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());

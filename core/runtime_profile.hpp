@@ -65,6 +65,12 @@ struct BackendEfficiency {
   Sourced<double> attention;
 };
 
+/// What Windows scales, beside Linux.
+struct WindowsEfficiency {
+  Sourced<double> launch;  // kernels go through the display driver's queue
+  Sourced<double> cpu;     // what other compilers and schedulers leave of the cores' rate
+};
+
 /// A batch of tokens on a GPU.
 struct BatchEfficiency {
   Sourced<double> speed;      // scales the rates of all matrix products
@@ -81,8 +87,10 @@ struct CpuEfficiency {
   Sourced<double> read;                     // of RAM bandwidth, all cores, weights
   Sourced<BytesPerSecond> read_per_thread;  // what one thread can draw
   Sourced<double> socket_share;             // of the bandwidth that each further socket adds
-  std::map<std::string, Sourced<double>> flops_per_cycle;  // one core, by SIMD level, batches
-  Sourced<double> speed;                                   // scales the cores' rate
+  std::map<std::string, Sourced<double>> int8_share;  // of the cores' INT8 rate, by SIMD level
+  Sourced<double> blas;                               // of the cores' FP32 rate, by a BLAS
+  Sourced<double> speed;                              // scales the cores' rate
+  Sourced<double> batch_half;      // tokens that share a weight when a batch runs at half its rate
   Sourced<double> one_token;       // scales that rate when a weight meets one token
   Sourced<double> exposed;         // of the shorter of reading and computing one token
   Sourced<double> experts;         // scales both rates for the experts of a MoE layer
@@ -151,6 +159,7 @@ struct RuntimeProfile {
     Sourced<Seconds> token;         // host work for each token besides sampling
     Sourced<Seconds> sample;
     Sourced<Seconds> tokenize;         // one prompt token
+    Sourced<double> wide_heads;        // the same, of heads with more than 256 dimensions
     Sourced<double> kv_without_flash;  // attention's reads, scaled, without flash attention
     // Cycles of one GPU unit for each cached token, query head and element of the head.
     Sourced<double> kv_cycles, kv_cycles_quant;
@@ -161,14 +170,15 @@ struct RuntimeProfile {
     bool expands_kv = false;        // attention first writes K and V out once for every query head
   } decode;
 
-  /// Launches in a layer: recurrent in place of attention, moe in place of ffn.
+  /// Launches in a layer: latent or recurrent in place of attention, moe in place of ffn.
   struct Kernels {
-    Sourced<double> attention, recurrent, ffn, moe, head;
+    Sourced<double> attention, latent, recurrent, ffn, moe, head;
   } kernels;
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists
   std::array<FormatEfficiency, kFormatGroupCount> formats;
   std::array<BackendEfficiency, kBackendCount> backends;  // by Backend
+  WindowsEfficiency windows;
   BatchEfficiency batch;
   Sourced<double> graphs_since;  // year from which one GPU's token is a captured graph
   Sourced<double> tiles_since;   // year before which batches were written out as FP16 first

@@ -34,12 +34,24 @@ void read_model_size(const TomlTable& t, TensorTable& tensors) {
            "choose the mix that is nearest to the file's bits per weight");
 }
 
+// Experts that a token is routed to, where the user has the runtime take fewer or more.
+void read_experts_used(const TomlTable& t, ModelSpec& model) {
+  if (!model.moe) {
+    if (t.has("experts_used"))
+      t.refuse("experts_used", fmt::format("{} has no experts", model.name));
+    return;
+  }
+  model.moe->experts_used =
+      int(t.integer_or("experts_used", model.moe->experts_used, 1, model.moe->experts));
+}
+
 void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   if (auto model = catalogue.model(t.text("name"))) {
     s.model = *std::move(model);
   } else {
     t.refuse("name", model.error());  // a missing name was the first error
   }
+  if (s.model.layers > 0) read_experts_used(t, s.model);
   s.quant = t.text_or("quant", "Q4_K_M");
   if (s.model.layers > 0) {
     const auto mix = QuantMix::from_name(s.quant);
@@ -198,11 +210,20 @@ std::optional<double> read_build(const TomlTable& t) {
   return std::nullopt;
 }
 
+bool read_numa(const TomlTable& t) {
+  const std::string numa = t.text_or("numa", "none");
+  if (numa != "none" && numa != "distribute")
+    t.refuse("numa", fmt::format("no NUMA placement named \"{}\"", numa), "none or distribute");
+  return numa == "distribute";
+}
+
 void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
   s.settings.backend = read_backend(t, s.rig);
   s.settings.build_year = read_build(t);
   s.settings.mmap = t.flag("mmap", true);
+  s.settings.numa_distribute = read_numa(t);
+  s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
   s.settings.op_offload = t.flag("op_offload", true);
   s.settings.threads = int(t.integer_or("threads", s.rig.cpu.cores, 1, 100'000));
   s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));

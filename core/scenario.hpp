@@ -62,6 +62,8 @@ struct RuntimeSettings {
   Backend backend = Backend::kCpu;     // "auto" in the file: what suits the GPUs
   std::optional<double> build_year{};  // 2024.5: July 2024; nullopt: the profile's own era
   bool mmap = true;                    // host weights are the file's pages; else pinned buffers
+  bool numa_distribute = false;        // threads and weights spread over the sockets
+  bool cpu_blas = false;               // the CPU's large batches: FP32 products of a BLAS
   bool op_offload = true;              // large batches of host layers may be computed on the GPU
 };
 

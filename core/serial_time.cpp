@@ -118,20 +118,23 @@ void SerialForecast::plan_tokens() {
     tokens_.push_back(pass(Phase::kDecode, batch, true, weight));
     tokens_.back().handoffs = count_handoffs(decode_step(s_, placement_, memory_, cached));
   };
-  // Within a cell of the cache time is constant.
+  // Within a cell of the cache reads are constant; products grow a little, on a straight line.
   const TokenCount cell = s_.runtime.memory.kv_padding;
   if ((last - 1) / cell - (first - 1) / cell < kTimedCells) {
     for (TokenCount at = first; at <= last;) {
       const TokenCount end = std::min(last, ((at - 1) / cell + 1) * cell);
-      add(at, double(end - at + 1) / double(last - first + 1));
+      add((at + end) / 2, double(end - at + 1) / double(last - first + 1));
       at = end + 1;
     }
     return;
   }
-  // Close to a straight line in the position: three points weigh its ends and its bend.
-  add(first, 1.0 / 6);
-  add((first + last) / 2, 4.0 / 6);
-  add(last, 1.0 / 6);
+  // Close to a straight line in the position, with a bend where reading overtakes computing.
+  const TokenCount middle = (first + last) / 2;
+  add(first, 1.0 / 12);
+  add((first + middle) / 2, 4.0 / 12);
+  add(middle, 2.0 / 12);
+  add((middle + last) / 2, 4.0 / 12);
+  add(last, 1.0 / 12);
 }
 
 Seconds SerialForecast::mean_token() const {

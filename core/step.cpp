@@ -373,7 +373,7 @@ OpCost operation_cost(const Scenario& s, DeviceIndex device, const OpTraffic& t,
   const auto count = [&]() -> double {
     switch (launches) {
       case Launches::kNone: return 0;
-      case Launches::kAttention: return kernels.attention.value;
+      case Launches::kAttention: return (s.model.mla ? kernels.latent : kernels.attention).value;
       case Launches::kRecurrent: return kernels.recurrent.value;
       case Launches::kFfn: return kernels.ffn.value;
       case Launches::kHead: return kernels.head.value;

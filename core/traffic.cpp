@@ -64,6 +64,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   matmul_flops += other.matmul_flops;
   attention_flops += other.attention_flops;
   matrices += other.matrices;
+  wide_heads = wide_heads || other.wide_heads;
   tokens_per_weight = std::max(tokens_per_weight, other.tokens_per_weight);
   return *this;
 }
@@ -85,6 +86,9 @@ OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, i
   return t;
 }
 
+// What kernels of attention keep in registers.
+constexpr double kWideHead = 256;
+
 OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes types) {
   OpTraffic t;
   if (model.has_attention(layer)) {
@@ -97,6 +101,7 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes
     const double k_dim =
         model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
     const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;
+    t.wide_heads = k_dim > kWideHead;
     t.attention_flops =
         2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) * mean_attended(model, layer, b);
   }

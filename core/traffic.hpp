@@ -21,6 +21,7 @@ struct OpTraffic {
   double attention_flops = 0;
   int matrices = 0;
   bool routed = false;           // to experts: each token to a few
+  bool wide_heads = false;       // of the cache: more than 256 dimensions
   double tokens_per_weight = 0;  // tokens that share one reading of a weight: fewer for an expert
 
   double weight_bytes() const;

@@ -17,6 +17,7 @@ METRICS = {"tg_tps": "decode", "pp_tps": "prefill"}
 REGIMES = ["CPU only", "unified memory", "KV in RAM", "experts in RAM", "layer split",
            "several GPUs", "resident"]  # as core/regime.cpp names them
 TAIL = 0.10  # on either side of an 80 % interval
+BEYOND = 0.5  # chips: the next one may lie outside those seen, either way
 ROUNDING = 1e-12  # sums of weights that should be equal differ in their last bits
 ENOUGH_CHIPS = 8  # for a bar to apply
 
@@ -97,11 +98,13 @@ def row_weights(rows):
     return [1.0] * len(rows)
 
 
-def quantile(values, weights, share):
-    """The smallest value that at least `share` of the weight does not exceed."""
+def quantile(values, weights, share, beyond=0.0):
+    """The smallest value that at least `share` of the weight does not exceed.
+
+    beyond: weight that is thought to lie outside the values, on either side."""
     ordered = sorted(zip(values, weights))
-    wanted = share * sum(w for _, w in ordered) * (1 - ROUNDING)
-    reached = 0.0
+    wanted = share * (sum(w for _, w in ordered) + 2 * beyond) * (1 - ROUNDING)
+    reached = beyond
     for value, weight in ordered:
         reached += weight
         if reached >= wanted:
@@ -134,7 +137,8 @@ def share_inside(rows):
     for chip in sorted(chips):
         others = [i for i, r in enumerate(rows) if r.chip != chip]
         values, of = [ratio[i] for i in others], [weights[i] for i in others]
-        low, high = quantile(values, of, TAIL), quantile(values, of, 1 - TAIL)
+        low = quantile(values, of, TAIL, BEYOND)
+        high = quantile(values, of, 1 - TAIL, BEYOND)
         inside += sum(weights[i] for i, r in enumerate(rows)
                       if r.chip == chip and low <= ratio[i] <= high)
     return inside / len(chips)

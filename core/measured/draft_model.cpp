@@ -49,10 +49,12 @@ std::optional<double> stated_bytes(const Measurement& m, const ModelSpec& model,
   return size->elements * *bits / 8;
 }
 
-ModelDraft drafted(std::shared_ptr<const ModelSpec> spec, const std::string& mix, double usual,
-                   std::optional<double> stated) {
+ModelDraft drafted(std::shared_ptr<const ModelSpec> spec, const NotedSettings& noted,
+                   const std::string& mix, double usual, std::optional<double> stated) {
   ModelDraft draft;
   draft.toml = fmt::format("[model]\nname = \"{}\"\nquant = \"{}\"\n", spec->id, mix);
+  if (noted.experts_used && spec->moe && *noted.experts_used < spec->moe->experts_used)
+    draft.toml += fmt::format("experts_used = {}\n", *noted.experts_used);
   draft.spec = std::move(spec);
   draft.size = Bytes{usual};
   if (!stated || std::abs(*stated / usual - 1) <= kSameSize) return draft;
@@ -72,7 +74,8 @@ Result<ModelDraft> draft_model(const Measurement& m, const NotedSettings& noted,
   if (rule) {
     const auto usual = lookup.size_of(*spec, rule->name());
     if (!usual) return bad_input(fmt::format("{} cannot be stored as {}", spec->id, rule->name()));
-    return drafted(std::move(spec), rule->name(), usual->bytes, m.size ? bytes : std::nullopt);
+    return drafted(std::move(spec), noted, rule->name(), usual->bytes,
+                   m.size ? bytes : std::nullopt);
   }
   if (label.empty() && !bytes) return bad_input("no quant mix and no file size stated");
   if (!bytes)
@@ -81,7 +84,7 @@ Result<ModelDraft> draft_model(const Measurement& m, const NotedSettings& noted,
   const std::string mix = nearest_mix(*spec, *bytes, lookup);
   const auto usual = lookup.size_of(*spec, mix);
   if (!usual) return bad_input(fmt::format("{} has no size", spec->id));
-  return drafted(std::move(spec), mix, usual->bytes, bytes);
+  return drafted(std::move(spec), noted, mix, usual->bytes, bytes);
 }
 
 }  // namespace rigcast

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/measured/draft.hpp"
 #include "core/measured/hardware_names.hpp"
@@ -12,7 +13,7 @@
 namespace rigcast {
 namespace {
 
-constexpr double kSameMemory = 0.05;
+constexpr double kSameMemory = 0.07;  // check bits take 1/16
 
 std::string gib_text(double gib) { return fmt::format("\"{:.2f} GiB\"", gib); }
 double in_gib(Bytes bytes) { return bytes / 1_GiB; }
@@ -57,6 +58,23 @@ int channels(const StatedRam& ram, const std::optional<CpuPart>& cpu) {
 // Of a generation whose speed is not said: as most are sold.
 int usual_transfers(const std::string& type) {
   return type == "ddr5" ? 5600 : type == "ddr4" ? 3200 : 1600;
+}
+
+// A CPU that nobody names: a desktop's of that RAM's generation, with a core for every thread.
+std::string usual_cpu(const Measurement& m) {
+  const std::string type = stated_ram(m.ram_type).type;
+  const int threads = m.threads.value_or(0);
+  if (type.rfind("ddr5", 0) == 0)
+    return threads > 12 ? "ryzen-9-7950x" : threads > 8 ? "ryzen-9-7900x" : "ryzen-7-7700x";
+  return threads > 8 ? "ryzen-9-5950x" : "ryzen-7-5800x";
+}
+
+// "(VM, 56 threads)": a part of the CPU, two threads of each core.
+std::optional<int> virtual_cores(const Measurement& m, const CpuPart& cpu) {
+  const auto found = stated::match(stated::lower(m.cpu), R"(\bvm\b[, ]*(\d{1,4}) threads)");
+  if (found.empty()) return std::nullopt;
+  const int cores = std::atoi(found[1].c_str()) / 2;
+  return cores > 0 && cores < cpu.cores ? std::optional(cores) : std::nullopt;
 }
 
 // Keys of the RAM beside the CPU, and whether its bandwidth follows from what is stated.
@@ -135,7 +153,9 @@ Result<RigDraft> draft_rig(const Measurement& m, Bytes size, Lookup& lookup) {
   std::vector<std::string> ids;
   for (const GpuPart& gpu : rig.gpus) ids.push_back(fmt::format("\"{}\"", gpu.id));
   rig.toml = fmt::format("[rig]\ngpu = [{}]\nos = \"{}\"\n", fmt::join(ids, ", "), os_of(m, rig));
-  if (cpu) rig.toml += fmt::format("cpu = \"{}\"\n", cpu->id);
+  if (!rig.unified()) rig.toml += fmt::format("cpu = \"{}\"\n", cpu ? cpu->id : usual_cpu(m));
+  if (const auto cores = cpu ? virtual_cores(m, *cpu) : std::nullopt)
+    rig.toml += fmt::format("cpu_cores = {}\n", *cores);
   if (!rig.gpus.empty()) rig.toml += memory_toml(rig, names.front());
   if (rig.unified()) {
     rig.ram_known = true;

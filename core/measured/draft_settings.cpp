@@ -135,6 +135,8 @@ std::string draft_runtime(const Measurement& m, const NotedSettings& noted, bool
       fmt::format("[runtime]\nname = \"{}\"\nflash_attention = {}\nmmap = {}\nop_offload = {}\n",
                   noted.ik_llama ? "ik-llama.cpp" : "llama.cpp", on(flash), on(!noted.no_mmap),
                   on(!noted.no_op_offload));
+  if (noted.numa_distribute) toml += "numa = \"distribute\"\n";
+  if (noted.cpu_blas) toml += "cpu_blas = true\n";
   if (!noted.backend.empty()) toml += fmt::format("backend = \"{}\"\n", noted.backend);
   if (const auto built = build_month(m)) toml += fmt::format("build = \"{}\"\n", built->text());
   if (m.threads && *m.threads > 0)

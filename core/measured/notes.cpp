@@ -54,6 +54,12 @@ bool some_kv_layers_in_ram(const std::string& notes) {
   return !found.empty() && found[1] != "0" && found[1] != found[2];
 }
 
+// "-ser 4,1": at most four experts for a token.
+std::optional<int> experts_used_in(const std::string& notes) {
+  const auto found = match(notes, R"((?:-ser |\bser=)([1-9]\d?),)");
+  return found.empty() ? std::nullopt : std::optional(std::atoi(found[1].c_str()));
+}
+
 }  // namespace
 
 NotedSettings noted_settings(const Measurement& m) {
@@ -62,7 +68,8 @@ NotedSettings noted_settings(const Measurement& m) {
   NotedSettings s;
   for (const std::string& text : {notes, stated::lower(m.gpu), program})
     if (s.backend.empty()) s.backend = backend_in(text);
-  s.no_op_offload = has_cpu_blas(notes, s.backend) || contains(notes, "nopo=1") ||
+  s.cpu_blas = has_cpu_blas(notes, s.backend);
+  s.no_op_offload = s.cpu_blas || contains(notes, "nopo=1") ||
                     contains(notes, "computed on cpu in prefill") || is_repacked(notes);
   s.cpu_or_gpu = contains(notes, "igpu/cpu");
   s.did_not_fit = contains(notes, "did not fit") || contains(notes, "driver spill");
@@ -71,8 +78,10 @@ NotedSettings noted_settings(const Measurement& m) {
   s.some_kv_in_ram = some_kv_layers_in_ram(notes);
   s.all_experts_in_ram = contains(notes, "all experts in ram");
   s.automatic_split = !match(notes, R"(automatic [\w ()-]*split)").empty();
+  s.numa_distribute = contains(notes, "numa distribute");
   s.ollama = contains(program, "ollama") && !contains(program, " or ollama");
   s.ik_llama = contains(program, "ik_llama");
+  s.experts_used = experts_used_in(notes);
   s.tensor_split = tensor_split_in(notes);
   const auto mode = match(notes, R"(split-mode (row|tensor)\b)");
   if (!mode.empty()) s.split_mode = mode[1];

@@ -12,6 +12,8 @@ namespace {
 // What a good forecast of a well-stated run is off by: spread of equal runs by different people.
 constexpr double kDecodeSpread = 0.08;
 constexpr double kPrefillSpread = 0.10;
+// From so many spreads on a row counts as one of something else: its settings are not as stated.
+constexpr double kOutlier = 1.5;
 constexpr double kStep = 1e-4;  // of a logarithm, for derivatives
 
 class SampleCost : public ceres::CostFunction {
@@ -99,7 +101,7 @@ void build(ceres::Problem& problem, const std::vector<Parameter>& parameters,
     if (sample.run().chip == left_out || sample.depends_on().empty()) continue;
     std::vector<double*> blocks;
     for (const int i : sample.depends_on()) blocks.push_back(&values[std::size_t(i)]);
-    problem.AddResidualBlock(new SampleCost(sample), new ceres::SoftLOneLoss(1.0), blocks);
+    problem.AddResidualBlock(new SampleCost(sample), new ceres::CauchyLoss(kOutlier), blocks);
   }
 }
 
@@ -114,7 +116,7 @@ std::vector<double> fit(const std::vector<Parameter>& parameters,
   ceres::Solver::Options solver;
   solver.linear_solver_type = ceres::SPARSE_NORMAL_CHOLESKY;
   solver.max_num_iterations = options.iterations;
-  solver.function_tolerance = 1e-5;
+  solver.function_tolerance = 1e-8;
   solver.num_threads = 1;  // samples keep state; and sums in one order give one result
   solver.logging_type = ceres::SILENT;
   ceres::Solver::Summary summary;

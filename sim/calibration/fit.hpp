@@ -9,7 +9,7 @@
 namespace rigcast::calibration {
 
 struct FitOptions {
-  int iterations = 40;
+  int iterations = 200;
   std::string left_out;  // a chip whose samples take no part; empty: all take part
 };
 

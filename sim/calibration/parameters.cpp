@@ -55,10 +55,12 @@ class Builder {
       return;
     }
   }
-  // A figure that only another profile is given.
-  void own(const std::string& runtime, std::string path, double spread, Place in) {
+  // A figure of another profile alone, near what that one states.
+  void own(RuntimeProfile fork, std::string path, double spread, Place in) {
+    const double prior = *in(fork);
     const int i = add(std::move(path), spread, std::move(in));
-    all_[std::size_t(i)].runtime = runtime;
+    all_[std::size_t(i)].runtime = fork.id;
+    all_[std::size_t(i)].prior = prior;
   }
   std::vector<Parameter> take() { return std::move(all_); }
 
@@ -88,8 +90,8 @@ void add_architectures(Builder& build, const char* key, Sourced<double> GpuEffic
 
 void add_gpus(Builder& build) {
   add_architectures(build, "read", &GpuEfficiency::read, 0.05, 0.05, 0.98);
-  add_architectures(build, "cycles", &GpuEfficiency::cycles, 0.4, 0.25, 10);
-  add_architectures(build, "launch", &GpuEfficiency::launch, 0.2, 0.25, 10);
+  add_architectures(build, "cycles", &GpuEfficiency::cycles, 0.4, 0.15, 10);
+  add_architectures(build, "launch", &GpuEfficiency::launch, 0.2, 0.12, 10);
   add_architectures(build, "kv_read", &GpuEfficiency::kv_read, 0.3, 0.10, 0.97);
   add_architectures(build, "gemm", &GpuEfficiency::gemm, 0.2, 0.2, 1);
   add_architectures(build, "tiles", &GpuEfficiency::tiles, 0.2, 0.2, 1);
@@ -128,6 +130,11 @@ void add_backends(Builder& build) {
   }
 }
 
+void add_windows(Builder& build) {
+  build.add("windows.launch", 0.3, [](RuntimeProfile& p) { return &p.windows.launch.value; });
+  build.add("windows.cpu", 0.3, [](RuntimeProfile& p) { return &p.windows.cpu.value; });
+}
+
 void add_batch(Builder& build) {
   const auto add = [&](const char* key, Sourced<double> BatchEfficiency::*figure, double spread,
                        double most) {
@@ -158,15 +165,16 @@ void add_builds(Builder& build, std::size_t count) {
       before = now;
     }
   };
-  add("graph_launch", &Era::graph_launch, 0.3, false);
-  add("launch", &Era::launch, 0.3, true);
-  add("moe_kernels", &Era::moe_kernels, 0.3, true);
-  add("tiles", &Era::tiles, 0.2, true);
+  add("graph_launch", &Era::graph_launch, 0.2, false);
+  add("launch", &Era::launch, 0.2, true);
+  add("moe_kernels", &Era::moe_kernels, 0.2, true);
+  add("tiles", &Era::tiles, 0.1, true);
 }
 
 void add_decode(Builder& build) {
   using Profile = RuntimeProfile;
   build.add("kernels.recurrent", 0.5, [](Profile& p) { return &p.kernels.recurrent.value; });
+  build.add("kernels.latent", 0.5, [](Profile& p) { return &p.kernels.latent.value; });
   build.add("kernels.moe", 0.5, [](Profile& p) { return &p.kernels.moe.value; });
   build.add("decode.crossing", 0.5, [](Profile& p) { return &p.decode.crossing.value.value; });
   build.add("decode.gpu_crossing", 0.7,
@@ -175,6 +183,7 @@ void add_decode(Builder& build) {
   build.add("decode.kv_cycles", 0.5, [](Profile& p) { return &p.decode.kv_cycles.value; });
   build.add("decode.kv_cycles_quant", 0.5,
             [](Profile& p) { return &p.decode.kv_cycles_quant.value; });
+  build.add("decode.wide_heads", 0.5, [](Profile& p) { return &p.decode.wide_heads.value; });
   build.add(
       "prefill.mapped_share", 0.4, [](Profile& p) { return &p.prefill.mapped_share.value; }, 0.05,
       1);
@@ -197,31 +206,21 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
       "cpu.exposed", 0.5, [](Profile& p) { return &p.cpu.exposed.value; }, 0.01, 1);
   build.add("cpu.experts", 0.3, [](Profile& p) { return &p.cpu.experts.value; });
   build.add("cpu.attention", 0.5, [](Profile& p) { return &p.cpu.attention.value; });
+  build.add("cpu.batch_half", 0.5, [](Profile& p) { return &p.cpu.batch_half.value; });
   build.add("cpu.operation_gap", 0.5, [](Profile& p) { return &p.cpu.operation_gap.value.value; });
-  // Levels of one family do alike; AVX2 is the best known.
-  constexpr std::pair<std::string_view, std::string_view> kLevels[] = {
-      {"avx2", ""},
-      {"avx-vnni", "avx2"},
-      {"avx512", "avx2"},
-      {"avx512-vnni", "avx-vnni"},
-      {"amx", "avx512-vnni"},
-      {"avx", "avx2"},
-      {"sse4", "avx"},
-      {"scalar", "sse4"},
-      {"neon-dotprod", ""},
-      {"neon-i8mm", "neon-dotprod"},
-      {"neon", "neon-dotprod"},
-      {"sve", "neon-i8mm"},
-      {"rvv", "scalar"}};
-  std::map<std::string_view, int> index;
-  for (const auto& [level, like] : kLevels) {
-    if (!profile.cpu.flops_per_cycle.contains(std::string(level))) continue;
+  // What cores reach of their own rate is much alike; AVX2 is the best known.
+  int root = -1;
+  for (const std::string_view level :
+       {"avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "avx", "sse4", "scalar", "neon",
+        "neon-dotprod", "neon-i8mm", "sve", "rvv"}) {
+    if (!profile.cpu.int8_share.contains(std::string(level))) continue;
     const int i = build.add(
-        fmt::format("cpu.flops_per_cycle.{}", level), 0.4,
-        [simd = std::string(level)](Profile& p) { return &p.cpu.flops_per_cycle.at(simd).value; });
-    index[level] = i;
-    if (const auto parent = index.find(like); parent != index.end())
-      build.child_of(parent->second, i, 0.3);
+        fmt::format("cpu.int8_share.{}", level), 0.4,
+        [simd = std::string(level)](Profile& p) { return &p.cpu.int8_share.at(simd).value; });
+    if (root < 0)
+      root = i;
+    else
+      build.child_of(root, i, 0.2);
   }
 }
 
@@ -233,23 +232,28 @@ std::vector<Parameter> parameters(const RuntimeProfile& profile,
   add_gpus(build);
   add_formats(build);
   add_backends(build);
+  add_windows(build);
   add_batch(build);
   add_builds(build, profile.eras.size());
   add_decode(build);
   add_cpu(build, profile);
   for (const RuntimeProfile& fork : forks) {
     build.fork(fork.id, "backend.cuda.launch", 0.3);
-    build.own(fork.id, "batch.speed", 0.3, [](RuntimeProfile& p) { return &p.batch.speed.value; });
-    build.own(fork.id, "cpu.speed", 0.5, [](RuntimeProfile& p) { return &p.cpu.speed.value; });
+    build.own(fork, "batch.speed", 0.3, [](RuntimeProfile& p) { return &p.batch.speed.value; });
+    build.own(fork, "cpu.speed", 0.5, [](RuntimeProfile& p) { return &p.cpu.speed.value; });
+    build.own(fork, "cpu.batch_half", 0.5,
+              [](RuntimeProfile& p) { return &p.cpu.batch_half.value; });
     build.fork(fork.id, "cpu.one_token", 0.4);
     build.fork(fork.id, "cpu.cache", 0.5);
     build.fork(fork.id, "decode.kv_cycles_quant", 0.5);
     build.fork(fork.id, "cpu.attention", 0.5);
     build.fork(fork.id, "decode.crossing", 0.3);
+    build.fork(fork.id, "prefill.mapped_share", 0.4);
     for (int g = 0; g < kFormatGroupCount; ++g) {
       const std::string format(name(FormatGroup(g)));
       build.fork(fork.id, "format." + format + ".cpu", 0.15);
-      build.fork(fork.id, "format." + format + ".cpu_batch", 0.25);
+      build.own(fork, "format." + format + ".cpu_batch", 0.1,
+                [g](RuntimeProfile& p) { return &p.formats[std::size_t(g)].cpu_batch.value; });
     }
   }
   return build.take();

@@ -9,7 +9,8 @@ namespace rigcast::calibration {
 namespace {
 
 constexpr int kEnoughChips = 4;
-constexpr double kTail = 0.10;  // on either side of an 80 % interval
+constexpr double kTail = 0.10;   // on either side of an 80 % interval
+constexpr double kBeyond = 0.5;  // chips: the next one may lie outside those seen, either way
 
 struct Group {
   Metric metric;
@@ -47,10 +48,12 @@ struct Weighted {
   double value, weight;
 };
 
-// The smallest value that at least `share` of the weight does not exceed.
-double quantile(std::vector<Weighted> values, double share) {
+// The smallest value that at least `share` of the weight does not exceed. `beyond`: weight that is
+// thought to lie outside the values, on either side.
+double quantile(const std::vector<Weighted>& of, double share, double beyond = 0) {
+  std::vector<Weighted> values = of;
   std::ranges::sort(values, {}, &Weighted::value);
-  double all = 0, below = 0;
+  double all = 2 * beyond, below = beyond;
   for (const Weighted& v : values) all += v.weight;
   for (const Weighted& v : values) {
     below += v.weight;
@@ -78,7 +81,8 @@ double coverage(const std::vector<Sample>& samples, const Group& g,
   double inside = 0;
   for (const auto& [chip, count] : rows) {
     const auto others = ratios(samples, g, errors, chip);
-    const double low = quantile(others, kTail), high = quantile(others, 1.0 - kTail);
+    const double low = quantile(others, kTail, kBeyond);
+    const double high = quantile(others, 1.0 - kTail, kBeyond);
     for (const std::size_t i : g.rows)
       if (samples[i].run().chip == chip && -errors[i] >= low && -errors[i] <= high)
         inside += 1.0 / count;
@@ -124,8 +128,9 @@ std::vector<RuntimeProfile::Spread> spreads(const std::vector<Sample>& samples,
     const bool crossing = g.regime == "deep context" || g.regime == "quantized KV";
     if (crossing || (int(chips.size()) < kEnoughChips && g.regime != "all")) continue;
     const auto all = ratios(samples, g, errors.left_out, "");
-    out.push_back({std::string(name(g.metric)), g.regime, std::exp(quantile(all, kTail)),
-                   std::exp(quantile(all, 1.0 - kTail)), int(g.rows.size()), int(chips.size())});
+    out.push_back({std::string(name(g.metric)), g.regime, std::exp(quantile(all, kTail, kBeyond)),
+                   std::exp(quantile(all, 1.0 - kTail, kBeyond)), int(g.rows.size()),
+                   int(chips.size())});
   }
   return out;
 }

@@ -52,7 +52,7 @@ TEST_CASE("The help of simulate names every flag of a scenario", "[cli]") {
         "--ubatch",     "--threads",    "--flash-attn",    "--backend",       "--build",
         "--mmap",       "--op-offload", "--split-mode",    "--model-size",    "--runtime",
         "--vram-limit", "--ram-limit",  "--set",           "--exact",         "--positions",
-        "--format",     "--output",     "--trace"}) {
+        "--format",     "--output",     "--trace",         "--numa"}) {
     INFO(flag);
     const auto at = help.find(flag);
     REQUIRE(at != std::string::npos);

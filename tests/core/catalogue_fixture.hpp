@@ -68,6 +68,8 @@ flash_attention = true
 backend = "auto"
 build = "2026-01"
 mmap = true
+numa = "none"
+cpu_blas = false
 op_offload = true
 [workload]
 prompt_tokens = 512

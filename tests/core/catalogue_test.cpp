@@ -189,9 +189,57 @@ TEST_CASE("Every SIMD level of a CPU has a rate in every runtime profile", "[cat
       const auto c = catalogue().cpu(id);
       if (!c) continue;
       INFO(runtime << " on " << id << " with " << c->simd);
-      CHECK(profile->cpu.flops_per_cycle.contains(c->simd));
+      CHECK(profile->cpu.int8_share.contains(c->simd));
     }
   }
+}
+
+TEST_CASE("Check bits in a card's own memory take a sixteenth of it and of its bandwidth",
+          "[catalogue]") {
+  const auto read = [](const std::string& ecc) {
+    const auto document = TomlDocument::parse(
+        "name = 'X'\nvendor = 'v'\narchitecture = 'a'\nsource = 'a data sheet'\n"
+        "[memory]\ncapacity = '16 GiB'\nbandwidth = '320 GB/s'\n" +
+            ecc,
+        "x.toml");
+    REQUIRE(document);
+    const GpuPart part = read_gpu(document->root(), "x");
+    CHECK_FALSE(document->error());
+    return part;
+  };
+  CHECK(read("").memory.value == 16_GiB);
+  CHECK(read("inline_ecc = false\n").bandwidth.value == 320_GBps);
+  CHECK(read("inline_ecc = true\n").memory.value == 15_GiB);
+  CHECK(read("inline_ecc = true\n").bandwidth.value == 300_GBps);
+}
+
+TEST_CASE("Cards with GDDR memory for servers have their check bits in it", "[catalogue]") {
+  const auto left = [](const char* id, Bytes whole) {
+    return catalogue().gpu(id)->memory.value / whole;
+  };
+  for (const char* id : {"a10", "l4", "p40"}) CHECK(left(id, 24_GiB) == 15.0 / 16);
+  for (const char* id : {"a2", "t4-16gb"}) CHECK(left(id, 16_GiB) == 15.0 / 16);
+  for (const char* id : {"a40", "l40", "l40s"}) CHECK(left(id, 48_GiB) == 15.0 / 16);
+  CHECK(left("rtx-4090", 24_GiB) == 1);
+  CHECK(left("a100-pcie-80gb", 80_GiB) == 1);  // HBM has chips for them
+  const auto stated =
+      fixtures::scenario("[rig]\ngpu = 'l4'\nvram_capacity = '24 GiB'\n[model]\nname = 'phi-4'\n");
+  REQUIRE(stated);
+  CHECK(stated->rig.gpus.front().memory.value == 24_GiB);  // who states it knows
+}
+
+TEST_CASE("Links to the cores are stated where they carry less than the memory", "[catalogue]") {
+  int stated = 0;
+  for (const std::string& id : catalogue().ids("hwprofiles/cpus")) {
+    const auto c = catalogue().cpu(id);
+    if (!c || !c->core_links) continue;
+    ++stated;
+    INFO(id);
+    REQUIRE(c->memory_bandwidth);
+    CHECK(c->core_links->value < c->memory_bandwidth->value);
+    CHECK_FALSE(c->core_links->source.empty());
+  }
+  CHECK(stated > 0);
 }
 
 TEST_CASE("Every name and alias leads back to its own file", "[catalogue]") {

@@ -189,6 +189,16 @@ TEST_CASE("Notes tell settings that have no column", "[measured]") {
   CHECK(noted("ts=23.00/23.00").tensor_split == std::vector<double>{23, 23});
   CHECK(noted("tensor-split 25,75; CPU 64428 MiB").tensor_split == std::vector<double>{25, 75});
   CHECK(noted("split-mode tensor, 131K").split_mode == "tensor");
+  CHECK(noted("numa distribute; warm").numa_distribute);
+  CHECK_FALSE(noted("NUMA off, distributed prompts").numa_distribute);
+  CHECK(noted("-rtr -ser 4,1").experts_used == 4);
+  CHECK(noted("ser=12,0.5 fmoe=1").experts_used == 12);
+  for (const char* other : {"", "ser=0,1", "-ser 4", "laser=4,1", "user 4,1"})
+    CHECK_FALSE(noted(other).experts_used);
+  CHECK(noted("backend=CUDA,BLAS").cpu_blas);
+  CHECK(noted("build WITH CPU BLAS: slow").cpu_blas);
+  CHECK_FALSE(noted("no BLAS: weights streamed").cpu_blas);
+  CHECK_FALSE(noted("nopo=1").cpu_blas);
   CHECK(noted("", "ollama via llmfit bench").ollama);
   CHECK_FALSE(noted("", "llama.cpp or ollama (see linked issue)").ollama);
   CHECK(noted("", "llama-bench (ik_llama.cpp)").ik_llama);

@@ -156,6 +156,65 @@ TEST_CASE("RAM is known when its bandwidth follows from what is stated", "[measu
   CHECK(resolved(m).scenario->rig.ram.bandwidth.value > 300_GBps);
 }
 
+TEST_CASE("A CPU that nobody names is a desktop's of its RAM's generation and threads",
+          "[measured]") {
+  const auto cpu = [](const std::string& ram, std::optional<int> threads) {
+    Measurement m = run_of("RTX 3090");
+    m.cpu = "";
+    m.ram_type = ram;
+    m.threads = threads;
+    return resolved(m).scenario->rig.cpu.id;
+  };
+  CHECK(cpu("", {}) == "ryzen-7-5800x");
+  CHECK(cpu("DDR4-3200", 8) == "ryzen-7-5800x");
+  CHECK(cpu("DDR4-3200", 9) == "ryzen-9-5950x");
+  CHECK(cpu("", 16) == "ryzen-9-5950x");
+  CHECK(cpu("DDR5-6000 96GB", {}) == "ryzen-7-7700x");
+  CHECK(cpu("DDR5-6000 96GB", 8) == "ryzen-7-7700x");
+  CHECK(cpu("DDR5-6000 96GB", 12) == "ryzen-9-7900x");
+  CHECK(cpu("DDR5-6000 96GB", 13) == "ryzen-9-7950x");
+}
+
+TEST_CASE("What is assumed of the CPU is no part of the rig's name", "[measured]") {
+  Measurement m = run_of("RTX 3090");
+  m.cpu = "";
+  CHECK_FALSE(contains(resolved(m).rig, "Ryzen"));
+  CHECK(resolved(m).chip == "rtx-3090");
+  CHECK(resolved(run_of("Apple M2 Ultra (76-core GPU)")).scenario->rig.cpu.architecture ==
+        "apple-m2");  // a chip brings its own
+}
+
+TEST_CASE("A virtual machine has a core for every two of its threads", "[measured]") {
+  const auto cores = [](const std::string& cpu) {
+    Measurement m = run_of("none");
+    m.cpu = cpu;
+    return resolved(m).scenario->rig.cpu.cores;
+  };
+  CHECK(cores("EPYC 9355") == 32);
+  CHECK(cores("EPYC 9355 (VM, 56 threads)") == 28);
+  CHECK(cores("EPYC 9355 (VM 8 threads)") == 4);
+  CHECK(cores("EPYC 9355 (VM, 64 threads)") == 32);
+  CHECK(cores("EPYC 9355 (VM, 900 threads)") == 32);  // no more than there are
+  CHECK(cores("EPYC 9355 (56 threads)") == 32);
+}
+
+TEST_CASE("Notes on sockets, experts and a BLAS become settings", "[measured]") {
+  Measurement m = run_of("RTX 3090", "Qwen3-30B-A3B");
+  CHECK_FALSE(resolved(m).scenario->settings.numa_distribute);
+  CHECK_FALSE(resolved(m).scenario->settings.cpu_blas);
+  CHECK(resolved(m).scenario->model.moe->experts_used == 8);
+  m.notes = "numa distribute, -ser 4,1, CPU BLAS";
+  CHECK(resolved(m).scenario->settings.numa_distribute);
+  CHECK(resolved(m).scenario->settings.cpu_blas);
+  CHECK_FALSE(resolved(m).scenario->settings.op_offload);
+  CHECK(resolved(m).scenario->model.moe->experts_used == 4);
+  m.notes = "ser=9,1";  // at most nine: all that the model takes
+  CHECK(resolved(m).scenario->model.moe->experts_used == 8);
+  m.model = "Llama-3.1-8B";
+  m.notes = "ser=4,1";
+  CHECK(refusal(m).empty());  // nothing to leave out
+}
+
 TEST_CASE("A mix without a rule is the nearest one, at the file's size", "[measured]") {
   Measurement m = run_of("RTX 3090", "Llama-3.1-8B", "UD-Q4_K_XL");
   CHECK(refusal(m) == "no rule for mix UD-Q4_K_XL and no file size stated");

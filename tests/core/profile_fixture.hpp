@@ -76,9 +76,11 @@ experts = 0.8
 attention = 0.3
 cache = 0.25
 operation_gap = "4 us"
-[cpu.flops_per_cycle]
-scalar = 2
-avx2 = 24
+batch_half = 2
+blas = 0.6
+[cpu.int8_share]
+scalar = 0.1
+avx2 = 0.25
 [uncertainty]
 decode = 0.2
 prefill = 0.45

@@ -30,8 +30,8 @@ TEST_CASE("A profile has its own figures, and its base's where it has none", "[r
 cycles = 0.02
 [gpu.ampere]
 tiles = 0.5
-[cpu.flops_per_cycle]
-avx512 = 40
+[cpu.int8_share]
+avx512 = 0.4
 [[builds]]
 year = 2026.0
 launch = 0.5
@@ -50,8 +50,8 @@ launch = 0.5
   CHECK(p->gpu_efficiency(part_of("ampere")).read.value == 0.5);
   CHECK(p->gpu_efficiency(part_of("ampere")).read.source == "a fit");
   CHECK(p->gpu_efficiency(part_of("ampere")).cycles.value == 0.02);
-  CHECK(p->cpu.flops_per_cycle.at("avx512").value == 40);
-  CHECK(p->cpu.flops_per_cycle.at("avx2").value == 24);
+  CHECK(p->cpu.int8_share.at("avx512").value == 0.4);
+  CHECK(p->cpu.int8_share.at("avx2").value == 0.25);
   CHECK(p->memory.kv_padding == 32);
   CHECK(p->era_at({}).launch == 0.5);
   // The base itself is what it was.

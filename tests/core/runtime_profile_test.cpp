@@ -81,10 +81,12 @@ TEST_CASE("A profile says what a runtime does", "[runtime]") {
   CHECK(p->batch.power.value == 0.9);
   CHECK(p->batch.score_bytes.value == 24);
   CHECK(p->batch.pipeline.value == 0.6);
-  CHECK(p->cpu.flops_per_cycle.at("avx2").value == 24);
+  CHECK(p->cpu.int8_share.at("avx2").value == 0.25);
   CHECK(p->cpu.socket_share.value == 0.4);
   CHECK(p->cpu.exposed.value == 0.6);
   CHECK(p->cpu.cache.value == 0.25);
+  CHECK(p->cpu.batch_half.value == 2);
+  CHECK(p->cpu.blas.value == 0.6);
   CHECK(p->uncertainty.prefill.value == 0.45);
 }
 
@@ -93,6 +95,9 @@ TEST_CASE("What scales other figures is 1 where a profile does not state it", "[
   REQUIRE(p);
   CHECK(p->batch.speed.value == 1);
   CHECK(p->cpu.speed.value == 1);
+  CHECK(p->windows.launch.value == 1);
+  CHECK(p->windows.cpu.value == 1);
+  CHECK(p->decode.wide_heads.value == 1);
   for (const FormatEfficiency& f : p->formats) {
     CHECK(f.cycles.value == 1);
     CHECK(f.batch.value == 1);
@@ -210,6 +215,27 @@ attention = 0.5)"));
   }
 }
 
+TEST_CASE("What Windows scales and what wide heads scale can be stated", "[runtime]") {
+  const auto p =
+      load_profile(changed("decode", "expert_cycles", "expert_cycles = 1.5\nwide_heads = 2") +
+                   "[windows]\nlaunch = { value = 1.3, kind = \"fitted\", source = \"a fit\" }\n");
+  REQUIRE(p);
+  CHECK(p->decode.wide_heads.value == 2);
+  CHECK(p->windows.launch.value == 1.3);
+  CHECK(p->windows.launch.kind == SourceKind::kFitted);
+  CHECK(p->windows.cpu.value == 1);
+}
+
+TEST_CASE("Latent attention launches what attention does, unless it is stated", "[runtime]") {
+  const auto p = load_profile(kProfile);
+  REQUIRE(p);
+  CHECK(p->kernels.latent.value == p->kernels.attention.value);
+  const auto own = load_profile(changed("kernels", "recurrent", "recurrent = 24\nlatent = 31.5"));
+  REQUIRE(own);
+  CHECK(own->kernels.latent.value == 31.5);
+  CHECK(own->kernels.attention.value == 12);
+}
+
 TEST_CASE("A build between two that are known lies on a straight line", "[runtime]") {
   const auto p = load_profile(plus(kBuilds));
   REQUIRE(p);
@@ -314,8 +340,8 @@ TEST_CASE("Each required key that is missing is named", "[runtime]") {
        {"tile_half", "gemm_half", "power", "experts", "expand", "score_bytes", "pipeline"}},
       {"cpu",
        {"read", "read_per_thread", "socket_share", "one_token", "exposed", "experts", "attention",
-        "cache", "operation_gap"}},
-      {"cpu.flops_per_cycle", {"scalar"}},
+        "cache", "operation_gap", "batch_half", "blas"}},
+      {"cpu.int8_share", {"scalar"}},
       {"uncertainty", {"decode", "prefill", "load"}}};
   for (const auto& [table, keys] : tables)
     for (const std::string key : keys) {
@@ -360,7 +386,11 @@ TEST_CASE("Shares above what is possible and unknown keys are refused", "[runtim
                                         {"batch", "tile_half", "tile_half = -1"},
                                         {"cpu", "cache", "cache = 0"},
                                         {"cpu", "socket_share", "socket_share = 1.5"},
-                                        {"cpu.flops_per_cycle", "scalar", "scalar = -2"},
+                                        {"cpu.int8_share", "scalar", "scalar = -2"},
+                                        {"cpu.int8_share", "scalar", "scalar = 11"},
+                                        {"cpu", "blas", "blas = 1.5"},
+                                        {"cpu", "batch_half", "batch_half = -1"},
+                                        {"kernels", "moe", "moe = 14\nlatent = -1"},
                                         {"decode", "crossing", "crossing = \"45\""},
                                         {"decode", "kv_without_flash", "kv_without_flash = 0"},
                                         {"decode", "kv_cycles", "kv_cycles = 11"},
@@ -381,6 +411,12 @@ TEST_CASE("Shares above what is possible and unknown keys are refused", "[runtim
   CHECK_FALSE(load_profile(plus("[format.q7]\nbatch = 1\n")));
   CHECK_FALSE(load_profile(plus("[format.q8]\nread = 1\n")));
   CHECK_FALSE(load_profile(plus("[backend.opencl]\nread = 1\n")));
+  CHECK_FALSE(load_profile(plus("[windows]\nlaunch = 0\n")));
+  const std::string wide = "expert_cycles = 1.5\nwide_heads = ";
+  CHECK(load_profile(changed("decode", "expert_cycles", wide + "0.1")));
+  CHECK_FALSE(load_profile(changed("decode", "expert_cycles", wide + "0")));
+  CHECK_FALSE(load_profile(plus("[windows]\ngpu = 1\n")));
+  CHECK_FALSE(load_profile(plus("[cpu.flops_per_cycle]\nscalar = 2\n")));
 }
 
 TEST_CASE("KV policies, backends and format groups have names of their own", "[runtime]") {

@@ -162,6 +162,26 @@ TEST_CASE("Experts in RAM make no sense for a model without experts", "[scenario
             .empty());
 }
 
+TEST_CASE("A token cannot be routed to experts that there are not", "[scenario]") {
+  const std::string rig = "[rig]\ngpu = 'rtx-4090'\n[model]\n";
+  const std::string moe = rig + "name = 'qwen3-30b-a3b'\nexperts_used = ";
+  for (const char* bad : {"0", "-1", "129", "1.5", "'few'"}) {
+    INFO(bad);
+    CHECK(contains(error_of(moe + bad + "\n"), "s.toml:5:16: model.experts_used"));
+  }
+  const std::string dense = error_of(rig + "name = 'phi-4'\nexperts_used = 1\n");
+  CHECK(contains(dense, "s.toml:5:16: model.experts_used: "));
+  CHECK(contains(dense, "has no experts"));
+}
+
+TEST_CASE("A NUMA placement is one of two", "[scenario]") {
+  check_refused("numa", "'isolate'", "none or distribute");
+  check_refused("numa", "''", "none or distribute");
+  check_refused("numa", "true", "");
+  check_refused("cpu_blas", "'on'", "");
+  CHECK(with("numa", "'distribute'").empty());
+}
+
 TEST_CASE("Several users are refused until they are simulated", "[scenario]") {
   check_refused("users", "2", "not simulated yet");
 }

@@ -259,12 +259,17 @@ TEST_CASE("Settings of the runtime and the split arrive, with llama.cpp's defaul
   const Scenario usual = made(kSmall);
   CHECK(usual.settings.mmap);
   CHECK(usual.settings.op_offload);
+  CHECK_FALSE(usual.settings.numa_distribute);
+  CHECK_FALSE(usual.settings.cpu_blas);
   CHECK(usual.placement.split_mode == SplitMode::kLayer);
   const Scenario other = made(kSmall +
                               "[runtime]\nmmap = false\nop_offload = false\n"
+                              "numa = 'distribute'\ncpu_blas = true\n"
                               "[placement]\nsplit_mode = 'row'\n");
   CHECK_FALSE(other.settings.mmap);
   CHECK_FALSE(other.settings.op_offload);
+  CHECK(other.settings.numa_distribute);
+  CHECK(other.settings.cpu_blas);
   CHECK(other.placement.split_mode == SplitMode::kRow);
   CHECK(name(SplitMode::kTensor) == "tensor");
 }
@@ -273,6 +278,26 @@ TEST_CASE("Without op offload, the prefill of host layers stays on the CPU", "[s
   const std::string layers = kSmall + "[placement]\ngpu_layers = 10\n[runtime]\nop_offload = ";
   CHECK(place(made(layers + "true\n"), 10).layers.front().prefill_on == 0);
   CHECK(place(made(layers + "false\n"), 10).layers.front().prefill_on == kHost);
+}
+
+TEST_CASE("Builds for Metal have a BLAS on the CPU, unless it is said otherwise", "[scenario]") {
+  const std::string mac = "[rig]\ngpu = 'apple-m2-ultra-76c'\n[model]\nname = 'phi-4'\n";
+  CHECK(made(mac).settings.cpu_blas);
+  CHECK_FALSE(made(mac + "[runtime]\ncpu_blas = false\n").settings.cpu_blas);
+}
+
+TEST_CASE("A token may be routed to fewer experts, or to more", "[scenario]") {
+  const std::string head = "[rig]\ngpu = 'rtx-3090'\n[model]\nname = 'qwen3-30b-a3b'\n";
+  const auto used = [&](const std::string& more) {
+    return made(head + more).model.moe->experts_used;
+  };
+  CHECK(used("") == 8);
+  CHECK(used("experts_used = 4\n") == 4);
+  CHECK(used("experts_used = 1\n") == 1);
+  CHECK(used("experts_used = 128\n") == 128);
+  const Scenario few = made(head + "experts_used = 4\n"), usual = made(head);
+  CHECK(few.tensors.bytes() == usual.tensors.bytes());
+  CHECK(few.tensors.active_bytes(few.model) < usual.tensors.active_bytes(usual.model));
 }
 
 TEST_CASE("A file's true size scales every tensor, and no element of it", "[scenario]") {

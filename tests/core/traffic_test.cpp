@@ -166,6 +166,22 @@ TEST_CASE("Latent attention reads one compressed row a token for all heads", "[t
   CHECK(t.attention_flops == 2.0 * 16 * (512 + 64 + 512) * 1000);
 }
 
+TEST_CASE("Heads of more than 256 dimensions are wide, and stay so in a sum", "[traffic]") {
+  const BatchShape b{.cached = 99, .tokens = 1};
+  CHECK_FALSE(cache_traffic(gemma_2_2b(), 0, b, kHalf).wide_heads);  // 256
+  CHECK(cache_traffic(deepseek_v2_lite(), 0, b, kHalf).wide_heads);  // rows of 512 + 64
+  ModelSpec m = tiny(2);
+  m.window = SlidingWindow{.tokens = 8, .full_every = 2, .full_head_dim = 257, .full_kv_heads = 1};
+  CHECK_FALSE(cache_traffic(m, 0, b, kHalf).wide_heads);
+  CHECK(cache_traffic(m, 1, b, kHalf).wide_heads);
+  OpTraffic sum = cache_traffic(m, 1, b, kHalf);
+  sum += cache_traffic(m, 0, b, kHalf);
+  CHECK(sum.wide_heads);
+  m.recurrent =
+      RecurrentLayers{.full_attention_every = 4, .attention_layers = {}, .state_bytes = 1000};
+  CHECK_FALSE(cache_traffic(m, 1, b, kHalf).wide_heads);  // a state has no heads
+}
+
 TEST_CASE("n tokens touch E (1 - (1 - k/E)^n) of E experts", "[traffic]") {
   CHECK(expected_experts(8, 2, 1) == Approx(2.0));
   CHECK(expected_experts(8, 2, 2) == Approx(8 * (1 - 0.75 * 0.75)));

@@ -79,6 +79,21 @@ std::vector<Case> cases() {
       {"window of all layers", with(kLarge, model("mistral-7b-v0.1", "Q5_K_M", "999"))},
       {"borrowed caches", with(kLarge, model("gemma-4-e4b", "Q8_0", "999"))},
       {"latent attention", with(kLarge, model("deepseek-v2-lite", "Q4_K_M", "999"))},
+      {"fewer experts",
+       with(with(kLarge, model("qwen3-30b-a3b", "Q4_K_M", "20")), {{"model.experts_used", "4"}})},
+      {"no dot products", {{"rig.gpu", "p100-16gb"}}},
+      {"Windows", {{"rig.os", "windows"}, {"placement.gpu_layers", "20"}}},
+      {"two sockets", {{"rig.cpu", "2x-xeon-gold-6138"}, {"placement.gpu_layers", "8"}}},
+      {"two sockets, spread",
+       {{"rig.cpu", "2x-xeon-gold-6138"},
+        {"placement.gpu_layers", "8"},
+        {"runtime.numa", "distribute"}}},
+      {"a BLAS on the CPU",
+       {{"placement.gpu_layers", "8"},
+        {"runtime.op_offload", "false"},
+        {"runtime.cpu_blas", "true"}}},
+      {"a card under Metal",
+       {{"rig.gpu", "radeon-pro-5600m"}, {"rig.os", "macos"}, {"placement.gpu_layers", "20"}}},
   };
 }
 
@@ -214,11 +229,29 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
     for (Era& era : r.eras)
       for (auto* figure : {&era.graph_launch, &era.launch, &era.moe_kernels, &era.tiles})
         figure->value *= 0.9;
-    for (auto* figure : {&r.kernels.attention, &r.kernels.recurrent, &r.kernels.ffn, &r.kernels.moe,
-                         &r.kernels.head, &r.decode.kv_cycles, &r.decode.kv_cycles_quant,
-                         &r.decode.kv_without_flash, &r.prefill.mapped_share, &r.batch.tile_half,
-                         &r.batch.experts, &r.batch.score_bytes, &r.cpu.read, &r.cpu.exposed,
-                         &r.cpu.one_token, &r.cpu.attention, &r.cpu.cache})
+    for (auto* figure : {&r.kernels.attention,
+                         &r.kernels.latent,
+                         &r.kernels.recurrent,
+                         &r.kernels.ffn,
+                         &r.kernels.moe,
+                         &r.kernels.head,
+                         &r.decode.kv_cycles,
+                         &r.decode.kv_cycles_quant,
+                         &r.decode.wide_heads,
+                         &r.decode.kv_without_flash,
+                         &r.prefill.mapped_share,
+                         &r.batch.tile_half,
+                         &r.batch.experts,
+                         &r.batch.score_bytes,
+                         &r.cpu.read,
+                         &r.cpu.exposed,
+                         &r.cpu.one_token,
+                         &r.cpu.attention,
+                         &r.cpu.cache,
+                         &r.cpu.batch_half,
+                         &r.cpu.blas,
+                         &r.windows.launch,
+                         &r.windows.cpu})
       figure->value *= 0.7;
     r.decode.crossing.value *= 2.0;
     r.cpu.operation_gap.value *= 2.0;

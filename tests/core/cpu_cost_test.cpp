@@ -1,0 +1,171 @@
+// What an operation costs on the CPU, by hand.
+
+#include <string>
+
+#include "core/cost.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/machine_fixture.hpp"
+#include "tests/core/profile_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+namespace {
+
+constexpr double kElements = 1e9;
+constexpr double kClock = 3e9;  // of a CPU that states none
+constexpr double kCoreFlops = kClock * 2 * 2 * 32;
+constexpr double kShare = 0.2;
+
+// Eight cores of two 32-byte multipliers with dot products, at the figures of kProfile.
+Scenario of_cpu() {
+  Scenario s;
+  s.rig = machine();
+  s.rig.gpus.clear();
+  s.rig.cpu.simd = "avx-vnni";
+  s.runtime = *load_profile(kProfile);
+  s.runtime.cpu.int8_share["avx-vnni"].value = kShare;
+  s.settings.threads = 8;
+  return s;
+}
+
+OpTraffic product(double tokens, QuantFormat format = QuantFormat::kF16) {
+  OpTraffic t;
+  t.weight_bytes_by_format[std::size_t(format)] = kElements * info(format).bits_per_weight() / 8;
+  t.matmul_flops = 2 * kElements * tokens;
+  t.tokens_per_weight = tokens;
+  t.matrices = 1;
+  return t;
+}
+
+double seconds(const Scenario& s, TokenCount tokens) {
+  return cpu_cost(s, product(double(tokens)), tokens).compute.value;
+}
+
+double read_rate(const Scenario& s) { return cpu_cache_rate(s).value; }
+
+}  // namespace
+
+TEST_CASE("A batch on the CPU takes a share of what its cores multiply in INT8", "[cpu]") {
+  Scenario s = of_cpu();
+  // Half of the rate at two tokens that share a weight (batch_half), two thirds of it at four.
+  const double full = 2 * kElements * 16 / (8 * kCoreFlops * kShare);
+  CHECK(seconds(s, 16) == Approx(full * (1 + 2.0 / 16)));
+  s.runtime.cpu.batch_half.value = 16;
+  CHECK(seconds(s, 16) == Approx(full * 2));
+  s.runtime.cpu.batch_half.value = 0;
+  CHECK(seconds(s, 16) == Approx(full));
+  s.rig.cpu.architecture = "zen5";  // twice as wide
+  CHECK(seconds(s, 16) == Approx(full / 2));
+  s.rig.cpu.simd = "of the future";  // as scalar instructions, without dot products
+  CHECK(seconds(s, 16) == Approx(full / 2 * 1.5 * kShare / 0.1));
+}
+
+TEST_CASE("One token meets a weight alone: no batch is too small for it", "[cpu]") {
+  Scenario s = of_cpu();
+  const double one = seconds(s, 1);
+  CHECK(one == Approx(2 * kElements / (8 * kCoreFlops * kShare * 0.5)));  // one_token
+  s.runtime.cpu.batch_half.value = 16;
+  CHECK(seconds(s, 1) == one);
+  CHECK(seconds(s, 8) == Approx(8 * one));
+}
+
+TEST_CASE("A BLAS multiplies batches of 32 tokens as FP32, whatever their format", "[cpu]") {
+  Scenario s = of_cpu();
+  for (FormatEfficiency& f : s.runtime.formats) f.cpu_batch.value = 0.5;
+  const double without = seconds(s, 32);
+  s.settings.cpu_blas = true;
+  const double rate = 8 * kClock * (2 * 2 * 32 / 4) * 0.6;
+  CHECK(seconds(s, 32) == Approx(2 * kElements * 32 / rate));
+  CHECK(seconds(s, 512) == Approx(2 * kElements * 512 / rate));
+  CHECK(cpu_cost(s, product(32, QuantFormat::kQ4_K), 32).compute.value == seconds(s, 32));
+  CHECK(seconds(s, 32) != Approx(without));
+  const double quants = seconds(s, 31);
+  s.settings.cpu_blas = false;
+  CHECK(seconds(s, 31) == quants);
+}
+
+TEST_CASE("Attention is no product of a BLAS", "[cpu]") {
+  Scenario s = of_cpu();
+  OpTraffic t;
+  t.attention_flops = 1e12;
+  const double own = cpu_cost(s, t, 64).compute.value;
+  CHECK(own == Approx(1e12 / (8 * kCoreFlops * kShare * 0.3)));
+  s.settings.cpu_blas = true;
+  CHECK(cpu_cost(s, t, 64).compute.value == Approx(own));
+}
+
+TEST_CASE("Weights that nobody spreads over the sockets are read by one socket's memory", "[cpu]") {
+  Scenario s = of_cpu();
+  const double all = 50e9 * 0.72;
+  CHECK(read_rate(s) == Approx(all));
+  s.settings.numa_distribute = true;
+  CHECK(read_rate(s) == Approx(all));  // there is only one
+  s.rig.cpu.sockets = 2;
+  CHECK(read_rate(s) == Approx(all * (1 + 0.4) / 2));  // socket_share
+  s.settings.numa_distribute = false;
+  CHECK(read_rate(s) == Approx(all / 2));
+  s.rig.cpu.sockets = 4;
+  CHECK(read_rate(s) == Approx(all / 4));
+  const OpCost cost = cpu_cost(s, product(1), 1);
+  CHECK((cost.charged / s.rig.ram.bandwidth.value).value == Approx(2 * kElements / (all / 4)));
+}
+
+TEST_CASE("Cores read no more than 0.95 of what their links carry", "[cpu]") {
+  Scenario s = of_cpu();
+  s.rig.cpu.core_links = {20_GBps, SourceKind::kAssumed, "a test"};
+  CHECK(read_rate(s) == Approx(0.95 * 20e9));
+  s.rig.ram.bandwidth.kind = SourceKind::kMeasured;
+  CHECK(read_rate(s) == Approx(0.95 * 20e9));
+  s.rig.cpu.core_links->value = 200_GBps;
+  CHECK(read_rate(s) == Approx(0.95 * 50e9));
+  s.settings.threads = 1;
+  CHECK(read_rate(s) == Approx(10e9));  // read_per_thread
+}
+
+TEST_CASE("More threads than cores are worth half a core each until all cores have two", "[cpu]") {
+  const auto cores = [](int fast, int efficient, int threads) {
+    Scenario s = of_cpu();
+    s.rig.cpu.cores = fast;
+    s.rig.cpu.efficiency_cores = efficient;
+    s.settings.threads = threads;
+    return 2 * kElements * 16 * (1 + 2.0 / 16) / (seconds(s, 16) * kCoreFlops * kShare);
+  };
+  CHECK(cores(8, 0, 6) == Approx(6));
+  CHECK(cores(8, 0, 8) == Approx(8));
+  CHECK(cores(8, 0, 9) == Approx(4.5));
+  CHECK(cores(8, 0, 12) == Approx(6));
+  CHECK(cores(8, 0, 16) == Approx(8));
+  CHECK(cores(8, 0, 32) == Approx(8));
+  // Efficiency cores count half, and threads may have one each before any core has two.
+  CHECK(cores(4, 4, 6) == Approx(5));
+  CHECK(cores(4, 4, 8) == Approx(6));
+  CHECK(cores(4, 4, 9) == Approx(4.5));
+  CHECK(cores(4, 4, 12) == Approx(6));
+}
+
+TEST_CASE("Threads in one socket load its cores alone, and lower its clock", "[cpu]") {
+  Scenario s = of_cpu();
+  s.rig.cpu.cores = 16;
+  s.rig.cpu.sockets = 2;
+  s.rig.cpu.base_clock = {Hertz{2e9}, SourceKind::kSpec, "a test"};
+  s.rig.cpu.boost_clock = {Hertz{4e9}, SourceKind::kSpec, "a test"};
+  const double full = 2e9 + 0.6 * 2e9;  // all cores of a socket at work
+  const double crowded = seconds(s, 16);
+  CHECK(crowded == Approx(2 * kElements * 16 * (1 + 2.0 / 16) / (8 * full * 2 * 2 * 32 * kShare)));
+  s.settings.numa_distribute = true;  // half of the cores of either one: half way to the boost
+  CHECK(crowded / seconds(s, 16) == Approx((full + 4e9) / 2 / full));
+}
+
+TEST_CASE("Windows takes of the cores' rate, a Linux inside of it does not", "[cpu]") {
+  Scenario s = of_cpu();
+  s.runtime.windows.cpu.value = 0.8;
+  const double elsewhere = seconds(s, 16);
+  s.rig.os = OperatingSystem::kWindows;
+  CHECK(seconds(s, 16) == Approx(elsewhere / 0.8));
+  CHECK(seconds(s, 1) == Approx(2 * kElements / (8 * kCoreFlops * kShare * 0.5 * 0.8)));
+  for (const auto os : {OperatingSystem::kWsl2, OperatingSystem::kMacos}) {
+    s.rig.os = os;
+    CHECK(seconds(s, 16) == elsewhere);
+  }
+}

@@ -1,0 +1,144 @@
+// What an operation costs on a GPU, by hand.
+
+#include <string>
+
+#include "core/cost.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/machine_fixture.hpp"
+#include "tests/core/profile_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+namespace {
+
+constexpr double kElements = 1e9;
+constexpr double kBandwidth = 400e9;
+
+// One card without matrix units, at the figures of kProfile.
+Scenario of_gpu(const std::string& architecture, const std::string& profile = kProfile) {
+  Scenario s = scenario_of(llama_2_7b());
+  s.runtime = *load_profile(profile);
+  s.settings.backend = Backend::kCuda;
+  s.rig.cpu.vendor = "intel";
+  GpuPart& card = s.rig.gpus.front();
+  card.architecture = architecture;
+  card.fp32 = {10_TFLOPs, SourceKind::kSpec, "a test"};
+  s.rig.links.front().h2d.value = 8_GBps;
+  return s;
+}
+
+OpTraffic product(double tokens, QuantFormat format = QuantFormat::kQ8_0) {
+  OpTraffic t;
+  t.weight_bytes_by_format[std::size_t(format)] = kElements * info(format).bits_per_weight() / 8;
+  t.matmul_flops = 2 * kElements * tokens;
+  t.tokens_per_weight = tokens;
+  return t;
+}
+
+// The rate at which a batch multiplies floats: gemm and gemm_half of kProfile.
+double float_rate(double tokens) { return 10e12 * 0.42 / (1 + 67 / tokens); }
+// And quantized blocks, four in a lane: tiles and tile_half.
+double tile_rate(double tokens) { return 4 * 10e12 * 0.24 / (1 + 30 / tokens); }
+
+double seconds(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+  return gpu_cost(s, 0, t, tokens, 0).compute.value;
+}
+
+double read_seconds(const Scenario& s, TokenCount tokens) {
+  return gpu_cost(s, 0, product(double(tokens)), tokens, 0).charged.value / kBandwidth;
+}
+
+double gap(const Scenario& s, Launches launches) {
+  return operation_cost(s, 0, {}, 1, launches).gap.value;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA multiplies quantized blocks as tiles where lanes have dot products", "[gpu]") {
+  CHECK(seconds(of_gpu("pascal"), product(64), 64) == Approx(2 * kElements * 64 / tile_rate(64)));
+}
+
+TEST_CASE("CUDA writes them out as FP16 where there are none, and multiplies those", "[gpu]") {
+  Scenario s = of_gpu("pascal-dc");
+  const OpTraffic t = product(64);
+  // Read, written as two bytes an element, read again, at `expand` of the bandwidth.
+  const double moved = (kElements * 34 / 32 + 4 * kElements) / (kBandwidth * 0.8);
+  CHECK(seconds(s, t, 64) == Approx(moved + 2 * kElements * 64 / float_rate(64)));
+  const OpTraffic floats = product(64, QuantFormat::kF16);
+  CHECK(seconds(s, floats, 64) == Approx(2 * kElements * 64 / float_rate(64)));
+  s.settings.backend = Backend::kVulkan;  // has kernels of its own, at the rate of floats
+  CHECK(seconds(s, t, 64) == Approx(2 * kElements * 64 / (tile_rate(64) / 4)));
+}
+
+TEST_CASE("Metal reads a card's weights over the link, once for every token", "[gpu]") {
+  Scenario s = of_gpu("rdna1");
+  const double bytes = kElements * 34 / 32;
+  const double in_vram = bytes / (0.78 * kBandwidth);
+  CHECK(read_seconds(s, 1) == Approx(in_vram));
+  CHECK(read_seconds(s, 64) == Approx(in_vram));
+  s.settings.backend = Backend::kMetal;
+  CHECK(read_seconds(s, 1) == Approx(bytes / 8e9));
+  CHECK(read_seconds(s, 64) == Approx(64 * bytes / 8e9));
+  OpTraffic routed = product(64);
+  routed.tokens_per_weight = 0.5;  // an expert that few tokens choose is read once all the same
+  CHECK(gpu_cost(s, 0, routed, 64, 0).charged.value / kBandwidth == Approx(bytes / 8e9));
+  s.rig.gpus.front().unified = true;
+  CHECK(read_seconds(s, 64) == Approx(in_vram));
+}
+
+TEST_CASE("Metal streams no weights of host layers for a prompt", "[gpu]") {
+  Scenario s = of_gpu("rdna1");
+  s.runtime.prefill.streams = true;
+  s.runtime.prefill.stream_min_batch = 32;
+  CHECK(place(s, 10).layers.front().prefill_on == 0);
+  s.settings.backend = Backend::kMetal;
+  CHECK(place(s, 10).layers.front().prefill_on == kHost);
+  CHECK(place(s, 10).layers.back().prefill_on == 0);
+}
+
+TEST_CASE("Kernels start later on Windows and in a Linux inside of it", "[gpu]") {
+  Scenario s = of_gpu("pascal", kProfile + "[windows]\nlaunch = 1.3\ncpu = 0.8\n");
+  const double elsewhere = gap(s, Launches::kFfn);
+  CHECK(elsewhere == Approx(3e-6 * 1.25 * 7.5));  // the backend's gap, the card's factor, kernels
+  for (const auto os : {OperatingSystem::kWindows, OperatingSystem::kWsl2}) {
+    s.rig.os = os;
+    CHECK(gap(s, Launches::kFfn) == Approx(1.3 * elsewhere));
+  }
+  s.rig.os = OperatingSystem::kMacos;
+  CHECK(gap(s, Launches::kFfn) == elsewhere);
+}
+
+TEST_CASE("Latent attention has launches of its own, where a profile states them", "[gpu]") {
+  std::string text = kProfile;
+  text.replace(text.find("recurrent = "), 0, "latent = 30\n");
+  Scenario s = of_gpu("pascal", text);
+  const double launch = 3e-6 * 1.25;
+  CHECK(gap(s, Launches::kAttention) == Approx(12 * launch));
+  s.model = deepseek_v2_lite();
+  CHECK(gap(s, Launches::kAttention) == Approx(30 * launch));
+  CHECK(gap(s, Launches::kFfn) == Approx(7.5 * launch));
+  s.runtime = *load_profile(kProfile);
+  CHECK(gap(s, Launches::kAttention) == Approx(12 * launch));
+}
+
+TEST_CASE("Wide heads scale what is read of the cache and what is done with it", "[gpu]") {
+  Scenario s = of_gpu("pascal");
+  s.runtime.decode.wide_heads.value = 2;
+  OpTraffic t;
+  t.kv_read_bytes = 1e9;
+  t.attention_flops = 4e9;
+  const OpCost narrow = gpu_cost(s, 0, t, 1, 0), narrow_batch = gpu_cost(s, 0, t, 64, 0);
+  t.wide_heads = true;
+  const OpCost wide = gpu_cost(s, 0, t, 1, 0), wide_batch = gpu_cost(s, 0, t, 64, 0);
+  CHECK(narrow.charged.value == Approx(1e9 / 0.6));  // kv_read
+  CHECK(wide.charged.value == Approx(2 * narrow.charged.value));
+  // kv_cycles for every product, on units of 128 lanes with a multiply and an add each.
+  CHECK(narrow.gap.value == Approx(1e9 * 0.02 / (10e12 / (2 * 128))));
+  CHECK(wide.gap.value == Approx(2 * narrow.gap.value));
+  CHECK(wide.bytes == narrow.bytes);
+  CHECK(wide_batch.charged.value == Approx(2 * narrow_batch.charged.value));
+  CHECK(wide_batch.compute == narrow_batch.compute);
+  s.settings.flash_attention = false;  // 1.6 of it without, for one token
+  CHECK(gpu_cost(s, 0, t, 1, 0).charged.value == Approx(2 * 1.6 * narrow.charged.value));
+}
