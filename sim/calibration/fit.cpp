@@ -13,7 +13,7 @@ namespace {
 constexpr double kDecodeSpread = 0.08;
 constexpr double kPrefillSpread = 0.10;
 // From so many spreads on a row counts as one of something else: its settings are not as stated.
-constexpr double kOutlier = 1.5;
+constexpr double kOutlier = 2.0;
 constexpr double kStep = 1e-4;  // of a logarithm, for derivatives
 
 class SampleCost : public ceres::CostFunction {
