@@ -5,9 +5,11 @@
 namespace rigcast {
 namespace {
 
-// SIMD levels that multiply four bytes and sum them in one instruction; the others multiply pairs
-// into 16 bits and widen those in a second one, which serves two products of few-bit blocks.
+// Without dot products pairs of bytes are multiplied into 16 bits and widened by a second
+// instruction, which serves two products of few-bit blocks.
 constexpr double kStepsWithout = 1.5;
+
+// SIMD levels that multiply four bytes and sum them in one instruction.
 bool has_dot_product(std::string_view simd) {
   constexpr std::string_view kWith[] = {"avx-vnni",     "avx512-vnni", "amx",
                                         "neon-dotprod", "neon-i8mm",   "sve"};

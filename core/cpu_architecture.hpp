@@ -20,7 +20,7 @@ const std::vector<CpuArchitecture>& cpu_architectures();
 const CpuArchitecture* cpu_architecture(std::string_view name);
 
 /// FLOPs of INT8 products that one performance core can do in a cycle, a multiply-add counted as
-/// two: its multipliers, with dot-product instructions or, without them, in two steps.
+/// two: its multipliers, with dot-product instructions or, without them, in one and a half steps.
 double int8_flops_per_cycle(const CpuPart& part);
 /// The same of FP32 multiply-adds.
 double fp32_flops_per_cycle(const CpuPart& part);

@@ -56,16 +56,7 @@ class Screen {
 
  private:
   // Every line passes here, so none is wider than the screen.
-  void line(std::string_view text) {
-    while (true) {
-      const std::size_t end = std::min(text.find('\n'), text.size());
-      std::string shown = clip(text.substr(0, end), width_);
-      shown.erase(shown.find_last_not_of(' ') + 1);
-      out_ += shown + '\n';
-      if (end == text.size()) return;
-      text.remove_prefix(end + 1);
-    }
-  }
+  void line(std::string_view text) { append_lines(out_, text, width_); }
   void gap() { out_ += '\n'; }
 
   // A label, then text that wraps under itself.

@@ -64,6 +64,17 @@ std::string clip(std::string_view text, std::size_t width) {
   return out;
 }
 
+void append_lines(std::string& out, std::string_view text, std::size_t width) {
+  while (true) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string shown = clip(text.substr(0, end), width);
+    shown.erase(shown.find_last_not_of(' ') + 1);
+    out += shown + '\n';
+    if (end == text.size()) return;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string pad_right(std::string text, std::size_t width) {
   const std::size_t now = text_width(text);
   return now < width ? text.append(width - now, ' ') : text;

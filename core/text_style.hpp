@@ -28,6 +28,8 @@ class Paint {
 std::size_t text_width(std::string_view text);
 /// Cut to `width`, with "…" for what is lost. Escape codes are kept.
 std::string clip(std::string_view text, std::size_t width);
+/// Adds every line of `text` to `out`, clipped to `width` and without spaces at its end.
+void append_lines(std::string& out, std::string_view text, std::size_t width);
 std::string pad_right(std::string text, std::size_t width);
 std::string pad_left(std::string text, std::size_t width);
 /// `right` at the end of a line of `width`; on a line of its own where both do not fit.
