@@ -1,0 +1,54 @@
+#pragma once
+// Attention of a few queries over one partition of the cache, in the form that partitions can be
+// merged: (m, l, o) with m the largest score, l the sum of exp(score - m), o the sum of
+// exp(score - m) * v. All queries of a KV head's group share one reading of its rows.
+
+#include <cstdint>
+#include <span>
+
+#include "core/kv_cache.hpp"
+#include "core/units.hpp"
+#include "engine/kernels/cpu/aligned.hpp"
+
+namespace rigcast::engine::cpu {
+
+/// Tokens that are attended to at once. Results depend on it, so it is fixed, whatever the size of
+/// the cache's blocks.
+inline constexpr TokenCount kPartition = 128;
+
+/// Neighbouring rows of one KV head: keys and values of `tokens` tokens.
+struct KvRun {
+  const std::byte* k = nullptr;
+  const std::byte* v = nullptr;
+  TokenCount tokens = 0;
+};
+
+/// Query r sees tokens [from[r], to[r]) of the context.
+struct Queries {
+  const float* q = nullptr;  // [rows][head_dim]
+  int rows = 0;
+  const TokenCount* from = nullptr;
+  const TokenCount* to = nullptr;
+};
+
+struct Partials {
+  float* o = nullptr;  // [rows][head_dim]
+  float* m = nullptr;  // [rows]; -infinity where a query sees nothing of the partition
+  float* l = nullptr;  // [rows]
+};
+
+struct AttentionScratch {
+  AlignedVector<float> q, rows, scores, o;
+};
+
+/// `runs` hold the tokens [begin, begin + sum of their tokens), at most kPartition. Cache types:
+/// F32, F16, Q8_0 and Q4_0; head_dim is a multiple of the type's block. Scores are scaled by
+/// `scale`.
+void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
+            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch);
+
+/// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into `out`.
+void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
+                    float* out);
+
+}  // namespace rigcast::engine::cpu

@@ -1,0 +1,64 @@
+// AVX2: 8 rows a tile. Products of bytes are summed in pairs to 16 bits, which does not overflow
+// while u < 128; wider u go through 16-bit products.
+#include "engine/kernels/cpu/int8_targets.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+
+namespace rigcast::engine::cpu {
+namespace {
+
+constexpr int kLanes = 8;
+using TileInts = __m256i;
+using TileFloats = __m256;
+
+// Sums of four neighbouring products.
+template <bool kSevenBits>
+RIGCAST_INLINE __m256i dot(__m256i u, __m256i q) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  if constexpr (kSevenBits) {
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), ones);
+  } else {
+    // u = 128 * its top bit + the rest, each of which fits.
+    const __m256i top = _mm256_and_si256(_mm256_srli_epi16(u, 7), _mm256_set1_epi8(1));
+    const __m256i rest = _mm256_and_si256(u, _mm256_set1_epi8(127));
+    const __m256i tops = _mm256_madd_epi16(_mm256_maddubs_epi16(top, q), ones);
+    const __m256i rests = _mm256_madd_epi16(_mm256_maddubs_epi16(rest, q), ones);
+    return _mm256_add_epi32(_mm256_slli_epi32(tops, 7), rests);
+  }
+}
+
+RIGCAST_INLINE TileInts tile_zero() { return _mm256_setzero_si256(); }
+RIGCAST_INLINE TileInts tile_weights(const std::uint8_t* u) {
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(u));
+}
+template <bool kSevenBits>
+RIGCAST_INLINE TileInts tile_dot(TileInts sum, TileInts weights, const std::int8_t* q) {
+  std::int32_t four;
+  std::memcpy(&four, q, sizeof four);
+  return _mm256_add_epi32(sum, dot<kSevenBits>(weights, _mm256_set1_epi32(four)));
+}
+RIGCAST_INLINE TileFloats tile_load(const float* p) { return _mm256_load_ps(p); }
+RIGCAST_INLINE void tile_store(TileFloats v, float* p) { _mm256_store_ps(p, v); }
+RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, TileFloats b,
+                                     float sum, TileFloats total) {
+  total = _mm256_fmadd_ps(b, _mm256_set1_ps(sum), total);
+  return _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(dot), a), _mm256_set1_ps(scale), total);
+}
+
+#include "engine/kernels/cpu/row_avx.inc"
+#include "engine/kernels/cpu/unpack.inc"
+// after the formats
+#include "engine/kernels/cpu/tiles.inc"
+
+}  // namespace
+
+extern const Int8Kernels kInt8Avx2;
+const Int8Kernels kInt8Avx2{"AVX2", multiply_row, multiply_batch};
+
+}  // namespace rigcast::engine::cpu
+#pragma GCC pop_options
+#endif

@@ -1,0 +1,134 @@
+// No instruction set in particular: for CPUs without AVX2, and to test the others against.
+#include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/ref/dequantize.hpp"
+
+namespace rigcast::engine::cpu {
+namespace {
+
+constexpr int kLanes = 4;
+struct Ints {
+  std::int32_t lane[kLanes];
+};
+struct Floats {
+  float lane[kLanes];
+};
+struct RowInts {
+  std::int32_t low, high;  // of 16 products each
+};
+using RowFloats = float;
+using TileInts = Ints;
+using TileFloats = Floats;
+
+inline float half_at(const std::byte* p) {
+  std::uint16_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return ref::half_to_float(bits);
+}
+
+inline RowFloats row_zero() { return 0; }
+template <bool kSevenBits>
+inline RowInts row_dot(const std::uint8_t* u, const std::int8_t* q) {
+  RowInts sum{};
+  for (int i = 0; i < 16; ++i) sum.low += u[i] * q[i];
+  for (int i = 16; i < 32; ++i) sum.high += u[i] * q[i];
+  return sum;
+}
+inline RowFloats multiply_add(RowInts dot, float low, float high, RowFloats sum) {
+  return sum + low * float(dot.low) + high * float(dot.high);
+}
+inline RowFloats multiply_add(RowInts dot, float scale, RowFloats sum) {
+  return sum + scale * float(dot.low + dot.high);
+}
+inline float total(RowFloats v) { return v; }
+
+inline TileInts tile_zero() { return {}; }
+// Four bytes a lane, as they lie.
+inline TileInts tile_weights(const std::uint8_t* u) {
+  TileInts w;
+  std::memcpy(w.lane, u, sizeof w.lane);
+  return w;
+}
+template <bool kSevenBits>
+inline TileInts tile_dot(TileInts sum, const TileInts& weights, const std::int8_t* q) {
+  std::uint8_t u[4 * kLanes];
+  std::memcpy(u, weights.lane, sizeof u);
+  for (int i = 0; i < kLanes; ++i)
+    for (int k = 0; k < 4; ++k) sum.lane[i] += u[4 * i + k] * q[k];
+  return sum;
+}
+inline TileFloats tile_load(const float* p) {
+  TileFloats v;
+  std::memcpy(v.lane, p, sizeof v.lane);
+  return v;
+}
+inline void tile_store(const TileFloats& v, float* p) { std::memcpy(p, v.lane, sizeof v.lane); }
+inline TileFloats tile_scale(const TileInts& dot, const TileFloats& a, float scale,
+                             const TileFloats& b, float sum, TileFloats total) {
+  for (int i = 0; i < kLanes; ++i)
+    total.lane[i] += float(dot.lane[i]) * a.lane[i] * scale + b.lane[i] * sum;
+  return total;
+}
+
+#include "engine/kernels/cpu/unpack.inc"
+// after the formats
+#include "engine/kernels/cpu/tiles.inc"
+
+// One run of a row: sum of a * u * x by 32 weights, and of b * sum of x.
+template <class Format>
+void add_run(const std::byte* row, int weights, const std::int8_t* q, const float* scale,
+             const float* sums, RowFloats& products, float& offsets) {
+  Unpacked<Format> w;
+  w.read(row, weights);
+  if constexpr (Format::kScaleBlock == 32) {
+    for (int s = 0; s < weights / 32; ++s)
+      products = multiply_add(row_dot<Format::kSevenBits>(w.u + 32 * s, q + 32 * s),
+                              w.a[s] * scale[s], products);
+  } else {
+    for (int s = 0; s < weights / 32; ++s)
+      products = multiply_add(row_dot<Format::kSevenBits>(w.u + 32 * s, q + 32 * s),
+                              w.a[2 * s] * scale[s], w.a[2 * s + 1] * scale[s], products);
+  }
+  for (int s = 0; s < weights / Format::kScaleBlock; ++s) offsets += w.b[s] * sums[s];
+}
+
+template <class Format>
+float row_product(const std::byte* row, std::int64_t columns, const RoundedRow& x) {
+  RowFloats products = row_zero();
+  float offsets = 0;
+  const float* sums = Format::kScaleBlock == 32 ? x.sum32.data() : x.sum16.data();
+  std::int64_t done = 0;
+  const auto run = [&](int weights) {
+    add_run<Format>(row + done / Format::kBlock * Format::kBytes, weights, x.q.data() + done,
+                    x.scale.data() + done / 32, sums + done / Format::kScaleBlock, products,
+                    offsets);
+    done += weights;
+  };
+  while (done + kRun <= columns) run(kRun);
+  if (done < columns) run(int(columns - done));
+  return total(products) + offsets;
+}
+
+template <class Format>
+void rows(const Matrix& w, std::int64_t first, std::int64_t last, const RoundedRow& x, float* y) {
+  for (std::int64_t i = first; i < last; ++i)
+    y[i - first] = row_product<Format>(w.row(i), w.columns, x);
+}
+
+void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const RoundedRow& x,
+                  float* y) {
+  switch (w.format) {
+    case QuantFormat::kQ8_0: return rows<Q8_0>(w, first, last, x, y);
+    case QuantFormat::kQ4_0: return rows<Q4_0>(w, first, last, x, y);
+    case QuantFormat::kQ4_K: return rows<Q4_K>(w, first, last, x, y);
+    case QuantFormat::kQ5_K: return rows<Q5_K>(w, first, last, x, y);
+    case QuantFormat::kQ6_K: return rows<Q6_K>(w, first, last, x, y);
+    default: RIGCAST_ASSERT(!"a format with an int8 kernel");
+  }
+}
+
+}  // namespace
+
+extern const Int8Kernels kInt8Plain;
+const Int8Kernels kInt8Plain{"plain", multiply_row, multiply_batch};
+
+}  // namespace rigcast::engine::cpu

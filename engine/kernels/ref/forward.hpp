@@ -1,0 +1,21 @@
+#pragma once
+// The whole model in scalar F32, a token at a time, every weight dequantized where it is used:
+// slow, obvious, and the reference for logits.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine::ref {
+
+/// Logits after every token of `tokens`: tokens.size() rows of the vocabulary's width. The cache
+/// is F32. Sums run in double.
+std::vector<std::vector<float>> forward(const Model& model, std::span<const std::int32_t> tokens);
+
+/// What the final norm gets after every token: rows of the model's width.
+std::vector<std::vector<float>> hidden_states(const Model& model,
+                                              std::span<const std::int32_t> tokens);
+
+}  // namespace rigcast::engine::ref

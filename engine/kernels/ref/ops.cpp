@@ -1,0 +1,108 @@
+#include "engine/kernels/ref/ops.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "engine/kernels/ref/dequantize.hpp"
+
+namespace rigcast::engine::ref {
+namespace {
+
+double dot(const float* a, const float* b, std::size_t n) {
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += double(a[i]) * double(b[i]);
+  return sum;
+}
+
+}  // namespace
+
+void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
+              std::span<float> out) {
+  RIGCAST_ASSERT(x.size() == weight.size() && x.size() == out.size());
+  const double mean_square = dot(x.data(), x.data(), x.size()) / double(x.size());
+  const double scale = 1 / std::sqrt(mean_square + double(eps));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    out[i] = float(double(x[i]) * scale * double(weight[i]));
+}
+
+void matvec(const Matrix& m, std::span<const float> x, std::span<float> y) {
+  RIGCAST_ASSERT(std::int64_t(x.size()) == m.columns && std::int64_t(y.size()) == m.rows);
+  std::vector<float> row(x.size());
+  for (std::int64_t i = 0; i < m.rows; ++i) {
+    dequantize(m.format, m.row(i), row);
+    y[std::size_t(i)] = float(dot(row.data(), x.data(), x.size()));
+  }
+}
+
+Rotation rotation_of(const Model& model) {
+  const Hyperparameters& h = model.hyper;
+  return {h.rope_pairs, h.rope_dims, h.rope_base, h.rope_scale, model.rope_factors};
+}
+
+void rope(std::span<float> head, std::int64_t position, const Rotation& r) {
+  const std::size_t pairs = std::size_t(r.dims) / 2;
+  RIGCAST_ASSERT(2 * pairs <= head.size());
+  RIGCAST_ASSERT(r.factors.empty() || r.factors.size() >= pairs);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const double factor = r.factors.empty() ? 1 : double(r.factors[i]);
+    const double frequency = std::pow(double(r.base), -2.0 * double(i) / double(r.dims)) / factor;
+    const double angle = double(position) * double(r.scale) * frequency;
+    const bool neighbours = r.pairs == RopePairs::kNeighbours;
+    float& a = head[neighbours ? 2 * i : i];
+    float& b = head[neighbours ? 2 * i + 1 : i + pairs];
+    const double turned_a = double(a) * std::cos(angle) - double(b) * std::sin(angle);
+    const double turned_b = double(a) * std::sin(angle) + double(b) * std::cos(angle);
+    a = float(turned_a);
+    b = float(turned_b);
+  }
+}
+
+void softmax(std::span<float> x) {
+  const double most = double(*std::ranges::max_element(x));
+  double sum = 0;
+  for (const float v : x) sum += std::exp(double(v) - most);
+  for (float& v : x) v = float(std::exp(double(v) - most) / sum);
+}
+
+float silu(float x) { return float(double(x) / (1 + std::exp(-double(x)))); }
+
+void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, std::int64_t end,
+            std::span<float> out) {
+  RIGCAST_ASSERT(first < end && query.size() == out.size());
+  const double scale = 1 / std::sqrt(double(query.size()));
+  std::vector<float> weights;
+  for (std::int64_t t = first; t < end; ++t)
+    weights.push_back(float(dot(query.data(), kv.keys + t * kv.stride, query.size()) * scale));
+  softmax(weights);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    double sum = 0;
+    for (std::int64_t t = first; t < end; ++t)
+      sum += double(weights[std::size_t(t - first)]) *
+             double(kv.values[t * kv.stride + std::int64_t(i)]);
+    out[i] = float(sum);
+  }
+}
+
+std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used, bool normalised) {
+  RIGCAST_ASSERT(used >= 1 && std::size_t(used) <= logits.size());
+  std::vector<float> probability(logits.begin(), logits.end());
+  softmax(probability);
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  // By logits: probabilities of unlike experts may both round to 0.
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  std::vector<ChosenExpert> chosen;
+  double sum = 0;
+  for (std::size_t i = 0; i < std::size_t(used); ++i) {
+    chosen.push_back({int(order[i]), probability[order[i]]});
+    sum += double(chosen.back().weight);
+  }
+  if (normalised)
+    for (ChosenExpert& c : chosen) c.weight = float(double(c.weight) / sum);
+  return chosen;
+}
+
+}  // namespace rigcast::engine::ref

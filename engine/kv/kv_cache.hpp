@@ -1,0 +1,57 @@
+#pragma once
+// Keys and values of every layer in blocks of tokens, taken from memory as the context grows.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/kv_cache.hpp"
+#include "core/model_spec.hpp"
+#include "engine/kernels/cpu/attention.hpp"
+
+namespace rigcast::engine {
+
+class KvCache {
+ public:
+  /// Types as check_kv_types allows. block_tokens >= 1.
+  KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens);
+
+  /// Makes room for positions below `tokens`. Throws std::bad_alloc.
+  void reserve(TokenCount tokens);
+  /// Frees the blocks past those that hold `tokens`.
+  void truncate(TokenCount tokens);
+
+  /// One token's keys and values of all KV heads, [kv_heads][head_dim] each, in the cache's types.
+  /// The position has room. Different positions may be stored at the same time.
+  void store(int layer, TokenCount position, const float* k, const float* v);
+
+  /// Tokens [begin, end) of one head as runs of neighbouring rows.
+  void runs(int layer, int head, TokenCount begin, TokenCount end,
+            std::vector<cpu::KvRun>& out) const;
+
+  /// Moves two blocks of a layer to each other's memory: what is read stays the same.
+  void exchange_memory(int layer, TokenCount block_a, TokenCount block_b);
+
+  KvTypes types() const { return types_; }
+  TokenCount block_tokens() const { return block_tokens_; }
+  /// Allocated.
+  std::int64_t bytes() const;
+  /// Of one token in one layer.
+  std::int64_t token_bytes() const { return kv_heads_ * (k_row_ + v_row_); }
+
+ private:
+  using Block = std::unique_ptr<std::byte[]>;  // [K|V][kv head][token][head_dim]
+
+  std::int64_t block_bytes() const { return block_tokens_ * token_bytes(); }
+  std::int64_t k_offset(int head, TokenCount token) const;
+  std::int64_t v_offset(int head, TokenCount token) const;
+
+  KvTypes types_;
+  TokenCount block_tokens_;
+  int kv_heads_, head_dim_;
+  std::int64_t k_row_, v_row_;              // bytes of one head's row
+  std::vector<std::vector<Block>> layers_;  // [layer][block]
+};
+
+}  // namespace rigcast::engine

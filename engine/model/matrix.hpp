@@ -1,0 +1,41 @@
+#pragma once
+// Weights in memory as they lie in a file: views, never copies.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/quant_format.hpp"
+
+namespace rigcast::engine {
+
+/// `rows` rows of `columns` weights, row after row, each in whole blocks of `format`. Rows need not
+/// be aligned. Whoever made the view keeps the bytes alive.
+struct Matrix {
+  const std::byte* data = nullptr;
+  QuantFormat format = QuantFormat::kF32;
+  std::int64_t columns = 0;  // the input's width; a multiple of the format's block
+  std::int64_t rows = 0;     // the output's width
+
+  explicit operator bool() const { return data != nullptr; }
+  std::int64_t row_bytes() const {
+    const QuantFormatInfo& f = info(format);
+    return columns / f.block_elements * f.block_bytes;
+  }
+  std::int64_t bytes() const { return rows * row_bytes(); }
+  const std::byte* row(std::int64_t i) const { return data + i * row_bytes(); }
+};
+
+/// Equal matrices one after the other: a layer's experts.
+struct MatrixStack {
+  Matrix first;
+  int count = 0;
+
+  explicit operator bool() const { return bool(first); }
+  Matrix at(int i) const {
+    Matrix m = first;
+    m.data += i * first.bytes();
+    return m;
+  }
+};
+
+}  // namespace rigcast::engine

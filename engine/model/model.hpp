@@ -1,0 +1,75 @@
+#pragma once
+// A model ready to compute with: facts, what a file says beyond them, and its weights by place.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/model_spec.hpp"
+#include "engine/model/matrix.hpp"
+
+namespace rigcast::engine {
+
+/// Which elements of a head turn together.
+enum class RopePairs {
+  kNeighbours,  // 2i and 2i + 1: files of "llama" (their q and k rows are permuted to suit)
+  kHalves,      // i and i + n / 2: qwen2, qwen3
+};
+
+/// What computing needs and sizes do not.
+struct Hyperparameters {
+  float norm_eps = 1e-5f;
+  float rope_base = 10000.0f;
+  int rope_dims = 0;  // of a head, even; the rest does not turn
+  RopePairs rope_pairs = RopePairs::kNeighbours;
+  float rope_scale = 1.0f;         // positions are multiplied by this (linear scaling: 1 / factor)
+  bool normalised_experts = true;  // weights of the chosen experts are made to sum to 1
+};
+
+struct Layer {
+  std::vector<float> attention_norm;
+  Matrix q, k, v, output;
+  std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
+  std::vector<float> q_norm, k_norm;                       // of a head's width; empty: none
+  std::vector<float> ffn_norm;
+  Matrix gate, up, down;  // a dense FFN
+  Matrix router;          // a MoE layer: rows are experts
+  MatrixStack expert_gate, expert_up, expert_down;
+};
+
+/// Weights may be views: `storage` keeps what they point into.
+struct Model {
+  ModelSpec spec;
+  Hyperparameters hyper;
+  Matrix embedding;  // a row a token of the vocabulary
+  Matrix head;       // the embedding itself where the two are tied
+  std::vector<float> final_norm;
+  std::vector<float> rope_factors;  // frequencies are divided by them; empty: none
+  std::vector<Layer> layers;
+  std::shared_ptr<const void> storage;
+};
+
+/// One tensor as a file or a generator offers it.
+struct NamedTensor {
+  std::string_view name;  // as in a GGUF file, "blk.0.attn_q.weight"
+  QuantFormat format{};
+  std::vector<std::int64_t> shape;  // shape[0] is the row, contiguous
+  const std::byte* data = nullptr;
+};
+
+/// Architectures that can be computed: "llama", "qwen2", "qwen3", "qwen3moe".
+bool is_executable(const ModelSpec& spec);
+
+/// Puts every tensor in its place and checks its shape against the spec. Vectors are copied to F32.
+/// Errors: an architecture or a trait that is not executed, a tensor that is missing, of another
+/// shape, or of a format that its place cannot have.
+Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
+                         std::span<const NamedTensor> tensors, std::shared_ptr<const void> storage);
+
+/// Hyperparameters that files of this architecture usually have, for weights that no file brings.
+Hyperparameters usual_hyperparameters(const ModelSpec& spec);
+
+}  // namespace rigcast::engine

@@ -1,0 +1,172 @@
+// One layer's attention: projections, the cache, and the mix of its values.
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/kernels/cpu/elementwise.hpp"
+#include "engine/runtime/executor_prepare.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using cpu::kPartition;
+
+void add_bias(std::span<float> to, const std::vector<float>& bias) {
+  if (!bias.empty()) cpu::add_scaled(to, bias.data(), 1.0f);
+}
+
+double vector_bytes(const Layer& w) {
+  const std::size_t elements = w.attention_norm.size() + w.q_bias.size() + w.k_bias.size() +
+                               w.v_bias.size() + w.output_bias.size() + w.q_norm.size() +
+                               w.k_norm.size();
+  return 4.0 * double(elements);
+}
+
+}  // namespace
+
+TokenCount Executor::seen_from(int layer, TokenCount position) const {
+  return position + 1 - model_->spec.attended_tokens(layer, position + 1);
+}
+
+// Biases, norms of heads, turning, and the cache, for one token of the step.
+void Executor::place_queries(int layer, std::int64_t row) {
+  const ModelSpec& spec = model_->spec;
+  const Layer& w = weights(layer);
+  const std::size_t dim = std::size_t(spec.head_dim);
+  const std::size_t q_width = std::size_t(spec.heads) * dim,
+                    kv_width = std::size_t(spec.kv_heads) * dim;
+  float* q = q_.data() + std::size_t(row) * q_width;
+  float* k = k_.data() + std::size_t(row) * kv_width;
+  float* v = v_.data() + std::size_t(row) * kv_width;
+  add_bias({q, q_width}, w.q_bias);
+  add_bias({k, kv_width}, w.k_bias);
+  add_bias({v, kv_width}, w.v_bias);
+  const std::size_t angles = rope_.pairs() * 2;
+  const std::span<const float> turn(angles_.data() + std::size_t(row) * angles, angles);
+  const auto place = [&](float* head, const std::vector<float>& norm) {
+    if (!norm.empty()) cpu::rms_norm({head, dim}, norm, model_->hyper.norm_eps, head);
+    rope_.turn(turn, head);
+  };
+  for (std::size_t h = 0; h < q_width; h += dim) place(q + h, w.q_norm);
+  for (std::size_t h = 0; h < kv_width; h += dim) place(k + h, w.k_norm);
+  cache_.store(layer, cached_ + row, k, v);
+}
+
+// One token: heads and partitions are shared by all threads, then merged.
+void Executor::attend_one(Worker& worker, int layer) {
+  const ModelSpec& spec = model_->spec;
+  const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
+  const TokenCount from = seen_from(layer, cached_), to = cached_ + 1;
+  const TokenCount first = from / kPartition, count = (to - 1) / kPartition + 1 - first;
+  worker.alone([&] {
+    const std::size_t rows = std::size_t(spec.heads * count);
+    o_.resize(rows * std::size_t(dim));
+    m_.resize(rows);
+    l_.resize(rows);
+  });
+  Thread& own = thread(worker);
+  own.from.assign(std::size_t(group), from);
+  own.to.assign(std::size_t(group), to);
+  worker.share(spec.kv_heads * count, 1, [&](std::int64_t task, std::int64_t) {
+    const int head = int(task / count);
+    const TokenCount begin = (first + task % count) * kPartition;
+    cache_.runs(layer, head, begin, std::min(begin + kPartition, to), own.runs);
+    const std::int64_t at = task * group;
+    const cpu::Queries queries{q_.data() + head * group * dim, group, own.from.data(),
+                               own.to.data()};
+    cpu::attend(own.runs, begin, cache_.types(), dim, queries, 1.0f / std::sqrt(float(dim)),
+                {o_.data() + at * dim, m_.data() + at, l_.data() + at}, own.attention);
+  });
+  worker.share(spec.heads, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t h = begin; h < end; ++h) {
+      const std::int64_t at = h / group * count * group + h % group;
+      cpu::merge_partials({o_.data() + at * dim, m_.data() + at, l_.data() + at}, int(count), group,
+                          dim, mixed_.data() + h * dim);
+    }
+  });
+}
+
+// Rows [first, last) of the step and one KV head: all partitions in turn, by one thread.
+void Executor::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
+                           std::int64_t last) {
+  const ModelSpec& spec = model_->spec;
+  const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
+  const int rows = int(last - first) * group;
+  own.row.resize(std::size_t(rows * dim));
+  own.from.clear();
+  own.to.clear();
+  for (std::int64_t t = first; t < last; ++t) {
+    const float* q = q_.data() + (t * spec.heads + kv_head * group) * dim;
+    std::copy_n(q, group * dim, own.row.data() + (t - first) * group * dim);
+    own.from.insert(own.from.end(), std::size_t(group), seen_from(layer, cached_ + t));
+    own.to.insert(own.to.end(), std::size_t(group), cached_ + t + 1);
+  }
+  const TokenCount from = own.from.front() / kPartition, to = cached_ + last;
+  const int count = int((to - 1) / kPartition + 1 - from);
+  own.o.resize(std::size_t(count) * std::size_t(rows * dim));
+  own.m.resize(std::size_t(count * rows));
+  own.l.resize(std::size_t(count * rows));
+  for (int p = 0; p < count; ++p) {
+    const TokenCount begin = (from + p) * kPartition;
+    cache_.runs(layer, kv_head, begin, std::min(begin + kPartition, to), own.runs);
+    const std::int64_t at = std::int64_t(p) * rows;
+    cpu::attend(own.runs, begin, cache_.types(), dim,
+                {own.row.data(), rows, own.from.data(), own.to.data()},
+                1.0f / std::sqrt(float(dim)),
+                {own.o.data() + at * dim, own.m.data() + at, own.l.data() + at}, own.attention);
+  }
+  for (int r = 0; r < rows; ++r) {
+    const std::int64_t t = first + r / group, h = kv_head * group + r % group;
+    cpu::merge_partials({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
+                        dim, mixed_.data() + (t * spec.heads + h) * dim);
+  }
+}
+
+void Executor::attend_batch(Worker& worker, int layer) {
+  const int group = model_->spec.heads / model_->spec.kv_heads;
+  const std::int64_t at_once = std::max(1, 32 / group);  // rows that share a reading of the cache
+  const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
+  worker.share(model_->spec.kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+    const std::int64_t first = task % pieces * at_once;
+    attend_rows(thread(worker), layer, int(task / pieces), first,
+                std::min(tokens_, first + at_once));
+  });
+}
+
+void Executor::attention(Worker& worker, int layer) {
+  const ModelSpec& spec = model_->spec;
+  const Layer& w = weights(layer);
+  const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
+  const double matrices = double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes());
+  Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, matrices);
+  worker.alone([&] {
+    q_.resize(std::size_t(tokens_ * q_width));
+    k_.resize(std::size_t(tokens_ * kv_width));
+    v_.resize(std::size_t(tokens_ * kv_width));
+    mixed_.resize(q_.size());
+    const TokenCount seen = cached_ + tokens_ - seen_from(layer, cached_);
+    bytes_ += {matrices + vector_bytes(w), double(seen * cache_.token_bytes()),
+               double(tokens_ * cache_.token_bytes())};
+  });
+  prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v},
+          [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });
+  const Product projections[] = {{&w.q, &input_, q_.data(), q_width},
+                                 {&w.k, &input_, k_.data(), kv_width},
+                                 {&w.v, &input_, v_.data(), kv_width}};
+  multiply(worker, projections, thread(worker).products);
+  worker.share(tokens_, 1, [&](std::int64_t row, std::int64_t) { place_queries(layer, row); });
+  tokens_ == 1 ? attend_one(worker, layer) : attend_batch(worker, layer);
+  prepare(worker, input_, q_width, tokens_, {&w.output},
+          [&](std::int64_t row, std::span<float> out) {
+            std::copy_n(mixed_.data() + row * q_width, q_width, out.data());
+          });
+  const Product output{&w.output, &input_, block_.data(), spec.hidden};
+  multiply(worker, {&output, 1}, thread(worker).products);
+  if (!w.output_bias.empty())
+    worker.share(tokens_, 1, [&](std::int64_t row, std::int64_t) {
+      add_bias({block_.data() + row * spec.hidden, std::size_t(spec.hidden)}, w.output_bias);
+    });
+  worker.alone([&] { pending_ = true; });
+}
+
+}  // namespace rigcast::engine

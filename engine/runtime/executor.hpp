@@ -1,0 +1,126 @@
+#pragma once
+// Runs a model on the CPU: tokens in, logits out, keys and values kept.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/kv_cache.hpp"
+#include "core/trace.hpp"
+#include "engine/kernels/cpu/attention.hpp"
+#include "engine/kv/kv_cache.hpp"
+#include "engine/model/model.hpp"
+#include "engine/runtime/products.hpp"
+#include "engine/runtime/recorder.hpp"
+#include "engine/runtime/rope.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::engine {
+
+struct ExecutorOptions {
+  int threads = 1;
+  KvTypes kv_types;
+  TokenCount kv_block = 128;
+  TokenCount ubatch = 512;
+};
+
+/// Which tokens of a call get logits.
+enum class Logits { kNone, kLast, kAll };
+
+class Executor {
+ public:
+  /// Throws MachineError if threads cannot be made.
+  Executor(std::shared_ptr<const Model> model, const ExecutorOptions& options);
+
+  /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
+  /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
+  /// std::bad_alloc when the cache cannot grow; what was cached before is then still there.
+  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which);
+
+  TokenCount cached() const { return cached_; }
+  /// Forgets all tokens but the first `tokens`.
+  void truncate(TokenCount tokens);
+  /// Puts `tokens` tokens of random keys and values behind the cached ones: a depth to decode at,
+  /// without its prefill.
+  void fill(TokenCount tokens);
+
+  const Model& model() const { return *model_; }
+  KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
+  /// Bytes of weights and cache that were read and written since the last call of this.
+  MovedBytes take_bytes();
+  /// Activities are recorded while this is set; nullptr: nothing is.
+  void record_into(Recorder* recorder) { recorder_ = recorder; }
+
+ private:
+  struct Thread {
+    ProductScratch products;
+    cpu::AttentionScratch attention;
+    std::vector<cpu::KvRun> runs;
+    std::vector<float> row, o, m, l;
+    std::vector<TokenCount> from, to;
+  };
+  // Tokens that one expert computes.
+  struct Job {
+    int expert = 0;
+    std::vector<int> tokens;
+    Input in, middle;
+    std::vector<float> gate, up, out;
+  };
+  // A token's share in a job.
+  struct Choice {
+    int job = 0, row = 0;
+    float weight = 0;
+  };
+
+  std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
+  void embed(Worker& worker, std::span<const std::int32_t> tokens);
+  void attention(Worker& worker, int layer);
+  void place_queries(int layer, std::int64_t row);
+  void attend_one(Worker& worker, int layer);
+  void attend_batch(Worker& worker, int layer);
+  void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
+  void ffn(Worker& worker, int layer);
+  void experts(Worker& worker, int layer);
+  void route(Worker& worker, const Layer& layer);
+  void choose_experts(const Layer& layer);
+  void size_jobs(const Layer& layer);
+  void mix_experts(Worker& worker);
+  void head(Worker& worker, Logits which);
+
+  /// Rows of `input`, made by make(row index, row) in a buffer of the thread.
+  template <class Make>
+  void prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
+               std::initializer_list<const Matrix*> matrices, const Make& make);
+  /// Adds what the last block gave to the hidden state of a row; then its norm.
+  void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
+  /// First token that a query at `position` sees.
+  TokenCount seen_from(int layer, TokenCount position) const;
+  Thread& thread(const Worker& worker) { return threads_[std::size_t(worker.index())]; }
+  Layer const& weights(int layer) const { return model_->layers[std::size_t(layer)]; }
+
+  std::shared_ptr<const Model> model_;
+  ExecutorOptions options_;
+  Team team_;
+  KvCache cache_;
+  Rope rope_;
+  std::vector<Thread> threads_;
+  Recorder* recorder_ = nullptr;
+  MovedBytes bytes_;
+
+  TokenCount cached_ = 0;    // before the tokens of this step
+  std::int64_t tokens_ = 0;  // of this step
+  bool pending_ = false;     // block_ is still to be added to hidden_
+  Input input_;
+  std::vector<float> hidden_;  // [token][hidden]
+  std::vector<float> block_;   // [token][hidden]: what the last block gave
+  std::vector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
+  std::vector<float> o_, m_, l_;  // partials of one token: [kv head][partition][query]
+  std::vector<float> normed_, scores_;
+  std::vector<Job> jobs_;
+  std::vector<Choice> choices_;  // [token][experts used]
+  std::vector<float> logits_;
+};
+
+}  // namespace rigcast::engine

@@ -1,0 +1,59 @@
+#pragma once
+// Matrices times activations on a team of threads, whatever the weights' format.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/cpu/floats.hpp"
+#include "engine/kernels/cpu/int8.hpp"
+#include "engine/kernels/cpu/rounded.hpp"
+#include "engine/model/matrix.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::engine {
+
+/// What one thread needs for products.
+struct ProductScratch {
+  cpu::TileScratch tiles;
+  cpu::FloatScratch floats;
+};
+
+/// Rows of activations in the forms that weights are multiplied with: integers for formats with an
+/// integer kernel, F32 for the others.
+class Input {
+ public:
+  /// For `rows` rows of `columns`, and the formats of the matrices that will be multiplied.
+  void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
+  /// Rows may be set at the same time by several threads, each once.
+  void set_row(std::int64_t index, std::span<const float> row);
+
+  std::int64_t rows() const { return rows_; }
+
+ private:
+  friend void multiply_rows(const Matrix&, const Input&, std::int64_t, std::int64_t, float*,
+                            std::int64_t, ProductScratch&);
+
+  std::int64_t columns_ = 0, rows_ = 0;
+  bool integers_ = false, floats_ = false;
+  std::vector<float> row_;  // one row alone, F32
+  cpu::RoundedRow rounded_row_;
+  cpu::RoundedBatch rounded_;
+  cpu::FloatBatch batch_;
+};
+
+/// y[t * stride + i] = w[i] * row t of x.
+struct Product {
+  const Matrix* w = nullptr;
+  const Input* x = nullptr;
+  float* y = nullptr;
+  std::int64_t stride = 0;
+};
+
+/// Which forms of activations these matrices need.
+bool needs_integers(const Matrix& w);
+
+/// All members of the team compute all products together. Ends with a barrier.
+void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch);
+
+}  // namespace rigcast::engine

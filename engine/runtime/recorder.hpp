@@ -1,0 +1,44 @@
+#pragma once
+// Activities of a run, in core's vocabulary, as they happen.
+
+#include <chrono>
+#include <vector>
+
+#include "core/trace.hpp"
+
+namespace rigcast::engine {
+
+/// Bytes that a step truly moved between memory and the cores, by what they are.
+struct MovedBytes {
+  double weights = 0, kv_read = 0, kv_written = 0;
+
+  MovedBytes& operator+=(const MovedBytes& other) {
+    weights += other.weights;
+    kv_read += other.kv_read;
+    kv_written += other.kv_written;
+    return *this;
+  }
+};
+
+class Recorder {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Recorder(Clock::time_point origin = Clock::now()) : origin_(origin) {}
+
+  double now() const { return std::chrono::duration<double>(Clock::now() - origin_).count(); }
+  void set_phase(Phase phase) { phase_ = phase; }
+
+  /// What happened from `start_s` until now, on the host.
+  void add(ActivityKind kind, int layer, TokenCount token, double start_s, double bytes) {
+    events_.push_back({track_of(kind, kHost), phase_, kind, layer, token, start_s, now(), bytes});
+  }
+  const std::vector<TraceEvent>& events() const { return events_; }
+
+ private:
+  Clock::time_point origin_;
+  Phase phase_ = Phase::kPrefill;
+  std::vector<TraceEvent> events_;
+};
+
+}  // namespace rigcast::engine

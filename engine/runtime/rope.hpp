@@ -1,0 +1,29 @@
+#pragma once
+// Rotary position embedding: pairs of a head's elements turn by an angle that grows with the
+// position.
+
+#include <span>
+#include <vector>
+
+#include "core/units.hpp"
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine {
+
+class Rope {
+ public:
+  Rope(const Hyperparameters& hyper, std::span<const float> factors);
+
+  /// Cosines and sines of one position: [pair][2].
+  void angles(TokenCount position, std::span<float> out) const;
+  std::size_t pairs() const { return frequencies_.size(); }
+
+  /// Turns one head by the angles of its position.
+  void turn(std::span<const float> angles, float* head) const;
+
+ private:
+  RopePairs layout_;
+  std::vector<double> frequencies_;
+};
+
+}  // namespace rigcast::engine

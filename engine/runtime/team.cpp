@@ -1,0 +1,111 @@
+#include "engine/runtime/team.hpp"
+
+#include <string>
+#include <system_error>
+
+#include "core/error.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+// About 20 microseconds: longer than the stages that threads usually wait for.
+constexpr int kSpins = 4000;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Until the atomic is no longer `old`.
+void await_change(const std::atomic<int>& value, int old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+Team::Team(int threads) {
+  RIGCAST_ASSERT(threads >= 1);
+  threads_.reserve(std::size_t(threads - 1));
+  try {
+    for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { member(i); });
+  } catch (const std::system_error& e) {
+    started_ = -1;
+    started_.notify_all();
+    for (std::thread& t : threads_) t.join();
+    throw MachineError("no more threads after " + std::to_string(threads_.size() + 1) + ": " +
+                       e.what());
+  }
+}
+
+Team::~Team() {
+  started_ = -1;
+  started_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+void Team::member(int index) {
+  Worker worker(*this, index);
+  for (int seen = 0;;) {
+    await_change(started_, seen);
+    seen = started_.load(std::memory_order_acquire);
+    if (seen < 0) return;
+    do_job(worker);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
+  }
+}
+
+void Team::do_job(Worker& worker) {
+  try {
+    (*job_)(worker);
+  } catch (const Stopped&) {
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Team::run(const std::function<void(Worker&)>& job) {
+  job_ = &job;
+  arrived_ = 0;
+  next_ = 0;
+  failed_ = false;
+  error_ = nullptr;
+  running_ = int(threads_.size());
+  started_.fetch_add(1, std::memory_order_acq_rel);
+  started_.notify_all();
+  Worker self(*this, 0);
+  do_job(self);
+  for (int left; (left = running_.load(std::memory_order_acquire)) != 0;)
+    await_change(running_, left);
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Team::barrier() {
+  if (failed_.load(std::memory_order_acquire)) throw Stopped{};
+  const int phase = phase_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size()) {
+    arrived_.store(0, std::memory_order_relaxed);
+    next_.store(0, std::memory_order_relaxed);
+    phase_.store(phase + 1, std::memory_order_release);
+    phase_.notify_all();
+  } else {
+    await_change(phase_, phase);
+  }
+  if (failed_.load(std::memory_order_acquire)) throw Stopped{};
+}
+
+void Team::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  failed_.store(true, std::memory_order_release);
+  phase_.fetch_add(1, std::memory_order_release);
+  phase_.notify_all();
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,29 @@
+#pragma once
+// F32 to 16 bits without branches, for many small numbers at once.
+
+#include <bit>
+#include <cstdint>
+
+namespace rigcast::engine {
+
+/// The nearest half, ties to even, of a number below 65504 in magnitude.
+inline std::uint16_t small_to_half(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+  const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
+  // 0.5 has a last place of 2^-24, the step of subnormals: the sum is rounded to it.
+  const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(sum) - 0x3F000000u;
+  // A mask in place of a condition, which would keep the loop around it from vectorising.
+  const std::uint32_t is_subnormal = 0u - std::uint32_t(magnitude < 0x38800000u);
+  const std::uint32_t half = normal ^ ((normal ^ subnormal) & is_subnormal);
+  return std::uint16_t((bits >> 16 & 0x8000u) | half);
+}
+
+/// The nearest bfloat, ties to even, of a finite number.
+inline std::uint16_t finite_to_bfloat(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return std::uint16_t((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,21 @@
+#pragma once
+// Weights of true shape from nothing but a seed. Every block is a function of (seed, tensor name,
+// index of the block), so a file, the CPU and a GPU hold the same bytes whoever makes which part.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/quant_format.hpp"
+#include "core/tensor_table.hpp"
+
+namespace rigcast::engine {
+
+/// Bytes of blocks [first_block, first_block + bytes.size() / block bytes) of the tensor. Matrices:
+/// weights of mean 0 and standard deviation 1 / sqrt(row width), so that norms keep activations
+/// finite and logits apart through all layers. Norms: near 1. Biases: small. Rope factors: 1.
+void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
+                std::span<std::byte> bytes);
+
+}  // namespace rigcast::engine

@@ -1,0 +1,113 @@
+#include "engine/synth/weight_scales.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "engine/kernels/ref/block_tables.hpp"
+#include "engine/kernels/ref/dequantize.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using enum QuantFormat;
+
+// Mean square of the whole numbers from low to high.
+double mean_square(int low, int high) {
+  double sum = 0;
+  for (int i = low; i <= high; ++i) sum += double(i) * i;
+  return sum / (high - low + 1);
+}
+
+double mean_square(const std::array<std::int8_t, 16>& table) {
+  double sum = 0;
+  for (const int v : table) sum += v * v;
+  return sum / 16;
+}
+
+// Of whole numbers 0..n - 1 around their mean.
+double variance(int n) { return (double(n) * n - 1) / 12; }
+
+// Of the odd numbers from 1 - n to n - 1: what n even steps of 2 make.
+double odd_variance(double n) { return (n * n - 1) / 3; }
+
+// Variance of a weight where d is 1. Sub-scales: as synth.cpp draws them.
+double variance_at_unit_d(QuantFormat f) {
+  switch (f) {
+    case kQ4_0: return mean_square(-8, 7);
+    case kQ5_0: return mean_square(-16, 15);
+    case kQ8_0: return mean_square(-128, 127);
+    case kQ4_1: return variance(16);
+    case kQ5_1: return variance(32);
+    case kQ2_K: return mean_square(8, 15) * variance(4);
+    case kQ4_K: return mean_square(32, 63) * variance(16);
+    case kQ5_K: return mean_square(32, 63) * variance(32);
+    case kQ3_K: return mean_square(-32, 31) * mean_square(-4, 3);
+    case kQ6_K: return mean_square(-128, 127) * mean_square(-32, 31);
+    case kIQ4_NL: return mean_square(ref::kNonLinear4);
+    case kIQ4_XS: return mean_square(-32, 31) * mean_square(ref::kNonLinear4);
+    case kF32: return odd_variance(1 << 24);
+    case kF16:
+    case kBF16: return odd_variance(1 << 16);
+    case kMXFP4: break;  // its scale is a power of two
+  }
+  return mean_square(ref::kTwiceE2M1);
+}
+
+// The mean of codes 0..n - 1 that a min or an offset takes off.
+double mean_code(QuantFormat f) {
+  switch (f) {
+    case kQ2_K: return 1.5;
+    case kQ4_K: return 7.5;
+    case kQ5_K: return 15.5;
+    case kQ4_1: return -7.5;  // added, not taken off
+    case kQ5_1: return -15.5;
+    default: return 0;
+  }
+}
+
+// Two neighbouring powers of two, mixed so that the mean square is as wanted.
+void set_exponents(double wanted, WeightScales& s) {
+  const double square = wanted * wanted;
+  int power = 0;
+  while (std::ldexp(1.0, 2 * power) > square) --power;
+  const double low = std::ldexp(1.0, 2 * power);
+  // The exponent is that of twice the scale, because the codes are doubled.
+  s.exponent = std::uint8_t(power + 128);
+  s.doubled_of_256 = int(std::nearbyint(256 * (square / low - 1) / 3));
+}
+
+// Multiples of a power of two near `centre`: exact, and so the same with a fused multiply-add.
+WeightScales around(QuantFormat f, float centre, int log2_of_reach) {
+  WeightScales s;
+  s.centre = centre;
+  s.step = std::ldexp(1.0f, log2_of_reach - (f == kF32 ? 24 : 16));
+  return s;
+}
+
+}  // namespace
+
+WeightScales weight_scales(const Tensor& t) {
+  const bool whole_floats = info(t.format).block_elements == 1;
+  if (t.role == TensorRole::kNorm || t.role == TensorRole::kBias || t.role == TensorRole::kRope) {
+    RIGCAST_ASSERT(whole_floats);
+    if (t.role == TensorRole::kNorm) return around(t.format, 1, -3);
+    if (t.role == TensorRole::kBias) return around(t.format, 0, -5);
+    WeightScales ones;
+    ones.centre = 1;
+    return ones;
+  }
+  const double unit = 1 / (std::sqrt(double(t.shape[0])) * std::sqrt(variance_at_unit_d(t.format)));
+  WeightScales s;
+  s.step = float(unit);
+  if (whole_floats) return s;
+  if (t.format == kMXFP4) {
+    set_exponents(unit, s);
+    return s;
+  }
+  s.d = ref::float_to_half(float(unit));
+  s.dmin = ref::float_to_half(float(mean_code(t.format)) * ref::half_to_float(s.d));
+  return s;
+}
+
+}  // namespace rigcast::engine

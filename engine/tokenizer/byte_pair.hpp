@@ -1,0 +1,67 @@
+#pragma once
+// Byte-level BPE as GPT-2 does it: each word that the pre-tokenizer cuts out starts as its bytes,
+// then neighbours merge, the first of the listed merges first.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/error.hpp"
+#include "engine/tokenizer/merge_list.hpp"
+#include "engine/tokenizer/pretokenizer.hpp"
+#include "engine/tokenizer/vocabulary.hpp"
+
+namespace rigcast::engine {
+
+class BytePair {
+ public:
+  /// Reads what it needs from a vocabulary that has been checked. Errors: a merge that is not two
+  /// tokens and a blank between, that names or makes no token, or that is listed twice.
+  static Result<BytePair> make(const Vocabulary& vocabulary, Pretokenizer pretokenizer);
+
+  /// Appends the text's ids. A byte without a token becomes the unknown token, or nothing if the
+  /// vocabulary has none.
+  void encode(std::string_view text, std::vector<TokenId>& ids) const;
+
+  bool may_lose_text() const;
+
+  /// Merges of tokens that are not normal: such a merge could make a control token out of text.
+  std::size_t merges_left_out() const { return merges_left_out_; }
+
+ private:
+  struct Ranked {
+    std::uint32_t rank;
+    TokenId id;
+  };
+  struct PairHash {
+    std::size_t operator()(std::uint64_t key) const;
+  };
+  struct WordHash {
+    using is_transparent = void;  // found by a view, without a copy
+    std::size_t operator()(std::string_view word) const {
+      return std::hash<std::string_view>{}(word);
+    }
+  };
+  class TokenIndex;
+
+  explicit BytePair(Pretokenizer pretokenizer) : pretokenizer_(std::move(pretokenizer)) {}
+
+  std::optional<Error> add_merge(const Vocabulary& vocabulary, const TokenIndex& index,
+                                 std::size_t i);
+  void encode_word(std::string_view word, MergeList& list, std::vector<TokenId>& ids) const;
+
+  Pretokenizer pretokenizer_;
+  std::array<TokenId, 256> byte_ids_{};                         // -1: none
+  std::unordered_map<std::uint64_t, Ranked, PairHash> merges_;  // by the two ids
+  // By bytes; only if whole words come first.
+  std::unordered_map<std::string, TokenId, WordHash, std::equal_to<>> words_;
+  TokenId unknown_ = -1;
+  std::size_t merges_left_out_ = 0;
+};
+
+}  // namespace rigcast::engine

@@ -1,0 +1,56 @@
+#pragma once
+// BPE as SentencePiece does it: neighbours whose text together is a token merge, the highest score
+// first. Spaces are written as U+2581.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/tokenizer/merge_list.hpp"
+#include "engine/tokenizer/vocabulary.hpp"
+
+namespace rigcast::engine {
+
+/// U+2581, a lower block.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
+class SentencePiece {
+ public:
+  /// Keeps the vocabulary's address; it has been checked.
+  explicit SentencePiece(const Vocabulary& vocabulary);
+
+  /// Appends the text's ids. What no token spells becomes its bytes' tokens; if one of them has
+  /// none, a run of such characters becomes the unknown token. A mark in the text is a space.
+  void encode(std::string_view text, std::vector<TokenId>& ids) const;
+
+  /// There is neither a token of its own for every byte nor an unknown token.
+  bool may_lose_text() const { return unknown_ < 0 && !byte_complete_; }
+
+ private:
+  // A text while it is encoded.
+  struct Progress {
+    std::string_view text;  // with marks
+    MergeList list;         // of the stretch that is being merged
+    bool in_unknown = false;
+    std::vector<TokenId>& ids;
+  };
+
+  TokenId token_of(std::string_view spelling) const;
+  void add_neighbours(std::string_view token);
+  void merge_stretch(Progress& progress) const;
+  void append_spelt_out(std::string_view symbol, Progress& progress) const;
+
+  const Vocabulary& vocabulary_;
+  std::unordered_map<std::string_view, TokenId> normal_;  // by text
+  // Pairs of characters that are neighbours in a token. No merge crosses any other two: a text
+  // falls into stretches there, mostly words, and short lists stay in a cache.
+  std::unordered_set<std::uint64_t> neighbours_;
+  std::array<TokenId, 256> byte_ids_;
+  bool byte_complete_ = false;
+  TokenId unknown_ = -1;
+};
+
+}  // namespace rigcast::engine

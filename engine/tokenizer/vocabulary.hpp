@@ -1,0 +1,42 @@
+#pragma once
+// A vocabulary as a model file states it, with nothing checked yet: Tokenizer::make does that.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rigcast::engine {
+
+using TokenId = std::int32_t;
+
+enum class VocabularyKind {
+  kSentencePiece,  // tokenizer.ggml.model "llama": scores say which pair merges first
+  kBytePair,       // tokenizer.ggml.model "gpt2": ranked merges say so
+};
+
+/// Numbers as in tokenizer.ggml.token_type; a file's number may be none of these.
+enum class TokenType : std::int32_t {
+  kNormal = 1,
+  kUnknown = 2,      // stands for what no token spells
+  kControl = 3,      // never part of what a user wrote
+  kUserDefined = 4,  // one token wherever its text occurs
+  kUnused = 5,       // encoding never gives it
+  kByte = 6,         // spelt <0x00> to <0xFF>
+};
+
+struct Vocabulary {
+  VocabularyKind kind = VocabularyKind::kSentencePiece;
+  std::vector<std::string> tokens;  // by id
+  std::vector<float> scores;        // by id; only SentencePiece has them
+  std::vector<TokenType> types;     // by id; empty: all are normal
+  std::vector<std::string> merges;  // "left right", first to merge first; only byte pairs have them
+  std::string pre_tokenizer;        // tokenizer.ggml.pre; only byte pairs have one
+
+  std::optional<TokenId> bos, eos, eot, unknown, pad;
+
+  // What a file leaves out has a default that depends on the kind and the pre-tokenizer.
+  std::optional<bool> add_bos, add_eos, add_space_prefix;
+};
+
+}  // namespace rigcast::engine

@@ -1,0 +1,184 @@
+// Integer kernels of every instruction set against the definition: weights as the reference decodes
+// them times activations as they were rounded. Only the order of the F32 sums differs.
+#include "engine/kernels/cpu/int8.hpp"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/kernels/ref/dequantize.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/random_values.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using fixtures::normal_values;
+
+namespace {
+
+const std::vector<QuantFormat> kFormats = {QuantFormat::kQ8_0, QuantFormat::kQ4_0,
+                                           QuantFormat::kQ4_K, QuantFormat::kQ5_K,
+                                           QuantFormat::kQ6_K};
+
+struct Weights {
+  std::vector<std::byte> bytes;  // begins one byte late: rows are not aligned
+  Matrix matrix;
+  std::vector<float> values;
+};
+
+Weights weights_of(QuantFormat format, std::int64_t rows, std::int64_t columns, unsigned seed) {
+  Weights w;
+  w.matrix = {nullptr, format, columns, rows};
+  w.bytes.resize(std::size_t(w.matrix.bytes()) + 1);
+  const auto values = normal_values(std::size_t(rows * columns), seed, 0.05f);
+  ref::quantize(format, values, w.bytes.data() + 1);
+  w.matrix.data = w.bytes.data() + 1;
+  w.values.resize(values.size());
+  ref::dequantize(format, w.matrix.data, w.values);
+  return w;
+}
+
+// What a row of activations is after rounding.
+std::vector<float> rounded_values(const cpu::RoundedRow& x) {
+  std::vector<float> v(x.q.size());
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = float(x.q[i]) * x.scale[i / 32];
+  return v;
+}
+
+struct Sum {
+  double value = 0, magnitude = 0;
+};
+Sum exact(const float* w, const std::vector<float>& x) {
+  Sum s;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double product = double(w[i]) * double(x[i]);
+    s.value += product;
+    s.magnitude += std::fabs(product);
+  }
+  return s;
+}
+
+// Every product is rounded a few times (a, scale, b, their products), and n / 32 block sums are
+// added one after the other in F32. u + offset doubles magnitudes: a * u and b cancel.
+double bound(const Sum& s, std::int64_t columns) {
+  constexpr double kEpsilon = 0x1p-24;
+  return 64 * s.magnitude * kEpsilon * (6 + double(columns) / 32);
+}
+
+}  // namespace
+
+TEST_CASE("Rounding keeps every activation within half a step", "[engine][int8]") {
+  auto x = normal_values(4096, 3);
+  x[100] = 50;                                            // an outlier spoils its own block alone
+  for (std::size_t i = 320; i < 352; ++i) x[i] = 0;       // a block of zeros
+  for (std::size_t i = 352; i < 384; ++i) x[i] = 1e-30f;  // tiny ones
+  cpu::RoundedRow row;
+  row.resize(std::int64_t(x.size()));
+  cpu::round_row(x, row);
+  const auto back = rounded_values(row);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    INFO(i);
+    CHECK(std::fabs(back[i] - x[i]) <= 0.5001f * row.scale[i / 32]);
+  }
+  for (std::size_t b = 0; b < x.size() / 16; ++b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 16; ++i) sum += double(back[16 * b + i]);
+    CHECK(double(row.sum16[b]) == Approx(sum).margin(1e-5));
+  }
+}
+
+TEST_CASE("One row of every format equals its definition", "[engine][int8]") {
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : kFormats)
+      for (const std::int64_t columns : {256, 512, 2304}) {
+        INFO(kernels->name << " " << info(format).name << " " << columns);
+        const Weights w = weights_of(format, 19, columns, 7);
+        cpu::RoundedRow x;
+        x.resize(columns);
+        cpu::round_row(normal_values(std::size_t(columns), 11), x);
+        const auto values = rounded_values(x);
+        std::vector<float> y(16, -1);
+        kernels->multiply_row(w.matrix, 3, 19, x, y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const Sum s = exact(w.values.data() + (i + 3) * std::size_t(columns), values);
+          CHECK(std::fabs(double(y[i]) - s.value) <= bound(s, columns));
+        }
+      }
+}
+
+TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]") {
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : {QuantFormat::kQ8_0, QuantFormat::kQ4_0})
+      for (const std::int64_t columns : {32, 96, 160, 288, 896}) {
+        INFO(kernels->name << " " << info(format).name << " " << columns);
+        const Weights w = weights_of(format, 5, columns, 7);
+        cpu::RoundedRow x;
+        x.resize(columns);
+        cpu::round_row(normal_values(std::size_t(columns), 11), x);
+        std::vector<float> y(5);
+        kernels->multiply_row(w.matrix, 0, 5, x, y.data());
+        const auto values = rounded_values(x);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const Sum s = exact(w.values.data() + i * std::size_t(columns), values);
+          CHECK(std::fabs(double(y[i]) - s.value) <= bound(s, columns));
+        }
+      }
+}
+
+TEST_CASE("A batch gives every row what it gives alone", "[engine][int8]") {
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : kFormats)
+      for (const std::int64_t tokens : {2, 8, 21}) {
+        const std::int64_t columns = 1280, rows = 37;  // more than a chunk, no whole tiles
+        INFO(kernels->name << " " << info(format).name << " " << tokens);
+        const Weights w = weights_of(format, rows, columns, 5);
+        cpu::RoundedBatch batch;
+        batch.resize(columns, tokens);
+        std::vector<cpu::RoundedRow> alone(static_cast<std::size_t>(tokens));
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          const auto x = normal_values(std::size_t(columns), unsigned(100 + t));
+          cpu::round_row(x, batch, t);
+          alone[std::size_t(t)].resize(columns);
+          cpu::round_row(x, alone[std::size_t(t)]);
+        }
+        std::vector<float> y(std::size_t(tokens * 40), -1);
+        cpu::TileScratch scratch;
+        kernels->multiply_batch(w.matrix, 0, 32, batch, y.data(), 40, scratch);
+        kernels->multiply_batch(w.matrix, 32, rows, batch, y.data(), 40, scratch);
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          const auto values = rounded_values(alone[std::size_t(t)]);
+          for (std::int64_t i = 0; i < rows; ++i) {
+            const Sum s = exact(w.values.data() + i * columns, values);
+            CHECK(std::fabs(double(y[std::size_t(t * 40 + i)]) - s.value) <= bound(s, columns));
+          }
+          CHECK(y[std::size_t(t * 40 + rows)] == -1);  // nothing past the last row
+        }
+      }
+}
+
+TEST_CASE("The largest weights and activations do not overflow", "[engine][int8]") {
+  // All bits set: the largest u of every format; activations of +-127 steps.
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : kFormats) {
+      INFO(kernels->name << " " << info(format).name);
+      Matrix w{nullptr, format, 512, 1};
+      std::vector<std::byte> bytes(std::size_t(w.bytes()), std::byte{0xff});
+      const std::uint32_t block = info(format).block_bytes;
+      const auto set_half = [&](std::size_t at) {  // 1.0
+        for (std::size_t b = 0; b < bytes.size(); b += block)
+          bytes[b + at] = std::byte{0}, bytes[b + at + 1] = std::byte{0x3c};
+      };
+      set_half(format == QuantFormat::kQ6_K ? 208 : 0);
+      if (format == QuantFormat::kQ4_K || format == QuantFormat::kQ5_K) set_half(2);
+      w.data = bytes.data();
+      std::vector<float> values(512), x(512, 127.0f);
+      ref::dequantize(format, w.data, values);
+      cpu::RoundedRow row;
+      row.resize(512);
+      cpu::round_row(x, row);
+      float y = 0;
+      kernels->multiply_row(w, 0, 1, row, &y);
+      const Sum s = exact(values.data(), rounded_values(row));
+      CHECK(std::fabs(double(y) - s.value) <= bound(s, 512));
+    }
+}

@@ -1,0 +1,158 @@
+// The quantiser against the decoder: what comes back is near, and never NaN.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/kernels/ref/dequantize.hpp"
+#include "tests/catch.hpp"
+
+namespace rigcast::engine::ref {
+namespace {
+
+using enum QuantFormat;
+
+constexpr std::size_t kCount = 4096;
+
+std::vector<float> round_trip(QuantFormat f, const std::vector<float>& values) {
+  std::vector<std::byte> blocks(values.size() / info(f).block_elements * info(f).block_bytes);
+  quantize(f, values, blocks.data());
+  std::vector<float> back(values.size());
+  dequantize(f, blocks.data(), back);
+  return back;
+}
+
+std::vector<float> wave(double offset) {
+  std::vector<float> x(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) x[i] = float(0.1 + 2 * std::cos(double(i) + offset));
+  return x;
+}
+
+// sqrt(sum of squared errors) / n
+double error_of(QuantFormat f, double offset) {
+  const std::vector<float> x = wave(offset);
+  const std::vector<float> y = round_trip(f, x);
+  double sum = 0;
+  for (std::size_t i = 0; i < kCount; ++i) sum += std::pow(double(x[i]) - double(y[i]), 2);
+  return std::sqrt(sum) / double(kCount);
+}
+
+// The wave reaches from -1.9 to 2.1. Codes that are a step apart leave errors of step / sqrt(12),
+// and the figure divides by sqrt(4096) once more.
+double limit(double step) { return step / std::sqrt(12.0) / 64; }
+
+// Steps of the widest block. Beyond them, rounded scales widen a step, and codes that reach less
+// far up than down cut: a quarter more for one, a half more for both.
+double limit_of(QuantFormat f) {
+  switch (f) {
+    case kF32: return 0;
+    case kF16: return limit(0x1p-9);  // the last place from 2 on
+    case kBF16: return limit(0x1p-6);
+    case kQ8_0: return 1.25 * limit(2.1 / 127);
+    case kQ6_K: return 1.25 * limit(2.1 / 32);
+    case kQ5_0: return 1.25 * limit(2.1 / 16);
+    case kQ5_1:
+    case kQ5_K: return 1.25 * limit(4.0 / 31);
+    case kQ4_0: return 1.5 * limit(2.1 / 8);
+    case kQ4_1:
+    case kQ4_K: return 1.25 * limit(4.0 / 15);
+    case kQ3_K: return 1.5 * limit(2.1 / 4);
+    case kQ2_K: return 1.25 * limit(4.0 / 3);
+    case kIQ4_NL:
+    case kIQ4_XS: return 1.5 * limit(2.1 * 24 / 127);  // the widest gap of the table
+    case kMXFP4: return limit(0.5 * 2);                // between 2 and 3 times 0.5: 2 of 6 scales
+  }
+  return 0;
+}
+
+void check_finite(QuantFormat f, const std::vector<float>& x) {
+  for (const float v : round_trip(f, x)) REQUIRE(std::isfinite(v));
+}
+
+}  // namespace
+
+TEST_CASE("A wave comes back within the step of its codes", "[quantize]") {
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const auto f = QuantFormat(i);
+    INFO(info(f).name);
+    for (const double offset : {0.0, 1.0, 2.5}) {
+      CHECK(error_of(f, offset) <= limit_of(f));
+      if (info(f).bits_per_weight() > 4) CHECK(error_of(f, offset) < 0.002);
+    }
+  }
+}
+
+TEST_CASE("Dot products of quantised waves are near", "[quantize]") {
+  const std::vector<float> x = wave(0);
+  const std::vector<float> y = wave(1);
+  // A group's rounded scale or min shifts all its weights alike. The 4-bit min of Q2_K is off by
+  // up to 1.9 / 30, times the wave's mean magnitude of 1.3; the others have finer steps.
+  const auto most = [](QuantFormat f) { return f == kQ2_K ? 0.08 : f == kQ3_K ? 0.04 : 0.02; };
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const auto f = QuantFormat(i);
+    INFO(info(f).name);
+    const std::vector<float> back = round_trip(f, x);
+    double difference = 0;
+    for (std::size_t j = 0; j < kCount; ++j)
+      difference += (double(back[j]) - double(x[j])) * double(y[j]);
+    CHECK(std::abs(difference) / kCount < most(f));
+  }
+}
+
+TEST_CASE("Blocks that scales cannot hold do not become NaN", "[quantize]") {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const auto f = QuantFormat(i);
+    if (f == kF16 || f == kBF16) continue;  // beyond their range lies infinity
+    INFO(info(f).name);
+    for (const float v : {0.0f, -0.0f, 1.0f, -1.0f, 1e-3f, 65504.0f, 1e9f, -1e30f, kMost, -kMost,
+                          1e-7f, -1e-12f, kLeast}) {
+      INFO("all " << v);
+      check_finite(f, std::vector<float>(256, v));
+      std::vector<float> mixed(256, v);
+      for (std::size_t j = 0; j < mixed.size(); j += 3) mixed[j] = -v / 2;
+      check_finite(f, mixed);
+      std::vector<float> one(256);
+      one[77] = v;
+      check_finite(f, one);
+    }
+  }
+}
+
+TEST_CASE("Zeros come back as zeros", "[quantize]") {
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    INFO(info(QuantFormat(i)).name);
+    CHECK(std::ranges::count(round_trip(QuantFormat(i), std::vector<float>(256)), 0.0f) == 256);
+  }
+}
+
+TEST_CASE("What a block can hold comes back as it was", "[quantize]") {
+  // Codes of every step and scales that halves hold.
+  std::vector<float> steps(256);
+  for (std::size_t i = 0; i < 256; ++i) steps[i] = float(int(i % 16) - 8) * 0.25f;
+  CHECK(round_trip(kQ4_0, steps) == steps);
+  CHECK(round_trip(kQ4_1, steps) == steps);
+  CHECK(round_trip(kQ5_0, steps) == steps);
+  for (std::size_t i = 0; i < 256; ++i) steps[i] = float(int(i % 32) - 16) * 0.25f;
+  CHECK(round_trip(kQ5_1, steps) == steps);
+  for (std::size_t i = 0; i < 256; ++i) steps[i] = float(int(i) - 128) * 0.5f;
+  for (std::size_t i = 0; i < 256; i += 32) steps[i] = 127 * 0.5f;
+  steps[0] = -127 * 0.5f;
+  for (float& v : steps) v = std::max(v, -127 * 0.5f);
+  CHECK(round_trip(kQ8_0, steps) == steps);
+  const float fp4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (std::size_t i = 0; i < 256; ++i) steps[i] = fp4[i % 8] * (i % 16 < 8 ? 0.125f : -0.125f);
+  CHECK(round_trip(kMXFP4, steps) == steps);
+}
+
+TEST_CASE("A second round trip changes nothing of simple blocks", "[quantize]") {
+  for (const QuantFormat f : {kF32, kF16, kBF16, kQ8_0, kMXFP4}) {
+    INFO(info(f).name);
+    const std::vector<float> once = round_trip(f, wave(0));
+    CHECK(round_trip(f, once) == once);
+  }
+}
+
+}  // namespace rigcast::engine::ref

@@ -1,0 +1,275 @@
+// Whole models on the CPU against the scalar F32 reference, teacher-forced.
+#include "engine/runtime/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/traffic.hpp"
+#include "engine/kernels/ref/forward.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/logits_compare.hpp"
+#include "tests/engine/random_values.hpp"
+#include "tests/engine/tiny_model.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using fixtures::Agreement;
+using fixtures::compare;
+using fixtures::make_tiny_model;
+using fixtures::TinyModel;
+using fixtures::TinyTraits;
+
+namespace {
+
+constexpr KvTypes kExactKv{QuantFormat::kF32, QuantFormat::kF32};
+
+std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < count; ++i)
+    tokens.push_back(std::int32_t((i * i * 7919 + i * 104729 + 13) % std::size_t(vocabulary)));
+  return tokens;
+}
+
+Executor executor_of(const TinyModel& tiny, ExecutorOptions options = {}) {
+  return Executor(std::make_shared<const Model>(tiny.model), options);
+}
+
+std::vector<float> logits_of(Executor& executor, const std::vector<std::int32_t>& tokens) {
+  const auto logits = executor.forward(tokens, Logits::kAll);
+  return {logits.begin(), logits.end()};
+}
+
+// The same weights in F32: what the reference decodes once instead of for every token.
+Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& storage) {
+  Model m = tiny.model;
+  const auto decode = [&](Matrix& w, std::int64_t count) {
+    if (!w) return;
+    auto& values = storage.emplace_back(std::size_t(w.rows * w.columns * count));
+    ref::dequantize(w.format, w.data, values);
+    w.data = reinterpret_cast<const std::byte*>(values.data());
+    w.format = QuantFormat::kF32;
+  };
+  decode(m.embedding, 1);
+  decode(m.head, 1);
+  for (Layer& l : m.layers) {
+    for (Matrix* w : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down, &l.router})
+      decode(*w, 1);
+    for (MatrixStack* w : {&l.expert_gate, &l.expert_up, &l.expert_down})
+      decode(w->first, w->count);
+  }
+  return m;
+}
+
+// Experts that a token goes to are mostly its own: every expert has a code, and a token's embedding
+// holds the codes of a few. Without it routers of random weights are full of near ties, and the
+// slightest rounding sends a token elsewhere: that is another model, not an error of this one.
+void decide_routes(TinyModel& tiny, const TinyTraits& t) {
+  const std::size_t hidden = std::size_t(t.hidden), experts = std::size_t(t.experts);
+  std::vector<float> codes = fixtures::normal_values(experts * hidden, 9);
+  for (float& c : codes) c = c > 0 ? 1.0f : -1.0f;
+  std::vector<float> rows = fixtures::normal_values(std::size_t(t.vocabulary) * hidden, 10, 0.3f);
+  for (std::size_t token = 0; token < std::size_t(t.vocabulary); ++token)
+    for (std::size_t i = 0; i < std::size_t(t.experts_used); ++i) {
+      const std::size_t expert = (token * 7 + i * (token % 3 + 1)) % experts;
+      for (std::size_t k = 0; k < hidden; ++k)
+        rows[token * hidden + k] += (3.0f - 0.4f * float(i)) * codes[expert * hidden + k];
+    }
+  set_weights(tiny, "token_embd.weight", rows);
+  for (float& c : codes) c /= 16.0f;
+  for (int layer = 0; layer < t.layers; ++layer)
+    set_weights(tiny, "blk." + std::to_string(layer) + ".ffn_gate_inp.weight", codes);
+}
+
+TinyModel model_of(const TinyTraits& traits) {
+  TinyModel tiny = make_tiny_model(traits);
+  if (traits.experts > 0) decide_routes(tiny, traits);
+  return tiny;
+}
+
+// Activations of about normal distribution that are rounded in blocks of 32 by steps of max / 127
+// have an error of at most (2.6 / 127)^2 / 12 of their power. Every product on the way to a logit
+// adds that much at most: q or k, v, output, gate or up, down of every layer, and the head.
+double rounding_bound(const TinyTraits& t) {
+  constexpr double kOfOneProduct = 2.6 * 2.6 / (127.0 * 127.0) / 12.0;
+  return kOfOneProduct * (5.0 * t.layers + 1);
+}
+
+// 512 positions in every format; none may differ in its first token unless the reference's own
+// margin is within six standard deviations of the error of a difference of two logits.
+void check_architecture(TinyTraits traits, const std::vector<std::string>& formats) {
+  traits.layers = 2;
+  for (const std::string& format : formats) {
+    traits.mix = format;
+    const TinyModel tiny = model_of(traits);
+    const auto tokens = prompt_of(512, traits.vocabulary);
+    std::vector<std::vector<float>> storage;
+    storage.reserve(64);
+    const auto want = ref::forward(decoded(tiny, storage), tokens);
+    Executor executor = executor_of(tiny, {2, kExactKv, 128, 128});
+    const Agreement a = compare(logits_of(executor, tokens), want);
+    const bool floats = format == "F32" || format == "F16" || format == "BF16";
+    const double bound = floats ? 1e-9 : rounding_bound(traits);
+    INFO(traits.architecture << " " << format);
+    CAPTURE(a.mean_kl, a.nmse, a.widest_lost_margin, bound);
+    CHECK(a.mean_kl <= (floats ? 1e-8 : 5e-3));
+    CHECK(a.nmse <= bound);
+    CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+  }
+}
+
+const std::vector<std::string> kMixes = {"F32",  "F16",    "BF16",   "Q8_0",
+                                         "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K"};
+
+}  // namespace
+
+TEST_CASE("llama gives the reference's logits", "[engine][executor]") {
+  check_architecture({}, kMixes);
+  check_architecture({}, {"Q4_1", "Q5_0", "Q5_1", "Q3_K_M", "Q2_K", "IQ4_NL", "IQ4_XS"});
+}
+
+TEST_CASE("Heads of 128 that share one KV head give the reference's logits", "[engine][executor]") {
+  check_architecture({.heads = 2, .kv_heads = 1, .head_dim = 128}, {"F16", "Q4_K_M"});
+}
+
+TEST_CASE("Tied embeddings and scaled frequencies give the reference's logits",
+          "[engine][executor]") {
+  check_architecture({.tied = true, .rope_freqs = true}, {"F16", "Q8_0", "Q4_K_M"});
+}
+
+TEST_CASE("A sliding window gives the reference's logits", "[engine][executor]") {
+  check_architecture({.window = 100}, {"F16", "Q4_K_M"});
+  check_architecture({.window = 300, .window_full_every = 2}, {"F16", "Q8_0"});
+}
+
+TEST_CASE("Mixtral's experts give the reference's logits", "[engine][executor]") {
+  check_architecture({.experts = 8}, kMixes);
+}
+
+TEST_CASE("qwen2 gives the reference's logits", "[engine][executor]") {
+  check_architecture({.architecture = "qwen2", .qkv_bias = true}, kMixes);
+}
+
+TEST_CASE("qwen3 gives the reference's logits", "[engine][executor]") {
+  check_architecture({.architecture = "qwen3", .qk_norm = true}, kMixes);
+}
+
+TEST_CASE("qwen3moe gives the reference's logits", "[engine][executor]") {
+  check_architecture(
+      {.architecture = "qwen3moe", .qk_norm = true, .experts = 16, .experts_used = 4}, kMixes);
+}
+
+TEST_CASE("MXFP4 experts give the reference's logits", "[engine][executor]") {
+  check_architecture({.experts = 8}, {"MXFP4_MOE"});
+}
+
+TEST_CASE("Logits do not depend on threads or on the size of the cache's blocks",
+          "[engine][executor]") {
+  for (const char* mix : {"Q4_K_M", "F16"})
+    for (const int experts : {0, 8}) {
+      const TinyTraits traits{.mix = mix, .layers = 3, .experts = experts};
+      const TinyModel tiny = model_of(traits);
+      const auto tokens = prompt_of(300, traits.vocabulary);
+      const auto run = [&](int threads, TokenCount block) {
+        Executor executor = executor_of(tiny, {threads, {}, block, 256});
+        auto logits = logits_of(executor, tokens);
+        for (const std::int32_t next : {5, 17, 3}) {  // and tokens one by one
+          const auto one = executor.forward({&next, 1}, Logits::kLast);
+          logits.insert(logits.end(), one.begin(), one.end());
+        }
+        return logits;
+      };
+      const auto want = run(1, 128);
+      CHECK(run(2, 128) == want);
+      CHECK(run(5, 128) == want);
+      CHECK(run(2, 16) == want);
+      CHECK(run(3, 100) == want);
+      CHECK(run(1, 512) == want);
+    }
+}
+
+TEST_CASE("Tokens one by one give what they give together", "[engine][executor]") {
+  for (const char* mix : {"Q4_K_M", "Q8_0", "F16"}) {
+    const TinyTraits traits{.mix = mix, .layers = 3, .window = 150};
+    const TinyModel tiny = make_tiny_model(traits);
+    const auto tokens = prompt_of(200, traits.vocabulary);
+    Executor together = executor_of(tiny, {1, kExactKv, 128, 64});
+    Executor alone = executor_of(tiny, {1, kExactKv, 128, 64});
+    const auto want = logits_of(together, tokens);
+    std::vector<float> got;
+    for (const std::int32_t& t : tokens) {
+      const auto one = alone.forward({&t, 1}, Logits::kLast);
+      got.insert(got.end(), one.begin(), one.end());
+    }
+    double error = 0, power = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      error += std::pow(double(got[i]) - double(want[i]), 2);
+      power += std::pow(double(want[i]), 2);
+    }
+    // The order of F32 sums differs, and where that moves a value over a rounding step, the
+    // rounding: far less than the rounding itself.
+    CHECK(error / power < rounding_bound(traits) / 3);
+  }
+}
+
+TEST_CASE("A quantized cache stays close to one in F32", "[engine][executor]") {
+  const TinyTraits traits{.mix = "F32", .layers = 3};
+  const TinyModel tiny = make_tiny_model(traits);
+  const auto tokens = prompt_of(512, traits.vocabulary);
+  const auto want = ref::forward(tiny.model, tokens);
+  const auto kl = [&](QuantFormat type) {
+    Executor executor = executor_of(tiny, {2, {type, type}, 128, 128});
+    return compare(logits_of(executor, tokens), want).mean_kl;
+  };
+  const double f16 = kl(QuantFormat::kF16), q8 = kl(QuantFormat::kQ8_0),
+               q4 = kl(QuantFormat::kQ4_0);
+  CAPTURE(f16, q8, q4);
+  CHECK(f16 <= 1e-6);
+  CHECK(q8 <= 1e-3);
+  CHECK(q4 <= 5e-2);
+  CHECK(f16 < q8);
+  CHECK(q8 < q4);
+}
+
+TEST_CASE("Forgetting tokens and going on elsewhere leaves no trace", "[engine][executor]") {
+  const TinyTraits traits{.mix = "Q8_0", .layers = 2};
+  const TinyModel tiny = make_tiny_model(traits);
+  Executor executor = executor_of(tiny, {2, {}, 16, 64});
+  const auto tokens = prompt_of(60, traits.vocabulary);
+  const auto want = logits_of(executor, tokens);
+  executor.truncate(20);
+  CHECK(executor.cached() == 20);
+  logits_of(executor, prompt_of(77, 31));
+  executor.truncate(0);
+  CHECK(logits_of(executor, tokens) == want);
+}
+
+TEST_CASE("A decoded token moves the bytes that core counts", "[engine][executor]") {
+  for (const TinyTraits& traits :
+       std::vector<TinyTraits>{{.mix = "Q4_K_M"},
+                               {.mix = "Q4_0", .tied = true, .rope_freqs = true},
+                               {.mix = "F16", .window = 100},
+                               {.architecture = "qwen2", .mix = "Q8_0", .qkv_bias = true},
+                               {.architecture = "qwen3moe",
+                               .mix = "Q6_K",
+                               .qk_norm = true,
+                               .experts = 16,
+                               .experts_used = 4}}) {
+    const TinyModel tiny = make_tiny_model(traits);
+    const ModelSpec& spec = tiny.model.spec;
+    const KvTypes types{QuantFormat::kQ8_0, QuantFormat::kF16};
+    Executor executor = executor_of(tiny, {2, types, 128, 64});
+    executor.fill(333);
+    executor.take_bytes();
+    const std::int32_t token = 3;
+    executor.forward({&token, 1}, Logits::kLast);
+    const MovedBytes moved = executor.take_bytes();
+    const auto table = make_tensor_table(spec, *QuantMix::from_name(traits.mix));
+    const OpTraffic counted = decode_traffic(spec, *table, {333, 1, 1}, types);
+    INFO(traits.architecture << " " << traits.mix);
+    CHECK(moved.weights == Approx(counted.weight_bytes()).epsilon(1e-9));
+    CHECK(moved.kv_read == Approx(counted.kv_read_bytes).epsilon(1e-9));
+    CHECK(moved.kv_written == Approx(counted.kv_write_bytes).epsilon(1e-9));
+  }
+}

@@ -1,0 +1,218 @@
+#pragma once
+// Whole models of a few megabytes, made of synthetic weights and bound by hand: what kernels,
+// loaders and writers are tested on.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/tensor_table.hpp"
+#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/model/model.hpp"
+#include "engine/synth/synth.hpp"
+
+namespace rigcast::engine::fixtures {
+
+struct TinyTraits {
+  std::string architecture = "llama";  // also "qwen2", "qwen3", "qwen3moe"
+  std::string mix = "F32";             // as QuantMix::from_name reads it
+  std::optional<QuantFormat> format{};  // of all matrices but the router, in place of the mix
+  std::int64_t hidden = 256;
+  int heads = 4;
+  int kv_heads = 2;
+  std::int64_t head_dim = 64;
+  std::int64_t ffn = 512;  // of a dense layer, or of one expert
+  int layers = 8;
+  std::int64_t vocabulary = 500;
+  bool tied = false;
+  bool qkv_bias = false;  // always of qwen2
+  bool output_bias = false;
+  bool qk_norm = false;  // always of qwen3 and qwen3moe
+  int experts = 0;       // 0: dense
+  int experts_used = 2;
+  std::int64_t window = 0;    // tokens; 0: all layers see all tokens
+  int window_full_every = 0;  // every n-th layer sees all tokens all the same
+  bool rope_freqs = false;
+  std::uint64_t seed = 1;
+};
+
+struct TinyTensor {
+  Tensor tensor;  // core's: name, role, shape, format
+  std::vector<std::byte> bytes;
+};
+
+/// `model` points into `tensors`: writing to a matrix's bytes changes the model. Vectors of the
+/// model are copies. Copies of a TinyModel share the tensors.
+struct TinyModel {
+  std::shared_ptr<std::vector<TinyTensor>> tensors;
+  Model model;
+
+  TinyTensor* find(std::string_view name) const {
+    for (TinyTensor& t : *tensors)
+      if (t.tensor.name == name) return &t;
+    return nullptr;
+  }
+
+  /// For bind_model or a file.
+  std::vector<NamedTensor> named() const {
+    std::vector<NamedTensor> out;
+    for (const TinyTensor& t : *tensors) {
+      NamedTensor n{t.tensor.name, t.tensor.format, {}, t.bytes.data()};
+      for (int i = 0; i < t.tensor.dimensions; ++i)
+        n.shape.push_back(std::int64_t(t.tensor.shape[std::size_t(i)]));
+      out.push_back(n);
+    }
+    return out;
+  }
+};
+
+inline ModelSpec tiny_spec(const TinyTraits& t) {
+  ModelSpec m;
+  m.id = m.name = "tiny";
+  m.source = "fixture";
+  m.architecture = t.architecture;
+  m.layers = t.layers;
+  m.hidden = t.hidden;
+  m.heads = t.heads;
+  m.kv_heads = t.kv_heads;
+  m.head_dim = t.head_dim;
+  m.ffn = t.experts > 0 ? 0 : t.ffn;
+  m.vocabulary = t.vocabulary;
+  m.context = 512;
+  m.tied_embeddings = t.tied;
+  m.qkv_bias = t.qkv_bias || t.architecture == "qwen2";
+  m.output_bias = t.output_bias;
+  m.qk_norm = t.qk_norm || t.architecture.starts_with("qwen3");
+  m.rope_freqs = t.rope_freqs;
+  if (t.window > 0) m.window = SlidingWindow{.tokens = t.window, .full_every = t.window_full_every};
+  if (t.experts == 0) return m;
+  m.moe.emplace();
+  m.moe->experts = t.experts;
+  m.moe->experts_used = t.experts_used;
+  m.moe->expert_ffn = t.ffn;
+  return m;
+}
+
+inline Hyperparameters tiny_hyperparameters(const TinyTraits& t) {
+  Hyperparameters h;
+  h.rope_dims = int(t.head_dim);
+  h.rope_pairs = t.architecture == "llama" ? RopePairs::kNeighbours : RopePairs::kHalves;
+  return h;
+}
+
+namespace tiny_detail {
+
+inline bool takes_format(const Tensor& t) {
+  return t.dimensions > 1 && t.role != TensorRole::kRouter && t.role != TensorRole::kBias;
+}
+
+inline std::shared_ptr<std::vector<TinyTensor>> make_tensors(const ModelSpec& spec,
+                                                             const TinyTraits& traits) {
+  const auto mix = QuantMix::from_name(traits.mix);
+  RIGCAST_ASSERT(mix.ok());
+  const auto table = make_tensor_table(spec, *mix);
+  RIGCAST_ASSERT(table.ok());
+  auto tensors = std::make_shared<std::vector<TinyTensor>>();
+  for (Tensor t : table->tensors) {
+    if (traits.format && takes_format(t)) {
+      t.format = *traits.format;
+      t.bytes = tensor_bytes(t.format, t.shape[0], t.shape[1] * t.shape[2]);
+    }
+    std::vector<std::byte> bytes(t.bytes);
+    synthesize(t, traits.seed, 0, bytes);
+    tensors->push_back({std::move(t), std::move(bytes)});
+  }
+  return tensors;
+}
+
+/// Fields of a model by the names of tensors. A name that is not there leaves the field empty.
+class Binder {
+ public:
+  Binder(const TinyModel& tiny, std::string prefix) : tiny_(tiny), prefix_(std::move(prefix)) {}
+
+  Matrix matrix(const std::string& name) const { return stack(name).first; }
+
+  MatrixStack stack(const std::string& name) const {
+    const TinyTensor* t = tiny_.find(prefix_ + name);
+    if (t == nullptr) return {};
+    const auto& shape = t->tensor.shape;
+    return {{t->bytes.data(), t->tensor.format, std::int64_t(shape[0]), std::int64_t(shape[1])},
+            int(shape[2])};
+  }
+
+  std::vector<float> vector(const std::string& name) const {
+    const TinyTensor* t = tiny_.find(prefix_ + name);
+    if (t == nullptr) return {};
+    std::vector<float> out(t->tensor.elements());
+    ref::dequantize(t->tensor.format, t->bytes.data(), out);
+    return out;
+  }
+
+ private:
+  const TinyModel& tiny_;
+  std::string prefix_;
+};
+
+inline Layer bind_layer(const Binder& b) {
+  Layer l;
+  l.attention_norm = b.vector("attn_norm.weight");
+  l.q = b.matrix("attn_q.weight");
+  l.k = b.matrix("attn_k.weight");
+  l.v = b.matrix("attn_v.weight");
+  l.output = b.matrix("attn_output.weight");
+  l.q_bias = b.vector("attn_q.bias");
+  l.k_bias = b.vector("attn_k.bias");
+  l.v_bias = b.vector("attn_v.bias");
+  l.output_bias = b.vector("attn_output.bias");
+  l.q_norm = b.vector("attn_q_norm.weight");
+  l.k_norm = b.vector("attn_k_norm.weight");
+  l.ffn_norm = b.vector("ffn_norm.weight");
+  l.gate = b.matrix("ffn_gate.weight");
+  l.up = b.matrix("ffn_up.weight");
+  l.down = b.matrix("ffn_down.weight");
+  l.router = b.matrix("ffn_gate_inp.weight");
+  l.expert_gate = b.stack("ffn_gate_exps.weight");
+  l.expert_up = b.stack("ffn_up_exps.weight");
+  l.expert_down = b.stack("ffn_down_exps.weight");
+  return l;
+}
+
+}  // namespace tiny_detail
+
+/// Binds again, after vectors among the tensors were written to.
+inline void rebind(TinyModel& tiny) {
+  const tiny_detail::Binder whole(tiny, "");
+  Model& m = tiny.model;
+  m.embedding = whole.matrix("token_embd.weight");
+  m.head = m.spec.tied_embeddings ? m.embedding : whole.matrix("output.weight");
+  m.final_norm = whole.vector("output_norm.weight");
+  m.rope_factors = whole.vector("rope_freqs.weight");
+  m.layers.clear();
+  for (int i = 0; i < m.spec.layers; ++i)
+    m.layers.push_back(tiny_detail::bind_layer({tiny, "blk." + std::to_string(i) + "."}));
+  m.storage = tiny.tensors;
+}
+
+inline TinyModel make_tiny_model(const TinyTraits& traits) {
+  TinyModel tiny;
+  tiny.model.spec = tiny_spec(traits);
+  tiny.model.hyper = tiny_hyperparameters(traits);
+  tiny.tensors = tiny_detail::make_tensors(tiny.model.spec, traits);
+  rebind(tiny);
+  return tiny;
+}
+
+/// Replaces weights of a tensor, in its own format. values.size() is its element count.
+inline void set_weights(TinyModel& tiny, std::string_view name, std::span<const float> values) {
+  TinyTensor* t = tiny.find(name);
+  RIGCAST_ASSERT(t != nullptr && values.size() == t->tensor.elements());
+  ref::quantize(t->tensor.format, values, t->bytes.data());
+  rebind(tiny);
+}
+
+}  // namespace rigcast::engine::fixtures
