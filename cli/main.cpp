@@ -10,6 +10,7 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/nearest_name.hpp"
+#include "engine/gguf/read_model.hpp"
 
 namespace {
 
@@ -31,18 +32,25 @@ int parse_and_run(int argc, char** argv) {
   using namespace rigcast;
   CLI::App app{
       "Will it run, how fast, and where does it fall off the cliff?\n"
-      "Forecasts how a large language model runs on a machine."};
+      "Forecasts how a large language model runs on a machine, and runs it."};
   app.name("rigcast");
   app.set_version_flag("--version", "rigcast " RIGCAST_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
 
   cli::Run run;
-  const cli::OpenCatalogue open = [] { return Catalogue::open(program_path()); };
+  const cli::OpenCatalogue open = [] {
+    auto catalogue = Catalogue::open(program_path());
+    if (catalogue) catalogue->read_model_files_with(engine::read_model_file);
+    return catalogue;
+  };
   cli::add_simulate(app, open, run);
+  cli::add_run(app, open, run);
   cli::add_validate(app, open, run);
   cli::add_inspect(app, open, run);
   cli::add_calibrate(app, open, run);
+  cli::add_synth(app, open, run);
+  cli::add_tokenize(app, open, run);
   cli::add_list(app, open, run);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);

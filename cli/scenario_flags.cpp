@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/model_argument.hpp"
+
 namespace rigcast::cli {
 namespace {
 
@@ -37,7 +39,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
   add(verb, rig, "--ram-limit", "rig.ram_capacity", Flag::kText, "SIZE", "RAM");
   const char* model = "Model";
-  add(verb, model, "--model", "model.name", Flag::kText, "MODEL", "a model of the catalogue");
+  add(verb, model, "--model", "model.name", Flag::kModel, "MODEL",
+      "a model of the catalogue, or a .gguf file");
   add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
   add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
       "true size of the file, where no mix is exact");
@@ -87,6 +90,17 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       ->take_all();
 }
 
+// A model of one kind takes the place of what the scenario file says of the other.
+std::optional<Error> ScenarioFlags::set_model(TomlDocument& document, const Flag& flag) {
+  const bool is_file = names_model_file(flag.value);
+  if (is_file) {
+    for (const char* key : {"model.name", "model.quant", "model.size"}) document.erase(key);
+  } else {
+    document.erase("model.file");
+  }
+  return document.set(is_file ? "model.file" : "model.name", toml_text(flag.value), flag.name);
+}
+
 Result<TomlDocument> ScenarioFlags::document() const {
   TomlDocument document("command line");
   if (!file_.empty()) {
@@ -112,6 +126,9 @@ Result<TomlDocument> ScenarioFlags::document() const {
           return bad_input(fmt::format("{}: expected on or off, got \"{}\"", flag.name, value));
         value = value == "on" ? "true" : "false";
         break;
+      case Flag::kModel:
+        if (auto error = set_model(document, flag)) return *error;
+        continue;
     }
     for (const std::string& key : split(flag.key, ' '))
       if (auto error = document.set(key, value, flag.name)) return *error;

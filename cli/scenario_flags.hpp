@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,11 @@ class ScenarioFlags {
   struct Flag {
     std::string name;  // "--gpu"
     std::string key;   // "rig.gpu"
-    enum Kind { kValue, kText, kTextList, kNumberList, kOnOff } kind;
+    enum Kind { kValue, kText, kTextList, kNumberList, kOnOff, kModel } kind;
     std::string value;
     CLI::Option* option = nullptr;
   };
+  static std::optional<Error> set_model(TomlDocument& document, const Flag& flag);
   void add(CLI::App& verb, const char* group, const char* name, const char* keys, Flag::Kind kind,
            const char* type, const char* help);
 

@@ -1,6 +1,7 @@
 # Options and what every target of ours is compiled with.
 option(RIGCAST_TESTS "Build tests and benchmarks" ON)
 option(RIGCAST_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
+option(RIGCAST_FUZZ "Fuzzing targets; needs clang" OFF)
 option(RIGCAST_WERROR "Warnings in our own code are errors" ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

@@ -160,6 +160,12 @@ Result<ModelSpec> Catalogue::model(std::string_view name) const {
   return load_model_spec(*file);
 }
 
+Result<ModelFile> Catalogue::model_file(const fs::path& file) const {
+  if (!read_model_file_)
+    return bad_input("this program reads no model files", "name a model of the catalogue");
+  return read_model_file_(file);
+}
+
 Result<fs::path> Catalogue::rig_file(std::string_view name) const {
   std::error_code ignored;
   const fs::path given(name);

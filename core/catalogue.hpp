@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/model_file.hpp"
 #include "core/model_spec.hpp"
 #include "core/rig.hpp"
 
@@ -30,6 +31,9 @@ class Catalogue {
   /// "2xddr4-2666", "2xddr4-2666:64GiB", or any channels x JEDEC speed of that form.
   Result<RamKit> ram(std::string_view text) const;
   Result<ModelSpec> model(std::string_view name) const;
+  /// What the reader makes of the file; an Error if none was given.
+  Result<ModelFile> model_file(const std::filesystem::path& file) const;
+  void read_model_files_with(ModelFileReader reader) { read_model_file_ = std::move(reader); }
   /// The rates of a link of that generation, for all its lanes.
   Result<HostLink> host_link(PcieLink link) const;
   Result<std::filesystem::path> rig_file(std::string_view name) const;
@@ -50,6 +54,7 @@ class Catalogue {
 
   std::filesystem::path root_;
   std::shared_ptr<NamesByFolder> called_;
+  ModelFileReader read_model_file_;
 };
 
 /// Where a user's own runs of a rig are summed up: "my-rig.toml" -> "my-rig.measured.toml".

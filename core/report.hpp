@@ -29,11 +29,23 @@ struct Bottleneck {
   double share = 0;
 };
 
+struct Interval {
+  double lo = 0, hi = 0;
+};
+
 struct PositionSpeed {
   TokenCount tokens = 0;  // in the cache when the token is decoded
   double tokens_per_s = 0;
   Seconds tpot;
   Resource bound_by = Resource::kVram;
+  std::optional<Interval> spread{};  // of tokens_per_s over the runs of a measurement
+};
+
+/// What a measurement says of itself.
+struct MeasuredFigures {
+  int runs = 0;
+  BytesPerSecond read;     // of weights and cache while decoding
+  BytesPerSecond ceiling;  // that this machine's memory was measured to give; 0: was not measured
 };
 
 struct MemoryPoint {
@@ -55,10 +67,6 @@ struct Cliff {
   std::string cause;              // "KV blocks leave VRAM and come back over PCI-E"
   std::string device;             // "GPU 0"
   Tier tier = Tier::kVram;        // which filled
-};
-
-struct Interval {
-  double lo = 0, hi = 0;
 };
 
 /// One change to the scenario, simulated.
@@ -91,10 +99,12 @@ struct Report {
   std::optional<Bottleneck> warm_bound, cold_bound;    // of the whole TTFT
   std::array<double, kResourceCount> utilisation{};    // of the decode
   std::array<double, kResourceCount> traffic_bytes{};  // of one request from resident
+  // Of a forecast 80 % intervals, of a measurement the range of its runs.
   std::optional<Interval> tokens_per_s_interval, ttft_interval, prefill_interval;
   std::array<int, kSourceKindCount> inputs{};  // figures by kind
   std::vector<std::string> assumed;            // names of the assumed ones
 
+  std::optional<MeasuredFigures> measured;
   std::vector<Advice> advice;
   bool fits = true;
   std::vector<std::string> errors, warnings;

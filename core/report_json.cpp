@@ -184,6 +184,8 @@ Json ttft_json(const std::optional<TtftBreakdown>& ttft) {
   });
 }
 
+Json pair(const Interval& i) { return Json::array({number(i.lo), number(i.hi)}); }
+
 Json decode_json(const Report& r) {
   const auto position = [](const PositionSpeed& p) -> Json {
     return {
@@ -191,6 +193,7 @@ Json decode_json(const Report& r) {
         {"tokens_per_s", number(p.tokens_per_s)},
         {"tpot_s", number(p.tpot)},
         {"bound_by", text(json_key(p.bound_by))},
+        {"spread", maybe(p.spread, pair)},
     };
   };
   return {
@@ -256,7 +259,6 @@ Json traffic_json(const Report& r) {
 }
 
 Json interval_json(const Report& r) {
-  const auto pair = [](const Interval& i) { return Json::array({number(i.lo), number(i.hi)}); };
   return {
       {"tokens_per_s", maybe(r.tokens_per_s_interval, pair)},
       {"ttft_s", maybe(r.ttft_interval, pair)},
@@ -284,6 +286,12 @@ Json correction_json(const Report& r) {
   return {{"decode", maybe(own->decode, speed)},
           {"prefill", maybe(own->prefill, speed)},
           {"runs", own->runs}};
+}
+
+Json measured_json(const MeasuredFigures& m) {
+  return {{"runs", m.runs},
+          {"read_bytes_per_s", number(m.read.value)},
+          {"ceiling_bytes_per_s", m.ceiling.value > 0 ? number(m.ceiling.value) : Json()}};
 }
 
 Json advice_json(const Advice& a) {
@@ -318,6 +326,7 @@ std::string to_json(const Report& r) {
       {"interval", interval_json(r)},
       {"inputs", inputs_json(r)},
       {"correction", correction_json(r)},
+      {"measured", maybe(r.measured, measured_json)},
       {"advice", list(r.advice, advice_json)},
       {"fits", r.fits},
       {"errors", r.errors},

@@ -40,7 +40,7 @@ class Screen {
       first_token();
       speed();
       positions();
-      chart();
+      if (!r_.measured) chart();
       memory();
       cliffs();
     } else {
@@ -143,6 +143,7 @@ class Screen {
             : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
         bound_text(r_.decode_bound));
     ends();
+    if (r_.measured) paragraph("  read           ", read_text(*r_.measured));
   }
 
   // Speed at the two ends of the output, where they differ enough to matter.
@@ -170,16 +171,20 @@ class Screen {
     std::string tokens = pad_right("  at token", kLabelWidth);
     std::string speeds = pad_right("  tok/s", kLabelWidth);
     std::string bounds = pad_right("  bound by", kLabelWidth);
+    std::string spreads = pad_right("  of the runs", kLabelWidth);
     const std::size_t cell = std::min<std::size_t>(12, (width_ - kLabelWidth) / kMostTabled);
     for (const PositionSpeed& p : r_.by_position) {
       tokens += pad_left(text_count(p.tokens), cell);
       speeds += pad_left(three_digits(p.tokens_per_s), cell);
       bounds += pad_left(std::string(short_name(p.bound_by)), cell);
+      if (!p.spread) continue;
+      const double half = (p.spread->hi - p.spread->lo) / 2 / p.tokens_per_s;
+      spreads += pad_left(fmt::format("±{:.1f} %", 100 * half), cell);
     }
     gap();
     line(tokens);
     line(speeds);
-    line(paint_.dim(bounds));
+    line(paint_.dim(r_.measured ? spreads : bounds));
   }
 
   // Positions are sampled, cliffs are exact: each adds a corner to the curve, or a step where the
@@ -324,6 +329,11 @@ class Screen {
     if (!r_.fits) {
       line(fmt::format("  next   {} shows what there is to choose from",
                        paint_.bold("rigcast list gpus|ram|models|quants")));
+      return;
+    }
+    if (r_.measured) {
+      line(fmt::format("  next   {} with the same flags for the forecast, {} for scripts",
+                       paint_.bold("rigcast simulate"), paint_.bold("--format json")));
       return;
     }
     line(fmt::format("  next   {} for the timeline, {} for scripts",

@@ -36,6 +36,9 @@ std::string rig_name(const Rig& rig) {
 
 std::string title_text(const Report& r) {
   const Scenario& s = *r.scenario;
+  if (r.measured)
+    return fmt::format("{} {} on {}, measured", printable(s.model.name), printable(s.quant),
+                       rig_name(s.rig));
   std::string title = fmt::format("{} {} on {}, {}", printable(s.model.name), printable(s.quant),
                                   rig_name(s.rig), printable(s.runtime.name));
   if (!s.runtime.era.empty()) title += fmt::format(" ({})", printable(s.runtime.era));
@@ -55,6 +58,9 @@ std::string paged_text(const Report& r) {
 
 std::string fit_text(const Report& r) {
   const Scenario& s = *r.scenario;
+  if (r.measured)
+    return fmt::format("{} {}, {} threads", r.measured->runs,
+                       r.measured->runs == 1 ? "run" : "runs", s.settings.threads);
   const int layers = s.model.layers;
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
     return fmt::format("{} of {} layers on the GPU{}{}", r.placement.gpu_layers, layers,
@@ -145,6 +151,17 @@ std::string effect_text(const Advice& a, bool has_base) {
   out += rate_text(a.tokens_per_s);
   if (!a.note.empty()) return out + ", " + printable(a.note);
   return out + ", TTFT " + time_text(a.ttft);
+}
+
+std::string read_text(const MeasuredFigures& m) {
+  const auto rate = [](BytesPerSecond r) {
+    return fmt::format("{} GB/s", three_digits(r.value / 1e9));
+  };
+  std::string out = fmt::format("{} of weights and cache while decoding", rate(m.read));
+  if (m.ceiling.value > 0)
+    out += fmt::format(", {} of the {} that this machine's memory gives",
+                       share_text(m.read / m.ceiling), rate(m.ceiling));
+  return out;
 }
 
 std::string inputs_text(const Report& r) {

@@ -15,7 +15,9 @@ std::string prompt_text(const Workload& workload);      // "512-token prompt aft
 std::string breakdown_text(const TtftBreakdown& ttft);  // after the load: "tokenize 1.00 ms, ..."
 std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94 %"
 std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"
-std::string inputs_text(const Report& report);          // "9 spec, 1 assumed: PCI-E latency"
+/// How fast a measurement read memory, beside what memory gives.
+std::string read_text(const MeasuredFigures& measured);
+std::string inputs_text(const Report& report);  // "9 spec, 1 assumed: PCI-E latency"
 /// Speed and what else changes; against the report only if that has a speed (`has_base`).
 std::string effect_text(const Advice& advice, bool has_base);
 /// Narrow enough for a column of a table.

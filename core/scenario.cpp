@@ -45,7 +45,27 @@ void read_experts_used(const TomlTable& t, ModelSpec& model) {
       int(t.integer_or("experts_used", model.moe->experts_used, 1, model.moe->experts));
 }
 
+// Its name, formats and size are the file's own.
+void read_model_from_file(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  for (const char* key : {"name", "quant", "size"})
+    if (t.has(key))
+      t.refuse(key, fmt::format("a model file was named, which has its own {}", key),
+               fmt::format("leave out model.{}, or model.file", key));
+  auto model = catalogue.model_file(t.text("file"));
+  if (!model) {
+    t.refuse("file", model.error());
+  } else {
+    s.model = std::move(model->spec);
+    s.tensors = std::move(model->tensors);
+    s.quant = std::move(model->quant);
+    s.model_file = t.text("file");
+    read_experts_used(t, s.model);
+  }
+  t.finish();
+}
+
 void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  if (t.has("file")) return read_model_from_file(t, catalogue, s);
   if (auto model = catalogue.model(t.text("name"))) {
     s.model = *std::move(model);
   } else {

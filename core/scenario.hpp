@@ -2,6 +2,7 @@
 // A scenario: rig + model + quant mix + placement + KV settings + runtime profile + workload, as
 // one TOML file. Every key has one home here; command line flags set the same keys.
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -92,6 +93,7 @@ struct Scenario {
   KvSettings kv;
   RuntimeSettings settings;
   Workload workload;
+  std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::vector<std::string> warnings;
 };
 

@@ -187,6 +187,17 @@ std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_
   return std::nullopt;
 }
 
+void TomlDocument::erase(std::string_view dotted_key) {
+  toml::table* table = &state_->root;
+  auto [head, rest] = split_key(dotted_key);
+  for (; !rest.empty(); std::tie(head, rest) = split_key(rest)) {
+    toml::node* next = table->get(head);
+    if (!next || !next->is_table()) return;
+    table = next->as_table();
+  }
+  table->erase(head);
+}
+
 void TomlDocument::merge_table_defaults(std::string_view key, const TomlDocument& other) {
   if (!state_->root.get(key)) state_->root.insert(key, toml::table{});
   if (toml::table* mine = state_->root.get_as<toml::table>(key)) merge(*mine, other.state_->root);

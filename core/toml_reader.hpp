@@ -36,6 +36,8 @@ class TomlDocument {
   /// Sets "table.key" to a value in TOML syntax; what is no TOML value is taken as text.
   /// Later errors about it name `origin`, for example "--set kv.threshold".
   std::optional<Error> set(std::string_view dotted_key, std::string_view value, std::string origin);
+  /// Takes "table.key" out, if it is there.
+  void erase(std::string_view dotted_key);
   /// Fills in the keys of `other` that the table under `key` lacks.
   void merge_table_defaults(std::string_view key, const TomlDocument& other);
   /// Fills in every key of `other` that this document lacks, table by table. A figure written as

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,8 +61,9 @@ struct NamedTensor {
   const std::byte* data = nullptr;
 };
 
-/// Architectures that can be computed: "llama", "qwen2", "qwen3", "qwen3moe".
-bool is_executable(const ModelSpec& spec);
+/// Why the model cannot be computed: an architecture other than "llama", "qwen2", "qwen3" and
+/// "qwen3moe", or a trait that is not executed; nullopt if it can.
+std::optional<Error> refuse_to_execute(const ModelSpec& spec);
 
 /// Puts every tensor in its place and checks its shape against the spec. Vectors are copied to F32.
 /// Errors: an architecture or a trait that is not executed, a tensor that is missing, of another

@@ -38,6 +38,7 @@ class Executor {
   /// std::bad_alloc when the cache cannot grow; what was cached before is then still there.
   std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which);
 
+  int threads() const { return options_.threads; }
   TokenCount cached() const { return cached_; }
   /// Forgets all tokens but the first `tokens`.
   void truncate(TokenCount tokens);

@@ -67,8 +67,8 @@ bool begins(const std::string& text, const std::string& beginning) {
 bool is_standard(const std::string& path) {
   return path.find('/') == std::string::npos
              ? path.find('.') == std::string::npos || begins(path, "unistd") ||
-                   begins(path, "spawn") || begins(path, "fcntl") || begins(path, "immintrin") ||
-                   begins(path, "x86intrin")
+                   begins(path, "spawn") || begins(path, "sched") || begins(path, "fcntl") ||
+                   begins(path, "immintrin") || begins(path, "x86intrin")
              : begins(path, "sys/");
 }
 

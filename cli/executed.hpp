@@ -1,0 +1,51 @@
+#pragma once
+// From a scenario to a measured report: weights, prompt, runs.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/report.hpp"
+#include "core/toml_reader.hpp"
+#include "core/trace.hpp"
+#include "engine/model/model.hpp"
+#include "engine/runtime/sampler.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::cli {
+
+struct ExecuteOptions {
+  bool synthetic = false;
+  std::string prompt;  // empty: the workload's number of tokens
+  int repeat = 3;
+  std::uint64_t seed = 1;
+  engine::Sampling sampling;
+  bool text_to_stderr = false;
+  bool trace = false;
+};
+
+struct Executed {
+  Report report;
+  std::vector<TraceEvent> events;
+};
+
+/// The scenario with the engine as runtime and, if the document names no rig, this machine: its
+/// cores and memory, and its own name in reports.
+Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue);
+
+/// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
+/// or memory that is short (kDoesNotFit).
+std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOptions& options);
+
+/// Weights in memory: synthetic, or the scenario's file brought in.
+Result<std::shared_ptr<const engine::Model>> load_weights(const Scenario& scenario,
+                                                          const ExecuteOptions& options,
+                                                          engine::Team& team);
+
+/// Times the scenario: from the file cold and warm, where there is one, and `repeat` times
+/// resident.
+Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options);
+
+}  // namespace rigcast::cli

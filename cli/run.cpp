@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include "cli/executed.hpp"
+#include "cli/model_argument.hpp"
+#include "cli/output.hpp"
+#include "cli/run_logits.hpp"
+#include "cli/scenario_flags.hpp"
+#include "cli/verbs.hpp"
+#include "core/scenario.hpp"
+#include "core/unit_text.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+struct Options {
+  ScenarioFlags flags;
+  OutputOptions output;
+  ExecuteOptions execute;
+  LogitsOptions logits;
+  std::string weights;
+  std::string device = "cpu";
+  std::string trace_file;
+};
+
+std::string render(const Report& report, const OutputOptions& output) {
+  switch (output.format) {
+    case Format::kText: return to_text(report, {wants_colour(output), 100});
+    case Format::kJson: return to_json(report);
+    case Format::kCsv: return to_csv(report);
+  }
+  return {};
+}
+
+Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue) {
+  auto document = options.flags.document();
+  if (!document) return document.error();
+  if (!options.weights.empty()) {
+    for (const char* key : {"model.name", "model.quant", "model.size"}) document->erase(key);
+    if (auto error = document->set("model.file", toml_text(options.weights), "--weights"))
+      return *error;
+  }
+  return make_scenario_here(*document, catalogue);
+}
+
+int run_verb(const Options& options, const Catalogue& catalogue) {
+  if (options.device != "cpu")
+    return fail(bad_input("--device: this build executes on the CPU only", "--device cpu"));
+  auto made = scenario_of(options, catalogue);
+  if (!made) return fail(made.error());
+  auto scenario = std::make_shared<Scenario>(*std::move(made));
+  if (auto error = refuse_to_run(*scenario, options.execute)) return fail(*error);
+  if (!options.logits.tokens_file.empty())
+    return write_logits(*scenario, options.execute, options.logits);
+
+  ExecuteOptions how = options.execute;
+  how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
+  how.trace = !options.trace_file.empty();
+  auto executed = execute(scenario, how);
+  if (!executed) return fail(executed.error());
+  if (how.trace) {
+    const std::string title = scenario->model.name + " measured";
+    if (auto error = write_file(options.trace_file, to_chrome_trace(executed->events, title)))
+      return fail(*error);
+  }
+  if (auto error = emit(options.output, render(executed->report, options.output)))
+    return fail(*error);
+  return kDone;
+}
+
+void add_options(CLI::App& verb, Options& o) {
+  constexpr const char* kGroup = "Execution";
+  const auto option = [&](const char* name, auto& value, const char* help) {
+    return verb.add_option(name, value, help)->group(kGroup);
+  };
+  option("--weights", o.weights, "a GGUF file to run")->type_name("FILE");
+  verb.add_flag("--synthetic", o.execute.synthetic, "random weights of true shape, no file needed")
+      ->group(kGroup);
+  option("--device", o.device, "cpu or cuda")->type_name("DEVICE");
+  option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")
+      ->type_name("TEXT");
+  option("--repeat", o.execute.repeat, "timed runs from resident weights")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  option("--seed", o.execute.seed, "of synthetic weights and of sampling")
+      ->type_name("N")
+      ->capture_default_str();
+  option("--temperature", o.execute.sampling.temperature, "0: always the likeliest token")
+      ->check(CLI::Range(0.0, 100.0))
+      ->type_name("X")
+      ->capture_default_str();
+  option("--top-k", o.execute.sampling.top_k, "sample among the k likeliest; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
+      ->capture_default_str();
+  option("--top-p", o.execute.sampling.top_p, "and among those of this probability together")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("P")
+      ->capture_default_str();
+  option("--tokens", o.logits.tokens_file, "token ids to feed, for --logits")->type_name("FILE");
+  option("--logits", o.logits.logits_file, "write the logits after every id of --tokens (NumPy)")
+      ->type_name("FILE");
+  verb.add_option("--trace", o.trace_file,
+                  "write a Chrome/Perfetto trace of one more run, which is not timed")
+      ->type_name("FILE")
+      ->group("Output");
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb = app.add_subcommand("run", "Execute a scenario on this machine and time it");
+  auto options = std::make_shared<Options>();
+  options->flags.add_to(*verb);
+  add_options(*verb, *options);
+  options->output.add_to(*verb);
+  verb->footer(
+      "Examples\n"
+      "  rigcast run --model llama-3.2-1b --synthetic\n"
+      "  rigcast run --weights model.gguf --prompt \"Once upon a time\" --output-tokens 200\n"
+      "  rigcast run --weights model.gguf --prompt-tokens 512 --output-tokens 128 --start cold\n"
+      "  rigcast run --weights model.gguf --tokens ids.txt --logits logits.npy");
+  verb->callback([options, open, &run] {
+    run = [options, open] {
+      const auto catalogue = open();
+      return catalogue ? run_verb(*options, *catalogue) : fail(catalogue.error());
+    };
+  });
+}
+
+}  // namespace rigcast::cli

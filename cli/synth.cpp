@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "core/unit_text.hpp"
+#include "engine/synth/synthetic_model.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string quant = "Q4_K_M";
+  std::string file;
+  int layers = 0;
+  std::uint64_t seed = 1;
+};
+
+// A line on a terminal that says how far it is, twice a second.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::uint64_t all) : all_(all), shown_(::isatty(STDERR_FILENO) != 0) {}
+  ~ProgressLine() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void operator()(std::uint64_t done) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shown_ || now - last_ < std::chrono::milliseconds(500)) return;
+    last_ = now;
+    std::fprintf(stderr, "\r\033[K%s of %s", text_gib(Bytes{double(done)}).c_str(),
+                 text_gib(Bytes{double(all_)}).c_str());
+    std::fflush(stderr);
+  }
+
+ private:
+  std::uint64_t all_;
+  bool shown_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+int synth_verb(const Options& o, const Catalogue& catalogue) {
+  auto model = catalogue.model(o.model);
+  if (!model) return fail(model.error());
+  if (o.layers > model->layers)
+    return fail(bad_input(fmt::format("--layers: {} has {} layers", model->name, model->layers)));
+  if (o.layers > 0) model->layers = o.layers;
+  const auto mix = QuantMix::from_name(o.quant);
+  if (!mix) return fail(mix.error());
+  const auto table = make_tensor_table(*model, *mix);
+  if (!table) return fail(table.error());
+  std::optional<Error> error;
+  {
+    ProgressLine line(table->bytes());
+    error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file,
+                                         [&](std::uint64_t done) { line(done); });
+  }
+  if (error) return fail(*error);
+  fmt::print("{}: {} {}, {} of random weights\n", o.file, model->name, mix->name(),
+             text_gib(Bytes{double(table->bytes())}));
+  return kDone;
+}
+
+}  // namespace
+
+void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb =
+      app.add_subcommand("synth", "Write a GGUF file of true shape with random weights");
+  auto options = std::make_shared<Options>();
+  verb->add_option("model", options->model, "a model of the catalogue")->required();
+  verb->add_option("--quant", options->quant, "quant mix")->type_name("MIX")->capture_default_str();
+  verb->add_option("-o,--output", options->file, "the file to write")
+      ->required()
+      ->type_name("FILE.gguf");
+  verb->add_option("--layers", options->layers, "the first N alone, for a smaller file")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  verb->add_option("--seed", options->seed, "equal seeds give equal files")
+      ->type_name("N")
+      ->capture_default_str();
+  verb->footer(
+      "Examples\n"
+      "  rigcast synth llama-3.2-1b -o 1b.gguf\n"
+      "  rigcast synth llama-3.1-70b --quant Q6_K --layers 4 -o part.gguf");
+  verb->callback([options, open, &run] {
+    run = [options, open] {
+      const auto catalogue = open();
+      return catalogue ? synth_verb(*options, *catalogue) : fail(catalogue.error());
+    };
+  });
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,48 @@
+#pragma once
+// A model as it is stored: one GGUF file, or all parts of a split one.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "engine/gguf/part.hpp"
+
+namespace rigcast::engine {
+
+class GgufFile {
+ public:
+  /// Maps the file, and all its siblings if it is the first of several parts, named
+  /// "x-00001-of-00003.gguf". Errors: those of Mapping and read_part; a part that is missing, is
+  /// not the first or contradicts the first; a tensor that two parts have.
+  static Result<GgufFile> open(const std::filesystem::path& first_part);
+  /// The same of bytes that outlive it; a split file is refused. `name` is what errors name.
+  static Result<GgufFile> from_bytes(std::span<const std::byte> bytes, std::string name);
+
+  const std::string& name() const { return name_; }  // the path as it was given
+  std::uint32_t version() const { return parts_.front().version; }
+  std::uint32_t alignment() const { return parts_.front().alignment; }
+  std::span<const GgufPart> parts() const { return parts_; }
+  std::uint64_t bytes() const;                                          // of all parts
+  const Metadata& metadata() const { return parts_.front().metadata; }  // of the first part
+  std::span<const TensorInfo> tensors() const { return tensors_; }      // part after part
+  const TensorInfo* find_tensor(std::string_view name) const;
+  /// Keeps the tensors' data alive; empty for from_bytes.
+  std::shared_ptr<const void> storage() const { return storage_; }
+
+ private:
+  GgufFile(std::string name, std::vector<GgufPart> parts, std::shared_ptr<const void> storage);
+
+  std::string name_;
+  std::vector<GgufPart> parts_;
+  std::shared_ptr<const void> storage_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<std::size_t> by_name_;  // places in tensors_
+};
+
+}  // namespace rigcast::engine

@@ -1,0 +1,59 @@
+#pragma once
+// Writes a GGUF file, tensor after tensor, in the memory of one chunk.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/error.hpp"
+#include "engine/gguf/header.hpp"
+
+namespace rigcast::engine {
+
+/// The file has a temporary name beside its own until finish() renames it, over a file of that name
+/// if there is one. A writer that does not get there removes it. Every Error is of the machine (a
+/// full disk, a folder that cannot be written to) but for a target that is no regular file. After
+/// one, nothing but the destructor may be called.
+class GgufWriter {
+ public:
+  static Result<GgufWriter> create(const std::filesystem::path& target, GgufHeader header);
+
+  GgufWriter(GgufWriter&& other) noexcept;
+  GgufWriter& operator=(GgufWriter&&) = delete;
+  GgufWriter(const GgufWriter&) = delete;
+  GgufWriter& operator=(const GgufWriter&) = delete;
+  ~GgufWriter();
+
+  /// The tensor whose data come next; nullptr after the last.
+  const PlannedTensor* next() const;
+
+  /// All data of the next tensor.
+  [[nodiscard]] std::optional<Error> write(std::span<const std::byte> data);
+
+  /// The same in chunks of whole blocks: `fill` writes blocks first_block, first_block + 1, ... of
+  /// the tensor over the span.
+  using Fill = std::function<void(std::uint64_t first_block, std::span<std::byte> blocks)>;
+  [[nodiscard]] std::optional<Error> write_chunks(const Fill& fill);
+
+  /// After the last tensor: onto the disk and under its own name.
+  [[nodiscard]] std::optional<Error> finish();
+
+ private:
+  GgufWriter(std::filesystem::path target, GgufHeader header);
+  std::optional<Error> open();
+  std::optional<Error> put(std::span<const std::byte> bytes);
+  std::optional<Error> end_tensor(const PlannedTensor& tensor);
+  Error failed(const char* what) const;
+
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;  // empty: there is none (any more)
+  GgufHeader header_;
+  std::size_t written_ = 0;  // tensors
+  int file_ = -1;
+};
+
+}  // namespace rigcast::engine

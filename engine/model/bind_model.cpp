@@ -1,0 +1,278 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+constexpr std::string_view kExecuted[] = {"llama", "qwen2", "qwen3", "qwen3moe"};
+
+bool is_qwen(const ModelSpec& spec) { return spec.architecture.starts_with("qwen"); }
+
+// What the model has and the engine does not do, in words; empty: nothing.
+std::string_view unexecuted_trait(const ModelSpec& m) {
+  const std::pair<bool, std::string_view> traits[] = {
+      {m.window && (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
+                    m.window->full_key_is_value),
+       "layers without a window that differ from the others"},
+      {m.mla.has_value(), "latent attention"},
+      {m.recurrent.has_value(), "recurrent layers"},
+      {!m.pattern.empty(), "layers of one block alone"},
+      {m.fused_qkv, "q, k and v in one matrix"},
+      {m.fused_gate_up || !m.gated_ffn, "an FFN without a gate of its own"},
+      {m.ffn_bias, "biases in the FFN"},
+      {m.norm_bias, "norms with a bias"},
+      {m.norms_per_layer != 2, "other than two norms in a layer"},
+      {m.rope_factors > 0, "two vectors of rope factors"},
+      {m.qk_norm_wide, "a norm over all heads"},
+      {m.attention_gate, "a gate on the attention"},
+      {m.attention_sinks, "attention sinks"},
+      {m.shared_kv_layers > 0, "layers that share a KV cache"},
+      {m.layer_embedding > 0, "embeddings for each layer"},
+      {m.layer_scale, "a scale for each layer"},
+      {m.nextn_layers > 0, "layers that draft tokens"},
+      {m.moe && m.moe->shared_ffn > 0, "shared experts"},
+      {m.moe && (m.moe->router_bias || m.moe->expert_bias), "biased experts"},
+  };
+  for (const auto& [has, words] : traits)
+    if (has) return words;
+  return {};
+}
+
+std::optional<Error> refuse_hyper(const ModelSpec& m, const Hyperparameters& h) {
+  const auto positive = [](float x) { return std::isfinite(x) && x > 0; };
+  if (!(std::isfinite(h.norm_eps) && h.norm_eps >= 0 && positive(h.rope_base) &&
+        positive(h.rope_scale)))
+    return bad_input(fmt::format("{}: norm epsilon {}, rope base {} and scale {} make no sense",
+                                 m.name, h.norm_eps, h.rope_base, h.rope_scale));
+  if (h.rope_dims < 2 || h.rope_dims % 2 != 0 || h.rope_dims > m.head_dim)
+    return bad_input(
+        fmt::format("{}: {} of {} elements of a head turn", m.name, h.rope_dims, m.head_dim),
+        "expected an even number, no more than a head has");
+  return std::nullopt;
+}
+
+// Files name nothing else that a model computes without.
+bool is_ignored(std::string_view name) {
+  return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+std::string_view expert_by_expert(std::span<const NamedTensor> tensors) {
+  for (const NamedTensor& t : tensors)
+    for (const char* stem : {".ffn_gate.", ".ffn_up.", ".ffn_down."}) {
+      const auto at = t.name.find(stem);
+      if (at == std::string_view::npos) continue;
+      const std::string_view rest = t.name.substr(at + std::strlen(stem));
+      if (!rest.empty() && rest[0] >= '0' && rest[0] <= '9') return t.name;
+    }
+  return {};
+}
+
+// Widths of 1 at the end say nothing: a vector may be stored as a matrix of one row.
+Shape trimmed(Shape shape) {
+  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
+  return shape;
+}
+
+// Hands out tensors by name, once each. The first error sticks; what is asked for after it is
+// empty.
+class Binder {
+ public:
+  std::optional<Error> index(std::span<const NamedTensor> tensors) {
+    for (const NamedTensor& t : tensors)
+      if (!by_name_.emplace(t.name, &t).second)
+        return bad_input(fmt::format("the tensor \"{}\" is there twice", t.name));
+    return std::nullopt;
+  }
+
+  std::vector<float> vector(const std::string& name, std::int64_t width) {
+    const NamedTensor* t = take(name, {width});
+    if (!t) return {};
+    if (t->format != QuantFormat::kF32) {
+      refuse(fmt::format("\"{}\" is in {}, expected F32", name, info(t->format).name),
+             "norms and biases are not quantised");
+      return {};
+    }
+    std::vector<float> out(std::size_t(width), 0.0f);
+    std::memcpy(out.data(), t->data, out.size() * sizeof(float));
+    return out;
+  }
+
+  Matrix matrix(const std::string& name, std::int64_t columns, std::int64_t rows) {
+    const NamedTensor* t = take(name, {columns, rows});
+    return t ? Matrix{t->data, t->format, columns, rows} : Matrix{};
+  }
+
+  MatrixStack stack(const std::string& name, std::int64_t columns, std::int64_t rows, int count) {
+    const NamedTensor* t = take(name, {columns, rows, count});
+    return t ? MatrixStack{{t->data, t->format, columns, rows}, count} : MatrixStack{};
+  }
+
+  /// A tensor that nothing asked for would change what the model computes.
+  void finish() {
+    for (const auto& [name, tensor] : by_name_)
+      if (!taken_.contains(name) && !is_ignored(name))
+        refuse(fmt::format("\"{}\" has no place in this architecture", name),
+               "a model with such a tensor is not executed");
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const NamedTensor* take(const std::string& name, const Shape& shape) {
+    if (error_) return nullptr;
+    const auto at = by_name_.find(name);
+    if (at == by_name_.end()) {
+      refuse(fmt::format("there is no \"{}\"", name));
+      return nullptr;
+    }
+    const NamedTensor& t = *at->second;
+    taken_.insert(t.name);
+    if (trimmed(t.shape) != trimmed(shape)) {
+      refuse(fmt::format("\"{}\" has the shape {}, expected {}", name, fmt::join(t.shape, " x "),
+                         fmt::join(shape, " x ")));
+    } else if (shape[0] % info(t.format).block_elements != 0) {
+      refuse(fmt::format("\"{}\" has rows of {} weights, no multiple of a block of {}", name,
+                         shape[0], info(t.format).name));
+    } else if (!t.data) {
+      refuse(fmt::format("\"{}\" has no data", name));
+    }
+    return error_ ? nullptr : &t;
+  }
+  void refuse(std::string message, std::string hint = {}) {
+    if (!error_) error_ = bad_input(std::move(message), std::move(hint));
+  }
+
+  std::map<std::string_view, const NamedTensor*> by_name_;
+  std::set<std::string_view> taken_;
+  std::optional<Error> error_;
+};
+
+void bind_attention(const ModelSpec& m, const std::string& block, Binder& binder, Layer& layer) {
+  const std::int64_t q = m.heads * m.head_dim;
+  const std::int64_t kv = m.kv_heads * m.head_dim;
+  layer.attention_norm = binder.vector(block + "attn_norm.weight", m.hidden);
+  layer.q = binder.matrix(block + "attn_q.weight", m.hidden, q);
+  layer.k = binder.matrix(block + "attn_k.weight", m.hidden, kv);
+  layer.v = binder.matrix(block + "attn_v.weight", m.hidden, kv);
+  layer.output = binder.matrix(block + "attn_output.weight", q, m.hidden);
+  if (m.qkv_bias) {
+    layer.q_bias = binder.vector(block + "attn_q.bias", q);
+    layer.k_bias = binder.vector(block + "attn_k.bias", kv);
+    layer.v_bias = binder.vector(block + "attn_v.bias", kv);
+  }
+  if (m.output_bias) layer.output_bias = binder.vector(block + "attn_output.bias", m.hidden);
+  if (!m.qk_norm) return;
+  layer.q_norm = binder.vector(block + "attn_q_norm.weight", m.head_dim);
+  layer.k_norm = binder.vector(block + "attn_k_norm.weight", m.head_dim);
+}
+
+void bind_experts(const ModelSpec& m, const std::string& block, Binder& binder, Layer& layer) {
+  const MixtureOfExperts& moe = *m.moe;
+  layer.router = binder.matrix(block + "ffn_gate_inp.weight", m.hidden, moe.experts);
+  layer.expert_gate =
+      binder.stack(block + "ffn_gate_exps.weight", m.hidden, moe.expert_ffn, moe.experts);
+  layer.expert_up =
+      binder.stack(block + "ffn_up_exps.weight", m.hidden, moe.expert_ffn, moe.experts);
+  layer.expert_down =
+      binder.stack(block + "ffn_down_exps.weight", moe.expert_ffn, m.hidden, moe.experts);
+}
+
+Layer bind_layer(const ModelSpec& m, int index, Binder& binder) {
+  const std::string block = fmt::format("blk.{}.", index);
+  Layer layer;
+  bind_attention(m, block, binder, layer);
+  layer.ffn_norm = binder.vector(block + "ffn_norm.weight", m.hidden);
+  if (m.is_moe_layer(index)) {
+    bind_experts(m, block, binder, layer);
+  } else {
+    layer.gate = binder.matrix(block + "ffn_gate.weight", m.hidden, m.ffn);
+    layer.up = binder.matrix(block + "ffn_up.weight", m.hidden, m.ffn);
+    layer.down = binder.matrix(block + "ffn_down.weight", m.ffn, m.hidden);
+  }
+  return layer;
+}
+
+void bind_all(Binder& binder, Model& model) {
+  const ModelSpec& m = model.spec;
+  model.embedding = binder.matrix("token_embd.weight", m.hidden, m.vocabulary);
+  for (int i = 0; i < m.layers && !binder.error(); ++i)
+    model.layers.push_back(bind_layer(m, i, binder));
+  model.final_norm = binder.vector("output_norm.weight", m.hidden);
+  model.head =
+      m.tied_embeddings ? model.embedding : binder.matrix("output.weight", m.hidden, m.vocabulary);
+  if (m.rope_freqs)
+    model.rope_factors = binder.vector("rope_freqs.weight", model.hyper.rope_dims / 2);
+  binder.finish();
+}
+
+}  // namespace
+
+std::optional<Error> refuse_to_execute(const ModelSpec& m) {
+  if (std::ranges::find(kExecuted, m.architecture) == std::end(kExecuted))
+    return bad_input(
+        fmt::format("models of the architecture \"{}\" are not executed", m.architecture),
+        fmt::format("{} are; forecasts know more", fmt::join(kExecuted, ", ")));
+  if (const std::string_view trait = unexecuted_trait(m); !trait.empty())
+    return bad_input(fmt::format("{} has {}, which is not executed", m.name, trait));
+  const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
+                     m.heads % m.kv_heads == 0 && m.head_dim > 0 && m.vocabulary > 0;
+  if (!sound) return bad_input(fmt::format("{} has a width of 0", m.name));
+  if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))
+    return bad_input(
+        fmt::format("{} uses {} of {} experts", m.name, m.moe->experts_used, m.moe->experts));
+  return std::nullopt;
+}
+
+Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
+                         std::span<const NamedTensor> tensors,
+                         std::shared_ptr<const void> storage) {
+  if (auto error = refuse_to_execute(spec)) return *error;
+  if (auto error = refuse_hyper(spec, hyper)) return *error;
+  if (const std::string_view old = expert_by_expert(tensors); !old.empty())
+    return bad_input(fmt::format("\"{}\" is one matrix of one expert", old),
+                     "files from before 2024-04 have experts one by one: fetch a newer file");
+  Binder binder;
+  if (auto error = binder.index(tensors)) return *error;
+  Model model;
+  model.spec = std::move(spec);
+  model.hyper = hyper;
+  model.storage = std::move(storage);
+  bind_all(binder, model);
+  if (binder.error()) return *binder.error();
+  return model;
+}
+
+// What the publishers' config.json have, told apart by what a spec holds: Qwen2 and 3 turn with a
+// base of 1e6, Llama 3 (its vocabulary, or its rope factors) with 5e5; the first vocabulary of
+// Llama and of Mistral 7B v0.1 is of 32000 and goes with 1e4, the later ones of Mistral, those of
+// CodeLlama and mixtures of experts with 1e6.
+Hyperparameters usual_hyperparameters(const ModelSpec& spec) {
+  constexpr std::int64_t kLlama2Vocabulary = 32'000;
+  constexpr std::int64_t kLlama3Vocabulary = 128'256;
+  Hyperparameters h;
+  h.norm_eps = is_qwen(spec) ? 1e-6f : 1e-5f;
+  h.rope_dims = int(spec.head_dim);
+  h.rope_pairs = is_qwen(spec) ? RopePairs::kHalves : RopePairs::kNeighbours;
+  h.rope_base = 1e6f;
+  if (is_qwen(spec)) return h;
+  if (spec.rope_freqs || spec.vocabulary == kLlama3Vocabulary) {
+    h.rope_base = 5e5f;
+  } else if (spec.vocabulary == kLlama2Vocabulary && !spec.moe) {
+    h.rope_base = 1e4f;
+  }
+  return h;
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,123 @@
+#include "engine/runtime/load.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14; headers of older systems do not know it
+#endif
+
+namespace rigcast::engine {
+namespace {
+
+constexpr std::uint64_t kChunk = 16 << 20;
+constexpr std::uint64_t kAhead = 4;  // chunks that are asked for before they are needed
+
+struct Piece {
+  std::byte* begin = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// The file's pages from its first tensor to its last, in chunks.
+std::vector<Piece> pieces_of(const GgufFile& file) {
+  const std::uint64_t page = std::uint64_t(::sysconf(_SC_PAGESIZE));
+  std::vector<Piece> pieces;
+  for (const GgufPart& part : file.parts()) {
+    if (part.tensors.empty()) continue;
+    const TensorInfo& one = part.tensors.front();
+    const std::byte* base = one.data - one.offset;  // of the mapping
+    for (std::uint64_t at = part.data_begin / page * page; at < part.bytes; at += kChunk)
+      pieces.push_back({const_cast<std::byte*>(base) + at, std::min(kChunk, part.bytes - at)});
+  }
+  return pieces;
+}
+
+void touch_pages(const Piece& piece) {
+  const std::uint64_t page = std::uint64_t(::sysconf(_SC_PAGESIZE));
+  for (std::uint64_t at = 0; at < piece.bytes; at += page)
+    static_cast<void>(*static_cast<volatile const std::byte*>(piece.begin + at));
+}
+
+void populate(const Piece& piece) {
+  if (::madvise(piece.begin, piece.bytes, MADV_POPULATE_READ) == 0) return;
+  if (errno == EINVAL) return touch_pages(piece);
+  throw MachineError(fmt::format("reading the weights failed: {}", std::strerror(errno)));
+}
+
+class OpenFile {
+ public:
+  explicit OpenFile(const std::filesystem::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~OpenFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Error machine_error(const std::filesystem::path& path, const char* what) {
+  return {ErrorKind::kMachine,
+          fmt::format("{}: {}", what, std::strerror(errno)),
+          {},
+          SourceRef{path.string()}};
+}
+
+}  // namespace
+
+void bring_in(const GgufFile& file, Team& team) {
+  const std::vector<Piece> pieces = pieces_of(file);
+  const auto ask = [&](std::uint64_t i) {
+    if (i < pieces.size()) ::madvise(pieces[i].begin, pieces[i].bytes, MADV_WILLNEED);
+  };
+  for (std::uint64_t i = 0; i < kAhead; ++i) ask(i);
+  team.run([&](Worker& worker) {
+    worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
+      ask(std::uint64_t(i) + kAhead);
+      populate(pieces[std::size_t(i)]);
+    });
+  });
+}
+
+std::optional<Error> drop_from_page_cache(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  if (file.get() < 0) return machine_error(path, "cannot be opened");
+  // Pages that were not written back yet would stay.
+  if (::fdatasync(file.get()) != 0) return machine_error(path, "cannot be written back");
+  if (const int failed = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED); failed != 0) {
+    errno = failed;
+    return machine_error(path, "cannot be dropped from the page cache");
+  }
+  return std::nullopt;
+}
+
+Result<std::uint64_t> cached_bytes(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  struct stat facts {};
+  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0)
+    return machine_error(path, "cannot be opened");
+  const std::size_t bytes = std::size_t(facts.st_size);
+  const std::size_t page = std::size_t(::sysconf(_SC_PAGESIZE));
+  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (map == MAP_FAILED) return machine_error(path, "cannot be mapped");
+  std::vector<unsigned char> resident((bytes + page - 1) / page);
+  const bool known = ::mincore(map, bytes, resident.data()) == 0;
+  ::munmap(map, bytes);
+  if (!known) return machine_error(path, "its cached pages are not known");
+  std::uint64_t pages = 0;
+  for (const unsigned char r : resident) pages += r & 1u;
+  return std::min<std::uint64_t>(bytes, pages * page);
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,25 @@
+#pragma once
+// From a file on disk to weights in memory.
+
+#include <filesystem>
+#include <optional>
+
+#include "core/error.hpp"
+#include "engine/gguf/file.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::engine {
+
+/// Brings all of the file's pages into memory and into this process, so that the first token finds
+/// them: reads far ahead of where it is, and shares the rest among the team. Throws MachineError
+/// when a page cannot be read.
+void bring_in(const GgufFile& file, Team& team);
+
+/// Drops the file's pages, and those of no other, from the page cache: the next load comes from the
+/// disk. Pages that are mapped somewhere stay. Errors: the file cannot be opened or written back.
+std::optional<Error> drop_from_page_cache(const std::filesystem::path& file);
+
+/// Bytes of the file that the page cache holds.
+Result<std::uint64_t> cached_bytes(const std::filesystem::path& file);
+
+}  // namespace rigcast::engine

@@ -1,0 +1,120 @@
+#include "engine/runtime/measured_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast::engine {
+namespace {
+
+constexpr TokenCount kMostPositions = 8;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::optional<Interval> range(const std::vector<double>& values) {
+  if (values.size() < 2) return std::nullopt;
+  const auto [lo, hi] = std::ranges::minmax_element(values);
+  return Interval{*lo, *hi};
+}
+
+template <class F>
+std::vector<double> of_runs(const std::vector<RequestTimes>& runs, F figure) {
+  std::vector<double> out;
+  for (const RequestTimes& r : runs) out.push_back(figure(r));
+  return out;
+}
+
+TtftBreakdown breakdown(Seconds load, Seconds tokenize, const RequestTimes& r) {
+  return {load, tokenize, {}, r.prefill, r.sample};
+}
+
+// Bytes that one second of decoding moved through memory.
+double read_rate(const RequestTimes& r) {
+  const double time = r.tokens.at_s.back() - r.tokens.at_s.front();
+  return time > 0 ? (r.decode_bytes.weights + r.decode_bytes.kv_read) / time : 0;
+}
+
+// The output in windows of equal length: the median gap of each over all runs, and its range.
+void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
+  const Workload& w = report.scenario->workload;
+  std::vector<std::vector<double>> gaps;
+  for (const RequestTimes& r : runs.resident) gaps.push_back(token_gaps(r.tokens));
+  const std::size_t count = gaps.front().size();
+  const std::size_t windows = std::min<std::size_t>(kMostPositions, count);
+  for (std::size_t i = 0; i < windows; ++i) {
+    const std::size_t begin = count * i / windows, end = count * (i + 1) / windows;
+    std::vector<double> all, each;
+    for (const auto& own : gaps) {
+      const std::vector<double> part(own.begin() + std::ptrdiff_t(std::min(begin, own.size())),
+                                     own.begin() + std::ptrdiff_t(std::min(end, own.size())));
+      if (part.empty()) continue;
+      all.insert(all.end(), part.begin(), part.end());
+      each.push_back(1.0 / median(part));
+    }
+    const double gap = median(all);
+    const TokenCount cached = w.depth + w.prompt_tokens + TokenCount((begin + end) / 2) + 1;
+    report.by_position.push_back({cached, 1.0 / gap, Seconds{gap}, bound, range(each)});
+  }
+}
+
+void add_traffic(Report& report, const RequestTimes& r) {
+  const auto all = [](const MovedBytes& b) { return b.weights + b.kv_read + b.kv_written; };
+  report.traffic_bytes[std::size_t(Resource::kRam)] = all(r.prefill_bytes) + all(r.decode_bytes);
+}
+
+}  // namespace
+
+Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
+                       const MeasuredRuns& runs) {
+  Report report;
+  report.origin = Origin::kMeasured;
+  report.scenario = std::move(scenario);
+  report.placement = placement;
+  const double prompt = double(report.scenario->workload.prompt_tokens);
+
+  const auto first = of_runs(
+      runs.resident, [](const RequestTimes& r) { return time_to_first_token(r.tokens).value; });
+  const auto prefill =
+      of_runs(runs.resident, [&](const RequestTimes& r) { return prompt / r.prefill.value; });
+  const auto speed =
+      of_runs(runs.resident, [](const RequestTimes& r) { return tokens_per_second(r.tokens); });
+  // The run of the median first token stands for its parts.
+  const auto middle = std::ranges::min_element(runs.resident, {}, [&](const RequestTimes& r) {
+    return std::fabs(time_to_first_token(r.tokens).value - median(first));
+  });
+  report.resident = breakdown({}, runs.tokenize, *middle);
+  if (runs.warm) report.warm = breakdown(runs.warm->load, runs.warm->tokenize, runs.warm->request);
+  if (runs.cold) report.cold = breakdown(runs.cold->load, runs.cold->tokenize, runs.cold->request);
+  report.prefill_tokens_per_s = median(prefill);
+  report.prefill_interval = range(prefill);
+  report.decode_tokens_per_s = median(speed);
+  report.tokens_per_s_interval = range(speed);
+  if (report.scenario->workload.start == Start::kResident) report.ttft_interval = range(first);
+
+  std::vector<double> gaps;
+  for (const RequestTimes& r : runs.resident)
+    for (const double gap : token_gaps(r.tokens)) gaps.push_back(gap);
+  report.tpot = summarize(gaps);
+
+  const double rate = median(of_runs(runs.resident, read_rate));
+  report.measured =
+      MeasuredFigures{int(runs.resident.size()), BytesPerSecond{rate}, runs.dram_ceiling};
+  const double share = runs.dram_ceiling.value > 0 ? rate / runs.dram_ceiling.value : 0;
+  report.utilisation[std::size_t(Resource::kRam)] = share;
+  constexpr double kBusy = 0.8;  // of the ceiling: memory holds the cores back, not they themselves
+  report.decode_bound =
+      share >= kBusy ? Bottleneck{Resource::kRam, share} : Bottleneck{Resource::kCpu, 1.0};
+  report.prefill_bound = {Resource::kCpu, 1.0};
+  if (!gaps.empty()) add_positions(report, runs, report.decode_bound.resource);
+  add_traffic(report, *middle);
+  report.memory.devices = {runs.host};
+  report.timeline = {{report.scenario->workload.last_position(), "host", runs.host.total()}};
+  report.longest_context = report.scenario->workload.context;
+  return report;
+}
+
+}  // namespace rigcast::engine

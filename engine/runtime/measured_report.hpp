@@ -1,0 +1,31 @@
+#pragma once
+// What runs of a scenario gave, in the form of a forecast.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/report.hpp"
+#include "engine/runtime/request.hpp"
+
+namespace rigcast::engine {
+
+/// A start that is not resident: what came before the request.
+struct StartTimes {
+  Seconds load, tokenize;
+  RequestTimes request;
+};
+
+struct MeasuredRuns {
+  std::vector<RequestTimes> resident;  // the workload, several times
+  std::optional<StartTimes> warm, cold;
+  Seconds tokenize;  // of the prompt
+  DeviceMemory host;
+  BytesPerSecond dram_ceiling;  // 0: was not measured
+};
+
+/// Medians over the runs; ranges over the runs where a forecast has intervals.
+Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
+                       const MeasuredRuns& runs);
+
+}  // namespace rigcast::engine

@@ -1,0 +1,61 @@
+#include "engine/runtime/request.hpp"
+
+#include <ctime>
+
+#include "core/error.hpp"
+#include "engine/synth/counter_rng.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+}  // namespace
+
+RequestTimes run_request(Executor& executor, std::span<const std::int32_t> prompt,
+                         TokenCount output, Sampler& sampler, const OnToken& on_token,
+                         Recorder* recorder) {
+  RIGCAST_ASSERT(output >= 1 && !prompt.empty());
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const double cpu_begin = cpu_seconds();
+  RequestTimes times;
+  times.tokens.at_s.reserve(std::size_t(output));
+  executor.take_bytes();
+  executor.record_into(recorder);
+  if (recorder) recorder->set_phase(Phase::kPrefill);
+  std::span<const float> logits = executor.forward(prompt, Logits::kLast);
+  times.prefill = Seconds{elapsed()};
+  times.prefill_bytes = executor.take_bytes();
+  if (recorder) recorder->set_phase(Phase::kDecode);
+  while (true) {
+    const double since = recorder ? recorder->now() : 0;
+    const std::int32_t id = sampler.next(logits);
+    times.tokens.at_s.push_back(elapsed());
+    if (recorder) recorder->add(ActivityKind::kSample, -1, executor.cached(), since, 0);
+    times.ids.push_back(id);
+    const bool more = !on_token || on_token(id);
+    if (!more || TokenCount(times.ids.size()) == output) break;
+    logits = executor.forward({&id, 1}, Logits::kLast);
+  }
+  executor.record_into(nullptr);
+  times.cpu_share = (cpu_seconds() - cpu_begin) / (elapsed() * executor.threads());
+  times.sample = Seconds{times.tokens.at_s.front()} - times.prefill;
+  times.decode_bytes = executor.take_bytes();
+  return times;
+}
+
+std::vector<std::int32_t> random_prompt(TokenCount tokens, std::int64_t vocabulary,
+                                        std::uint64_t seed) {
+  std::vector<std::int32_t> ids;
+  for (TokenCount i = 0; i < tokens; ++i)
+    ids.push_back(std::int32_t(random_word(seed, std::uint64_t(i)) % std::uint64_t(vocabulary)));
+  return ids;
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,52 @@
+#include "engine/runtime/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/synth/counter_rng.hpp"
+
+namespace rigcast::engine {
+
+std::int32_t likeliest(std::span<const float> logits) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < logits.size(); ++i)
+    if (logits[i] > logits[best] || std::isnan(logits[best])) best = i;
+  return std::int32_t(best);
+}
+
+std::int32_t Sampler::next(std::span<const float> logits) {
+  if (!(sampling_.temperature > 0)) return likeliest(logits);
+  order_.resize(logits.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto logit = [&](std::int32_t i) {
+    const float v = logits[static_cast<std::size_t>(i)];
+    return std::isnan(v) ? -INFINITY : v;
+  };
+  const std::size_t kept =
+      sampling_.top_k > 0 ? std::min(order_.size(), std::size_t(sampling_.top_k)) : order_.size();
+  std::partial_sort(order_.begin(), order_.begin() + std::ptrdiff_t(kept), order_.end(),
+                    [&](std::int32_t a, std::int32_t b) {
+                      return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
+                    });
+  std::vector<double> share(kept);
+  double all = 0;
+  for (std::size_t i = 0; i < kept; ++i) {
+    share[i] =
+        std::exp(double(logit(order_[i]) - logit(order_[0])) / double(sampling_.temperature));
+    all += share[i];
+  }
+  std::size_t used = 0;
+  double sum = 0;
+  while (used < kept && sum < double(sampling_.top_p) * all) sum += share[used++];
+  used = std::max<std::size_t>(used, 1);
+  sum = std::accumulate(share.begin(), share.begin() + std::ptrdiff_t(used), 0.0);
+  double at = double(random_word(sampling_.seed, drawn_++) >> 11) * 0x1p-53 * sum;
+  for (std::size_t i = 0; i + 1 < used; ++i) {
+    at -= share[i];
+    if (at < 0) return order_[i];
+  }
+  return order_[used - 1];
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "engine/gguf/writer.hpp"
+#include "engine/synth/synth.hpp"
+#include "engine/synth/synthetic_model.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+// general.file_type of a mix, which readers take as a hint only; F32 where it has none.
+std::uint32_t file_type_of(std::string_view quant) {
+  constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {
+      {"F32", 0},     {"F16", 1},     {"Q4_0", 2},    {"Q4_1", 3},    {"Q8_0", 7},
+      {"Q5_0", 8},    {"Q5_1", 9},    {"Q2_K", 10},   {"Q3_K_S", 11}, {"Q3_K_M", 12},
+      {"Q3_K_L", 13}, {"Q4_K_S", 14}, {"Q4_K_M", 15}, {"Q5_K_S", 16}, {"Q5_K_M", 17},
+      {"Q6_K", 18},   {"IQ4_NL", 25}, {"IQ4_XS", 30}, {"BF16", 32},   {"MXFP4", 38}};
+  for (const auto& [name, type] : kTypes)
+    if (name == quant) return type;
+  return 0;
+}
+
+GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::string& quant,
+                     std::uint64_t seed) {
+  const Hyperparameters h = usual_hyperparameters(m);
+  GgufHeader header;
+  header.set("general.architecture", m.architecture);
+  header.set("general.name", m.name + " (synthetic weights)");
+  header.set("general.file_type", file_type_of(quant));
+  header.set("rigcast.seed", seed);
+  const auto set = [&](std::string_view key, const auto& value) {
+    header.set(fmt::format("{}.{}", m.architecture, key), value);
+  };
+  const auto u32 = [](std::int64_t v) { return std::uint32_t(v); };
+  set("block_count", u32(m.layers));
+  set("context_length", u32(m.context));
+  set("embedding_length", u32(m.hidden));
+  set("feed_forward_length", u32(m.ffn > 0 || !m.moe ? m.ffn : m.moe->expert_ffn));
+  set("attention.head_count", u32(m.heads));
+  set("attention.head_count_kv", u32(m.kv_heads));
+  set("attention.key_length", u32(m.head_dim));
+  set("attention.value_length", u32(m.head_dim));
+  set("attention.layer_norm_rms_epsilon", h.norm_eps);
+  set("rope.dimension_count", u32(h.rope_dims));
+  set("rope.freq_base", h.rope_base);
+  if (m.window) set("attention.sliding_window", u32(m.window->tokens));
+  if (m.moe) {
+    set("expert_count", u32(m.moe->experts));
+    set("expert_used_count", u32(m.moe->experts_used));
+    set("expert_feed_forward_length", u32(m.moe->expert_ffn));
+  }
+  for (const Tensor& t : tensors.tensors)
+    header.add_tensor(t.name, t.format, std::span(t.shape).first(std::size_t(t.dimensions)));
+  return header;
+}
+
+}  // namespace
+
+std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
+                                          const std::string& quant, std::uint64_t seed,
+                                          const std::filesystem::path& target,
+                                          const Progress& progress) {
+  if (auto error = refuse_to_execute(spec)) return error;
+  auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
+  if (!writer) return writer.error();
+  std::uint64_t done = 0;
+  for (const Tensor& t : tensors.tensors) {
+    const auto fill = [&](std::uint64_t first_block, std::span<std::byte> blocks) {
+      synthesize(t, seed, first_block, blocks);
+      done += blocks.size();
+      if (progress) progress(done);
+    };
+    if (auto error = writer->write_chunks(fill)) return error;
+  }
+  return writer->finish();
+}
+
+}  // namespace rigcast::engine

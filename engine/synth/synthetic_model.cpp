@@ -1,0 +1,108 @@
+#include "engine/synth/synthetic_model.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/synth/synth.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+constexpr std::uint64_t kAlignment = 64;
+constexpr std::uint64_t kPiece = 4 << 20;
+
+// Anonymous memory in large pages where the system has them: reading weights touches every page of
+// them for every token.
+class Region {
+ public:
+  explicit Region(std::uint64_t bytes) : bytes_(bytes) {
+    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return;
+    data_ = static_cast<std::byte*>(p);
+    ::madvise(p, bytes, MADV_HUGEPAGE);
+  }
+  ~Region() {
+    if (data_) ::munmap(data_, bytes_);
+  }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::uint64_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+// Where every tensor begins, and the end of the last.
+std::vector<std::uint64_t> offsets_of(const TensorTable& table) {
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t at = 0;
+  for (const Tensor& t : table.tensors) {
+    offsets.push_back(at);
+    at += (t.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  offsets.push_back(at);
+  return offsets;
+}
+
+struct Piece {
+  const Tensor* tensor = nullptr;
+  std::byte* data = nullptr;
+  std::uint64_t first_block = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::vector<Piece> pieces_of(const TensorTable& table, const std::vector<std::uint64_t>& offsets,
+                             std::byte* base) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    const Tensor& t = table.tensors[i];
+    const std::uint64_t block = info(t.format).block_bytes, step = kPiece / block * block;
+    for (std::uint64_t at = 0; at < t.bytes; at += step)
+      pieces.push_back({&t, base + offsets[i] + at, at / block, std::min(step, t.bytes - at)});
+  }
+  return pieces;
+}
+
+std::vector<NamedTensor> named(const TensorTable& table, const std::vector<std::uint64_t>& offsets,
+                               const std::byte* base) {
+  std::vector<NamedTensor> out;
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) {
+    const Tensor& t = table.tensors[i];
+    NamedTensor n{t.name, t.format, {}, base + offsets[i]};
+    for (int d = 0; d < t.dimensions; ++d) n.shape.push_back(std::int64_t(t.shape[std::size_t(d)]));
+    out.push_back(std::move(n));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
+                                   std::uint64_t seed, Team& team) {
+  const std::vector<std::uint64_t> offsets = offsets_of(tensors);
+  const auto region = std::make_shared<const Region>(offsets.back());
+  if (!region->data())
+    return Error{ErrorKind::kMachine, fmt::format("no memory for weights of {:.2f} GiB",
+                                                  double(offsets.back()) / 0x1p30)};
+  // What cannot be executed is refused before its weights are made.
+  auto model = bind_model(spec, usual_hyperparameters(spec),
+                          named(tensors, offsets, region->data()), region);
+  if (!model) return model;
+  const std::vector<Piece> pieces = pieces_of(tensors, offsets, region->data());
+  team.run([&](Worker& worker) {
+    worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
+      const Piece& p = pieces[std::size_t(i)];
+      synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes});
+    });
+  });
+  // Vectors were copied before they were written: bound once more.
+  return bind_model(spec, usual_hyperparameters(spec), named(tensors, offsets, region->data()),
+                    region);
+}
+
+}  // namespace rigcast::engine

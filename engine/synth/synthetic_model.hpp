@@ -1,0 +1,31 @@
+#pragma once
+// A model with synthetic weights in memory, and the same as a GGUF file.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "core/error.hpp"
+#include "core/tensor_table.hpp"
+#include "engine/model/model.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::engine {
+
+/// Weights of the table's formats, made by all members of the team. Errors: what bind_model
+/// refuses, or kMachine when the weights do not fit into memory.
+Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
+                                   std::uint64_t seed, Team& team);
+
+/// Called with the bytes written so far.
+using Progress = std::function<void(std::uint64_t done)>;
+
+/// A GGUF file of the same bytes, without vocabulary. Errors: what cannot be executed, a seed or a
+/// model a file cannot hold, a disk that is full.
+std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
+                                          const std::string& quant, std::uint64_t seed,
+                                          const std::filesystem::path& target,
+                                          const Progress& progress);
+
+}  // namespace rigcast::engine

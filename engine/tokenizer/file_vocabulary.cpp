@@ -1,0 +1,107 @@
+#include "engine/tokenizer/file_vocabulary.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace rigcast::engine {
+namespace {
+
+class VocabularyReader {
+ public:
+  explicit VocabularyReader(const GgufFile& file) : file_(file) {}
+
+  Result<Vocabulary> read() && {
+    read_kind();
+    for (const std::string_view text : texts("tokens")) v_.tokens.emplace_back(text);
+    for (const std::string_view text : texts("merges")) v_.merges.emplace_back(text);
+    for (const double score : numbers("scores")) v_.scores.push_back(float(score));
+    for (const double type : numbers("token_type")) v_.types.push_back(TokenType(int(type)));
+    if (const Value* pre = find("pre")) v_.pre_tokenizer = pre->text().value_or("");
+    v_.bos = id("bos_token_id");
+    v_.eos = id("eos_token_id");
+    v_.eot = id("eot_token_id");
+    v_.unknown = id("unknown_token_id");
+    v_.pad = id("padding_token_id");
+    v_.add_bos = flag("add_bos_token");
+    v_.add_eos = flag("add_eos_token");
+    v_.add_space_prefix = flag("add_space_prefix");
+    if (error_) return *error_;
+    return std::move(v_);
+  }
+
+ private:
+  const Value* find(std::string_view key) const {
+    return file_.metadata().find(fmt::format("tokenizer.ggml.{}", key));
+  }
+
+  void refuse(std::string_view key, std::string_view expected) {
+    if (!error_)
+      error_ = bad_input(fmt::format("tokenizer.ggml.{} is not {}", key, expected), {},
+                         SourceRef{file_.name()});
+  }
+
+  void read_kind() {
+    const Value* model = find("model");
+    const std::string kind(model ? model->text().value_or("") : "");
+    if (kind == "gpt2") {
+      v_.kind = VocabularyKind::kBytePair;
+    } else if (kind != "llama") {
+      error_ = bad_input(fmt::format("a tokenizer of the kind \"{}\" is not understood", kind),
+                         "llama and gpt2 are; --prompt-tokens N runs without one",
+                         SourceRef{file_.name()});
+    }
+  }
+
+  std::vector<std::string_view> texts(std::string_view key) {
+    const Value* value = find(key);
+    if (!value) return {};
+    auto all = value->texts();
+    if (!all) refuse(key, "an array of strings");
+    return all ? *std::move(all) : std::vector<std::string_view>{};
+  }
+
+  std::vector<double> numbers(std::string_view key) {
+    const Value* value = find(key);
+    if (!value) return {};
+    auto all = value->numbers();
+    if (!all) refuse(key, "an array of numbers");
+    return all ? *std::move(all) : std::vector<double>{};
+  }
+
+  std::optional<TokenId> id(std::string_view key) {
+    const Value* value = find(key);
+    if (!value) return std::nullopt;
+    const auto number = value->integer();
+    constexpr std::int64_t kMost = std::numeric_limits<TokenId>::max();
+    if (number && *number >= 0 && *number <= kMost) return TokenId(*number);
+    refuse(key, "a token id");
+    return std::nullopt;
+  }
+
+  std::optional<bool> flag(std::string_view key) {
+    const Value* value = find(key);
+    if (!value) return std::nullopt;
+    if (!value->flag()) refuse(key, "true or false");
+    return value->flag();
+  }
+
+  const GgufFile& file_;
+  Vocabulary v_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::optional<Tokenizer>> file_tokenizer(const GgufFile& file) {
+  if (!file.metadata().find("tokenizer.ggml.tokens")) return std::optional<Tokenizer>();
+  auto vocabulary = VocabularyReader(file).read();
+  if (!vocabulary) return vocabulary.error();
+  auto tokenizer = Tokenizer::make(*std::move(vocabulary));
+  if (!tokenizer) return tokenizer.error();
+  return std::optional<Tokenizer>(*std::move(tokenizer));
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,78 @@
+#include "probe/host.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace rigcast::probe {
+namespace {
+
+// The value of the first line "key : value" or "key: value"; empty if there is none.
+std::string value_of(const char* file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+double number_in(const std::string& file) {
+  std::ifstream in(file);
+  double value = 0;
+  return in >> value ? value : std::numeric_limits<double>::infinity();  // "max", or no such file
+}
+
+// Cores that hold the processors this process may use: siblings share one.
+int usable_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(std::size_t(cpu), &allowed)) continue;
+    std::ifstream in("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                     "/topology/thread_siblings_list");
+    std::string siblings;
+    if (!(in >> siblings)) siblings = std::to_string(cpu);
+    cores.insert(siblings);
+  }
+  // A container's share of time: "200000 100000" is two processors.
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");
+  double time = 0, period = 0;
+  const int most =
+      quota >> time >> period && period > 0 ? std::max(1, int(time / period)) : int(cores.size());
+  return std::clamp(int(cores.size()), 1, most);
+}
+
+}  // namespace
+
+Host read_host() {
+  Host host;
+  host.cpu = value_of("/proc/cpuinfo", "model name");
+  host.cores = usable_cores();
+  const auto kib = [](const char* key) {
+    const std::string text = value_of("/proc/meminfo", key);
+    return text.empty() ? 0.0 : 1024.0 * std::stod(text);
+  };
+  const double limit = number_in("/sys/fs/cgroup/memory.max");
+  const double used = number_in("/sys/fs/cgroup/memory.current");
+  host.memory = Bytes{std::min(kib("MemTotal"), limit)};
+  host.available = Bytes{kib("MemAvailable")};
+  if (std::isfinite(limit) && std::isfinite(used))
+    host.available = std::min(host.available, Bytes{std::max(0.0, limit - used)});
+  return host;
+}
+
+}  // namespace rigcast::probe

@@ -1,0 +1,164 @@
+// rigcast run, synth and tokenize as people call them.
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/gguf/writer.hpp"
+#include "tests/catch.hpp"
+#include "tests/cli/program.hpp"
+
+using namespace rigcast;
+using namespace rigcast::cli_test;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kModel = "smollm2-135m";
+
+// The first two layers of a small model, about 20 MB.
+std::string small_file(const Folder& folder) {
+  const std::string file = folder / "small.gguf";
+  const Outcome o = run({"synth", kModel, "--quant", "Q8_0", "--layers", "2", "-o", file});
+  CHECK(o.exit == 0);
+  CHECK(o.error.empty());
+  return file;
+}
+
+std::vector<float> npy_values(const std::string& file, std::size_t rows, std::size_t columns) {
+  const std::string bytes = read(file);
+  REQUIRE(bytes.size() > 128);
+  CHECK(bytes.substr(0, 6) == "\x93NUMPY");
+  const std::size_t header = std::size_t(std::uint8_t(bytes[8])) + 256u * std::uint8_t(bytes[9]);
+  CHECK((10 + header) % 64 == 0);
+  const std::string shape = "'shape': (" + std::to_string(rows) + ", " + std::to_string(columns);
+  CHECK(bytes.substr(10, header).find(shape) != std::string::npos);
+  std::vector<float> values(rows * columns);
+  REQUIRE(bytes.size() == 10 + header + 4 * values.size());
+  std::memcpy(values.data(), bytes.data() + 10 + header, 4 * values.size());
+  return values;
+}
+
+std::string ids_file(const Folder& folder) {
+  const std::string file = folder / "ids.txt";
+  std::ofstream(file) << "1 2 3\n500,40000\n7\n";
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("A run from synthetic weights gives a measured report", "[cli][run]") {
+  const Outcome o = run({"run", "--model", kModel, "--synthetic", "--prompt-tokens", "20",
+                         "--output-tokens", "9", "--repeat", "2", "--format", "json"});
+  REQUIRE(o.exit == 0);
+  const json r = json::parse(o.out);
+  CHECK(r["schema"] == "rigcast.report/1");
+  CHECK(r["origin"] == "measured");
+  CHECK(r["ttft"]["warm"].is_null());
+  CHECK(r["ttft"]["cold"].is_null());
+  const double first = r["ttft"]["resident"]["total_s"];
+  CHECK(first > 0);
+  CHECK(r["prefill_tokens_per_s"].get<double>() > 0);
+  CHECK(r["measured"]["runs"] == 2);
+  CHECK(r["measured"]["ceiling_bytes_per_s"].get<double>() > 1e8);
+  CHECK(r["decode"]["by_position"].size() == 8);
+  const json& last = r["decode"]["by_position"].back();
+  CHECK(last["tokens"] == 28);  // itself included
+  CHECK(last["spread"][0].get<double>() <= last["tokens_per_s"].get<double>() * 1.0001);
+  const json& host = r["memory"][0];
+  CHECK(host["weights"] == r["scenario"]["model"]["tensor_bytes"]);
+  CHECK(host["total"].get<double>() >= host["weights"].get<double>());
+  // Bytes of the request: at least its weights, once for the prompt and once for every next token.
+  const double weights = r["scenario"]["model"]["tensor_bytes"];
+  CHECK(r["traffic_bytes"]["ram"].get<double>() > 8 * weights);
+}
+
+TEST_CASE("A run from a file is timed cold, warm and resident", "[cli][run]") {
+  const Folder folder;
+  const std::string file = small_file(folder);
+  const Outcome o = run({"run", "--weights", file, "--prompt-tokens", "20", "--output-tokens", "5",
+                         "--repeat", "1", "--format", "json", "--trace", folder / "trace.json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json r = json::parse(o.out);
+  for (const char* start : {"cold", "warm"}) {
+    CHECK(r["ttft"][start]["breakdown_s"]["load"].get<double>() > 0);
+    CHECK(r["ttft"][start]["breakdown_s"]["prefill"].get<double>() > 0);
+  }
+  CHECK(r["scenario"]["model"]["layers"] == 2);
+  const json trace = json::parse(read(folder / "trace.json"));
+  CHECK(trace["traceEvents"].size() > 30);
+  bool told = false;
+  for (const json& w : r["warnings"])
+    told = told || w.get<std::string>().find("traced run") != std::string::npos;
+  CHECK(told);
+}
+
+TEST_CASE("A file and memory hold the same weights for the same seed", "[cli][run]") {
+  const Folder folder;
+  const std::string ids = ids_file(folder);
+  const auto logits = [&](std::vector<std::string> more) {
+    const std::string out = folder / "out.npy";
+    std::vector<std::string> words = {"run", "--tokens", ids, "--logits", out};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(words);
+    INFO(o.error);
+    REQUIRE(o.exit == 0);
+    return npy_values(out, 6, 49152);
+  };
+  const std::string file = folder / "whole.gguf";
+  REQUIRE(run({"synth", kModel, "--quant", "Q4_0", "--seed", "5", "-o", file}).exit == 0);
+  const auto from_file = logits({"--weights", file});
+  const auto from_seed =
+      logits({"--model", kModel, "--quant", "Q4_0", "--synthetic", "--seed", "5"});
+  CHECK(from_file == from_seed);
+  CHECK(logits({"--weights", file, "--threads", "1"}) == from_file);
+  CHECK(logits({"--weights", file, "--set", "kv.block_tokens=16"}) == from_file);
+  CHECK(logits({"--model", kModel, "--quant", "Q4_0", "--synthetic", "--seed", "6"}) != from_file);
+  for (const float v : from_file) REQUIRE(std::isfinite(v));
+}
+
+TEST_CASE("Equal seeds give equal files", "[cli][synth]") {
+  const Folder folder;
+  const auto made = [&](const char* seed) {
+    const std::string file = folder / "x.gguf";
+    REQUIRE(run({"synth", kModel, "--layers", "1", "--seed", seed, "-o", file}).exit == 0);
+    return read(file);
+  };
+  const std::string one = made("1");
+  CHECK(made("1") == one);
+  CHECK(made("2") != one);
+}
+
+TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
+  const Folder folder;
+  const auto refused = [&](std::vector<std::string> words, int exit, const std::string& said) {
+    words.insert(words.begin(), "run");
+    const Outcome o = run(words);
+    INFO(said << " in " << o.error);
+    CHECK(o.exit == exit);
+    CHECK(o.out.empty());
+    CHECK(o.error.find(said) != std::string::npos);
+  };
+  refused({"--model", kModel}, 2, "no weights");
+  refused({"--model", "gemma-3-1b", "--synthetic"}, 2, "not executed");
+  refused({"--model", kModel, "--synthetic", "--device", "cuda"}, 2, "--device");
+  refused({"--model", kModel, "--synthetic", "--prompt", "Hi"}, 2, "vocabulary");
+  refused({"--model", kModel, "--synthetic", "--kv", "paged"}, 2, "paged");
+  refused({"--model", "llama-3.1-405b", "--synthetic", "--quant", "F16"}, 1, "are free");
+  refused({"--weights", folder / "none.gguf"}, 2, "none.gguf");
+  refused({"--model", kModel, "--synthetic", "--tokens", ids_file(folder)}, 2, "--logits");
+  std::ofstream(folder / "bad.txt") << "1 2\n3 x\n";
+  refused({"--model", kModel, "--synthetic", "--tokens", folder / "bad.txt", "--logits",
+           folder / "o.npy"},
+          2, "bad.txt:2:3");
+  std::ofstream(folder / "big.txt") << "49152\n";
+  refused({"--model", kModel, "--synthetic", "--tokens", folder / "big.txt", "--logits",
+           folder / "o.npy"},
+          2, "from 0 to 49151");
+  refused({"--model", kModel, "--synthetic", "--tokens", ids_file(folder), "--logits",
+           folder / "none/o.npy"},
+          3, "o.npy");
+}

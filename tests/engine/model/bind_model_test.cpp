@@ -1,0 +1,214 @@
+// Tensors in their places, and what has no place.
+
+#include <functional>
+#include <memory>
+
+#include "engine/gguf/read_model.hpp"
+#include "tests/core/model_fixtures.hpp"
+#include "tests/engine/gguf/gguf_fixture.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using namespace fixtures;
+
+// Tensors of a model whose data are one shared block of ones.
+struct Weights {
+  std::vector<Tensor> tensors;
+  std::shared_ptr<std::vector<float>> data = std::make_shared<std::vector<float>>(1 << 16, 1.0f);
+
+  explicit Weights(const ModelSpec& spec, std::string_view mix = "F32")
+      : tensors(table_of(spec, mix).tensors) {}
+
+  std::vector<NamedTensor> named() const {
+    std::vector<NamedTensor> out;
+    for (const Tensor& t : tensors) {
+      const auto end = t.shape.begin() + t.dimensions;
+      out.push_back({t.name,
+                     t.format,
+                     {t.shape.begin(), end},
+                     reinterpret_cast<const std::byte*>(data->data())});
+    }
+    return out;
+  }
+};
+
+Result<Model> bound(const ModelSpec& spec, const std::vector<NamedTensor>& tensors,
+                    std::shared_ptr<const void> storage = nullptr) {
+  return bind_model(spec, usual_hyperparameters(spec), tensors, std::move(storage));
+}
+
+std::string error_when(const std::function<void(ModelSpec&, std::vector<NamedTensor>&)>& change,
+                       const char* architecture = "llama") {
+  ModelSpec spec = tiny(architecture);
+  const Weights weights(spec);
+  auto tensors = weights.named();
+  change(spec, tensors);
+  return error_of(bound(spec, tensors));
+}
+
+NamedTensor& named(std::vector<NamedTensor>& tensors, std::string_view name) {
+  const auto at = std::ranges::find(tensors, name, &NamedTensor::name);
+  REQUIRE(at != tensors.end());
+  return *at;
+}
+
+}  // namespace
+
+TEST_CASE("Every tensor of a dense model is in its place", "[model]") {
+  const ModelSpec spec = tiny("qwen2");
+  const Weights weights(spec);
+  const auto model = bound(spec, weights.named(), weights.data);
+  INFO(error_of(model));
+  REQUIRE(model.ok());
+  CHECK(model->embedding.columns == 32);
+  CHECK(model->embedding.rows == 40);
+  CHECK(model->head.rows == 40);
+  CHECK(model->final_norm == std::vector<float>(32, 1.0f));
+  CHECK(model->rope_factors.empty());
+  REQUIRE(model->layers.size() == 2);
+  const Layer& layer = model->layers[1];
+  CHECK(layer.q.rows == 32);
+  CHECK(layer.k.rows == 16);
+  CHECK(layer.v.rows == 16);
+  CHECK(layer.output.columns == 32);
+  CHECK(layer.q_bias.size() == 32);
+  CHECK(layer.k_bias.size() == 16);
+  CHECK(layer.output_bias.empty());
+  CHECK(layer.q_norm.empty());
+  CHECK(layer.gate.rows == 64);
+  CHECK(layer.down.columns == 64);
+  CHECK_FALSE(layer.router);
+  CHECK_FALSE(layer.expert_up);
+  CHECK(model->storage == weights.data);
+}
+
+TEST_CASE("Experts are stacks of equal matrices", "[model]") {
+  const ModelSpec spec = tiny("qwen3moe");
+  const Weights weights(spec, "Q8_0");
+  const auto model = bound(spec, weights.named());
+  INFO(error_of(model));
+  REQUIRE(model.ok());
+  const Layer& layer = model->layers[0];
+  CHECK(layer.router.rows == 4);
+  CHECK(layer.expert_gate.count == 4);
+  CHECK(layer.expert_gate.first.rows == 32);
+  CHECK(layer.expert_down.first.columns == 32);
+  CHECK(layer.expert_up.at(3).data - layer.expert_up.first.data == 3 * 32 * 34);
+  CHECK_FALSE(layer.gate);
+  CHECK(layer.q_norm.size() == 8);
+}
+
+TEST_CASE("Tied embeddings are the head, rope factors are read", "[model]") {
+  ModelSpec spec = tiny("llama");
+  spec.tied_embeddings = spec.rope_freqs = true;
+  const Weights weights(spec);
+  const auto model = bound(spec, weights.named());
+  REQUIRE(model.ok());
+  CHECK(model->head.data == model->embedding.data);
+  CHECK(model->rope_factors.size() == 4);
+}
+
+TEST_CASE("Tensors that are missing, of another shape or of a wrong format are refused",
+          "[model]") {
+  using Tensors = std::vector<NamedTensor>;
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) { t.pop_back(); }), "there is no \"output"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) {
+                   named(t, "blk.1.attn_k.weight").shape = {32, 32};
+                 }),
+                 "\"blk.1.attn_k.weight\" has the shape 32 x 32, expected 32 x 16"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) {
+                   named(t, "blk.0.attn_norm.weight").format = QuantFormat::kQ8_0;
+                 }),
+                 "\"blk.0.attn_norm.weight\" is in Q8_0, expected F32"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) {
+                   named(t, "blk.0.ffn_up.weight").format = QuantFormat::kQ4_K;
+                 }),
+                 "no multiple of a block of Q4_K"));
+  CHECK(contains(
+      error_when([](ModelSpec&, Tensors& t) { named(t, "blk.0.ffn_up.weight").data = nullptr; }),
+      "has no data"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) { t.push_back(t.front()); }),
+                 "\"token_embd.weight\" is there twice"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) {
+                   t.push_back(t.front());
+                   t.back().name = "blk.0.ffn_gate.3.weight";
+                 }),
+                 "one matrix of one expert"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) {
+                   t.push_back(t.front());
+                   t.back().name = "blk.0.attn_q.scale";
+                 }),
+                 "\"blk.0.attn_q.scale\" has no place"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) {
+                   t.push_back(t.front());
+                   t.back().name = "blk.0.ffn_gate.";
+                 }),
+                 "has no place"));
+  CHECK(contains(error_when([](ModelSpec&, Tensors& t) { t.clear(); }), "there is no"));
+}
+
+TEST_CASE("A vector may be stored as a matrix of one row", "[model]") {
+  CHECK(error_when([](ModelSpec&, std::vector<NamedTensor>& t) {
+          named(t, "output_norm.weight").shape = {32, 1};
+        }).empty());
+}
+
+TEST_CASE("Traits that are not executed are named", "[model]") {
+  const auto refused = [](const std::function<void(ModelSpec&)>& change) {
+    ModelSpec spec = tiny("llama");
+    change(spec);
+    CHECK(refuse_to_execute(spec));
+    return error_of(bind_model(spec, usual_hyperparameters(spec), {}, nullptr));
+  };
+  CHECK(contains(refused([](ModelSpec& m) { m.architecture = "gemma2"; }), "\"gemma2\""));
+  CHECK(contains(refused([](ModelSpec& m) { m.window = SlidingWindow{.full_kv_heads = 2}; }),
+                 "layers without a window"));
+  CHECK(contains(refused([](ModelSpec& m) { m.mla = LatentAttention{}; }), "latent attention"));
+  CHECK(contains(refused([](ModelSpec& m) { m.fused_qkv = true; }), "one matrix"));
+  CHECK(contains(refused([](ModelSpec& m) { m.norms_per_layer = 4; }), "two norms"));
+  CHECK(contains(refused([](ModelSpec& m) { m.attention_sinks = true; }), "sinks"));
+  CHECK(contains(refused([](ModelSpec& m) { m.heads = 0; }), "width of 0"));
+  CHECK(contains(refused([](ModelSpec& m) { m.layers = -1; }), "width of 0"));
+  CHECK(contains(refused([](ModelSpec& m) { m.kv_heads = 3; }), "width of 0"));
+  for (const char* architecture : {"llama", "qwen2", "qwen3", "qwen3moe"})
+    CHECK_FALSE(refuse_to_execute(tiny(architecture)));
+}
+
+TEST_CASE("Hyperparameters that make no sense are refused", "[model]") {
+  const ModelSpec spec = tiny("llama");
+  const Weights weights(spec);
+  const auto with = [&](const std::function<void(Hyperparameters&)>& change) {
+    Hyperparameters hyper = usual_hyperparameters(spec);
+    change(hyper);
+    return error_of(bind_model(spec, hyper, weights.named(), nullptr));
+  };
+  CHECK(with([](Hyperparameters&) {}).empty());
+  CHECK(contains(with([](Hyperparameters& h) { h.rope_dims = 7; }), "7 of 8 elements"));
+  CHECK(contains(with([](Hyperparameters& h) { h.rope_dims = 10; }), "10 of 8"));
+  CHECK(contains(with([](Hyperparameters& h) { h.rope_dims = 0; }), "0 of 8"));
+  CHECK(contains(with([](Hyperparameters& h) { h.rope_base = 0; }), "make no sense"));
+  CHECK(contains(with([](Hyperparameters& h) { h.norm_eps = -1e-5f; }), "make no sense"));
+  CHECK(contains(with([](Hyperparameters& h) { h.rope_scale = INFINITY; }), "make no sense"));
+}
+
+TEST_CASE("Usual hyperparameters are those of the publishers", "[model]") {
+  using namespace rigcast::fixtures;
+  const auto base = [](const ModelSpec& m) { return usual_hyperparameters(m).rope_base; };
+  CHECK(base(llama_2_7b()) == 1e4f);
+  CHECK(base(mistral_7b_v0_1()) == 1e4f);
+  CHECK(base(mistral_7b_v0_3()) == 1e6f);
+  CHECK(base(llama_3_8b()) == 5e5f);
+  CHECK(base(llama_3_1_8b()) == 5e5f);
+  CHECK(base(mixtral_8x7b()) == 1e6f);
+  CHECK(base(qwen2_5_7b()) == 1e6f);
+  CHECK(base(qwen3_30b_a3b()) == 1e6f);
+  const Hyperparameters qwen = usual_hyperparameters(qwen3_8b());
+  CHECK(qwen.norm_eps == 1e-6f);
+  CHECK(qwen.rope_dims == 128);
+  CHECK(qwen.rope_pairs == RopePairs::kHalves);
+  CHECK(usual_hyperparameters(llama_3_8b()).norm_eps == 1e-5f);
+  CHECK(usual_hyperparameters(llama_3_8b()).rope_pairs == RopePairs::kNeighbours);
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,47 @@
+// Any bytes as a GGUF file: read, shown, made a model of. Nothing may be read outside of them,
+// overflow or take memory that the bytes do not stand for.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/gguf/read_model.hpp"
+
+namespace {
+
+using namespace rigcast::engine;
+
+// Where the compiler must believe that every byte counts.
+volatile std::size_t sink = 0;
+
+void show(const GgufFile& file) {
+  for (const MetadataEntry& entry : file.metadata().entries()) {
+    sink = sink + value_text(entry.value).size();
+    if (const auto texts = entry.value.texts()) sink = sink + texts->size();
+    if (const auto numbers = entry.value.numbers()) sink = sink + numbers->size();
+  }
+  for (const TensorInfo& t : file.tensors()) {
+    sink = sink + std::size_t(t.data[0]) + std::size_t(t.data[t.bytes - 1]);
+    if (file.find_tensor(t.name) != &t) __builtin_trap();
+  }
+}
+
+void bind(const GgufFile& file) {
+  const auto spec = read_spec(file);
+  if (!spec) return;
+  if (const auto table = read_tensor_table(file, *spec)) {
+    sink = sink + quant_name(file, *spec, *table).size();
+    if (table->layers.size() != std::size_t(spec->layers)) __builtin_trap();
+  }
+  if (const auto model = load_model(file)) sink = sink + model->layers.size();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto file = GgufFile::from_bytes(std::as_bytes(std::span(data, size)), "fuzz");
+  if (!file) return 0;
+  show(*file);
+  bind(*file);
+  return 0;
+}
