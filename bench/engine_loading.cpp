@@ -1,0 +1,136 @@
+// Loading a model: from the disk to the first token beside what the disk gives without the page
+// cache, and the first decoded token after a warm start beside the usual one. Ratios of one run,
+// medians of several that take turns.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/catalogue.hpp"
+#include "engine/gguf/read_model.hpp"
+#include "engine/runtime/load.hpp"
+#include "engine/runtime/request.hpp"
+#include "engine/synth/synthetic_model.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+namespace {
+
+constexpr int kRounds = 5;
+constexpr TokenCount kDecoded = 12;
+constexpr double kDiskBar = 0.85, kFirstTokenBar = 1.5;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double median(std::vector<double> v) {
+  std::ranges::sort(v);
+  return v[v.size() / 2];
+}
+
+// The whole file past the page cache, in requests of `bytes` by `threads` at once.
+double direct_read(const std::filesystem::path& path, std::size_t bytes, int threads) {
+  const auto size = std::filesystem::file_size(path);
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < threads; ++i)
+    readers.emplace_back([&] {
+      const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+      void* buffer = std::aligned_alloc(4096, bytes);
+      for (std::uint64_t at; fd >= 0 && (at = next.fetch_add(bytes)) < size;)
+        if (::pread(fd, buffer, bytes, off_t(at)) < 0) failed = true;
+      if (fd < 0) failed = true;
+      std::free(buffer);
+      ::close(fd);
+    });
+  readers.clear();
+  return failed ? 0 : double(size) / seconds_since(begin);
+}
+
+struct Timed {
+  double to_first_token = 0;  // seconds
+  double first_step = 0, usual_step = 0;
+};
+
+// Open, load, a prompt of one token: what the disk takes is not hidden behind a long prefill.
+Timed start(const std::filesystem::path& path, Team& team) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto file = GgufFile::open(path);
+  if (!file) throw MachineError(file.error().text());
+  auto model = load_model(*file);
+  if (!model) throw MachineError(model.error().text());
+  bring_in(*file, team);
+  Executor executor(std::make_shared<const Model>(*std::move(model)), {team.size(), {}, 128, 512});
+  Sampler sampler({});
+  const std::vector<std::int32_t> prompt = {1};
+  const RequestTimes r = run_request(executor, prompt, kDecoded, sampler);
+  const std::vector<double> gaps = token_gaps(r.tokens);
+  const double after = seconds_since(begin);
+  return {after - (r.tokens.at_s.back() - r.tokens.at_s.front()), gaps.front(),
+          median({gaps.begin() + 1, gaps.end()})};
+}
+
+void write_file(const std::filesystem::path& path) {
+  const Catalogue catalogue{RIGCAST_SOURCE_DIR};
+  const auto spec = catalogue.model("llama-3.2-1b");
+  const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q8_0"));
+  if (auto error = write_synthetic_file(*spec, *table, "Q8_0", 1, path, {}))
+    throw MachineError(error->text());
+}
+
+void print(const char* what, double figure, const char* unit, double ratio, double bar,
+           bool below) {
+  const bool holds = below ? ratio <= bar : ratio >= bar;
+  fmt::print("{:<44} {:>9.2f} {:<5} {:>6.2f} {} {:.2f}  {}\n", what, figure, unit, ratio,
+             below ? "<=" : ">=", bar, holds ? "holds" : "FAILS");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::filesystem::path folder = argc > 1 ? argv[1] : std::filesystem::temp_directory_path();
+  const std::filesystem::path path = folder / fmt::format("rigcast-loading-{}.gguf", ::getpid());
+  struct Removed {
+    const std::filesystem::path& path;
+    ~Removed() { std::filesystem::remove(path); }
+  } removed{path};
+  write_file(path);
+  const double bytes = double(std::filesystem::file_size(path));
+  const int threads = int(std::thread::hardware_concurrency());
+  Team team(threads);
+  std::vector<double> disk, cold, warm, first, usual;
+  for (int round = 0; round < kRounds; ++round) {
+    disk.push_back(std::max({direct_read(path, 1 << 20, 4), direct_read(path, 4 << 20, 2),
+                             direct_read(path, 1 << 20, 1)}));
+    if (auto error = drop_from_page_cache(path)) throw MachineError(error->text());
+    cold.push_back(bytes / start(path, team).to_first_token);
+    const Timed w = start(path, team);
+    warm.push_back(bytes / w.to_first_token);
+    first.push_back(w.first_step);
+    usual.push_back(w.usual_step);
+  }
+  const auto spread = [](const std::vector<double>& v) {
+    return 100 * (std::ranges::max(v) - std::ranges::min(v)) / median(v);
+  };
+  fmt::print("Llama 3.2 1B Q8_0, {:.2f} GB in {}, {} threads, n = {}\n", bytes / 1e9,
+             folder.string(), threads, kRounds);
+  fmt::print("O_DIRECT {:.2f} GB/s (spread {:.0f} %), warm start {:.2f} GB/s ({:.0f} %)\n\n",
+             median(disk) / 1e9, spread(disk), median(warm) / 1e9, spread(warm));
+  print("cold start to the first token / O_DIRECT", median(cold) / 1e9, "GB/s",
+        median(cold) / median(disk), kDiskBar, false);
+  print("first decoded token after a warm start", 1e3 * median(first), "ms",
+        median(first) / median(usual), kFirstTokenBar, true);
+}
