@@ -258,7 +258,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
     out.events = recorder.events();
   }
   if (timed) say("reading memory ...");
-  runs.dram_ceiling = probe::dram_read(team);
+  runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
   say("");
   out.report = measured_report(scenario, place(s, 0), runs);
   if (interrupted)

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,7 @@ int parse_and_run(int argc, char** argv) {
   cli::add_validate(app, open, run);
   cli::add_inspect(app, open, run);
   cli::add_calibrate(app, open, run);
+  cli::add_probe(app, open, run);
   cli::add_synth(app, open, run);
   cli::add_tokenize(app, open, run);
   cli::add_list(app, open, run);
@@ -76,6 +78,11 @@ int parse_and_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return parse_and_run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs(
+        "rigcast: out of memory\n  a smaller --context or --quant, or fewer programs beside it\n",
+        stderr);
+    return rigcast::cli::kMachineFailed;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "rigcast: %s\n", e.what());
     return rigcast::cli::kMachineFailed;

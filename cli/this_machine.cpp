@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/executed.hpp"
+#include "cli/this_machine.hpp"
 #include "core/memory.hpp"
 #include "core/unit_text.hpp"
 #include "engine/model/model.hpp"
@@ -18,19 +19,19 @@ bool names_a_rig(const TomlDocument& document) {
   return std::ranges::any_of(kRigKeys, [&](const char* key) { return document.has(key); });
 }
 
-// A part of the catalogue stands for a CPU that it does not know: a report of what was measured
-// takes nothing from it but its name, which is replaced.
-std::string cpu_id(const probe::Host& host, const Catalogue& catalogue) {
-  if (const auto known = catalogue.cpu(host.cpu)) return known->id;
-  return host.cpu.find("Intel") != std::string::npos ? "core-i7-8700" : "ryzen-7-5800x";
-}
-
 std::string machine_name(const probe::Host& host) {
   const std::string cpu = host.cpu.empty() ? "" : host.cpu + ", ";
   return fmt::format("this machine ({}{} {})", cpu, host.cores, host.cores == 1 ? "core" : "cores");
 }
 
 }  // namespace
+
+std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue) {
+  if (const auto known = catalogue.cpu(host.cpu)) return known->id;
+  const bool intel = host.cpu.find("Intel") != std::string::npos;
+  if (host.simd == "avx512-vnni") return intel ? "core-i9-11900k" : "ryzen-9-7950x";
+  return intel ? "core-i7-8700" : "ryzen-7-5800x";
+}
 
 Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue) {
   const auto set = [&](const char* key, const std::string& value) {
@@ -39,7 +40,7 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
   if (auto error = set("runtime.name", "\"rigcast\"")) return *error;
   if (names_a_rig(document)) return make_scenario(document, catalogue);
   const probe::Host host = probe::read_host();
-  if (auto error = set("rig.cpu", toml_text(cpu_id(host, catalogue)))) return *error;
+  if (auto error = set("rig.cpu", toml_text(cpu_of_catalogue(host, catalogue)))) return *error;
   if (auto error = set("rig.cpu_cores", fmt::format("{}", host.cores))) return *error;
   if (auto error =
           set("rig.ram_capacity", fmt::format("\"{:.0f} MiB\"", host.memory.value / 0x1p20)))

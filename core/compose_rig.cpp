@@ -116,7 +116,10 @@ RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& c
     t.refuse("ram", kit.error());
     return {};
   }
-  if (!given) {
+  // A machine that was measured says what its memory gives, and need not know what it is made of.
+  if (!given && t.has("ram_bandwidth") && t.has("ram_capacity")) {
+    kit->id = kit->name = "memory";
+  } else if (!given) {
     warnings.push_back(fmt::format("no RAM given: assumed {}, {} (--ram)", kit->id,
                                    text_gib(kit->capacity.value)));
     assume(kit->capacity, "no RAM given");
@@ -133,7 +136,9 @@ SsdPart find_ssd(const TomlTable& t, const Catalogue& catalogue,
     t.refuse("ssd", part.error());
     return {};
   }
-  if (!given) {
+  if (!given && t.has("ssd_read")) {
+    part->id = part->name = "disk";
+  } else if (!given) {
     warnings.push_back(fmt::format("no SSD given: assumed {} (--ssd)", part->name));
     assume(part->sequential_read, "no SSD given");
   }
@@ -177,6 +182,20 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
   return links;
 }
 
+// What a machine says of its own CPU: a part of the catalogue stands for the rest.
+void override_cpu(const TomlTable& t, CpuPart& cpu) {
+  cpu.cores = int(t.integer_or("cpu_cores", cpu.cores, 1, 100'000));
+  if (const auto name = t.find_text("cpu_name")) cpu.name = *name;
+  if (const auto simd = t.find_text("cpu_simd")) cpu.simd = *simd;
+  const auto flops = [&](std::string_view key) {
+    return t.find_figure<FlopsPerSecond>(key, FlopsPerSecond{1e6}, FlopsPerSecond{1e17});
+  };
+  if (const auto found = flops("cpu_int8")) cpu.int8_rate = *found;
+  if (const auto found = flops("cpu_fp32")) cpu.fp32_rate = *found;
+  if (const auto found = t.find_figure<BytesPerSecond>("core_read", 10_MBps, BytesPerSecond{1e13}))
+    cpu.core_read = *found;
+}
+
 // Figures stated by the rig itself replace those of its parts.
 void override_figures(const TomlTable& t, Rig& rig) {
   const auto rate = [&](std::string_view key) {
@@ -211,7 +230,8 @@ void override_figures(const TomlTable& t, Rig& rig) {
   if (const auto found = rate("ram_bandwidth")) rig.ram.bandwidth = *found;
   if (const auto found = rate("ssd_read")) rig.ssd.sequential_read = *found;
   if (rig.unified() && vram_bandwidth) rig.ram.bandwidth = *vram_bandwidth;
-  rig.cpu.cores = int(t.integer_or("cpu_cores", rig.cpu.cores, 1, 100'000));
+  if (const auto found = rate("ssd_cached_read")) rig.ssd.cached_read = *found;
+  override_cpu(t, rig.cpu);
 }
 
 void reserve_memory(const TomlTable& t, Rig& rig) {

@@ -196,18 +196,31 @@ bool uses_blas(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   return s.settings.cpu_blas && !t.routed && tokens >= kBlasTokens;
 }
 
+// FLOPs that one core can do in a second: as a probe measured all of them together, or by design
+// and clock.
+double rate_of_core(const Scenario& s, const std::optional<Sourced<FlopsPerSecond>>& measured,
+                    double per_cycle) {
+  if (measured) return measured->value.value / std::max(1, s.rig.cpu.cores);
+  return working_clock(s).value * per_cycle;
+}
+double int8_rate_of_core(const Scenario& s) {
+  return rate_of_core(s, s.rig.cpu.int8_rate, int8_flops_per_cycle(s.rig.cpu));
+}
+double fp32_rate_of_core(const Scenario& s) {
+  return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
+}
+
 // One token's or a batch's FLOPs, in seconds of all used cores.
 Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const auto own = e.int8_share.find(s.rig.cpu.simd);
   const double share =
       (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
-  const double per_cycle = int8_flops_per_cycle(s.rig.cpu) * share;
   const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
-  const double rate = used_cores(s) * working_clock(s).value * per_cycle * e.speed.value * os;
+  const double rate = used_cores(s) * int8_rate_of_core(s) * share * e.speed.value * os;
   double scaled = 0, all = 0;
   if (uses_blas(s, t, tokens)) {
-    const double blas = used_cores(s) * working_clock(s).value * fp32_flops_per_cycle(s.rig.cpu);
+    const double blas = used_cores(s) * fp32_rate_of_core(s);
     return Seconds{t.matmul_flops / (blas * e.blas.value) +
                    t.attention_flops / (rate * e.attention.value)};
   }
@@ -233,7 +246,10 @@ BytesPerSecond cpu_read_rate(const Scenario& s, double share) {
   // A rate that was measured was reached: little of it is out of reach.
   constexpr double kOfMeasured = 0.95;  // also of what links carry
   if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
-  BytesPerSecond drawn = s.runtime.cpu.read_per_thread.value * used_cores(s);
+  const auto& measured = s.rig.cpu.core_read;
+  const BytesPerSecond core =
+      measured ? measured->value * kOfMeasured : s.runtime.cpu.read_per_thread.value;
+  BytesPerSecond drawn = core * used_cores(s);
   if (s.rig.cpu.core_links) drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured);
   // Weights that nobody spreads over the sockets lie in the memory of the one that loaded them.
   const double sockets = std::max(1, s.rig.cpu.sockets);

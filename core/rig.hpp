@@ -63,8 +63,11 @@ struct CpuPart : PartInfo {
   int memory_channels = 0;
   std::string memory_type;
   std::optional<Sourced<BytesPerSecond>> memory_bandwidth;  // fastest officially supported
-  std::optional<Sourced<BytesPerSecond>>
-      core_links;  // from memory to the cores, where that is less
+  // From memory to the cores, where that is less:
+  std::optional<Sourced<BytesPerSecond>> core_links;
+  // Measured by a probe: of all cores together, a multiply-add counted as two, and of one core.
+  std::optional<Sourced<FlopsPerSecond>> int8_rate, fp32_rate;
+  std::optional<Sourced<BytesPerSecond>> core_read;  // of memory
 };
 
 struct RamKit : PartInfo {
@@ -75,6 +78,7 @@ struct RamKit : PartInfo {
 struct SsdPart : PartInfo {
   std::string interface;
   Sourced<BytesPerSecond> sequential_read;
+  std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds, measured
 };
 
 /// What one copy between host and one GPU can reach.

@@ -408,6 +408,7 @@ FigureDefaults TomlTable::provenance() const {
   integer_or("chips", 0, 0, 1'000'000'000);
   number_or("spread", 0, 0, 1e6);
   number_or("residual", 0, 0, 1e6);
+  number_or("spread", 0, 0, 1e6);  // of n takes: largest less smallest, over the median
   finish();
   return out;
 }

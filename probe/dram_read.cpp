@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace rigcast::probe {
@@ -45,7 +46,7 @@ std::uint64_t sum(const std::uint64_t* words, std::int64_t count) {
 
 }  // namespace
 
-BytesPerSecond dram_read(engine::Team& team) {
+Takes dram_read(engine::Team& team) {
   const Buffer buffer;
   if (!buffer.words()) return {};
   const auto pass = [&](const auto& use) {
@@ -64,8 +65,7 @@ BytesPerSecond dram_read(engine::Team& team) {
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     rates.push_back(double(kBytes) / time.count());
   }
-  std::ranges::nth_element(rates, rates.begin() + kPasses / 2);
-  return BytesPerSecond{rates[kPasses / 2]};
+  return takes_of(std::move(rates));
 }
 
 }  // namespace rigcast::probe

@@ -56,12 +56,60 @@ int usable_cores() {
   return std::clamp(int(cores.size()), 1, most);
 }
 
+// The widest that llama.cpp has kernels of its own for, and so the catalogue.
+std::string simd_level() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512vnni")) return "avx512-vnni";
+  if (__builtin_cpu_supports("avx512bw")) return "avx512";
+  if (!value_of("/proc/cpuinfo", "flags").empty() &&
+      (" " + value_of("/proc/cpuinfo", "flags") + " ").find(" avx_vnni ") != std::string::npos)
+    return "avx-vnni";
+  if (__builtin_cpu_supports("avx2")) return "avx2";
+  if (__builtin_cpu_supports("avx")) return "avx";
+  return __builtin_cpu_supports("sse4.1") ? "sse4" : "scalar";
+#elif defined(__aarch64__)
+  return "neon";
+#else
+  return "scalar";
+#endif
+}
+
+// "1024K" of the cache of that level that the first core uses.
+Bytes cache_of_level(int level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string at = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    if (number_in(at + "level") != double(level)) continue;
+    std::ifstream in(at + "size");
+    double size = 0;
+    char unit = ' ';
+    in >> size >> unit;
+    return Bytes{size * (unit == 'K' ? 0x1p10 : unit == 'M' ? 0x1p20 : 1.0)};
+  }
+  return {};
+}
+
+int count_nodes() {
+  int nodes = 0;
+  while (std::ifstream("/sys/devices/system/node/node" + std::to_string(nodes) + "/cpulist"))
+    ++nodes;
+  return std::max(1, nodes);
+}
+
 }  // namespace
 
 Host read_host() {
   Host host;
   host.cpu = value_of("/proc/cpuinfo", "model name");
+  host.simd = simd_level();
+  std::ifstream release("/proc/sys/kernel/osrelease");
+  std::string kernel;
+  std::getline(release, kernel);
+  host.os = kernel.find("WSL2") != std::string::npos ? "wsl2" : "linux";
   host.cores = usable_cores();
+  host.numa_nodes = count_nodes();
+  host.l2 = cache_of_level(2);
+  host.l3 = cache_of_level(3);
   const auto kib = [](const char* key) {
     const std::string text = value_of("/proc/meminfo", key);
     return text.empty() ? 0.0 : 1024.0 * std::stod(text);
@@ -69,6 +117,7 @@ Host read_host() {
   const double limit = number_in("/sys/fs/cgroup/memory.max");
   const double used = number_in("/sys/fs/cgroup/memory.current");
   host.memory = Bytes{std::min(kib("MemTotal"), limit)};
+  host.contained = limit < kib("MemTotal");
   host.available = Bytes{kib("MemAvailable")};
   if (std::isfinite(limit) && std::isfinite(used))
     host.available = std::min(host.available, Bytes{std::max(0.0, limit - used)});

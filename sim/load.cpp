@@ -120,7 +120,8 @@ class Pipeline {
   }
 
   NodeId stage(Bytes bytes, NodeId after, bool to_gpu) {
-    const Seconds alone = bytes / s_.runtime.load.host_copy.value;
+    const auto& measured = s_.rig.ssd.cached_read;
+    const Seconds alone = bytes / (measured ? measured->value : s_.runtime.load.host_copy.value);
     const NodeId copy = graph_.work(Worker::kDelay, 0, alone);
     const NodeId traffic = graph_.flow(Route::kRam, 0, bytes * 2.0);  // read and written
     const NodeId done = graph_.join();

@@ -7,13 +7,12 @@
 namespace rigcast::engine {
 namespace {
 
-// Rows of weights that a thread takes at once: enough bytes to stream, few enough to share evenly;
-// whole tiles of any instruction set.
+// Rows of weights that a thread takes at once. For one row of activations: enough bytes to stream,
+// few enough to share evenly. For a batch: whole tiles of any instruction set.
 std::int64_t rows_at_once(const Product& p) {
-  constexpr std::int64_t kBytes = 64 << 10, kTile = 32;
+  constexpr std::int64_t kBytes = 128 << 10, kTile = 32;
   if (p.x->rows() > 1) return kTile;
-  const std::int64_t rows = kBytes / std::max<std::int64_t>(1, p.w->row_bytes());
-  return std::clamp<std::int64_t>(rows / kTile * kTile, 4, 4096);
+  return std::clamp<std::int64_t>(kBytes / std::max<std::int64_t>(1, p.w->row_bytes()), 4, 4096);
 }
 
 std::int64_t pieces(const Product& p) {

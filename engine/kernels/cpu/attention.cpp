@@ -4,9 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "core/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
+
+// Sums in arrays stay in registers only where loops over them are unrolled early.
+#define RIGCAST_UNROLL _Pragma("GCC unroll 8")
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/attention.cpp"
@@ -23,7 +27,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using V = hn::Vec<F32>;
 
-constexpr int kRows = 4;  // cache rows that are decoded at once
+constexpr std::size_t kTokens = kPartition;
+constexpr std::size_t kRows = 4;  // cache rows whose scores are computed at once
+// Queries that share a reading of the cache, and vectors of a value that are summed at once: as
+// many sums as there are registers for.
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+constexpr std::size_t kQueries = kManyRegisters ? 4 : 2, kVectors = kManyRegisters ? 4 : 2;
+constexpr std::size_t kAhead = 32;  // cache rows ahead of what is read that are asked for
 
 // Rows are padded with zeros to whole vectors of any instruction set.
 HWY_INLINE int padded(int head_dim) { return (head_dim + 15) / 16 * 16; }
@@ -68,19 +78,36 @@ void decode(QuantFormat type, const std::byte* row, float* out, int n) {
   }
 }
 
-// q times each of four rows, `width` apart. Four sums are folded together: lanes of one vector are
-// dear to add.
-HWY_INLINE void scores_of_four(const float* q, const float* rows, int width, float* out) {
+// Elements [i, i + lanes) of a row of F32 or F16. Rows need not be aligned.
+template <QuantFormat kType>
+HWY_INLINE V load(const std::byte* row, std::size_t i) {
   const F32 d;
-  const int lanes = int(hn::Lanes(d));
-  V sum[kRows] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-  for (int i = 0; i < width; i += lanes) {
-    const V qi = hn::Load(d, q + i);
-    for (int r = 0; r < kRows; ++r)
-      sum[r] = hn::MulAdd(qi, hn::Load(d, rows + r * width + i), sum[r]);
+  if constexpr (kType == QuantFormat::kF16) {
+    const hn::Rebind<hwy::float16_t, F32> half;
+    return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(row) + i));
+  } else {
+    return hn::LoadU(d, reinterpret_cast<const float*>(row) + i);
   }
+}
+
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+// Adds blocks of four lanes until one is left.
+template <class D>
+HWY_INLINE void store_sum_of_blocks(D d, hn::Vec<D> v, float* out) {
+  if constexpr (hn::MaxLanes(d) <= 4) {
+    hn::StoreU(v, d, out);
+  } else {
+    const hn::Half<D> half;
+    store_sum_of_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), out);
+  }
+}
+#endif
+
+// The sums of the lanes of four vectors. They are folded together: lanes of one are dear to add.
+HWY_INLINE void store_sums(const V (&sum)[kRows], float* out) {
+  const F32 d;
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-  for (int r = 0; r < kRows; ++r) out[r] = hn::GetLane(hn::SumOfLanes(d, sum[r]));
+  for (std::size_t r = 0; r < kRows; ++r) out[r] = hn::GetLane(hn::SumOfLanes(d, sum[r]));
 #else
   const hn::Repartition<double, F32> two;  // pairs of floats move together
   const auto pairs = [&](V a, V b) {
@@ -88,27 +115,79 @@ HWY_INLINE void scores_of_four(const float* q, const float* rows, int width, flo
   };
   const auto ab = hn::BitCast(two, pairs(sum[0], sum[1]));
   const auto cd = hn::BitCast(two, pairs(sum[2], sum[3]));
-  const V fold = hn::Add(hn::BitCast(d, hn::InterleaveLower(two, ab, cd)),
-                         hn::BitCast(d, hn::InterleaveUpper(two, ab, cd)));
-  alignas(64) float blocks[hn::MaxLanes(F32())];
-  hn::Store(fold, d, blocks);
-  for (int r = 0; r < kRows; ++r) out[r] = blocks[r];
-  for (int b = 4; b < lanes; b += 4)
-    for (int r = 0; r < kRows; ++r) out[r] += blocks[b + r];
+  store_sum_of_blocks(d,
+                      hn::Add(hn::BitCast(d, hn::InterleaveLower(two, ab, cd)),
+                              hn::BitCast(d, hn::InterleaveUpper(two, ab, cd))),
+                      out);
 #endif
 }
 
-// o += sum of p[r] * row r.
-HWY_INLINE void add_four(const float* p, const float* rows, int width, float* o) {
+// Rows of the partition, and behind them those that are read next. Rows of one head are short runs
+// of memory, so they are asked for ahead.
+struct Rows {
+  const std::byte* const* at;
+  std::size_t count, all, bytes;
+
+  HWY_INLINE void ask(std::size_t from, std::size_t to) const {
+    for (std::size_t t = from; t < std::min(to, all); ++t)
+      for (std::size_t line = 0; line < bytes; line += 64) __builtin_prefetch(at[t] + line, 0, 2);
+  }
+  HWY_INLINE void ask_ahead(std::size_t first) const {
+    ask(first + kAhead, first + kAhead + kRows);
+  }
+};
+
+// kCount queries, `width` apart, times each of four rows of keys; scores of a query are kPartition
+// apart.
+template <QuantFormat kType, std::size_t kCount>
+HWY_INLINE void scores_of_four(const float* q, const std::byte* const* rows, std::size_t width,
+                               float* scores) {
   const F32 d;
-  const V p0 = hn::Set(d, p[0]), p1 = hn::Set(d, p[1]);
-  const V p2 = hn::Set(d, p[2]), p3 = hn::Set(d, p[3]);
-  for (int i = 0; i < width; i += int(hn::Lanes(d))) {
-    V sum = hn::MulAdd(p0, hn::Load(d, rows + i), hn::Load(d, o + i));
-    sum = hn::MulAdd(p1, hn::Load(d, rows + width + i), sum);
-    sum = hn::MulAdd(p2, hn::Load(d, rows + 2 * width + i), sum);
-    sum = hn::MulAdd(p3, hn::Load(d, rows + 3 * width + i), sum);
-    hn::Store(sum, d, o + i);
+  const std::size_t lanes = hn::Lanes(d);
+  V sum[kCount][kRows];
+  RIGCAST_UNROLL
+  for (auto& query : sum) std::fill_n(query, kRows, hn::Zero(d));
+  for (std::size_t i = 0; i < width; i += lanes) {
+    V qi[kCount];
+    RIGCAST_UNROLL
+    for (std::size_t j = 0; j < kCount; ++j) qi[j] = hn::Load(d, q + j * width + i);
+    RIGCAST_UNROLL
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const V row = load<kType>(rows[r], i);
+      RIGCAST_UNROLL
+      for (std::size_t j = 0; j < kCount; ++j) sum[j][r] = hn::MulAdd(qi[j], row, sum[j][r]);
+    }
+  }
+  RIGCAST_UNROLL
+  for (std::size_t j = 0; j < kCount; ++j) store_sums(sum[j], scores + j * kTokens);
+}
+
+// kWide vectors from element i on: o = sum over `count` rows of values of a query's weight times
+// the row, for kCount queries.
+template <QuantFormat kType, std::size_t kCount, std::size_t kWide>
+HWY_INLINE void mix_columns(const float* weights, const Rows& rows, std::size_t i,
+                            std::size_t width, float* o, bool ask) {
+  const F32 d;
+  const std::size_t lanes = hn::Lanes(d);
+  V sum[kCount][kWide];
+  RIGCAST_UNROLL
+  for (auto& query : sum) std::fill_n(query, kWide, hn::Zero(d));
+  for (std::size_t t = 0; t < rows.count; ++t) {
+    if (ask && t % kRows == 0) rows.ask_ahead(t);
+    V row[kWide];
+    RIGCAST_UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) row[v] = load<kType>(rows.at[t], i + v * lanes);
+    RIGCAST_UNROLL
+    for (std::size_t j = 0; j < kCount; ++j) {
+      const V weight = hn::Set(d, weights[j * kTokens + t]);
+      RIGCAST_UNROLL
+      for (std::size_t v = 0; v < kWide; ++v) sum[j][v] = hn::MulAdd(weight, row[v], sum[j][v]);
+    }
+  }
+  RIGCAST_UNROLL
+  for (std::size_t j = 0; j < kCount; ++j) {
+    RIGCAST_UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) hn::Store(sum[j][v], d, o + j * width + i + v * lanes);
   }
 }
 
@@ -136,57 +215,104 @@ void exponentials(float* scores, float& largest, float& sum) {
   sum = hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
-// Calls use(rows, first, count) for every kRows rows of keys or values, decoded; rows past the last
-// are zeros.
+// Calls use(std::integral_constant<std::size_t, n>, first query) for all queries, kQueries at once.
 template <class Use>
-HWY_INLINE void for_decoded(std::span<const KvRun> runs, const std::byte* KvRun::*which,
-                            QuantFormat type, int head_dim, float* rows, const Use& use) {
-  const std::int64_t bytes = std::int64_t(tensor_bytes(type, std::uint64_t(head_dim), 1));
-  const int width = padded(head_dim);
-  int filled = 0, first = 0;
-  for (const KvRun& run : runs)
-    for (TokenCount t = 0; t < run.tokens; ++t) {
-      decode(type, run.*which + t * bytes, rows + filled * width, head_dim);
-      if (++filled < kRows) continue;
-      use(first, kRows);
-      first += kRows, filled = 0;
-    }
-  if (filled == 0) return;
-  std::fill_n(rows + filled * width, (kRows - filled) * width, 0.0f);
-  use(first, filled);
+HWY_INLINE void for_queries(std::size_t queries, const Use& use) {
+  std::size_t r = 0;
+  for (; r + kQueries <= queries; r += kQueries)
+    use(std::integral_constant<std::size_t, kQueries>(), r);
+  for (; r < queries; ++r) use(std::integral_constant<std::size_t, 1>(), r);
+}
+
+template <QuantFormat kType>
+void all_scores(const float* q, std::size_t queries, const Rows& rows, std::size_t width,
+                float* scores) {
+  rows.ask(0, kAhead);
+  for (std::size_t first = 0; first < rows.count; first += kRows) {
+    rows.ask_ahead(first);
+    const std::byte* four[kRows];  // past the last row: that one again
+    for (std::size_t i = 0; i < kRows; ++i) four[i] = rows.at[std::min(first + i, rows.count - 1)];
+    for_queries(queries, [&](auto n, std::size_t r) {
+      scores_of_four<kType, n.value>(q + r * width, four, width, scores + r * kTokens + first);
+    });
+  }
+}
+
+template <QuantFormat kType>
+void mix(const float* weights, std::size_t queries, const Rows& rows, std::size_t width, float* o) {
+  const std::size_t lanes = hn::Lanes(F32());
+  for_queries(queries, [&](auto n, std::size_t r) {
+    const float* own = weights + r * kTokens;
+    std::size_t i = 0;
+    for (; i + kVectors * lanes <= width; i += kVectors * lanes)
+      mix_columns<kType, n.value, kVectors>(own, rows, i, width, o + r * width, i == 0 && r == 0);
+    for (; i < width; i += lanes)
+      mix_columns<kType, n.value, 1>(own, rows, i, width, o + r * width, i == 0 && r == 0);
+  });
+}
+
+// What the rows are read as: F16 and F32 where they are; others are decoded to F32, which `rows`
+// then point to.
+QuantFormat readable(QuantFormat type, int head_dim, std::size_t count, const std::byte** rows,
+                     AlignedVector<float>& decoded) {
+  const std::size_t dim = std::size_t(head_dim), width = std::size_t(padded(head_dim));
+  const bool plain = type == QuantFormat::kF16 || type == QuantFormat::kF32;
+  if (plain && width == dim) return type;
+  decoded.resize(kTokens * width);
+  for (std::size_t t = 0; t < count; ++t) {
+    float* to = decoded.data() + t * width;
+    decode(type, rows[t], to, head_dim);
+    std::fill(to + dim, to + width, 0.0f);
+    rows[t] = reinterpret_cast<const std::byte*>(to);
+  }
+  return QuantFormat::kF32;
+}
+
+// Scores of tokens that a query does not see, and of those past the last.
+void hide(const Queries& queries, TokenCount begin, std::size_t count, float* scores) {
+  for (int r = 0; r < queries.rows; ++r, scores += kPartition) {
+    const auto place = [&](TokenCount t) {
+      return std::clamp<TokenCount>(t - begin, 0, TokenCount(count));
+    };
+    constexpr float kUnseen = -std::numeric_limits<float>::infinity();
+    const TokenCount from = place(queries.from[r]), to = std::max(from, place(queries.to[r]));
+    std::fill(scores, scores + from, kUnseen);
+    std::fill(scores + to, scores + kPartition, kUnseen);
+  }
 }
 
 void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
                const Queries& queries, float scale, const Partials& out, AttentionScratch& s) {
-  const int width = padded(head_dim), n = int(kPartition);
-  constexpr float kUnseen = -std::numeric_limits<float>::infinity();
-  s.rows.assign(std::size_t(kRows * width), 0.0f);
-  s.q.assign(std::size_t(queries.rows * width), 0.0f);
-  s.o.assign(std::size_t(queries.rows * width), 0.0f);
-  s.scores.assign(std::size_t(queries.rows * n), kUnseen);
-  for (int r = 0; r < queries.rows; ++r)
-    for (int i = 0; i < head_dim; ++i)
-      s.q[std::size_t(r * width + i)] = queries.q[r * head_dim + i] * scale;
+  const std::size_t dim = std::size_t(head_dim), width = std::size_t(padded(head_dim)),
+                    n = std::size_t(queries.rows);
+  s.q.assign(n * width, 0.0f);
+  s.o.resize(n * width);
+  s.scores.resize(n * kTokens);
+  for (std::size_t r = 0; r < n; ++r)
+    for (std::size_t i = 0; i < dim; ++i) s.q[r * width + i] = queries.q[r * dim + i] * scale;
 
-  for_decoded(runs, &KvRun::k, types.k, head_dim, s.rows.data(), [&](int first, int count) {
-    for (int r = 0; r < queries.rows; ++r) {
-      float each[kRows];
-      scores_of_four(s.q.data() + r * width, s.rows.data(), width, each);
-      for (int i = 0; i < count; ++i) {
-        const TokenCount token = begin + first + i;
-        if (token >= queries.from[r] && token < queries.to[r])
-          s.scores[std::size_t(r * n + first + i)] = each[i];
-      }
-    }
-  });
-  for (int r = 0; r < queries.rows; ++r) exponentials(s.scores.data() + r * n, out.m[r], out.l[r]);
-  for_decoded(runs, &KvRun::v, types.v, head_dim, s.rows.data(), [&](int first, int) {
-    for (int r = 0; r < queries.rows; ++r)
-      add_four(s.scores.data() + r * n + first, s.rows.data(), width, s.o.data() + r * width);
-  });
-  for (int r = 0; r < queries.rows; ++r)
-    std::memcpy(out.o + r * head_dim, s.o.data() + r * width,
-                std::size_t(head_dim) * sizeof(float));
+  const std::byte* rows[2 * kTokens];  // keys, then values
+  const std::size_t k_bytes = std::size_t(tensor_bytes(types.k, dim, 1)),
+                    v_bytes = std::size_t(tensor_bytes(types.v, dim, 1));
+  std::size_t count = 0;
+  for (const KvRun& run : runs)
+    for (std::size_t t = 0; t < std::size_t(run.tokens); ++t) rows[count++] = run.k + t * k_bytes;
+  for (std::size_t all = count; const KvRun& run : runs)
+    for (std::size_t t = 0; t < std::size_t(run.tokens); ++t) rows[all++] = run.v + t * v_bytes;
+
+  const Rows keys{rows, count, 2 * count, k_bytes};
+  readable(types.k, head_dim, count, rows, s.rows) == QuantFormat::kF16
+      ? all_scores<QuantFormat::kF16>(s.q.data(), n, keys, width, s.scores.data())
+      : all_scores<QuantFormat::kF32>(s.q.data(), n, keys, width, s.scores.data());
+  hide(queries, begin, count, s.scores.data());
+  for (std::size_t r = 0; r < n; ++r)
+    exponentials(s.scores.data() + r * kTokens, out.m[r], out.l[r]);
+  const Rows values{rows + count, count, count, v_bytes};
+  readable(types.v, head_dim, count, rows + count, s.rows) == QuantFormat::kF16
+      ? mix<QuantFormat::kF16>(s.scores.data(), n, values, width, s.o.data())
+      : mix<QuantFormat::kF32>(s.scores.data(), n, values, width, s.o.data());
+  for (std::size_t r = 0; r < n; ++r)
+    std::memcpy(out.o + r * dim, s.o.data() + r * width, dim * sizeof(float));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -50,6 +50,21 @@ Rounded round_block(const float* x, std::int8_t* q) {
   return r;
 }
 
+// Eight 32s from `block` on, as wide vectors take them.
+void order_eight(RoundedRow& row, std::size_t block) {
+  std::int8_t* to = row.k_q.data() + block * kRoundedBlock;
+  for (std::size_t odd = 0; odd < 2; ++odd)
+    for (std::size_t half = 0; half < 2; ++half)
+      for (std::size_t i = odd; i < 8; i += 2, to += 16)
+        std::memcpy(to, row.q.data() + (block + i) * kRoundedBlock + 16 * half, 16);
+  float* scales = row.k_scale.data() + 2 * block;
+  for (std::size_t four = 0; four < 8; four += 4, scales += 8) {
+    std::copy_n(row.scale.data() + block + four, 4, scales);
+    std::copy_n(row.sum32.data() + block + four, 4, scales + 4);
+  }
+  for (std::size_t i = 0; i < 16; ++i) row.scale16[2 * block + i] = row.scale[block + i / 2];
+}
+
 }  // namespace
 
 void RoundedRow::resize(std::int64_t columns) {
@@ -59,6 +74,9 @@ void RoundedRow::resize(std::int64_t columns) {
   scale.resize(blocks);
   sum32.resize(blocks);
   sum16.resize(2 * blocks);
+  k_q.resize(blocks % 8 == 0 ? q.size() : 0);
+  k_scale.resize(blocks % 8 == 0 ? 2 * blocks : 0);
+  scale16.resize(k_scale.size());
 }
 
 void round_row(std::span<const float> row, RoundedRow& out) {
@@ -70,6 +88,8 @@ void round_row(std::span<const float> row, RoundedRow& out) {
     out.sum16[2 * b] = r.halves[0];
     out.sum16[2 * b + 1] = r.halves[1];
   }
+  if (out.k_q.empty()) return;
+  for (std::size_t b = 0; b < blocks; b += 8) order_eight(out, b);
 }
 
 void RoundedBatch::resize(std::int64_t columns_, std::int64_t rows_) {

@@ -21,6 +21,13 @@ struct RoundedRow {
   AlignedVector<float> scale;    // [columns / 32]
   AlignedVector<float> sum32;    // [columns / 32]
   AlignedVector<float> sum16;    // [columns / 16]: some formats' b changes there
+  // The same as wide vectors take K blocks, so that they need not be turned for every row. Of eight
+  // 32s, 0 to 7, whose nibbles share bytes two by two: first halves of 0, 2, 4, 6, second halves of
+  // them, both of 1, 3, 5, 7; scales of 0 to 3, their sums, scales and sums of 4 to 7. Empty where
+  // the row is not whole 256s.
+  AlignedVector<std::int8_t> k_q;  // [columns]
+  AlignedVector<float> k_scale;    // [columns / 16]
+  AlignedVector<float> scale16;    // [columns / 16]: `scale`, each twice
 
   void resize(std::int64_t columns);
 };

@@ -3,6 +3,7 @@
 #include "engine/kernels/cpu/int8.hpp"
 
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,40 @@ TEST_CASE("One row of every format equals its definition", "[engine][int8]") {
         kernels->multiply_row(w.matrix, 3, 19, x, y.data());
         for (std::size_t i = 0; i < y.size(); ++i) {
           const Sum s = exact(w.values.data() + (i + 3) * std::size_t(columns), values);
+          CHECK(std::fabs(double(y[i]) - s.value) <= bound(s, columns));
+        }
+      }
+}
+
+TEST_CASE("Random blocks give the same through every instruction set", "[engine][int8]") {
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : kFormats)
+      for (unsigned seed = 0; seed < 20; ++seed) {
+        INFO(kernels->name << " " << info(format).name << " " << seed);
+        const std::int64_t columns = 1024, rows = 4;
+        Matrix w{nullptr, format, columns, rows};
+        std::vector<std::byte> bytes(std::size_t(w.bytes()));
+        std::mt19937 bits(seed);
+        for (std::byte& b : bytes) b = std::byte(bits());
+        // Scales of any sign and of exponents around 1: the others would be infinite or nothing.
+        const std::size_t block = info(format).block_bytes;
+        const std::size_t first = format == QuantFormat::kQ6_K ? 208 : 0;
+        const bool minima = format == QuantFormat::kQ4_K || format == QuantFormat::kQ5_K;
+        for (std::size_t at = first; at < bytes.size(); at += block)
+          for (std::size_t half = 0; half < (minima ? 2u : 1u); ++half) {
+            std::byte& high = bytes[at + 2 * half + 1];
+            high = (high & std::byte{0x87}) | std::byte{0x38};
+          }
+        w.data = bytes.data();
+        std::vector<float> values(std::size_t(columns * rows));
+        ref::dequantize(format, w.data, values);
+        cpu::RoundedRow x;
+        x.resize(columns);
+        cpu::round_row(normal_values(std::size_t(columns), seed + 50), x);
+        std::vector<float> y(rows);
+        kernels->multiply_row(w, 0, rows, x, y.data());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const Sum s = exact(values.data() + i * std::size_t(columns), rounded_values(x));
           CHECK(std::fabs(double(y[i]) - s.value) <= bound(s, columns));
         }
       }

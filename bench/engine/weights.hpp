@@ -1,0 +1,30 @@
+#pragma once
+// The matrices of a model under a quant mix, in the order a pass multiplies with them, filled with
+// synthetic weights.
+
+#include <string>
+#include <vector>
+
+#include "bench/engine/huge_buffer.hpp"
+#include "core/model_spec.hpp"
+#include "engine/model/matrix.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::bench {
+
+/// Matrices that are multiplied with the same activations, all at once.
+using Together = std::vector<engine::Matrix>;
+
+struct Weights {
+  HugeBuffer buffer;
+  std::vector<Together> layers;  // [q k v] [output] [gate up] [down], layer after layer
+  Together head;
+
+  double layer_bytes() const;
+  double layer_elements() const;
+};
+
+/// Of a dense model with tied embeddings. `mix` as QuantMix::from_name reads it.
+Weights make_weights(const ModelSpec& model, const std::string& mix, engine::Team& team);
+
+}  // namespace rigcast::bench

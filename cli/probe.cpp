@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/output.hpp"
+#include "cli/this_machine.hpp"
+#include "cli/verbs.hpp"
+#include "core/text_style.hpp"
+#include "core/unit_text.hpp"
+#include "probe/machine.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string scratch;
+};
+
+std::string row(const std::string& what, const probe::Takes& takes, const std::string& figure) {
+  if (takes.n == 0) return fmt::format("  {:<34}not measured\n", what);
+  return fmt::format("  {:<34}{:>12}   n {:>2}, spread {:.0f} %\n", what, figure, takes.n,
+                     100 * takes.spread);
+}
+
+std::string rate_row(const std::string& what, const probe::Takes& takes) {
+  return row(what, takes, three_digits(takes.median / 1e9) + " GB/s");
+}
+
+std::string table(const probe::Machine& m) {
+  const probe::Host& h = m.host;
+  std::string out = fmt::format("{}, {} {}, {}, {} memory{}\n\n", h.cpu.empty() ? "CPU" : h.cpu,
+                                h.cores, h.cores == 1 ? "core" : "cores", h.simd,
+                                text_gib(h.memory), h.contained ? " (the container's limit)" : "");
+  int threads = 1;
+  for (std::size_t i = 0; i < m.dram.size(); ++i, threads *= 2) {
+    const int n = i + 1 == m.dram.size() ? h.cores : threads;
+    out += rate_row(fmt::format("memory read, {} {}", n, n == 1 ? "thread" : "threads"), m.dram[i]);
+  }
+  const auto flops = [](const probe::Takes& t) {
+    return three_digits(t.median / 1e9) + " GFLOP/s";
+  };
+  out += row("8-bit products, all cores", m.cpu.int8, flops(m.cpu.int8));
+  out += row("F32 products, all cores", m.cpu.fp32, flops(m.cpu.fp32));
+  out += rate_row("disk, in order, past the cache", m.disk.sequential);
+  for (const probe::RandomReads& r : m.disk.random)
+    out += row(fmt::format("disk, 4 KiB anywhere, {} at once", r.depth), r.per_s,
+               three_digits(r.per_s.median) + " /s");
+  out += rate_row("page cache, one thread", m.disk.page_cache);
+  for (const std::string& doubt : probe::doubts(m)) out += "\n  note   " + doubt;
+  return out + "\n";
+}
+
+int probe_verb(const Options& options, const Catalogue& catalogue) {
+  const bool live = ::isatty(STDERR_FILENO) != 0;
+  const std::filesystem::path scratch = options.scratch.empty()
+                                            ? std::filesystem::current_path()
+                                            : std::filesystem::path(options.scratch);
+  const auto machine = probe::measure_machine(scratch, [&](const std::string& what) {
+    if (live) std::fprintf(stderr, "\r\033[K%s", what.c_str());
+  });
+  if (!machine) return fail(machine.error());
+  std::fputs(table(*machine).c_str(), stdout);
+  if (options.file.empty()) {
+    std::fputs("\n  next   rigcast probe -o my-rig.toml, then rigcast simulate --rig my-rig.toml\n",
+               stdout);
+    return kDone;
+  }
+  const std::string toml = probe::rig_toml(*machine, cpu_of_catalogue(machine->host, catalogue));
+  if (auto error = write_file(options.file, toml)) return fail(*error);
+  fmt::print("\n  wrote  {}: rigcast simulate --rig {} --model llama-3.2-1b\n", options.file,
+             options.file);
+  return kDone;
+}
+
+}  // namespace
+
+void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb = app.add_subcommand("probe", "Measure this machine and write it as a rig");
+  auto options = std::make_shared<Options>();
+  verb->add_option("-o,--output", options->file, "the rig file to write")->type_name("RIG.toml");
+  verb->add_option("--scratch", options->scratch,
+                   "folder for a file of 1 GiB, on the disk that models lie on (default: here)")
+      ->type_name("DIR");
+  verb->footer("Example\n  rigcast probe -o my-rig.toml --scratch /models");
+  verb->callback([options, open, &run] {
+    run = [options, open] {
+      const auto catalogue = open();
+      return catalogue ? probe_verb(*options, *catalogue) : fail(catalogue.error());
+    };
+  });
+}
+
+}  // namespace rigcast::cli

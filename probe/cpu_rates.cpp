@@ -1,0 +1,99 @@
+#include "probe/cpu_rates.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace rigcast::probe {
+
+#if defined(__x86_64__)
+namespace {
+
+constexpr int kSums = 12;  // one alone would wait for itself
+constexpr std::int64_t kSteps = 1'000'000;
+constexpr int kTakes = 7;
+
+struct Loop {
+  double operations;  // of one instruction
+  void (*run)();
+};
+
+// The compiler takes it for a new value: nothing is computed once for several, or beforehand.
+template <class T>
+inline void keep(T& value) {
+  asm volatile("" : "+v"(value));
+}
+
+__attribute__((target("avx512f,avx512vnni"))) void dots_avx512() {
+  __m512i sums[kSums], u = _mm512_set1_epi8(3), q = _mm512_set1_epi8(-5);
+  for (auto& sum : sums) sum = _mm512_setzero_si512(), keep(sum);
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    keep(u);
+    for (auto& sum : sums) sum = _mm512_dpbusd_epi32(sum, u, q);
+  }
+  for (auto& sum : sums) keep(sum);
+}
+
+__attribute__((target("avx512f"))) void floats_avx512() {
+  __m512 sums[kSums], a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(0.25f);
+  for (auto& sum : sums) sum = _mm512_setzero_ps(), keep(sum);
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    keep(a);
+    for (auto& sum : sums) sum = _mm512_fmadd_ps(a, b, sum);
+  }
+  for (auto& sum : sums) keep(sum);
+}
+
+__attribute__((target("avx2"))) void dots_avx2() {
+  __m256i sums[kSums], u = _mm256_set1_epi8(3), q = _mm256_set1_epi8(-5);
+  for (auto& sum : sums) sum = _mm256_setzero_si256(), keep(sum);
+  const __m256i ones = _mm256_set1_epi16(1);
+  for (std::int64_t i = 0; i < kSteps; ++i)
+    for (auto& sum : sums) {
+      keep(u);
+      const __m256i four = _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), ones);
+      sum = _mm256_add_epi32(sum, four);
+    }
+  for (auto& sum : sums) keep(sum);
+}
+
+__attribute__((target("avx2,fma"))) void floats_avx2() {
+  __m256 sums[kSums], a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(0.25f);
+  for (auto& sum : sums) sum = _mm256_setzero_ps(), keep(sum);
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    keep(a);
+    for (auto& sum : sums) sum = _mm256_fmadd_ps(a, b, sum);
+  }
+  for (auto& sum : sums) keep(sum);
+}
+
+Takes take(engine::Team& team, const Loop& loop) {
+  std::vector<double> rates;
+  for (int i = 0; i < kTakes; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    team.run([&](engine::Worker&) { loop.run(); });
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    rates.push_back(loop.operations * kSums * double(kSteps) * team.size() / time.count());
+  }
+  return takes_of(std::move(rates));
+}
+
+}  // namespace
+
+CpuRates cpu_rates(engine::Team& team) {
+  if (__builtin_cpu_supports("avx512vnni"))
+    return {take(team, {128, dots_avx512}), take(team, {32, floats_avx512})};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return {take(team, {64, dots_avx2}), take(team, {16, floats_avx2})};
+  return {};
+}
+#else
+CpuRates cpu_rates(engine::Team&) { return {}; }
+#endif
+
+}  // namespace rigcast::probe

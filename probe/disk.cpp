@@ -1,0 +1,162 @@
+#include "probe/disk.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+namespace rigcast::probe {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLarge = 1 << 20;
+constexpr int kTakes = 5;
+constexpr double kRandomSeconds = 0.3;
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Buffer = std::unique_ptr<std::byte, Free>;
+Buffer aligned(std::size_t bytes) {
+  return Buffer(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+class ScratchFile {
+ public:
+  ScratchFile(const std::filesystem::path& folder, std::uint64_t bytes) : bytes_(bytes) {
+    std::string name = (folder / "rigcast-probe-XXXXXX").string();
+    fd_ = ::mkstemp(name.data());
+    if (fd_ < 0) return;
+    direct_ = ::open(name.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    direct_errno_ = direct_ < 0 ? errno : 0;
+    ::unlink(name.c_str());
+  }
+  ~ScratchFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (direct_ >= 0) ::close(direct_);
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  bool is_open() const { return fd_ >= 0; }
+  bool is_direct() const { return direct_ >= 0; }
+  std::uint64_t bytes() const { return bytes_; }
+
+  // Bytes that no file system or drive makes smaller.
+  bool fill() const {
+    const Buffer buffer = aligned(kLarge);
+    std::mt19937_64 bits(1);
+    for (std::uint64_t at = 0; at < bytes_; at += kLarge) {
+      for (std::size_t i = 0; i < kLarge; i += 8) {
+        const std::uint64_t word = bits();
+        std::memcpy(buffer.get() + i, &word, sizeof word);
+      }
+      if (::pwrite(fd_, buffer.get(), kLarge, off_t(at)) != ssize_t(kLarge)) return false;
+    }
+    return ::fdatasync(fd_) == 0;
+  }
+  void forget_pages() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
+  bool read(bool direct, std::byte* to, std::size_t count, std::uint64_t at) const {
+    return ::pread(direct ? direct_ : fd_, to, count, off_t(at)) == ssize_t(count);
+  }
+
+ private:
+  std::uint64_t bytes_;
+  int fd_ = -1, direct_ = -1, direct_errno_ = 0;
+};
+
+// `depth` threads, each with one request under way, until `next` gives no more places.
+template <class Next>
+bool read_all(const ScratchFile& file, bool direct, std::size_t request, int depth, Next next) {
+  std::atomic<bool> failed{false};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < depth; ++i)
+    threads.emplace_back([&, i] {
+      const Buffer buffer = aligned(request);
+      for (std::uint64_t at; !failed && next(i, at);)
+        if (!file.read(direct, buffer.get(), request, at)) failed = true;
+    });
+  threads.clear();
+  return !failed;
+}
+
+// Bytes/s of the whole file; 0 when a read failed.
+double sequential(const ScratchFile& file, bool direct, std::size_t request, int depth) {
+  std::atomic<std::uint64_t> place{0};
+  const auto begin = std::chrono::steady_clock::now();
+  const bool done = read_all(file, direct, request, depth, [&](int, std::uint64_t& at) {
+    at = place.fetch_add(request);
+    return at + request <= file.bytes();
+  });
+  return done ? double(file.bytes()) / seconds_since(begin) : 0;
+}
+
+double random_reads(const ScratchFile& file, int depth) {
+  std::vector<std::mt19937_64> bits;
+  for (int i = 0; i < depth; ++i) bits.emplace_back(unsigned(i + 1));
+  std::atomic<std::uint64_t> count{0};
+  const auto begin = std::chrono::steady_clock::now();
+  const bool done = read_all(file, true, kPage, depth, [&](int thread, std::uint64_t& at) {
+    at = bits[std::size_t(thread)]() % (file.bytes() / kPage) * kPage;
+    ++count;
+    return seconds_since(begin) < kRandomSeconds;
+  });
+  return done ? double(count) / seconds_since(begin) : 0;
+}
+
+// The best of a few shapes of requests, in every take: drives differ in what they like.
+Takes sequential_takes(const ScratchFile& file) {
+  std::vector<double> takes;
+  for (int i = 0; i < kTakes; ++i)
+    takes.push_back(std::max({sequential(file, true, kLarge, 1), sequential(file, true, kLarge, 4),
+                              sequential(file, true, 4 * kLarge, 2)}));
+  return takes_of(takes);
+}
+
+Error failed(const std::filesystem::path& folder, const char* what, std::string hint) {
+  return {ErrorKind::kMachine, fmt::format("{}: {}", what, std::strerror(errno)), std::move(hint),
+          SourceRef{folder.string()}};
+}
+
+}  // namespace
+
+Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size) {
+  const std::uint64_t bytes = std::uint64_t(size.value) / (4 * kLarge) * (4 * kLarge);
+  const ScratchFile file(folder, std::max<std::uint64_t>(bytes, 4 * kLarge));
+  if (!file.is_open()) return failed(folder, "no scratch file can be made", "--scratch DIR");
+  if (!file.is_direct())
+    return failed(folder, "cannot be read past the page cache",
+                  "--scratch DIR on the disk that models are loaded from");
+  if (!file.fill()) return failed(folder, "the scratch file cannot be written", "--scratch DIR");
+  file.forget_pages();
+  DiskRates rates;
+  rates.sequential = sequential_takes(file);
+  for (const int depth : {1, 4, 16, 32}) {
+    std::vector<double> takes;
+    for (int i = 0; i < 3; ++i) takes.push_back(random_reads(file, depth));
+    rates.random.push_back({depth, takes_of(takes)});
+  }
+  std::vector<double> cached;
+  for (int i = 0; i <= kTakes; ++i) cached.push_back(sequential(file, false, kLarge, 1));
+  cached.erase(cached.begin());  // it filled the cache
+  rates.page_cache = takes_of(cached);
+  if (rates.sequential.median <= 0) return failed(folder, "the scratch file cannot be read", "");
+  return rates;
+}
+
+}  // namespace rigcast::probe

@@ -1,0 +1,135 @@
+#include "probe/machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "core/unit_text.hpp"
+#include "probe/dram_read.hpp"
+
+namespace rigcast::probe {
+namespace {
+
+constexpr double kTooWide = 0.15;
+constexpr Bytes kScratch = 1_GiB;
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+// Thread counts that tell how memory is shared: 1, 2, 4, ... and all.
+std::vector<int> thread_counts(int cores) {
+  std::vector<int> counts;
+  for (int n = 1; n < cores; n *= 2) counts.push_back(n);
+  counts.push_back(cores);
+  return counts;
+}
+
+class RigFile {
+ public:
+  explicit RigFile(const Machine& machine) : m_(machine) {}
+
+  void text(std::string_view key, std::string_view value) {
+    out_ += fmt::format("{} = \"{}\"\n", key, clean(value));
+  }
+  void number(std::string_view key, int value) { out_ += fmt::format("{} = {}\n", key, value); }
+  void figure(std::string_view key, const std::string& value, const Takes& takes,
+              std::string_view how) {
+    out_ += fmt::format(
+        "{} = {{ value = \"{}\", kind = \"measured\", n = {}, spread = {:.3f}, source = \"{}, {}\" "
+        "}}\n",
+        key, value, takes.n, takes.spread, how, m_.date);
+  }
+  void rate(std::string_view key, const Takes& takes, std::string_view how) {
+    if (takes.n > 0) figure(key, fmt::format("{:.4g} GB/s", takes.median / 1e9), takes, how);
+  }
+  void flops(std::string_view key, const Takes& takes, std::string_view how) {
+    if (takes.n > 0) figure(key, fmt::format("{:.4g} GFLOP/s", takes.median / 1e9), takes, how);
+  }
+  void size(std::string_view key, Bytes value, std::string_view how) {
+    figure(key, fmt::format("{:.0f} MiB", value.value / 0x1p20), {value.value, 0, 1}, how);
+  }
+  std::string take() { return std::exchange(out_, {}); }
+
+ private:
+  // A CPU's name comes from its vendor: nothing of it may end the text.
+  static std::string clean(std::string_view text) {
+    std::string out;
+    for (const char c : text)
+      if (c >= ' ' && c != '"' && c != '\\' && c != '\x7f') out += c;
+    return out;
+  }
+
+  const Machine& m_;
+  std::string out_;
+};
+
+}  // namespace
+
+Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say) {
+  Machine m;
+  m.date = today();
+  m.host = read_host();
+  say("disk ...");
+  auto disk = measure_disk(scratch, kScratch);
+  if (!disk) return disk.error();
+  m.disk = *std::move(disk);
+  for (const int threads : thread_counts(m.host.cores)) {
+    say(fmt::format("memory, {} of {} threads ...", threads, m.host.cores));
+    engine::Team team(threads);
+    m.dram.push_back(dram_read(team));
+  }
+  say("multiplications ...");
+  engine::Team team(m.host.cores);
+  m.cpu = cpu_rates(team);
+  say("");
+  return m;
+}
+
+std::string rig_toml(const Machine& m, const std::string& cpu) {
+  RigFile file(m);
+  file.text("name", "this machine");
+  file.text("source", "rigcast probe, " + m.date);
+  std::string out = file.take() + "gpu = []\n";
+  file.text("cpu", cpu);
+  file.text("cpu_name", m.host.cpu);
+  file.number("cpu_cores", m.host.cores);
+  file.text("cpu_simd", m.host.simd);
+  file.text("os", m.host.os);
+  file.size("ram_capacity", m.host.memory,
+            m.host.contained ? "limit of the container" : "MemTotal of the kernel");
+  file.size("ram_reserved", m.host.memory - m.host.available, "not available when probed");
+  file.rate("ram_bandwidth", m.dram.back(), fmt::format("{} threads read 1 GiB", m.host.cores));
+  file.rate("core_read", m.dram.front(), "one thread reads 1 GiB");
+  file.flops("cpu_int8", m.cpu.int8, "8-bit dot products from registers, all cores");
+  file.flops("cpu_fp32", m.cpu.fp32, "F32 multiply-adds from registers, all cores");
+  file.rate("ssd_read", m.disk.sequential, "O_DIRECT, requests of 1 to 4 MiB, 1 to 4 at once");
+  file.rate("ssd_cached_read", m.disk.page_cache, "read() of cached pages, one thread");
+  return out + file.take();
+}
+
+std::vector<std::string> doubts(const Machine& m) {
+  std::vector<std::string> out;
+  const auto look = [&](std::string_view what, const Takes& takes) {
+    if (takes.spread <= kTooWide) return;
+    out.push_back(fmt::format("{} varied by {:.0f} %: end other programs and probe again", what,
+                              100 * takes.spread));
+  };
+  look("memory reads", m.dram.back());
+  look("8-bit multiplications", m.cpu.int8);
+  look("F32 multiplications", m.cpu.fp32);
+  look("disk reads", m.disk.sequential);
+  if (m.host.numa_nodes > 1)
+    out.push_back(fmt::format("memory lies on {} nodes: a process that is bound to one sees less",
+                              m.host.numa_nodes));
+  return out;
+}
+
+}  // namespace rigcast::probe

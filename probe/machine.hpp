@@ -1,0 +1,37 @@
+#pragma once
+// All that is measured of a machine, and the rig file that says it.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "probe/cpu_rates.hpp"
+#include "probe/disk.hpp"
+#include "probe/host.hpp"
+
+namespace rigcast::probe {
+
+struct Machine {
+  Host host;
+  std::vector<Takes> dram;  // bytes/s by threads: the first by one
+  CpuRates cpu;
+  DiskRates disk;
+  std::string date;  // "2026-11-21"
+};
+
+/// Told what comes next.
+using Say = std::function<void(const std::string&)>;
+
+/// Takes 20 to 40 seconds. Errors: those of measure_disk.
+Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say);
+
+/// A rig file: every figure measured, with how often and how far apart. `cpu` is the part of the
+/// catalogue that stands for what was not measured.
+std::string rig_toml(const Machine& machine, const std::string& cpu);
+
+/// Spreads that are too wide to plan with, each with what to do.
+std::vector<std::string> doubts(const Machine& machine);
+
+}  // namespace rigcast::probe
