@@ -1,13 +1,13 @@
 #include "bench/engine/dequantize.hpp"
 
 #include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/ref/dequantize.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
-#endif
 
 namespace rigcast::bench {
 namespace {
@@ -41,6 +41,13 @@ void dequantize_rows(const engine::Matrix& m, std::int64_t first, std::int64_t l
 }
 
 }  // namespace rigcast::bench
-#if defined(__x86_64__)
 #pragma GCC pop_options
+#else
+namespace rigcast::bench {
+
+void dequantize_rows(const engine::Matrix& m, std::int64_t first, std::int64_t last, float* out) {
+  engine::ref::dequantize(m.format, m.row(first), {out, std::size_t((last - first) * m.columns)});
+}
+
+}  // namespace rigcast::bench
 #endif
