@@ -138,7 +138,7 @@ void Executor::attention(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
   const double matrices = double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes());
-  Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, matrices);
+  Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
   worker.alone([&] {
     q_.resize(std::size_t(tokens_ * q_width));
     k_.resize(std::size_t(tokens_ * kv_width));

@@ -57,6 +57,7 @@ std::span<const float> Executor::step(std::span<const std::int32_t> tokens, Logi
 void Executor::embed(Worker& worker, std::span<const std::int32_t> tokens) {
   const Matrix& table = model_->embedding;
   const std::size_t hidden = std::size_t(model_->spec.hidden), angles = rope_.pairs() * 2;
+  Span span(worker, recorder_, ActivityKind::kEmbedding, -1, cached_, bytes_);
   worker.share(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::size_t row = std::size_t(t);
@@ -77,7 +78,7 @@ void Executor::normed_row(std::int64_t row, std::span<const float> weight, std::
 void Executor::head(Worker& worker, Logits which) {
   const std::int64_t rows = which == Logits::kAll ? tokens_ : 1;
   const std::int64_t first = tokens_ - rows;
-  Span span(worker, recorder_, ActivityKind::kHead, -1, cached_, double(model_->head.bytes()));
+  Span span(worker, recorder_, ActivityKind::kHead, -1, cached_, bytes_);
   prepare(worker, input_, model_->spec.hidden, rows, {&model_->head},
           [&](std::int64_t row, std::span<float> out) {
             normed_row(first + row, model_->final_norm, out);

@@ -25,20 +25,21 @@ void Executor::prepare(Worker& worker, Input& input, std::int64_t columns, std::
   });
 }
 
-/// Records an activity from here to the end of the scope: the first member does, when someone asks
-/// for it.
+/// Records an activity from here to the end of the scope, with the bytes that are counted
+/// meanwhile: the first member does, when someone asks for it.
 class Span {
  public:
   Span(const Worker& worker, Recorder* recorder, ActivityKind kind, int layer, TokenCount token,
-       double bytes)
+       const MovedBytes& counted)
       : recorder_(worker.first() ? recorder : nullptr),
         kind_(kind),
         layer_(layer),
         token_(token),
-        bytes_(bytes),
+        counted_(counted),
+        before_(counted.total()),
         start_s_(recorder_ ? recorder_->now() : 0) {}
   ~Span() {
-    if (recorder_) recorder_->add(kind_, layer_, token_, start_s_, bytes_);
+    if (recorder_) recorder_->add(kind_, layer_, token_, start_s_, counted_.total() - before_);
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -48,7 +49,8 @@ class Span {
   ActivityKind kind_;
   int layer_;
   TokenCount token_;
-  double bytes_;
+  const MovedBytes& counted_;  // the first member alone adds to it
+  double before_;
   double start_s_;
 };
 

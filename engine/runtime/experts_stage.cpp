@@ -102,7 +102,7 @@ void Executor::experts(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t hidden = model_->spec.hidden, width = w.expert_gate.first.rows;
   const std::int64_t used = model_->spec.moe->experts_used;
-  Span span(worker, recorder_, ActivityKind::kExperts, layer, cached_, 0);
+  Span span(worker, recorder_, ActivityKind::kExperts, layer, cached_, bytes_);
   route(worker, w);
   const std::int64_t choices = tokens_ * used;
   worker.share(choices, 1, [&](std::int64_t c, std::int64_t) {

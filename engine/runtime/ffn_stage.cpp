@@ -11,7 +11,7 @@ void Executor::ffn(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t hidden = model_->spec.hidden, width = w.gate.rows;
   const double matrices = double(w.gate.bytes() + w.up.bytes() + w.down.bytes());
-  Span span(worker, recorder_, ActivityKind::kFfn, layer, cached_, matrices);
+  Span span(worker, recorder_, ActivityKind::kFfn, layer, cached_, bytes_);
   worker.alone([&] {
     gate_.resize(std::size_t(tokens_ * width));
     up_.resize(gate_.size());

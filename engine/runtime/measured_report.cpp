@@ -62,8 +62,8 @@ void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
 }
 
 void add_traffic(Report& report, const RequestTimes& r) {
-  const auto all = [](const MovedBytes& b) { return b.weights + b.kv_read + b.kv_written; };
-  report.traffic_bytes[std::size_t(Resource::kRam)] = all(r.prefill_bytes) + all(r.decode_bytes);
+  report.traffic_bytes[std::size_t(Resource::kRam)] =
+      r.prefill_bytes.total() + r.decode_bytes.total();
 }
 
 }  // namespace

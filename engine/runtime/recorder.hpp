@@ -12,6 +12,7 @@ namespace rigcast::engine {
 struct MovedBytes {
   double weights = 0, kv_read = 0, kv_written = 0;
 
+  double total() const { return weights + kv_read + kv_written; }
   MovedBytes& operator+=(const MovedBytes& other) {
     weights += other.weights;
     kv_read += other.kv_read;

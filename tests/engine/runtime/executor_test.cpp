@@ -246,6 +246,30 @@ TEST_CASE("Forgetting tokens and going on elsewhere leaves no trace", "[engine][
   CHECK(logits_of(executor, tokens) == want);
 }
 
+TEST_CASE("Recorded activities follow one another and hold all bytes", "[engine][executor]") {
+  for (const int experts : {0, 8}) {
+    const TinyTraits traits{.mix = "Q8_0", .layers = 3, .experts = experts};
+    const TinyModel tiny = make_tiny_model(traits);
+    Executor executor = executor_of(tiny, {2, {}, 128, 16});
+    Recorder recorder;
+    executor.record_into(&recorder);
+    executor.forward(prompt_of(40, traits.vocabulary), Logits::kLast);
+    const MovedBytes moved = executor.take_bytes();
+    double bytes = 0, before = 0;
+    std::size_t kinds = 0;
+    for (const TraceEvent& e : recorder.events()) {
+      CHECK(e.start_s >= before);
+      CHECK(e.finish_s >= e.start_s);
+      CHECK(e.track == "CPU");
+      before = e.finish_s;
+      bytes += e.bytes;
+      kinds += e.kind == (experts ? ActivityKind::kExperts : ActivityKind::kFfn);
+    }
+    CHECK(kinds == 9);  // three batches of three layers
+    CHECK(bytes == Approx(moved.total()));
+  }
+}
+
 TEST_CASE("A decoded token moves the bytes that core counts", "[engine][executor]") {
   for (const TinyTraits& traits :
        std::vector<TinyTraits>{{.mix = "Q4_K_M"},
