@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "engine/synth/counter_rng.hpp"
@@ -9,10 +10,19 @@
 namespace rigcast::engine {
 
 std::int32_t likeliest(std::span<const float> logits) {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < logits.size(); ++i)
-    if (logits[i] > logits[best] || std::isnan(logits[best])) best = i;
-  return std::int32_t(best);
+  // A vocabulary has 100,000 tokens and more: many maxima side by side, then the place of the
+  // largest. NaN is never larger.
+  constexpr std::size_t kSide = 16;
+  float most[kSide];
+  std::fill_n(most, kSide, -std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + kSide <= logits.size(); i += kSide)
+    for (std::size_t k = 0; k < kSide; ++k)
+      most[k] = logits[i + k] > most[k] ? logits[i + k] : most[k];
+  for (; i < logits.size(); ++i) most[0] = logits[i] > most[0] ? logits[i] : most[0];
+  const float largest = *std::max_element(most, most + kSide);
+  const auto place = std::find(logits.begin(), logits.end(), largest);
+  return place == logits.end() ? 0 : std::int32_t(place - logits.begin());
 }
 
 std::int32_t Sampler::next(std::span<const float> logits) {

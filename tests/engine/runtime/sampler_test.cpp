@@ -14,6 +14,14 @@ TEST_CASE("Without temperature the likeliest token comes, of equals the first",
   CHECK(greedy.next(std::vector<float>{1, 3, 2, 3}) == 1);
   CHECK(greedy.next(std::vector<float>{NAN, 3, NAN, 4}) == 3);
   CHECK(greedy.next(std::vector<float>{-INFINITY, -5}) == 1);
+  CHECK(greedy.next(std::vector<float>{NAN, NAN}) == 0);
+  for (std::size_t n = 1; n < 70; ++n)
+    for (std::size_t best = 0; best < n; ++best) {
+      std::vector<float> logits(n, -1);
+      logits[best] = 2;
+      logits.back() = best + 1 == n ? 2 : 1;
+      CHECK(greedy.next(logits) == std::int32_t(best));
+    }
 }
 
 TEST_CASE("Tokens come as often as they are likely", "[engine][sampler]") {
