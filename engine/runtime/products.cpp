@@ -7,17 +7,29 @@
 namespace rigcast::engine {
 namespace {
 
-// Rows of weights that a thread takes at once. For one row of activations: enough bytes to stream,
-// few enough to share evenly. For a batch: whole tiles of any instruction set.
-std::int64_t rows_at_once(const Product& p) {
-  constexpr std::int64_t kBytes = 128 << 10, kTile = 32;
+// Rows of weights that a thread takes at once when `left` bytes of all products are still to be
+// taken. For one row of activations: a part of what is left, so that long stretches of memory are
+// read in one go and all threads end together all the same. For a batch: whole tiles of any
+// instruction set.
+std::int64_t rows_at_once(const Product& p, std::int64_t left, int threads) {
+  constexpr std::int64_t kLeast = 64 << 10, kTile = 32;
   if (p.x->rows() > 1) return kTile;
-  return std::clamp<std::int64_t>(kBytes / std::max<std::int64_t>(1, p.w->row_bytes()), 4, 4096);
+  const std::int64_t bytes = std::max(kLeast, left / (2 * threads));
+  return std::max<std::int64_t>(4, bytes / std::max<std::int64_t>(1, p.w->row_bytes()));
 }
 
-std::int64_t pieces(const Product& p) {
-  const std::int64_t at_once = rows_at_once(p);
-  return (p.w->rows + at_once - 1) / at_once;
+// What threads take, in order: the same for all of them.
+void cut(std::span<const Product> products, int threads, std::vector<ProductPiece>& out) {
+  out.clear();
+  std::int64_t left = 0;
+  for (const Product& p : products) left += p.w->bytes();
+  for (const Product& p : products)
+    for (std::int64_t first = 0; first < p.w->rows;) {
+      const std::int64_t last = std::min(p.w->rows, first + rows_at_once(p, left, threads));
+      out.push_back({&p, first, last});
+      left -= (last - first) * p.w->row_bytes();
+      first = last;
+    }
 }
 
 }  // namespace
@@ -61,19 +73,10 @@ void multiply_rows(const Matrix& w, const Input& x, std::int64_t first, std::int
 }
 
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch) {
-  std::int64_t all = 0;
-  for (const Product& p : products) all += pieces(p);
-  worker.share(all, 1, [&](std::int64_t piece, std::int64_t) {
-    for (const Product& p : products) {
-      const std::int64_t own = pieces(p);
-      if (piece >= own) {
-        piece -= own;
-        continue;
-      }
-      const std::int64_t first = piece * rows_at_once(p);
-      const std::int64_t last = std::min(p.w->rows, first + rows_at_once(p));
-      return multiply_rows(*p.w, *p.x, first, last, p.y, p.stride, scratch);
-    }
+  cut(products, worker.count(), scratch.pieces);
+  worker.share(std::int64_t(scratch.pieces.size()), 1, [&](std::int64_t piece, std::int64_t) {
+    const auto& [p, first, last] = scratch.pieces[std::size_t(piece)];
+    multiply_rows(*p->w, *p->x, first, last, p->y, p->stride, scratch);
   });
 }
 

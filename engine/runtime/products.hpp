@@ -13,8 +13,17 @@
 
 namespace rigcast::engine {
 
+struct Product;
+
+/// Rows [first, last) of a product's weights.
+struct ProductPiece {
+  const Product* product = nullptr;
+  std::int64_t first = 0, last = 0;
+};
+
 /// What one thread needs for products.
 struct ProductScratch {
+  std::vector<ProductPiece> pieces;
   cpu::TileScratch tiles;
   cpu::FloatScratch floats;
 };
