@@ -10,18 +10,15 @@
 #endif
 
 namespace rigcast::probe {
+namespace {
+constexpr int kTakes = 7;
+}
 
 #if defined(__x86_64__)
 namespace {
 
 constexpr int kSums = 12;  // one alone would wait for itself
 constexpr std::int64_t kSteps = 1'000'000;
-constexpr int kTakes = 7;
-
-struct Loop {
-  double operations;  // of one instruction
-  void (*run)();
-};
 
 // The compiler takes it for a new value: nothing is computed once for several, or beforehand.
 template <class T>
@@ -72,13 +69,35 @@ __attribute__((target("avx2,fma"))) void floats_avx2() {
   for (auto& sum : sums) keep(sum);
 }
 
-Takes take(engine::Team& team, const Loop& loop) {
+// Of `each` operations an instruction.
+constexpr CpuLoop loop(const char* name, double each, void (*run)()) {
+  return {name, each * kSums * double(kSteps), run};
+}
+
+}  // namespace
+
+std::span<const CpuLoop> cpu_loops() {
+  static constexpr CpuLoop kAvx512[] = {loop("8-bit dot products, AVX-512 VNNI", 128, dots_avx512),
+                                        loop("F32 multiply-adds, AVX-512", 32, floats_avx512)};
+  static constexpr CpuLoop kAvx2[] = {loop("8-bit dot products, AVX2", 64, dots_avx2),
+                                      loop("F32 multiply-adds, AVX2", 16, floats_avx2)};
+  if (__builtin_cpu_supports("avx512vnni")) return kAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
+  return {};
+}
+#else
+std::span<const CpuLoop> cpu_loops() { return {}; }
+#endif
+
+namespace {
+
+Takes take(engine::Team& team, const CpuLoop& loop) {
   std::vector<double> rates;
   for (int i = 0; i < kTakes; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     team.run([&](engine::Worker&) { loop.run(); });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    rates.push_back(loop.operations * kSums * double(kSteps) * team.size() / time.count());
+    rates.push_back(loop.operations * team.size() / time.count());
   }
   return takes_of(std::move(rates));
 }
@@ -86,14 +105,9 @@ Takes take(engine::Team& team, const Loop& loop) {
 }  // namespace
 
 CpuRates cpu_rates(engine::Team& team) {
-  if (__builtin_cpu_supports("avx512vnni"))
-    return {take(team, {128, dots_avx512}), take(team, {32, floats_avx512})};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return {take(team, {64, dots_avx2}), take(team, {16, floats_avx2})};
-  return {};
+  const auto loops = cpu_loops();
+  if (loops.empty()) return {};
+  return {take(team, loops[0]), take(team, loops[1])};
 }
-#else
-CpuRates cpu_rates(engine::Team&) { return {}; }
-#endif
 
 }  // namespace rigcast::probe

@@ -1,14 +1,24 @@
 #pragma once
 // What the cores multiply in a second, from registers.
 
+#include <span>
+
 #include "engine/runtime/team.hpp"
 #include "probe/takes.hpp"
 
 namespace rigcast::probe {
 
-/// FLOPs/s of the whole team, a multiply-add counted as two: the best instruction for 8-bit
-/// products with 32-bit sums, and F32 multiply-adds. n is 0 where no instructions of the CPU are
-/// known.
+/// A loop over one instruction.
+struct CpuLoop {
+  const char* name;
+  double operations;  // of a run, on one thread; a multiply-add counts as two
+  void (*run)();
+};
+/// The best instruction for 8-bit products with 32-bit sums, then F32 multiply-adds. Empty where no
+/// instructions of the CPU are known.
+std::span<const CpuLoop> cpu_loops();
+
+/// FLOPs/s of the whole team in these loops. n is 0 where there are none.
 struct CpuRates {
   Takes int8, fp32;
 };

@@ -1,71 +1,97 @@
 #include "probe/dram_read.hpp"
 
-#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
+#include <new>
 #include <utility>
 #include <vector>
 
 namespace rigcast::probe {
 namespace {
 
-constexpr std::int64_t kBytes = std::int64_t(1) << 30;  // more than the caches of any one socket
-constexpr std::int64_t kPiece = 1 << 20;
+constexpr std::size_t kPiece = 4096;  // bytes of a stream that are read at once
 constexpr int kPasses = 7;
 
-class Buffer {
- public:
-  Buffer() {
-    void* p = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return;
-    words_ = static_cast<std::uint64_t*>(p);
-    ::madvise(p, kBytes, MADV_HUGEPAGE);  // where it cannot, small pages cost a little
-  }
-  ~Buffer() {
-    if (words_) ::munmap(words_, kBytes);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  std::uint64_t* words() const { return words_; }
-
- private:
-  std::uint64_t* words_ = nullptr;
-};
-
-// Eight sums side by side, so that loads alone set the pace.
-std::uint64_t sum(const std::uint64_t* words, std::int64_t count) {
-  std::uint64_t s[8] = {};
-  for (std::int64_t i = 0; i < count; i += 8)
-    for (int k = 0; k < 8; ++k) s[k] ^= words[i + k];
-  return s[0] ^ s[1] ^ s[2] ^ s[3] ^ s[4] ^ s[5] ^ s[6] ^ s[7];
+std::size_t buffer_bytes() {
+  const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const std::size_t least = std::size_t(1) << 30;
+  return std::max(least, 8 * std::size_t(std::max(l3, 0L)));
 }
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+std::uint64_t
+sum_words(const std::uint64_t* p, std::size_t count) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += p[i];
+  return sum;
+}
+
+std::uint64_t read_piece(const std::byte* p, bool ask_ahead) {
+  if (ask_ahead)
+    for (std::size_t i = 0; i < kPiece; i += 64) __builtin_prefetch(p + 2 * kPiece + i, 0, 2);
+  return sum_words(reinterpret_cast<const std::uint64_t*>(p), kPiece / 8);
+}
+
+std::atomic<std::uint64_t> sink;
 
 }  // namespace
 
-Takes dram_read(engine::Team& team) {
-  const Buffer buffer;
-  if (!buffer.words()) return {};
-  const auto pass = [&](const auto& use) {
-    team.run([&](engine::Worker& worker) {
-      worker.share(kBytes / kPiece, 1, [&](std::int64_t i, std::int64_t) {
-        use(buffer.words() + i * kPiece / 8, kPiece / 8);
-      });
-    });
+std::span<const DramRead::Way> DramRead::ways() {
+  static constexpr Way kWays[] = {
+      {"1 stream per thread", 1, false},
+      {"1 stream per thread, asked ahead", 1, true},
+      {"2 streams per thread", 2, false},
   };
-  pass([](std::uint64_t* words, std::int64_t count) { std::fill_n(words, count, 1); });
-  std::atomic<std::uint64_t> seen{0};
-  std::vector<double> rates;
-  for (int i = 0; i < kPasses; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    pass([&](const std::uint64_t* words, std::int64_t count) { seen ^= sum(words, count); });
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    rates.push_back(double(kBytes) / time.count());
+  return kWays;
+}
+
+DramRead::DramRead(engine::Team& team) : team_(team), buffer_(buffer_bytes()) {
+  team_.run([&](engine::Worker& worker) {
+    worker.share(std::int64_t(buffer_.size()), 2 << 20, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(buffer_.data() + begin, 1, std::size_t(end - begin));
+    });
+  });
+}
+
+// Every thread has a part of the buffer of its own.
+void DramRead::read(const Way& way) {
+  team_.run([&](engine::Worker& worker) {
+    const std::size_t own = buffer_.size() / std::size_t(worker.count());
+    const std::byte* part = buffer_.data() + std::size_t(worker.index()) * own;
+    const std::size_t each = own / std::size_t(way.streams) / kPiece * kPiece;
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < each; i += kPiece)
+      for (int s = 0; s < way.streams; ++s)
+        sum += read_piece(part + std::size_t(s) * each + i, way.ask_ahead);
+    sink += sum;
+  });
+}
+
+Takes dram_read(engine::Team& team) try {
+  DramRead dram(team);
+  const auto ways = DramRead::ways();
+  std::vector<std::vector<double>> rates(ways.size());
+  for (int i = 0; i < kPasses; ++i)
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      const auto begin = std::chrono::steady_clock::now();
+      dram.read(ways[w]);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      rates[w].push_back(dram.bytes() / time.count());
+    }
+  Takes best;
+  for (auto& r : rates) {
+    const Takes takes = takes_of(std::move(r));
+    if (takes.median > best.median) best = takes;
   }
-  return takes_of(std::move(rates));
+  return best;
+} catch (const std::bad_alloc&) {
+  return {};
 }
 
 }  // namespace rigcast::probe

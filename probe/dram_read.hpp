@@ -1,13 +1,41 @@
 #pragma once
 // How fast the cores together read memory.
 
+#include <cstdint>
+#include <span>
+
+#include "engine/memory/large_pages.hpp"
 #include "engine/runtime/team.hpp"
 #include "probe/takes.hpp"
 
 namespace rigcast::probe {
 
-/// Bytes/s of several passes of the whole team over a buffer that no cache holds. Takes half a
-/// second or so. n is 0 if there is no memory for the buffer.
+/// A buffer that no cache holds, read by the whole team.
+class DramRead {
+ public:
+  /// No way of reading is the fastest everywhere: it depends on what the processor asks for by
+  /// itself.
+  struct Way {
+    const char* name;
+    int streams;     // places of the buffer that a thread reads in turn
+    bool ask_ahead;  // as kernels do
+  };
+  static std::span<const Way> ways();
+
+  /// Touches all of the buffer. Throws std::bad_alloc.
+  explicit DramRead(engine::Team& team);
+
+  double bytes() const { return double(buffer_.size()); }
+  /// One pass over the buffer.
+  void read(const Way& way);
+
+ private:
+  engine::Team& team_;
+  engine::LargePages buffer_;
+};
+
+/// Bytes/s of several passes in the way that is the fastest here. Takes a second or so. n is 0 if
+/// there is no memory for the buffer.
 Takes dram_read(engine::Team& team);
 
 }  // namespace rigcast::probe

@@ -9,15 +9,13 @@
 #include "bench/engine/activations.hpp"
 #include "bench/engine/bars.hpp"
 #include "bench/engine/dram_read.hpp"
-#include "engine/kernels/cpu/attention.hpp"
-#include "engine/kv/kv_cache.hpp"
+#include "engine/runtime/decode_attention.hpp"
 
 namespace rigcast::bench {
 namespace {
 
-namespace cpu = engine::cpu;
-using cpu::kPartition;
 using engine::Worker;
+using engine::cpu::kPartition;
 
 constexpr TokenCount kTokens = 8192;
 constexpr int kRounds = 15;
@@ -27,7 +25,10 @@ constexpr double kCacheBytes = 512e6;  // of keys and values: many times the las
 class Context {
  public:
   Context(engine::Team& team, ModelSpec model)
-      : team_(team), model_(with_layers(std::move(model))), cache_(model_, {}, kPartition) {
+      : team_(team),
+        model_(with_layers(std::move(model))),
+        cache_(model_, {}, kPartition),
+        attention_(model_, team.size()) {
     const std::int64_t width = model_.kv_heads * model_.head_dim;
     cache_.reserve(kTokens);
     const std::vector<float> kv = activations(width + kTokens, 1);
@@ -40,72 +41,35 @@ class Context {
     });
     q_ = activations(model_.heads * model_.head_dim, 2);
     out_.resize(q_.size());
-    const std::size_t rows = std::size_t(model_.heads) * kPartitions;
-    o_.resize(rows * std::size_t(model_.head_dim));
-    m_.resize(rows);
-    l_.resize(rows);
-    scratch_.resize(std::size_t(team.size()));
   }
 
   double bytes() const { return double(model_.layers * kTokens * cache_.token_bytes()); }
   void run() {
     team_.run([&](Worker& worker) {
-      for (int layer = 0; layer < model_.layers; ++layer) attend(worker, layer);
+      for (int layer = 0; layer < model_.layers; ++layer)
+        attention_.run(worker, cache_, layer, 0, kTokens, q_.data(), out_.data());
     });
   }
 
  private:
-  static constexpr std::int64_t kPartitions = kTokens / kPartition;
-
   static ModelSpec with_layers(ModelSpec model) {
     const double layer = double(kTokens * model.kv_heads * model.head_dim * 4);
     model.layers = int(kCacheBytes / layer);
     return model;
   }
 
-  // As the executor does it: heads and partitions are shared by all threads, then merged.
-  void attend(Worker& worker, int layer) {
-    const int dim = int(model_.head_dim), group = model_.heads / model_.kv_heads;
-    Thread& own = scratch_[std::size_t(worker.index())];
-    own.from.assign(std::size_t(group), 0);
-    own.to.assign(std::size_t(group), kTokens);
-    worker.share(model_.kv_heads * kPartitions, 1, [&](std::int64_t task, std::int64_t) {
-      const int head = int(task / kPartitions);
-      const TokenCount begin = task % kPartitions * kPartition;
-      cache_.runs(layer, head, begin, begin + kPartition, own.runs);
-      const std::int64_t at = task * group;
-      cpu::attend(own.runs, begin, cache_.types(), dim,
-                  {q_.data() + head * group * dim, group, own.from.data(), own.to.data()},
-                  1.0f / std::sqrt(float(dim)),
-                  {o_.data() + at * dim, m_.data() + at, l_.data() + at}, own.scratch);
-    });
-    worker.share(model_.heads, 4, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t h = begin; h < end; ++h) {
-        const std::int64_t at = h / group * kPartitions * group + h % group;
-        cpu::merge_partials({o_.data() + at * dim, m_.data() + at, l_.data() + at},
-                            int(kPartitions), group, dim, out_.data() + h * dim);
-      }
-    });
-  }
-
-  struct Thread {
-    cpu::AttentionScratch scratch;
-    std::vector<cpu::KvRun> runs;
-    std::vector<TokenCount> from, to;
-  };
-
   engine::Team& team_;
   ModelSpec model_;
   engine::KvCache cache_;
-  std::vector<float> q_, out_, o_, m_, l_;
-  std::vector<Thread> scratch_;
+  engine::DecodeAttention attention_;
+  std::vector<float> q_, out_;
 };
 
 }  // namespace
 
 std::vector<Bar> attention_bars(engine::Team& team, const std::vector<ModelSpec>& models) {
-  DramRead dram(team);
-  std::vector<Contender> contenders = dram.contenders();
+  probe::DramRead dram(team);
+  std::vector<Contender> contenders = read_contenders(dram);
   const std::size_t reads = contenders.size();
   std::vector<std::unique_ptr<Context>> contexts;
   for (const ModelSpec& model : models) {

@@ -126,8 +126,8 @@ void add_bars(const std::string& name, double rate, double dram, double resident
 }  // namespace
 
 std::vector<Bar> decode_bars(engine::Team& team, const ModelSpec& model) {
-  DramRead dram(team);
-  std::vector<Contender> contenders = dram.contenders();
+  probe::DramRead dram(team);
+  std::vector<Contender> contenders = read_contenders(dram);
   const std::size_t reads = contenders.size();
   const std::vector<std::string> mixes = {"F16", "Q8_0", "Q4_K_M"};
   std::vector<Pass> passes;

@@ -4,27 +4,14 @@
 #include <vector>
 
 #include "bench/engine/contenders.hpp"
-#include "bench/engine/huge_buffer.hpp"
-#include "engine/runtime/team.hpp"
+#include "probe/dram_read.hpp"
 
 namespace rigcast::bench {
 
-class DramRead {
- public:
-  /// The buffer is many times larger than the last cache.
-  explicit DramRead(engine::Team& team);
+/// All ways to read; the best one's median is the machine's bandwidth.
+std::vector<Contender> read_contenders(probe::DramRead& dram);
 
-  /// Several ways to read; the best one's median is the machine's bandwidth.
-  std::vector<Contender> contenders();
-
- private:
-  void read(int streams, int ahead);
-
-  engine::Team& team_;
-  HugeBuffer buffer_;
-};
-
-/// The best median of the first `count`.
+/// The best median of the first `count`. Says so if the rate changed while they ran.
 double best_median(std::span<const Rates> rates, std::size_t count);
 
 }  // namespace rigcast::bench

@@ -1,93 +1,15 @@
 #include "bench/engine/peaks.hpp"
 
-#include <cstdint>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "probe/cpu_rates.hpp"
 
 namespace rigcast::bench {
 
-#if defined(__x86_64__)
-namespace {
-
-constexpr int kSums = 12;  // one alone would wait for itself
-constexpr std::int64_t kSteps = 2'000'000;
-
-struct Loop {
-  const char* name;
-  double operations;  // of a step
-  void (*run)();
-};
-
-// The compiler takes it for a new value: nothing is computed once for several, or beforehand.
-template <class T>
-inline void keep(T& value) {
-  asm volatile("" : "+v"(value));
-}
-
-__attribute__((target("avx512f,avx512vnni"))) void dots_avx512() {
-  __m512i sums[kSums], u = _mm512_set1_epi8(3), q = _mm512_set1_epi8(-5);
-  for (auto& sum : sums) sum = _mm512_setzero_si512(), keep(sum);
-  for (std::int64_t i = 0; i < kSteps; ++i) {
-    keep(u);
-    for (auto& sum : sums) sum = _mm512_dpbusd_epi32(sum, u, q);
-  }
-  for (auto& sum : sums) keep(sum);
-}
-
-__attribute__((target("avx512f"))) void floats_avx512() {
-  __m512 sums[kSums], a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(0.25f);
-  for (auto& sum : sums) sum = _mm512_setzero_ps(), keep(sum);
-  for (std::int64_t i = 0; i < kSteps; ++i) {
-    keep(a);
-    for (auto& sum : sums) sum = _mm512_fmadd_ps(a, b, sum);
-  }
-  for (auto& sum : sums) keep(sum);
-}
-
-__attribute__((target("avx2"))) void dots_avx2() {
-  __m256i sums[kSums], u = _mm256_set1_epi8(3), q = _mm256_set1_epi8(-5);
-  for (auto& sum : sums) sum = _mm256_setzero_si256(), keep(sum);
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (std::int64_t i = 0; i < kSteps; ++i) {
-    for (auto& sum : sums) {
-      keep(u);
-      const __m256i four = _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), ones);
-      sum = _mm256_add_epi32(sum, four);
-    }
-  }
-  for (auto& sum : sums) keep(sum);
-}
-
-__attribute__((target("avx2,fma"))) void floats_avx2() {
-  __m256 sums[kSums], a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(0.25f);
-  for (auto& sum : sums) sum = _mm256_setzero_ps(), keep(sum);
-  for (std::int64_t i = 0; i < kSteps; ++i) {
-    keep(a);
-    for (auto& sum : sums) sum = _mm256_fmadd_ps(a, b, sum);
-  }
-  for (auto& sum : sums) keep(sum);
-}
-
-Contender contender(engine::Team& team, const Loop& loop) {
-  return {loop.name, loop.operations * kSums * double(kSteps) * team.size(),
-          [&team, run = loop.run] { team.run([run](engine::Worker&) { run(); }); }};
-}
-
-}  // namespace
-
 std::vector<Contender> peak_contenders(engine::Team& team) {
-  if (__builtin_cpu_supports("avx512vnni"))
-    return {contender(team, {"8-bit dot products, AVX-512 VNNI", 128, dots_avx512}),
-            contender(team, {"F32 multiply-adds, AVX-512", 32, floats_avx512})};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return {contender(team, {"8-bit dot products, AVX2", 64, dots_avx2}),
-            contender(team, {"F32 multiply-adds, AVX2", 16, floats_avx2})};
-  return {};
+  std::vector<Contender> out;
+  for (const probe::CpuLoop& loop : probe::cpu_loops())
+    out.push_back({loop.name, loop.operations * team.size(),
+                   [&team, run = loop.run] { team.run([run](engine::Worker&) { run(); }); }});
+  return out;
 }
-#else
-std::vector<Contender> peak_contenders(engine::Team&) { return {}; }
-#endif
 
 }  // namespace rigcast::bench

@@ -40,7 +40,7 @@ class Layers {
         y_[std::size_t(&m - group.data())].resize(
             std::max(y_[std::size_t(&m - group.data())].size(), std::size_t(m.rows * kTokens)));
       }
-    floats_ = HugeBuffer(largest * sizeof(float));
+    floats_ = engine::LargePages(largest * sizeof(float));
   }
 
   double operations() const { return 2 * weights_.layer_elements() * kTokens; }
@@ -88,7 +88,7 @@ class Layers {
   std::vector<float> y_[3];                       // [token][row], by place in a group
   engine::Input input_;
   std::vector<engine::ProductScratch> scratch_;
-  HugeBuffer floats_;
+  engine::LargePages floats_;
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ Weights make_weights(const ModelSpec& model, const std::string& mix, engine::Tea
   const auto table = make_tensor_table(model, *quant);
   if (!table) throw std::runtime_error(table.error().text());
   Weights w;
-  w.buffer = HugeBuffer(table->bytes());
+  w.buffer = engine::LargePages(table->bytes());
   std::byte* at = w.buffer.data();
   for (const Tensor& t : table->tensors) {
     if (t.dimensions != 2) continue;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/engine/huge_buffer.hpp"
 #include "core/model_spec.hpp"
+#include "engine/memory/large_pages.hpp"
 #include "engine/model/matrix.hpp"
 #include "engine/runtime/team.hpp"
 
@@ -16,7 +16,7 @@ namespace rigcast::bench {
 using Together = std::vector<engine::Matrix>;
 
 struct Weights {
-  HugeBuffer buffer;
+  engine::LargePages buffer;
   std::vector<Together> layers;  // [q k v] [output] [gate up] [down], layer after layer
   Together head;
 

@@ -12,37 +12,34 @@ namespace rigcast::engine {
 KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens)
     : types_(types),
       block_tokens_(block_tokens),
+      layers_(spec.layers),
       kv_heads_(spec.kv_heads),
       head_dim_(int(spec.head_dim)),
       k_row_(std::int64_t(tensor_bytes(types.k, std::uint64_t(spec.head_dim), 1))),
-      v_row_(std::int64_t(tensor_bytes(types.v, std::uint64_t(spec.head_dim), 1))),
-      layers_(std::size_t(spec.layers)) {
+      v_row_(std::int64_t(tensor_bytes(types.v, std::uint64_t(spec.head_dim), 1))) {
   RIGCAST_ASSERT(block_tokens >= 1);
 }
 
 void KvCache::reserve(TokenCount tokens) {
   const std::size_t blocks = std::size_t((tokens + block_tokens_ - 1) / block_tokens_);
-  for (auto& layer : layers_)
-    while (layer.size() < blocks)
-      layer.push_back(std::make_unique_for_overwrite<std::byte[]>(std::size_t(block_bytes())));
+  while (blocks_.size() < blocks) blocks_.emplace_back(std::size_t(layers_ * layer_bytes()));
 }
 
 void KvCache::truncate(TokenCount tokens) {
   const std::size_t blocks = std::size_t((tokens + block_tokens_ - 1) / block_tokens_);
-  for (auto& layer : layers_)
-    if (layer.size() > blocks) layer.resize(blocks);
+  if (blocks_.size() > blocks) blocks_.resize(blocks);
 }
 
 std::int64_t KvCache::k_offset(int head, TokenCount token) const {
-  return (head * block_tokens_ + token) * k_row_;
+  return head * block_tokens_ * (k_row_ + v_row_) + token * k_row_;
 }
 
 std::int64_t KvCache::v_offset(int head, TokenCount token) const {
-  return kv_heads_ * block_tokens_ * k_row_ + (head * block_tokens_ + token) * v_row_;
+  return head * block_tokens_ * (k_row_ + v_row_) + block_tokens_ * k_row_ + token * v_row_;
 }
 
 void KvCache::store(int layer, TokenCount position, const float* k, const float* v) {
-  std::byte* block = layers_[std::size_t(layer)][std::size_t(position / block_tokens_)].get();
+  std::byte* block = at(layer, position / block_tokens_);
   const TokenCount token = position % block_tokens_;
   const std::size_t width = std::size_t(head_dim_);
   for (int head = 0; head < kv_heads_; ++head, k += head_dim_, v += head_dim_) {
@@ -55,7 +52,7 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
                    std::vector<cpu::KvRun>& out) const {
   out.clear();
   while (begin < end) {
-    const std::byte* block = layers_[std::size_t(layer)][std::size_t(begin / block_tokens_)].get();
+    const std::byte* block = at(layer, begin / block_tokens_);
     const TokenCount token = begin % block_tokens_;
     const TokenCount count = std::min(end - begin, block_tokens_ - token);
     out.push_back({block + k_offset(head, token), block + v_offset(head, token), count});
@@ -63,17 +60,15 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
   }
 }
 
-void KvCache::exchange_memory(int layer, TokenCount block_a, TokenCount block_b) {
-  Block& a = layers_[std::size_t(layer)][std::size_t(block_a)];
-  Block& b = layers_[std::size_t(layer)][std::size_t(block_b)];
-  std::swap_ranges(a.get(), a.get() + block_bytes(), b.get());
+void KvCache::exchange_memory(TokenCount block_a, TokenCount block_b) {
+  Block& a = blocks_[std::size_t(block_a)];
+  Block& b = blocks_[std::size_t(block_b)];
+  std::swap_ranges(a.data(), a.data() + a.size(), b.data());
   std::swap(a, b);
 }
 
 std::int64_t KvCache::bytes() const {
-  std::int64_t blocks = 0;
-  for (const auto& layer : layers_) blocks += std::int64_t(layer.size());
-  return blocks * block_bytes();
+  return std::int64_t(blocks_.size()) * layers_ * layer_bytes();
 }
 
 }  // namespace rigcast::engine

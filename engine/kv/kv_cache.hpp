@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/kv_cache.hpp"
 #include "core/model_spec.hpp"
 #include "engine/kernels/cpu/attention.hpp"
+#include "engine/memory/large_pages.hpp"
 
 namespace rigcast::engine {
 
@@ -30,8 +30,8 @@ class KvCache {
   void runs(int layer, int head, TokenCount begin, TokenCount end,
             std::vector<cpu::KvRun>& out) const;
 
-  /// Moves two blocks of a layer to each other's memory: what is read stays the same.
-  void exchange_memory(int layer, TokenCount block_a, TokenCount block_b);
+  /// Moves two blocks to each other's memory: what is read stays the same.
+  void exchange_memory(TokenCount block_a, TokenCount block_b);
 
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }
@@ -41,17 +41,20 @@ class KvCache {
   std::int64_t token_bytes() const { return kv_heads_ * (k_row_ + v_row_); }
 
  private:
-  using Block = std::unique_ptr<std::byte[]>;  // [K|V][kv head][token][head_dim]
+  using Block = LargePages;  // [layer][kv head][K|V][token][head_dim]
 
-  std::int64_t block_bytes() const { return block_tokens_ * token_bytes(); }
+  std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
+  std::byte* at(int layer, TokenCount block) const {
+    return blocks_[std::size_t(block)].data() + layer * layer_bytes();
+  }
   std::int64_t k_offset(int head, TokenCount token) const;
   std::int64_t v_offset(int head, TokenCount token) const;
 
   KvTypes types_;
   TokenCount block_tokens_;
-  int kv_heads_, head_dim_;
-  std::int64_t k_row_, v_row_;              // bytes of one head's row
-  std::vector<std::vector<Block>> layers_;  // [layer][block]
+  int layers_, kv_heads_, head_dim_;
+  std::int64_t k_row_, v_row_;  // bytes of one head's row
+  std::vector<Block> blocks_;
 };
 
 }  // namespace rigcast::engine

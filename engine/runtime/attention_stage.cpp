@@ -52,40 +52,6 @@ void Executor::place_queries(int layer, std::int64_t row) {
   cache_.store(layer, cached_ + row, k, v);
 }
 
-// One token: heads and partitions are shared by all threads, then merged.
-void Executor::attend_one(Worker& worker, int layer) {
-  const ModelSpec& spec = model_->spec;
-  const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
-  const TokenCount from = seen_from(layer, cached_), to = cached_ + 1;
-  const TokenCount first = from / kPartition, count = (to - 1) / kPartition + 1 - first;
-  worker.alone([&] {
-    const std::size_t rows = std::size_t(spec.heads * count);
-    o_.resize(rows * std::size_t(dim));
-    m_.resize(rows);
-    l_.resize(rows);
-  });
-  Thread& own = thread(worker);
-  own.from.assign(std::size_t(group), from);
-  own.to.assign(std::size_t(group), to);
-  worker.share(spec.kv_heads * count, 1, [&](std::int64_t task, std::int64_t) {
-    const int head = int(task / count);
-    const TokenCount begin = (first + task % count) * kPartition;
-    cache_.runs(layer, head, begin, std::min(begin + kPartition, to), own.runs);
-    const std::int64_t at = task * group;
-    const cpu::Queries queries{q_.data() + head * group * dim, group, own.from.data(),
-                               own.to.data()};
-    cpu::attend(own.runs, begin, cache_.types(), dim, queries, 1.0f / std::sqrt(float(dim)),
-                {o_.data() + at * dim, m_.data() + at, l_.data() + at}, own.attention);
-  });
-  worker.share(spec.heads, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t h = begin; h < end; ++h) {
-      const std::int64_t at = h / group * count * group + h % group;
-      cpu::merge_partials({o_.data() + at * dim, m_.data() + at, l_.data() + at}, int(count), group,
-                          dim, mixed_.data() + h * dim);
-    }
-  });
-}
-
 // Rows [first, last) of the step and one KV head: all partitions in turn, by one thread.
 void Executor::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
                            std::int64_t last) {
@@ -155,7 +121,11 @@ void Executor::attention(Worker& worker, int layer) {
                                  {&w.v, &input_, v_.data(), kv_width}};
   multiply(worker, projections, thread(worker).products);
   worker.share(tokens_, 1, [&](std::int64_t row, std::int64_t) { place_queries(layer, row); });
-  tokens_ == 1 ? attend_one(worker, layer) : attend_batch(worker, layer);
+  if (tokens_ == 1)
+    one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
+             mixed_.data());
+  else
+    attend_batch(worker, layer);
   prepare(worker, input_, q_width, tokens_, {&w.output},
           [&](std::int64_t row, std::span<float> out) {
             std::copy_n(mixed_.data() + row * q_width, q_width, out.data());

@@ -15,6 +15,7 @@ Executor::Executor(std::shared_ptr<const Model> model, const ExecutorOptions& op
       team_(options.threads),
       cache_(model_->spec, options.kv_types, options.kv_block),
       rope_(model_->hyper, model_->rope_factors),
+      one_(model_->spec, options.threads),
       threads_(std::size_t(options.threads)) {}
 
 std::span<const float> Executor::forward(std::span<const std::int32_t> tokens, Logits which) {

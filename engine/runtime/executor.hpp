@@ -11,6 +11,7 @@
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/model.hpp"
+#include "engine/runtime/decode_attention.hpp"
 #include "engine/runtime/products.hpp"
 #include "engine/runtime/recorder.hpp"
 #include "engine/runtime/rope.hpp"
@@ -79,7 +80,6 @@ class Executor {
   void embed(Worker& worker, std::span<const std::int32_t> tokens);
   void attention(Worker& worker, int layer);
   void place_queries(int layer, std::int64_t row);
-  void attend_one(Worker& worker, int layer);
   void attend_batch(Worker& worker, int layer);
   void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
   void ffn(Worker& worker, int layer);
@@ -106,6 +106,7 @@ class Executor {
   Team team_;
   KvCache cache_;
   Rope rope_;
+  DecodeAttention one_;
   std::vector<Thread> threads_;
   Recorder* recorder_ = nullptr;
   MovedBytes bytes_;
@@ -117,7 +118,6 @@ class Executor {
   std::vector<float> hidden_;  // [token][hidden]
   std::vector<float> block_;   // [token][hidden]: what the last block gave
   std::vector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
-  std::vector<float> o_, m_, l_;  // partials of one token: [kv head][partition][query]
   std::vector<float> normed_, scores_;
   std::vector<Job> jobs_;
   std::vector<Choice> choices_;  // [token][experts used]

@@ -2,6 +2,7 @@
 // A team of threads that go through the same function together, meeting at barriers: a token is
 // hundreds of short stages, and waking threads for each would cost more than the stage.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -30,6 +31,11 @@ class Worker {
   /// use(begin, end). Ends with a barrier.
   template <class Use>
   void share(std::int64_t n, std::int64_t grain, const Use& use);
+
+  /// The same in pieces that shrink to one towards the end: long ones are worked through without a
+  /// word to the others, and all end together.
+  template <class Use>
+  void share_shrinking(std::int64_t n, const Use& use);
 
   /// The first member alone; the others wait.
   template <class Use>
@@ -89,6 +95,17 @@ void Worker::share(std::int64_t n, std::int64_t grain, const Use& use) {
     const std::int64_t begin = team_.next_.fetch_add(grain, std::memory_order_relaxed);
     if (begin >= n) break;
     use(begin, begin + grain < n ? begin + grain : n);
+  }
+  barrier();
+}
+
+template <class Use>
+void Worker::share_shrinking(std::int64_t n, const Use& use) {
+  for (std::int64_t begin = team_.next_.load(std::memory_order_relaxed); begin < n;) {
+    const std::int64_t end = begin + std::max<std::int64_t>(1, (n - begin) / (2 * count()));
+    if (!team_.next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    use(begin, end);
+    begin = team_.next_.load(std::memory_order_relaxed);
   }
   barrier();
 }

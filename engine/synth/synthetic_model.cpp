@@ -1,11 +1,12 @@
 #include "engine/synth/synthetic_model.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
+#include "engine/memory/large_pages.hpp"
 #include "engine/synth/synth.hpp"
 
 namespace rigcast::engine {
@@ -14,28 +15,12 @@ namespace {
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kPiece = 4 << 20;
 
-// Anonymous memory in large pages where the system has them: reading weights touches every page of
-// them for every token.
-class Region {
- public:
-  explicit Region(std::uint64_t bytes) : bytes_(bytes) {
-    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return;
-    data_ = static_cast<std::byte*>(p);
-    ::madvise(p, bytes, MADV_HUGEPAGE);
-  }
-  ~Region() {
-    if (data_) ::munmap(data_, bytes_);
-  }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  std::uint64_t bytes_;
-  std::byte* data_ = nullptr;
-};
+// nullptr: there is no room for it.
+std::shared_ptr<const LargePages> region_of(std::uint64_t bytes) try {
+  return std::make_shared<const LargePages>(std::size_t(bytes));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 
 // Where every tensor begins, and the end of the last.
 std::vector<std::uint64_t> offsets_of(const TensorTable& table) {
@@ -85,8 +70,8 @@ std::vector<NamedTensor> named(const TensorTable& table, const std::vector<std::
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
                                    std::uint64_t seed, Team& team) {
   const std::vector<std::uint64_t> offsets = offsets_of(tensors);
-  const auto region = std::make_shared<const Region>(offsets.back());
-  if (!region->data())
+  const auto region = region_of(offsets.back());
+  if (!region)
     return Error{ErrorKind::kMachine, fmt::format("no memory for weights of {:.2f} GiB",
                                                   double(offsets.back()) / 0x1p30)};
   // What cannot be executed is refused before its weights are made.

@@ -33,7 +33,8 @@ constexpr std::size_t kRows = 4;  // cache rows whose scores are computed at onc
 // many sums as there are registers for.
 constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
 constexpr std::size_t kQueries = kManyRegisters ? 4 : 2, kVectors = kManyRegisters ? 4 : 2;
-constexpr std::size_t kAhead = 32;  // cache rows ahead of what is read that are asked for
+// Cache rows ahead of what is read that are asked for, as ask_ahead() does.
+constexpr std::size_t kAhead = 64, kAgain = 32;
 
 // Rows are padded with zeros to whole vectors of any instruction set.
 HWY_INLINE int padded(int head_dim) { return (head_dim + 15) / 16 * 16; }
@@ -128,12 +129,15 @@ struct Rows {
   const std::byte* const* at;
   std::size_t count, all, bytes;
 
-  HWY_INLINE void ask(std::size_t from, std::size_t to) const {
-    for (std::size_t t = from; t < std::min(to, all); ++t)
-      for (std::size_t line = 0; line < bytes; line += 64) __builtin_prefetch(at[t] + line, 0, 2);
+  // kRows rows from `row` on, as if they were neighbours, which but few are not.
+  HWY_INLINE void ask(std::size_t row) const {
+    if (row >= all) return;
+    for (std::size_t line = 0; line < kRows * bytes; line += 64)
+      __builtin_prefetch(at[row] + line, 0, 2);
   }
   HWY_INLINE void ask_ahead(std::size_t first) const {
-    ask(first + kAhead, first + kAhead + kRows);
+    ask(first + kAhead);
+    ask(first + kAgain);
   }
 };
 
@@ -227,7 +231,7 @@ HWY_INLINE void for_queries(std::size_t queries, const Use& use) {
 template <QuantFormat kType>
 void all_scores(const float* q, std::size_t queries, const Rows& rows, std::size_t width,
                 float* scores) {
-  rows.ask(0, kAhead);
+  for (std::size_t row = 0; row < kAhead; row += kRows) rows.ask(row);
   for (std::size_t first = 0; first < rows.count; first += kRows) {
     rows.ask_ahead(first);
     const std::byte* four[kRows];  // past the last row: that one again
@@ -282,7 +286,8 @@ void hide(const Queries& queries, TokenCount begin, std::size_t count, float* sc
 }
 
 void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-               const Queries& queries, float scale, const Partials& out, AttentionScratch& s) {
+               const Queries& queries, float scale, const Partials& out, AttentionScratch& s,
+               std::span<const KvRun> next) {
   const std::size_t dim = std::size_t(head_dim), width = std::size_t(padded(head_dim)),
                     n = std::size_t(queries.rows);
   s.q.assign(n * width, 0.0f);
@@ -291,14 +296,18 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   for (std::size_t r = 0; r < n; ++r)
     for (std::size_t i = 0; i < dim; ++i) s.q[r * width + i] = queries.q[r * dim + i] * scale;
 
-  const std::byte* rows[2 * kTokens];  // keys, then values
+  const std::byte* rows[2 * kTokens + kAhead];  // keys, values, the first keys of what is next
   const std::size_t k_bytes = std::size_t(tensor_bytes(types.k, dim, 1)),
                     v_bytes = std::size_t(tensor_bytes(types.v, dim, 1));
   std::size_t count = 0;
   for (const KvRun& run : runs)
     for (std::size_t t = 0; t < std::size_t(run.tokens); ++t) rows[count++] = run.k + t * k_bytes;
-  for (std::size_t all = count; const KvRun& run : runs)
+  std::size_t all = count;
+  for (const KvRun& run : runs)
     for (std::size_t t = 0; t < std::size_t(run.tokens); ++t) rows[all++] = run.v + t * v_bytes;
+  for (const KvRun& run : next)
+    for (std::size_t t = 0; t < std::size_t(run.tokens) && all < 2 * count + kAhead; ++t)
+      rows[all++] = run.k + t * k_bytes;
 
   const Rows keys{rows, count, 2 * count, k_bytes};
   readable(types.k, head_dim, count, rows, s.rows) == QuantFormat::kF16
@@ -307,12 +316,36 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   hide(queries, begin, count, s.scores.data());
   for (std::size_t r = 0; r < n; ++r)
     exponentials(s.scores.data() + r * kTokens, out.m[r], out.l[r]);
-  const Rows values{rows + count, count, count, v_bytes};
+  const Rows values{rows + count, count, all - count, v_bytes};
   readable(types.v, head_dim, count, rows + count, s.rows) == QuantFormat::kF16
       ? mix<QuantFormat::kF16>(s.scores.data(), n, values, width, s.o.data())
       : mix<QuantFormat::kF32>(s.scores.data(), n, values, width, s.o.data());
   for (std::size_t r = 0; r < n; ++r)
     std::memcpy(out.o + r * dim, s.o.data() + r * width, dim * sizeof(float));
+}
+
+// out += weight * o.
+HWY_INLINE void add_scaled(const float* o, float weight, std::size_t n, float* out) {
+  const F32 d;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d))
+    hn::StoreU(hn::MulAdd(hn::Set(d, weight), hn::LoadU(d, o + i), hn::LoadU(d, out + i)), d,
+               out + i);
+  for (; i < n; ++i) out[i] = std::fma(weight, o[i], out[i]);
+}
+
+void merge(const Partials& partials, int count, std::int64_t stride, int head_dim, float* out) {
+  float most = -std::numeric_limits<float>::infinity();
+  for (int p = 0; p < count; ++p) most = std::max(most, partials.m[p * stride]);
+  std::fill_n(out, head_dim, 0.0f);
+  float sum = 0;
+  for (int p = 0; p < count; ++p) {
+    const float weight = std::exp(partials.m[p * stride] - most);
+    if (!(weight > 0)) continue;  // nothing seen, or too little to count
+    sum += weight * partials.l[p * stride];
+    add_scaled(partials.o + p * stride * head_dim, weight, std::size_t(head_dim), out);
+  }
+  for (int i = 0; i < head_dim; ++i) out[i] /= sum;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -323,26 +356,18 @@ HWY_AFTER_NAMESPACE();
 namespace rigcast::engine::cpu {
 
 HWY_EXPORT(partition);
+HWY_EXPORT(merge);
 
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch) {
-  HWY_DYNAMIC_DISPATCH(partition)(runs, begin, types, head_dim, queries, scale, out, scratch);
+            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch,
+            std::span<const KvRun> next) {
+  HWY_DYNAMIC_DISPATCH(partition)
+  (runs, begin, types, head_dim, queries, scale, out, scratch, next);
 }
 
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
                     float* out) {
-  float most = -std::numeric_limits<float>::infinity();
-  for (int p = 0; p < count; ++p) most = std::max(most, partials.m[p * stride]);
-  std::fill_n(out, head_dim, 0.0f);
-  float sum = 0;
-  for (int p = 0; p < count; ++p) {
-    const float weight = std::exp(partials.m[p * stride] - most);
-    if (!(weight > 0)) continue;  // nothing seen, or too little to count
-    sum += weight * partials.l[p * stride];
-    const float* o = partials.o + p * stride * head_dim;
-    for (int i = 0; i < head_dim; ++i) out[i] += weight * o[i];
-  }
-  for (int i = 0; i < head_dim; ++i) out[i] /= sum;
+  HWY_DYNAMIC_DISPATCH(merge)(partials, count, stride, head_dim, out);
 }
 
 }  // namespace rigcast::engine::cpu

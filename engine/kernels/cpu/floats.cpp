@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -34,10 +35,6 @@ HWY_INLINE hn::Vec<F32> load_weights(F32 d, const std::byte* row, std::size_t i)
   }
 }
 
-// Bytes ahead of what is multiplied that are asked for: rows lie one after the other, and what is
-// past the last costs nothing but the asking.
-constexpr std::size_t kAhead = 12288;
-
 template <QuantFormat kFormat>
 float dot(const std::byte* row, const float* x, std::size_t n) {
   const F32 d;
@@ -46,9 +43,7 @@ float dot(const std::byte* row, const float* x, std::size_t n) {
   auto a = hn::Zero(d), b = a, c = a, e = a;  // one alone would wait for itself
   std::size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    const std::byte* ahead = row + i * kBytes + kAhead;
-    for (std::size_t line = 0; line < 4 * lanes * kBytes; line += 64)
-      __builtin_prefetch(ahead + line, 0, 2);
+    ask_ahead(row + i * kBytes, 4 * lanes * kBytes);
     a = hn::MulAdd(load_weights<kFormat>(d, row, i), hn::LoadU(d, x + i), a);
     b = hn::MulAdd(load_weights<kFormat>(d, row, i + lanes), hn::LoadU(d, x + i + lanes), b);
     c = hn::MulAdd(load_weights<kFormat>(d, row, i + 2 * lanes), hn::LoadU(d, x + i + 2 * lanes),

@@ -131,9 +131,9 @@ TEST_CASE("Blocks of any size and anywhere in memory give the same bits", "[engi
       CHECK(attend(filled(spec, {type, type}, block, 700), 0, 64, 0, 700, q) == want);
     }
     KvCache moved = filled(spec, {type, type}, 128, 700);
-    moved.exchange_memory(1, 0, 4);
-    moved.exchange_memory(1, 2, 5);
-    moved.exchange_memory(1, 4, 1);
+    moved.exchange_memory(0, 4);
+    moved.exchange_memory(2, 5);
+    moved.exchange_memory(4, 1);
     CHECK(attend(moved, 0, 64, 0, 700, q) == want);
   }
 }

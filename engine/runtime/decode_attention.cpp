@@ -1,0 +1,54 @@
+#include "engine/runtime/decode_attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast::engine {
+
+using cpu::kPartition;
+
+DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
+    : kv_heads_(spec.kv_heads),
+      group_(spec.heads / spec.kv_heads),
+      dim_(int(spec.head_dim)),
+      threads_(std::size_t(threads)) {}
+
+void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                          TokenCount to, const float* q, float* out) {
+  const TokenCount first = from / kPartition, count = (to - 1) / kPartition + 1 - first;
+  const std::int64_t tasks = kv_heads_ * count;
+  worker.alone([&] {
+    o_.resize(std::size_t(tasks * group_ * dim_));
+    m_.resize(std::size_t(tasks * group_));
+    l_.resize(std::size_t(tasks * group_));
+  });
+  Thread& own = threads_[std::size_t(worker.index())];
+  own.from.assign(std::size_t(group_), from);
+  own.to.assign(std::size_t(group_), to);
+  const auto begin_of = [&](std::int64_t task) { return (first + task / kv_heads_) * kPartition; };
+  const auto runs_of = [&](std::int64_t task, std::vector<cpu::KvRun>& runs) {
+    const TokenCount begin = begin_of(task);
+    cache.runs(layer, int(task % kv_heads_), begin, std::min(begin + kPartition, to), runs);
+  };
+  worker.share_shrinking(tasks, [&](std::int64_t begin, std::int64_t end) {
+    runs_of(begin, own.next);
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::swap(own.runs, own.next);
+      own.next.clear();
+      if (task + 1 < end) runs_of(task + 1, own.next);
+      const std::int64_t at = task * group_;
+      cpu::attend(own.runs, begin_of(task), cache.types(), dim_,
+                  {q + task % kv_heads_ * group_ * dim_, group_, own.from.data(), own.to.data()},
+                  1.0f / std::sqrt(float(dim_)),
+                  {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention, own.next);
+    }
+  });
+  worker.share(kv_heads_ * group_, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t h = begin; h < end; ++h) {
+      cpu::merge_partials({o_.data() + h * dim_, m_.data() + h, l_.data() + h}, int(count),
+                          kv_heads_ * group_, dim_, out + h * dim_);
+    }
+  });
+}
+
+}  // namespace rigcast::engine
