@@ -147,10 +147,10 @@ std::vector<Bar> decode_bars(engine::Team& team, const ModelSpec& model) {
   std::map<QuantFormat, double> in_cache;
   for (std::size_t at = reads + passes.size(); const auto& [format, resident] : residents)
     in_cache[format] = rates[at++].median();
+  const double best = best_median(rates, reads);
   std::vector<Bar> out;
   for (std::size_t i = 0; i < passes.size(); ++i)
-    add_bars(mixes[i], rates[reads + i].median(), best_median(rates, reads),
-             resident_rate(passes[i], in_cache), out);
+    add_bars(mixes[i], rates[reads + i].median(), best, resident_rate(passes[i], in_cache), out);
   return out;
 }
 
