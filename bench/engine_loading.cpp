@@ -26,7 +26,7 @@ using namespace rigcast::engine;
 
 namespace {
 
-constexpr int kRounds = 5;
+constexpr std::size_t kRounds = 8;
 constexpr TokenCount kDecoded = 12;
 constexpr double kDiskBar = 0.85, kFirstTokenBar = 1.5;
 
@@ -72,7 +72,7 @@ Timed start(const std::filesystem::path& path, Team& team) {
   if (!file) throw MachineError(file.error().text());
   auto model = load_model(*file);
   if (!model) throw MachineError(model.error().text());
-  bring_in(*file, team);
+  bring_in(*file);
   Executor executor(std::make_shared<const Model>(*std::move(model)), {team.size(), {}, 128, 512});
   Sampler sampler({});
   const std::vector<std::int32_t> prompt = {1};
@@ -111,17 +111,29 @@ int main(int argc, char** argv) {
   const double bytes = double(std::filesystem::file_size(path));
   const int threads = int(std::thread::hardware_concurrency());
   Team team(threads);
-  std::vector<double> disk, cold, warm, first, usual;
-  for (int round = 0; round < kRounds; ++round) {
-    disk.push_back(std::max({direct_read(path, 1 << 20, 4), direct_read(path, 4 << 20, 2),
-                             direct_read(path, 1 << 20, 1)}));
+  constexpr std::pair<std::size_t, int> kWays[] = {{1 << 20, 4}, {4 << 20, 2}, {1 << 20, 1}};
+  std::vector<double> direct[std::size(kWays)], cold, warm, first, usual;
+  const auto start_cold = [&] {
     if (auto error = drop_from_page_cache(path)) throw MachineError(error->text());
     cold.push_back(bytes / start(path, team).to_first_token);
+  };
+  // A virtual disk may give more after a pause: everyone is the first of a round equally often.
+  const std::size_t ways = std::size(kWays);
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i <= ways; ++i)
+      if (const std::size_t which = (round + i) % (ways + 1); which < ways)
+        direct[which].push_back(direct_read(path, kWays[which].first, kWays[which].second));
+      else
+        start_cold();
+    start(path, team);  // after this all of it is in the page cache
     const Timed w = start(path, team);
     warm.push_back(bytes / w.to_first_token);
     first.push_back(w.first_step);
     usual.push_back(w.usual_step);
   }
+  // The fastest way is what the disk can do; the fastest of several tries would be luck.
+  const std::vector<double>& disk = *std::ranges::max_element(
+      direct, [](const auto& a, const auto& b) { return median(a) < median(b); });
   const auto spread = [](const std::vector<double>& v) {
     return 100 * (std::ranges::max(v) - std::ranges::min(v)) / median(v);
   };

@@ -67,14 +67,14 @@ struct Loaded {
   Seconds load;
 };
 
-Result<Loaded> load_file(const std::filesystem::path& path, Team& team) {
+Result<Loaded> load_file(const std::filesystem::path& path) {
   const Stopwatch watch;
   auto file = GgufFile::open(path);
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
   auto model = engine::load_model(*file);
-  if (model) bring_in(*file, team);
+  if (model) bring_in(*file);
   auto vocabulary = tokenizer.get();
   if (!model) return model.error();
   if (!vocabulary) return vocabulary.error();
@@ -178,11 +178,11 @@ DeviceMemory host_memory(const Scenario& s, const Executor& executor) {
 }
 
 // A start from the file, cold or warm, to the first token. Nothing of it stays.
-Result<StartTimes> time_start(const Scenario& s, const Runner& runner, Team& team, bool cold) {
+Result<StartTimes> time_start(const Scenario& s, const Runner& runner, bool cold) {
   say(cold ? "cold start ..." : "warm start ...");
   if (cold)
     if (auto error = drop_from_page_cache(*s.model_file)) return *error;
-  auto loaded = load_file(*s.model_file, team);
+  auto loaded = load_file(*s.model_file);
   if (!loaded) return loaded.error();
   Executor executor = runner.executor_of(*loaded);
   const Seconds tokenize = runner.tokenize(*loaded);
@@ -212,7 +212,7 @@ std::optional<std::string> busy_text(const MeasuredRuns& runs) {
 Result<std::shared_ptr<const Model>> load_weights(const Scenario& s, const ExecuteOptions& options,
                                                   Team& team) {
   auto loaded =
-      options.synthetic ? load_synthetic(s, options.seed, team) : load_file(*s.model_file, team);
+      options.synthetic ? load_synthetic(s, options.seed, team) : load_file(*s.model_file);
   if (!loaded) return loaded.error();
   return loaded->model;
 }
@@ -229,13 +229,13 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (timed && from_file) {
     if (auto error = runner.prepare({})) return *error;
     for (const bool cold : {true, false}) {
-      auto start = time_start(s, runner, team, cold);
+      auto start = time_start(s, runner, cold);
       if (!start) return start.error();
       (cold ? runs.cold : runs.warm) = *start;
     }
   }
   reset_peak_memory();
-  auto loaded = from_file ? load_file(*s.model_file, team) : load_synthetic(s, options.seed, team);
+  auto loaded = from_file ? load_file(*s.model_file) : load_synthetic(s, options.seed, team);
   if (!loaded) return loaded.error();
   if (auto error = runner.prepare(*loaded)) return *error;
   Executor executor = runner.executor_of(*loaded);

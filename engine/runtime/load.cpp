@@ -18,24 +18,27 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr std::uint64_t kChunk = 16 << 20;
-constexpr std::uint64_t kAhead = 4;  // chunks that are asked for before they are needed
+constexpr std::uint64_t kChunk = 4 << 20;  // whole large pages
+constexpr int kReaders = 8;
 
 struct Piece {
   std::byte* begin = nullptr;
   std::uint64_t bytes = 0;
 };
 
-// The file's pages from its first tensor to its last, in chunks.
+// The file's pages from its first tensor to its last, in chunks that begin large pages: those are
+// read from the disk in large requests, and waited for less when they are used. Where the file
+// system has none, asking for them changes nothing.
 std::vector<Piece> pieces_of(const GgufFile& file) {
-  const std::uint64_t page = std::uint64_t(::sysconf(_SC_PAGESIZE));
   std::vector<Piece> pieces;
   for (const GgufPart& part : file.parts()) {
     if (part.tensors.empty()) continue;
     const TensorInfo& one = part.tensors.front();
-    const std::byte* base = one.data - one.offset;  // of the mapping
-    for (std::uint64_t at = part.data_begin / page * page; at < part.bytes; at += kChunk)
-      pieces.push_back({const_cast<std::byte*>(base) + at, std::min(kChunk, part.bytes - at)});
+    std::byte* base = const_cast<std::byte*>(one.data - one.offset);  // of the mapping
+    const std::uint64_t begin = part.data_begin / kChunk * kChunk;
+    ::madvise(base + begin, part.bytes - begin, MADV_HUGEPAGE);
+    for (std::uint64_t at = begin; at < part.bytes; at += kChunk)
+      pieces.push_back({base + at, std::min(kChunk, part.bytes - at)});
   }
   return pieces;
 }
@@ -76,17 +79,14 @@ Error machine_error(const std::filesystem::path& path, const char* what) {
 
 }  // namespace
 
-void bring_in(const GgufFile& file, Team& team) {
+// Readers sleep until the disk has answered, so there are more of them than cores.
+void bring_in(const GgufFile& file) {
   const std::vector<Piece> pieces = pieces_of(file);
-  const auto ask = [&](std::uint64_t i) {
-    if (i < pieces.size()) ::madvise(pieces[i].begin, pieces[i].bytes, MADV_WILLNEED);
-  };
-  for (std::uint64_t i = 0; i < kAhead; ++i) ask(i);
-  team.run([&](Worker& worker) {
-    worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
-      ask(std::uint64_t(i) + kAhead);
-      populate(pieces[std::size_t(i)]);
-    });
+  if (pieces.empty()) return;
+  Team readers(int(std::min<std::size_t>(pieces.size(), kReaders)));
+  readers.run([&](Worker& worker) {
+    worker.share(std::int64_t(pieces.size()), 1,
+                 [&](std::int64_t i, std::int64_t) { populate(pieces[std::size_t(i)]); });
   });
 }
 
