@@ -17,6 +17,8 @@ class ScenarioFlags {
   void add_to(CLI::App& verb);
   /// The scenario file, if one was named, with the flags and --set applied.
   Result<TomlDocument> document() const;
+  /// The scenario file; empty: none was named.
+  const std::string& file() const { return file_; }
 
  private:
   struct Flag {

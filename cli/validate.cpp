@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/output.hpp"
+#include "cli/validate_runs.hpp"
 #include "cli/verbs.hpp"
 #include "core/measured/read_measurements.hpp"
 #include "core/measured/resolve.hpp"
@@ -24,9 +25,9 @@ constexpr const char* kNeedsFile =
 struct Options {
   OutputOptions output;
   std::string against;
-  std::string runtime;
   std::vector<std::string> fail_above;
   bool doubtful = false;
+  RunsOptions runs;
 };
 
 // Written over itself while it grows; silent where nobody watches.
@@ -133,9 +134,12 @@ class Comparison {
   Validation result_;
 };
 
-std::string render(const Validation& validation, const OutputOptions& output) {
+std::string render(const Validation& validation, const Options& options) {
+  const OutputOptions& output = options.output;
+  const TextStyle style{wants_colour(output), 100};
   switch (output.format) {
-    case Format::kText: return to_text(validation, {wants_colour(output), 100});
+    case Format::kText:
+      return options.against.empty() ? runs_to_text(validation, style) : to_text(validation, style);
     case Format::kJson: return to_json(validation);
     case Format::kCsv: return to_csv(validation);
   }
@@ -169,6 +173,17 @@ Result<std::vector<Measurement>> read(const std::string& file, std::vector<std::
   return runs;
 }
 
+Result<Validation> against_file(const Options& options, const Catalogue& catalogue) {
+  const auto flags = options.runs.flags.document();
+  if (!flags) return flags.error();
+  const auto runtime = runtime_id(flags->root().table("runtime").text_or("name", ""), catalogue);
+  if (!runtime) return runtime.error();
+  std::vector<std::string> unread;
+  const auto runs = read(options.against, unread);
+  if (!runs) return runs.error();
+  return Comparison(options, catalogue, *runtime).compare(*runs, unread);
+}
+
 int verdict(const Validation& validation, const std::vector<ErrorLimit>& limits) {
   std::vector<std::string> failures = exceeded(validation.summary, limits);
   if (validation.rows.empty())
@@ -186,34 +201,37 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
       return fail(bad_input("--fail-above: " + limit.error().message, limit.error().hint));
     limits.push_back(*limit);
   }
-  const auto runtime = runtime_id(options.runtime, catalogue);
-  if (!runtime) return fail(runtime.error());
-  std::vector<std::string> unread;
-  const auto runs = read(options.against, unread);
-  if (!runs) return fail(runs.error());
-  const Validation validation = Comparison(options, catalogue, *runtime).compare(*runs, unread);
-  if (auto error = emit(options.output, render(validation, options.output))) return fail(*error);
-  return verdict(validation, limits);
+  const auto validation = !options.against.empty()       ? against_file(options, catalogue)
+                          : !options.runs.replay.empty() ? replay_runs(options.runs, catalogue)
+                                                         : validate_runs(options.runs, catalogue);
+  if (!validation) return fail(validation.error());
+  if (auto error = emit(options.output, render(*validation, options))) return fail(*error);
+  return verdict(*validation, limits);
 }
 
 }  // namespace
 
 void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
-  CLI::App* verb = app.add_subcommand("validate", "Set forecasts beside measured speeds");
+  CLI::App* verb =
+      app.add_subcommand("validate", "Run what was forecast, and show where the two differ");
   auto options = std::make_shared<Options>();
   verb->add_option("--against", options->against,
-                   "measurements: our CSV, or llama-bench's csv, json or jsonl")
+                   "measurements of others: our CSV, or llama-bench's csv, json or jsonl")
       ->type_name("FILE");
-  verb->add_option("--runtime", options->runtime, "only runs of this runtime")->type_name("NAME");
   verb->add_flag("--doubtful", options->doubtful, "also runs that are marked SUSPECT or CAUTION");
   verb->add_option("--fail-above", options->fail_above,
                    "end with 1 if a regime's median error is larger (0.2: 20 %)")
       ->type_name("METRIC=X")
       ->allow_extra_args(false)
       ->take_all();
+  options->runs.add_to(*verb);
   options->output.add_to(*verb);
   verb->footer(
+      "A scenario, or a suite of them, is forecast, then run, and both are set side by side. With\n"
+      "--against nothing is run.\n\n"
       "Examples\n"
+      "  rigcast validate --model llama-3.2-1b --quant Q8_0 --file\n"
+      "  rigcast validate examples/suites/quick.toml --keep mine --format csv -o mine.csv\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");
   verb->callback([options, open, &run] {

@@ -423,6 +423,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   t.texts("aliases");
   t.set_figure_defaults({SourceKind::kAssumed, p.source});
   p.kv_policies = read_policies(t);
+  p.fitted_on = t.texts("fitted_on");
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
   p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);

@@ -120,6 +120,7 @@ struct RuntimeProfile {
   std::string source;
   std::string base;  // id of the profile whose figures fill in; empty: none
   std::vector<KvPolicy> kv_policies;
+  std::vector<std::string> fitted_on;  // configurations of which runs gave figures of this profile
   bool weight_streaming = false;  // decode: weights of host layers may be copied to the GPU
   bool quantized_v_needs_flash = false;
   bool cpu_decode = false;  // decode on the CPU after prefill on the GPU

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/activity.hpp"
 #include "core/measured/measurement.hpp"
 #include "core/regime.hpp"
 #include "core/report.hpp"
@@ -34,6 +35,7 @@ struct ValidationRow {
   std::string metric;     // "tg_tps"
   double predicted = 0, measured = 0;
   std::optional<Interval> interval;
+  bool counted = true;  // no: figures of the runtime profile were fitted on it
 
   double error() const { return predicted / measured - 1; }
   /// The measured figure is in the interval of the predicted one; nullopt: there is none.
@@ -52,7 +54,8 @@ struct ValidationSummary {
   double coverage = 0;  // inside their intervals; not a number where rows have none
 };
 
-/// By metric, then a line for each regime that has rows, then for deep context, quantized KV, all.
+/// Of the rows that count: by metric, then a line for each regime that has rows, then for deep
+/// context, quantized KV, all.
 std::vector<ValidationSummary> summarize(std::span<const ValidationRow> rows);
 
 struct SkippedRun {
@@ -60,16 +63,24 @@ struct SkippedRun {
   std::string reason;
 };
 
+/// How long one kind of activity took of a phase.
+struct ActivityRow {
+  Phase phase = Phase::kDecode;
+  ActivityKind kind = ActivityKind::kHostWork;
+  double predicted_s = 0, measured_s = 0;
+};
+
 struct Validation {
   std::string against;  // the file
   std::vector<ValidationRow> rows;
   std::vector<ValidationSummary> summary;
-  std::vector<SkippedRun> skipped;  // with rows, all runs of the file
+  std::vector<ActivityRow> activities;  // of one scenario that was run
+  std::vector<SkippedRun> skipped;      // with rows, all runs of the file
 };
 
 /// What a median error may not exceed, in any regime.
 struct ErrorLimit {
-  std::optional<Metric> metric;  // nullopt: every one
+  std::string metric;  // as rows name it; empty: every one
   double share = 0;
 };
 /// "tg_tps=0.2"; the metric "median_abs_error" stands for every one.
@@ -82,6 +93,8 @@ std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
 std::string to_json(const Validation& validation);
 /// One header line, then one line a row.
 std::string to_csv(const Validation& validation);
+/// The same of forecasts that were run: every configuration's figures, and by how much they miss.
+std::string runs_to_text(const Validation& validation, TextStyle style);
 /// For people: the summary, the rows farthest off, what was skipped and why.
 std::string to_text(const Validation& validation, TextStyle style);
 

@@ -27,6 +27,7 @@ Json row_json(const ValidationRow& row) {
       {"interval",
        row.interval ? Json::array({number(row.interval->lo), number(row.interval->hi)}) : Json()},
       {"inside", inside ? Json(*inside) : Json()},
+      {"counted", row.counted},
   };
 }
 
@@ -40,6 +41,16 @@ Json summary_json(const ValidationSummary& s) {
       {"p90_abs_error", number(s.p90_abs_error)},
       {"bias", number(s.bias)},
       {"coverage", number(s.coverage)},
+  };
+}
+
+Json activity_json(const ActivityRow& a) {
+  return {
+      {"phase", std::string(name(a.phase))},
+      {"kind", std::string(name(a.kind))},
+      {"predicted_s", number(a.predicted_s)},
+      {"measured_s", number(a.measured_s)},
+      {"error", number(a.predicted_s / a.measured_s - 1)},
   };
 }
 
@@ -61,9 +72,8 @@ std::string to_json(const Validation& v) {
     return {{"id", s.id}, {"reason", s.reason}};
   };
   const Json json = {
-      {"schema", "rigcast.validation/1"},
-      {"rows", list(v.rows, row_json)},
-      {"summary", list(v.summary, summary_json)},
+      {"schema", "rigcast.validation/1"},         {"rows", list(v.rows, row_json)},
+      {"summary", list(v.summary, summary_json)}, {"activities", list(v.activities, activity_json)},
       {"skipped", list(v.skipped, skipped)},
   };
   // Names come from files of others, and may hold bytes that are no UTF-8.
@@ -73,15 +83,15 @@ std::string to_json(const Validation& v) {
 std::string to_csv(const Validation& v) {
   std::string out =
       "id,rig,chip,what,regime,deep,quantized_kv,ram_known,metric,predicted,measured,error,"
-      "interval_lo,interval_hi,inside\n";
+      "interval_lo,interval_hi,inside,counted\n";
   for (const ValidationRow& r : v.rows) {
     const auto inside = r.inside();
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(r.id),
-                       csv_quote(r.rig), csv_quote(r.chip), csv_quote(r.what), name(r.regime),
-                       field(r.deep), field(r.quantized_kv), field(r.ram_known), r.metric,
-                       field(r.predicted), field(r.measured), field(r.error()),
-                       r.interval ? field(r.interval->lo) : "",
-                       r.interval ? field(r.interval->hi) : "", inside ? field(*inside) : "");
+    out += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(r.id), csv_quote(r.rig),
+        csv_quote(r.chip), csv_quote(r.what), name(r.regime), field(r.deep), field(r.quantized_kv),
+        field(r.ram_known), r.metric, field(r.predicted), field(r.measured), field(r.error()),
+        r.interval ? field(r.interval->lo) : "", r.interval ? field(r.interval->hi) : "",
+        inside ? field(*inside) : "", field(r.counted));
   }
   return out;
 }

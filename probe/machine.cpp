@@ -81,6 +81,12 @@ Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say&
   auto disk = measure_disk(scratch, kScratch);
   if (!disk) return disk.error();
   m.disk = *std::move(disk);
+  measure_cores(m, say);
+  return m;
+}
+
+void measure_cores(Machine& m, const Say& say) {
+  m.dram.clear();
   for (const int threads : thread_counts(m.host.cores)) {
     say(fmt::format("memory, {} of {} threads ...", threads, m.host.cores));
     engine::Team team(threads);
@@ -90,7 +96,6 @@ Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say&
   engine::Team team(m.host.cores);
   m.cpu = cpu_rates(team);
   say("");
-  return m;
 }
 
 std::string rig_toml(const Machine& m, const std::string& cpu) {

@@ -6,7 +6,7 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr TokenCount kMostPositions = 8;
+constexpr std::size_t kMostPositions = 8;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -38,15 +38,28 @@ double read_rate(const RequestTimes& r) {
   return time > 0 ? (r.decode_bytes.weights + r.decode_bytes.kv_read) / time : 0;
 }
 
+struct Window {
+  std::size_t begin = 0, end = 0;  // gaps between tokens
+};
+
+std::vector<Window> windows_of(std::size_t gaps) {
+  const std::size_t count = std::min(kMostPositions, gaps);
+  std::vector<Window> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back({gaps * i / count, gaps * (i + 1) / count});
+  return out;
+}
+
+TokenCount middle_of(const Window& window, const Workload& w) {
+  return w.depth + w.prompt_tokens + TokenCount((window.begin + window.end) / 2) + 1;
+}
+
 // The output in windows of equal length: the median gap of each over all runs, and its range.
 void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
   const Workload& w = report.scenario->workload;
   std::vector<std::vector<double>> gaps;
   for (const RequestTimes& r : runs.resident) gaps.push_back(token_gaps(r.tokens));
-  const std::size_t count = gaps.front().size();
-  const std::size_t windows = std::min<std::size_t>(kMostPositions, count);
-  for (std::size_t i = 0; i < windows; ++i) {
-    const std::size_t begin = count * i / windows, end = count * (i + 1) / windows;
+  for (const Window& window : windows_of(gaps.front().size())) {
+    const auto [begin, end] = window;
     std::vector<double> all, each;
     for (const auto& own : gaps) {
       const std::vector<double> part(own.begin() + std::ptrdiff_t(std::min(begin, own.size())),
@@ -56,8 +69,8 @@ void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
       each.push_back(1.0 / median(part));
     }
     const double gap = median(all);
-    const TokenCount cached = w.depth + w.prompt_tokens + TokenCount((begin + end) / 2) + 1;
-    report.by_position.push_back({cached, 1.0 / gap, Seconds{gap}, bound, range(each)});
+    report.by_position.push_back(
+        {middle_of(window, w), 1.0 / gap, Seconds{gap}, bound, range(each)});
   }
 }
 
@@ -67,6 +80,14 @@ void add_traffic(Report& report, const RequestTimes& r) {
 }
 
 }  // namespace
+
+std::vector<TokenCount> reported_positions(const Workload& workload) {
+  std::vector<TokenCount> out;
+  const auto gaps = std::max<TokenCount>(0, workload.output_tokens - 1);
+  for (const Window& window : windows_of(std::size_t(gaps)))
+    out.push_back(middle_of(window, workload));
+  return out;
+}
 
 Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
                        const MeasuredRuns& runs) {

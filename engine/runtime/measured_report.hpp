@@ -24,6 +24,9 @@ struct MeasuredRuns {
   BytesPerSecond dram_ceiling;  // 0: was not measured
 };
 
+/// Tokens in the cache at which the report of a run tells speeds.
+std::vector<TokenCount> reported_positions(const Workload& workload);
+
 /// Medians over the runs; ranges over the runs where a forecast has intervals.
 Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
                        const MeasuredRuns& runs);

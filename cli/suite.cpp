@@ -1,0 +1,54 @@
+#include "cli/suite.hpp"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "cli/output.hpp"
+#include "cli/scenario_flags.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+Result<TomlDocument> scenario_of(const std::string& flags) {
+  CLI::App app;
+  ScenarioFlags scenario;
+  scenario.add_to(app);
+  try {
+    app.parse(flags);
+  } catch (const CLI::ParseError& e) {
+    return bad_input(e.what(), "flags as `rigcast run --help` shows them");
+  }
+  return scenario.document();
+}
+
+}  // namespace
+
+bool is_suite(const std::filesystem::path& file) {
+  const auto document = TomlDocument::read(file);
+  return document && document->has("run");
+}
+
+Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
+  const auto document = TomlDocument::read(file);
+  if (!document) return document.error();
+  std::vector<SuiteRun> runs;
+  for (const TomlTable& t : document->root().tables("run")) {
+    const std::string name = t.text("name"), flags = t.text("flags");
+    auto scenario = scenario_of(flags);
+    if (!scenario) {
+      t.refuse("flags", scenario.error());
+      continue;
+    }
+    runs.push_back({name, flags, *std::move(scenario), t.flag("file", false)});
+    t.finish();
+  }
+  document->root().finish();
+  if (auto error = document->error()) return *error;
+  if (runs.empty())
+    return bad_input("there are no runs in this suite",
+                     "[[run]] with name = \"...\" and flags = \"--model ...\"",
+                     SourceRef{file.string()});
+  return runs;
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,31 @@
+#pragma once
+// Forecasts that are written down, then run: the scenario's, or those of a suite.
+
+#include <CLI/App.hpp>
+#include <string>
+
+#include "cli/scenario_flags.hpp"
+#include "core/catalogue.hpp"
+#include "core/validation.hpp"
+
+namespace rigcast::cli {
+
+struct RunsOptions {
+  ScenarioFlags flags;
+  std::string keep = "rigcast-validation";
+  std::string scratch;
+  std::string replay;
+  int repeat = 3;
+  bool file = false;
+
+  void add_to(CLI::App& verb);
+};
+
+/// Measures the machine, forecasts, writes the forecast down, runs, and compares: for every run of
+/// the suite, or for the scenario. Where the machine itself changed meanwhile, again.
+Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& catalogue);
+
+/// What was kept of such a validation, forecast anew: nothing is run.
+Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& catalogue);
+
+}  // namespace rigcast::cli

@@ -1,0 +1,176 @@
+#include "core/report_comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace rigcast {
+namespace {
+
+using Json = nlohmann::json;
+
+// A report as a run wrote it; else null.
+Json run_report(std::string_view text) {
+  Json json = Json::parse(text, nullptr, false);
+  const auto says = [&](const char* key, const char* value) {
+    const auto found = json.find(key);
+    return found != json.end() && *found == value;
+  };
+  const bool known =
+      json.is_object() && says("schema", "rigcast.report/1") && says("origin", "measured");
+  return known ? json : Json();
+}
+
+// Of decode.by_position, as far as it is a list of objects.
+std::vector<TokenCount> positions(const Json& report) {
+  std::vector<TokenCount> out;
+  const Json::json_pointer path("/decode/by_position");
+  if (!report.contains(path) || !report.at(path).is_array()) return out;
+  for (const Json& p : report.at(path)) {
+    const auto tokens = p.is_object() ? p.find("tokens") : p.end();
+    out.push_back(p.is_object() && tokens != p.end() && tokens->is_number_integer()
+                      ? tokens->get<TokenCount>()
+                      : -1);
+  }
+  return out;
+}
+
+// A number above zero under a path such as "/ttft/cold/total_s".
+std::optional<double> figure(const Json& json, const std::string& path) {
+  const Json::json_pointer pointer(path);
+  if (!json.contains(pointer)) return std::nullopt;
+  const Json& value = json.at(pointer);
+  if (!value.is_number() || !(value.get<double>() > 0)) return std::nullopt;
+  return value.get<double>();
+}
+
+// "decode.tokens_per_s" of "/decode/tokens_per_s".
+std::string metric_of(std::string path) {
+  std::ranges::replace(path, '/', '.');
+  return path.substr(1);
+}
+
+class Rows {
+ public:
+  Rows(const std::string& id, const Report& predicted, const Json& measured)
+      : predicted_(predicted), measured_(measured) {
+    const Scenario& s = *predicted.scenario;
+    shape_.id = id;
+    shape_.rig = s.rig.name;
+    shape_.chip = s.rig.cpu.name;
+    shape_.what = configuration_of(s);
+    shape_.regime = regime_of(s, predicted.placement);
+    shape_.deep = s.workload.depth + s.workload.prompt_tokens >= 8192;
+    shape_.quantized_kv = s.kv.types.k != QuantFormat::kF16;
+    shape_.counted =
+        std::ranges::find(s.runtime.fitted_on, shape_.what) == s.runtime.fitted_on.end();
+  }
+
+  void add(const std::string& path, double predicted, std::optional<Interval> interval = {},
+           const std::string& suffix = {}) {
+    add_at(path, path, predicted, interval, suffix);
+  }
+  void add_at(const std::string& path, const std::string& metric, double predicted,
+              std::optional<Interval> interval, const std::string& suffix) {
+    const auto measured = figure(measured_, path);
+    if (!measured || !(predicted > 0)) return;
+    ValidationRow row = shape_;
+    row.id += suffix;
+    row.metric = metric_of(metric);
+    row.predicted = predicted;
+    row.measured = *measured;
+    row.interval = interval;
+    rows_.push_back(std::move(row));
+  }
+  void add_start(const std::string& start, const std::optional<TtftBreakdown>& ttft,
+                 std::optional<Interval> interval) {
+    if (!ttft) return;
+    const std::string path = "/ttft/" + start;
+    add(path + "/total_s", ttft->total().value, interval);
+    add(path + "/breakdown_s/load", ttft->load.value);
+    add(path + "/breakdown_s/prefill", ttft->prefill.value);
+  }
+  std::vector<ValidationRow> take() { return std::move(rows_); }
+
+ private:
+  const Report& predicted_;
+  const Json& measured_;
+  ValidationRow shape_;  // what all rows say alike
+  std::vector<ValidationRow> rows_;
+};
+
+// What the process itself takes of the host's memory: not what others do, nor the page cache.
+double process_bytes(const Report& report) {
+  for (const DeviceMemory& d : report.memory.devices)
+    if (d.tier == Tier::kRam) return (d.needed() - report.scenario->rig.ram_reserved.value).value;
+  return 0;
+}
+
+}  // namespace
+
+std::string configuration_of(const Scenario& s) {
+  return fmt::format("{} {}, prompt {}, depth {}, {}/{}, {} threads", s.model.id, s.quant,
+                     s.workload.prompt_tokens, s.workload.depth, info(s.kv.types.k).name,
+                     info(s.kv.types.v).name, s.settings.threads);
+}
+
+Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
+                                                   std::string_view measured) {
+  const Json json = run_report(measured);
+  if (json.is_null())
+    return Error{ErrorKind::kBadInput, id + ": not the JSON report of a run"};
+  Rows rows(id, predicted, json);
+  rows.add("/decode/tokens_per_s", predicted.decode_tokens_per_s, predicted.tokens_per_s_interval);
+  rows.add("/prefill_tokens_per_s", predicted.prefill_tokens_per_s, predicted.prefill_interval);
+  const auto of = [&](Start start) {
+    return predicted.scenario->workload.start == start ? predicted.ttft_interval : std::nullopt;
+  };
+  rows.add_start("resident", predicted.resident, of(Start::kResident));
+  rows.add_start("warm", predicted.warm, of(Start::kWarm));
+  rows.add_start("cold", predicted.cold, of(Start::kCold));
+  const std::vector<TokenCount> at = positions(json);
+  for (std::size_t i = 0; i < at.size(); ++i)
+    for (const PositionSpeed& p : predicted.by_position)
+      if (p.tokens == at[i])
+        rows.add_at(fmt::format("/decode/by_position/{}/tokens_per_s", i),
+                    "/decode/by_position/tokens_per_s", p.tokens_per_s, {},
+                    fmt::format(" at {}", p.tokens));
+  rows.add("/memory/0/total", process_bytes(predicted));
+  rows.add("/traffic_bytes/ram", predicted.traffic_bytes[std::size_t(Resource::kRam)]);
+  return rows.take();
+}
+
+std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
+                                            std::span<const TraceEvent> measured) {
+  // A forecast traces fewer tokens than a run decodes: those that both have are compared.
+  std::set<TokenCount> first, second;
+  for (const TraceEvent& e : predicted) first.insert(e.token);
+  for (const TraceEvent& e : measured) second.insert(e.token);
+  const auto shared = [&](const TraceEvent& e) {
+    return e.phase != Phase::kDecode || (first.contains(e.token) && second.contains(e.token));
+  };
+  std::map<std::pair<Phase, ActivityKind>, ActivityRow> rows;
+  const auto row = [&](const TraceEvent& e) -> ActivityRow& {
+    return rows.try_emplace({e.phase, e.kind}, ActivityRow{e.phase, e.kind}).first->second;
+  };
+  for (const TraceEvent& e : predicted)
+    if (shared(e)) row(e).predicted_s += e.finish_s - e.start_s;
+  for (const TraceEvent& e : measured)
+    if (shared(e)) row(e).measured_s += e.finish_s - e.start_s;
+  std::vector<ActivityRow> out;
+  for (const auto& [key, value] : rows) out.push_back(value);
+  return out;
+}
+
+std::vector<TokenCount> positions_of(std::string_view measured) {
+  std::vector<TokenCount> out = positions(run_report(measured));
+  std::erase_if(out, [](TokenCount tokens) { return tokens < 0; });
+  return out;
+}
+
+}  // namespace rigcast

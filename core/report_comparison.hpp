@@ -1,0 +1,33 @@
+#pragma once
+// A forecast beside the run of the same scenario: figure by figure, and by kind of activity.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/report.hpp"
+#include "core/trace.hpp"
+#include "core/validation.hpp"
+
+namespace rigcast {
+
+/// What a configuration is called where a runtime profile names those it was fitted on:
+/// "llama-3.2-1b Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads". How much is decoded does not
+/// count.
+std::string configuration_of(const Scenario& scenario);
+
+/// A row for every figure that both reports have; the metric is its path in the report. `measured`
+/// is a report's JSON, as a run wrote it. An error if it is none.
+Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
+                                                   std::string_view measured);
+
+/// Times of equal phases and kinds, of everything that either side recorded; of decoded tokens, of
+/// those that both sides recorded.
+std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
+                                            std::span<const TraceEvent> measured);
+
+/// Positions of the cache at which a measured report tells speeds.
+std::vector<TokenCount> positions_of(std::string_view measured);
+
+}  // namespace rigcast

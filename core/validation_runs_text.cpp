@@ -1,0 +1,134 @@
+// Forecasts that were run, for people: every configuration's figures, then how far off they are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "core/text_style.hpp"
+#include "core/unit_text.hpp"
+#include "core/validation.hpp"
+
+namespace rigcast {
+namespace {
+
+struct Shown {
+  std::string_view metric, label, unit;
+  double scale;  // of the unit
+};
+// What people ask for; the rest is in JSON and CSV.
+constexpr Shown kShown[] = {
+    {"decode.tokens_per_s", "decode", "tok/s", 1},
+    {"prefill_tokens_per_s", "prefill", "tok/s", 1},
+    {"ttft.resident.total_s", "first token", "s", 1},
+    {"ttft.warm.total_s", "  warm start", "s", 1},
+    {"ttft.cold.total_s", "  cold start", "s", 1},
+    {"memory.0.total", "memory", "GiB", 0x1p30},
+};
+
+constexpr std::size_t kForecastWidth = 22, kMeasuredWidth = 11, kErrorWidth = 10, kInsideWidth = 13;
+
+std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
+
+class Screen {
+ public:
+  Screen(const Validation& validation, TextStyle style)
+      : v_(validation), paint_(style.colour), width_(std::size_t(std::max(style.width, 60))) {}
+
+  std::string text() {
+    const std::size_t left = width_ - kForecastWidth - kMeasuredWidth - kErrorWidth - kInsideWidth;
+    line(paint_.dim(std::string(left, ' ') + pad_left("forecast", kForecastWidth) +
+                    pad_left("measured", kMeasuredWidth) + pad_left("error", kErrorWidth) +
+                    pad_left("inside 80 %", kInsideWidth)));
+    std::string configuration;
+    for (const ValidationRow& row : v_.rows)
+      for (const Shown& shown : kShown)
+        if (shown.metric == row.metric) {
+          if (row.id != configuration) heading(row, configuration);
+          figure(row, shown, left);
+        }
+    totals();
+    activities();
+    for (const SkippedRun& s : v_.skipped)
+      line(paint_.yellow("  note ") + "  " + printable(s.id) + ": " + printable(s.reason));
+    return out_;
+  }
+
+ private:
+  void line(std::string_view text) { append_lines(out_, text, width_); }
+
+  void heading(const ValidationRow& row, std::string& configuration) {
+    configuration = row.id;
+    line("  " + paint_.bold(printable(row.id)) + "   " + paint_.dim(printable(row.what)) +
+         (row.counted ? "" : "   not counted: the profile was fitted on it"));
+  }
+
+  void figure(const ValidationRow& row, const Shown& shown, std::size_t left) {
+    const auto number = [&](double value) { return three_digits(value / shown.scale); };
+    std::string forecast = number(row.predicted);
+    if (row.interval)
+      forecast += fmt::format(" ({}-{})", number(row.interval->lo), number(row.interval->hi));
+    const auto inside = row.inside();
+    line(pad_right(fmt::format("    {:<16}{}", shown.label, shown.unit), left) +
+         pad_left(forecast, kForecastWidth) + pad_left(number(row.measured), kMeasuredWidth) +
+         pad_left(percent(row.error()), kErrorWidth) +
+         pad_left(!inside   ? "-"
+                  : *inside ? "yes"
+                            : "no",
+                  kInsideWidth));
+  }
+
+  void totals() {
+    out_ += '\n';
+    for (const Shown& shown : kShown) {
+      double worst = 0;
+      int inside = 0, with_interval = 0;
+      const ValidationRow* farthest = nullptr;
+      for (const ValidationRow& row : v_.rows) {
+        if (!row.counted || row.metric != shown.metric) continue;
+        if (const auto in = row.inside()) ++with_interval, inside += *in;
+        if (!farthest || std::fabs(row.error()) > worst) {
+          farthest = &row;
+          worst = std::fabs(row.error());
+        }
+      }
+      for (const ValidationSummary& s : v_.summary)
+        if (farthest && s.metric == shown.metric && s.regime == "all")
+          line(fmt::format(
+              "  {:<14}median error {:.1f} %, worst {:.1f} % ({}){}", shown.label,
+              100 * s.median_abs_error, 100 * worst, printable(farthest->id),
+              with_interval ? fmt::format(", {} of {} inside", inside, with_interval) : ""));
+    }
+  }
+
+  // The kind that misses by most time comes first.
+  void activities() {
+    if (v_.activities.empty()) return;
+    std::vector<ActivityRow> rows = v_.activities;
+    std::ranges::stable_sort(rows, std::ranges::greater(), [](const ActivityRow& a) {
+      return std::fabs(a.predicted_s - a.measured_s);
+    });
+    line("\n  by activity, from a traced run");
+    for (const ActivityRow& a : rows) {
+      const bool both = a.predicted_s > 0 && a.measured_s > 0;
+      line(fmt::format("    {:<10}{:<18}", name(a.phase), name(a.kind)) +
+           pad_left(time_text(Seconds{a.predicted_s}), kForecastWidth) +
+           pad_left(time_text(Seconds{a.measured_s}), kMeasuredWidth) +
+           pad_left(both ? percent(a.predicted_s / a.measured_s - 1) : "-", kErrorWidth));
+    }
+  }
+
+  const Validation& v_;
+  Paint paint_;
+  std::size_t width_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string runs_to_text(const Validation& validation, TextStyle style) {
+  return Screen(validation, style).text();
+}
+
+}  // namespace rigcast
