@@ -32,7 +32,8 @@ Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
   const auto document = TomlDocument::read(file);
   if (!document) return document.error();
   std::vector<SuiteRun> runs;
-  for (const TomlTable& t : document->root().tables("run")) {
+  const TomlTable root = document->root();
+  for (const TomlTable& t : root.tables("run")) {
     const std::string name = t.text("name"), flags = t.text("flags");
     auto scenario = scenario_of(flags);
     if (!scenario) {
@@ -42,7 +43,7 @@ Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
     runs.push_back({name, flags, *std::move(scenario), t.flag("file", false)});
     t.finish();
   }
-  document->root().finish();
+  root.finish();
   if (auto error = document->error()) return *error;
   if (runs.empty())
     return bad_input("there are no runs in this suite",

@@ -160,7 +160,6 @@ Result<std::string> runtime_id(const std::string& given, const Catalogue& catalo
 }
 
 Result<std::vector<Measurement>> read(const std::string& file, std::vector<std::string>& unread) {
-  if (file.empty()) return bad_input("validate needs a file of measurements", kNeedsFile);
   auto runs = read_measurements(file, &unread);
   if (!runs) {
     Error error = runs.error();

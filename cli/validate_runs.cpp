@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kTries = 3;
-constexpr double kChanged = 0.10;  // of the memory's rate between probe and run
+constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
 constexpr const char* kSuite = "suite.toml";
 
 void say(const std::string& text) {
@@ -125,7 +125,7 @@ class Runs {
 
   Result<Validation> all(const std::vector<SuiteRun>& runs) {
     if (auto error = make_folder(keep_)) return *error;
-    times_ = "run,forecast_written,run_started,tries,memory_probed,memory_after\n";
+    times_ = "run,forecast_written,run_started,tries,machine_changed\n";
     for (std::size_t i = 0; i < runs.size(); ++i) {
       say(fmt::format("{} of {}: {} ...", i + 1, runs.size(), runs[i].name));
       if (auto error = one(i, runs[i])) {
@@ -150,7 +150,7 @@ class Runs {
       const auto done = forecast_and_run(index, run, *std::move(scenario), tried);
       if (!done) return done.error();
       if (*done || tried == kTries) return std::nullopt;
-      say(fmt::format("{}: the memory's rate changed, again ...", run.name));
+      say(fmt::format("{}: the machine changed, again ...", run.name));
     }
   }
 
@@ -200,18 +200,17 @@ class Runs {
     if (auto error = write_file(part(keep_, index, "measured.json").string(), measured))
       return *error;
 
-    const double before = machine_ ? machine_->dram.back().median : 0;
-    const double after = executed->report.measured->ceiling.value;
-    const bool same = before == 0 || std::fabs(after / before - 1) <= kChanged;
+    const double change = machine_ ? probe::change_of_cores(*machine_) : 0;
+    const bool same = change <= kChanged;
     if (!same && tried < kTries) return false;
-    times_ += fmt::format("\"{}\",{},{},{},{:.4g},{:.4g}\n", run.name, written, started, tried,
-                          before, after);
+    times_ += fmt::format("\"{}\",{},{},{},{:.3f}\n", run.name, written, started, tried, change);
     auto rows = compare_reports(run.name, forecast.report, measured);
     if (!rows) return rows.error();
     if (!same)
       result_.skipped.push_back(
-          {run.name, fmt::format("not skipped, but memory gave {:.0f} GB/s before and {:.0f} after",
-                                 before / 1e9, after / 1e9)});
+          {run.name,
+           fmt::format("the machine changed by {:.0f} % while it ran, in each of {} tries",
+                       100 * change, tried)});
     result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
     result_.activities = compare_activities(forecast.events, executed->events);
     return true;
@@ -267,6 +266,10 @@ Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& ca
   }
   auto document = options.flags.document();
   if (!document) return document.error();
+  if (!document->has("model.name") && !document->has("model.file"))
+    return bad_input("validate needs a scenario to run, or a file of measurements",
+                     "--model llama-3.2-1b, a scenario, a suite, or --against runs.jsonl as "
+                     "llama-bench writes it");
   return runs.all({SuiteRun{"this scenario", "", *std::move(document), options.file}});
 }
 

@@ -255,7 +255,10 @@ MemoryPlan plan_memory(const Scenario& s, const Placement& p, TokenCount cached)
   add_buffers(s, p, plan);
   const TokenCount limit = read_cells(s.workload.context, s.runtime.memory.kv_padding);
   const bool grows = s.runtime.memory.kv == KvAllocation::kGrownByCopy;
-  const TokenCount cells = grows ? cached : limit;
+  const bool blocks = s.runtime.memory.kv == KvAllocation::kBlocks;
+  const TokenCount cells = grows    ? cached
+                           : blocks ? std::min(limit, read_cells(cached, s.kv.block_tokens))
+                                    : limit;
   const auto has_weights = [&](DeviceIndex g) {
     return plan.devices[std::size_t(g)].weights.value > 0;
   };

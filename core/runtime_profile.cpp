@@ -30,6 +30,7 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   m.kv = t.choice("kv", KvAllocation::kWholeContext,
                   {{"whole-context", KvAllocation::kWholeContext},
                    {"pool", KvAllocation::kPool},
+                   {"blocks", KvAllocation::kBlocks},
                    {"grown-by-copy", KvAllocation::kGrownByCopy}});
   m.kv_padding = t.integer_or("kv_padding", 1, 1, 65536);
   m.logits = t.choice("logits", LogitsRows::kLast,

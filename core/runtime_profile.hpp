@@ -23,6 +23,7 @@ std::optional<KvPolicy> kv_policy_from(std::string_view text);
 enum class KvAllocation {
   kWholeContext,  // at load, for the context limit
   kPool,          // what is left of the memory, in blocks
+  kBlocks,        // as the context grows
   kGrownByCopy,   // a new, longer tensor for every step
 };
 /// What the runtime's kernels are written in. kCpu: there is no GPU to drive.

@@ -150,8 +150,9 @@ Result<ErrorLimit> parse_error_limit(std::string_view text) {
   const std::string_view metric = text.substr(0, equals);
   ErrorLimit limit;
   if (metric != kEveryMetric) limit.metric = metric;
-  std::vector<std::string_view> names(std::begin(kOfReports), std::end(kOfReports));
+  std::vector<std::string_view> names;
   for (const Metric m : kMetrics) names.push_back(name(m));
+  names.insert(names.end(), std::begin(kOfReports), std::end(kOfReports));
   const bool is_known = metric == kEveryMetric || std::ranges::find(names, metric) != names.end();
   if (equals == std::string_view::npos || !is_known) {
     std::string known;

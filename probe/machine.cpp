@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <utility>
 
@@ -96,6 +97,14 @@ void measure_cores(Machine& m, const Say& say) {
   engine::Team team(m.host.cores);
   m.cpu = cpu_rates(team);
   say("");
+}
+
+double change_of_cores(const Machine& m) {
+  engine::Team team(m.host.cores);
+  const auto change = [](const Takes& now, const Takes& then) {
+    return then.median > 0 ? std::fabs(now.median / then.median - 1) : 0.0;
+  };
+  return std::max(change(dram_read(team), m.dram.back()), change(cpu_rates(team).int8, m.cpu.int8));
 }
 
 std::string rig_toml(const Machine& m, const std::string& cpu) {

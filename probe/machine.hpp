@@ -31,6 +31,10 @@ Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say&
 /// where others share the host. Takes some seconds.
 void measure_cores(Machine& machine, const Say& say);
 
+/// How far the cores together are from what `machine` says of them, now: the larger change of what
+/// they read and of what they multiply, as a share.
+double change_of_cores(const Machine& machine);
+
 /// A rig file: every figure measured, with how often and how far apart. `cpu` is the part of the
 /// catalogue that stands for what was not measured.
 std::string rig_toml(const Machine& machine, const std::string& cpu);

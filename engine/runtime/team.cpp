@@ -1,5 +1,10 @@
 #include "engine/runtime/team.hpp"
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+#include <algorithm>
 #include <string>
 #include <system_error>
 
@@ -59,7 +64,33 @@ void Team::member(int index) {
   }
 }
 
+// A system that wakes a thread may put it beside the one that woke it, two on one core, and leave
+// them there for half a second: longer than a short prompt takes. So whoever finds another member
+// on its CPU moves to one that has none, and is free again from then on. Where that is refused, or
+// there are more members than CPUs, it stays.
+void Team::part() {
+#if defined(__linux__)
+  const int job = started_.load(std::memory_order_relaxed), here = ::sched_getcpu();
+  const auto take = [&](int cpu) {
+    return cpu >= 0 && cpu < CPU_SETSIZE &&
+           taken_[std::size_t(cpu)].exchange(job, std::memory_order_relaxed) != job;
+  };
+  cpu_set_t allowed;
+  if (size() == 1 || take(here) || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(std::size_t(cpu), &allowed) || !take(cpu)) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(std::size_t(cpu), &own);
+    if (::sched_setaffinity(0, sizeof own, &own) == 0)
+      ::sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
+#endif
+}
+
 void Team::do_job(Worker& worker) {
+  part();
   try {
     (*job_)(worker);
   } catch (const Stopped&) {

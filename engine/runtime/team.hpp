@@ -3,6 +3,7 @@
 // hundreds of short stages, and waking threads for each would cost more than the stage.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -69,13 +70,15 @@ class Team {
 
   void member(int index);
   void do_job(Worker& worker);
+  void part();
   void barrier();
   void fail(std::exception_ptr error);
 
   std::vector<std::thread> threads_;
   const std::function<void(Worker&)>* job_ = nullptr;
 
-  std::atomic<int> started_{0};  // jobs so far; negative: leave
+  std::atomic<int> started_{0};                 // jobs so far; negative: leave
+  std::array<std::atomic<int>, 1024> taken_{};  // by CPU: the last job in which a member was there
   std::atomic<int> running_{0};
 
   std::atomic<int> phase_{0};  // barriers passed

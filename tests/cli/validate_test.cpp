@@ -205,7 +205,7 @@ TEST_CASE("A threshold that makes no sense is refused before any forecast", "[cl
 
 TEST_CASE("Files that cannot be read or hold no runs are refused", "[cli]") {
   const Folder folder;
-  check_refused({"validate"}, {"needs a file of measurements", "--against", "llama-bench"});
+  check_refused({"validate"}, {"a file of measurements", "--against", "llama-bench"});
   check_refused({"validate", "--against", folder / "missing.csv"}, {"missing.csv", "no such file"});
   check_refused({"validate", "--against", folder.path().string()}, {folder.path().string()});
   check_refused({"validate", "--against", folder.write("empty.csv", "")},

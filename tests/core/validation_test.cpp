@@ -213,12 +213,14 @@ TEST_CASE("A limit holds for every regime, and for nothing else", "[validation]"
 
 TEST_CASE("The JSON of a validation has the keys of the contract, and no others", "[validation]") {
   const Json json = Json::parse(to_json(small()));
-  CHECK(keys(json) == std::vector<std::string>{"schema", "rows", "summary", "activities", "skipped"});
+  CHECK(keys(json) ==
+        std::vector<std::string>{"schema", "rows", "summary", "activities", "skipped"});
   CHECK(json.at("schema") == "rigcast.validation/1");
   REQUIRE(json.at("rows").size() == 3);
   for (const Json& r : json.at("rows"))
     CHECK(keys(r) == std::vector<std::string>{"id", "rig", "regime", "metric", "predicted",
-                                              "measured", "error", "interval", "inside", "counted"});
+                                              "measured", "error", "interval", "inside",
+                                              "counted"});
   const Json& first = json.at("rows").at(0);
   CHECK(first.at("regime") == "resident");
   CHECK(first.at("error").get<double>() == Approx(-0.1));

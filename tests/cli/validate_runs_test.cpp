@@ -1,0 +1,96 @@
+// rigcast validate of a suite: forecast and run side by side, kept, and forecast anew.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/catch.hpp"
+#include "tests/cli/program.hpp"
+
+using namespace rigcast;
+using namespace rigcast::cli_test;
+using nlohmann::json;
+
+namespace {
+
+// Two runs on a rig that is named, so that nothing is probed.
+std::string suite(const Folder& folder) {
+  const std::string rig = folder / "rig.toml", file = folder / "suite.toml";
+  std::ofstream(rig) << "gpu = []\ncpu = \"ryzen-9-7950x\"\ncpu_cores = 2\n"
+                        "ram = \"2xddr5-6000:64GiB\"\nssd = \"samsung-990-pro\"\n";
+  const std::string flags = "--rig " + rig +
+                            " --model smollm2-135m --quant Q8_0 --prompt-tokens 20 "
+                            "--output-tokens 9 --threads 2";
+  std::ofstream(file) << "[[run]]\nname = \"resident\"\nflags = \"" << flags << "\"\n"
+                      << "[[run]]\nname = \"all starts\"\nfile = true\nflags = \"" << flags
+                      << "\"\n";
+  return file;
+}
+
+json rows_of(const json& validation, const std::string& id) {
+  json out = json::object();
+  for (const json& row : validation["rows"])
+    if (row["id"] == id) out[row["metric"].get<std::string>()] = row;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
+  const Folder folder;
+  const std::string kept = folder / "kept";
+  const Outcome o = run({"validate", suite(folder), "--keep", kept, "--scratch", folder / "",
+                         "--repeat", "1", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json v = json::parse(o.out);
+  const json resident = rows_of(v, "resident"), starts = rows_of(v, "all starts");
+  for (const char* metric : {"decode.tokens_per_s", "prefill_tokens_per_s", "memory.0.total",
+                             "traffic_bytes.ram", "ttft.resident.total_s"}) {
+    INFO(metric);
+    CHECK(resident.contains(metric));
+    CHECK(starts.contains(metric));
+  }
+  CHECK_FALSE(resident.contains("ttft.cold.total_s"));
+  CHECK(starts.contains("ttft.cold.total_s"));
+  CHECK(starts.contains("ttft.warm.breakdown_s.load"));
+  // What is counted is counted the same: bytes by the same tensors, to the last norm vector.
+  CHECK(std::abs(resident["traffic_bytes.ram"]["error"].get<double>()) < 0.01);
+
+  for (const char* file : {"suite.toml", "01.forecast.json", "01.measured.json", "02.forecast.json",
+                           "02.measured.json", "times.csv"})
+    CHECK(std::filesystem::exists(std::filesystem::path(kept) / file));
+  for (const auto& file : std::filesystem::directory_iterator(folder / ""))
+    CHECK(file.path().extension() != ".gguf");  // the weights are gone
+
+  const Outcome again = run({"validate", "--replay", kept, "--format", "json"});
+  REQUIRE(again.exit == 0);
+  const json replayed = rows_of(json::parse(again.out), "all starts");
+  REQUIRE(replayed.size() == starts.size());
+  for (const auto& [metric, row] : starts.items()) {
+    if (metric == "decode.by_position.tokens_per_s") continue;  // several rows of one name
+    INFO(metric);
+    CHECK(replayed[metric]["predicted"] == row["predicted"]);
+    CHECK(replayed[metric]["measured"] == row["measured"]);
+  }
+}
+
+TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") {
+  const Folder folder;
+  const std::string file = folder / "suite.toml";
+  const auto error_of = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    const Outcome o = run({"validate", file});
+    CHECK(o.exit == 2);
+    return o.error;
+  };
+  CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"--modle x\"\n").find("--modle") !=
+        std::string::npos);
+  CHECK(error_of("[[run]]\nname = \"a\"\n").find("suite.toml:1:1: run[0].flags") !=
+        std::string::npos);
+  CHECK(error_of("run = []\n").find("no runs") != std::string::npos);
+  CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"\"\nrepaet = 3\n").find("repaet") !=
+        std::string::npos);
+  CHECK(run({"validate", "--replay", folder / "nothing"}).exit == 2);
+}
