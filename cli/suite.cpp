@@ -40,7 +40,7 @@ Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
       t.refuse("flags", scenario.error());
       continue;
     }
-    runs.push_back({name, flags, *std::move(scenario), t.flag("file", false)});
+    runs.push_back({name, *std::move(scenario), t.flag("file", false)});
     t.finish();
   }
   root.finish();

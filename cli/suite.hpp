@@ -12,12 +12,11 @@ namespace rigcast::cli {
 
 struct SuiteRun {
   std::string name;
-  std::string flags;      // as after `rigcast run`; empty: the document came from elsewhere
-  TomlDocument scenario;  // what they say
-  bool file = false;      // also warm and cold starts, from a file that is written for it
+  TomlDocument scenario;
+  bool file = false;  // also warm and cold starts, from a file that is written for it
 };
 
-/// [[run]] with `name`, `flags` and, if wanted, `file = true`.
+/// [[run]] with `name`, `flags` as after `rigcast run` and, if wanted, `file = true`.
 Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file);
 /// A TOML file with a list called "run".
 bool is_suite(const std::filesystem::path& file);

@@ -15,16 +15,16 @@ namespace {
 
 constexpr const char* kRigKeys[] = {"rig.name", "rig.gpu", "rig.cpu"};
 
-bool names_a_rig(const TomlDocument& document) {
-  return std::ranges::any_of(kRigKeys, [&](const char* key) { return document.has(key); });
-}
-
 std::string machine_name(const probe::Host& host) {
   const std::string cpu = host.cpu.empty() ? "" : host.cpu + ", ";
   return fmt::format("this machine ({}{} {})", cpu, host.cores, host.cores == 1 ? "core" : "cores");
 }
 
 }  // namespace
+
+bool names_a_rig(const TomlDocument& document) {
+  return std::ranges::any_of(kRigKeys, [&](const char* key) { return document.has(key); });
+}
 
 std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue) {
   if (const auto known = catalogue.cpu(host.cpu)) return known->id;

@@ -66,10 +66,6 @@ fs::path part(const fs::path& folder, std::size_t index, const char* what) {
   return folder / fmt::format("{:02}.{}", index + 1, what);
 }
 
-bool names_a_rig(const TomlDocument& document) {
-  return document.has("rig.name") || document.has("rig.gpu") || document.has("rig.cpu");
-}
-
 // A run's scenario on a rig file, from resident weights unless it says otherwise.
 Result<Scenario> scenario_on(const TomlDocument& run, const fs::path& rig,
                              const Catalogue& catalogue) {
@@ -270,7 +266,7 @@ Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& ca
     return bad_input("validate needs a scenario to run, or a file of measurements",
                      "--model llama-3.2-1b, a scenario, a suite, or --against runs.jsonl as "
                      "llama-bench writes it");
-  return runs.all({SuiteRun{"this scenario", "", *std::move(document), options.file}});
+  return runs.all({SuiteRun{"this scenario", *std::move(document), options.file}});
 }
 
 Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& catalogue) {
