@@ -28,12 +28,13 @@ constexpr int kRepeats = 200;
 
 class Context {
  public:
-  Context(engine::Team& team, ModelSpec model, TokenCount tokens, int layers, int repeats)
+  Context(engine::Team& team, ModelSpec model, KvTypes types, TokenCount tokens, int layers,
+          int repeats)
       : team_(team),
         tokens_(tokens),
         repeats_(repeats),
         model_(with_layers(std::move(model), layers)),
-        cache_(model_, {}, kPartition),
+        cache_(model_, types, kPartition),
         attention_(model_, team.size()) {
     const std::int64_t width = model_.kv_heads * model_.head_dim;
     cache_.reserve(tokens);
@@ -83,21 +84,30 @@ std::vector<Bar> attention_bars(engine::Team& team, const std::vector<ModelSpec>
     Context& c = *contexts.emplace_back(std::make_unique<Context>(team, context...));
     contenders.push_back({std::move(name), c.bytes(), [&c] { c.run(); }});
   };
-  for (const ModelSpec& m : models) {
-    const double layer = double(kTokens * m.kv_heads * m.head_dim * 4);
-    add(fmt::format("attention over {} tokens, heads of {}", kTokens, m.head_dim), m, kTokens,
+  struct Case {
+    std::string name;
+    double least;
+  };
+  std::vector<Case> cases;
+  const auto attention = [&](const ModelSpec& m, KvTypes types, double least) {
+    cases.push_back({fmt::format("{} KV, heads of {}", info(types.k).name, m.head_dim), least});
+    const double layer = double(kTokens) * kv_bytes_per_token(m, 0, types);
+    add(fmt::format("attention over {} tokens, {}", kTokens, cases.back().name), m, types, kTokens,
         int(kBytes / layer), 1);
-    add("  in the cache", m, kFewTokens, 1, kRepeats);
-  }
+    add("  in the cache", m, types, kFewTokens, 1, kRepeats);
+  };
+  for (const ModelSpec& m : models) attention(m, {}, kLeast);
+  for (const QuantFormat type : {QuantFormat::kQ8_0, QuantFormat::kQ4_0})
+    for (const ModelSpec& m : models) attention(m, {type, type}, 0);
   const std::vector<Rates> rates = compete(contenders, kRounds, 1e9, "GB/s");
   const double best = best_median(rates, reads);
   std::vector<Bar> out;
-  for (std::size_t i = 0; i < models.size(); ++i) {
+  for (std::size_t i = 0; i < cases.size(); ++i) {
     const double rate = rates[reads + 2 * i].median(), cached = rates[reads + 2 * i + 1].median();
-    const std::string name = fmt::format("attention, {}", models[i].name),
-                      figure = fmt::format("{:.1f} GB/s", rate / 1e9);
-    out.push_back({name, figure, rate / best, kLeast, "DRAM read"});
-    out.push_back({name, figure, rate / cached, 0, fmt::format("in cache, {:.1f}", cached / 1e9)});
+    const std::string figure = fmt::format("{:.1f} GB/s", rate / 1e9);
+    out.push_back({cases[i].name, figure, rate / best, cases[i].least, "DRAM read"});
+    out.push_back(
+        {cases[i].name, figure, rate / cached, 0, fmt::format("in cache, {:.1f}", cached / 1e9)});
   }
   return out;
 }

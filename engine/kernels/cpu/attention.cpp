@@ -24,7 +24,7 @@ namespace rigcast::engine::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
+using F32 = hn::CappedTag<float, 16>;  // half a block of the quantized types, at most
 using V = hn::Vec<F32>;
 
 constexpr std::size_t kTokens = kPartition;
@@ -37,55 +37,38 @@ constexpr std::size_t kQueries = kManyRegisters ? 4 : 2, kVectors = kManyRegiste
 constexpr std::size_t kAhead = 64, kAgain = 32;
 
 // Rows are padded with zeros to whole vectors of any instruction set.
-HWY_INLINE int padded(int head_dim) { return (head_dim + 15) / 16 * 16; }
+HWY_INLINE std::size_t padded(std::size_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
-void decode_half(const std::byte* row, float* out, int n) {
-  const F32 d;
-  const hn::Rebind<hwy::float16_t, F32> half;
-  const int lanes = int(hn::Lanes(d));
-  int i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto h = hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(row) + i);
-    hn::StoreU(hn::PromoteTo(d, h), d, out + i);
-  }
-  if (i < n) ref::dequantize(QuantFormat::kF16, row + 2 * i, {out + i, std::size_t(n - i)});
+// The scale that a block of Q8_0 or Q4_0 begins with. Four halves are read where one counts: the
+// rest is the block's own.
+HWY_INLINE V scale_of(const std::byte* block) {
+  const hn::CappedTag<float, 4> few;
+  const hn::Rebind<hwy::float16_t, decltype(few)> half;
+  const auto scale =
+      hn::PromoteTo(few, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(block)));
+  return hn::Set(F32(), hn::GetLane(scale));
 }
 
-void decode_q8(const std::byte* row, float* out, int n) {
-  for (int i = 0; i < n; i += 32, row += 34) {
-    float d;
-    ref::dequantize(QuantFormat::kF16, row, {&d, 1});
-    const auto* q = reinterpret_cast<const std::int8_t*>(row) + 2;
-    for (int k = 0; k < 32; ++k) out[i + k] = d * float(q[k]);
-  }
-}
-
-void decode_q4(const std::byte* row, float* out, int n) {
-  for (int i = 0; i < n; i += 32, row += 18) {
-    float d;
-    ref::dequantize(QuantFormat::kF16, row, {&d, 1});
-    const auto* q = reinterpret_cast<const std::uint8_t*>(row) + 2;
-    for (int k = 0; k < 16; ++k) out[i + k] = d * float((q[k] & 15) - 8);
-    for (int k = 0; k < 16; ++k) out[i + k + 16] = d * float((q[k] >> 4) - 8);
-  }
-}
-
-void decode(QuantFormat type, const std::byte* row, float* out, int n) {
-  switch (type) {
-    case QuantFormat::kF16: return decode_half(row, out, n);
-    case QuantFormat::kQ8_0: return decode_q8(row, out, n);
-    case QuantFormat::kQ4_0: return decode_q4(row, out, n);
-    default: std::memcpy(out, row, std::size_t(n) * sizeof(float));
-  }
-}
-
-// Elements [i, i + lanes) of a row of F32 or F16. Rows need not be aligned.
+// Elements [i, i + lanes) of a row, which need not be aligned.
 template <QuantFormat kType>
 HWY_INLINE V load(const std::byte* row, std::size_t i) {
   const F32 d;
+  const hn::RebindToSigned<F32> d32;
+  const hn::Rebind<std::int8_t, F32> d8;
+  const std::size_t at = i % 32;  // in its block
   if constexpr (kType == QuantFormat::kF16) {
     const hn::Rebind<hwy::float16_t, F32> half;
     return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(row) + i));
+  } else if constexpr (kType == QuantFormat::kQ8_0) {
+    const std::byte* block = row + i / 32 * 34;
+    const auto* q = reinterpret_cast<const std::int8_t*>(block) + 2 + at;
+    return hn::Mul(scale_of(block), hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, q))));
+  } else if constexpr (kType == QuantFormat::kQ4_0) {
+    const std::byte* block = row + i / 32 * 18;  // low halves of its bytes first
+    const auto* q = reinterpret_cast<const std::int8_t*>(block) + 2 + at % 16;
+    const auto bytes = hn::PromoteTo(d32, hn::LoadU(d8, q));
+    const auto wide = hn::And(at < 16 ? bytes : hn::ShiftRight<4>(bytes), hn::Set(d32, 15));
+    return hn::Mul(scale_of(block), hn::ConvertTo(d, hn::Sub(wide, hn::Set(d32, 8))));
   } else {
     return hn::LoadU(d, reinterpret_cast<const float*>(row) + i);
   }
@@ -219,13 +202,19 @@ void exponentials(float* scores, float& largest, float& sum) {
   sum = hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
-// Calls use(std::integral_constant<std::size_t, n>, first query) for all queries, kQueries at once.
+// Calls use(std::integral_constant<std::size_t, n>, first query) for all queries, kQueries at once
+// and then what is left.
 template <class Use>
 HWY_INLINE void for_queries(std::size_t queries, const Use& use) {
   std::size_t r = 0;
   for (; r + kQueries <= queries; r += kQueries)
     use(std::integral_constant<std::size_t, kQueries>(), r);
-  for (; r < queries; ++r) use(std::integral_constant<std::size_t, 1>(), r);
+  switch (queries - r) {
+    case 3: return use(std::integral_constant<std::size_t, 3>(), r);
+    case 2: return use(std::integral_constant<std::size_t, 2>(), r);
+    case 1: return use(std::integral_constant<std::size_t, 1>(), r);
+    default: return;
+  }
 }
 
 template <QuantFormat kType>
@@ -255,21 +244,34 @@ void mix(const float* weights, std::size_t queries, const Rows& rows, std::size_
   });
 }
 
-// What the rows are read as: F16 and F32 where they are; others are decoded to F32, which `rows`
-// then point to.
-QuantFormat readable(QuantFormat type, int head_dim, std::size_t count, const std::byte** rows,
+// What the rows are read as: their own type, or F32 which `rows` then point to, where a row does
+// not end with a vector.
+QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t count, const std::byte** rows,
                      AlignedVector<float>& decoded) {
-  const std::size_t dim = std::size_t(head_dim), width = std::size_t(padded(head_dim));
-  const bool plain = type == QuantFormat::kF16 || type == QuantFormat::kF32;
-  if (plain && width == dim) return type;
+  const std::size_t width = padded(dim);
+  if (width == dim) return type;
   decoded.resize(kTokens * width);
   for (std::size_t t = 0; t < count; ++t) {
     float* to = decoded.data() + t * width;
-    decode(type, rows[t], to, head_dim);
+    if (type == QuantFormat::kF16)
+      ref::dequantize(type, rows[t], {to, dim});
+    else
+      std::memcpy(to, rows[t], dim * sizeof(float));
     std::fill(to + dim, to + width, 0.0f);
     rows[t] = reinterpret_cast<const std::byte*>(to);
   }
   return QuantFormat::kF32;
+}
+
+// Calls use(std::integral_constant<QuantFormat, type>).
+template <class Use>
+void for_type(QuantFormat type, const Use& use) {
+  switch (type) {
+    case QuantFormat::kF16: return use(std::integral_constant<QuantFormat, QuantFormat::kF16>());
+    case QuantFormat::kQ8_0: return use(std::integral_constant<QuantFormat, QuantFormat::kQ8_0>());
+    case QuantFormat::kQ4_0: return use(std::integral_constant<QuantFormat, QuantFormat::kQ4_0>());
+    default: return use(std::integral_constant<QuantFormat, QuantFormat::kF32>());
+  }
 }
 
 // Scores of tokens that a query does not see, and of those past the last.
@@ -288,8 +290,7 @@ void hide(const Queries& queries, TokenCount begin, std::size_t count, float* sc
 void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
                const Queries& queries, float scale, const Partials& out, AttentionScratch& s,
                std::span<const KvRun> next) {
-  const std::size_t dim = std::size_t(head_dim), width = std::size_t(padded(head_dim)),
-                    n = std::size_t(queries.rows);
+  const std::size_t dim = std::size_t(head_dim), width = padded(dim), n = std::size_t(queries.rows);
   s.q.assign(n * width, 0.0f);
   s.o.resize(n * width);
   s.scores.resize(n * kTokens);
@@ -310,16 +311,14 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
       rows[all++] = run.k + t * k_bytes;
 
   const Rows keys{rows, count, 2 * count, k_bytes};
-  readable(types.k, head_dim, count, rows, s.rows) == QuantFormat::kF16
-      ? all_scores<QuantFormat::kF16>(s.q.data(), n, keys, width, s.scores.data())
-      : all_scores<QuantFormat::kF32>(s.q.data(), n, keys, width, s.scores.data());
+  for_type(readable(types.k, dim, count, rows, s.rows),
+           [&](auto type) { all_scores<type.value>(s.q.data(), n, keys, width, s.scores.data()); });
   hide(queries, begin, count, s.scores.data());
   for (std::size_t r = 0; r < n; ++r)
     exponentials(s.scores.data() + r * kTokens, out.m[r], out.l[r]);
   const Rows values{rows + count, count, all - count, v_bytes};
-  readable(types.v, head_dim, count, rows + count, s.rows) == QuantFormat::kF16
-      ? mix<QuantFormat::kF16>(s.scores.data(), n, values, width, s.o.data())
-      : mix<QuantFormat::kF32>(s.scores.data(), n, values, width, s.o.data());
+  for_type(readable(types.v, dim, count, rows + count, s.rows),
+           [&](auto type) { mix<type.value>(s.scores.data(), n, values, width, s.o.data()); });
   for (std::size_t r = 0; r < n; ++r)
     std::memcpy(out.o + r * dim, s.o.data() + r * width, dim * sizeof(float));
 }
