@@ -34,10 +34,12 @@ Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
   std::vector<SuiteRun> runs;
   const TomlTable root = document->root();
   for (const TomlTable& t : root.tables("run")) {
-    const std::string name = t.text("name"), flags = t.text("flags");
-    auto scenario = scenario_of(flags);
+    const std::string name = t.text("name");
+    const auto beside = t.find_text("scenario");
+    auto scenario =
+        beside ? TomlDocument::read(file.parent_path() / *beside) : scenario_of(t.text("flags"));
     if (!scenario) {
-      t.refuse("flags", scenario.error());
+      t.refuse(beside ? "scenario" : "flags", scenario.error());
       continue;
     }
     runs.push_back({name, *std::move(scenario), t.flag("file", false)});
@@ -46,9 +48,10 @@ Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
   root.finish();
   if (auto error = document->error()) return *error;
   if (runs.empty())
-    return bad_input("there are no runs in this suite",
-                     "[[run]] with name = \"...\" and flags = \"--model ...\"",
-                     SourceRef{file.string()});
+    return bad_input(
+        "there are no runs in this suite",
+        "[[run]] with name = \"...\" and flags = \"--model ...\", or scenario = \"FILE\"",
+        SourceRef{file.string()});
   return runs;
 }
 

@@ -16,7 +16,8 @@ struct SuiteRun {
   bool file = false;  // also warm and cold starts, from a file that is written for it
 };
 
-/// [[run]] with `name`, `flags` as after `rigcast run` and, if wanted, `file = true`.
+/// [[run]] with `name`; `flags` as after `rigcast run`, or `scenario`, a file beside the suite;
+/// and, if wanted, `file = true`.
 Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file);
 /// A TOML file with a list called "run".
 bool is_suite(const std::filesystem::path& file);

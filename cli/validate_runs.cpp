@@ -121,6 +121,7 @@ class Runs {
 
   Result<Validation> all(const std::vector<SuiteRun>& runs) {
     if (auto error = make_folder(keep_)) return *error;
+    if (auto error = keep_suite(runs)) return *error;
     times_ = "run,forecast_written,run_started,tries,machine_changed\n";
     for (std::size_t i = 0; i < runs.size(); ++i) {
       say(fmt::format("{} of {}: {} ...", i + 1, runs.size(), runs[i].name));
@@ -138,6 +139,19 @@ class Runs {
   }
 
  private:
+  // What can be forecast anew from this folder alone.
+  std::optional<Error> keep_suite(const std::vector<SuiteRun>& runs) const {
+    std::string suite;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const fs::path scenario = part(keep_, i, "scenario.toml");
+      if (auto error = write_file(scenario.string(), runs[i].scenario.text())) return error;
+      suite +=
+          fmt::format("[[run]]\nname = {}\nscenario = {}\nfile = {}\n\n", toml_text(runs[i].name),
+                      toml_text(scenario.filename().string()), runs[i].file);
+    }
+    return write_file((keep_ / kSuite).string(), suite);
+  }
+
   std::optional<Error> one(std::size_t index, const SuiteRun& run) {
     for (int tried = 1;; ++tried) {
       if (auto error = probe(part(keep_, index, "rig.toml"), run)) return error;
@@ -203,12 +217,15 @@ class Runs {
     auto rows = compare_reports(run.name, forecast.report, measured);
     if (!rows) return rows.error();
     if (!same)
-      result_.skipped.push_back(
+      result_.notes.push_back(
           {run.name,
            fmt::format("the machine changed by {:.0f} % while it ran, in each of {} tries",
                        100 * change, tried)});
     result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
     result_.activities = compare_activities(forecast.events, executed->events);
+    if (auto error =
+            write_file(part(keep_, index, "activities.csv").string(), to_csv(result_.activities)))
+      return *error;
     return true;
   }
 
@@ -254,10 +271,6 @@ Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& ca
   if (!file.empty() && is_suite(file)) {
     auto suite = read_suite(file);
     if (!suite) return suite.error();
-    if (auto error = make_folder(options.keep)) return *error;
-    const auto text = text_of(file);
-    if (auto error = write_file((fs::path(options.keep) / kSuite).string(), text.value_or("")))
-      return *error;
     return runs.all(*suite);
   }
   auto document = options.flags.document();

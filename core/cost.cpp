@@ -210,8 +210,29 @@ double fp32_rate_of_core(const Scenario& s) {
   return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
 }
 
-// One token's or a batch's FLOPs, in seconds of all used cores.
-Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+// What reads weights and what reads the cache, each in seconds of all used cores.
+struct CpuWork {
+  Seconds weights, cache;
+  Seconds total() const { return weights + cache; }
+};
+
+// FLOPs of one token's attention, and what the cache's elements take before queries meet them.
+double cache_flops(const Scenario& s, const OpTraffic& t) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const QuantFormatInfo& format = info(s.kv.types.k);
+  const bool quantized = format.block_elements > 1;
+  const double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight();
+  return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
+}
+
+// One token's vectors are one thread's work.
+Seconds vector_time(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+  const double threads = tokens == 1 ? 1.0 : used_cores(s);
+  return s.runtime.cpu.element.value * (t.vector_elements / threads);
+}
+
+// One token's or a batch's FLOPs.
+CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const auto own = e.int8_share.find(s.rig.cpu.simd);
   const double share =
@@ -221,8 +242,8 @@ Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   double scaled = 0, all = 0;
   if (uses_blas(s, t, tokens)) {
     const double blas = used_cores(s) * fp32_rate_of_core(s);
-    return Seconds{t.matmul_flops / (blas * e.blas.value) +
-                   t.attention_flops / (rate * e.attention.value)};
+    return {Seconds{t.matmul_flops / (blas * e.blas.value)},
+            Seconds{t.attention_flops / (rate * e.attention.value)}};
   }
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
     const auto format = QuantFormat(f);
@@ -237,9 +258,22 @@ Seconds cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   else
     matmul *= 1.0 + e.batch_half.value / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
-  const double attention =
-      t.attention_flops / (tokens <= kMatVecTokens ? e.cache : e.attention).value;
-  return Seconds{(matmul + attention) / rate};
+  const double attention = tokens <= kMatVecTokens ? cache_flops(s, t) / e.cache.value
+                                                   : t.attention_flops / e.attention.value;
+  return {Seconds{matmul / rate}, Seconds{attention / rate}};
+}
+
+// One token's time beyond the longer of computing and reading. Cores that wait for memory compute
+// nothing: the longer hides only part of the shorter. Where the cache has a figure of its own, it
+// is read after the weights, and neither hides what the other leaves.
+Seconds unhidden(const Scenario& s, const CpuWork& compute, const CpuWork& read) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!e.cache_exposed) return e.exposed.value * std::min(compute.total(), read.total());
+  const Seconds apart = std::max(compute.weights, read.weights) +
+                        std::max(compute.cache, read.cache) -
+                        std::max(compute.total(), read.total());
+  return apart + e.exposed.value * std::min(compute.weights, read.weights) +
+         e.cache_exposed->value * std::min(compute.cache, read.cache);
 }
 
 BytesPerSecond cpu_read_rate(const Scenario& s, double share) {
@@ -308,10 +342,13 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   cost.charged = Bytes{full.value * (t.weight_bytes() + kv) / rate};
   cost.gap = s.runtime.cpu.operation_gap.value * double(std::max(1, t.matrices)) *
              double(s.settings.threads);
-  cost.compute = cpu_compute(s, t, tokens);
-  // Cores that wait for memory compute nothing: the longer hides only part of the shorter.
+  cost.gap += vector_time(s, t, tokens);
+  const CpuWork compute = cpu_compute(s, t, tokens);
+  cost.compute = compute.total();
   if (tokens <= kMatVecTokens)
-    cost.gap += s.runtime.cpu.exposed.value * std::min(cost.compute, cost.charged / full);
+    cost.gap += unhidden(
+        s, compute,
+        {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{kv} / BytesPerSecond{rate}});
   return corrected(s, cost, tokens);
 }
 

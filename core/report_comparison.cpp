@@ -122,8 +122,7 @@ std::string configuration_of(const Scenario& s) {
 Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
                                                    std::string_view measured) {
   const Json json = run_report(measured);
-  if (json.is_null())
-    return Error{ErrorKind::kBadInput, id + ": not the JSON report of a run"};
+  if (json.is_null()) return Error{ErrorKind::kBadInput, id + ": not the JSON report of a run"};
   Rows rows(id, predicted, json);
   rows.add("/decode/tokens_per_s", predicted.decode_tokens_per_s, predicted.tokens_per_s_interval);
   rows.add("/prefill_tokens_per_s", predicted.prefill_tokens_per_s, predicted.prefill_interval);

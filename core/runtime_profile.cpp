@@ -220,6 +220,12 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.experts = t.number_figure("experts", 0.01, kMostScale);
   c.attention = t.number_figure("attention", 0.001, kMostScale);
   c.cache = t.number_figure("cache", 0.001, kMostScale);
+  const auto none = Sourced<double>{0, SourceKind::kAssumed, {}};
+  c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
+  c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
+  c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);
+  c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
+                  .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
   c.operation_gap = duration(t, "operation_gap");
   c.blas = t.number_figure("blas", 0.001, 1);
   c.batch_half = t.number_figure("batch_half", 0, 1e4);

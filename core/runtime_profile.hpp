@@ -91,12 +91,18 @@ struct CpuEfficiency {
   std::map<std::string, Sourced<double>> int8_share;  // of the cores' INT8 rate, by SIMD level
   Sourced<double> blas;                               // of the cores' FP32 rate, by a BLAS
   Sourced<double> speed;                              // scales the cores' rate
-  Sourced<double> batch_half;      // tokens that share a weight when a batch runs at half its rate
-  Sourced<double> one_token;       // scales that rate when a weight meets one token
-  Sourced<double> exposed;         // of the shorter of reading and computing one token
-  Sourced<double> experts;         // scales both rates for the experts of a MoE layer
-  Sourced<double> attention;       // scales the rate for a batch's attention
-  Sourced<double> cache;           // scales it for one token's attention
+  Sourced<double> batch_half;  // tokens that share a weight when a batch runs at half its rate
+  Sourced<double> one_token;   // scales that rate when a weight meets one token
+  Sourced<double> exposed;     // of the shorter of reading and computing one token
+  Sourced<double> experts;     // scales both rates for the experts of a MoE layer
+  Sourced<double> attention;   // scales the rate for a batch's attention
+  Sourced<double> cache;       // scales it for one token's attention
+  // FLOPs worth of work that an element of the cache takes before queries meet it; of a quantized
+  // cache.
+  Sourced<double> cache_element, cache_element_quant;
+  // As `exposed`, of reading the cache; nullopt: one with the weights.
+  std::optional<Sourced<double>> cache_exposed;
+  Sourced<Seconds> element;        // one thread's work on an element of a matrix's input or output
   Sourced<Seconds> operation_gap;  // threads meet between operations
 };
 
@@ -122,7 +128,7 @@ struct RuntimeProfile {
   std::string base;  // id of the profile whose figures fill in; empty: none
   std::vector<KvPolicy> kv_policies;
   std::vector<std::string> fitted_on;  // configurations of which runs gave figures of this profile
-  bool weight_streaming = false;  // decode: weights of host layers may be copied to the GPU
+  bool weight_streaming = false;       // decode: weights of host layers may be copied to the GPU
   bool quantized_v_needs_flash = false;
   bool cpu_decode = false;  // decode on the CPU after prefill on the GPU
 

@@ -226,6 +226,12 @@ bool TomlDocument::has(std::string_view dotted_key) const {
   }
 }
 
+std::string TomlDocument::text() const {
+  std::ostringstream out;
+  out << state_->root << '\n';
+  return out.str();
+}
+
 TomlTable TomlDocument::root() const {
   auto node = std::make_shared<TomlTable::Node>();
   node->state = state_;

@@ -46,6 +46,8 @@ class TomlDocument {
   /// A document of its own: setting a key there changes nothing here.
   TomlDocument clone() const;
   bool has(std::string_view dotted_key) const;
+  /// The document as TOML.
+  std::string text() const;
 
   TomlTable root() const;
   /// The first error of all reading so far.

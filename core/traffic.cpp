@@ -45,6 +45,11 @@ int cache_owner(const ModelSpec& model, int layer) {
   return owner;
 }
 
+// Vectors into and out of the matrices of an FFN of `width` neurons.
+double ffn_vectors(const ModelSpec& model, double tokens, double width) {
+  return tokens * (2.0 * double(model.hidden) + (model.gated_ffn ? 3.0 : 2.0) * width);
+}
+
 }  // namespace
 
 double OpTraffic::weight_bytes() const {
@@ -61,6 +66,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   kv_read_bytes += other.kv_read_bytes;
   kv_write_bytes += other.kv_write_bytes;
   activation_bytes += other.activation_bytes;
+  vector_elements += other.vector_elements;
   matmul_flops += other.matmul_flops;
   attention_flops += other.attention_flops;
   matrices += other.matrices;
@@ -83,6 +89,8 @@ OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, i
   const WeightGroup& weights = table.layers[std::size_t(layer)].attention;
   OpTraffic t = matmul_traffic(weights, 1.0, double(tokens));
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  const std::int64_t heads = 2 * (model.heads + model.kv_heads) * model.head_dim;
+  t.vector_elements = double(tokens) * double(2 * model.hidden + heads);
   return t;
 }
 
@@ -125,6 +133,7 @@ OpTraffic ffn_traffic(const ModelSpec& model, const TensorTable& table, int laye
                       TokenCount tokens) {
   OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].ffn, 1.0, double(tokens));
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  t.vector_elements = ffn_vectors(model, double(tokens), double(model.ffn));
   return t;
 }
 
@@ -138,12 +147,15 @@ OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int 
                                chosen * double(tokens));
   t.routed = true;
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  t.vector_elements =
+      ffn_vectors(model, double(tokens) * double(moe.experts_used), double(moe.expert_ffn));
   return t;
 }
 
 OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCount rows) {
   OpTraffic t = matmul_traffic(table.head, 1.0, double(rows));
   t.activation_bytes = (hidden_bytes(model) + logits_bytes(model)).value * double(rows);
+  t.vector_elements = double(rows) * double(model.hidden + model.vocabulary);
   return t;
 }
 

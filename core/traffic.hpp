@@ -17,6 +17,7 @@ struct OpTraffic {
   double kv_read_bytes = 0;
   double kv_write_bytes = 0;
   double activation_bytes = 0;  // read and written, F32
+  double vector_elements = 0;   // of what matrices take and give, all tokens
   double matmul_flops = 0;
   double attention_flops = 0;
   int matrices = 0;

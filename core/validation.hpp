@@ -76,6 +76,7 @@ struct Validation {
   std::vector<ValidationSummary> summary;
   std::vector<ActivityRow> activities;  // of one scenario that was run
   std::vector<SkippedRun> skipped;      // with rows, all runs of the file
+  std::vector<SkippedRun> notes;        // what is to be known of runs that have rows
 };
 
 /// What a median error may not exceed, in any regime.
@@ -93,6 +94,7 @@ std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
 std::string to_json(const Validation& validation);
 /// One header line, then one line a row.
 std::string to_csv(const Validation& validation);
+std::string to_csv(std::span<const ActivityRow> activities);
 /// The same of forecasts that were run: every configuration's figures, and by how much they miss.
 std::string runs_to_text(const Validation& validation, TextStyle style);
 /// For people: the summary, the rows farthest off, what was skipped and why.

@@ -68,13 +68,13 @@ std::string field(bool value) { return value ? "1" : "0"; }
 }  // namespace
 
 std::string to_json(const Validation& v) {
-  const auto skipped = [](const SkippedRun& s) -> Json {
+  const auto remark = [](const SkippedRun& s) -> Json {
     return {{"id", s.id}, {"reason", s.reason}};
   };
   const Json json = {
       {"schema", "rigcast.validation/1"},         {"rows", list(v.rows, row_json)},
       {"summary", list(v.summary, summary_json)}, {"activities", list(v.activities, activity_json)},
-      {"skipped", list(v.skipped, skipped)},
+      {"skipped", list(v.skipped, remark)},       {"notes", list(v.notes, remark)},
   };
   // Names come from files of others, and may hold bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -93,6 +93,14 @@ std::string to_csv(const Validation& v) {
         r.interval ? field(r.interval->lo) : "", r.interval ? field(r.interval->hi) : "",
         inside ? field(*inside) : "", field(r.counted));
   }
+  return out;
+}
+
+std::string to_csv(std::span<const ActivityRow> activities) {
+  std::string out = "phase,kind,predicted_s,measured_s\n";
+  for (const ActivityRow& a : activities)
+    out += fmt::format("{},{},{:.6g},{:.6g}\n", name(a.phase), name(a.kind), a.predicted_s,
+                       a.measured_s);
   return out;
 }
 

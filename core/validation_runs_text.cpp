@@ -50,8 +50,9 @@ class Screen {
         }
     totals();
     activities();
-    for (const SkippedRun& s : v_.skipped)
-      line(paint_.yellow("  note ") + "  " + printable(s.id) + ": " + printable(s.reason));
+    for (const auto& list : {v_.skipped, v_.notes})
+      for (const SkippedRun& s : list)
+        line(paint_.yellow("  note ") + "  " + printable(s.id) + ": " + printable(s.reason));
     return out_;
   }
 

@@ -31,6 +31,9 @@ bool has_int8_kernel(QuantFormat format) {
   switch (format) {
     case QuantFormat::kQ8_0:
     case QuantFormat::kQ4_0:
+    case QuantFormat::kQ4_1:
+    case QuantFormat::kQ5_0:
+    case QuantFormat::kQ5_1:
     case QuantFormat::kQ4_K:
     case QuantFormat::kQ5_K:
     case QuantFormat::kQ6_K: return true;

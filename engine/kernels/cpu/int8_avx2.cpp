@@ -32,6 +32,16 @@ RIGCAST_INLINE __m256i dot(__m256i u, __m256i q) {
   }
 }
 
+RIGCAST_INLINE __m256i where(std::uint32_t bits, char v) {
+  // Each byte gets the eight bits that its own is among, and looks at that one.
+  const __m256i eight = _mm256_setr_epi64x(0x0000000000000000, 0x0101010101010101,
+                                           0x0202020202020202, 0x0303030303030303);
+  const __m256i own = _mm256_set1_epi64x(std::int64_t(0x8040201008040201));
+  const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(int(bits)), eight);
+  const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, own), own);
+  return _mm256_and_si256(set, _mm256_set1_epi8(v));
+}
+
 RIGCAST_INLINE TileInts tile_zero() { return _mm256_setzero_si256(); }
 RIGCAST_INLINE TileInts tile_weights(const std::uint8_t* u) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(u));

@@ -23,6 +23,8 @@ RIGCAST_INLINE __m256i dot(__m256i u, __m256i q) {
   return _mm256_dpbusd_epi32(_mm256_setzero_si256(), u, q);
 }
 
+RIGCAST_INLINE __m256i where(std::uint32_t bits, char v) { return _mm256_maskz_set1_epi8(bits, v); }
+
 RIGCAST_INLINE TileInts tile_zero() { return _mm512_setzero_si512(); }
 RIGCAST_INLINE TileInts tile_weights(const std::uint8_t* u) { return _mm512_load_si512(u); }
 template <bool kSevenBits>

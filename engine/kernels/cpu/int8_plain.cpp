@@ -119,6 +119,9 @@ void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const 
   switch (w.format) {
     case QuantFormat::kQ8_0: return rows<Q8_0>(w, first, last, x, y);
     case QuantFormat::kQ4_0: return rows<Q4_0>(w, first, last, x, y);
+    case QuantFormat::kQ4_1: return rows<Q4_1>(w, first, last, x, y);
+    case QuantFormat::kQ5_0: return rows<Q5_0>(w, first, last, x, y);
+    case QuantFormat::kQ5_1: return rows<Q5_1>(w, first, last, x, y);
     case QuantFormat::kQ4_K: return rows<Q4_K>(w, first, last, x, y);
     case QuantFormat::kQ5_K: return rows<Q5_K>(w, first, last, x, y);
     case QuantFormat::kQ6_K: return rows<Q6_K>(w, first, last, x, y);

@@ -17,9 +17,15 @@ using fixtures::normal_values;
 
 namespace {
 
-const std::vector<QuantFormat> kFormats = {QuantFormat::kQ8_0, QuantFormat::kQ4_0,
-                                           QuantFormat::kQ4_K, QuantFormat::kQ5_K,
-                                           QuantFormat::kQ6_K};
+const std::vector<QuantFormat> kFormats = {
+    QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1, QuantFormat::kQ5_0,
+    QuantFormat::kQ5_1, QuantFormat::kQ4_K, QuantFormat::kQ5_K, QuantFormat::kQ6_K};
+
+// A second half behind a block's scale.
+bool has_minima(QuantFormat f) {
+  return f == QuantFormat::kQ4_K || f == QuantFormat::kQ5_K || f == QuantFormat::kQ4_1 ||
+         f == QuantFormat::kQ5_1;
+}
 
 struct Weights {
   std::vector<std::byte> bytes;  // begins one byte late: rows are not aligned
@@ -120,9 +126,8 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
         // Scales of any sign and of exponents around 1: the others would be infinite or nothing.
         const std::size_t block = info(format).block_bytes;
         const std::size_t first = format == QuantFormat::kQ6_K ? 208 : 0;
-        const bool minima = format == QuantFormat::kQ4_K || format == QuantFormat::kQ5_K;
         for (std::size_t at = first; at < bytes.size(); at += block)
-          for (std::size_t half = 0; half < (minima ? 2u : 1u); ++half) {
+          for (std::size_t half = 0; half < (has_minima(format) ? 2u : 1u); ++half) {
             std::byte& high = bytes[at + 2 * half + 1];
             high = (high & std::byte{0x87}) | std::byte{0x38};
           }
@@ -143,7 +148,8 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
 
 TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]") {
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
-    for (const QuantFormat format : {QuantFormat::kQ8_0, QuantFormat::kQ4_0})
+    for (const QuantFormat format : {QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1,
+                                     QuantFormat::kQ5_0, QuantFormat::kQ5_1})
       for (const std::int64_t columns : {32, 96, 160, 288, 896}) {
         INFO(kernels->name << " " << info(format).name << " " << columns);
         const Weights w = weights_of(format, 5, columns, 7);
@@ -204,7 +210,7 @@ TEST_CASE("The largest weights and activations do not overflow", "[engine][int8]
           bytes[b + at] = std::byte{0}, bytes[b + at + 1] = std::byte{0x3c};
       };
       set_half(format == QuantFormat::kQ6_K ? 208 : 0);
-      if (format == QuantFormat::kQ4_K || format == QuantFormat::kQ5_K) set_half(2);
+      if (has_minima(format)) set_half(2);
       w.data = bytes.data();
       std::vector<float> values(512), x(512, 127.0f);
       ref::dequantize(format, w.data, values);
