@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <future>
 
+#include "cli/interrupt.hpp"
 #include "core/placement.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/load.hpp"
@@ -24,24 +24,6 @@ namespace rigcast::cli {
 namespace {
 
 using namespace engine;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-// The first interrupt ends the output, and what there is so far is reported; the second ends all.
-class OnInterrupt {
- public:
-  OnInterrupt()
-      : before_(std::signal(SIGINT, [](int) {
-          interrupted = 1;
-          std::signal(SIGINT, SIG_DFL);
-        })) {}
-  ~OnInterrupt() { std::signal(SIGINT, before_); }
-  OnInterrupt(const OnInterrupt&) = delete;
-  OnInterrupt& operator=(const OnInterrupt&) = delete;
-
- private:
-  void (*before_)(int);
-};
 
 class Stopwatch {
  public:
@@ -134,7 +116,7 @@ class Runner {
     executor.fill(s_.workload.depth);
     Sampler sampler(options_.sampling);
     return run_request(
-        executor, ids_, output, sampler, [](std::int32_t) { return !interrupted; }, recorder);
+        executor, ids_, output, sampler, [](std::int32_t) { return !interrupted(); }, recorder);
   }
 
   // Streams what it decodes.
@@ -153,7 +135,7 @@ class Runner {
         run_request(executor, ids_, s_.workload.output_tokens, sampler, [&](std::int32_t id) {
           if (tokenizer.ends_generation(id)) return false;
           put(stream.push(id));
-          return !interrupted;
+          return !interrupted();
         });
     put(stream.finish() + "\n\n");
     return times;
@@ -189,12 +171,11 @@ Result<StartTimes> time_start(const Scenario& s, const Runner& runner, bool cold
   return StartTimes{loaded->load, tokenize, runner.request(executor, 1)};
 }
 
-std::string slowdown_text(const MeasuredRuns& runs, const RequestTimes& traced) {
+double slowdown(const MeasuredRuns& runs, const RequestTimes& traced) {
   const auto total = [](const RequestTimes& r) { return r.tokens.at_s.back(); };
   double best = total(runs.resident.front());
   for (const RequestTimes& r : runs.resident) best = std::min(best, total(r));
-  return fmt::format("the traced run took {:.1f} % longer than the fastest timed one",
-                     100 * (total(traced) / best - 1));
+  return total(traced) / best - 1;
 }
 
 // Threads spin at barriers, so they use all of the time that they get.
@@ -242,7 +223,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   runs.tokenize = runner.tokenize(*loaded);
   if (timed) {
     runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
-    for (int i = 0; i < options.repeat && !interrupted; ++i) {
+    for (int i = 0; i < options.repeat && !interrupted(); ++i) {
       say(fmt::format("run {} of {} ...", i + 1, options.repeat));
       runs.resident.push_back(runner.request(executor, runner.output()));
     }
@@ -251,20 +232,23 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
     runs.warm = StartTimes{loaded->load, runs.tokenize, runs.resident.front()};
   }
   runs.host = host_memory(s, executor);
-  std::string slowdown;
   if (options.trace) {
     Recorder recorder;
-    slowdown = slowdown_text(runs, runner.request(executor, runner.output(), &recorder));
+    out.traced_slowdown = slowdown(runs, runner.request(executor, runner.output(), &recorder));
     out.events = recorder.events();
   }
   if (timed) say("reading memory ...");
   runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
   say("");
   out.report = measured_report(scenario, place(s, 0), runs);
-  if (interrupted)
+  if (interrupted())
     out.report.warnings.push_back("interrupted: fewer runs or tokens than asked for");
-  if (auto busy = busy_text(runs)) out.report.warnings.push_back(*busy);
-  if (!slowdown.empty()) out.report.warnings.push_back(slowdown);
+  out.busy = busy_text(runs);
+  if (out.busy) out.report.warnings.push_back(*out.busy);
+  if (out.traced_slowdown)
+    out.report.warnings.push_back(
+        fmt::format("the traced run took {:.1f} % longer than the fastest timed one",
+                    100 * *out.traced_slowdown));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/unit_text.hpp"
@@ -57,10 +58,14 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return fail(table.error());
   std::optional<Error> error;
+  const OnInterrupt on_interrupt;
   {
     ProgressLine line(table->bytes());
     error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file,
-                                         [&](std::uint64_t done) { line(done); });
+                                         [&](std::uint64_t done) {
+                                           line(done);
+                                           return !interrupted();
+                                         });
   }
   if (error) return fail(*error);
   fmt::print("{}: {} {}, {} of random weights\n", o.file, model->name, mix->name(),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -13,9 +14,11 @@
 #include <utility>
 
 #include "cli/executed.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/suite.hpp"
 #include "cli/this_machine.hpp"
+#include "core/csv_quote.hpp"
 #include "core/report_comparison.hpp"
 #include "core/unit_text.hpp"
 #include "engine/runtime/measured_report.hpp"
@@ -28,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTries = 3;
+constexpr int kTries = 6;
 constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
 constexpr const char* kSuite = "suite.toml";
 
@@ -106,7 +109,8 @@ class WeightFile {
 
   std::optional<Error> write(const Scenario& s) const {
     say("writing weights ...");
-    return engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_.string(), {});
+    return engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_,
+                                        [](std::uint64_t) { return !interrupted(); });
   }
   const fs::path& path() const { return path_; }
 
@@ -114,19 +118,28 @@ class WeightFile {
   fs::path path_;
 };
 
+// How far memory is from what was probed for as many threads, as a share; 0 where that was not.
+double change_of_memory(const probe::Machine& machine, int threads, BytesPerSecond now) {
+  const bool one = threads == 1;
+  if (!one && threads != machine.host.cores) return 0;
+  const double then = (one ? machine.dram.front() : machine.dram.back()).median;
+  return then > 0 && now.value > 0 ? std::fabs(now.value / then - 1) : 0;
+}
+
 class Runs {
  public:
   Runs(const RunsOptions& options, const Catalogue& catalogue)
       : options_(options), catalogue_(catalogue), keep_(options.keep) {}
 
   Result<Validation> all(const std::vector<SuiteRun>& runs) {
+    const OnInterrupt on_interrupt;
     if (auto error = make_folder(keep_)) return *error;
     if (auto error = keep_suite(runs)) return *error;
-    times_ = "run,forecast_written,run_started,tries,machine_changed\n";
+    times_ = "run,rigcast,forecast_written,run_started,tries,machine_changed\n";
     for (std::size_t i = 0; i < runs.size(); ++i) {
       say(fmt::format("{} of {}: {} ...", i + 1, runs.size(), runs[i].name));
       if (auto error = one(i, runs[i])) {
-        if (runs.size() == 1) return *error;
+        if (runs.size() == 1 || interrupted()) return *error;
         result_.skipped.push_back({runs[i].name, error->message});
       }
       if (auto error = write_file((keep_ / "times.csv").string(), times_)) return *error;
@@ -152,81 +165,133 @@ class Runs {
     return write_file((keep_ / kSuite).string(), suite);
   }
 
+  // One go at a run: what was on disk before it, and what came of it.
+  struct Try {
+    std::string rig, forecast, measured, activities;  // as they are kept
+    std::string written, started;                     // times
+    double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
+    std::vector<ValidationRow> rows;
+    std::vector<ActivityRow> activity_rows;
+    std::optional<std::string> busy;
+    double traced_slowdown = 0;
+    BytesPerSecond ceiling;  // of memory, right after the run
+  };
+
+  // Where neighbours took memory or cores meanwhile, again: the calmest try counts.
   std::optional<Error> one(std::size_t index, const SuiteRun& run) {
-    for (int tried = 1;; ++tried) {
-      if (auto error = probe(part(keep_, index, "rig.toml"), run)) return error;
-      auto scenario = scenario_on(run.scenario, part(keep_, index, "rig.toml"), catalogue_);
-      if (!scenario) return scenario.error();
-      const auto done = forecast_and_run(index, run, *std::move(scenario), tried);
-      if (!done) return done.error();
-      if (*done || tried == kTries) return std::nullopt;
-      say(fmt::format("{}: the machine changed, again ...", run.name));
-    }
+    const WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
+    const bool own_file = run.file && !run.scenario.has("model.file");
+    if (own_file)
+      if (auto error = write_weights(run, weights)) return error;
+    std::optional<Try> best;
+    int tries = 0;
+    do {
+      if (tries++ > 0) say(fmt::format("{}: the machine changed, again ...", run.name));
+      auto next = attempt(index, run, own_file ? weights.path() : fs::path());
+      if (!next) return next.error();
+      if (!best || next->changed < best->changed) best = *std::move(next);
+    } while (best->changed > kChanged && tries < kTries);
+    return record(index, run, *std::move(best), tries);
   }
 
-  // The disk once, the cores before every run: that is what neighbours change.
-  std::optional<Error> probe(const fs::path& rig, const SuiteRun& run) {
-    if (names_a_rig(run.scenario)) return std::nullopt;
+  std::optional<Error> write_weights(const SuiteRun& run, const WeightFile& file) const {
+    TomlDocument document = run.scenario.clone();
+    const auto scenario = make_scenario_here(document, catalogue_);
+    return scenario ? file.write(*scenario) : std::optional(scenario.error());
+  }
+
+  std::optional<Error> record(std::size_t index, const SuiteRun& run, Try best, int tries) {
+    if (auto error = keep(index, best)) return error;
+    times_ += fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(run.name), RIGCAST_VERSION,
+                          best.written, best.started, tries, best.changed);
+    if (best.changed > kChanged)
+      result_.notes.push_back(
+          {run.name,
+           fmt::format("the machine changed by {:.0f} % while it ran, at best in {} tries",
+                       100 * best.changed, tries)});
+    if (best.busy) result_.notes.push_back({run.name, *best.busy});
+    result_.traced_slowdown =
+        std::max(result_.traced_slowdown.value_or(best.traced_slowdown), best.traced_slowdown);
+    result_.rows.insert(result_.rows.end(), best.rows.begin(), best.rows.end());
+    result_.activities = std::move(best.activity_rows);
+    return std::nullopt;
+  }
+
+  std::optional<Error> keep(std::size_t index, const Try& done) const {
+    const std::pair<const char*, const std::string*> files[] = {
+        {"rig.toml", &done.rig},
+        {"forecast.json", &done.forecast},
+        {"measured.json", &done.measured},
+        {"activities.json", &done.activities}};
+    for (const auto& [what, text] : files)
+      if (!text->empty())
+        if (auto error = write_file(part(keep_, index, what).string(), *text)) return error;
+    return std::nullopt;
+  }
+
+  // The cores before every run, and the disk before those that start from it: that is what
+  // neighbours change. Nothing of a rig that is named.
+  Result<std::string> probed_rig(const SuiteRun& run) {
+    if (names_a_rig(run.scenario)) return std::string();
     if (!machine_) {
       auto machine = probe::measure_machine(scratch(), say);
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
     } else {
+      if (run.file || run.scenario.has("model.file"))
+        if (auto error = probe::measure_disk_again(*machine_, scratch(), say)) return *error;
       probe::measure_cores(*machine_, say);
     }
-    return write_file(rig.string(),
-                      probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_)));
+    return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_));
   }
 
-  // True: the machine was the same before and after, or this cannot be told. Rows are of the last
-  // try.
-  Result<bool> forecast_and_run(std::size_t index, const SuiteRun& run, Scenario scenario,
-                                int tried) {
+  // `weights`: a file to start from; empty: what the scenario says.
+  Result<Try> attempt(std::size_t index, const SuiteRun& run, const fs::path& weights) {
+    Try out;
+    auto rig = probed_rig(run);
+    if (!rig) return rig.error();
+    out.rig = *std::move(rig);
+    if (auto error = keep(index, out)) return *error;
+    auto scenario = scenario_on(run.scenario, part(keep_, index, "rig.toml"), catalogue_);
+    if (!scenario) return scenario.error();
+    if (!weights.empty()) scenario->model_file = weights;
+    if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
+    if (machine_) {
+      const double within = change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
+      out.changed = std::max(within, probe::change_of_cores(*machine_));
+    }
+    return out;
+  }
+
+  std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run, Scenario scenario,
+                                        Try& out) {
     ExecuteOptions how;
-    how.synthetic = !scenario.model_file && !run.file;
+    how.synthetic = !scenario.model_file;
     how.repeat = options_.repeat;
     how.trace = true;
-    Scenario check = scenario;
-    if (run.file && !check.model_file) check.model_file = scratch();  // there will be one
-    if (auto error = refuse_to_run(check, how)) return *error;
+    if (auto error = refuse_to_run(scenario, how)) return error;
     const Forecast forecast = forecast_of(scenario, engine::reported_positions(scenario.workload));
     if (!forecast.report.fits)
       return Error{ErrorKind::kDoesNotFit,
                    forecast.report.errors.empty() ? "does not fit" : forecast.report.errors[0]};
-    if (auto error =
-            write_file(part(keep_, index, "forecast.json").string(), to_json(forecast.report)))
-      return *error;
-    const std::string written = clock_time();
+    out.forecast = to_json(forecast.report);
+    if (auto error = keep(index, out)) return error;
+    out.written = clock_time();
 
-    const WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
-    if (run.file && !scenario.model_file) {
-      if (auto error = weights.write(scenario)) return *error;
-      scenario.model_file = weights.path();
-    }
-    const std::string started = clock_time();
+    out.started = clock_time();
     const auto executed = execute(std::make_shared<Scenario>(std::move(scenario)), how);
     if (!executed) return executed.error();
-    const std::string measured = to_json(executed->report);
-    if (auto error = write_file(part(keep_, index, "measured.json").string(), measured))
-      return *error;
-
-    const double change = machine_ ? probe::change_of_cores(*machine_) : 0;
-    const bool same = change <= kChanged;
-    if (!same && tried < kTries) return false;
-    times_ += fmt::format("\"{}\",{},{},{},{:.3f}\n", run.name, written, started, tried, change);
-    auto rows = compare_reports(run.name, forecast.report, measured);
+    if (interrupted()) return Error{ErrorKind::kMachine, "interrupted"};
+    out.measured = to_json(executed->report);
+    out.busy = executed->busy;
+    out.ceiling = executed->report.measured->ceiling;
+    out.traced_slowdown = executed->traced_slowdown.value_or(0);
+    out.activity_rows = compare_activities(forecast.events, executed->events);
+    out.activities = to_json(out.activity_rows);
+    auto rows = compare_reports(run.name, forecast.report, out.measured, out.activity_rows);
     if (!rows) return rows.error();
-    if (!same)
-      result_.notes.push_back(
-          {run.name,
-           fmt::format("the machine changed by {:.0f} % while it ran, in each of {} tries",
-                       100 * change, tried)});
-    result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
-    result_.activities = compare_activities(forecast.events, executed->events);
-    if (auto error =
-            write_file(part(keep_, index, "activities.csv").string(), to_csv(result_.activities)))
-      return *error;
-    return true;
+    out.rows = *std::move(rows);
+    return keep(index, out);
   }
 
   fs::path scratch() const {
@@ -297,8 +362,11 @@ Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& cata
     }
     const auto scenario = scenario_on(run.scenario, part(folder, i, "rig.toml"), catalogue);
     if (!scenario) return scenario.error();
-    const auto rows = compare_reports(
-        run.name, forecast_of(*scenario, positions_of(*measured)).report, *measured);
+    const Forecast forecast = forecast_of(*scenario, positions_of(*measured));
+    const auto kept =
+        activities_from_json(text_of(part(folder, i, "activities.json")).value_or(std::string()));
+    const auto rows = compare_reports(run.name, forecast.report, *measured,
+                                      compare_activities(forecast.events, kept));
     if (!rows) return rows.error();
     out.rows.insert(out.rows.end(), rows->begin(), rows->end());
   }

@@ -225,10 +225,14 @@ double cache_flops(const Scenario& s, const OpTraffic& t) {
   return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
 }
 
-// One token's vectors are one thread's work.
-Seconds vector_time(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
-  const double threads = tokens == 1 ? 1.0 : used_cores(s);
-  return s.runtime.cpu.element.value * (t.vector_elements / threads);
+// FLOPs of a batch's attention, and what its scores take besides.
+double batch_flops(const Scenario& s, const OpTraffic& t) {
+  const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
+  return t.attention_flops + scores * s.runtime.cpu.score.value;
+}
+
+Seconds vector_time(const Scenario& s, const OpTraffic& t) {
+  return s.runtime.cpu.element.value * (t.vector_elements / used_cores(s));
 }
 
 // One token's or a batch's FLOPs.
@@ -259,7 +263,7 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
     matmul *= 1.0 + e.batch_half.value / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
   const double attention = tokens <= kMatVecTokens ? cache_flops(s, t) / e.cache.value
-                                                   : t.attention_flops / e.attention.value;
+                                                   : batch_flops(s, t) / e.attention.value;
   return {Seconds{matmul / rate}, Seconds{attention / rate}};
 }
 
@@ -342,7 +346,7 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   cost.charged = Bytes{full.value * (t.weight_bytes() + kv) / rate};
   cost.gap = s.runtime.cpu.operation_gap.value * double(std::max(1, t.matrices)) *
              double(s.settings.threads);
-  cost.gap += vector_time(s, t, tokens);
+  cost.gap += vector_time(s, t);
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();
   if (tokens <= kMatVecTokens)

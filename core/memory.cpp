@@ -100,6 +100,7 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     plan.devices[d].overhead += s.rig.gpu_context.value;
     plan.devices.back().staging += s.runtime.memory.staging;
   }
+  plan.devices.back().staging += s.runtime.memory.process;
   add_weight_ring(s, p, plan);
 }
 
@@ -226,7 +227,10 @@ const DeviceMemory* MemoryPlan::shortest() const {
 bool MemoryPlan::fits() const { return shortest() == nullptr; }
 
 Bytes compute_buffer(const Scenario& s, bool holds_head) {
-  const double rows = double(std::min<TokenCount>(s.settings.ubatch, s.workload.context));
+  const bool kept = s.runtime.memory.keeps_buffers;
+  // What is reserved ahead is for any batch; what is kept is what the prompt needed.
+  const TokenCount longest = kept ? s.workload.prompt_tokens : s.workload.context;
+  const double rows = double(std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
   const double hidden = rows * hidden_bytes(s.model).value;
   const double context = double(s.workload.context);
   double logits_rows = 1;
@@ -246,6 +250,7 @@ Bytes compute_buffer(const Scenario& s, bool holds_head) {
                                    s.model.moe->shared_ffn));
   const double ffn = rows * 4.0 * inner * (s.model.gated_ffn ? 2.0 : 1.0) + mask;
   const double logits = holds_head ? logits_rows * logits_bytes(s.model).value : 0.0;
+  if (kept) return {2.0 * hidden + attention + ffn + logits};
   return {hidden + std::max({attention, ffn, logits})};
 }
 

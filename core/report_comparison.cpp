@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -95,6 +96,15 @@ class Rows {
     add(path + "/breakdown_s/load", ttft->load.value);
     add(path + "/breakdown_s/prefill", ttft->prefill.value);
   }
+  void add_activity(const ActivityRow& a) {
+    if (!(a.predicted_s > 0) || !(a.measured_s > 0)) return;
+    ValidationRow row = shape_;
+    row.metric = fmt::format("activities.{}.{}", name(a.phase), name(a.kind));
+    std::ranges::replace(row.metric, ' ', '_');
+    row.predicted = a.predicted_s;
+    row.measured = a.measured_s;
+    rows_.push_back(std::move(row));
+  }
   std::vector<ValidationRow> take() { return std::move(rows_); }
 
  private:
@@ -103,6 +113,38 @@ class Rows {
   ValidationRow shape_;  // what all rows say alike
   std::vector<ValidationRow> rows_;
 };
+
+using TimesByKind = std::map<std::pair<Phase, ActivityKind>, double>;
+
+std::set<TokenCount> decoded_tokens(std::span<const TraceEvent> events) {
+  std::set<TokenCount> out;
+  for (const TraceEvent& e : events)
+    if (e.phase == Phase::kDecode) out.insert(e.token);
+  return out;
+}
+
+// Seconds, of decode the mean of `tokens`.
+TimesByKind times_by_kind(std::span<const TraceEvent> events, const std::set<TokenCount>& tokens) {
+  TimesByKind out;
+  for (const TraceEvent& e : events) {
+    const bool decode = e.phase == Phase::kDecode;
+    if (decode && !tokens.contains(e.token)) continue;
+    out[{e.phase, e.kind}] += (e.finish_s - e.start_s) / (decode ? double(tokens.size()) : 1.0);
+  }
+  return out;
+}
+
+std::vector<ActivityRow> joined(const TimesByKind& predicted, const TimesByKind& measured) {
+  std::map<std::pair<Phase, ActivityKind>, ActivityRow> rows;
+  const auto row = [&](const auto& key) -> ActivityRow& {
+    return rows.try_emplace(key, ActivityRow{key.first, key.second}).first->second;
+  };
+  for (const auto& [key, seconds] : predicted) row(key).predicted_s = seconds;
+  for (const auto& [key, seconds] : measured) row(key).measured_s = seconds;
+  std::vector<ActivityRow> out;
+  for (const auto& [key, value] : rows) out.push_back(value);
+  return out;
+}
 
 // What the process itself takes of the host's memory: not what others do, nor the page cache.
 double process_bytes(const Report& report) {
@@ -120,7 +162,8 @@ std::string configuration_of(const Scenario& s) {
 }
 
 Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
-                                                   std::string_view measured) {
+                                                   std::string_view measured,
+                                                   std::span<const ActivityRow> activities) {
   const Json json = run_report(measured);
   if (json.is_null()) return Error{ErrorKind::kBadInput, id + ": not the JSON report of a run"};
   Rows rows(id, predicted, json);
@@ -141,29 +184,25 @@ Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const 
                     fmt::format(" at {}", p.tokens));
   rows.add("/memory/0/total", process_bytes(predicted));
   rows.add("/traffic_bytes/ram", predicted.traffic_bytes[std::size_t(Resource::kRam)]);
+  for (const ActivityRow& a : activities) rows.add_activity(a);
   return rows.take();
 }
 
 std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
                                             std::span<const TraceEvent> measured) {
-  // A forecast traces fewer tokens than a run decodes: those that both have are compared.
-  std::set<TokenCount> first, second;
-  for (const TraceEvent& e : predicted) first.insert(e.token);
-  for (const TraceEvent& e : measured) second.insert(e.token);
-  const auto shared = [&](const TraceEvent& e) {
-    return e.phase != Phase::kDecode || (first.contains(e.token) && second.contains(e.token));
-  };
-  std::map<std::pair<Phase, ActivityKind>, ActivityRow> rows;
-  const auto row = [&](const TraceEvent& e) -> ActivityRow& {
-    return rows.try_emplace({e.phase, e.kind}, ActivityRow{e.phase, e.kind}).first->second;
-  };
-  for (const TraceEvent& e : predicted)
-    if (shared(e)) row(e).predicted_s += e.finish_s - e.start_s;
-  for (const TraceEvent& e : measured)
-    if (shared(e)) row(e).measured_s += e.finish_s - e.start_s;
-  std::vector<ActivityRow> out;
-  for (const auto& [key, value] : rows) out.push_back(value);
-  return out;
+  // A forecast traces fewer tokens than a run decodes.
+  const std::set<TokenCount> traced = decoded_tokens(predicted);
+  std::set<TokenCount> shared;
+  std::ranges::set_intersection(traced, decoded_tokens(measured),
+                                std::inserter(shared, shared.end()));
+  return joined(times_by_kind(predicted, shared), times_by_kind(measured, shared));
+}
+
+std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
+                                            std::span<const ActivityRow> measured) {
+  TimesByKind times;
+  for (const ActivityRow& a : measured) times[{a.phase, a.kind}] = a.measured_s;
+  return joined(times_by_kind(predicted, decoded_tokens(predicted)), times);
 }
 
 std::vector<TokenCount> positions_of(std::string_view measured) {

@@ -18,14 +18,19 @@ namespace rigcast {
 std::string configuration_of(const Scenario& scenario);
 
 /// A row for every figure that both reports have; the metric is its path in the report. `measured`
-/// is a report's JSON, as a run wrote it. An error if it is none.
+/// is a report's JSON, as a run wrote it. An error if it is none. Activities that both sides have
+/// follow as "activities.prefill.ffn".
 Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
-                                                   std::string_view measured);
+                                                   std::string_view measured,
+                                                   std::span<const ActivityRow> activities);
 
-/// Times of equal phases and kinds, of everything that either side recorded; of decoded tokens, of
-/// those that both sides recorded.
+/// Times of equal phases and kinds, of everything that either side recorded; of decode, the mean
+/// of the tokens that both sides recorded.
 std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
                                             std::span<const TraceEvent> measured);
+/// The same with measured times that were kept.
+std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
+                                            std::span<const ActivityRow> measured);
 
 /// Positions of the cache at which a measured report tells speeds.
 std::vector<TokenCount> positions_of(std::string_view measured);

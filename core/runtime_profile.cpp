@@ -39,6 +39,8 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
                        {"last", LogitsRows::kLast}});
   m.maps_file = t.flag("maps_file", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
+  m.keeps_buffers = t.choice("buffers", false, {{"shared", false}, {"kept", true}});
+  if (const auto process = t.find_figure<Bytes>("process", 0_B, 64_GiB)) m.process = process->value;
   t.finish();
   return m;
 }
@@ -221,6 +223,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.attention = t.number_figure("attention", 0.001, kMostScale);
   c.cache = t.number_figure("cache", 0.001, kMostScale);
   const auto none = Sourced<double>{0, SourceKind::kAssumed, {}};
+  c.score = t.find_number_figure("score", 0, 10000).value_or(none);
   c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);

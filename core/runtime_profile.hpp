@@ -97,6 +97,7 @@ struct CpuEfficiency {
   Sourced<double> experts;     // scales both rates for the experts of a MoE layer
   Sourced<double> attention;   // scales the rate for a batch's attention
   Sourced<double> cache;       // scales it for one token's attention
+  Sourced<double> score;       // FLOPs worth of work that a score takes in a batch's attention
   // FLOPs worth of work that an element of the cache takes before queries meet it; of a quantized
   // cache.
   Sourced<double> cache_element, cache_element_quant;
@@ -136,8 +137,10 @@ struct RuntimeProfile {
     KvAllocation kv = KvAllocation::kWholeContext;
     TokenCount kv_padding = 1;  // attention reads cells rounded up to this
     LogitsRows logits = LogitsRows::kLast;
-    bool maps_file = false;  // host weights are the file's own pages
-    Bytes staging;           // pinned buffers per GPU
+    bool maps_file = false;      // host weights are the file's own pages
+    bool keeps_buffers = false;  // each stage's own, at once; else stages share the largest
+    Bytes process;               // what the program itself takes of RAM
+    Bytes staging;               // pinned buffers per GPU
   } memory;
 
   struct Load {

@@ -63,7 +63,7 @@ struct SkippedRun {
   std::string reason;
 };
 
-/// How long one kind of activity took of a phase.
+/// How long one kind of activity took of a phase; of decode, of a token.
 struct ActivityRow {
   Phase phase = Phase::kDecode;
   ActivityKind kind = ActivityKind::kHostWork;
@@ -74,9 +74,10 @@ struct Validation {
   std::string against;  // the file
   std::vector<ValidationRow> rows;
   std::vector<ValidationSummary> summary;
-  std::vector<ActivityRow> activities;  // of one scenario that was run
-  std::vector<SkippedRun> skipped;      // with rows, all runs of the file
-  std::vector<SkippedRun> notes;        // what is to be known of runs that have rows
+  std::vector<ActivityRow> activities;    // of one scenario that was run
+  std::optional<double> traced_slowdown;  // the largest, of the traced runs: a share of the time
+  std::vector<SkippedRun> skipped;        // with rows, all runs of the file
+  std::vector<SkippedRun> notes;          // what is to be known of runs that have rows
 };
 
 /// What a median error may not exceed, in any regime.
@@ -94,7 +95,10 @@ std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
 std::string to_json(const Validation& validation);
 /// One header line, then one line a row.
 std::string to_csv(const Validation& validation);
-std::string to_csv(std::span<const ActivityRow> activities);
+/// A list of what "activities" holds.
+std::string to_json(std::span<const ActivityRow> activities);
+/// The same list read; what is no activity is left out.
+std::vector<ActivityRow> activities_from_json(std::string_view text);
 /// The same of forecasts that were run: every configuration's figures, and by how much they miss.
 std::string runs_to_text(const Validation& validation, TextStyle style);
 /// For people: the summary, the rows farthest off, what was skipped and why.

@@ -72,9 +72,13 @@ std::string to_json(const Validation& v) {
     return {{"id", s.id}, {"reason", s.reason}};
   };
   const Json json = {
-      {"schema", "rigcast.validation/1"},         {"rows", list(v.rows, row_json)},
-      {"summary", list(v.summary, summary_json)}, {"activities", list(v.activities, activity_json)},
-      {"skipped", list(v.skipped, remark)},       {"notes", list(v.notes, remark)},
+      {"schema", "rigcast.validation/1"},
+      {"rows", list(v.rows, row_json)},
+      {"summary", list(v.summary, summary_json)},
+      {"activities", list(v.activities, activity_json)},
+      {"traced_slowdown", v.traced_slowdown ? number(*v.traced_slowdown) : Json()},
+      {"skipped", list(v.skipped, remark)},
+      {"notes", list(v.notes, remark)},
   };
   // Names come from files of others, and may hold bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -96,11 +100,27 @@ std::string to_csv(const Validation& v) {
   return out;
 }
 
-std::string to_csv(std::span<const ActivityRow> activities) {
-  std::string out = "phase,kind,predicted_s,measured_s\n";
-  for (const ActivityRow& a : activities)
-    out += fmt::format("{},{},{:.6g},{:.6g}\n", name(a.phase), name(a.kind), a.predicted_s,
-                       a.measured_s);
+std::string to_json(std::span<const ActivityRow> activities) {
+  return list(activities, activity_json).dump(2) + "\n";
+}
+
+std::vector<ActivityRow> activities_from_json(std::string_view text) {
+  std::vector<ActivityRow> out;
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_array()) return out;
+  for (const Json& a : json) {
+    const auto seconds = [&](const char* key) {
+      const auto found = a.is_object() ? a.find(key) : a.end();
+      return found != a.end() && found->is_number() ? found->get<double>() : 0.0;
+    };
+    const auto says = [&](const char* key, std::string_view name) {
+      return a.is_object() && a.contains(key) && a[key] == name;
+    };
+    for (const Phase phase : {Phase::kLoad, Phase::kTokenize, Phase::kPrefill, Phase::kDecode})
+      for (int k = 0; k < kActivityKindCount; ++k)
+        if (says("phase", name(phase)) && says("kind", name(ActivityKind(k))))
+          out.push_back({phase, ActivityKind(k), seconds("predicted_s"), seconds("measured_s")});
+  }
   return out;
 }
 

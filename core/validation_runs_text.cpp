@@ -49,7 +49,9 @@ class Screen {
           figure(row, shown, left);
         }
     totals();
+    traced();
     activities();
+    if (!v_.against.empty()) line("\n  kept   " + printable(v_.against));
     for (const auto& list : {v_.skipped, v_.notes})
       for (const SkippedRun& s : list)
         line(paint_.yellow("  note ") + "  " + printable(s.id) + ": " + printable(s.reason));
@@ -100,7 +102,31 @@ class Screen {
               "  {:<14}median error {:.1f} %, worst {:.1f} % ({}){}", shown.label,
               100 * s.median_abs_error, 100 * worst, printable(farthest->id),
               with_interval ? fmt::format(", {} of {} inside", inside, with_interval) : ""));
+      if (farthest) largest_part(*farthest);
     }
+  }
+
+  // Which activity of the run's phase is farthest off, in seconds.
+  void largest_part(const ValidationRow& run) {
+    const bool decode = run.metric.starts_with("decode");
+    if (!decode && run.metric != "ttft.resident.total_s") return;
+    const std::string phase = decode ? "activities.decode." : "activities.prefill.";
+    const ValidationRow* largest = nullptr;
+    const auto seconds = [](const ValidationRow& r) { return std::fabs(r.predicted - r.measured); };
+    for (const ValidationRow& row : v_.rows)
+      if (row.id == run.id && row.metric.starts_with(phase) &&
+          (!largest || seconds(row) > seconds(*largest)))
+        largest = &row;
+    if (largest)
+      line(fmt::format("{:16}its {} took {:.2f} x the forecast", "",
+                       largest->metric.substr(phase.size()),
+                       largest->measured / largest->predicted));
+  }
+
+  void traced() {
+    if (v_.traced_slowdown)
+      line(fmt::format("  times by activity are of traced runs, which took up to {:.1f} % longer",
+                       100 * std::max(0.0, *v_.traced_slowdown)));
   }
 
   // The kind that misses by most time comes first.
@@ -110,7 +136,7 @@ class Screen {
     std::ranges::stable_sort(rows, std::ranges::greater(), [](const ActivityRow& a) {
       return std::fabs(a.predicted_s - a.measured_s);
     });
-    line("\n  by activity, from a traced run");
+    line("\n  by activity");
     for (const ActivityRow& a : rows) {
       const bool both = a.predicted_s > 0 && a.measured_s > 0;
       line(fmt::format("    {:<10}{:<18}", name(a.phase), name(a.kind)) +

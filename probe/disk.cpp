@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -20,7 +21,7 @@ namespace rigcast::probe {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLarge = 1 << 20;
+constexpr std::size_t kLarge = 1 << 20, kLargest = 4 << 20;  // requests in order
 constexpr int kTakes = 5;
 constexpr double kRandomSeconds = 0.3;
 
@@ -123,8 +124,9 @@ double random_reads(const ScratchFile& file, int depth) {
 Takes sequential_takes(const ScratchFile& file) {
   std::vector<double> takes;
   for (int i = 0; i < kTakes; ++i)
-    takes.push_back(std::max({sequential(file, true, kLarge, 1), sequential(file, true, kLarge, 4),
-                              sequential(file, true, 4 * kLarge, 2)}));
+    takes.push_back(
+        std::max({sequential(file, true, kLarge, 1), sequential(file, true, kLarge, 4),
+                  sequential(file, true, kLargest, 2), sequential(file, true, kLargest, 8)}));
   return takes_of(takes);
 }
 
@@ -133,17 +135,33 @@ Error failed(const std::filesystem::path& folder, const char* what, std::string 
           SourceRef{folder.string()}};
 }
 
-}  // namespace
+std::uint64_t whole_requests(Bytes size) {
+  return std::max<std::uint64_t>(std::uint64_t(size.value) / kLargest * kLargest, kLargest);
+}
 
-Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size) {
-  const std::uint64_t bytes = std::uint64_t(size.value) / (4 * kLarge) * (4 * kLarge);
-  const ScratchFile file(folder, std::max<std::uint64_t>(bytes, 4 * kLarge));
+std::optional<Error> prepare(const ScratchFile& file, const std::filesystem::path& folder) {
   if (!file.is_open()) return failed(folder, "no scratch file can be made", "--scratch DIR");
   if (!file.is_direct())
     return failed(folder, "cannot be read past the page cache",
                   "--scratch DIR on the disk that models are loaded from");
   if (!file.fill()) return failed(folder, "the scratch file cannot be written", "--scratch DIR");
   file.forget_pages();
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Takes> measure_disk_in_order(const std::filesystem::path& folder, Bytes size) {
+  const ScratchFile file(folder, whole_requests(size));
+  if (auto error = prepare(file, folder)) return *error;
+  const Takes takes = sequential_takes(file);
+  if (takes.median <= 0) return failed(folder, "the scratch file cannot be read", "");
+  return takes;
+}
+
+Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size) {
+  const ScratchFile file(folder, whole_requests(size));
+  if (auto error = prepare(file, folder)) return *error;
   DiskRates rates;
   rates.sequential = sequential_takes(file);
   for (const int depth : {1, 4, 16, 32}) {

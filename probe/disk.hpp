@@ -25,5 +25,7 @@ struct DiskRates {
 /// whatever ends the process removes it. Errors: the folder cannot be written to, is full, or lies
 /// on a file system that reads through memory only.
 Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size);
+/// Its `sequential` alone: what neighbours on the disk change from minute to minute.
+Result<Takes> measure_disk_in_order(const std::filesystem::path& folder, Bytes size);
 
 }  // namespace rigcast::probe

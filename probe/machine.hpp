@@ -27,6 +27,10 @@ using Say = std::function<void(const std::string&)>;
 /// Takes 20 to 40 seconds. Errors: those of measure_disk.
 Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say);
 
+/// Reads of the disk in order, in `machine`. Errors: those of measure_disk.
+std::optional<Error> measure_disk_again(Machine& machine, const std::filesystem::path& scratch,
+                                        const Say& say);
+
 /// The same of memory and multiplications alone, in `machine`: they change from minute to minute
 /// where others share the host. Takes some seconds.
 void measure_cores(Machine& machine, const Say& say);

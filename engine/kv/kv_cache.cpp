@@ -5,9 +5,17 @@
 #include <span>
 
 #include "core/error.hpp"
+#include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 namespace rigcast::engine {
+namespace {
+
+void put(QuantFormat type, std::span<const float> row, std::byte* to) {
+  type == QuantFormat::kF16 ? cpu::to_half(row, to) : ref::quantize(type, row, to);
+}
+
+}  // namespace
 
 KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens)
     : types_(types),
@@ -43,8 +51,8 @@ void KvCache::store(int layer, TokenCount position, const float* k, const float*
   const TokenCount token = position % block_tokens_;
   const std::size_t width = std::size_t(head_dim_);
   for (int head = 0; head < kv_heads_; ++head, k += head_dim_, v += head_dim_) {
-    ref::quantize(types_.k, {k, width}, block + k_offset(head, token));
-    ref::quantize(types_.v, {v, width}, block + v_offset(head, token));
+    put(types_.k, {k, width}, block + k_offset(head, token));
+    put(types_.v, {v, width}, block + v_offset(head, token));
   }
 }
 

@@ -69,13 +69,18 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
   if (!writer) return writer.error();
   std::uint64_t done = 0;
+  bool stopped = false;
   for (const Tensor& t : tensors.tensors) {
     const auto fill = [&](std::uint64_t first_block, std::span<std::byte> blocks) {
+      if (stopped) return;
       synthesize(t, seed, first_block, blocks);
       done += blocks.size();
-      if (progress) progress(done);
+      stopped = progress && !progress(done);
     };
     if (auto error = writer->write_chunks(fill)) return error;
+    if (stopped)
+      return Error{
+          ErrorKind::kMachine, "stopped before it was written", {}, SourceRef{target.string()}};
   }
   return writer->finish();
 }

@@ -5,11 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -32,6 +35,7 @@ struct How {
   std::map<std::string, std::optional<std::string>> environment{};  // nullopt: unset
   std::string folder{};                                             // to run in
   std::string standard_output{};                                    // a file to write to
+  std::chrono::milliseconds interrupt_after{};                      // 0: never
 };
 
 inline Outcome run(const std::vector<std::string>& arguments, const How& how = {}) {
@@ -60,6 +64,10 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
     if (!how.folder.empty() && chdir(how.folder.c_str()) != 0) _exit(126);
     execv(argv[0], argv.data());
     _exit(127);
+  }
+  if (how.interrupt_after.count() > 0) {
+    std::this_thread::sleep_for(how.interrupt_after);
+    kill(child, SIGINT);
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);

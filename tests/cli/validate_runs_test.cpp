@@ -46,8 +46,9 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
   REQUIRE(o.exit == 0);
   const json v = json::parse(o.out);
   const json resident = rows_of(v, "resident"), starts = rows_of(v, "all starts");
-  for (const char* metric : {"decode.tokens_per_s", "prefill_tokens_per_s", "memory.0.total",
-                             "traffic_bytes.ram", "ttft.resident.total_s"}) {
+  for (const char* metric :
+       {"decode.tokens_per_s", "prefill_tokens_per_s", "memory.0.total", "traffic_bytes.ram",
+        "ttft.resident.total_s", "activities.decode.ffn", "activities.prefill.attention"}) {
     INFO(metric);
     CHECK(resident.contains(metric));
     CHECK(starts.contains(metric));
@@ -58,8 +59,9 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
   // What is counted is counted the same: bytes by the same tensors, to the last norm vector.
   CHECK(std::abs(resident["traffic_bytes.ram"]["error"].get<double>()) < 0.01);
 
-  for (const char* file : {"suite.toml", "01.forecast.json", "01.measured.json", "02.forecast.json",
-                           "02.measured.json", "times.csv"})
+  for (const char* file :
+       {"suite.toml", "01.scenario.toml", "01.activities.json", "01.forecast.json",
+        "01.measured.json", "02.forecast.json", "02.measured.json", "times.csv"})
     CHECK(std::filesystem::exists(std::filesystem::path(kept) / file));
   for (const auto& file : std::filesystem::directory_iterator(folder / ""))
     CHECK(file.path().extension() != ".gguf");  // the weights are gone
@@ -74,6 +76,37 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
     CHECK(replayed[metric]["predicted"] == row["predicted"]);
     CHECK(replayed[metric]["measured"] == row["measured"]);
   }
+}
+
+TEST_CASE("One scenario is kept so that it can be forecast anew", "[cli][validate]") {
+  const Folder folder;
+  const std::string kept = folder / "kept";
+  const std::string rig = folder / "rig.toml";
+  std::ofstream(rig) << "gpu = []\ncpu = \"ryzen-9-7950x\"\ncpu_cores = 2\n"
+                        "ram = \"2xddr5-6000:64GiB\"\nssd = \"samsung-990-pro\"\n";
+  const Outcome o = run({"validate", "--rig", rig, "--model", "smollm2-135m", "--quant", "Q4_0",
+                         "--prompt-tokens", "9", "--output-tokens", "5", "--threads", "1", "--keep",
+                         kept, "--repeat", "1", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json v = json::parse(o.out);
+  CHECK(v["activities"].size() > 3);
+  const Outcome again = run({"validate", "--replay", kept, "--format", "json"});
+  REQUIRE(again.exit == 0);
+  const json before = rows_of(v, "this scenario"),
+             after = rows_of(json::parse(again.out), "this scenario");
+  CHECK(before["activities.decode.ffn"] == after["activities.decode.ffn"]);
+  CHECK(before["decode.tokens_per_s"] == after["decode.tokens_per_s"]);
+}
+
+TEST_CASE("An interrupt leaves no weights behind", "[cli][validate]") {
+  const How how{.interrupt_after = std::chrono::milliseconds(300)};  // of seconds of writing
+  const Folder folder;
+  const Outcome written =
+      run({"synth", "llama-3.1-8b", "--quant", "F16", "-o", folder / "x.gguf"}, how);
+  CHECK(written.exit == 3);
+  CHECK(contains(written.error, "stopped before it was written"));
+  CHECK(std::filesystem::is_empty(folder / ""));
 }
 
 TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") {

@@ -1,5 +1,6 @@
 // What an operation costs on the CPU, by hand.
 
+#include <algorithm>
 #include <string>
 
 #include "core/cost.hpp"
@@ -168,4 +169,46 @@ TEST_CASE("Windows takes of the cores' rate, a Linux inside of it does not", "[c
     s.rig.os = os;
     CHECK(seconds(s, 16) == elsewhere);
   }
+}
+
+TEST_CASE("Reading the cache follows the weights where it has a figure of its own", "[cpu]") {
+  Scenario s = of_cpu();
+  CpuEfficiency& e = s.runtime.cpu;
+  e.operation_gap.value = Seconds{0};
+  OpTraffic t = product(1);
+  t.kv_read_bytes = 2e9;  // F16
+  t.attention_flops = 1e9;
+  const double rate = read_rate(s), clock = 8 * kCoreFlops * kShare;
+  const double read = t.weight_bytes() / rate, read_cache = t.kv_read_bytes / rate;
+  const OpCost alone = cpu_cost(s, t, 1);
+  const double work = seconds(s, 1), cache = t.attention_flops / e.cache.value / clock;
+  CHECK(alone.compute.value == Approx(work + cache));
+  CHECK(alone.gap.value == Approx(e.exposed.value * std::min(work + cache, read + read_cache)));
+
+  e.cache_exposed = Sourced<double>{0.5, SourceKind::kAssumed, {}};
+  e.cache_element.value = 3000;  // now the cores bind on the cache, memory on the weights
+  const double busy = (t.attention_flops + 1e9 * 3000) / e.cache.value / clock;
+  REQUIRE(busy > read_cache);
+  REQUIRE(work < read);
+  const OpCost apart = cpu_cost(s, t, 1);
+  const Seconds charged = apart.charged / s.rig.ram.bandwidth.value;
+  CHECK(apart.gap.value + std::max(apart.compute, charged).value ==
+        Approx(read + e.exposed.value * work + busy + 0.5 * read_cache));
+  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};  // its elements cost nothing here
+  CHECK(cpu_cost(s, t, 1).compute < apart.compute);
+}
+
+TEST_CASE(
+    "Vectors between matrices are divided over the threads, scores come with a batch's products",
+    "[cpu]") {
+  Scenario s = of_cpu();
+  OpTraffic t = product(16);
+  const OpCost before = cpu_cost(s, t, 16);
+  t.vector_elements = 1e6;
+  s.runtime.cpu.element.value = Seconds{8e-9};
+  CHECK((cpu_cost(s, t, 16).gap - before.gap).value == Approx(1e6 * 1e-9));
+  t.attention_flops = 1e9;
+  const Seconds products = cpu_cost(s, t, 16).compute - before.compute;
+  s.runtime.cpu.score.value = 4.0 * double(s.model.head_dim);  // as much again
+  CHECK((cpu_cost(s, t, 16).compute - before.compute).value == Approx(2 * products.value));
 }

@@ -244,25 +244,6 @@ void mix(const float* weights, std::size_t queries, const Rows& rows, std::size_
   });
 }
 
-// What the rows are read as: their own type, or F32 which `rows` then point to, where a row does
-// not end with a vector.
-QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t count, const std::byte** rows,
-                     AlignedVector<float>& decoded) {
-  const std::size_t width = padded(dim);
-  if (width == dim) return type;
-  decoded.resize(kTokens * width);
-  for (std::size_t t = 0; t < count; ++t) {
-    float* to = decoded.data() + t * width;
-    if (type == QuantFormat::kF16)
-      ref::dequantize(type, rows[t], {to, dim});
-    else
-      std::memcpy(to, rows[t], dim * sizeof(float));
-    std::fill(to + dim, to + width, 0.0f);
-    rows[t] = reinterpret_cast<const std::byte*>(to);
-  }
-  return QuantFormat::kF32;
-}
-
 // Calls use(std::integral_constant<QuantFormat, type>).
 template <class Use>
 void for_type(QuantFormat type, const Use& use) {
@@ -272,6 +253,38 @@ void for_type(QuantFormat type, const Use& use) {
     case QuantFormat::kQ4_0: return use(std::integral_constant<QuantFormat, QuantFormat::kQ4_0>());
     default: return use(std::integral_constant<QuantFormat, QuantFormat::kF32>());
   }
+}
+
+// A row as F32, with zeros up to whole vectors.
+void decode(QuantFormat type, const std::byte* row, std::size_t dim, std::size_t width, float* to) {
+  if (width == dim) {
+    for_type(type, [&](auto t) {
+      for (std::size_t i = 0; i < dim; i += hn::Lanes(F32()))
+        hn::Store(load<t.value>(row, i), F32(), to + i);
+    });
+    return;
+  }
+  if (type == QuantFormat::kF16)
+    ref::dequantize(type, row, {to, dim});
+  else
+    std::memcpy(to, row, dim * sizeof(float));
+  std::fill(to + dim, to + width, 0.0f);
+}
+
+// What the rows are read as: their own type; or F32, which `rows` then point to, where a row does
+// not end with a vector, or where so many queries meet it that decoding it once is less work.
+QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t queries, std::size_t count,
+                     const std::byte** rows, AlignedVector<float>& decoded) {
+  constexpr std::size_t kManyQueries = 4 * kQueries;
+  const std::size_t width = padded(dim);
+  if (width == dim && queries < kManyQueries) return type;
+  decoded.resize(kTokens * width);
+  for (std::size_t t = 0; t < count; ++t) {
+    float* to = decoded.data() + t * width;
+    decode(type, rows[t], dim, width, to);
+    rows[t] = reinterpret_cast<const std::byte*>(to);
+  }
+  return QuantFormat::kF32;
 }
 
 // Scores of tokens that a query does not see, and of those past the last.
@@ -311,13 +324,13 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
       rows[all++] = run.k + t * k_bytes;
 
   const Rows keys{rows, count, 2 * count, k_bytes};
-  for_type(readable(types.k, dim, count, rows, s.rows),
+  for_type(readable(types.k, dim, n, count, rows, s.rows),
            [&](auto type) { all_scores<type.value>(s.q.data(), n, keys, width, s.scores.data()); });
   hide(queries, begin, count, s.scores.data());
   for (std::size_t r = 0; r < n; ++r)
     exponentials(s.scores.data() + r * kTokens, out.m[r], out.l[r]);
   const Rows values{rows + count, count, all - count, v_bytes};
-  for_type(readable(types.v, dim, count, rows + count, s.rows),
+  for_type(readable(types.v, dim, n, count, rows + count, s.rows),
            [&](auto type) { mix<type.value>(s.scores.data(), n, values, width, s.o.data()); });
   for (std::size_t r = 0; r < n; ++r)
     std::memcpy(out.o + r * dim, s.o.data() + r * width, dim * sizeof(float));

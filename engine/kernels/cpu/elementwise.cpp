@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "engine/kernels/ref/dequantize.hpp"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/elementwise.cpp"
 #include <hwy/foreach_target.h>
@@ -58,6 +60,17 @@ void add(std::span<float> to, const float* from, float factor) {
   for (; i < n; ++i) to[i] += factor * from[i];
 }
 
+void halves(std::span<const float> values, std::byte* out) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> half;
+  const std::size_t lanes = hn::Lanes(d), n = values.size();
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::DemoteTo(half, hn::LoadU(d, values.data() + i)), half,
+               reinterpret_cast<hwy::float16_t*>(out) + i);
+  ref::quantize(QuantFormat::kF16, values.subspan(i), out + 2 * i);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace rigcast::engine::cpu
 HWY_AFTER_NAMESPACE();
@@ -68,6 +81,7 @@ namespace rigcast::engine::cpu {
 HWY_EXPORT(norm);
 HWY_EXPORT(silu);
 HWY_EXPORT(add);
+HWY_EXPORT(halves);
 
 void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, float* out) {
   HWY_DYNAMIC_DISPATCH(norm)(x, weight, eps, out);
@@ -75,6 +89,9 @@ void rms_norm(std::span<const float> x, std::span<const float> weight, float eps
 void silu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(silu)(gate, up); }
 void add_scaled(std::span<float> to, const float* from, float factor) {
   HWY_DYNAMIC_DISPATCH(add)(to, from, factor);
+}
+void to_half(std::span<const float> values, std::byte* out) {
+  HWY_DYNAMIC_DISPATCH(halves)(values, out);
 }
 
 }  // namespace rigcast::engine::cpu

@@ -1,6 +1,7 @@
 #pragma once
 // What happens to activations between the products.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -14,5 +15,8 @@ void silu_multiply(std::span<float> gate, const float* up);
 
 /// to[i] += factor * from[i].
 void add_scaled(std::span<float> to, const float* from, float factor);
+
+/// The nearest F16 of every value, ties to even, 2 bytes each.
+void to_half(std::span<const float> values, std::byte* out);
 
 }  // namespace rigcast::engine::cpu

@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <vector>
 
+#include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "tests/catch.hpp"
 
@@ -88,6 +90,28 @@ TEST_CASE("A bfloat is the upper half of an F32, rounded to even", "[half]") {
   CHECK(float_to_bfloat(1 + 0x1.8p-7f) == 0x3F82);
   CHECK(float_to_bfloat(-1.0f - 0x1.02p-8f) == 0xBF81);
   CHECK(float_to_bfloat(std::numeric_limits<float>::max()) == 0x7F80);
+}
+
+TEST_CASE("Vectors of halves are those of the definition", "[engine][half]") {
+  // Every half, what lies midway between two of them and just beside, and what is too large.
+  std::vector<float> values;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    if ((bits & 0x7c00) == 0x7c00 && (bits & 0x3ff) != 0)
+      continue;  // any NaN may stand for another
+    const float v = ref::half_to_float(std::uint16_t(bits));
+    const float next = ref::half_to_float(std::uint16_t(bits + 1));
+    values.push_back(v);
+    if (!std::isfinite(v) || !std::isfinite(next)) continue;
+    const float middle = (v + next) / 2;
+    for (const float near : {middle, std::nextafter(middle, v), std::nextafter(middle, next)})
+      values.push_back(near);
+  }
+  for (const float large : {65519.0f, 65520.0f, 1e6f, -65520.0f, 1e-9f, -1e-9f})
+    values.push_back(large);
+  std::vector<std::byte> fast(2 * values.size()), plain(fast.size());
+  cpu::to_half(values, fast.data());
+  ref::quantize(QuantFormat::kF16, values, plain.data());
+  CHECK(fast == plain);
 }
 
 }  // namespace rigcast::engine::ref

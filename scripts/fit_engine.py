@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Fits the rigcast profile's figures of CPUs on runs that `rigcast validate` has kept.
+
+Usage: scripts/fit_engine.py [--runs DIR] [--build build/release] [--write]
+Every run is forecast anew on the rig that was probed before it; the figures below move until speeds
+and times by activity agree best. With --write they go into runtimes/rigcast.toml, and the runs'
+configurations into its `fitted_on`: `rigcast validate` counts those in no summary.
+"""
+import argparse
+import csv
+import io
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy
+from scipy.optimize import least_squares
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROFILE = ROOT / "runtimes" / "rigcast.toml"
+RUNS = ROOT / "tests" / "validation" / "fit"
+SIMD = "avx512-vnni"
+
+# Table, key, least, most. Figures start where the profile has them, and are held there by a weak
+# preference: what no run tells stays as it is.
+FIGURES = [
+    ("cpu", "read", 0.95, 1.0),
+    ("cpu", "exposed", 0.001, 1),
+    ("cpu", "one_token", 0.01, 4),
+    ("cpu", "cache", 0.01, 4),
+    ("cpu", "cache_element", 0.01, 100),
+    ("cpu", "cache_element_quant", 0.01, 100),
+    ("cpu", "cache_exposed", 0.001, 1),
+    ("cpu", "operation_gap", 0.01, 20),  # us
+    ("cpu", "element", 0.001, 10),       # ns
+    ("cpu", "attention", 0.01, 4),
+    ("cpu", "score", 1, 5000),
+    ("cpu", "batch_half", 0.1, 1000),
+    ("cpu.int8_share", SIMD, 0.05, 2),
+    ("format.q8", "cpu", 0.05, 20),
+    ("format.q8", "cpu_batch", 0.05, 20),
+    ("format.q4", "cpu", 0.05, 20),
+    ("format.q4", "cpu_batch", 0.05, 20),
+    ("format.q5_k", "cpu", 0.05, 20),
+    ("format.q5_k", "cpu_batch", 0.05, 20),
+    ("format.q6_k", "cpu", 0.05, 20),
+    ("format.q6_k", "cpu_batch", 0.05, 20),
+    ("format.float", "cpu", 0.05, 20),
+    ("format.float", "cpu_batch", 0.01, 20),
+]
+# Half of the runs are off by less than this, however good the model: what a machine with neighbours
+# repeats to.
+NOISE = 0.03
+CALM = 0.1
+PREFERENCE = 1.0  # a factor of e costs as much as one figure that is off by NOISE
+METRICS = ["decode.tokens_per_s", "prefill_tokens_per_s", "activities.prefill.attention",
+           "activities.prefill.ffn", "activities.decode.attention", "activities.decode.ffn",
+           "activities.decode.head"]
+UNITS = {"operation_gap": "us", "element": "ns"}
+
+
+def number_of(text):
+    found = re.search(r'value = "?([0-9.e+-]+)', text) or re.match(r'"?([0-9.e+-]+)', text)
+    return float(found.group(1))
+
+
+class Profile:
+    """The file's lines, of which some hold figures that move."""
+
+    def __init__(self):
+        self.lines = PROFILE.read_text().splitlines()
+        self.places = {}
+        table = ""
+        for i, line in enumerate(self.lines):
+            if heading := re.match(r"\[([^\[\]]+)\]$", line):
+                table = heading.group(1)
+            elif entry := re.match(r"([\w-]+) = (.*)$", line):
+                self.places[table, entry.group(1)] = i
+
+    def value(self, table, key):
+        line = self.lines[self.places[table, key]]
+        return number_of(line.split(" = ", 1)[1])
+
+    def with_values(self, values, source=None):
+        lines = list(self.lines)
+        for (table, key, _, _), value in zip(FIGURES, values):
+            unit = UNITS.get(key)
+            text = f'"{value:.3g} {unit}"' if unit else f"{value:.3g}"
+            if source:
+                text = f'{{ value = {text}, kind = "fitted", source = "{source}" }}'
+            lines[self.places[table, key]] = f"{key} = {text}"
+        return "\n".join(lines) + "\n"
+
+
+class Replays:
+    """Forecasts of the kept runs with a changed profile. Runs in which the machine itself changed
+    tell nothing."""
+
+    def __init__(self, program, runs):
+        self.program, self.runs = program, runs
+        with open(pathlib.Path(runs) / "times.csv", newline="") as file:
+            self.calm = {r["run"] for r in csv.DictReader(file) if float(r["machine_changed"]) < CALM}
+
+    def rows(self, profile_text):
+        with tempfile.TemporaryDirectory() as data:
+            data = pathlib.Path(data)
+            for name in ("hwprofiles", "models"):
+                (data / name).symlink_to(ROOT / name)
+            shutil.copytree(ROOT / "runtimes", data / "runtimes",
+                            ignore=shutil.ignore_patterns("measurements"))
+            (data / "runtimes" / "rigcast.toml").write_text(profile_text)
+            done = subprocess.run(
+                [self.program, "validate", "--replay", self.runs, "--format", "csv"],
+                capture_output=True, text=True, env={**os.environ, "RIGCAST_DATA": str(data)})
+        if done.returncode != 0:
+            sys.exit(f"{self.program}: {done.stderr}")
+        return [r for r in csv.DictReader(io.StringIO(done.stdout))
+                if r["metric"] in METRICS and r["id"] in self.calm]
+
+
+def errors(rows):
+    return numpy.array([math.log(float(r["predicted"]) / float(r["measured"])) for r in rows])
+
+
+# Shares of little time count little.
+def weights(rows):
+    longest = {}
+    for r in rows:
+        phase = r["metric"].rsplit(".", 1)[0]
+        longest[r["id"], phase] = longest.get((r["id"], phase), 0) + float(r["measured"])
+    def weight(r):
+        if not r["metric"].startswith("activities."):
+            return 1.0
+        return math.sqrt(float(r["measured"]) / longest[r["id"], r["metric"].rsplit(".", 1)[0]])
+    return numpy.array([weight(r) for r in rows])
+
+
+def fit(profile, replays):
+    start = numpy.array([profile.value(t, k) for t, k, _, _ in FIGURES])
+    low = numpy.log([f[2] for f in FIGURES])
+    high = numpy.log([f[3] for f in FIGURES])
+    start = numpy.clip(start, numpy.exp(low) * 1.0001, numpy.exp(high) * 0.9999)
+
+    def residuals(x):
+        rows = replays.rows(profile.with_values(numpy.exp(x)))
+        own = errors(rows) * weights(rows) / NOISE
+        return numpy.concatenate([own, (x - numpy.log(start)) / PREFERENCE])
+
+    def jacobian(x):
+        step = 0.02
+        sides = [numpy.where(numpy.arange(len(x)) == i, -step if x[i] + step > high[i] else step, 0)
+                 for i in range(len(x))]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            base, *moved = pool.map(residuals, [x] + [x + s for s in sides])
+        return numpy.stack([(m - base) / s.sum() for m, s in zip(moved, sides)], axis=1)
+
+    found = least_squares(residuals, numpy.log(start), jac=jacobian, bounds=(low, high),
+                          loss="soft_l1", x_scale=1.0, ftol=1e-4, xtol=1e-3, max_nfev=25, verbose=1)
+    return numpy.exp(found.x)
+
+
+def configurations(rows):
+    return sorted({r["what"] for r in rows})
+
+
+def date_of(runs):
+    with open(pathlib.Path(runs) / "times.csv", newline="") as file:
+        return next(csv.DictReader(file))["run_started"][:10]
+
+
+def write(profile, values, rows, runs):
+    runs = pathlib.Path(runs).resolve()
+    place = runs.relative_to(ROOT) if runs.is_relative_to(ROOT) else runs.name
+    source = f"scripts/fit_engine.py on {place} of {date_of(runs)}"
+    text = profile.with_values(values, source)
+    names = "".join(f"  {json.dumps(name)},\n" for name in configurations(rows))
+    entry = f"fitted_on = [\n{names}]\n"
+    text, replaced = re.subn(r"fitted_on = \[\n.*?\]\n", lambda _: entry, text, flags=re.S)
+    if not replaced:
+        text = text.replace("kv_policies = ", entry + "kv_policies = ", 1)
+    PROFILE.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", default=str(RUNS))
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    profile = Profile()
+    replays = Replays(str(pathlib.Path(options.build) / "rigcast"), options.runs)
+    values = fit(profile, replays)
+    rows = replays.rows(profile.with_values(values))
+    for (table, key, _, _), value in zip(FIGURES, values):
+        print(f"{table + '.' + key:32} {profile.value(table, key):10.4g} -> {value:10.4g}")
+    for metric in METRICS:
+        own = [abs(math.expm1(e)) for r, e in zip(rows, errors(rows)) if r["metric"] == metric]
+        print(f"{metric:32} median {100 * numpy.median(own):5.1f} %  worst {100 * max(own):5.1f} %")
+    for r, e in sorted(zip(rows, errors(rows)), key=lambda p: -abs(p[1]))[:12]:
+        print(f"  {r['id']:34} {r['metric']:30} {100 * math.expm1(e):+6.1f} %")
+    if options.write:
+        write(profile, values, rows, options.runs)
+
+
+if __name__ == "__main__":
+    main()
