@@ -46,6 +46,7 @@ inline std::vector<SourceFile> source_tree() {
   for (fs::recursive_directory_iterator it(root), end; it != end; ++it) {
     if (it->is_directory() && is_skipped_folder(it->path())) it.disable_recursion_pending();
     if (!it->is_regular_file() || it->file_size() > (4u << 20)) continue;
+    if (it->path().filename() == ".git") continue;  // of a second working tree: where the first is
     const std::string text = read(it->path());
     if (text.find('\0') != std::string::npos) continue;
     SourceFile file{fs::relative(it->path(), root).generic_string(), {}};

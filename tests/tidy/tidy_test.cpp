@@ -75,6 +75,17 @@ TEST_CASE("No source file is longer than 600 lines", "[tidy]") {
   CHECK(out.empty());
 }
 
+TEST_CASE("Public headers need no CUDA, so that everything builds without it", "[tidy]") {
+  const std::string out =
+      broken([](const SourceFile& f) { return f.ends_with(".hpp"); },
+             [](const std::string& line) {
+               return line.rfind("#include", 0) == 0 && (line.find("<cu") != std::string::npos ||
+                                                         line.find(".cuh\"") != std::string::npos);
+             });
+  INFO("includes of CUDA in headers other than .cuh:\n" << out);
+  CHECK(out.empty());
+}
+
 TEST_CASE("No tabs, no carriage returns, no blanks at the end of a line", "[tidy]") {
   const std::string out = broken(is_code, [](const std::string& line) {
     return line.find('\t') != std::string::npos || line.find('\r') != std::string::npos ||
