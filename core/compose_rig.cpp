@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/correction.hpp"
+#include "core/gpu_measured.hpp"
 #include "core/scenario.hpp"
 
 namespace rigcast {
@@ -312,6 +313,7 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
                      {"windows", OperatingSystem::kWindows},
                      {"wsl2", OperatingSystem::kWsl2},
                      {"macos", OperatingSystem::kMacos}});
+  apply_gpu_measured(t, catalogue, rig, warnings);
   override_figures(t, rig);
   reserve_memory(t, rig);
   rig.corrections = read_corrections(t.table("correction"));

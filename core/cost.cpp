@@ -296,6 +296,13 @@ BytesPerSecond cpu_read_rate(const Scenario& s, double share) {
   return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
 }
 
+// A profile's shares are of a data sheet's rate. Of a rate that was measured they are larger: what
+// no kernel reads is not in it.
+double share_of(const GpuPart& part, double share) {
+  constexpr double kMeasured = 0.92;  // of the data sheet
+  return part.bandwidth.kind == SourceKind::kMeasured ? std::min(1.0, share / kMeasured) : share;
+}
+
 // As fast as the rig's own runs were.
 OpCost corrected(const Scenario& s, OpCost cost, TokenCount tokens) {
   const double speed = device_speed(s, tokens);
@@ -319,8 +326,9 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   const double kv_scale = without * (t.wide_heads ? s.runtime.decode.wide_heads.value : 1.0);
   OpCost cost;
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
-  cost.charged = Bytes{weights_charged(s, gpu, t, e.read.value * backend.read.value) +
-                       kv * kv_scale / e.kv_read.value + t.activation_bytes};
+  cost.charged =
+      Bytes{weights_charged(s, gpu, t, share_of(part, e.read.value * backend.read.value)) +
+            kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
   cost.gap = launch_gap(s, part, tokens) * kernels;
   if (!batched) {
     cost.gap += unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;

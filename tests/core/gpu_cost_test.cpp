@@ -142,3 +142,22 @@ TEST_CASE("Wide heads scale what is read of the cache and what is done with it",
   s.settings.flash_attention = false;  // 1.6 of it without, for one token
   CHECK(gpu_cost(s, 0, t, 1, 0).charged.value == Approx(2 * 1.6 * narrow.charged.value));
 }
+
+TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]") {
+  constexpr double kUsual = 0.92;  // of a data sheet, measured
+  const auto seconds = [&](const std::string& read, Sourced<BytesPerSecond> bandwidth) {
+    std::string profile = kProfile;
+    profile.replace(profile.find("read = 0.78"), 11, "read = " + read);
+    Scenario s = of_gpu("pascal", profile);
+    s.rig.gpus.front().bandwidth = bandwidth;
+    return (gpu_cost(s, 0, product(1), 1, 0).charged / bandwidth.value).value;
+  };
+  const Sourced<BytesPerSecond> sheet{BytesPerSecond{kBandwidth}, SourceKind::kSpec, "a test"};
+  const Sourced<BytesPerSecond> usual{kUsual * sheet.value, SourceKind::kMeasured, "a test"};
+  const double bytes = product(1).weight_bytes();
+  CHECK(seconds("0.78", sheet) == Approx(bytes / (0.78 * kBandwidth)));
+  CHECK(seconds("0.78", usual) == Approx(bytes / (0.78 * kBandwidth)));
+  // But never more than was measured.
+  CHECK(seconds("0.97", sheet) == Approx(bytes / (0.97 * kBandwidth)));
+  CHECK(seconds("0.97", usual) == Approx(bytes / (kUsual * kBandwidth)));
+}
