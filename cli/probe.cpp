@@ -4,12 +4,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "cli/output.hpp"
+#include "cli/probed_gpus.hpp"
 #include "cli/this_machine.hpp"
 #include "cli/verbs.hpp"
 #include "core/text_style.hpp"
 #include "core/unit_text.hpp"
+#include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
 
 namespace rigcast::cli {
@@ -20,17 +23,13 @@ struct Options {
   std::string scratch;
 };
 
-std::string row(const std::string& what, const probe::Takes& takes, const std::string& figure) {
-  if (takes.n == 0) return fmt::format("  {:<34}not measured\n", what);
-  return fmt::format("  {:<34}{:>12}   n {:>2}, spread {:.0f} %\n", what, figure, takes.n,
-                     100 * takes.spread);
+std::vector<std::string> ids_of(const probe::Gpus& gpus, const Catalogue& catalogue) {
+  std::vector<std::string> ids;
+  for (const probe::Gpu& gpu : gpus.found) ids.push_back(probe::gpu_of_catalogue(gpu, catalogue));
+  return ids;
 }
 
-std::string rate_row(const std::string& what, const probe::Takes& takes) {
-  return row(what, takes, three_digits(takes.median / 1e9) + " GB/s");
-}
-
-std::string table(const probe::Machine& m) {
+std::string table(const probe::Machine& m, const std::vector<std::string>& gpus) {
   const probe::Host& h = m.host;
   std::string out = fmt::format("{}, {} {}, {}, {} memory{}\n\n", h.cpu.empty() ? "CPU" : h.cpu,
                                 h.cores, h.cores == 1 ? "core" : "cores", h.simd,
@@ -38,19 +37,27 @@ std::string table(const probe::Machine& m) {
   int threads = 1;
   for (std::size_t i = 0; i < m.dram.size(); ++i, threads *= 2) {
     const int n = i + 1 == m.dram.size() ? h.cores : threads;
-    out += rate_row(fmt::format("memory read, {} {}", n, n == 1 ? "thread" : "threads"), m.dram[i]);
+    out += probe_rate_row(fmt::format("memory read, {} {}", n, n == 1 ? "thread" : "threads"),
+                          m.dram[i]);
   }
   const auto flops = [](const probe::Takes& t) {
     return three_digits(t.median / 1e9) + " GFLOP/s";
   };
-  out += row("8-bit products, all cores", m.cpu.int8, flops(m.cpu.int8));
-  out += row("F32 products, all cores", m.cpu.fp32, flops(m.cpu.fp32));
-  out += rate_row("disk, in order, past the cache", m.disk.sequential);
+  out += probe_row("8-bit products, all cores", m.cpu.int8, flops(m.cpu.int8));
+  out += probe_row("F32 products, all cores", m.cpu.fp32, flops(m.cpu.fp32));
+  out += probe_rate_row("disk, in order, past the cache", m.disk.sequential);
   for (const probe::RandomReads& r : m.disk.random)
-    out += row(fmt::format("disk, 4 KiB anywhere, {} at once", r.depth), r.per_s,
-               three_digits(r.per_s.median) + " /s");
-  out += rate_row("page cache, one thread", m.disk.page_cache);
+    out += probe_row(fmt::format("disk, 4 KiB anywhere, {} at once", r.depth), r.per_s,
+                     three_digits(r.per_s.median) + " /s");
+  out += probe_rate_row("page cache, one thread", m.disk.page_cache);
+  out += gpu_rows(m.gpus);
   for (const std::string& doubt : probe::doubts(m)) out += "\n  note   " + doubt;
+  for (std::size_t i = 0; i < gpus.size(); ++i)
+    if (gpus[i].empty())
+      out += fmt::format(
+          "\n  note   GPU {}: the catalogue has no {} of {}: write the nearest (rigcast list gpus) "
+          "into the rig file, where it says so",
+          i, printable(m.gpus.found[i].name), text_gib(m.gpus.found[i].memory));
   return out + "\n";
 }
 
@@ -59,17 +66,21 @@ int probe_verb(const Options& options, const Catalogue& catalogue) {
   const std::filesystem::path scratch = options.scratch.empty()
                                             ? std::filesystem::current_path()
                                             : std::filesystem::path(options.scratch);
-  const auto machine = probe::measure_machine(scratch, [&](const std::string& what) {
+  const probe::Say say = [&](const std::string& what) {
     if (live) std::fprintf(stderr, "\r\033[K%s", what.c_str());
-  });
+  };
+  auto machine = probe::measure_machine(scratch, say);
   if (!machine) return fail(machine.error());
-  std::fputs(table(*machine).c_str(), stdout);
+  machine->gpus = probe::measure_gpus(say);
+  const std::vector<std::string> gpus = ids_of(machine->gpus, catalogue);
+  std::fputs(table(*machine, gpus).c_str(), stdout);
   if (options.file.empty()) {
     std::fputs("\n  next   rigcast probe -o my-rig.toml, then rigcast simulate --rig my-rig.toml\n",
                stdout);
     return kDone;
   }
-  const std::string toml = probe::rig_toml(*machine, cpu_of_catalogue(machine->host, catalogue));
+  const std::string toml =
+      probe::rig_toml(*machine, cpu_of_catalogue(machine->host, catalogue), gpus);
   if (auto error = write_file(options.file, toml)) return fail(*error);
   fmt::print("\n  wrote  {}: rigcast simulate --rig {} --model llama-3.2-1b\n", options.file,
              options.file);

@@ -16,19 +16,25 @@ endif()
 add_library(rigcast_options INTERFACE)
 target_compile_features(rigcast_options INTERFACE cxx_std_20)
 target_include_directories(rigcast_options INTERFACE ${PROJECT_SOURCE_DIR})
+# nvcc's own C++ between the two compilers is not pedantic.
+set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
 target_compile_options(rigcast_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
+  "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>"
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping copies inside std::string where there are none (GCC bug 105651).
-  target_compile_options(rigcast_options INTERFACE -Wno-restrict)
+  target_compile_options(rigcast_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(RIGCAST_WERROR)
-  target_compile_options(rigcast_options INTERFACE -Werror)
+  target_compile_options(rigcast_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 if(RIGCAST_SANITIZE)
-  target_compile_options(rigcast_options INTERFACE
+  set(sanitizers
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_compile_options(rigcast_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
   target_link_options(rigcast_options INTERFACE -fsanitize=address,undefined)
   # Instrumented code looks uninitialized to GCC where it is not (std::function in <regex>).
-  target_compile_options(rigcast_options INTERFACE -Wno-maybe-uninitialized)
+  target_compile_options(rigcast_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
 endif()

@@ -9,6 +9,8 @@
 
 #include "core/unit_text.hpp"
 #include "probe/dram_read.hpp"
+#include "probe/gpu_rig.hpp"
+#include "probe/rig_file.hpp"
 
 namespace rigcast::probe {
 namespace {
@@ -32,45 +34,6 @@ std::vector<int> thread_counts(int cores) {
   counts.push_back(cores);
   return counts;
 }
-
-class RigFile {
- public:
-  explicit RigFile(const Machine& machine) : m_(machine) {}
-
-  void text(std::string_view key, std::string_view value) {
-    out_ += fmt::format("{} = \"{}\"\n", key, clean(value));
-  }
-  void number(std::string_view key, int value) { out_ += fmt::format("{} = {}\n", key, value); }
-  void figure(std::string_view key, const std::string& value, const Takes& takes,
-              std::string_view how) {
-    out_ += fmt::format(
-        "{} = {{ value = \"{}\", kind = \"measured\", n = {}, spread = {:.3f}, source = \"{}, {}\" "
-        "}}\n",
-        key, value, takes.n, takes.spread, how, m_.date);
-  }
-  void rate(std::string_view key, const Takes& takes, std::string_view how) {
-    if (takes.n > 0) figure(key, fmt::format("{:.4g} GB/s", takes.median / 1e9), takes, how);
-  }
-  void flops(std::string_view key, const Takes& takes, std::string_view how) {
-    if (takes.n > 0) figure(key, fmt::format("{:.4g} GFLOP/s", takes.median / 1e9), takes, how);
-  }
-  void size(std::string_view key, Bytes value, std::string_view how) {
-    figure(key, fmt::format("{:.0f} MiB", value.value / 0x1p20), {value.value, 0, 1}, how);
-  }
-  std::string take() { return std::exchange(out_, {}); }
-
- private:
-  // A CPU's name comes from its vendor: nothing of it may end the text.
-  static std::string clean(std::string_view text) {
-    std::string out;
-    for (const char c : text)
-      if (c >= ' ' && c != '"' && c != '\\' && c != '\x7f') out += c;
-    return out;
-  }
-
-  const Machine& m_;
-  std::string out_;
-};
 
 }  // namespace
 
@@ -116,11 +79,12 @@ double change_of_cores(const Machine& m) {
   return std::max(change(dram_read(team), m.dram.back()), change(cpu_rates(team).int8, m.cpu.int8));
 }
 
-std::string rig_toml(const Machine& m, const std::string& cpu) {
-  RigFile file(m);
+std::string rig_toml(const Machine& m, const std::string& cpu,
+                     const std::vector<std::string>& gpus) {
+  RigFile file(m.date);
   file.text("name", "this machine");
   file.text("source", "rigcast probe, " + m.date);
-  std::string out = file.take() + "gpu = []\n";
+  write_gpus(file, m.gpus.found, gpus);
   file.text("cpu", cpu);
   file.text("cpu_name", m.host.cpu);
   file.number("cpu_cores", m.host.cores);
@@ -135,7 +99,8 @@ std::string rig_toml(const Machine& m, const std::string& cpu) {
   file.flops("cpu_fp32", m.cpu.fp32, "F32 multiply-adds from registers, all cores");
   file.rate("ssd_read", m.disk.sequential, "O_DIRECT, requests of 1 to 4 MiB, 1 to 8 at once");
   file.rate("ssd_cached_read", m.disk.page_cache, "read() of cached pages, one thread");
-  return out + file.take();
+  write_gpu_tables(file, m.gpus.found, gpus);
+  return file.take();
 }
 
 std::vector<std::string> doubts(const Machine& m) {
@@ -152,6 +117,9 @@ std::vector<std::string> doubts(const Machine& m) {
   if (m.host.numa_nodes > 1)
     out.push_back(fmt::format("memory lies on {} nodes: a process that is bound to one sees less",
                               m.host.numa_nodes));
+  for (std::size_t i = 0; i < m.gpus.found.size(); ++i)
+    for (const std::string& doubt : gpu_doubts(m.gpus.found[i]))
+      out.push_back(fmt::format("GPU {}: {}", i, doubt));
   return out;
 }
 

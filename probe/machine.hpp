@@ -2,14 +2,15 @@
 // All that is measured of a machine, and the rig file that says it.
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "probe/cpu_rates.hpp"
 #include "probe/disk.hpp"
+#include "probe/gpu.hpp"
 #include "probe/host.hpp"
+#include "probe/say.hpp"
 
 namespace rigcast::probe {
 
@@ -18,13 +19,11 @@ struct Machine {
   std::vector<Takes> dram;  // bytes/s by threads: the first by one
   CpuRates cpu;
   DiskRates disk;
+  Gpus gpus;         // of measure_gpus, where that was called
   std::string date;  // "2026-11-21"
 };
 
-/// Told what comes next.
-using Say = std::function<void(const std::string&)>;
-
-/// Takes 20 to 40 seconds. Errors: those of measure_disk.
+/// All but the GPUs. Takes 20 to 40 seconds. Errors: those of measure_disk.
 Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say);
 
 /// Reads of the disk in order, in `machine`. Errors: those of measure_disk.
@@ -39,9 +38,10 @@ void measure_cores(Machine& machine, const Say& say);
 /// they read and of what they multiply, as a share.
 double change_of_cores(const Machine& machine);
 
-/// A rig file: every figure measured, with how often and how far apart. `cpu` is the part of the
-/// catalogue that stands for what was not measured.
-std::string rig_toml(const Machine& machine, const std::string& cpu);
+/// A rig file: every figure measured, with how often and how far apart. `cpu` and `gpus` are the
+/// parts of the catalogue that stand for what was not measured, the latter as in write_gpus.
+std::string rig_toml(const Machine& machine, const std::string& cpu,
+                     const std::vector<std::string>& gpus = {});
 
 /// Spreads that are too wide to plan with, each with what to do.
 std::vector<std::string> doubts(const Machine& machine);

@@ -1,0 +1,65 @@
+#pragma once
+// Memory of the GPU, and memory of the host that the GPU reaches, given back with their owner.
+
+#include <cstddef>
+#include <memory>
+
+#include "engine/cuda/cuda_call.cuh"
+
+namespace rigcast::engine {
+
+/// On the GPU that is current. Throws CudaFailure.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(std::size_t bytes) : bytes_(bytes) {
+    void* place = nullptr;
+    RIGCAST_CUDA_CALL(cudaMalloc(&place, bytes));
+    place_.reset(static_cast<std::byte*>(place));
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  template <class T = void>
+  T* as() const {
+    return static_cast<T*>(static_cast<void*>(place_.get()));
+  }
+
+ private:
+  // An error while giving memory back has no one to go to; the next call says it again.
+  struct Free {
+    void operator()(std::byte* place) const { static_cast<void>(cudaFree(place)); }
+  };
+  std::unique_ptr<std::byte, Free> place_;
+  std::size_t bytes_;
+};
+
+/// Page-locked memory of the host, which GPUs read and write by themselves. Throws CudaFailure.
+class PinnedBuffer {
+ public:
+  explicit PinnedBuffer(std::size_t bytes) : bytes_(bytes) {
+    void* place = nullptr;
+    RIGCAST_CUDA_CALL(cudaHostAlloc(&place, bytes, cudaHostAllocMapped));
+    place_.reset(static_cast<std::byte*>(place));
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  template <class T = void>
+  T* as() const {
+    return static_cast<T*>(static_cast<void*>(place_.get()));
+  }
+  /// The same memory under the address that kernels use.
+  template <class T = void>
+  T* on_device() const {
+    void* place = nullptr;
+    RIGCAST_CUDA_CALL(cudaHostGetDevicePointer(&place, place_.get(), 0));
+    return static_cast<T*>(place);
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* place) const { static_cast<void>(cudaFreeHost(place)); }
+  };
+  std::unique_ptr<std::byte, Free> place_;
+  std::size_t bytes_;
+};
+
+}  // namespace rigcast::engine

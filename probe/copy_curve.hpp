@@ -1,0 +1,39 @@
+#pragma once
+// How long copies take by their size, and the line through them.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "probe/takes.hpp"
+
+namespace rigcast::probe {
+
+/// One copy of one size, from asking for it until the host knows that it is done.
+struct CopyTime {
+  double bytes = 0;
+  double seconds = 0;
+};
+
+/// seconds = latency + bytes / rate
+struct CopyLine {
+  double latency_s = 0;
+  double bytes_per_s = 0;
+};
+/// Least squares of the relative deviations: small copies say as much as large ones. nullopt: fewer
+/// than two sizes, or times that do not grow with the size.
+std::optional<CopyLine> line_through(std::span<const CopyTime> copies);
+
+/// Copies in one direction between the host and a GPU.
+struct CopyCurve {
+  struct Point {
+    double bytes = 0;
+    Takes seconds;
+  };
+  std::vector<Point> points;
+  Takes latency_s, bytes_per_s;  // of the line through each pass over the sizes
+};
+/// Of several passes over the same sizes.
+CopyCurve copy_curve(std::span<const std::vector<CopyTime>> passes);
+
+}  // namespace rigcast::probe

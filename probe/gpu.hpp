@@ -1,0 +1,71 @@
+#pragma once
+// What is measured of the GPUs of this machine.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/units.hpp"
+#include "probe/copy_curve.hpp"
+#include "probe/gpu_link.hpp"
+#include "probe/say.hpp"
+#include "probe/takes.hpp"
+
+namespace rigcast::probe {
+
+/// Copies between host and GPU, waited for one by one.
+struct CopyRates {
+  CopyCurve h2d_pinned, d2h_pinned, h2d_pageable, d2h_pageable;
+  Takes both_ways;  // bytes/s of both directions together, pinned, at once
+};
+
+/// Of a buffer that no cache holds.
+struct VramRates {
+  Takes read;  // bytes/s
+  Takes copy;  // bytes/s, those read and those written
+};
+
+/// Seconds of a kernel that does nothing, one of many in a row, each waiting for the one before.
+struct LaunchTimes {
+  Takes eager;      // launched one by one
+  Takes in_graph;   // all launched as one graph
+  Takes dependent;  // the same, each set up while the one before still runs; n 0: not on this GPU
+  Takes waited;     // launched alone and waited for by the host
+};
+
+/// weights (rows x columns) times a batch of tokens, by the vendor's library.
+struct ProductCurve {
+  struct Point {
+    int tokens = 0;
+    Takes flops_per_s;  // operations/s for int8
+  };
+  std::string type;  // "f16", "bf16" with F32 sums, "int8" with 32-bit sums
+  int rows = 0, columns = 0;
+  std::vector<Point> points;
+};
+
+struct Gpu {
+  std::string name;                     // as the driver calls it: "NVIDIA H100 80GB HBM3"
+  std::string bus_id;                   // "0000:01:00.0"
+  Bytes memory;                         // in all
+  Takes context;                        // bytes that creating a context takes
+  std::optional<Bytes> used_by_others;  // before that; nullopt: not told, and in `context`
+  GpuLink link;                         // while copying
+  CopyRates copies;
+  VramRates vram;
+  std::vector<ProductCurve> products;
+  LaunchTimes launches;
+  Takes handoff;  // seconds from the GPU to the host and back, through pinned memory
+  std::vector<std::string> notes;  // what was left out, and why
+};
+
+struct Gpus {
+  std::vector<Gpu> found;
+  std::string none;  // why there are none, in one line
+};
+
+/// Takes some seconds for each GPU. The contexts that this process has on them are made anew, so
+/// nothing else in it may use CUDA meanwhile. A figure that cannot be taken is left out and noted.
+Gpus measure_gpus(const Say& say);
+
+}  // namespace rigcast::probe

@@ -1,0 +1,100 @@
+// How fast the host and the GPU copy to each other.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "engine/cuda/cuda_buffer.cuh"
+#include "probe/gpu/device_time.cuh"
+#include "probe/gpu/gpu_parts.hpp"
+
+namespace rigcast::probe {
+namespace {
+
+constexpr std::size_t kSmallest = 4 << 10, kLargest = 256 << 20;
+constexpr std::size_t kStep = 4;         // from one size to the next
+constexpr double kCurveSeconds = 0.7;    // for all passes over the sizes
+constexpr double kPointSeconds = 0.002;  // of copies of one size: small ones are repeated
+
+struct Place {
+  void* to;
+  const void* from;
+  cudaMemcpyKind kind;
+};
+
+// The median of copies that are waited for one by one.
+double seconds_of_one(const engine::Stream& stream, const Place& place, std::size_t bytes) {
+  std::vector<double> seconds;
+  const Clock::time_point begin = Clock::now();
+  do {
+    const Clock::time_point asked = Clock::now();
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(place.to, place.from, bytes, place.kind, stream.get()));
+    stream.wait();
+    seconds.push_back(seconds_since(asked));
+  } while (seconds_since(begin) < kPointSeconds);
+  return takes_of(std::move(seconds)).median;
+}
+
+CopyCurve curve_of(const engine::Stream& stream, const Place& place, std::size_t largest) {
+  seconds_of_one(stream, place, largest);  // the first touches what later ones find ready
+  std::vector<std::vector<CopyTime>> passes;
+  several(kCurveSeconds, [&] {
+    std::vector<CopyTime>& pass = passes.emplace_back();
+    for (std::size_t bytes = kSmallest; bytes <= largest; bytes *= kStep)
+      pass.push_back({double(bytes), seconds_of_one(stream, place, bytes)});
+    return 0.0;
+  });
+  return copy_curve(passes);
+}
+
+// Bytes/s of both directions, from the start of the first to the end of the last.
+double both_at_once(const engine::PinnedBuffer& host, const engine::DeviceBuffer& device,
+                    const engine::Stream& up, const engine::Stream& down,
+                    const std::function<void()>& meanwhile) {
+  constexpr int kCopies = 4;
+  const std::size_t half = host.bytes() / 2;
+  std::byte* const of_host = host.as<std::byte>();
+  std::byte* const of_device = device.as<std::byte>();
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < kCopies; ++i) {
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(of_device, of_host, half, cudaMemcpyHostToDevice, up.get()));
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(of_host + half, of_device + half, half,
+                                      cudaMemcpyDeviceToHost, down.get()));
+  }
+  if (meanwhile) meanwhile();
+  up.wait();
+  down.wait();
+  return 2.0 * kCopies * double(half) / seconds_since(begin);
+}
+
+// A quarter of what the GPU has free is left to others, and sizes stay powers of the step.
+std::size_t largest_copy() {
+  std::size_t free = 0, total = 0;
+  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
+  std::size_t bytes = kLargest;
+  while (bytes > kSmallest && bytes > free / 4) bytes /= kStep;
+  return bytes;
+}
+
+}  // namespace
+
+CopyRates measure_copies(const std::function<void()>& while_copying) {
+  const std::size_t largest = largest_copy();
+  const engine::Stream up, down;
+  const engine::DeviceBuffer device(largest);
+  CopyRates rates;
+  {
+    const engine::PinnedBuffer pinned(largest);
+    std::memset(pinned.as(), 1, largest);
+    rates.h2d_pinned = curve_of(up, {device.as(), pinned.as(), cudaMemcpyHostToDevice}, largest);
+    rates.d2h_pinned = curve_of(up, {pinned.as(), device.as(), cudaMemcpyDeviceToHost}, largest);
+    both_at_once(pinned, device, up, down, while_copying);
+    rates.both_ways = takes_of(
+        several(kCurveSeconds, [&] { return both_at_once(pinned, device, up, down, {}); }));
+  }
+  const auto pageable = std::make_unique<std::byte[]>(largest);  // written: its pages are there
+  rates.h2d_pageable = curve_of(up, {device.as(), pageable.get(), cudaMemcpyHostToDevice}, largest);
+  rates.d2h_pageable = curve_of(up, {pageable.get(), device.as(), cudaMemcpyDeviceToHost}, largest);
+  return rates;
+}
+
+}  // namespace rigcast::probe

@@ -1,0 +1,40 @@
+#pragma once
+// How long the GPU takes for what is put on a stream, and how often to ask.
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "engine/cuda/cuda_stream.cuh"
+
+namespace rigcast::probe {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// By the GPU's own clock, of what `queue` puts on the stream.
+template <class Queue>
+double device_seconds(const engine::Stream& stream, Queue queue) {
+  const engine::Event begin, end;
+  begin.record(stream);
+  queue();
+  end.record(stream);
+  end.wait();
+  return engine::Event::seconds_between(begin, end);
+}
+
+/// Calls `take` seven times, or three on a GPU so slow that seven exceed the budget.
+template <class Take>
+std::vector<double> several(double budget_s, Take take) {
+  constexpr std::size_t kLeast = 3, kMost = 7;
+  const Clock::time_point begin = Clock::now();
+  std::vector<double> values;
+  while (values.size() < kLeast || (values.size() < kMost && seconds_since(begin) < budget_s))
+    values.push_back(take());
+  return values;
+}
+
+}  // namespace rigcast::probe

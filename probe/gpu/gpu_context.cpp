@@ -1,0 +1,51 @@
+// What a context takes of the GPU's memory before anything is allocated.
+#include <algorithm>
+
+#include "engine/cuda/cuda_call.cuh"
+#include "probe/gpu/gpu_parts.hpp"
+#include "probe/gpu/nvml.hpp"
+
+namespace rigcast::probe {
+namespace {
+
+constexpr int kTakes = 3;
+
+void make_context(int device) {
+  RIGCAST_CUDA_CALL(cudaSetDevice(device));
+  RIGCAST_CUDA_CALL(cudaFree(nullptr));  // older runtimes make it at the first call that needs it
+}
+
+}  // namespace
+
+void measure_context(int device, Gpu& gpu) {
+  const Nvml nvml;
+  if (const auto now = nvml.memory(gpu.bus_id)) {  // stays where there is no room for a context
+    gpu.memory = now->total;
+    gpu.used_by_others = now->used;
+  }
+  std::vector<double> others, own;
+  for (int i = 0; i < kTakes; ++i) {
+    RIGCAST_CUDA_CALL(cudaSetDevice(device));
+    RIGCAST_CUDA_CALL(cudaDeviceReset());
+    const auto before = nvml.memory(gpu.bus_id);
+    make_context(device);
+    const auto after = nvml.memory(gpu.bus_id);
+    if (!before || !after) break;
+    others.push_back(before->used.value);
+    own.push_back(std::max(0.0, after->used.value - before->used.value));
+  }
+  make_context(device);
+  if (own.size() == kTakes) {
+    gpu.context = takes_of(own);
+    gpu.used_by_others = Bytes{takes_of(others).median};
+    return;
+  }
+  gpu.used_by_others.reset();
+  // Without the driver's library only what is free with a context is told.
+  std::size_t free = 0, total = 0;
+  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
+  gpu.memory = Bytes{double(total)};
+  gpu.context = takes_of({double(total - free)});
+}
+
+}  // namespace rigcast::probe

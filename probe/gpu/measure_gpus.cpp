@@ -1,0 +1,111 @@
+// Which GPUs there are, and one after another all that is measured of each.
+#include <fmt/format.h>
+
+#include <functional>
+#include <new>
+#include <stdexcept>
+
+#include "engine/cuda/cuda_call.cuh"
+#include "probe/gpu/gpu_parts.hpp"
+#include "probe/gpu/nvml.hpp"
+
+namespace rigcast::probe {
+namespace {
+
+constexpr const char* kPciDevices = "/sys/bus/pci/devices";
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+// How many there are; where there are none, why.
+int count_gpus(std::string& why) {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    why = "no NVIDIA driver is installed, or it cannot be reached from here";
+    return 0;
+  }
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorInsufficientDriver)
+    why = fmt::format("the driver is for CUDA {}, this build needs {}: update the driver",
+                      version_text(driver), version_text(CUDART_VERSION));
+  else if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
+    why = "the NVIDIA driver finds no GPU";
+  else if (code != cudaSuccess)
+    why = fmt::format("the NVIDIA driver does not start: {}", cudaGetErrorString(code));
+  return why.empty() ? count : 0;
+}
+
+// The kernel's list first: it knows the slot as well.
+GpuLink link_now(const std::string& bus_id) {
+  GpuLink link = read_gpu_link(kPciDevices, bus_id);
+  return link.is_told() ? link : Nvml().link(bus_id);
+}
+
+// What is told without a context.
+void identify(int device, Gpu& gpu) {
+  cudaDeviceProp properties{};
+  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, device));
+  gpu.name = properties.name;
+  gpu.memory = Bytes{double(properties.totalGlobalMem)};
+  char id[32] = {};
+  RIGCAST_CUDA_CALL(cudaDeviceGetPCIBusId(id, sizeof id, device));
+  gpu.bus_id = id;
+}
+
+struct Part {
+  const char* name;
+  std::function<void()> measure;
+};
+
+// False: the GPU answers no more, and nothing else can be measured.
+bool measure_part(const Part& part, Gpu& gpu) {
+  const auto note = [&](const std::string& why) {
+    gpu.notes.push_back(fmt::format("{} not measured: {}", part.name, why));
+  };
+  static_cast<void>(cudaGetLastError());  // what failed before is not this part's failure
+  try {
+    part.measure();
+  } catch (const engine::CudaFailure& failure) {
+    const char* cause = failure.is_out_of_memory() ? "too little of its memory is free, " : "";
+    note(std::string(cause) + failure.what());
+    return cudaDeviceSynchronize() == cudaSuccess;
+  } catch (const std::bad_alloc&) {
+    note("too little of the host's memory is free");
+  } catch (const std::runtime_error& missing) {
+    note(missing.what());
+  }
+  return true;
+}
+
+Gpu measure_gpu(int device, const Say& say) {
+  Gpu gpu;
+  const auto look_at_link = [&] { gpu.link = link_now(gpu.bus_id); };
+  const Part parts[] = {
+      {"identity", [&] { identify(device, gpu); }},
+      {"context", [&] { measure_context(device, gpu); }},
+      {"copies", [&] { gpu.copies = measure_copies(look_at_link); }},
+      {"memory", [&] { gpu.vram = measure_vram(); }},
+      {"matrix products", [&] { gpu.products = measure_products(); }},
+      {"launches", [&] { gpu.launches = measure_launches(); }},
+      {"handoff", [&] { gpu.handoff = measure_handoff(); }},
+  };
+  for (const Part& part : parts) {
+    say(fmt::format("GPU {}, {} ...", device, part.name));
+    if (!measure_part(part, gpu)) break;
+  }
+  static_cast<void>(cudaDeviceReset());  // nothing of the GPU's memory is kept
+  return gpu;
+}
+
+}  // namespace
+
+Gpus measure_gpus(const Say& say) {
+  Gpus gpus;
+  const int count = count_gpus(gpus.none);
+  for (int device = 0; device < count; ++device) gpus.found.push_back(measure_gpu(device, say));
+  say("");
+  return gpus;
+}
+
+}  // namespace rigcast::probe

@@ -1,0 +1,36 @@
+#pragma once
+// What NVIDIA's driver tells of a GPU without a context on it. Its library comes with the driver; a
+// container may lack it.
+
+#include <optional>
+#include <string>
+
+#include "core/units.hpp"
+#include "probe/gpu/shared_library.hpp"
+#include "probe/gpu_link.hpp"
+
+namespace rigcast::probe {
+
+class Nvml {
+ public:
+  Nvml();
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  struct Memory {
+    Bytes total;
+    Bytes used;  // by all programs and by the driver itself
+  };
+  /// nullopt: no library, or it does not know.
+  std::optional<Memory> memory(const std::string& bus_id) const;
+  GpuLink link(const std::string& bus_id) const;
+
+ private:
+  void* device(const std::string& bus_id) const;
+
+  SharedLibrary library_;
+  bool ready_ = false;
+};
+
+}  // namespace rigcast::probe

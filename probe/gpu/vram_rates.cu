@@ -1,0 +1,109 @@
+// How fast kernels read and copy the GPU's memory.
+#include <algorithm>
+
+#include "engine/cuda/cuda_buffer.cuh"
+#include "probe/gpu/device_time.cuh"
+#include "probe/gpu/gpu_parts.hpp"
+#include "probe/gpu/random_bits.cuh"
+
+namespace rigcast::probe {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr double kWarmSeconds = 0.2;  // until clocks are up
+constexpr double kTakeSeconds = 0.5;
+
+// No number of blocks keeps memory busy on every GPU.
+constexpr int kBlocksPerUnit[] = {4, 8, 32};
+
+// Each thread has kAtOnce loads of 16 bytes under way, neighbours beside each other.
+template <int kAtOnce>
+__global__ void read_all(const uint4* from, std::size_t count, unsigned* never) {
+  const std::size_t step = std::size_t(gridDim.x) * blockDim.x;
+  std::size_t i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned sum = 0;
+  for (; i + (kAtOnce - 1) * step < count; i += kAtOnce * step) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) v[k] = __ldcs(from + i + k * step);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) sum ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
+  }
+  for (; i < count; i += step) sum ^= __ldcs(from + i).x;
+  if (sum == 0x5EEDF00Du) *never = sum;  // nothing can be left out
+}
+
+template <int kAtOnce>
+__global__ void copy_all(const uint4* from, uint4* to, std::size_t count) {
+  const std::size_t step = std::size_t(gridDim.x) * blockDim.x;
+  std::size_t i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i + (kAtOnce - 1) * step < count; i += kAtOnce * step) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) v[k] = __ldcs(from + i + k * step);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) __stcs(to + i + k * step, v[k]);
+  }
+  for (; i < count; i += step) to[i] = from[i];
+}
+
+// Far more than the L2 cache holds, and no more than a quarter of what is free.
+std::size_t buffer_bytes(const cudaDeviceProp& gpu) {
+  constexpr std::size_t kMost = std::size_t(2) << 30, kWhole = 1 << 20;
+  std::size_t free = 0, total = 0;
+  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
+  const std::size_t bytes = std::max(std::min(kMost, free / 4), 8 * std::size_t(gpu.l2CacheSize));
+  return bytes / kWhole * kWhole;
+}
+
+// The best of a few numbers of blocks: GPUs differ in how many loads must be under way.
+template <class Kernel>
+Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel) {
+  Takes best;
+  for (const int blocks : kBlocksPerUnit) {
+    const int all = blocks * gpu.multiProcessorCount;
+    const auto rates = several(kTakeSeconds, [&] { return bytes / kernel(all); });
+    const Takes takes = takes_of(rates);
+    if (takes.median > best.median) best = takes;
+  }
+  return best;
+}
+
+}  // namespace
+
+VramRates measure_vram() {
+  int device = 0;
+  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
+  cudaDeviceProp gpu{};
+  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&gpu, device));
+  const engine::Stream stream;
+  const engine::DeviceBuffer buffer(buffer_bytes(gpu)), never(sizeof(unsigned));
+  fill_random(buffer, {}, stream);
+  const std::size_t words = buffer.bytes() / sizeof(uint4);
+  uint4* const first = buffer.as<uint4>();
+  const auto timed = [&](auto launch) {
+    return device_seconds(stream, [&] {
+      launch();
+      RIGCAST_CUDA_CALL(cudaGetLastError());
+    });
+  };
+  const auto read = [&](int blocks) {
+    return timed([&] {
+      read_all<8><<<blocks, kThreads, 0, stream.get()>>>(first, words, never.as<unsigned>());
+    });
+  };
+  const auto copy = [&](int blocks) {
+    return timed([&] {
+      copy_all<4><<<blocks, kThreads, 0, stream.get()>>>(first, first + words / 2, words / 2);
+    });
+  };
+  const int any = kBlocksPerUnit[0] * gpu.multiProcessorCount;
+  for (const auto begin = Clock::now(); seconds_since(begin) < kWarmSeconds;) read(any);
+  copy(any);
+  VramRates rates;
+  rates.read = fastest(gpu, double(words * sizeof(uint4)), read);
+  rates.copy = fastest(gpu, double(words / 2 * 2 * sizeof(uint4)), copy);
+  return rates;
+}
+
+}  // namespace rigcast::probe

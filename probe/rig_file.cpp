@@ -1,0 +1,74 @@
+#include "probe/rig_file.hpp"
+
+#include <fmt/format.h>
+
+namespace rigcast::probe {
+namespace {
+
+// Nothing of a name may end the text.
+std::string clean(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c >= ' ' && c != '"' && c != '\\' && c != '\x7f') out += c;
+  return out;
+}
+
+// Or more of a large whole number: never an exponent.
+std::string four_digits(double value) {
+  return value < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+}
+
+}  // namespace
+
+void RigFile::text(std::string_view key, std::string_view value) {
+  out_ += fmt::format("{} = \"{}\"\n", key, clean(value));
+}
+
+void RigFile::texts(std::string_view key, const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& value : values)
+    list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", clean(value));
+  out_ += fmt::format("{} = [{}]\n", key, list);
+}
+
+void RigFile::number(std::string_view key, int value) {
+  out_ += fmt::format("{} = {}\n", key, value);
+}
+
+void RigFile::numbers(std::string_view key, const std::vector<double>& values) {
+  std::string list;
+  for (const double value : values)
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", four_digits(value));
+  out_ += fmt::format("{} = [{}]\n", key, list);
+}
+
+void RigFile::rate(std::string_view key, const Takes& takes, std::string_view how) {
+  figure(key, fmt::format("{:.4g} GB/s", takes.median / 1e9), takes, how);
+}
+
+void RigFile::flops(std::string_view key, const Takes& takes, std::string_view how) {
+  figure(key, fmt::format("{:.4g} GFLOP/s", takes.median / 1e9), takes, how);
+}
+
+void RigFile::time(std::string_view key, const Takes& takes, std::string_view how) {
+  figure(key, fmt::format("{:.4g} us", takes.median * 1e6), takes, how);
+}
+
+void RigFile::size(std::string_view key, const Takes& takes, std::string_view how) {
+  figure(key, fmt::format("{:.0f} MiB", takes.median / 0x1p20), takes, how);
+}
+
+void RigFile::size(std::string_view key, Bytes value, std::string_view how) {
+  size(key, Takes{value.value, 0, 1}, how);
+}
+
+void RigFile::figure(std::string_view key, const std::string& value, const Takes& takes,
+                     std::string_view how) {
+  if (takes.n == 0) return;
+  out_ += fmt::format(
+      "{} = {{ value = \"{}\", kind = \"measured\", n = {}, spread = {:.3f}, source = \"{}, {}\" "
+      "}}\n",
+      key, value, takes.n, takes.spread, how, date_);
+}
+
+}  // namespace rigcast::probe

@@ -1,0 +1,42 @@
+#pragma once
+// The text of a rig file, key by key.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/units.hpp"
+#include "probe/takes.hpp"
+
+namespace rigcast::probe {
+
+/// Every figure says that it was measured, how often, how far apart, how and when. Figures that
+/// were not taken (n is 0) are left out.
+class RigFile {
+ public:
+  explicit RigFile(std::string date) : date_(std::move(date)) {}
+
+  void line(std::string_view text) { out_ += std::string(text) + "\n"; }
+  /// Control characters and quotes are left out: names come from vendors.
+  void text(std::string_view key, std::string_view value);
+  void texts(std::string_view key, const std::vector<std::string>& values);
+  void number(std::string_view key, int value);
+  void numbers(std::string_view key, const std::vector<double>& values);
+  void rate(std::string_view key, const Takes& bytes_per_s, std::string_view how);
+  void flops(std::string_view key, const Takes& flops_per_s, std::string_view how);
+  void time(std::string_view key, const Takes& seconds, std::string_view how);
+  void size(std::string_view key, const Takes& bytes, std::string_view how);
+  void size(std::string_view key, Bytes value, std::string_view how);
+
+  std::string take() { return std::exchange(out_, {}); }
+
+ private:
+  void figure(std::string_view key, const std::string& value, const Takes& takes,
+              std::string_view how);
+
+  std::string date_;
+  std::string out_;
+};
+
+}  // namespace rigcast::probe

@@ -1,0 +1,10 @@
+// What stands for probe/gpu/ in a build without CUDA.
+#include "probe/gpu.hpp"
+
+namespace rigcast::probe {
+
+Gpus measure_gpus(const Say&) {
+  return {{}, "this build has no GPU code: build with a CUDA toolkit, -DRIGCAST_CUDA=ON"};
+}
+
+}  // namespace rigcast::probe
