@@ -227,8 +227,8 @@ double cache_flops(const Scenario& s, const OpTraffic& t) {
 
 // FLOPs of a batch's attention, and what its scores take besides.
 double batch_flops(const Scenario& s, const OpTraffic& t) {
-  const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
-  return t.attention_flops + scores * s.runtime.cpu.score.value;
+  const double score = 4.0 * double(std::max<std::int64_t>(1, s.model.head_dim));
+  return t.attention_flops * (1.0 + s.runtime.cpu.score.value / score);
 }
 
 Seconds vector_time(const Scenario& s, const OpTraffic& t) {

@@ -55,7 +55,8 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
   }
   CHECK_FALSE(resident.contains("ttft.cold.total_s"));
   CHECK(starts.contains("ttft.cold.total_s"));
-  CHECK(starts.contains("ttft.warm.breakdown_s.load"));
+  CHECK(starts.contains("ttft.warm.breakdown_s.prefill"));
+  CHECK(starts.contains("ttft.cold.breakdown_s.load"));
   // What is counted is counted the same: bytes by the same tensors, to the last norm vector.
   CHECK(std::abs(resident["traffic_bytes.ram"]["error"].get<double>()) < 0.01);
 

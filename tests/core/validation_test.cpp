@@ -213,8 +213,8 @@ TEST_CASE("A limit holds for every regime, and for nothing else", "[validation]"
 
 TEST_CASE("The JSON of a validation has the keys of the contract, and no others", "[validation]") {
   const Json json = Json::parse(to_json(small()));
-  CHECK(keys(json) ==
-        std::vector<std::string>{"schema", "rows", "summary", "activities", "traced_slowdown", "skipped", "notes"});
+  CHECK(keys(json) == std::vector<std::string>{"schema", "rows", "summary", "activities",
+                                               "traced_slowdown", "skipped", "notes"});
   CHECK(json.at("schema") == "rigcast.validation/1");
   REQUIRE(json.at("rows").size() == 3);
   for (const Json& r : json.at("rows"))
