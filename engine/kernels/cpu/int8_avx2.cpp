@@ -61,6 +61,8 @@ RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, Ti
 }
 
 #include "engine/kernels/cpu/row_avx.inc"
+template <class Format>
+using RowBlocks32 = Blocks32<Format>;
 // after what is common
 #include "engine/kernels/cpu/row_k_avx2.inc"
 // after the formats

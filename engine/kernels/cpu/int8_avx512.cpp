@@ -44,6 +44,10 @@ RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, Ti
 #include "engine/kernels/cpu/row_avx.inc"
 // after what is common
 #include "engine/kernels/cpu/row_k_avx512.inc"
+// after the vectors of those
+#include "engine/kernels/cpu/row_32_avx512.inc"
+template <class Format>
+using RowBlocks32 = Pairs32<Format>;
 // after the formats
 #include "engine/kernels/cpu/row_loop.inc"
 #include "engine/kernels/cpu/unpack.inc"
