@@ -1,6 +1,10 @@
 #include "cli/suite.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "cli/output.hpp"
@@ -22,6 +26,21 @@ Result<TomlDocument> scenario_of(const std::string& flags) {
 }
 
 }  // namespace
+
+Result<std::filesystem::path> find_suite(const std::string& name, const Catalogue& catalogue) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  if (fs::is_regular_file(name, none)) return fs::path(name);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(catalogue.root() / "examples/suites", none)) {
+    if (entry.path().stem() == name) return entry.path();
+    names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return bad_input(fmt::format("--suite: there is no suite \"{}\"", name),
+                   names.empty() ? "a file with [[run]] tables"
+                                 : fmt::format("{}, or a file", fmt::join(names, ", ")));
+}
 
 bool is_suite(const std::filesystem::path& file) {
   const auto document = TomlDocument::read(file);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/catalogue.hpp"
 #include "core/error.hpp"
 #include "core/toml_reader.hpp"
 
@@ -19,6 +20,9 @@ struct SuiteRun {
 /// [[run]] with `name`; `flags` as after `rigcast run`, or `scenario`, a file beside the suite;
 /// and, if wanted, `file = true`.
 Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file);
+/// The file of a suite that comes with rigcast, by its name; or the path itself, if there is a
+/// file. An error names those that there are.
+Result<std::filesystem::path> find_suite(const std::string& name, const Catalogue& catalogue);
 /// A TOML file with a list called "run".
 bool is_suite(const std::filesystem::path& file);
 

@@ -230,7 +230,7 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "--against nothing is run.\n\n"
       "Examples\n"
       "  rigcast validate --model llama-3.2-1b --quant Q8_0 --file\n"
-      "  rigcast validate examples/suites/quick.toml --keep mine --format csv -o mine.csv\n"
+      "  rigcast validate --suite quick --keep mine --format csv -o mine.csv\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");
   verb->callback([options, open, &run] {

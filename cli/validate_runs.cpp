@@ -311,6 +311,9 @@ class Runs {
 void RunsOptions::add_to(CLI::App& verb) {
   constexpr const char* kGroup = "Runs";
   flags.add_to(verb);
+  verb.add_option("--suite", suite, "scenarios to run one after the other: quick, cpu, or a file")
+      ->type_name("NAME")
+      ->group(kGroup);
   verb.add_flag("--file", file, "also warm and cold starts, from a file that is written for it")
       ->group(kGroup);
   verb.add_option("--repeat", repeat, "timed runs from resident weights")
@@ -332,17 +335,25 @@ void RunsOptions::add_to(CLI::App& verb) {
 
 Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& catalogue) {
   Runs runs(options, catalogue);
-  const std::string& file = options.flags.file();
+  std::string file = options.flags.file();
+  if (!options.suite.empty()) {
+    const auto found = find_suite(options.suite, catalogue);
+    if (!found) return found.error();
+    file = found->string();
+  }
   if (!file.empty() && is_suite(file)) {
     auto suite = read_suite(file);
     if (!suite) return suite.error();
     return runs.all(*suite);
   }
+  if (!options.suite.empty())
+    return bad_input("--suite: there are no runs in this file", "[[run]] with name and flags",
+                     SourceRef{file});
   auto document = options.flags.document();
   if (!document) return document.error();
   if (!document->has("model.name") && !document->has("model.file"))
     return bad_input("validate needs a scenario to run, or a file of measurements",
-                     "--model llama-3.2-1b, a scenario, a suite, or --against runs.jsonl as "
+                     "--suite quick, --model llama-3.2-1b, a scenario, or --against runs.jsonl as "
                      "llama-bench writes it");
   return runs.all({SuiteRun{"this scenario", *std::move(document), options.file}});
 }

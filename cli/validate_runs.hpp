@@ -15,6 +15,7 @@ struct RunsOptions {
   std::string keep = "rigcast-validation";
   std::string scratch;
   std::string replay;
+  std::string suite;
   int repeat = 3;
   bool file = false;
 

@@ -127,4 +127,9 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"\"\nrepaet = 3\n").find("repaet") !=
         std::string::npos);
   CHECK(run({"validate", "--replay", folder / "nothing"}).exit == 2);
+  const Outcome unknown = run({"validate", "--suite", "qiuck"});
+  CHECK(unknown.exit == 2);
+  CHECK(contains(unknown.error, "cpu, cpu-fit, quick"));
+  const Outcome empty = run({"validate", "--suite", folder / "rig.toml"});
+  CHECK(empty.exit == 2);
 }
