@@ -106,21 +106,25 @@ class Screen {
     }
   }
 
-  // Which activity of the run's phase is farthest off, in seconds.
+  // Which activity of the run's phase missed most seconds, in the direction of the whole; none if
+  // that is little of the whole.
   void largest_part(const ValidationRow& run) {
     const bool decode = run.metric.starts_with("decode");
     if (!decode && run.metric != "ttft.resident.total_s") return;
     const std::string phase = decode ? "activities.decode." : "activities.prefill.";
-    const ValidationRow* largest = nullptr;
-    const auto seconds = [](const ValidationRow& r) { return std::fabs(r.predicted - r.measured); };
-    for (const ValidationRow& row : v_.rows)
-      if (row.id == run.id && row.metric.starts_with(phase) &&
-          (!largest || seconds(row) > seconds(*largest)))
-        largest = &row;
-    if (largest)
+    const bool took_longer = decode ? run.error() > 0 : run.error() < 0;
+    const double whole = decode ? std::fabs(1 / run.predicted - 1 / run.measured)
+                                : std::fabs(run.predicted - run.measured);
+    double most = 0.2 * whole;
+    const ValidationRow* part = nullptr;
+    for (const ValidationRow& row : v_.rows) {
+      if (row.id != run.id || !row.metric.starts_with(phase)) continue;
+      const double longer = row.measured - row.predicted, missed = took_longer ? longer : -longer;
+      if (missed > most) most = missed, part = &row;
+    }
+    if (part)
       line(fmt::format("{:16}its {} took {:.2f} x the forecast", "",
-                       largest->metric.substr(phase.size()),
-                       largest->measured / largest->predicted));
+                       part->metric.substr(phase.size()), part->measured / part->predicted));
   }
 
   void traced() {
