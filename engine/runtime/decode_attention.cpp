@@ -25,22 +25,15 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
   Thread& own = threads_[std::size_t(worker.index())];
   own.from.assign(std::size_t(group_), from);
   own.to.assign(std::size_t(group_), to);
-  const auto begin_of = [&](std::int64_t task) { return (first + task / kv_heads_) * kPartition; };
-  const auto runs_of = [&](std::int64_t task, std::vector<cpu::KvRun>& runs) {
-    const TokenCount begin = begin_of(task);
-    cache.runs(layer, int(task % kv_heads_), begin, std::min(begin + kPartition, to), runs);
-  };
   worker.share_shrinking(tasks, [&](std::int64_t begin, std::int64_t end) {
-    runs_of(begin, own.next);
     for (std::int64_t task = begin; task < end; ++task) {
-      std::swap(own.runs, own.next);
-      own.next.clear();
-      if (task + 1 < end) runs_of(task + 1, own.next);
+      const TokenCount token = (first + task / kv_heads_) * kPartition;
+      cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), own.runs);
       const std::int64_t at = task * group_;
-      cpu::attend(own.runs, begin_of(task), cache.types(), dim_,
+      cpu::attend(own.runs, token, cache.types(), dim_,
                   {q + task % kv_heads_ * group_ * dim_, group_, own.from.data(), own.to.data()},
                   1.0f / std::sqrt(float(dim_)),
-                  {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention, own.next);
+                  {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention);
     }
   });
   worker.share(kv_heads_ * group_, 4, [&](std::int64_t begin, std::int64_t end) {

@@ -23,7 +23,7 @@ class DecodeAttention {
  private:
   struct Thread {
     cpu::AttentionScratch attention;
-    std::vector<cpu::KvRun> runs, next;
+    std::vector<cpu::KvRun> runs;
     std::vector<TokenCount> from, to;
   };
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/error.hpp"
+#include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 // Sums in arrays stay in registers only where loops over them are unrolled early.
@@ -16,7 +17,6 @@
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/attention.cpp"
 #include <hwy/foreach_target.h>
 // after foreach_target
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -30,11 +30,14 @@ using V = hn::Vec<F32>;
 constexpr std::size_t kTokens = kPartition;
 constexpr std::size_t kRows = 4;  // cache rows whose scores are computed at once
 // Queries that share a reading of the cache, and vectors of a value that are summed at once: as
-// many sums as there are registers for.
-constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
-constexpr std::size_t kQueries = kManyRegisters ? 4 : 2, kVectors = kManyRegisters ? 4 : 2;
-// Cache rows ahead of what is read that are asked for, as ask_ahead() does.
-constexpr std::size_t kAhead = 64, kAgain = 32;
+// many sums as there are registers for, and whole blocks of the quantized types.
+constexpr std::size_t kQueries = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr std::size_t kBlock = 32, kBlockVectors = kBlock / hn::MaxLanes(F32());
+constexpr std::size_t kVectors = kBlockVectors < 4 ? 4 : kBlockVectors;
+// Vectors that are loaded together at least: those of a block share its scale.
+template <QuantFormat kType>
+constexpr std::size_t kTogether =
+    kType == QuantFormat::kF16 || kType == QuantFormat::kF32 ? 1 : kBlockVectors;
 
 // Rows are padded with zeros to whole vectors of any instruction set.
 HWY_INLINE std::size_t padded(std::size_t head_dim) { return (head_dim + 15) / 16 * 16; }
@@ -49,28 +52,63 @@ HWY_INLINE V scale_of(const std::byte* block) {
   return hn::Set(F32(), hn::GetLane(scale));
 }
 
-// Elements [i, i + lanes) of a row, which need not be aligned.
-template <QuantFormat kType>
-HWY_INLINE V load(const std::byte* row, std::size_t i) {
+HWY_INLINE void load_q8_0(const std::byte* block, V* to) {
   const F32 d;
   const hn::RebindToSigned<F32> d32;
   const hn::Rebind<std::int8_t, F32> d8;
-  const std::size_t at = i % 32;  // in its block
-  if constexpr (kType == QuantFormat::kF16) {
-    const hn::Rebind<hwy::float16_t, F32> half;
-    return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(row) + i));
-  } else if constexpr (kType == QuantFormat::kQ8_0) {
-    const std::byte* block = row + i / 32 * 34;
-    const auto* q = reinterpret_cast<const std::int8_t*>(block) + 2 + at;
-    return hn::Mul(scale_of(block), hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, q))));
-  } else if constexpr (kType == QuantFormat::kQ4_0) {
-    const std::byte* block = row + i / 32 * 18;  // low halves of its bytes first
-    const auto* q = reinterpret_cast<const std::int8_t*>(block) + 2 + at % 16;
+  const V scale = scale_of(block);
+  const auto* q = reinterpret_cast<const std::int8_t*>(block) + 2;
+  RIGCAST_UNROLL
+  for (std::size_t v = 0; v < kBlockVectors; ++v, q += hn::Lanes(d))
+    to[v] = hn::Mul(scale, hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, q))));
+}
+
+// Low halves of the bytes first.
+HWY_INLINE void load_q4_0(const std::byte* block, V* to) {
+  const F32 d;
+  const hn::RebindToSigned<F32> d32;
+  const hn::Rebind<std::uint8_t, F32> d8;
+  const V scale = scale_of(block);
+  const auto* q = reinterpret_cast<const std::uint8_t*>(block) + 2;
+#if HWY_TARGET <= HWY_AVX3
+  // What a half may stand for, times the scale: 16 values, which fill a vector.
+  const V values = hn::Mul(scale, hn::Sub(hn::Iota(d, 0), hn::Set(d, 8.0f)));
+  const auto bytes = hn::PromoteTo(d32, hn::LoadU(d8, q));
+  const auto look_up = [&](auto at) {
+    return hn::TableLookupLanes(values, hn::IndicesFromVec(d, at));
+  };
+  to[0] = look_up(hn::And(bytes, hn::Set(d32, 15)));
+  to[1] = look_up(hn::ShiftRight<4>(bytes));
+#else
+  const auto value = [&](auto half) {
+    return hn::Mul(scale, hn::ConvertTo(d, hn::Sub(half, hn::Set(d32, 8))));
+  };
+  RIGCAST_UNROLL
+  for (std::size_t v = 0; v < kBlockVectors / 2; ++v, q += hn::Lanes(d)) {
     const auto bytes = hn::PromoteTo(d32, hn::LoadU(d8, q));
-    const auto wide = hn::And(at < 16 ? bytes : hn::ShiftRight<4>(bytes), hn::Set(d32, 15));
-    return hn::Mul(scale_of(block), hn::ConvertTo(d, hn::Sub(wide, hn::Set(d32, 8))));
-  } else {
-    return hn::LoadU(d, reinterpret_cast<const float*>(row) + i);
+    to[v] = value(hn::And(bytes, hn::Set(d32, 15)));
+    to[kBlockVectors / 2 + v] = value(hn::ShiftRight<4>(bytes));
+  }
+#endif
+}
+
+// kCount vectors from element i of a row on, which need not be aligned; whole blocks of the
+// quantized types.
+template <QuantFormat kType, std::size_t kCount>
+HWY_INLINE void load(const std::byte* row, std::size_t i, V (&to)[kCount]) {
+  const F32 d;
+  RIGCAST_UNROLL
+  for (std::size_t v = 0; v < kCount; v += kTogether<kType>, i += kTogether<kType> * hn::Lanes(d)) {
+    if constexpr (kType == QuantFormat::kF16) {
+      const hn::Rebind<hwy::float16_t, F32> half;
+      to[v] = hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(row) + i));
+    } else if constexpr (kType == QuantFormat::kQ8_0) {
+      load_q8_0(row + i / kBlock * 34, to + v);
+    } else if constexpr (kType == QuantFormat::kQ4_0) {
+      load_q4_0(row + i / kBlock * 18, to + v);
+    } else {
+      to[v] = hn::LoadU(d, reinterpret_cast<const float*>(row) + i);
+    }
   }
 }
 
@@ -106,76 +144,115 @@ HWY_INLINE void store_sums(const V (&sum)[kRows], float* out) {
 #endif
 }
 
-// Rows of the partition, and behind them those that are read next. Rows of one head are short runs
-// of memory, so they are asked for ahead.
+// Neighbouring rows of keys or values.
 struct Rows {
-  const std::byte* const* at;
-  std::size_t count, all, bytes;
+  const std::byte* first;
+  std::size_t count, bytes;
 
-  // kRows rows from `row` on, as if they were neighbours, which but few are not.
-  HWY_INLINE void ask(std::size_t row) const {
-    if (row >= all) return;
-    for (std::size_t line = 0; line < kRows * bytes; line += 64)
-      __builtin_prefetch(at[row] + line, 0, 2);
-  }
-  HWY_INLINE void ask_ahead(std::size_t first) const {
-    ask(first + kAhead);
-    ask(first + kAgain);
-  }
+  HWY_INLINE const std::byte* at(std::size_t row) const { return first + row * bytes; }
 };
 
-// kCount queries, `width` apart, times each of four rows of keys; scores of a query are kPartition
-// apart.
+// kCount queries, `width` apart, times each of four rows of keys, `apart` apart; scores of a query
+// are kPartition apart.
 template <QuantFormat kType, std::size_t kCount>
-HWY_INLINE void scores_of_four(const float* q, const std::byte* const* rows, std::size_t width,
-                               float* scores) {
+HWY_INLINE void scores_of_four(const float* q, const std::byte* rows, std::size_t apart,
+                               std::size_t width, float* scores) {
+  constexpr std::size_t kWide = kTogether<kType>;
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
   V sum[kCount][kRows];
   RIGCAST_UNROLL
   for (auto& query : sum) std::fill_n(query, kRows, hn::Zero(d));
-  for (std::size_t i = 0; i < width; i += lanes) {
-    V qi[kCount];
+  for (std::size_t i = 0; i < width; i += kWide * lanes) {
+    V qi[kCount][kWide];
     RIGCAST_UNROLL
-    for (std::size_t j = 0; j < kCount; ++j) qi[j] = hn::Load(d, q + j * width + i);
+    for (std::size_t j = 0; j < kCount; ++j) {
+      RIGCAST_UNROLL
+      for (std::size_t v = 0; v < kWide; ++v) qi[j][v] = hn::Load(d, q + j * width + i + v * lanes);
+    }
     RIGCAST_UNROLL
     for (std::size_t r = 0; r < kRows; ++r) {
-      const V row = load<kType>(rows[r], i);
+      V row[kWide];
+      load<kType>(rows + r * apart, i, row);
       RIGCAST_UNROLL
-      for (std::size_t j = 0; j < kCount; ++j) sum[j][r] = hn::MulAdd(qi[j], row, sum[j][r]);
+      for (std::size_t j = 0; j < kCount; ++j) {
+        RIGCAST_UNROLL
+        for (std::size_t v = 0; v < kWide; ++v) sum[j][r] = hn::MulAdd(qi[j][v], row[v], sum[j][r]);
+      }
     }
   }
   RIGCAST_UNROLL
   for (std::size_t j = 0; j < kCount; ++j) store_sums(sum[j], scores + j * kTokens);
 }
 
-// kWide vectors from element i on: o = sum over `count` rows of values of a query's weight times
-// the row, for kCount queries.
+// The same for all rows.
+template <QuantFormat kType, std::size_t kCount>
+HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t width, float* scores,
+                               bool ask) {
+  // The last four may be partly done before; fewer than four are done one by one, each as four
+  // times the same.
+  const bool few = rows.count < kRows;
+  for (std::size_t t = 0; t < rows.count; t += few ? 1 : kRows) {
+    const std::size_t first = few ? t : std::min(t, rows.count - kRows);
+    if (ask) ask_ahead(rows.at(first), kRows * rows.bytes);
+    scores_of_four<kType, kCount>(q, rows.at(first), few ? 0 : rows.bytes, width, scores + first);
+  }
+}
+
+// A matrix of weights, the rows `weights_apart`, times rows of the cache.
+struct Mix {
+  const float* weights;
+  std::size_t weights_apart;
+  Rows rows;
+  float* out;
+  std::size_t out_apart;
+};
+
+// kWide vectors from element i on: out = sum over rows of a query's weight times the row, for
+// kCount queries from `query` on.
 template <QuantFormat kType, std::size_t kCount, std::size_t kWide>
-HWY_INLINE void mix_columns(const float* weights, const Rows& rows, std::size_t i,
-                            std::size_t width, float* o, bool ask) {
+HWY_INLINE void mix_columns(const Mix& m, std::size_t query, std::size_t i, bool ask) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
+  const float* weights = m.weights + query * m.weights_apart;
   V sum[kCount][kWide];
   RIGCAST_UNROLL
-  for (auto& query : sum) std::fill_n(query, kWide, hn::Zero(d));
-  for (std::size_t t = 0; t < rows.count; ++t) {
-    if (ask && t % kRows == 0) rows.ask_ahead(t);
+  for (auto& one : sum) std::fill_n(one, kWide, hn::Zero(d));
+  for (std::size_t t = 0; t < m.rows.count; ++t) {
+    if (ask && t % kRows == 0) ask_ahead(m.rows.at(t), kRows * m.rows.bytes);
     V row[kWide];
-    RIGCAST_UNROLL
-    for (std::size_t v = 0; v < kWide; ++v) row[v] = load<kType>(rows.at[t], i + v * lanes);
+    load<kType>(m.rows.at(t), i, row);
     RIGCAST_UNROLL
     for (std::size_t j = 0; j < kCount; ++j) {
-      const V weight = hn::Set(d, weights[j * kTokens + t]);
+      const V weight = hn::Set(d, weights[j * m.weights_apart + t]);
       RIGCAST_UNROLL
       for (std::size_t v = 0; v < kWide; ++v) sum[j][v] = hn::MulAdd(weight, row[v], sum[j][v]);
     }
   }
+  float* out = m.out + query * m.out_apart + i;
   RIGCAST_UNROLL
   for (std::size_t j = 0; j < kCount; ++j) {
     RIGCAST_UNROLL
-    for (std::size_t v = 0; v < kWide; ++v) hn::Store(sum[j][v], d, o + j * width + i + v * lanes);
+    for (std::size_t v = 0; v < kWide; ++v)
+      hn::StoreU(sum[j][v], d, out + j * m.out_apart + v * lanes);
   }
+}
+
+// exp(x) for x from -80 to 0, by the polynomial of Cephes' expf: within 2e-7 of it.
+HWY_INLINE V exp_of_negative(V x) {
+  const F32 d;
+  const hn::RebindToSigned<F32> d32;
+  // Added, it leaves the nearest integer in the low bits of the sum.
+  const V round = hn::Set(d, 12582912.0f);
+  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), round), n = hn::Sub(shifted, round);
+  const V r =
+      hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
+  V p = hn::Set(d, 1.9875691500e-4f);
+  for (const float c :
+       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+    p = hn::MulAdd(p, r, hn::Set(d, c));
+  p = hn::MulAdd(p, hn::Mul(r, r), hn::Add(r, hn::Set(d, 1.0f)));
+  return hn::BitCast(d, hn::Add(hn::BitCast(d32, p), hn::ShiftLeft<23>(hn::BitCast(d32, shifted))));
 }
 
 // exp(scores - their largest) in place of the scores; the largest and the sum.
@@ -194,8 +271,8 @@ void exponentials(float* scores, float& largest, float& sum) {
   V sums = hn::Zero(d);
   for (int i = 0; i < n; i += lanes) {
     const V s = hn::Sub(hn::Load(d, scores + i), largests);
-    // Tokens that a query does not see are at -infinity, where Exp need not be exact.
-    const V e = hn::IfThenElseZero(hn::Gt(s, hn::Set(d, -80.0f)), hn::Exp(d, s));
+    // Tokens that a query does not see are at -infinity, where that is not defined.
+    const V e = hn::IfThenElseZero(hn::Gt(s, hn::Set(d, -80.0f)), exp_of_negative(s));
     hn::Store(e, d, scores + i);
     sums = hn::Add(sums, e);
   }
@@ -220,28 +297,23 @@ HWY_INLINE void for_queries(std::size_t queries, const Use& use) {
 template <QuantFormat kType>
 void all_scores(const float* q, std::size_t queries, const Rows& rows, std::size_t width,
                 float* scores) {
-  for (std::size_t row = 0; row < kAhead; row += kRows) rows.ask(row);
-  for (std::size_t first = 0; first < rows.count; first += kRows) {
-    rows.ask_ahead(first);
-    const std::byte* four[kRows];  // past the last row: that one again
-    for (std::size_t i = 0; i < kRows; ++i) four[i] = rows.at[std::min(first + i, rows.count - 1)];
-    for_queries(queries, [&](auto n, std::size_t r) {
-      scores_of_four<kType, n.value>(q + r * width, four, width, scores + r * kTokens + first);
-    });
-  }
+  for_queries(queries, [&](auto n, std::size_t r) {
+    scores_of_rows<kType, n.value>(q + r * width, rows, width, scores + r * kTokens, r == 0);
+  });
 }
 
 template <QuantFormat kType>
-void mix(const float* weights, std::size_t queries, const Rows& rows, std::size_t width, float* o) {
+void mix(const Mix& m, std::size_t queries, std::size_t width) {
   const std::size_t lanes = hn::Lanes(F32());
-  for_queries(queries, [&](auto n, std::size_t r) {
-    const float* own = weights + r * kTokens;
-    std::size_t i = 0;
-    for (; i + kVectors * lanes <= width; i += kVectors * lanes)
-      mix_columns<kType, n.value, kVectors>(own, rows, i, width, o + r * width, i == 0 && r == 0);
-    for (; i < width; i += lanes)
-      mix_columns<kType, n.value, 1>(own, rows, i, width, o + r * width, i == 0 && r == 0);
-  });
+  std::size_t i = 0;
+  const auto columns = [&](auto wide) {
+    for (; i + wide.value * lanes <= width; i += wide.value * lanes)
+      for_queries(queries, [&](auto n, std::size_t r) {
+        mix_columns<kType, n.value, wide.value>(m, r, i, i == 0 && r == 0);
+      });
+  };
+  columns(std::integral_constant<std::size_t, kVectors>());
+  columns(std::integral_constant<std::size_t, kTogether<kType>>());
 }
 
 // Calls use(std::integral_constant<QuantFormat, type>).
@@ -259,8 +331,11 @@ void for_type(QuantFormat type, const Use& use) {
 void decode(QuantFormat type, const std::byte* row, std::size_t dim, std::size_t width, float* to) {
   if (width == dim) {
     for_type(type, [&](auto t) {
-      for (std::size_t i = 0; i < dim; i += hn::Lanes(F32()))
-        hn::Store(load<t.value>(row, i), F32(), to + i);
+      V together[kTogether<t.value>];
+      for (std::size_t i = 0; i < dim;) {
+        load<t.value>(row, i, together);
+        for (const V v : together) hn::Store(v, F32(), to + i), i += hn::Lanes(F32());
+      }
     });
     return;
   }
@@ -273,18 +348,30 @@ void decode(QuantFormat type, const std::byte* row, std::size_t dim, std::size_t
 
 // What the rows are read as: their own type; or F32, which `rows` then point to, where a row does
 // not end with a vector, or where so many queries meet it that decoding it once is less work.
-QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t queries, std::size_t count,
-                     const std::byte** rows, AlignedVector<float>& decoded) {
+QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t queries, Rows& rows,
+                     AlignedVector<float>& decoded) {
   constexpr std::size_t kManyQueries = 4 * kQueries;
   const std::size_t width = padded(dim);
   if (width == dim && queries < kManyQueries) return type;
   decoded.resize(kTokens * width);
-  for (std::size_t t = 0; t < count; ++t) {
-    float* to = decoded.data() + t * width;
-    decode(type, rows[t], dim, width, to);
-    rows[t] = reinterpret_cast<const std::byte*>(to);
-  }
+  for (std::size_t t = 0; t < rows.count; ++t)
+    decode(type, rows.at(t), dim, width, decoded.data() + t * width);
+  rows.first = reinterpret_cast<const std::byte*>(decoded.data());
+  rows.bytes = width * sizeof(float);
   return QuantFormat::kF32;
+}
+
+// Rows in one piece: where they are, or copied together.
+Rows in_one_piece(std::span<const KvRun> runs, const std::byte* KvRun::*part, std::size_t bytes,
+                  AlignedVector<std::byte>& copy) {
+  if (runs.size() == 1) return {runs[0].*part, std::size_t(runs[0].tokens), bytes};
+  copy.resize(kTokens * bytes);
+  std::size_t count = 0;
+  for (const KvRun& run : runs) {
+    std::memcpy(copy.data() + count * bytes, run.*part, std::size_t(run.tokens) * bytes);
+    count += std::size_t(run.tokens);
+  }
+  return {copy.data(), count, bytes};
 }
 
 // Scores of tokens that a query does not see, and of those past the last.
@@ -300,40 +387,40 @@ void hide(const Queries& queries, TokenCount begin, std::size_t count, float* sc
   }
 }
 
+// Queries times `scale`, padded.
+void place_queries(const Queries& queries, std::size_t dim, std::size_t width, float scale,
+                   AlignedVector<float>& to) {
+  to.resize(std::size_t(queries.rows) * width);
+  for (std::size_t r = 0; r < std::size_t(queries.rows); ++r) {
+    const float* q = queries.q + r * dim;
+    float* row = to.data() + r * width;
+    for (std::size_t i = 0; i < dim; ++i) row[i] = q[i] * scale;
+    std::fill(row + dim, row + width, 0.0f);
+  }
+}
+
 void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-               const Queries& queries, float scale, const Partials& out, AttentionScratch& s,
-               std::span<const KvRun> next) {
+               const Queries& queries, float scale, const Partials& out, AttentionScratch& s) {
   const std::size_t dim = std::size_t(head_dim), width = padded(dim), n = std::size_t(queries.rows);
-  s.q.assign(n * width, 0.0f);
-  s.o.resize(n * width);
+  place_queries(queries, dim, width, scale, s.q);
   s.scores.resize(n * kTokens);
-  for (std::size_t r = 0; r < n; ++r)
-    for (std::size_t i = 0; i < dim; ++i) s.q[r * width + i] = queries.q[r * dim + i] * scale;
+  float* scores = s.scores.data();
 
-  const std::byte* rows[2 * kTokens + kAhead];  // keys, values, the first keys of what is next
-  const std::size_t k_bytes = std::size_t(tensor_bytes(types.k, dim, 1)),
-                    v_bytes = std::size_t(tensor_bytes(types.v, dim, 1));
-  std::size_t count = 0;
-  for (const KvRun& run : runs)
-    for (std::size_t t = 0; t < std::size_t(run.tokens); ++t) rows[count++] = run.k + t * k_bytes;
-  std::size_t all = count;
-  for (const KvRun& run : runs)
-    for (std::size_t t = 0; t < std::size_t(run.tokens); ++t) rows[all++] = run.v + t * v_bytes;
-  for (const KvRun& run : next)
-    for (std::size_t t = 0; t < std::size_t(run.tokens) && all < 2 * count + kAhead; ++t)
-      rows[all++] = run.k + t * k_bytes;
+  Rows keys = in_one_piece(runs, &KvRun::k, std::size_t(tensor_bytes(types.k, dim, 1)), s.copy);
+  for_type(readable(types.k, dim, n, keys, s.rows),
+           [&](auto type) { all_scores<type.value>(s.q.data(), n, keys, width, scores); });
+  hide(queries, begin, keys.count, scores);
+  for (std::size_t r = 0; r < n; ++r) exponentials(scores + r * kTokens, out.m[r], out.l[r]);
 
-  const Rows keys{rows, count, 2 * count, k_bytes};
-  for_type(readable(types.k, dim, n, count, rows, s.rows),
-           [&](auto type) { all_scores<type.value>(s.q.data(), n, keys, width, s.scores.data()); });
-  hide(queries, begin, count, s.scores.data());
+  Rows values = in_one_piece(runs, &KvRun::v, std::size_t(tensor_bytes(types.v, dim, 1)), s.copy);
+  if (width != dim) s.o.resize(n * width);
+  float* o = width == dim ? out.o : s.o.data();
+  for_type(readable(types.v, dim, n, values, s.rows), [&](auto type) {
+    mix<type.value>({scores, kTokens, values, o, width}, n, width);
+  });
+  if (width == dim) return;
   for (std::size_t r = 0; r < n; ++r)
-    exponentials(s.scores.data() + r * kTokens, out.m[r], out.l[r]);
-  const Rows values{rows + count, count, all - count, v_bytes};
-  for_type(readable(types.v, dim, n, count, rows + count, s.rows),
-           [&](auto type) { mix<type.value>(s.scores.data(), n, values, width, s.o.data()); });
-  for (std::size_t r = 0; r < n; ++r)
-    std::memcpy(out.o + r * dim, s.o.data() + r * width, dim * sizeof(float));
+    std::memcpy(out.o + r * dim, o + r * width, dim * sizeof(float));
 }
 
 // out += weight * o.
@@ -371,10 +458,9 @@ HWY_EXPORT(partition);
 HWY_EXPORT(merge);
 
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch,
-            std::span<const KvRun> next) {
+            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch) {
   HWY_DYNAMIC_DISPATCH(partition)
-  (runs, begin, types, head_dim, queries, scale, out, scratch, next);
+  (runs, begin, types, head_dim, queries, scale, out, scratch);
 }
 
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,

@@ -39,14 +39,14 @@ struct Partials {
 
 struct AttentionScratch {
   AlignedVector<float> q, rows, scores, o;
+  AlignedVector<std::byte> copy;
 };
 
 /// `runs` hold the tokens [begin, begin + sum of their tokens), at most kPartition. Cache types:
 /// F32, F16, Q8_0 and Q4_0; head_dim is a multiple of the type's block. Scores are scaled by
-/// `scale`. `next`: what this thread attends to next, asked of memory meanwhile.
+/// `scale`.
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch,
-            std::span<const KvRun> next = {});
+            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch);
 
 /// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into `out`.
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
