@@ -199,13 +199,12 @@ HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t wid
   }
 }
 
-// A matrix of weights, the rows `weights_apart`, times rows of the cache.
+// Queries' weights, kPartition apart, of rows of values, and their sums, `width` apart.
 struct Mix {
   const float* weights;
-  std::size_t weights_apart;
   Rows rows;
   float* out;
-  std::size_t out_apart;
+  std::size_t width;
 };
 
 // kWide vectors from element i on: out = sum over rows of a query's weight times the row, for
@@ -214,7 +213,7 @@ template <QuantFormat kType, std::size_t kCount, std::size_t kWide>
 HWY_INLINE void mix_columns(const Mix& m, std::size_t query, std::size_t i, bool ask) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
-  const float* weights = m.weights + query * m.weights_apart;
+  const float* weights = m.weights + query * kTokens;
   V sum[kCount][kWide];
   RIGCAST_UNROLL
   for (auto& one : sum) std::fill_n(one, kWide, hn::Zero(d));
@@ -224,17 +223,16 @@ HWY_INLINE void mix_columns(const Mix& m, std::size_t query, std::size_t i, bool
     load<kType>(m.rows.at(t), i, row);
     RIGCAST_UNROLL
     for (std::size_t j = 0; j < kCount; ++j) {
-      const V weight = hn::Set(d, weights[j * m.weights_apart + t]);
+      const V weight = hn::Set(d, weights[j * kTokens + t]);
       RIGCAST_UNROLL
       for (std::size_t v = 0; v < kWide; ++v) sum[j][v] = hn::MulAdd(weight, row[v], sum[j][v]);
     }
   }
-  float* out = m.out + query * m.out_apart + i;
+  float* out = m.out + query * m.width + i;
   RIGCAST_UNROLL
   for (std::size_t j = 0; j < kCount; ++j) {
     RIGCAST_UNROLL
-    for (std::size_t v = 0; v < kWide; ++v)
-      hn::StoreU(sum[j][v], d, out + j * m.out_apart + v * lanes);
+    for (std::size_t v = 0; v < kWide; ++v) hn::StoreU(sum[j][v], d, out + j * m.width + v * lanes);
   }
 }
 
@@ -303,11 +301,11 @@ void all_scores(const float* q, std::size_t queries, const Rows& rows, std::size
 }
 
 template <QuantFormat kType>
-void mix(const Mix& m, std::size_t queries, std::size_t width) {
+void mix(const Mix& m, std::size_t queries) {
   const std::size_t lanes = hn::Lanes(F32());
   std::size_t i = 0;
   const auto columns = [&](auto wide) {
-    for (; i + wide.value * lanes <= width; i += wide.value * lanes)
+    for (; i + wide.value * lanes <= m.width; i += wide.value * lanes)
       for_queries(queries, [&](auto n, std::size_t r) {
         mix_columns<kType, n.value, wide.value>(m, r, i, i == 0 && r == 0);
       });
@@ -416,7 +414,7 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   if (width != dim) s.o.resize(n * width);
   float* o = width == dim ? out.o : s.o.data();
   for_type(readable(types.v, dim, n, values, s.rows), [&](auto type) {
-    mix<type.value>({scores, kTokens, values, o, width}, n, width);
+    mix<type.value>({scores, values, o, width}, n);
   });
   if (width == dim) return;
   for (std::size_t r = 0; r < n; ++r)
