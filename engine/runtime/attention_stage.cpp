@@ -120,7 +120,10 @@ void Executor::attention(Worker& worker, int layer) {
                                  {&w.k, &input_, k_.data(), kv_width},
                                  {&w.v, &input_, v_.data(), kv_width}};
   multiply(worker, projections, thread(worker).products);
-  worker.share(tokens_, 1, [&](std::int64_t row, std::int64_t) { place_queries(layer, row); });
+  // Some neighbours at once: their rows of the cache share lines.
+  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) place_queries(layer, row);
+  });
   if (tokens_ == 1)
     one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
              mixed_.data());

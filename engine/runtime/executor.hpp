@@ -68,7 +68,7 @@ class Executor {
     int expert = 0;
     std::vector<int> tokens;
     Input in, middle;
-    std::vector<float> gate, up, out;
+    cpu::AlignedVector<float> gate, up, out;
   };
   // A token's share in a job.
   struct Choice {
@@ -115,9 +115,11 @@ class Executor {
   std::int64_t tokens_ = 0;  // of this step
   bool pending_ = false;     // block_ is still to be added to hidden_
   Input input_;
-  std::vector<float> hidden_;  // [token][hidden]
-  std::vector<float> block_;   // [token][hidden]: what the last block gave
-  std::vector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
+  // From a cache line on: threads write neighbouring columns of them at once, and a line that two
+  // of them write goes to and fro.
+  cpu::AlignedVector<float> hidden_;  // [token][hidden]
+  cpu::AlignedVector<float> block_;   // [token][hidden]: what the last block gave
+  cpu::AlignedVector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
   std::vector<float> normed_, scores_;
   std::vector<Job> jobs_;
   std::vector<Choice> choices_;  // [token][experts used]

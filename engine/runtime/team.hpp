@@ -66,6 +66,7 @@ class Team {
 
  private:
   friend class Worker;
+  static constexpr std::size_t kLine = 64;
   struct Stopped {};  // leaves a job that another member has failed
 
   void member(int index);
@@ -81,10 +82,11 @@ class Team {
   std::array<std::atomic<int>, 1024> taken_{};  // by CPU: the last job in which a member was there
   std::atomic<int> running_{0};
 
-  std::atomic<int> phase_{0};  // barriers passed
-  std::atomic<int> arrived_{0};
-  std::atomic<std::int64_t> next_{0};  // what share() hands out
-  std::atomic<bool> failed_{false};
+  // A line each: members that wait look at one while others write the next.
+  alignas(kLine) std::atomic<int> phase_{0};  // barriers passed
+  alignas(kLine) std::atomic<int> arrived_{0};
+  alignas(kLine) std::atomic<std::int64_t> next_{0};  // what share() hands out
+  alignas(kLine) std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::exception_ptr error_;
 };
