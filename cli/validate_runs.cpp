@@ -60,8 +60,8 @@ std::optional<Error> make_folder(const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (!failed) return std::nullopt;
-  return Error{
-      ErrorKind::kMachine, "cannot be made: " + failed.message(), {}, SourceRef{folder.string()}};
+  return Error{ErrorKind::kMachine, "cannot be made: " + failed.message(),
+               "--keep DIR, a folder that can be written to", SourceRef{folder.string()}};
 }
 
 // "03.forecast.json" of the third run.

@@ -17,6 +17,7 @@
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/attention.cpp"
 #include <hwy/foreach_target.h>
 // after foreach_target
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -236,23 +237,6 @@ HWY_INLINE void mix_columns(const Mix& m, std::size_t query, std::size_t i, bool
   }
 }
 
-// exp(x) for x from -80 to 0, by the polynomial of Cephes' expf: within 2e-7 of it.
-HWY_INLINE V exp_of_negative(V x) {
-  const F32 d;
-  const hn::RebindToSigned<F32> d32;
-  // Added, it leaves the nearest integer in the low bits of the sum.
-  const V round = hn::Set(d, 12582912.0f);
-  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), round), n = hn::Sub(shifted, round);
-  const V r =
-      hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
-  V p = hn::Set(d, 1.9875691500e-4f);
-  for (const float c :
-       {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
-    p = hn::MulAdd(p, r, hn::Set(d, c));
-  p = hn::MulAdd(p, hn::Mul(r, r), hn::Add(r, hn::Set(d, 1.0f)));
-  return hn::BitCast(d, hn::Add(hn::BitCast(d32, p), hn::ShiftLeft<23>(hn::BitCast(d32, shifted))));
-}
-
 // exp(scores - their largest) in place of the scores; the largest and the sum.
 void exponentials(float* scores, float& largest, float& sum) {
   const F32 d;
@@ -269,8 +253,8 @@ void exponentials(float* scores, float& largest, float& sum) {
   V sums = hn::Zero(d);
   for (int i = 0; i < n; i += lanes) {
     const V s = hn::Sub(hn::Load(d, scores + i), largests);
-    // Tokens that a query does not see are at -infinity, where that is not defined.
-    const V e = hn::IfThenElseZero(hn::Gt(s, hn::Set(d, -80.0f)), exp_of_negative(s));
+    // Tokens that a query does not see are at -infinity, where Exp need not be exact.
+    const V e = hn::IfThenElseZero(hn::Gt(s, hn::Set(d, -80.0f)), hn::Exp(d, s));
     hn::Store(e, d, scores + i);
     sums = hn::Add(sums, e);
   }
