@@ -70,9 +70,8 @@ Timed start(const std::filesystem::path& path, Team& team) {
   const auto begin = std::chrono::steady_clock::now();
   auto file = GgufFile::open(path);
   if (!file) throw MachineError(file.error().text());
-  auto model = load_model(*file);
+  auto model = load_with_pages(*file);
   if (!model) throw MachineError(model.error().text());
-  bring_in(*file);
   Executor executor(std::make_shared<const Model>(*std::move(model)), {team.size(), {}, 128, 512});
   Sampler sampler({});
   const std::vector<std::int32_t> prompt = {1};

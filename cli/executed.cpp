@@ -55,8 +55,7 @@ Result<Loaded> load_file(const std::filesystem::path& path) {
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
-  auto model = engine::load_model(*file);
-  if (model) bring_in(*file);
+  auto model = engine::load_with_pages(*file);
   auto vocabulary = tokenizer.get();
   if (!model) return model.error();
   if (!vocabulary) return vocabulary.error();

@@ -46,6 +46,7 @@ std::string table(const probe::Machine& m, const std::vector<std::string>& gpus)
   out += probe_row("8-bit products, all cores", m.cpu.int8, flops(m.cpu.int8));
   out += probe_row("F32 products, all cores", m.cpu.fp32, flops(m.cpu.fp32));
   out += probe_rate_row("disk, in order, past the cache", m.disk.sequential);
+  out += probe_rate_row("disk, pages of a mapping, 8 threads", m.disk.mapped);
   for (const probe::RandomReads& r : m.disk.random)
     out += probe_row(fmt::format("disk, 4 KiB anywhere, {} at once", r.depth), r.per_s,
                      three_digits(r.per_s.median) + " /s");

@@ -231,6 +231,7 @@ void override_figures(const TomlTable& t, Rig& rig) {
   if (const auto found = rate("ram_bandwidth")) rig.ram.bandwidth = *found;
   if (const auto found = rate("ssd_read")) rig.ssd.sequential_read = *found;
   if (rig.unified() && vram_bandwidth) rig.ram.bandwidth = *vram_bandwidth;
+  if (const auto found = rate("ssd_mapped_read")) rig.ssd.mapped_read = *found;
   if (const auto found = rate("ssd_cached_read")) rig.ssd.cached_read = *found;
   override_cpu(t, rig.cpu);
 }

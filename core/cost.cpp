@@ -221,7 +221,11 @@ double cache_flops(const Scenario& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const QuantFormatInfo& format = info(s.kv.types.k);
   const bool quantized = format.block_elements > 1;
-  const double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight();
+  double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight();
+  if (e.cache_queries && elements > 0) {
+    const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
+    elements *= std::ceil(std::round(queries) / e.cache_queries->value);
+  }
   return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
 }
 

@@ -78,7 +78,8 @@ struct RamKit : PartInfo {
 struct SsdPart : PartInfo {
   std::string interface;
   Sourced<BytesPerSecond> sequential_read;
-  std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds, measured
+  std::optional<Sourced<BytesPerSecond>> mapped_read;  // pages of a mapping, past the cache
+  std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds
 };
 
 /// What one copy between host and one GPU can reach.

@@ -51,6 +51,7 @@ RuntimeProfile::Load read_load(const TomlTable& t) {
   l.overlap = t.flag("overlap", false);
   l.staging = read_staging(t);
   l.ssd_share = t.number_figure("ssd_share", 0.01, 1.0);
+  l.maps_pages = t.flag("maps_pages", false);
   l.host_copy = t.figure<BytesPerSecond>("host_copy", 10_MBps, BytesPerSecond{1e13});
   t.finish();
   return l;
@@ -226,6 +227,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.score = t.find_number_figure("score", 0, 10000).value_or(none);
   c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
+  c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);
   c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
                   .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
@@ -263,8 +265,8 @@ std::string_view name(Backend backend) {
 }
 
 std::string_view name(FormatGroup group) {
-  constexpr std::string_view kNames[] = {"float", "q8",   "q4",   "q2_k", "q3_k",
-                                         "q4_k",  "q5_k", "q6_k", "iq"};
+  constexpr std::string_view kNames[] = {"float", "q8",   "q4",   "q5",   "q2_k",
+                                         "q3_k",  "q4_k", "q5_k", "q6_k", "iq"};
   return kNames[std::size_t(group)];
 }
 
@@ -275,9 +277,9 @@ FormatGroup format_group(QuantFormat f) {
     case QuantFormat::kBF16: return FormatGroup::kFloat;
     case QuantFormat::kQ8_0: return FormatGroup::kQ8;
     case QuantFormat::kQ4_0:
-    case QuantFormat::kQ4_1:
+    case QuantFormat::kQ4_1: return FormatGroup::kQ4;
     case QuantFormat::kQ5_0:
-    case QuantFormat::kQ5_1: return FormatGroup::kQ4;
+    case QuantFormat::kQ5_1: return FormatGroup::kQ5;
     case QuantFormat::kQ2_K: return FormatGroup::kQ2K;
     case QuantFormat::kQ3_K: return FormatGroup::kQ3K;
     case QuantFormat::kQ4_K: return FormatGroup::kQ4K;
@@ -291,7 +293,9 @@ FormatGroup format_group(QuantFormat f) {
 }
 
 const FormatEfficiency& RuntimeProfile::format(QuantFormat f) const {
-  return formats[std::size_t(format_group(f))];
+  const FormatGroup group = format_group(f);
+  const bool as_q4 = group == FormatGroup::kQ5 && !tells_q5_apart;
+  return formats[std::size_t(as_q4 ? FormatGroup::kQ4 : group)];
 }
 
 EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
@@ -443,7 +447,9 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.decode = read_decode(t.table("decode"));
   p.kernels = read_kernels(t.table("kernels"));
   p.gpu = read_gpus(t.table("gpu"));
-  p.formats = read_formats(t.table("format"));
+  const TomlTable formats = t.table("format");
+  p.tells_q5_apart = formats.has(name(FormatGroup::kQ5));
+  p.formats = read_formats(formats);
   p.backends = read_backends(t.table("backend"));
   p.windows = read_windows(t.table("windows"));
   p.batch = read_batch(t.table("batch"));

@@ -34,8 +34,8 @@ enum class LogitsRows { kUbatch, kPrompt, kLast };
 enum class Staging { kPinned, kPageable };
 
 /// Formats whose kernels do alike.
-enum class FormatGroup { kFloat, kQ8, kQ4, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIq };
-inline constexpr int kFormatGroupCount = 9;
+enum class FormatGroup { kFloat, kQ8, kQ4, kQ5, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIq };
+inline constexpr int kFormatGroupCount = 10;
 FormatGroup format_group(QuantFormat format);
 std::string_view name(FormatGroup group);
 
@@ -101,6 +101,7 @@ struct CpuEfficiency {
   // FLOPs worth of work that an element of the cache takes before queries meet it; of a quantized
   // cache.
   Sourced<double> cache_element, cache_element_quant;
+  std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
   // As `exposed`, of reading the cache; nullopt: one with the weights.
   std::optional<Sourced<double>> cache_exposed;
   Sourced<Seconds> element;        // one thread's work on an element of a matrix's input or output
@@ -148,6 +149,7 @@ struct RuntimeProfile {
     bool overlap = false;  // disk reads run ahead of the copies to the GPU
     Staging staging = Staging::kPinned;
     Sourced<double> ssd_share;          // of the SSD's sequential rate
+    bool maps_pages = false;            // reads by mapping: at what that was measured to reach
     Sourced<BytesPerSecond> host_copy;  // page cache to buffer, one pipeline
   } load;
 
@@ -188,6 +190,7 @@ struct RuntimeProfile {
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists
   std::array<FormatEfficiency, kFormatGroupCount> formats;
+  bool tells_q5_apart = false;  // else Q5_0 and Q5_1 are of the group q4
   std::array<BackendEfficiency, kBackendCount> backends;  // by Backend
   WindowsEfficiency windows;
   BatchEfficiency batch;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLarge = 1 << 20, kLargest = 4 << 20;  // requests in order
-constexpr int kTakes = 5;
+constexpr int kTakes = 5, kMappers = 8;
 constexpr double kRandomSeconds = 0.3;
 
 struct Free {
@@ -57,6 +58,7 @@ class ScratchFile {
   bool is_open() const { return fd_ >= 0; }
   bool is_direct() const { return direct_ >= 0; }
   std::uint64_t bytes() const { return bytes_; }
+  int descriptor() const { return fd_; }
 
   // Bytes that no file system or drive makes smaller.
   bool fill() const {
@@ -80,6 +82,38 @@ class ScratchFile {
   std::uint64_t bytes_;
   int fd_ = -1, direct_ = -1, direct_errno_ = 0;
 };
+
+// A file's bytes in memory, in large pages where the file system has them.
+class Mapping {
+ public:
+  explicit Mapping(const ScratchFile& file) : bytes_(file.bytes()) {
+    void* const at = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+    if (at == MAP_FAILED) return;
+    begin_ = static_cast<std::byte*>(at);
+    ::madvise(at, bytes_, MADV_HUGEPAGE);
+  }
+  ~Mapping() {
+    if (begin_) ::munmap(begin_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* begin() const { return begin_; }  // nullptr where there is no mapping
+
+ private:
+  std::uint64_t bytes_;
+  std::byte* begin_ = nullptr;
+};
+
+bool bring_in(std::byte* pages, std::size_t bytes) {
+#ifdef MADV_POPULATE_READ
+  if (::madvise(pages, bytes, MADV_POPULATE_READ) == 0) return true;
+  if (errno != EINVAL) return false;
+#endif
+  for (std::size_t at = 0; at < bytes; at += kPage)
+    static_cast<void>(*static_cast<volatile const std::byte*>(pages + at));
+  return true;
+}
 
 // `depth` threads, each with one request under way, until `next` gives no more places.
 template <class Next>
@@ -120,14 +154,39 @@ double random_reads(const ScratchFile& file, int depth) {
   return done ? double(count) / seconds_since(begin) : 0;
 }
 
-// The best of a few shapes of requests, in every take: drives differ in what they like.
-Takes sequential_takes(const ScratchFile& file) {
-  std::vector<double> takes;
-  for (int i = 0; i < kTakes; ++i)
-    takes.push_back(
+// The pages of a mapping, as one that begins to read a file at many places at once brings them in.
+// Bytes/s of the whole file; 0 when that failed.
+double mapped(const ScratchFile& file) {
+  const Mapping map(file);
+  if (!map.begin()) return 0;
+  std::atomic<std::uint64_t> place{0};
+  std::atomic<bool> failed{false};
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kMappers; ++i)
+      threads.emplace_back([&] {
+        for (std::uint64_t at; (at = place.fetch_add(kLargest)) < file.bytes();)
+          if (!bring_in(map.begin() + at, kLargest)) failed = true;
+      });
+  }
+  return failed ? 0 : double(file.bytes()) / seconds_since(begin);
+}
+
+// One after the other, take by take: what else happens on the disk meets both. Requests are the
+// best of a few shapes, for drives differ in what they like.
+void takes_in_order(const ScratchFile& file, DiskRates& rates) {
+  std::vector<double> direct, pages;
+  for (int i = 0; i < kTakes; ++i) {
+    direct.push_back(
         std::max({sequential(file, true, kLarge, 1), sequential(file, true, kLarge, 4),
                   sequential(file, true, kLargest, 2), sequential(file, true, kLargest, 8)}));
-  return takes_of(takes);
+    file.forget_pages();
+    pages.push_back(mapped(file));
+  }
+  file.forget_pages();
+  rates.sequential = takes_of(direct);
+  rates.mapped = takes_of(pages);
 }
 
 Error failed(const std::filesystem::path& folder, const char* what, std::string hint) {
@@ -151,19 +210,21 @@ std::optional<Error> prepare(const ScratchFile& file, const std::filesystem::pat
 
 }  // namespace
 
-Result<Takes> measure_disk_in_order(const std::filesystem::path& folder, Bytes size) {
+std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, Bytes size,
+                                           DiskRates& rates) {
   const ScratchFile file(folder, whole_requests(size));
-  if (auto error = prepare(file, folder)) return *error;
-  const Takes takes = sequential_takes(file);
-  if (takes.median <= 0) return failed(folder, "the scratch file cannot be read", "");
-  return takes;
+  if (auto error = prepare(file, folder)) return error;
+  takes_in_order(file, rates);
+  if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
+    return failed(folder, "the scratch file cannot be read", "");
+  return std::nullopt;
 }
 
 Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size) {
   const ScratchFile file(folder, whole_requests(size));
   if (auto error = prepare(file, folder)) return *error;
   DiskRates rates;
-  rates.sequential = sequential_takes(file);
+  takes_in_order(file, rates);
   for (const int depth : {1, 4, 16, 32}) {
     std::vector<double> takes;
     for (int i = 0; i < 3; ++i) takes.push_back(random_reads(file, depth));
@@ -173,7 +234,8 @@ Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size) 
   for (int i = 0; i <= kTakes; ++i) cached.push_back(sequential(file, false, kLarge, 1));
   cached.erase(cached.begin());  // it filled the cache
   rates.page_cache = takes_of(cached);
-  if (rates.sequential.median <= 0) return failed(folder, "the scratch file cannot be read", "");
+  if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
+    return failed(folder, "the scratch file cannot be read", "");
   return rates;
 }
 

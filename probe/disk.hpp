@@ -2,6 +2,7 @@
 // What a disk gives, past the page cache, and what the page cache gives.
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "core/error.hpp"
@@ -16,7 +17,8 @@ struct RandomReads {
 };
 
 struct DiskRates {
-  Takes sequential;  // bytes/s, large requests, several at once
+  Takes sequential;  // bytes/s, large requests past the page cache, several at once
+  Takes mapped;      // bytes/s, pages of a mapping that the page cache lacks, several threads
   std::vector<RandomReads> random;
   Takes page_cache;  // bytes/s, one thread
 };
@@ -25,7 +27,9 @@ struct DiskRates {
 /// whatever ends the process removes it. Errors: the folder cannot be written to, is full, or lies
 /// on a file system that reads through memory only.
 Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size);
-/// Its `sequential` alone: what neighbours on the disk change from minute to minute.
-Result<Takes> measure_disk_in_order(const std::filesystem::path& folder, Bytes size);
+/// `sequential` and `mapped` of `rates` alone: what neighbours on the disk change from minute to
+/// minute. Errors: the same.
+std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, Bytes size,
+                                           DiskRates& rates);
 
 }  // namespace rigcast::probe

@@ -48,6 +48,8 @@ FIGURES = [
     ("format.q8", "cpu_batch", 0.05, 20),
     ("format.q4", "cpu", 0.05, 20),
     ("format.q4", "cpu_batch", 0.05, 20),
+    ("format.q5", "cpu", 0.05, 20),
+    ("format.q5", "cpu_batch", 0.05, 20),
     ("format.q5_k", "cpu", 0.05, 20),
     ("format.q5_k", "cpu_batch", 0.05, 20),
     ("format.q6_k", "cpu", 0.05, 20),

@@ -57,6 +57,14 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   return out;
 }
 
+// Of the route's rate. More than all of it where pages of a mapping come faster than requests.
+double share_of_disk(const Scenario& s) {
+  const SsdPart& ssd = s.rig.ssd;
+  if (s.runtime.load.maps_pages && ssd.mapped_read)
+    return ssd.mapped_read->value.value / ssd.sequential_read.value.value;
+  return s.runtime.load.ssd_share.value;
+}
+
 class Pipeline {
  public:
   Pipeline(const Scenario& s, Start start) : s_(s), start_(start) {}
@@ -109,7 +117,7 @@ class Pipeline {
   }
 
   NodeId read_file(Bytes bytes) {
-    const Bytes charged = bytes / s_.runtime.load.ssd_share.value;
+    const Bytes charged = bytes / share_of_disk(s_);
     const NodeId node = graph_.flow(Route::kSsdToRam, 0, charged);
     graph_.order(read_, node);
     serialize(node);

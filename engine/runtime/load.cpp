@@ -9,7 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <stop_token>
 #include <vector>
+
+#include "engine/gguf/read_model.hpp"
+#include "engine/runtime/team.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; headers of older systems do not know it
@@ -77,17 +82,31 @@ Error machine_error(const std::filesystem::path& path, const char* what) {
           SourceRef{path.string()}};
 }
 
-}  // namespace
-
 // Readers sleep until the disk has answered, so there are more of them than cores.
-void bring_in(const GgufFile& file) {
+void bring_in(const GgufFile& file, const std::stop_token& stop) {
   const std::vector<Piece> pieces = pieces_of(file);
   if (pieces.empty()) return;
   Team readers(int(std::min<std::size_t>(pieces.size(), kReaders)));
   readers.run([&](Worker& worker) {
-    worker.share(std::int64_t(pieces.size()), 1,
-                 [&](std::int64_t i, std::int64_t) { populate(pieces[std::size_t(i)]); });
+    worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
+      if (!stop.stop_requested()) populate(pieces[std::size_t(i)]);
+    });
   });
+}
+
+}  // namespace
+
+// Norms lie all over the file. Read on their own, each is waited for on its own; and one page that
+// is read early breaks a large one. A model that is refused is not worth the other pages.
+Result<Model> load_with_pages(const GgufFile& file) {
+  std::stop_source refused;
+  auto binding = std::async(std::launch::async, [&] {
+    auto model = load_model(file);
+    if (!model) refused.request_stop();
+    return model;
+  });
+  bring_in(file, refused.get_token());
+  return binding.get();
 }
 
 std::optional<Error> drop_from_page_cache(const std::filesystem::path& path) {

@@ -6,14 +6,13 @@
 
 #include "core/error.hpp"
 #include "engine/gguf/file.hpp"
-#include "engine/runtime/team.hpp"
+#include "engine/model/model.hpp"
 
 namespace rigcast::engine {
 
-/// Brings all of the file's pages into memory and into this process, so that the first token finds
-/// them: reads far ahead of where it is, and shares the rest among the team. Throws MachineError
-/// when a page cannot be read.
-void bring_in(const GgufFile& file);
+/// The file's model, with all of its pages in memory and in this process, so that the first token
+/// finds them. Errors: those of load_model. Throws MachineError when a page cannot be read.
+Result<Model> load_with_pages(const GgufFile& file);
 
 /// Drops the file's pages, and those of no other, from the page cache: the next load comes from the
 /// disk. Pages that are mapped somewhere stay. Errors: the file cannot be opened or written back.

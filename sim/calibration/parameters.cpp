@@ -98,8 +98,14 @@ void add_gpus(Builder& build) {
   add_architectures(build, "attention", &GpuEfficiency::attention, 0.3, 0.3, 1);
 }
 
-void add_formats(Builder& build) {
+// A group without figures of its own has none to find.
+bool has_figures(const RuntimeProfile& profile, FormatGroup group) {
+  return group != FormatGroup::kQ5 || profile.tells_q5_apart;
+}
+
+void add_formats(Builder& build, const RuntimeProfile& profile) {
   for (int g = 0; g < kFormatGroupCount; ++g) {
+    if (!has_figures(profile, FormatGroup(g))) continue;
     const auto at = std::size_t(g);
     const auto path = [&](const char* key) {
       return fmt::format("format.{}.{}", name(FormatGroup(g)), key);
@@ -230,7 +236,7 @@ std::vector<Parameter> parameters(const RuntimeProfile& profile,
                                   const std::vector<RuntimeProfile>& forks) {
   Builder build(profile);
   add_gpus(build);
-  add_formats(build);
+  add_formats(build, profile);
   add_backends(build);
   add_windows(build);
   add_batch(build);
@@ -250,6 +256,7 @@ std::vector<Parameter> parameters(const RuntimeProfile& profile,
     build.fork(fork.id, "decode.crossing", 0.3);
     build.fork(fork.id, "prefill.mapped_share", 0.4);
     for (int g = 0; g < kFormatGroupCount; ++g) {
+      if (!has_figures(profile, FormatGroup(g))) continue;
       const std::string format(name(FormatGroup(g)));
       build.fork(fork.id, "format." + format + ".cpu", 0.15);
       build.own(fork, "format." + format + ".cpu_batch", 0.1,

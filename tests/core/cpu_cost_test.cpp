@@ -198,6 +198,21 @@ TEST_CASE("Reading the cache follows the weights where it has a figure of its ow
   CHECK(cpu_cost(s, t, 1).compute < apart.compute);
 }
 
+TEST_CASE("Work on the cache's elements is done again for queries that do not share it", "[cpu]") {
+  Scenario s = of_cpu();
+  s.runtime.cpu.cache_element.value = 6;
+  OpTraffic t;
+  t.kv_read_bytes = 2e6;  // F16
+  const auto flops = [&](int queries) {
+    t.attention_flops = 2.0 * queries * 1e6;
+    return cpu_cost(s, t, 1).compute.value * s.runtime.cpu.cache.value * 8 * kCoreFlops * kShare;
+  };
+  CHECK(flops(7) == Approx(14e6 + 6e6));
+  s.runtime.cpu.cache_queries = Sourced<double>{4, SourceKind::kAssumed, {}};
+  for (const auto& [queries, readings] : {std::pair{1, 1}, {4, 1}, {5, 2}, {7, 2}, {8, 2}, {9, 3}})
+    CHECK(flops(queries) == Approx(queries * 2e6 + readings * 6e6));
+}
+
 TEST_CASE(
     "Vectors between matrices are divided over the threads, scores come with a batch's products",
     "[cpu]") {

@@ -155,6 +155,20 @@ TEST_CASE("The profiles' architectures are ones that there are", "[runtime]") {
   }
 }
 
+TEST_CASE("Q5_0 and Q5_1 are as Q4_0 where a profile does not tell them apart", "[runtime]") {
+  const std::string q4 = "[format.q4]\ncpu = 0.5\n";
+  const auto as_q4 = load_profile(plus(q4));
+  const auto apart = load_profile(plus(q4 + "[format.q5]\ncpu = 0.25\n"));
+  REQUIRE(as_q4);
+  REQUIRE(apart);
+  for (const auto f : {QuantFormat::kQ5_0, QuantFormat::kQ5_1}) {
+    CHECK(as_q4->format(f).cpu.value == 0.5);
+    CHECK(apart->format(f).cpu.value == 0.25);
+    CHECK(apart->format(f).cpu_batch.value == 1);
+  }
+  CHECK(apart->format(QuantFormat::kQ4_1).cpu.value == 0.5);
+}
+
 TEST_CASE("Every block format is in the group that its name says", "[runtime]") {
   const auto p = load_profile(plus(R"([format.q4_k]
 cycles = 1.5
@@ -178,9 +192,10 @@ cycles = 2
   }
   for (const auto f : {QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS, QuantFormat::kMXFP4})
     CHECK(p->format(f).cycles.value == 2);
-  for (const auto f :
-       {QuantFormat::kQ4_0, QuantFormat::kQ4_1, QuantFormat::kQ5_0, QuantFormat::kQ5_1})
+  for (const auto f : {QuantFormat::kQ4_0, QuantFormat::kQ4_1})
     CHECK(name(format_group(f)) == "q4");
+  for (const auto f : {QuantFormat::kQ5_0, QuantFormat::kQ5_1})
+    CHECK(name(format_group(f)) == "q5");
   for (const auto& [f, group] : {std::pair{QuantFormat::kQ8_0, "q8"},
                                  {QuantFormat::kQ2_K, "q2_k"},
                                  {QuantFormat::kQ3_K, "q3_k"},

@@ -91,6 +91,7 @@ TEST_CASE("A disk is measured and left as it was", "[probe]") {
     return;
   }
   CHECK(rates->sequential.median > 1e6);
+  CHECK(rates->mapped.median > 1e6);
   CHECK(rates->page_cache.median > 1e7);
   CHECK(rates->random.size() == 4);
   for (const probe::RandomReads& r : rates->random) CHECK(r.per_s.median > 10);

@@ -60,6 +60,13 @@ TEST_CASE("a mapped file without a GPU is read, and nothing else", "[load]") {
   CHECK(l.load(Start::kWarm).total.value == 0);
 }
 
+TEST_CASE("who maps the file reads at what pages of a mapping were measured to come at", "[load]") {
+  const Settings probed{{"placement.gpu_layers", "0"}, {"rig.ssd_mapped_read", "9 GB/s"}};
+  const Loaded mapping(with(kRigcast, probed)), requests(probed);
+  CHECK(mapping.load(Start::kCold).total.value == about(mapping.file() / 9_GBps));
+  CHECK(requests.load(Start::kCold).total.value == about(requests.file() / requests.ssd()));
+}
+
 TEST_CASE("with overlap a slow SSD hides everything but the last chunk's way on", "[load]") {
   const Loaded l(with(kRigcast, {{"rig.ssd", "sata-ssd"}}));
   const Bytes last = l.chunk_of(l.on_gpu());
