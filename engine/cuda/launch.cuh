@@ -1,0 +1,57 @@
+#pragma once
+// Launching kernels: every launch is checked, and one after the other they may overlap.
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "engine/cuda/cuda_stream.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// A kernel's shape.
+struct Shape {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;  // beyond what the kernel declares
+};
+
+/// When a kernel may start. kEarly: once every block of the one before it has said
+/// let_next_start() or ended; what that one writes is there after wait_for_inputs(). Every kernel
+/// that is launched kEarly calls wait_for_inputs() before it reads or overwrites anything that
+/// kernels before it have touched. GPUs before Hopper take kEarly as kAfter.
+enum class Start { kAfter, kEarly };
+
+template <class... Parameters, class... Arguments>
+void launch(const Stream& stream, const Shape& shape, Start start, void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream.get();
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &overlap;
+  config.numAttrs = start == Start::kEarly ? 1 : 0;
+  RIGCAST_CUDA_CALL(
+      cudaLaunchKernelEx(&config, kernel, Parameters(std::forward<Arguments>(arguments))...));
+}
+
+#ifdef __CUDACC__
+/// What earlier kernels wrote can be read from here on, and what they read can be overwritten.
+__device__ __forceinline__ void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// The next kernel may begin with what does not depend on this one.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+#endif
+
+}  // namespace rigcast::engine::cuda

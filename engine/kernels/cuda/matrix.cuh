@@ -1,0 +1,32 @@
+#pragma once
+// Weights and activations as kernels on the GPU take them.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/quant_format.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// A weight matrix in the GPU's memory: `rows` rows of `columns` weights. Blocks of formats whose
+/// bytes GPUs cannot load 16 at a time are taken apart into planes (planes.cuh); the bytes per
+/// weight stay the same.
+struct Matrix {
+  const std::byte* planes = nullptr;  // aligned to 256 bytes
+  QuantFormat format = QuantFormat::kF32;
+  std::int64_t columns = 0;  // the input's width; a multiple of the format's block
+  std::int64_t rows = 0;     // the output's width
+
+  explicit operator bool() const { return planes != nullptr; }
+};
+
+/// Activations of one token as integers: x = scale * q, every 32 by their own scale = max |x| / 127.
+/// Sums are those of scale * q over 16 neighbours: weights of the form a * u + b cost one more
+/// product, b * sum. Of several tokens: one after the other.
+struct Rounded {
+  std::int8_t* q = nullptr;  // [columns], aligned to 16 bytes
+  float* scale = nullptr;    // [columns / 32]
+  float* sum16 = nullptr;    // [columns / 16]
+};
+
+}  // namespace rigcast::engine::cuda
