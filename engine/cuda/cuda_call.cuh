@@ -4,14 +4,15 @@
 #include <cuda_runtime.h>
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
+
+#include "core/error.hpp"
 
 namespace rigcast::engine {
 
 /// Says the call, what the runtime answered, file and line. Caught where a part of the work can be
 /// left out; never leaves the code that uses CUDA.
-class CudaFailure : public std::runtime_error {
+class CudaFailure : public MachineError {
  public:
   struct Place {
     const char* call;
@@ -19,7 +20,7 @@ class CudaFailure : public std::runtime_error {
     int line;
   };
   CudaFailure(cudaError_t code, const Place& place)
-      : std::runtime_error(text(code, place)), code_(code) {}
+      : MachineError(text(code, place)), code_(code) {}
 
   bool is_out_of_memory() const { return code_ == cudaErrorMemoryAllocation; }
 

@@ -180,6 +180,13 @@ Result<GgufFile> GgufFile::from_bytes(std::span<const std::byte> bytes, std::str
   return GgufFile(std::move(name), std::move(parts), nullptr);
 }
 
+fs::path GgufFile::part_path(std::size_t part) const {
+  if (!storage_) return {};
+  const fs::path first = name_;
+  const auto named = part_name(first);
+  return part == 0 || !named ? first : first.parent_path() / named->with(std::int64_t(part) + 1);
+}
+
 std::uint64_t GgufFile::bytes() const {
   std::uint64_t sum = 0;
   for (const GgufPart& part : parts_) sum += part.bytes;

@@ -28,6 +28,8 @@ class GgufFile {
   std::uint32_t version() const { return parts_.front().version; }
   std::uint32_t alignment() const { return parts_.front().alignment; }
   std::span<const GgufPart> parts() const { return parts_; }
+  /// Empty for from_bytes.
+  std::filesystem::path part_path(std::size_t part) const;
   std::uint64_t bytes() const;                                          // of all parts
   const Metadata& metadata() const { return parts_.front().metadata; }  // of the first part
   std::span<const TensorInfo> tensors() const { return tensors_; }      // part after part

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/cuda/host_device.hpp"
+
 namespace rigcast::engine {
 
 /// A bijection of 64-bit words in which every bit of the input flips every bit of the output with
 /// a probability near 1/2: the finalizer of SplitMix64.
-constexpr std::uint64_t mix_bits(std::uint64_t x) {
+RIGCAST_HOST_DEVICE constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
   return x ^ (x >> 31);
@@ -28,7 +30,7 @@ constexpr std::uint64_t stream_key(std::uint64_t seed, std::string_view name) {
 }
 
 /// Word `index` of a stream. The key goes in twice, so that no two streams are one another shifted.
-constexpr std::uint64_t random_word(std::uint64_t key, std::uint64_t index) {
+RIGCAST_HOST_DEVICE constexpr std::uint64_t random_word(std::uint64_t key, std::uint64_t index) {
   return mix_bits(mix_bits(index * 0x9E3779B97F4A7C15u + key) ^ key);
 }
 

@@ -1,19 +1,30 @@
 #pragma once
 // F32 to 16 bits without branches, for many small numbers at once.
 
-#include <bit>
 #include <cstdint>
+#include <cstring>
+
+#include "engine/cuda/host_device.hpp"
 
 namespace rigcast::engine {
 
+/// same_bits, which kernels do not have.
+template <class To, class From>
+RIGCAST_HOST_DEVICE inline To same_bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
 /// The nearest half, ties to even, of a number below 65504 in magnitude.
-inline std::uint16_t small_to_half(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
+RIGCAST_HOST_DEVICE inline std::uint16_t small_to_half(float value) {
+  const auto bits = same_bits<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
   // 0.5 has a last place of 2^-24, the step of subnormals: the sum is rounded to it.
-  const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(sum) - 0x3F000000u;
+  const float sum = same_bits<float>(magnitude) + 0.5f;
+  const std::uint32_t subnormal = same_bits<std::uint32_t>(sum) - 0x3F000000u;
   // A mask in place of a condition, which would keep the loop around it from vectorising.
   const std::uint32_t is_subnormal = 0u - std::uint32_t(magnitude < 0x38800000u);
   const std::uint32_t half = normal ^ ((normal ^ subnormal) & is_subnormal);
@@ -21,8 +32,8 @@ inline std::uint16_t small_to_half(float value) {
 }
 
 /// The nearest bfloat, ties to even, of a finite number.
-inline std::uint16_t finite_to_bfloat(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
+RIGCAST_HOST_DEVICE inline std::uint16_t finite_to_bfloat(float value) {
+  const auto bits = same_bits<std::uint32_t>(value);
   return std::uint16_t((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 

@@ -65,15 +65,32 @@ std::vector<NamedTensor> named(const TensorTable& table, const std::vector<std::
   return out;
 }
 
+Error no_memory(std::uint64_t bytes) {
+  return {ErrorKind::kMachine,
+          fmt::format("no memory for weights of {:.2f} GiB", double(bytes) / 0x1p30)};
+}
+
 }  // namespace
+
+Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
+                                     std::uint64_t seed) {
+  const std::vector<std::uint64_t> offsets = offsets_of(tensors);
+  // Addresses, of which the system gives those memory that are written to.
+  const auto region = region_of(offsets.back());
+  if (!region) return no_memory(offsets.back());
+  for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
+    const Tensor& t = tensors.tensors[i];
+    if (t.dimensions == 1) synthesize(t, seed, 0, {region->data() + offsets[i], t.bytes});
+  }
+  return bind_model(spec, usual_hyperparameters(spec), named(tensors, offsets, region->data()),
+                    region);
+}
 
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
                                    std::uint64_t seed, Team& team) {
   const std::vector<std::uint64_t> offsets = offsets_of(tensors);
   const auto region = region_of(offsets.back());
-  if (!region)
-    return Error{ErrorKind::kMachine, fmt::format("no memory for weights of {:.2f} GiB",
-                                                  double(offsets.back()) / 0x1p30)};
+  if (!region) return no_memory(offsets.back());
   // What cannot be executed is refused before its weights are made.
   auto model = bind_model(spec, usual_hyperparameters(spec),
                           named(tensors, offsets, region->data()), region);

@@ -18,6 +18,11 @@ namespace rigcast::engine {
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
                                    std::uint64_t seed, Team& team);
 
+/// The same model, of whose matrices nothing but the place and shape is there: vectors alone are
+/// made. For weights that are made elsewhere. Errors: what bind_model refuses.
+Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
+                                     std::uint64_t seed);
+
 /// Called with the bytes written so far; false: stop.
 using Progress = std::function<bool(std::uint64_t done)>;
 

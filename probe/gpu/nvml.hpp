@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/units.hpp"
-#include "probe/gpu/shared_library.hpp"
+#include "engine/cuda/shared_library.hpp"
 #include "probe/gpu_link.hpp"
 
 namespace rigcast::probe {
@@ -29,7 +29,7 @@ class Nvml {
  private:
   void* device(const std::string& bus_id) const;
 
-  SharedLibrary library_;
+  engine::SharedLibrary library_;
   bool ready_ = false;
 };
 

@@ -1,7 +1,7 @@
 // How fast the GPU multiplies weights with batches of tokens.
 #include <algorithm>
 
-#include "probe/gpu/cublas.cuh"
+#include "engine/cuda/cublas.cuh"
 #include "probe/gpu/device_time.cuh"
 #include "probe/gpu/gpu_parts.hpp"
 #include "probe/gpu/random_bits.cuh"
@@ -17,7 +17,7 @@ constexpr int kAmpere = 8;  // the first with bf16
 
 struct Kind {
   const char* name;
-  ProductType type;
+  engine::ProductType type;
   BitPattern bits;
 };
 constexpr Kind kKinds[] = {
@@ -49,7 +49,7 @@ class Bench {
   }
   // n 0: not done here.
   Takes rate(const Weights& weights, int tokens) {
-    const ProductShape shape{weights.rows, weights.columns, tokens};
+    const engine::ProductShape shape{weights.rows, weights.columns, tokens};
     if (!call(shape, weights.count(), 1)) return {};  // chooses its kernel, and loads it
     const double once = device_seconds(stream_, [&] { call(shape, weights.count(), 1); });
     const int calls = std::clamp(int(kTakeSeconds / std::max(once, 1e-7)), 1, kMostCalls);
@@ -62,7 +62,7 @@ class Bench {
 
  private:
   // Each call reads weights that the one before has not left in the cache.
-  bool call(const ProductShape& shape, std::size_t count, int calls) {
+  bool call(const engine::ProductShape& shape, std::size_t count, int calls) {
     const std::size_t each = count * kind_.type.bytes_in;
     const std::size_t places = std::max<std::size_t>(1, weights_.bytes() / each);
     bool done = true;
@@ -74,7 +74,7 @@ class Bench {
   }
 
   engine::Stream stream_;
-  Cublas cublas_;
+  engine::Cublas cublas_;
   engine::DeviceBuffer weights_, batch_, result_;
   Kind kind_ = kKinds[0];
   std::size_t next_ = 0;

@@ -1,4 +1,4 @@
-#include "tests/cuda/device_data.hpp"
+#include "tests/cuda/device_data.cuh"
 
 #include "tests/catch.hpp"
 

@@ -16,10 +16,12 @@ class OnDevice {
  public:
   explicit OnDevice(std::size_t count) : count_(count), buffer_(count * sizeof(T) + 1) {
     RIGCAST_CUDA_CALL(cudaMemset(buffer_.as(), 0xFF, buffer_.bytes()));
+    wait();
   }
   explicit OnDevice(std::span<const T> values) : OnDevice(values.size()) {
     RIGCAST_CUDA_CALL(
         cudaMemcpy(buffer_.as(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice));
+    wait();
   }
   explicit OnDevice(const std::vector<T>& values) : OnDevice(std::span<const T>(values)) {}
 
@@ -35,6 +37,9 @@ class OnDevice {
   }
 
  private:
+  // Both of the above may return before the GPU is done, and streams do not wait for them.
+  static void wait() { RIGCAST_CUDA_CALL(cudaDeviceSynchronize()); }
+
   std::size_t count_;
   engine::DeviceBuffer buffer_;
 };

@@ -3,7 +3,7 @@
 
 #include <initializer_list>
 
-namespace rigcast::probe {
+namespace rigcast::engine {
 
 /// Stays loaded until the process ends: the driver may hold on to its code.
 class SharedLibrary {
@@ -24,4 +24,4 @@ class SharedLibrary {
   void* library_ = nullptr;
 };
 
-}  // namespace rigcast::probe
+}  // namespace rigcast::engine

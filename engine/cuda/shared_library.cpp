@@ -1,8 +1,8 @@
-#include "probe/gpu/shared_library.hpp"
+#include "engine/cuda/shared_library.hpp"
 
 #include <dlfcn.h>
 
-namespace rigcast::probe {
+namespace rigcast::engine {
 
 SharedLibrary::SharedLibrary(std::initializer_list<const char*> names) {
   for (const char* name : names)
@@ -13,4 +13,4 @@ void* SharedLibrary::symbol(const char* name) const {
   return library_ ? ::dlsym(library_, name) : nullptr;
 }
 
-}  // namespace rigcast::probe
+}  // namespace rigcast::engine

@@ -1,0 +1,41 @@
+#pragma once
+// Products of weights and a batch's activations on the tensor cores, for prompts.
+
+#include <cstddef>
+
+#include "engine/cuda/cublas.cuh"
+#include "engine/cuda/vram.cuh"
+#include "engine/kernels/cuda/value_type.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Queues products on one stream, one after the other.
+class Matmul {
+ public:
+  /// The stream outlives it. Takes its workspace from `vram`. Throws MachineError: the library is
+  /// missing or does not start, or there is no memory for the workspace.
+  Matmul(Vram& vram, const Stream& stream);
+
+  /// weights: [rows][columns], one after another; x: [tokens][columns]; y: [tokens][rows], all
+  /// without gaps. Weights and x are of one type, F16 or BF16; y is F32, or F16 where they are F16.
+  struct Operands {
+    const void* weights = nullptr;
+    const void* x = nullptr;
+    ValueType in = ValueType::kF16;
+    void* y = nullptr;
+    ValueType out = ValueType::kF32;
+    bool add = false;  // to the F32 that y holds
+  };
+  struct Shape {
+    int rows = 0, columns = 0, tokens = 0;
+  };
+  /// y = weights x, or y += weights x. Sums are F32; a result past the range of F16 is infinite.
+  /// Can be recorded into a graph. Throws MachineError where the library refuses.
+  void multiply(const Shape& shape, const Operands& at) const;
+
+ private:
+  DeviceMemory workspace_;
+  Cublas cublas_;
+};
+
+}  // namespace rigcast::engine::cuda

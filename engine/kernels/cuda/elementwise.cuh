@@ -1,0 +1,58 @@
+#pragma once
+// What lies between the matrix products of a batch of tokens, and what comes after the last one.
+// Everything is queued and not waited for; sums are F32; what becomes half is clamped to +-65504.
+// All throw CudaFailure. Rows may have any width and begin anywhere; 4 values at a time are moved
+// where widths and strides are multiples of 4 and rows begin at multiples of 4 values.
+
+#include <cstdint>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/round.cuh"
+#include "engine/kernels/cuda/value_type.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Of every operand: one row a token.
+struct Batch {
+  int tokens = 0;
+  int width = 0;  // values of a row
+};
+
+/// x += add + bias, each where it is given.
+struct Addition {
+  ConstRows add{};              // F32 or F16
+  const float* bias = nullptr;  // [width], the same for every row
+};
+
+/// x: F32, [tokens][width] with a stride.
+void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition);
+
+/// x += addition first, and stays so; then out = x / sqrt(mean square of x + eps) * weight. x: F32;
+/// out: any type; weight: [width].
+void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition,
+              const Norm& norm, const Rows& out);
+
+/// out = silu(gate) * up. gate and up: both F16 or both F32; out: F16.
+void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
+                const ConstRows& up, const Rows& out);
+
+/// What argmax works in; zeros at first, and after every run.
+struct ArgmaxState {
+  unsigned long long best = 0;
+  unsigned done = 0;
+};
+/// Where the token's id is written; either may be null. `on_host` is the kernels' address of pinned
+/// memory.
+struct ArgmaxResult {
+  std::int32_t* on_device = nullptr;
+  std::int32_t* on_host = nullptr;
+};
+/// The index of the largest of `count` logits, of equals the lowest. NaN is never larger; 0 if
+/// there is nothing else.
+void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
+            const ArgmaxResult& result);
+
+/// *position += tokens
+void advance(const Stream& stream, std::int32_t* position, int tokens = 1);
+
+}  // namespace rigcast::engine::cuda

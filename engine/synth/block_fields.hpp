@@ -1,0 +1,86 @@
+#pragma once
+// What a block of synthetic weights is, for the CPU and for kernels. A tensor's bytes are the words
+// of its stream, little-endian, in which the fields that set a block's scale are then replaced.
+// What is random in a field comes from the bytes it replaces.
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/quant_format.hpp"
+#include "engine/cuda/host_device.hpp"
+#include "engine/synth/narrow_float.hpp"
+#include "engine/synth/weight_scales.hpp"
+
+namespace rigcast::engine {
+
+template <class T>
+RIGCAST_HOST_DEVICE inline T load_bytes(const std::uint8_t* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+template <class T>
+RIGCAST_HOST_DEVICE inline void store_bytes(std::uint8_t* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+/// Codes of most formats have a mean that is not 0; over blocks of either sign it cancels.
+RIGCAST_HOST_DEVICE inline void set_signed(std::uint8_t* d, const WeightScales& s) {
+  store_bytes(d, std::uint16_t((load_bytes<std::uint16_t>(d) & 0x8000u) | s.d));
+}
+
+RIGCAST_HOST_DEVICE inline void set_pair(std::uint8_t* fields, const WeightScales& s) {
+  store_bytes(fields, std::uint32_t(s.d | std::uint32_t(s.dmin) << 16));
+}
+
+/// 8 scales of 32..63 with mins equal to them: the top bit of every one is set. The first eight
+/// bytes hold four of each, and above them two bits of the other four.
+RIGCAST_HOST_DEVICE inline void set_six_bit_fields(std::uint8_t* p) {
+  const std::uint32_t first = (load_bytes<std::uint32_t>(p) & 0x5F5F5F5Fu) | 0xA0A0A0A0u;
+  const std::uint32_t nibbles = load_bytes<std::uint32_t>(p + 8) & 0x0F0F0F0Fu;
+  store_bytes(p, first);
+  store_bytes(p + 4, first);
+  store_bytes(p + 8, nibbles | nibbles << 4);
+}
+
+/// 16 scales of 8..15 with mins equal to them.
+RIGCAST_HOST_DEVICE inline void set_four_bit_fields(std::uint8_t* p) {
+  for (int half = 0; half < 2; ++half) {
+    const std::uint64_t scales =
+        (load_bytes<std::uint64_t>(p + 8 * half) & 0x0707070707070707u) | 0x0808080808080808u;
+    store_bytes(p + 8 * half, scales | scales << 4);
+  }
+}
+
+/// Puts the fields of one block in place of random bytes.
+template <QuantFormat kFormat>
+RIGCAST_HOST_DEVICE inline void set_block_fields(std::uint8_t* block, const WeightScales& s) {
+  using enum QuantFormat;
+  if constexpr (kFormat == kF32) {
+    const int odd = int(load_bytes<std::uint32_t>(block) >> 8) * 2 + 1 - (1 << 24);
+    store_bytes(block, s.centre + s.step * float(odd));
+  } else if constexpr (kFormat == kF16 || kFormat == kBF16) {
+    const int odd = int(load_bytes<std::uint16_t>(block)) * 2 + 1 - (1 << 16);
+    const float value = s.centre + s.step * float(odd);
+    store_bytes(block, kFormat == kF16 ? small_to_half(value) : finite_to_bfloat(value));
+  } else if constexpr (kFormat == kMXFP4) {
+    block[0] = std::uint8_t(s.exponent + (block[0] < s.doubled_of_256));
+  } else if constexpr (kFormat == kQ4_1 || kFormat == kQ5_1) {
+    set_pair(block, s);
+  } else if constexpr (kFormat == kQ2_K) {
+    set_four_bit_fields(block);
+    set_pair(block + 80, s);
+  } else if constexpr (kFormat == kQ4_K || kFormat == kQ5_K) {
+    set_pair(block, s);
+    set_six_bit_fields(block + 4);
+  } else if constexpr (kFormat == kQ3_K) {
+    set_signed(block + 108, s);
+  } else if constexpr (kFormat == kQ6_K) {
+    set_signed(block + 208, s);
+  } else {
+    set_signed(block, s);
+  }
+}
+
+}  // namespace rigcast::engine
