@@ -20,7 +20,7 @@ struct Matrix {
   explicit operator bool() const { return planes != nullptr; }
 };
 
-/// Activations of one token as integers: x = scale * q, every 32 by their own scale = max |x| / 127.
+/// Activations of one token as integers: x = scale * q, every 32 by their scale = max |x| / 127.
 /// Sums are those of scale * q over 16 neighbours: weights of the form a * u + b cost one more
 /// product, b * sum. Of several tokens: one after the other.
 struct Rounded {

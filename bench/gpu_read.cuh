@@ -1,0 +1,13 @@
+#pragma once
+// What a kernel that only reads gets.
+
+#include <cstddef>
+
+#include "engine/cuda/cuda_stream.cuh"
+
+namespace rigcast::bench {
+
+/// GB/s over `bytes` at `from` on the device, several times the cache; the best of several runs.
+double plain_read_gb_s(const engine::Stream& stream, const std::byte* from, std::size_t bytes);
+
+}  // namespace rigcast::bench

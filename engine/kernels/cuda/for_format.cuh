@@ -1,0 +1,43 @@
+#pragma once
+// From a format that is known when the program runs to one that a kernel is built for.
+
+#include <utility>
+
+#include "core/quant_format.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// Of a multiprocessor's memory that a product with these weights has as shared memory: floats take
+/// activations in F32, which every warp reads again, and leave them a cache that holds them.
+inline int shared_percent_for(QuantFormat format) {
+  using enum QuantFormat;
+  return format == kF32 || format == kF16 || format == kBF16 ? 50 : 0;
+}
+
+template <class Call, int... kFormats>
+void for_format_among(QuantFormat format, const Call& call,
+                      std::integer_sequence<int, kFormats...>) {
+  ((int(format) == kFormats ? call.template operator()<QuantFormat(kFormats)>() : void()), ...);
+}
+
+/// call.operator()<format>()
+template <class Call>
+void for_format(QuantFormat format, const Call& call) {
+  for_format_among(format, call, std::make_integer_sequence<int, kQuantFormatCount>());
+}
+
+#ifdef __CUDACC__
+template <class Call, int... kFormats>
+__device__ void on_device_for_format_among(QuantFormat format, const Call& call,
+                                           std::integer_sequence<int, kFormats...>) {
+  ((int(format) == kFormats ? call.template operator()<QuantFormat(kFormats)>() : void()), ...);
+}
+
+/// The same within a kernel, which then holds the code of every format.
+template <class Call>
+__device__ void on_device_for_format(QuantFormat format, const Call& call) {
+  on_device_for_format_among(format, call, std::make_integer_sequence<int, kQuantFormatCount>());
+}
+#endif
+
+}  // namespace rigcast::engine::cuda
