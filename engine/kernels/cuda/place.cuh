@@ -1,0 +1,58 @@
+#pragma once
+// Queries, keys and values of new tokens: biases, norms of heads, rotary position embedding, and
+// the way into the cache.
+
+#include <cuda_fp16.h>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/cache.cuh"
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// Projections of new tokens: token i's row begins at i * stride (in floats) and holds its heads
+/// one after the other. A bias (as wide as a row) that is null is none; it is added here. Both are
+/// aligned to 16 bytes, the stride is a multiple of 4.
+struct ProjectedRows {
+  const float* rows = nullptr;
+  std::int64_t stride = 0;
+  const float* bias = nullptr;
+};
+
+/// By how much a pair of elements turns.
+struct Turn {
+  float cos = 1, sin = 0;
+};
+
+/// turns[token][pair]: tokens at *position, *position + 1, ... turn pair i by their position times
+/// frequencies[i] [pairs]. In double: an F32 frequency would be off by 0.004 rad at position
+/// 131072. To be launched after the kernel before has ended. All pointers on the GPU. Throws
+/// CudaFailure.
+void make_turns(const Stream& stream, const double* frequencies, int pairs, int tokens,
+                const int* position, Turn* turns);
+
+struct Placement {
+  ProjectedRows q, k, v;
+  int heads = 0;                  // of queries; those of keys, and their width, are the cache's
+  const float* q_norm = nullptr;  // [head_dim]: RMS norm of each head; null: none
+  const float* k_norm = nullptr;
+  float norm_eps = 0;
+  RopePairs pairs = RopePairs::kNeighbours;
+  int rope_dims = 0;  // the first of a head turn; even
+  /// [token][rope_dims / 2], of make_turns. Read, as the position is, before the kernel before has
+  /// ended: a kernel that was launched after the one that wrote them had ended lies between.
+  const Turn* turns = nullptr;
+};
+
+/// What queries are multiplied by before they are rounded to halves: scores are then in powers of
+/// two, query . key = log2(e) / sqrt(head_dim) * (the model's query . key).
+float query_scale(int head_dim);
+
+/// Places `tokens` tokens at positions *position, *position + 1, ...: their keys and values go to
+/// the cache's layer in the cache's types (F16, Q8_0, Q4_0), rounded as the CPU's cache does; their
+/// queries, times query_scale, to `queries` [token][heads][head_dim]. head_dim: a multiple of 8 up
+/// to 256, and of the types' blocks. All pointers on the GPU. Throws CudaFailure.
+void place(const Stream& stream, const Placement& placement, const Cache& cache, int layer,
+           int tokens, const int* position, __half* queries);
+
+}  // namespace rigcast::engine::cuda
