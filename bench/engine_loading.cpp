@@ -17,6 +17,7 @@
 
 #include "core/catalogue.hpp"
 #include "engine/gguf/read_model.hpp"
+#include "engine/runtime/cpu_executor.hpp"
 #include "engine/runtime/load.hpp"
 #include "engine/runtime/request.hpp"
 #include "engine/synth/synthetic_model.hpp"
@@ -72,7 +73,8 @@ Timed start(const std::filesystem::path& path, Team& team) {
   if (!file) throw MachineError(file.error().text());
   auto model = load_with_pages(*file);
   if (!model) throw MachineError(model.error().text());
-  Executor executor(std::make_shared<const Model>(*std::move(model)), {team.size(), {}, 128, 512});
+  CpuExecutor executor(std::make_shared<const Model>(*std::move(model)),
+                       {team.size(), {}, 128, 512});
   Sampler sampler({});
   const std::vector<std::int32_t> prompt = {1};
   const RequestTimes r = run_request(executor, prompt, kDecoded, sampler);

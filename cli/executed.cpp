@@ -7,10 +7,13 @@
 #include <chrono>
 #include <cstdio>
 #include <future>
+#include <memory>
 
 #include "cli/interrupt.hpp"
 #include "core/placement.hpp"
 #include "engine/gguf/read_model.hpp"
+#include "engine/runtime/cpu_executor.hpp"
+#include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/load.hpp"
 #include "engine/runtime/measured_report.hpp"
 #include "engine/runtime/process_memory.hpp"
@@ -43,33 +46,62 @@ void say(const std::string& text) {
   std::fflush(stderr);
 }
 
+// A model that is ready to run.
 struct Loaded {
-  std::shared_ptr<const Model> model;
+  std::unique_ptr<Executor> executor;
   std::optional<Tokenizer> tokenizer;
   Seconds load;
 };
 
-Result<Loaded> load_file(const std::filesystem::path& path) {
+using MadeExecutor = Result<std::unique_ptr<Executor>>;
+
+MadeExecutor cpu_executor(const Scenario& s, Result<Model> model) {
+  if (!model) return model.error();
+  return std::unique_ptr<Executor>(
+      std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)),
+                                    CpuOptions{s.settings.threads, s.kv.types, s.kv.block_tokens,
+                                               TokenCount(s.settings.ubatch)}));
+}
+
+CudaOptions cuda_options(const Scenario& s, const ExecuteOptions& options) {
+  CudaOptions out;
+  out.kv_types = s.kv.types;
+  out.kv_block = s.kv.block_tokens;
+  out.ubatch = TokenCount(s.settings.ubatch);
+  out.vram_limit = options.vram_limit;
+  out.upload_threads = s.settings.threads;
+  return out;
+}
+
+Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
-  auto file = GgufFile::open(path);
+  auto file = GgufFile::open(*s.model_file);
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
-  auto model = engine::load_with_pages(*file);
+  auto executor = options.device == Device::kCuda
+                      ? make_cuda_executor(*file, cuda_options(s, options))
+                      : cpu_executor(s, load_with_pages(*file));
   auto vocabulary = tokenizer.get();
-  if (!model) return model.error();
+  if (!executor) return executor.error();
   if (!vocabulary) return vocabulary.error();
-  return Loaded{std::make_shared<const Model>(*std::move(model)), *std::move(vocabulary),
-                watch.elapsed()};
+  return Loaded{*std::move(executor), *std::move(vocabulary), watch.elapsed()};
 }
 
-Result<Loaded> load_synthetic(const Scenario& s, std::uint64_t seed, Team& team) {
+Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options, Team& team) {
   say("making weights ...");
   const Stopwatch watch;
-  auto model = make_synthetic_model(s.model, s.tensors, seed, team);
+  auto executor =
+      options.device == Device::kCuda
+          ? make_synthetic_cuda_executor(s.model, s.tensors, options.seed, cuda_options(s, options))
+          : cpu_executor(s, make_synthetic_model(s.model, s.tensors, options.seed, team));
   say("");
-  if (!model) return model.error();
-  return Loaded{std::make_shared<const Model>(*std::move(model)), std::nullopt, watch.elapsed()};
+  if (!executor) return executor.error();
+  return Loaded{*std::move(executor), std::nullopt, watch.elapsed()};
+}
+
+Result<Loaded> load(const Scenario& s, const ExecuteOptions& options, Team& team) {
+  return options.synthetic ? load_synthetic(s, options, team) : load_file(s, options);
 }
 
 // What the workload asks, on weights that are loaded.
@@ -105,11 +137,6 @@ class Runner {
     return ids.empty() ? Seconds{} : watch.elapsed();
   }
 
-  Executor executor_of(const Loaded& loaded) const {
-    return Executor(loaded.model, {s_.settings.threads, s_.kv.types, s_.kv.block_tokens,
-                                   TokenCount(s_.settings.ubatch)});
-  }
-
   RequestTimes request(Executor& executor, TokenCount output, Recorder* recorder = nullptr) const {
     executor.truncate(0);
     executor.fill(s_.workload.depth);
@@ -119,7 +146,7 @@ class Runner {
   }
 
   // Streams what it decodes.
-  RequestTimes answer(Executor& executor, const Loaded& loaded) const {
+  RequestTimes answer(const Loaded& loaded) const {
     std::FILE* out = options_.text_to_stderr ? stderr : stdout;
     const auto put = [&](const std::string& text) {
       std::fwrite(text.data(), 1, text.size(), out);
@@ -128,6 +155,7 @@ class Runner {
     const Tokenizer& tokenizer = *loaded.tokenizer;
     StreamDecoder stream(tokenizer, {.special = false, .continues = true});
     Sampler sampler(options_.sampling);
+    Executor& executor = *loaded.executor;
     put(text_);
     executor.fill(s_.workload.depth);
     auto times =
@@ -152,22 +180,23 @@ class Runner {
 DeviceMemory host_memory(const Scenario& s, const Executor& executor) {
   DeviceMemory host{"host", Tier::kRam, {}, {}, {}, {}, {}, {}, {}};
   host.weights = Bytes{double(s.tensors.bytes())};
-  host.kv = Bytes{double(executor.cache().bytes())};
+  for (const DeviceMemory& gpu : executor.gpus()) host.weights -= gpu.weights;
+  host.kv = executor.host_cache();
   host.overhead = Bytes{std::max(0.0, (peak_memory() - host.weights - host.kv).value)};
   host.capacity = probe::read_host().memory;
   return host;
 }
 
 // A start from the file, cold or warm, to the first token. Nothing of it stays.
-Result<StartTimes> time_start(const Scenario& s, const Runner& runner, bool cold) {
+Result<StartTimes> time_start(const Scenario& s, const ExecuteOptions& options,
+                              const Runner& runner, bool cold) {
   say(cold ? "cold start ..." : "warm start ...");
   if (cold)
     if (auto error = drop_from_page_cache(*s.model_file)) return *error;
-  auto loaded = load_file(*s.model_file);
+  auto loaded = load_file(s, options);
   if (!loaded) return loaded.error();
-  Executor executor = runner.executor_of(*loaded);
   const Seconds tokenize = runner.tokenize(*loaded);
-  return StartTimes{loaded->load, tokenize, runner.request(executor, 1)};
+  return StartTimes{loaded->load, tokenize, runner.request(*loaded->executor, 1)};
 }
 
 double slowdown(const MeasuredRuns& runs, const RequestTimes& traced) {
@@ -189,12 +218,11 @@ std::optional<std::string> busy_text(const MeasuredRuns& runs) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Model>> load_weights(const Scenario& s, const ExecuteOptions& options,
-                                                  Team& team) {
-  auto loaded =
-      options.synthetic ? load_synthetic(s, options.seed, team) : load_file(*s.model_file);
+MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
+  Team team(s.settings.threads);
+  auto loaded = load(s, options, team);
   if (!loaded) return loaded.error();
-  return loaded->model;
+  return std::move(loaded->executor);
 }
 
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) {
@@ -209,16 +237,16 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (timed && from_file) {
     if (auto error = runner.prepare({})) return *error;
     for (const bool cold : {true, false}) {
-      auto start = time_start(s, runner, cold);
+      auto start = time_start(s, options, runner, cold);
       if (!start) return start.error();
       (cold ? runs.cold : runs.warm) = *start;
     }
   }
   reset_peak_memory();
-  auto loaded = from_file ? load_file(*s.model_file) : load_synthetic(s, options.seed, team);
+  auto loaded = load(s, options, team);
   if (!loaded) return loaded.error();
   if (auto error = runner.prepare(*loaded)) return *error;
-  Executor executor = runner.executor_of(*loaded);
+  Executor& executor = *loaded->executor;
   runs.tokenize = runner.tokenize(*loaded);
   if (timed) {
     runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
@@ -227,9 +255,10 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
       runs.resident.push_back(runner.request(executor, runner.output()));
     }
   } else {
-    runs.resident.push_back(runner.answer(executor, *loaded));
+    runs.resident.push_back(runner.answer(*loaded));
     runs.warm = StartTimes{loaded->load, runs.tokenize, runs.resident.front()};
   }
+  runs.gpus = executor.gpus();
   runs.host = host_memory(s, executor);
   if (options.trace) {
     Recorder recorder;
@@ -237,9 +266,10 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
     out.events = recorder.events();
   }
   if (timed) say("reading memory ...");
-  runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
+  if (runs.gpus.empty()) runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
   say("");
-  out.report = measured_report(scenario, place(s, 0), runs);
+  const int gpu_layers = options.device == Device::kCuda ? s.model.layers + 1 : 0;
+  out.report = measured_report(scenario, place(s, gpu_layers), runs);
   if (interrupted())
     out.report.warnings.push_back("interrupted: fewer runs or tokens than asked for");
   out.busy = busy_text(runs);

@@ -10,13 +10,16 @@
 #include "core/report.hpp"
 #include "core/toml_reader.hpp"
 #include "core/trace.hpp"
-#include "engine/model/model.hpp"
+#include "engine/runtime/executor.hpp"
 #include "engine/runtime/sampler.hpp"
-#include "engine/runtime/team.hpp"
 
 namespace rigcast::cli {
 
+enum class Device { kCpu, kCuda };
+
 struct ExecuteOptions {
+  Device device = Device::kCpu;
+  std::optional<Bytes> vram_limit;  // of the engine; absent: what the GPU has
   bool synthetic = false;
   std::string prompt;  // empty: the workload's number of tokens
   int repeat = 3;
@@ -35,16 +38,16 @@ struct Executed {
 
 /// The scenario with the engine as runtime and, if the document names no rig, this machine: its
 /// cores and memory, and its own name in reports.
-Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue);
+Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
+                                    Device device = Device::kCpu);
 
 /// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
 /// or memory that is short (kDoesNotFit).
 std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOptions& options);
 
-/// Weights in memory: synthetic, or the scenario's file brought in.
-Result<std::shared_ptr<const engine::Model>> load_weights(const Scenario& scenario,
-                                                          const ExecuteOptions& options,
-                                                          engine::Team& team);
+/// A model that is ready to run: synthetic weights, or the scenario's file.
+Result<std::unique_ptr<engine::Executor>> make_executor(const Scenario& scenario,
+                                                        const ExecuteOptions& options);
 
 /// Times the scenario: from the file cold and warm, where there is one, and `repeat` times
 /// resident.

@@ -22,7 +22,6 @@ struct Options {
   ExecuteOptions execute;
   LogitsOptions logits;
   std::string weights;
-  std::string device = "cpu";
   std::string trace_file;
 };
 
@@ -35,7 +34,8 @@ std::string render(const Report& report, const OutputOptions& output) {
   return {};
 }
 
-Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue) {
+Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
+                             ExecuteOptions& how) {
   auto document = options.flags.document();
   if (!document) return document.error();
   if (!options.weights.empty()) {
@@ -43,20 +43,20 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue)
     if (auto error = document->set("model.file", toml_text(options.weights), "--weights"))
       return *error;
   }
-  return make_scenario_here(*document, catalogue);
+  const bool limited = document->has("rig.vram_capacity");
+  auto scenario = make_scenario_here(*document, catalogue, how.device);
+  if (scenario && limited && !scenario->rig.gpus.empty())
+    how.vram_limit = scenario->rig.gpus.front().memory.value;
+  return scenario;
 }
 
 int run_verb(const Options& options, const Catalogue& catalogue) {
-  if (options.device != "cpu")
-    return fail(bad_input("--device: this build executes on the CPU only", "--device cpu"));
-  auto made = scenario_of(options, catalogue);
+  ExecuteOptions how = options.execute;
+  auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
-  if (auto error = refuse_to_run(*scenario, options.execute)) return fail(*error);
-  if (!options.logits.tokens_file.empty())
-    return write_logits(*scenario, options.execute, options.logits);
-
-  ExecuteOptions how = options.execute;
+  if (auto error = refuse_to_run(*scenario, how)) return fail(*error);
+  if (!options.logits.tokens_file.empty()) return write_logits(*scenario, how, options.logits);
   how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
   how.trace = !options.trace_file.empty();
   auto executed = execute(scenario, how);
@@ -79,7 +79,10 @@ void add_options(CLI::App& verb, Options& o) {
   option("--weights", o.weights, "a GGUF file to run")->type_name("FILE");
   verb.add_flag("--synthetic", o.execute.synthetic, "random weights of true shape, no file needed")
       ->group(kGroup);
-  option("--device", o.device, "cpu or cuda")->type_name("DEVICE");
+  option("--device", o.execute.device, "cpu or cuda")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Device>{{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}))
+      ->type_name("DEVICE");
   option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")
       ->type_name("TEXT");
   option("--repeat", o.execute.repeat, "timed runs from resident weights")

@@ -9,7 +9,6 @@
 
 #include "cli/output.hpp"
 #include "core/unit_text.hpp"
-#include "engine/runtime/executor.hpp"
 #include "engine/runtime/npy.hpp"
 
 namespace rigcast::cli {
@@ -55,17 +54,15 @@ int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsO
         bad_input(fmt::format("--tokens: {} ids exceed the context of {}",
                               text_count(TokenCount(ids->size())), text_count(s.workload.context)),
                   fmt::format("--context {}", ids->size())));
-  engine::Team team(s.settings.threads);
-  auto model = load_weights(s, execute, team);
-  if (!model) return fail(model.error());
+  auto executor = make_executor(s, execute);
+  if (!executor) return fail(executor.error());
   auto file =
       engine::NpyWriter::create(options.logits_file, ids->size(), std::size_t(s.model.vocabulary));
   if (!file) return fail(file.error());
-  engine::Executor executor(
-      *model, {s.settings.threads, s.kv.types, s.kv.block_tokens, TokenCount(s.settings.ubatch)});
   for (std::size_t at = 0; at < ids->size(); at += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, ids->size() - at);
-    const auto logits = executor.forward(std::span(*ids).subspan(at, count), engine::Logits::kAll);
+    const auto logits =
+        (*executor)->forward(std::span(*ids).subspan(at, count), engine::Logits::kAll);
     if (auto error = file->write(logits)) return fail(*error);
   }
   if (auto error = file->finish()) return fail(*error);

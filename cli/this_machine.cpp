@@ -8,6 +8,8 @@
 #include "core/memory.hpp"
 #include "core/unit_text.hpp"
 #include "engine/model/model.hpp"
+#include "engine/runtime/cuda_executor.hpp"
+#include "probe/gpu_part.hpp"
 #include "probe/host.hpp"
 
 namespace rigcast::cli {
@@ -18,6 +20,24 @@ constexpr const char* kRigKeys[] = {"rig.name", "rig.gpu", "rig.cpu"};
 std::string machine_name(const probe::Host& host) {
   const std::string cpu = host.cpu.empty() ? "" : host.cpu + ", ";
   return fmt::format("this machine ({}{} {})", cpu, host.cores, host.cores == 1 ? "core" : "cores");
+}
+
+// The GPU as the part of the catalogue that it is.
+std::optional<Error> set_gpu(TomlDocument& document, const Catalogue& catalogue) {
+  const auto device = engine::cuda_device();
+  if (!device) return device.error();
+  probe::Gpu gpu;
+  gpu.name = device->name;
+  gpu.memory = device->memory;
+  const std::string part = probe::gpu_of_catalogue(gpu, catalogue);
+  if (part.empty())
+    return bad_input(
+        fmt::format("the catalogue has no {} of {}", device->name, text_gib(device->memory)),
+        "--gpu with the nearest of rigcast list gpus");
+  if (auto error = document.set("rig.gpu", toml_text(part), "this machine")) return error;
+  if (document.has("rig.vram_capacity")) return std::nullopt;
+  return document.set("rig.vram_capacity",
+                      fmt::format("\"{:.0f} MiB\"", device->memory.value / 0x1p20), "this machine");
 }
 
 }  // namespace
@@ -33,12 +53,15 @@ std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue
   return intel ? "core-i7-8700" : "ryzen-7-5800x";
 }
 
-Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue) {
+Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
+                                    Device device) {
   const auto set = [&](const char* key, const std::string& value) {
     return document.has(key) ? std::nullopt : document.set(key, value, "this machine");
   };
   if (auto error = set("runtime.name", "\"rigcast\"")) return *error;
   if (names_a_rig(document)) return make_scenario(document, catalogue);
+  if (device == Device::kCuda)
+    if (auto error = set_gpu(document, catalogue)) return *error;
   const probe::Host host = probe::read_host();
   if (auto error = set("rig.cpu", toml_text(cpu_of_catalogue(host, catalogue)))) return *error;
   if (auto error = set("rig.cpu_cores", fmt::format("{}", host.cores))) return *error;
@@ -52,11 +75,54 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
   return scenario;
 }
 
-std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& options) {
-  if (auto error = engine::refuse_to_execute(s.model)) return error;
+namespace {
+
+Error no_room(Bytes needed, Bytes free, const char* where) {
+  return {
+      ErrorKind::kDoesNotFit,
+      fmt::format("{} of {} are needed and {} are free", text_gib(needed), where, text_gib(free)),
+      "a smaller --quant, --context or --kv-type",
+      {}};
+}
+
+// Memory that the scenario takes with `gpu_layers` layers on the GPU, without what others hold.
+DeviceMemory needed_with(const Scenario& s, int gpu_layers, std::size_t device) {
+  return plan_memory(s, place(s, gpu_layers), s.workload.last_position()).devices[device];
+}
+
+std::optional<Error> refuse_on_cpu(const Scenario& s) {
   if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
     return bad_input(fmt::format("the KV policy {} is not executed on the CPU", name(s.kv.policy)),
                      "--kv ram");
+  Scenario here = s;
+  here.rig.gpus.clear();
+  here.rig.links.clear();
+  const Bytes needed = needed_with(here, 0, 0).needed() - s.rig.ram_reserved.value;
+  const Bytes free = probe::read_host().available;
+  if (needed > free) return no_room(needed, free, "memory");
+  return std::nullopt;
+}
+
+std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& options) {
+  if (s.kv.policy != KvPolicy::kVram)
+    return bad_input(fmt::format("the KV policy {} is not executed on a GPU", name(s.kv.policy)),
+                     "--kv vram");
+  if (s.rig.gpus.empty())
+    return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
+  const auto device = engine::cuda_device();
+  if (!device) return device.error();
+  const Bytes free =
+      options.vram_limit ? std::min(*options.vram_limit, device->free) : device->free;
+  const DeviceMemory gpu = needed_with(s, s.model.layers + 1, 0);
+  const Bytes needed = gpu.needed() - gpu.overhead;  // others' memory and the context are not free
+  if (needed > free) return no_room(needed, free, "GPU memory");
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& options) {
+  if (auto error = engine::refuse_to_execute(s.model)) return error;
   if (s.workload.users > 1) return bad_input("one user at a time is executed");
   if (!options.synthetic && !s.model_file)
     return bad_input(fmt::format("there are no weights of {} to run", s.model.name),
@@ -64,21 +130,7 @@ std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& opti
   if (options.synthetic && s.model_file)
     return bad_input("--synthetic and a model file exclude each other",
                      "name a model of the catalogue with --model");
-  Scenario here = s;
-  here.rig.gpus.clear();
-  here.rig.links.clear();
-  here.placement.gpu_layers = 0;
-  const Placement placement = place(here, 0);
-  const Bytes needed =
-      plan_memory(here, placement, s.workload.last_position()).devices.back().needed() -
-      s.rig.ram_reserved.value;
-  const Bytes free = probe::read_host().available;
-  if (needed > free)
-    return Error{
-        ErrorKind::kDoesNotFit,
-        fmt::format("{} of memory are needed and {} are free", text_gib(needed), text_gib(free)),
-        "a smaller --quant, --context or --kv-type"};
-  return std::nullopt;
+  return options.device == Device::kCuda ? refuse_on_gpu(s, options) : refuse_on_cpu(s);
 }
 
 }  // namespace rigcast::cli

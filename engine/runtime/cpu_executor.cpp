@@ -1,15 +1,15 @@
-#include "engine/runtime/executor.hpp"
+#include "engine/runtime/cpu_executor.hpp"
 
 #include <algorithm>
 
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
-#include "engine/runtime/executor_prepare.hpp"
+#include "engine/runtime/cpu_executor_prepare.hpp"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine {
 
-Executor::Executor(std::shared_ptr<const Model> model, const ExecutorOptions& options)
+CpuExecutor::CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options)
     : model_(std::move(model)),
       options_(options),
       team_(options.threads),
@@ -18,7 +18,7 @@ Executor::Executor(std::shared_ptr<const Model> model, const ExecutorOptions& op
       one_(model_->spec, options.threads),
       threads_(std::size_t(options.threads)) {}
 
-std::span<const float> Executor::forward(std::span<const std::int32_t> tokens, Logits which) {
+std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
   cache_.reserve(cached_ + count);
   std::vector<float> all;
@@ -36,7 +36,7 @@ std::span<const float> Executor::forward(std::span<const std::int32_t> tokens, L
   return logits_;
 }
 
-std::span<const float> Executor::step(std::span<const std::int32_t> tokens, Logits which) {
+std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, Logits which) {
   tokens_ = std::int64_t(tokens.size());
   const std::size_t n = tokens.size(), hidden = std::size_t(model_->spec.hidden);
   hidden_.resize(n * hidden);
@@ -55,7 +55,7 @@ std::span<const float> Executor::step(std::span<const std::int32_t> tokens, Logi
   return which == Logits::kNone ? std::span<const float>() : std::span<const float>(logits_);
 }
 
-void Executor::embed(Worker& worker, std::span<const std::int32_t> tokens) {
+void CpuExecutor::embed(Worker& worker, std::span<const std::int32_t> tokens) {
   const Matrix& table = model_->embedding;
   const std::size_t hidden = std::size_t(model_->spec.hidden), angles = rope_.pairs() * 2;
   Span span(worker, recorder_, ActivityKind::kEmbedding, -1, cached_, bytes_);
@@ -69,14 +69,15 @@ void Executor::embed(Worker& worker, std::span<const std::int32_t> tokens) {
   });
 }
 
-void Executor::normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out) {
+void CpuExecutor::normed_row(std::int64_t row, std::span<const float> weight,
+                             std::span<float> out) {
   const std::size_t hidden = std::size_t(model_->spec.hidden);
   const std::span<float> x(hidden_.data() + std::size_t(row) * hidden, hidden);
   if (pending_) cpu::add_scaled(x, block_.data() + std::size_t(row) * hidden, 1.0f);
   cpu::rms_norm(x, weight, model_->hyper.norm_eps, out.data());
 }
 
-void Executor::head(Worker& worker, Logits which) {
+void CpuExecutor::head(Worker& worker, Logits which) {
   const std::int64_t rows = which == Logits::kAll ? tokens_ : 1;
   const std::int64_t first = tokens_ - rows;
   Span span(worker, recorder_, ActivityKind::kHead, -1, cached_, bytes_);
@@ -93,12 +94,12 @@ void Executor::head(Worker& worker, Logits which) {
   multiply(worker, {&product, 1}, thread(worker).products);
 }
 
-void Executor::truncate(TokenCount tokens) {
+void CpuExecutor::truncate(TokenCount tokens) {
   cached_ = std::min(cached_, tokens);
   cache_.truncate(cached_);
 }
 
-void Executor::fill(TokenCount tokens) {
+void CpuExecutor::fill(TokenCount tokens) {
   cache_.reserve(cached_ + tokens);
   const std::size_t width = std::size_t(model_->spec.kv_heads * model_->spec.head_dim);
   team_.run([&](Worker& worker) {
@@ -120,6 +121,6 @@ void Executor::fill(TokenCount tokens) {
   cached_ += tokens;
 }
 
-MovedBytes Executor::take_bytes() { return std::exchange(bytes_, {}); }
+MovedBytes CpuExecutor::take_bytes() { return std::exchange(bytes_, {}); }
 
 }  // namespace rigcast::engine

@@ -1,5 +1,5 @@
 #pragma once
-// Runs a model on the CPU: tokens in, logits out, keys and values kept.
+// The executor of the CPU: a team of threads goes through the layers together.
 
 #include <cstdint>
 #include <memory>
@@ -12,48 +12,37 @@
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/decode_attention.hpp"
+#include "engine/runtime/executor.hpp"
 #include "engine/runtime/products.hpp"
-#include "engine/runtime/recorder.hpp"
 #include "engine/runtime/rope.hpp"
 #include "engine/runtime/team.hpp"
 
 namespace rigcast::engine {
 
-struct ExecutorOptions {
+struct CpuOptions {
   int threads = 1;
   KvTypes kv_types;
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
 };
 
-/// Which tokens of a call get logits.
-enum class Logits { kNone, kLast, kAll };
-
-class Executor {
+class CpuExecutor : public Executor {
  public:
   /// Throws MachineError if threads cannot be made.
-  Executor(std::shared_ptr<const Model> model, const ExecutorOptions& options);
+  CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options);
 
-  /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
-  /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
-  /// std::bad_alloc when the cache cannot grow; what was cached before is then still there.
-  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which);
+  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
 
-  int threads() const { return options_.threads; }
-  TokenCount cached() const { return cached_; }
-  /// Forgets all tokens but the first `tokens`.
-  void truncate(TokenCount tokens);
-  /// Puts `tokens` tokens of random keys and values behind the cached ones: a depth to decode at,
-  /// without its prefill.
-  void fill(TokenCount tokens);
+  TokenCount cached() const override { return cached_; }
+  void truncate(TokenCount tokens) override;
+  void fill(TokenCount tokens) override;
 
-  const Model& model() const { return *model_; }
+  int threads() const override { return options_.threads; }
+  const Model& model() const override { return *model_; }
+  MovedBytes take_bytes() override;
+  Bytes host_cache() const override { return Bytes{double(cache_.bytes())}; }
   KvCache& cache() { return cache_; }
   const KvCache& cache() const { return cache_; }
-  /// Bytes of weights and cache that were read and written since the last call of this.
-  MovedBytes take_bytes();
-  /// Activities are recorded while this is set; nullptr: nothing is.
-  void record_into(Recorder* recorder) { recorder_ = recorder; }
 
  private:
   struct Thread {
@@ -102,13 +91,12 @@ class Executor {
   Layer const& weights(int layer) const { return model_->layers[std::size_t(layer)]; }
 
   std::shared_ptr<const Model> model_;
-  ExecutorOptions options_;
+  CpuOptions options_;
   Team team_;
   KvCache cache_;
   Rope rope_;
   DecodeAttention one_;
   std::vector<Thread> threads_;
-  Recorder* recorder_ = nullptr;
   MovedBytes bytes_;
 
   TokenCount cached_ = 0;    // before the tokens of this step

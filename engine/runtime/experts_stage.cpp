@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/kernels/cpu/elementwise.hpp"
-#include "engine/runtime/executor_prepare.hpp"
+#include "engine/runtime/cpu_executor_prepare.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -40,7 +40,7 @@ std::vector<Chosen> choose(std::span<const float> scores, int used, bool normali
 }  // namespace
 
 // Jobs by expert, in the order in which tokens first need them.
-void Executor::choose_experts(const Layer& w) {
+void CpuExecutor::choose_experts(const Layer& w) {
   const std::size_t experts = std::size_t(w.router.rows);
   std::vector<int> job_of(experts, -1);
   choices_.clear();
@@ -61,7 +61,7 @@ void Executor::choose_experts(const Layer& w) {
   }
 }
 
-void Executor::size_jobs(const Layer& w) {
+void CpuExecutor::size_jobs(const Layer& w) {
   const Matrix &gate = w.expert_gate.first, &up = w.expert_up.first, &down = w.expert_down.first;
   const bool integers = needs_integers(gate) || needs_integers(up);
   const bool floats = !needs_integers(gate) || !needs_integers(up);
@@ -79,7 +79,7 @@ void Executor::size_jobs(const Layer& w) {
 }
 
 // Which experts every token goes to; its normed state is kept.
-void Executor::route(Worker& worker, const Layer& w) {
+void CpuExecutor::route(Worker& worker, const Layer& w) {
   const std::int64_t hidden = model_->spec.hidden;
   worker.alone([&] {
     normed_.resize(std::size_t(tokens_ * hidden));
@@ -98,7 +98,7 @@ void Executor::route(Worker& worker, const Layer& w) {
   });
 }
 
-void Executor::experts(Worker& worker, int layer) {
+void CpuExecutor::experts(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t hidden = model_->spec.hidden, width = w.expert_gate.first.rows;
   const std::int64_t used = model_->spec.moe->experts_used;
@@ -137,7 +137,7 @@ void Executor::experts(Worker& worker, int layer) {
 }
 
 // Every token's experts by their weights.
-void Executor::mix_experts(Worker& worker) {
+void CpuExecutor::mix_experts(Worker& worker) {
   const std::size_t hidden = std::size_t(model_->spec.hidden);
   const std::size_t used = std::size_t(model_->spec.moe->experts_used);
   worker.share(tokens_, 1, [&](std::int64_t t, std::int64_t) {

@@ -74,9 +74,13 @@ void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
   }
 }
 
-void add_traffic(Report& report, const RequestTimes& r) {
-  report.traffic_bytes[std::size_t(Resource::kRam)] =
-      r.prefill_bytes.total() + r.decode_bytes.total();
+// What weights are read from and multiplied by.
+struct Device {
+  Resource memory, cores;
+};
+Device device_of(const MeasuredRuns& runs) {
+  if (runs.gpus.empty()) return {Resource::kRam, Resource::kCpu};
+  return {Resource::kVram, Resource::kGpu};
 }
 
 }  // namespace
@@ -125,15 +129,19 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   report.measured =
       MeasuredFigures{int(runs.resident.size()), BytesPerSecond{rate}, runs.dram_ceiling};
   const double share = runs.dram_ceiling.value > 0 ? rate / runs.dram_ceiling.value : 0;
-  report.utilisation[std::size_t(Resource::kRam)] = share;
+  const Device device = device_of(runs);
+  report.utilisation[std::size_t(device.memory)] = share;
   constexpr double kBusy = 0.8;  // of the ceiling: memory holds the cores back, not they themselves
   report.decode_bound =
-      share >= kBusy ? Bottleneck{Resource::kRam, share} : Bottleneck{Resource::kCpu, 1.0};
-  report.prefill_bound = {Resource::kCpu, 1.0};
+      share >= kBusy ? Bottleneck{device.memory, share} : Bottleneck{device.cores, 1.0};
+  report.prefill_bound = {device.cores, 1.0};
   if (!gaps.empty()) add_positions(report, runs, report.decode_bound.resource);
-  add_traffic(report, *middle);
-  report.memory.devices = {runs.host};
-  report.timeline = {{report.scenario->workload.last_position(), "host", runs.host.total()}};
+  report.traffic_bytes[std::size_t(device.memory)] =
+      middle->prefill_bytes.total() + middle->decode_bytes.total();
+  report.memory.devices = runs.gpus;
+  report.memory.devices.push_back(runs.host);
+  for (const DeviceMemory& d : report.memory.devices)
+    report.timeline.push_back({report.scenario->workload.last_position(), d.device, d.total()});
   report.longest_context = report.scenario->workload.context;
   return report;
 }

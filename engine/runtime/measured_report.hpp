@@ -19,9 +19,10 @@ struct StartTimes {
 struct MeasuredRuns {
   std::vector<RequestTimes> resident;  // the workload, several times
   std::optional<StartTimes> warm, cold;
-  Seconds tokenize;  // of the prompt
+  Seconds tokenize;                // of the prompt
+  std::vector<DeviceMemory> gpus;  // that were used
   DeviceMemory host;
-  BytesPerSecond dram_ceiling;  // 0: was not measured
+  BytesPerSecond dram_ceiling;  // 0: was not measured, or weights are elsewhere
 };
 
 /// Tokens in the cache at which the report of a run tells speeds.

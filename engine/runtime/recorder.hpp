@@ -34,6 +34,11 @@ class Recorder {
   void add(ActivityKind kind, int layer, TokenCount token, double start_s, double bytes) {
     events_.push_back({track_of(kind, kHost), phase_, kind, layer, token, start_s, now(), bytes});
   }
+  /// The same of a GPU, whose clock tells when it began and ended.
+  void add_on(DeviceIndex gpu, ActivityKind kind, int layer, TokenCount token, double start_s,
+              double finish_s, double bytes) {
+    events_.push_back({track_of(kind, gpu), phase_, kind, layer, token, start_s, finish_s, bytes});
+  }
   const std::vector<TraceEvent>& events() const { return events_; }
 
  private:

@@ -29,19 +29,17 @@ RequestTimes run_request(Executor& executor, std::span<const std::int32_t> promp
   executor.take_bytes();
   executor.record_into(recorder);
   if (recorder) recorder->set_phase(Phase::kPrefill);
-  std::span<const float> logits = executor.forward(prompt, Logits::kLast);
+  const std::span<const float> logits = executor.forward(prompt, Logits::kLast);
   times.prefill = Seconds{elapsed()};
   times.prefill_bytes = executor.take_bytes();
   if (recorder) recorder->set_phase(Phase::kDecode);
+  std::int32_t id = sample(sampler, logits, executor.cached(), recorder);
   while (true) {
-    const double since = recorder ? recorder->now() : 0;
-    const std::int32_t id = sampler.next(logits);
     times.tokens.at_s.push_back(elapsed());
-    if (recorder) recorder->add(ActivityKind::kSample, -1, executor.cached(), since, 0);
     times.ids.push_back(id);
     const bool more = !on_token || on_token(id);
     if (!more || TokenCount(times.ids.size()) == output) break;
-    logits = executor.forward({&id, 1}, Logits::kLast);
+    id = executor.decode(id, sampler);
   }
   executor.record_into(nullptr);
   times.cpu_share = (cpu_seconds() - cpu_begin) / (elapsed() * executor.threads());

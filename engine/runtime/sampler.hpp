@@ -18,6 +18,8 @@ class Sampler {
  public:
   explicit Sampler(const Sampling& sampling) : sampling_(sampling) {}
 
+  /// The likeliest token is taken, whatever the others' shares.
+  bool is_greedy() const { return sampling_.temperature <= 0; }
   /// The same logits and seed give the same tokens. Of equals the lower id; NaN never wins.
   std::int32_t next(std::span<const float> logits);
 

@@ -54,6 +54,7 @@ TEST_CASE("A file is opened and stays while its data are in use", "[gguf]") {
     CHECK(file->parts().size() == 1);
     CHECK(file->bytes() == std::filesystem::file_size(folder / "m.gguf"));
     CHECK(file->find_tensor("b") == nullptr);
+    CHECK(file->part_path(0) == folder / "m.gguf");
     storage = file->storage();
     data = file->find_tensor("a")->data;
   }

@@ -1,5 +1,5 @@
 // Whole models on the CPU against the scalar F32 reference, teacher-forced.
-#include "engine/runtime/executor.hpp"
+#include "engine/runtime/cpu_executor.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,94 +7,25 @@
 #include <vector>
 
 #include "core/traffic.hpp"
-#include "engine/kernels/ref/forward.hpp"
 #include "tests/catch.hpp"
+#include "tests/engine/executor_fixture.hpp"
 #include "tests/engine/logits_compare.hpp"
-#include "tests/engine/random_values.hpp"
-#include "tests/engine/tiny_model.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
-using fixtures::Agreement;
-using fixtures::compare;
-using fixtures::make_tiny_model;
-using fixtures::TinyModel;
-using fixtures::TinyTraits;
+using namespace rigcast::engine::fixtures;
 
 namespace {
 
 constexpr KvTypes kExactKv{QuantFormat::kF32, QuantFormat::kF32};
 
-std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocabulary) {
-  std::vector<std::int32_t> tokens;
-  for (std::size_t i = 0; i < count; ++i)
-    tokens.push_back(std::int32_t((i * i * 7919 + i * 104729 + 13) % std::size_t(vocabulary)));
-  return tokens;
+CpuExecutor executor_of(const TinyModel& tiny, CpuOptions options = {}) {
+  return CpuExecutor(std::make_shared<const Model>(tiny.model), options);
 }
 
-Executor executor_of(const TinyModel& tiny, ExecutorOptions options = {}) {
-  return Executor(std::make_shared<const Model>(tiny.model), options);
-}
-
-std::vector<float> logits_of(Executor& executor, const std::vector<std::int32_t>& tokens) {
+std::vector<float> logits_of(CpuExecutor& executor, const std::vector<std::int32_t>& tokens) {
   const auto logits = executor.forward(tokens, Logits::kAll);
   return {logits.begin(), logits.end()};
-}
-
-// The same weights in F32: what the reference decodes once instead of for every token.
-Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& storage) {
-  Model m = tiny.model;
-  const auto decode = [&](Matrix& w, std::int64_t count) {
-    if (!w) return;
-    auto& values = storage.emplace_back(std::size_t(w.rows * w.columns * count));
-    ref::dequantize(w.format, w.data, values);
-    w.data = reinterpret_cast<const std::byte*>(values.data());
-    w.format = QuantFormat::kF32;
-  };
-  decode(m.embedding, 1);
-  decode(m.head, 1);
-  for (Layer& l : m.layers) {
-    for (Matrix* w : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down, &l.router})
-      decode(*w, 1);
-    for (MatrixStack* w : {&l.expert_gate, &l.expert_up, &l.expert_down})
-      decode(w->first, w->count);
-  }
-  return m;
-}
-
-// Experts that a token goes to are mostly its own: every expert has a code, and a token's embedding
-// holds the codes of a few. Without it routers of random weights are full of near ties, and the
-// slightest rounding sends a token elsewhere: that is another model, not an error of this one.
-void decide_routes(TinyModel& tiny, const TinyTraits& t) {
-  const std::size_t hidden = std::size_t(t.hidden), experts = std::size_t(t.experts);
-  std::vector<float> codes = fixtures::normal_values(experts * hidden, 9);
-  for (float& c : codes) c = c > 0 ? 1.0f : -1.0f;
-  std::vector<float> rows = fixtures::normal_values(std::size_t(t.vocabulary) * hidden, 10, 0.3f);
-  for (std::size_t token = 0; token < std::size_t(t.vocabulary); ++token)
-    for (std::size_t i = 0; i < std::size_t(t.experts_used); ++i) {
-      const std::size_t expert = (token * 7 + i * (token % 3 + 1)) % experts;
-      for (std::size_t k = 0; k < hidden; ++k)
-        rows[token * hidden + k] += (3.0f - 0.4f * float(i)) * codes[expert * hidden + k];
-    }
-  set_weights(tiny, "token_embd.weight", rows);
-  for (float& c : codes) c /= 16.0f;
-  for (int layer = 0; layer < t.layers; ++layer)
-    set_weights(tiny, "blk." + std::to_string(layer) + ".ffn_gate_inp.weight", codes);
-}
-
-TinyModel model_of(const TinyTraits& traits) {
-  TinyModel tiny = make_tiny_model(traits);
-  if (traits.experts > 0) decide_routes(tiny, traits);
-  return tiny;
-}
-
-// Activations of about normal distribution that are rounded in blocks of 32 by steps of max / 127
-// have an error of at most (2.6 / 127)^2 / 12 of their power. Every product on the way to a logit
-// adds that much at most: q, k, v, output, gate, up and down of every layer, and the head. Down's
-// input is a product of two such values, with a kurtosis of 9 where theirs is 3: it counts twice.
-double rounding_bound(const TinyTraits& t) {
-  constexpr double kOfOneProduct = 2.6 * 2.6 / (127.0 * 127.0) / 12.0;
-  return kOfOneProduct * (8.0 * t.layers + 1);
 }
 
 // 512 positions in every format; none may differ in its first token unless the reference's own
@@ -108,7 +39,7 @@ void check_architecture(TinyTraits traits, const std::vector<std::string>& forma
     std::vector<std::vector<float>> storage;
     storage.reserve(64);
     const auto want = ref::forward(decoded(tiny, storage), tokens);
-    Executor executor = executor_of(tiny, {2, kExactKv, 128, 128});
+    CpuExecutor executor = executor_of(tiny, {2, kExactKv, 128, 128});
     const Agreement a = compare(logits_of(executor, tokens), want);
     const bool floats = format == "F32" || format == "F16" || format == "BF16";
     const double bound = floats ? 1e-9 : rounding_bound(traits);
@@ -119,9 +50,6 @@ void check_architecture(TinyTraits traits, const std::vector<std::string>& forma
     CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
   }
 }
-
-const std::vector<std::string> kMixes = {"F32",  "F16",    "BF16",   "Q8_0",
-                                         "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K"};
 
 }  // namespace
 
@@ -173,7 +101,7 @@ TEST_CASE("Logits do not depend on threads or on the size of the cache's blocks"
       const TinyModel tiny = model_of(traits);
       const auto tokens = prompt_of(300, traits.vocabulary);
       const auto run = [&](int threads, TokenCount block) {
-        Executor executor = executor_of(tiny, {threads, {}, block, 256});
+        CpuExecutor executor = executor_of(tiny, {threads, {}, block, 256});
         auto logits = logits_of(executor, tokens);
         for (const std::int32_t next : {5, 17, 3}) {  // and tokens one by one
           const auto one = executor.forward({&next, 1}, Logits::kLast);
@@ -195,8 +123,8 @@ TEST_CASE("Tokens one by one give what they give together", "[engine][executor]"
     const TinyTraits traits{.mix = mix, .layers = 3, .window = 150};
     const TinyModel tiny = make_tiny_model(traits);
     const auto tokens = prompt_of(200, traits.vocabulary);
-    Executor together = executor_of(tiny, {1, kExactKv, 128, 64});
-    Executor alone = executor_of(tiny, {1, kExactKv, 128, 64});
+    CpuExecutor together = executor_of(tiny, {1, kExactKv, 128, 64});
+    CpuExecutor alone = executor_of(tiny, {1, kExactKv, 128, 64});
     const auto want = logits_of(together, tokens);
     std::vector<float> got;
     for (const std::int32_t& t : tokens) {
@@ -220,7 +148,7 @@ TEST_CASE("A quantized cache stays close to one in F32", "[engine][executor]") {
   const auto tokens = prompt_of(512, traits.vocabulary);
   const auto want = ref::forward(tiny.model, tokens);
   const auto kl = [&](QuantFormat type) {
-    Executor executor = executor_of(tiny, {2, {type, type}, 128, 128});
+    CpuExecutor executor = executor_of(tiny, {2, {type, type}, 128, 128});
     return compare(logits_of(executor, tokens), want).mean_kl;
   };
   const double f16 = kl(QuantFormat::kF16), q8 = kl(QuantFormat::kQ8_0),
@@ -236,7 +164,7 @@ TEST_CASE("A quantized cache stays close to one in F32", "[engine][executor]") {
 TEST_CASE("Forgetting tokens and going on elsewhere leaves no trace", "[engine][executor]") {
   const TinyTraits traits{.mix = "Q8_0", .layers = 2};
   const TinyModel tiny = make_tiny_model(traits);
-  Executor executor = executor_of(tiny, {2, {}, 16, 64});
+  CpuExecutor executor = executor_of(tiny, {2, {}, 16, 64});
   const auto tokens = prompt_of(60, traits.vocabulary);
   const auto want = logits_of(executor, tokens);
   executor.truncate(20);
@@ -250,7 +178,7 @@ TEST_CASE("Recorded activities follow one another and hold all bytes", "[engine]
   for (const int experts : {0, 8}) {
     const TinyTraits traits{.mix = "Q8_0", .layers = 3, .experts = experts};
     const TinyModel tiny = make_tiny_model(traits);
-    Executor executor = executor_of(tiny, {2, {}, 128, 16});
+    CpuExecutor executor = executor_of(tiny, {2, {}, 128, 16});
     Recorder recorder;
     executor.record_into(&recorder);
     executor.forward(prompt_of(40, traits.vocabulary), Logits::kLast);
@@ -284,7 +212,7 @@ TEST_CASE("A decoded token moves the bytes that core counts", "[engine][executor
     const TinyModel tiny = make_tiny_model(traits);
     const ModelSpec& spec = tiny.model.spec;
     const KvTypes types{QuantFormat::kQ8_0, QuantFormat::kF16};
-    Executor executor = executor_of(tiny, {2, types, 128, 64});
+    CpuExecutor executor = executor_of(tiny, {2, types, 128, 64});
     executor.fill(333);
     executor.take_bytes();
     const std::int32_t token = 3;

@@ -1,0 +1,130 @@
+// Tokens per second of whole models on a GPU, beside what its memory gives.
+//   bench_gpu_engine [NAME...]     rows whose name holds one of the words; all without one
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "core/catalogue.hpp"
+#include "engine/runtime/cuda_executor.hpp"
+#include "engine/runtime/request.hpp"
+#include "probe/gpu.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+namespace {
+
+struct Row {
+  const char* model;
+  const char* quant;
+  TokenCount prompt = 16, depth = 0;
+  TokenCount output = 64;
+  double bar = 0, stretch = 0;  // tokens/s, of the prompt where that is longer than the output
+  TokenCount ubatch = 512;
+
+  bool is_prefill() const { return prompt > 256; }
+  std::string name() const {
+    return fmt::format("{} {} {} {}", model, quant, is_prefill() ? "prefill" : "decode",
+                       is_prefill() ? prompt : depth + prompt);
+  }
+};
+
+// Of one H200.
+constexpr Row kRows[] = {
+    {"llama-3.1-8b", "Q4_K_M", 16, 496, 128, 480, 650},
+    {"llama-3.1-8b", "Q4_K_M", 16, 32752, 64, 250, 330},
+    {"llama-3.1-8b", "Q4_K_M", 512, 0, 2, 14000, 22000},
+    {"llama-3.1-8b", "Q4_K_M", 4096, 0, 2, 20000, 32000, 4096},
+    {"llama-3.1-8b", "Q8_0", 16, 496, 128, 380, 450},
+    {"llama-3.1-8b", "F16", 16, 496, 128, 235, 260},
+    {"llama-3.2-1b", "F16", 16, 496, 128, 900, 1300},
+    {"qwen2.5-32b", "Q4_K_M", 16, 496, 64, 140, 170},
+    {"qwen3-30b-a3b", "Q4_K_M", 16, 496, 64, 300, 450},
+};
+constexpr int kRuns = 5;
+
+double median(std::vector<double> v) {
+  std::ranges::nth_element(v, v.begin() + std::ptrdiff_t(v.size() / 2));
+  return v[v.size() / 2];
+}
+
+struct Figures {
+  double tokens_per_s = 0, spread = 0;
+  double bytes_per_s = 0;
+};
+
+Figures timed(Executor& executor, const Row& row) {
+  const auto prompt = random_prompt(row.prompt, executor.model().spec.vocabulary, 1);
+  std::vector<double> speeds, rates;
+  for (int run = 0; run <= kRuns; ++run) {
+    executor.truncate(0);
+    executor.fill(row.depth);
+    Sampler sampler({});
+    const RequestTimes r = run_request(executor, prompt, row.output, sampler);
+    if (run == 0) continue;  // buffers, clocks, graphs
+    const double decode = r.tokens.at_s.back() - r.tokens.at_s.front();
+    speeds.push_back(row.is_prefill() ? double(row.prompt) / r.prefill.value
+                                      : double(row.output - 1) / decode);
+    rates.push_back((r.decode_bytes.weights + r.decode_bytes.kv_read) / decode);
+  }
+  const auto [low, high] = std::ranges::minmax_element(speeds);
+  return {median(speeds), (*high - *low) / median(speeds), median(rates)};
+}
+
+Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& catalogue) {
+  const auto spec = catalogue.model(row.model);
+  if (!spec) return spec.error();
+  const auto table = make_tensor_table(*spec, *QuantMix::from_name(row.quant));
+  if (!table) return table.error();
+  CudaOptions options;
+  options.ubatch = row.ubatch;
+  return make_synthetic_cuda_executor(*spec, *table, 1, options);
+}
+
+void print(const Row& row, const Figures& f, double memory) {
+  fmt::print(
+      "{:<36}{:>9.0f} tok/s {:>4.1f} %  {:>8.0f} {:>5.2f} {:<7}", row.name(), f.tokens_per_s,
+      100 * f.spread, row.bar, f.tokens_per_s / row.bar,
+      f.tokens_per_s < row.bar ? "MISSED" : (f.tokens_per_s < row.stretch ? "ok" : "stretch"));
+  if (row.is_prefill())
+    fmt::print("\n");
+  else
+    fmt::print("{:>7.0f} GB/s {:>5.2f} of {:.0f}\n", f.bytes_per_s / 1e9, f.bytes_per_s / memory,
+               memory / 1e9);
+  std::fflush(stdout);
+}
+
+bool is_wanted(const Row& row, int argc, char** argv) {
+  const std::string name = row.name();
+  return argc < 2 || std::any_of(argv + 1, argv + argc, [&](const char* word) {
+           return name.find(word) != std::string::npos;
+         });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* data = std::getenv("RIGCAST_DATA");  // where the build is not at home
+  const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
+  const probe::Gpus gpus = probe::measure_gpus([](const std::string&) {});
+  if (gpus.found.empty()) {
+    fmt::print("no GPU: {}\n", gpus.none);
+    return 1;
+  }
+  const double memory = gpus.found.front().vram.read.median;
+  fmt::print("{}, memory reads {:.0f} GB/s, median of {} runs\n\n", gpus.found.front().name,
+             memory / 1e9, kRuns);
+  fmt::print("{:<36}{:>15} {:>6}  {:>8} {:>5}\n", "", "", "spread", "bar", "ratio");
+  for (const Row& row : kRows) {
+    if (!is_wanted(row, argc, argv)) continue;
+    auto executor = executor_of(row, catalogue);
+    if (!executor) {
+      fmt::print("{:<36} {}\n", row.name(), executor.error().text());
+      continue;
+    }
+    print(row, timed(**executor, row), memory);
+  }
+}

@@ -1,0 +1,107 @@
+// One token through all layers.
+
+#include "engine/kernels/cuda/dequantize.cuh"
+#include "engine/kernels/cuda/matvec.cuh"
+#include "engine/kernels/cuda/place.cuh"
+#include "engine/kernels/cuda/round.cuh"
+#include "engine/runtime/cuda_state.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+bool takes_floats(const Matrix& m) {
+  return m && (m.format == QuantFormat::kF32 || m.format == QuantFormat::kF16 ||
+               m.format == QuantFormat::kBF16);
+}
+
+template <class... Matrices>
+bool any_takes_floats(const Matrices&... matrices) {
+  return (takes_floats(matrices) || ...);
+}
+
+// The hidden state of row `row`, normed, in the forms that `floats` asks for.
+void norm(State& s, const float* weight, bool floats, int row = 0) {
+  const int hidden = int(s.spec().hidden);
+  norm_and_round({s.vectors.hidden + std::int64_t(row) * hidden, hidden},
+                 {weight, s.model->hyper.norm_eps}, s.vectors.rounded,
+                 floats ? s.vectors.normed : nullptr, s.stream, Start::kEarly);
+}
+
+Inputs normed(const State& s) { return {s.vectors.rounded, s.vectors.normed}; }
+
+// Where the FFN's middle goes, as `down` takes it.
+Outputs middle(const State& s, const Matrix& down) {
+  return takes_floats(down) ? Outputs{{}, s.token.middle}
+                            : Outputs{s.token.middle_rounded, nullptr};
+}
+
+void attention(State& s, int layer, int splits) {
+  const ModelSpec& m = s.spec();
+  const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
+  const int q = s.q_width(), kv = s.kv_width();
+  float* const projected = s.vectors.projected;
+  norm(s, w.attention_norm, any_takes_floats(w.q, w.k, w.v));
+  const MatvecJob projections[] = {
+      {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
+  matvec(projections, normed(s), s.stream, Start::kEarly);
+  place(s.stream, placement_of(s, layer), s.cache.view(), layer, 1, s.position(),
+        s.vectors.queries);
+  attend_partially(s.stream, {s.vectors.queries, m.heads, window_of(m, layer), true},
+                   s.cache.view(), layer, splits, s.position(), s.token.partials);
+  merge_partials(s.stream, s.token.partials, splits, m.heads, int(m.head_dim),
+                 takes_floats(w.output) ? s.token.mixed : nullptr, s.token.mixed_rounded);
+  const MatvecJob output{w.output, s.vectors.hidden, w.output_bias, s.vectors.hidden};
+  matvec({&output, 1}, {s.token.mixed_rounded, s.token.mixed}, s.stream, Start::kEarly);
+}
+
+void ffn(State& s, const DeviceLayer& w) {
+  norm(s, w.ffn_norm, any_takes_floats(w.gate, w.up));
+  gate_up(w.gate, w.up, normed(s), middle(s, w.down), s.stream, Start::kEarly);
+  const MatvecJob down{w.down, s.vectors.hidden, nullptr, s.vectors.hidden};
+  matvec({&down, 1}, {s.token.middle_rounded, s.token.middle}, s.stream, Start::kEarly);
+}
+
+}  // namespace
+
+void queue_experts(State& s, const DeviceLayer& w, int row) {
+  norm(s, w.ffn_norm, true, row);
+  const Router router{w.router, s.model->hyper.normalised_experts, s.token.router_logits,
+                      s.token.arrivals};
+  route(router, s.vectors.normed, s.token.chosen, s.stream, Start::kEarly);
+  experts_gate_up(w.expert_gate, w.expert_up, s.token.chosen, normed(s),
+                  middle(s, w.expert_down.first), s.stream, Start::kEarly);
+  float* const hidden = s.vectors.hidden + std::int64_t(row) * s.spec().hidden;
+  experts_down(w.expert_down, s.token.chosen, {s.token.middle_rounded, s.token.middle},
+               {hidden, hidden}, s.stream, Start::kEarly);
+}
+
+void queue_head(State& s, int row) {
+  norm(s, s.weights.final_norm, takes_floats(s.weights.head), row);
+  const MatvecJob head{s.weights.head, s.token.logits};
+  matvec({&head, 1}, normed(s), s.stream, Start::kEarly);
+}
+
+void queue_token(State& s, int splits, Stages* stages) {
+  const auto begin = [&](ActivityKind kind, int layer) {
+    if (stages) stages->begin(kind, layer);
+  };
+  begin(ActivityKind::kEmbedding, -1);
+  make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
+             s.vectors.turns);
+  gather_rows(s.weights.embedding, s.vectors.ids, 1, s.vectors.hidden, s.stream);
+  for (int layer = 0; layer < s.spec().layers; ++layer) {
+    const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
+    begin(ActivityKind::kAttention, layer);
+    attention(s, layer, splits);
+    begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
+    w.router ? queue_experts(s, w, 0) : ffn(s, w);
+  }
+  begin(ActivityKind::kHead, -1);
+  queue_head(s, 0);
+  begin(ActivityKind::kSample, -1);
+  argmax(s.stream, s.token.logits, int(s.spec().vocabulary), s.token.argmax,
+         {s.vectors.ids, s.next_id.on_device<std::int32_t>()});
+  advance(s.stream, s.position(), 1);
+}
+
+}  // namespace rigcast::engine::cuda

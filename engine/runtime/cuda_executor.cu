@@ -1,0 +1,372 @@
+#include "engine/runtime/cuda_executor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "engine/gguf/read_model.hpp"
+#include "engine/kernels/cuda/random_rows.cuh"
+#include "engine/runtime/cuda_state.cuh"
+#include "engine/synth/synthetic_model.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using cuda::State;
+
+constexpr TokenCount kFewTokens = 4;  // that are cheaper one by one than as a batch
+
+// Marks the GPU's clock where stages begin, and tells the recorder once the step is done.
+class MarkedStages : public cuda::Stages {
+ public:
+  MarkedStages(const Stream& stream, Recorder& recorder) : stream_(stream), recorder_(recorder) {
+    begin_.record(stream);
+    begin_.wait();
+    begin_s_ = recorder.now();
+  }
+
+  void begin(ActivityKind kind, int layer) override {
+    marks_.push_back({kind, layer, {}});
+    marks_.back().event.record(stream_);
+  }
+
+  // `bytes`: of a stage.
+  template <class BytesOf>
+  void finish(TokenCount token, const BytesOf& bytes) {
+    const Event end;
+    end.record(stream_);
+    end.wait();
+    for (std::size_t i = 0; i < marks_.size(); ++i) {
+      const Mark& m = marks_[i];
+      const Event& next = i + 1 < marks_.size() ? marks_[i + 1].event : end;
+      recorder_.add_on(0, m.kind, m.layer, token,
+                       begin_s_ + Event::seconds_between(begin_, m.event),
+                       begin_s_ + Event::seconds_between(begin_, next), bytes(m.kind, m.layer));
+    }
+  }
+
+ private:
+  struct Mark {
+    ActivityKind kind;
+    int layer;
+    Event event;
+  };
+  const Stream& stream_;
+  Recorder& recorder_;
+  Event begin_;
+  double begin_s_ = 0;
+  std::vector<Mark> marks_;
+};
+
+double bytes_of(const std::vector<float>& v) { return double(v.size()) * sizeof(float); }
+
+double attention_weights(const Layer& w) {
+  return double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes()) +
+         bytes_of(w.attention_norm) + bytes_of(w.q_bias) + bytes_of(w.k_bias) + bytes_of(w.v_bias) +
+         bytes_of(w.output_bias) + bytes_of(w.q_norm) + bytes_of(w.k_norm);
+}
+
+class CudaExecutor : public Executor {
+ public:
+  CudaExecutor(std::unique_ptr<State> state, const CudaOptions& options)
+      : state_(std::move(state)), graphs_wanted_(options.graphs) {}
+  ~CudaExecutor() override { static_cast<void>(cudaDeviceSynchronize()); }
+
+  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
+  std::int32_t decode(std::int32_t token, Sampler& sampler) override;
+
+  TokenCount cached() const override { return cached_; }
+  void truncate(TokenCount tokens) override { cached_ = std::min(cached_, tokens); }
+  void fill(TokenCount tokens) override;
+
+  int threads() const override { return 1; }
+  const Model& model() const override { return *state_->model; }
+  MovedBytes take_bytes() override { return std::exchange(moved_, {}); }
+  std::vector<DeviceMemory> gpus() const override;
+  Bytes host_cache() const override { return {}; }
+
+ private:
+  void step(std::span<const std::int32_t> tokens);
+  void one_token(std::int32_t token);
+  void place_ids(std::span<const std::int32_t> tokens);
+  void place_position();
+  void run_graph(int splits);
+  int splits() const;
+  double stage_bytes(ActivityKind kind, int layer, std::int64_t tokens) const;
+  void count(std::int64_t tokens);
+  void read_logits(std::size_t row);
+
+  std::unique_ptr<State> state_;
+  bool graphs_wanted_;
+  std::map<int, RecordedGraph> graphs_;  // by splits
+  TokenCount cached_ = 0;
+  TokenCount position_ = -1;  // what the GPU has; negative: not known
+  std::int32_t next_ = -1;    // the id that the GPU goes on with
+  MovedBytes moved_;
+  std::vector<float> logits_;
+};
+
+// Contexts of one bucket share a graph: twice as many tokens as the one before it.
+int CudaExecutor::splits() const {
+  const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached_ + 1, 512)));
+  return cuda::attention_splits(int(std::min<std::uint64_t>(bucket, 1 << 30)),
+                                state_->spec().kv_heads, state_->multiprocessors,
+                                state_->cache.holds_halves());
+}
+
+void CudaExecutor::place_ids(std::span<const std::int32_t> tokens) {
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(state_->vectors.ids, tokens.data(), tokens.size_bytes(),
+                                    cudaMemcpyHostToDevice, state_->stream.get()));
+  next_ = -1;
+}
+
+void CudaExecutor::place_position() {
+  if (position_ == cached_) return;
+  const std::int32_t position = std::int32_t(cached_);
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(state_->position(), &position, sizeof position,
+                                    cudaMemcpyHostToDevice, state_->stream.get()));
+  position_ = cached_;
+}
+
+void CudaExecutor::run_graph(int splits) {
+  auto at = graphs_.find(splits);
+  if (at == graphs_.end())
+    at = graphs_
+             .try_emplace(splits, state_->stream,
+                          [&] { cuda::queue_token(*state_, splits, nullptr); })
+             .first;
+  at->second.launch(state_->stream);
+}
+
+// Queues a token; its successor is chosen on the GPU.
+void CudaExecutor::one_token(std::int32_t token) {
+  state_->cache.reserve(cached_ + 1);
+  place_position();
+  if (token != next_) place_ids({&token, 1});
+  if (recorder_) {
+    MarkedStages stages(state_->stream, *recorder_);
+    cuda::queue_token(*state_, splits(), &stages);
+    stages.finish(cached_,
+                  [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, 1); });
+  } else if (graphs_wanted_) {
+    run_graph(splits());
+  } else {
+    cuda::queue_token(*state_, splits(), nullptr);
+  }
+  state_->stream.wait();
+  next_ = *state_->next_id.as<std::int32_t>();
+  count(1);
+}
+
+// A batch, whose hidden states are left.
+void CudaExecutor::step(std::span<const std::int32_t> tokens) {
+  place_position();
+  place_ids(tokens);
+  const int n = int(tokens.size());
+  if (recorder_) {
+    MarkedStages stages(state_->stream, *recorder_);
+    cuda::queue_batch(*state_, n, &stages);
+    stages.finish(cached_,
+                  [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, n); });
+  } else {
+    cuda::queue_batch(*state_, n, nullptr);
+  }
+  count(n);
+}
+
+void CudaExecutor::read_logits(std::size_t row) {
+  const std::size_t width = std::size_t(state_->spec().vocabulary);
+  logits_.resize((row + 1) * width);
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(logits_.data() + row * width, state_->token.logits,
+                                    width * sizeof(float), cudaMemcpyDeviceToHost,
+                                    state_->stream.get()));
+  state_->stream.wait();
+}
+
+std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
+  const TokenCount count = TokenCount(tokens.size());
+  state_->cache.reserve(cached_ + count);
+  logits_.clear();
+  std::size_t row = 0;
+  for (TokenCount done = 0; done < count;) {
+    const bool few = count - done <= kFewTokens;
+    const TokenCount now = few ? 1 : std::min<TokenCount>(state_->ubatch, count - done);
+    const auto part = tokens.subspan(std::size_t(done), std::size_t(now));
+    done += now;
+    const bool last = done == count;
+    if (few) {
+      one_token(part.front());
+      if (which == Logits::kAll || (which == Logits::kLast && last)) read_logits(row++);
+      continue;
+    }
+    step(part);
+    const TokenCount first = which == Logits::kAll ? 0 : now - 1;
+    if (which == Logits::kNone || (which == Logits::kLast && !last)) continue;
+    for (TokenCount i = first; i < now; ++i) {
+      cuda::queue_head(*state_, int(i));
+      read_logits(row++);
+    }
+  }
+  state_->stream.wait();
+  return logits_;
+}
+
+std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
+  if (!sampler.is_greedy()) return Executor::decode(token, sampler);
+  one_token(token);
+  return next_;
+}
+
+void CudaExecutor::fill(TokenCount tokens) {
+  state_->cache.reserve(cached_ + tokens);
+  const std::int64_t width = state_->q_width() + 2 * state_->kv_width();
+  for (TokenCount done = 0; done < tokens;) {
+    const TokenCount now = std::min<TokenCount>(state_->ubatch, tokens - done);
+    place_position();
+    cuda::make_turns(state_->stream, state_->weights.frequencies,
+                     state_->model->hyper.rope_dims / 2, int(now), state_->position(),
+                     state_->vectors.turns);
+    for (int layer = 0; layer < state_->spec().layers; ++layer) {
+      const std::uint64_t first =
+          (std::uint64_t(cached_) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
+      cuda::random_values(state_->stream, first, state_->vectors.projected, now * width);
+      cuda::place(state_->stream, cuda::placement_of(*state_, layer), state_->cache.view(), layer,
+                  int(now), state_->position(), state_->vectors.queries);
+    }
+    cached_ += now;
+    done += now;
+    position_ = -1;
+  }
+  state_->stream.wait();
+}
+
+// Of a stage: its weights once, and what it reads and writes of the cache.
+double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t tokens) const {
+  const Model& m = *state_->model;
+  const auto& w = m.layers[std::size_t(std::max(layer, 0))];
+  switch (kind) {
+    case ActivityKind::kAttention: {
+      const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
+      return attention_weights(w) + double((seen + tokens) * state_->cache.token_bytes());
+    }
+    case ActivityKind::kFfn:
+      return double(w.gate.bytes() + w.up.bytes() + w.down.bytes()) + bytes_of(w.ffn_norm);
+    case ActivityKind::kExperts: {
+      const double one = double(w.expert_gate.first.bytes() + w.expert_up.first.bytes() +
+                                w.expert_down.first.bytes());
+      return double(w.router.bytes()) + bytes_of(w.ffn_norm) +
+             one * m.spec.moe->experts_used * double(tokens);
+    }
+    case ActivityKind::kHead:
+      return double(m.head.bytes()) + bytes_of(m.final_norm) + bytes_of(m.rope_factors);
+    default: return 0;
+  }
+}
+
+// What a step moved; called once it is queued, with the tokens it began with still in cached_.
+void CudaExecutor::count(std::int64_t tokens) {
+  const Model& m = *state_->model;
+  const double token_bytes = double(state_->cache.token_bytes());
+  for (int layer = 0; layer < m.spec.layers; ++layer) {
+    const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
+    moved_.kv_read += double(seen) * token_bytes;
+    moved_.kv_written += double(tokens) * token_bytes;
+    moved_.weights += attention_weights(m.layers[std::size_t(layer)]);
+    const bool moe = m.spec.is_moe_layer(layer);
+    moved_.weights += stage_bytes(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer, tokens);
+  }
+  moved_.weights += stage_bytes(ActivityKind::kHead, -1, tokens);
+  cached_ += tokens;
+  position_ = cached_;
+}
+
+std::vector<DeviceMemory> CudaExecutor::gpus() const {
+  std::size_t free = 0, total = 0;
+  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
+  DeviceMemory gpu{"GPU 0", Tier::kVram, {}, {}, {}, {}, {}, {}, {}};
+  for (const cuda::Vram::Item& item : state_->vram.items()) {
+    if (item.name == "weights")
+      gpu.weights += item.held;
+    else if (item.name == "KV cache")
+      gpu.kv += item.held;
+    else if (item.name == "upload buffers")
+      gpu.staging += item.held;
+    else
+      gpu.activations += item.held;
+  }
+  gpu.capacity = Bytes{double(total)};
+  gpu.overhead = Bytes{double(total - free)} - state_->vram.held();
+  if (const auto limit = state_->vram.limit()) gpu.capacity = std::min(gpu.capacity, *limit);
+  return {gpu};
+}
+
+using Made = Result<std::unique_ptr<Executor>>;
+
+// `make(vram)` gives the weights on the GPU.
+template <class Make>
+Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const Make& make) try {
+  cuda::Vram vram(0, options.vram_limit);
+  auto weights = make(vram);
+  auto state = std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
+                                       options.kv_types, options.kv_block, int(options.ubatch));
+  return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
+} catch (const MachineError& e) {
+  return Error{ErrorKind::kMachine, e.what(), {}, {}};
+}
+
+std::optional<Error> refuse(const CudaOptions& options) {
+  constexpr TokenCount kTile = 16;  // of tokens that kernels read together
+  if (options.kv_block < kTile || options.kv_block % kTile != 0)
+    return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");
+  for (const QuantFormat type : {options.kv_types.k, options.kv_types.v})
+    if (type != QuantFormat::kF16 && type != QuantFormat::kQ8_0 && type != QuantFormat::kQ4_0)
+      return bad_input(
+          std::string("a cache of ") + std::string(info(type).name) + " is not executed on a GPU",
+          "--kv-type f16, q8_0 or q4_0");
+  return std::nullopt;
+}
+
+}  // namespace
+
+Made make_cuda_executor(std::shared_ptr<const Model> model, const CudaOptions& options) {
+  if (auto error = refuse(options)) return *error;
+  return made(model, options, [&](cuda::Vram& vram) {
+    return cuda::upload_model(vram, *model, nullptr, options.upload_threads);
+  });
+}
+
+Made make_cuda_executor(const GgufFile& file, const CudaOptions& options) {
+  if (auto error = refuse(options)) return *error;
+  auto bound = load_model(file);
+  if (!bound) return bound.error();
+  auto model = std::make_shared<const Model>(*std::move(bound));
+  return made(model, options, [&](cuda::Vram& vram) {
+    return cuda::upload_model(vram, *model, &file, options.upload_threads);
+  });
+}
+
+Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tensors,
+                                  std::uint64_t seed, const CudaOptions& options) {
+  if (auto error = refuse(options)) return *error;
+  auto bound = make_synthetic_vectors(spec, tensors, seed);
+  if (!bound) return bound.error();
+  auto model = std::make_shared<const Model>(*std::move(bound));
+  return made(model, options, [&](cuda::Vram& vram) {
+    return cuda::synthesize_model(vram, *model, tensors, seed);
+  });
+}
+
+Result<CudaDevice> cuda_device() try {
+  cudaDeviceProp properties{};
+  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, 0));
+  std::size_t free = 0, total = 0;
+  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
+  return CudaDevice{properties.name, Bytes{double(total)}, Bytes{double(free)}};
+} catch (const CudaFailure& e) {
+  return Error{ErrorKind::kMachine,
+               std::string("no GPU can be used: ") + e.what(),
+               "--device cpu; a GPU needs NVIDIA's driver",
+               {}};
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,48 @@
+#pragma once
+// The executor of an NVIDIA GPU, everything in its memory. A build without CUDA has the same
+// functions, which say so.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/error.hpp"
+#include "core/kv_cache.hpp"
+#include "core/tensor_table.hpp"
+#include "engine/gguf/file.hpp"
+#include "engine/runtime/executor.hpp"
+
+namespace rigcast::engine {
+
+struct CudaOptions {
+  KvTypes kv_types{};  // F16, Q8_0, Q4_0
+  TokenCount kv_block = 128;
+  TokenCount ubatch = 512;
+  std::optional<Bytes> vram_limit{};  // stands in for a smaller card; absent: all that is free
+  int upload_threads = 4;
+  bool graphs = true;  // a token is launched as one graph; else kernel by kernel
+};
+
+/// Copies the weights from where they lie in memory.
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
+                                                     const CudaOptions& options);
+
+/// Reads the file into the GPU's memory. Errors: those of load_model; kMachine where there is no
+/// GPU, or its memory does not hold the weights.
+Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile& file,
+                                                     const CudaOptions& options);
+
+/// Weights are made on the GPU: the same bytes as make_synthetic_model's.
+Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& spec,
+                                                               const TensorTable& tensors,
+                                                               std::uint64_t seed,
+                                                               const CudaOptions& options);
+
+/// "NVIDIA H100 80GB HBM3"; kMachine where there is none.
+struct CudaDevice {
+  std::string name;
+  Bytes memory, free;
+};
+Result<CudaDevice> cuda_device();
+
+}  // namespace rigcast::engine

@@ -1,0 +1,200 @@
+#include "engine/runtime/cuda_model.cuh"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <unordered_map>
+
+#include "core/error.hpp"
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/planes.cuh"
+#include "engine/kernels/cuda/synthesize.cuh"
+#include "engine/runtime/upload.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::uint64_t kPiece = 64 << 20;  // of synthetic weights that are made at once
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Weights of one matrix on their way from blocks to planes.
+struct Item {
+  std::string tensor;  // as in a file
+  const std::byte* blocks = nullptr;
+  std::uint64_t first_byte = 0;  // in the tensor: of an expert
+  Matrix* to = nullptr;
+  std::size_t offset = 0;  // in the memory they share
+  bool on_host = false;
+};
+
+std::int64_t row_bytes(const Matrix& m) {
+  const QuantFormatInfo& f = info(m.format);
+  return m.columns / f.block_elements * f.block_bytes;
+}
+
+std::vector<double> frequencies_of(const Model& model) {
+  const Hyperparameters& h = model.hyper;
+  std::vector<double> out(std::size_t(h.rope_dims / 2));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double turn = std::pow(double(h.rope_base), -2.0 * double(i) / h.rope_dims);
+    const double factor = i < model.rope_factors.size() ? double(model.rope_factors[i]) : 1.0;
+    out[i] = turn * double(h.rope_scale) / factor;
+  }
+  return out;
+}
+
+// Where every matrix and vector of a model goes.
+class Plan {
+ public:
+  Plan(const Model& from, DeviceModel& to) {
+    to.layers.resize(from.layers.size());
+    const bool tied = from.head.data == from.embedding.data;
+    matrix(from.head, tied ? "token_embd.weight" : "output.weight", to.head);
+    if (!tied) matrix(from.embedding, "token_embd.weight", to.embedding, true);
+    vector(from.final_norm, to.final_norm);
+    for (std::size_t i = 0; i < from.layers.size(); ++i)
+      layer(from.layers[i], "blk." + std::to_string(i) + ".", to.layers[i]);
+    tied_ = tied;
+  }
+
+  // Takes the memory, and writes the vectors.
+  void place(Vram& vram, const std::vector<double>& frequencies, DeviceModel& to) {
+    const std::size_t floats_bytes = aligned(floats_.size() * sizeof(float));
+    const std::size_t frequencies_bytes = frequencies.size() * sizeof(double);
+    to.memory = vram.take(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
+    if (host_bytes_ > 0) to.host_memory = std::make_unique<PinnedBuffer>(host_bytes_);
+    for (Item& item : items_)
+      item.to->planes =
+          (item.on_host ? to.host_memory->on_device<std::byte>() : to.memory.as<std::byte>()) +
+          item.offset;
+    if (tied_) to.embedding = to.head;
+    auto* floats = reinterpret_cast<float*>(to.memory.as<std::byte>() + device_bytes_);
+    RIGCAST_CUDA_CALL(
+        cudaMemcpy(floats, floats_.data(), floats_.size() * sizeof(float), cudaMemcpyHostToDevice));
+    for (const auto& [at, place] : vectors_) *place = floats + at;
+    std::byte* const last = to.memory.as<std::byte>() + device_bytes_ + floats_bytes;
+    RIGCAST_CUDA_CALL(
+        cudaMemcpy(last, frequencies.data(), frequencies_bytes, cudaMemcpyHostToDevice));
+    to.frequencies = reinterpret_cast<const double*>(last);
+    // Copies may still be under way when they have returned, and streams do not wait for them.
+    RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
+  }
+
+  const std::vector<Item>& items() const { return items_; }
+
+ private:
+  void matrix(const engine::Matrix& from, std::string name, Matrix& to, bool on_host = false,
+              std::uint64_t first_byte = 0) {
+    if (!from) return;
+    to = {nullptr, from.format, from.columns, from.rows};
+    std::size_t& end = on_host ? host_bytes_ : device_bytes_;
+    items_.push_back({std::move(name), from.data, first_byte, &to, end, on_host});
+    end += aligned(planes_bytes(from.format, from.columns, from.rows));
+  }
+  void stack(const engine::MatrixStack& from, const std::string& name, MatrixStack& to) {
+    if (!from) return;
+    to.stride = aligned(planes_bytes(from.first.format, from.first.columns, from.first.rows));
+    // Experts lie one after the other: the first tells where the others are.
+    for (int e = 0; e < from.count; ++e)
+      matrix(from.at(e), name, e == 0 ? to.first : others_.emplace_back(), false,
+             std::uint64_t(e) * std::uint64_t(from.first.bytes()));
+  }
+  void vector(const std::vector<float>& from, const float*& to) {
+    if (from.empty()) return;
+    vectors_.emplace_back(floats_.size(), &to);
+    floats_.insert(floats_.end(), from.begin(), from.end());
+    floats_.resize((floats_.size() + 63) / 64 * 64);  // every vector is aligned
+  }
+  void layer(const Layer& from, const std::string& block, DeviceLayer& to) {
+    vector(from.attention_norm, to.attention_norm);
+    vector(from.ffn_norm, to.ffn_norm);
+    vector(from.q_bias, to.q_bias);
+    vector(from.k_bias, to.k_bias);
+    vector(from.v_bias, to.v_bias);
+    vector(from.output_bias, to.output_bias);
+    vector(from.q_norm, to.q_norm);
+    vector(from.k_norm, to.k_norm);
+    matrix(from.q, block + "attn_q.weight", to.q);
+    matrix(from.k, block + "attn_k.weight", to.k);
+    matrix(from.v, block + "attn_v.weight", to.v);
+    matrix(from.output, block + "attn_output.weight", to.output);
+    matrix(from.gate, block + "ffn_gate.weight", to.gate);
+    matrix(from.up, block + "ffn_up.weight", to.up);
+    matrix(from.down, block + "ffn_down.weight", to.down);
+    matrix(from.router, block + "ffn_gate_inp.weight", to.router);
+    stack(from.expert_gate, block + "ffn_gate_exps.weight", to.expert_gate);
+    stack(from.expert_up, block + "ffn_up_exps.weight", to.expert_up);
+    stack(from.expert_down, block + "ffn_down_exps.weight", to.expert_down);
+  }
+
+  std::vector<Item> items_;
+  std::deque<Matrix> others_;  // of experts but the first
+  std::vector<std::pair<std::size_t, const float**>> vectors_;
+  std::vector<float> floats_;
+  std::size_t device_bytes_ = 0, host_bytes_ = 0;
+  bool tied_ = false;
+};
+
+// Rows [first, first + rows) of an item have arrived as blocks.
+void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int64_t rows,
+            const std::byte* blocks) {
+  const Matrix& m = *item.to;
+  // Planes are read alone once they are written; the writing is here.
+  repack(m.format, m.columns, m.rows, {first, rows}, blocks, const_cast<std::byte*>(m.planes),
+         stream);
+}
+
+}  // namespace
+
+DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file, int readers) {
+  DeviceModel out;
+  Plan plan(model, out);
+  plan.place(vram, frequencies_of(model), out);
+  std::vector<HostTensor> tensors;
+  for (const Item& item : plan.items()) {
+    const std::int64_t row = row_bytes(*item.to);
+    tensors.push_back(
+        {item.tensor, item.blocks, std::uint64_t(row * item.to->rows), std::uint64_t(row)});
+  }
+  Uploader uploader(vram, {.readers = readers});
+  uploader.upload(tensors, file, [&](const ArrivedPiece& piece) {
+    const Item& item = plan.items()[piece.tensor];
+    const std::uint64_t row = std::uint64_t(row_bytes(*item.to));
+    unpack(piece.stream, item, std::int64_t(piece.first_byte / row),
+           std::int64_t(piece.bytes / row), piece.on_device);
+  });
+  return out;
+}
+
+DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& tensors,
+                             std::uint64_t seed) {
+  DeviceModel out;
+  Plan plan(model, out);
+  plan.place(vram, frequencies_of(model), out);
+  std::unordered_map<std::string, const Tensor*> by_name;
+  for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
+  const Stream stream;
+  const DeviceMemory blocks = vram.take(kPiece, "upload buffers");
+  for (const Item& item : plan.items()) {
+    const Tensor* tensor = by_name.at(item.tensor);
+    const SyntheticTensor synthetic = synthetic_tensor(*tensor, seed);
+    const std::uint64_t block = info(tensor->format).block_bytes;
+    const std::int64_t row = row_bytes(*item.to);
+    const std::int64_t most = std::max<std::int64_t>(1, std::int64_t(kPiece) / row);
+    for (std::int64_t first = 0; first < item.to->rows; first += most) {
+      const std::int64_t rows = std::min(most, item.to->rows - first);
+      const std::uint64_t begin = item.first_byte + std::uint64_t(first * row);
+      synthesize(stream, synthetic, begin / block, blocks.as<std::byte>(),
+                 std::uint64_t(rows * row));
+      unpack(stream, item, first, rows, blocks.as<std::byte>());
+    }
+  }
+  stream.wait();
+  return out;
+}
+
+}  // namespace rigcast::engine::cuda

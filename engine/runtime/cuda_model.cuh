@@ -1,0 +1,49 @@
+#pragma once
+// A model's weights where a GPU reads them.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor_table.hpp"
+#include "engine/cuda/cuda_buffer.cuh"
+#include "engine/cuda/vram.cuh"
+#include "engine/gguf/file.hpp"
+#include "engine/kernels/cuda/matvec.cuh"
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// Vectors are F32 on the GPU; nullptr: the model has none.
+struct DeviceLayer {
+  const float *attention_norm = nullptr, *ffn_norm = nullptr;
+  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
+  const float *q_norm = nullptr, *k_norm = nullptr;
+  Matrix q, k, v, output;
+  Matrix gate, up, down;  // a dense FFN
+  Matrix router;          // a MoE layer
+  MatrixStack expert_gate, expert_up, expert_down;
+};
+
+struct DeviceModel {
+  std::vector<DeviceLayer> layers;
+  Matrix embedding;  // in the host's memory, unless the head is the same matrix
+  Matrix head;
+  const float* final_norm = nullptr;
+  const double* frequencies = nullptr;  // [rope_dims / 2]: radians a position
+
+  DeviceMemory memory;
+  std::unique_ptr<PinnedBuffer> host_memory;
+};
+
+/// Brings the model's weights to the GPU from where they lie in memory, or from `file`, which they
+/// were bound from. Throws MachineError, CudaFailure.
+DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file, int readers);
+
+/// The weights that engine/synth makes of these tensors, made on the GPU. `model` was bound to
+/// them; of its matrices the shapes alone are looked at.
+DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& tensors,
+                             std::uint64_t seed);
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,132 @@
+#include "engine/runtime/cuda_state.cuh"
+
+#include <algorithm>
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// Pieces of one allocation, each aligned to 256 bytes: first counted, then handed out.
+class Pieces {
+ public:
+  template <class T>
+  void add(T*& place, std::int64_t count) {
+    wishes_.push_back({reinterpret_cast<void**>(&place), bytes_});
+    bytes_ += (std::size_t(std::max<std::int64_t>(count, 1)) * sizeof(T) + 255) / 256 * 256;
+  }
+  void add(Rounded& r, std::int64_t count) {
+    add(r.q, count);
+    add(r.scale, count / 32);
+    add(r.sum16, count / 16);
+  }
+  DeviceMemory take(Vram& vram) {
+    DeviceMemory memory = vram.take(bytes_, "activations");
+    for (const auto& [place, at] : wishes_) *place = memory.as<std::byte>() + at;
+    return memory;
+  }
+
+ private:
+  std::vector<std::pair<void**, std::size_t>> wishes_;
+  std::size_t bytes_ = 0;
+};
+
+int experts_used(const ModelSpec& spec) { return spec.moe ? spec.moe->experts_used : 1; }
+
+// The widest FFN, of a layer or of one expert.
+std::int64_t widest_middle(const Model& model) {
+  std::int64_t width = 0;
+  for (const Layer& l : model.layers)
+    width = std::max({width, l.down.columns, l.expert_down.first.columns});
+  return width;
+}
+
+// Halves of the products that run at once in a layer: of q, k and v, of gate and up, or one.
+std::int64_t most_halves(const Model& model) {
+  std::int64_t most = 0;
+  const auto count = [](const engine::Matrix& m) { return m.rows * m.columns; };
+  for (const Layer& l : model.layers)
+    most = std::max({most, count(l.q) + count(l.k) + count(l.v), count(l.output),
+                     count(l.gate) + count(l.up), count(l.down)});
+  return most;
+}
+
+}  // namespace
+
+State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_,
+             KvTypes kv_types, TokenCount kv_block, int ubatch_)
+    : model(std::move(model_)),
+      vram(std::move(vram_)),
+      weights(std::move(weights_)),
+      cache(vram, stream, model->spec, kv_types, kv_block),
+      matmul(vram, stream),
+      ubatch(ubatch_),
+      next_id(sizeof(std::int32_t)) {
+  const ModelSpec& m = spec();
+  RIGCAST_CUDA_CALL(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, vram.device()));
+  const std::int64_t n = ubatch, hidden = m.hidden, middle = widest_middle(*model);
+  const std::int64_t projected = q_width() + 2 * kv_width();
+  Pieces all;
+  all.add(vectors.ids, n);
+  all.add(vectors.hidden, n * hidden);
+  all.add(vectors.normed, n * hidden);
+  all.add(vectors.rounded, n * hidden);
+  all.add(vectors.projected, n * projected);
+  all.add(vectors.turns, n * (model->hyper.rope_dims / 2));
+  all.add(vectors.queries, n * q_width());
+  vectors.memory = all.take(vram);
+  vectors.tokens = ubatch;
+
+  // As many splits as the longest context gets.
+  const int splits = attention_splits(1 << 30, m.kv_heads, multiprocessors, cache.holds_halves());
+  Pieces one;
+  one.add(token.mixed, q_width());
+  one.add(token.mixed_rounded, q_width());
+  one.add(token.middle, middle * experts_used(m));
+  one.add(token.middle_rounded, middle * experts_used(m));
+  one.add(token.chosen.ids, experts_used(m));
+  one.add(token.chosen.weights, experts_used(m));
+  one.add(token.router_logits, m.moe ? m.moe->experts : 1);
+  one.add(token.arrivals, 1);
+  one.add(token.partials.m, std::int64_t(splits) * m.heads);
+  one.add(token.partials.l, std::int64_t(splits) * m.heads);
+  one.add(token.partials.o, std::int64_t(splits) * q_width());
+  one.add(token.logits, m.vocabulary);
+  one.add(token.argmax, 1);
+  one.add(token.position, 1);
+  token.memory = one.take(vram);
+  token.chosen.used = experts_used(m);
+  RIGCAST_CUDA_CALL(
+      cudaMemsetAsync(token.memory.as<std::byte>(), 0, token.memory.bytes(), stream.get()));
+
+  Pieces many;
+  many.add(batch.x, n * std::max<std::int64_t>({hidden, q_width(), middle}));
+  many.add(batch.middle, 2 * n * middle);
+  many.add(batch.weights, most_halves(*model));
+  batch.memory = many.take(vram);
+}
+
+int window_of(const ModelSpec& spec, int layer) {
+  return spec.sees_all_tokens(layer) ? 0 : int(spec.window->tokens);
+}
+
+Placement placement_of(const State& s, int layer) {
+  const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
+  const int q = s.q_width(), kv = s.kv_width();
+  const std::int64_t stride = q + 2 * kv;
+  const float* const rows = s.vectors.projected;
+  const Hyperparameters& h = s.model->hyper;
+  Placement p;
+  p.q = {rows, stride, w.q_bias};
+  p.k = {rows + q, stride, w.k_bias};
+  p.v = {rows + q + kv, stride, w.v_bias};
+  p.heads = s.spec().heads;
+  p.q_norm = w.q_norm;
+  p.k_norm = w.k_norm;
+  p.norm_eps = h.norm_eps;
+  p.pairs = h.rope_pairs;
+  p.rope_dims = h.rope_dims;
+  p.turns = s.vectors.turns;
+  return p;
+}
+
+}  // namespace rigcast::engine::cuda

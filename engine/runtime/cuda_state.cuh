@@ -1,0 +1,107 @@
+#pragma once
+// What one model on one GPU computes with: weights, cache, and the vectors between its kernels.
+
+#include <memory>
+
+#include "core/activity.hpp"
+#include "engine/cuda/cuda_buffer.cuh"
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/matmul.cuh"
+#include "engine/cuda/vram.cuh"
+#include "engine/kernels/cuda/decode_attention.cuh"
+#include "engine/kernels/cuda/elementwise.cuh"
+#include "engine/kernels/cuda/matvec.cuh"
+#include "engine/kernels/cuda/place.cuh"
+#include "engine/model/model.hpp"
+#include "engine/runtime/cuda_cache.cuh"
+#include "engine/runtime/cuda_model.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Vectors of `tokens` tokens at most; all on the GPU, one row a token.
+struct Vectors {
+  int tokens = 0;
+  std::int32_t* ids = nullptr;
+  float* hidden = nullptr;     // [hidden]
+  float* normed = nullptr;     // [hidden]
+  Rounded rounded;             // [hidden]: `normed` as integers
+  float* projected = nullptr;  // [q | k | v]
+  Turn* turns = nullptr;       // [rope_dims / 2]
+  __half* queries = nullptr;   // [heads][head_dim]
+  DeviceMemory memory;
+};
+
+/// Of one token alone.
+struct TokenVectors {
+  float* mixed = nullptr;  // what attention gives
+  Rounded mixed_rounded;
+  float* middle = nullptr;  // of the FFN; of a MoE layer one for every expert that is used
+  Rounded middle_rounded;
+  ChosenExperts chosen;
+  float* router_logits = nullptr;
+  unsigned* arrivals = nullptr;
+  Partials partials;
+  float* logits = nullptr;
+  ArgmaxState* argmax = nullptr;
+  std::int32_t* position = nullptr;  // tokens in the cache
+  DeviceMemory memory;
+};
+
+/// Of a prompt's batches. Halves.
+struct BatchVectors {
+  __half* x = nullptr;        // what a product takes
+  __half* middle = nullptr;   // [gate | up]
+  __half* weights = nullptr;  // of the products that run at once, as halves
+  DeviceMemory memory;
+};
+
+struct State {
+  State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_, KvTypes kv_types,
+        TokenCount kv_block, int ubatch);
+
+  std::shared_ptr<const Model> model;
+  Vram vram;
+  DeviceModel weights;
+  Stream stream;
+  DeviceCache cache;
+  Matmul matmul;
+  int multiprocessors = 0;
+  int ubatch = 0;
+  PinnedBuffer next_id;  // what argmax chose
+  Vectors vectors;
+  TokenVectors token;
+  BatchVectors batch;
+
+  const ModelSpec& spec() const { return model->spec; }
+  std::int32_t* position() const { return token.position; }
+  int q_width() const { return spec().heads * int(spec().head_dim); }
+  int kv_width() const { return spec().kv_heads * int(spec().head_dim); }
+};
+
+/// Told when a stage of a step begins; the last one ends with the step.
+class Stages {
+ public:
+  virtual ~Stages() = default;
+  virtual void begin(ActivityKind kind, int layer) = 0;
+};
+
+/// Queues one token: the id at vectors.ids, at *position(). Its logits go to token.logits, the
+/// likeliest id to vectors.ids and next_id; *position() grows by one. Nothing is waited for.
+void queue_token(State& s, int splits, Stages* stages);
+
+/// Queues vectors.ids [0, tokens) at *position(), which grows by as many. Their hidden states,
+/// before the last norm, stay in vectors.hidden. Waits where experts are chosen.
+void queue_batch(State& s, int tokens, Stages* stages);
+
+/// Queues the mixture of experts for row `row` of vectors.hidden, which is added to it.
+void queue_experts(State& s, const DeviceLayer& layer, int row);
+
+/// How a layer's new tokens are placed: `projected` holds [q | k | v] rows without gaps.
+Placement placement_of(const State& s, int layer);
+/// Tokens that a layer sees, as kernels take it: 0 is all.
+int window_of(const ModelSpec& spec, int layer);
+
+/// Queues the logits of row `row` of vectors.hidden, to token.logits.
+void queue_head(State& s, int row);
+
+}  // namespace rigcast::engine::cuda

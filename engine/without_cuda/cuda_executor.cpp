@@ -1,0 +1,31 @@
+#include "engine/runtime/cuda_executor.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+Error none() {
+  return {ErrorKind::kMachine,
+          "this build has no GPU code",
+          "build with a CUDA toolkit (RIGCAST_CUDA=ON), or --device cpu",
+          {}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model>,
+                                                     const CudaOptions&) {
+  return none();
+}
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile&, const CudaOptions&) {
+  return none();
+}
+
+Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec&, const TensorTable&,
+                                                               std::uint64_t, const CudaOptions&) {
+  return none();
+}
+
+Result<CudaDevice> cuda_device() { return none(); }
+
+}  // namespace rigcast::engine

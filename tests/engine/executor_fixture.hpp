@@ -1,0 +1,82 @@
+#pragma once
+// What tests of executors share: tiny models whose logits tell, tokens, and how far rounding takes
+// logits from the reference's.
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/kernels/ref/forward.hpp"
+#include "tests/engine/random_values.hpp"
+#include "tests/engine/tiny_model.hpp"
+
+namespace rigcast::engine::fixtures {
+
+inline std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < count; ++i)
+    tokens.push_back(std::int32_t((i * i * 7919 + i * 104729 + 13) % std::size_t(vocabulary)));
+  return tokens;
+}
+
+// The same weights in F32: what the reference decodes once instead of for every token.
+inline Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& storage) {
+  Model m = tiny.model;
+  const auto decode = [&](Matrix& w, std::int64_t count) {
+    if (!w) return;
+    auto& values = storage.emplace_back(std::size_t(w.rows * w.columns * count));
+    ref::dequantize(w.format, w.data, values);
+    w.data = reinterpret_cast<const std::byte*>(values.data());
+    w.format = QuantFormat::kF32;
+  };
+  decode(m.embedding, 1);
+  decode(m.head, 1);
+  for (Layer& l : m.layers) {
+    for (Matrix* w : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down, &l.router})
+      decode(*w, 1);
+    for (MatrixStack* w : {&l.expert_gate, &l.expert_up, &l.expert_down})
+      decode(w->first, w->count);
+  }
+  return m;
+}
+
+// Experts that a token goes to are mostly its own: every expert has a code, and a token's embedding
+// holds the codes of a few. Without it routers of random weights are full of near ties, and the
+// slightest rounding sends a token elsewhere: that is another model, not an error of this one.
+inline void decide_routes(TinyModel& tiny, const TinyTraits& t) {
+  const std::size_t hidden = std::size_t(t.hidden), experts = std::size_t(t.experts);
+  std::vector<float> codes = normal_values(experts * hidden, 9);
+  for (float& c : codes) c = c > 0 ? 1.0f : -1.0f;
+  std::vector<float> rows = normal_values(std::size_t(t.vocabulary) * hidden, 10, 0.3f);
+  for (std::size_t token = 0; token < std::size_t(t.vocabulary); ++token)
+    for (std::size_t i = 0; i < std::size_t(t.experts_used); ++i) {
+      const std::size_t expert = (token * 7 + i * (token % 3 + 1)) % experts;
+      for (std::size_t k = 0; k < hidden; ++k)
+        rows[token * hidden + k] += (3.0f - 0.4f * float(i)) * codes[expert * hidden + k];
+    }
+  set_weights(tiny, "token_embd.weight", rows);
+  for (float& c : codes) c /= 16.0f;
+  for (int layer = 0; layer < t.layers; ++layer)
+    set_weights(tiny, "blk." + std::to_string(layer) + ".ffn_gate_inp.weight", codes);
+}
+
+inline TinyModel model_of(const TinyTraits& traits) {
+  TinyModel tiny = make_tiny_model(traits);
+  if (traits.experts > 0) decide_routes(tiny, traits);
+  return tiny;
+}
+
+// Activations of about normal distribution that are rounded in blocks of 32 by steps of max / 127
+// have an error of at most (2.6 / 127)^2 / 12 of their power. Every product on the way to a logit
+// adds that much at most: q, k, v, output, gate, up and down of every layer, and the head. Down's
+// input is a product of two such values, with a kurtosis of 9 where theirs is 3: it counts twice.
+inline double rounding_bound(const TinyTraits& t) {
+  constexpr double kOfOneProduct = 2.6 * 2.6 / (127.0 * 127.0) / 12.0;
+  return kOfOneProduct * (8.0 * t.layers + 1);
+}
+
+inline const std::vector<std::string> kMixes = {"F32",  "F16",    "BF16",   "Q8_0",
+                                                "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K"};
+
+}  // namespace rigcast::engine::fixtures
