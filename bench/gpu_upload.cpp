@@ -54,7 +54,7 @@ double median_rate(double bytes, const std::function<double()>& seconds) {
 double pinned_rate(cuda::Vram& vram) {
   const Stream stream;
   const PinnedBuffer pinned(kPinned);
-  const cuda::DeviceMemory on_device = vram.take(kPinned, "bench");
+  const cuda::VramPiece on_device = vram.take(kPinned, "bench");
   return median_rate(double(kPinned), [&] {
     return seconds_of([&] {
       for (std::size_t at = 0; at < kPinned; at += kPiece)
@@ -106,7 +106,7 @@ class Destination {
  private:
   std::vector<HostTensor> tensors_;
   std::vector<std::uint64_t> offsets_;
-  cuda::DeviceMemory memory_;
+  cuda::VramPiece memory_;
 };
 
 double upload_rate(cuda::Uploader& uploader, const Destination& destination, const GgufFile* file) {
@@ -179,7 +179,7 @@ void bench_synthesis(cuda::Vram& vram) {
     t.dimensions = 2;
     t.format = QuantFormat(i);
     t.bytes = tensor_bytes(t.format, kColumns, kRows);
-    const cuda::DeviceMemory out = vram.take(t.bytes, "bench");
+    const cuda::VramPiece out = vram.take(t.bytes, "bench");
     const double rate = median_rate(double(t.bytes), [&] {
       return seconds_of([&] {
         cuda::synthesize(stream, cuda::synthetic_tensor(t, 1), 0, out.as(), t.bytes);

@@ -34,7 +34,7 @@ class Matmul {
   void multiply(const Shape& shape, const Operands& at) const;
 
  private:
-  DeviceMemory workspace_;
+  VramPiece workspace_;
   Cublas cublas_;
 };
 

@@ -100,8 +100,8 @@ Vram::Vram(int device, std::optional<Bytes> limit) : accounts_(std::make_shared<
   }
 }
 
-DeviceMemory Vram::take(std::size_t bytes, const std::string& item) {
-  DeviceMemory memory;
+VramPiece Vram::take(std::size_t bytes, const std::string& item) {
+  VramPiece memory;
   if (bytes == 0) return memory;
   VramAccounts& accounts = *accounts_;
   const std::lock_guard lock(accounts.mutex);
@@ -123,7 +123,7 @@ DeviceMemory Vram::take(std::size_t bytes, const std::string& item) {
   return memory;
 }
 
-void DeviceMemory::give_back() noexcept {
+void VramPiece::give_back() noexcept {
   if (!place_) return;
   // An error has no one to go to here; the next call says it again.
   static_cast<void>(cudaFree(std::exchange(place_, nullptr)));

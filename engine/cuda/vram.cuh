@@ -18,12 +18,12 @@ struct VramAccounts;
 }
 
 /// Memory of the GPU, given back with it; may outlive the Vram it comes from. Empty: no bytes.
-class DeviceMemory {
+class VramPiece {
  public:
-  DeviceMemory() = default;
-  ~DeviceMemory() { give_back(); }
-  DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+  VramPiece() = default;
+  ~VramPiece() { give_back(); }
+  VramPiece(VramPiece&& other) noexcept { swap(other); }
+  VramPiece& operator=(VramPiece&& other) noexcept {
     give_back();
     swap(other);
     return *this;
@@ -38,7 +38,7 @@ class DeviceMemory {
  private:
   friend class Vram;
   void give_back() noexcept;
-  void swap(DeviceMemory& other) noexcept {
+  void swap(VramPiece& other) noexcept {
     std::swap(place_, other.place_);
     std::swap(bytes_, other.bytes_);
     std::swap(item_, other.item_);
@@ -61,7 +61,7 @@ class Vram {
   /// Not cleared; aligned to 256 bytes, and counted in steps of as many. `item` goes on with "the":
   /// "weights", "KV cache". Throws MachineError when the limit or the card has less: then nothing
   /// is taken, and what is given back can be taken again.
-  DeviceMemory take(std::size_t bytes, const std::string& item);
+  VramPiece take(std::size_t bytes, const std::string& item);
 
   struct Item {
     std::string name;

@@ -38,8 +38,8 @@ class DeviceCache {
   KvTypes types_;
   Cache view_;
   std::size_t block_bytes_;
-  DeviceMemory list_;
-  std::vector<DeviceMemory> pieces_;  // each of one or more blocks
+  VramPiece list_;
+  std::vector<VramPiece> pieces_;  // each of one or more blocks
   std::vector<std::byte*> blocks_;
 };
 

@@ -178,7 +178,7 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& 
   std::unordered_map<std::string, const Tensor*> by_name;
   for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
   const Stream stream;
-  const DeviceMemory blocks = vram.take(kPiece, "upload buffers");
+  const VramPiece blocks = vram.take(kPiece, "upload buffers");
   for (const Item& item : plan.items()) {
     const Tensor* tensor = by_name.at(item.tensor);
     const SyntheticTensor synthetic = synthetic_tensor(*tensor, seed);

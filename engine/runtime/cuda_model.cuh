@@ -33,7 +33,7 @@ struct DeviceModel {
   const float* final_norm = nullptr;
   const double* frequencies = nullptr;  // [rope_dims / 2]: radians a position
 
-  DeviceMemory memory;
+  VramPiece memory;
   std::unique_ptr<PinnedBuffer> host_memory;
 };
 

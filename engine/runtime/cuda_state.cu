@@ -18,8 +18,8 @@ class Pieces {
     add(r.scale, count / 32);
     add(r.sum16, count / 16);
   }
-  DeviceMemory take(Vram& vram) {
-    DeviceMemory memory = vram.take(bytes_, "activations");
+  VramPiece take(Vram& vram) {
+    VramPiece memory = vram.take(bytes_, "activations");
     for (const auto& [place, at] : wishes_) *place = memory.as<std::byte>() + at;
     return memory;
   }

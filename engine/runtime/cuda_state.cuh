@@ -28,7 +28,7 @@ struct Vectors {
   float* projected = nullptr;  // [q | k | v]
   Turn* turns = nullptr;       // [rope_dims / 2]
   __half* queries = nullptr;   // [heads][head_dim]
-  DeviceMemory memory;
+  VramPiece memory;
 };
 
 /// Of one token alone.
@@ -44,7 +44,7 @@ struct TokenVectors {
   float* logits = nullptr;
   ArgmaxState* argmax = nullptr;
   std::int32_t* position = nullptr;  // tokens in the cache
-  DeviceMemory memory;
+  VramPiece memory;
 };
 
 /// Of a prompt's batches. Halves.
@@ -52,7 +52,7 @@ struct BatchVectors {
   __half* x = nullptr;        // what a product takes
   __half* middle = nullptr;   // [gate | up]
   __half* weights = nullptr;  // of the products that run at once, as halves
-  DeviceMemory memory;
+  VramPiece memory;
 };
 
 struct State {
@@ -90,7 +90,7 @@ class Stages {
 void queue_token(State& s, int splits, Stages* stages);
 
 /// Queues vectors.ids [0, tokens) at *position(), which grows by as many. Their hidden states,
-/// before the last norm, stay in vectors.hidden. Waits where experts are chosen.
+/// before the last norm, stay in vectors.hidden. Nothing is waited for.
 void queue_batch(State& s, int tokens, Stages* stages);
 
 /// Queues the mixture of experts for row `row` of vectors.hidden, which is added to it.

@@ -68,7 +68,7 @@ class Uploader {
   };
   // Memory of the GPU that the copying stream fills and the working stream empties.
   struct Stage {
-    DeviceMemory memory;
+    VramPiece memory;
     Mark filled, emptied;
   };
   void send(const UploadRead& read, const std::byte* bytes,

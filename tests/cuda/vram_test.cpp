@@ -34,10 +34,10 @@ TEST_CASE("A GPU that is not there is said to be so", "[cuda]") {
 
 TEST_CASE("What is taken from the GPU is counted by what it is for", "[cuda][gpu]") {
   Vram vram(0, 64_MiB);
-  DeviceMemory weights = vram.take(1000, "weights");
-  const DeviceMemory cache = vram.take(1 << 20, "KV cache");
-  const DeviceMemory more = vram.take(256, "weights");
-  const DeviceMemory nothing = vram.take(0, "weights");
+  VramPiece weights = vram.take(1000, "weights");
+  const VramPiece cache = vram.take(1 << 20, "KV cache");
+  const VramPiece more = vram.take(256, "weights");
+  const VramPiece nothing = vram.take(0, "weights");
   CHECK(weights.bytes() == 1000);
   CHECK(reinterpret_cast<std::uintptr_t>(weights.as()) % 256 == 0);
   CHECK(nothing.as() == nullptr);
@@ -47,7 +47,7 @@ TEST_CASE("What is taken from the GPU is counted by what it is for", "[cuda][gpu
   CHECK(vram.items()[1].held == 1_MiB);
   CHECK(vram.held() == 1_MiB + 1280_B);
   CHECK(vram.free() == 63_MiB - 1280_B);
-  weights = DeviceMemory();
+  weights = VramPiece();
   CHECK(vram.items()[0].held == 256_B);
   CHECK(vram.items()[0].most == 1280_B);
   CHECK(vram.held() == 1_MiB + 256_B);
@@ -57,10 +57,10 @@ TEST_CASE("What is taken from the GPU is counted by what it is for", "[cuda][gpu
 TEST_CASE("Memory that is moved is given back once", "[cuda][gpu]") {
   Vram vram(0, 64_MiB);
   {
-    DeviceMemory a = vram.take(4096, "activations");
-    DeviceMemory b = std::move(a);
+    VramPiece a = vram.take(4096, "activations");
+    VramPiece b = std::move(a);
     CHECK(a.as() == nullptr);
-    DeviceMemory c = vram.take(8192, "activations");
+    VramPiece c = vram.take(8192, "activations");
     c = std::move(b);
     CHECK(c.bytes() == 4096);
     CHECK(vram.held() == 4096_B);
@@ -69,7 +69,7 @@ TEST_CASE("Memory that is moved is given back once", "[cuda][gpu]") {
 }
 
 TEST_CASE("Memory outlives the pool it comes from", "[cuda][gpu]") {
-  DeviceMemory memory;
+  VramPiece memory;
   {
     Vram vram(0, std::nullopt);
     memory = vram.take(4096, "weights");
@@ -83,19 +83,19 @@ TEST_CASE("Past the limit the error says what was asked, what is free and who ha
           "[cuda][gpu]") {
   Vram vram(0, 8_MiB);
   {
-    const DeviceMemory weights = vram.take(5 << 20, "weights");
-    const DeviceMemory small = vram.take(1 << 20, "activations");
+    const VramPiece weights = vram.take(5 << 20, "weights");
+    const VramPiece small = vram.take(1 << 20, "activations");
     CHECK(text_of_failed_take(vram, 3 << 20, "KV cache") ==
           "GPU memory: 3.00 MiB asked for the KV cache, 2.00 MiB free of a limit of 8.00 MiB; "
           "taken: weights 5.00 MiB, activations 1.00 MiB");
     CHECK(vram.items().size() == 2);
     // To the last byte.
-    const DeviceMemory rest = vram.take(2 << 20, "KV cache");
+    const VramPiece rest = vram.take(2 << 20, "KV cache");
     CHECK(vram.free() == 0_B);
     CHECK(text_of_failed_take(vram, 1, "samples").find("1 B asked for the samples, 0 B free") !=
           std::string::npos);
   }
-  const DeviceMemory all = vram.take(8 << 20, "weights");
+  const VramPiece all = vram.take(8 << 20, "weights");
   CHECK(vram.held() == 8_MiB);
 }
 
