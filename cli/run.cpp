@@ -22,6 +22,7 @@ struct Options {
   ExecuteOptions execute;
   LogitsOptions logits;
   std::string weights;
+  std::string device = "cpu";
   std::string trace_file;
 };
 
@@ -52,6 +53,7 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
 
 int run_verb(const Options& options, const Catalogue& catalogue) {
   ExecuteOptions how = options.execute;
+  if (options.device == "cuda") how.device = Device::kCuda;
   auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
@@ -79,10 +81,10 @@ void add_options(CLI::App& verb, Options& o) {
   option("--weights", o.weights, "a GGUF file to run")->type_name("FILE");
   verb.add_flag("--synthetic", o.execute.synthetic, "random weights of true shape, no file needed")
       ->group(kGroup);
-  option("--device", o.execute.device, "cpu or cuda")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Device>{{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}))
-      ->type_name("DEVICE");
+  option("--device", o.device, "cpu or cuda: an NVIDIA GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->type_name("DEVICE")
+      ->capture_default_str();
   option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")
       ->type_name("TEXT");
   option("--repeat", o.execute.repeat, "timed runs from resident weights")
