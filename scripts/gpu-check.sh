@@ -10,12 +10,20 @@ set -euo pipefail
 
 programs=(test_cuda bench_gpu_matvec bench_gpu_attention bench_gpu_upload bench_gpu_engine)
 
+fail() {
+  echo "gpu-check: $1" >&2
+  exit 1
+}
+
 pack() {
   local target=$1 build
   build="$(dirname "$0")/../build/release"
   mkdir -p "$target/lib"
   for program in "${programs[@]}"; do
-    strip -o "$target/$program" "$(find "$build" -name "$program" -type f | head -1)"
+    local built
+    built=$(find "$build" -name "$program" -type f 2>/dev/null | head -1)
+    [ -n "$built" ] || fail "$program is not built: cmake --build --preset release, with nvcc found"
+    strip -o "$target/$program" "$built"
   done
   # The C and C++ libraries, the driver and cuBLAS are the other machine's own.
   ldd "${programs[@]/#/$target/}" | awk '/=> \// {print $3}' | sort -u |
@@ -31,9 +39,9 @@ library_path() {
 }
 
 run() {
-  local dir=$1 log
+  local dir=$1 log failed=0
   shift
-  [ -x "$dir/test_cuda" ] || { echo "$dir holds no test_cuda: scripts/gpu-check.sh pack $dir" >&2; exit 1; }
+  [ -x "$dir/test_cuda" ] || fail "$dir holds no test_cuda: scripts/gpu-check.sh pack $dir"
   local parts=("${@:-tests sanitizer matvec attention upload engine}")
   LD_LIBRARY_PATH=$(library_path "$dir")
   RIGCAST_DATA=${RIGCAST_DATA:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -43,21 +51,26 @@ run() {
   for part in ${parts[*]}; do
     echo "== $part"
     case $part in
-      tests) "$dir/test_cuda" "[gpu]" > "$log/tests.txt" 2>&1 || true
+      tests) "$dir/test_cuda" "[gpu]" > "$log/tests.txt" 2>&1 || failed=1
              tail -3 "$log/tests.txt" ;;
       sanitizer)
         for tool in memcheck racecheck initcheck; do
-          compute-sanitizer --tool $tool "$dir/test_cuda" "[sanitize]" > "$log/$tool.txt" 2>&1 || true
+          compute-sanitizer --error-exitcode 1 --tool $tool "$dir/test_cuda" "[sanitize]" \
+            > "$log/$tool.txt" 2>&1 || failed=1
           echo "$tool: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log/$tool.txt" | tail -1)"
         done ;;
-      *) "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || true
-         cat "$log/$part.txt" ;;
+      matvec | attention | upload | engine)
+        "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
+        cat "$log/$part.txt" ;;
+      *) fail "no part $part: tests sanitizer matvec attention upload engine" ;;
     esac
   done
+  [ $failed = 0 ] || fail "something above failed; all output is in $log"
 }
 
 case ${1:-} in
-  pack) pack "$2" ;;
-  run) shift; run "$@" ;;
+  -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" ;;
+  pack) pack "${2:?which folder?}" ;;
+  run) shift; run "${@:?which folder?}" ;;
   *) pack "${TMPDIR:-/tmp}/rigcast-gpu" && run "${TMPDIR:-/tmp}/rigcast-gpu" "$@" ;;
 esac

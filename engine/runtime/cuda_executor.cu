@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "engine/cuda/gpu_count.cuh"
 #include "engine/gguf/read_model.hpp"
 #include "engine/kernels/cuda/random_rows.cuh"
 #include "engine/runtime/cuda_state.cuh"
@@ -357,16 +358,16 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
 }
 
 Result<CudaDevice> cuda_device() try {
+  std::string why;
+  if (count_gpus(why) == 0)
+    return Error{ErrorKind::kMachine, "--device cuda: " + why, "--device cpu", {}};
   cudaDeviceProp properties{};
   RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, 0));
   std::size_t free = 0, total = 0;
   RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
   return CudaDevice{properties.name, Bytes{double(total)}, Bytes{double(free)}};
 } catch (const CudaFailure& e) {
-  return Error{ErrorKind::kMachine,
-               std::string("no GPU can be used: ") + e.what(),
-               "--device cpu; a GPU needs NVIDIA's driver",
-               {}};
+  return Error{ErrorKind::kMachine, e.what(), "--device cpu", {}};
 }
 
 }  // namespace rigcast::engine

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/error.hpp"
 #include "core/kv_cache.hpp"
@@ -38,11 +39,11 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
                                                                std::uint64_t seed,
                                                                const CudaOptions& options);
 
-/// "NVIDIA H100 80GB HBM3"; kMachine where there is none.
 struct CudaDevice {
-  std::string name;
+  std::string name;  // as the driver calls it: "NVIDIA H100 80GB HBM3"
   Bytes memory, free;
 };
+/// The first one. kMachine where there is none that CUDA can use, with why.
 Result<CudaDevice> cuda_device();
 
 }  // namespace rigcast::engine

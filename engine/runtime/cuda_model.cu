@@ -1,7 +1,6 @@
 #include "engine/runtime/cuda_model.cuh"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <unordered_map>
 
@@ -9,6 +8,7 @@
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/planes.cuh"
 #include "engine/kernels/cuda/synthesize.cuh"
+#include "engine/runtime/rope.hpp"
 #include "engine/runtime/upload.cuh"
 
 namespace rigcast::engine::cuda {
@@ -34,17 +34,6 @@ struct Item {
 std::int64_t row_bytes(const Matrix& m) {
   const QuantFormatInfo& f = info(m.format);
   return m.columns / f.block_elements * f.block_bytes;
-}
-
-std::vector<double> frequencies_of(const Model& model) {
-  const Hyperparameters& h = model.hyper;
-  std::vector<double> out(std::size_t(h.rope_dims / 2));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const double turn = std::pow(double(h.rope_base), -2.0 * double(i) / h.rope_dims);
-    const double factor = i < model.rope_factors.size() ? double(model.rope_factors[i]) : 1.0;
-    out[i] = turn * double(h.rope_scale) / factor;
-  }
-  return out;
 }
 
 // Where every matrix and vector of a model goes.
@@ -153,7 +142,7 @@ void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int
 DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file, int readers) {
   DeviceModel out;
   Plan plan(model, out);
-  plan.place(vram, frequencies_of(model), out);
+  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
   std::vector<HostTensor> tensors;
   for (const Item& item : plan.items()) {
     const std::int64_t row = row_bytes(*item.to);
@@ -174,7 +163,7 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& 
                              std::uint64_t seed) {
   DeviceModel out;
   Plan plan(model, out);
-  plan.place(vram, frequencies_of(model), out);
+  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
   std::unordered_map<std::string, const Tensor*> by_name;
   for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
   const Stream stream;

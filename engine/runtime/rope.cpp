@@ -4,14 +4,18 @@
 
 namespace rigcast::engine {
 
-Rope::Rope(const Hyperparameters& hyper, std::span<const float> factors)
-    : layout_(hyper.rope_pairs), frequencies_(std::size_t(hyper.rope_dims / 2)) {
-  for (std::size_t i = 0; i < frequencies_.size(); ++i) {
+std::vector<double> rope_frequencies(const Hyperparameters& hyper, std::span<const float> factors) {
+  std::vector<double> out(std::size_t(hyper.rope_dims / 2));
+  for (std::size_t i = 0; i < out.size(); ++i) {
     const double turn = std::pow(double(hyper.rope_base), -2.0 * double(i) / hyper.rope_dims);
     const double factor = i < factors.size() ? double(factors[i]) : 1.0;
-    frequencies_[i] = turn * double(hyper.rope_scale) / factor;
+    out[i] = turn * double(hyper.rope_scale) / factor;
   }
+  return out;
 }
+
+Rope::Rope(const Hyperparameters& hyper, std::span<const float> factors)
+    : layout_(hyper.rope_pairs), frequencies_(rope_frequencies(hyper, factors)) {}
 
 void Rope::angles(TokenCount position, std::span<float> out) const {
   for (std::size_t i = 0; i < frequencies_.size(); ++i) {

@@ -10,6 +10,10 @@
 
 namespace rigcast::engine {
 
+/// [rope_dims / 2]: radians by which a pair turns from one position to the next. `factors` divide
+/// them; empty: none.
+std::vector<double> rope_frequencies(const Hyperparameters& hyper, std::span<const float> factors);
+
 class Rope {
  public:
   Rope(const Hyperparameters& hyper, std::span<const float> factors);

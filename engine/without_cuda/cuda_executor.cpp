@@ -5,7 +5,7 @@ namespace {
 
 Error none() {
   return {ErrorKind::kMachine,
-          "this build has no GPU code",
+          "--device cuda: this build has no GPU code",
           "build with a CUDA toolkit (RIGCAST_CUDA=ON), or --device cpu",
           {}};
 }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "engine/cuda/cuda_call.cuh"
+#include "engine/cuda/gpu_count.cuh"
 #include "probe/gpu/gpu_parts.hpp"
 #include "probe/gpu/nvml.hpp"
 
@@ -13,28 +14,6 @@ namespace rigcast::probe {
 namespace {
 
 constexpr const char* kPciDevices = "/sys/bus/pci/devices";
-
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-// How many there are; where there are none, why.
-int count_gpus(std::string& why) {
-  int driver = 0, count = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    why = "no NVIDIA driver is installed, or it cannot be reached from here";
-    return 0;
-  }
-  const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaErrorInsufficientDriver)
-    why = fmt::format("the driver is for CUDA {}, this build needs {}: update the driver",
-                      version_text(driver), version_text(CUDART_VERSION));
-  else if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
-    why = "the NVIDIA driver finds no GPU";
-  else if (code != cudaSuccess)
-    why = fmt::format("the NVIDIA driver does not start: {}", cudaGetErrorString(code));
-  return why.empty() ? count : 0;
-}
 
 // The kernel's list first: it knows the slot as well.
 GpuLink link_now(const std::string& bus_id) {
@@ -102,7 +81,7 @@ Gpu measure_gpu(int device, const Say& say) {
 
 Gpus measure_gpus(const Say& say) {
   Gpus gpus;
-  const int count = count_gpus(gpus.none);
+  const int count = engine::count_gpus(gpus.none);
   for (int device = 0; device < count; ++device) gpus.found.push_back(measure_gpu(device, say));
   say("");
   return gpus;

@@ -34,8 +34,6 @@ std::vector<float> one_by_one(Executor& executor, const std::vector<std::int32_t
   return all;
 }
 
-bool is_float(const std::string& mix) { return mix == "F32" || mix == "F16" || mix == "BF16"; }
-
 // A batch's activations are rounded to halves before every product: by 2^-11 at most, a third of
 // whose square is the mean. Weights in F32 and BF16 are, too; and so are queries, keys, values and
 // shares of attention of either way.
@@ -50,9 +48,7 @@ void check(TinyTraits traits, const std::vector<std::string>& mixes) {
     traits.mix = mix;
     const TinyModel tiny = model_of(traits);
     const auto tokens = prompt_of(200, traits.vocabulary);
-    std::vector<std::vector<float>> storage;
-    storage.reserve(64);
-    const auto want = ref::forward(decoded(tiny, storage), tokens);
+    const auto want = reference_logits(tiny, tokens);
     const auto executor = on_gpu(tiny, {.ubatch = 64});
     for (const bool batches : {true, false}) {
       executor->truncate(0);

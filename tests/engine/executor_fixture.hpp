@@ -67,6 +67,18 @@ inline TinyModel model_of(const TinyTraits& traits) {
   return tiny;
 }
 
+// The reference's logits after each of the tokens.
+inline std::vector<std::vector<float>> reference_logits(const TinyModel& tiny,
+                                                        const std::vector<std::int32_t>& tokens) {
+  std::vector<std::vector<float>> storage;
+  storage.reserve(64);  // the model points into it
+  return ref::forward(decoded(tiny, storage), tokens);
+}
+
+inline bool is_float(const std::string& mix) {
+  return mix == "F32" || mix == "F16" || mix == "BF16";
+}
+
 // Activations of about normal distribution that are rounded in blocks of 32 by steps of max / 127
 // have an error of at most (2.6 / 127)^2 / 12 of their power. Every product on the way to a logit
 // adds that much at most: q, k, v, output, gate, up and down of every layer, and the head. Down's

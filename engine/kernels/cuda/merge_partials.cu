@@ -3,6 +3,7 @@
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention_tiles.cuh"
 #include "engine/kernels/cuda/decode_attention.cuh"
+#include "engine/kernels/cuda/round_device.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -54,23 +55,14 @@ __device__ Column column_of_warp(const Partials& p, int count, int heads, int di
   return sum;
 }
 
-__device__ int sum_of_16(int v) {
-  for (int lanes = 8; lanes > 0; lanes /= 2) v += __shfl_xor_sync(~0u, v, lanes);
-  return v;
-}
-
-// One block of 32 by a warp, as the CPU's round_row: also zeros where nothing is a number.
+// One block of 32 by a warp.
 __device__ void round_32(float x, int block, int lane, const Rounded& out) {
-  float most = fabsf(x);  // of NaN and a number fmaxf takes the number
-  for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
-  const bool some = most > 0 && most < INFINITY;
-  const float scale = some ? __fdiv_rn(most, 127.0f) : 0.0f;
-  const float inverse = some ? __fdiv_rn(127.0f, most) : 0.0f;
-  const int q = __float2int_rn(x * inverse);
-  const int sum = sum_of_16(q);
-  out.q[block * 32 + lane] = std::int8_t(q);
-  if (lane == 0) out.scale[block] = scale;
-  if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = scale * float(sum);
+  const RoundingScale s = rounding_scale(most_of(fabsf(x), 32));
+  const auto q = std::int8_t(rounded_byte(x, s.inverse));
+  const int sum = sum_of(q, 16);
+  out.q[block * 32 + lane] = q;
+  if (lane == 0) out.scale[block] = s.scale;
+  if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = s.scale * float(sum);
 }
 
 // A block of threads for 32 columns.

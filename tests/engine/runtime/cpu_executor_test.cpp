@@ -36,12 +36,10 @@ void check_architecture(TinyTraits traits, const std::vector<std::string>& forma
     traits.mix = format;
     const TinyModel tiny = model_of(traits);
     const auto tokens = prompt_of(512, traits.vocabulary);
-    std::vector<std::vector<float>> storage;
-    storage.reserve(64);
-    const auto want = ref::forward(decoded(tiny, storage), tokens);
+    const auto want = reference_logits(tiny, tokens);
     CpuExecutor executor = executor_of(tiny, {2, kExactKv, 128, 128});
     const Agreement a = compare(logits_of(executor, tokens), want);
-    const bool floats = format == "F32" || format == "F16" || format == "BF16";
+    const bool floats = is_float(format);
     const double bound = floats ? 1e-9 : rounding_bound(traits);
     INFO(traits.architecture << " " << format);
     CAPTURE(a.mean_kl, a.nmse, a.widest_lost_margin, bound);

@@ -1,0 +1,31 @@
+#include "engine/cuda/gpu_count.cuh"
+
+#include <cuda_runtime.h>
+
+namespace rigcast::engine {
+namespace {
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+int count_gpus(std::string& why) {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    why = "no NVIDIA driver is installed, or it cannot be reached from here";
+    return 0;
+  }
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaErrorInsufficientDriver)
+    why = "the driver is for CUDA " + version_text(driver) + ", this build needs " +
+          version_text(CUDART_VERSION) + ": update the driver";
+  else if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
+    why = "the NVIDIA driver finds no GPU";
+  else if (code != cudaSuccess)
+    why = std::string("the NVIDIA driver does not start: ") + cudaGetErrorString(code);
+  return why.empty() ? count : 0;
+}
+
+}  // namespace rigcast::engine
