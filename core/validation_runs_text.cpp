@@ -84,6 +84,10 @@ class Screen {
 
   void totals() {
     out_ += '\n';
+    if (std::ranges::none_of(v_.rows, &ValidationRow::counted)) {
+      line("  nothing is counted: the profile's figures were fitted on these configurations");
+      return;
+    }
     for (const Shown& shown : kShown) {
       double worst = 0;
       int inside = 0, with_interval = 0;

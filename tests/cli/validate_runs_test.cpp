@@ -136,3 +136,16 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   const Outcome empty = run({"validate", "--suite", folder / "rig.toml"});
   CHECK(empty.exit == 2);
 }
+
+TEST_CASE("Configurations that the profile was fitted on count nowhere", "[cli][validate]") {
+  const std::string fit = RIGCAST_SOURCE_DIR "/tests/validation/fit";
+  const Outcome text = run({"validate", "--replay", fit});
+  REQUIRE(text.exit == 0);
+  CHECK(text.out.find("nothing is counted") != std::string::npos);
+  CHECK(text.out.find("median error") == std::string::npos);
+  const Outcome o = run({"validate", "--replay", fit, "--format", "json"});
+  REQUIRE(o.exit == 0);
+  const json v = json::parse(o.out);
+  REQUIRE_FALSE(v["rows"].empty());
+  for (const json& row : v["rows"]) CHECK(row["counted"] == false);
+}
