@@ -122,29 +122,51 @@ class Context {
   DeviceBuffer memory_, list_, position_;
 };
 
+constexpr int kWidth = (kHeads + 2 * kKvHeads) * kDim;
+
+// Projections of tokens, and how they are placed.
+struct Projected {
+  DeviceBuffer rows, turns;
+
+  explicit Projected(int tokens)
+      : rows(halves(std::size_t(tokens) * kWidth * 2, 0.2f)),
+        turns(halves(std::size_t(tokens) * kDim / 2 * sizeof(cuda::Turn) / 2, 0.2f)) {}
+
+  cuda::Placement placement() const {
+    cuda::Placement p;
+    p.q = {rows.as<float>(), kWidth, nullptr};
+    p.k = {rows.as<float>() + kHeads * kDim, kWidth, nullptr};
+    p.v = {rows.as<float>() + (kHeads + kKvHeads) * kDim, kWidth, nullptr};
+    p.heads = kHeads;
+    p.rope_dims = kDim;
+    p.turns = turns.as<cuda::Turn>();
+    return p;
+  }
+};
+
 struct Scratch {
-  DeviceBuffer queries = halves(kHeads * kDim, 0.2f);
+  Projected projected{1};
   DeviceBuffer m{512 * kHeads * 4}, l{512 * kHeads * 4}, o{512 * kHeads * kDim * 4};
   DeviceBuffer q{kHeads * kDim}, scale{kHeads * kDim / 8}, sum16{kHeads * kDim / 4};
 };
 
 struct Decode {
   int tokens = 0, splits = 0;
-  bool settled = false, attends = true, merges = true;
+  bool settled = false;
+  bool merges = true;
 };
 
 double decode_seconds(const Stream& stream, const Context& context, const Decode& d) {
   const Scratch s;
   const int* position = context.position(d.tokens - 1);
   const cuda::Partials partials{s.m.as<float>(), s.l.as<float>(), s.o.as<float>()};
+  const cuda::DecodeAttention attention{s.projected.placement(), 0, d.settled};
+  const cuda::Outputs out{{s.q.as<std::int8_t>(), s.scale.as<float>(), s.sum16.as<float>()}};
   return seconds(stream, context.layers(), [&] {
     for (int layer = 0; layer < context.layers(); ++layer) {
-      if (d.attends)
-        cuda::attend_partially(stream, {s.queries.as<__half>(), kHeads, 0, d.settled},
-                               context.cache(), layer, d.splits, position, partials);
-      if (d.merges)
-        cuda::merge_partials(stream, partials, d.splits, kHeads, kDim, nullptr,
-                             {s.q.as<std::int8_t>(), s.scale.as<float>(), s.sum16.as<float>()});
+      cuda::attend_partially(stream, attention, context.cache(), layer, d.splits, position,
+                             partials);
+      if (d.merges) cuda::merge_partials(stream, partials, d.splits, kHeads, kDim, out);
     }
   });
 }
@@ -154,7 +176,7 @@ struct Machine {
   double read_rate = 0;
 };
 
-// In microseconds: both kernels, both with a settled context, and each alone.
+// In microseconds: with a merge, with a settled context as well, and that without a merge.
 void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, QuantFormat type,
             bool by_splits) {
   const Context context(tokens, layers, type);
@@ -164,15 +186,13 @@ void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, Qu
   for (const int splits : all) {
     const double t = decode_seconds(stream, context, {tokens, splits});
     const double settled = decode_seconds(stream, context, {tokens, splits, true});
-    const double attends = decode_seconds(stream, context, {tokens, splits, false, true, false});
-    const double merges = decode_seconds(stream, context, {tokens, splits, false, false, true});
+    const double attends = decode_seconds(stream, context, {tokens, splits, true, false});
     const double rate = context.token_bytes() * tokens / t;
     std::printf(
         "decode %6d %-5s %3d splits%c %7.2f us %7.1f GB/s %4.2f settled %7.2f us %4.2f, "
-        "attend %7.2f us, merge %5.2f us\n",
+        "not merged %7.2f us\n",
         tokens, info(type).name.data(), splits, splits == chosen ? '*' : ' ', t * 1e6, rate / 1e9,
-        rate / gpu.read_rate, settled * 1e6, rate * t / settled / gpu.read_rate, attends * 1e6,
-        merges * 1e6);
+        rate / gpu.read_rate, settled * 1e6, rate * t / settled / gpu.read_rate, attends * 1e6);
   }
 }
 
@@ -201,22 +221,15 @@ void prefill(const Stream& stream, int tokens, QuantFormat type) {
 }
 
 void place(const Stream& stream, int tokens) {
-  constexpr int kLayers = 8, kWidth = (kHeads + 2 * kKvHeads) * kDim;
+  constexpr int kLayers = 8;
   const Context context(tokens, kLayers, QuantFormat::kF16);
-  const DeviceBuffer rows(std::size_t(tokens) * kWidth * 4),
-      turns(std::size_t(tokens) * kDim / 2 * sizeof(cuda::Turn));
+  const Projected projected(tokens);
   const DeviceBuffer queries(std::size_t(tokens) * kHeads * kDim * 2);
-  cuda::Placement p;
-  p.q = {rows.as<float>(), kWidth, nullptr};
-  p.k = {rows.as<float>() + kHeads * kDim, kWidth, nullptr};
-  p.v = {rows.as<float>() + (kHeads + kKvHeads) * kDim, kWidth, nullptr};
-  p.heads = kHeads;
-  p.rope_dims = kDim;
-  p.turns = turns.as<cuda::Turn>();
   const int* position = context.position(0);
   const double t = seconds(stream, kLayers, [&] {
     for (int layer = 0; layer < kLayers; ++layer)
-      cuda::place(stream, p, context.cache(), layer, tokens, position, queries.as<__half>());
+      cuda::place(stream, projected.placement(), context.cache(), layer, tokens, position,
+                  queries.as<__half>());
   });
   const double bytes = double(tokens) * kWidth * 6;
   std::printf("place   %6d tokens F16   %20.2f us %8.1f GB/s\n", tokens, t * 1e6, bytes / t / 1e9);

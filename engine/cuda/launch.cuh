@@ -13,7 +13,6 @@ namespace rigcast::engine::cuda {
 struct Shape {
   dim3 grid, block;
   std::size_t shared_bytes = 0;  // beyond what the kernel declares
-  int shared_percent = 0;  // of a multiprocessor's memory, the rest caches; 0: as the driver likes
 };
 
 /// When a kernel may start. kEarly: once every block of the one before it has said
@@ -30,18 +29,11 @@ void launch(const Stream& stream, const Shape& shape, Start start, void (*kernel
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream.get();
-  cudaLaunchAttribute attributes[2] = {};
-  config.attrs = attributes;
-  const auto add = [&](cudaLaunchAttributeID id) -> cudaLaunchAttributeValue& {
-    attributes[config.numAttrs].id = id;
-    return attributes[config.numAttrs++].val;
-  };
-  if (start == Start::kEarly)
-    add(cudaLaunchAttributeProgrammaticStreamSerialization).programmaticStreamSerializationAllowed =
-        1;
-  if (shape.shared_percent > 0)
-    add(cudaLaunchAttributePreferredSharedMemoryCarveout).sharedMemCarveout =
-        unsigned(shape.shared_percent);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &early;
+  config.numAttrs = start == Start::kEarly ? 1 : 0;
   RIGCAST_CUDA_CALL(
       cudaLaunchKernelEx(&config, kernel, Parameters(std::forward<Arguments>(arguments))...));
 }

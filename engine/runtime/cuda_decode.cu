@@ -44,12 +44,11 @@ void attention(State& s, int layer, int splits) {
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
   matvec(projections, normed(s), s.stream, Start::kEarly);
-  place(s.stream, placement_of(s, layer), s.cache.view(), layer, 1, s.position(),
-        s.vectors.queries);
-  attend_partially(s.stream, {s.vectors.queries, m.heads, window_of(m, layer), true},
-                   s.cache.view(), layer, splits, s.position(), s.token.partials);
-  merge_partials(s.stream, s.token.partials, splits, m.heads, int(m.head_dim),
-                 takes_floats(w.output) ? s.token.mixed : nullptr, s.token.mixed_rounded);
+  attend_partially(s.stream, {placement_of(s, layer), window_of(m, layer), true}, s.cache.view(),
+                   layer, splits, s.position(), s.token.partials);
+  merge_partials(
+      s.stream, s.token.partials, splits, m.heads, int(m.head_dim),
+      takes_floats(w.output) ? Outputs{{}, s.token.mixed} : Outputs{s.token.mixed_rounded});
   const MatvecJob output{w.output, s.vectors.hidden, w.output_bias, s.vectors.hidden};
   matvec({&output, 1}, {s.token.mixed_rounded, s.token.mixed}, s.stream, Start::kEarly);
 }

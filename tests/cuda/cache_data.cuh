@@ -25,6 +25,7 @@ struct CacheShape {
   int block_tokens = 128;
   unsigned order = 0;  // of the blocks in memory; 0: as in the context
   int room = 0;        // tokens that blocks are there for, if more
+  bool newest = true;  // false: the last row is yet to be written, and holds NaNs
 };
 
 inline std::vector<float> halves_to_floats(const std::vector<std::uint16_t>& halves) {
@@ -75,6 +76,16 @@ class CacheData {
   }
   std::vector<std::byte> read() const { return memory_->read(); }
 
+  /// Takes the last token's rows from what kernels have written.
+  void take_newest() {
+    const std::vector<std::byte> memory = read();
+    for (int head = 0; head < shape_.kv_heads; ++head) {
+      const int token = shape_.tokens - 1;
+      see(shape_.k, row(memory, head, token, false), keys_.data() + at(head, token));
+      see(shape_.v, row(memory, head, token, true), values_.data() + at(head, token));
+    }
+  }
+
  private:
   std::size_t at(int head, int token) const {
     return std::size_t(head * shape_.tokens + token) * std::size_t(shape_.dim);
@@ -90,13 +101,19 @@ class CacheData {
   void fill(QuantFormat type, unsigned seed, bool value, std::vector<float>& seen) {
     seen = normal_values(at(shape_.kv_heads, 0), seed);
     for (int head = 0; head < shape_.kv_heads; ++head)
-      for (int token = shape_.from; token < shape_.tokens; ++token) {
-        const std::span<float> row(seen.data() + at(head, token), std::size_t(shape_.dim));
+      for (int token = shape_.from; token < shape_.tokens - (shape_.newest ? 0 : 1); ++token) {
+        float* row = seen.data() + at(head, token);
         std::byte* to = host_.data() + row_offset(head, token, value);
-        ref::quantize(type, row, to);
-        ref::dequantize(type, to, row);
-        for (float& x : row) x = ref::half_to_float(ref::float_to_half(x));
+        ref::quantize(type, std::span<float>(row, std::size_t(shape_.dim)), to);
+        see(type, to, row);
       }
+  }
+
+  // As kernels see a row: halves.
+  void see(QuantFormat type, const std::byte* row, float* out) const {
+    const std::span<float> values(out, std::size_t(shape_.dim));
+    ref::dequantize(type, row, values);
+    for (float& x : values) x = ref::half_to_float(ref::float_to_half(x));
   }
 
   void send() {

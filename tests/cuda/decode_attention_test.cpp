@@ -20,12 +20,36 @@ struct Decode {
   float spread = 1;  // of the queries: larger ones make few tokens count
 };
 
-std::vector<float> queries_of(const Decode& d) {
-  const int heads = d.cache.kv_heads * d.group;
-  const float scale = d.spread * cuda::query_scale(d.cache.dim);
-  return halves_to_floats(
-      floats_to_halves(normal_values(std::size_t(heads * d.cache.dim), 7, scale)));
-}
+// The new token's [queries | keys | values] as they are projected. Nothing is turned: that is for
+// the tests of place().
+struct Projected {
+  std::vector<float> rows;
+  int q_width, kv_width;
+
+  explicit Projected(const Decode& d)
+      : q_width(d.cache.kv_heads * d.group * d.cache.dim),
+        kv_width(d.cache.kv_heads * d.cache.dim) {
+    rows = normal_values(std::size_t(q_width), 7, d.spread);
+    const std::vector<float> kv = normal_values(std::size_t(2 * kv_width), 8);
+    rows.insert(rows.end(), kv.begin(), kv.end());
+  }
+
+  cuda::Placement placement(const Decode& d, const float* on_device) const {
+    cuda::Placement p;
+    p.q.rows = on_device;
+    p.k.rows = on_device + q_width;
+    p.v.rows = on_device + q_width + kv_width;
+    p.heads = d.cache.kv_heads * d.group;
+    return p;
+  }
+
+  // As they are multiplied with keys.
+  std::vector<float> queries(const Decode& d) const {
+    std::vector<float> scaled(rows.begin(), rows.begin() + q_width);
+    for (float& x : scaled) x *= cuda::query_scale(d.cache.dim);
+    return halves_to_floats(floats_to_halves(scaled));
+  }
+};
 
 struct Answer {
   std::vector<float> out, scale, sum16;
@@ -33,28 +57,34 @@ struct Answer {
 };
 
 // All memory that is written begins as NaNs.
-Answer run(const Decode& d, const CacheData& data) {
+Answer run(const Decode& d, CacheData& data) {
   const Stream stream;
   const int heads = d.cache.kv_heads * d.group;
   const std::size_t width = std::size_t(heads * d.cache.dim), splits = std::size_t(d.splits);
-  const OnDevice<std::uint16_t> queries(floats_to_halves(queries_of(d)));
+  const Projected projected(d);
+  const OnDevice<float> rows(projected.rows);
   const OnDevice<int> position(std::vector<int>{d.cache.tokens - 1});
   const OnDevice<float> m(splits * std::size_t(heads)), l(splits * std::size_t(heads)),
       o(splits * width), out(width), scale(width / 32), sum16(width / 16);
   const OnDevice<std::int8_t> q(width);
   const cuda::Partials partials{m.get(), l.get(), o.get()};
-  const cuda::DecodeAttention attention{reinterpret_cast<const __half*>(queries.get()), heads,
-                                        d.window, d.settled};
-  cuda::attend_partially(stream, attention, data.on_device(), CacheData::kLayer, d.splits,
-                         position.get(), partials);
-  cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim, out.get(),
-                       {q.get(), scale.get(), sum16.get()});
+  cuda::attend_partially(stream, {projected.placement(d, rows.get()), d.window, d.settled},
+                         data.on_device(), CacheData::kLayer, d.splits, position.get(), partials);
+  cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim,
+                       {{q.get(), scale.get(), sum16.get()}, out.get()});
   stream.wait();
+  data.take_newest();
   return {out.read(), scale.read(), sum16.read(), q.read()};
 }
 
+CacheData data_of(const Decode& d) {
+  CacheShape shape = d.cache;
+  shape.newest = false;
+  return CacheData(shape);
+}
+
 Compared compare(const Decode& d, const CacheData& data, const std::vector<float>& out) {
-  const std::vector<float> queries = queries_of(d);
+  const std::vector<float> queries = Projected(d).queries(d);
   Compared c;
   const int to = d.cache.tokens, from = d.window > 0 ? std::max(0, to - d.window) : 0;
   for (int head = 0; head < d.cache.kv_heads * d.group; ++head) {
@@ -70,8 +100,9 @@ void check(const Decode& d) {
   INFO("tokens " << d.cache.tokens << " group " << d.group << " dim " << d.cache.dim << " splits "
                  << d.splits << " window " << d.window << " types " << int(d.cache.k) << " "
                  << int(d.cache.v));
-  const CacheData data(d.cache);
-  const Compared c = compare(d, data, run(d, data).out);
+  CacheData data = data_of(d);
+  const std::vector<float> out = run(d, data).out;
+  const Compared c = compare(d, data, out);
   CHECK(c.worst <= 1);
   CHECK(c.nmse() <= 1e-6);
 }
@@ -149,7 +180,7 @@ TEST_CASE("Decode attention is right where few tokens count", "[cuda][gpu]") {
 // Probabilities are the same bits however tokens are split; sums differ in their order alone.
 TEST_CASE("Any number of splits gives the same mix within a millionth", "[cuda][gpu]") {
   Decode d = of_tokens(4097);
-  const CacheData data(d.cache);
+  CacheData data = data_of(d);
   d.splits = 1;
   const std::vector<float> one = run(d, data).out;
   for (const int splits : {2, 7, 32, 66}) {
@@ -168,11 +199,13 @@ TEST_CASE("Any number of splits gives the same mix within a millionth", "[cuda][
 TEST_CASE("Decode attention gives the same bits wherever blocks lie and however long they are",
           "[cuda][gpu]") {
   Decode d = of_tokens(1000);
-  const std::vector<float> straight = run(d, CacheData(d.cache)).out;
+  CacheData data = data_of(d);
+  const std::vector<float> straight = run(d, data).out;
   for (const int block_tokens : {16, 48, 128, 1024}) {
     d.cache.block_tokens = block_tokens;
     d.cache.order = 5;
-    CHECK(run(d, CacheData(d.cache)).out == straight);
+    CacheData other = data_of(d);
+    CHECK(run(d, other).out == straight);
   }
 }
 
@@ -180,7 +213,8 @@ TEST_CASE("A merge rounds to integers as the CPU does", "[cuda][gpu]") {
   Decode d = of_tokens(77);
   d.group = 3;
   d.cache.dim = 80;
-  const Answer answer = run(d, CacheData(d.cache));
+  CacheData data = data_of(d);
+  const Answer answer = run(d, data);
   cpu::RoundedRow row;
   row.resize(std::int64_t(answer.out.size()));
   cpu::round_row(answer.out, row);
@@ -197,7 +231,7 @@ TEST_CASE("A merge leaves out partials of nothing, whatever they hold", "[cuda][
   const OnDevice<float> m(std::vector<float>{1, -INFINITY, 3}), l(std::vector<float>{1, 0, 2}),
       mixes(o), out(width);
   const Stream stream;
-  cuda::merge_partials(stream, {m.get(), l.get(), mixes.get()}, 3, 1, 32, out.get(), {});
+  cuda::merge_partials(stream, {m.get(), l.get(), mixes.get()}, 3, 1, 32, {{}, out.get()});
   stream.wait();
   // (3 / 4 + 8) / (1 / 4 + 2)
   for (const float x : out.read()) CHECK(double(x) == Approx(8.75 / 2.25).epsilon(1e-6));

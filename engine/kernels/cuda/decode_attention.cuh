@@ -1,11 +1,10 @@
 #pragma once
 // Attention of one token: splits of the context give partial results, which are then merged.
 
-#include <cuda_fp16.h>
-
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/cache.cuh"
-#include "engine/kernels/cuda/matrix.cuh"
+#include "engine/kernels/cuda/inputs.cuh"
+#include "engine/kernels/cuda/place.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -19,12 +18,12 @@ struct Partials {
   float* o = nullptr;  // [split][heads][head_dim]
 };
 
-/// One token's attention in one layer. The cache's blocks hold a multiple of 16 tokens and begin at
-/// multiples of 16 bytes; their types are any of F16, Q8_0 and Q4_0.
+/// One new token's attention in one layer: its heads are placed first, as place() does it. The
+/// cache's blocks hold a multiple of 16 tokens and begin at multiples of 16 bytes; their types are
+/// any of F16, Q8_0 and Q4_0.
 struct DecodeAttention {
-  const __half* queries = nullptr;  // [heads][head_dim], as place() leaves them
-  int heads = 0;                    // a multiple of the cache's KV heads
-  int window = 0;                   // the last tokens that are seen, this one counted; 0: all
+  Placement placement;  // of one token; heads: a multiple of the cache's KV heads
+  int window = 0;       // the last tokens that are seen, this one counted; 0: all
   /// *position, the cache's list of blocks and the rows before the position were written before the
   /// last launch that waited for all work ahead of it (a graph's, or one of Start::kAfter): they
   /// are then read while kernels ahead run.
@@ -35,14 +34,14 @@ struct DecodeAttention {
 /// and none without work. `halves`: keys and values are both F16.
 int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool halves = true);
 
-/// Attends to the tokens up to *position, whose keys and values are in the cache already. Writes
-/// partials [0, splits). head_dim: a multiple of 8 up to 256. Throws CudaFailure.
+/// Puts the new token's keys and values into the cache at *position and attends to it and those
+/// before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 256. Throws CudaFailure.
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials);
 
-/// out [heads][head_dim] = the mix of partials [0, count), and `rounded` the same as integers; null
-/// pointers: not wanted. heads * head_dim is a multiple of 32. NaN where all partials are empty.
+/// out [heads][head_dim] = the mix of partials [0, count). heads * head_dim is a multiple of 32.
+/// NaN where all partials are empty.
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
-                    int head_dim, float* out, const Rounded& rounded);
+                    int head_dim, const Outputs& out);
 
 }  // namespace rigcast::engine::cuda

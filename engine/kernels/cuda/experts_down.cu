@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
   const float weight_here = mine ? load_input4(d.experts.weights + lane) : 0;
   float all[kRows] = {};
   stream_rows<Lane, kRows, Stages<Lane>>(
-      shared + warp * Stages<Lane>::kBytes, d.columns, d.experts.used,
+      shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(d.columns), d.experts.used,
       [&](int i) {
         const auto id = std::size_t(__shfl_sync(~0u, id_here, i));
         return RowGroup{of_expert(d.view, id * d.stride), row, d.rows, d.columns};

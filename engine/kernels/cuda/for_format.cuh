@@ -7,13 +7,6 @@
 
 namespace rigcast::engine::cuda {
 
-/// Of a multiprocessor's memory that a product with these weights has as shared memory: floats take
-/// activations in F32, which every warp reads again, and leave them a cache that holds them.
-inline int shared_percent_for(QuantFormat format) {
-  using enum QuantFormat;
-  return format == kF32 || format == kF16 || format == kBF16 ? 50 : 0;
-}
-
 template <class Call, int... kFormats>
 void for_format_among(QuantFormat format, const Call& call,
                       std::integer_sequence<int, kFormats...>) {

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
   const std::int64_t row = first_row(g.rows);
   Products products;
   stream_rows<Lane, kRows, Stages<Lane>>(
-      shared + warp * Stages<Lane>::kBytes, g.columns, 2,
+      shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 2,
       [&](int i) {
         return RowGroup{i == 0 ? weights.gate : weights.up, row, g.rows, g.columns};
       },
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
       using Lane = LaneDot<F, kRows>;
       const RowGroup rows{i == 0 ? weights.gate : weights.up, row, g.rows, g.columns};
       stream_rows<Lane, kRows, Stages<Lane>>(
-          shared + warp * Stages<Lane>::kBytes, g.columns, 1, [&](int) { return rows; },
-          [] { wait_for_inputs(); }, [&](int) { return g.x; },
+          shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 1,
+          [&](int) { return rows; }, [] { wait_for_inputs(); }, [&](int) { return g.x; },
           [&](int, const float(&sums)[kRows]) {
             (i == 0 ? products.gate : products.up) = sum_rows(sums, lane);
           });
@@ -147,7 +147,6 @@ void launch_gate_up(const GateUp& g, int used, const Stream& stream, Start start
   Shape shape{dim3(unsigned((g.rows + kRowsOfBlock - 1) / kRowsOfBlock), unsigned(used)),
               dim3(32 * kWarps)};
   shape.shared_bytes = std::max(shared_bytes(g.gate.format), shared_bytes(g.up.format));
-  shape.shared_percent = shared_percent_for(g.gate.format);
   const auto launch_as = [&](void (*kernel)(GateUp)) {
     RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            int(shape.shared_bytes)));

@@ -72,35 +72,27 @@ __device__ __forceinline__ float load_input4(const void* from) {
   return v;
 }
 
-/// Sums of `kRows` values over a warp. Lane i gets that of row i / (32 / kRows). The order of
-/// additions is fixed.
-template <int kRows>
+/// Sums of `kRows` values over lanes that are up to kDistance apart. Lane i gets that of row
+/// i / (2 * kDistance / kRows). The order of additions is fixed.
+template <int kRows, int kDistance = 16>
 __device__ __forceinline__ float sum_rows(const float (&value)[kRows], int lane) {
-  static_assert(kRows == 1 || kRows == 2 || kRows == 4);
-  float sum;
+  static_assert(kRows <= 2 * kDistance && (kRows & (kRows - 1)) == 0);
   if constexpr (kRows == 1) {
-    sum = value[0] + __shfl_xor_sync(~0u, value[0], 16);
-    sum += __shfl_xor_sync(~0u, sum, 8);
+    float sum = value[0];
+    for (int d = kDistance; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+    return sum;
   } else {
-    // Each half of the warp keeps half of the rows and sends the others.
-    const bool upper = lane & 16;
+    // Each half of the lanes keeps half of the rows and sends the others.
+    const bool upper = lane & kDistance;
     constexpr int kHalf = kRows / 2;
     float kept[kHalf];
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
       const float sent = upper ? value[i] : value[i + kHalf];
-      kept[i] = (upper ? value[i + kHalf] : value[i]) + __shfl_xor_sync(~0u, sent, 16);
+      kept[i] = (upper ? value[i + kHalf] : value[i]) + __shfl_xor_sync(~0u, sent, kDistance);
     }
-    if constexpr (kRows == 2) {
-      sum = kept[0] + __shfl_xor_sync(~0u, kept[0], 8);
-    } else {
-      const bool odd = lane & 8;
-      const float sent = odd ? kept[0] : kept[1];
-      sum = (odd ? kept[1] : kept[0]) + __shfl_xor_sync(~0u, sent, 8);
-    }
+    return sum_rows<kHalf, kDistance / 2>(kept, lane);
   }
-  for (int d = 4; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
-  return sum;
 }
 
 }  // namespace rigcast::engine::cuda

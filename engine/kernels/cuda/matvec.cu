@@ -13,7 +13,7 @@ namespace {
 constexpr int kWarps = 4;
 
 template <class Lane>
-using Stages = Ring<Lane, 10400>;
+using Stages = Ring<Lane, 13900>;
 
 struct Job {
   PlaneView view;
@@ -31,24 +31,64 @@ struct Jobs {
   Inputs x;
 };
 
-template <QuantFormat F, int kRows>
+// How a block of threads shares rows: groups of `rows`, each by `split` warps that take a part of
+// its columns. More rows a warp load activations less often; a split keeps as many warps busy.
+template <int kRows_, int kSplit_>
+struct Tiling {
+  static constexpr int kRows = kRows_, kSplit = kSplit_;
+  static constexpr int kRowsOfBlock = kRows * kWarps / kSplit;
+};
+template <QuantFormat F>
+using ManyRows = std::conditional_t<kTakesFloats<F>, Tiling<8, 4>, Tiling<4, 1>>;
+template <QuantFormat F>
+using FewRows = std::conditional_t<kTakesFloats<F>, Tiling<8, 4>, Tiling<4, 2>>;
+
+// Sums of the block's rows by the warps that share them: thread i gets that of row i.
+template <class T>
+__device__ __forceinline__ float sum_of_warps(float sum) {
+  __shared__ float parts[kWarps][T::kRows];
+  const int thread = int(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  constexpr int kLanes = 32 / T::kRows;
+  if (lane % kLanes == 0) parts[warp][lane / kLanes] = sum;
+  __syncthreads();
+  if (thread >= T::kRowsOfBlock) return 0;
+  float all = 0;
+  for (int i = 0; i < T::kSplit; ++i)
+    all += parts[thread / T::kRows * T::kSplit + i][thread % T::kRows];
+  return all;
+}
+
+// Where this thread writes a row: of one that a warp sums alone, by the first lane that has it.
+template <class T>
+__device__ __forceinline__ std::int64_t row_to_write(std::int64_t first_of_block) {
+  if constexpr (T::kSplit > 1)
+    return threadIdx.x < T::kRowsOfBlock ? first_of_block + threadIdx.x : INT64_MAX;
+  constexpr int kLanes = 32 / T::kRows;
+  return threadIdx.x % kLanes == 0 ? first_of_block + threadIdx.x / kLanes : INT64_MAX;
+}
+
+template <QuantFormat F, class T>
 __device__ __forceinline__ void multiply(const Job& job, const Jobs& jobs, std::byte* shared) {
-  using Lane = LaneDot<F, kRows>;
+  using Lane = LaneDot<F, T::kRows>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const std::int64_t group = std::int64_t(blockIdx.x - unsigned(job.first_block)) * kWarps + warp;
-  const RowGroup rows{job.view, group * kRows, job.rows, jobs.columns};
-  if (rows.row >= rows.rows) return;
-  stream_rows<Lane, kRows, Stages<Lane>>(
-      shared + warp * Stages<Lane>::kBytes, jobs.columns, 1, [&](int) { return rows; },
-      [] { wait_for_inputs(); }, [&](int) { return jobs.x; },
-      [&](int, const float(&sums)[kRows]) {
-        float sum = sum_rows(sums, lane);
-        const std::int64_t row = rows.row + lane / (32 / kRows);
-        if (lane % (32 / kRows) != 0 || row >= rows.rows) return;
-        if (job.bias) sum += load_input4(job.bias + row);
-        if (job.add) sum += load_input4(job.add + row);
-        job.out[row] = sum;
-      });
+  const std::int64_t first = std::int64_t(blockIdx.x - unsigned(job.first_block)) * T::kRowsOfBlock;
+  const RowGroup rows{job.view, first + warp / T::kSplit * T::kRows, job.rows, jobs.columns};
+  const std::int64_t row = row_to_write<T>(first);
+  float sum = 0, added = 0;
+  const auto ready = [&] {
+    wait_for_inputs();
+    if (row >= job.rows) return;
+    if (job.bias) added = load_input4(job.bias + row);
+    if (job.add) added += load_input4(job.add + row);
+  };
+  if (rows.row < rows.rows)
+    stream_rows<Lane, T::kRows, Stages<Lane>>(
+        shared + warp * Stages<Lane>::kBytes,
+        steps_of<Lane>(jobs.columns, warp % T::kSplit, T::kSplit), 1, [&](int) { return rows; },
+        ready, [&](int) { return jobs.x; },
+        [&](int, const float(&sums)[T::kRows]) { sum = sum_rows(sums, lane); });
+  if constexpr (T::kSplit > 1) sum = sum_of_warps<T>(sum);
+  if (row < job.rows) job.out[row] = sum + added;
 }
 
 __device__ __forceinline__ int job_of_block(const Jobs& jobs) {
@@ -57,65 +97,72 @@ __device__ __forceinline__ int job_of_block(const Jobs& jobs) {
   return index;
 }
 
-template <QuantFormat F, int kRows>
-inline constexpr int kBlocks = blocks_that_fit<Stages<LaneDot<F, kRows>>>(kWarps,
-                                                                          kRows > 2 ? 5 : 7);
+template <QuantFormat F, class T>
+inline constexpr int kBlocks = blocks_that_fit<Stages<LaneDot<F, T::kRows>>>(kWarps, 4);
 
-template <QuantFormat F, int kRows>
-__global__ void __launch_bounds__(32 * kWarps, kBlocks<F, kRows>)
+template <QuantFormat F, class T>
+__global__ void __launch_bounds__(32 * kWarps, kBlocks<F, T>)
     matvec_one_format(const __grid_constant__ Jobs jobs) {
   extern __shared__ __align__(16) std::byte shared[];
   let_next_start();
-  multiply<F, kRows>(jobs.job[job_of_block(jobs)], jobs, shared);
+  multiply<F, T>(jobs.job[job_of_block(jobs)], jobs, shared);
 }
 
 // For the mixes that files have: fewer registers than with all formats.
-template <QuantFormat F, QuantFormat G, int kRows>
-__global__ void __launch_bounds__(32 * kWarps, kBlocks<G, kRows>)
+template <QuantFormat F, QuantFormat G, class T>
+__global__ void __launch_bounds__(32 * kWarps, kBlocks<G, T>)
     matvec_two_formats(const __grid_constant__ Jobs jobs) {
   extern __shared__ __align__(16) std::byte shared[];
   let_next_start();
   const Job& job = jobs.job[job_of_block(jobs)];
   if (job.format == F)
-    multiply<F, kRows>(job, jobs, shared);
+    multiply<F, T>(job, jobs, shared);
   else
-    multiply<G, kRows>(job, jobs, shared);
+    multiply<G, T>(job, jobs, shared);
 }
 
-template <int kRows>
+template <template <QuantFormat> class TilingOf>
 __global__ void __launch_bounds__(32 * kWarps, 4)
     matvec_any_format(const __grid_constant__ Jobs jobs) {
   extern __shared__ __align__(16) std::byte shared[];
   let_next_start();
   const Job& job = jobs.job[job_of_block(jobs)];
-  on_device_for_format(job.format, [&]<QuantFormat F>() { multiply<F, kRows>(job, jobs, shared); });
+  on_device_for_format(job.format,
+                       [&]<QuantFormat F>() { multiply<F, TilingOf<F>>(job, jobs, shared); });
 }
 
-// Two rows a warp where four would leave multiprocessors with few warps.
+// Fewer leave multiprocessors with few warps, unless some share a row.
 constexpr std::int64_t kManyRows = 4 * 132 * 11;
 
-struct Blocks {
-  unsigned count = 0;
-  bool same_format = true;
+// What a format's tiling takes of a block.
+struct Share {
+  int rows = 0;
+  std::size_t shared_bytes = 0;
 };
-
-Blocks place_jobs(std::span<const MatvecJob> from, Jobs& jobs, int rows_of_block) {
-  Blocks blocks;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const Matrix& w = from[i].w;
-    jobs.job[i] = {view_of(w),   w.format,    w.rows,           from[i].out,
-                   from[i].bias, from[i].add, int(blocks.count)};
-    blocks.count += unsigned((w.rows + rows_of_block - 1) / rows_of_block);
-    blocks.same_format = blocks.same_format && w.format == from[0].w.format;
-  }
-  return blocks;
+template <template <QuantFormat> class TilingOf>
+Share share_of(QuantFormat format) {
+  Share share;
+  for_format(format, [&]<QuantFormat F>() {
+    using T = TilingOf<F>;
+    share = {T::kRowsOfBlock, kWarps * Stages<LaneDot<F, T::kRows>>::kBytes};
+  });
+  return share;
 }
 
-template <int kRows>
-std::size_t shared_bytes(QuantFormat format) {
-  std::size_t bytes = 0;
-  for_format(format, [&]<QuantFormat F>() { bytes = kWarps * Stages<LaneDot<F, kRows>>::kBytes; });
-  return bytes;
+template <template <QuantFormat> class TilingOf>
+Shape place_jobs(std::span<const MatvecJob> from, Jobs& jobs) {
+  std::int64_t blocks = 0;
+  Shape shape{dim3(1), dim3(32 * kWarps)};
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const Matrix& w = from[i].w;
+    const Share share = share_of<TilingOf>(w.format);
+    jobs.job[i] = {view_of(w),   w.format,    w.rows,     from[i].out,
+                   from[i].bias, from[i].add, int(blocks)};
+    blocks += (w.rows + share.rows - 1) / share.rows;
+    shape.shared_bytes = std::max(shape.shared_bytes, share.shared_bytes);
+  }
+  shape.grid.x = unsigned(blocks);
+  return shape;
 }
 
 bool all_among(std::span<const MatvecJob> jobs, QuantFormat a, QuantFormat b) {
@@ -123,30 +170,29 @@ bool all_among(std::span<const MatvecJob> jobs, QuantFormat a, QuantFormat b) {
       jobs, [&](const MatvecJob& job) { return job.w.format == a || job.w.format == b; });
 }
 
-void launch_jobs(void (*kernel)(Jobs), const Jobs& jobs, const Shape& shape, const Stream& stream,
-                 Start start) {
+using Kernel = void (*)(Jobs);
+
+template <template <QuantFormat> class TilingOf>
+Kernel kernel_for(std::span<const MatvecJob> jobs) {
+  using enum QuantFormat;
+  const QuantFormat first = jobs[0].w.format;
+  if (!all_among(jobs, first, first)) {
+    if (all_among(jobs, kQ4_K, kQ6_K)) return matvec_two_formats<kQ4_K, kQ6_K, TilingOf<kQ4_K>>;
+    if (all_among(jobs, kQ5_K, kQ6_K)) return matvec_two_formats<kQ5_K, kQ6_K, TilingOf<kQ5_K>>;
+    return matvec_any_format<TilingOf>;
+  }
+  Kernel kernel = nullptr;
+  for_format(first, [&]<QuantFormat F>() { kernel = matvec_one_format<F, TilingOf<F>>; });
+  return kernel;
+}
+
+template <template <QuantFormat> class TilingOf>
+void launch_jobs(std::span<const MatvecJob> from, Jobs& jobs, const Stream& stream, Start start) {
+  const Shape shape = place_jobs<TilingOf>(from, jobs);
+  const Kernel kernel = kernel_for<TilingOf>(from);
   RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          int(shape.shared_bytes)));
   launch(stream, shape, start, kernel, jobs);
-}
-
-template <int kRows>
-void matvec_rows(std::span<const MatvecJob> from, Jobs& jobs, const Stream& stream, Start start) {
-  const Blocks blocks = place_jobs(from, jobs, kRows * kWarps);
-  Shape shape{dim3(blocks.count), dim3(32 * kWarps)};
-  shape.shared_percent = shared_percent_for(from[0].w.format);
-  for (const MatvecJob& job : from)
-    shape.shared_bytes = std::max(shape.shared_bytes, shared_bytes<kRows>(job.w.format));
-  if (!blocks.same_format) {
-    using enum QuantFormat;
-    auto* kernel = matvec_any_format<kRows>;
-    if (all_among(from, kQ4_K, kQ6_K)) kernel = matvec_two_formats<kQ4_K, kQ6_K, kRows>;
-    if (all_among(from, kQ5_K, kQ6_K)) kernel = matvec_two_formats<kQ5_K, kQ6_K, kRows>;
-    return launch_jobs(kernel, jobs, shape, stream, start);
-  }
-  for_format(from[0].w.format, [&]<QuantFormat F>() {
-    launch_jobs(matvec_one_format<F, kRows>, jobs, shape, stream, start);
-  });
 }
 
 }  // namespace
@@ -165,9 +211,9 @@ void matvec(std::span<const MatvecJob> jobs, const Inputs& x, const Stream& stre
   placed.columns = int(jobs[0].w.columns);
   placed.x = x;
   if (rows >= kManyRows)
-    matvec_rows<4>(jobs, placed, stream, start);
+    launch_jobs<ManyRows>(jobs, placed, stream, start);
   else
-    matvec_rows<2>(jobs, placed, stream, start);
+    launch_jobs<FewRows>(jobs, placed, stream, start);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -89,10 +89,10 @@ __global__ void __launch_bounds__(32 * kWarps)
 }  // namespace
 
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
-                    int head_dim, float* out, const Rounded& rounded) {
+                    int head_dim, const Outputs& out) {
   const dim3 grid(unsigned(heads * head_dim / 32));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, count, heads, head_dim,
-         out, rounded);
+         out.floats, out.rounded);
 }
 
 }  // namespace rigcast::engine::cuda

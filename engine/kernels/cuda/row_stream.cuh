@@ -23,10 +23,23 @@ constexpr int blocks_that_fit(int warps, int most) {
   return fit < 1 ? 1 : fit > most ? most : fit;
 }
 
-// Parts of a row and the steps that all lanes take to its end.
+/// The steps that a warp takes along rows of `parts` parts: `count` of them, beginning at `first`.
 struct Steps {
-  int parts, count;
+  int parts, first, count;
+
+  /// Whether there is a part for the lane, `step` steps after the first.
+  __device__ __forceinline__ bool reaches(int step, int lane) const {
+    return (first + step) * 32 + lane < parts;
+  }
 };
+
+/// Those of warp `index` of `warps` that share rows.
+template <class Lane>
+__device__ __forceinline__ Steps steps_of(int columns, int index = 0, int warps = 1) {
+  const int parts = columns / Lane::kColumns, all = (parts + 31) / 32;
+  const int first = all * index / warps;
+  return {parts, first, all * (index + 1) / warps - first};
+}
 
 // Walks the steps of all groups, ahead of the walk that multiplies.
 template <class Lane, class GroupOf>
@@ -37,18 +50,19 @@ class Fetcher {
         groups_(groups),
         steps_(steps),
         lane_(lane),
-        source_(group_of(0), lane) {}
+        source_(group_of(0), steps.first * 32 + lane) {}
 
   /// Begins the copies of one step, or of none where no step is left.
   __device__ __forceinline__ void next(typename Lane::Stage& stage) {
     if (group_ < groups_) {
-      if (step_ * 32 + lane_ < steps_.parts) source_.fetch(stage, lane_);
+      if (steps_.reaches(step_, lane_)) source_.fetch(stage, lane_);
       if constexpr (requires { source_.fetch_shared(stage, 0); })
         source_.fetch_shared(stage, lane_);
       source_.advance();
       if (++step_ == steps_.count) {
         step_ = 0;
-        if (++group_ < groups_) source_ = typename Lane::Source(group_of_(group_), lane_);
+        if (++group_ < groups_)
+          source_ = typename Lane::Source(group_of_(group_), steps_.first * 32 + lane_);
       }
     }
     end_group();
@@ -72,16 +86,17 @@ class InputWalk {
         groups_(groups),
         steps_(steps),
         lane_(lane),
-        cursor_(inputs_of(0), lane) {}
+        cursor_(inputs_of(0), steps.first * 32 + lane) {}
 
   /// What it gives where no column is left does not matter.
   __device__ __forceinline__ void next(typename Lane::X& x) {
     if (group_ == groups_) return;
-    if (step_ * 32 + lane_ < steps_.parts) x = cursor_.load();
+    if (steps_.reaches(step_, lane_)) x = cursor_.load();
     cursor_.advance();
     if (++step_ == steps_.count) {
       step_ = 0;
-      if (++group_ < groups_) cursor_ = typename Lane::X::Cursor(inputs_of_(group_), lane_);
+      if (++group_ < groups_)
+        cursor_ = typename Lane::X::Cursor(inputs_of_(group_), steps_.first * 32 + lane_);
     }
   }
 
@@ -94,52 +109,42 @@ class InputWalk {
   typename Lane::X::Cursor cursor_;
 };
 
-/// Steps whose activations a lane has loaded: they come from the second cache, and what waits for
-/// them has nothing else to do. More rows leave fewer registers.
-template <int kRows>
-inline constexpr int kInputsAhead = kRows > 2 ? 1 : 1;
-
-/// Multiplies `groups` groups of kRows rows, one after the other. group_of(i): a RowGroup, all of
-/// the same columns. ready() is called once weights are on their way. inputs_of(i): what group i is
-/// multiplied with. at_end(i, sums): this lane's part of the products. All lanes of a warp take
-/// part in every call.
+/// Multiplies `groups` groups of kRows rows, one after the other, each in `steps`. group_of(i): a
+/// RowGroup, all of the same columns. ready() is called once weights are on their way.
+/// inputs_of(i): what group i is multiplied with. at_end(i, sums): this lane's part of the
+/// products; it is not called where there are no steps. All lanes of a warp take part in every
+/// call.
 template <class Lane, int kRows, class Ring, class GroupOf, class Ready, class InputsOf,
           class AtEnd>
-__device__ __forceinline__ void stream_rows(std::byte* shared, int columns, int groups,
+__device__ __forceinline__ void stream_rows(std::byte* shared, const Steps& steps, int groups,
                                             const GroupOf& group_of, const Ready& ready,
                                             const InputsOf& inputs_of, const AtEnd& at_end) {
-  constexpr int kStages = Ring::kStages, kAhead = kInputsAhead<kRows>;
+  constexpr int kStages = Ring::kStages;
+  if (steps.count == 0) return ready();
   auto* ring = reinterpret_cast<typename Lane::Stage*>(shared);
   const int lane = threadIdx.x % 32;
-  const int parts = columns / Lane::kColumns;
-  const Steps steps{parts, (parts + 31) / 32};
   Fetcher<Lane, GroupOf> weights(group_of, groups, steps, lane);
   for (int i = 0; i < kStages; ++i) weights.next(ring[i]);
   ready();
   InputWalk<Lane, InputsOf> inputs(inputs_of, groups, steps, lane);
-  typename Lane::X x[kAhead]{};
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) inputs.next(x[i]);
+  typename Lane::X x{};
+  inputs.next(x);
   RowGroup rows = group_of(0);
   float sums[kRows] = {};
   int slot = 0, group = 0, step = 0;
-  for (int left = groups * steps.count; left > 0;) {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i, --left) {  // unrolled, so that x stays in registers
-      if (left <= 0) break;
-      wait_for_group<kStages - 1>();
-      __syncwarp();
-      if (step * 32 + lane < parts) Lane::add(ring[slot], rows, step, lane, x[i], sums);
-      __syncwarp();
-      weights.next(ring[slot]);
-      inputs.next(x[i]);
-      slot = slot + 1 == kStages ? 0 : slot + 1;
-      if (++step < steps.count) continue;
-      at_end(group, sums);
-      step = 0;
-      for (float& sum : sums) sum = 0;
-      if (++group < groups) rows = group_of(group);
-    }
+  for (int left = groups * steps.count; left > 0; --left) {
+    wait_for_group<kStages - 1>();
+    __syncwarp();
+    if (steps.reaches(step, lane)) Lane::add(ring[slot], rows, steps.first + step, lane, x, sums);
+    __syncwarp();
+    weights.next(ring[slot]);
+    inputs.next(x);
+    slot = slot + 1 == kStages ? 0 : slot + 1;
+    if (++step < steps.count) continue;
+    at_end(group, sums);
+    step = 0;
+    for (float& sum : sums) sum = 0;
+    if (++group < groups) rows = group_of(group);
   }
 }
 
