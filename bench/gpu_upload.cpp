@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,6 +130,21 @@ void print(const std::string& what, double rate) {
   fmt::print("{:<46} {:>8.2f} GB/s\n", what, rate / 1e9);
 }
 
+// As much as an input embedding takes: 8B in Q4_K, and in F16. Giving it back is not timed.
+void bench_pinning() {
+  for (const std::size_t bytes : {std::size_t(295) << 20, std::size_t(1) << 30}) {
+    const auto rate = [&](const char* how, const std::function<void()>& take) {
+      print(fmt::format("{} MiB, {}", bytes >> 20, how), double(bytes) / seconds_of(take));
+    };
+    std::optional<PinnedBuffer> buffer;
+    rate("pinned by cudaHostAlloc", [&] { buffer.emplace(bytes); });
+    std::optional<PinnedPages> pages;
+    rate("pinned as large pages", [&] { pages.emplace(bytes); });
+    const LargePages touched(bytes);
+    rate("  of it touching them", [&] { touch_pages(touched.data(), bytes); });
+  }
+}
+
 void bench_uploads(cuda::Vram& vram, const std::filesystem::path& path) {
   auto file = GgufFile::open(path);
   if (!file) throw MachineError(file.error().text());
@@ -155,10 +171,7 @@ void bench_uploads(cuda::Vram& vram, const std::filesystem::path& path) {
   });
   print("one upload as it is by default", rate);
   print("  with the making of its buffers", double(file->bytes()) / first);
-  const double by_runtime = seconds_of([] { const PinnedBuffer buffer(kPinned); });
-  const double as_pages = seconds_of([] { const PinnedPages pages(kPinned); });
-  print("pinning memory", double(kPinned) / by_runtime);
-  print("pinning large pages", double(kPinned) / as_pages);
+  bench_pinning();
   cuda::Uploader uploader(vram);
   if (auto error = drop_from_page_cache(path)) throw MachineError(error->text());
   const auto report = uploader.upload(destination.tensors(), &*file, use);
