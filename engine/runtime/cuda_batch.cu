@@ -22,6 +22,14 @@ bool lie_joined(Matrices matrices) {
   return true;
 }
 
+// Halves that a product with these matrices has to write first; of a model without one of them 0.
+std::int64_t halves_to_write(Matrices matrices) {
+  if (lie_joined(matrices)) return 0;
+  std::int64_t halves = 0;
+  for (const Matrix* m : matrices) halves += m->rows * m->columns;
+  return halves;
+}
+
 // The matrices' rows as one matrix of halves: where they lie, or written out.
 const void* joined(State& s, Matrices matrices) {
   if (lie_joined(matrices)) return (*matrices.begin())->planes;
@@ -80,6 +88,14 @@ void ffn(State& s, const DeviceLayer& w, int tokens) {
 }
 
 }  // namespace
+
+std::int64_t halves_for_batch(const DeviceModel& model) {
+  std::int64_t most = 0;
+  for (const DeviceLayer& w : model.layers)
+    most = std::max({most, halves_to_write({&w.q, &w.k, &w.v}), halves_to_write({&w.output}),
+                     halves_to_write({&w.gate, &w.up}), halves_to_write({&w.down})});
+  return most;
+}
 
 void queue_batch(State& s, int tokens, Stages* stages) {
   const auto begin = [&](ActivityKind kind, int layer) {

@@ -39,16 +39,6 @@ std::int64_t widest_middle(const Model& model) {
   return width;
 }
 
-// Halves of the products that run at once in a layer: of q, k and v, of gate and up, or one.
-std::int64_t most_halves(const Model& model) {
-  std::int64_t most = 0;
-  const auto count = [](const engine::Matrix& m) { return m.rows * m.columns; };
-  for (const Layer& l : model.layers)
-    most = std::max({most, count(l.q) + count(l.k) + count(l.v), count(l.output),
-                     count(l.gate) + count(l.up), count(l.down)});
-  return most;
-}
-
 }  // namespace
 
 State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_,
@@ -101,7 +91,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   Pieces many;
   many.add(batch.x, n * std::max<std::int64_t>({hidden, q_width(), middle}));
   many.add(batch.middle, 2 * n * middle);
-  many.add(batch.weights, most_halves(*model));
+  many.add(batch.weights, halves_for_batch(weights));
   batch.memory = many.take(vram);
 }
 

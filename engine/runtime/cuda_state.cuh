@@ -51,7 +51,7 @@ struct TokenVectors {
 struct BatchVectors {
   __half* x = nullptr;        // what a product takes
   __half* middle = nullptr;   // [gate | up]
-  __half* weights = nullptr;  // of the products that run at once, as halves
+  __half* weights = nullptr;  // of the products that run at once, where they lie otherwise
   VramPiece memory;
 };
 
@@ -92,6 +92,10 @@ void queue_token(State& s, int splits, Stages* stages);
 /// Queues vectors.ids [0, tokens) at *position(), which grows by as many. Their hidden states,
 /// before the last norm, stay in vectors.hidden. Nothing is waited for.
 void queue_batch(State& s, int tokens, Stages* stages);
+
+/// Halves of weights that queue_batch needs at batch.weights; 0 where all lie as products take
+/// them.
+std::int64_t halves_for_batch(const DeviceModel& model);
 
 /// Queues the mixture of experts for row `row` of vectors.hidden, which is added to it.
 void queue_experts(State& s, const DeviceLayer& layer, int row);
