@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <future>
 #include <memory>
+#include <thread>
 
 #include "cli/interrupt.hpp"
 #include "core/placement.hpp"
@@ -21,6 +22,7 @@
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "engine/tokenizer/stream_decoder.hpp"
 #include "probe/dram_read.hpp"
+#include "probe/gpu.hpp"
 #include "probe/host.hpp"
 
 namespace rigcast::cli {
@@ -69,7 +71,10 @@ CudaOptions cuda_options(const Scenario& s, const ExecuteOptions& options) {
   out.kv_block = s.kv.block_tokens;
   out.ubatch = TokenCount(s.settings.ubatch);
   out.vram_limit = options.vram_limit;
-  out.upload_threads = s.settings.threads;
+  // All cores is no wish of the user's: one has to be free for the thread that queues copies.
+  const bool all_cores = s.settings.threads >= int(std::thread::hardware_concurrency());
+  out.upload_threads = all_cores ? 0 : s.settings.threads;
+  out.go_on = [] { return !interrupted(); };
   return out;
 }
 
@@ -181,6 +186,7 @@ DeviceMemory host_memory(const Scenario& s, const Executor& executor) {
   DeviceMemory host{"host", Tier::kRam, {}, {}, {}, {}, {}, {}, {}};
   host.weights = Bytes{double(s.tensors.bytes())};
   for (const DeviceMemory& gpu : executor.gpus()) host.weights -= gpu.weights;
+  host.weights = std::max(host.weights, Bytes{});  // on a GPU norms are F32, and all are aligned
   host.kv = executor.host_cache();
   host.overhead = Bytes{std::max(0.0, (peak_memory() - host.weights - host.kv).value)};
   host.capacity = probe::read_host().memory;
@@ -216,6 +222,73 @@ std::optional<std::string> busy_text(const MeasuredRuns& runs) {
                      100 * (1 - share));
 }
 
+// Nothing was timed that could be told.
+Error stopped() { return {ErrorKind::kMachine, "interrupted before a run was over", {}, {}}; }
+
+std::optional<Error> time_starts(const Scenario& s, const ExecuteOptions& options, Runner& runner,
+                                 MeasuredRuns& runs) {
+  if (auto error = runner.prepare({})) return *error;
+  for (const bool cold : {true, false}) {
+    auto start = time_start(s, options, runner, cold);
+    if (!start) return start.error();
+    if (interrupted()) return stopped();
+    (cold ? runs.cold : runs.warm) = *start;
+  }
+  return std::nullopt;
+}
+
+// A run that was cut short is no median of anything; as the only one it tells what there is.
+std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& options,
+                                   const Runner& runner, MeasuredRuns& runs) {
+  Executor& executor = *loaded.executor;
+  runs.tokenize = runner.tokenize(loaded);
+  if (!options.prompt.empty()) {
+    runs.resident.push_back(runner.answer(loaded));
+    runs.warm = StartTimes{loaded.load, runs.tokenize, runs.resident.front()};
+    return std::nullopt;
+  }
+  runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
+  for (int i = 0; i < options.repeat && !interrupted(); ++i) {
+    say(fmt::format("run {} of {} ...", i + 1, options.repeat));
+    RequestTimes times = runner.request(executor, runner.output());
+    const bool tells = runs.resident.empty() && times.ids.size() > 1;
+    if (!interrupted() || tells) runs.resident.push_back(std::move(times));
+  }
+  return runs.resident.empty() ? std::optional(stopped()) : std::nullopt;
+}
+
+void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns& runs,
+                    Executed& out) {
+  if (interrupted()) return;
+  say("traced run ...");
+  Recorder recorder;
+  const RequestTimes traced = runner.request(executor, runner.output(), &recorder);
+  if (interrupted()) return;
+  out.traced_slowdown = slowdown(runs, traced);
+  out.events = recorder.events();
+}
+
+// Of what weights are read from; 0: cannot be told.
+BytesPerSecond memory_rate(const ExecuteOptions& options, Team& team) {
+  if (options.device == Device::kCuda) {
+    say("reading the GPU's memory ...");
+    return BytesPerSecond{probe::vram_read().median};
+  }
+  if (options.prompt.empty()) say("reading memory ...");
+  return BytesPerSecond{probe::dram_read(team).median};
+}
+
+void add_warnings(Executed& out, const ExecuteOptions& options) {
+  std::vector<std::string>& warnings = out.report.warnings;
+  if (interrupted())
+    warnings.push_back(fmt::format("interrupted: fewer runs or tokens than asked for{}",
+                                   options.trace && !out.traced_slowdown ? ", and no trace" : ""));
+  if (out.busy) warnings.push_back(*out.busy);
+  if (out.traced_slowdown)
+    warnings.push_back(fmt::format("the traced run took {:.1f} % longer than the fastest timed one",
+                                   100 * *out.traced_slowdown));
+}
+
 }  // namespace
 
 MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
@@ -232,52 +305,23 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   Runner runner(s, options);
   MeasuredRuns runs;
   Executed out;
-  const bool timed = options.prompt.empty();
-  const bool from_file = s.model_file.has_value();
-  if (timed && from_file) {
-    if (auto error = runner.prepare({})) return *error;
-    for (const bool cold : {true, false}) {
-      auto start = time_start(s, options, runner, cold);
-      if (!start) return start.error();
-      (cold ? runs.cold : runs.warm) = *start;
-    }
-  }
+  if (options.prompt.empty() && s.model_file)
+    if (auto error = time_starts(s, options, runner, runs)) return *error;
   reset_peak_memory();
   auto loaded = load(s, options, team);
   if (!loaded) return loaded.error();
   if (auto error = runner.prepare(*loaded)) return *error;
-  Executor& executor = *loaded->executor;
-  runs.tokenize = runner.tokenize(*loaded);
-  if (timed) {
-    runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
-    for (int i = 0; i < options.repeat && !interrupted(); ++i) {
-      say(fmt::format("run {} of {} ...", i + 1, options.repeat));
-      runs.resident.push_back(runner.request(executor, runner.output()));
-    }
-  } else {
-    runs.resident.push_back(runner.answer(*loaded));
-    runs.warm = StartTimes{loaded->load, runs.tokenize, runs.resident.front()};
-  }
-  runs.gpus = executor.gpus();
-  runs.host = host_memory(s, executor);
-  if (options.trace) {
-    Recorder recorder;
-    out.traced_slowdown = slowdown(runs, runner.request(executor, runner.output(), &recorder));
-    out.events = recorder.events();
-  }
-  if (timed) say("reading memory ...");
-  if (runs.gpus.empty()) runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
+  if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
+  runs.gpus = loaded->executor->gpus();
+  runs.host = host_memory(s, *loaded->executor);
+  if (options.trace) trace_one_more(*loaded->executor, runner, runs, out);
+  loaded->executor.reset();  // its memory is free for the measurement
+  runs.memory_ceiling = memory_rate(options, team);
   say("");
   const int gpu_layers = options.device == Device::kCuda ? s.model.layers + 1 : 0;
   out.report = measured_report(scenario, place(s, gpu_layers), runs);
-  if (interrupted())
-    out.report.warnings.push_back("interrupted: fewer runs or tokens than asked for");
   out.busy = busy_text(runs);
-  if (out.busy) out.report.warnings.push_back(*out.busy);
-  if (out.traced_slowdown)
-    out.report.warnings.push_back(
-        fmt::format("the traced run took {:.1f} % longer than the fastest timed one",
-                    100 * *out.traced_slowdown));
+  add_warnings(out, options);
   return out;
 }
 

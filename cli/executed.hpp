@@ -33,7 +33,8 @@ struct Executed {
   Report report;
   std::vector<TraceEvent> events;
   std::optional<std::string> busy;        // what else ran on the machine's cores, if it mattered
-  std::optional<double> traced_slowdown;  // share by which the traced run took longer
+  std::optional<double> traced_slowdown;  // share by which the traced run took longer; absent:
+                                          // there are no events
 };
 
 /// The scenario with the engine as runtime and, if the document names no rig, this machine: its

@@ -78,6 +78,11 @@ int parse_and_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return parse_and_run(argc, argv);
+  } catch (const rigcast::ShortOfMemory& e) {
+    return rigcast::cli::fail({rigcast::ErrorKind::kDoesNotFit,
+                               e.what(),
+                               "a smaller --quant, --context or --kv-type",
+                               {}});
   } catch (const std::bad_alloc&) {
     std::fputs(
         "rigcast: out of memory\n  a smaller --context or --quant, or fewer programs beside it\n",

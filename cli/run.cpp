@@ -63,7 +63,7 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   how.trace = !options.trace_file.empty();
   auto executed = execute(scenario, how);
   if (!executed) return fail(executed.error());
-  if (how.trace) {
+  if (executed->traced_slowdown) {
     const std::string title = scenario->model.name + " measured";
     if (auto error = write_file(options.trace_file, to_chrome_trace(executed->events, title)))
       return fail(*error);

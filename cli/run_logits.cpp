@@ -7,6 +7,7 @@
 #include <fstream>
 #include <vector>
 
+#include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "core/unit_text.hpp"
 #include "engine/runtime/npy.hpp"
@@ -59,7 +60,10 @@ int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsO
   auto file =
       engine::NpyWriter::create(options.logits_file, ids->size(), std::size_t(s.model.vocabulary));
   if (!file) return fail(file.error());
+  const OnInterrupt on_interrupt;
   for (std::size_t at = 0; at < ids->size(); at += kAtOnce) {
+    if (interrupted())
+      return fail({ErrorKind::kMachine, "interrupted before all logits were written", {}, {}});
     const std::size_t count = std::min(kAtOnce, ids->size() - at);
     const auto logits =
         (*executor)->forward(std::span(*ids).subspan(at, count), engine::Logits::kAll);

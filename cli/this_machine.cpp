@@ -77,12 +77,30 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
 
 namespace {
 
-Error no_room(Bytes needed, Bytes free, const char* where) {
-  return {
-      ErrorKind::kDoesNotFit,
-      fmt::format("{} of {} are needed and {} are free", text_gib(needed), where, text_gib(free)),
-      "a smaller --quant, --context or --kv-type",
-      {}};
+// " (weights 4.30 GiB, KV cache 1.00 GiB, buffers 104 MiB)".
+std::string parts_text(const DeviceMemory& d) {
+  std::string text;
+  const auto add = [&](const char* what, Bytes bytes) {
+    if (bytes.value > 0) text += fmt::format(", {} {}", what, text_gib(bytes));
+  };
+  add("weights", d.weights);
+  add("KV cache", d.kv);
+  add("buffers", d.activations + d.staging);
+  return text.empty() ? text : " (" + text.substr(2) + ")";
+}
+
+struct Room {
+  Bytes free;
+  const char* where;
+  const char* by = "";  // what bounds it
+};
+
+Error no_room(const DeviceMemory& d, Bytes needed, const Room& room) {
+  return {ErrorKind::kDoesNotFit,
+          fmt::format("{} of {} are needed{} and {} are free{}", text_gib(needed), room.where,
+                      parts_text(d), text_gib(room.free), room.by),
+          "a smaller --quant, --context or --kv-type",
+          {}};
 }
 
 // Memory that the scenario takes with `gpu_layers` layers on the GPU, without what others hold.
@@ -97,9 +115,10 @@ std::optional<Error> refuse_on_cpu(const Scenario& s) {
   Scenario here = s;
   here.rig.gpus.clear();
   here.rig.links.clear();
-  const Bytes needed = needed_with(here, 0, 0).needed() - s.rig.ram_reserved.value;
+  const DeviceMemory host = needed_with(here, 0, 0);
+  const Bytes needed = host.needed() - s.rig.ram_reserved.value;
   const Bytes free = probe::read_host().available;
-  if (needed > free) return no_room(needed, free, "memory");
+  if (needed > free) return no_room(host, needed, {free, "memory"});
   return std::nullopt;
 }
 
@@ -111,11 +130,12 @@ std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& opti
     return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
   const auto device = engine::cuda_device();
   if (!device) return device.error();
-  const Bytes free =
-      options.vram_limit ? std::min(*options.vram_limit, device->free) : device->free;
+  const bool limited = options.vram_limit && *options.vram_limit < device->free;
+  const Bytes free = limited ? *options.vram_limit : device->free;
   const DeviceMemory gpu = needed_with(s, s.model.layers + 1, 0);
   const Bytes needed = gpu.needed() - gpu.overhead;  // others' memory and the context are not free
-  if (needed > free) return no_room(needed, free, "GPU memory");
+  if (needed > free)
+    return no_room(gpu, needed, {free, "GPU memory", limited ? " by --vram-limit" : ""});
   return std::nullopt;
 }
 

@@ -87,8 +87,9 @@ class Screen {
   // label | figure and interval | what it is of            what binds
   void row(std::string_view label, const std::string& figure, const std::string& interval,
            const std::string& of, const std::string& bound) {
-    const std::string left = pad_right("  " + std::string(label), kLabelWidth) +
-                             pad_right(figure + interval, kFigureWidth) + of;
+    std::string figures = pad_right(figure + interval, kFigureWidth);
+    if (!figures.ends_with(' ')) figures += "  ";
+    const std::string left = pad_right("  " + std::string(label), kLabelWidth) + figures + of;
     line(spread(left, paint_.dim(bound), width_));
   }
 
@@ -332,8 +333,13 @@ class Screen {
       return;
     }
     if (r_.measured) {
-      line(fmt::format("  next   {} with the same flags for the forecast, {} for scripts",
-                       paint_.bold("rigcast simulate"), paint_.bold("--format json")));
+      if (s_.rig.gpus.empty())
+        line(fmt::format("  next   {} with the same flags for the forecast, {} for scripts",
+                         paint_.bold("rigcast simulate"), paint_.bold("--format json")));
+      else
+        line(fmt::format("  next   {} with the same model for the forecast",
+                         paint_.bold(fmt::format("rigcast simulate --gpu {} --runtime rigcast",
+                                                 printable(s_.rig.gpus.front().id)))));
       return;
     }
     line(fmt::format("  next   {} for the timeline, {} for scripts",

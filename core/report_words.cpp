@@ -58,9 +58,12 @@ std::string paged_text(const Report& r) {
 
 std::string fit_text(const Report& r) {
   const Scenario& s = *r.scenario;
-  if (r.measured)
-    return fmt::format("{} {}, {} threads", r.measured->runs,
-                       r.measured->runs == 1 ? "run" : "runs", s.settings.threads);
+  if (r.measured) {
+    const std::string runs =
+        fmt::format("{} {}", r.measured->runs, r.measured->runs == 1 ? "run" : "runs");
+    if (r.placement.gpu_layers > s.model.layers) return runs;  // no thread of the host counts
+    return fmt::format("{}, {} threads", runs, s.settings.threads);
+  }
   const int layers = s.model.layers;
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
     return fmt::format("{} of {} layers on the GPU{}{}", r.placement.gpu_layers, layers,

@@ -68,4 +68,8 @@ struct Gpus {
 /// nothing else in it may use CUDA meanwhile. A figure that cannot be taken is left out and noted.
 Gpus measure_gpus(const Say& say);
 
+/// How fast the first GPU reads its memory, bytes/s. Takes a second or two, and a quarter of what
+/// is free at most. n is 0 where it cannot be measured.
+Takes vram_read();
+
 }  // namespace rigcast::probe

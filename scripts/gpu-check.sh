@@ -2,33 +2,59 @@
 # Runs what needs a GPU: tests, the sanitizer, and benches with their bars; a short table last.
 #
 #   scripts/gpu-check.sh                     from build/release
-#   scripts/gpu-check.sh pack DIR            puts stripped programs and the libraries they need there
+#   scripts/gpu-check.sh pack DIR [PART...]  puts stripped programs and the libraries they need there
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
 #
-# Parts: tests sanitizer matvec attention upload engine; all without one.
+# Parts: tests sanitizer matvec attention upload engine run; all without one.
 set -euo pipefail
 
-programs=(test_cuda bench_gpu_matvec bench_gpu_attention bench_gpu_upload bench_gpu_engine)
+all_parts="tests sanitizer matvec attention upload engine run"
 
 fail() {
   echo "gpu-check: $1" >&2
   exit 1
 }
 
-pack() {
-  local target=$1 build
-  build="$(dirname "$0")/../build/release"
+program_of() {
+  case $1 in
+    tests | sanitizer) echo test_cuda ;;
+    matvec | attention | upload | engine) echo "bench_gpu_$1" ;;
+    run) echo rigcast ;;
+    *) fail "no part $1: $all_parts" ;;
+  esac
+}
+
+# The C and C++ libraries, the driver and cuBLAS are the other machine's own.
+libraries_of() {
+  ldd "$1" | awk '/=> \// {print $3}' | sort -u |
+    grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|ld-linux.*|libpthread|libdl|librt)\.so'
+}
+
+# A program, and next to it lib/ with what it needs.
+pack_program() {
+  local program=$1 target=$2 built
+  built=$(find "$(dirname "$0")/../build/release" -name "$program" -type f 2>/dev/null | head -1)
+  [ -n "$built" ] || fail "$program is not built: cmake --build --preset release, with nvcc found"
   mkdir -p "$target/lib"
-  for program in "${programs[@]}"; do
-    local built
-    built=$(find "$build" -name "$program" -type f 2>/dev/null | head -1)
-    [ -n "$built" ] || fail "$program is not built: cmake --build --preset release, with nvcc found"
-    strip -o "$target/$program" "$built"
+  strip -o "$target/$program" "$built"
+  libraries_of "$target/$program" | while read -r library; do
+    strip --strip-unneeded -o "$target/lib/$(basename "$library")" "$library"
   done
-  # The C and C++ libraries, the driver and cuBLAS are the other machine's own.
-  ldd "${programs[@]/#/$target/}" | awk '/=> \// {print $3}' | sort -u |
-    grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|ld-linux.*|libpthread|libdl|librt)\.so' |
-    xargs -r -I{} cp -L {} "$target/lib/"
+}
+
+pack() {
+  local target=$1 part
+  shift
+  mkdir -p "$target"
+  for part in ${*:-$all_parts}; do
+    if [ "$part" != run ]; then
+      pack_program "$(program_of "$part")" "$target"
+      continue
+    fi
+    # SimGrid's libraries and what they need are 100 MB.
+    pack_program rigcast "$target/unpacked"
+    tar -C "$target/unpacked" -czf "$target/rigcast.tar.gz" . && rm -r "$target/unpacked"
+  done
 }
 
 # cuBLAS is found where the loader looks, or where toolkits put it.
@@ -38,18 +64,29 @@ library_path() {
   echo "$1/lib:$(dirname "${cublas:-/usr/local/cuda/lib64/none}"):${LD_LIBRARY_PATH:-}"
 }
 
+run_program() {
+  local dir=$1 unpacked status=0
+  unpacked=$(mktemp -d)
+  tar -C "$unpacked" -xzf "$dir/rigcast.tar.gz" || return 1
+  LD_LIBRARY_PATH=$(library_path "$unpacked") \
+    "$(dirname "$0")/gpu-check-run.sh" "$unpacked/rigcast" "$unpacked/written" || status=1
+  rm -r "$unpacked"
+  return $status
+}
+
 run() {
-  local dir=$1 log failed=0
+  local dir=$1 log program failed=0
   shift
-  [ -x "$dir/test_cuda" ] || fail "$dir holds no test_cuda: scripts/gpu-check.sh pack $dir"
-  local parts=("${@:-tests sanitizer matvec attention upload engine}")
+  [ -d "$dir" ] || fail "$dir holds nothing: scripts/gpu-check.sh pack $dir"
   LD_LIBRARY_PATH=$(library_path "$dir")
   RIGCAST_DATA=${RIGCAST_DATA:-$(cd "$(dirname "$0")/.." && pwd)}
   export LD_LIBRARY_PATH RIGCAST_DATA
   log=${OUT:-$(mktemp -d)}
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,driver_version --format=csv,noheader || true
-  for part in ${parts[*]}; do
+  for part in ${*:-$all_parts}; do
     echo "== $part"
+    program=$(program_of "$part")
+    [ -e "$dir/$program" ] || [ -e "$dir/$program.tar.gz" ] || fail "$dir holds no $program"
     case $part in
       tests) "$dir/test_cuda" "[gpu]" > "$log/tests.txt" 2>&1 || failed=1
              tail -3 "$log/tests.txt" ;;
@@ -62,7 +99,9 @@ run() {
       matvec | attention | upload | engine)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
-      *) fail "no part $part: tests sanitizer matvec attention upload engine" ;;
+      run)
+        run_program "$dir" > "$log/run.txt" 2>&1 || failed=1
+        cat "$log/run.txt" ;;
     esac
   done
   [ $failed = 0 ] || fail "something above failed; all output is in $log"
@@ -70,7 +109,7 @@ run() {
 
 case ${1:-} in
   -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" ;;
-  pack) pack "${2:?which folder?}" ;;
+  pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
   *) pack "${TMPDIR:-/tmp}/rigcast-gpu" && run "${TMPDIR:-/tmp}/rigcast-gpu" "$@" ;;
 esac

@@ -2,11 +2,19 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
+
 namespace rigcast::engine {
 namespace {
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// A list of GPUs that ends at the first that is not there, or is empty, hides the others.
+std::string hidden_text() {
+  const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
+  return shown ? ": CUDA_VISIBLE_DEVICES is \"" + std::string(shown) + "\"" : "";
 }
 
 }  // namespace
@@ -22,7 +30,7 @@ int count_gpus(std::string& why) {
     why = "the driver is for CUDA " + version_text(driver) + ", this build needs " +
           version_text(CUDART_VERSION) + ": update the driver";
   else if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
-    why = "the NVIDIA driver finds no GPU";
+    why = "the NVIDIA driver finds no GPU" + hidden_text();
   else if (code != cudaSuccess)
     why = std::string("the NVIDIA driver does not start: ") + cudaGetErrorString(code);
   return why.empty() ? count : 0;

@@ -79,13 +79,13 @@ std::string largest_items(std::vector<VramAccounts::Item> items) {
   return text;
 }
 
-MachineError shortage(const VramAccounts& accounts, std::size_t bytes, const std::string& item,
-                      const VramAccounts::Room& room) {
+ShortOfMemory shortage(const VramAccounts& accounts, std::size_t bytes, const std::string& item,
+                       const VramAccounts::Room& room) {
   const bool limited = accounts.limit > 0;
-  return MachineError("GPU memory: " + text_gib(quantity(bytes)) + " asked for the " + item + ", " +
-                      text_gib(quantity(room.free)) + " free of " + (limited ? "a limit of " : "") +
-                      text_gib(quantity(limited ? accounts.limit : room.all)) +
-                      largest_items(accounts.items));
+  return ShortOfMemory(
+      "GPU memory: " + text_gib(quantity(bytes)) + " asked for the " + item + ", " +
+      text_gib(quantity(room.free)) + " free of " + (limited ? "a limit of " : "") +
+      text_gib(quantity(limited ? accounts.limit : room.all)) + largest_items(accounts.items));
 }
 
 }  // namespace

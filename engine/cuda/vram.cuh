@@ -59,7 +59,7 @@ class Vram {
   Vram(int device, std::optional<Bytes> limit);
 
   /// Not cleared; aligned to 256 bytes, and counted in steps of as many. `item` goes on with "the":
-  /// "weights", "KV cache". Throws MachineError when the limit or the card has less: then nothing
+  /// "weights", "KV cache". Throws ShortOfMemory when the limit or the card has less: then nothing
   /// is taken, and what is given back can be taken again.
   VramPiece take(std::size_t bytes, const std::string& item);
 

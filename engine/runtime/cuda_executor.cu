@@ -297,11 +297,16 @@ std::vector<DeviceMemory> CudaExecutor::gpus() const {
   }
   gpu.capacity = Bytes{double(total)};
   gpu.overhead = Bytes{double(total - free)} - state_->vram.held();
-  if (const auto limit = state_->vram.limit()) gpu.capacity = std::min(gpu.capacity, *limit);
+  if (const auto limit = state_->vram.limit(); limit && *limit < gpu.capacity) {
+    gpu.capacity = *limit;
+    gpu.overhead = {};  // the limit is of what the engine takes
+  }
   return {gpu};
 }
 
 using Made = Result<std::unique_ptr<Executor>>;
+
+constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
 
 // `make(vram)` gives the weights on the GPU.
 template <class Make>
@@ -311,6 +316,8 @@ Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const 
   auto state = std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
                                        options.kv_types, options.kv_block, int(options.ubatch));
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
+} catch (const ShortOfMemory& e) {
+  return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
 } catch (const MachineError& e) {
   return Error{ErrorKind::kMachine, e.what(), {}, {}};
 }
@@ -332,7 +339,7 @@ std::optional<Error> refuse(const CudaOptions& options) {
 Made make_cuda_executor(std::shared_ptr<const Model> model, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
   return made(model, options, [&](cuda::Vram& vram) {
-    return cuda::upload_model(vram, *model, nullptr, options.upload_threads);
+    return cuda::upload_model(vram, *model, nullptr, {options.upload_threads, options.go_on});
   });
 }
 
@@ -342,7 +349,7 @@ Made make_cuda_executor(const GgufFile& file, const CudaOptions& options) {
   if (!bound) return bound.error();
   auto model = std::make_shared<const Model>(*std::move(bound));
   return made(model, options, [&](cuda::Vram& vram) {
-    return cuda::upload_model(vram, *model, &file, options.upload_threads);
+    return cuda::upload_model(vram, *model, &file, {options.upload_threads, options.go_on});
   });
 }
 
@@ -353,7 +360,7 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
   if (!bound) return bound.error();
   auto model = std::make_shared<const Model>(*std::move(bound));
   return made(model, options, [&](cuda::Vram& vram) {
-    return cuda::synthesize_model(vram, *model, tensors, seed);
+    return cuda::synthesize_model(vram, *model, tensors, seed, options.go_on);
   });
 }
 

@@ -3,6 +3,7 @@
 // functions, which say so.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,15 +22,16 @@ struct CudaOptions {
   TokenCount ubatch = 512;
   std::optional<Bytes> vram_limit{};  // stands in for a smaller card; absent: all that is free
   int upload_threads = 4;
-  bool graphs = true;  // a token is launched as one graph; else kernel by kernel
+  bool graphs = true;             // a token is launched as one graph; else kernel by kernel
+  std::function<bool()> go_on{};  // asked while weights arrive; false ends that
 };
 
 /// Copies the weights from where they lie in memory.
 Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
                                                      const CudaOptions& options);
 
-/// Reads the file into the GPU's memory. Errors: those of load_model; kMachine where there is no
-/// GPU, or its memory does not hold the weights.
+/// Reads the file into the GPU's memory. Errors: those of load_model; kDoesNotFit where the GPU's
+/// memory does not hold the weights; kMachine where there is no GPU, or `go_on` ended it.
 Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile& file,
                                                      const CudaOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <future>
 #include <unordered_map>
 
 #include "core/error.hpp"
@@ -50,16 +51,13 @@ class Plan {
     tied_ = tied;
   }
 
-  // Takes the memory, and writes the vectors.
+  // Takes the GPU's memory, and writes the vectors.
   void place(Vram& vram, const std::vector<double>& frequencies, DeviceModel& to) {
     const std::size_t floats_bytes = aligned(floats_.size() * sizeof(float));
     const std::size_t frequencies_bytes = frequencies.size() * sizeof(double);
     to.memory = vram.take(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
-    if (host_bytes_ > 0) to.host_memory = std::make_unique<PinnedBuffer>(host_bytes_);
-    for (Item& item : items_)
-      item.to->planes =
-          (item.on_host ? to.host_memory->on_device<std::byte>() : to.memory.as<std::byte>()) +
-          item.offset;
+    for (const Item& item : items_)
+      if (!item.on_host) item.to->planes = to.memory.as<std::byte>() + item.offset;
     if (tied_) to.embedding = to.head;
     auto* floats = reinterpret_cast<float*>(to.memory.as<std::byte>() + device_bytes_);
     RIGCAST_CUDA_CALL(
@@ -73,7 +71,28 @@ class Plan {
     RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
   }
 
-  const std::vector<Item>& items() const { return items_; }
+  // Begins to take the host's memory: as long as an upload takes, so both go on at once.
+  using HostMemory = std::unique_ptr<PinnedPages>;
+  std::future<HostMemory> pin_host(int device) const {
+    return std::async(std::launch::async, [bytes = host_bytes_, device]() -> HostMemory {
+      if (bytes == 0) return nullptr;
+      RIGCAST_CUDA_CALL(cudaSetDevice(device));
+      return std::make_unique<PinnedPages>(bytes);
+    });
+  }
+  void place_on_host(HostMemory memory, DeviceModel& to) {
+    if (!memory) return;
+    for (const Item& item : items_)
+      if (item.on_host) item.to->planes = memory->on_device() + item.offset;
+    to.host_memory = std::move(memory);
+  }
+
+  std::vector<const Item*> items(bool on_host) const {
+    std::vector<const Item*> out;
+    for (const Item& item : items_)
+      if (item.on_host == on_host) out.push_back(&item);
+    return out;
+  }
 
  private:
   void matrix(const engine::Matrix& from, std::string name, Matrix& to, bool on_host = false,
@@ -128,6 +147,10 @@ class Plan {
   bool tied_ = false;
 };
 
+void end_if_told(const GoOn& go_on) {
+  if (go_on && !go_on()) throw MachineError("stopped before the weights were on the GPU");
+}
+
 // Rows [first, first + rows) of an item have arrived as blocks.
 void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int64_t rows,
             const std::byte* blocks) {
@@ -137,50 +160,70 @@ void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int
          stream);
 }
 
-}  // namespace
-
-DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file, int readers) {
-  DeviceModel out;
-  Plan plan(model, out);
-  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+// All bytes of these items, from a file or from memory.
+void upload(Uploader& uploader, const std::vector<const Item*>& items, const GgufFile* file,
+            const GoOn& go_on) {
+  if (items.empty()) return;
   std::vector<HostTensor> tensors;
-  for (const Item& item : plan.items()) {
-    const std::int64_t row = row_bytes(*item.to);
+  for (const Item* item : items) {
+    const std::int64_t row = row_bytes(*item->to);
     tensors.push_back(
-        {item.tensor, item.blocks, std::uint64_t(row * item.to->rows), std::uint64_t(row)});
+        {item->tensor, item->blocks, std::uint64_t(row * item->to->rows), std::uint64_t(row)});
   }
-  Uploader uploader(vram, {.readers = readers});
   uploader.upload(tensors, file, [&](const ArrivedPiece& piece) {
-    const Item& item = plan.items()[piece.tensor];
+    end_if_told(go_on);
+    const Item& item = *items[piece.tensor];
     const std::uint64_t row = std::uint64_t(row_bytes(*item.to));
     unpack(piece.stream, item, std::int64_t(piece.first_byte / row),
            std::int64_t(piece.bytes / row), piece.on_device);
   });
+}
+
+// An item's random blocks, as many at once as `blocks` holds.
+void synthesize_item(const Stream& stream, const Item& item, const Tensor& tensor,
+                     std::uint64_t seed, const VramPiece& blocks, const GoOn& go_on) {
+  const SyntheticTensor synthetic = synthetic_tensor(tensor, seed);
+  const std::uint64_t block = info(tensor.format).block_bytes;
+  const std::int64_t row = row_bytes(*item.to);
+  const std::int64_t most = std::max<std::int64_t>(1, std::int64_t(kPiece) / row);
+  for (std::int64_t first = 0; first < item.to->rows; first += most) {
+    end_if_told(go_on);
+    const std::int64_t rows = std::min(most, item.to->rows - first);
+    const std::uint64_t begin = item.first_byte + std::uint64_t(first * row);
+    synthesize(stream, synthetic, begin / block, blocks.as<std::byte>(), std::uint64_t(rows * row));
+    unpack(stream, item, first, rows, blocks.as<std::byte>());
+  }
+}
+
+}  // namespace
+
+DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file,
+                         const UploadHow& how) {
+  DeviceModel out;
+  Plan plan(model, out);
+  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+  auto pinned = plan.pin_host(vram.device());
+  Uploader uploader(vram, {.readers = how.readers});
+  upload(uploader, plan.items(false), file, how.go_on);
+  plan.place_on_host(pinned.get(), out);
+  upload(uploader, plan.items(true), file, how.go_on);
   return out;
 }
 
 DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& tensors,
-                             std::uint64_t seed) {
+                             std::uint64_t seed, const GoOn& go_on) {
   DeviceModel out;
   Plan plan(model, out);
   plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+  auto pinned = plan.pin_host(vram.device());
   std::unordered_map<std::string, const Tensor*> by_name;
   for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
   const Stream stream;
   const VramPiece blocks = vram.take(kPiece, "upload buffers");
-  for (const Item& item : plan.items()) {
-    const Tensor* tensor = by_name.at(item.tensor);
-    const SyntheticTensor synthetic = synthetic_tensor(*tensor, seed);
-    const std::uint64_t block = info(tensor->format).block_bytes;
-    const std::int64_t row = row_bytes(*item.to);
-    const std::int64_t most = std::max<std::int64_t>(1, std::int64_t(kPiece) / row);
-    for (std::int64_t first = 0; first < item.to->rows; first += most) {
-      const std::int64_t rows = std::min(most, item.to->rows - first);
-      const std::uint64_t begin = item.first_byte + std::uint64_t(first * row);
-      synthesize(stream, synthetic, begin / block, blocks.as<std::byte>(),
-                 std::uint64_t(rows * row));
-      unpack(stream, item, first, rows, blocks.as<std::byte>());
-    }
+  for (const bool on_host : {false, true}) {
+    if (on_host) plan.place_on_host(pinned.get(), out);
+    for (const Item* item : plan.items(on_host))
+      synthesize_item(stream, *item, *by_name.at(item->tensor), seed, blocks, go_on);
   }
   stream.wait();
   return out;

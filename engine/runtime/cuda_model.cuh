@@ -2,12 +2,13 @@
 // A model's weights where a GPU reads them.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/tensor_table.hpp"
-#include "engine/cuda/cuda_buffer.cuh"
+#include "engine/cuda/pinned_pages.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/gguf/file.hpp"
 #include "engine/kernels/cuda/matvec.cuh"
@@ -34,16 +35,24 @@ struct DeviceModel {
   const double* frequencies = nullptr;  // [rope_dims / 2]: radians a position
 
   VramPiece memory;
-  std::unique_ptr<PinnedBuffer> host_memory;
+  std::unique_ptr<PinnedPages> host_memory;
+};
+
+using GoOn = std::function<bool()>;  // asked for every piece; absent: yes
+
+struct UploadHow {
+  int readers = 0;  // threads; as UploadOptions
+  GoOn go_on{};
 };
 
 /// Brings the model's weights to the GPU from where they lie in memory, or from `file`, which they
-/// were bound from. Throws MachineError, CudaFailure.
-DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file, int readers);
+/// were bound from. Throws ShortOfMemory, CudaFailure, and MachineError where `go_on` ends it.
+DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file,
+                         const UploadHow& how);
 
 /// The weights that engine/synth makes of these tensors, made on the GPU. `model` was bound to
-/// them; of its matrices the shapes alone are looked at.
+/// them; of its matrices the shapes alone are looked at. Throws as upload_model.
 DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& tensors,
-                             std::uint64_t seed);
+                             std::uint64_t seed, const GoOn& go_on);
 
 }  // namespace rigcast::engine::cuda

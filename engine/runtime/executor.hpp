@@ -22,7 +22,7 @@ class Executor {
 
   /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
   /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
-  /// std::bad_alloc or MachineError when the cache cannot grow; what was cached before is then
+  /// std::bad_alloc or ShortOfMemory when the cache cannot grow; what was cached before is then
   /// still there.
   virtual std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) = 0;
   /// Appends one token and samples the next from its logits.

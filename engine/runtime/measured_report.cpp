@@ -83,6 +83,15 @@ Device device_of(const MeasuredRuns& runs) {
   return {Resource::kVram, Resource::kGpu};
 }
 
+// One token at a time is no work for a GPU's multipliers: the time in which it does not read its
+// memory is lost between kernels. Cores multiply as long as memory does not hold them back.
+Bottleneck decode_bound(const Device& device, double share) {
+  constexpr double kBusy = 0.8;  // of the ceiling
+  if (device.memory != Resource::kVram || !(share > 0))
+    return share >= kBusy ? Bottleneck{device.memory, share} : Bottleneck{device.cores, 1.0};
+  return share >= 0.5 ? Bottleneck{device.memory, share} : Bottleneck{Resource::kLaunch, 1 - share};
+}
+
 }  // namespace
 
 std::vector<TokenCount> reported_positions(const Workload& workload) {
@@ -127,13 +136,11 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
 
   const double rate = median(of_runs(runs.resident, read_rate));
   report.measured =
-      MeasuredFigures{int(runs.resident.size()), BytesPerSecond{rate}, runs.dram_ceiling};
-  const double share = runs.dram_ceiling.value > 0 ? rate / runs.dram_ceiling.value : 0;
+      MeasuredFigures{int(runs.resident.size()), BytesPerSecond{rate}, runs.memory_ceiling};
+  const double share = runs.memory_ceiling.value > 0 ? rate / runs.memory_ceiling.value : 0;
   const Device device = device_of(runs);
   report.utilisation[std::size_t(device.memory)] = share;
-  constexpr double kBusy = 0.8;  // of the ceiling: memory holds the cores back, not they themselves
-  report.decode_bound =
-      share >= kBusy ? Bottleneck{device.memory, share} : Bottleneck{device.cores, 1.0};
+  report.decode_bound = decode_bound(device, share);
   report.prefill_bound = {device.cores, 1.0};
   if (!gaps.empty()) add_positions(report, runs, report.decode_bound.resource);
   report.traffic_bytes[std::size_t(device.memory)] =

@@ -22,7 +22,7 @@ struct MeasuredRuns {
   Seconds tokenize;                // of the prompt
   std::vector<DeviceMemory> gpus;  // that were used
   DeviceMemory host;
-  BytesPerSecond dram_ceiling;  // 0: was not measured, or weights are elsewhere
+  BytesPerSecond memory_ceiling;  // of what weights are read from; 0: was not measured
 };
 
 /// Tokens in the cache at which the report of a run tells speeds.

@@ -69,41 +69,72 @@ Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel) {
   return best;
 }
 
-}  // namespace
+// A buffer that the caches do not hold, on the GPU that is current.
+class Buffer {
+ public:
+  Buffer() : gpu_(current()), memory_(buffer_bytes(gpu_)), never_(sizeof(unsigned)) {
+    fill_random(memory_, {}, stream_);
+    words_ = memory_.bytes() / sizeof(uint4);
+    const int any = kBlocksPerUnit[0] * gpu_.multiProcessorCount;
+    for (const auto begin = Clock::now(); seconds_since(begin) < kWarmSeconds;) read_once(any);
+  }
 
-VramRates measure_vram() {
-  int device = 0;
-  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
-  cudaDeviceProp gpu{};
-  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&gpu, device));
-  const engine::Stream stream;
-  const engine::DeviceBuffer buffer(buffer_bytes(gpu)), never(sizeof(unsigned));
-  fill_random(buffer, {}, stream);
-  const std::size_t words = buffer.bytes() / sizeof(uint4);
-  uint4* const first = buffer.as<uint4>();
-  const auto timed = [&](auto launch) {
-    return device_seconds(stream, [&] {
+  Takes read() const {
+    return fastest(gpu_, double(words_ * sizeof(uint4)),
+                   [&](int blocks) { return read_once(blocks); });
+  }
+  // The first half to the second.
+  Takes copy() const {
+    const auto once = [&](int blocks) {
+      uint4* const from = memory_.as<uint4>();
+      return timed([&] {
+        copy_all<4><<<blocks, kThreads, 0, stream_.get()>>>(from, from + words_ / 2, words_ / 2);
+      });
+    };
+    once(kBlocksPerUnit[0] * gpu_.multiProcessorCount);
+    return fastest(gpu_, double(words_ / 2 * 2 * sizeof(uint4)), once);
+  }
+
+ private:
+  static cudaDeviceProp current() {
+    int device = 0;
+    RIGCAST_CUDA_CALL(cudaGetDevice(&device));
+    cudaDeviceProp gpu{};
+    RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&gpu, device));
+    return gpu;
+  }
+  template <class Launch>
+  double timed(Launch launch) const {
+    return device_seconds(stream_, [&] {
       launch();
       RIGCAST_CUDA_CALL(cudaGetLastError());
     });
-  };
-  const auto read = [&](int blocks) {
+  }
+  double read_once(int blocks) const {
     return timed([&] {
-      read_all<8><<<blocks, kThreads, 0, stream.get()>>>(first, words, never.as<unsigned>());
+      read_all<8><<<blocks, kThreads, 0, stream_.get()>>>(memory_.as<uint4>(), words_,
+                                                          never_.as<unsigned>());
     });
-  };
-  const auto copy = [&](int blocks) {
-    return timed([&] {
-      copy_all<4><<<blocks, kThreads, 0, stream.get()>>>(first, first + words / 2, words / 2);
-    });
-  };
-  const int any = kBlocksPerUnit[0] * gpu.multiProcessorCount;
-  for (const auto begin = Clock::now(); seconds_since(begin) < kWarmSeconds;) read(any);
-  copy(any);
-  VramRates rates;
-  rates.read = fastest(gpu, double(words * sizeof(uint4)), read);
-  rates.copy = fastest(gpu, double(words / 2 * 2 * sizeof(uint4)), copy);
-  return rates;
+  }
+
+  cudaDeviceProp gpu_;
+  engine::Stream stream_;
+  engine::DeviceBuffer memory_, never_;
+  std::size_t words_ = 0;
+};
+
+}  // namespace
+
+VramRates measure_vram() {
+  const Buffer buffer;
+  return {buffer.read(), buffer.copy()};
+}
+
+Takes vram_read() try {
+  RIGCAST_CUDA_CALL(cudaSetDevice(0));
+  return Buffer().read();
+} catch (const engine::CudaFailure&) {
+  return {};
 }
 
 }  // namespace rigcast::probe

@@ -7,4 +7,6 @@ Gpus measure_gpus(const Say&) {
   return {{}, "this build has no GPU code: build with a CUDA toolkit, -DRIGCAST_CUDA=ON"};
 }
 
+Takes vram_read() { return {}; }
+
 }  // namespace rigcast::probe

@@ -132,6 +132,68 @@ TEST_CASE("Equal seeds give equal files", "[cli][synth]") {
   CHECK(made("2") != one);
 }
 
+TEST_CASE("An interrupted run ends in good order", "[cli][run]") {
+  using namespace std::chrono_literals;
+  const Folder folder;
+  const std::vector<std::string> words = {"run",
+                                          "--model",
+                                          kModel,
+                                          "--synthetic",
+                                          "--output-tokens",
+                                          "2000",
+                                          "--repeat",
+                                          "1000",
+                                          "--context",
+                                          "4096",
+                                          "--format",
+                                          "json",
+                                          "-o",
+                                          folder / "kept.json",
+                                          "--trace",
+                                          folder / "trace.json"};
+  for (const auto after : {20ms, 200ms, 1500ms}) {
+    const Outcome o = run(words, {.interrupt_after = after});
+    INFO(after.count() << " ms: " << o.error);
+    // Before the program listens, the signal ends it; before a run is over, there is nothing to
+    // say.
+    REQUIRE((o.exit == 128 + SIGINT || o.exit == 3 || o.exit == 0));
+    if (o.exit == 3) CHECK(contains(o.error, "interrupted"));
+    CHECK(std::filesystem::exists(folder / "kept.json") == (o.exit == 0));
+    CHECK_FALSE(std::filesystem::exists(folder / "trace.json"));
+    if (o.exit != 0) continue;
+    const json r = json::parse(read(folder / "kept.json"));
+    CHECK(contains(r["warnings"].dump(), "interrupted: fewer runs or tokens"));
+    CHECK(contains(r["warnings"].dump(), "no trace"));
+    CHECK(r["decode"]["tokens_per_s"].get<double>() > 0);
+    CHECK(r["measured"]["runs"].get<int>() < 1000);
+    std::filesystem::remove(folder / "kept.json");
+  }
+  CHECK(std::filesystem::is_empty(folder / ""));
+}
+
+TEST_CASE("Interrupted logits leave nothing behind", "[cli][run]") {
+  using namespace std::chrono_literals;
+  const Folder folder, out;
+  std::ofstream ids(folder / "ids.txt");
+  for (int i = 0; i < 8000; ++i) ids << i << '\n';
+  ids.close();
+  const Outcome o = run({"run", "--model", kModel, "--synthetic", "--context", "8192", "--tokens",
+                         folder / "ids.txt", "--logits", out / "logits.npy"},
+                        {.interrupt_after = 1500ms});
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "interrupted before all logits were written"));
+  CHECK(std::filesystem::is_empty(out / ""));
+}
+
+TEST_CASE("No GPU: it is said why, and what runs without", "[cli][run]") {
+  const Outcome o = run({"run", "--model", kModel, "--synthetic", "--device", "cuda"},
+                        {.environment = {{"CUDA_VISIBLE_DEVICES", ""}}});
+  CHECK(o.exit == 3);
+  CHECK(o.out.empty());
+  CHECK(contains(o.error, "--device cuda: "));
+  CHECK(contains(o.error, "--device cpu"));
+}
+
 TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
   const Folder folder;
   const auto refused = [&](std::vector<std::string> words, int exit, const std::string& said) {
@@ -147,6 +209,7 @@ TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
   refused({"--model", kModel, "--synthetic", "--device", "tpu"}, 2, "--device");
   refused({"--model", kModel, "--synthetic", "--prompt", "Hi"}, 2, "vocabulary");
   refused({"--model", kModel, "--synthetic", "--kv", "paged"}, 2, "paged");
+  refused({"--model", "llama-3.1-405b", "--synthetic", "--quant", "F16"}, 1, "(weights ");
   refused({"--model", "llama-3.1-405b", "--synthetic", "--quant", "F16"}, 1, "are free");
   refused({"--weights", folder / "none.gguf"}, 2, "none.gguf");
   refused({"--model", kModel, "--synthetic", "--tokens", ids_file(folder)}, 2, "--logits");

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Runs `rigcast run --device cuda` as people do: from a file and from random weights, with room and
+# without, interrupted, without a GPU; and the forecast beside it.
+#
+#   scripts/gpu-check-run.sh PROGRAM FOLDER    FOLDER: for what it writes, some GB
+set -uo pipefail
+
+program=$1 folder=$2
+model=tinyllama-1.1b # its input embedding is a matrix of its own
+workload=(--prompt-tokens 512 --output-tokens 64 --context 1024)
+failed=0
+
+check() { # what, then a command that succeeds
+  local what=$1
+  shift
+  if "$@"; then echo "ok      $what"; else
+    echo "FAILED  $what"
+    failed=1
+  fi
+}
+
+# Runs the program; $code is its exit code, what it said is in out and err.
+rigcast() {
+  code=0
+  timeout 60 "$program" "$@" > out 2> err || code=$?
+}
+says() { grep -qE "$1" "${2:-out}" || { cat out err && false; }; }
+is() { [ "$1" = "$2" ] || { echo "$1 is not $2" && cat err && false; }; }
+json() { python3 -m json.tool "$1" > /dev/null; }
+
+# No figure of the report is below zero, and those that a GPU gives are there.
+whole_report() {
+  python3 - "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["schema"] == "rigcast.report/1" and r["origin"] == "measured"
+for start in ("resident", "warm", "cold"):
+    assert r["ttft"][start]["total_s"] > 0, start
+vram, ram = r["memory"]
+assert vram["tier"] == "vram" and ram["tier"] == "ram"
+for device in (vram, ram):
+    for what, figure in device.items():
+        assert not isinstance(figure, (int, float)) or figure >= 0, (what, figure)
+    assert device["total"] <= device["capacity"], device
+assert vram["weights"] > 1e8 and vram["kv"] > 1e6
+assert r["decode"]["tokens_per_s"] > 0 and r["prefill_tokens_per_s"] > 0
+assert r["measured"]["read_bytes_per_s"] < r["measured"]["ceiling_bytes_per_s"]
+assert r["bottleneck"]["decode"]["resource"] in ("vram", "launch"), r["bottleneck"]
+PYTHON
+}
+
+trace_of_gpu() {
+  python3 - "$1" << 'PYTHON'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+tracks = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+assert "GPU 0" in tracks, tracks
+assert sum(e.get("ph") == "X" for e in events) > 1000
+PYTHON
+}
+
+# Of the GPU's memory in the report, weights and all else that the engine takes, in MiB.
+taken() {
+  python3 -c 'import json, sys; v = json.load(open(sys.argv[1]))["memory"][0]
+print(int((v["weights"] + v["kv"] + v["activations"] + v["staging"]) / 2**20) + 1)' "$1"
+}
+
+from_file() {
+  rigcast synth $model -o model.gguf
+  check "a file of random weights" is $code 0
+  rigcast run --weights model.gguf --device cuda "${workload[@]}"
+  cat out
+  check "a run from it" is $code 0
+  rigcast run --weights model.gguf --device cuda "${workload[@]}" --format json -o run.json \
+    --trace trace.json
+  check "its report as JSON" is $code 0
+  check "is JSON" json run.json
+  check "and whole" whole_report run.json
+  check "its trace shows the GPU" trace_of_gpu trace.json
+}
+
+random_weights() {
+  rigcast run --model $model --synthetic --device cuda "${workload[@]}"
+  check "random weights" is $code 0
+}
+
+# A first limit with room for the buffers of an upload, too; then ever less.
+limits() {
+  local mib
+  mib=$(taken run.json)
+  rigcast run --weights model.gguf --device cuda "${workload[@]}" --repeat 1 \
+    --vram-limit $((mib + 64))MiB --format json -o limited.json
+  check "a limit of $((mib + 64)) MiB holds it" is $code 0
+  check "and the report is whole" whole_report limited.json
+  local limit
+  for limit in $((mib - 2)) $((mib * 9 / 10)) $((mib / 2)) 64; do
+    rigcast run --weights model.gguf --device cuda "${workload[@]}" --vram-limit ${limit}MiB
+    check "$limit MiB do not: exit code 1" is $code 1
+    check "and it is said what was asked, for what, and what is free" \
+      says "GPU memory.*(weights|KV cache|activations|buffers|workspace).* free" err
+    cat err
+  done
+}
+
+# Whatever was written is whole, and nothing else is left.
+whole_or_absent() {
+  local file
+  for file in "$1"/*; do
+    case $file in
+      */\*) ;; # none
+      *.json) json "$file" || return 1 ;;
+      *) echo "left behind: $file" && return 1 ;;
+    esac
+  done
+}
+
+interrupts() {
+  local seconds
+  seq 1 2000 | tr '\n' ' ' > ids.txt
+  for seconds in 0.1 0.4 0.8 1.2 1.8 2.5; do
+    rm -rf kept && mkdir kept
+    code=0
+    timeout -s INT -k 20 $seconds "$program" run --weights model.gguf --device cuda \
+      --prompt-tokens 512 --output-tokens 500 --context 2048 --repeat 500 --format json \
+      -o kept/run.json --trace kept/trace.json > out 2> err || code=$?
+    check "interrupted after $seconds s: $(tail -1 err)" whole_or_absent kept
+    check "and it ended by itself" [ $code != 137 ]
+  done
+  rm -rf kept && mkdir kept
+  timeout -s INT -k 20 1 "$program" run --weights model.gguf --device cuda --tokens ids.txt \
+    --logits kept/logits.npy > out 2> err || code=$?
+  check "interrupted while logits are written: $(tail -1 err)" whole_or_absent kept
+}
+
+no_gpu() {
+  CUDA_VISIBLE_DEVICES="" rigcast run --weights model.gguf --device cuda
+  check "no GPU: exit code 3" is $code 3
+  check "and it is said why" says "finds no GPU: CUDA_VISIBLE_DEVICES" err
+  cat err
+}
+
+forecast() {
+  local gpu
+  gpu=$(sed -n 's/.*rigcast simulate --gpu \([^ ]*\) .*/\1/p' measured.txt)
+  rigcast simulate --gpu "$gpu" --runtime rigcast --model $model "${workload[@]}" --no-advice
+  check "the forecast that the report names" is $code 0
+  echo "forecast:" && grep -E "^  (first token|prefill|speed|VRAM) " out
+  echo "measured:" && grep -E "^  (first token|prefill|speed|VRAM) " measured.txt
+}
+
+program=$(realpath "$program")
+mkdir -p "$folder" && cd "$folder" || exit 1
+from_file
+random_weights
+cp out measured.txt
+limits
+interrupts
+no_gpu
+forecast
+rm -f model.gguf
+exit $failed
