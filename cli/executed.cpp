@@ -197,8 +197,10 @@ DeviceMemory host_memory(const Scenario& s, const Executor& executor) {
 Result<StartTimes> time_start(const Scenario& s, const ExecuteOptions& options,
                               const Runner& runner, bool cold) {
   say(cold ? "cold start ..." : "warm start ...");
-  if (cold)
-    if (auto error = drop_from_page_cache(*s.model_file)) return *error;
+  // A GPU's weights are read past the page cache, so that the cold start has left nothing there.
+  if (auto error =
+          cold ? drop_from_page_cache(*s.model_file) : bring_into_page_cache(*s.model_file))
+    return *error;
   auto loaded = load_file(s, options);
   if (!loaded) return loaded.error();
   const Seconds tokenize = runner.tokenize(*loaded);

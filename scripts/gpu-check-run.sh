@@ -36,6 +36,8 @@ r = json.load(open(sys.argv[1]))
 assert r["schema"] == "rigcast.report/1" and r["origin"] == "measured"
 for start in ("resident", "warm", "cold"):
     assert r["ttft"][start]["total_s"] > 0, start
+load = {s: r["ttft"][s]["breakdown_s"]["load"] for s in ("warm", "cold")}
+assert load["warm"] < load["cold"], load
 vram, ram = r["memory"]
 assert vram["tier"] == "vram" and ram["tier"] == "ram"
 for device in (vram, ram):
@@ -109,6 +111,7 @@ whole_or_absent() {
     case $file in
       */\*) ;; # none
       *.json) json "$file" || return 1 ;;
+      *.npy) [ $(($(stat -c %s "$file") % 128000)) = 128 ] || return 1 ;; # rows, and the header
       *) echo "left behind: $file" && return 1 ;;
     esac
   done
@@ -127,7 +130,7 @@ interrupts() {
     check "and it ended by itself" [ $code != 137 ]
   done
   rm -rf kept && mkdir kept
-  timeout -s INT -k 20 1 "$program" run --weights model.gguf --device cuda --tokens ids.txt \
+  timeout -s INT -k 20 0.6 "$program" run --weights model.gguf --device cuda --tokens ids.txt \
     --logits kept/logits.npy > out 2> err || code=$?
   check "interrupted while logits are written: $(tail -1 err)" whole_or_absent kept
 }

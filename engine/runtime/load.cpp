@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <future>
@@ -119,6 +120,26 @@ std::optional<Error> drop_from_page_cache(const std::filesystem::path& path) {
     return machine_error(path, "cannot be dropped from the page cache");
   }
   return std::nullopt;
+}
+
+std::optional<Error> bring_into_page_cache(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  struct stat facts {};
+  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0)
+    return machine_error(path, "cannot be opened");
+  const std::uint64_t bytes = std::uint64_t(facts.st_size);
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<int> failed{0};
+  Team readers(kReaders);
+  readers.run([&](Worker&) {
+    std::vector<std::byte> buffer(kChunk);
+    for (std::uint64_t at; failed == 0 && (at = next.fetch_add(kChunk)) < bytes;)
+      if (::pread(file.get(), buffer.data(), kChunk, off_t(at)) < 0 && errno != EINTR)
+        failed = errno;
+  });
+  if (failed == 0) return std::nullopt;
+  errno = failed;
+  return machine_error(path, "cannot be read");
 }
 
 Result<std::uint64_t> cached_bytes(const std::filesystem::path& path) {

@@ -18,6 +18,10 @@ Result<Model> load_with_pages(const GgufFile& file);
 /// disk. Pages that are mapped somewhere stay. Errors: the file cannot be opened or written back.
 std::optional<Error> drop_from_page_cache(const std::filesystem::path& file);
 
+/// Reads all of the file, so that the page cache has what memory holds of it. Errors: it cannot be
+/// opened or read.
+std::optional<Error> bring_into_page_cache(const std::filesystem::path& file);
+
 /// Bytes of the file that the page cache holds.
 Result<std::uint64_t> cached_bytes(const std::filesystem::path& file);
 
