@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/kernels/cpu/elementwise.hpp"
-#include "engine/runtime/cpu_executor_prepare.hpp"
+#include "engine/runtime/cpu_stages.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -24,12 +24,12 @@ double vector_bytes(const Layer& w) {
 
 }  // namespace
 
-TokenCount CpuExecutor::seen_from(int layer, TokenCount position) const {
+TokenCount CpuLayers::seen_from(int layer, TokenCount position) const {
   return position + 1 - model_->spec.attended_tokens(layer, position + 1);
 }
 
 // Biases, norms of heads, turning, and the cache, for one token of the step.
-void CpuExecutor::place_queries(int layer, std::int64_t row) {
+void CpuLayers::place_queries(int layer, std::int64_t row) {
   const ModelSpec& spec = model_->spec;
   const Layer& w = weights(layer);
   const std::size_t dim = std::size_t(spec.head_dim);
@@ -53,8 +53,8 @@ void CpuExecutor::place_queries(int layer, std::int64_t row) {
 }
 
 // Rows [first, last) of the step and one KV head: all partitions in turn, by one thread.
-void CpuExecutor::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
-                              std::int64_t last) {
+void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
+                            std::int64_t last) {
   const ModelSpec& spec = model_->spec;
   const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
   const int rows = int(last - first) * group;
@@ -88,7 +88,7 @@ void CpuExecutor::attend_rows(Thread& own, int layer, int kv_head, std::int64_t 
   }
 }
 
-void CpuExecutor::attend_batch(Worker& worker, int layer) {
+void CpuLayers::attend_batch(Worker& worker, int layer) {
   const int group = model_->spec.heads / model_->spec.kv_heads;
   const std::int64_t at_once = std::max(1, 32 / group);  // rows that share a reading of the cache
   const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
@@ -99,7 +99,7 @@ void CpuExecutor::attend_batch(Worker& worker, int layer) {
   });
 }
 
-void CpuExecutor::attention(Worker& worker, int layer) {
+void CpuLayers::attention(Worker& worker, int layer) {
   const ModelSpec& spec = model_->spec;
   const Layer& w = weights(layer);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "engine/kernels/cpu/elementwise.hpp"
-#include "engine/runtime/cpu_executor_prepare.hpp"
+#include "engine/runtime/cpu_stages.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -40,7 +40,7 @@ std::vector<Chosen> choose(std::span<const float> scores, int used, bool normali
 }  // namespace
 
 // Jobs by expert, in the order in which tokens first need them.
-void CpuExecutor::choose_experts(const Layer& w) {
+void CpuLayers::choose_experts(const Layer& w) {
   const std::size_t experts = std::size_t(w.router.rows);
   std::vector<int> job_of(experts, -1);
   choices_.clear();
@@ -61,7 +61,7 @@ void CpuExecutor::choose_experts(const Layer& w) {
   }
 }
 
-void CpuExecutor::size_jobs(const Layer& w) {
+void CpuLayers::size_jobs(const Layer& w) {
   const Matrix &gate = w.expert_gate.first, &up = w.expert_up.first, &down = w.expert_down.first;
   const bool integers = needs_integers(gate) || needs_integers(up);
   const bool floats = !needs_integers(gate) || !needs_integers(up);
@@ -79,7 +79,7 @@ void CpuExecutor::size_jobs(const Layer& w) {
 }
 
 // Which experts every token goes to; its normed state is kept.
-void CpuExecutor::route(Worker& worker, const Layer& w) {
+void CpuLayers::route(Worker& worker, const Layer& w) {
   const std::int64_t hidden = model_->spec.hidden;
   worker.alone([&] {
     normed_.resize(std::size_t(tokens_ * hidden));
@@ -98,7 +98,7 @@ void CpuExecutor::route(Worker& worker, const Layer& w) {
   });
 }
 
-void CpuExecutor::experts(Worker& worker, int layer) {
+void CpuLayers::experts(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t hidden = model_->spec.hidden, width = w.expert_gate.first.rows;
   const std::int64_t used = model_->spec.moe->experts_used;
@@ -137,7 +137,7 @@ void CpuExecutor::experts(Worker& worker, int layer) {
 }
 
 // Every token's experts by their weights.
-void CpuExecutor::mix_experts(Worker& worker) {
+void CpuLayers::mix_experts(Worker& worker) {
   const std::size_t hidden = std::size_t(model_->spec.hidden);
   const std::size_t used = std::size_t(model_->spec.moe->experts_used);
   worker.share(tokens_, 1, [&](std::int64_t t, std::int64_t) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "engine/kernels/cpu/elementwise.hpp"
-#include "engine/runtime/cpu_executor_prepare.hpp"
+#include "engine/runtime/cpu_stages.hpp"
 
 namespace rigcast::engine {
 
-void CpuExecutor::ffn(Worker& worker, int layer) {
+void CpuLayers::ffn(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t hidden = model_->spec.hidden, width = w.gate.rows;
   const double matrices = double(w.gate.bytes() + w.up.bytes() + w.down.bytes());

@@ -3,13 +3,13 @@
 
 #include <optional>
 
-#include "engine/runtime/cpu_executor.hpp"
+#include "engine/runtime/cpu_layers.hpp"
 
 namespace rigcast::engine {
 
 template <class Make>
-void CpuExecutor::prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
-                          std::initializer_list<const Matrix*> matrices, const Make& make) {
+void CpuLayers::prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
+                        std::initializer_list<const Matrix*> matrices, const Make& make) {
   worker.alone([&] {
     bool integers = false, floats = false;
     for (const Matrix* m : matrices) (needs_integers(*m) ? integers : floats) = true;

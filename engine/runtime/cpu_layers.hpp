@@ -1,0 +1,125 @@
+#pragma once
+// What the CPU computes of a model, stage by stage: a team of threads goes through each together.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/kv_cache.hpp"
+#include "core/trace.hpp"
+#include "engine/kernels/cpu/attention.hpp"
+#include "engine/kv/kv_cache.hpp"
+#include "engine/model/model.hpp"
+#include "engine/runtime/decode_attention.hpp"
+#include "engine/runtime/executor.hpp"
+#include "engine/runtime/products.hpp"
+#include "engine/runtime/rope.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::engine {
+
+struct CpuOptions {
+  int threads = 1;
+  KvTypes kv_types;
+  TokenCount kv_block = 128;
+  TokenCount ubatch = 512;
+};
+
+class CpuLayers {
+ public:
+  CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options);
+
+  // Stages: every member of a team of options.threads calls them, with the same arguments.
+  /// A step of `tokens` tokens begins, the first of them at position `cached`.
+  void begin(Worker& worker, TokenCount cached, std::int64_t tokens);
+  /// hidden() = the embeddings of as many ids as the step has tokens.
+  void embed(Worker& worker, std::span<const std::int32_t> ids);
+  /// Takes hidden() through one layer. Its keys and values are put into the cache.
+  void through(Worker& worker, int layer);
+  /// hidden() is complete from here on: through() leaves to the next stage what it can do with.
+  void settle(Worker& worker);
+  /// Logits of all tokens or of the last, in logits().
+  void head(Worker& worker, Logits which);
+
+  /// Random keys and values for tokens [first, last), of which the cache has room.
+  void fill(TokenCount first, TokenCount last);
+
+  /// [token][hidden], whole after settle().
+  std::span<float> hidden() { return hidden_; }
+  std::vector<float>& logits() { return logits_; }
+
+  KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
+  const Model& model() const { return *model_; }
+  MovedBytes take_bytes() { return std::exchange(bytes_, {}); }
+  void record_into(Recorder* recorder) { recorder_ = recorder; }
+
+ private:
+  struct Thread {
+    ProductScratch products;
+    cpu::AttentionScratch attention;
+    std::vector<cpu::KvRun> runs;
+    std::vector<float> row, o, m, l;
+    std::vector<TokenCount> from, to;
+  };
+  // Tokens that one expert computes.
+  struct Job {
+    int expert = 0;
+    std::vector<int> tokens;
+    Input in, middle;
+    cpu::AlignedVector<float> gate, up, out;
+  };
+  // A token's share in a job.
+  struct Choice {
+    int job = 0, row = 0;
+    float weight = 0;
+  };
+
+  void attention(Worker& worker, int layer);
+  void place_queries(int layer, std::int64_t row);
+  void attend_batch(Worker& worker, int layer);
+  void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
+  void ffn(Worker& worker, int layer);
+  void experts(Worker& worker, int layer);
+  void route(Worker& worker, const Layer& layer);
+  void choose_experts(const Layer& layer);
+  void size_jobs(const Layer& layer);
+  void mix_experts(Worker& worker);
+
+  /// Rows of `input`, made by make(row index, row) in a buffer of the thread.
+  template <class Make>
+  void prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
+               std::initializer_list<const Matrix*> matrices, const Make& make);
+  /// Adds what the last block gave to the hidden state of a row; then its norm.
+  void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
+  /// First token that a query at `position` sees.
+  TokenCount seen_from(int layer, TokenCount position) const;
+  Thread& thread(const Worker& worker) { return threads_[std::size_t(worker.index())]; }
+  Layer const& weights(int layer) const { return model_->layers[std::size_t(layer)]; }
+
+  std::shared_ptr<const Model> model_;
+  KvCache cache_;
+  Rope rope_;
+  DecodeAttention one_;
+  std::vector<Thread> threads_;
+  MovedBytes bytes_;
+  Recorder* recorder_ = nullptr;
+
+  TokenCount cached_ = 0;    // before the tokens of this step
+  std::int64_t tokens_ = 0;  // of this step
+  bool pending_ = false;     // block_ is still to be added to hidden_
+  Input input_;
+  // From a cache line on: threads write neighbouring columns of them at once, and a line that two
+  // of them write goes to and fro.
+  cpu::AlignedVector<float> hidden_;  // [token][hidden]
+  cpu::AlignedVector<float> block_;   // [token][hidden]: what the last block gave
+  cpu::AlignedVector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
+  std::vector<float> normed_, scores_;
+  std::vector<Job> jobs_;
+  std::vector<Choice> choices_;  // [token][experts used]
+  std::vector<float> logits_;
+};
+
+}  // namespace rigcast::engine
