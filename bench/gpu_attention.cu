@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/decode_attention.cuh"
 #include "engine/kernels/cuda/place.cuh"
@@ -16,6 +17,7 @@
 
 using namespace rigcast;
 using namespace rigcast::engine;
+using bench::seconds;
 
 namespace {
 
@@ -49,23 +51,6 @@ DeviceBuffer halves(std::size_t count, float scale) {
   fill_halves<<<1024, 256>>>(buffer.as<__half>(), count, scale);
   RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
   return buffer;
-}
-
-// Seconds of one of `times` that `queue` puts on the stream, the median of several takes.
-template <class Queue>
-double seconds(const Stream& stream, int times, Queue queue) {
-  const RecordedGraph graph(stream, queue);
-  std::vector<double> takes;
-  for (int take = 0; take < 12; ++take) {
-    const Event begin, end;
-    begin.record(stream);
-    graph.launch(stream);
-    end.record(stream);
-    end.wait();
-    if (take >= 3) takes.push_back(Event::seconds_between(begin, end) / times);
-  }
-  std::ranges::nth_element(takes, takes.begin() + 4);
-  return takes[4];
 }
 
 double plain_read_rate(const Stream& stream) {

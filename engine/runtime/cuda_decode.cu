@@ -80,7 +80,7 @@ void queue_head(State& s, int row) {
   matvec({&head, 1}, normed(s), s.stream, Start::kEarly);
 }
 
-void queue_token(State& s, int splits, Stages* stages) {
+void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   const auto begin = [&](ActivityKind kind, int layer) {
     if (stages) stages->begin(kind, layer);
   };
@@ -98,8 +98,12 @@ void queue_token(State& s, int splits, Stages* stages) {
   begin(ActivityKind::kHead, -1);
   queue_head(s, 0);
   begin(ActivityKind::kSample, -1);
-  argmax(s.stream, s.token.logits, int(s.spec().vocabulary), s.token.argmax,
-         {s.vectors.ids, s.next_id.on_device<std::int32_t>()});
+  const ArgmaxResult next{s.vectors.ids, s.next_id.on_device<std::int32_t>()};
+  const int vocabulary = int(s.spec().vocabulary);
+  if (choice == Choice::kLikeliest)
+    argmax(s.stream, s.token.logits, vocabulary, s.token.argmax, next);
+  else
+    sample(s.stream, s.token.logits, vocabulary, s.token.sampling, next);
   advance(s.stream, s.position(), 1);
 }
 

@@ -13,6 +13,7 @@
 namespace rigcast::engine {
 namespace {
 
+using cuda::Choice;
 using cuda::State;
 
 constexpr TokenCount kFewTokens = 4;  // that are cheaper one by one than as a batch
@@ -67,6 +68,14 @@ double attention_weights(const Layer& w) {
          bytes_of(w.output_bias) + bytes_of(w.q_norm) + bytes_of(w.k_norm);
 }
 
+// nullopt: from more tokens than the GPU draws from.
+std::optional<cuda::Draw> draw_of(const Sampler& sampler, std::int64_t vocabulary) {
+  const Sampling& s = sampler.sampling();
+  const std::int64_t kept = s.top_k > 0 ? std::min<std::int64_t>(s.top_k, vocabulary) : vocabulary;
+  if (kept > cuda::kMostDrawnFrom) return std::nullopt;
+  return cuda::Draw{s.temperature, int(kept), s.top_p, s.seed, sampler.drawn()};
+}
+
 class CudaExecutor : public Executor {
  public:
   CudaExecutor(std::unique_ptr<State> state, const CudaOptions& options)
@@ -88,10 +97,11 @@ class CudaExecutor : public Executor {
 
  private:
   void step(std::span<const std::int32_t> tokens);
-  void one_token(std::int32_t token);
+  void one_token(std::int32_t token, Choice choice);
   void place_ids(std::span<const std::int32_t> tokens);
   void place_position();
-  void run_graph(int splits);
+  void place_draw(const cuda::Draw& draw);
+  void run_graph(int splits, Choice choice);
   int splits() const;
   double stage_bytes(ActivityKind kind, int layer, std::int64_t tokens) const;
   void count(std::int64_t tokens);
@@ -99,10 +109,11 @@ class CudaExecutor : public Executor {
 
   std::unique_ptr<State> state_;
   bool graphs_wanted_;
-  std::map<int, RecordedGraph> graphs_;  // by splits
+  std::map<std::pair<int, Choice>, RecordedGraph> graphs_;  // by splits
   TokenCount cached_ = 0;
-  TokenCount position_ = -1;  // what the GPU has; negative: not known
-  std::int32_t next_ = -1;    // the id that the GPU goes on with
+  TokenCount position_ = -1;        // what the GPU has; negative: not known
+  std::int32_t next_ = -1;          // the id that the GPU goes on with
+  std::optional<cuda::Draw> draw_;  // what the GPU has
   MovedBytes moved_;
   std::vector<float> logits_;
 };
@@ -129,30 +140,37 @@ void CudaExecutor::place_position() {
   position_ = cached_;
 }
 
-void CudaExecutor::run_graph(int splits) {
-  auto at = graphs_.find(splits);
+void CudaExecutor::place_draw(const cuda::Draw& draw) {
+  if (draw_ == draw) return;
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(&state_->token.sampling->draw, &draw, sizeof draw,
+                                    cudaMemcpyHostToDevice, state_->stream.get()));
+  draw_ = draw;
+}
+
+void CudaExecutor::run_graph(int splits, Choice choice) {
+  auto at = graphs_.find({splits, choice});
   if (at == graphs_.end())
     at = graphs_
-             .try_emplace(splits, state_->stream,
-                          [&] { cuda::queue_token(*state_, splits, nullptr); })
+             .try_emplace({splits, choice}, state_->stream,
+                          [&] { cuda::queue_token(*state_, splits, choice, nullptr); })
              .first;
   at->second.launch(state_->stream);
 }
 
 // Queues a token; its successor is chosen on the GPU.
-void CudaExecutor::one_token(std::int32_t token) {
+void CudaExecutor::one_token(std::int32_t token, Choice choice) {
   state_->cache.reserve(cached_ + 1);
   place_position();
   if (token != next_) place_ids({&token, 1});
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
-    cuda::queue_token(*state_, splits(), &stages);
+    cuda::queue_token(*state_, splits(), choice, &stages);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, 1); });
   } else if (graphs_wanted_) {
-    run_graph(splits());
+    run_graph(splits(), choice);
   } else {
-    cuda::queue_token(*state_, splits(), nullptr);
+    cuda::queue_token(*state_, splits(), choice, nullptr);
   }
   state_->stream.wait();
   next_ = *state_->next_id.as<std::int32_t>();
@@ -196,7 +214,7 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
     done += now;
     const bool last = done == count;
     if (few) {
-      one_token(part.front());
+      one_token(part.front(), Choice::kLikeliest);
       if (which == Logits::kAll || (which == Logits::kLast && last)) read_logits(row++);
       continue;
     }
@@ -213,8 +231,16 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
 }
 
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
-  if (!sampler.is_greedy()) return Executor::decode(token, sampler);
-  one_token(token);
+  if (sampler.is_greedy()) {
+    one_token(token, Choice::kLikeliest);
+    return next_;
+  }
+  const auto draw = draw_of(sampler, model().spec.vocabulary);
+  if (!draw) return Executor::decode(token, sampler);
+  place_draw(*draw);
+  one_token(token, Choice::kDrawn);
+  ++draw_->number;
+  sampler.count_draw();
   return next_;
 }
 

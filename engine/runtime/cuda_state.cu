@@ -82,6 +82,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   one.add(token.partials.o, std::int64_t(splits) * q_width());
   one.add(token.logits, m.vocabulary);
   one.add(token.argmax, 1);
+  one.add(token.sampling, 1);
   one.add(token.position, 1);
   token.memory = one.take(vram);
   token.chosen.used = experts_used(m);

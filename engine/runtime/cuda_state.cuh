@@ -12,6 +12,7 @@
 #include "engine/kernels/cuda/elementwise.cuh"
 #include "engine/kernels/cuda/matvec.cuh"
 #include "engine/kernels/cuda/place.cuh"
+#include "engine/kernels/cuda/sample.cuh"
 #include "engine/model/model.hpp"
 #include "engine/runtime/cuda_cache.cuh"
 #include "engine/runtime/cuda_model.cuh"
@@ -43,6 +44,7 @@ struct TokenVectors {
   Partials partials;
   float* logits = nullptr;
   ArgmaxState* argmax = nullptr;
+  SampleState* sampling = nullptr;
   std::int32_t* position = nullptr;  // tokens in the cache
   VramPiece memory;
 };
@@ -67,7 +69,7 @@ struct State {
   Matmul matmul;
   int multiprocessors = 0;
   int ubatch = 0;
-  PinnedBuffer next_id;  // what argmax chose
+  PinnedBuffer next_id;  // what argmax or sample chose
   Vectors vectors;
   TokenVectors token;
   BatchVectors batch;
@@ -85,9 +87,12 @@ class Stages {
   virtual void begin(ActivityKind kind, int layer) = 0;
 };
 
-/// Queues one token: the id at vectors.ids, at *position(). Its logits go to token.logits, the
-/// likeliest id to vectors.ids and next_id; *position() grows by one. Nothing is waited for.
-void queue_token(State& s, int splits, Stages* stages);
+/// Of the ids that may follow: the likeliest, or what token.sampling->draw says.
+enum class Choice { kLikeliest, kDrawn };
+
+/// Queues one token: the id at vectors.ids, at *position(). Its logits go to token.logits, the id
+/// that is chosen to vectors.ids and next_id; *position() grows by one. Nothing is waited for.
+void queue_token(State& s, int splits, Choice choice, Stages* stages);
 
 /// Queues vectors.ids [0, tokens) at *position(), which grows by as many. Their hidden states,
 /// before the last norm, stay in vectors.hidden. Nothing is waited for.

@@ -26,7 +26,7 @@ std::int32_t likeliest(std::span<const float> logits) {
 }
 
 std::int32_t Sampler::next(std::span<const float> logits) {
-  if (!(sampling_.temperature > 0)) return likeliest(logits);
+  if (is_greedy()) return likeliest(logits);
   order_.resize(logits.size());
   std::iota(order_.begin(), order_.end(), 0);
   const auto logit = [&](std::int32_t i) {
@@ -39,24 +39,20 @@ std::int32_t Sampler::next(std::span<const float> logits) {
                     [&](std::int32_t a, std::int32_t b) {
                       return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
                     });
-  std::vector<double> share(kept);
+  // Of the shares of the first i + 1, added in their order: engine/kernels/cuda/sample.cu adds and
+  // compares the same numbers in the same order, and draws the same tokens.
+  std::vector<double> sums(kept);
   double all = 0;
-  for (std::size_t i = 0; i < kept; ++i) {
-    share[i] =
+  for (std::size_t i = 0; i < kept; ++i)
+    sums[i] = all +=
         std::exp(double(logit(order_[i]) - logit(order_[0])) / double(sampling_.temperature));
-    all += share[i];
-  }
-  std::size_t used = 0;
-  double sum = 0;
-  while (used < kept && sum < double(sampling_.top_p) * all) sum += share[used++];
-  used = std::max<std::size_t>(used, 1);
-  sum = std::accumulate(share.begin(), share.begin() + std::ptrdiff_t(used), 0.0);
-  double at = double(random_word(sampling_.seed, drawn_++) >> 11) * 0x1p-53 * sum;
-  for (std::size_t i = 0; i + 1 < used; ++i) {
-    at -= share[i];
-    if (at < 0) return order_[i];
-  }
-  return order_[used - 1];
+  const double enough = double(sampling_.top_p) * all;
+  std::size_t used = 1;
+  while (used < kept && sums[used - 1] < enough) ++used;
+  const double at = double(random_word(sampling_.seed, drawn_++) >> 11) * 0x1p-53 * sums[used - 1];
+  std::size_t chosen = 0;
+  while (chosen + 1 < used && sums[chosen] <= at) ++chosen;
+  return order_[chosen];
 }
 
 }  // namespace rigcast::engine

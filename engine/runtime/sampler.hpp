@@ -19,9 +19,15 @@ class Sampler {
   explicit Sampler(const Sampling& sampling) : sampling_(sampling) {}
 
   /// The likeliest token is taken, whatever the others' shares.
-  bool is_greedy() const { return sampling_.temperature <= 0; }
+  bool is_greedy() const { return !(sampling_.temperature > 0); }
   /// The same logits and seed give the same tokens. Of equals the lower id; NaN never wins.
   std::int32_t next(std::span<const float> logits);
+
+  const Sampling& sampling() const { return sampling_; }
+  /// Which random number the next draw takes.
+  std::uint64_t drawn() const { return drawn_; }
+  /// The next draw was made elsewhere, with that number.
+  void count_draw() { ++drawn_; }
 
  private:
   Sampling sampling_;

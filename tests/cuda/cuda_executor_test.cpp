@@ -2,6 +2,7 @@
 #include "engine/runtime/cuda_executor.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "core/traffic.hpp"
 #include "engine/runtime/team.hpp"
@@ -132,6 +133,57 @@ TEST_CASE("Greedy tokens are chosen on the GPU as on the host", "[cuda][gpu][exe
     y = sampler.next(b->forward({&y, 1}, Logits::kLast));
     REQUIRE(x == y);
   }
+}
+
+namespace {
+
+// With every other token, or with none, sampled by the host from logits that were brought there.
+std::vector<std::int32_t> sampled(const TinyModel& tiny, const Sampling& sampling, bool on_host,
+                                  bool mixed, bool graphs = true) {
+  const auto executor = on_gpu(tiny, {.graphs = graphs});
+  Sampler sampler(sampling);
+  std::vector<std::int32_t> ids;
+  ids.push_back(sampler.next(executor->forward(prompt_of(40, 500), Logits::kLast)));
+  for (int i = 0; i < 150; ++i) {
+    const std::int32_t id = ids.back();
+    ids.push_back(on_host || (mixed && i % 2 == 0)
+                      ? sampler.next(executor->forward({&id, 1}, Logits::kLast))
+                      : executor->decode(id, sampler));
+  }
+  CHECK(sampler.drawn() == ids.size());
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("Tokens drawn on the GPU are those that the host draws", "[cuda][gpu][executor]") {
+  const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M", .layers = 2});
+  for (const int top_k : {40, 0}) {
+    const Sampling sampling{.temperature = 0.9f, .top_k = top_k, .top_p = 0.95f, .seed = 5};
+    const auto want = sampled(tiny, sampling, true, false);
+    CHECK(std::set(want.begin(), want.end()).size() > 20);  // else little was drawn
+    CHECK(sampled(tiny, sampling, false, false) == want);
+    CHECK(sampled(tiny, sampling, false, true) == want);
+    CHECK(sampled(tiny, sampling, false, false, false) == want);
+  }
+}
+
+TEST_CASE("More tokens than a GPU draws from are drawn from by the host", "[cuda][gpu][executor]") {
+  const TinyModel tiny = make_tiny_model({.mix = "Q8_0", .layers = 1, .vocabulary = 2000});
+  const auto executor = on_gpu(tiny);
+  const auto choices = [&](int top_k) {
+    Recorder recorder;
+    executor->record_into(&recorder);
+    Sampler sampler({.temperature = 1, .top_k = top_k});
+    executor->decode(3, sampler);
+    executor->record_into(nullptr);
+    CHECK(sampler.drawn() == 1);
+    return std::ranges::count(recorder.events(), ActivityKind::kSample, &TraceEvent::kind);
+  };
+  CHECK(choices(40) == 1);
+  CHECK(choices(1024) == 1);
+  CHECK(choices(1025) == 2);  // the likeliest by the GPU, and the draw
+  CHECK(choices(0) == 2);
 }
 
 TEST_CASE("The size of the cache's blocks changes nothing", "[cuda][gpu][executor]") {

@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/elementwise.cuh"
+#include "engine/kernels/cuda/logit_rank.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -164,14 +165,6 @@ __global__ void silu_times_kernel(int packs, ConstRows gate, ConstRows up, Rows 
   store_as<__half, N>(row_of(out, blockIdx.y), i, value);
 }
 
-// Larger of larger logits, and of equal ones of the lower index; 0 of NaN.
-__device__ __forceinline__ unsigned long long rank_of(float logit, int index) {
-  if (isnan(logit)) return 0;
-  const unsigned bits = __float_as_uint(logit == 0 ? 0.0f : logit);  // -0 equals 0
-  const unsigned ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return static_cast<unsigned long long>(ordered) << 32 | unsigned(~index);
-}
-
 __device__ unsigned long long block_largest(unsigned long long mine) {
   __shared__ unsigned long long of_warp[kThreads / kWarp];
   for (int step = kWarp / 2; step > 0; step /= 2)
@@ -189,7 +182,7 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
   let_next_start();
   unsigned long long best = 0;
   for (int i = int(blockIdx.x * kThreads + threadIdx.x); i < count; i += int(gridDim.x * kThreads))
-    best = max(best, rank_of(logits[i], i));
+    if (!isnan(logits[i])) best = max(best, rank_of(logits[i], i));
   best = block_largest(best);
   if (threadIdx.x != 0) return;
   atomicMax(&state->best, best);
@@ -198,7 +191,7 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
   __threadfence();
   const unsigned long long all = atomicExch(&state->best, 0ull);
   state->done = 0;
-  const std::int32_t id = all == 0 ? 0 : std::int32_t(~unsigned(all));
+  const std::int32_t id = all == 0 ? 0 : index_of_rank(all);
   if (result.on_device) *result.on_device = id;
   if (result.on_host) *result.on_host = id;
 }
