@@ -74,6 +74,17 @@ run_program() {
   return $status
 }
 
+# One line: what the tool found in the tests that are made for it.
+sanitize() {
+  local program=$1 tool=$2 log=$3 status=0 sanitizer
+  sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+  timeout 180 "$sanitizer" --tool "$tool" --error-exitcode 1 "$program" "[sanitize]" \
+    > "$log" 2>&1 || status=$?
+  echo "$tool: $(grep -m 1 -oE '(ERROR|RACECHECK) SUMMARY: .*' "$log" ||
+    echo "no summary; it ended with $status")"
+  return $status
+}
+
 run() {
   local dir=$1 log program failed=0
   shift
@@ -92,9 +103,7 @@ run() {
              tail -3 "$log/tests.txt" ;;
       sanitizer)
         for tool in memcheck racecheck initcheck; do
-          compute-sanitizer --error-exitcode 1 --tool $tool "$dir/test_cuda" "[sanitize]" \
-            > "$log/$tool.txt" 2>&1 || failed=1
-          echo "$tool: $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log/$tool.txt" | tail -1)"
+          sanitize "$dir/test_cuda" $tool "$log/$tool.txt" || failed=1
         done ;;
       matvec | attention | sample | upload | engine)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1

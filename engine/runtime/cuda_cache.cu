@@ -44,6 +44,10 @@ void DeviceCache::reserve(TokenCount tokens) {
   pieces_.push_back(vram_.take(more * block_bytes_, "KV cache"));
   for (std::size_t i = 0; i < more; ++i)
     blocks_.push_back(pieces_.back().as<std::byte>() + i * block_bytes_);
+  // Rows of blocks are read by 16 bytes, which go beyond the last one: what is there is not used,
+  // but it is something.
+  if (!holds_halves())
+    RIGCAST_CUDA_CALL(cudaMemsetAsync(pieces_.back().as(), 0, more * block_bytes_, stream_.get()));
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + first, blocks_.data() + first,
                                     more * sizeof(std::byte*), cudaMemcpyHostToDevice,
                                     stream_.get()));

@@ -301,21 +301,45 @@ TEST_CASE("Recorded activities of a GPU follow one another", "[cuda][gpu][execut
   CHECK(ffn == 9);
 }
 
-TEST_CASE("A prompt and some tokens give numbers, whatever is watched",
+namespace {
+
+// A batch of two parts, of which the first takes two tiles of attention; tokens one by one across
+// the end of a block of the cache, as a graph and kernel by kernel; and drawn ones.
+void run_watched(const TinyTraits& traits, QuantFormat kv) {
+  const TinyModel tiny = model_of(traits);
+  for (const bool graphs : {true, false}) {
+    CudaOptions options{.kv_block = 48, .ubatch = 32, .graphs = graphs};
+    options.kv_types = {kv, kv};
+    const auto executor = on_gpu(tiny, options);
+    Sampler greedy({}), drawing({.temperature = 1});
+    std::int32_t id = greedy.next(executor->forward(prompt_of(46, 500), Logits::kLast));
+    for (int i = 0; i < 3; ++i) id = executor->decode(id, greedy);
+    id = executor->decode(id, drawing);
+    for (const float logit : executor->forward({&id, 1}, Logits::kLast))
+      REQUIRE(std::isfinite(logit));
+  }
+}
+
+}  // namespace
+
+// Few kernels are launched here, but every kind of them: a sanitizer takes its time for each.
+TEST_CASE("A dense model of mixed blocks gives numbers, whatever is watched",
           "[cuda][gpu][executor][sanitize]") {
-  for (const char* mix : {"Q4_K_M", "Q8_0", "F16"})
-    for (const int experts : {0, 8})
-      for (const QuantFormat kv : {QuantFormat::kF16, QuantFormat::kQ8_0}) {
-        const TinyModel tiny =
-            model_of({.mix = mix, .layers = 2, .experts = experts, .window = 50});
-        CudaOptions options;
-        options.ubatch = 48;
-        options.kv_types = {kv, kv};
-        const auto executor = on_gpu(tiny, options);
-        Sampler sampler({});
-        std::int32_t id = sampler.next(executor->forward(prompt_of(75, 500), Logits::kLast));
-        for (int i = 0; i < 5; ++i) id = executor->decode(id, sampler);
-        for (const float logit : executor->forward({&id, 1}, Logits::kLast))
-          REQUIRE(std::isfinite(logit));
-      }
+  run_watched({.mix = "Q4_K_M", .layers = 2, .window = 30}, QuantFormat::kF16);
+}
+
+TEST_CASE("A model of floats gives numbers, whatever is watched",
+          "[cuda][gpu][executor][sanitize]") {
+  run_watched({.architecture = "qwen3", .mix = "F16", .layers = 1, .qk_norm = true},
+              QuantFormat::kF16);
+}
+
+TEST_CASE("Experts give numbers, whatever is watched", "[cuda][gpu][executor][sanitize]") {
+  run_watched({.mix = "Q4_K_M", .layers = 1, .experts = 8}, QuantFormat::kF16);
+}
+
+TEST_CASE("A quantized cache gives numbers, whatever is watched",
+          "[cuda][gpu][executor][sanitize]") {
+  run_watched({.architecture = "qwen2", .mix = "Q8_0", .layers = 1, .qkv_bias = true},
+              QuantFormat::kQ8_0);
 }
