@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <span>
+#include <utility>
 
 #include "core/error.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
@@ -15,22 +17,41 @@ void put(QuantFormat type, std::span<const float> row, std::byte* to) {
   type == QuantFormat::kF16 ? cpu::to_half(row, to) : ref::quantize(type, row, to);
 }
 
+std::vector<int> all_layers(const ModelSpec& spec) {
+  std::vector<int> layers(std::size_t(spec.layers));
+  std::iota(layers.begin(), layers.end(), 0);
+  return layers;
+}
+
 }  // namespace
 
+std::shared_ptr<std::byte> make_large_pages(std::size_t bytes) {
+  const auto pages = std::make_shared<LargePages>(bytes);
+  return {pages, pages->data()};
+}
+
 KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens)
+    : KvCache(spec, types, block_tokens, all_layers(spec), make_large_pages) {}
+
+KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
+                 const std::vector<int>& layers, MakeMemory make)
     : types_(types),
       block_tokens_(block_tokens),
-      layers_(spec.layers),
+      layers_(int(layers.size())),
       kv_heads_(spec.kv_heads),
       head_dim_(int(spec.head_dim)),
       k_row_(std::int64_t(tensor_bytes(types.k, std::uint64_t(spec.head_dim), 1))),
-      v_row_(std::int64_t(tensor_bytes(types.v, std::uint64_t(spec.head_dim), 1))) {
+      v_row_(std::int64_t(tensor_bytes(types.v, std::uint64_t(spec.head_dim), 1))),
+      place_of_(std::size_t(spec.layers), -1),
+      make_(std::move(make)) {
   RIGCAST_ASSERT(block_tokens >= 1);
+  for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
 }
 
 void KvCache::reserve(TokenCount tokens) {
   const std::size_t blocks = std::size_t((tokens + block_tokens_ - 1) / block_tokens_);
-  while (blocks_.size() < blocks) blocks_.emplace_back(std::size_t(layers_ * layer_bytes()));
+  if (layers_ == 0) return;
+  while (blocks_.size() < blocks) blocks_.push_back(make_(block_bytes()));
 }
 
 void KvCache::truncate(TokenCount tokens) {
@@ -71,7 +92,7 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
 void KvCache::exchange_memory(TokenCount block_a, TokenCount block_b) {
   Block& a = blocks_[std::size_t(block_a)];
   Block& b = blocks_[std::size_t(block_b)];
-  std::swap_ranges(a.data(), a.data() + a.size(), b.data());
+  std::swap_ranges(a.get(), a.get() + block_bytes(), b.get());
   std::swap(a, b);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/kv_cache.hpp"
@@ -12,10 +14,18 @@
 
 namespace rigcast::engine {
 
+/// Memory for that many bytes, given back with its last owner. Throws std::bad_alloc.
+using MakeMemory = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+/// On large pages.
+std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
+
 class KvCache {
  public:
   /// Types as check_kv_types allows. block_tokens >= 1.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens);
+  /// Of some layers alone, in ascending order: no other is asked for. Blocks are made by `make`.
+  KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
+          const std::vector<int>& layers, MakeMemory make);
 
   /// Makes room for positions below `tokens`. Throws std::bad_alloc.
   void reserve(TokenCount tokens);
@@ -33,6 +43,11 @@ class KvCache {
   /// Moves two blocks to each other's memory: what is read stays the same.
   void exchange_memory(TokenCount block_a, TokenCount block_b);
 
+  bool keeps(int layer) const { return place_of_[std::size_t(layer)] >= 0; }
+  /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes() in a row.
+  std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
+  std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
+
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }
   /// Allocated.
@@ -41,11 +56,11 @@ class KvCache {
   std::int64_t token_bytes() const { return kv_heads_ * (k_row_ + v_row_); }
 
  private:
-  using Block = LargePages;  // [layer][kv head][K|V][token][head_dim]
+  using Block = std::shared_ptr<std::byte>;  // [layer][kv head][K|V][token][head_dim]
 
-  std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
+  std::size_t block_bytes() const { return std::size_t(layers_ * layer_bytes()); }
   std::byte* at(int layer, TokenCount block) const {
-    return blocks_[std::size_t(block)].data() + layer * layer_bytes();
+    return blocks_[std::size_t(block)].get() + place_of_[std::size_t(layer)] * layer_bytes();
   }
   std::int64_t k_offset(int head, TokenCount token) const;
   std::int64_t v_offset(int head, TokenCount token) const;
@@ -54,6 +69,8 @@ class KvCache {
   TokenCount block_tokens_;
   int layers_, kv_heads_, head_dim_;
   std::int64_t k_row_, v_row_;  // bytes of one head's row
+  std::vector<int> place_of_;  // of a layer in a block; -1: none
+  MakeMemory make_;
   std::vector<Block> blocks_;
 };
 

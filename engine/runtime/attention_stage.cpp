@@ -99,6 +99,30 @@ void CpuLayers::attend_batch(Worker& worker, int layer) {
   });
 }
 
+void CpuLayers::attend_over_cache(Worker& worker, int layer) {
+  if (tokens_ == 1)
+    one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
+             mixed_.data());
+  else
+    attend_batch(worker, layer);
+}
+
+void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
+  const ModelSpec& spec = model_->spec;
+  const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
+  Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
+  worker.alone([&] {
+    q_.assign(projected, projected + q_width);
+    k_.assign(projected + q_width, projected + q_width + kv_width);
+    v_.assign(projected + q_width + kv_width, projected + q_width + 2 * kv_width);
+    mixed_.resize(q_.size());
+    place_queries(layer, 0);
+    const TokenCount seen = cached_ + 1 - seen_from(layer, cached_);
+    bytes_ += {0, double(seen * cache_.token_bytes()), double(cache_.token_bytes())};
+  });
+  attend_over_cache(worker, layer);
+}
+
 void CpuLayers::attention(Worker& worker, int layer) {
   const ModelSpec& spec = model_->spec;
   const Layer& w = weights(layer);
@@ -124,11 +148,7 @@ void CpuLayers::attention(Worker& worker, int layer) {
   worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place_queries(layer, row);
   });
-  if (tokens_ == 1)
-    one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
-             mixed_.data());
-  else
-    attend_batch(worker, layer);
+  attend_over_cache(worker, layer);
   prepare(worker, input_, q_width, tokens_, {&w.output},
           [&](std::int64_t row, std::span<float> out) {
             std::copy_n(mixed_.data() + row * q_width, q_width, out.data());

@@ -9,9 +9,18 @@
 
 namespace rigcast::engine {
 
+namespace {
+
+KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
+  if (!o.cached_layers) return {spec, o.kv_types, o.kv_block};
+  return {spec, o.kv_types, o.kv_block, *o.cached_layers, o.kv_memory};
+}
+
+}  // namespace
+
 CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options)
     : model_(std::move(model)),
-      cache_(model_->spec, options.kv_types, options.kv_block),
+      cache_(cache_for(model_->spec, options)),
       rope_(model_->hyper, model_->rope_factors),
       one_(model_->spec, options.threads),
       threads_(std::size_t(options.threads)) {}
@@ -89,6 +98,7 @@ void CpuLayers::fill(TokenCount first, TokenCount last) {
   std::vector<float> k(width), v(width);
   for (TokenCount t = first; t < last; ++t)
     for (int layer = 0; layer < model_->spec.layers; ++layer) {
+      if (!cache_.keeps(layer)) continue;
       std::uint64_t at = (std::uint64_t(t) * 1024 + std::uint64_t(layer)) * width;
       for (std::size_t i = 0; i < width; ++i, ++at) {
         const std::uint64_t bits = random_word(stream, at);

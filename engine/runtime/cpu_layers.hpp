@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@ struct CpuOptions {
   KvTypes kv_types;
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
+  std::optional<std::vector<int>> cached_layers{};  // whose keys and values are kept; absent: all
+  MakeMemory kv_memory = make_large_pages;
 };
 
 class CpuLayers {
@@ -42,6 +45,15 @@ class CpuLayers {
   void settle(Worker& worker);
   /// Logits of all tokens or of the last, in logits().
   void head(Worker& worker, Logits which);
+
+  // Parts of a layer whose rest is computed elsewhere, of one token:
+  /// mixed() = the attention of projected [q | k | v] over the cache, into which k and v are put.
+  void attend(Worker& worker, int layer, const float* projected);
+  /// mixture() = the chosen experts of a normed hidden state, each by its weight.
+  void mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
+                  std::span<const float> weights);
+  std::span<const float> mixed() const { return mixed_; }
+  std::span<const float> mixture() const { return block_; }
 
   /// Random keys and values for tokens [first, last), of which the cache has room.
   void fill(TokenCount first, TokenCount last);
@@ -82,7 +94,9 @@ class CpuLayers {
   void attend_batch(Worker& worker, int layer);
   void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
   void ffn(Worker& worker, int layer);
+  void attend_over_cache(Worker& worker, int layer);
   void experts(Worker& worker, int layer);
+  void compute_jobs(Worker& worker, const Layer& layer);
   void route(Worker& worker, const Layer& layer);
   void choose_experts(const Layer& layer);
   void size_jobs(const Layer& layer);

@@ -73,9 +73,7 @@ void CpuLayers::size_jobs(const Layer& w) {
     job.up.resize(job.gate.size());
     job.out.resize(std::size_t(rows * down.rows));
   }
-  const double one = double(gate.bytes() + up.bytes() + down.bytes());
-  bytes_.weights +=
-      double(w.router.bytes()) + 4.0 * double(w.ffn_norm.size()) + one * double(jobs_.size());
+  bytes_.weights += double(gate.bytes() + up.bytes() + down.bytes()) * double(jobs_.size());
 }
 
 // Which experts every token goes to; its normed state is kept.
@@ -95,15 +93,41 @@ void CpuLayers::route(Worker& worker, const Layer& w) {
   worker.alone([&] {
     choose_experts(w);
     size_jobs(w);
+    bytes_.weights += double(w.router.bytes()) + 4.0 * double(w.ffn_norm.size());
   });
 }
 
 void CpuLayers::experts(Worker& worker, int layer) {
   const Layer& w = weights(layer);
-  const std::int64_t hidden = model_->spec.hidden, width = w.expert_gate.first.rows;
-  const std::int64_t used = model_->spec.moe->experts_used;
   Span span(worker, recorder_, ActivityKind::kExperts, layer, cached_, bytes_);
   route(worker, w);
+  compute_jobs(worker, w);
+  mix_experts(worker);
+}
+
+void CpuLayers::mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
+                           std::span<const float> shares) {
+  const Layer& w = weights(layer);
+  Span span(worker, recorder_, ActivityKind::kExperts, layer, cached_, bytes_);
+  worker.alone([&] {
+    normed_.assign(normed, normed + model_->spec.hidden);
+    choices_.clear();
+    jobs_.resize(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      jobs_[i].expert = ids[i];
+      jobs_[i].tokens.assign(1, 0);
+      choices_.push_back({int(i), 0, shares[i]});
+    }
+    size_jobs(w);
+  });
+  compute_jobs(worker, w);
+  mix_experts(worker);
+}
+
+// Every job's experts, for all of their tokens.
+void CpuLayers::compute_jobs(Worker& worker, const Layer& w) {
+  const std::int64_t hidden = model_->spec.hidden, width = w.expert_gate.first.rows;
+  const std::int64_t used = model_->spec.moe->experts_used;
   const std::int64_t choices = tokens_ * used;
   worker.share(choices, 1, [&](std::int64_t c, std::int64_t) {
     const Choice& choice = choices_[std::size_t(c)];
@@ -133,7 +157,6 @@ void CpuLayers::experts(Worker& worker, int layer) {
   products.clear();
   for (Job& job : jobs_) add(w.expert_down, job, job.middle, job.out.data());
   multiply(worker, products, thread(worker).products);
-  mix_experts(worker);
 }
 
 // Every token's experts by their weights.

@@ -13,27 +13,24 @@
 namespace rigcast::engine {
 namespace {
 
-// About 20 microseconds: longer than the stages that threads usually wait for.
-constexpr int kSpins = 4000;
-
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
 
+}  // namespace
+
 // Until the atomic is no longer `old`.
-void await_change(const std::atomic<int>& value, int old) {
-  for (int i = 0; i < kSpins; ++i) {
+void Team::await_change(const std::atomic<int>& value, int old) const {
+  for (int i = 0; i < spins_; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     pause();
   }
   value.wait(old, std::memory_order_acquire);
 }
 
-}  // namespace
-
-Team::Team(int threads) {
+Team::Team(int threads, int spins) : spins_(spins) {
   RIGCAST_ASSERT(threads >= 1);
   threads_.reserve(std::size_t(threads - 1));
   try {
