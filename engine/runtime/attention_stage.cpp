@@ -107,18 +107,29 @@ void CpuLayers::attend_over_cache(Worker& worker, int layer) {
     attend_batch(worker, layer);
 }
 
+// Room for a step's projections, and what its attention moves of the cache.
+void CpuLayers::size_attention(int layer, std::int64_t q_width, std::int64_t kv_width) {
+  q_.resize(std::size_t(tokens_ * q_width));
+  k_.resize(std::size_t(tokens_ * kv_width));
+  v_.resize(std::size_t(tokens_ * kv_width));
+  mixed_.resize(q_.size());
+  const TokenCount seen = cached_ + tokens_ - seen_from(layer, cached_);
+  bytes_ += {0, double(seen * cache_.token_bytes()), double(tokens_ * cache_.token_bytes())};
+}
+
 void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
   const ModelSpec& spec = model_->spec;
   const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
   Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
-  worker.alone([&] {
-    q_.assign(projected, projected + q_width);
-    k_.assign(projected + q_width, projected + q_width + kv_width);
-    v_.assign(projected + q_width + kv_width, projected + q_width + 2 * kv_width);
-    mixed_.resize(q_.size());
-    place_queries(layer, 0);
-    const TokenCount seen = cached_ + 1 - seen_from(layer, cached_);
-    bytes_ += {0, double(seen * cache_.token_bytes()), double(cache_.token_bytes())};
+  worker.alone([&] { size_attention(layer, q_width, kv_width); });
+  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* const from = projected + row * (q_width + 2 * kv_width);
+      std::copy_n(from, q_width, q_.begin() + row * q_width);
+      std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
+      std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
+      place_queries(layer, row);
+    }
   });
   attend_over_cache(worker, layer);
 }
@@ -130,13 +141,8 @@ void CpuLayers::attention(Worker& worker, int layer) {
   const double matrices = double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes());
   Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
   worker.alone([&] {
-    q_.resize(std::size_t(tokens_ * q_width));
-    k_.resize(std::size_t(tokens_ * kv_width));
-    v_.resize(std::size_t(tokens_ * kv_width));
-    mixed_.resize(q_.size());
-    const TokenCount seen = cached_ + tokens_ - seen_from(layer, cached_);
-    bytes_ += {matrices + vector_bytes(w), double(seen * cache_.token_bytes()),
-               double(tokens_ * cache_.token_bytes())};
+    size_attention(layer, q_width, kv_width);
+    bytes_.weights += matrices + vector_bytes(w);
   });
   prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v},
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });

@@ -46,10 +46,13 @@ class CpuLayers {
   /// Logits of all tokens or of the last, in logits().
   void head(Worker& worker, Logits which);
 
-  // Parts of a layer whose rest is computed elsewhere, of one token:
-  /// mixed() = the attention of projected [q | k | v] over the cache, into which k and v are put.
+  // Parts of a layer whose rest is computed elsewhere:
+  /// hidden() += the mixture of experts of a layer, after settle().
+  void mixture_of_experts(Worker& worker, int layer);
+  /// mixed() = the attention of projected [token][q | k | v] over the cache, into which k and v are
+  /// put.
   void attend(Worker& worker, int layer, const float* projected);
-  /// mixture() = the chosen experts of a normed hidden state, each by its weight.
+  /// Of one token: mixture() = the chosen experts of a normed hidden state, each by its weight.
   void mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
                   std::span<const float> weights);
   std::span<const float> mixed() const { return mixed_; }
@@ -94,6 +97,7 @@ class CpuLayers {
   void attend_batch(Worker& worker, int layer);
   void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
   void ffn(Worker& worker, int layer);
+  void size_attention(int layer, std::int64_t q_width, std::int64_t kv_width);
   void attend_over_cache(Worker& worker, int layer);
   void experts(Worker& worker, int layer);
   void compute_jobs(Worker& worker, const Layer& layer);

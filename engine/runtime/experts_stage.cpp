@@ -105,6 +105,11 @@ void CpuLayers::experts(Worker& worker, int layer) {
   mix_experts(worker);
 }
 
+void CpuLayers::mixture_of_experts(Worker& worker, int layer) {
+  experts(worker, layer);
+  worker.alone([&] { pending_ = true; });
+}
+
 void CpuLayers::mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
                            std::span<const float> shares) {
   const Layer& w = weights(layer);

@@ -1,0 +1,61 @@
+#pragma once
+// Which parts of a model the host computes where a GPU computes the others.
+
+#include <vector>
+
+#include "core/model_spec.hpp"
+#include "core/placement.hpp"
+
+namespace rigcast::engine {
+
+/// What the GPU asks the host for within a token, and waits for, unless it is the token's last.
+struct HostCall {
+  enum class Kind {
+    kLayers,   // [first, end), whole; takes and gives the hidden state
+    kCache,    // attention over the cache in layer `first`; takes [q | k | v], gives the mix
+    kExperts,  // of layer `first`; takes the normed hidden state and who was chosen, gives their
+               // sum
+    kHead,     // takes the hidden state, gives nothing
+  };
+  Kind kind = Kind::kLayers;
+  int first = 0, end = 0;
+
+  bool operator==(const HostCall&) const = default;
+};
+
+class HostParts {
+ public:
+  HostParts() = default;  // none
+  HostParts(const ModelSpec& spec, const Placement& placement);
+
+  /// A layer as a whole: its weights, its cache and its work.
+  bool layer(int i) const { return part(i).layer; }
+  /// Of a layer that a GPU computes: the cache, and the attention over it.
+  bool cache(int i) const { return part(i).cache; }
+  /// Of a layer that a GPU computes: the routed experts.
+  bool experts(int i) const { return part(i).experts; }
+  bool head() const { return head_; }
+  /// Hidden states begin on the host: the first layer is there.
+  bool embedding() const { return !parts_.empty() && parts_.front().layer; }
+
+  bool any() const { return !calls().empty(); }
+  /// The first layer from `first` on that is not the host's.
+  int end_of_layers(int first) const;
+  /// Whose keys and values the host keeps, and whose the GPU keeps.
+  std::vector<int> cached_layers() const { return layers_with_cache(true); }
+  std::vector<int> layers_cached_on_gpu() const { return layers_with_cache(false); }
+  /// In the order of a token.
+  std::vector<HostCall> calls() const;
+
+ private:
+  struct Part {
+    bool layer = false, cache = false, experts = false;
+  };
+  Part part(int i) const { return parts_.empty() ? Part{} : parts_[std::size_t(i)]; }
+  std::vector<int> layers_with_cache(bool on_host) const;
+
+  std::vector<Part> parts_;  // by layer
+  bool head_ = false;
+};
+
+}  // namespace rigcast::engine

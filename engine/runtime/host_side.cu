@@ -1,0 +1,135 @@
+#include "engine/runtime/host_side.cuh"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// Some 10 ms: longer than the GPU's part of a token. A thread that slept would be there 50
+// microseconds after it was called.
+constexpr int kSpins = 2'000'000;
+
+CpuOptions with_caches(CpuOptions options, const HostParts& parts) {
+  options.cached_layers = parts.cached_layers();
+  return options;
+}
+
+}  // namespace
+
+HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options)
+    : parts_(parts),
+      calls_(parts.calls()),
+      team_(options.threads, kSpins),
+      layers_(std::move(model), with_caches(options, parts)) {}
+
+void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id) {
+  try {
+    team_.run([&](Worker& worker) {
+      layers_.begin(worker, cached, 1);
+      for (const HostCall& call : calls_) {
+        worker.alone([&] { message_ = mailbox.await(stream); });
+        answer(worker, call, mailbox, id);
+        if (worker.first()) mailbox.answer();
+      }
+    });
+  } catch (...) {
+    mailbox.release();
+    throw;
+  }
+}
+
+void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id) {
+  using enum HostCall::Kind;
+  const ModelSpec& spec = layers_.model().spec;
+  const auto put = [&](std::span<const float> values) {
+    if (worker.first()) std::ranges::copy(values, mailbox.answer_to_write());
+  };
+  const auto take_hidden = [&] {
+    worker.alone([&] { std::copy_n(message_, spec.hidden, layers_.hidden().begin()); });
+  };
+  switch (call.kind) {
+    case kLayers:
+      if (call.first == 0)
+        layers_.embed(worker, {&id, 1});
+      else
+        take_hidden();
+      for (int layer = call.first; layer < call.end; ++layer) layers_.through(worker, layer);
+      layers_.settle(worker);
+      put(layers_.hidden());
+      break;
+    case kCache:
+      layers_.attend(worker, call.first, message_);
+      put(layers_.mixed());
+      break;
+    case kExperts: {
+      const auto used = std::size_t(spec.moe->experts_used);
+      const float* const weights = message_ + spec.hidden;
+      const auto* const ids = reinterpret_cast<const int*>(weights + used);
+      layers_.mix_chosen(worker, call.first, message_, {ids, used}, {weights, used});
+      put(layers_.mixture());
+      break;
+    }
+    case kHead:
+      take_hidden();
+      layers_.head(worker, Logits::kLast);
+      break;
+  }
+}
+
+template <class Stage>
+void HostSide::on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage) {
+  const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, tokens);
+    worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
+    stage(worker);
+    layers_.settle(worker);
+    worker.alone([&] { std::ranges::copy(layers_.hidden(), hidden.begin()); });
+  });
+}
+
+void HostSide::embed(TokenCount cached, std::span<const std::int32_t> ids,
+                     std::span<float> hidden) {
+  on_rows(cached, hidden, [&](Worker& worker) { layers_.embed(worker, ids); });
+}
+
+void HostSide::through(int first, int end, TokenCount cached, std::span<float> hidden) {
+  on_rows(cached, hidden, [&](Worker& worker) {
+    for (int layer = first; layer < end; ++layer) layers_.through(worker, layer);
+  });
+}
+
+void HostSide::mixture(int layer, TokenCount cached, std::span<float> hidden) {
+  on_rows(cached, hidden, [&](Worker& worker) { layers_.mixture_of_experts(worker, layer); });
+}
+
+void HostSide::attend(int layer, TokenCount cached, std::span<const float> projected,
+                      std::span<float> mixed) {
+  const ModelSpec& spec = layers_.model().spec;
+  const std::int64_t width = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, rows(projected.size(), width));
+    layers_.attend(worker, layer, projected.data());
+    worker.alone([&] { std::ranges::copy(layers_.mixed(), mixed.begin()); });
+  });
+}
+
+void HostSide::head(TokenCount cached, std::span<const float> hidden) {
+  const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, tokens);
+    worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
+    layers_.head(worker, Logits::kAll);
+  });
+}
+
+void HostSide::fill(TokenCount cached, TokenCount tokens) {
+  team_.run([&](Worker& worker) {
+    worker.share(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+      layers_.fill(cached + begin, cached + end);
+    });
+  });
+}
+
+}  // namespace rigcast::engine::cuda

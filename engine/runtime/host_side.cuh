@@ -1,0 +1,58 @@
+#pragma once
+// The host's parts of a model whose others a GPU computes: it answers what the GPU asks within a
+// token, and takes its turns at a prompt's batches.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/cuda/mailbox.cuh"
+#include "engine/runtime/cpu_layers.hpp"
+#include "engine/runtime/host_parts.hpp"
+#include "engine/runtime/team.hpp"
+
+namespace rigcast::engine::cuda {
+
+class HostSide {
+ public:
+  /// Keeps the caches of its layers alone. Throws MachineError if threads cannot be made.
+  HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options);
+
+  /// Answers every call of one token, whose position is `cached`. Logits are in logits() where the
+  /// head is here. The GPU's work is on `stream` already. After an exception the mailbox has been
+  /// released.
+  void token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id);
+
+  // Of a batch after `cached` tokens, rows one after the other; a call for each.
+  void embed(TokenCount cached, std::span<const std::int32_t> ids, std::span<float> hidden);
+  void through(int first, int end, TokenCount cached, std::span<float> hidden);
+  void mixture(int layer, TokenCount cached, std::span<float> hidden);
+  void attend(int layer, TokenCount cached, std::span<const float> projected,
+              std::span<float> mixed);
+  void head(TokenCount cached, std::span<const float> hidden);
+
+  const std::vector<float>& logits() { return layers_.logits(); }
+  CpuLayers& layers() { return layers_; }
+  int threads() const { return team_.size(); }
+  const HostParts& parts() const { return parts_; }
+  /// Random keys and values behind the first `cached` tokens.
+  void fill(TokenCount cached, TokenCount tokens);
+
+ private:
+  std::int64_t rows(std::size_t values, std::int64_t width) const {
+    return std::int64_t(values) / width;
+  }
+  void answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id);
+  /// Runs `stage` on rows that are put into the layers' hidden state before and taken from it
+  /// after.
+  template <class Stage>
+  void on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage);
+
+  HostParts parts_;
+  std::vector<HostCall> calls_;
+  Team team_;
+  CpuLayers layers_;
+  const float* message_ = nullptr;
+};
+
+}  // namespace rigcast::engine::cuda
