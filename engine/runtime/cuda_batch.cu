@@ -1,10 +1,14 @@
-// A batch of a prompt's tokens through all layers: products on the tensor cores.
+// A batch of a prompt's tokens through all layers: products on the tensor cores, of a short batch
+// and of experts in integers, of a long one as halves.
 
 #include <algorithm>
 #include <initializer_list>
 
 #include "engine/kernels/cuda/dequantize.cuh"
 #include "engine/kernels/cuda/prefill_attention.cuh"
+#include "engine/kernels/cuda/round.cuh"
+#include "engine/kernels/cuda/round_halves.cuh"
+#include "engine/kernels/cuda/short_batch.cuh"
 #include "engine/runtime/cuda_state.cuh"
 
 namespace rigcast::engine::cuda {
@@ -62,29 +66,98 @@ void norm(State& s, int tokens, const float* weight) {
            {weight, s.model->hyper.norm_eps}, {s.batch.x, ValueType::kF16, hidden});
 }
 
-void attention(State& s, int layer, int tokens) {
-  const ModelSpec& m = s.spec();
-  const int hidden = int(m.hidden);
-  const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
-  norm(s, tokens, w.attention_norm);
-  multiply(s, {&w.q, &w.k, &w.v}, tokens, {s.vectors.projected});
-  place(s.stream, placement_of(s, layer), s.cache.view(), layer, tokens, s.position(),
-        s.vectors.queries);
-  attend_causally(s.stream, {s.vectors.queries, tokens, m.heads, window_of(m, layer)},
-                  s.cache.view(), layer, s.position(), s.batch.x);
+// vectors.rounded = the normed hidden states; `also`: as floats.
+void norm_to_integers(State& s, int first, int tokens, const float* weight, float* also = nullptr) {
+  const int hidden = int(s.spec().hidden);
+  norm_and_round({s.vectors.hidden + std::int64_t(first) * hidden, hidden, tokens},
+                 {weight, s.model->hyper.norm_eps}, s.vectors.rounded, also, s.stream,
+                 Start::kEarly);
+}
+
+bool are_short(const State& s, int tokens, Matrices matrices) {
+  return tokens <= s.integers.tokens && std::ranges::all_of(matrices, [](const Matrix* m) {
+           return takes_short_batch(m->format);
+         });
+}
+
+// vectors.projected = [q | k | v]
+void project(State& s, const DeviceLayer& w, int tokens) {
+  if (!are_short(s, tokens, {&w.q, &w.k, &w.v})) {
+    norm(s, tokens, w.attention_norm);
+    return multiply(s, {&w.q, &w.k, &w.v}, tokens, {s.vectors.projected});
+  }
+  norm_to_integers(s, 0, tokens, w.attention_norm);
+  const int q = s.q_width(), kv = s.kv_width();
+  float* const to = s.vectors.projected;
+  const ShortBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
+  short_batch(jobs, {s.vectors.rounded, tokens}, {q + 2 * kv}, s.stream);
+}
+
+// vectors.hidden += the output matrix times batch.x
+void add_output(State& s, const DeviceLayer& w, int tokens) {
+  const int hidden = int(s.spec().hidden);
+  if (are_short(s, tokens, {&w.output})) {
+    round_halves(s.batch.x, std::int64_t(tokens) * s.q_width(), s.integers.mixed, s.stream);
+    const ShortBatchJob output{w.output, s.vectors.hidden, w.output_bias};
+    return short_batch({&output, 1}, {s.integers.mixed, tokens}, {hidden, true}, s.stream);
+  }
   multiply(s, {&w.output}, tokens, {s.vectors.hidden, ValueType::kF32, true});
   if (w.output_bias)
     add_rows(s.stream, {tokens, hidden}, {s.vectors.hidden, ValueType::kF32, hidden},
              {{}, w.output_bias});
 }
 
+void attention(State& s, int layer, int tokens) {
+  const ModelSpec& m = s.spec();
+  const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
+  project(s, w, tokens);
+  place(s.stream, placement_of(s, layer), s.cache.view(), layer, tokens, s.position(),
+        s.vectors.queries);
+  attend_causally(s.stream, {s.vectors.queries, tokens, m.heads, window_of(m, layer)},
+                  s.cache.view(), layer, s.position(), s.batch.x);
+  add_output(s, w, tokens);
+}
+
+void ffn_in_integers(State& s, const DeviceLayer& w, int tokens) {
+  norm_to_integers(s, 0, tokens, w.ffn_norm);
+  short_batch_gate_up(w.gate, w.up, {s.vectors.rounded, tokens}, s.integers.between,
+                      s.integers.middle, s.stream);
+  const ShortBatchJob down{w.down, s.vectors.hidden};
+  short_batch({&down, 1}, {s.integers.middle, tokens}, {s.spec().hidden, true}, s.stream);
+}
+
 void ffn(State& s, const DeviceLayer& w, int tokens) {
+  if (are_short(s, tokens, {&w.gate, &w.up, &w.down})) return ffn_in_integers(s, w, tokens);
   const int width = int(w.gate.rows), both = 2 * width;
   norm(s, tokens, w.ffn_norm);
   multiply(s, {&w.gate, &w.up}, tokens, {s.batch.middle, ValueType::kF16});
   silu_times(s.stream, {tokens, width}, {s.batch.middle, ValueType::kF16, both},
              {s.batch.middle + width, ValueType::kF16, both}, {s.batch.x, ValueType::kF16, width});
   multiply(s, {&w.down}, tokens, {s.vectors.hidden, ValueType::kF32, true});
+}
+
+// Of rows [first, first + tokens) of vectors.hidden.
+void experts_in_groups(State& s, const DeviceLayer& w, int first, int tokens) {
+  const int hidden = int(s.spec().hidden);
+  IntegerVectors& v = s.integers;
+  ExpertGroups g = v.groups;
+  g.tokens = tokens;
+  g.group_tokens = group_tokens_for(tokens, g.chosen.used, g.experts);
+  norm_to_integers(s, first, tokens, w.ffn_norm, s.vectors.normed);
+  route_batch({w.router, s.model->hyper.normalised_experts, v.router_logits}, s.vectors.normed, g,
+              s.stream);
+  grouped_gate_up(w.expert_gate, w.expert_up, g, s.vectors.rounded, v.between, v.middle, s.stream);
+  grouped_down(w.expert_down, g, v.middle, v.experts, s.stream);
+  add_experts(g, v.experts, hidden, s.vectors.hidden + std::int64_t(first) * hidden, s.stream);
+}
+
+void experts(State& s, const DeviceLayer& w, int tokens) {
+  const int at_once = groups_experts(s, w) ? s.integers.routed : 1;
+  for (int first = 0; first < tokens; first += at_once)
+    if (at_once > 1)
+      experts_in_groups(s, w, first, std::min(at_once, tokens - first));
+    else
+      queue_experts(s, w, first);
 }
 
 }  // namespace
@@ -95,6 +168,12 @@ std::int64_t halves_for_batch(const DeviceModel& model) {
     most = std::max({most, halves_to_write({&w.q, &w.k, &w.v}), halves_to_write({&w.output}),
                      halves_to_write({&w.gate, &w.up}), halves_to_write({&w.down})});
   return most;
+}
+
+bool groups_experts(const State& s, const DeviceLayer& w) {
+  return s.integers.routed > 1 && takes_short_batch(w.expert_gate.first.format) &&
+         takes_short_batch(w.expert_up.first.format) &&
+         takes_short_batch(w.expert_down.first.format);
 }
 
 void queue_batch(State& s, int tokens, Stages* stages) {
@@ -110,11 +189,7 @@ void queue_batch(State& s, int tokens, Stages* stages) {
     begin(ActivityKind::kAttention, layer);
     attention(s, layer, tokens);
     begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
-    if (!w.router) {
-      ffn(s, w, tokens);
-      continue;
-    }
-    for (int row = 0; row < tokens; ++row) queue_experts(s, w, row);
+    w.router ? experts(s, w, tokens) : ffn(s, w, tokens);
   }
   advance(s.stream, s.position(), tokens);
 }

@@ -281,8 +281,11 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
     case ActivityKind::kExperts: {
       const double one = double(w.expert_gate.first.bytes() + w.expert_up.first.bytes() +
                                 w.expert_down.first.bytes());
+      // Of a batch in groups, an expert at most once: which ones are chosen stays on the GPU.
+      const bool groups = cuda::groups_experts(*state_, state_->weights.layers[std::size_t(layer)]);
+      const double read = m.spec.moe->experts_used * double(tokens);
       return double(w.router.bytes()) + bytes_of(w.ffn_norm) +
-             one * m.spec.moe->experts_used * double(tokens);
+             one * (groups ? std::min(read, double(m.spec.moe->experts)) : read);
     }
     case ActivityKind::kHead:
       return double(m.head.bytes()) + bytes_of(m.final_norm) + bytes_of(m.rope_factors);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/kernels/cuda/short_batch.cuh"
+
 namespace rigcast::engine::cuda {
 namespace {
 
@@ -29,6 +31,11 @@ class Pieces {
   std::size_t bytes_ = 0;
 };
 
+// Batches up to this are faster in integers than as halves, which are written out first.
+constexpr int kMostShortBatch = 192;
+// Tokens whose experts are taken at once: weights are then read seldom, and rows take little room.
+constexpr int kMostRouted = 1024;
+
 int experts_used(const ModelSpec& spec) { return spec.moe ? spec.moe->experts_used : 1; }
 
 // The widest FFN, of a layer or of one expert.
@@ -37,6 +44,47 @@ std::int64_t widest_middle(const Model& model) {
   for (const Layer& l : model.layers)
     width = std::max({width, l.down.columns, l.expert_down.first.columns});
   return width;
+}
+
+bool takes_groups(const Layer& l) {
+  return takes_short_batch(l.expert_gate.first.format) &&
+         takes_short_batch(l.expert_up.first.format) &&
+         takes_short_batch(l.expert_down.first.format);
+}
+
+// `ubatch`: tokens of a batch at most.
+IntegerVectors integer_vectors(const Model& model, int ubatch, Vram& vram) {
+  IntegerVectors v;
+  if (!has_integer_tiles()) return v;
+  const ModelSpec& m = model.spec;
+  const int used = experts_used(m);
+  v.tokens = std::min(ubatch, kMostShortBatch);
+  if (m.moe && std::ranges::any_of(model.layers, takes_groups))
+    v.routed = std::min(ubatch, kMostRouted);
+  const std::int64_t choices = std::int64_t(v.routed) * used;
+  std::int64_t middle = 0;
+  for (const Layer& l : model.layers)
+    middle = std::max({middle, v.tokens * l.down.columns, choices * l.expert_down.first.columns});
+  Pieces all;
+  all.add(v.mixed, std::int64_t(v.tokens) * m.heads * m.head_dim);
+  all.add(v.between, middle);
+  all.add(v.middle, middle);
+  ExpertGroups& g = v.groups;
+  if (v.routed > 0) {
+    const int experts = m.moe->experts;
+    g.experts = experts;
+    g.chosen.used = used;
+    all.add(v.experts, choices * m.hidden);
+    all.add(v.router_logits, std::int64_t(v.routed) * experts);
+    all.add(g.chosen.ids, choices);
+    all.add(g.chosen.weights, choices);
+    all.add(g.counts, experts);
+    all.add(g.order, choices);
+    all.add(g.groups, most_groups(v.routed, used, experts, kLeastGroupTokens));
+    all.add(g.group_count, 1);
+  }
+  v.memory = all.take(vram);
+  return v;
 }
 
 }  // namespace
@@ -100,6 +148,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   };
   clear(vectors.projected, n * projected);
   clear(batch.middle, 2 * n * middle);
+  integers = integer_vectors(*model, ubatch, vram);
 }
 
 int window_of(const ModelSpec& spec, int layer) {

@@ -10,6 +10,7 @@
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/decode_attention.cuh"
 #include "engine/kernels/cuda/elementwise.cuh"
+#include "engine/kernels/cuda/experts_batch.cuh"
 #include "engine/kernels/cuda/matvec.cuh"
 #include "engine/kernels/cuda/place.cuh"
 #include "engine/kernels/cuda/sample.cuh"
@@ -57,6 +58,19 @@ struct BatchVectors {
   VramPiece memory;
 };
 
+/// Of products in integers. A batch of more than `tokens` multiplies halves, but for its experts,
+/// which take `routed` tokens at a time.
+struct IntegerVectors {
+  int tokens = 0, routed = 0;  // 0: the GPU or the weights do without
+  Rounded mixed;               // [tokens][heads * head_dim]
+  float* between = nullptr;    // gate's products: [tokens][middle], or of `routed` a row a choice
+  Rounded middle;              // the same, after up
+  float* experts = nullptr;    // [routed * used][hidden]
+  float* router_logits = nullptr;
+  ExpertGroups groups;
+  VramPiece memory;
+};
+
 struct State {
   State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_, KvTypes kv_types,
         TokenCount kv_block, int ubatch);
@@ -73,6 +87,7 @@ struct State {
   Vectors vectors;
   TokenVectors token;
   BatchVectors batch;
+  IntegerVectors integers;
 
   const ModelSpec& spec() const { return model->spec; }
   std::int32_t* position() const { return token.position; }
@@ -101,6 +116,8 @@ void queue_batch(State& s, int tokens, Stages* stages);
 /// Halves of weights that queue_batch needs at batch.weights; 0 where all lie as products take
 /// them.
 std::int64_t halves_for_batch(const DeviceModel& model);
+/// Whether queue_batch does the layer's experts in groups.
+bool groups_experts(const State& s, const DeviceLayer& layer);
 
 /// Queues the mixture of experts for row `row` of vectors.hidden, which is added to it.
 void queue_experts(State& s, const DeviceLayer& layer, int row);

@@ -37,12 +37,27 @@ std::vector<float> one_by_one(Executor& executor, const std::vector<std::int32_t
   return all;
 }
 
-// A batch's activations are rounded to halves before every product: by 2^-11 at most, a third of
-// whose square is the mean. Weights in F32 and BF16 are, too; and so are queries, keys, values and
-// shares of attention of either way.
+// A long batch's activations are rounded to halves before every product: by 2^-11 at most, a third
+// of whose square is the mean. Weights in F32 and BF16 are, too; and so are queries, keys, values
+// and shares of attention in any way.
 double half_bound(const TinyTraits& t) {
   constexpr double kOfOneRounding = 0x1p-22 / 3;
   return kOfOneRounding * (16.0 * t.layers + 2);
+}
+
+// How tokens are given: one by one, or in batches of which short ones are products of integers.
+struct Way {
+  const char* name;
+  TokenCount ubatch;  // 1: one by one
+};
+constexpr Way kWays[] = {{"one by one", 1}, {"in short batches", 64}, {"in a long batch", 512}};
+
+Agreement agreement_of(const TinyModel& tiny, const Way& way,
+                       const std::vector<std::int32_t>& tokens,
+                       const std::vector<std::vector<float>>& want) {
+  const auto executor = on_gpu(tiny, {.ubatch = way.ubatch});
+  return compare(way.ubatch > 1 ? together(*executor, tokens) : one_by_one(*executor, tokens),
+                 want);
 }
 
 void check(TinyTraits traits, const std::vector<std::string>& mixes) {
@@ -52,16 +67,13 @@ void check(TinyTraits traits, const std::vector<std::string>& mixes) {
     const TinyModel tiny = model_of(traits);
     const auto tokens = prompt_of(200, traits.vocabulary);
     const auto want = reference_logits(tiny, tokens);
-    const auto executor = on_gpu(tiny, {.ubatch = 64});
-    for (const bool batches : {true, false}) {
-      executor->truncate(0);
-      const Agreement a =
-          compare(batches ? together(*executor, tokens) : one_by_one(*executor, tokens), want);
-      // Of a batch, experts and the head round to integers; one by one, all products do.
+    for (const Way& way : kWays) {
+      const Agreement a = agreement_of(tiny, way, tokens, want);
+      // All products round to integers; of a long batch experts and the head alone do.
       TinyTraits integers = traits;
-      if (batches && traits.experts == 0) integers.layers = 0;
+      if (way.ubatch > 200 && traits.experts == 0) integers.layers = 0;
       const double bound = half_bound(traits) + (is_float(mix) ? 0 : rounding_bound(integers));
-      INFO(traits.architecture << " " << mix << (batches ? " in batches" : " one by one"));
+      INFO(traits.architecture << " " << mix << " " << way.name);
       CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
       CHECK(a.mean_kl <= (is_float(mix) ? 1e-3 : 5e-3));
       CHECK(a.nmse <= bound);

@@ -1,8 +1,8 @@
 #include <stdexcept>
 
+#include "engine/kernels/cuda/choose_device.cuh"
 #include "engine/kernels/cuda/lane_dot.cuh"
 #include "engine/kernels/cuda/matvec.cuh"
-#include "engine/kernels/cuda/round_device.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -75,65 +75,10 @@ __device__ bool arrives_last(const Routing& r, float value) {
   return last;
 }
 
-// Larger goes first: by logits, NaN last, then the lower index. 0 is none.
-__device__ std::uint64_t key_of(float logit, int expert) {
-  const std::uint32_t bits = __float_as_uint(logit + 0.0f);  // no -0
-  const std::uint32_t ordered = bits >> 31 ? ~bits : bits | 0x80000000;
-  return std::uint64_t(isnan(logit) ? 0 : ordered) << 32 | ~std::uint32_t(expert);
-}
-__device__ int expert_of(std::uint64_t key) { return int(~std::uint32_t(key)); }
-
-__device__ std::uint64_t first_of_warp(std::uint64_t key) {
-  for (int d = 16; d > 0; d /= 2) {
-    const auto other = __shfl_xor_sync(~0u, static_cast<unsigned long long>(key), d);
-    key = other > key ? other : key;
-  }
-  return key;
-}
-
 // All experts' logits, to where one warp reads them many times.
 __device__ void gather_logits(const Routing& r, float* logits) {
   for (int e = int(threadIdx.x); e < r.experts; e += kThreads) logits[e] = __ldcg(r.logits + e);
   __syncthreads();
-}
-
-struct Softmax {
-  float most, sum;
-  __device__ float of(float logit) const { return expf(logit - most) / sum; }
-};
-__device__ Softmax softmax_of(const float* logits, int experts) {
-  Softmax s{-INFINITY, 0};
-  const int lane = threadIdx.x;
-  for (int e = lane; e < experts; e += 32) s.most = fmaxf(s.most, logits[e]);
-  s.most = most_of(s.most, 32);
-  for (int e = lane; e < experts; e += 32) s.sum += expf(logits[e] - s.most);
-  for (int d = 16; d > 0; d /= 2) s.sum += __shfl_xor_sync(~0u, s.sum, d);
-  return s;
-}
-
-// By one warp; lane i keeps the i-th that is chosen.
-__device__ void choose(const Routing& r, const float* logits) {
-  const int lane = threadIdx.x;
-  const Softmax softmax = softmax_of(logits, r.experts);
-  static_assert(kMostExperts <= 32 * 32 && kMostUsed <= 32);
-  std::uint32_t taken = 0;  // of this lane's experts: lane, lane + 32, ...
-  int chosen = 0;
-  float probability = 0, sum = 0;
-  for (int i = 0; i < r.chosen.used; ++i) {
-    std::uint64_t first = 0;
-    for (int e = lane, k = 0; e < r.experts; e += 32, ++k) {
-      const std::uint64_t key = taken >> k & 1 ? 0 : key_of(logits[e], e);
-      first = key > first ? key : first;
-    }
-    const int expert = expert_of(first_of_warp(first));
-    if (expert % 32 == lane) taken |= 1u << (expert / 32);
-    const float p = softmax.of(logits[expert]);
-    sum += p;
-    if (lane == i) chosen = expert, probability = p;
-  }
-  if (lane >= r.chosen.used) return;
-  r.chosen.ids[lane] = chosen;
-  r.chosen.weights[lane] = r.normalised ? probability / sum : probability;
 }
 
 template <QuantFormat F>
@@ -143,7 +88,8 @@ __global__ void __launch_bounds__(kThreads) route_token(const Routing r) {
   if (!arrives_last(r, value)) return;
   __shared__ float logits[kMostExperts];
   gather_logits(r, logits);
-  if (threadIdx.x < 32) choose(r, logits);
+  if (threadIdx.x < 32)
+    choose(logits, r.experts, r.chosen.used, r.normalised, {r.chosen.ids, r.chosen.weights});
   if (threadIdx.x == 0) *r.arrivals = 0;
 }
 

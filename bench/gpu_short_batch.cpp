@@ -1,0 +1,119 @@
+// Products of a batch of tokens: in integers as weights lie, beside weights that are written out as
+// halves and multiplied by cuBLAS.
+//   bench_gpu_short_batch [cuts]     cuts: every way to cut the work, too
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "engine/cuda/cuda_buffer.cuh"
+#include "engine/cuda/matmul.cuh"
+#include "engine/kernels/cuda/dequantize.cuh"
+#include "engine/kernels/cuda/short_batch.cuh"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+namespace {
+
+constexpr std::size_t kPool = std::size_t(1) << 30;  // bytes of weights that launches rotate over
+constexpr int kMostTokens = 512, kMostColumns = 14336, kMostRows = 14336;
+
+/// Microseconds of one of `count` launches that follow each other in a graph.
+double microseconds(const Stream& stream, int count, const std::function<void(int)>& one) {
+  const RecordedGraph graph(stream, [&] {
+    for (int i = 0; i < count; ++i) one(i);
+  });
+  const Event begin, end;
+  double best = 1e9;
+  for (int again = 0; again < 5; ++again) {
+    begin.record(stream);
+    graph.launch(stream);
+    end.record(stream);
+    end.wait();
+    best = std::min(best, Event::seconds_between(begin, end) * 1e6 / count);
+  }
+  return best;
+}
+
+struct Product {
+  QuantFormat format;
+  std::int64_t columns, rows;
+  std::size_t bytes() const { return cuda::planes_bytes(format, columns, rows); }
+};
+
+class Bench {
+ public:
+  Bench() {
+    // Any bytes do: speed does not depend on values.
+    for (const DeviceBuffer* b : {&pool_, &codes_, &scales_, &sums_, &out_, &halves_, &x_})
+      RIGCAST_CUDA_CALL(cudaMemset(b->as(), 0x11, b->bytes()));
+    RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
+  }
+
+  double integers(const Product& p, int tokens, const cuda::ShortBatchCut& cut) {
+    const cuda::Rounded x{codes_.as<std::int8_t>(), scales_.as<float>(), sums_.as<float>()};
+    return microseconds(stream_, copies(p), [&](int i) {
+      const cuda::ShortBatchJob job{matrix(p, i), out_.as<float>()};
+      cuda::short_batch({&job, 1}, {x, tokens}, {p.rows}, stream_, cut);
+    });
+  }
+  double halves(const Product& p, int tokens) {
+    return microseconds(stream_, copies(p), [&](int i) {
+      cuda::dequantize(matrix(p, i), {0, p.rows}, cuda::FloatType::kF16, halves_.as(), stream_);
+      matmul_.multiply(
+          {int(p.rows), int(p.columns), tokens},
+          {halves_.as(), x_.as(), cuda::ValueType::kF16, out_.as(), cuda::ValueType::kF32, false});
+    });
+  }
+
+ private:
+  int copies(const Product& p) const { return int(std::min<std::size_t>(kPool / p.bytes(), 12)); }
+  cuda::Matrix matrix(const Product& p, int i) const {
+    return {pool_.as<std::byte>() + std::size_t(i) * p.bytes(), p.format, p.columns, p.rows};
+  }
+
+  Stream stream_;
+  cuda::Vram vram_{0, std::nullopt};
+  cuda::Matmul matmul_{vram_, stream_};
+  DeviceBuffer pool_{kPool};
+  DeviceBuffer codes_{std::size_t(kMostTokens) * kMostColumns};
+  DeviceBuffer scales_{std::size_t(kMostTokens) * kMostColumns / 8};
+  DeviceBuffer sums_{std::size_t(kMostTokens) * kMostColumns / 4};
+  DeviceBuffer out_{std::size_t(kMostTokens) * kMostRows * 4};
+  DeviceBuffer halves_{std::size_t(kMostColumns) * 4096 * 2};
+  DeviceBuffer x_{std::size_t(kMostTokens) * kMostColumns * 2};
+};
+
+void print(const Product& p, int tokens, double us, const std::string& rest) {
+  const double products = 2.0 * double(p.columns) * double(p.rows) * tokens;
+  fmt::print("{:<5} {:>5} x {:<5} {:>4} tokens {:>8.1f} us {:>6.0f} GB/s {:>5.0f} TOP/s  {}\n",
+             info(p.format).name, p.columns, p.rows, tokens, us, double(p.bytes()) / us / 1e3,
+             products / us / 1e6, rest);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const bool cuts = argc > 1 && std::string(argv[1]) == "cuts";
+  using enum QuantFormat;
+  Bench bench;
+  for (const QuantFormat f : {kQ4_K, kQ6_K, kQ8_0})
+    for (const auto& [columns, rows] : {std::pair{4096, 4096}, {4096, 14336}, {14336, 4096}})
+      for (const int tokens : {4, 8, 16, 32, 64, 128, 192, 256, 512}) {
+        const Product p{f, columns, rows};
+        const double halves = bench.halves(p, tokens);
+        const double us = bench.integers(p, tokens, {});
+        print(p, tokens, us, fmt::format("halves {:.1f} us, {:.2f} times", halves, halves / us));
+        if (!cuts || (tokens != 16 && tokens != 64 && tokens != 256)) continue;
+        for (const int part : {16, 32, 64})
+          for (const int warps : {1, 2, 4, 8})
+            print(p, tokens, bench.integers(p, tokens, {part, warps}),
+                  fmt::format("  {} tokens, {} warps of rows", part, warps));
+      }
+} catch (const CudaFailure& e) {
+  fmt::print(stderr, "{}\n", e.what());
+  return 1;
+}

@@ -1,0 +1,211 @@
+#include "engine/kernels/cuda/short_batch.cuh"
+
+#include <stdexcept>
+
+#include "engine/kernels/cuda/short_batch_kernel.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
+  RIGCAST_CUDA_CALL(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+// Calls for a format that is taken.
+template <class Call>
+void for_tiled_format(QuantFormat format, const Call& call) {
+  using enum QuantFormat;
+  switch (format) {
+    case kQ4_0: return call.template operator()<kQ4_0>();
+    case kQ4_1: return call.template operator()<kQ4_1>();
+    case kQ5_0: return call.template operator()<kQ5_0>();
+    case kQ5_1: return call.template operator()<kQ5_1>();
+    case kQ8_0: return call.template operator()<kQ8_0>();
+    case kQ4_K: return call.template operator()<kQ4_K>();
+    case kQ5_K: return call.template operator()<kQ5_K>();
+    case kQ6_K: return call.template operator()<kQ6_K>();
+    default: return;
+  }
+}
+
+std::int64_t tiles_of(std::int64_t rows, int row_warps) {
+  return (rows + row_warps * kTileRows - 1) / (row_warps * kTileRows);
+}
+
+template <QuantFormat F, int kTokens>
+void launch_with(const ShortBatchWork& work, const Shape& grid, const Stream& stream) {
+  Shape shape = grid;
+  shape.shared_bytes = std::size_t(ShortBatchShape<F, kTokens>::shared_bytes(work.row_warps));
+  auto* const kernel = short_batch_kernel<F, kTokens>;
+  RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         int(shape.shared_bytes)));
+  launch(stream, shape, Start::kEarly, kernel, work);
+}
+
+void launch_as(QuantFormat format, int tokens, const ShortBatchWork& work, const Shape& grid,
+               const Stream& stream) {
+  for_tiled_format(format, [&]<QuantFormat F>() {
+    if (tokens == 16) return launch_with<F, 16>(work, grid, stream);
+    if (tokens == 32) return launch_with<F, 32>(work, grid, stream);
+    launch_with<F, 64>(work, grid, stream);
+  });
+}
+
+int shared_bytes_of(QuantFormat format, int tokens, int row_warps) {
+  int bytes = 0;
+  for_tiled_format(format, [&]<QuantFormat F>() {
+    bytes = tokens == 16   ? ShortBatchShape<F, 16>::shared_bytes(row_warps)
+            : tokens == 32 ? ShortBatchShape<F, 32>::shared_bytes(row_warps)
+                           : ShortBatchShape<F, 64>::shared_bytes(row_warps);
+  });
+  return bytes;
+}
+
+int room_of_block() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024; }
+
+// Rows of a block, of a launch that has `rows` rows and `batches` tiles of tokens: many share
+// activations, few are enough for every multiprocessor to have some.
+int row_warps_for(int tokens, std::int64_t rows, int batches) {
+  const int processors = attribute(cudaDevAttrMultiProcessorCount);
+  const int least = tokens == 64 ? 2 : 1;
+  int warps = 4;
+  while (warps > least && tiles_of(rows, warps) * batches < processors) warps /= 2;
+  return warps;
+}
+
+ShortBatchCut cut_for(const ShortBatchCut& asked, QuantFormat format, int tokens,
+                      std::int64_t rows) {
+  ShortBatchCut cut = asked;
+  if (cut.tokens == 0) cut.tokens = tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64;
+  if (cut.row_warps == 0)
+    cut.row_warps = row_warps_for(cut.tokens, rows, (tokens + cut.tokens - 1) / cut.tokens);
+  // Fewer splits have fewer rings.
+  while (cut.row_warps < kShortWarps &&
+         shared_bytes_of(format, cut.tokens, cut.row_warps) > room_of_block())
+    cut.row_warps *= 2;
+  return cut;
+}
+
+void check(const Matrix& w, std::int64_t columns) {
+  if (!takes_short_batch(w.format) || w.columns != columns || columns % 32 != 0)
+    throw std::invalid_argument("short_batch: a format, or columns, that it does not take");
+}
+
+// All jobs of one format.
+void launch_jobs(std::span<const ShortBatchJob> jobs, ShortBatchWork work,
+                 const ShortBatchCut& asked, const Stream& stream) {
+  const QuantFormat format = jobs.front().w.format;
+  std::int64_t rows = 0;
+  for (const ShortBatchJob& job : jobs) rows += job.w.rows;
+  const ShortBatchCut cut = cut_for(asked, format, work.tokens, rows);
+  std::int64_t tiles = 0;
+  for (const ShortBatchJob& job : jobs) {
+    work.parts[work.part_count++] = {view_of(job.w), job.w.rows, job.out, job.bias, int(tiles)};
+    tiles += tiles_of(job.w.rows, cut.row_warps);
+  }
+  work.row_warps = cut.row_warps;
+  const int batches = (work.tokens + cut.tokens - 1) / cut.tokens;
+  launch_as(format, cut.tokens, work,
+            {dim3(unsigned(batches), unsigned(tiles)), dim3(kShortThreads)}, stream);
+}
+
+void launch_groups(const MatrixStack& stack, const ExpertGroups& g, ShortBatchWork work,
+                   const Stream& stream) {
+  const Matrix& w = stack.first;
+  check(w, w.columns);
+  work.parts[0] = {view_of(w), w.rows, work.parts[0].out, nullptr, 0};
+  work.part_count = 1;
+  work.units = int(w.columns / 32);
+  work.tokens = g.tokens;
+  // Groups are enough for all multiprocessors.
+  work.row_warps = cut_for({g.group_tokens, 4}, w.format, g.group_tokens, w.rows).row_warps;
+  work.stride = w.rows;
+  work.groups = g.groups;
+  work.group_count = g.group_count;
+  work.order = g.order;
+  work.expert_stride = stack.stride;
+  const int most = most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens);
+  launch_as(w.format, g.group_tokens, work,
+            {dim3(unsigned(tiles_of(w.rows, work.row_warps)), unsigned(most)), dim3(kShortThreads)},
+            stream);
+}
+
+void check_gate_up(const Matrix& gate, const Matrix& up) {
+  if (gate.rows != up.rows || gate.columns != up.columns || up.rows % 32 != 0)
+    throw std::invalid_argument("gate and up must be alike, of a multiple of 32 rows");
+}
+
+}  // namespace
+
+bool takes_short_batch(QuantFormat format) {
+  bool takes = false;
+  for_tiled_format(format, [&]<QuantFormat F>() { takes = WeightTile<F>::kBytes > 0; });
+  return takes;
+}
+
+bool has_integer_tiles() { return attribute(cudaDevAttrComputeCapabilityMajor) >= 8; }
+
+void short_batch(std::span<const ShortBatchJob> jobs, const RoundedBatch& x,
+                 const ShortBatchRows& rows, const Stream& stream, const ShortBatchCut& cut) {
+  if (jobs.empty() || jobs.size() > kMostJobs)
+    throw std::invalid_argument("short_batch: one to three jobs");
+  if (x.tokens == 0) return;
+  const std::int64_t columns = jobs.front().w.columns;
+  for (const ShortBatchJob& job : jobs) check(job.w, columns);
+  ShortBatchWork work;
+  work.units = int(columns / 32);
+  work.x = x.x;
+  work.tokens = x.tokens;
+  work.stride = rows.stride;
+  work.add = rows.add;
+  for (std::size_t first = 0; first < jobs.size();) {
+    std::size_t end = first + 1;
+    while (end < jobs.size() && jobs[end].w.format == jobs[first].w.format) ++end;
+    launch_jobs(jobs.subspan(first, end - first), work, cut, stream);
+    first = end;
+  }
+}
+
+void short_batch_gate_up(const Matrix& gate, const Matrix& up, const RoundedBatch& x,
+                         float* between, const Rounded& out, const Stream& stream,
+                         const ShortBatchCut& cut) {
+  check_gate_up(gate, up);
+  check(up, gate.columns);
+  const ShortBatchJob first{gate, between}, second{up};
+  short_batch({&first, 1}, x, {gate.rows}, stream, cut);
+  if (x.tokens == 0) return;
+  ShortBatchWork work;
+  work.units = int(up.columns / 32);
+  work.x = x.x;
+  work.tokens = x.tokens;
+  work.gate = between;
+  work.rounded = out;
+  launch_jobs({&second, 1}, work, cut, stream);
+}
+
+void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
+                     const Rounded& x, float* between, const Rounded& out, const Stream& stream) {
+  check_gate_up(gate.first, up.first);
+  ShortBatchWork work;
+  work.x = x;
+  work.choices_of_row = groups.chosen.used;
+  ShortBatchWork second = work;
+  work.parts[0].out = between;
+  launch_groups(gate, groups, work, stream);
+  second.gate = between;
+  second.rounded = out;
+  launch_groups(up, groups, second, stream);
+}
+
+void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const Rounded& x, float* out,
+                  const Stream& stream) {
+  ShortBatchWork work;
+  work.x = x;
+  work.parts[0].out = out;
+  launch_groups(down, groups, work, stream);
+}
+
+}  // namespace rigcast::engine::cuda

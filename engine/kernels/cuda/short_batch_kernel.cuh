@@ -1,0 +1,306 @@
+#pragma once
+// Device code: a thread block multiplies some rows of weights with up to 64 tokens.
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/experts_batch.cuh"
+#include "engine/kernels/cuda/input_tile.cuh"
+#include "engine/kernels/cuda/round_device.cuh"
+#include "engine/kernels/cuda/weight_tile.cuh"
+
+namespace rigcast::engine::cuda {
+
+inline constexpr int kShortWarps = 8;
+inline constexpr int kShortThreads = 32 * kShortWarps;
+
+struct ShortBatchPart {
+  PlaneView view;
+  std::int64_t rows = 0;
+  float* out = nullptr;
+  const float* bias = nullptr;
+  int first_tile = 0;  // of the launch's tiles of rows
+};
+
+struct ShortBatchWork {
+  ShortBatchPart parts[kMostJobs];
+  int part_count = 0;
+  int units = 0;  // of a row
+  Rounded x;
+  int tokens = 0;
+  int row_warps = 0;
+  std::int64_t stride = 0;  // of output rows
+  bool add = false;
+  // Gate and up: what silu is taken of, and where rounded products go instead of `out`.
+  const float* gate = nullptr;
+  Rounded rounded;
+  // Experts: groups null: none. Rows of x are choices / choices_of_row.
+  const ExpertGroup* groups = nullptr;
+  const int* group_count = nullptr;
+  const int* order = nullptr;
+  std::size_t expert_stride = 0;
+  int choices_of_row = 1;
+};
+
+// The ring of stages, and scales as floats, of a block; sums of all warps take their place.
+template <QuantFormat F, int kTokens>
+struct ShortBatchShape {
+  using W = WeightTile<F>;
+  using X = InputTile<kTokens, W::kMins>;
+  static constexpr int kStages = kTokens == 64 ? 2 : kTokens == 32 ? 3 : 4;
+  static constexpr int kScaleBytes = kTileUnits * kTileRows * int(sizeof(UnitScales));
+
+  __host__ __device__ static constexpr int stage_bytes(int row_warps) {
+    return X::kBytes + row_warps * W::kBytes;
+  }
+  __host__ __device__ static constexpr int ring_bytes(int row_warps) {
+    return kStages * stage_bytes(row_warps);
+  }
+  // From a token to the next one: four rows more keep the lanes of a store in different banks.
+  __host__ __device__ static constexpr int sums_stride(int row_warps) {
+    return row_warps * kTileRows + 4;
+  }
+  static constexpr int shared_bytes(int row_warps) {
+    const int splits = kShortWarps / row_warps;
+    const int rings = splits * ring_bytes(row_warps) + kShortWarps * kScaleBytes;
+    const int sums = splits * kTokens * sums_stride(row_warps) * 4;
+    return rings > sums ? rings : sums;
+  }
+};
+
+// Threads of `count` warps that share columns meet; 1 + `id` is their barrier.
+__device__ __forceinline__ void meet(int id, int warps) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id + 1), "r"(warps * 32) : "memory");
+}
+
+// This block's tokens: rows of x and of the output.
+template <int kTokens>
+struct BlockTokens {
+  int x[kTokens], out[kTokens];
+};
+
+// A warp's part of a block: rows and columns.
+struct WarpShare {
+  int row_warp, split, splits;
+};
+
+template <int kTokens>
+using TokenSums = float[2][kTokens / 8][4];  // rows 0 to 15 and 16 to 31; as Sums
+
+// Products of one unit: all tokens below `count` of the stage.
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void add_unit(const std::byte* inputs, const std::byte* weights,
+                                         const UnitScales (*scales)[kTileRows], int u, int count,
+                                         TokenSums<kTokens>& sums) {
+  using W = WeightTile<F>;
+  using X = typename ShortBatchShape<F, kTokens>::X;
+  const int lane = threadIdx.x % 32;
+  WeightWords words[2];
+  W::load(weights, u, lane, words);
+  UnitScales scale[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) scale[i] = scales[u][8 * i + lane / 4];
+#pragma unroll
+  for (int pair = 0; pair < kTokens / 16; ++pair) {
+    if (pair * 16 >= count) break;
+    std::uint32_t x[4];
+    X::load(inputs, pair * 16, u, lane, x);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int token = pair * 16 + j * 8 + lane % 4 * 2;
+      const float2 x_scale = X::scales(inputs, token, u), x_sum = X::sums(inputs, token, u);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        float(&sum)[4] = sums[m][2 * pair + j];
+        Sums first, second;
+        if constexpr (W::kSix) {
+          first = multiply16<0>(words[m], x[2 * j]);
+          second = multiply16<1>(words[m], x[2 * j + 1]);
+        } else {
+          first = multiply32(words[m], x[2 * j], x[2 * j + 1]);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const UnitScales s = scale[2 * m + i / 2];
+          float dot = unbiased(first.of[i]) * s.x;
+          if constexpr (W::kSix) dot = fmaf(unbiased(second.of[i]), s.y, dot);
+          sum[i] = fmaf(dot, i % 2 == 0 ? x_scale.x : x_scale.y, sum[i]);
+          if constexpr (W::kMins) sum[i] = fmaf(s.y, i % 2 == 0 ? x_sum.x : x_sum.y, sum[i]);
+        }
+      }
+    }
+  }
+}
+
+// Every splits-th stage of the columns. ready(): called once weights are on their way.
+template <QuantFormat F, int kTokens, class Ready>
+__device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& rows,
+                                            const ShortBatchWork& work, const WarpShare& share,
+                                            const int* x_rows, int count, const Ready& ready,
+                                            TokenSums<kTokens>& sums) {
+  using Shape = ShortBatchShape<F, kTokens>;
+  using W = typename Shape::W;
+  using X = typename Shape::X;
+  constexpr int kStages = Shape::kStages;
+  const int lane = threadIdx.x % 32, warps = work.row_warps;
+  const int stage_bytes = Shape::stage_bytes(warps);
+  std::byte* const ring = shared + share.split * Shape::ring_bytes(warps);
+  auto* const scales =
+      reinterpret_cast<UnitScales(*)[kTileRows]>(shared + share.splits * Shape::ring_bytes(warps) +
+                                                 int(threadIdx.x / 32) * Shape::kScaleBytes);
+  const auto unit_of = [&](int i) { return (i * share.splits + share.split) * kTileUnits; };
+  const auto weights_in = [&](int slot) {
+    return ring + slot * stage_bytes + X::kBytes + share.row_warp * W::kBytes;
+  };
+  const auto fetch_weights = [&](int i, int slot) {
+    if (unit_of(i) < rows.units) W::fetch(weights_in(slot), rows, unit_of(i), lane);
+  };
+  const auto fetch_inputs = [&](int i, int slot) {
+    if (unit_of(i) < rows.units)
+      X::fetch(ring + slot * stage_bytes, work.x, x_rows, count, rows.units, unit_of(i),
+               share.row_warp * 32 + lane, warps * 32);
+  };
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) fetch_weights(i, i);
+  ready();
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) {
+    fetch_inputs(i, i);
+    end_group();
+  }
+  for (int i = 0, slot = 0; unit_of(i) < rows.units; ++i) {
+    wait_for_group<kStages - 2>();
+    meet(share.split, warps);  // all have their copies, and are done with the stage before
+    const int next = slot == 0 ? kStages - 1 : slot - 1;
+    fetch_weights(i + kStages - 1, next);
+    fetch_inputs(i + kStages - 1, next);
+    end_group();
+    W::decode(weights_in(slot), unit_of(i), rows.units, lane, scales);
+    __syncwarp();
+#pragma unroll 1
+    for (int u = 0; u < kTileUnits; ++u)
+      add_unit<F, kTokens>(ring + slot * stage_bytes, weights_in(slot), scales, u, count, sums);
+    slot = slot + 1 == kStages ? 0 : slot + 1;
+  }
+  wait_for_group<0>();
+}
+
+// All warps' sums, where the others find them: [split][token][row].
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void share_sums(std::byte* shared, const ShortBatchWork& work,
+                                           const WarpShare& share, const TokenSums<kTokens>& sums) {
+  const int lane = threadIdx.x % 32;
+  const int stride = ShortBatchShape<F, kTokens>::sums_stride(work.row_warps);
+  auto* const all = reinterpret_cast<float*>(shared) + share.split * kTokens * stride +
+                    share.row_warp * kTileRows;
+#pragma unroll
+  for (int m = 0; m < 2; ++m)
+#pragma unroll
+    for (int n = 0; n < kTokens / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        all[(8 * n + lane % 4 * 2 + i % 2) * stride + 16 * m + i / 2 * 8 + lane / 4] =
+            sums[m][n][i];
+}
+
+__device__ __forceinline__ float silu_of(float x) { return x / (1 + expf(-x)); }
+
+// A token's 32 rows, by a warp: the 32 that share a scale.
+__device__ __forceinline__ void round_warp(float value, const Rounded& out, std::int64_t at) {
+  const int lane = threadIdx.x % 32;
+  const RoundingScale s = rounding_scale(most_of(fabsf(value), 32));
+  const auto q = std::int8_t(rounded_byte(value, s.inverse));
+  const int sum = sum_of(int(q), 16);
+  out.q[at + lane] = q;
+  if (lane == 0) out.scale[at / 32] = s.scale;
+  if (lane % 16 == 0) out.sum16[at / 16 + lane / 16] = s.scale * float(sum);
+}
+
+// Sums over splits, in their order, and out: a warp takes 32 rows of a token.
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void write_out(const std::byte* shared, const ShortBatchWork& work,
+                                          const ShortBatchPart& part, std::int64_t first_row,
+                                          const int* out_rows, int count) {
+  const int lane = threadIdx.x % 32, warps = work.row_warps, splits = kShortWarps / warps;
+  const int stride = ShortBatchShape<F, kTokens>::sums_stride(warps);
+  const auto* const all = reinterpret_cast<const float*>(shared);
+  for (int i = threadIdx.x / 32; i < count * warps; i += kShortWarps) {
+    const int token = i / warps, in_tile = i % warps * kTileRows + lane;
+    float value = 0;
+    for (int s = 0; s < splits; ++s) value += all[(s * kTokens + token) * stride + in_tile];
+    const std::int64_t row = first_row + in_tile;
+    if (row >= part.rows) continue;  // of gate and up all lanes, or none
+    const std::int64_t out_row = out_rows[token];
+    if (work.rounded.q) {
+      value *= silu_of(work.gate[out_row * part.rows + row]);
+      round_warp(value, work.rounded, out_row * part.rows + row - lane);
+      continue;
+    }
+    if (part.bias) value += part.bias[row];
+    float* const to = part.out + out_row * work.stride + row;
+    *to = work.add ? *to + value : value;
+  }
+}
+
+__device__ __forceinline__ PlaneView moved(PlaneView v, std::size_t by) {
+  const auto moved_one = [&](const std::uint8_t* p) { return p ? p + by : nullptr; };
+  return {moved_one(v.codes), moved_one(v.high), moved_one(v.fields), moved_one(v.scales)};
+}
+
+// The part of the launch that a tile of rows belongs to. By value: parameters are not indexed.
+__device__ __forceinline__ ShortBatchPart part_of(const ShortBatchWork& work, int tile) {
+  ShortBatchPart part = work.parts[0];
+#pragma unroll
+  for (int i = 1; i < int(kMostJobs); ++i)
+    if (i < work.part_count && tile >= work.parts[i].first_tile) part = work.parts[i];
+  return part;
+}
+
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void multiply_tile(const ShortBatchWork& work) {
+  extern __shared__ __align__(128) std::byte shared[];
+  __shared__ BlockTokens<kTokens> tokens;
+  let_next_start();
+  ExpertGroup group;
+  if (work.groups) {
+    wait_for_inputs();
+    if (int(blockIdx.y) >= __ldcg(work.group_count)) return;
+    const int* from = &work.groups[blockIdx.y].expert;
+    group = {__ldcg(from), __ldcg(from + 1), __ldcg(from + 2)};
+  } else {
+    group.first = int(blockIdx.x) * kTokens;
+    group.count = min(kTokens, work.tokens - group.first);
+  }
+  if (int(threadIdx.x) < group.count) {
+    const int at = group.first + int(threadIdx.x);
+    const int choice = work.groups ? __ldcg(work.order + at) : at;
+    tokens.x[threadIdx.x] = choice / work.choices_of_row;
+    tokens.out[threadIdx.x] = choice;
+  }
+  __syncthreads();
+  const int tile = int(work.groups ? blockIdx.x : blockIdx.y);
+  const ShortBatchPart part = part_of(work, tile);
+  const std::int64_t first_row = std::int64_t(tile - part.first_tile) * work.row_warps * kTileRows;
+  const int warp = threadIdx.x / 32;
+  const WarpShare share{warp % work.row_warps, warp / work.row_warps, kShortWarps / work.row_warps};
+  const std::int64_t row = first_row + share.row_warp * kTileRows;
+  // A warp past the last row multiplies the last rows once more.
+  const TileRows rows{moved(part.view, std::size_t(group.expert) * work.expert_stride),
+                      row < part.rows ? row : (part.rows - 1) / kTileRows * kTileRows, part.rows,
+                      work.units};
+  TokenSums<kTokens> sums = {};
+  add_columns<F, kTokens>(
+      shared, rows, work, share, tokens.x, group.count, [] { wait_for_inputs(); }, sums);
+  __syncthreads();
+  share_sums<F, kTokens>(shared, work, share, sums);
+  __syncthreads();
+  write_out<F, kTokens>(shared, work, part, first_row, tokens.out, group.count);
+}
+
+template <QuantFormat F, int kTokens>
+__global__ void __launch_bounds__(kShortThreads, 2)
+    short_batch_kernel(const __grid_constant__ ShortBatchWork work) {
+#if __CUDA_ARCH__ >= 800
+  multiply_tile<F, kTokens>(work);
+#endif
+}
+
+}  // namespace rigcast::engine::cuda

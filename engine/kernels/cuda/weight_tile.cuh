@@ -1,0 +1,187 @@
+#pragma once
+// Device code: a warp's 32 rows of 128 columns of weights, in shared memory as they lie in planes,
+// and from there to what tensor cores take.
+
+#include <cuda_fp16.h>
+
+#include "engine/kernels/cuda/integer_mma.cuh"
+#include "engine/kernels/cuda/lane_loads.cuh"
+#include "engine/kernels/cuda/native_blocks.cuh"
+#include "engine/kernels/cuda/planes.cuh"
+
+namespace rigcast::engine::cuda {
+
+inline constexpr int kTileRows = 32;
+inline constexpr int kTileUnits = 4;  // of 32 columns
+
+/// Rows [row, row + 32) of a matrix; `row` is a multiple of 32. Rows past the last are read as the
+/// last one, or as what pads it to four: nobody looks at their products.
+struct TileRows {
+  PlaneView view;
+  std::int64_t row = 0, rows = 0;
+  int units = 0;  // of a row
+
+  __device__ __forceinline__ std::int64_t row_at(int i) const {
+    return row + i < rows ? row + i : rows - 1;
+  }
+  // Part `part` of `parts` where four rows lie together, `bytes` of each.
+  __device__ __forceinline__ const std::uint8_t* of_four(const std::uint8_t* plane, int four,
+                                                         int part, int parts, int bytes) const {
+    const std::int64_t last = (rows - 1) / 4, at = row / 4 + four;
+    return plane + ((at < last ? at : last) * parts + part) * (4 * bytes);
+  }
+};
+
+/// Of 32 columns of a row: what their sum is multiplied by, and what the sum of the activations is;
+/// of Q6_K what the sums of the two halves are.
+using UnitScales = float2;
+
+template <QuantFormat F>
+struct WeightTile {
+  using enum QuantFormat;
+  static constexpr bool kEight = F == kQ8_0, kSix = F == kQ6_K;
+  static constexpr bool kFive = F == kQ5_0 || F == kQ5_1 || F == kQ5_K;
+  static constexpr bool kBlocks256 = F == kQ4_K || F == kQ5_K;
+  static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;  // scale and min, both halves
+  static constexpr bool kMins = kBlocks256 || kPairs;
+  static constexpr int kZero = F == kQ4_0 ? 8 : F == kQ5_0 ? 16 : kSix ? 32 : 0;  // code of 0
+
+  // Bytes of the parts of a stage.
+  static constexpr int kChunks = kEight ? 8 : 4;  // 16 bytes each of a row's codes
+  static constexpr int kCodes = kTileRows * kChunks * 16;
+  static constexpr int kHigh = kSix ? 1024 : kFive ? 512 : 0;
+  static constexpr int kFields = kBlocks256 ? 512 : kSix ? 256 : 0;
+  static constexpr int kScales = kBlocks256 ? 0 : kSix ? 64 : kPairs ? 512 : 256;
+  static constexpr int kHighAt = kCodes, kFieldsAt = kHighAt + kHigh;
+  static constexpr int kScalesAt = kFieldsAt + kFields;
+  static constexpr int kBytes = kScalesAt + kScales;
+
+  // Rows that are loaded together begin in different banks.
+  __device__ static __forceinline__ int code_at(int row, int chunk) {
+    const int mixed = kEight ? chunk ^ (row & 7) : chunk ^ (row >> 1 & 3);
+    return (row * kChunks + mixed) * 16;
+  }
+
+  /// Begins the copies of units [unit, unit + 4), as far as they exist.
+  __device__ static void fetch(std::byte* stage, const TileRows& t, int unit, int lane) {
+    constexpr int kUnitBytes = kEight ? 32 : 16, kRowsAtOnce = 32 / kChunks;
+    const int left = t.units - unit;
+    const int chunk = lane % kChunks;
+    if (chunk * 16 / kUnitBytes < left) {
+#pragma unroll
+      for (int i = 0; i < kChunks; ++i) {
+        const int row = i * kRowsAtOnce + lane / kChunks;
+        begin_copy<16>(stage + code_at(row, chunk),
+                       t.view.codes + (t.row_at(row) * t.units + unit) * kUnitBytes + chunk * 16);
+      }
+    }
+    if constexpr (kBlocks256)
+      begin_copy<16>(stage + kFieldsAt + lane * 16,
+                     t.view.fields + (t.row_at(lane) * (t.units / 8) + unit / 8) * 16);
+    if constexpr (kSix) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int row = i * 16 + lane / 2, half = lane % 2;
+        begin_copy<16>(stage + kHighAt + row * 32 + half * 16,
+                       t.view.high + (t.row_at(row) * t.units + unit) * 8 + half * 16);
+      }
+      if (lane < 8)
+        begin_copy<8>(stage + kScalesAt + lane * 8,
+                      t.of_four(t.view.scales, lane, unit / 8, t.units / 8, 2));
+    }
+    // Four rows of a unit a lane.
+    if (lane % 4 >= left) return;
+    const auto of_four = [&](const std::uint8_t* plane, int bytes) {
+      return t.of_four(plane, lane / 4, unit + lane % 4, t.units, bytes);
+    };
+    if constexpr (kSix) begin_copy<8>(stage + kFieldsAt + lane * 8, of_four(t.view.fields, 2));
+    if constexpr (kFive) begin_copy<16>(stage + kHighAt + lane * 16, of_four(t.view.high, 4));
+    if constexpr (kPairs) begin_copy<16>(stage + kScalesAt + lane * 16, of_four(t.view.scales, 4));
+    if constexpr (!kPairs && !kSix && !kBlocks256)
+      begin_copy<8>(stage + kScalesAt + lane * 8, of_four(t.view.scales, 2));
+  }
+
+  /// Scales of row `lane`, to scales[unit][row]; 0 where the row has no unit any more.
+  __device__ static void decode(const std::byte* stage, int unit, int units, int lane,
+                                UnitScales (*scales)[kTileRows]) {
+    const auto at = [&](int part, int bytes) { return stage + part + lane * bytes; };
+    if constexpr (kBlocks256) {
+      const uint4 head = *reinterpret_cast<const uint4*>(at(kFieldsAt, 16));
+      const float d = half_bits(head.x & 0xFFFF), m = -half_bits(head.x >> 16);
+      // 48 bits of four units, 12 each.
+      const bool second = unit % 8 != 0;
+      const std::uint32_t low = second ? __funnelshift_r(head.z, head.w, 16) : head.y;
+      const std::uint32_t high = second ? head.w >> 16 : head.z;
+#pragma unroll
+      for (int u = 0; u < kTileUnits; ++u) {
+        const std::uint32_t f = u < 3 ? __funnelshift_r(low, high, 12 * u) : high >> 4;
+        scales[u][lane] = {d * float(f & 63), m * float(f >> 6 & 63)};
+      }
+    } else {
+#pragma unroll
+      for (int u = 0; u < kTileUnits; ++u) {
+        const int i = (lane / 4 * 4 + u) * 4 + lane % 4;
+        UnitScales s{};
+        if (unit + u < units) s = scales_at(stage, i, lane);
+        scales[u][lane] = s;
+      }
+    }
+  }
+
+  /// Codes of unit `u` of the stage, less that of 0: rows 0 to 15, and 16 to 31.
+  __device__ static __forceinline__ void load(const std::byte* stage, int u, int lane,
+                                              WeightWords (&out)[2]) {
+    std::uint32_t word[4];
+    load_tiles(word, stage + code_at(lane, kEight ? 2 * u : u));
+    if constexpr (kEight) {
+      std::uint32_t more[4];
+      load_tiles(more, stage + code_at(lane, 2 * u + 1));
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        out[i / 2].word[i % 2] = word[i], out[i / 2].word[2 + i % 2] = more[i];
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 8 * i + lane / 4;
+        const uint2 high = high_bits(stage, row, u, lane % 4);
+        out[i / 2].word[i % 2] = less_zero((word[i] & 0x0F0F0F0F) | high.x);
+        out[i / 2].word[2 + i % 2] = less_zero((word[i] >> 4 & 0x0F0F0F0F) | high.y);
+      }
+    }
+  }
+
+ private:
+  __device__ static __forceinline__ UnitScales scales_at(const std::byte* stage, int i, int row) {
+    if constexpr (kPairs) {
+      return __half22float2(reinterpret_cast<const __half2*>(stage + kScalesAt)[i]);
+    } else if constexpr (kSix) {
+      const std::uint32_t f = reinterpret_cast<const std::uint16_t*>(stage + kFieldsAt)[i];
+      const float d = __half2float(reinterpret_cast<const __half*>(stage + kScalesAt)[row]);
+      return {d * float(std::int8_t(f & 0xFF)), d * float(std::int8_t(f >> 8))};
+    } else {
+      return {__half2float(reinterpret_cast<const __half*>(stage + kScalesAt)[i]), 0};
+    }
+  }
+
+  // What lies above the nibbles of words t of both halves.
+  __device__ static __forceinline__ uint2 high_bits(const std::byte* stage, int row, int u, int t) {
+    if constexpr (kFive) {
+      const auto* words = reinterpret_cast<const std::uint32_t*>(stage + kHighAt);
+      const std::uint32_t bits = words[(row / 4 * 4 + u) * 4 + row % 4] >> t;
+      return {bits << 4 & 0x10101010, bits & 0x10101010};
+    } else if constexpr (kSix) {
+      const uint2 bits = reinterpret_cast<const uint2*>(stage + kHighAt)[row * 4 + u];
+      return {(bits.x >> 2 * t & 0x03030303) << 4, (bits.y >> 2 * t & 0x03030303) << 4};
+    } else {
+      return {};
+    }
+  }
+
+  // Of four bytes at once: with their sign bits set none borrows from the next.
+  __device__ static __forceinline__ std::uint32_t less_zero(std::uint32_t codes) {
+    if constexpr (kZero == 0) return codes;
+    return ((codes | 0x80808080) - 0x01010101u * kZero) ^ 0x80808080;
+  }
+};
+
+}  // namespace rigcast::engine::cuda
