@@ -17,13 +17,13 @@ void put(QuantFormat type, std::span<const float> row, std::byte* to) {
   type == QuantFormat::kF16 ? cpu::to_half(row, to) : ref::quantize(type, row, to);
 }
 
+}  // namespace
+
 std::vector<int> all_layers(const ModelSpec& spec) {
   std::vector<int> layers(std::size_t(spec.layers));
   std::iota(layers.begin(), layers.end(), 0);
   return layers;
 }
-
-}  // namespace
 
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes) {
   const auto pages = std::make_shared<LargePages>(bytes);

@@ -19,6 +19,9 @@ using MakeMemory = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 /// On large pages.
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
 
+/// Of a model: 0, 1, ...
+std::vector<int> all_layers(const ModelSpec& spec);
+
 class KvCache {
  public:
   /// Types as check_kv_types allows. block_tokens >= 1.

@@ -120,7 +120,7 @@ void CpuLayers::size_attention(int layer, std::int64_t q_width, std::int64_t kv_
 void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
   const ModelSpec& spec = model_->spec;
   const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
-  Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
+  Span span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
   worker.alone([&] { size_attention(layer, q_width, kv_width); });
   worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {

@@ -107,14 +107,19 @@ void add_output(State& s, const DeviceLayer& w, int tokens) {
              {{}, w.output_bias});
 }
 
-void attention(State& s, int layer, int tokens) {
+void attention(State& s, TokenCount cached, int layer, int tokens) {
   const ModelSpec& m = s.spec();
   const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
   project(s, w, tokens);
-  place(s.stream, placement_of(s, layer), s.cache.view(), layer, tokens, s.position(),
-        s.vectors.queries);
-  attend_causally(s.stream, {s.vectors.queries, tokens, m.heads, window_of(m, layer)},
-                  s.cache.view(), layer, s.position(), s.batch.x);
+  if (s.on_host().cache(layer)) {
+    host_attention(s, cached, layer, tokens);
+  } else {
+    const int kept = s.cache.layer(layer);
+    place(s.stream, placement_of(s, layer), s.cache.view(), kept, tokens, s.position(),
+          s.vectors.queries);
+    attend_causally(s.stream, {s.vectors.queries, tokens, m.heads, window_of(m, layer)},
+                    s.cache.view(), kept, s.position(), s.batch.x);
+  }
   add_output(s, w, tokens);
 }
 
@@ -176,20 +181,36 @@ bool groups_experts(const State& s, const DeviceLayer& w) {
          takes_short_batch(w.expert_down.first.format);
 }
 
-void queue_batch(State& s, int tokens, Stages* stages) {
+void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, Stages* stages) {
+  const int tokens = int(ids.size());
   const auto begin = [&](ActivityKind kind, int layer) {
     if (stages) stages->begin(kind, layer);
   };
   begin(ActivityKind::kEmbedding, -1);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, tokens, s.position(),
              s.vectors.turns);
-  gather_rows(s.weights.embedding, s.vectors.ids, tokens, s.vectors.hidden, s.stream);
-  for (int layer = 0; layer < s.spec().layers; ++layer) {
+  if (s.on_host().embedding())
+    host_embedding(s, cached, ids);
+  else
+    gather_rows(s.weights.embedding, s.vectors.ids, tokens, s.vectors.hidden, s.stream);
+  for (int layer = 0; layer < s.spec().layers;) {
+    if (const int end = s.on_host().end_of_layers(layer); end > layer) {
+      begin(ActivityKind::kHandoff, layer);
+      host_layers(s, cached, layer, end, tokens);
+      layer = end;
+      continue;
+    }
     const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
     begin(ActivityKind::kAttention, layer);
-    attention(s, layer, tokens);
+    attention(s, cached, layer, tokens);
     begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
-    w.router ? experts(s, w, tokens) : ffn(s, w, tokens);
+    if (!w.router)
+      ffn(s, w, tokens);
+    else if (s.on_host().experts(layer))
+      host_experts(s, cached, layer, tokens);
+    else
+      experts(s, w, tokens);
+    ++layer;
   }
   advance(s.stream, s.position(), tokens);
 }

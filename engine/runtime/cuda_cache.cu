@@ -25,20 +25,22 @@ Cache layout(const ModelSpec& spec, KvTypes types, TokenCount block_tokens) {
 
 }  // namespace
 
-DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec, KvTypes types,
-                         TokenCount block_tokens)
+DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec,
+                         const Shape& shape, const std::vector<int>& layers)
     : vram_(vram),
       stream_(stream),
-      types_(types),
-      view_(layout(spec, types, block_tokens)),
-      block_bytes_(std::size_t(spec.layers) * std::size_t(view_.layer_bytes())),
+      types_(shape.types),
+      view_(layout(spec, shape.types, shape.block_tokens)),
+      place_of_(std::size_t(spec.layers), -1),
+      block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
       list_(vram.take(kMostBlocks * sizeof(std::byte*), "KV cache")) {
   view_.blocks = list_.as<std::byte*>();
+  for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
 }
 
 void DeviceCache::reserve(TokenCount tokens) {
   const std::size_t wanted = std::size_t((tokens + view_.block_tokens - 1) / view_.block_tokens);
-  if (wanted <= blocks_.size()) return;
+  if (wanted <= blocks_.size() || block_bytes_ == 0) return;
   if (wanted > kMostBlocks) throw MachineError("the context is longer than the cache can list");
   const std::size_t first = blocks_.size(), more = wanted - first;
   pieces_.push_back(vram_.take(more * block_bytes_, "KV cache"));

@@ -13,15 +13,21 @@ namespace rigcast::engine::cuda {
 
 class DeviceCache {
  public:
-  /// Types F16, Q8_0, Q4_0. Kernels that read it are on `stream`. Throws MachineError.
-  DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec, KvTypes types,
-              TokenCount block_tokens);
+  struct Shape {
+    KvTypes types;  // F16, Q8_0, Q4_0
+    TokenCount block_tokens = 128;
+  };
+  /// Of these layers alone. Kernels that read it are on `stream`. Throws MachineError.
+  DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec, const Shape& shape,
+              const std::vector<int>& layers);
 
   /// Makes room for positions below `tokens`; what is stored stays. Throws MachineError.
   void reserve(TokenCount tokens);
 
   /// Its addresses do not change while it lives.
   const Cache& view() const { return view_; }
+  /// What kernels call a layer of the model: its index among those that are kept.
+  int layer(int of_model) const { return place_of_[std::size_t(of_model)]; }
   bool holds_halves() const {
     return types_.k == QuantFormat::kF16 && types_.v == QuantFormat::kF16;
   }
@@ -37,6 +43,7 @@ class DeviceCache {
   const Stream& stream_;
   KvTypes types_;
   Cache view_;
+  std::vector<int> place_of_;  // -1: not kept
   std::size_t block_bytes_;
   VramPiece list_;
   std::vector<VramPiece> pieces_;  // each of one or more blocks

@@ -2,6 +2,7 @@
 
 #include "engine/kernels/cuda/dequantize.cuh"
 #include "engine/kernels/cuda/matvec.cuh"
+#include "engine/kernels/cuda/message.cuh"
 #include "engine/kernels/cuda/place.cuh"
 #include "engine/kernels/cuda/round.cuh"
 #include "engine/runtime/cuda_state.cuh"
@@ -35,8 +36,32 @@ Outputs middle(const State& s, const Matrix& down) {
                             : Outputs{s.token.middle_rounded, nullptr};
 }
 
-void attention(State& s, int layer, int splits) {
+// The mix in the form that the output matrix takes.
+Outputs mix(const State& s, bool floats) {
+  return floats ? Outputs{{}, s.token.mixed} : Outputs{s.token.mixed_rounded};
+}
+
+void attend_here(State& s, int layer, int splits, bool floats) {
   const ModelSpec& m = s.spec();
+  attend_partially(s.stream, {placement_of(s, layer), window_of(m, layer), true}, s.cache.view(),
+                   s.cache.layer(layer), splits, s.position(), s.token.partials);
+  merge_partials(s.stream, s.token.partials, splits, m.heads, int(m.head_dim), mix(s, floats));
+}
+
+void ask_host(State& s, std::initializer_list<MessagePart> parts) {
+  send(s.stream, {parts.begin(), parts.size()}, s.host->mailbox.view());
+}
+
+void take_answer(State& s, const AnswerUse& use) { receive(s.stream, s.host->mailbox.view(), use); }
+
+void attend_on_host(State& s, bool floats) {
+  const int q = s.q_width();
+  ask_host(s, {{s.vectors.projected, q + 2 * s.kv_width()}});
+  take_answer(s, {s.token.mixed, q});
+  if (!floats) round_tokens({s.token.mixed, q}, s.token.mixed_rounded, s.stream, Start::kEarly);
+}
+
+void attention(State& s, int layer, int splits) {
   const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
   const int q = s.q_width(), kv = s.kv_width();
   float* const projected = s.vectors.projected;
@@ -44,11 +69,10 @@ void attention(State& s, int layer, int splits) {
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
   matvec(projections, normed(s), s.stream, Start::kEarly);
-  attend_partially(s.stream, {placement_of(s, layer), window_of(m, layer), true}, s.cache.view(),
-                   layer, splits, s.position(), s.token.partials);
-  merge_partials(
-      s.stream, s.token.partials, splits, m.heads, int(m.head_dim),
-      takes_floats(w.output) ? Outputs{{}, s.token.mixed} : Outputs{s.token.mixed_rounded});
+  if (s.on_host().cache(layer))
+    attend_on_host(s, takes_floats(w.output));
+  else
+    attend_here(s, layer, splits, takes_floats(w.output));
   const MatvecJob output{w.output, s.vectors.hidden, w.output_bias, s.vectors.hidden};
   matvec({&output, 1}, {s.token.mixed_rounded, s.token.mixed}, s.stream, Start::kEarly);
 }
@@ -60,13 +84,43 @@ void ffn(State& s, const DeviceLayer& w) {
   matvec({&down, 1}, {s.token.middle_rounded, s.token.middle}, s.stream, Start::kEarly);
 }
 
+void choose_experts(State& s, const DeviceLayer& w) {
+  const Router router{w.router, s.model->hyper.normalised_experts, s.token.router_logits,
+                      s.token.arrivals};
+  route(router, s.vectors.normed, s.token.chosen, s.stream, Start::kEarly);
+}
+
+void experts_on_host(State& s, const DeviceLayer& w) {
+  const int hidden = int(s.spec().hidden), used = s.token.chosen.used;
+  norm(s, w.ffn_norm, true);
+  choose_experts(s, w);
+  ask_host(
+      s, {{s.vectors.normed, hidden}, {s.token.chosen.weights, used}, {s.token.chosen.ids, used}});
+  take_answer(s, {s.vectors.hidden, hidden, true});
+}
+
+// Layers from `first` on that are the host's; gives the first that is not.
+int layers_on_host(State& s, int first) {
+  const int hidden = int(s.spec().hidden), end = s.on_host().end_of_layers(first);
+  first == 0 ? ask_host(s, {}) : ask_host(s, {{s.vectors.hidden, hidden}});
+  take_answer(s, {s.vectors.hidden, hidden});
+  return end;
+}
+
+void choose(State& s, Choice choice) {
+  const ArgmaxResult next{s.vectors.ids, s.next_id.on_device<std::int32_t>()};
+  const int vocabulary = int(s.spec().vocabulary);
+  if (choice == Choice::kLikeliest)
+    argmax(s.stream, s.token.logits, vocabulary, s.token.argmax, next);
+  else
+    sample(s.stream, s.token.logits, vocabulary, s.token.sampling, next);
+}
+
 }  // namespace
 
 void queue_experts(State& s, const DeviceLayer& w, int row) {
   norm(s, w.ffn_norm, true, row);
-  const Router router{w.router, s.model->hyper.normalised_experts, s.token.router_logits,
-                      s.token.arrivals};
-  route(router, s.vectors.normed, s.token.chosen, s.stream, Start::kEarly);
+  choose_experts(s, w);
   experts_gate_up(w.expert_gate, w.expert_up, s.token.chosen, normed(s),
                   middle(s, w.expert_down.first), s.stream, Start::kEarly);
   float* const hidden = s.vectors.hidden + std::int64_t(row) * s.spec().hidden;
@@ -87,23 +141,35 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   begin(ActivityKind::kEmbedding, -1);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
              s.vectors.turns);
-  gather_rows(s.weights.embedding, s.vectors.ids, 1, s.vectors.hidden, s.stream);
-  for (int layer = 0; layer < s.spec().layers; ++layer) {
+  if (!s.on_host().embedding())
+    gather_rows(s.weights.embedding, s.vectors.ids, 1, s.vectors.hidden, s.stream);
+  for (int layer = 0; layer < s.spec().layers;) {
+    if (s.on_host().layer(layer)) {
+      begin(ActivityKind::kHandoff, layer);
+      layer = layers_on_host(s, layer);
+      continue;
+    }
     const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
     begin(ActivityKind::kAttention, layer);
     attention(s, layer, splits);
     begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
-    w.router ? queue_experts(s, w, 0) : ffn(s, w);
+    if (!w.router)
+      ffn(s, w);
+    else if (s.on_host().experts(layer))
+      experts_on_host(s, w);
+    else
+      queue_experts(s, w, 0);
+    ++layer;
   }
-  begin(ActivityKind::kHead, -1);
-  queue_head(s, 0);
-  begin(ActivityKind::kSample, -1);
-  const ArgmaxResult next{s.vectors.ids, s.next_id.on_device<std::int32_t>()};
-  const int vocabulary = int(s.spec().vocabulary);
-  if (choice == Choice::kLikeliest)
-    argmax(s.stream, s.token.logits, vocabulary, s.token.argmax, next);
-  else
-    sample(s.stream, s.token.logits, vocabulary, s.token.sampling, next);
+  if (s.on_host().head()) {
+    begin(ActivityKind::kHandoff, -1);
+    ask_host(s, {{s.vectors.hidden, int(s.spec().hidden)}});
+  } else {
+    begin(ActivityKind::kHead, -1);
+    queue_head(s, 0);
+    begin(ActivityKind::kSample, -1);
+    choose(s, choice);
+  }
   advance(s.stream, s.position(), 1);
 }
 

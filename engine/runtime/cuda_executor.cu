@@ -8,6 +8,7 @@
 #include "engine/gguf/read_model.hpp"
 #include "engine/kernels/cuda/random_rows.cuh"
 #include "engine/runtime/cuda_state.cuh"
+#include "engine/runtime/load.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
@@ -86,18 +87,23 @@ class CudaExecutor : public Executor {
   std::int32_t decode(std::int32_t token, Sampler& sampler) override;
 
   TokenCount cached() const override { return cached_; }
-  void truncate(TokenCount tokens) override { cached_ = std::min(cached_, tokens); }
+  void truncate(TokenCount tokens) override;
   void fill(TokenCount tokens) override;
 
-  int threads() const override { return 1; }
+  int threads() const override { return state_->host ? state_->host->side.threads() : 1; }
   const Model& model() const override { return *state_->model; }
-  MovedBytes take_bytes() override { return std::exchange(moved_, {}); }
+  MovedBytes take_bytes() override;
   std::vector<DeviceMemory> gpus() const override;
-  Bytes host_cache() const override { return {}; }
+  Bytes host_cache() const override;
 
  private:
   void step(std::span<const std::int32_t> tokens);
   void one_token(std::int32_t token, Choice choice);
+  void launch_token(Choice choice);
+  void answer_host_calls(std::int32_t token);
+  void reserve(TokenCount tokens);
+  void take_logits(std::size_t row);
+  void head(TokenCount tokens, TokenCount first);
   void place_ids(std::span<const std::int32_t> tokens);
   void place_position();
   void place_draw(const cuda::Draw& draw);
@@ -157,24 +163,56 @@ void CudaExecutor::run_graph(int splits, Choice choice) {
   at->second.launch(state_->stream);
 }
 
-// Queues a token; its successor is chosen on the GPU.
+void CudaExecutor::reserve(TokenCount tokens) {
+  state_->cache.reserve(tokens);
+  if (state_->host) state_->host->side.layers().cache().reserve(tokens);
+}
+
+void CudaExecutor::truncate(TokenCount tokens) {
+  cached_ = std::min(cached_, tokens);
+  if (state_->host) state_->host->side.layers().cache().truncate(cached_);
+}
+
+// One token; its successor is chosen on the GPU, unless the head is on the host.
 void CudaExecutor::one_token(std::int32_t token, Choice choice) {
-  state_->cache.reserve(cached_ + 1);
+  reserve(cached_ + 1);
   place_position();
   if (token != next_) place_ids({&token, 1});
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
     cuda::queue_token(*state_, splits(), choice, &stages);
+    answer_host_calls(token);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, 1); });
-  } else if (graphs_wanted_) {
-    run_graph(splits(), choice);
   } else {
-    cuda::queue_token(*state_, splits(), choice, nullptr);
+    launch_token(choice);
+    answer_host_calls(token);
   }
   state_->stream.wait();
-  next_ = *state_->next_id.as<std::int32_t>();
+  next_ = state_->on_host().head() ? -1 : *state_->next_id.as<std::int32_t>();
   count(1);
+}
+
+void CudaExecutor::launch_token(Choice choice) {
+  if (graphs_wanted_)
+    run_graph(splits(), choice);
+  else
+    cuda::queue_token(*state_, splits(), choice, nullptr);
+}
+
+void CudaExecutor::answer_host_calls(std::int32_t token) {
+  if (!state_->host) return;
+  cuda::HostShare& host = *state_->host;
+  host.side.layers().record_into(recorder_);
+  try {
+    host.side.token(host.mailbox, state_->stream, cached_, token);
+  } catch (...) {
+    // The GPU goes on with what it finds in the mailbox; nothing of this token is kept.
+    static_cast<void>(cudaStreamSynchronize(state_->stream.get()));
+    position_ = next_ = -1;
+    host.mailbox.reset();
+    throw;
+  }
 }
 
 // A batch, whose hidden states are left.
@@ -182,13 +220,14 @@ void CudaExecutor::step(std::span<const std::int32_t> tokens) {
   place_position();
   place_ids(tokens);
   const int n = int(tokens.size());
+  if (state_->host) state_->host->side.layers().record_into(recorder_);
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
-    cuda::queue_batch(*state_, n, &stages);
+    cuda::queue_batch(*state_, cached_, tokens, &stages);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, n); });
   } else {
-    cuda::queue_batch(*state_, n, nullptr);
+    cuda::queue_batch(*state_, cached_, tokens, nullptr);
   }
   count(n);
 }
@@ -202,9 +241,32 @@ void CudaExecutor::read_logits(std::size_t row) {
   state_->stream.wait();
 }
 
+// Those of one token, wherever its head was.
+void CudaExecutor::take_logits(std::size_t row) {
+  if (!state_->on_host().head()) return read_logits(row);
+  const std::vector<float>& own = state_->host->side.logits();
+  logits_.insert(logits_.end(), own.begin(), own.end());
+}
+
+// Logits of tokens [first, tokens) of the batch whose hidden states are left.
+void CudaExecutor::head(TokenCount tokens, TokenCount first) {
+  const std::size_t width = std::size_t(state_->spec().vocabulary);
+  if (!state_->on_host().head()) {
+    for (TokenCount i = first; i < tokens; ++i) {
+      cuda::queue_head(*state_, int(i));
+      read_logits(logits_.size() / width);
+    }
+    return;
+  }
+  cuda::host_head(*state_, cached_ - tokens, int(tokens));
+  const std::vector<float>& own = state_->host->side.logits();
+  logits_.insert(logits_.end(), own.begin() + std::ptrdiff_t(std::size_t(first) * width),
+                 own.end());
+}
+
 std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
-  state_->cache.reserve(cached_ + count);
+  reserve(cached_ + count);
   logits_.clear();
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
@@ -215,22 +277,21 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
     const bool last = done == count;
     if (few) {
       one_token(part.front(), Choice::kLikeliest);
-      if (which == Logits::kAll || (which == Logits::kLast && last)) read_logits(row++);
+      if (which == Logits::kAll || (which == Logits::kLast && last)) take_logits(row++);
       continue;
     }
     step(part);
     const TokenCount first = which == Logits::kAll ? 0 : now - 1;
     if (which == Logits::kNone || (which == Logits::kLast && !last)) continue;
-    for (TokenCount i = first; i < now; ++i) {
-      cuda::queue_head(*state_, int(i));
-      read_logits(row++);
-    }
+    head(now, first);
+    row += std::size_t(now - first);
   }
   state_->stream.wait();
   return logits_;
 }
 
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
+  if (state_->on_host().head()) return Executor::decode(token, sampler);
   if (sampler.is_greedy()) {
     one_token(token, Choice::kLikeliest);
     return next_;
@@ -245,7 +306,8 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 }
 
 void CudaExecutor::fill(TokenCount tokens) {
-  state_->cache.reserve(cached_ + tokens);
+  reserve(cached_ + tokens);
+  if (state_->host) state_->host->side.fill(cached_, tokens);
   const std::int64_t width = state_->q_width() + 2 * state_->kv_width();
   for (TokenCount done = 0; done < tokens;) {
     const TokenCount now = std::min<TokenCount>(state_->ubatch, tokens - done);
@@ -254,11 +316,13 @@ void CudaExecutor::fill(TokenCount tokens) {
                      state_->model->hyper.rope_dims / 2, int(now), state_->position(),
                      state_->vectors.turns);
     for (int layer = 0; layer < state_->spec().layers; ++layer) {
+      if (state_->cache.layer(layer) < 0) continue;
       const std::uint64_t first =
           (std::uint64_t(cached_) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
       cuda::random_values(state_->stream, first, state_->vectors.projected, now * width);
-      cuda::place(state_->stream, cuda::placement_of(*state_, layer), state_->cache.view(), layer,
-                  int(now), state_->position(), state_->vectors.queries);
+      cuda::place(state_->stream, cuda::placement_of(*state_, layer), state_->cache.view(),
+                  state_->cache.layer(layer), int(now), state_->position(),
+                  state_->vectors.queries);
     }
     cached_ += now;
     done += now;
@@ -273,6 +337,7 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
   const auto& w = m.layers[std::size_t(std::max(layer, 0))];
   switch (kind) {
     case ActivityKind::kAttention: {
+      if (state_->cache.layer(layer) < 0) return attention_weights(w);
       const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
       return attention_weights(w) + double((seen + tokens) * state_->cache.token_bytes());
     }
@@ -298,16 +363,29 @@ void CudaExecutor::count(std::int64_t tokens) {
   const Model& m = *state_->model;
   const double token_bytes = double(state_->cache.token_bytes());
   for (int layer = 0; layer < m.spec.layers; ++layer) {
+    if (state_->on_host().layer(layer)) continue;
     const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
-    moved_.kv_read += double(seen) * token_bytes;
-    moved_.kv_written += double(tokens) * token_bytes;
+    if (state_->cache.layer(layer) >= 0) {
+      moved_.kv_read += double(seen) * token_bytes;
+      moved_.kv_written += double(tokens) * token_bytes;
+    }
     moved_.weights += attention_weights(m.layers[std::size_t(layer)]);
     const bool moe = m.spec.is_moe_layer(layer);
     moved_.weights += stage_bytes(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer, tokens);
   }
-  moved_.weights += stage_bytes(ActivityKind::kHead, -1, tokens);
+  if (!state_->on_host().head()) moved_.weights += stage_bytes(ActivityKind::kHead, -1, tokens);
   cached_ += tokens;
   position_ = cached_;
+}
+
+MovedBytes CudaExecutor::take_bytes() {
+  MovedBytes all = std::exchange(moved_, {});
+  if (state_->host) all += state_->host->side.layers().take_bytes();
+  return all;
+}
+
+Bytes CudaExecutor::host_cache() const {
+  return Bytes{state_->host ? double(state_->host->side.layers().cache().bytes()) : 0.0};
 }
 
 std::vector<DeviceMemory> CudaExecutor::gpus() const {
@@ -335,15 +413,22 @@ std::vector<DeviceMemory> CudaExecutor::gpus() const {
 
 using Made = Result<std::unique_ptr<Executor>>;
 
+HostParts parts_of(const ModelSpec& spec, const CudaOptions& options) {
+  return options.placement ? HostParts(spec, *options.placement) : HostParts();
+}
+
 constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
 
-// `make(vram)` gives the weights on the GPU.
+// `make(vram, parts)` gives the weights on the GPU.
 template <class Make>
 Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
-  auto weights = make(vram);
-  auto state = std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
-                                       options.kv_types, options.kv_block, int(options.ubatch));
+  const HostParts parts = parts_of(model->spec, options);
+  auto weights = make(vram, parts);
+  auto state =
+      std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
+                              cuda::StateOptions{options.kv_types, options.kv_block,
+                                                 int(options.ubatch), parts, options.threads});
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
@@ -351,7 +436,32 @@ Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const 
   return Error{ErrorKind::kMachine, e.what(), {}, {}};
 }
 
+// Vectors, and the matrices that the host computes with.
+Result<Model> synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors,
+                                   std::uint64_t seed, const CudaOptions& options) {
+  const HostParts parts = parts_of(spec, options);
+  if (!parts.any()) return make_synthetic_vectors(spec, tensors, seed);
+  Team team(options.threads);
+  return make_synthetic_model(spec, tensors, seed, team,
+                              [&](const Tensor& t) { return parts.has(t); });
+}
+
+std::optional<Error> refuse(const Placement& placement) {
+  for (const LayerPlacement& l : placement.layers) {
+    for (const DeviceIndex d : {l.weights, l.experts, l.decode_on, l.kv})
+      if (d > 0) return bad_input("only the first GPU executes", "--gpu with one");
+    if (l.weights != l.decode_on)
+      return bad_input("weights are computed where they are: other decode devices are not executed",
+                       "leave out --decode-device");
+    if (l.decode_on != kHost && l.kv == kHost && l.decode_cache_on != kHost)
+      return bad_input("attention on the GPU over a cache in RAM is not executed", "--kv ram");
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> refuse(const CudaOptions& options) {
+  if (options.placement)
+    if (auto error = refuse(*options.placement)) return error;
   constexpr TokenCount kTile = 16;  // of tokens that kernels read together
   if (options.kv_block < kTile || options.kv_block % kTile != 0)
     return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");
@@ -367,29 +477,31 @@ std::optional<Error> refuse(const CudaOptions& options) {
 
 Made make_cuda_executor(std::shared_ptr<const Model> model, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
-  return made(model, options, [&](cuda::Vram& vram) {
-    return cuda::upload_model(vram, *model, nullptr, {options.upload_threads, options.go_on});
+  return made(model, options, [&](cuda::Vram& vram, const HostParts& parts) {
+    return cuda::upload_model(vram, *model, parts, nullptr,
+                              {options.upload_threads, options.go_on});
   });
 }
 
 Made make_cuda_executor(const GgufFile& file, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
-  auto bound = load_model(file);
+  // Pages of the host's parts are there before the first token wants them.
+  auto bound = options.placement ? load_with_pages(file) : load_model(file);
   if (!bound) return bound.error();
   auto model = std::make_shared<const Model>(*std::move(bound));
-  return made(model, options, [&](cuda::Vram& vram) {
-    return cuda::upload_model(vram, *model, &file, {options.upload_threads, options.go_on});
+  return made(model, options, [&](cuda::Vram& vram, const HostParts& parts) {
+    return cuda::upload_model(vram, *model, parts, &file, {options.upload_threads, options.go_on});
   });
 }
 
 Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tensors,
                                   std::uint64_t seed, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
-  auto bound = make_synthetic_vectors(spec, tensors, seed);
+  auto bound = synthetic_host_model(spec, tensors, seed, options);
   if (!bound) return bound.error();
   auto model = std::make_shared<const Model>(*std::move(bound));
-  return made(model, options, [&](cuda::Vram& vram) {
-    return cuda::synthesize_model(vram, *model, tensors, seed, options.go_on);
+  return made(model, options, [&](cuda::Vram& vram, const HostParts& parts) {
+    return cuda::synthesize_model(vram, *model, parts, tensors, seed, options.go_on);
   });
 }
 

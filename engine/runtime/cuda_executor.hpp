@@ -1,6 +1,6 @@
 #pragma once
-// The executor of an NVIDIA GPU, everything in its memory. A build without CUDA has the same
-// functions, which say so.
+// The executor of an NVIDIA GPU, and of the host where it has parts of the model. A build without
+// CUDA has the same functions, which say so.
 
 #include <cstdint>
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/kv_cache.hpp"
+#include "core/placement.hpp"
 #include "core/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/runtime/executor.hpp"
@@ -22,8 +23,10 @@ struct CudaOptions {
   TokenCount ubatch = 512;
   std::optional<Bytes> vram_limit{};  // stands in for a smaller card; absent: all that is free
   int upload_threads = 4;
-  bool graphs = true;             // a token is launched as one graph; else kernel by kernel
-  std::function<bool()> go_on{};  // asked while weights arrive; false ends that
+  bool graphs = true;                    // a token is launched as one graph; else kernel by kernel
+  std::function<bool()> go_on{};         // asked while weights arrive; false ends that
+  std::optional<Placement> placement{};  // absent: all on the GPU
+  int threads = 1;                       // of the host, for its parts
 };
 
 /// Copies the weights from where they lie in memory.

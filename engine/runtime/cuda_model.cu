@@ -37,18 +37,20 @@ std::int64_t row_bytes(const Matrix& m) {
   return m.columns / f.block_elements * f.block_bytes;
 }
 
-// Where every matrix and vector of a model goes.
+// Where every matrix and vector of a model goes that is not the host's.
 class Plan {
  public:
-  Plan(const Model& from, DeviceModel& to) {
+  Plan(const Model& from, const HostParts& host, DeviceModel& to) {
     to.layers.resize(from.layers.size());
     const bool tied = from.head.data == from.embedding.data;
-    matrix(from.head, tied ? "token_embd.weight" : "output.weight", to.head);
-    if (!tied) matrix(from.embedding, "token_embd.weight", to.embedding, true);
+    if (!host.head()) matrix(from.head, tied ? "token_embd.weight" : "output.weight", to.head);
+    shared_ = tied && !host.head();
+    if (!shared_ && !host.embedding())
+      matrix(from.embedding, "token_embd.weight", to.embedding, true);
     vector(from.final_norm, to.final_norm);
     for (std::size_t i = 0; i < from.layers.size(); ++i)
-      layer(from.layers[i], "blk." + std::to_string(i) + ".", to.layers[i]);
-    tied_ = tied;
+      if (!host.layer(int(i)))
+        layer(from.layers[i], "blk." + std::to_string(i) + ".", host.experts(int(i)), to.layers[i]);
   }
 
   // Takes the GPU's memory, and writes the vectors.
@@ -58,7 +60,7 @@ class Plan {
     to.memory = vram.take(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
     for (const Item& item : items_)
       if (!item.on_host) item.to->planes = to.memory.as<std::byte>() + item.offset;
-    if (tied_) to.embedding = to.head;
+    if (shared_) to.embedding = to.head;
     auto* floats = reinterpret_cast<float*>(to.memory.as<std::byte>() + device_bytes_);
     RIGCAST_CUDA_CALL(
         cudaMemcpy(floats, floats_.data(), floats_.size() * sizeof(float), cudaMemcpyHostToDevice));
@@ -117,7 +119,7 @@ class Plan {
     floats_.insert(floats_.end(), from.begin(), from.end());
     floats_.resize((floats_.size() + 63) / 64 * 64);  // every vector is aligned
   }
-  void layer(const Layer& from, const std::string& block, DeviceLayer& to) {
+  void layer(const Layer& from, const std::string& block, bool experts_on_host, DeviceLayer& to) {
     vector(from.attention_norm, to.attention_norm);
     vector(from.ffn_norm, to.ffn_norm);
     vector(from.q_bias, to.q_bias);
@@ -134,6 +136,7 @@ class Plan {
     matrix(from.up, block + "ffn_up.weight", to.up);
     matrix(from.down, block + "ffn_down.weight", to.down);
     matrix(from.router, block + "ffn_gate_inp.weight", to.router);
+    if (experts_on_host) return;
     stack(from.expert_gate, block + "ffn_gate_exps.weight", to.expert_gate);
     stack(from.expert_up, block + "ffn_up_exps.weight", to.expert_up);
     stack(from.expert_down, block + "ffn_down_exps.weight", to.expert_down);
@@ -144,7 +147,7 @@ class Plan {
   std::vector<std::pair<std::size_t, const float**>> vectors_;
   std::vector<float> floats_;
   std::size_t device_bytes_ = 0, host_bytes_ = 0;
-  bool tied_ = false;
+  bool shared_ = false;  // the head's matrix is the embedding, too
 };
 
 void end_if_told(const GoOn& go_on) {
@@ -197,10 +200,10 @@ void synthesize_item(const Stream& stream, const Item& item, const Tensor& tenso
 
 }  // namespace
 
-DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file,
-                         const UploadHow& how) {
+DeviceModel upload_model(Vram& vram, const Model& model, const HostParts& host,
+                         const GgufFile* file, const UploadHow& how) {
   DeviceModel out;
-  Plan plan(model, out);
+  Plan plan(model, host, out);
   plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
   auto pinned = plan.pin_host(vram.device());
   Uploader uploader(vram, {.readers = how.readers});
@@ -210,10 +213,10 @@ DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file,
   return out;
 }
 
-DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& tensors,
-                             std::uint64_t seed, const GoOn& go_on) {
+DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& host,
+                             const TensorTable& tensors, std::uint64_t seed, const GoOn& go_on) {
   DeviceModel out;
-  Plan plan(model, out);
+  Plan plan(model, host, out);
   plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
   auto pinned = plan.pin_host(vram.device());
   std::unordered_map<std::string, const Tensor*> by_name;

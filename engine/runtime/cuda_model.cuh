@@ -13,6 +13,7 @@
 #include "engine/gguf/file.hpp"
 #include "engine/kernels/cuda/matvec.cuh"
 #include "engine/model/model.hpp"
+#include "engine/runtime/host_parts.hpp"
 
 namespace rigcast::engine::cuda {
 
@@ -45,14 +46,15 @@ struct UploadHow {
   GoOn go_on{};
 };
 
-/// Brings the model's weights to the GPU from where they lie in memory, or from `file`, which they
-/// were bound from. Throws ShortOfMemory, CudaFailure, and MachineError where `go_on` ends it.
-DeviceModel upload_model(Vram& vram, const Model& model, const GgufFile* file,
-                         const UploadHow& how);
+/// Brings the model's weights that are not the host's to the GPU from where they lie in memory, or
+/// from `file`, which they were bound from. Throws ShortOfMemory, CudaFailure, and MachineError
+/// where `go_on` ends it.
+DeviceModel upload_model(Vram& vram, const Model& model, const HostParts& host,
+                         const GgufFile* file, const UploadHow& how);
 
 /// The weights that engine/synth makes of these tensors, made on the GPU. `model` was bound to
 /// them; of its matrices the shapes alone are looked at. Throws as upload_model.
-DeviceModel synthesize_model(Vram& vram, const Model& model, const TensorTable& tensors,
-                             std::uint64_t seed, const GoOn& go_on);
+DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& host,
+                             const TensorTable& tensors, std::uint64_t seed, const GoOn& go_on);
 
 }  // namespace rigcast::engine::cuda

@@ -87,17 +87,38 @@ IntegerVectors integer_vectors(const Model& model, int ubatch, Vram& vram) {
   return v;
 }
 
+// The widest message between host and GPU: projections, or a hidden state and chosen experts.
+std::size_t message_floats(const ModelSpec& m) {
+  const std::int64_t projected = (m.heads + 2 * m.kv_heads) * m.head_dim;
+  return std::size_t(std::max(projected, m.hidden + 2 * experts_used(m)));
+}
+
 }  // namespace
 
+HostShare::HostShare(std::shared_ptr<const Model> model, const HostParts& parts,
+                     const CpuOptions& options)
+    : side(model, parts, options),
+      mailbox(message_floats(model->spec)),
+      rows(std::size_t(options.ubatch) * message_floats(model->spec) * sizeof(float)) {}
+
 State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_,
-             KvTypes kv_types, TokenCount kv_block, int ubatch_)
+             const StateOptions& options)
     : model(std::move(model_)),
       vram(std::move(vram_)),
       weights(std::move(weights_)),
-      cache(vram, stream, model->spec, kv_types, kv_block),
+      cache(vram, stream, model->spec, {options.kv_types, options.kv_block},
+            options.host.any() ? options.host.layers_cached_on_gpu() : all_layers(model->spec)),
       matmul(vram, stream),
-      ubatch(ubatch_),
+      ubatch(options.ubatch),
       next_id(sizeof(std::int32_t)) {
+  if (options.host.any())
+    host = std::make_unique<HostShare>(model, options.host,
+                                       CpuOptions{options.threads,
+                                                  options.kv_types,
+                                                  options.kv_block,
+                                                  TokenCount(ubatch),
+                                                  {},
+                                                  make_large_pages});
   const ModelSpec& m = spec();
   RIGCAST_CUDA_CALL(
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, vram.device()));

@@ -2,10 +2,12 @@
 // What one model on one GPU computes with: weights, cache, and the vectors between its kernels.
 
 #include <memory>
+#include <span>
 
 #include "core/activity.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/mailbox.cuh"
 #include "engine/cuda/matmul.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/decode_attention.cuh"
@@ -17,6 +19,7 @@
 #include "engine/model/model.hpp"
 #include "engine/runtime/cuda_cache.cuh"
 #include "engine/runtime/cuda_model.cuh"
+#include "engine/runtime/host_side.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -71,9 +74,27 @@ struct IntegerVectors {
   VramPiece memory;
 };
 
+/// Where the host has parts of the model.
+struct HostShare {
+  HostSide side;
+  Mailbox mailbox;
+  PinnedBuffer rows;  // of a batch, on their way
+
+  HostShare(std::shared_ptr<const Model> model, const HostParts& parts, const CpuOptions& options);
+};
+
+/// What a State is made for, beside its weights.
+struct StateOptions {
+  KvTypes kv_types;
+  TokenCount kv_block = 128;
+  int ubatch = 512;  // tokens of a batch at most
+  HostParts host;
+  int threads = 1;  // of the host
+};
+
 struct State {
-  State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_, KvTypes kv_types,
-        TokenCount kv_block, int ubatch);
+  State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_,
+        const StateOptions& options);
 
   std::shared_ptr<const Model> model;
   Vram vram;
@@ -89,6 +110,12 @@ struct State {
   BatchVectors batch;
   IntegerVectors integers;
 
+  std::unique_ptr<HostShare> host;  // nullptr: the host has no part
+
+  const HostParts& on_host() const {
+    static const HostParts kNone;
+    return host ? host->side.parts() : kNone;
+  }
   const ModelSpec& spec() const { return model->spec; }
   std::int32_t* position() const { return token.position; }
   int q_width() const { return spec().heads * int(spec().head_dim); }
@@ -105,13 +132,15 @@ class Stages {
 /// Of the ids that may follow: the likeliest, or what token.sampling->draw says.
 enum class Choice { kLikeliest, kDrawn };
 
-/// Queues one token: the id at vectors.ids, at *position(). Its logits go to token.logits, the id
-/// that is chosen to vectors.ids and next_id; *position() grows by one. Nothing is waited for.
+/// Queues one token: the id at vectors.ids, at *position(), which grows by one. Its logits go to
+/// token.logits, the id that is chosen to vectors.ids and next_id, unless the head is on the host.
+/// Nothing is waited for; where the host has a part, it is to answer the mailbox.
 void queue_token(State& s, int splits, Choice choice, Stages* stages);
 
-/// Queues vectors.ids [0, tokens) at *position(), which grows by as many. Their hidden states,
-/// before the last norm, stay in vectors.hidden. Nothing is waited for.
-void queue_batch(State& s, int tokens, Stages* stages);
+/// Queues vectors.ids [0, tokens), which are `ids`, at *position() = `cached`; it grows by as many.
+/// Their hidden states, before the last norm, stay in vectors.hidden. Nothing is waited for, unless
+/// the host has a part.
+void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, Stages* stages);
 
 /// Halves of weights that queue_batch needs at batch.weights; 0 where all lie as products take
 /// them.
@@ -121,6 +150,16 @@ bool groups_experts(const State& s, const DeviceLayer& layer);
 
 /// Queues the mixture of experts for row `row` of vectors.hidden, which is added to it.
 void queue_experts(State& s, const DeviceLayer& layer, int row);
+
+// The host's turns in a batch of `tokens`, which wait for all that is queued before them. Hidden
+// states go there and back.
+void host_embedding(State& s, TokenCount cached, std::span<const std::int32_t> ids);
+void host_layers(State& s, TokenCount cached, int first, int end, int tokens);
+void host_experts(State& s, TokenCount cached, int layer, int tokens);
+/// batch.x = the mix that belongs to vectors.projected.
+void host_attention(State& s, TokenCount cached, int layer, int tokens);
+/// Logits of all `tokens`, in host->side.logits().
+void host_head(State& s, TokenCount cached, int tokens);
 
 /// How a layer's new tokens are placed: `projected` holds [q | k | v] rows without gaps.
 Placement placement_of(const State& s, int layer);

@@ -14,6 +14,16 @@ HostParts::HostParts(const ModelSpec& spec, const Placement& placement)
   }
 }
 
+bool HostParts::has(const Tensor& matrix) const {
+  using enum TensorRole;
+  // Tied embeddings are the head as well.
+  if (matrix.role == kTokenEmbedding) return embedding() || head_;
+  if (matrix.role == kOutput) return head_;
+  const bool expert =
+      matrix.role == kExpertGate || matrix.role == kExpertUp || matrix.role == kExpertDown;
+  return matrix.layer >= 0 && (layer(matrix.layer) || (expert && experts(matrix.layer)));
+}
+
 int HostParts::end_of_layers(int first) const {
   while (first < int(parts_.size()) && layer(first)) ++first;
   return first;

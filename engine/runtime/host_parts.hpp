@@ -5,6 +5,7 @@
 
 #include "core/model_spec.hpp"
 #include "core/placement.hpp"
+#include "core/tensor_table.hpp"
 
 namespace rigcast::engine {
 
@@ -38,6 +39,8 @@ class HostParts {
   /// Hidden states begin on the host: the first layer is there.
   bool embedding() const { return !parts_.empty() && parts_.front().layer; }
 
+  /// A matrix that the host computes with, or takes rows from.
+  bool has(const Tensor& matrix) const;
   bool any() const { return !calls().empty(); }
   /// The first layer from `first` on that is not the host's.
   int end_of_layers(int first) const;

@@ -42,10 +42,11 @@ struct Piece {
 };
 
 std::vector<Piece> pieces_of(const TensorTable& table, const std::vector<std::uint64_t>& offsets,
-                             std::byte* base) {
+                             std::byte* base, const Wanted& wanted) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& t = table.tensors[i];
+    if (t.dimensions > 1 && wanted && !wanted(t)) continue;
     const std::uint64_t block = info(t.format).block_bytes, step = kPiece / block * block;
     for (std::uint64_t at = 0; at < t.bytes; at += step)
       pieces.push_back({&t, base + offsets[i] + at, at / block, std::min(step, t.bytes - at)});
@@ -87,7 +88,7 @@ Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& t
 }
 
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
-                                   std::uint64_t seed, Team& team) {
+                                   std::uint64_t seed, Team& team, const Wanted& wanted) {
   const std::vector<std::uint64_t> offsets = offsets_of(tensors);
   const auto region = region_of(offsets.back());
   if (!region) return no_memory(offsets.back());
@@ -95,7 +96,7 @@ Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& ten
   auto model = bind_model(spec, usual_hyperparameters(spec),
                           named(tensors, offsets, region->data()), region);
   if (!model) return model;
-  const std::vector<Piece> pieces = pieces_of(tensors, offsets, region->data());
+  const std::vector<Piece> pieces = pieces_of(tensors, offsets, region->data(), wanted);
   team.run([&](Worker& worker) {
     worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
       const Piece& p = pieces[std::size_t(i)];

@@ -13,10 +13,13 @@
 
 namespace rigcast::engine {
 
-/// Weights of the table's formats, made by all members of the team. Errors: what bind_model
+using Wanted = std::function<bool(const Tensor&)>;
+
+/// Weights of the table's formats, made by all members of the team; of matrices that are not
+/// `wanted` (absent: all are), nothing but the place and shape is there. Errors: what bind_model
 /// refuses, or kMachine when the weights do not fit into memory.
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
-                                   std::uint64_t seed, Team& team);
+                                   std::uint64_t seed, Team& team, const Wanted& wanted = {});
 
 /// The same model, of whose matrices nothing but the place and shape is there: vectors alone are
 /// made. For weights that are made elsewhere. Errors: what bind_model refuses.

@@ -227,6 +227,14 @@ unsigned norm_threads(int packs) {
   return std::clamp<unsigned>(whole_warps, kWarp, kMostNormThreads);
 }
 
+__global__ void __launch_bounds__(kThreads)
+    halves_of(const float* from, std::int64_t count, __half* to) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t i = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) narrow(from[i], to[i]);
+}
+
 }  // namespace
 
 void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition) {
@@ -263,6 +271,11 @@ void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
                       : (four ? silu_times_kernel<float, 4> : silu_times_kernel<float, 1>);
   launch(stream, {grid_of(batch, packs), dim3(kThreads)}, Start::kEarly, kernel, packs, gate, up,
          out);
+}
+
+void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to) {
+  const unsigned blocks = unsigned((count + kThreads - 1) / kThreads);
+  launch(stream, {dim3(blocks), dim3(kThreads)}, Start::kEarly, halves_of, from, count, to);
 }
 
 void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,

@@ -4,6 +4,8 @@
 // All throw CudaFailure. Rows may have any width and begin anywhere; 4 values at a time are moved
 // where widths and strides are multiples of 4 and rows begin at multiples of 4 values.
 
+#include <cuda_fp16.h>
+
 #include <cstdint>
 
 #include "engine/cuda/cuda_stream.cuh"
@@ -35,6 +37,9 @@ void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Add
 /// out = silu(gate) * up. gate and up: both F16 or both F32; out: F16.
 void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
                 const ConstRows& up, const Rows& out);
+
+/// to[i] = the half nearest to from[i].
+void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to);
 
 /// What argmax works in; zeros at first, and after every run.
 struct ArgmaxState {
