@@ -8,57 +8,14 @@
 #include "engine/runtime/team.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
+#include "tests/cuda/whole_models.hpp"
 #include "tests/engine/executor_fixture.hpp"
-#include "tests/engine/logits_compare.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
 using namespace rigcast::engine::fixtures;
 
 namespace {
-
-std::unique_ptr<Executor> on_gpu(const TinyModel& tiny, const CudaOptions& options = {}) {
-  auto made = make_cuda_executor(std::make_shared<const Model>(tiny.model), options);
-  if (!made) FAIL(made.error().text());
-  return *std::move(made);
-}
-
-std::vector<float> together(Executor& executor, const std::vector<std::int32_t>& tokens) {
-  const auto logits = executor.forward(tokens, Logits::kAll);
-  return {logits.begin(), logits.end()};
-}
-
-std::vector<float> one_by_one(Executor& executor, const std::vector<std::int32_t>& tokens) {
-  std::vector<float> all;
-  for (const std::int32_t& t : tokens) {
-    const auto logits = executor.forward({&t, 1}, Logits::kLast);
-    all.insert(all.end(), logits.begin(), logits.end());
-  }
-  return all;
-}
-
-// A long batch's activations are rounded to halves before every product: by 2^-11 at most, a third
-// of whose square is the mean. Weights in F32 and BF16 are, too; and so are queries, keys, values
-// and shares of attention in any way.
-double half_bound(const TinyTraits& t) {
-  constexpr double kOfOneRounding = 0x1p-22 / 3;
-  return kOfOneRounding * (16.0 * t.layers + 2);
-}
-
-// How tokens are given: one by one, or in batches of which short ones are products of integers.
-struct Way {
-  const char* name;
-  TokenCount ubatch;  // 1: one by one
-};
-constexpr Way kWays[] = {{"one by one", 1}, {"in short batches", 64}, {"in a long batch", 512}};
-
-Agreement agreement_of(const TinyModel& tiny, const Way& way,
-                       const std::vector<std::int32_t>& tokens,
-                       const std::vector<std::vector<float>>& want) {
-  const auto executor = on_gpu(tiny, {.ubatch = way.ubatch});
-  return compare(way.ubatch > 1 ? together(*executor, tokens) : one_by_one(*executor, tokens),
-                 want);
-}
 
 void check(TinyTraits traits, const std::vector<std::string>& mixes) {
   traits.layers = 2;

@@ -1,0 +1,181 @@
+// Models that GPU and host share, by every kind of placement.
+#include <algorithm>
+
+#include "core/traffic.hpp"
+#include "engine/runtime/host_parts.hpp"
+#include "tests/cuda/whole_models.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+// The last `gpu_layers` of layers + 1 on the GPU, the head being the last of all.
+Placement split(const TinyTraits& t, int gpu_layers) {
+  Placement p;
+  p.gpu_layers = gpu_layers;
+  for (int i = 0; i < t.layers; ++i) {
+    const DeviceIndex device = i >= t.layers - gpu_layers ? 0 : kHost;
+    p.layers.push_back({device, device, device, device, device, device, device});
+  }
+  if (gpu_layers > t.layers) p.head = p.head_on = 0;
+  return p;
+}
+
+Placement with_host_cache(Placement p) {
+  for (LayerPlacement& l : p.layers) l.kv = l.decode_cache_on = kHost;
+  return p;
+}
+
+Placement with_host_experts(Placement p, int layers) {
+  for (int i = 0; i < layers; ++i) {
+    LayerPlacement& l = p.layers[std::size_t(i)];
+    l.experts = l.decode_experts_on = kHost;
+  }
+  return p;
+}
+
+// As `gpu_layers` of llama.cpp counts: any number, of a model of that many layers.
+struct Case {
+  const char* name;
+  Placement placement;
+};
+
+std::vector<Case> cases_of(const TinyTraits& t) {
+  const int all = t.layers + 1;
+  std::vector<Case> cases{
+      {"all on the GPU", split(t, all)},
+      {"the first layer on the host", split(t, all - 1)},
+      {"half of the layers on the host", split(t, t.layers / 2)},
+      {"all on the host", split(t, 0)},
+      {"caches on the host", with_host_cache(split(t, all))},
+      {"one layer and all caches on the host", with_host_cache(split(t, t.layers - 1))}};
+  cases[1].placement.head = cases[1].placement.head_on = 0;  // and the head on the GPU
+  // A layer in the middle alone.
+  Placement middle = split(t, all);
+  middle.layers[1] = {};
+  cases.push_back({"a layer in the middle on the host", middle});
+  if (t.experts > 0) {
+    cases.push_back({"experts on the host", with_host_experts(split(t, all), t.layers)});
+    cases.push_back({"experts of one layer on the host", with_host_experts(split(t, all), 1)});
+  }
+  return cases;
+}
+
+CudaOptions options_of(const Case& c) {
+  CudaOptions options;
+  options.placement = c.placement;
+  options.threads = 2;
+  return options;
+}
+
+void check(TinyTraits traits, const std::vector<std::string>& mixes) {
+  traits.layers = 3;
+  for (const std::string& mix : mixes) {
+    traits.mix = mix;
+    const TinyModel tiny = model_of(traits);
+    const auto tokens = prompt_of(150, traits.vocabulary);
+    const auto want = reference_logits(tiny, tokens);
+    // The host rounds to integers in batches of any length.
+    const double bound = half_bound(traits) + (is_float(mix) ? 0 : rounding_bound(traits));
+    for (const Case& c : cases_of(traits))
+      for (const Way& way : kWays) {
+        const Agreement a = agreement_of(tiny, way, tokens, want, options_of(c));
+        INFO(traits.architecture << " " << mix << ", " << c.name << ", " << way.name);
+        CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
+        CHECK(a.mean_kl <= (is_float(mix) ? 1e-3 : 5e-3));
+        CHECK(a.nmse <= bound);
+        CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+      }
+  }
+}
+
+std::vector<std::int32_t> greedy(const TinyModel& tiny, const CudaOptions& options, int tokens) {
+  const auto executor = on_gpu(tiny, options);
+  Sampler sampler({});
+  std::vector<std::int32_t> ids{sampler.next(executor->forward(prompt_of(40, 500), Logits::kLast))};
+  while (int(ids.size()) < tokens) ids.push_back(executor->decode(ids.back(), sampler));
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("A model that GPU and host share gives the reference's logits, however it is shared",
+          "[cuda][gpu][hybrid]") {
+  check({}, {"F32", "F16", "Q8_0", "Q4_K_M"});
+  check({.architecture = "qwen3", .qk_norm = true}, {"F16"});
+  check({.architecture = "qwen2", .qkv_bias = true}, {"Q4_K_M"});
+  check({.tied = true, .rope_freqs = true}, {"F16"});
+  check({.window = 100}, {"F16"});
+}
+
+TEST_CASE("Experts on the host give the reference's logits", "[cuda][gpu][hybrid]") {
+  check({.experts = 8}, {"F16", "Q4_K_M"});
+  check({.architecture = "qwen3moe", .qk_norm = true, .experts = 16, .experts_used = 4}, {"Q8_0"});
+}
+
+TEST_CASE("Greedy tokens are the same wherever layers are", "[cuda][gpu][hybrid]") {
+  TinyTraits traits{.mix = "F32", .layers = 3};
+  const TinyModel tiny = make_tiny_model(traits);
+  const auto want = greedy(tiny, {}, 300);
+  for (const Case& c : cases_of(traits)) {
+    INFO(c.name);
+    CHECK(greedy(tiny, options_of(c), 300) == want);
+    CudaOptions kernels = options_of(c);
+    kernels.graphs = false;
+    CHECK(greedy(tiny, kernels, 60) == std::vector(want.begin(), want.begin() + 60));
+  }
+}
+
+TEST_CASE("Bytes that GPU and host move add up to those of the model", "[cuda][gpu][hybrid]") {
+  for (TinyTraits traits :
+       std::vector<TinyTraits>{{.mix = "Q4_K_M"}, {.mix = "F16", .experts = 8}}) {
+    traits.layers = 3;
+    const TinyModel tiny = model_of(traits);
+    for (const Case& c : cases_of(traits)) {
+      INFO(c.name);
+      const auto executor = on_gpu(tiny, options_of(c));
+      executor->forward(prompt_of(40, 500), Logits::kLast);
+      executor->take_bytes();
+      Sampler sampler({});
+      executor->decode(7, sampler);
+      const MovedBytes moved = executor->take_bytes();
+      const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name(traits.mix));
+      const OpTraffic counted = decode_traffic(tiny.model.spec, *table, {40, 1, 1}, {});
+      CHECK(moved.weights == Approx(counted.weight_bytes()).epsilon(1e-9));
+      CHECK(moved.kv_read == Approx(counted.kv_read_bytes).epsilon(1e-9));
+      CHECK(moved.kv_written == Approx(counted.kv_write_bytes).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("A shared model decodes the same token again after its context was cut",
+          "[cuda][gpu][hybrid]") {
+  const TinyTraits traits{.mix = "Q8_0", .layers = 3};
+  const TinyModel tiny = make_tiny_model(traits);
+  const auto executor = on_gpu(tiny, options_of({"", split(traits, 2)}));
+  Sampler sampler({});
+  const auto first = sampler.next(executor->forward(prompt_of(40, 500), Logits::kLast));
+  const auto want = executor->decode(first, sampler);
+  executor->truncate(40);
+  CHECK(executor->decode(first, sampler) == want);
+}
+
+TEST_CASE("The host's parts of a model follow its placement", "[cuda]") {
+  const TinyTraits traits{.layers = 4, .experts = 8};
+  const ModelSpec spec = model_of(traits).model.spec;
+  using enum HostCall::Kind;
+  CHECK(HostParts().calls().empty());
+  CHECK(!HostParts(spec, split(traits, 5)).any());
+  CHECK(HostParts(spec, split(traits, 3)).calls() ==
+        std::vector<HostCall>{{kLayers, 0, 1}, {kHead, 4, 4}});
+  Placement p = with_host_experts(split(traits, 5), 2);
+  p.layers[0].kv = p.layers[0].decode_cache_on = kHost;
+  p.layers[2] = p.layers[3] = {};
+  const HostParts parts(spec, p);
+  CHECK(parts.calls() ==
+        std::vector<HostCall>{{kCache, 0, 1}, {kExperts, 0, 1}, {kExperts, 1, 2}, {kLayers, 2, 4}});
+  CHECK(parts.cached_layers() == std::vector{0, 2, 3});
+  CHECK(parts.layers_cached_on_gpu() == std::vector{1});
+}
