@@ -22,10 +22,10 @@ struct Row {
   const char* quant;
   TokenCount prompt = 16, depth = 0;
   TokenCount output = 64;
-  double bar = 0, stretch = 0;  // tokens/s, of the prompt where that is longer than the output
+  double bar = 0, stretch = 0;  // tokens/s, of the prompt where no more than two tokens follow it
   TokenCount ubatch = 512;
 
-  bool is_prefill() const { return prompt > 256; }
+  bool is_prefill() const { return output <= 2; }
   std::string name() const {
     return fmt::format("{} {} {} {}", model, quant, is_prefill() ? "prefill" : "decode",
                        is_prefill() ? prompt : depth + prompt);
@@ -36,6 +36,9 @@ struct Row {
 constexpr Row kRows[] = {
     {"llama-3.1-8b", "Q4_K_M", 16, 496, 128, 480, 650},
     {"llama-3.1-8b", "Q4_K_M", 16, 32752, 64, 250, 330},
+    {"llama-3.1-8b", "Q4_K_M", 4, 0, 2, 800, 1200},
+    {"llama-3.1-8b", "Q4_K_M", 16, 0, 2, 3000, 4500},
+    {"llama-3.1-8b", "Q4_K_M", 64, 0, 2, 6000, 9000},
     {"llama-3.1-8b", "Q4_K_M", 512, 0, 2, 14000, 22000},
     {"llama-3.1-8b", "Q4_K_M", 4096, 0, 2, 20000, 32000, 4096},
     {"llama-3.1-8b", "Q8_0", 16, 496, 128, 380, 450},
@@ -43,6 +46,7 @@ constexpr Row kRows[] = {
     {"llama-3.2-1b", "F16", 16, 496, 128, 900, 1300},
     {"qwen2.5-32b", "Q4_K_M", 16, 496, 64, 140, 170},
     {"qwen3-30b-a3b", "Q4_K_M", 16, 496, 64, 300, 450},
+    {"qwen3-30b-a3b", "Q4_K_M", 16, 0, 2, 1000, 1500},
     {"qwen3-30b-a3b", "Q4_K_M", 512, 0, 2, 8000, 16000},
 };
 constexpr int kRuns = 5;

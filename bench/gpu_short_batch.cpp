@@ -1,4 +1,4 @@
-// Products of a batch of tokens: in integers as weights lie, beside weights that are written out as
+// Products of a batch of tokens with weights as they lie, beside weights that are written out as
 // halves and multiplied by cuBLAS.
 //   bench_gpu_short_batch [cuts]     cuts: every way to cut the work, too
 
@@ -48,16 +48,15 @@ class Bench {
  public:
   Bench() {
     // Any bytes do: speed does not depend on values.
-    for (const DeviceBuffer* b : {&pool_, &codes_, &scales_, &sums_, &out_, &halves_, &x_})
+    for (const DeviceBuffer* b : {&pool_, &out_, &halves_, &x_})
       RIGCAST_CUDA_CALL(cudaMemset(b->as(), 0x11, b->bytes()));
     RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
   }
 
-  double integers(const Product& p, int tokens, const cuda::ShortBatchCut& cut) {
-    const cuda::Rounded x{codes_.as<std::int8_t>(), scales_.as<float>(), sums_.as<float>()};
+  double as_they_lie(const Product& p, int tokens, const cuda::ShortBatchCut& cut) {
     return microseconds(stream_, copies(p), [&](int i) {
       const cuda::ShortBatchJob job{matrix(p, i), out_.as<float>()};
-      cuda::short_batch({&job, 1}, {x, tokens}, {p.rows}, stream_, cut);
+      cuda::short_batch({&job, 1}, {x_.as<__half>(), tokens}, {p.rows}, stream_, cut);
     });
   }
   double halves(const Product& p, int tokens) {
@@ -79,9 +78,6 @@ class Bench {
   cuda::Vram vram_{0, std::nullopt};
   cuda::Matmul matmul_{vram_, stream_};
   DeviceBuffer pool_{kPool};
-  DeviceBuffer codes_{std::size_t(kMostTokens) * kMostColumns};
-  DeviceBuffer scales_{std::size_t(kMostTokens) * kMostColumns / 8};
-  DeviceBuffer sums_{std::size_t(kMostTokens) * kMostColumns / 4};
   DeviceBuffer out_{std::size_t(kMostTokens) * kMostRows * 4};
   DeviceBuffer halves_{std::size_t(kMostColumns) * 4096 * 2};
   DeviceBuffer x_{std::size_t(kMostTokens) * kMostColumns * 2};
@@ -105,12 +101,12 @@ int main(int argc, char** argv) try {
       for (const int tokens : {4, 8, 16, 32, 64, 128, 192, 256, 512}) {
         const Product p{f, columns, rows};
         const double halves = bench.halves(p, tokens);
-        const double us = bench.integers(p, tokens, {});
+        const double us = bench.as_they_lie(p, tokens, {});
         print(p, tokens, us, fmt::format("halves {:.1f} us, {:.2f} times", halves, halves / us));
         if (!cuts || (tokens != 16 && tokens != 64 && tokens != 256)) continue;
         for (const int part : {16, 32, 64})
           for (const int warps : {1, 2, 4, 8})
-            print(p, tokens, bench.integers(p, tokens, {part, warps}),
+            print(p, tokens, bench.as_they_lie(p, tokens, {part, warps}),
                   fmt::format("  {} tokens, {} warps of rows", part, warps));
       }
 } catch (const CudaFailure& e) {

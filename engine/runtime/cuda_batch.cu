@@ -6,8 +6,6 @@
 
 #include "engine/kernels/cuda/dequantize.cuh"
 #include "engine/kernels/cuda/prefill_attention.cuh"
-#include "engine/kernels/cuda/round.cuh"
-#include "engine/kernels/cuda/round_halves.cuh"
 #include "engine/kernels/cuda/short_batch.cuh"
 #include "engine/runtime/cuda_state.cuh"
 
@@ -59,48 +57,41 @@ void multiply(State& s, Matrices matrices, int tokens, const Product& to) {
                     {joined(s, matrices), s.batch.x, ValueType::kF16, to.y, to.type, to.add});
 }
 
-// batch.x = the normed hidden states.
-void norm(State& s, int tokens, const float* weight) {
+// to = the hidden states from row `first` on, normed.
+void norm(State& s, int first, int tokens, const float* weight, const Rows& to) {
   const int hidden = int(s.spec().hidden);
-  rms_norm(s.stream, {tokens, hidden}, {s.vectors.hidden, ValueType::kF32, hidden}, {},
-           {weight, s.model->hyper.norm_eps}, {s.batch.x, ValueType::kF16, hidden});
-}
-
-// vectors.rounded = the normed hidden states; `also`: as floats.
-void norm_to_integers(State& s, int first, int tokens, const float* weight, float* also = nullptr) {
-  const int hidden = int(s.spec().hidden);
-  norm_and_round({s.vectors.hidden + std::int64_t(first) * hidden, hidden, tokens},
-                 {weight, s.model->hyper.norm_eps}, s.vectors.rounded, also, s.stream,
-                 Start::kEarly);
+  float* const from = s.vectors.hidden + std::int64_t(first) * hidden;
+  rms_norm(s.stream, {tokens, hidden}, {from, ValueType::kF32, hidden}, {},
+           {weight, s.model->hyper.norm_eps}, to);
 }
 
 bool are_short(const State& s, int tokens, Matrices matrices) {
-  return tokens <= s.integers.tokens && std::ranges::all_of(matrices, [](const Matrix* m) {
+  return tokens <= s.shorts.tokens && std::ranges::all_of(matrices, [](const Matrix* m) {
            return takes_short_batch(m->format);
          });
 }
 
-// vectors.projected = [q | k | v]
+// vectors.projected = [q | k | v] of batch.x
 void project(State& s, const DeviceLayer& w, int tokens) {
-  if (!are_short(s, tokens, {&w.q, &w.k, &w.v})) {
-    norm(s, tokens, w.attention_norm);
+  if (!are_short(s, tokens, {&w.q, &w.k, &w.v}))
     return multiply(s, {&w.q, &w.k, &w.v}, tokens, {s.vectors.projected});
-  }
-  norm_to_integers(s, 0, tokens, w.attention_norm);
   const int q = s.q_width(), kv = s.kv_width();
   float* const to = s.vectors.projected;
   const ShortBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
-  short_batch(jobs, {s.vectors.rounded, tokens}, {q + 2 * kv}, s.stream);
+  short_batch(jobs, {s.batch.x, tokens}, {q + 2 * kv}, s.stream);
 }
 
-// vectors.hidden += the output matrix times batch.x
+// vectors.hidden += m times x + bias
+void add_product(State& s, const Matrix& m, const __half* x, const float* bias, int tokens) {
+  const ShortBatchJob job{m, s.vectors.hidden, bias};
+  short_batch({&job, 1}, {x, tokens}, {s.spec().hidden, true}, s.stream);
+}
+
+// The same of batch.x.
 void add_output(State& s, const DeviceLayer& w, int tokens) {
+  if (are_short(s, tokens, {&w.output}))
+    return add_product(s, w.output, s.batch.x, w.output_bias, tokens);
   const int hidden = int(s.spec().hidden);
-  if (are_short(s, tokens, {&w.output})) {
-    round_halves(s.batch.x, std::int64_t(tokens) * s.q_width(), s.integers.mixed, s.stream);
-    const ShortBatchJob output{w.output, s.vectors.hidden, w.output_bias};
-    return short_batch({&output, 1}, {s.integers.mixed, tokens}, {hidden, true}, s.stream);
-  }
   multiply(s, {&w.output}, tokens, {s.vectors.hidden, ValueType::kF32, true});
   if (w.output_bias)
     add_rows(s.stream, {tokens, hidden}, {s.vectors.hidden, ValueType::kF32, hidden},
@@ -110,6 +101,7 @@ void add_output(State& s, const DeviceLayer& w, int tokens) {
 void attention(State& s, TokenCount cached, int layer, int tokens) {
   const ModelSpec& m = s.spec();
   const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
+  norm(s, 0, tokens, w.attention_norm, {s.batch.x, ValueType::kF16, m.hidden});
   project(s, w, tokens);
   if (s.on_host().cache(layer)) {
     host_attention(s, cached, layer, tokens);
@@ -123,43 +115,42 @@ void attention(State& s, TokenCount cached, int layer, int tokens) {
   add_output(s, w, tokens);
 }
 
-void ffn_in_integers(State& s, const DeviceLayer& w, int tokens) {
-  norm_to_integers(s, 0, tokens, w.ffn_norm);
-  short_batch_gate_up(w.gate, w.up, {s.vectors.rounded, tokens}, s.integers.between,
-                      s.integers.middle, s.stream);
-  const ShortBatchJob down{w.down, s.vectors.hidden};
-  short_batch({&down, 1}, {s.integers.middle, tokens}, {s.spec().hidden, true}, s.stream);
-}
-
 void ffn(State& s, const DeviceLayer& w, int tokens) {
-  if (are_short(s, tokens, {&w.gate, &w.up, &w.down})) return ffn_in_integers(s, w, tokens);
+  norm(s, 0, tokens, w.ffn_norm, {s.batch.x, ValueType::kF16, s.spec().hidden});
+  if (are_short(s, tokens, {&w.gate, &w.up, &w.down})) {
+    short_batch_gate_up(w.gate, w.up, {s.batch.x, tokens}, s.shorts.between, s.batch.middle,
+                        s.stream);
+    return add_product(s, w.down, s.batch.middle, nullptr, tokens);
+  }
   const int width = int(w.gate.rows), both = 2 * width;
-  norm(s, tokens, w.ffn_norm);
   multiply(s, {&w.gate, &w.up}, tokens, {s.batch.middle, ValueType::kF16});
   silu_times(s.stream, {tokens, width}, {s.batch.middle, ValueType::kF16, both},
              {s.batch.middle + width, ValueType::kF16, both}, {s.batch.x, ValueType::kF16, width});
   multiply(s, {&w.down}, tokens, {s.vectors.hidden, ValueType::kF32, true});
 }
 
-// Of rows [first, first + tokens) of vectors.hidden.
+// Of rows [first, first + tokens) of vectors.hidden. The router takes floats: halves would send
+// tokens elsewhere.
 void experts_in_groups(State& s, const DeviceLayer& w, int first, int tokens) {
-  const int hidden = int(s.spec().hidden);
-  IntegerVectors& v = s.integers;
+  const std::int64_t hidden = s.spec().hidden;
+  ShortVectors& v = s.shorts;
   ExpertGroups g = v.groups;
   g.tokens = tokens;
   g.group_tokens = group_tokens_for(tokens, g.chosen.used, g.experts);
-  norm_to_integers(s, first, tokens, w.ffn_norm, s.vectors.normed);
+  norm(s, first, tokens, w.ffn_norm, {s.batch.x, ValueType::kF16, hidden});
+  norm(s, first, tokens, w.ffn_norm, {s.vectors.normed, ValueType::kF32, hidden});
   route_batch({w.router, s.model->hyper.normalised_experts, v.router_logits}, s.vectors.normed, g,
               s.stream);
-  grouped_gate_up(w.expert_gate, w.expert_up, g, s.vectors.rounded, v.between, v.middle, s.stream);
+  grouped_gate_up(w.expert_gate, w.expert_up, g, s.batch.x, v.between, v.middle, s.stream);
   grouped_down(w.expert_down, g, v.middle, v.experts, s.stream);
-  add_experts(g, v.experts, hidden, s.vectors.hidden + std::int64_t(first) * hidden, s.stream);
+  add_experts(g, v.experts, int(hidden), s.vectors.hidden + first * hidden, s.stream);
 }
 
 void experts(State& s, const DeviceLayer& w, int tokens) {
-  const int at_once = groups_experts(s, w) ? s.integers.routed : 1;
+  const bool groups = groups_experts(s, w);
+  const int at_once = groups ? s.shorts.routed : 1;
   for (int first = 0; first < tokens; first += at_once)
-    if (at_once > 1)
+    if (groups)
       experts_in_groups(s, w, first, std::min(at_once, tokens - first));
     else
       queue_experts(s, w, first);
@@ -176,7 +167,7 @@ std::int64_t halves_for_batch(const DeviceModel& model) {
 }
 
 bool groups_experts(const State& s, const DeviceLayer& w) {
-  return s.integers.routed > 1 && takes_short_batch(w.expert_gate.first.format) &&
+  return s.shorts.routed > 0 && takes_short_batch(w.expert_gate.first.format) &&
          takes_short_batch(w.expert_up.first.format) &&
          takes_short_batch(w.expert_down.first.format);
 }

@@ -344,6 +344,7 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
     case ActivityKind::kFfn:
       return double(w.gate.bytes() + w.up.bytes() + w.down.bytes()) + bytes_of(w.ffn_norm);
     case ActivityKind::kExperts: {
+      if (state_->on_host().experts(layer)) return double(w.router.bytes()) + bytes_of(w.ffn_norm);
       const double one = double(w.expert_gate.first.bytes() + w.expert_up.first.bytes() +
                                 w.expert_down.first.bytes());
       // Of a batch in groups, an expert at most once: which ones are chosen stays on the GPU.

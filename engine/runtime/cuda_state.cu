@@ -31,8 +31,9 @@ class Pieces {
   std::size_t bytes_ = 0;
 };
 
-// Batches up to this are faster in integers than as halves, which are written out first.
-constexpr int kMostShortBatch = 192;
+// Batches up to this are faster with weights as they lie than with halves that are written out
+// first.
+constexpr int kMostShortBatch = 64;
 // Tokens whose experts are taken at once: weights are then read seldom, and rows take little room.
 constexpr int kMostRouted = 1024;
 
@@ -53,34 +54,34 @@ bool takes_groups(const Layer& l) {
 }
 
 // `ubatch`: tokens of a batch at most.
-IntegerVectors integer_vectors(const Model& model, int ubatch, Vram& vram) {
-  IntegerVectors v;
-  if (!has_integer_tiles()) return v;
+ShortVectors short_vectors(const Model& model, int ubatch, Vram& vram) {
+  ShortVectors v;
+  if (!has_short_batch()) return v;
   const ModelSpec& m = model.spec;
   const int used = experts_used(m);
   v.tokens = std::min(ubatch, kMostShortBatch);
   if (m.moe && std::ranges::any_of(model.layers, takes_groups))
     v.routed = std::min(ubatch, kMostRouted);
   const std::int64_t choices = std::int64_t(v.routed) * used;
-  std::int64_t middle = 0;
-  for (const Layer& l : model.layers)
-    middle = std::max({middle, v.tokens * l.down.columns, choices * l.expert_down.first.columns});
+  std::int64_t dense = 0, expert = 0;
+  for (const Layer& l : model.layers) {
+    dense = std::max(dense, l.down.columns);
+    expert = std::max(expert, l.expert_down.first.columns);
+  }
   Pieces all;
-  all.add(v.mixed, std::int64_t(v.tokens) * m.heads * m.head_dim);
-  all.add(v.between, middle);
-  all.add(v.middle, middle);
-  ExpertGroups& g = v.groups;
+  all.add(v.between, std::max(v.tokens * dense, choices * expert));
   if (v.routed > 0) {
-    const int experts = m.moe->experts;
-    g.experts = experts;
+    ExpertGroups& g = v.groups;
+    g.experts = m.moe->experts;
     g.chosen.used = used;
+    all.add(v.middle, choices * expert);
     all.add(v.experts, choices * m.hidden);
-    all.add(v.router_logits, std::int64_t(v.routed) * experts);
+    all.add(v.router_logits, std::int64_t(v.routed) * g.experts);
     all.add(g.chosen.ids, choices);
     all.add(g.chosen.weights, choices);
-    all.add(g.counts, experts);
+    all.add(g.counts, g.experts);
     all.add(g.order, choices);
-    all.add(g.groups, most_groups(v.routed, used, experts, kLeastGroupTokens));
+    all.add(g.groups, most_groups(v.routed, used, g.experts, kLeastGroupTokens));
     all.add(g.group_count, 1);
   }
   v.memory = all.take(vram);
@@ -169,7 +170,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   };
   clear(vectors.projected, n * projected);
   clear(batch.middle, 2 * n * middle);
-  integers = integer_vectors(*model, ubatch, vram);
+  shorts = short_vectors(*model, ubatch, vram);
 }
 
 int window_of(const ModelSpec& spec, int layer) {

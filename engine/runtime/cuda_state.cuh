@@ -61,13 +61,12 @@ struct BatchVectors {
   VramPiece memory;
 };
 
-/// Of products in integers. A batch of more than `tokens` multiplies halves, but for its experts,
-/// which take `routed` tokens at a time.
-struct IntegerVectors {
+/// Of products with weights as they lie. A batch of more than `tokens` has them written out as
+/// halves, but for its experts, which take `routed` tokens at a time.
+struct ShortVectors {
   int tokens = 0, routed = 0;  // 0: the GPU or the weights do without
-  Rounded mixed;               // [tokens][heads * head_dim]
   float* between = nullptr;    // gate's products: [tokens][middle], or of `routed` a row a choice
-  Rounded middle;              // the same, after up
+  __half* middle = nullptr;    // of experts: a row a choice
   float* experts = nullptr;    // [routed * used][hidden]
   float* router_logits = nullptr;
   ExpertGroups groups;
@@ -108,7 +107,7 @@ struct State {
   Vectors vectors;
   TokenVectors token;
   BatchVectors batch;
-  IntegerVectors integers;
+  ShortVectors shorts;
 
   std::unique_ptr<HostShare> host;  // nullptr: the host has no part
 

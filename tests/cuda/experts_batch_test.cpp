@@ -14,6 +14,7 @@ namespace cuda = engine::cuda;
 namespace ref = engine::ref;
 using engine::fixtures::normal_values;
 using fixtures::BatchOnDevice;
+using fixtures::BatchProduct;
 using fixtures::OnDevice;
 using fixtures::PlanesOnDevice;
 using fixtures::Product;
@@ -175,15 +176,15 @@ std::vector<Weights> stack(QuantFormat f, std::int64_t columns, std::int64_t row
 }
 
 void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
-  constexpr std::int64_t kColumns = 512, kRows = 160;
+  constexpr std::int64_t kColumns = 512, kRows = 162;
   const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
   const PlanesOnDevice gate(gates), up(ups);
   const BatchOnDevice x(normal_values(std::size_t(g.tokens) * kColumns, 3), kColumns);
   const OnDevice<float> between(g.choices() * kRows);
-  const fixtures::RoundedOnDevice out(g.choices() * kRows);
+  const OnDevice<std::uint16_t> out(g.choices() * kRows);
   const Stream stream;
   cuda::grouped_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
-                        x.there.get(), between.get(), out.get(), stream);
+                        x.get(), between.get(), reinterpret_cast<__half*>(out.get()), stream);
   std::vector<fixtures::SwiGlu> expected(g.choices() * kRows);
   const Sorted sorted(g.ids.read(), kExperts);
   for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
@@ -196,7 +197,7 @@ void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
       }
     }
   INFO(info(f).name);
-  CHECK(fixtures::worst_of_rounded(out.read(), expected) <= 1);
+  CHECK(fixtures::worst_of(out.read(), expected) <= 1);
 }
 
 void check_down(QuantFormat f, const GroupsOnDevice& g) {
@@ -208,20 +209,22 @@ void check_down(QuantFormat f, const GroupsOnDevice& g) {
   const std::vector<float> before = normal_values(std::size_t(g.tokens) * kRows, 6);
   const OnDevice<float> hidden(before);
   const Stream stream;
-  cuda::grouped_down({down.matrix(), down.stride()}, g.get(), x.there.get(), rows.get(), stream);
+  cuda::grouped_down({down.matrix(), down.stride()}, g.get(), x.get(), rows.get(), stream);
   cuda::add_experts(g.get(), rows.get(), int(kRows), hidden.get(), stream);
   const std::vector<float> got = hidden.read(), weights = g.weights.read();
   const Sorted sorted(g.ids.read(), kExperts);
-  std::vector<Product> expected;
-  for (const float v : before) expected.push_back({double(v), std::abs(double(v))});
+  std::vector<BatchProduct> expected(before.size());
+  for (std::size_t i = 0; i < before.size(); ++i)
+    expected[i].value = double(before[i]), expected[i].terms = std::abs(double(before[i]));
   for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
     for (std::size_t i = 0; i < std::size_t(kRows) && !sorted.of_expert[e].empty(); ++i) {
       const WeightRow row(all[e], std::int64_t(i));
       for (const int choice : sorted.of_expert[e]) {
-        const Product p = row.times(x.row(std::size_t(choice)));
-        Product& sum = expected[std::size_t(choice / kUsed) * kRows + i];
+        const BatchProduct p = row.times(x.row(std::size_t(choice)));
+        BatchProduct& sum = expected[std::size_t(choice / kUsed) * kRows + i];
         const double weight = double(weights[std::size_t(choice)]);
         sum.value += weight * p.value, sum.terms += std::abs(weight) * p.terms;
+        sum.inputs += std::abs(weight) * p.inputs;
       }
     }
   double worst = 0;

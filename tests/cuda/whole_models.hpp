@@ -31,15 +31,15 @@ inline std::vector<float> one_by_one(Executor& executor, const std::vector<std::
   return all;
 }
 
-/// A long batch's activations are rounded to halves before every product: by 2^-11 at most, a third
-// of whose square is the mean. Weights in F32 and BF16 are, too; and so are queries, keys, values
-// and shares of attention in any way.
+/// A batch's activations are rounded to halves before every product: by 2^-11 at most, a third of
+/// whose square is the mean. Weights in F32 and BF16 are, too, and quantized ones of a long batch;
+/// and so are queries, keys, values and shares of attention in any way.
 inline double half_bound(const TinyTraits& t) {
   constexpr double kOfOneRounding = 0x1p-22 / 3;
   return kOfOneRounding * (16.0 * t.layers + 2);
 }
 
-/// How tokens are given: one by one, or in batches of which short ones are products of integers.
+/// How tokens are given: one by one, or in batches of which short ones read weights as they lie.
 struct Way {
   const char* name;
   TokenCount ubatch;  // 1: one by one

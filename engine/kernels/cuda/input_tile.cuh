@@ -1,69 +1,50 @@
 #pragma once
-// Device code: 128 columns of some tokens' rounded activations in shared memory.
+// Device code: 128 columns of some tokens' activations, as halves in shared memory.
+
+#include <cuda_fp16.h>
 
 #include "engine/kernels/cuda/lane_loads.cuh"
-#include "engine/kernels/cuda/matrix.cuh"
 #include "engine/kernels/cuda/weight_tile.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// kTokens: a multiple of 16. kSums: whether sums of activations are wanted.
-template <int kTokens, bool kSums>
+template <int kTokens>
 struct InputTile {
-  static constexpr int kScalesAt = kTokens * 128;
-  static constexpr int kSumsAt = kScalesAt + kTokens * kTileUnits * 4;
-  static constexpr int kBytes = kSumsAt + (kSums ? kTokens * kTileUnits * 8 : 0);
+  static constexpr int kRowBytes = kTileUnits * 64;
+  static constexpr int kChunks = kRowBytes / 16;
+  static constexpr int kBytes = kTokens * kRowBytes;
 
-  __device__ static __forceinline__ int code_at(int token, int chunk) {
-    return token * 128 + (chunk ^ (token & 7)) * 16;
+  // Tokens that are loaded together have the same 16 columns in different banks.
+  __device__ static __forceinline__ int place_of(int token, int sixteen) {
+    return token * kRowBytes + (sixteen ^ (token & 3)) * 32;
   }
 
-  /// Begins the copies of units [unit, unit + 4) of rows[token], tokens below `count`, by `threads`
-  /// threads. Units that do not exist have scale 0.
-  __device__ static void fetch(std::byte* stage, const Rounded& x, const int* rows, int count,
-                               int units, int unit, int thread, int threads) {
-    const int left = units - unit;
-    for (int i = thread; i < count * 8; i += threads) {
-      const int token = i / 8, chunk = i % 8;
-      if (chunk / 2 < left)
-        begin_copy<16>(stage + code_at(token, chunk),
-                       bytes(x.q) + (std::int64_t(rows[token]) * units + unit) * 32 + chunk * 16);
-    }
-    auto* const scales = reinterpret_cast<float*>(stage + kScalesAt);
-    auto* const sums = reinterpret_cast<float2*>(stage + kSumsAt);
-    for (int i = thread; i < count * kTileUnits; i += threads) {
-      const int token = i / kTileUnits, u = i % kTileUnits, to = u * kTokens + token;
-      const std::int64_t at = std::int64_t(rows[token]) * units + unit + u;
-      if (u < left) {
-        begin_copy<4>(scales + to, bytes(x.scale + at));
-        if constexpr (kSums) begin_copy<8>(sums + to, bytes(x.sum16 + 2 * at));
-      } else {
-        scales[to] = 0;
-        if constexpr (kSums) sums[to] = {};
-      }
+  /// Begins the copies of units [unit, unit + 4) of rows[token] of x, tokens below `count`, by
+  /// `threads` threads. Units past a row's `units` are zeros.
+  __device__ static __forceinline__ void fetch(std::byte* stage, const __half* x, const int* rows,
+                                               int count, int units, int unit, int thread,
+                                               int threads) {
+    const int left = (units - unit) * 4;  // chunks
+    const int chunk = thread % kChunks;
+    std::byte* const to = stage + chunk % 2 * 16;
+    const __half* const from = x + unit * 32 + chunk * 8;
+#pragma unroll 4
+    for (int token = thread / kChunks; token < count; token += threads / kChunks) {
+      std::byte* const place = to + place_of(token, chunk / 2);
+      if (chunk < left)
+        begin_copy<16>(place,
+                       reinterpret_cast<const std::uint8_t*>(
+                           from + std::size_t(unsigned(rows[token]) * unsigned(units)) * 32));
+      else
+        *reinterpret_cast<uint4*>(place) = {};
     }
   }
 
-  /// Words t of both halves of unit `u` of tokens g and 8 + g of the 16 from `token` on.
-  __device__ static __forceinline__ void load(const std::byte* stage, int token, int u, int lane,
-                                              std::uint32_t (&word)[4]) {
-    load_tiles(word, stage + code_at(token + lane / 16 * 8 + lane % 8, 2 * u + lane / 8 % 2));
-  }
-  /// Of tokens `token`, which is even, and the next one.
-  __device__ static __forceinline__ float2 scales(const std::byte* stage, int token, int u) {
-    return *reinterpret_cast<const float2*>(stage + kScalesAt + (u * kTokens + token) * 4);
-  }
-  __device__ static __forceinline__ float2 sums(const std::byte* stage, int token, int u) {
-    if constexpr (!kSums) return {};
-    const auto halves =
-        *reinterpret_cast<const float4*>(stage + kSumsAt + (u * kTokens + token) * 8);
-    return {halves.x + halves.y, halves.z + halves.w};
-  }
-
- private:
-  template <class T>
-  __device__ static const std::uint8_t* bytes(const T* p) {
-    return reinterpret_cast<const std::uint8_t*>(p);
+  /// Columns 4 t to 4 t + 3 of the 16 from 16 * `sixteen` on, of token g of the 8 from `token` on.
+  __device__ static __forceinline__ uint2 load(const std::byte* stage, int token, int sixteen,
+                                               int lane) {
+    return *reinterpret_cast<const uint2*>(stage + place_of(token + lane / 4, sixteen) +
+                                           lane % 4 * 8);
   }
 };
 

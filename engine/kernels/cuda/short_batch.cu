@@ -64,32 +64,30 @@ int shared_bytes_of(QuantFormat format, int tokens, int row_warps) {
   return bytes;
 }
 
-int room_of_block() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024; }
-
-// Rows of a block, of a launch that has `rows` rows and `batches` tiles of tokens: many share
-// activations, few are enough for every multiprocessor to have some.
-int row_warps_for(int tokens, std::int64_t rows, int batches) {
-  const int processors = attribute(cudaDevAttrMultiProcessorCount);
-  const int least = tokens == 64 ? 2 : 1;
-  int warps = 4;
-  while (warps > least && tiles_of(rows, warps) * batches < processors) warps /= 2;
-  return warps;
-}
-
+// The largest tiles of which multiprocessors still have one each, nearly: the larger, the more
+// often is used what a block has loaded. `tokens` and `row_warps` of what was asked stay, where
+// given.
 ShortBatchCut cut_for(const ShortBatchCut& asked, QuantFormat format, int tokens,
                       std::int64_t rows) {
-  ShortBatchCut cut = asked;
-  if (cut.tokens == 0) cut.tokens = tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64;
-  if (cut.row_warps == 0)
-    cut.row_warps = row_warps_for(cut.tokens, rows, (tokens + cut.tokens - 1) / cut.tokens);
-  // Fewer splits have fewer rings.
-  while (cut.row_warps < kShortWarps &&
-         shared_bytes_of(format, cut.tokens, cut.row_warps) > room_of_block())
-    cut.row_warps *= 2;
+  const int processors = attribute(cudaDevAttrMultiProcessorCount);
+  const int room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024;
+  ShortBatchCut cut;
+  for (const int of_tile : {64, 32, 16}) {
+    if (asked.tokens > 0 ? of_tile != asked.tokens : of_tile > 16 && tokens <= of_tile / 2)
+      continue;
+    for (const int warps : {8, 4, 2, 1}) {
+      if (warps < asked.row_warps) break;
+      if (shared_bytes_of(format, of_tile, warps) > room) break;
+      cut = {of_tile, warps};
+      const std::int64_t blocks = tiles_of(rows, warps) * ((tokens + of_tile - 1) / of_tile);
+      if (asked.row_warps == 0 && blocks * 5 >= processors * 4) return cut;
+    }
+  }
   return cut;
 }
 
 void check(const Matrix& w, std::int64_t columns) {
+  if (!has_short_batch()) throw std::invalid_argument("short_batch: not on this GPU");
   if (!takes_short_batch(w.format) || w.columns != columns || columns % 32 != 0)
     throw std::invalid_argument("short_batch: a format, or columns, that it does not take");
 }
@@ -98,10 +96,9 @@ void check(const Matrix& w, std::int64_t columns) {
 void launch_jobs(std::span<const ShortBatchJob> jobs, ShortBatchWork work,
                  const ShortBatchCut& asked, const Stream& stream) {
   const QuantFormat format = jobs.front().w.format;
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, tiles = 0;
   for (const ShortBatchJob& job : jobs) rows += job.w.rows;
   const ShortBatchCut cut = cut_for(asked, format, work.tokens, rows);
-  std::int64_t tiles = 0;
   for (const ShortBatchJob& job : jobs) {
     work.parts[work.part_count++] = {view_of(job.w), job.w.rows, job.out, job.bias, int(tiles)};
     tiles += tiles_of(job.w.rows, cut.row_warps);
@@ -121,7 +118,8 @@ void launch_groups(const MatrixStack& stack, const ExpertGroups& g, ShortBatchWo
   work.units = int(w.columns / 32);
   work.tokens = g.tokens;
   // Groups are enough for all multiprocessors.
-  work.row_warps = cut_for({g.group_tokens, 4}, w.format, g.group_tokens, w.rows).row_warps;
+  work.row_warps =
+      cut_for({g.group_tokens, kShortWarps}, w.format, g.group_tokens, w.rows).row_warps;
   work.stride = w.rows;
   work.groups = g.groups;
   work.group_count = g.group_count;
@@ -134,8 +132,8 @@ void launch_groups(const MatrixStack& stack, const ExpertGroups& g, ShortBatchWo
 }
 
 void check_gate_up(const Matrix& gate, const Matrix& up) {
-  if (gate.rows != up.rows || gate.columns != up.columns || up.rows % 32 != 0)
-    throw std::invalid_argument("gate and up must be alike, of a multiple of 32 rows");
+  if (gate.rows != up.rows || gate.columns != up.columns)
+    throw std::invalid_argument("gate and up must be alike");
 }
 
 }  // namespace
@@ -146,9 +144,9 @@ bool takes_short_batch(QuantFormat format) {
   return takes;
 }
 
-bool has_integer_tiles() { return attribute(cudaDevAttrComputeCapabilityMajor) >= 8; }
+bool has_short_batch() { return attribute(cudaDevAttrComputeCapabilityMajor) >= 8; }
 
-void short_batch(std::span<const ShortBatchJob> jobs, const RoundedBatch& x,
+void short_batch(std::span<const ShortBatchJob> jobs, const HalfBatch& x,
                  const ShortBatchRows& rows, const Stream& stream, const ShortBatchCut& cut) {
   if (jobs.empty() || jobs.size() > kMostJobs)
     throw std::invalid_argument("short_batch: one to three jobs");
@@ -169,9 +167,8 @@ void short_batch(std::span<const ShortBatchJob> jobs, const RoundedBatch& x,
   }
 }
 
-void short_batch_gate_up(const Matrix& gate, const Matrix& up, const RoundedBatch& x,
-                         float* between, const Rounded& out, const Stream& stream,
-                         const ShortBatchCut& cut) {
+void short_batch_gate_up(const Matrix& gate, const Matrix& up, const HalfBatch& x, float* between,
+                         __half* out, const Stream& stream, const ShortBatchCut& cut) {
   check_gate_up(gate, up);
   check(up, gate.columns);
   const ShortBatchJob first{gate, between}, second{up};
@@ -182,12 +179,12 @@ void short_batch_gate_up(const Matrix& gate, const Matrix& up, const RoundedBatc
   work.x = x.x;
   work.tokens = x.tokens;
   work.gate = between;
-  work.rounded = out;
+  work.middle = out;
   launch_jobs({&second, 1}, work, cut, stream);
 }
 
 void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
-                     const Rounded& x, float* between, const Rounded& out, const Stream& stream) {
+                     const __half* x, float* between, __half* out, const Stream& stream) {
   check_gate_up(gate.first, up.first);
   ShortBatchWork work;
   work.x = x;
@@ -196,11 +193,11 @@ void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const Exper
   work.parts[0].out = between;
   launch_groups(gate, groups, work, stream);
   second.gate = between;
-  second.rounded = out;
+  second.middle = out;
   launch_groups(up, groups, second, stream);
 }
 
-void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const Rounded& x, float* out,
+void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const __half* x, float* out,
                   const Stream& stream) {
   ShortBatchWork work;
   work.x = x;

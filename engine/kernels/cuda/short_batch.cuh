@@ -1,8 +1,11 @@
 #pragma once
-// Products of quantized weights with the rounded activations of a batch of tokens, in integers on
-// tensor cores (sm_80 and later): weights are read as they lie, once for up to 64 tokens. Sums run
-// in a fixed order. Everything is queued; launches are kEarly, and read weights before their inputs
-// are there. All throw CudaFailure, and std::invalid_argument where formats or shapes do not fit.
+// Products of quantized weights with a batch of tokens on tensor cores (sm_80 and later): weights
+// are read as they lie, once for up to 64 tokens, and become halves in registers; activations are
+// halves, sums F32, in a fixed order. Everything is queued; launches are kEarly, and read weights
+// before their inputs are there. All throw CudaFailure, and std::invalid_argument where formats or
+// shapes do not fit.
+
+#include <cuda_fp16.h>
 
 #include <cstdint>
 #include <span>
@@ -16,11 +19,11 @@ namespace rigcast::engine::cuda {
 /// Formats that these take: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K.
 bool takes_short_batch(QuantFormat format);
 /// Whether the current GPU runs them.
-bool has_integer_tiles();
+bool has_short_batch();
 
-/// Rows of tokens, one after the other: row t * columns of `x`.
-struct RoundedBatch {
-  Rounded x;
+/// [tokens][columns], aligned to 16 bytes.
+struct HalfBatch {
+  const __half* x = nullptr;
   int tokens = 0;
 };
 
@@ -44,22 +47,21 @@ struct ShortBatchCut {
 
 /// Up to kMostJobs products with the same activations: out = w x + bias. Jobs that follow each
 /// other in one format are one launch.
-void short_batch(std::span<const ShortBatchJob> jobs, const RoundedBatch& x,
+void short_batch(std::span<const ShortBatchJob> jobs, const HalfBatch& x,
                  const ShortBatchRows& rows, const Stream& stream, const ShortBatchCut& cut = {});
 
-/// out[token][rows] = silu(gate x) * (up x), rounded. between[tokens][rows]: for its own use. Rows
-/// are a multiple of 32.
-void short_batch_gate_up(const Matrix& gate, const Matrix& up, const RoundedBatch& x,
-                         float* between, const Rounded& out, const Stream& stream,
-                         const ShortBatchCut& cut = {});
+/// out[token][rows] = silu(gate x) * (up x), clamped to +-65504. between[tokens][rows]: for its own
+/// use.
+void short_batch_gate_up(const Matrix& gate, const Matrix& up, const HalfBatch& x, float* between,
+                         __half* out, const Stream& stream, const ShortBatchCut& cut = {});
 
-/// The same for each expert's tokens: row t * used + i of `out` is that of token t and its i-th
-/// expert.
+/// The same for each expert's tokens of x[tokens]: row t * used + i of `out` is that of token t and
+/// its i-th expert.
 void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
-                     const Rounded& x, float* between, const Rounded& out, const Stream& stream);
+                     const __half* x, float* between, __half* out, const Stream& stream);
 
 /// out[tokens * used][rows] = down of the expert of the row x[tokens * used].
-void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const Rounded& x, float* out,
+void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const __half* x, float* out,
                   const Stream& stream);
 
 }  // namespace rigcast::engine::cuda

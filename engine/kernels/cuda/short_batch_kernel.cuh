@@ -4,7 +4,6 @@
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/experts_batch.cuh"
 #include "engine/kernels/cuda/input_tile.cuh"
-#include "engine/kernels/cuda/round_device.cuh"
 #include "engine/kernels/cuda/weight_tile.cuh"
 
 namespace rigcast::engine::cuda {
@@ -24,14 +23,14 @@ struct ShortBatchWork {
   ShortBatchPart parts[kMostJobs];
   int part_count = 0;
   int units = 0;  // of a row
-  Rounded x;
+  const __half* x = nullptr;
   int tokens = 0;
   int row_warps = 0;
   std::int64_t stride = 0;  // of output rows
   bool add = false;
-  // Gate and up: what silu is taken of, and where rounded products go instead of `out`.
+  // Gate and up: what silu is taken of, and where products go instead of `out`.
   const float* gate = nullptr;
-  Rounded rounded;
+  __half* middle = nullptr;
   // Experts: groups null: none. Rows of x are choices / choices_of_row.
   const ExpertGroup* groups = nullptr;
   const int* group_count = nullptr;
@@ -40,11 +39,12 @@ struct ShortBatchWork {
   int choices_of_row = 1;
 };
 
-// The ring of stages, and scales as floats, of a block; sums of all warps take their place.
+// Shared memory of a block: rings of stages, and scales as weights take them; later sums of all
+// warps in their place.
 template <QuantFormat F, int kTokens>
 struct ShortBatchShape {
   using W = WeightTile<F>;
-  using X = InputTile<kTokens, W::kMins>;
+  using X = InputTile<kTokens>;
   static constexpr int kStages = kTokens == 64 ? 2 : kTokens == 32 ? 3 : 4;
   static constexpr int kScaleBytes = kTileUnits * kTileRows * int(sizeof(UnitScales));
 
@@ -66,7 +66,7 @@ struct ShortBatchShape {
   }
 };
 
-// Threads of `count` warps that share columns meet; 1 + `id` is their barrier.
+// The `warps` warps that share columns meet; barrier 1 + `id` is theirs.
 __device__ __forceinline__ void meet(int id, int warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(id + 1), "r"(warps * 32) : "memory");
 }
@@ -77,60 +77,39 @@ struct BlockTokens {
   int x[kTokens], out[kTokens];
 };
 
-// A warp's part of a block: rows and columns.
+// A warp's part of a block: rows, and every splits-th stage of the columns.
 struct WarpShare {
   int row_warp, split, splits;
 };
 
 template <int kTokens>
-using TokenSums = float[2][kTokens / 8][4];  // rows 0 to 15 and 16 to 31; as Sums
+using TokenSums = float[2][kTokens / 8][4];  // rows 0 to 15 and 16 to 31; as multiply_add's
 
 // Products of one unit: all tokens below `count` of the stage.
 template <QuantFormat F, int kTokens>
 __device__ __forceinline__ void add_unit(const std::byte* inputs, const std::byte* weights,
                                          const UnitScales (*scales)[kTileRows], int u, int count,
                                          TokenSums<kTokens>& sums) {
-  using W = WeightTile<F>;
-  using X = typename ShortBatchShape<F, kTokens>::X;
+  using X = InputTile<kTokens>;
   const int lane = threadIdx.x % 32;
-  WeightWords words[2];
-  W::load(weights, u, lane, words);
-  UnitScales scale[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) scale[i] = scales[u][8 * i + lane / 4];
+  WeightHalves w[2][2];
+  WeightTile<F>::load(weights, u, lane, scales, w);
 #pragma unroll
   for (int pair = 0; pair < kTokens / 16; ++pair) {
     if (pair * 16 >= count) break;
-    std::uint32_t x[4];
-    X::load(inputs, pair * 16, u, lane, x);
+    uint2 x[2][2];
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int token = pair * 16 + j * 8 + lane % 4 * 2;
-      const float2 x_scale = X::scales(inputs, token, u), x_sum = X::sums(inputs, token, u);
+    for (int i = 0; i < 4; ++i)
+      x[i / 2][i % 2] = X::load(inputs, (2 * pair + i / 2) * 8, 2 * u + i % 2, lane);
 #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        float(&sum)[4] = sums[m][2 * pair + j];
-        Sums first, second;
-        if constexpr (W::kSix) {
-          first = multiply16<0>(words[m], x[2 * j]);
-          second = multiply16<1>(words[m], x[2 * j + 1]);
-        } else {
-          first = multiply32(words[m], x[2 * j], x[2 * j + 1]);
-        }
+    for (int k = 0; k < 2; ++k)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const UnitScales s = scale[2 * m + i / 2];
-          float dot = unbiased(first.of[i]) * s.x;
-          if constexpr (W::kSix) dot = fmaf(unbiased(second.of[i]), s.y, dot);
-          sum[i] = fmaf(dot, i % 2 == 0 ? x_scale.x : x_scale.y, sum[i]);
-          if constexpr (W::kMins) sum[i] = fmaf(s.y, i % 2 == 0 ? x_sum.x : x_sum.y, sum[i]);
-        }
-      }
-    }
+      for (int i = 0; i < 4; ++i)
+        multiply_add(sums[i % 2][2 * pair + i / 2], w[i % 2][k], x[i / 2][k]);
   }
 }
 
-// Every splits-th stage of the columns. ready(): called once weights are on their way.
+// All stages of a warp. ready(): called once weights are on their way.
 template <QuantFormat F, int kTokens, class Ready>
 __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& rows,
                                             const ShortBatchWork& work, const WarpShare& share,
@@ -140,7 +119,7 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
   using W = typename Shape::W;
   using X = typename Shape::X;
   constexpr int kStages = Shape::kStages;
-  const int lane = threadIdx.x % 32, warps = work.row_warps;
+  const int lane = threadIdx.x % 32, warps = work.row_warps, units = work.units;
   const int stage_bytes = Shape::stage_bytes(warps);
   std::byte* const ring = shared + share.split * Shape::ring_bytes(warps);
   auto* const scales =
@@ -151,11 +130,11 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
     return ring + slot * stage_bytes + X::kBytes + share.row_warp * W::kBytes;
   };
   const auto fetch_weights = [&](int i, int slot) {
-    if (unit_of(i) < rows.units) W::fetch(weights_in(slot), rows, unit_of(i), lane);
+    if (unit_of(i) < units) W::fetch(weights_in(slot), rows, unit_of(i), lane);
   };
   const auto fetch_inputs = [&](int i, int slot) {
-    if (unit_of(i) < rows.units)
-      X::fetch(ring + slot * stage_bytes, work.x, x_rows, count, rows.units, unit_of(i),
+    if (unit_of(i) < units)
+      X::fetch(ring + slot * stage_bytes, work.x, x_rows, count, units, unit_of(i),
                share.row_warp * 32 + lane, warps * 32);
   };
 #pragma unroll
@@ -166,16 +145,16 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
     fetch_inputs(i, i);
     end_group();
   }
-  for (int i = 0, slot = 0; unit_of(i) < rows.units; ++i) {
+  for (int i = 0, slot = 0; unit_of(i) < units; ++i) {
     wait_for_group<kStages - 2>();
     meet(share.split, warps);  // all have their copies, and are done with the stage before
     const int next = slot == 0 ? kStages - 1 : slot - 1;
     fetch_weights(i + kStages - 1, next);
     fetch_inputs(i + kStages - 1, next);
     end_group();
-    W::decode(weights_in(slot), unit_of(i), rows.units, lane, scales);
+    W::decode(weights_in(slot), unit_of(i), units, lane, scales);
     __syncwarp();
-#pragma unroll 1
+#pragma unroll(kTokens == 64 ? 1 : 2)
     for (int u = 0; u < kTileUnits; ++u)
       add_unit<F, kTokens>(ring + slot * stage_bytes, weights_in(slot), scales, u, count, sums);
     slot = slot + 1 == kStages ? 0 : slot + 1;
@@ -203,40 +182,40 @@ __device__ __forceinline__ void share_sums(std::byte* shared, const ShortBatchWo
 
 __device__ __forceinline__ float silu_of(float x) { return x / (1 + expf(-x)); }
 
-// A token's 32 rows, by a warp: the 32 that share a scale.
-__device__ __forceinline__ void round_warp(float value, const Rounded& out, std::int64_t at) {
-  const int lane = threadIdx.x % 32;
-  const RoundingScale s = rounding_scale(most_of(fabsf(value), 32));
-  const auto q = std::int8_t(rounded_byte(value, s.inverse));
-  const int sum = sum_of(int(q), 16);
-  out.q[at + lane] = q;
-  if (lane == 0) out.scale[at / 32] = s.scale;
-  if (lane % 16 == 0) out.sum16[at / 16 + lane / 16] = s.scale * float(sum);
+// What elementwise kernels make of what is past the range of halves.
+__device__ __forceinline__ __half clamped_half(float x) {
+  constexpr float kMost = 65504.0f;  // comparisons leave NaN as it is
+  return __float2half_rn(x > kMost ? kMost : x < -kMost ? -kMost : x);
 }
 
-// Sums over splits, in their order, and out: a warp takes 32 rows of a token.
-template <QuantFormat F, int kTokens>
+// Where a value goes, and what becomes of it.
+__device__ __forceinline__ void write_one(const ShortBatchWork& work, const ShortBatchPart& part,
+                                          std::int64_t row, std::int64_t out_row, float value) {
+  if (work.middle) {
+    const std::int64_t at = out_row * part.rows + row;
+    work.middle[at] = clamped_half(value * silu_of(__ldcg(work.gate + at)));
+    return;
+  }
+  if (part.bias) value += part.bias[row];
+  float* const to = part.out + out_row * work.stride + row;
+  *to = work.add ? *to + value : value;
+}
+
+// Sums over splits, in their order, and out: a warp has 32 rows, and every splits-th token.
+template <class Shape, int kTokens>
 __device__ __forceinline__ void write_out(const std::byte* shared, const ShortBatchWork& work,
                                           const ShortBatchPart& part, std::int64_t first_row,
-                                          const int* out_rows, int count) {
-  const int lane = threadIdx.x % 32, warps = work.row_warps, splits = kShortWarps / warps;
-  const int stride = ShortBatchShape<F, kTokens>::sums_stride(warps);
-  const auto* const all = reinterpret_cast<const float*>(shared);
-  for (int i = threadIdx.x / 32; i < count * warps; i += kShortWarps) {
-    const int token = i / warps, in_tile = i % warps * kTileRows + lane;
+                                          const WarpShare& share, const int* out_rows, int count) {
+  const int in_tile = share.row_warp * kTileRows + int(threadIdx.x % 32);
+  const std::int64_t row = first_row + in_tile;
+  if (row >= part.rows) return;
+  const int stride = Shape::sums_stride(work.row_warps);
+  const auto* const sums = reinterpret_cast<const float*>(shared) + in_tile;
+#pragma unroll 2
+  for (int token = share.split; token < count; token += share.splits) {
     float value = 0;
-    for (int s = 0; s < splits; ++s) value += all[(s * kTokens + token) * stride + in_tile];
-    const std::int64_t row = first_row + in_tile;
-    if (row >= part.rows) continue;  // of gate and up all lanes, or none
-    const std::int64_t out_row = out_rows[token];
-    if (work.rounded.q) {
-      value *= silu_of(work.gate[out_row * part.rows + row]);
-      round_warp(value, work.rounded, out_row * part.rows + row - lane);
-      continue;
-    }
-    if (part.bias) value += part.bias[row];
-    float* const to = part.out + out_row * work.stride + row;
-    *to = work.add ? *to + value : value;
+    for (int s = 0; s < share.splits; ++s) value += sums[(s * kTokens + token) * stride];
+    write_one(work, part, row, out_rows[token], value);
   }
 }
 
@@ -280,19 +259,21 @@ __device__ __forceinline__ void multiply_tile(const ShortBatchWork& work) {
   const ShortBatchPart part = part_of(work, tile);
   const std::int64_t first_row = std::int64_t(tile - part.first_tile) * work.row_warps * kTileRows;
   const int warp = threadIdx.x / 32;
-  const WarpShare share{warp % work.row_warps, warp / work.row_warps, kShortWarps / work.row_warps};
-  const std::int64_t row = first_row + share.row_warp * kTileRows;
+  const int splits = kShortWarps / work.row_warps, split = warp / work.row_warps;
+  const WarpShare share{warp % work.row_warps, split, splits};
   // A warp past the last row multiplies the last rows once more.
+  const auto row = min(first_row + share.row_warp * kTileRows,
+                       (part.rows - 1) / kTileRows * std::int64_t(kTileRows));
   const TileRows rows{moved(part.view, std::size_t(group.expert) * work.expert_stride),
-                      row < part.rows ? row : (part.rows - 1) / kTileRows * kTileRows, part.rows,
-                      work.units};
+                      unsigned(row), unsigned(part.rows), unsigned(work.units)};
   TokenSums<kTokens> sums = {};
   add_columns<F, kTokens>(
       shared, rows, work, share, tokens.x, group.count, [] { wait_for_inputs(); }, sums);
   __syncthreads();
   share_sums<F, kTokens>(shared, work, share, sums);
   __syncthreads();
-  write_out<F, kTokens>(shared, work, part, first_row, tokens.out, group.count);
+  write_out<ShortBatchShape<F, kTokens>, kTokens>(shared, work, part, first_row, share, tokens.out,
+                                                  group.count);
 }
 
 template <QuantFormat F, int kTokens>

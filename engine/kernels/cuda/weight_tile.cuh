@@ -1,10 +1,10 @@
 #pragma once
 // Device code: a warp's 32 rows of 128 columns of weights, in shared memory as they lie in planes,
-// and from there to what tensor cores take.
+// and from there to the halves that tensor cores take.
 
 #include <cuda_fp16.h>
 
-#include "engine/kernels/cuda/integer_mma.cuh"
+#include "engine/kernels/cuda/half_mma.cuh"
 #include "engine/kernels/cuda/lane_loads.cuh"
 #include "engine/kernels/cuda/native_blocks.cuh"
 #include "engine/kernels/cuda/planes.cuh"
@@ -18,23 +18,26 @@ inline constexpr int kTileUnits = 4;  // of 32 columns
 /// last one, or as what pads it to four: nobody looks at their products.
 struct TileRows {
   PlaneView view;
-  std::int64_t row = 0, rows = 0;
-  int units = 0;  // of a row
+  std::uint32_t row = 0, rows = 0;
+  std::uint32_t units = 0;  // of a row; those of all rows fit 32 bits
 
-  __device__ __forceinline__ std::int64_t row_at(int i) const {
-    return row + i < rows ? row + i : rows - 1;
+  __device__ __forceinline__ std::uint32_t row_at(int i) const {
+    return min(row + unsigned(i), rows - 1);
   }
   // Part `part` of `parts` where four rows lie together, `bytes` of each.
   __device__ __forceinline__ const std::uint8_t* of_four(const std::uint8_t* plane, int four,
-                                                         int part, int parts, int bytes) const {
-    const std::int64_t last = (rows - 1) / 4, at = row / 4 + four;
-    return plane + ((at < last ? at : last) * parts + part) * (4 * bytes);
+                                                         int part, std::uint32_t parts,
+                                                         unsigned bytes) const {
+    const std::uint32_t at = min(row / 4 + unsigned(four), (rows - 1) / 4);
+    return plane + std::size_t(at * parts + unsigned(part)) * (4 * bytes);
   }
 };
 
-/// Of 32 columns of a row: what their sum is multiplied by, and what the sum of the activations is;
-/// of Q6_K what the sums of the two halves are.
-using UnitScales = float2;
+/// Of 32 columns of a row, twice each: what codes are multiplied by, and what is added then; of
+/// Q6_K what the codes of both halves are multiplied by.
+struct alignas(8) UnitScales {
+  __half2 first, second;
+};
 
 template <QuantFormat F>
 struct WeightTile {
@@ -44,7 +47,8 @@ struct WeightTile {
   static constexpr bool kBlocks256 = F == kQ4_K || F == kQ5_K;
   static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;  // scale and min, both halves
   static constexpr bool kMins = kBlocks256 || kPairs;
-  static constexpr int kZero = F == kQ4_0 ? 8 : F == kQ5_0 ? 16 : kSix ? 32 : 0;  // code of 0
+  // The code of 0; Q8_0's are 128 more than in the file.
+  static constexpr int kZero = F == kQ4_0 ? 8 : F == kQ5_0 ? 16 : kSix ? 32 : kEight ? 128 : 0;
 
   // Bytes of the parts of a stage.
   static constexpr int kChunks = kEight ? 8 : 4;  // 16 bytes each of a row's codes
@@ -65,25 +69,29 @@ struct WeightTile {
   /// Begins the copies of units [unit, unit + 4), as far as they exist.
   __device__ static void fetch(std::byte* stage, const TileRows& t, int unit, int lane) {
     constexpr int kUnitBytes = kEight ? 32 : 16, kRowsAtOnce = 32 / kChunks;
-    const int left = t.units - unit;
+    const int left = int(t.units) - unit;
     const int chunk = lane % kChunks;
     if (chunk * 16 / kUnitBytes < left) {
 #pragma unroll
       for (int i = 0; i < kChunks; ++i) {
         const int row = i * kRowsAtOnce + lane / kChunks;
         begin_copy<16>(stage + code_at(row, chunk),
-                       t.view.codes + (t.row_at(row) * t.units + unit) * kUnitBytes + chunk * 16);
+                       t.view.codes +
+                           std::size_t(t.row_at(row) * t.units + unsigned(unit)) * kUnitBytes +
+                           chunk * 16);
       }
     }
     if constexpr (kBlocks256)
-      begin_copy<16>(stage + kFieldsAt + lane * 16,
-                     t.view.fields + (t.row_at(lane) * (t.units / 8) + unit / 8) * 16);
+      begin_copy<16>(
+          stage + kFieldsAt + lane * 16,
+          t.view.fields + std::size_t(t.row_at(lane) * (t.units / 8) + unsigned(unit) / 8) * 16);
     if constexpr (kSix) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int row = i * 16 + lane / 2, half = lane % 2;
-        begin_copy<16>(stage + kHighAt + row * 32 + half * 16,
-                       t.view.high + (t.row_at(row) * t.units + unit) * 8 + half * 16);
+        begin_copy<16>(
+            stage + kHighAt + row * 32 + half * 16,
+            t.view.high + std::size_t(t.row_at(row) * t.units + unsigned(unit)) * 8 + half * 16);
       }
       if (lane < 8)
         begin_copy<8>(stage + kScalesAt + lane * 8,
@@ -91,7 +99,7 @@ struct WeightTile {
     }
     // Four rows of a unit a lane.
     if (lane % 4 >= left) return;
-    const auto of_four = [&](const std::uint8_t* plane, int bytes) {
+    const auto of_four = [&](const std::uint8_t* plane, unsigned bytes) {
       return t.of_four(plane, lane / 4, unit + lane % 4, t.units, bytes);
     };
     if constexpr (kSix) begin_copy<8>(stage + kFieldsAt + lane * 8, of_four(t.view.fields, 2));
@@ -115,51 +123,67 @@ struct WeightTile {
 #pragma unroll
       for (int u = 0; u < kTileUnits; ++u) {
         const std::uint32_t f = u < 3 ? __funnelshift_r(low, high, 12 * u) : high >> 4;
-        scales[u][lane] = {d * float(f & 63), m * float(f >> 6 & 63)};
+        scales[u][lane] = {__float2half2_rn(d * float(f & 63)),
+                           __float2half2_rn(m * float(f >> 6 & 63))};
       }
     } else {
 #pragma unroll
       for (int u = 0; u < kTileUnits; ++u) {
         const int i = (lane / 4 * 4 + u) * 4 + lane % 4;
-        UnitScales s{};
-        if (unit + u < units) s = scales_at(stage, i, lane);
-        scales[u][lane] = s;
+        scales[u][lane] = unit + u < units ? scales_at(stage, i, lane) : UnitScales{};
       }
     }
   }
 
-  /// Codes of unit `u` of the stage, less that of 0: rows 0 to 15, and 16 to 31.
+  /// Weights of unit `u`, of rows 0 to 15 and 16 to 31, of columns 4 t to 4 t + 3 of its first 16
+  /// and of its last 16.
   __device__ static __forceinline__ void load(const std::byte* stage, int u, int lane,
-                                              WeightWords (&out)[2]) {
-    std::uint32_t word[4];
+                                              const UnitScales (*scales)[kTileRows],
+                                              WeightHalves (&out)[2][2]) {
+    std::uint32_t word[4], more[4];
     load_tiles(word, stage + code_at(lane, kEight ? 2 * u : u));
-    if constexpr (kEight) {
-      std::uint32_t more[4];
-      load_tiles(more, stage + code_at(lane, 2 * u + 1));
+    if constexpr (kEight) load_tiles(more, stage + code_at(lane, 2 * u + 1));
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        out[i / 2].word[i % 2] = word[i], out[i / 2].word[2 + i % 2] = more[i];
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = 8 * i + lane / 4;
+    for (int i = 0; i < 4; ++i) {
+      const int row = 8 * i + lane / 4;
+      const UnitScales s = scales[u][row];
+      uint2 codes;
+      if constexpr (kEight) {
+        codes = {word[i] ^ 0x80808080, more[i] ^ 0x80808080};  // 128 more
+      } else {
         const uint2 high = high_bits(stage, row, u, lane % 4);
-        out[i / 2].word[i % 2] = less_zero((word[i] & 0x0F0F0F0F) | high.x);
-        out[i / 2].word[2 + i % 2] = less_zero((word[i] >> 4 & 0x0F0F0F0F) | high.y);
+        codes = {(word[i] & 0x0F0F0F0F) | high.x, (word[i] >> 4 & 0x0F0F0F0F) | high.y};
       }
+      WeightHalves(&to)[2] = out[i / 2];
+      put(codes.x, s.first, s.second, to[0].word[i % 2], to[0].word[2 + i % 2]);
+      put(codes.y, kSix ? s.second : s.first, s.second, to[1].word[i % 2], to[1].word[2 + i % 2]);
     }
   }
 
  private:
+  // Four codes to weights.
+  __device__ static __forceinline__ void put(std::uint32_t codes, __half2 scale, __half2 min,
+                                             std::uint32_t& low, std::uint32_t& high) {
+    widen_bytes(codes, low, high);
+    const __half2 zero = __float2half2_rn(1024.0f + kZero);
+    const auto weights = [&](std::uint32_t widened) {
+      const __half2 code = __hsub2(pair_of(widened), zero);
+      return word_of_pair(kMins ? __hfma2(code, scale, min) : __hmul2(code, scale));
+    };
+    low = weights(low), high = weights(high);
+  }
+
   __device__ static __forceinline__ UnitScales scales_at(const std::byte* stage, int i, int row) {
     if constexpr (kPairs) {
-      return __half22float2(reinterpret_cast<const __half2*>(stage + kScalesAt)[i]);
+      const __half2 pair = reinterpret_cast<const __half2*>(stage + kScalesAt)[i];
+      return {__low2half2(pair), __high2half2(pair)};
     } else if constexpr (kSix) {
       const std::uint32_t f = reinterpret_cast<const std::uint16_t*>(stage + kFieldsAt)[i];
       const float d = __half2float(reinterpret_cast<const __half*>(stage + kScalesAt)[row]);
-      return {d * float(std::int8_t(f & 0xFF)), d * float(std::int8_t(f >> 8))};
+      return {__float2half2_rn(d * float(std::int8_t(f & 0xFF))),
+              __float2half2_rn(d * float(std::int8_t(f >> 8)))};
     } else {
-      return {__half2float(reinterpret_cast<const __half*>(stage + kScalesAt)[i]), 0};
+      return {__half2half2(reinterpret_cast<const __half*>(stage + kScalesAt)[i]), {}};
     }
   }
 
@@ -175,12 +199,6 @@ struct WeightTile {
     } else {
       return {};
     }
-  }
-
-  // Of four bytes at once: with their sign bits set none borrows from the next.
-  __device__ static __forceinline__ std::uint32_t less_zero(std::uint32_t codes) {
-    if constexpr (kZero == 0) return codes;
-    return ((codes | 0x80808080) - 0x01010101u * kZero) ^ 0x80808080;
   }
 };
 
