@@ -15,6 +15,7 @@
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/cpu_executor.hpp"
 #include "engine/runtime/cuda_executor.hpp"
+#include "engine/runtime/host_parts.hpp"
 #include "engine/runtime/load.hpp"
 #include "engine/runtime/measured_report.hpp"
 #include "engine/runtime/process_memory.hpp"
@@ -65,8 +66,12 @@ MadeExecutor cpu_executor(const Scenario& s, Result<Model> model) {
                                                TokenCount(s.settings.ubatch)}));
 }
 
-CudaOptions cuda_options(const Scenario& s, const ExecuteOptions& options) {
+Result<CudaOptions> cuda_options(const Scenario& s, const ExecuteOptions& options) {
+  auto placement = placement_here(s, options);
+  if (!placement) return placement.error();
   CudaOptions out;
+  if (HostParts(s.model, *placement).any()) out.placement = *std::move(placement);
+  out.threads = s.settings.threads;
   out.kv_types = s.kv.types;
   out.kv_block = s.kv.block_tokens;
   out.ubatch = TokenCount(s.settings.ubatch);
@@ -78,15 +83,26 @@ CudaOptions cuda_options(const Scenario& s, const ExecuteOptions& options) {
   return out;
 }
 
+MadeExecutor cuda_executor(const Scenario& s, const GgufFile& file, const ExecuteOptions& options) {
+  const auto how = cuda_options(s, options);
+  if (!how) return how.error();
+  return make_cuda_executor(file, *how);
+}
+
+MadeExecutor synthetic_cuda_executor(const Scenario& s, const ExecuteOptions& options) {
+  const auto how = cuda_options(s, options);
+  if (!how) return how.error();
+  return make_synthetic_cuda_executor(s.model, s.tensors, options.seed, *how);
+}
+
 Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
   auto file = GgufFile::open(*s.model_file);
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
-  auto executor = options.device == Device::kCuda
-                      ? make_cuda_executor(*file, cuda_options(s, options))
-                      : cpu_executor(s, load_with_pages(*file));
+  auto executor = options.device == Device::kCuda ? cuda_executor(s, *file, options)
+                                                  : cpu_executor(s, load_with_pages(*file));
   auto vocabulary = tokenizer.get();
   if (!executor) return executor.error();
   if (!vocabulary) return vocabulary.error();
@@ -98,7 +114,7 @@ Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options, 
   const Stopwatch watch;
   auto executor =
       options.device == Device::kCuda
-          ? make_synthetic_cuda_executor(s.model, s.tensors, options.seed, cuda_options(s, options))
+          ? synthetic_cuda_executor(s, options)
           : cpu_executor(s, make_synthetic_model(s.model, s.tensors, options.seed, team));
   say("");
   if (!executor) return executor.error();
@@ -270,14 +286,17 @@ void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns
   out.events = recorder.events();
 }
 
-// Of what weights are read from; 0: cannot be told.
-BytesPerSecond memory_rate(const ExecuteOptions& options, Team& team) {
-  if (options.device == Device::kCuda) {
+// What is read from: the GPU's memory where there is one, the host's where it has parts as well.
+void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
+                    Team& team, MeasuredRuns& runs) {
+  const bool gpu = options.device == Device::kCuda;
+  if (gpu) {
     say("reading the GPU's memory ...");
-    return BytesPerSecond{probe::vram_read().median};
+    runs.vram_ceiling = BytesPerSecond{probe::vram_read().median};
   }
+  if (gpu && !HostParts(s.model, placement).any()) return;
   if (options.prompt.empty()) say("reading memory ...");
-  return BytesPerSecond{probe::dram_read(team).median};
+  runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
 }
 
 void add_warnings(Executed& out, const ExecuteOptions& options) {
@@ -303,6 +322,8 @@ MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) {
   Scenario& s = *scenario;
   const OnInterrupt on_interrupt;
+  const auto placement = placement_here(s, options);
+  if (!placement) return placement.error();
   Team team(s.settings.threads);
   Runner runner(s, options);
   MeasuredRuns runs;
@@ -318,10 +339,9 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   runs.host = host_memory(s, *loaded->executor);
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, out);
   loaded->executor.reset();  // its memory is free for the measurement
-  runs.memory_ceiling = memory_rate(options, team);
+  measure_memory(options, *placement, s, team, runs);
   say("");
-  const int gpu_layers = options.device == Device::kCuda ? s.model.layers + 1 : 0;
-  out.report = measured_report(scenario, place(s, gpu_layers), runs);
+  out.report = measured_report(scenario, *placement, runs);
   out.busy = busy_text(runs);
   add_warnings(out, options);
   return out;

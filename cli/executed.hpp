@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/placement.hpp"
 #include "core/report.hpp"
 #include "core/toml_reader.hpp"
 #include "core/trace.hpp"
@@ -45,6 +46,9 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
 /// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
 /// or memory that is short (kDoesNotFit).
 std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOptions& options);
+
+/// Where its parts are executed here: on a GPU the layers that were asked for, or that fit.
+Result<Placement> placement_here(const Scenario& scenario, const ExecuteOptions& options);
 
 /// A model that is ready to run: synthetic weights, or the scenario's file.
 Result<std::unique_ptr<engine::Executor>> make_executor(const Scenario& scenario,

@@ -122,20 +122,58 @@ std::optional<Error> refuse_on_cpu(const Scenario& s) {
   return std::nullopt;
 }
 
-std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& options) {
-  if (s.kv.policy != KvPolicy::kVram)
-    return bad_input(fmt::format("the KV policy {} is not executed on a GPU", name(s.kv.policy)),
-                     "--kv vram");
-  if (s.rig.gpus.empty())
-    return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
+struct GpuRoom {
+  Bytes free;
+  bool limited = false;  // by --vram-limit
+};
+
+Result<GpuRoom> gpu_room(const ExecuteOptions& options) {
   const auto device = engine::cuda_device();
   if (!device) return device.error();
   const bool limited = options.vram_limit && *options.vram_limit < device->free;
-  const Bytes free = limited ? *options.vram_limit : device->free;
-  const DeviceMemory gpu = needed_with(s, s.model.layers + 1, 0);
-  const Bytes needed = gpu.needed() - gpu.overhead;  // others' memory and the context are not free
-  if (needed > free)
-    return no_room(gpu, needed, {free, "GPU memory", limited ? " by --vram-limit" : ""});
+  return GpuRoom{limited ? *options.vram_limit : device->free, limited};
+}
+
+// What the engine itself takes of the GPU: others' memory and the context are not free.
+Bytes needed_of_gpu(const Scenario& s, int gpu_layers) {
+  const DeviceMemory gpu = needed_with(s, gpu_layers, 0);
+  return gpu.needed() - gpu.overhead;
+}
+
+// As asked for, or as many as fit.
+int gpu_layers_here(const Scenario& s, Bytes free) {
+  if (s.placement.gpu_layers) return std::min(*s.placement.gpu_layers, s.model.layers + 1);
+  int layers = s.model.layers + 1;
+  while (layers > 0 && needed_of_gpu(s, layers) > free) --layers;
+  return layers;
+}
+
+std::optional<Error> refuse_placement(const Scenario& s) {
+  if (s.rig.gpus.empty())
+    return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
+  if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
+    return bad_input(fmt::format("the KV policy {} is not executed on a GPU", name(s.kv.policy)),
+                     "--kv vram, --kv ram");
+  if (s.placement.decode_device != DecodeDevice::kPlacement)
+    return bad_input(
+        fmt::format("--decode-device {} is not executed", name(s.placement.decode_device)),
+        "leave it out: every layer is computed where its weights are");
+  return std::nullopt;
+}
+
+std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& options) {
+  if (auto error = refuse_placement(s)) return error;
+  const auto room = gpu_room(options);
+  if (!room) return room.error();
+  const int layers = gpu_layers_here(s, room->free);
+  const DeviceMemory gpu = needed_with(s, layers, 0), host = needed_with(s, layers, 1);
+  const Bytes needed = needed_of_gpu(s, layers);
+  if (needed > room->free)
+    return no_room(gpu, needed,
+                   {room->free, "GPU memory", room->limited ? " by --vram-limit" : ""});
+  const Bytes of_host = host.needed() - s.rig.ram_reserved.value;
+  const Bytes free = probe::read_host().available;
+  if (of_host > free) return no_room(host, of_host, {free, "memory"});
   return std::nullopt;
 }
 
@@ -151,6 +189,13 @@ std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& opti
     return bad_input("--synthetic and a model file exclude each other",
                      "name a model of the catalogue with --model");
   return options.device == Device::kCuda ? refuse_on_gpu(s, options) : refuse_on_cpu(s);
+}
+
+Result<Placement> placement_here(const Scenario& s, const ExecuteOptions& options) {
+  if (options.device == Device::kCpu) return place(s, 0);
+  const auto room = gpu_room(options);
+  if (!room) return room.error();
+  return place(s, gpu_layers_here(s, room->free));
 }
 
 }  // namespace rigcast::cli

@@ -381,7 +381,7 @@ void CudaExecutor::count(std::int64_t tokens) {
 
 MovedBytes CudaExecutor::take_bytes() {
   MovedBytes all = std::exchange(moved_, {});
-  if (state_->host) all += state_->host->side.layers().take_bytes();
+  if (state_->host) all += state_->host->side.take_bytes();
   return all;
 }
 

@@ -1,7 +1,7 @@
 #include "engine/runtime/host_side.cuh"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -33,6 +33,7 @@ void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, 
         if (worker.first()) mailbox.answer();
       }
     });
+    for (const HostCall& call : calls_) count_message(call);
   } catch (...) {
     mailbox.release();
     throw;
@@ -77,6 +78,31 @@ void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, st
   }
 }
 
+void HostSide::count_rows(std::size_t taken, std::size_t given) {
+  sent_.to_host += double(taken * sizeof(float));
+  sent_.to_gpu += double(given * sizeof(float));
+}
+
+void HostSide::count_message(const HostCall& call) {
+  using enum HostCall::Kind;
+  const ModelSpec& spec = layers_.model().spec;
+  const auto hidden = std::size_t(spec.hidden), q = std::size_t(spec.heads * spec.head_dim),
+             kv = std::size_t(spec.kv_heads * spec.head_dim);
+  switch (call.kind) {
+    case kLayers: return count_rows(call.first > 0 ? hidden : 0, hidden);
+    case kCache: return count_rows(q + 2 * kv, q);
+    case kExperts: return count_rows(hidden + 2 * std::size_t(spec.moe->experts_used), hidden);
+    case kHead: return count_rows(hidden, 0);
+  }
+}
+
+MovedBytes HostSide::take_bytes() {
+  MovedBytes all = layers_.take_bytes();
+  all.on_host = all.total();
+  all += std::exchange(sent_, {});
+  return all;
+}
+
 template <class Stage>
 void HostSide::on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage) {
   const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
@@ -87,11 +113,13 @@ void HostSide::on_rows(TokenCount cached, std::span<float> hidden, const Stage& 
     layers_.settle(worker);
     worker.alone([&] { std::ranges::copy(layers_.hidden(), hidden.begin()); });
   });
+  count_rows(hidden.size(), hidden.size());
 }
 
 void HostSide::embed(TokenCount cached, std::span<const std::int32_t> ids,
                      std::span<float> hidden) {
   on_rows(cached, hidden, [&](Worker& worker) { layers_.embed(worker, ids); });
+  sent_.to_host -= double(hidden.size_bytes());  // nothing was taken
 }
 
 void HostSide::through(int first, int end, TokenCount cached, std::span<float> hidden) {
@@ -113,6 +141,7 @@ void HostSide::attend(int layer, TokenCount cached, std::span<const float> proje
     layers_.attend(worker, layer, projected.data());
     worker.alone([&] { std::ranges::copy(layers_.mixed(), mixed.begin()); });
   });
+  count_rows(projected.size(), mixed.size());
 }
 
 void HostSide::head(TokenCount cached, std::span<const float> hidden) {
@@ -122,6 +151,7 @@ void HostSide::head(TokenCount cached, std::span<const float> hidden) {
     worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
     layers_.head(worker, Logits::kAll);
   });
+  count_rows(hidden.size(), 0);
 }
 
 void HostSide::fill(TokenCount cached, TokenCount tokens) {

@@ -35,6 +35,8 @@ class HostSide {
   CpuLayers& layers() { return layers_; }
   int threads() const { return team_.size(); }
   const HostParts& parts() const { return parts_; }
+  /// Of the host's memory, and what went over the link.
+  MovedBytes take_bytes();
   /// Random keys and values behind the first `cached` tokens.
   void fill(TokenCount cached, TokenCount tokens);
 
@@ -43,6 +45,9 @@ class HostSide {
     return std::int64_t(values) / width;
   }
   void answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id);
+  /// What a call takes from the GPU and gives to it.
+  void count_message(const HostCall& call);
+  void count_rows(std::size_t taken, std::size_t given);
   /// Runs `stage` on rows that are put into the layers' hidden state before and taken from it
   /// after.
   template <class Stage>
@@ -53,6 +58,7 @@ class HostSide {
   Team team_;
   CpuLayers layers_;
   const float* message_ = nullptr;
+  MovedBytes sent_;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -32,10 +32,25 @@ TtftBreakdown breakdown(Seconds load, Seconds tokenize, const RequestTimes& r) {
   return {load, tokenize, {}, r.prefill, r.sample};
 }
 
-// Bytes that one second of decoding moved through memory.
-double read_rate(const RequestTimes& r) {
-  const double time = r.tokens.at_s.back() - r.tokens.at_s.front();
-  return time > 0 ? (r.decode_bytes.weights + r.decode_bytes.kv_read) / time : 0;
+// How decoding read one memory.
+struct Reading {
+  Resource memory = Resource::kRam;
+  BytesPerSecond rate, ceiling;
+
+  double share() const { return ceiling.value > 0 ? rate.value / ceiling.value : 0; }
+};
+
+// Of the host's memory where there is no GPU, of both where both compute.
+double host_bytes(const MovedBytes& b, bool has_gpu) { return has_gpu ? b.on_host : b.total(); }
+
+Reading reading_of(const MeasuredRuns& runs, Resource memory) {
+  const bool has_gpu = !runs.gpus.empty(), host = memory == Resource::kRam;
+  const auto rates = of_runs(runs.resident, [&](const RequestTimes& r) {
+    const double time = r.tokens.at_s.back() - r.tokens.at_s.front();
+    const double on_host = host_bytes(r.decode_bytes, has_gpu);
+    return time > 0 ? (host ? on_host : r.decode_bytes.total() - on_host) / time : 0;
+  });
+  return {memory, BytesPerSecond{median(rates)}, host ? runs.dram_ceiling : runs.vram_ceiling};
 }
 
 struct Window {
@@ -74,22 +89,42 @@ void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
   }
 }
 
-// What weights are read from and multiplied by.
-struct Device {
-  Resource memory, cores;
-};
-Device device_of(const MeasuredRuns& runs) {
-  if (runs.gpus.empty()) return {Resource::kRam, Resource::kCpu};
-  return {Resource::kVram, Resource::kGpu};
+// Cores multiply as long as memory does not hold them back. One token at a time is no work for a
+// GPU's multipliers: the time in which no memory is read is lost between kernels.
+Bottleneck decode_bound(const Reading& most, bool has_gpu) {
+  constexpr double kBusy = 0.8;  // of the ceiling
+  if (has_gpu && most.share() > 0 && most.memory == Resource::kVram)
+    return most.share() >= 0.5 ? Bottleneck{most.memory, most.share()}
+                               : Bottleneck{Resource::kLaunch, 1 - most.share()};
+  if (most.share() >= (has_gpu ? 0.5 : kBusy)) return {most.memory, most.share()};
+  return {has_gpu && most.memory == Resource::kVram ? Resource::kGpu : Resource::kCpu, 1.0};
 }
 
-// One token at a time is no work for a GPU's multipliers: the time in which it does not read its
-// memory is lost between kernels. Cores multiply as long as memory does not hold them back.
-Bottleneck decode_bound(const Device& device, double share) {
-  constexpr double kBusy = 0.8;  // of the ceiling
-  if (device.memory != Resource::kVram || !(share > 0))
-    return share >= kBusy ? Bottleneck{device.memory, share} : Bottleneck{device.cores, 1.0};
-  return share >= 0.5 ? Bottleneck{device.memory, share} : Bottleneck{Resource::kLaunch, 1 - share};
+// What held decoding back most: the memory whose reading took the larger part of the time.
+void add_readings(Report& report, const MeasuredRuns& runs) {
+  const bool has_gpu = !runs.gpus.empty();
+  Reading most = reading_of(runs, has_gpu ? Resource::kVram : Resource::kRam);
+  report.utilisation[std::size_t(most.memory)] = most.share();
+  if (const Reading host = reading_of(runs, Resource::kRam); has_gpu && host.rate.value > 0) {
+    report.utilisation[std::size_t(host.memory)] = host.share();
+    if (host.share() > most.share()) most = host;
+  }
+  report.measured = MeasuredFigures{int(runs.resident.size()), most.rate, most.ceiling};
+  report.decode_bound = decode_bound(most, has_gpu);
+  report.prefill_bound = {has_gpu ? Resource::kGpu : Resource::kCpu, 1.0};
+}
+
+void add_traffic(Report& report, const RequestTimes& run, bool has_gpu) {
+  MovedBytes all = run.prefill_bytes;
+  all += run.decode_bytes;
+  const double host = host_bytes(all, has_gpu);
+  const auto add = [&](Resource resource, double bytes) {
+    if (bytes > 0) report.traffic_bytes[std::size_t(resource)] = bytes;
+  };
+  add(Resource::kRam, host);
+  add(Resource::kVram, all.total() - host);
+  add(Resource::kH2d, all.to_gpu);
+  add(Resource::kD2h, all.to_host);
 }
 
 }  // namespace
@@ -134,17 +169,9 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
     for (const double gap : token_gaps(r.tokens)) gaps.push_back(gap);
   report.tpot = summarize(gaps);
 
-  const double rate = median(of_runs(runs.resident, read_rate));
-  report.measured =
-      MeasuredFigures{int(runs.resident.size()), BytesPerSecond{rate}, runs.memory_ceiling};
-  const double share = runs.memory_ceiling.value > 0 ? rate / runs.memory_ceiling.value : 0;
-  const Device device = device_of(runs);
-  report.utilisation[std::size_t(device.memory)] = share;
-  report.decode_bound = decode_bound(device, share);
-  report.prefill_bound = {device.cores, 1.0};
+  add_readings(report, runs);
   if (!gaps.empty()) add_positions(report, runs, report.decode_bound.resource);
-  report.traffic_bytes[std::size_t(device.memory)] =
-      middle->prefill_bytes.total() + middle->decode_bytes.total();
+  add_traffic(report, *middle, !runs.gpus.empty());
   report.memory.devices = runs.gpus;
   report.memory.devices.push_back(runs.host);
   for (const DeviceMemory& d : report.memory.devices)

@@ -22,7 +22,8 @@ struct MeasuredRuns {
   Seconds tokenize;                // of the prompt
   std::vector<DeviceMemory> gpus;  // that were used
   DeviceMemory host;
-  BytesPerSecond memory_ceiling;  // of what weights are read from; 0: was not measured
+  // What reading memory gives; 0: was not measured, or is not read from.
+  BytesPerSecond dram_ceiling, vram_ceiling;
 };
 
 /// Tokens in the cache at which the report of a run tells speeds.

@@ -8,15 +8,20 @@
 
 namespace rigcast::engine {
 
-/// Bytes that a step truly moved between memory and the cores, by what they are.
+/// Bytes that a step truly moved between memory and what computes, by what they are.
 struct MovedBytes {
   double weights = 0, kv_read = 0, kv_written = 0;
+  double on_host = 0;              // of all these, those of the host where a GPU has the others
+  double to_gpu = 0, to_host = 0;  // beside them, over the link
 
   double total() const { return weights + kv_read + kv_written; }
   MovedBytes& operator+=(const MovedBytes& other) {
     weights += other.weights;
     kv_read += other.kv_read;
     kv_written += other.kv_written;
+    on_host += other.on_host;
+    to_gpu += other.to_gpu;
+    to_host += other.to_host;
     return *this;
   }
 };

@@ -18,7 +18,7 @@ MeasuredRuns runs_that_read(double read, double ceiling, bool on_gpu) {
   runs.resident = {times};
   if (on_gpu) runs.gpus = {{"GPU 0", Tier::kVram, {}, {}, {}, {}, {}, {}, {}}};
   runs.host = {"host", Tier::kRam, {}, {}, {}, {}, {}, {}, {}};
-  runs.memory_ceiling = BytesPerSecond{ceiling};
+  (on_gpu ? runs.vram_ceiling : runs.dram_ceiling) = BytesPerSecond{ceiling};
   return runs;
 }
 
@@ -40,6 +40,14 @@ TEST_CASE("What holds decoding back is told by what memory was measured to give"
   CHECK(bound_of(runs_that_read(51, 100, true)).share == Approx(0.51));
   CHECK(bound_of(runs_that_read(21, 100, true)).resource == Resource::kLaunch);
   CHECK(bound_of(runs_that_read(21, 100, true)).share == Approx(0.79));
+  // Shared: the memory whose reading took longer.
+  MeasuredRuns shared = runs_that_read(1090, 1000, true);
+  shared.resident.front().decode_bytes.on_host = 90;
+  shared.dram_ceiling = BytesPerSecond{100};
+  CHECK(bound_of(shared).resource == Resource::kVram);
+  shared.resident.front().decode_bytes.weights = 190;
+  CHECK(bound_of(shared).resource == Resource::kRam);
+  CHECK(bound_of(shared).share == Approx(0.9));
   // Nobody knows where the ceiling is.
   CHECK(bound_of(runs_that_read(21, 0, true)).resource == Resource::kGpu);
   CHECK(bound_of(runs_that_read(21, 0, false)).resource == Resource::kCpu);
