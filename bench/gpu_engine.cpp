@@ -36,9 +36,9 @@ struct Row {
 constexpr Row kRows[] = {
     {"llama-3.1-8b", "Q4_K_M", 16, 496, 128, 480, 650},
     {"llama-3.1-8b", "Q4_K_M", 16, 32752, 64, 250, 330},
-    {"llama-3.1-8b", "Q4_K_M", 4, 0, 2, 800, 1200},
-    {"llama-3.1-8b", "Q4_K_M", 16, 0, 2, 3000, 4500},
-    {"llama-3.1-8b", "Q4_K_M", 64, 0, 2, 6000, 9000},
+    {"llama-3.1-8b", "Q4_K_M", 4, 0, 2},
+    {"llama-3.1-8b", "Q4_K_M", 16, 0, 2},
+    {"llama-3.1-8b", "Q4_K_M", 64, 0, 2},
     {"llama-3.1-8b", "Q4_K_M", 512, 0, 2, 14000, 22000},
     {"llama-3.1-8b", "Q4_K_M", 4096, 0, 2, 20000, 32000, 4096},
     {"llama-3.1-8b", "Q8_0", 16, 496, 128, 380, 450},
@@ -46,8 +46,8 @@ constexpr Row kRows[] = {
     {"llama-3.2-1b", "F16", 16, 496, 128, 900, 1300},
     {"qwen2.5-32b", "Q4_K_M", 16, 496, 64, 140, 170},
     {"qwen3-30b-a3b", "Q4_K_M", 16, 496, 64, 300, 450},
-    {"qwen3-30b-a3b", "Q4_K_M", 16, 0, 2, 1000, 1500},
-    {"qwen3-30b-a3b", "Q4_K_M", 512, 0, 2, 8000, 16000},
+    {"qwen3-30b-a3b", "Q4_K_M", 16, 0, 2},
+    {"qwen3-30b-a3b", "Q4_K_M", 512, 0, 2},
 };
 constexpr int kRuns = 5;
 
@@ -89,11 +89,15 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 
+std::string against_bar(const Row& row, double speed) {
+  if (row.bar == 0) return "";
+  const char* text = speed < row.bar ? "MISSED" : speed < row.stretch ? "ok" : "stretch";
+  return fmt::format("{:>8.0f} {:>5.2f} {}", row.bar, speed / row.bar, text);
+}
+
 void print(const Row& row, const Figures& f, double memory) {
-  fmt::print(
-      "{:<36}{:>9.0f} tok/s {:>4.1f} %  {:>8.0f} {:>5.2f} {:<7}", row.name(), f.tokens_per_s,
-      100 * f.spread, row.bar, f.tokens_per_s / row.bar,
-      f.tokens_per_s < row.bar ? "MISSED" : (f.tokens_per_s < row.stretch ? "ok" : "stretch"));
+  fmt::print("{:<36}{:>9.0f} tok/s {:>4.1f} %  {:<22}", row.name(), f.tokens_per_s, 100 * f.spread,
+             against_bar(row, f.tokens_per_s));
   if (row.is_prefill())
     fmt::print("\n");
   else

@@ -5,10 +5,10 @@
 #   scripts/gpu-check.sh pack DIR [PART...]  puts stripped programs and the libraries they need there
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
 #
-# Parts: tests sanitizer matvec short_batch attention sample upload engine run; all without one.
+# Parts: tests sanitizer matvec short_batch attention sample upload engine hybrid run; all without one.
 set -euo pipefail
 
-all_parts="tests sanitizer matvec short_batch attention sample upload engine run"
+all_parts="tests sanitizer matvec short_batch attention sample upload engine hybrid run"
 
 fail() {
   echo "gpu-check: $1" >&2
@@ -18,7 +18,7 @@ fail() {
 program_of() {
   case $1 in
     tests | sanitizer) echo test_cuda ;;
-    matvec | short_batch | attention | sample | upload | engine) echo "bench_gpu_$1" ;;
+    matvec | short_batch | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
     run) echo rigcast ;;
     *) fail "no part $1: $all_parts" ;;
   esac
@@ -105,7 +105,7 @@ run() {
         for tool in memcheck racecheck initcheck; do
           sanitize "$dir/test_cuda" $tool "$log/$tool.txt" || failed=1
         done ;;
-      matvec | short_batch | attention | sample | upload | engine)
+      matvec | short_batch | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
       run)

@@ -17,7 +17,7 @@ namespace {
 using cuda::Choice;
 using cuda::State;
 
-constexpr TokenCount kFewTokens = 4;  // that are cheaper one by one than as a batch
+constexpr TokenCount kFewTokens = 2;  // that are cheaper one by one than as a batch
 
 // Marks the GPU's clock where stages begin, and tells the recorder once the step is done.
 class MarkedStages : public cuda::Stages {

@@ -1,5 +1,6 @@
 #include "engine/kernels/cuda/short_batch.cuh"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine/kernels/cuda/short_batch_kernel.cuh"
@@ -38,7 +39,8 @@ std::int64_t tiles_of(std::int64_t rows, int row_warps) {
 template <QuantFormat F, int kTokens>
 void launch_with(const ShortBatchWork& work, const Shape& grid, const Stream& stream) {
   Shape shape = grid;
-  shape.shared_bytes = std::size_t(ShortBatchShape<F, kTokens>::shared_bytes(work.row_warps));
+  shape.shared_bytes = std::max(
+      grid.shared_bytes, std::size_t(ShortBatchShape<F, kTokens>::shared_bytes(work.row_warps)));
   auto* const kernel = short_batch_kernel<F, kTokens>;
   RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          int(shape.shared_bytes)));
@@ -92,6 +94,14 @@ void check(const Matrix& w, std::int64_t columns) {
     throw std::invalid_argument("short_batch: a format, or columns, that it does not take");
 }
 
+// What lets one block at a time onto a multiprocessor, where there are as many: blocks that begin
+// early would share the few that are free, and end late.
+std::size_t alone(std::int64_t blocks) {
+  if (blocks > attribute(cudaDevAttrMultiProcessorCount)) return 0;
+  return std::size_t(std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2,
+                              attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024));
+}
+
 // All jobs of one format.
 void launch_jobs(std::span<const ShortBatchJob> jobs, ShortBatchWork work,
                  const ShortBatchCut& asked, const Stream& stream) {
@@ -105,8 +115,8 @@ void launch_jobs(std::span<const ShortBatchJob> jobs, ShortBatchWork work,
   }
   work.row_warps = cut.row_warps;
   const int batches = (work.tokens + cut.tokens - 1) / cut.tokens;
-  launch_as(format, cut.tokens, work,
-            {dim3(unsigned(batches), unsigned(tiles)), dim3(kShortThreads)}, stream);
+  const dim3 grid(static_cast<unsigned>(batches), static_cast<unsigned>(tiles));
+  launch_as(format, cut.tokens, work, {grid, dim3(kShortThreads), alone(batches * tiles)}, stream);
 }
 
 void launch_groups(const MatrixStack& stack, const ExpertGroups& g, ShortBatchWork work,

@@ -45,7 +45,7 @@ template <QuantFormat F, int kTokens>
 struct ShortBatchShape {
   using W = WeightTile<F>;
   using X = InputTile<kTokens>;
-  static constexpr int kStages = kTokens == 64 ? 2 : kTokens == 32 ? 3 : 4;
+  static constexpr int kStages = kTokens == 64 ? 2 : 3;
   static constexpr int kScaleBytes = kTileUnits * kTileRows * int(sizeof(UnitScales));
 
   __host__ __device__ static constexpr int stage_bytes(int row_warps) {
@@ -68,6 +68,7 @@ struct ShortBatchShape {
 
 // The `warps` warps that share columns meet; barrier 1 + `id` is theirs.
 __device__ __forceinline__ void meet(int id, int warps) {
+  if (warps == 1) return __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"r"(id + 1), "r"(warps * 32) : "memory");
 }
 
@@ -145,18 +146,21 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
     fetch_inputs(i, i);
     end_group();
   }
-  for (int i = 0, slot = 0; unit_of(i) < units; ++i) {
+  // As many rounds for all: the last one may have no stage for some.
+  for (int i = 0, slot = 0; i * share.splits * kTileUnits < units; ++i) {
     wait_for_group<kStages - 2>();
     meet(share.split, warps);  // all have their copies, and are done with the stage before
     const int next = slot == 0 ? kStages - 1 : slot - 1;
     fetch_weights(i + kStages - 1, next);
     fetch_inputs(i + kStages - 1, next);
     end_group();
-    W::decode(weights_in(slot), unit_of(i), units, lane, scales);
-    __syncwarp();
+    if (unit_of(i) < units) {
+      W::decode(weights_in(slot), unit_of(i), units, lane, scales);
+      __syncwarp();
 #pragma unroll(kTokens == 64 ? 1 : 2)
-    for (int u = 0; u < kTileUnits; ++u)
-      add_unit<F, kTokens>(ring + slot * stage_bytes, weights_in(slot), scales, u, count, sums);
+      for (int u = 0; u < kTileUnits; ++u)
+        add_unit<F, kTokens>(ring + slot * stage_bytes, weights_in(slot), scales, u, count, sums);
+    }
     slot = slot + 1 == kStages ? 0 : slot + 1;
   }
   wait_for_group<0>();
