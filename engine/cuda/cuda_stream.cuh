@@ -40,6 +40,10 @@ class Event {
     RIGCAST_CUDA_CALL(cudaEventRecord(event_.get(), stream.get()));
   }
   void wait() const { RIGCAST_CUDA_CALL(cudaEventSynchronize(event_.get())); }
+  /// What is queued on the stream from here on begins after the mark.
+  void hold(const Stream& stream) const {
+    RIGCAST_CUDA_CALL(cudaStreamWaitEvent(stream.get(), event_.get(), 0));
+  }
   /// Both have been reached. Half a microsecond is about as fine as it gets.
   static double seconds_between(const Event& begin, const Event& end) {
     float ms = 0;

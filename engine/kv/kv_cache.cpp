@@ -34,7 +34,7 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens)
     : KvCache(spec, types, block_tokens, all_layers(spec), make_large_pages) {}
 
 KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-                 const std::vector<int>& layers, MakeMemory make)
+                 const std::vector<int>& layers, MakeMemory make, int piece_blocks)
     : types_(types),
       block_tokens_(block_tokens),
       layers_(int(layers.size())),
@@ -43,20 +43,19 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
       k_row_(std::int64_t(tensor_bytes(types.k, std::uint64_t(spec.head_dim), 1))),
       v_row_(std::int64_t(tensor_bytes(types.v, std::uint64_t(spec.head_dim), 1))),
       place_of_(std::size_t(spec.layers), -1),
-      make_(std::move(make)) {
-  RIGCAST_ASSERT(block_tokens >= 1);
+      make_(std::move(make)),
+      piece_blocks_(piece_blocks) {
+  RIGCAST_ASSERT(block_tokens >= 1 && piece_blocks >= 1);
   for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
 }
 
 void KvCache::reserve(TokenCount tokens) {
-  const std::size_t blocks = std::size_t((tokens + block_tokens_ - 1) / block_tokens_);
   if (layers_ == 0) return;
-  while (blocks_.size() < blocks) blocks_.push_back(make_(block_bytes()));
+  while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(make_(piece_bytes()));
 }
 
 void KvCache::truncate(TokenCount tokens) {
-  const std::size_t blocks = std::size_t((tokens + block_tokens_ - 1) / block_tokens_);
-  if (blocks_.size() > blocks) blocks_.resize(blocks);
+  if (pieces_.size() > pieces_for(tokens)) pieces_.resize(pieces_for(tokens));
 }
 
 std::int64_t KvCache::k_offset(int head, TokenCount token) const {
@@ -90,14 +89,13 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
 }
 
 void KvCache::exchange_memory(TokenCount block_a, TokenCount block_b) {
-  Block& a = blocks_[std::size_t(block_a)];
-  Block& b = blocks_[std::size_t(block_b)];
-  std::swap_ranges(a.get(), a.get() + block_bytes(), b.get());
+  RIGCAST_ASSERT(piece_blocks_ == 1);
+  Piece& a = pieces_[std::size_t(block_a)];
+  Piece& b = pieces_[std::size_t(block_b)];
+  std::swap_ranges(a.get(), a.get() + piece_bytes(), b.get());
   std::swap(a, b);
 }
 
-std::int64_t KvCache::bytes() const {
-  return std::int64_t(blocks_.size()) * layers_ * layer_bytes();
-}
+std::int64_t KvCache::bytes() const { return std::int64_t(pieces_.size() * piece_bytes()); }
 
 }  // namespace rigcast::engine

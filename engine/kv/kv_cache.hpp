@@ -26,9 +26,10 @@ class KvCache {
  public:
   /// Types as check_kv_types allows. block_tokens >= 1.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens);
-  /// Of some layers alone, in ascending order: no other is asked for. Blocks are made by `make`.
+  /// Of some layers alone, in ascending order: no other is asked for. Memory is made by `make` for
+  /// `piece_blocks` blocks at once, in which a layer's blocks are neighbours.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-          const std::vector<int>& layers, MakeMemory make);
+          const std::vector<int>& layers, MakeMemory make, int piece_blocks = 1);
 
   /// Makes room for positions below `tokens`. Throws std::bad_alloc.
   void reserve(TokenCount tokens);
@@ -43,12 +44,16 @@ class KvCache {
   void runs(int layer, int head, TokenCount begin, TokenCount end,
             std::vector<cpu::KvRun>& out) const;
 
-  /// Moves two blocks to each other's memory: what is read stays the same.
+  /// Moves two blocks to each other's memory: what is read stays the same. Of pieces of one block.
   void exchange_memory(TokenCount block_a, TokenCount block_b);
 
   bool keeps(int layer) const { return place_of_[std::size_t(layer)] >= 0; }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes() in a row.
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
+  /// Blocks from this one on whose parts of a layer are neighbours.
+  TokenCount blocks_in_a_row(TokenCount index) const {
+    return piece_blocks_ - index % piece_blocks_;
+  }
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
 
   KvTypes types() const { return types_; }
@@ -59,11 +64,17 @@ class KvCache {
   std::int64_t token_bytes() const { return kv_heads_ * (k_row_ + v_row_); }
 
  private:
-  using Block = std::shared_ptr<std::byte>;  // [layer][kv head][K|V][token][head_dim]
+  using Piece = std::shared_ptr<std::byte>;  // [layer][block][kv head][K|V][token][head_dim]
 
-  std::size_t block_bytes() const { return std::size_t(layers_ * layer_bytes()); }
+  std::size_t piece_bytes() const { return std::size_t(piece_blocks_ * layers_ * layer_bytes()); }
   std::byte* at(int layer, TokenCount block) const {
-    return blocks_[std::size_t(block)].get() + place_of_[std::size_t(layer)] * layer_bytes();
+    const std::int64_t place =
+        place_of_[std::size_t(layer)] * piece_blocks_ + block % piece_blocks_;
+    return pieces_[std::size_t(block / piece_blocks_)].get() + place * layer_bytes();
+  }
+  std::size_t pieces_for(TokenCount tokens) const {
+    const TokenCount blocks = (tokens + block_tokens_ - 1) / block_tokens_;
+    return std::size_t((blocks + piece_blocks_ - 1) / piece_blocks_);
   }
   std::int64_t k_offset(int head, TokenCount token) const;
   std::int64_t v_offset(int head, TokenCount token) const;
@@ -72,9 +83,10 @@ class KvCache {
   TokenCount block_tokens_;
   int layers_, kv_heads_, head_dim_;
   std::int64_t k_row_, v_row_;  // bytes of one head's row
-  std::vector<int> place_of_;  // of a layer in a block; -1: none
+  std::vector<int> place_of_;   // of a layer in a block; -1: none
   MakeMemory make_;
-  std::vector<Block> blocks_;
+  TokenCount piece_blocks_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace rigcast::engine

@@ -107,10 +107,15 @@ void attention(State& s, TokenCount cached, int layer, int tokens) {
     host_attention(s, cached, layer, tokens);
   } else {
     const int kept = s.cache.layer(layer);
-    place(s.stream, placement_of(s, layer), s.cache.view(), kept, tokens, s.position(),
-          s.vectors.queries);
-    attend_causally(s.stream, {s.vectors.queries, tokens, m.heads, window_of(m, layer)},
-                    s.cache.view(), kept, s.position(), s.batch.x);
+    const Cache cache = s.cache.view(layer);
+    place(s.stream, placement_of(s, layer), cache, kept, tokens, s.position(), s.vectors.queries);
+    ColdBlocks* const cold = s.cache.cold();
+    if (cold) cold->await(s.stream, kept);
+    attend_causally(s.stream,
+                    {s.vectors.queries, tokens, m.heads, window_of(m, layer),
+                     cold ? Start::kAfter : Start::kEarly},
+                    cache, kept, s.position(), s.batch.x);
+    if (cold) cold->done(s.stream, kept);
   }
   add_output(s, w, tokens);
 }
@@ -178,6 +183,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
     if (stages) stages->begin(kind, layer);
   };
   begin(ActivityKind::kEmbedding, -1);
+  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, tokens, s.position(),
              s.vectors.turns);
   if (s.on_host().embedding())

@@ -1,5 +1,8 @@
 #include "engine/runtime/cuda_cache.cuh"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
 
@@ -26,33 +29,148 @@ Cache layout(const ModelSpec& spec, KvTypes types, TokenCount block_tokens) {
 }  // namespace
 
 DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec,
-                         const Shape& shape, const std::vector<int>& layers)
+                         const CacheShape& shape, const std::vector<int>& layers)
     : vram_(vram),
       stream_(stream),
-      types_(shape.types),
+      shape_(shape),
       view_(layout(spec, shape.types, shape.block_tokens)),
+      layers_(int(layers.size())),
       place_of_(std::size_t(spec.layers), -1),
       block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
-      list_(vram.take(kMostBlocks * sizeof(std::byte*), "KV cache")) {
+      list_(vram.take((shape.hot_tokens ? std::max<std::size_t>(1, layers.size()) : 1) *
+                          kMostBlocks * sizeof(std::byte*),
+                      "KV cache")) {
   view_.blocks = list_.as<std::byte*>();
   for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
+  if (shape.hot_tokens && layers_ > 0)
+    cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers);
 }
 
-void DeviceCache::reserve(TokenCount tokens) {
-  const std::size_t wanted = std::size_t((tokens + view_.block_tokens - 1) / view_.block_tokens);
-  if (wanted <= blocks_.size() || block_bytes_ == 0) return;
-  if (wanted > kMostBlocks) throw MachineError("the context is longer than the cache can list");
-  const std::size_t first = blocks_.size(), more = wanted - first;
-  pieces_.push_back(vram_.take(more * block_bytes_, "KV cache"));
-  for (std::size_t i = 0; i < more; ++i)
-    blocks_.push_back(pieces_.back().as<std::byte>() + i * block_bytes_);
-  // Rows of blocks are read by 16 bytes, which go beyond the last one: what is there is not used,
-  // but it is something.
-  if (!holds_halves())
-    RIGCAST_CUDA_CALL(cudaMemsetAsync(pieces_.back().as(), 0, more * block_bytes_, stream_.get()));
-  RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + first, blocks_.data() + first,
-                                    more * sizeof(std::byte*), cudaMemcpyHostToDevice,
-                                    stream_.get()));
+Cache DeviceCache::view(int layer_of_model) const {
+  Cache c = view_;
+  if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMostBlocks);
+  return c;
+}
+
+void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
+  const TokenCount wanted = blocks_for(tokens), have = TokenCount(blocks_.size());
+  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->make_room()))) return;
+  if (wanted > TokenCount(kMostBlocks))
+    throw MachineError("the context is longer than the cache can list");
+  if (cold_) {
+    stream_.wait();  // for what is being written, and for readers of what changes its place
+    settle_moved();
+    const TokenCount hot = wanted - cold_->count();
+    move_out(hot - blocks_for(*shape_.hot_tokens), cached);
+  }
+  take_blocks(wanted - TokenCount(blocks_.size()), cached);
+  while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(take_free());
+  if (cold_) make_room(cached);
+  send_lists();
+}
+
+// Begins to move out the oldest blocks that are full, as many as these less those on their way.
+void DeviceCache::move_out(TokenCount blocks, TokenCount cached) {
+  const TokenCount full = cached / view_.block_tokens;
+  for (TokenCount i = cold_->moving(); i < blocks; ++i) {
+    const TokenCount next = cold_->count() + cold_->moving();
+    if (next >= std::min(full, TokenCount(blocks_.size()))) return;
+    cold_->begin_moving(blocks_[std::size_t(next)]);
+  }
+}
+
+void DeviceCache::settle_moved() {
+  const TokenCount before = cold_->count();
+  cold_->finish_moving();
+  for (TokenCount b = before; b < cold_->count(); ++b)
+    free_.push_back(std::exchange(blocks_[std::size_t(b)], nullptr));
+}
+
+// So that `count` are free; where memory is short, older ones leave at once.
+void DeviceCache::take_blocks(TokenCount count, TokenCount cached) {
+  while (TokenCount(free_.size()) < count) {
+    // One by one where any may give its memory back.
+    const std::size_t more = cold_ ? 1 : std::size_t(count) - free_.size();
+    try {
+      pieces_.push_back(vram_.take(more * block_bytes_, "KV cache"));
+    } catch (const ShortOfMemory&) {
+      if (!cold_) throw;
+      move_out(cold_->moving() + 1, cached);
+      if (cold_->moving() == 0) throw;
+      settle_moved();
+      continue;
+    }
+    for (std::size_t i = 0; i < more; ++i)
+      free_.push_back(pieces_.back().as<std::byte>() + i * block_bytes_);
+    // Rows of blocks are read by 16 bytes, which go beyond the last one: what is there is not used,
+    // but it is something.
+    if (!holds_halves())
+      RIGCAST_CUDA_CALL(
+          cudaMemsetAsync(pieces_.back().as(), 0, more * block_bytes_, stream_.get()));
+  }
+}
+
+// For what comes back of the cold blocks: free blocks give their memory for it, and others leave.
+void DeviceCache::make_room(TokenCount cached) {
+  for (;;) {
+    try {
+      static_cast<void>(cold_->make_room());
+      return;
+    } catch (const ShortOfMemory&) {
+      if (free_.empty()) {
+        move_out(cold_->moving() + 1, cached);
+        if (cold_->moving() == 0) throw;
+        settle_moved();
+      }
+      const auto is_free = [&](const VramPiece& p) {
+        return std::ranges::find(free_, p.as<std::byte>()) != free_.end();
+      };
+      std::erase_if(pieces_, is_free);
+      free_.clear();
+    }
+  }
+}
+
+std::byte* DeviceCache::take_free() {
+  std::byte* const block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void DeviceCache::truncate(TokenCount tokens) {
+  if (!cold_ || tokens >= TokenCount(blocks_.size()) * view_.block_tokens) return;
+  settle_moved();
+  const TokenCount whole = tokens / view_.block_tokens, kept = blocks_for(tokens);
+  while (TokenCount(blocks_.size()) > kept) {
+    if (blocks_.back()) free_.push_back(blocks_.back());
+    blocks_.pop_back();
+  }
+  // The block that goes on being written must be here.
+  if (kept > whole && whole < cold_->count()) {
+    take_blocks(1, tokens);
+    std::byte* const block = take_free();
+    stream_.wait();
+    cold_->bring_back(whole, block);
+    blocks_[std::size_t(whole)] = block;
+  }
+  cold_->truncate(whole);
+  send_lists();
+}
+
+void DeviceCache::send_lists() {
+  const auto send = [&](const std::vector<std::byte*>& blocks, int layer) {
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostBlocks,
+                                      blocks.data(), blocks.size() * sizeof(std::byte*),
+                                      cudaMemcpyHostToDevice, stream_.get()));
+  };
+  if (!cold_) return send(blocks_, 0);
+  ++generation_;
+  for (int layer = 0; layer < layers_; ++layer) {
+    std::vector<std::byte*> blocks = blocks_;
+    for (TokenCount b = 0; b < std::min(cold_->count(), TokenCount(blocks.size())); ++b)
+      blocks[std::size_t(b)] = cold_->place_of(layer, b);
+    send(blocks, layer);
+  }
 }
 
 }  // namespace rigcast::engine::cuda

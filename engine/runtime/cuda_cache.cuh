@@ -1,6 +1,9 @@
 #pragma once
-// Keys and values in the GPU's memory, in blocks of tokens that are taken as the context grows.
+// Keys and values where a GPU attends to them, in blocks of tokens that are taken as the context
+// grows. The oldest may leave the GPU's memory.
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/kv_cache.hpp"
@@ -8,46 +11,73 @@
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/cache.cuh"
+#include "engine/runtime/cold_blocks.cuh"
 
 namespace rigcast::engine::cuda {
 
+struct CacheShape {
+  KvTypes types;  // F16, Q8_0, Q4_0
+  TokenCount block_tokens = 128;
+  /// Tokens that stay in the GPU's memory, in whole blocks and at least what a step writes; absent:
+  /// all.
+  std::optional<TokenCount> hot_tokens{};
+  KvTypes cold_types{};  // of the others; those of the GPU unless these are halves
+};
+
 class DeviceCache {
  public:
-  struct Shape {
-    KvTypes types;  // F16, Q8_0, Q4_0
-    TokenCount block_tokens = 128;
-  };
   /// Of these layers alone. Kernels that read it are on `stream`. Throws MachineError.
-  DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec, const Shape& shape,
+  DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec, const CacheShape& shape,
               const std::vector<int>& layers);
 
-  /// Makes room for positions below `tokens`; what is stored stays. Throws MachineError.
-  void reserve(TokenCount tokens);
+  /// Makes room for positions below `tokens`, of which `cached` are written, or will be by what is
+  /// queued; what is stored stays. Not while a step is being queued. Where the GPU's memory is
+  /// short, older blocks leave it, if any may. Throws ShortOfMemory, std::bad_alloc.
+  void reserve(TokenCount tokens, TokenCount cached);
+  /// Positions from `tokens` on are not needed any more.
+  void truncate(TokenCount tokens);
 
-  /// Its addresses do not change while it lives.
-  const Cache& view() const { return view_; }
-  /// What kernels call a layer of the model: its index among those that are kept.
+  /// As kernels see a layer of the model; its addresses do not change while it lives.
+  Cache view(int layer_of_model) const;
+  /// What kernels call a layer of the model: its index among those that are kept; -1: it is not.
   int layer(int of_model) const { return place_of_[std::size_t(of_model)]; }
   bool holds_halves() const {
-    return types_.k == QuantFormat::kF16 && types_.v == QuantFormat::kF16;
+    return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }
-  /// Of blocks that were taken, whether they hold tokens or not.
-  Bytes bytes() const { return Bytes{double(blocks_.size()) * double(block_bytes_)}; }
   /// Of one token in one layer.
   std::int64_t token_bytes() const { return view_.kv_heads * (view_.k_row + view_.v_row); }
+
+  /// Those that have left; nullptr: none ever does.
+  ColdBlocks* cold() const { return cold_.get(); }
+  /// Changes whenever what was recorded of a step no longer holds.
+  int generation() const { return generation_; }
 
  private:
   static constexpr std::size_t kMostBlocks = 1 << 16;
 
+  TokenCount blocks_for(TokenCount tokens) const {
+    return (tokens + view_.block_tokens - 1) / view_.block_tokens;
+  }
+  void move_out(TokenCount blocks, TokenCount cached);
+  void settle_moved();
+  void take_blocks(TokenCount count, TokenCount cached);
+  void make_room(TokenCount cached);
+  std::byte* take_free();
+  void send_lists();
+
   Vram& vram_;
   const Stream& stream_;
-  KvTypes types_;
+  CacheShape shape_;
   Cache view_;
-  std::vector<int> place_of_;  // -1: not kept
+  int layers_;
+  std::vector<int> place_of_;
   std::size_t block_bytes_;
-  VramPiece list_;
-  std::vector<VramPiece> pieces_;  // each of one or more blocks
-  std::vector<std::byte*> blocks_;
+  VramPiece list_;                  // [layer][block] where blocks leave, else [block]
+  std::vector<VramPiece> pieces_;   // each of one or more blocks
+  std::vector<std::byte*> blocks_;  // by their place in the context; nullptr: cold
+  std::vector<std::byte*> free_;    // that hold nothing
+  std::unique_ptr<ColdBlocks> cold_;
+  int generation_ = 0;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -43,8 +43,18 @@ Outputs mix(const State& s, bool floats) {
 
 void attend_here(State& s, int layer, int splits, bool floats) {
   const ModelSpec& m = s.spec();
-  attend_partially(s.stream, {placement_of(s, layer), window_of(m, layer), true}, s.cache.view(),
-                   s.cache.layer(layer), splits, s.position(), s.token.partials);
+  const int kept = s.cache.layer(layer);
+  DecodeAttention attention{placement_of(s, layer), window_of(m, layer), true};
+  ColdBlocks* const cold = s.cache.cold();
+  if (cold && cold->count() > 0) {
+    // What comes over the link is there once all before has ended, not earlier.
+    cold->await(s.stream, kept);
+    attention.settled = false;
+    attention.start = Start::kAfter;
+  }
+  attend_partially(s.stream, attention, s.cache.view(layer), kept, splits, s.position(),
+                   s.token.partials);
+  if (cold) cold->done(s.stream, kept);
   merge_partials(s.stream, s.token.partials, splits, m.heads, int(m.head_dim), mix(s, floats));
 }
 
@@ -139,6 +149,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
     if (stages) stages->begin(kind, layer);
   };
   begin(ActivityKind::kEmbedding, -1);
+  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
              s.vectors.turns);
   if (!s.on_host().embedding())

@@ -120,6 +120,7 @@ class CudaExecutor : public Executor {
   TokenCount position_ = -1;        // what the GPU has; negative: not known
   std::int32_t next_ = -1;          // the id that the GPU goes on with
   std::optional<cuda::Draw> draw_;  // what the GPU has
+  int generation_ = 0;              // of the cache, that graphs were recorded with
   MovedBytes moved_;
   std::vector<float> logits_;
 };
@@ -163,13 +164,17 @@ void CudaExecutor::run_graph(int splits, Choice choice) {
   at->second.launch(state_->stream);
 }
 
+// Room for that many tokens, between steps.
 void CudaExecutor::reserve(TokenCount tokens) {
-  state_->cache.reserve(tokens);
+  state_->cache.reserve(tokens, cached_);
+  if (state_->cache.generation() != generation_) graphs_.clear();  // they hold what has changed
+  generation_ = state_->cache.generation();
   if (state_->host) state_->host->side.layers().cache().reserve(tokens);
 }
 
 void CudaExecutor::truncate(TokenCount tokens) {
   cached_ = std::min(cached_, tokens);
+  state_->cache.truncate(cached_);
   if (state_->host) state_->host->side.layers().cache().truncate(cached_);
 }
 
@@ -217,6 +222,7 @@ void CudaExecutor::answer_host_calls(std::int32_t token) {
 
 // A batch, whose hidden states are left.
 void CudaExecutor::step(std::span<const std::int32_t> tokens) {
+  reserve(cached_ + TokenCount(tokens.size()));
   place_position();
   place_ids(tokens);
   const int n = int(tokens.size());
@@ -266,7 +272,7 @@ void CudaExecutor::head(TokenCount tokens, TokenCount first) {
 
 std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
-  reserve(cached_ + count);
+  if (!state_->cache.cold()) reserve(cached_ + count);  // all or nothing
   logits_.clear();
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
@@ -306,11 +312,12 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 }
 
 void CudaExecutor::fill(TokenCount tokens) {
-  reserve(cached_ + tokens);
+  if (!state_->cache.cold()) reserve(cached_ + tokens);
   if (state_->host) state_->host->side.fill(cached_, tokens);
   const std::int64_t width = state_->q_width() + 2 * state_->kv_width();
   for (TokenCount done = 0; done < tokens;) {
     const TokenCount now = std::min<TokenCount>(state_->ubatch, tokens - done);
+    reserve(cached_ + now);
     place_position();
     cuda::make_turns(state_->stream, state_->weights.frequencies,
                      state_->model->hyper.rope_dims / 2, int(now), state_->position(),
@@ -320,7 +327,7 @@ void CudaExecutor::fill(TokenCount tokens) {
       const std::uint64_t first =
           (std::uint64_t(cached_) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
       cuda::random_values(state_->stream, first, state_->vectors.projected, now * width);
-      cuda::place(state_->stream, cuda::placement_of(*state_, layer), state_->cache.view(),
+      cuda::place(state_->stream, cuda::placement_of(*state_, layer), state_->cache.view(layer),
                   state_->cache.layer(layer), int(now), state_->position(),
                   state_->vectors.queries);
     }
@@ -375,18 +382,24 @@ void CudaExecutor::count(std::int64_t tokens) {
     moved_.weights += stage_bytes(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer, tokens);
   }
   if (!state_->on_host().head()) moved_.weights += stage_bytes(ActivityKind::kHead, -1, tokens);
+  if (const cuda::ColdBlocks* const cold = state_->cache.cold())
+    moved_.to_gpu += cold->step_bytes(0);
   cached_ += tokens;
   position_ = cached_;
 }
 
 MovedBytes CudaExecutor::take_bytes() {
   MovedBytes all = std::exchange(moved_, {});
+  if (cuda::ColdBlocks* const cold = state_->cache.cold()) all.to_host += cold->take_moved_bytes();
   if (state_->host) all += state_->host->side.take_bytes();
   return all;
 }
 
 Bytes CudaExecutor::host_cache() const {
-  return Bytes{state_->host ? double(state_->host->side.layers().cache().bytes()) : 0.0};
+  double bytes = state_->host ? double(state_->host->side.layers().cache().bytes()) : 0.0;
+  if (const cuda::ColdBlocks* const cold = state_->cache.cold())
+    bytes += double(cold->host_bytes());
+  return Bytes{bytes};
 }
 
 std::vector<DeviceMemory> CudaExecutor::gpus() const {
@@ -398,7 +411,7 @@ std::vector<DeviceMemory> CudaExecutor::gpus() const {
       gpu.weights += item.held;
     else if (item.name == "KV cache")
       gpu.kv += item.held;
-    else if (item.name == "upload buffers")
+    else if (item.name == "upload buffers" || item.name == "KV on its way")
       gpu.staging += item.held;
     else
       gpu.activations += item.held;
@@ -420,16 +433,21 @@ HostParts parts_of(const ModelSpec& spec, const CudaOptions& options) {
 
 constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
 
+cuda::CacheShape shape_of(const CudaOptions& o) {
+  const bool halves = o.kv_types.k == QuantFormat::kF16 && o.kv_types.v == QuantFormat::kF16;
+  return {o.kv_types, o.kv_block, o.hot_tokens,
+          halves ? KvTypes{o.cold_type, o.cold_type} : o.kv_types};
+}
+
 // `make(vram, parts)` gives the weights on the GPU.
 template <class Make>
 Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
   const HostParts parts = parts_of(model->spec, options);
   auto weights = make(vram, parts);
-  auto state =
-      std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
-                              cuda::StateOptions{options.kv_types, options.kv_block,
-                                                 int(options.ubatch), parts, options.threads});
+  auto state = std::make_unique<State>(
+      std::move(model), std::move(weights), std::move(vram),
+      cuda::StateOptions{shape_of(options), int(options.ubatch), parts, options.threads});
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
@@ -466,7 +484,7 @@ std::optional<Error> refuse(const CudaOptions& options) {
   constexpr TokenCount kTile = 16;  // of tokens that kernels read together
   if (options.kv_block < kTile || options.kv_block % kTile != 0)
     return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");
-  for (const QuantFormat type : {options.kv_types.k, options.kv_types.v})
+  for (const QuantFormat type : {options.kv_types.k, options.kv_types.v, options.cold_type})
     if (type != QuantFormat::kF16 && type != QuantFormat::kQ8_0 && type != QuantFormat::kQ4_0)
       return bad_input(
           std::string("a cache of ") + std::string(info(type).name) + " is not executed on a GPU",

@@ -23,10 +23,14 @@ struct CudaOptions {
   TokenCount ubatch = 512;
   std::optional<Bytes> vram_limit{};  // stands in for a smaller card; absent: all that is free
   int upload_threads = 4;
-  bool graphs = true;                    // a token is launched as one graph; else kernel by kernel
-  std::function<bool()> go_on{};         // asked while weights arrive; false ends that
-  std::optional<Placement> placement{};  // absent: all on the GPU
-  int threads = 1;                       // of the host, for its parts
+  bool graphs = true;             // a token is launched as one graph; else kernel by kernel
+  std::function<bool()> go_on{};  // asked while weights arrive; false ends that
+  /// Tokens whose keys and values stay on the GPU, in whole blocks; absent: all. Older ones go to
+  /// the host in cold_type, if the cache holds halves, and come over the link for every step.
+  std::optional<TokenCount> hot_tokens{};
+  QuantFormat cold_type = QuantFormat::kF16;  // F16, Q8_0, Q4_0
+  std::optional<Placement> placement{};       // absent: all on the GPU
+  int threads = 1;                            // of the host, for its parts
 };
 
 /// Copies the weights from where they lie in memory.

@@ -107,7 +107,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
     : model(std::move(model_)),
       vram(std::move(vram_)),
       weights(std::move(weights_)),
-      cache(vram, stream, model->spec, {options.kv_types, options.kv_block},
+      cache(vram, stream, model->spec, options.cache,
             options.host.any() ? options.host.layers_cached_on_gpu() : all_layers(model->spec)),
       matmul(vram, stream),
       ubatch(options.ubatch),
@@ -115,8 +115,8 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   if (options.host.any())
     host = std::make_unique<HostShare>(model, options.host,
                                        CpuOptions{options.threads,
-                                                  options.kv_types,
-                                                  options.kv_block,
+                                                  options.cache.types,
+                                                  options.cache.block_tokens,
                                                   TokenCount(ubatch),
                                                   {},
                                                   make_large_pages});

@@ -84,8 +84,7 @@ struct HostShare {
 
 /// What a State is made for, beside its weights.
 struct StateOptions {
-  KvTypes kv_types;
-  TokenCount kv_block = 128;
+  CacheShape cache;
   int ubatch = 512;  // tokens of a batch at most
   HostParts host;
   int threads = 1;  // of the host

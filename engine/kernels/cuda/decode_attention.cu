@@ -15,8 +15,9 @@ constexpr int kWarps = 4;  // at most; each takes every kWarps-th tile of a spli
 struct Task {
   Placement placement;
   float query_scale;
-  int group, dim, window, layer;
+  int group, dim, window, layer, first_token;
   bool settled;
+  Start start;
   int stage_bytes;  // of a warp's ring
 };
 
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
                                  t.dim,
                                  lane};
   if (!t.settled) wait_for_inputs();
-  const Span span = span_of_block(*position, t.window);
+  const Span span = span_of_block(*position, t.window, t.first_token);
   start_split(ring, span, span.first + warp, warps);
   const LaneTurns turns(t.placement, 0, lane);
   for (int i = int(threadIdx.x) * 2; i < kGroupRows * kTileStride<kDim>; i += int(blockDim.x) * 2)
@@ -219,8 +220,8 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
   const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
                   unsigned((t.group + kGroupRows - 1) / kGroupRows));
-  launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(warps * own)}, Start::kEarly,
-         kernel, t, cache, position, out);
+  launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(warps * own)}, t.start, kernel, t,
+         cache, position, out);
 }
 
 template <int kDim>
@@ -250,7 +251,9 @@ void attend_partially(const Stream& stream, const DecodeAttention& attention, co
                cache.head_dim,
                attention.window,
                layer,
+               attention.first_token,
                attention.settled,
+               attention.start,
                0};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>

@@ -1,7 +1,7 @@
 #pragma once
 // Attention of one token: splits of the context give partial results, which are then merged.
 
-#include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/cache.cuh"
 #include "engine/kernels/cuda/inputs.cuh"
 #include "engine/kernels/cuda/place.cuh"
@@ -28,6 +28,8 @@ struct DecodeAttention {
   /// last launch that waited for all work ahead of it (a graph's, or one of Start::kAfter): they
   /// are then read while kernels ahead run.
   bool settled = false;
+  int first_token = 0;  // those before it are attended to elsewhere; a multiple of 16
+  Start start = Start::kEarly;
 };
 
 /// The splits for contexts of up to this many tokens: enough to keep every multiprocessor busy,

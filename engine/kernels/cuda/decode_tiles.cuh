@@ -16,10 +16,10 @@ struct Span {
 
   __device__ int newest() const { return to - 1; }
 };
-__device__ inline Span span_of_block(int position, int window) {
+__device__ inline Span span_of_block(int position, int window, int first_token) {
   Span s;
   s.to = position + 1;
-  s.from = window > 0 ? max(0, s.to - window) : 0;
+  s.from = max(first_token, window > 0 ? s.to - window : 0);
   const int first = s.from / kTileRows, tiles = (s.to + kTileRows - 1) / kTileRows - first;
   const long long split = blockIdx.x, splits = gridDim.x;
   s.first = first + int(split * tiles / splits);

@@ -17,6 +17,7 @@ struct Task {
   const __half* queries;
   __half* out;
   int heads, group, dim, window, layer, rows;
+  Start start;
 };
 
 // How a block is made up: kProducts products of 16 rows for each warp, kKeys keys at once.
@@ -389,7 +390,7 @@ void launch_attend(const Stream& stream, const Task& t, const Cache& cache, cons
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   launch(stream,
          {dim3(unsigned(parts_of<S>(t) * cache.kv_heads)), dim3(S::kThreads), std::size_t(bytes)},
-         Start::kEarly, kernel, t, cache, position);
+         t.start, kernel, t, cache, position);
 }
 
 int multiprocessors() {
@@ -419,8 +420,8 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
                      int layer, const int* position, __half* out) {
   if (attention.tokens < 1) return;
   const int group = attention.heads / cache.kv_heads;
-  const Task t{attention.queries, out,   attention.heads,         group, cache.head_dim,
-               attention.window,  layer, attention.tokens * group};
+  const Task t{attention.queries, out,   attention.heads,          group,          cache.head_dim,
+               attention.window,  layer, attention.tokens * group, attention.start};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>

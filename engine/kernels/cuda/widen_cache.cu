@@ -57,36 +57,56 @@ __device__ uint4 piece_of(QuantFormat type, const std::byte* row, int piece) {
   return reinterpret_cast<const uint4*>(row)[piece];
 }
 
-// grid: some blocks for each head's keys and values. Neighbouring threads: pieces of a row, then
-// rows, which are neighbours in memory.
-__global__ void __launch_bounds__(kThreads)
-    widen(Cache from, int layer, int window, int tokens, const int* position, Cache to) {
-  let_next_start();
+// Neighbouring threads: pieces of a row, then rows, which are neighbours in memory.
+__device__ void widen_tokens(const Cache& from, int layer, const TokenRange& tokens,
+                             const Cache& to) {
   const int head = int(blockIdx.y) / 2, pieces = from.head_dim / kPiece;
   const bool values = blockIdx.y % 2 != 0;
   const QuantFormat type = values ? from.v_type : from.k_type;
-  wait_for_inputs();
-  const int begin = window > 0 ? max(0, *position + 1 - window) : 0;
-  const int all = (*position + tokens - begin) * pieces;
+  const int all = (tokens.end - tokens.first) * pieces;
 #pragma unroll 4
   for (int i = int(blockIdx.x) * kThreads + int(threadIdx.x); i < all;
        i += int(gridDim.x) * kThreads) {
-    const int token = begin + i / pieces, piece = i % pieces;
+    const int token = tokens.first + i / pieces, piece = i % pieces;
     const std::byte* row = row_of(from, layer, head, token, values);
     reinterpret_cast<uint4*>(row_of(to, 0, head, token, values))[piece] =
         piece_of(type, row, piece);
   }
 }
 
+// grid: some blocks for each head's keys and values.
+__global__ void __launch_bounds__(kThreads)
+    widen(Cache from, int layer, int window, int tokens, const int* position, Cache to) {
+  let_next_start();
+  wait_for_inputs();
+  const int first = window > 0 ? max(0, *position + 1 - window) : 0;
+  widen_tokens(from, layer, {first, *position + tokens}, to);
+}
+
+__global__ void __launch_bounds__(kThreads) widen_range(Cache from, TokenRange tokens, Cache to) {
+  let_next_start();
+  wait_for_inputs();
+  widen_tokens(from, 0, tokens, to);
+}
+
+// Some on every multiprocessor; they go round.
+dim3 grid_for(const Cache& cache) {
+  constexpr unsigned kBlocks = 1024;
+  const unsigned heads = 2 * unsigned(cache.kv_heads);
+  return dim3(std::max(1u, kBlocks / heads), heads);
+}
+
 }  // namespace
 
 void widen_cache(const Stream& stream, const Cache& from, int layer, int window, int tokens,
                  const int* position, const Cache& to) {
-  // Some on every multiprocessor; they go round.
-  constexpr unsigned kBlocks = 1024;
-  const unsigned heads = 2 * unsigned(from.kv_heads);
-  launch(stream, {dim3(std::max(1u, kBlocks / heads), heads), dim3(kThreads)}, Start::kEarly, widen,
-         from, layer, window, tokens, position, to);
+  launch(stream, {grid_for(from), dim3(kThreads)}, Start::kEarly, widen, from, layer, window,
+         tokens, position, to);
+}
+
+void widen_blocks(const Stream& stream, const Cache& from, const TokenRange& tokens,
+                  const Cache& to) {
+  launch(stream, {grid_for(from), dim3(kThreads)}, Start::kAfter, widen_range, from, tokens, to);
 }
 
 }  // namespace rigcast::engine::cuda

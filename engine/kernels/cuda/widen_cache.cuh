@@ -14,4 +14,11 @@ namespace rigcast::engine::cuda {
 void widen_cache(const Stream& stream, const Cache& from, int layer, int window, int tokens,
                  const int* position, const Cache& to);
 
+struct TokenRange {
+  int first = 0, end = 0;
+};
+/// The same of layer 0 of `from` and of these positions, launched after all that is queued.
+void widen_blocks(const Stream& stream, const Cache& from, const TokenRange& tokens,
+                  const Cache& to);
+
 }  // namespace rigcast::engine::cuda

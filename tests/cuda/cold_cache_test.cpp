@@ -1,0 +1,151 @@
+// Keys and values that leave the GPU's memory and come back for every step.
+#include <algorithm>
+
+#include "engine/kernels/cuda/narrow_block.cuh"
+#include "tests/cuda/cache_data.cuh"
+#include "tests/cuda/whole_models.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+constexpr TokenCount kBlock = 16;
+
+CudaOptions keeping(TokenCount hot_tokens, QuantFormat cold_type = QuantFormat::kF16) {
+  CudaOptions options;
+  options.kv_block = kBlock;
+  options.ubatch = 48;
+  options.hot_tokens = hot_tokens;
+  options.cold_type = cold_type;
+  return options;
+}
+
+CudaOptions keeping_all() {
+  CudaOptions options = keeping(0);
+  options.hot_tokens.reset();
+  return options;
+}
+
+// A prompt in batches, then single tokens.
+std::vector<float> logits_of(const TinyModel& tiny, const CudaOptions& options) {
+  const auto executor = on_gpu(tiny, options);
+  auto all = together(*executor, prompt_of(200, 500));
+  const auto more = one_by_one(*executor, prompt_of(60, 400));
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("A cache that leaves the GPU in halves gives the logits of one that stays",
+          "[cuda][gpu][hybrid]") {
+  for (const TinyTraits& traits :
+       std::vector<TinyTraits>{{.mix = "Q4_K_M", .layers = 1},
+                               {.mix = "Q4_K_M", .layers = 4},
+                               {.mix = "F16", .layers = 3, .window = 100},
+                               {.mix = "Q8_0", .layers = 3, .experts = 8}}) {
+    const TinyModel tiny = model_of(traits);
+    const auto want = logits_of(tiny, keeping_all());
+    for (const TokenCount hot : {0, 20, 64, 1000})
+      for (const bool graphs : {true, false}) {
+        INFO(traits.mix << " " << traits.layers << " layers, " << hot << " tokens stay");
+        CudaOptions options = keeping(hot);
+        options.graphs = graphs;
+        CHECK(logits_of(tiny, options) == want);
+      }
+  }
+}
+
+TEST_CASE("A quantized cache leaves the GPU as it is", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model({.mix = "Q8_0", .layers = 3});
+  CudaOptions stays = keeping_all(), leaves = keeping(32);
+  stays.kv_types = leaves.kv_types = {QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+  CHECK(logits_of(tiny, leaves) == logits_of(tiny, stays));
+}
+
+TEST_CASE("Cold blocks of 8 or 4 bits stay close", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 3});
+  const auto tokens = prompt_of(200, 500);
+  const auto want = ref::forward(tiny.model, tokens);
+  for (const auto& [type, most] :
+       {std::pair{QuantFormat::kQ8_0, 1e-3}, {QuantFormat::kQ4_0, 5e-2}}) {
+    CHECK(compare(together(*on_gpu(tiny, keeping(32, type)), tokens), want).mean_kl <= most);
+    CHECK(compare(one_by_one(*on_gpu(tiny, keeping(32, type)), tokens), want).mean_kl <= most);
+  }
+}
+
+TEST_CASE("A context is cut among cold blocks and goes on", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M", .layers = 3});
+  const auto prompt = prompt_of(200, 500), more = prompt_of(50, 300);
+  for (const TokenCount cut : {0, 16, 37, 100, 185}) {
+    INFO(cut);
+    const auto run = [&](const CudaOptions& options) {
+      const auto executor = on_gpu(tiny, options);
+      together(*executor, prompt);
+      executor->truncate(cut);
+      return one_by_one(*executor, more);
+    };
+    CHECK(run(keeping(32)) == run(keeping_all()));
+  }
+}
+
+TEST_CASE("What a short memory does not hold leaves it, and no token is lost",
+          "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M", .layers = 4});
+  const auto prompt = prompt_of(40, 500), more = prompt_of(300, 300);
+  const auto plenty = on_gpu(tiny, keeping(100'000));
+  together(*plenty, prompt);
+  CudaOptions options = keeping(100'000);
+  options.vram_limit = plenty->gpus().front().needed() - plenty->gpus().front().overhead;
+  const auto want = one_by_one(*plenty, more);
+  const auto tight = on_gpu(tiny, options);
+  together(*tight, prompt);
+  // Without room for the two layers on their way there is none to go on; with a few blocks there
+  // is.
+  CHECK_THROWS_AS(one_by_one(*tight, more), ShortOfMemory);
+  *options.vram_limit += Bytes{1 << 20};
+  const auto enough = on_gpu(tiny, options);
+  together(*enough, prompt);
+  CHECK(one_by_one(*enough, more) == want);
+  CHECK(enough->host_cache().value > 0);
+}
+
+TEST_CASE("A block is narrowed to the host's types as new rows are", "[cuda][gpu]") {
+  CacheShape shape;
+  shape.tokens = shape.block_tokens = 48;
+  const CacheData data(shape);
+  for (const QuantFormat type : {QuantFormat::kQ8_0, QuantFormat::kQ4_0}) {
+    const cuda::Cache from = data.on_device();
+    cuda::Cache to = from;
+    to.k_type = to.v_type = type;
+    to.k_row = to.v_row = int(tensor_bytes(type, std::uint64_t(shape.dim), 1));
+    const Stream stream;
+    const auto halves = data.read();
+    const OnDevice<std::byte> block(halves);
+    const OnDevice<std::byte> out(std::size_t(CacheData::kLayers * to.layer_bytes()));
+    cuda::narrow_block(stream, from, CacheData::kLayers, block.get(), to, out.get());
+    stream.wait();
+    const auto rows = out.read();
+    std::vector<float> seen(std::size_t(shape.dim));
+    for (int head = 0; head < shape.kv_heads; ++head)
+      for (int token = 0; token < shape.tokens; ++token) {
+        const float* const want = data.key(head, token);
+        ref::dequantize(type, rows.data() + to.keys_at(CacheData::kLayer, head) + token * to.k_row,
+                        seen);
+        double worst = 0;
+        for (int i = 0; i < shape.dim; ++i) {
+          double most = 0;
+          for (int k = i / 32 * 32; k < i / 32 * 32 + 32; ++k)
+            most = std::max(most, std::abs(double(want[k])));
+          // Half a step, or a whole one above the highest of 16; the step is a half itself.
+          const double step = most / (type == QuantFormat::kQ8_0 ? 127 : 8);
+          const double levels = type == QuantFormat::kQ8_0 ? 0.5 + 127 * 0x1p-11 : 1 + 8 * 0x1p-11;
+          worst = std::max(worst, std::abs(double(seen[std::size_t(i)]) - double(want[i])) /
+                                      (step * levels + 1e-6));
+        }
+        CHECK(worst <= 1);
+      }
+  }
+}
