@@ -18,7 +18,7 @@ using namespace rigcast::engine;
 
 namespace {
 
-enum class Share { kLayers, kCache, kExperts };
+enum class Share { kLayers, kCache, kCold, kExperts };
 
 struct Row {
   const char* name;
@@ -26,7 +26,9 @@ struct Row {
   Share share;
   int gpu_layers;  // of layers + 1, for kLayers
   TokenCount depth;
-  double bar;  // tokens/s; 0: none
+  double bar;                 // tokens/s; 0: none
+  TokenCount hot_tokens = 0;  // for kCold
+  double host_share = 0;      // of what is not hot
 };
 
 constexpr Row kRows[] = {
@@ -36,6 +38,14 @@ constexpr Row kRows[] = {
     {"8B, head and 8 layers", "llama-3.1-8b", Share::kLayers, 8, 496, 0},
     {"8B, nothing", "llama-3.1-8b", Share::kLayers, 0, 496, 0},
     {"8B, KV ram 16k", "llama-3.1-8b", Share::kCache, 33, 16368, 24},
+    {"8B, KV stream 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 20},
+    {"8B, KV combined 16k, 0.4", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.4},
+    {"8B, KV combined 16k, 0.5", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.5},
+    {"8B, KV combined 16k, 0.6", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.6},
+    {"8B, KV combined 16k, 0.7", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.7},
+    {"8B, KV vram 32k", "llama-3.1-8b", Share::kLayers, 33, 32752, 0},
+    {"8B, KV paged 32k, 1 % cold", "llama-3.1-8b", Share::kCold, 33, 32752, 0, 32384},
+    {"8B, KV paged 32k, half cold", "llama-3.1-8b", Share::kCold, 33, 32752, 0, 16384},
     {"30B-A3B, experts in RAM", "qwen3-30b-a3b", Share::kExperts, 49, 496, 60},
 };
 constexpr int kRuns = 3;
@@ -70,6 +80,8 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   CudaOptions options;
   options.placement = placement_of(row, *spec);
   options.threads = threads;
+  if (row.share == Share::kCold) options.hot_tokens = row.hot_tokens;
+  options.host_share = row.host_share;
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 

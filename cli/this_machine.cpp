@@ -151,9 +151,10 @@ int gpu_layers_here(const Scenario& s, Bytes free) {
 std::optional<Error> refuse_placement(const Scenario& s) {
   if (s.rig.gpus.empty())
     return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
-  if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
-    return bad_input(fmt::format("the KV policy {} is not executed on a GPU", name(s.kv.policy)),
-                     "--kv vram, --kv ram");
+  if (s.kv.policy == KvPolicy::kSpill)
+    return bad_input(
+        "the KV policy spill is what a driver does by itself: it is forecast, not executed",
+        "--kv paged");
   if (s.placement.decode_device != DecodeDevice::kPlacement)
     return bad_input(
         fmt::format("--decode-device {} is not executed", name(s.placement.decode_device)),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/runtime/cpu_stages.hpp"
@@ -132,6 +133,42 @@ void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
     }
   });
   attend_over_cache(worker, layer);
+}
+
+// Bias, norms of heads and turns of the step's first token.
+void CpuLayers::turn_query(int layer, float* q) {
+  const ModelSpec& spec = model_->spec;
+  const Layer& w = weights(layer);
+  const std::size_t dim = std::size_t(spec.head_dim), width = std::size_t(spec.heads) * dim;
+  add_bias({q, width}, w.q_bias);
+  const std::span<const float> turn(angles_.data(), rope_.pairs() * 2);
+  for (std::size_t h = 0; h < width; h += dim) {
+    if (!w.q_norm.empty()) cpu::rms_norm({q + h, dim}, w.q_norm, model_->hyper.norm_eps, q + h);
+    rope_.turn(turn, q + h);
+  }
+}
+
+const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const float* q,
+                                              const KvCache& cache, TokenCount tokens) {
+  const ModelSpec& spec = model_->spec;
+  const std::size_t dim = std::size_t(spec.head_dim), heads = std::size_t(spec.heads);
+  const TokenCount from = seen_from(layer, cached_);
+  Span span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
+  worker.alone([&] {
+    q_.assign(q, q + heads * dim);
+    turn_query(layer, q_.data());
+    part_.o.assign(heads * dim, 0.0f);
+    part_.m.assign(heads, -std::numeric_limits<float>::infinity());
+    part_.l.assign(heads, 0.0f);
+    bytes_.kv_read += double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes());
+  });
+  if (from >= tokens) return part_;
+  one_.run(worker, cache, layer, from, tokens, q_.data(), part_.o.data());
+  worker.alone([&] {
+    one_.sums(part_.m, part_.l);
+    for (std::size_t i = 0; i < part_.o.size(); ++i) part_.o[i] *= part_.l[i / dim];
+  });
+  return part_;
 }
 
 void CpuLayers::attention(Worker& worker, int layer) {

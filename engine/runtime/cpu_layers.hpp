@@ -52,6 +52,14 @@ class CpuLayers {
   /// mixed() = the attention of projected [token][q | k | v] over the cache, into which k and v are
   /// put.
   void attend(Worker& worker, int layer, const float* projected);
+  /// Of one token: the attention of a projected query over the first `tokens` tokens of `cache`, as
+  /// far as its layer sees them: what other parts of a context can be merged with.
+  struct Part {
+    std::vector<float> o;     // [heads][head_dim]: sum of exp(score - m) * value
+    std::vector<float> m, l;  // [heads]: the largest score, -infinity without tokens; the sum
+  };
+  const Part& attend_part(Worker& worker, int layer, const float* q, const KvCache& cache,
+                          TokenCount tokens);
   /// Of one token: mixture() = the chosen experts of a normed hidden state, each by its weight.
   void mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
                   std::span<const float> weights);
@@ -94,6 +102,7 @@ class CpuLayers {
 
   void attention(Worker& worker, int layer);
   void place_queries(int layer, std::int64_t row);
+  void turn_query(int layer, float* q);
   void attend_batch(Worker& worker, int layer);
   void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
   void ffn(Worker& worker, int layer);
@@ -135,6 +144,7 @@ class CpuLayers {
   cpu::AlignedVector<float> block_;   // [token][hidden]: what the last block gave
   cpu::AlignedVector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
   std::vector<float> normed_, scores_;
+  Part part_;
   std::vector<Job> jobs_;
   std::vector<Choice> choices_;  // [token][experts used]
   std::vector<float> logits_;

@@ -139,7 +139,9 @@ std::byte* DeviceCache::take_free() {
 
 void DeviceCache::truncate(TokenCount tokens) {
   if (!cold_ || tokens >= TokenCount(blocks_.size()) * view_.block_tokens) return;
+  stream_.wait();
   settle_moved();
+  static_cast<void>(cold_->make_room());
   const TokenCount whole = tokens / view_.block_tokens, kept = blocks_for(tokens);
   while (TokenCount(blocks_.size()) > kept) {
     if (blocks_.back()) free_.push_back(blocks_.back());
@@ -149,7 +151,6 @@ void DeviceCache::truncate(TokenCount tokens) {
   if (kept > whole && whole < cold_->count()) {
     take_blocks(1, tokens);
     std::byte* const block = take_free();
-    stream_.wait();
     cold_->bring_back(whole, block);
     blocks_[std::size_t(whole)] = block;
   }

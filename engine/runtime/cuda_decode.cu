@@ -41,33 +41,48 @@ Outputs mix(const State& s, bool floats) {
   return floats ? Outputs{{}, s.token.mixed} : Outputs{s.token.mixed_rounded};
 }
 
+void ask_host(State& s, std::initializer_list<MessagePart> parts) {
+  send(s.stream, {parts.begin(), parts.size()}, s.host->mailbox.view());
+}
+
+void take_answer(State& s, std::initializer_list<AnswerUse> parts) {
+  receive(s.stream, s.host->mailbox.view(), {parts.begin(), parts.size()});
+}
+
+// The host's part of the context, as one more split.
+void take_cold_part(State& s, int split) {
+  const Partials& p = s.token.partials;
+  const int heads = s.spec().heads, q = s.q_width();
+  take_answer(s, {{p.o + std::int64_t(split) * q, q},
+                  {p.m + std::int64_t(split) * heads, heads},
+                  {p.l + std::int64_t(split) * heads, heads}});
+}
+
 void attend_here(State& s, int layer, int splits, bool floats) {
   const ModelSpec& m = s.spec();
   const int kept = s.cache.layer(layer);
   DecodeAttention attention{placement_of(s, layer), window_of(m, layer), true};
   ColdBlocks* const cold = s.cache.cold();
+  const TokenCount of_host = s.cold_of_host();
+  if (of_host > 0) ask_host(s, {{s.vectors.projected, s.q_width()}});
   if (cold && cold->count() > 0) {
     // What comes over the link is there once all before has ended, not earlier.
     cold->await(s.stream, kept);
+    attention.first_token = int(of_host);
     attention.settled = false;
     attention.start = Start::kAfter;
   }
   attend_partially(s.stream, attention, s.cache.view(layer), kept, splits, s.position(),
                    s.token.partials);
   if (cold) cold->done(s.stream, kept);
+  if (of_host > 0) take_cold_part(s, splits++);
   merge_partials(s.stream, s.token.partials, splits, m.heads, int(m.head_dim), mix(s, floats));
 }
-
-void ask_host(State& s, std::initializer_list<MessagePart> parts) {
-  send(s.stream, {parts.begin(), parts.size()}, s.host->mailbox.view());
-}
-
-void take_answer(State& s, const AnswerUse& use) { receive(s.stream, s.host->mailbox.view(), use); }
 
 void attend_on_host(State& s, bool floats) {
   const int q = s.q_width();
   ask_host(s, {{s.vectors.projected, q + 2 * s.kv_width()}});
-  take_answer(s, {s.token.mixed, q});
+  take_answer(s, {{s.token.mixed, q}});
   if (!floats) round_tokens({s.token.mixed, q}, s.token.mixed_rounded, s.stream, Start::kEarly);
 }
 
@@ -106,14 +121,14 @@ void experts_on_host(State& s, const DeviceLayer& w) {
   choose_experts(s, w);
   ask_host(
       s, {{s.vectors.normed, hidden}, {s.token.chosen.weights, used}, {s.token.chosen.ids, used}});
-  take_answer(s, {s.vectors.hidden, hidden, true});
+  take_answer(s, {{s.vectors.hidden, hidden, true}});
 }
 
 // Layers from `first` on that are the host's; gives the first that is not.
 int layers_on_host(State& s, int first) {
   const int hidden = int(s.spec().hidden), end = s.on_host().end_of_layers(first);
   first == 0 ? ask_host(s, {}) : ask_host(s, {{s.vectors.hidden, hidden}});
-  take_answer(s, {s.vectors.hidden, hidden});
+  take_answer(s, {{s.vectors.hidden, hidden}});
   return end;
 }
 
@@ -149,7 +164,8 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
     if (stages) stages->begin(kind, layer);
   };
   begin(ActivityKind::kEmbedding, -1);
-  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0);
+  if (ColdBlocks* const cold = s.cache.cold())
+    cold->begin_step(s.stream, s.cold_of_host() / s.cache.block_tokens());
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
              s.vectors.turns);
   if (!s.on_host().embedding())

@@ -209,6 +209,8 @@ void CudaExecutor::answer_host_calls(std::int32_t token) {
   if (!state_->host) return;
   cuda::HostShare& host = *state_->host;
   host.side.layers().record_into(recorder_);
+  if (const cuda::ColdBlocks* const cold = state_->cache.cold())
+    host.side.attend_to({&cold->host(), state_->cold_of_host()});
   try {
     host.side.token(host.mailbox, state_->stream, cached_, token);
   } catch (...) {
@@ -382,8 +384,9 @@ void CudaExecutor::count(std::int64_t tokens) {
     moved_.weights += stage_bytes(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer, tokens);
   }
   if (!state_->on_host().head()) moved_.weights += stage_bytes(ActivityKind::kHead, -1, tokens);
+  const TokenCount block_tokens = state_->cache.block_tokens();
   if (const cuda::ColdBlocks* const cold = state_->cache.cold())
-    moved_.to_gpu += cold->step_bytes(0);
+    moved_.to_gpu += cold->step_bytes(tokens > 1 ? 0 : state_->cold_of_host() / block_tokens);
   cached_ += tokens;
   position_ = cached_;
 }
@@ -427,8 +430,18 @@ std::vector<DeviceMemory> CudaExecutor::gpus() const {
 
 using Made = Result<std::unique_ptr<Executor>>;
 
+Placement all_on_gpu(const ModelSpec& spec) {
+  Placement p;
+  p.gpu_layers = spec.layers + 1;
+  p.layers.assign(std::size_t(spec.layers), LayerPlacement{0, 0, 0, 0, 0, 0, 0});
+  p.head = p.head_on = 0;
+  return p;
+}
+
 HostParts parts_of(const ModelSpec& spec, const CudaOptions& options) {
-  return options.placement ? HostParts(spec, *options.placement) : HostParts();
+  const bool shares_cold = options.hot_tokens && options.host_share > 0;
+  if (!options.placement && !shares_cold) return {};
+  return HostParts(spec, options.placement ? *options.placement : all_on_gpu(spec), shares_cold);
 }
 
 constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
@@ -445,9 +458,10 @@ Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const 
   cuda::Vram vram(0, options.vram_limit);
   const HostParts parts = parts_of(model->spec, options);
   auto weights = make(vram, parts);
-  auto state = std::make_unique<State>(
-      std::move(model), std::move(weights), std::move(vram),
-      cuda::StateOptions{shape_of(options), int(options.ubatch), parts, options.threads});
+  auto state =
+      std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
+                              cuda::StateOptions{shape_of(options), int(options.ubatch), parts,
+                                                 options.host_share, options.threads});
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
@@ -472,8 +486,6 @@ std::optional<Error> refuse(const Placement& placement) {
     if (l.weights != l.decode_on)
       return bad_input("weights are computed where they are: other decode devices are not executed",
                        "leave out --decode-device");
-    if (l.decode_on != kHost && l.kv == kHost && l.decode_cache_on != kHost)
-      return bad_input("attention on the GPU over a cache in RAM is not executed", "--kv ram");
   }
   return std::nullopt;
 }

@@ -91,7 +91,8 @@ ShortVectors short_vectors(const Model& model, int ubatch, Vram& vram) {
 // The widest message between host and GPU: projections, or a hidden state and chosen experts.
 std::size_t message_floats(const ModelSpec& m) {
   const std::int64_t projected = (m.heads + 2 * m.kv_heads) * m.head_dim;
-  return std::size_t(std::max(projected, m.hidden + 2 * experts_used(m)));
+  const std::int64_t part = m.heads * (m.head_dim + 2);
+  return std::size_t(std::max({projected, part, m.hidden + 2 * experts_used(m)}));
 }
 
 }  // namespace
@@ -120,6 +121,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
                                                   TokenCount(ubatch),
                                                   {},
                                                   make_large_pages});
+  host_share = options.host_share;
   const ModelSpec& m = spec();
   RIGCAST_CUDA_CALL(
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, vram.device()));
@@ -136,8 +138,9 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   vectors.memory = all.take(vram);
   vectors.tokens = ubatch;
 
-  // As many splits as the longest context gets.
-  const int splits = attention_splits(1 << 30, m.kv_heads, multiprocessors, cache.holds_halves());
+  // As many splits as the longest context gets, and the host's part.
+  const int splits =
+      1 + attention_splits(1 << 30, m.kv_heads, multiprocessors, cache.holds_halves());
   Pieces one;
   one.add(token.mixed, q_width());
   one.add(token.mixed_rounded, q_width());

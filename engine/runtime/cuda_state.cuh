@@ -87,7 +87,8 @@ struct StateOptions {
   CacheShape cache;
   int ubatch = 512;  // tokens of a batch at most
   HostParts host;
-  int threads = 1;  // of the host
+  double host_share = 0;  // of cold blocks, the oldest, where the host shares them
+  int threads = 1;        // of the host
 };
 
 struct State {
@@ -110,6 +111,12 @@ struct State {
 
   std::unique_ptr<HostShare> host;  // nullptr: the host has no part
 
+  double host_share = 0;
+  /// The first tokens of the context, in whole blocks, that the host attends to while decoding.
+  TokenCount cold_of_host() const {
+    if (!cache.cold() || !on_host().shares_cold()) return 0;
+    return TokenCount(double(cache.cold()->count()) * host_share) * cache.block_tokens();
+  }
   const HostParts& on_host() const {
     static const HostParts kNone;
     return host ? host->side.parts() : kNone;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace rigcast::engine {
 
@@ -18,6 +19,7 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
   const TokenCount first = from / kPartition, count = (to - 1) / kPartition + 1 - first;
   const std::int64_t tasks = kv_heads_ * count;
   worker.alone([&] {
+    count_ = count;
     o_.resize(std::size_t(tasks * group_ * dim_));
     m_.resize(std::size_t(tasks * group_));
     l_.resize(std::size_t(tasks * group_));
@@ -42,6 +44,19 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
                           kv_heads_ * group_, dim_, out + h * dim_);
     }
   });
+}
+
+void DecodeAttention::sums(std::span<float> most, std::span<float> sum) const {
+  const std::size_t heads = std::size_t(kv_heads_ * group_);
+  std::fill(most.begin(), most.end(), -std::numeric_limits<float>::infinity());
+  std::fill(sum.begin(), sum.end(), 0.0f);
+  for (std::size_t h = 0; h < heads; ++h) {
+    for (TokenCount p = 0; p < count_; ++p)
+      most[h] = std::max(most[h], m_[std::size_t(p) * heads + h]);
+    for (std::size_t i = h; i < std::size_t(count_) * heads; i += heads)
+      if (m_[i] > -std::numeric_limits<float>::infinity())
+        sum[h] += l_[i] * std::exp(m_[i] - most[h]);
+  }
 }
 
 }  // namespace rigcast::engine

@@ -2,6 +2,7 @@
 // Attention of one token over the cache: heads and partitions are shared by all threads, then
 // merged.
 
+#include <span>
 #include <vector>
 
 #include "core/model_spec.hpp"
@@ -19,6 +20,9 @@ class DecodeAttention {
   /// are [heads][head_dim]. The same bits for any number of threads.
   void run(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
            const float* q, float* out);
+  /// Of [heads]: the largest score of the last run and the sum of the exponentials less it. By one
+  /// thread.
+  void sums(std::span<float> most, std::span<float> sum) const;
 
  private:
   struct Thread {
@@ -29,6 +33,7 @@ class DecodeAttention {
 
   int kv_heads_, group_, dim_;
   std::vector<float> o_, m_, l_;  // partials: [partition][kv head][query]
+  TokenCount count_ = 0;          // partitions
   std::vector<Thread> threads_;
 };
 

@@ -2,8 +2,8 @@
 
 namespace rigcast::engine {
 
-HostParts::HostParts(const ModelSpec& spec, const Placement& placement)
-    : head_(placement.head_on == kHost) {
+HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool shares_cold)
+    : head_(placement.head_on == kHost), shares_cold_(shares_cold) {
   for (int i = 0; i < spec.layers; ++i) {
     const LayerPlacement& p = placement.layers[std::size_t(i)];
     Part part;
@@ -45,7 +45,10 @@ std::vector<HostCall> HostParts::calls() const {
       i = end;
       continue;
     }
-    if (cache(i)) calls.push_back({kCache, i, i + 1});
+    if (cache(i))
+      calls.push_back({kCache, i, i + 1});
+    else if (shares_cold_)
+      calls.push_back({kCold, i, i + 1});
     if (experts(i)) calls.push_back({kExperts, i, i + 1});
     ++i;
   }

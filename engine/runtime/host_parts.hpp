@@ -13,6 +13,7 @@ namespace rigcast::engine {
 struct HostCall {
   enum class Kind {
     kLayers,   // [first, end), whole; takes and gives the hidden state
+    kCold,     // attention over old blocks of layer `first`; takes q, gives a part to be merged
     kCache,    // attention over the cache in layer `first`; takes [q | k | v], gives the mix
     kExperts,  // of layer `first`; takes the normed hidden state and who was chosen, gives their
                // sum
@@ -27,7 +28,9 @@ struct HostCall {
 class HostParts {
  public:
   HostParts() = default;  // none
-  HostParts(const ModelSpec& spec, const Placement& placement);
+  /// `shares_cold`: of layers whose cache the GPU attends to, the host attends to a share of the
+  /// blocks that have left the GPU.
+  HostParts(const ModelSpec& spec, const Placement& placement, bool shares_cold = false);
 
   /// A layer as a whole: its weights, its cache and its work.
   bool layer(int i) const { return part(i).layer; }
@@ -36,6 +39,7 @@ class HostParts {
   /// Of a layer that a GPU computes: the routed experts.
   bool experts(int i) const { return part(i).experts; }
   bool head() const { return head_; }
+  bool shares_cold() const { return shares_cold_; }
   /// Hidden states begin on the host: the first layer is there.
   bool embedding() const { return !parts_.empty() && parts_.front().layer; }
 
@@ -47,7 +51,7 @@ class HostParts {
   /// Whose keys and values the host keeps, and whose the GPU keeps.
   std::vector<int> cached_layers() const { return layers_with_cache(true); }
   std::vector<int> layers_cached_on_gpu() const { return layers_with_cache(false); }
-  /// In the order of a token.
+  /// In the order of a token; those of kCold are left out while nothing is cold.
   std::vector<HostCall> calls() const;
 
  private:
@@ -58,7 +62,7 @@ class HostParts {
   std::vector<int> layers_with_cache(bool on_host) const;
 
   std::vector<Part> parts_;  // by layer
-  bool head_ = false;
+  bool head_ = false, shares_cold_ = false;
 };
 
 }  // namespace rigcast::engine

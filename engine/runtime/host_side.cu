@@ -1,6 +1,7 @@
 #include "engine/runtime/host_side.cuh"
 
 #include <algorithm>
+#include <numbers>
 #include <utility>
 
 namespace rigcast::engine::cuda {
@@ -28,12 +29,14 @@ void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, 
     team_.run([&](Worker& worker) {
       layers_.begin(worker, cached, 1);
       for (const HostCall& call : calls_) {
+        if (!happens(call)) continue;
         worker.alone([&] { message_ = mailbox.await(stream); });
         answer(worker, call, mailbox, id);
         if (worker.first()) mailbox.answer();
       }
     });
-    for (const HostCall& call : calls_) count_message(call);
+    for (const HostCall& call : calls_)
+      if (happens(call)) count_message(call);
   } catch (...) {
     mailbox.release();
     throw;
@@ -59,6 +62,7 @@ void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, st
       layers_.settle(worker);
       put(layers_.hidden());
       break;
+    case kCold: answer_cold(worker, call.first, mailbox); break;
     case kCache:
       layers_.attend(worker, call.first, message_);
       put(layers_.mixed());
@@ -78,6 +82,16 @@ void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, st
   }
 }
 
+// The GPU's scores are in powers of two.
+void HostSide::answer_cold(Worker& worker, int layer, Mailbox& mailbox) {
+  const CpuLayers::Part& part =
+      layers_.attend_part(worker, layer, message_, *cold_.cache, cold_.tokens);
+  if (!worker.first()) return;
+  float* to = std::ranges::copy(part.o, mailbox.answer_to_write()).out;
+  for (const float m : part.m) *to++ = m * float(std::numbers::log2e);
+  std::ranges::copy(part.l, to);
+}
+
 void HostSide::count_rows(std::size_t taken, std::size_t given) {
   sent_.to_host += double(taken * sizeof(float));
   sent_.to_gpu += double(given * sizeof(float));
@@ -90,6 +104,7 @@ void HostSide::count_message(const HostCall& call) {
              kv = std::size_t(spec.kv_heads * spec.head_dim);
   switch (call.kind) {
     case kLayers: return count_rows(call.first > 0 ? hidden : 0, hidden);
+    case kCold: return count_rows(q, q + 2 * std::size_t(spec.heads));
     case kCache: return count_rows(q + 2 * kv, q);
     case kExperts: return count_rows(hidden + 2 * std::size_t(spec.moe->experts_used), hidden);
     case kHead: return count_rows(hidden, 0);

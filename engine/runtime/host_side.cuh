@@ -18,6 +18,12 @@ class HostSide {
   /// Keeps the caches of its layers alone. Throws MachineError if threads cannot be made.
   HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options);
 
+  /// What the host attends to of blocks that have left the GPU: the first `tokens` tokens.
+  struct ColdShare {
+    const KvCache* cache = nullptr;
+    TokenCount tokens = 0;
+  };
+  void attend_to(const ColdShare& share) { cold_ = share; }
   /// Answers every call of one token, whose position is `cached`. Logits are in logits() where the
   /// head is here. The GPU's work is on `stream` already. After an exception the mailbox has been
   /// released.
@@ -44,7 +50,11 @@ class HostSide {
   std::int64_t rows(std::size_t values, std::int64_t width) const {
     return std::int64_t(values) / width;
   }
+  bool happens(const HostCall& call) const {
+    return call.kind != HostCall::Kind::kCold || cold_.tokens > 0;
+  }
   void answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id);
+  void answer_cold(Worker& worker, int layer, Mailbox& mailbox);
   /// What a call takes from the GPU and gives to it.
   void count_message(const HostCall& call);
   void count_rows(std::size_t taken, std::size_t given);
@@ -57,6 +67,7 @@ class HostSide {
   std::vector<HostCall> calls_;
   Team team_;
   CpuLayers layers_;
+  ColdShare cold_;
   const float* message_ = nullptr;
   MovedBytes sent_;
 };

@@ -76,6 +76,71 @@ TEST_CASE("Cold blocks of 8 or 4 bits stay close", "[cuda][gpu][hybrid]") {
   }
 }
 
+TEST_CASE("The host attends to a share of the cold blocks", "[cuda][gpu][hybrid]") {
+  for (const TinyTraits& traits : std::vector<TinyTraits>{
+           {.mix = "F16", .layers = 3},
+           {.architecture = "qwen3", .mix = "F16", .layers = 2, .qk_norm = true},
+           {.architecture = "qwen2", .mix = "F16", .layers = 2, .qkv_bias = true},
+           {.mix = "F16", .layers = 3, .window = 60}}) {
+    const TinyModel tiny = make_tiny_model(traits);
+    const auto tokens = prompt_of(200, traits.vocabulary);
+    const auto want = reference_logits(tiny, tokens);
+    for (const double share : {0.3, 0.6, 1.0})
+      for (const bool graphs : {true, false}) {
+        CudaOptions options = keeping(32);
+        options.host_share = share;
+        options.threads = 2;
+        options.graphs = graphs;
+        const auto executor = on_gpu(tiny, options);
+        const Agreement a = compare(one_by_one(*executor, tokens), want);
+        const double bound = half_bound(traits);
+        INFO(traits.architecture << ", the host's share " << share);
+        CAPTURE(a.mean_kl, a.nmse, bound);
+        CHECK(a.mean_kl <= 1e-3);
+        CHECK(a.nmse <= bound);
+        CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+        CHECK(executor->take_bytes().on_host > 0);
+      }
+  }
+}
+
+TEST_CASE("Tokens are the same wherever old ones are attended to", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F32", .layers = 3});
+  const auto greedy = [&](const CudaOptions& options) {
+    const auto executor = on_gpu(tiny, options);
+    Sampler sampler({});
+    std::vector<std::int32_t> ids{
+        sampler.next(executor->forward(prompt_of(40, 500), Logits::kLast))};
+    while (ids.size() < 300) ids.push_back(executor->decode(ids.back(), sampler));
+    return ids;
+  };
+  const auto want = greedy(keeping_all());
+  for (const double share : {0.0, 0.5, 1.0}) {
+    CudaOptions options = keeping(32);
+    options.host_share = share;
+    CHECK(greedy(options) == want);
+  }
+}
+
+TEST_CASE("A step brings back the blocks that have left, and each leaves once",
+          "[cuda][gpu][hybrid]") {
+  const TinyTraits traits{.mix = "F16", .layers = 3};
+  const TinyModel tiny = make_tiny_model(traits);
+  const auto executor = on_gpu(tiny, keeping(32));
+  together(*executor, prompt_of(200, 500));
+  executor->take_bytes();
+  const std::int32_t token = 3;
+  executor->forward({&token, 1}, Logits::kLast);  // token 201: blocks 0 to 8 had left before
+  const double of_block =
+      double(kBlock * traits.layers * traits.kv_heads * traits.head_dim * 2 * 2);
+  MovedBytes moved = executor->take_bytes();
+  CHECK(moved.to_gpu == 9 * of_block);
+  CHECK(moved.to_host == 0);
+  one_by_one(*executor, prompt_of(31, 400));
+  moved = executor->take_bytes();
+  CHECK(moved.to_host == 2 * of_block);
+}
+
 TEST_CASE("A context is cut among cold blocks and goes on", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M", .layers = 3});
   const auto prompt = prompt_of(200, 500), more = prompt_of(50, 300);

@@ -43,7 +43,12 @@ __device__ unsigned answered(const MailboxView& box) {
   return number;
 }
 
-__global__ void __launch_bounds__(1024) receive_answer(MailboxView box, AnswerUse use) {
+struct Uses {
+  AnswerUse use[kMostParts];
+};
+
+__global__ void __launch_bounds__(1024)
+    receive_answer(MailboxView box, const __grid_constant__ Uses uses) {
   let_next_start();
   wait_for_inputs();
   if (threadIdx.x == 0) {
@@ -52,9 +57,13 @@ __global__ void __launch_bounds__(1024) receive_answer(MailboxView box, AnswerUs
     }
   }
   __syncthreads();
-  for (int i = int(threadIdx.x); i < use.count; i += int(blockDim.x)) {
-    const float x = __ldcv(box.answer + i);  // from the host, not what a cache has of it
-    use.to[i] = use.add ? use.to[i] + x : x;
+  const float* from = box.answer;
+  for (const AnswerUse& use : uses.use) {
+    for (int i = int(threadIdx.x); i < use.count; i += int(blockDim.x)) {
+      const float x = __ldcv(from + i);  // from the host, not what a cache has of it
+      use.to[i] = use.add ? use.to[i] + x : x;
+    }
+    from += use.count;
   }
 }
 
@@ -68,8 +77,12 @@ void send(const Stream& stream, std::span<const MessagePart> parts, const Mailbo
   launch(stream, {dim3(1), dim3(1024)}, Start::kEarly, send_parts, all, box);
 }
 
-void receive(const Stream& stream, const MailboxView& box, const AnswerUse& use) {
-  launch(stream, {dim3(1), dim3(1024)}, Start::kEarly, receive_answer, box, use);
+void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerUse> parts) {
+  if (parts.size() > std::size_t(kMostParts))
+    throw std::invalid_argument("receive: more parts than an answer has");
+  Uses all{};
+  std::ranges::copy(parts, all.use);
+  launch(stream, {dim3(1), dim3(1024)}, Start::kEarly, receive_answer, box, all);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -18,13 +18,13 @@ inline constexpr int kMostParts = 3;
 /// std::invalid_argument, CudaFailure.
 void send(const Stream& stream, std::span<const MessagePart> parts, const MailboxView& box);
 
-/// Waits for the answer to the last message and puts it at `to` [count], or adds it to what is
-/// there.
+/// A part of the answer: it goes to `to` [count], or is added to what is there.
 struct AnswerUse {
   float* to = nullptr;
   int count = 0;
   bool add = false;
 };
-void receive(const Stream& stream, const MailboxView& box, const AnswerUse& use);
+/// Waits for the answer to the last message, whose parts lie one after the other. Throws as send().
+void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerUse> parts);
 
 }  // namespace rigcast::engine::cuda
