@@ -20,6 +20,8 @@ namespace {
 
 enum class Share { kLayers, kCache, kCold, kExperts };
 
+constexpr double kMeasured = -1;
+
 struct Row {
   const char* name;
   const char* model;
@@ -39,10 +41,10 @@ constexpr Row kRows[] = {
     {"8B, nothing", "llama-3.1-8b", Share::kLayers, 0, 496, 0},
     {"8B, KV ram 16k", "llama-3.1-8b", Share::kCache, 33, 16368, 24},
     {"8B, KV stream 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 20},
+    {"8B, KV combined 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, kMeasured},
     {"8B, KV combined 16k, 0.4", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.4},
-    {"8B, KV combined 16k, 0.5", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.5},
     {"8B, KV combined 16k, 0.6", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.6},
-    {"8B, KV combined 16k, 0.7", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.7},
+    {"8B, KV combined 16k, 0.8", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.8},
     {"8B, KV vram 32k", "llama-3.1-8b", Share::kLayers, 33, 32752, 0},
     {"8B, KV paged 32k, 1 % cold", "llama-3.1-8b", Share::kCold, 33, 32752, 0, 32384},
     {"8B, KV paged 32k, half cold", "llama-3.1-8b", Share::kCold, 33, 32752, 0, 16384},
@@ -81,7 +83,7 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   options.placement = placement_of(row, *spec);
   options.threads = threads;
   if (row.share == Share::kCold) options.hot_tokens = row.hot_tokens;
-  options.host_share = row.host_share;
+  options.host_share = row.host_share == kMeasured ? std::nullopt : std::optional(row.host_share);
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 

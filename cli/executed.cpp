@@ -68,9 +68,6 @@ MadeExecutor cpu_executor(const Scenario& s, Result<Model> model) {
 
 // What may leave the GPU, by the policy.
 void set_cache(const Scenario& s, const Placement& placement, CudaOptions& out) {
-  // Of what has left, the host's cores attend to this share: they read their memory about one and a
-  // half times as fast as a link of 16 lanes carries it. Assumed, not measured.
-  constexpr double kShareOfHost = 0.6;
   out.kv_types = s.kv.types;
   out.kv_block = s.kv.block_tokens;
   out.cold_type = s.kv.cold_type;
@@ -79,7 +76,7 @@ void set_cache(const Scenario& s, const Placement& placement, CudaOptions& out) 
     case KvPolicy::kRam:
     case KvPolicy::kSpill: return;
     case KvPolicy::kStream: out.hot_tokens = 0; return;
-    case KvPolicy::kCombined: out.host_share = kShareOfHost; [[fallthrough]];
+    case KvPolicy::kCombined: out.host_share.reset(); [[fallthrough]];  // measured
     case KvPolicy::kPaged:
       out.hot_tokens = plan_memory(s, placement, s.workload.last_position())
                            .resident_tokens.value_or(s.workload.context);

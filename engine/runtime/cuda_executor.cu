@@ -8,6 +8,7 @@
 #include "engine/gguf/read_model.hpp"
 #include "engine/kernels/cuda/random_rows.cuh"
 #include "engine/runtime/cuda_state.cuh"
+#include "engine/runtime/host_share.cuh"
 #include "engine/runtime/load.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
@@ -439,7 +440,7 @@ Placement all_on_gpu(const ModelSpec& spec) {
 }
 
 HostParts parts_of(const ModelSpec& spec, const CudaOptions& options) {
-  const bool shares_cold = options.hot_tokens && options.host_share > 0;
+  const bool shares_cold = options.hot_tokens && options.host_share.value_or(1) > 0;
   if (!options.placement && !shares_cold) return {};
   return HostParts(spec, options.placement ? *options.placement : all_on_gpu(spec), shares_cold);
 }
@@ -457,11 +458,14 @@ template <class Make>
 Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
   const HostParts parts = parts_of(model->spec, options);
+  double share = options.host_share.value_or(0);
+  if (parts.shares_cold() && !options.host_share)
+    share =
+        cuda::measured_host_share(vram, model->spec, shape_of(options).cold_types, options.threads);
   auto weights = make(vram, parts);
-  auto state =
-      std::make_unique<State>(std::move(model), std::move(weights), std::move(vram),
-                              cuda::StateOptions{shape_of(options), int(options.ubatch), parts,
-                                                 options.host_share, options.threads});
+  auto state = std::make_unique<State>(
+      std::move(model), std::move(weights), std::move(vram),
+      cuda::StateOptions{shape_of(options), int(options.ubatch), parts, share, options.threads});
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};

@@ -29,7 +29,9 @@ struct CudaOptions {
   /// the host in cold_type, if the cache holds halves, and come over the link for every step.
   std::optional<TokenCount> hot_tokens{};
   QuantFormat cold_type = QuantFormat::kF16;  // F16, Q8_0, Q4_0
-  double host_share = 0;  // of what has left the GPU, the oldest: the host attends to it itself
+  /// Of what has left the GPU, the oldest, the host attends to this share itself; absent: to as
+  /// much as it reads while the link carries the rest, which is measured.
+  std::optional<double> host_share = 0.0;
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // of the host, for its parts
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/kernels/cuda/narrow_block.cuh"
+#include "engine/runtime/host_share.cuh"
 #include "tests/cuda/cache_data.cuh"
 #include "tests/cuda/whole_models.hpp"
 
@@ -120,6 +121,15 @@ TEST_CASE("Tokens are the same wherever old ones are attended to", "[cuda][gpu][
     options.host_share = share;
     CHECK(greedy(options) == want);
   }
+}
+
+TEST_CASE("The host's share of cold blocks is measured", "[cuda][gpu][hybrid]") {
+  const ModelSpec spec = make_tiny_model({.layers = 1}).model.spec;
+  cuda::Vram vram(0, {});
+  const double share = cuda::measured_host_share(vram, spec, {}, 2);
+  CHECK(share > 0);
+  CHECK(share < 1);
+  CHECK(vram.held().value == 0);
 }
 
 TEST_CASE("A step brings back the blocks that have left, and each leaves once",
