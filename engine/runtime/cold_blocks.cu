@@ -106,7 +106,8 @@ void ColdBlocks::truncate(TokenCount count) {
   host_.truncate(count_ * hot_.block_tokens);
 }
 
-void ColdBlocks::begin_step(const Stream& compute, TokenCount first) {
+void ColdBlocks::begin_step(const Stream& compute, TokenCount first, CopyMarks* marks) {
+  marks_ = marks;
   first_ = std::min(first, count_);
   if (first_ == count_) return;
   begun_.record(compute);
@@ -115,6 +116,7 @@ void ColdBlocks::begin_step(const Stream& compute, TokenCount first) {
 }
 
 void ColdBlocks::fetch(int layer) {
+  if (marks_) marks_->begin_copy(ActivityKind::kFetchKv, layers_[std::size_t(layer)], in_);
   for (TokenCount b = first_; b < count_;) {
     const TokenCount blocks = std::min(host_.blocks_in_a_row(b), count_ - b);
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(
@@ -122,6 +124,7 @@ void ColdBlocks::fetch(int layer) {
         std::size_t(blocks * cold_layer_bytes()), cudaMemcpyHostToDevice, in_.get()));
     b += blocks;
   }
+  if (marks_) marks_->end_copy(in_, double((count_ - first_) * cold_layer_bytes()));
   ready_[layer % 2].record(in_);
 }
 

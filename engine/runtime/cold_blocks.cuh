@@ -10,6 +10,7 @@
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/cache.cuh"
 #include "engine/kv/kv_cache.hpp"
+#include "engine/runtime/copy_marks.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -44,8 +45,9 @@ class ColdBlocks {
   std::byte* place_of(int layer, TokenCount index) const;
 
   // Of one step, queued or recorded; blocks [first, count()) come back for it.
-  /// Begins with the first layers, after all that is queued on `compute`.
-  void begin_step(const Stream& compute, TokenCount first);
+  /// Begins with the first layers, after all that is queued on `compute`. `marks` may be null, and
+  /// is told of copies until the step's last done().
+  void begin_step(const Stream& compute, TokenCount first, CopyMarks* marks);
   /// What is queued on `compute` next finds the layer's blocks there. It must be launched
   /// Start::kAfter.
   void await(const Stream& compute, int layer);
@@ -71,6 +73,7 @@ class ColdBlocks {
   Stream in_, out_;
   TokenCount count_ = 0, moving_ = 0, first_ = 0;
   double moved_bytes_ = 0;
+  CopyMarks* marks_ = nullptr;
 
   VramPiece slots_;      // two layers, as the host has them
   VramPiece widened_;    // one layer in the GPU's types, where those are others

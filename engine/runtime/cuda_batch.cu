@@ -183,7 +183,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
     if (stages) stages->begin(kind, layer);
   };
   begin(ActivityKind::kEmbedding, -1);
-  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0);
+  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0, stages);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, tokens, s.position(),
              s.vectors.turns);
   if (s.on_host().embedding())

@@ -165,7 +165,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   };
   begin(ActivityKind::kEmbedding, -1);
   if (ColdBlocks* const cold = s.cache.cold())
-    cold->begin_step(s.stream, s.cold_of_host() / s.cache.block_tokens());
+    cold->begin_step(s.stream, s.cold_of_host() / s.cache.block_tokens(), stages);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
              s.vectors.turns);
   if (!s.on_host().embedding())

@@ -34,6 +34,15 @@ class MarkedStages : public cuda::Stages {
     marks_.back().event.record(stream_);
   }
 
+  void begin_copy(ActivityKind kind, int layer, const Stream& stream) override {
+    copies_.push_back({kind, layer});
+    copies_.back().begin.record(stream);
+  }
+  void end_copy(const Stream& stream, double bytes) override {
+    copies_.back().bytes = bytes;
+    copies_.back().end.record(stream);
+  }
+
   // `bytes`: of a stage.
   template <class BytesOf>
   void finish(TokenCount token, const BytesOf& bytes) {
@@ -47,6 +56,12 @@ class MarkedStages : public cuda::Stages {
                        begin_s_ + Event::seconds_between(begin_, m.event),
                        begin_s_ + Event::seconds_between(begin_, next), bytes(m.kind, m.layer));
     }
+    for (const Copy& c : copies_) {
+      c.end.wait();
+      recorder_.add_on(0, c.kind, c.layer, token,
+                       begin_s_ + Event::seconds_between(begin_, c.begin),
+                       begin_s_ + Event::seconds_between(begin_, c.end), c.bytes);
+    }
   }
 
  private:
@@ -55,11 +70,18 @@ class MarkedStages : public cuda::Stages {
     int layer;
     Event event;
   };
+  struct Copy {
+    ActivityKind kind;
+    int layer;
+    double bytes = 0;
+    Event begin{}, end{};
+  };
   const Stream& stream_;
   Recorder& recorder_;
   Event begin_;
   double begin_s_ = 0;
   std::vector<Mark> marks_;
+  std::vector<Copy> copies_;
 };
 
 double bytes_of(const std::vector<float>& v) { return double(v.size()) * sizeof(float); }

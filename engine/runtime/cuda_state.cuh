@@ -128,9 +128,8 @@ struct State {
 };
 
 /// Told when a stage of a step begins; the last one ends with the step.
-class Stages {
+class Stages : public CopyMarks {
  public:
-  virtual ~Stages() = default;
   virtual void begin(ActivityKind kind, int layer) = 0;
 };
 

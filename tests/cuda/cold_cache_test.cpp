@@ -151,6 +151,27 @@ TEST_CASE("A step brings back the blocks that have left, and each leaves once",
   CHECK(moved.to_host == 2 * of_block);
 }
 
+TEST_CASE("A traced step tells when blocks come back", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 3});
+  const auto executor = on_gpu(tiny, keeping(32));
+  together(*executor, prompt_of(200, 500));
+  Recorder recorder;
+  executor->record_into(&recorder);
+  const std::int32_t token = 3;
+  executor->take_bytes();
+  executor->forward({&token, 1}, Logits::kLast);
+  double bytes = 0;
+  int copies = 0;
+  for (const TraceEvent& e : recorder.events())
+    if (e.kind == ActivityKind::kFetchKv) {
+      CHECK(e.finish_s >= e.start_s);
+      bytes += e.bytes;
+      ++copies;
+    }
+  CHECK(copies == 3);
+  CHECK(bytes == executor->take_bytes().to_gpu);
+}
+
 TEST_CASE("A context is cut among cold blocks and goes on", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M", .layers = 3});
   const auto prompt = prompt_of(200, 500), more = prompt_of(50, 300);

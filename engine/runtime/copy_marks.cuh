@@ -1,0 +1,17 @@
+#pragma once
+// Who wants to know when copies run beside a step's stages.
+
+#include "core/activity.hpp"
+#include "engine/cuda/cuda_stream.cuh"
+
+namespace rigcast::engine::cuda {
+
+class CopyMarks {
+ public:
+  virtual ~CopyMarks() = default;
+  /// What is queued on `stream` from here to end_copy() is one copy, for a layer of the model.
+  virtual void begin_copy(ActivityKind kind, int layer, const Stream& stream) = 0;
+  virtual void end_copy(const Stream& stream, double bytes) = 0;
+};
+
+}  // namespace rigcast::engine::cuda
