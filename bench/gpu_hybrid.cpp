@@ -1,5 +1,7 @@
 // Tokens per second of models that GPU and host share, beside what the host's memory gives.
-//   bench_gpu_hybrid [NAME...]     rows whose name holds one of the words; all without one
+//   bench_gpu_hybrid [NAME...]     rows whose name holds one of the words; all without one, and
+//   what
+//                                  a handoff takes
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/gpu_handoff.cuh"
 #include "core/catalogue.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/request.hpp"
@@ -40,6 +43,7 @@ constexpr Row kRows[] = {
     {"8B, head and 8 layers", "llama-3.1-8b", Share::kLayers, 8, 496, 0},
     {"8B, nothing", "llama-3.1-8b", Share::kLayers, 0, 496, 0},
     {"8B, KV ram 16k", "llama-3.1-8b", Share::kCache, 33, 16368, 24},
+    {"8B, KV ram 16k, as cold blocks", "llama-3.1-8b", Share::kCold, 33, 16368, 24, 0, 1},
     {"8B, KV stream 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 20},
     {"8B, KV combined 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, kMeasured},
     {"8B, KV combined 16k, 0.4", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.4},
@@ -99,7 +103,7 @@ void run(const Row& row, Executor& executor, double dram) {
     speeds.push_back(double(kOutput - 1) / (r.tokens.at_s.back() - r.tokens.at_s.front()));
   }
   const double speed = median(speeds);
-  fmt::print("{:<28}{:>8.1f} tok/s {:>8.3f} ms, spread {:.1f} %", row.name, speed, 1e3 / speed,
+  fmt::print("{:<32}{:>8.1f} tok/s {:>8.3f} ms, spread {:.1f} %", row.name, speed, 1e3 / speed,
              100 * (*std::ranges::max_element(speeds) / speed - 1));
   if (row.bar > 0) fmt::print(", bar {:.0f}: {}", row.bar, speed >= row.bar ? "ok" : "MISSED");
   fmt::print(", memory reads {:.1f} GB/s\n", dram / 1e9);
@@ -123,11 +127,16 @@ int main(int argc, char** argv) {
     Team team(threads);
     dram = probe::dram_read(team).median;
   }
+  if (argc < 2) {
+    for (const int floats : {2048, 4096, 8192})
+      fmt::print("{} floats to the host and back: {:.1f} us\n", floats,
+                 1e6 * bench::handoff_seconds(floats));
+  }
   for (const Row& row : kRows) {
     if (!is_wanted(row, argc, argv)) continue;
     auto executor = executor_of(row, catalogue, threads);
     if (!executor) {
-      fmt::print("{:<28} {}\n", row.name, executor.error().text());
+      fmt::print("{:<32} {}\n", row.name, executor.error().text());
       continue;
     }
     run(row, **executor, dram);
