@@ -91,7 +91,7 @@ struct HalfDots {
 };
 
 // The high nibbles count 16 times until the end, which saves a shift of every word.
-__device__ __forceinline__ HalfDots dot4(const uint4& codes, const Rounded32& x) {
+__device__ __forceinline__ HalfDots dot4(uint4 codes, const Rounded32& x) {
   HalfDots d;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ HalfDots dot4(const uint4& codes, const Rounded32& x)
   return d;
 }
 
-__device__ __forceinline__ HalfDots dot5(const uint4& codes, std::uint32_t high,
+__device__ __forceinline__ HalfDots dot5(uint4 codes, std::uint32_t high,
                                          const Rounded32& x) {
   HalfDots d;
 #pragma unroll
@@ -118,7 +118,7 @@ __device__ __forceinline__ std::uint32_t two_above(std::uint32_t high, int k) {
   return (k < 2 ? high << (4 - 2 * k) : high >> (2 * k - 4)) & 0x30303030;
 }
 
-__device__ __forceinline__ HalfDots dot6(const uint4& codes, uint2 high, const Rounded32& x) {
+__device__ __forceinline__ HalfDots dot6(uint4 codes, uint2 high, const Rounded32& x) {
   HalfDots d;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -438,7 +438,7 @@ struct FloatDot {
     for (int r = 0; r < kRows; ++r) add_words(s.weights[r][lane], x, sum[r]);
   }
 
-  __device__ static void add_words(const uint4& w, const X& x, float& sum) {
+  __device__ static void add_words(uint4 w, const X& x, float& sum) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t word = word_of(w, i);
