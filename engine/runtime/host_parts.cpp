@@ -9,19 +9,24 @@ HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool sha
     Part part;
     part.layer = p.decode_on == kHost;
     part.cache = !part.layer && p.decode_cache_on == kHost;
-    part.experts = !part.layer && spec.is_moe_layer(i) && p.decode_experts_on == kHost;
+    part.moe = spec.is_moe_layer(i);
+    part.experts = !part.layer && part.moe && p.decode_experts_on == kHost;
+    part.streamed = placement.streams_weights(i);
+    part.lent = part.layer && p.prefill_on != kHost;
     parts_.push_back(part);
   }
 }
 
-bool HostParts::has(const Tensor& matrix) const {
+bool HostParts::has(TensorRole role, int i) const {
   using enum TensorRole;
   // Tied embeddings are the head as well.
-  if (matrix.role == kTokenEmbedding) return embedding() || head_;
-  if (matrix.role == kOutput) return head_;
-  const bool expert =
-      matrix.role == kExpertGate || matrix.role == kExpertUp || matrix.role == kExpertDown;
-  return matrix.layer >= 0 && (layer(matrix.layer) || (expert && experts(matrix.layer)));
+  if (role == kTokenEmbedding) return embedding() || head_;
+  if (role == kOutput) return head_;
+  if (i < 0) return false;
+  // The host routes a batch whose experts it computes.
+  const bool of_experts =
+      role == kExpertGate || role == kExpertUp || role == kExpertDown || role == kRouter;
+  return layer(i) || streamed(i) || (of_experts && experts(i));
 }
 
 int HostParts::end_of_layers(int first) const {
@@ -33,6 +38,13 @@ std::vector<int> HostParts::layers_with_cache(bool on_host) const {
   std::vector<int> layers;
   for (int i = 0; i < int(parts_.size()); ++i)
     if ((layer(i) || cache(i)) == on_host) layers.push_back(i);
+  return layers;
+}
+
+std::vector<int> HostParts::layers_that(bool Part::*is) const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).*is) layers.push_back(i);
   return layers;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which parts of a model the host computes where a GPU computes the others.
+// Which parts of a model the host keeps and computes where a GPU computes the others.
 
 #include <vector>
 
@@ -38,28 +38,42 @@ class HostParts {
   bool cache(int i) const { return part(i).cache; }
   /// Of a layer that a GPU computes: the routed experts.
   bool experts(int i) const { return part(i).experts; }
+  /// A layer whose weights the host keeps and the GPU copies for every token and every batch; its
+  /// cache is as that of the GPU's other layers.
+  bool streamed(int i) const { return part(i).streamed; }
+  /// A layer of the host's whose turn at a prompt's batches the GPU may take, with copied weights.
+  bool lent(int i) const { return part(i).lent; }
+  /// Experts that the host computes for a token: with its layer, or alone.
+  bool computes_experts(int i) const { return experts(i) || (layer(i) && part(i).moe); }
+  /// The same where the GPU may compute those of a batch.
+  bool lends_experts(int i) const { return experts(i) || (lent(i) && part(i).moe); }
   bool head() const { return head_; }
   bool shares_cold() const { return shares_cold_; }
   /// Hidden states begin on the host: the first layer is there.
   bool embedding() const { return !parts_.empty() && parts_.front().layer; }
 
-  /// A matrix that the host computes with, or takes rows from.
-  bool has(const Tensor& matrix) const;
-  bool any() const { return !calls().empty(); }
+  /// A matrix that the host computes with, takes rows from, or keeps for the GPU.
+  bool has(TensorRole role, int layer) const;
+  bool has(const Tensor& matrix) const { return has(matrix.role, matrix.layer); }
+  bool computes() const { return !calls().empty(); }
+  bool any() const { return computes() || !streamed_layers().empty(); }
   /// The first layer from `first` on that is not the host's.
   int end_of_layers(int first) const;
   /// Whose keys and values the host keeps, and whose the GPU keeps.
   std::vector<int> cached_layers() const { return layers_with_cache(true); }
   std::vector<int> layers_cached_on_gpu() const { return layers_with_cache(false); }
+  std::vector<int> streamed_layers() const { return layers_that(&Part::streamed); }
+  std::vector<int> lent_layers() const { return layers_that(&Part::lent); }
   /// In the order of a token; those of kCold are left out while nothing is cold.
   std::vector<HostCall> calls() const;
 
  private:
   struct Part {
-    bool layer = false, cache = false, experts = false;
+    bool layer = false, cache = false, experts = false, streamed = false, lent = false, moe = false;
   };
   Part part(int i) const { return parts_.empty() ? Part{} : parts_[std::size_t(i)]; }
   std::vector<int> layers_with_cache(bool on_host) const;
+  std::vector<int> layers_that(bool Part::*is) const;
 
   std::vector<Part> parts_;  // by layer
   bool head_ = false, shares_cold_ = false;

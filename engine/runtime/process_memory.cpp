@@ -2,7 +2,9 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -21,6 +23,13 @@ double figure(const char* file, const std::string& key) {
   return 0;
 }
 
+// A file that holds one number; nullopt where there is none, or another word.
+std::optional<double> number_in(const char* file) {
+  std::ifstream in(file);
+  double value = 0;
+  return in >> value ? std::optional(value) : std::nullopt;
+}
+
 }  // namespace
 
 Bytes resident_memory() { return Bytes{1024 * figure("/proc/self/status", "VmRSS:")}; }
@@ -28,6 +37,13 @@ Bytes peak_memory() { return Bytes{1024 * figure("/proc/self/status", "VmHWM:")}
 void reset_peak_memory() {
   ::malloc_trim(0);  // what earlier runs freed is not this one's
   std::ofstream("/proc/self/clear_refs") << "5";
+}
+Bytes available_memory() {
+  const double of_system = 1024 * figure("/proc/meminfo", "MemAvailable:");
+  const auto limit = number_in("/sys/fs/cgroup/memory.max");
+  const auto used = number_in("/sys/fs/cgroup/memory.current");
+  if (!limit || !used) return Bytes{of_system};
+  return Bytes{std::min(of_system, std::max(0.0, *limit - *used))};
 }
 Bytes read_from_disk() { return Bytes{figure("/proc/self/io", "read_bytes:")}; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the system says this process takes of memory.
+// What the system says this process takes of memory, and may take.
 
 #include "core/units.hpp"
 
@@ -11,6 +11,8 @@ Bytes resident_memory();
 /// system cannot reset it.
 Bytes peak_memory();
 void reset_peak_memory();
+/// What could be taken now, of the system and of the container that this process is in.
+Bytes available_memory();
 /// Bytes that this process has had read from disks.
 Bytes read_from_disk();
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 #include <vector>
 
-#include "engine/memory/large_pages.hpp"
 #include "engine/synth/synth.hpp"
 
 namespace rigcast::engine {
@@ -15,23 +15,53 @@ namespace {
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kPiece = 4 << 20;
 
-// nullptr: there is no room for it.
-std::shared_ptr<const LargePages> region_of(std::uint64_t bytes) try {
-  return std::make_shared<const LargePages>(std::size_t(bytes));
-} catch (const std::bad_alloc&) {
-  return nullptr;
+// Where every tensor begins.
+struct Places {
+  std::vector<std::byte*> at;
+  std::shared_ptr<const void> memory;
+};
+
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Where every tensor begins, and the end of the last.
-std::vector<std::uint64_t> offsets_of(const TensorTable& table) {
-  std::vector<std::uint64_t> offsets;
-  std::uint64_t at = 0;
-  for (const Tensor& t : table.tensors) {
-    offsets.push_back(at);
-    at += (t.bytes + kAlignment - 1) / kAlignment * kAlignment;
+bool is_wanted(const Tensor& t, const Wanted& wanted) { return !wanted || wanted(t); }
+
+// Of those for which `in` holds: one after the other in memory of `make`.
+template <class In>
+std::shared_ptr<std::byte> put(const TensorTable& table, const In& in, const MakeMemory& make,
+                               Places& places) {
+  std::uint64_t end = 0;
+  for (const Tensor& t : table.tensors)
+    if (in(t)) end += aligned(t.bytes);
+  std::shared_ptr<std::byte> memory = make(std::size_t(end));
+  std::byte* at = memory.get();
+  for (std::size_t i = 0; i < table.tensors.size(); ++i)
+    if (const Tensor& t = table.tensors[i]; in(t)) {
+      places.at[i] = at;
+      at += aligned(t.bytes);
+    }
+  return memory;
+}
+
+// Matrices that are wanted lie in memory of `make`. All others have addresses, for which the system
+// gives memory where they are written to.
+Places places_of(const TensorTable& table, const Wanted& wanted, const MakeMemory& make) {
+  Places places{std::vector<std::byte*>(table.tensors.size()), nullptr};
+  const auto made = [&](const Tensor& t) {
+    return make && t.dimensions > 1 && is_wanted(t, wanted);
+  };
+  auto rest = put(
+      table, [&](const Tensor& t) { return !made(t); }, make_large_pages, places);
+  if (!make) {
+    places.memory = std::move(rest);
+    return places;
   }
-  offsets.push_back(at);
-  return offsets;
+  auto own = put(table, made, make, places);
+  places.memory =
+      std::make_shared<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<std::byte>>>(
+          std::move(rest), std::move(own));
+  return places;
 }
 
 struct Piece {
@@ -41,32 +71,32 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
-std::vector<Piece> pieces_of(const TensorTable& table, const std::vector<std::uint64_t>& offsets,
-                             std::byte* base, const Wanted& wanted) {
+std::vector<Piece> pieces_of(const TensorTable& table, const Places& places, const Wanted& wanted) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& t = table.tensors[i];
-    if (t.dimensions > 1 && wanted && !wanted(t)) continue;
+    if (t.dimensions > 1 && !is_wanted(t, wanted)) continue;
     const std::uint64_t block = info(t.format).block_bytes, step = kPiece / block * block;
     for (std::uint64_t at = 0; at < t.bytes; at += step)
-      pieces.push_back({&t, base + offsets[i] + at, at / block, std::min(step, t.bytes - at)});
+      pieces.push_back({&t, places.at[i] + at, at / block, std::min(step, t.bytes - at)});
   }
   return pieces;
 }
 
-std::vector<NamedTensor> named(const TensorTable& table, const std::vector<std::uint64_t>& offsets,
-                               const std::byte* base) {
+std::vector<NamedTensor> named(const TensorTable& table, const Places& places) {
   std::vector<NamedTensor> out;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& t = table.tensors[i];
-    NamedTensor n{t.name, t.format, {}, base + offsets[i]};
+    NamedTensor n{t.name, t.format, {}, places.at[i]};
     for (int d = 0; d < t.dimensions; ++d) n.shape.push_back(std::int64_t(t.shape[std::size_t(d)]));
     out.push_back(std::move(n));
   }
   return out;
 }
 
-Error no_memory(std::uint64_t bytes) {
+Error no_memory(const TensorTable& table) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& t : table.tensors) bytes += t.bytes;
   return {ErrorKind::kMachine,
           fmt::format("no memory for weights of {:.2f} GiB", double(bytes) / 0x1p30)};
 }
@@ -74,38 +104,33 @@ Error no_memory(std::uint64_t bytes) {
 }  // namespace
 
 Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
-                                     std::uint64_t seed) {
-  const std::vector<std::uint64_t> offsets = offsets_of(tensors);
-  // Addresses, of which the system gives those memory that are written to.
-  const auto region = region_of(offsets.back());
-  if (!region) return no_memory(offsets.back());
+                                     std::uint64_t seed) try {
+  const Places places = places_of(tensors, {}, {});
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     const Tensor& t = tensors.tensors[i];
-    if (t.dimensions == 1) synthesize(t, seed, 0, {region->data() + offsets[i], t.bytes});
+    if (t.dimensions == 1) synthesize(t, seed, 0, {places.at[i], t.bytes});
   }
-  return bind_model(spec, usual_hyperparameters(spec), named(tensors, offsets, region->data()),
-                    region);
+  return bind_model(spec, usual_hyperparameters(spec), named(tensors, places), places.memory);
+} catch (const std::bad_alloc&) {
+  return no_memory(tensors);
 }
 
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
-                                   std::uint64_t seed, Team& team, const Wanted& wanted) {
-  const std::vector<std::uint64_t> offsets = offsets_of(tensors);
-  const auto region = region_of(offsets.back());
-  if (!region) return no_memory(offsets.back());
-  // What cannot be executed is refused before its weights are made.
-  auto model = bind_model(spec, usual_hyperparameters(spec),
-                          named(tensors, offsets, region->data()), region);
-  if (!model) return model;
-  const std::vector<Piece> pieces = pieces_of(tensors, offsets, region->data(), wanted);
+                                   std::uint64_t seed, Team& team, const Wanted& wanted,
+                                   const MakeMemory& make) try {
+  // What cannot be executed is refused before its weights take memory and are made.
+  if (auto vectors = make_synthetic_vectors(spec, tensors, seed); !vectors) return vectors;
+  const Places places = places_of(tensors, wanted, make);
+  const std::vector<Piece> pieces = pieces_of(tensors, places, wanted);
   team.run([&](Worker& worker) {
     worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
       const Piece& p = pieces[std::size_t(i)];
       synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes});
     });
   });
-  // Vectors were copied before they were written: bound once more.
-  return bind_model(spec, usual_hyperparameters(spec), named(tensors, offsets, region->data()),
-                    region);
+  return bind_model(spec, usual_hyperparameters(spec), named(tensors, places), places.memory);
+} catch (const std::bad_alloc&) {
+  return no_memory(tensors);
 }
 
 }  // namespace rigcast::engine

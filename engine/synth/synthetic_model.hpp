@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/tensor_table.hpp"
+#include "engine/kv/kv_cache.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/team.hpp"
 
@@ -16,10 +17,12 @@ namespace rigcast::engine {
 using Wanted = std::function<bool(const Tensor&)>;
 
 /// Weights of the table's formats, made by all members of the team; of matrices that are not
-/// `wanted` (absent: all are), nothing but the place and shape is there. Errors: what bind_model
-/// refuses, or kMachine when the weights do not fit into memory.
+/// `wanted` (absent: all are), nothing but the place and shape is there. Those that are lie in
+/// memory of `make`, in the table's order (absent: on large pages). Errors: what bind_model
+/// refuses, or kMachine when the weights do not fit into memory. Throws what `make` does.
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
-                                   std::uint64_t seed, Team& team, const Wanted& wanted = {});
+                                   std::uint64_t seed, Team& team, const Wanted& wanted = {},
+                                   const MakeMemory& make = {});
 
 /// The same model, of whose matrices nothing but the place and shape is there: vectors alone are
 /// made. For weights that are made elsewhere. Errors: what bind_model refuses.

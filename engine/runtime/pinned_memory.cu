@@ -1,0 +1,71 @@
+#include "engine/runtime/pinned_memory.hpp"
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/unit_text.hpp"
+#include "engine/cuda/pinned_pages.cuh"
+#include "engine/runtime/process_memory.hpp"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+ShortOfMemory shortage(std::size_t bytes, const std::string& item, const std::string& rest) {
+  return ShortOfMemory("host memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " + item +
+                       ", " + rest);
+}
+
+std::shared_ptr<std::byte> make_pinned(std::size_t bytes, const std::string& item) {
+  if (bytes == 0) return nullptr;
+  // Pages are given as they are touched, and who touches more than there are is ended.
+  if (const Bytes free = available_memory(); Bytes{double(bytes)} > free)
+    throw shortage(bytes, item, text_gib(free) + " free");
+  try {
+    const auto pages = std::make_shared<PinnedPages>(bytes);
+    return {pages, pages->data()};
+  } catch (const CudaFailure& failure) {
+    if (!failure.is_out_of_memory()) throw;
+    throw shortage(bytes, item, "which the GPU's driver does not pin");
+  } catch (const std::bad_alloc&) {
+    throw shortage(bytes, item, "which the system does not give");
+  }
+}
+
+// For use by several threads.
+struct Kept {
+  std::mutex mutex;
+  std::map<std::size_t, std::vector<std::shared_ptr<std::byte>>> by_size;
+
+  std::shared_ptr<std::byte> take(std::size_t bytes) {
+    const std::lock_guard lock(mutex);
+    auto& same = by_size[bytes];
+    if (same.empty()) return nullptr;
+    auto memory = std::move(same.back());
+    same.pop_back();
+    return memory;
+  }
+  void put(std::size_t bytes, std::shared_ptr<std::byte> memory) {
+    const std::lock_guard lock(mutex);
+    by_size[bytes].push_back(std::move(memory));
+  }
+};
+
+}  // namespace
+
+MakeMemory pinned_memory(const std::string& item) {
+  return [item](std::size_t bytes) { return make_pinned(bytes, item); };
+}
+
+MakeMemory reused(MakeMemory make) {
+  return [kept = std::make_shared<Kept>(), make = std::move(make)](std::size_t bytes) {
+    auto memory = kept->take(bytes);
+    if (!memory) memory = make(bytes);
+    std::byte* const begin = memory.get();
+    return std::shared_ptr<std::byte>(
+        begin, [kept, bytes, memory](std::byte*) { kept->put(bytes, memory); });
+  };
+}
+
+}  // namespace rigcast::engine::cuda

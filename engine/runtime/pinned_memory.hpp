@@ -1,0 +1,18 @@
+#pragma once
+// Memory of the host that the CPU computes with and GPUs copy from and to at the link's rate.
+
+#include <string>
+
+#include "engine/kv/kv_cache.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// Makes pinned pages; the GPU that is current in the calling thread stays it. `item` goes on with
+/// "the": "weights". Throws ShortOfMemory where the system has less than is asked for, CudaFailure.
+MakeMemory pinned_memory(const std::string& item);
+
+/// Keeps what was given back for the next that asks for as many bytes: pages take longer to pin
+/// than to copy. Goes with the last copy of it and the last memory that it made.
+MakeMemory reused(MakeMemory make);
+
+}  // namespace rigcast::engine::cuda
