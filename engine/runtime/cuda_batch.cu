@@ -106,16 +106,18 @@ void attention(State& s, TokenCount cached, int layer, int tokens) {
   if (s.on_host().cache(layer)) {
     host_attention(s, cached, layer, tokens);
   } else {
-    const int kept = s.cache.layer(layer);
-    const Cache cache = s.cache.view(layer);
+    const bool lent = s.on_host().layer(layer);
+    const Cache cache = lent ? s.streams.cache->view() : s.cache.view(layer);
+    const int kept = lent ? 0 : s.cache.layer(layer);
+    ColdBlocks* const cold = lent ? nullptr : s.cache.cold();
     place(s.stream, placement_of(s, layer), cache, kept, tokens, s.position(), s.vectors.queries);
-    ColdBlocks* const cold = s.cache.cold();
     if (cold) cold->await(s.stream, kept);
     attend_causally(s.stream,
                     {s.vectors.queries, tokens, m.heads, window_of(m, layer),
                      cold ? Start::kAfter : Start::kEarly},
                     cache, kept, s.position(), s.batch.x);
     if (cold) cold->done(s.stream, kept);
+    if (lent) s.streams.cache->store(layer, cached, tokens);
   }
   add_output(s, w, tokens);
 }
@@ -134,9 +136,41 @@ void ffn(State& s, const DeviceLayer& w, int tokens) {
   multiply(s, {&w.down}, tokens, {s.vectors.hidden, ValueType::kF32, true});
 }
 
+// Products of these experts' groups.
+struct GroupWeights {
+  const MatrixStack &gate, &up, &down;
+};
+void multiply_groups(State& s, const GroupWeights& w, const ExpertGroups& g) {
+  ShortVectors& v = s.shorts;
+  grouped_gate_up(w.gate, w.up, g, s.batch.x, v.between, v.middle, s.stream);
+  grouped_down(w.down, g, v.middle, v.experts, s.stream);
+}
+
+// The same with weights that are copied from the host as they are chosen.
+void multiply_brought(State& s, int layer, const ExpertGroups& g) {
+  ExpertStream& stream = *s.streams.experts;
+  const std::span<int> counts = stream.counts();
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(counts.data(), g.counts, counts.size_bytes(),
+                                    cudaMemcpyDeviceToHost, s.stream.get()));
+  s.stream.wait();
+  const auto groups_of = [&](int first, int end) {
+    int groups = 0;
+    for (int e = first; e < end; ++e)
+      groups += (counts[std::size_t(e)] + g.group_tokens - 1) / g.group_tokens;
+    return groups;
+  };
+  stream.bring(layer, counts, [&](const ArrivedExperts& here) {
+    ExpertGroups own = g;
+    own.groups += groups_of(0, here.first);
+    own.at_most = groups_of(here.first, here.end);
+    multiply_groups(s, {here.gate, here.up, here.down}, own);
+  });
+}
+
 // Of rows [first, first + tokens) of vectors.hidden. The router takes floats: halves would send
 // tokens elsewhere.
-void experts_in_groups(State& s, const DeviceLayer& w, int first, int tokens) {
+void experts_in_groups(State& s, int layer, bool brought, int first, int tokens) {
+  const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
   const std::int64_t hidden = s.spec().hidden;
   ShortVectors& v = s.shorts;
   ExpertGroups g = v.groups;
@@ -146,17 +180,20 @@ void experts_in_groups(State& s, const DeviceLayer& w, int first, int tokens) {
   norm(s, first, tokens, w.ffn_norm, {s.vectors.normed, ValueType::kF32, hidden});
   route_batch({w.router, s.model->hyper.normalised_experts, v.router_logits}, s.vectors.normed, g,
               s.stream);
-  grouped_gate_up(w.expert_gate, w.expert_up, g, s.batch.x, v.between, v.middle, s.stream);
-  grouped_down(w.expert_down, g, v.middle, v.experts, s.stream);
+  if (brought)
+    multiply_brought(s, layer, g);
+  else
+    multiply_groups(s, {w.expert_gate, w.expert_up, w.expert_down}, g);
   add_experts(g, v.experts, int(hidden), s.vectors.hidden + first * hidden, s.stream);
 }
 
-void experts(State& s, const DeviceLayer& w, int tokens) {
+void experts(State& s, int layer, bool brought, int tokens) {
+  const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
   const bool groups = groups_experts(s, w);
   const int at_once = groups ? s.shorts.routed : 1;
   for (int first = 0; first < tokens; first += at_once)
     if (groups)
-      experts_in_groups(s, w, first, std::min(at_once, tokens - first));
+      experts_in_groups(s, layer, brought, first, std::min(at_once, tokens - first));
     else
       queue_experts(s, w, first);
 }
@@ -182,7 +219,9 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   const auto begin = [&](ActivityKind kind, int layer) {
     if (stages) stages->begin(kind, layer);
   };
+  const BatchWay way = way_of_batch(s, cached, tokens);
   begin(ActivityKind::kEmbedding, -1);
+  begin_streams(s, way, cached, tokens);
   if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0, stages);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, tokens, s.position(),
              s.vectors.turns);
@@ -191,11 +230,18 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   else
     gather_rows(s.weights.embedding, s.vectors.ids, tokens, s.vectors.hidden, s.stream);
   for (int layer = 0; layer < s.spec().layers;) {
-    if (const int end = s.on_host().end_of_layers(layer); end > layer) {
+    const bool brought = is_brought(s, way, layer);
+    if (s.on_host().layer(layer) && !brought) {
+      int end = layer + 1;
+      while (end < s.on_host().end_of_layers(layer) && !is_brought(s, way, end)) ++end;
       begin(ActivityKind::kHandoff, layer);
       host_layers(s, cached, layer, end, tokens);
       layer = end;
       continue;
+    }
+    if (brought) {
+      begin(ActivityKind::kFetchWeights, layer);
+      bring_layer(s, cached, layer);
     }
     const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
     begin(ActivityKind::kAttention, layer);
@@ -203,13 +249,15 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
     begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
     if (!w.router)
       ffn(s, w, tokens);
-    else if (s.on_host().experts(layer))
+    else if (const bool kept = s.on_host().computes_experts(layer);
+             kept && !brings_experts(s, way, layer))
       host_experts(s, cached, layer, tokens);
     else
-      experts(s, w, tokens);
+      experts(s, layer, kept, tokens);
     ++layer;
   }
   advance(s.stream, s.position(), tokens);
+  end_streams(s, way);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -37,6 +37,8 @@ class DeviceCache {
   /// Positions from `tokens` on are not needed any more.
   void truncate(TokenCount tokens);
 
+  /// How a block lies; without the blocks.
+  const Cache& block_layout() const { return view_; }
   /// As kernels see a layer of the model; its addresses do not change while it lives.
   Cache view(int layer_of_model) const;
   /// What kernels call a layer of the model: its index among those that are kept; -1: it is not.

@@ -166,6 +166,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   begin(ActivityKind::kEmbedding, -1);
   if (ColdBlocks* const cold = s.cache.cold())
     cold->begin_step(s.stream, s.cold_of_host() / s.cache.block_tokens(), stages);
+  if (s.streams_tokens()) s.streams.layers->queue_begin();
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
              s.vectors.turns);
   if (!s.on_host().embedding())
@@ -175,6 +176,10 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
       begin(ActivityKind::kHandoff, layer);
       layer = layers_on_host(s, layer);
       continue;
+    }
+    if (s.on_host().streamed(layer)) {
+      begin(ActivityKind::kFetchWeights, layer);
+      s.streams.layers->take(layer);
     }
     const DeviceLayer& w = s.weights.layers[std::size_t(layer)];
     begin(ActivityKind::kAttention, layer);
@@ -198,6 +203,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
     choose(s, choice);
   }
   advance(s.stream, s.position(), 1);
+  if (s.streams_tokens()) s.streams.layers->queue_end();
 }
 
 }  // namespace rigcast::engine::cuda

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <tuple>
 
 #include "engine/cuda/gpu_count.cuh"
 #include "engine/gguf/read_model.hpp"
 #include "engine/kernels/cuda/random_rows.cuh"
 #include "engine/runtime/cuda_state.cuh"
 #include "engine/runtime/host_share.cuh"
-#include "engine/runtime/load.hpp"
+#include "engine/runtime/host_weights.hpp"
+#include "engine/runtime/pinned_memory.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
@@ -122,23 +124,28 @@ class CudaExecutor : public Executor {
  private:
   void step(std::span<const std::int32_t> tokens);
   void one_token(std::int32_t token, Choice choice);
-  void launch_token(Choice choice);
+  void launch_token(Choice choice, int slot);
+  void end_token_streams();
   void answer_host_calls(std::int32_t token);
   void reserve(TokenCount tokens);
+  void reserve_staged(TokenCount count);
   void take_logits(std::size_t row);
   void head(TokenCount tokens, TokenCount first);
   void place_ids(std::span<const std::int32_t> tokens);
   void place_position();
   void place_draw(const cuda::Draw& draw);
-  void run_graph(int splits, Choice choice);
+  void run_graph(int splits, Choice choice, int slot);
   int splits() const;
   double stage_bytes(ActivityKind kind, int layer, std::int64_t tokens) const;
+  bool keeps_cache(int layer) const;
   void count(std::int64_t tokens);
   void read_logits(std::size_t row);
 
   std::unique_ptr<State> state_;
   bool graphs_wanted_;
-  std::map<std::pair<int, Choice>, RecordedGraph> graphs_;  // by splits
+  // By splits, and the slot that the first layer of those that are streamed is in.
+  std::map<std::tuple<int, Choice, int>, RecordedGraph> graphs_;
+  cuda::BatchWay way_;  // of the step that is counted; a token's has none
   TokenCount cached_ = 0;
   TokenCount position_ = -1;        // what the GPU has; negative: not known
   std::int32_t next_ = -1;          // the id that the GPU goes on with
@@ -177,11 +184,11 @@ void CudaExecutor::place_draw(const cuda::Draw& draw) {
   draw_ = draw;
 }
 
-void CudaExecutor::run_graph(int splits, Choice choice) {
-  auto at = graphs_.find({splits, choice});
+void CudaExecutor::run_graph(int splits, Choice choice, int slot) {
+  auto at = graphs_.find({splits, choice, slot});
   if (at == graphs_.end())
     at = graphs_
-             .try_emplace({splits, choice}, state_->stream,
+             .try_emplace({splits, choice, slot}, state_->stream,
                           [&] { cuda::queue_token(*state_, splits, choice, nullptr); })
              .first;
   at->second.launch(state_->stream);
@@ -206,14 +213,18 @@ void CudaExecutor::one_token(std::int32_t token, Choice choice) {
   reserve(cached_ + 1);
   place_position();
   if (token != next_) place_ids({&token, 1});
+  way_ = {};
+  const int slot = state_->streams_tokens() ? state_->streams.layers->begin_token() : 0;
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
     cuda::queue_token(*state_, splits(), choice, &stages);
+    end_token_streams();
     answer_host_calls(token);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, 1); });
   } else {
-    launch_token(choice);
+    launch_token(choice, slot);
+    end_token_streams();
     answer_host_calls(token);
   }
   state_->stream.wait();
@@ -221,9 +232,13 @@ void CudaExecutor::one_token(std::int32_t token, Choice choice) {
   count(1);
 }
 
-void CudaExecutor::launch_token(Choice choice) {
+void CudaExecutor::end_token_streams() {
+  if (state_->streams_tokens()) state_->streams.layers->end_token();
+}
+
+void CudaExecutor::launch_token(Choice choice, int slot) {
   if (graphs_wanted_)
-    run_graph(splits(), choice);
+    run_graph(splits(), choice, slot);
   else
     cuda::queue_token(*state_, splits(), choice, nullptr);
 }
@@ -251,6 +266,7 @@ void CudaExecutor::step(std::span<const std::int32_t> tokens) {
   place_position();
   place_ids(tokens);
   const int n = int(tokens.size());
+  way_ = cuda::way_of_batch(*state_, cached_, n);
   if (state_->host) state_->host->side.layers().record_into(recorder_);
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
@@ -279,6 +295,13 @@ void CudaExecutor::take_logits(std::size_t row) {
   logits_.insert(logits_.end(), own.begin(), own.end());
 }
 
+// Room for a prompt, once for all of its batches.
+void CudaExecutor::reserve_staged(TokenCount count) {
+  const TokenCount batch = std::min<TokenCount>(state_->ubatch, count);
+  if (batch > kFewTokens && cuda::way_of_batch(*state_, cached_, batch).layers)
+    state_->streams.cache->reserve(cached_ + count);
+}
+
 // Logits of tokens [first, tokens) of the batch whose hidden states are left.
 void CudaExecutor::head(TokenCount tokens, TokenCount first) {
   const std::size_t width = std::size_t(state_->spec().vocabulary);
@@ -298,6 +321,7 @@ void CudaExecutor::head(TokenCount tokens, TokenCount first) {
 std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
   if (!state_->cache.cold()) reserve(cached_ + count);  // all or nothing
+  reserve_staged(count);
   logits_.clear();
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
@@ -369,14 +393,15 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
   const auto& w = m.layers[std::size_t(std::max(layer, 0))];
   switch (kind) {
     case ActivityKind::kAttention: {
-      if (state_->cache.layer(layer) < 0) return attention_weights(w);
+      if (!keeps_cache(layer)) return attention_weights(w);
       const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
       return attention_weights(w) + double((seen + tokens) * state_->cache.token_bytes());
     }
     case ActivityKind::kFfn:
       return double(w.gate.bytes() + w.up.bytes() + w.down.bytes()) + bytes_of(w.ffn_norm);
     case ActivityKind::kExperts: {
-      if (state_->on_host().experts(layer)) return double(w.router.bytes()) + bytes_of(w.ffn_norm);
+      if (state_->on_host().computes_experts(layer) && !cuda::brings_experts(*state_, way_, layer))
+        return double(w.router.bytes()) + bytes_of(w.ffn_norm);
       const double one = double(w.expert_gate.first.bytes() + w.expert_up.first.bytes() +
                                 w.expert_down.first.bytes());
       // Of a batch in groups, an expert at most once: which ones are chosen stays on the GPU.
@@ -387,8 +412,14 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
     }
     case ActivityKind::kHead:
       return double(m.head.bytes()) + bytes_of(m.final_norm) + bytes_of(m.rope_factors);
+    case ActivityKind::kFetchWeights: return state_->streams.layers->bytes(layer);
     default: return 0;
   }
+}
+
+// Keys and values of the step are the GPU's to read and write.
+bool CudaExecutor::keeps_cache(int layer) const {
+  return state_->cache.layer(layer) >= 0 || (way_.layers && state_->on_host().lent(layer));
 }
 
 // What a step moved; called once it is queued, with the tokens it began with still in cached_.
@@ -396,9 +427,11 @@ void CudaExecutor::count(std::int64_t tokens) {
   const Model& m = *state_->model;
   const double token_bytes = double(state_->cache.token_bytes());
   for (int layer = 0; layer < m.spec.layers; ++layer) {
-    if (state_->on_host().layer(layer)) continue;
+    const bool brought = cuda::is_brought(*state_, way_, layer);
+    if (state_->on_host().layer(layer) && !brought) continue;
+    if (brought) moved_.to_gpu += state_->streams.layers->bytes(layer);
     const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
-    if (state_->cache.layer(layer) >= 0) {
+    if (keeps_cache(layer)) {
       moved_.kv_read += double(seen) * token_bytes;
       moved_.kv_written += double(tokens) * token_bytes;
     }
@@ -418,6 +451,8 @@ MovedBytes CudaExecutor::take_bytes() {
   MovedBytes all = std::exchange(moved_, {});
   if (cuda::ColdBlocks* const cold = state_->cache.cold()) all.to_host += cold->take_moved_bytes();
   if (state_->host) all += state_->host->side.take_bytes();
+  if (state_->streams.cache) all += state_->streams.cache->take_bytes();
+  if (state_->streams.experts) all.to_gpu += state_->streams.experts->take_bytes();
   return all;
 }
 
@@ -437,7 +472,8 @@ std::vector<DeviceMemory> CudaExecutor::gpus() const {
       gpu.weights += item.held;
     else if (item.name == "KV cache")
       gpu.kv += item.held;
-    else if (item.name == "upload buffers" || item.name == "KV on its way")
+    else if (item.name == "upload buffers" || item.name == "streamed weights" ||
+             item.name == "staged KV cache" || item.name == "KV on its way")
       gpu.staging += item.held;
     else
       gpu.activations += item.held;
@@ -475,19 +511,28 @@ cuda::CacheShape shape_of(const CudaOptions& o) {
           halves ? KvTypes{o.cold_type, o.cold_type} : o.kv_types};
 }
 
-// `make(vram, parts)` gives the weights on the GPU.
-template <class Make>
-Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const Make& make) try {
+// nullopt measures it.
+double share_of_host(const ModelSpec& spec, const HostParts& parts, const CudaOptions& o,
+                     cuda::Vram& vram) {
+  if (!parts.shares_cold() || o.host_share) return o.host_share.value_or(0);
+  return cuda::measured_host_share(vram, spec, shape_of(o).cold_types, o.threads);
+}
+
+// `bind(parts)` gives the model, with what the host keeps of it in its place; `make(vram, model,
+// parts)` the weights on the GPU.
+template <class Bind, class Make>
+Made made(const ModelSpec& spec, const CudaOptions& options, const Bind& bind,
+          const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
-  const HostParts parts = parts_of(model->spec, options);
-  double share = options.host_share.value_or(0);
-  if (parts.shares_cold() && !options.host_share)
-    share =
-        cuda::measured_host_share(vram, model->spec, shape_of(options).cold_types, options.threads);
-  auto weights = make(vram, parts);
-  auto state = std::make_unique<State>(
-      std::move(model), std::move(weights), std::move(vram),
-      cuda::StateOptions{shape_of(options), int(options.ubatch), parts, share, options.threads});
+  const HostParts parts = parts_of(spec, options);
+  Result<std::shared_ptr<const Model>> model = bind(parts);
+  if (!model) return model.error();
+  const double share = share_of_host(spec, parts, options, vram);
+  auto weights = make(vram, **model, parts);
+  auto state =
+      std::make_unique<State>(*std::move(model), std::move(weights), std::move(vram),
+                              cuda::StateOptions{shape_of(options), int(options.ubatch), parts,
+                                                 share, options.threads, options.batches_by});
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
@@ -495,24 +540,52 @@ Made made(std::shared_ptr<const Model> model, const CudaOptions& options, const 
   return Error{ErrorKind::kMachine, e.what(), {}, {}};
 }
 
-// Vectors, and the matrices that the host computes with.
-Result<Model> synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors,
-                                   std::uint64_t seed, const CudaOptions& options) {
-  const HostParts parts = parts_of(spec, options);
-  if (!parts.any()) return make_synthetic_vectors(spec, tensors, seed);
-  Team team(options.threads);
-  return make_synthetic_model(spec, tensors, seed, team,
-                              [&](const Tensor& t) { return parts.has(t); });
+using Bound = Result<std::shared_ptr<const Model>>;
+
+Bound bound(Result<Model> model) {
+  if (!model) return model.error();
+  return std::make_shared<const Model>(*std::move(model));
+}
+
+Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
+              const CudaOptions& options) {
+  const auto bind = [&](const HostParts& parts) -> Bound {
+    if (!parts.any()) return model;
+    const HostWeightsHow how{cuda::pinned_memory("weights"), options.upload_threads, options.go_on};
+    return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
+  };
+  return made(
+      model->spec, options, bind, [&](cuda::Vram& vram, const Model& own, const HostParts& parts) {
+        return cuda::upload_model(vram, own, parts, file, {options.upload_threads, options.go_on});
+      });
+}
+
+// Vectors, and the matrices that the host keeps.
+Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
+                           const HostParts& parts, int threads) {
+  if (!parts.any()) return bound(make_synthetic_vectors(spec, tensors, seed));
+  Team team(threads);
+  return bound(make_synthetic_model(
+      spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
+      cuda::pinned_memory("weights")));
+}
+
+std::optional<Error> refuse(const LayerPlacement& l) {
+  for (const DeviceIndex d : {l.weights, l.experts, l.prefill_on, l.decode_on, l.kv})
+    if (d > 0) return bad_input("only the first GPU executes", "--gpu with one");
+  if (l.weights != kHost && l.decode_on == kHost)
+    return bad_input("weights on the GPU are computed there: decoding on the CPU is not executed",
+                     "leave out --decode-device, or --gpu-layers 0");
+  if (l.decode_on == kHost) return std::nullopt;
+  if (l.decode_experts_on != kHost && l.experts != l.weights)
+    return bad_input("experts are streamed with their layer, or computed where they are",
+                     "leave out --decode-device");
+  return std::nullopt;
 }
 
 std::optional<Error> refuse(const Placement& placement) {
-  for (const LayerPlacement& l : placement.layers) {
-    for (const DeviceIndex d : {l.weights, l.experts, l.decode_on, l.kv})
-      if (d > 0) return bad_input("only the first GPU executes", "--gpu with one");
-    if (l.weights != l.decode_on)
-      return bad_input("weights are computed where they are: other decode devices are not executed",
-                       "leave out --decode-device");
-  }
+  for (const LayerPlacement& l : placement.layers)
+    if (auto error = refuse(l)) return error;
   return std::nullopt;
 }
 
@@ -534,32 +607,27 @@ std::optional<Error> refuse(const CudaOptions& options) {
 
 Made make_cuda_executor(std::shared_ptr<const Model> model, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
-  return made(model, options, [&](cuda::Vram& vram, const HostParts& parts) {
-    return cuda::upload_model(vram, *model, parts, nullptr,
-                              {options.upload_threads, options.go_on});
-  });
+  return uploaded(std::move(model), nullptr, options);
 }
 
 Made make_cuda_executor(const GgufFile& file, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
-  // Pages of the host's parts are there before the first token wants them.
-  auto bound = options.placement ? load_with_pages(file) : load_model(file);
-  if (!bound) return bound.error();
-  auto model = std::make_shared<const Model>(*std::move(bound));
-  return made(model, options, [&](cuda::Vram& vram, const HostParts& parts) {
-    return cuda::upload_model(vram, *model, parts, &file, {options.upload_threads, options.go_on});
-  });
+  auto model = bound(load_model(file));
+  if (!model) return model.error();
+  return uploaded(*std::move(model), &file, options);
 }
 
 Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tensors,
                                   std::uint64_t seed, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
-  auto bound = synthetic_host_model(spec, tensors, seed, options);
-  if (!bound) return bound.error();
-  auto model = std::make_shared<const Model>(*std::move(bound));
-  return made(model, options, [&](cuda::Vram& vram, const HostParts& parts) {
-    return cuda::synthesize_model(vram, *model, parts, tensors, seed, options.go_on);
-  });
+  return made(
+      spec, options,
+      [&](const HostParts& parts) {
+        return synthetic_host_model(spec, tensors, seed, parts, options.threads);
+      },
+      [&](cuda::Vram& vram, const Model& model, const HostParts& parts) {
+        return cuda::synthesize_model(vram, model, parts, tensors, seed, options.go_on);
+      });
 }
 
 Result<CudaDevice> cuda_device() try {

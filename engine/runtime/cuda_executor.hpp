@@ -13,6 +13,7 @@
 #include "core/placement.hpp"
 #include "core/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
+#include "engine/runtime/break_even.hpp"
 #include "engine/runtime/executor.hpp"
 
 namespace rigcast::engine {
@@ -34,9 +35,12 @@ struct CudaOptions {
   std::optional<double> host_share = 0.0;
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // of the host, for its parts
+  BatchesBy batches_by = BatchesBy::kFaster;
 };
 
-/// Copies the weights from where they lie in memory.
+/// Copies the weights from where they lie in memory. Those that the placement leaves to the host
+/// are copied, too, or read, into pinned memory of their own: kDoesNotFit where there is too
+/// little.
 Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
                                                      const CudaOptions& options);
 

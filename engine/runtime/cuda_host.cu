@@ -33,8 +33,12 @@ void turn(State& s, int tokens, const Turn& take) {
 void host_embedding(State& s, TokenCount cached, std::span<const std::int32_t> ids) {
   const std::span<float> hidden(s.host->rows.as<float>(),
                                 ids.size() * std::size_t(s.spec().hidden));
+  // Not waited for but where the rows' memory is used again: the batch before may still go on.
+  s.host->embedded.wait();
   s.host->side.embed(cached, ids, hidden);
-  send_back(s, hidden, s.vectors.hidden);
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(s.vectors.hidden, hidden.data(), hidden.size_bytes(),
+                                    cudaMemcpyHostToDevice, s.stream.get()));
+  s.host->embedded.set(s.stream);
 }
 
 void host_layers(State& s, TokenCount cached, int first, int end, int tokens) {

@@ -48,9 +48,12 @@ class Plan {
     if (!shared_ && !host.embedding())
       matrix(from.embedding, "token_embd.weight", to.embedding, true);
     vector(from.final_norm, to.final_norm);
-    for (std::size_t i = 0; i < from.layers.size(); ++i)
-      if (!host.layer(int(i)))
-        layer(from.layers[i], "blk." + std::to_string(i) + ".", host.experts(int(i)), to.layers[i]);
+    for (int i = 0; i < int(from.layers.size()); ++i) {
+      const Layer& own = from.layers[std::size_t(i)];
+      if (!host.layer(i) || host.lent(i)) vectors(own, to.layers[std::size_t(i)]);
+      if (!host.layer(i) && !host.streamed(i))
+        matrices(own, "blk." + std::to_string(i) + ".", host.experts(i), to.layers[std::size_t(i)]);
+    }
   }
 
   // Takes the GPU's memory, and writes the vectors.
@@ -119,7 +122,7 @@ class Plan {
     floats_.insert(floats_.end(), from.begin(), from.end());
     floats_.resize((floats_.size() + 63) / 64 * 64);  // every vector is aligned
   }
-  void layer(const Layer& from, const std::string& block, bool experts_on_host, DeviceLayer& to) {
+  void vectors(const Layer& from, DeviceLayer& to) {
     vector(from.attention_norm, to.attention_norm);
     vector(from.ffn_norm, to.ffn_norm);
     vector(from.q_bias, to.q_bias);
@@ -128,6 +131,9 @@ class Plan {
     vector(from.output_bias, to.output_bias);
     vector(from.q_norm, to.q_norm);
     vector(from.k_norm, to.k_norm);
+  }
+  void matrices(const Layer& from, const std::string& block, bool experts_on_host,
+                DeviceLayer& to) {
     matrix(from.q, block + "attn_q.weight", to.q);
     matrix(from.k, block + "attn_k.weight", to.k);
     matrix(from.v, block + "attn_v.weight", to.v);

@@ -29,8 +29,8 @@ struct DeviceLayer {
 };
 
 struct DeviceModel {
-  std::vector<DeviceLayer> layers;
-  Matrix embedding;  // in the host's memory, unless the head is the same matrix
+  std::vector<DeviceLayer> layers;  // of one that the host keeps nothing, or its vectors alone
+  Matrix embedding;                 // in the host's memory, unless the head is the same matrix
   Matrix head;
   const float* final_norm = nullptr;
   const double* frequencies = nullptr;  // [rope_dims / 2]: radians a position
@@ -46,8 +46,8 @@ struct UploadHow {
   GoOn go_on{};
 };
 
-/// Brings the model's weights that are not the host's to the GPU from where they lie in memory, or
-/// from `file`, which they were bound from. Throws ShortOfMemory, CudaFailure, and MachineError
+/// Brings the model's weights that the host does not keep to the GPU from where they lie in memory,
+/// or from `file`, which they were bound from. Throws ShortOfMemory, CudaFailure, and MachineError
 /// where `go_on` ends it.
 DeviceModel upload_model(Vram& vram, const Model& model, const HostParts& host,
                          const GgufFile* file, const UploadHow& how);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/kernels/cuda/short_batch.cuh"
+#include "engine/runtime/pinned_memory.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -35,7 +36,8 @@ class Pieces {
 // first.
 constexpr int kMostShortBatch = 64;
 // Tokens whose experts are taken at once: weights are then read seldom, and rows take little room.
-constexpr int kMostRouted = 1024;
+// Where they are copied for it, that takes longer than all else.
+constexpr int kMostRouted = 1024, kMostRoutedToCopied = 4096;
 
 int experts_used(const ModelSpec& spec) { return spec.moe ? spec.moe->experts_used : 1; }
 
@@ -47,21 +49,14 @@ std::int64_t widest_middle(const Model& model) {
   return width;
 }
 
-bool takes_groups(const Layer& l) {
-  return takes_short_batch(l.expert_gate.first.format) &&
-         takes_short_batch(l.expert_up.first.format) &&
-         takes_short_batch(l.expert_down.first.format);
-}
-
-// `ubatch`: tokens of a batch at most.
-ShortVectors short_vectors(const Model& model, int ubatch, Vram& vram) {
+// `ubatch`: tokens of a batch at most; `routed`: of those whose experts are taken at once.
+ShortVectors short_vectors(const Model& model, int ubatch, int routed, Vram& vram) {
   ShortVectors v;
   if (!has_short_batch()) return v;
   const ModelSpec& m = model.spec;
   const int used = experts_used(m);
   v.tokens = std::min(ubatch, kMostShortBatch);
-  if (m.moe && std::ranges::any_of(model.layers, takes_groups))
-    v.routed = std::min(ubatch, kMostRouted);
+  if (m.moe && std::ranges::any_of(model.layers, takes_groups)) v.routed = std::min(ubatch, routed);
   const std::int64_t choices = std::int64_t(v.routed) * used;
   std::int64_t dense = 0, expert = 0;
   for (const Layer& l : model.layers) {
@@ -95,7 +90,45 @@ std::size_t message_floats(const ModelSpec& m) {
   return std::size_t(std::max({projected, part, m.hidden + 2 * experts_used(m)}));
 }
 
+// The cache of layers that are lent is copied from and to.
+MakeMemory cache_memory(const HostParts& parts) {
+  if (parts.lent_layers().empty()) return make_large_pages;
+  return reused(pinned_memory("KV cache"));
+}
+
+// What a batch alone needs, whose sizes depend on the weights that are there.
+void size_batches(State& s) {
+  const std::int64_t n = s.ubatch, middle = widest_middle(*s.model);
+  Pieces many;
+  many.add(s.batch.x, n * std::max<std::int64_t>({s.spec().hidden, s.q_width(), middle}));
+  many.add(s.batch.middle, 2 * n * middle);
+  many.add(s.batch.weights, halves_for_batch(s.weights));
+  s.batch.memory = many.take(s.vram);
+  // What nobody but cuBLAS writes: initcheck does not see that it does.
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(s.batch.middle, 0, std::size_t(2 * n * middle) * sizeof(__half),
+                                    s.stream.get()));
+  s.shorts = short_vectors(*s.model, s.ubatch,
+                           s.streams.experts ? kMostRoutedToCopied : kMostRouted, s.vram);
+}
+
+// The host computes batches where the GPU has no room to.
+void size_streams(State& s, BatchesBy by) try {
+  make_streams(s, by);
+  size_batches(s);
+} catch (const ShortOfMemory&) {
+  if (by != BatchesBy::kFaster) throw;
+  s.batch = {};
+  make_streams(s, BatchesBy::kHost);
+  size_batches(s);
+}
+
 }  // namespace
+
+bool takes_groups(const Layer& l) {
+  return takes_short_batch(l.expert_gate.first.format) &&
+         takes_short_batch(l.expert_up.first.format) &&
+         takes_short_batch(l.expert_down.first.format);
+}
 
 HostShare::HostShare(std::shared_ptr<const Model> model, const HostParts& parts,
                      const CpuOptions& options)
@@ -106,21 +139,22 @@ HostShare::HostShare(std::shared_ptr<const Model> model, const HostParts& parts,
 State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_,
              const StateOptions& options)
     : model(std::move(model_)),
+      parts(options.host),
       vram(std::move(vram_)),
       weights(std::move(weights_)),
       cache(vram, stream, model->spec, options.cache,
-            options.host.any() ? options.host.layers_cached_on_gpu() : all_layers(model->spec)),
+            parts.any() ? parts.layers_cached_on_gpu() : all_layers(model->spec)),
       matmul(vram, stream),
       ubatch(options.ubatch),
       next_id(sizeof(std::int32_t)) {
-  if (options.host.any())
-    host = std::make_unique<HostShare>(model, options.host,
+  if (parts.computes())
+    host = std::make_unique<HostShare>(model, parts,
                                        CpuOptions{options.threads,
                                                   options.cache.types,
                                                   options.cache.block_tokens,
                                                   TokenCount(ubatch),
                                                   {},
-                                                  make_large_pages});
+                                                  cache_memory(parts)});
   host_share = options.host_share;
   const ModelSpec& m = spec();
   RIGCAST_CUDA_CALL(
@@ -162,18 +196,10 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
   RIGCAST_CUDA_CALL(
       cudaMemsetAsync(token.memory.as<std::byte>(), 0, token.memory.bytes(), stream.get()));
 
-  Pieces many;
-  many.add(batch.x, n * std::max<std::int64_t>({hidden, q_width(), middle}));
-  many.add(batch.middle, 2 * n * middle);
-  many.add(batch.weights, halves_for_batch(weights));
-  batch.memory = many.take(vram);
   // What nobody but cuBLAS writes: initcheck does not see that it does.
-  const auto clear = [&](auto* place, std::int64_t count) {
-    RIGCAST_CUDA_CALL(cudaMemsetAsync(place, 0, std::size_t(count) * sizeof *place, stream.get()));
-  };
-  clear(vectors.projected, n * projected);
-  clear(batch.middle, 2 * n * middle);
-  shorts = short_vectors(*model, ubatch, vram);
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(vectors.projected, 0,
+                                    std::size_t(n * projected) * sizeof(float), stream.get()));
+  size_streams(*this, options.batches_by);
 }
 
 int window_of(const ModelSpec& spec, int layer) {

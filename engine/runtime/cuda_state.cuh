@@ -17,9 +17,13 @@
 #include "engine/kernels/cuda/place.cuh"
 #include "engine/kernels/cuda/sample.cuh"
 #include "engine/model/model.hpp"
+#include "engine/runtime/break_even.hpp"
 #include "engine/runtime/cuda_cache.cuh"
 #include "engine/runtime/cuda_model.cuh"
+#include "engine/runtime/expert_stream.cuh"
 #include "engine/runtime/host_side.cuh"
+#include "engine/runtime/layer_stream.cuh"
+#include "engine/runtime/staged_cache.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -78,8 +82,18 @@ struct HostShare {
   HostSide side;
   Mailbox mailbox;
   PinnedBuffer rows;  // of a batch, on their way
+  Mark embedded;      // embeddings have left them
 
   HostShare(std::shared_ptr<const Model> model, const HostParts& parts, const CpuOptions& options);
+};
+
+/// Weights that the host keeps, on their way to the GPU.
+struct Streams {
+  std::unique_ptr<LayerStream> layers;    // nullptr: of no layer
+  std::unique_ptr<ExpertStream> experts;  // nullptr: of no layer's experts
+  std::unique_ptr<StagedCache> cache;     // nullptr: no layer is lent
+  BatchesBy by = BatchesBy::kFaster;
+  BatchRates rates;
 };
 
 /// What a State is made for, beside its weights.
@@ -89,6 +103,7 @@ struct StateOptions {
   HostParts host;
   double host_share = 0;  // of cold blocks, the oldest, where the host shares them
   int threads = 1;        // of the host
+  BatchesBy batches_by = BatchesBy::kFaster;
 };
 
 struct State {
@@ -96,6 +111,7 @@ struct State {
         const StateOptions& options);
 
   std::shared_ptr<const Model> model;
+  HostParts parts;
   Vram vram;
   DeviceModel weights;
   Stream stream;
@@ -109,7 +125,8 @@ struct State {
   BatchVectors batch;
   ShortVectors shorts;
 
-  std::unique_ptr<HostShare> host;  // nullptr: the host has no part
+  std::unique_ptr<HostShare> host;  // nullptr: the host computes nothing
+  Streams streams;
 
   double host_share = 0;
   /// The first tokens of the context, in whole blocks, that the host attends to while decoding.
@@ -117,10 +134,8 @@ struct State {
     if (!cache.cold() || !on_host().shares_cold()) return 0;
     return TokenCount(double(cache.cold()->count()) * host_share) * cache.block_tokens();
   }
-  const HostParts& on_host() const {
-    static const HostParts kNone;
-    return host ? host->side.parts() : kNone;
-  }
+  const HostParts& on_host() const { return parts; }
+  bool streams_tokens() const { return streams.layers && !streams.layers->of_tokens().empty(); }
   const ModelSpec& spec() const { return model->spec; }
   std::int32_t* position() const { return token.position; }
   int q_width() const { return spec().heads * int(spec().head_dim); }
@@ -146,9 +161,33 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages);
 /// the host has a part.
 void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, Stages* stages);
 
+/// Of a batch, those of the host's parts that the GPU takes with copied weights.
+struct BatchWay {
+  bool layers = false;   // all that are lent
+  bool experts = false;  // of layers that the GPU computes
+};
+BatchWay way_of_batch(const State& s, TokenCount cached, TokenCount tokens);
+
+/// Takes memory for weights that are copied, in place of what was taken before, and measures who is
+/// faster where that decides. Throws ShortOfMemory; then BatchesBy::kHost may still fit.
+void make_streams(State& s, BatchesBy by);
+
+// In a batch, whose lent layers' keys and values go to the host's cache:
+/// Copies for the first layers begin.
+void begin_streams(State& s, const BatchWay& way, TokenCount cached, TokenCount tokens);
+/// Whether the layer is one whose weights are copied in the batch.
+bool is_brought(const State& s, const BatchWay& way, int layer);
+/// The same of a layer's experts.
+bool brings_experts(const State& s, const BatchWay& way, int layer);
+/// What is queued from here on finds the layer's weights and cache.
+void bring_layer(State& s, TokenCount cached, int layer);
+void end_streams(State& s, const BatchWay& way);
+
 /// Halves of weights that queue_batch needs at batch.weights; 0 where all lie as products take
 /// them.
 std::int64_t halves_for_batch(const DeviceModel& model);
+/// Whether they are in formats that go in groups.
+bool takes_groups(const Layer& layer);
 /// Whether queue_batch does the layer's experts in groups.
 bool groups_experts(const State& s, const DeviceLayer& layer);
 

@@ -1,8 +1,11 @@
 #include "engine/runtime/host_side.cuh"
 
 #include <algorithm>
+#include <chrono>
 #include <numbers>
 #include <utility>
+
+#include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -167,6 +170,25 @@ void HostSide::head(TokenCount cached, std::span<const float> hidden) {
     layers_.head(worker, Logits::kAll);
   });
   count_rows(hidden.size(), 0);
+}
+
+Seconds HostSide::time_layer(int layer, TokenCount tokens, bool experts_alone) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t stream = stream_key(1, "batch");
+  layers_.cache().reserve(tokens);
+  std::vector<float> hidden(std::size_t(tokens * layers_.model().spec.hidden));
+  const auto run = [&] {
+    for (std::size_t i = 0; i < hidden.size(); ++i)
+      hidden[i] = float(std::int32_t(random_word(stream, i))) * 0x1p-31f;
+    const auto begin = Clock::now();
+    experts_alone ? mixture(layer, 0, hidden) : through(layer, layer + 1, 0, hidden);
+    return Seconds{std::chrono::duration<double>(Clock::now() - begin).count()};
+  };
+  run();  // memory is taken
+  const Seconds time = run();
+  layers_.cache().truncate(0);
+  take_bytes();
+  return time;
 }
 
 void HostSide::fill(TokenCount cached, TokenCount tokens) {

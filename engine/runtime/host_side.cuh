@@ -43,6 +43,9 @@ class HostSide {
   const HostParts& parts() const { return parts_; }
   /// Of the host's memory, and what went over the link.
   MovedBytes take_bytes();
+  /// What a batch of random tokens takes in a layer of the host's, or in its experts alone. Nothing
+  /// is cached yet, and nothing is afterwards.
+  Seconds time_layer(int layer, TokenCount tokens, bool experts_alone);
   /// Random keys and values behind the first `cached` tokens.
   void fill(TokenCount cached, TokenCount tokens);
 

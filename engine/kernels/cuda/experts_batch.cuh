@@ -21,9 +21,10 @@ struct ExpertGroups {
   int* counts = nullptr;          // [experts]: choices of each
   int* order = nullptr;           // [tokens * used]: choices by expert, then ascending
   ExpertGroup* groups = nullptr;  // [most_groups]
-  int* group_count = nullptr;     // how many there are
+  int* group_count = nullptr;     // how many there are, or more
   int tokens = 0, experts = 0;
   int group_tokens = 0;  // 16, 32 or 64
+  int at_most = 0;       // groups that products look at; 0: as many as there can be
 };
 
 inline constexpr int kLeastGroupTokens = 16;

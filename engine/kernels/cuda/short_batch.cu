@@ -135,7 +135,8 @@ void launch_groups(const MatrixStack& stack, const ExpertGroups& g, ShortBatchWo
   work.group_count = g.group_count;
   work.order = g.order;
   work.expert_stride = stack.stride;
-  const int most = most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens);
+  const int most =
+      g.at_most > 0 ? g.at_most : most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens);
   launch_as(w.format, g.group_tokens, work,
             {dim3(unsigned(tiles_of(w.rows, work.row_warps)), unsigned(most)), dim3(kShortThreads)},
             stream);
