@@ -58,12 +58,12 @@ struct Loaded {
 
 using MadeExecutor = Result<std::unique_ptr<Executor>>;
 
-MadeExecutor cpu_executor(const Scenario& s, Result<Model> model) {
+MadeExecutor cpu_executor(const Scenario& s, const ExecuteOptions& options, Result<Model> model) {
   if (!model) return model.error();
+  CpuOptions how{s.settings.threads, s.kv.types, s.kv.block_tokens, TokenCount(s.settings.ubatch)};
+  how.ram = Ram(options.ram_limit);
   return std::unique_ptr<Executor>(
-      std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)),
-                                    CpuOptions{s.settings.threads, s.kv.types, s.kv.block_tokens,
-                                               TokenCount(s.settings.ubatch)}));
+      std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)), how));
 }
 
 // What may leave the GPU, by the policy.
@@ -92,6 +92,7 @@ Result<CudaOptions> cuda_options(const Scenario& s, const ExecuteOptions& option
   out.threads = s.settings.threads;
   out.ubatch = TokenCount(s.settings.ubatch);
   out.vram_limit = options.vram_limit;
+  out.ram_limit = options.ram_limit;
   // All cores is no wish of the user's: one has to be free for the thread that queues copies.
   const bool all_cores = s.settings.threads >= int(std::thread::hardware_concurrency());
   out.upload_threads = all_cores ? 0 : s.settings.threads;
@@ -117,8 +118,9 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
-  auto executor = options.device == Device::kCuda ? cuda_executor(s, *file, options)
-                                                  : cpu_executor(s, load_with_pages(*file));
+  auto executor = options.device == Device::kCuda
+                      ? cuda_executor(s, *file, options)
+                      : cpu_executor(s, options, load_with_pages(*file));
   auto vocabulary = tokenizer.get();
   if (!executor) return executor.error();
   if (!vocabulary) return vocabulary.error();
@@ -131,7 +133,7 @@ Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options, 
   auto executor =
       options.device == Device::kCuda
           ? synthetic_cuda_executor(s, options)
-          : cpu_executor(s, make_synthetic_model(s.model, s.tensors, options.seed, team));
+          : cpu_executor(s, options, make_synthetic_model(s.model, s.tensors, options.seed, team));
   say("");
   if (!executor) return executor.error();
   return Loaded{*std::move(executor), std::nullopt, watch.elapsed()};
@@ -214,13 +216,11 @@ class Runner {
   std::string text_;
 };
 
-DeviceMemory host_memory(const Scenario& s, const Executor& executor) {
-  DeviceMemory host{"host", Tier::kRam, {}, {}, {}, {}, {}, {}, {}};
-  host.weights = Bytes{double(s.tensors.bytes())};
-  for (const DeviceMemory& gpu : executor.gpus()) host.weights -= gpu.weights;
-  host.weights = std::max(host.weights, Bytes{});  // on a GPU norms are F32, and all are aligned
-  host.kv = executor.host_cache();
-  host.overhead = Bytes{std::max(0.0, (peak_memory() - host.weights - host.kv).value)};
+// What the process took beyond what the engine counts is no part of a limit.
+DeviceMemory memory_of_host(const Executor& executor) {
+  DeviceMemory host = executor.host();
+  if (host.capacity.value > 0) return host;
+  host.overhead = std::max(Bytes{}, peak_memory() - host.needed());
   host.capacity = probe::read_host().memory;
   return host;
 }
@@ -317,6 +317,14 @@ void measure_memory(const ExecuteOptions& options, const Placement& placement, c
 
 void add_warnings(Executed& out, const ExecuteOptions& options) {
   std::vector<std::string>& warnings = out.report.warnings;
+  const Scenario& s = *out.report.scenario;
+  const int layers = out.report.placement.gpu_layers;
+  if (options.device == Device::kCuda && !s.placement.gpu_layers && layers <= s.model.layers)
+    warnings.push_back(layers == s.model.layers
+                           ? "the head does not fit into the GPU's memory: it is on the host"
+                           : fmt::format("{} of {} layers fit into the GPU's memory: the others "
+                                         "and the head are on the host",
+                                         layers, s.model.layers));
   if (interrupted())
     warnings.push_back(fmt::format("interrupted: fewer runs or tokens than asked for{}",
                                    options.trace && !out.traced_slowdown ? ", and no trace" : ""));
@@ -352,7 +360,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (auto error = runner.prepare(*loaded)) return *error;
   if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
   runs.gpus = loaded->executor->gpus();
-  runs.host = host_memory(s, *loaded->executor);
+  runs.host = memory_of_host(*loaded->executor);
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, out);
   loaded->executor.reset();  // its memory is free for the measurement
   measure_memory(options, *placement, s, team, runs);

@@ -21,6 +21,7 @@ enum class Device { kCpu, kCuda };
 struct ExecuteOptions {
   Device device = Device::kCpu;
   std::optional<Bytes> vram_limit;  // of the engine; absent: what the GPU has
+  std::optional<Bytes> ram_limit;   // of the engine; absent: what the host has
   bool synthetic = false;
   std::string prompt;  // empty: the workload's number of tokens
   int repeat = 3;

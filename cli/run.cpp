@@ -45,9 +45,11 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
       return *error;
   }
   const bool limited = document->has("rig.vram_capacity");
+  const bool ram_limited = document->has("rig.ram_capacity");
   auto scenario = make_scenario_here(*document, catalogue, how.device);
   if (scenario && limited && !scenario->rig.gpus.empty())
     how.vram_limit = scenario->rig.gpus.front().memory.value;
+  if (scenario && ram_limited) how.ram_limit = scenario->rig.ram.capacity.value;
   return scenario;
 }
 

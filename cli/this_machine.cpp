@@ -95,31 +95,57 @@ struct Room {
   const char* by = "";  // what bounds it
 };
 
-Error no_room(const DeviceMemory& d, Bytes needed, const Room& room) {
+constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
+
+Error no_room(const DeviceMemory& d, Bytes needed, const Room& room,
+              const std::string& hint = kSmaller) {
   return {ErrorKind::kDoesNotFit,
           fmt::format("{} of {} are needed{} and {} are free{}", text_gib(needed), room.where,
                       parts_text(d), text_gib(room.free), room.by),
-          "a smaller --quant, --context or --kv-type",
+          hint,
           {}};
 }
 
 // Memory that the scenario takes with `gpu_layers` layers on the GPU, without what others hold.
 DeviceMemory needed_with(const Scenario& s, int gpu_layers, std::size_t device) {
-  return plan_memory(s, place(s, gpu_layers), s.workload.last_position()).devices[device];
+  Placement placement = place(s, gpu_layers);
+  TokenCount cached = s.workload.last_position();
+  const bool is_gpu = device < s.rig.gpus.size();
+  // Of a GPU that is for prompts alone: it keeps what they gave, and the head is not there.
+  if (is_gpu && s.placement.decode_device == DecodeDevice::kCpu) {
+    for (LayerPlacement& l : placement.layers) l.kv = l.weights;
+    placement.head = kHost;
+    cached = s.workload.depth + s.workload.prompt_tokens;
+  }
+  return plan_memory(s, placement, cached).devices[device];
 }
 
-std::optional<Error> refuse_on_cpu(const Scenario& s) {
+// What is free of the host's memory; a limit is of what the engine takes, which is not all of the
+// process.
+Room host_room(const ExecuteOptions& options) {
+  const Bytes free = probe::read_host().available;
+  if (!options.ram_limit || *options.ram_limit > free) return {free, "memory"};
+  return {*options.ram_limit, "memory", " by --ram-limit"};
+}
+
+std::optional<Error> refuse_host(const Scenario& s, const DeviceMemory& host,
+                                 const ExecuteOptions& options) {
+  DeviceMemory own = host;
+  if (options.ram_limit) own.staging -= s.runtime.memory.process;
+  const Bytes needed = own.needed() - s.rig.ram_reserved.value;
+  const Room room = host_room(options);
+  if (needed <= room.free) return std::nullopt;
+  return no_room(own, needed, room);
+}
+
+std::optional<Error> refuse_on_cpu(const Scenario& s, const ExecuteOptions& options) {
   if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
     return bad_input(fmt::format("the KV policy {} is not executed on the CPU", name(s.kv.policy)),
                      "--kv ram");
   Scenario here = s;
   here.rig.gpus.clear();
   here.rig.links.clear();
-  const DeviceMemory host = needed_with(here, 0, 0);
-  const Bytes needed = host.needed() - s.rig.ram_reserved.value;
-  const Bytes free = probe::read_host().available;
-  if (needed > free) return no_room(host, needed, {free, "memory"});
-  return std::nullopt;
+  return refuse_host(s, needed_with(here, 0, 0), options);
 }
 
 struct GpuRoom {
@@ -140,12 +166,22 @@ Bytes needed_of_gpu(const Scenario& s, int gpu_layers) {
   return gpu.needed() - gpu.overhead;
 }
 
-// As asked for, or as many as fit.
-int gpu_layers_here(const Scenario& s, Bytes free) {
-  if (s.placement.gpu_layers) return std::min(*s.placement.gpu_layers, s.model.layers + 1);
+int layers_that_fit(const Scenario& s, Bytes free) {
   int layers = s.model.layers + 1;
   while (layers > 0 && needed_of_gpu(s, layers) > free) --layers;
   return layers;
+}
+
+// As asked for, or as many as fit.
+int gpu_layers_here(const Scenario& s, Bytes free) {
+  if (s.placement.gpu_layers) return std::min(*s.placement.gpu_layers, s.model.layers + 1);
+  return layers_that_fit(s, free);
+}
+
+// Of `layers` that do not fit.
+std::string fewer_layers_text(const Scenario& s, int layers, Bytes free) {
+  const int fit = layers_that_fit(s, free);
+  return fit < layers ? fmt::format("--gpu-layers {}, or {}", fit, kSmaller) : kSmaller;
 }
 
 std::optional<Error> refuse_placement(const Scenario& s) {
@@ -155,10 +191,9 @@ std::optional<Error> refuse_placement(const Scenario& s) {
     return bad_input(
         "the KV policy spill is what a driver does by itself: it is forecast, not executed",
         "--kv paged");
-  if (s.placement.decode_device != DecodeDevice::kPlacement)
-    return bad_input(
-        fmt::format("--decode-device {} is not executed", name(s.placement.decode_device)),
-        "leave it out: every layer is computed where its weights are");
+  if (s.placement.decode_device == DecodeDevice::kGpu)
+    return bad_input("--decode-device gpu is not executed",
+                     "leave it out: every layer is computed where its weights are");
   return std::nullopt;
 }
 
@@ -170,12 +205,9 @@ std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& opti
   const DeviceMemory gpu = needed_with(s, layers, 0), host = needed_with(s, layers, 1);
   const Bytes needed = needed_of_gpu(s, layers);
   if (needed > room->free)
-    return no_room(gpu, needed,
-                   {room->free, "GPU memory", room->limited ? " by --vram-limit" : ""});
-  const Bytes of_host = host.needed() - s.rig.ram_reserved.value;
-  const Bytes free = probe::read_host().available;
-  if (of_host > free) return no_room(host, of_host, {free, "memory"});
-  return std::nullopt;
+    return no_room(gpu, needed, {room->free, "GPU memory", room->limited ? " by --vram-limit" : ""},
+                   fewer_layers_text(s, layers, room->free));
+  return refuse_host(s, host, options);
 }
 
 }  // namespace
@@ -189,7 +221,7 @@ std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& opti
   if (options.synthetic && s.model_file)
     return bad_input("--synthetic and a model file exclude each other",
                      "name a model of the catalogue with --model");
-  return options.device == Device::kCuda ? refuse_on_gpu(s, options) : refuse_on_cpu(s);
+  return options.device == Device::kCuda ? refuse_on_gpu(s, options) : refuse_on_cpu(s, options);
 }
 
 Result<Placement> placement_here(const Scenario& s, const ExecuteOptions& options) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "engine/cuda/check_pinned.cuh"
 #include "engine/cuda/cuda_call.cuh"
 
 namespace rigcast::engine {
@@ -32,12 +33,14 @@ class DeviceBuffer {
   std::size_t bytes_;
 };
 
-/// Page-locked memory of the host, which GPUs read and write by themselves. Throws CudaFailure.
+/// Page-locked memory of the host, which GPUs read and write by themselves.
 class PinnedBuffer {
  public:
-  explicit PinnedBuffer(std::size_t bytes) : bytes_(bytes) {
+  /// `what` it is for goes on with "the". Throws as check_pinned.
+  explicit PinnedBuffer(std::size_t bytes, const char* what = "buffer that GPU and host share")
+      : bytes_(bytes) {
     void* place = nullptr;
-    RIGCAST_CUDA_CALL(cudaHostAlloc(&place, bytes, cudaHostAllocMapped));
+    check_pinned(cudaHostAlloc(&place, bytes, cudaHostAllocMapped), bytes, what);
     place_.reset(static_cast<std::byte*>(place));
   }
 

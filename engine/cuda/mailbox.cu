@@ -17,7 +17,7 @@ void pause() {
 
 Mailbox::Mailbox(std::size_t floats)
     : floats_((floats + 31) / 32 * 32),
-      memory_((kLine + 2 * floats_) * sizeof(float)),
+      memory_((kLine + 2 * floats_) * sizeof(float), "messages of GPU and host"),
       number_(sizeof(unsigned)) {
   reset();
 }

@@ -2,19 +2,24 @@
 // Much page-locked memory at once: large pages are there and locked in a fraction of the time that
 // as many small ones take, and several threads clear them.
 
+#include <memory>
+#include <new>
+
+#include "engine/cuda/check_pinned.cuh"
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/memory/large_pages.hpp"
 #include "engine/memory/touch_pages.hpp"
 
 namespace rigcast::engine {
 
-/// Memory of the host that GPUs copy from and to, and kernels read and write; begins a page. Throws
-/// std::bad_alloc, CudaFailure.
+/// Memory of the host that GPUs copy from and to, and kernels read and write; begins a page.
 class PinnedPages {
  public:
-  explicit PinnedPages(std::size_t bytes) : pages_(bytes) {
+  /// `what` it is for goes on with "the". Throws as check_pinned; then all is given back.
+  explicit PinnedPages(std::size_t bytes, const char* what = "pages that GPU and host share")
+      : pages_(mapped(bytes, what)) {
     touch_pages(pages_.data(), bytes);
-    RIGCAST_CUDA_CALL(cudaHostRegister(pages_.data(), bytes, cudaHostRegisterMapped));
+    check_pinned(cudaHostRegister(pages_.data(), bytes, cudaHostRegisterMapped), bytes, what);
   }
   ~PinnedPages() { static_cast<void>(cudaHostUnregister(pages_.data())); }
   PinnedPages(const PinnedPages&) = delete;
@@ -29,7 +34,19 @@ class PinnedPages {
   }
 
  private:
+  static LargePages mapped(std::size_t bytes, const char* what) try {
+    return LargePages(bytes);
+  } catch (const std::bad_alloc&) {
+    throw ShortOfMemory(refused_pinned_text(bytes, what, "the system has no more addresses"));
+  }
+
   LargePages pages_;
 };
+
+/// The same for a cache's block.
+inline std::shared_ptr<std::byte> make_pinned_block(std::size_t bytes) {
+  const auto pages = std::make_shared<PinnedPages>(bytes, "KV cache");
+  return {pages, pages->data()};
+}
 
 }  // namespace rigcast::engine

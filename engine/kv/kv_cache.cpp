@@ -51,7 +51,13 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
 
 void KvCache::reserve(TokenCount tokens) {
   if (layers_ == 0) return;
-  while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(make_(piece_bytes()));
+  const std::size_t before = pieces_.size();
+  try {
+    while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(make_(piece_bytes()));
+  } catch (...) {
+    pieces_.resize(before);  // what will not be used is there for others
+    throw;
+  }
 }
 
 void KvCache::truncate(TokenCount tokens) {

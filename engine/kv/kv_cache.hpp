@@ -31,7 +31,7 @@ class KvCache {
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
           const std::vector<int>& layers, MakeMemory make, int piece_blocks = 1);
 
-  /// Makes room for positions below `tokens`. Throws std::bad_alloc.
+  /// Makes room for positions below `tokens`. Throws what `make` throws; then nothing has changed.
   void reserve(TokenCount tokens);
   /// Frees the blocks past those that hold `tokens`.
   void truncate(TokenCount tokens);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "engine/cuda/pinned_pages.cuh"
 #include "engine/kernels/cuda/narrow_block.cuh"
 #include "engine/kernels/cuda/widen_cache.cuh"
 
@@ -14,11 +13,6 @@ namespace {
 // A copy of 16 blocks of an 8B model's layer is 8 MB: the link's full rate.
 constexpr int kPieceBlocks = 16;
 constexpr TokenCount kSlotStep = 16;  // blocks by which slots grow
-
-std::shared_ptr<std::byte> make_pinned(std::size_t bytes) {
-  const auto pages = std::make_shared<PinnedPages>(bytes);
-  return {pages, pages->data()};
-}
 
 // One layer by itself, in other types.
 Cache layer_in(const Cache& like, const KvTypes& types) {
@@ -34,12 +28,12 @@ Cache layer_in(const Cache& like, const KvTypes& types) {
 }  // namespace
 
 ColdBlocks::ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTypes types,
-                       const std::vector<int>& layers)
+                       const std::vector<int>& layers, MakeMemory memory)
     : vram_(vram),
       hot_(hot),
       types_(types),
       layers_(layers),
-      host_(spec, types, hot.block_tokens, layers, make_pinned, kPieceBlocks) {
+      host_(spec, types, hot.block_tokens, layers, std::move(memory), kPieceBlocks) {
   if (!changes_type()) return;
   RIGCAST_ASSERT(hot.k_type == QuantFormat::kF16 && hot.v_type == QuantFormat::kF16);
   narrow_ = vram_.take(layers.size() * std::size_t(cold_layer_bytes()), "KV on its way");

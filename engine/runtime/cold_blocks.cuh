@@ -18,13 +18,13 @@ namespace rigcast::engine::cuda {
 class ColdBlocks {
  public:
   /// `hot`: how blocks lie in the GPU's memory. `types`: what they become on the host; other ones
-  /// than the GPU's only where those are halves. `layers`: of the model, that are kept.
+  /// than the GPU's only where those are halves. `layers`: of the model, that are kept. `memory`:
+  /// of the host, that GPUs copy from and to.
   ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTypes types,
-             const std::vector<int>& layers);
+             const std::vector<int>& layers, MakeMemory memory);
 
   TokenCount count() const { return count_; }
   TokenCount moving() const { return moving_; }
-  std::int64_t host_bytes() const { return host_.bytes(); }
   const KvCache& host() const { return host_; }
 
   /// Begins to copy block count() + moving() out, whose layers lie one after the other at `block`;

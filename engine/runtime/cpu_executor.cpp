@@ -2,14 +2,29 @@
 
 #include <algorithm>
 
+#include "engine/model/model_bytes.hpp"
+
 namespace rigcast::engine {
 
 CpuExecutor::CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options)
-    : options_(options), team_(options.threads), layers_(std::move(model), options) {}
+    : options_(options),
+      weights_(options.ram.take(std::size_t(model_bytes(*model)), "weights")),
+      team_(options.threads),
+      layers_(std::move(model), options) {}
 
 std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
+  const TokenCount before = cached_;
+  cache().reserve(before + TokenCount(tokens.size()));
+  try {
+    return steps(tokens, which);
+  } catch (...) {
+    truncate(before);
+    throw;
+  }
+}
+
+std::span<const float> CpuExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
-  cache().reserve(cached_ + count);
   std::vector<float> all;
   std::span<const float> logits;
   for (TokenCount done = 0; done < count;) {

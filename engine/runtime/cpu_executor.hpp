@@ -10,7 +10,8 @@ namespace rigcast::engine {
 
 class CpuExecutor : public Executor {
  public:
-  /// Throws MachineError if threads cannot be made.
+  /// Throws MachineError if threads cannot be made, ShortOfMemory if the weights exceed
+  /// options.ram.
   CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options);
 
   std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
@@ -22,14 +23,16 @@ class CpuExecutor : public Executor {
   int threads() const override { return options_.threads; }
   const Model& model() const override { return layers_.model(); }
   MovedBytes take_bytes() override { return layers_.take_bytes(); }
-  Bytes host_cache() const override { return Bytes{double(cache().bytes())}; }
+  DeviceMemory host() const override { return host_memory(options_.ram); }
   KvCache& cache() { return layers_.cache(); }
   const KvCache& cache() const { return layers_.cache(); }
 
  private:
+  std::span<const float> steps(std::span<const std::int32_t> tokens, Logits which);
   std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
 
   CpuOptions options_;
+  RamShare weights_;
   Team team_;
   CpuLayers layers_;
   TokenCount cached_ = 0;  // before the tokens of this step

@@ -12,6 +12,7 @@
 #include "core/trace.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
+#include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/decode_attention.hpp"
 #include "engine/runtime/executor.hpp"
@@ -28,6 +29,7 @@ struct CpuOptions {
   TokenCount ubatch = 512;
   std::optional<std::vector<int>> cached_layers{};  // whose keys and values are kept; absent: all
   MakeMemory kv_memory = make_large_pages;
+  Ram ram{};  // on which weights, cache and buffers are counted
 };
 
 class CpuLayers {
@@ -35,7 +37,8 @@ class CpuLayers {
   CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options);
 
   // Stages: every member of a team of options.threads calls them, with the same arguments.
-  /// A step of `tokens` tokens begins, the first of them at position `cached`.
+  /// A step of `tokens` tokens begins, the first of them at position `cached`. Throws ShortOfMemory
+  /// where its buffers do not fit.
   void begin(Worker& worker, TokenCount cached, std::int64_t tokens);
   /// hidden() = the embeddings of as many ids as the step has tokens.
   void embed(Worker& worker, std::span<const std::int32_t> ids);
@@ -100,6 +103,7 @@ class CpuLayers {
     float weight = 0;
   };
 
+  void take_buffers(std::int64_t tokens);
   void attention(Worker& worker, int layer);
   void place_queries(int layer, std::int64_t row);
   void turn_query(int layer, float* q);
@@ -127,7 +131,10 @@ class CpuLayers {
   Layer const& weights(int layer) const { return model_->layers[std::size_t(layer)]; }
 
   std::shared_ptr<const Model> model_;
+  Ram ram_;
   KvCache cache_;
+  RamShare buffers_;           // of the vectors below
+  std::int64_t buffered_ = 0;  // tokens that these are for
   Rope rope_;
   DecodeAttention one_;
   std::vector<Thread> threads_;

@@ -43,7 +43,8 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
   view_.blocks = list_.as<std::byte*>();
   for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
   if (shape.hot_tokens && layers_ > 0)
-    cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers);
+    cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers,
+                                         shape.cold_memory);
 }
 
 Cache DeviceCache::view(int layer_of_model) const {

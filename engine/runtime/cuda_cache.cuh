@@ -21,7 +21,8 @@ struct CacheShape {
   /// Tokens that stay in the GPU's memory, in whole blocks and at least what a step writes; absent:
   /// all.
   std::optional<TokenCount> hot_tokens{};
-  KvTypes cold_types{};  // of the others; those of the GPU unless these are halves
+  KvTypes cold_types{};      // of the others; those of the GPU unless these are halves
+  MakeMemory cold_memory{};  // of the host, that GPUs copy from and to
 };
 
 class DeviceCache {
@@ -43,6 +44,10 @@ class DeviceCache {
   Cache view(int layer_of_model) const;
   /// What kernels call a layer of the model: its index among those that are kept; -1: it is not.
   int layer(int of_model) const { return place_of_[std::size_t(of_model)]; }
+  /// On the GPU: a layer of the model in a block that has room. Stays there while this lives.
+  std::byte* block(int of_model, TokenCount index) const {
+    return blocks_[std::size_t(index)] + layer(of_model) * view_.layer_bytes();
+  }
   bool holds_halves() const {
     return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }

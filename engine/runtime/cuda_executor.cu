@@ -11,80 +11,19 @@
 #include "engine/runtime/cuda_state.cuh"
 #include "engine/runtime/host_share.cuh"
 #include "engine/runtime/host_weights.hpp"
+#include "engine/runtime/marked_stages.cuh"
 #include "engine/runtime/pinned_memory.hpp"
+#include "engine/runtime/upload.cuh"
 #include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using cuda::Choice;
+using cuda::MarkedStages;
 using cuda::State;
 
 constexpr TokenCount kFewTokens = 2;  // that are cheaper one by one than as a batch
-
-// Marks the GPU's clock where stages begin, and tells the recorder once the step is done.
-class MarkedStages : public cuda::Stages {
- public:
-  MarkedStages(const Stream& stream, Recorder& recorder) : stream_(stream), recorder_(recorder) {
-    begin_.record(stream);
-    begin_.wait();
-    begin_s_ = recorder.now();
-  }
-
-  void begin(ActivityKind kind, int layer) override {
-    marks_.push_back({kind, layer, {}});
-    marks_.back().event.record(stream_);
-  }
-
-  void begin_copy(ActivityKind kind, int layer, const Stream& stream) override {
-    copies_.push_back({kind, layer});
-    copies_.back().begin.record(stream);
-  }
-  void end_copy(const Stream& stream, double bytes) override {
-    copies_.back().bytes = bytes;
-    copies_.back().end.record(stream);
-  }
-
-  // `bytes`: of a stage.
-  template <class BytesOf>
-  void finish(TokenCount token, const BytesOf& bytes) {
-    const Event end;
-    end.record(stream_);
-    end.wait();
-    for (std::size_t i = 0; i < marks_.size(); ++i) {
-      const Mark& m = marks_[i];
-      const Event& next = i + 1 < marks_.size() ? marks_[i + 1].event : end;
-      recorder_.add_on(0, m.kind, m.layer, token,
-                       begin_s_ + Event::seconds_between(begin_, m.event),
-                       begin_s_ + Event::seconds_between(begin_, next), bytes(m.kind, m.layer));
-    }
-    for (const Copy& c : copies_) {
-      c.end.wait();
-      recorder_.add_on(0, c.kind, c.layer, token,
-                       begin_s_ + Event::seconds_between(begin_, c.begin),
-                       begin_s_ + Event::seconds_between(begin_, c.end), c.bytes);
-    }
-  }
-
- private:
-  struct Mark {
-    ActivityKind kind;
-    int layer;
-    Event event;
-  };
-  struct Copy {
-    ActivityKind kind;
-    int layer;
-    double bytes = 0;
-    Event begin{}, end{};
-  };
-  const Stream& stream_;
-  Recorder& recorder_;
-  Event begin_;
-  double begin_s_ = 0;
-  std::vector<Mark> marks_;
-  std::vector<Copy> copies_;
-};
 
 double bytes_of(const std::vector<float>& v) { return double(v.size()) * sizeof(float); }
 
@@ -119,16 +58,25 @@ class CudaExecutor : public Executor {
   const Model& model() const override { return *state_->model; }
   MovedBytes take_bytes() override;
   std::vector<DeviceMemory> gpus() const override;
-  Bytes host_cache() const override;
+  DeviceMemory host() const override { return host_memory(state_->ram); }
 
  private:
+  void steps(std::span<const std::int32_t> tokens, Logits which);
   void step(std::span<const std::int32_t> tokens);
   void one_token(std::int32_t token, Choice choice);
+  void token_with_gpu(std::int32_t token, Choice choice);
+  void token_on_host(std::int32_t token);
   void launch_token(Choice choice, int slot);
   void end_token_streams();
   void answer_host_calls(std::int32_t token);
-  void reserve(TokenCount tokens);
+  void give_up_token() noexcept;
+  void take_back_to(TokenCount tokens);
+  void reserve(TokenCount tokens, bool batches);
   void reserve_staged(TokenCount count);
+  // Where the host decodes: who of the two has which tokens.
+  cuda::Handover* handover() const {
+    return state_->host && state_->host->handover ? &*state_->host->handover : nullptr;
+  }
   void take_logits(std::size_t row);
   void head(TokenCount tokens, TokenCount first);
   void place_ids(std::span<const std::int32_t> tokens);
@@ -194,11 +142,14 @@ void CudaExecutor::run_graph(int splits, Choice choice, int slot) {
   at->second.launch(state_->stream);
 }
 
-// Room for that many tokens, between steps.
-void CudaExecutor::reserve(TokenCount tokens) {
-  state_->cache.reserve(tokens, cached_);
-  if (state_->cache.generation() != generation_) graphs_.clear();  // they hold what has changed
-  generation_ = state_->cache.generation();
+// Room for that many tokens, between steps. The GPU's cache is for its batches alone where the host
+// decodes.
+void CudaExecutor::reserve(TokenCount tokens, bool batches) {
+  if (batches || !state_->on_host().decodes()) {
+    state_->cache.reserve(tokens, cached_);
+    if (state_->cache.generation() != generation_) graphs_.clear();  // they hold what has changed
+    generation_ = state_->cache.generation();
+  }
   if (state_->host) state_->host->side.layers().cache().reserve(tokens);
 }
 
@@ -206,13 +157,34 @@ void CudaExecutor::truncate(TokenCount tokens) {
   cached_ = std::min(cached_, tokens);
   state_->cache.truncate(cached_);
   if (state_->host) state_->host->side.layers().cache().truncate(cached_);
+  if (cuda::Handover* const both = handover()) both->truncate(cached_);
 }
 
 // One token; its successor is chosen on the GPU, unless the head is on the host.
 void CudaExecutor::one_token(std::int32_t token, Choice choice) {
-  reserve(cached_ + 1);
+  reserve(cached_ + 1, false);
+  if (state_->on_host().decodes()) return token_on_host(token);
   place_position();
   if (token != next_) place_ids({&token, 1});
+  try {
+    token_with_gpu(token, choice);
+  } catch (...) {
+    give_up_token();
+    throw;
+  }
+  count(1);
+}
+
+void CudaExecutor::token_on_host(std::int32_t token) {
+  cuda::HostShare& host = *state_->host;
+  handover()->to_host(cached_, recorder_);
+  host.side.layers().record_into(recorder_);
+  host.side.decode(cached_, token);
+  ++cached_;
+  handover()->host_added(cached_);
+}
+
+void CudaExecutor::token_with_gpu(std::int32_t token, Choice choice) {
   way_ = {};
   const int slot = state_->streams_tokens() ? state_->streams.layers->begin_token() : 0;
   if (recorder_) {
@@ -229,7 +201,26 @@ void CudaExecutor::one_token(std::int32_t token, Choice choice) {
   }
   state_->stream.wait();
   next_ = state_->on_host().head() ? -1 : *state_->next_id.as<std::int32_t>();
-  count(1);
+}
+
+// What is queued of a token ends with what it finds in the mailbox, and nothing of it is kept. What
+// went wrong is told by who calls this, so that an error in here is not.
+void CudaExecutor::give_up_token() noexcept {
+  position_ = next_ = -1;
+  draw_.reset();  // it may have been drawn
+  try {
+    if (state_->host) state_->host->mailbox.release();
+    state_->stream.wait();
+    if (state_->host) state_->host->mailbox.reset();
+  } catch (const MachineError&) {
+  }
+}
+
+// The context as it was before a call that has failed.
+void CudaExecutor::take_back_to(TokenCount tokens) {
+  static_cast<void>(cudaStreamSynchronize(state_->stream.get()));
+  position_ = next_ = -1;
+  truncate(tokens);
 }
 
 void CudaExecutor::end_token_streams() {
@@ -249,20 +240,13 @@ void CudaExecutor::answer_host_calls(std::int32_t token) {
   host.side.layers().record_into(recorder_);
   if (const cuda::ColdBlocks* const cold = state_->cache.cold())
     host.side.attend_to({&cold->host(), state_->cold_of_host()});
-  try {
-    host.side.token(host.mailbox, state_->stream, cached_, token);
-  } catch (...) {
-    // The GPU goes on with what it finds in the mailbox; nothing of this token is kept.
-    static_cast<void>(cudaStreamSynchronize(state_->stream.get()));
-    position_ = next_ = -1;
-    host.mailbox.reset();
-    throw;
-  }
+  host.side.token(host.mailbox, state_->stream, cached_, token);
 }
 
 // A batch, whose hidden states are left.
 void CudaExecutor::step(std::span<const std::int32_t> tokens) {
-  reserve(cached_ + TokenCount(tokens.size()));
+  reserve(cached_ + TokenCount(tokens.size()), true);
+  if (handover()) handover()->to_gpu(cached_, recorder_);
   place_position();
   place_ids(tokens);
   const int n = int(tokens.size());
@@ -277,6 +261,7 @@ void CudaExecutor::step(std::span<const std::int32_t> tokens) {
     cuda::queue_batch(*state_, cached_, tokens, nullptr);
   }
   count(n);
+  if (handover()) handover()->gpu_added(cached_);
 }
 
 void CudaExecutor::read_logits(std::size_t row) {
@@ -312,17 +297,27 @@ void CudaExecutor::head(TokenCount tokens, TokenCount first) {
     }
     return;
   }
-  cuda::host_head(*state_, cached_ - tokens, int(tokens));
+  cuda::host_head(*state_, cached_ - tokens, int(first), int(tokens));
   const std::vector<float>& own = state_->host->side.logits();
-  logits_.insert(logits_.end(), own.begin() + std::ptrdiff_t(std::size_t(first) * width),
-                 own.end());
+  logits_.insert(logits_.end(), own.begin(), own.end());
 }
 
 std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
-  const TokenCount count = TokenCount(tokens.size());
-  if (!state_->cache.cold()) reserve(cached_ + count);  // all or nothing
-  reserve_staged(count);
+  const TokenCount before = cached_;
   logits_.clear();
+  try {
+    steps(tokens, which);
+  } catch (...) {
+    take_back_to(before);
+    throw;
+  }
+  return logits_;
+}
+
+void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
+  const TokenCount count = TokenCount(tokens.size());
+  if (!state_->cache.cold()) reserve(cached_ + count, count > kFewTokens);  // all or nothing
+  reserve_staged(count);
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
     const bool few = count - done <= kFewTokens;
@@ -342,7 +337,7 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
     row += std::size_t(now - first);
   }
   state_->stream.wait();
-  return logits_;
+  if (handover()) handover()->to_host(cached_, recorder_);
 }
 
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
@@ -361,12 +356,17 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 }
 
 void CudaExecutor::fill(TokenCount tokens) {
-  if (!state_->cache.cold()) reserve(cached_ + tokens);
+  if (!state_->cache.cold()) reserve(cached_ + tokens, true);
   if (state_->host) state_->host->side.fill(cached_, tokens);
+  if (state_->on_host().decodes()) {
+    cached_ += tokens;
+    handover()->host_added(cached_);
+    return handover()->to_gpu(cached_, nullptr);  // as if the GPU had read it
+  }
   const std::int64_t width = state_->q_width() + 2 * state_->kv_width();
   for (TokenCount done = 0; done < tokens;) {
     const TokenCount now = std::min<TokenCount>(state_->ubatch, tokens - done);
-    reserve(cached_ + now);
+    reserve(cached_ + now, true);
     place_position();
     cuda::make_turns(state_->stream, state_->weights.frequencies,
                      state_->model->hyper.rope_dims / 2, int(now), state_->position(),
@@ -453,14 +453,8 @@ MovedBytes CudaExecutor::take_bytes() {
   if (state_->host) all += state_->host->side.take_bytes();
   if (state_->streams.cache) all += state_->streams.cache->take_bytes();
   if (state_->streams.experts) all.to_gpu += state_->streams.experts->take_bytes();
+  if (handover()) all += handover()->take_bytes();
   return all;
-}
-
-Bytes CudaExecutor::host_cache() const {
-  double bytes = state_->host ? double(state_->host->side.layers().cache().bytes()) : 0.0;
-  if (const cuda::ColdBlocks* const cold = state_->cache.cold())
-    bytes += double(cold->host_bytes());
-  return Bytes{bytes};
 }
 
 std::vector<DeviceMemory> CudaExecutor::gpus() const {
@@ -505,39 +499,52 @@ HostParts parts_of(const ModelSpec& spec, const CudaOptions& options) {
 
 constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
 
-cuda::CacheShape shape_of(const CudaOptions& o) {
+KvTypes cold_types_of(const CudaOptions& o) {
   const bool halves = o.kv_types.k == QuantFormat::kF16 && o.kv_types.v == QuantFormat::kF16;
-  return {o.kv_types, o.kv_block, o.hot_tokens,
-          halves ? KvTypes{o.cold_type, o.cold_type} : o.kv_types};
+  return halves ? KvTypes{o.cold_type, o.cold_type} : o.kv_types;
+}
+
+cuda::CacheShape shape_of(const CudaOptions& o, const Ram& ram) {
+  return {o.kv_types, o.kv_block, o.hot_tokens, cold_types_of(o),
+          ram.counted("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
 }
 
 // nullopt measures it.
 double share_of_host(const ModelSpec& spec, const HostParts& parts, const CudaOptions& o,
                      cuda::Vram& vram) {
   if (!parts.shares_cold() || o.host_share) return o.host_share.value_or(0);
-  return cuda::measured_host_share(vram, spec, shape_of(o).cold_types, o.threads);
+  return cuda::measured_host_share(vram, spec, cold_types_of(o), o.threads);
 }
 
 // `bind(parts)` gives the model, with what the host keeps of it in its place; `make(vram, model,
-// parts)` the weights on the GPU.
+// parts)` the weights on the GPU, which takes `pinned` bytes meanwhile.
 template <class Bind, class Make>
-Made made(const ModelSpec& spec, const CudaOptions& options, const Bind& bind,
+Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned, const Bind& bind,
           const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
   const HostParts parts = parts_of(spec, options);
+  const Ram ram(options.ram_limit);
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
+  RamShare host_weights = ram.take(std::size_t(parts.weight_bytes(**model)), "weights");
   const double share = share_of_host(spec, parts, options, vram);
+  RamShare upload_buffers = ram.take(pinned, "upload buffers");
   auto weights = make(vram, **model, parts);
-  auto state =
-      std::make_unique<State>(*std::move(model), std::move(weights), std::move(vram),
-                              cuda::StateOptions{shape_of(options), int(options.ubatch), parts,
-                                                 share, options.threads, options.batches_by});
+  upload_buffers = RamShare();
+  auto state = std::make_unique<State>(
+      *std::move(model), std::move(weights), std::move(vram),
+      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts, share, options.threads,
+                         options.batches_by, ram, options.kv_memory, options.before_turn});
+  state->host_weights = std::move(host_weights);
   return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
 } catch (const MachineError& e) {
   return Error{ErrorKind::kMachine, e.what(), {}, {}};
+}
+
+std::size_t pinned_by_upload(const CudaOptions& options) {
+  return cuda::Uploader::pinned_bytes({.readers = options.upload_threads});
 }
 
 using Bound = Result<std::shared_ptr<const Model>>;
@@ -555,7 +562,8 @@ Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
     return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
   };
   return made(
-      model->spec, options, bind, [&](cuda::Vram& vram, const Model& own, const HostParts& parts) {
+      model->spec, options, pinned_by_upload(options), bind,
+      [&](cuda::Vram& vram, const Model& own, const HostParts& parts) {
         return cuda::upload_model(vram, own, parts, file, {options.upload_threads, options.go_on});
       });
 }
@@ -570,12 +578,12 @@ Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, st
       cuda::pinned_memory("weights")));
 }
 
-std::optional<Error> refuse(const LayerPlacement& l) {
+std::optional<Error> refuse(const LayerPlacement& l, bool host_decodes) {
   for (const DeviceIndex d : {l.weights, l.experts, l.prefill_on, l.decode_on, l.kv})
     if (d > 0) return bad_input("only the first GPU executes", "--gpu with one");
-  if (l.weights != kHost && l.decode_on == kHost)
-    return bad_input("weights on the GPU are computed there: decoding on the CPU is not executed",
-                     "leave out --decode-device, or --gpu-layers 0");
+  if (l.weights != kHost && l.decode_on == kHost && !host_decodes)
+    return bad_input("weights on the GPU are computed there, or all by the host while decoding",
+                     "leave out --decode-device, or --decode-device cpu");
   if (l.decode_on == kHost) return std::nullopt;
   if (l.decode_experts_on != kHost && l.experts != l.weights)
     return bad_input("experts are streamed with their layer, or computed where they are",
@@ -584,14 +592,24 @@ std::optional<Error> refuse(const LayerPlacement& l) {
 }
 
 std::optional<Error> refuse(const Placement& placement) {
+  const bool host_decodes =
+      placement.head_on == kHost && std::ranges::all_of(placement.layers, [](const auto& l) {
+        return l.decode_on == kHost && l.decode_cache_on == kHost && l.kv == kHost;
+      });
   for (const LayerPlacement& l : placement.layers)
-    if (auto error = refuse(l)) return error;
+    if (auto error = refuse(l, host_decodes)) return error;
   return std::nullopt;
 }
 
 std::optional<Error> refuse(const CudaOptions& options) {
-  if (options.placement)
+  if (options.placement) {
     if (auto error = refuse(*options.placement)) return error;
+    if (options.hot_tokens && options.placement->head_on == kHost &&
+        std::ranges::all_of(options.placement->layers,
+                            [](const auto& l) { return l.decode_on == kHost; }))
+      return bad_input("where the host decodes, the cache does not leave the GPU by parts",
+                       "--kv vram, --kv ram");
+  }
   constexpr TokenCount kTile = 16;  // of tokens that kernels read together
   if (options.kv_block < kTile || options.kv_block % kTile != 0)
     return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");
@@ -621,7 +639,7 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
                                   std::uint64_t seed, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
   return made(
-      spec, options,
+      spec, options, 0,
       [&](const HostParts& parts) {
         return synthetic_host_model(spec, tensors, seed, parts, options.threads);
       },

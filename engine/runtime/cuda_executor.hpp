@@ -14,6 +14,7 @@
 #include "core/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/runtime/break_even.hpp"
+#include "engine/kv/kv_cache.hpp"
 #include "engine/runtime/executor.hpp"
 
 namespace rigcast::engine {
@@ -23,6 +24,7 @@ struct CudaOptions {
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
   std::optional<Bytes> vram_limit{};  // stands in for a smaller card; absent: all that is free
+  std::optional<Bytes> ram_limit{};   // of weights, caches and buffers of the host; absent: none
   int upload_threads = 4;
   bool graphs = true;             // a token is launched as one graph; else kernel by kernel
   std::function<bool()> go_on{};  // asked while weights arrive; false ends that
@@ -36,6 +38,9 @@ struct CudaOptions {
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // of the host, for its parts
   BatchesBy batches_by = BatchesBy::kFaster;
+  MakeMemory kv_memory{};                // of the host's caches; absent: large pages
+  // Called by every thread of the host before each of its turns: what it throws ends the step.
+  std::function<void(int thread)> before_turn{};
 };
 
 /// Copies the weights from where they lie in memory. Those that the placement leaves to the host
@@ -45,7 +50,8 @@ Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model
                                                      const CudaOptions& options);
 
 /// Reads the file into the GPU's memory. Errors: those of load_model; kDoesNotFit where the GPU's
-/// memory does not hold the weights; kMachine where there is no GPU, or `go_on` ended it.
+/// memory or the limit of the host's does not hold the weights; kMachine where there is no GPU, or
+/// `go_on` ended it.
 Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile& file,
                                                      const CudaOptions& options);
 

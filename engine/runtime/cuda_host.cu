@@ -61,8 +61,10 @@ void host_attention(State& s, TokenCount cached, int layer, int tokens) {
   to_halves(s.stream, s.vectors.projected, std::int64_t(tokens) * q, s.batch.x);
 }
 
-void host_head(State& s, TokenCount cached, int tokens) {
-  s.host->side.head(cached, brought(s, s.vectors.hidden, tokens * s.spec().hidden));
+void host_head(State& s, TokenCount cached, int first, int tokens) {
+  const std::int64_t hidden = s.spec().hidden;
+  s.host->side.head(cached + first,
+                    brought(s, s.vectors.hidden + first * hidden, (tokens - first) * hidden));
 }
 
 }  // namespace rigcast::engine::cuda

@@ -82,7 +82,7 @@ class Plan {
     return std::async(std::launch::async, [bytes = host_bytes_, device]() -> HostMemory {
       if (bytes == 0) return nullptr;
       RIGCAST_CUDA_CALL(cudaSetDevice(device));
-      return std::make_unique<PinnedPages>(bytes);
+      return std::make_unique<PinnedPages>(bytes, "input embedding");
     });
   }
   void place_on_host(HostMemory memory, DeviceModel& to) {

@@ -90,12 +90,6 @@ std::size_t message_floats(const ModelSpec& m) {
   return std::size_t(std::max({projected, part, m.hidden + 2 * experts_used(m)}));
 }
 
-// The cache of layers that are lent is copied from and to.
-MakeMemory cache_memory(const HostParts& parts) {
-  if (parts.lent_layers().empty()) return make_large_pages;
-  return reused(pinned_memory("KV cache"));
-}
-
 // What a batch alone needs, whose sizes depend on the weights that are there.
 void size_batches(State& s) {
   const std::int64_t n = s.ubatch, middle = widest_middle(*s.model);
@@ -122,6 +116,10 @@ void size_streams(State& s, BatchesBy by) try {
   size_batches(s);
 }
 
+std::size_t rows_bytes(const ModelSpec& m, TokenCount tokens) {
+  return std::size_t(tokens) * message_floats(m) * sizeof(float);
+}
+
 }  // namespace
 
 bool takes_groups(const Layer& l) {
@@ -131,31 +129,51 @@ bool takes_groups(const Layer& l) {
 }
 
 HostShare::HostShare(std::shared_ptr<const Model> model, const HostParts& parts,
-                     const CpuOptions& options)
-    : side(model, parts, options),
+                     const CpuOptions& options, BeforeTurn before_turn)
+    : side(model, parts, options, std::move(before_turn)),
       mailbox(message_floats(model->spec)),
-      rows(std::size_t(options.ubatch) * message_floats(model->spec) * sizeof(float)) {}
+      buffers(options.ram.take(rows_bytes(model->spec, options.ubatch), "activations")),
+      rows(rows_bytes(model->spec, options.ubatch), "rows of a batch") {}
+
+namespace {
+
+// Of the host's cache: what the GPU copies from and to is locked.
+MakeMemory cache_memory(const StateOptions& o) {
+  if (o.kv_memory) return o.kv_memory;
+  if (o.host.decodes() && !o.host.layers_cached_on_gpu().empty()) return make_pinned_block;
+  if (!o.host.lent_layers().empty()) return reused(pinned_memory("KV cache"));
+  return make_large_pages;
+}
+
+// Of the host, where it computes.
+std::unique_ptr<HostShare> make_host_share(std::shared_ptr<const Model> model,
+                                           const StateOptions& o) {
+  if (!o.host.computes()) return nullptr;
+  CpuOptions cpu{o.threads, o.cache.types, o.cache.block_tokens, TokenCount(o.ubatch)};
+  cpu.kv_memory = cache_memory(o);
+  cpu.ram = o.ram;
+  return std::make_unique<HostShare>(std::move(model), o.host, cpu, o.before_turn);
+}
+
+}  // namespace
 
 State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vram_,
              const StateOptions& options)
     : model(std::move(model_)),
       parts(options.host),
+      ram(options.ram),
       vram(std::move(vram_)),
       weights(std::move(weights_)),
       cache(vram, stream, model->spec, options.cache,
             parts.any() ? parts.layers_cached_on_gpu() : all_layers(model->spec)),
       matmul(vram, stream),
       ubatch(options.ubatch),
-      next_id(sizeof(std::int32_t)) {
-  if (parts.computes())
-    host = std::make_unique<HostShare>(model, parts,
-                                       CpuOptions{options.threads,
-                                                  options.cache.types,
-                                                  options.cache.block_tokens,
-                                                  TokenCount(ubatch),
-                                                  {},
-                                                  cache_memory(parts)});
-  host_share = options.host_share;
+      next_id(sizeof(std::int32_t), "next token"),
+      host(make_host_share(model, options)),
+      host_share(options.host_share) {
+  if (options.host.decodes())
+    host->handover.emplace(stream, cache, host->side.layers().cache(),
+                           options.host.layers_cached_on_gpu());
   const ModelSpec& m = spec();
   RIGCAST_CUDA_CALL(
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, vram.device()));

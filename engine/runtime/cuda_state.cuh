@@ -2,6 +2,7 @@
 // What one model on one GPU computes with: weights, cache, and the vectors between its kernels.
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "core/activity.hpp"
@@ -21,6 +22,7 @@
 #include "engine/runtime/cuda_cache.cuh"
 #include "engine/runtime/cuda_model.cuh"
 #include "engine/runtime/expert_stream.cuh"
+#include "engine/runtime/handover.cuh"
 #include "engine/runtime/host_side.cuh"
 #include "engine/runtime/layer_stream.cuh"
 #include "engine/runtime/staged_cache.cuh"
@@ -81,10 +83,13 @@ struct ShortVectors {
 struct HostShare {
   HostSide side;
   Mailbox mailbox;
-  PinnedBuffer rows;  // of a batch, on their way
-  Mark embedded;      // embeddings have left them
+  RamShare buffers;
+  PinnedBuffer rows;                 // of a batch, on their way
+  Mark embedded;                     // embeddings have left them
+  std::optional<Handover> handover;  // of caches, where the host decodes what the GPU has read
 
-  HostShare(std::shared_ptr<const Model> model, const HostParts& parts, const CpuOptions& options);
+  HostShare(std::shared_ptr<const Model> model, const HostParts& parts, const CpuOptions& options,
+            BeforeTurn before_turn);
 };
 
 /// Weights that the host keeps, on their way to the GPU.
@@ -104,6 +109,9 @@ struct StateOptions {
   double host_share = 0;  // of cold blocks, the oldest, where the host shares them
   int threads = 1;        // of the host
   BatchesBy batches_by = BatchesBy::kFaster;
+  Ram ram{};
+  MakeMemory kv_memory{};  // of the host's cache; absent: large pages, locked where they are copied
+  BeforeTurn before_turn{};
 };
 
 struct State {
@@ -112,6 +120,8 @@ struct State {
 
   std::shared_ptr<const Model> model;
   HostParts parts;
+  Ram ram;
+  RamShare host_weights;  // set by who brought them
   Vram vram;
   DeviceModel weights;
   Stream stream;
@@ -201,8 +211,8 @@ void host_layers(State& s, TokenCount cached, int first, int end, int tokens);
 void host_experts(State& s, TokenCount cached, int layer, int tokens);
 /// batch.x = the mix that belongs to vectors.projected.
 void host_attention(State& s, TokenCount cached, int layer, int tokens);
-/// Logits of all `tokens`, in host->side.logits().
-void host_head(State& s, TokenCount cached, int tokens);
+/// Logits of tokens [first, tokens), in host->side.logits().
+void host_head(State& s, TokenCount cached, int first, int tokens);
 
 /// How a layer's new tokens are placed: `projected` holds [q | k | v] rows without gaps.
 Placement placement_of(const State& s, int layer);

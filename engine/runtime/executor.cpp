@@ -7,6 +7,22 @@ std::int32_t Executor::decode(std::int32_t token, Sampler& sampler) {
   return sample(sampler, logits, cached(), recorder_);
 }
 
+DeviceMemory host_memory(const Ram& ram) {
+  DeviceMemory host{"host", Tier::kRam, {}, {}, {}, {}, {}, {}, {}};
+  for (const Ram::Item& item : ram.items()) {
+    if (item.name == "weights")
+      host.weights += item.held;
+    else if (item.name == "KV cache")
+      host.kv += item.held;
+    else if (item.name == "activations")
+      host.activations += item.held;
+    else
+      host.staging += item.held;
+  }
+  host.capacity = ram.limit().value_or(Bytes{});
+  return host;
+}
+
 std::int32_t sample(Sampler& sampler, std::span<const float> logits, TokenCount cached,
                     Recorder* recorder) {
   const double since = recorder ? recorder->now() : 0;

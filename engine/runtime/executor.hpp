@@ -7,6 +7,7 @@
 
 #include "core/memory.hpp"
 #include "core/trace.hpp"
+#include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/recorder.hpp"
 #include "engine/runtime/sampler.hpp"
@@ -22,8 +23,9 @@ class Executor {
 
   /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
   /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
-  /// std::bad_alloc or ShortOfMemory when the cache cannot grow; what was cached before is then
-  /// still there.
+  /// std::bad_alloc or ShortOfMemory when the cache or buffers cannot grow; what was cached before
+  /// is then still there, none of these tokens is, and the executor goes on as if it had not been
+  /// called.
   virtual std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) = 0;
   /// Appends one token and samples the next from its logits.
   virtual std::int32_t decode(std::int32_t token, Sampler& sampler);
@@ -42,14 +44,17 @@ class Executor {
   virtual MovedBytes take_bytes() = 0;
   /// What weights, cache and buffers take of every GPU that is used, now.
   virtual std::vector<DeviceMemory> gpus() const { return {}; }
-  /// Of the host's memory.
-  virtual Bytes host_cache() const = 0;
+  /// The same of the host's memory. Capacity: the limit; 0: none.
+  virtual DeviceMemory host() const = 0;
   /// Activities are recorded while this is set; nullptr: nothing is.
   void record_into(Recorder* recorder) { recorder_ = recorder; }
 
  protected:
   Recorder* recorder_ = nullptr;
 };
+
+/// What an account of the host's memory holds, itemised as reports are.
+DeviceMemory host_memory(const Ram& ram);
 
 /// Samples, and records that.
 std::int32_t sample(Sampler& sampler, std::span<const float> logits, TokenCount cached,

@@ -1,24 +1,35 @@
 #include "engine/runtime/host_parts.hpp"
 
+#include <algorithm>
+
+#include "engine/model/model_bytes.hpp"
+
 namespace rigcast::engine {
 
 HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool shares_cold)
-    : head_(placement.head_on == kHost), shares_cold_(shares_cold) {
+    : head_(placement.head_on == kHost),
+      shares_cold_(shares_cold),
+      decodes_(head_ && std::ranges::all_of(placement.layers, [](const LayerPlacement& l) {
+                 return l.decode_on == kHost;
+               })) {
   for (int i = 0; i < spec.layers; ++i) {
     const LayerPlacement& p = placement.layers[std::size_t(i)];
     Part part;
-    part.layer = p.decode_on == kHost;
-    part.cache = !part.layer && p.decode_cache_on == kHost;
+    const bool in_prompts = decodes_ && p.weights != kHost;  // the GPU's, and no longer
+    const DeviceIndex experts = in_prompts ? p.experts : p.decode_experts_on;
+    part.layer = p.decode_on == kHost && !in_prompts;
+    part.cache = !part.layer && !in_prompts && p.decode_cache_on == kHost;
     part.moe = spec.is_moe_layer(i);
-    part.experts = !part.layer && part.moe && p.decode_experts_on == kHost;
+    part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
-    part.lent = part.layer && p.prefill_on != kHost;
+    part.lent = part.layer && !decodes_ && p.prefill_on != kHost;
     parts_.push_back(part);
   }
 }
 
 bool HostParts::has(TensorRole role, int i) const {
   using enum TensorRole;
+  if (decodes_) return true;
   // Tied embeddings are the head as well.
   if (role == kTokenEmbedding) return embedding() || head_;
   if (role == kOutput) return head_;
@@ -34,6 +45,13 @@ int HostParts::end_of_layers(int first) const {
   return first;
 }
 
+std::vector<int> HostParts::cached_layers() const {
+  if (!decodes_) return layers_with_cache(true);
+  std::vector<int> all;
+  for (int i = 0; i < int(parts_.size()); ++i) all.push_back(i);
+  return all;
+}
+
 std::vector<int> HostParts::layers_with_cache(bool on_host) const {
   std::vector<int> layers;
   for (int i = 0; i < int(parts_.size()); ++i)
@@ -46,6 +64,20 @@ std::vector<int> HostParts::layers_that(bool Part::*is) const {
   for (int i = 0; i < int(parts_.size()); ++i)
     if (part(i).*is) layers.push_back(i);
   return layers;
+}
+
+std::int64_t HostParts::weight_bytes(const Model& model) const {
+  if (decodes_) return model_bytes(model);
+  const bool tied = model.head.data == model.embedding.data;
+  std::int64_t bytes = 0;
+  if (!tied || head_ || embedding()) bytes += model.embedding.bytes();
+  // Beside the host's own one that the GPU takes rows from.
+  if (head_ && (!tied || !embedding())) bytes += model.head.bytes();
+  for (int i = 0; i < int(parts_.size()); ++i) {
+    const Layer& l = model.layers[std::size_t(i)];
+    bytes += layer(i) || streamed(i) ? layer_bytes(l) : experts(i) ? expert_bytes(l) : 0;
+  }
+  return bytes;
 }
 
 std::vector<HostCall> HostParts::calls() const {

@@ -1,11 +1,13 @@
 #pragma once
-// Which parts of a model the host keeps and computes where a GPU computes the others.
+// Which parts of a model the host keeps and computes where a GPU computes the others. They are the
+// same in prompts and while decoding, unless the host decodes all by itself.
 
 #include <vector>
 
 #include "core/model_spec.hpp"
 #include "core/placement.hpp"
 #include "core/tensor_table.hpp"
+#include "engine/model/model.hpp"
 
 namespace rigcast::engine {
 
@@ -49,8 +51,11 @@ class HostParts {
   bool lends_experts(int i) const { return experts(i) || (lent(i) && part(i).moe); }
   bool head() const { return head_; }
   bool shares_cold() const { return shares_cold_; }
-  /// Hidden states begin on the host: the first layer is there.
-  bool embedding() const { return !parts_.empty() && parts_.front().layer; }
+  /// Hidden states begin on the host: the first layer is there, or all of them while decoding.
+  bool embedding() const { return decodes_ || (!parts_.empty() && parts_.front().layer); }
+  /// Tokens are decoded by the host alone. The GPU is for prompts then, with the layers that it has
+  /// the weights of: layer(), cache() and experts() tell which it has not.
+  bool decodes() const { return decodes_; }
 
   /// A matrix that the host computes with, takes rows from, or keeps for the GPU.
   bool has(TensorRole role, int layer) const;
@@ -60,12 +65,15 @@ class HostParts {
   /// The first layer from `first` on that is not the host's.
   int end_of_layers(int first) const;
   /// Whose keys and values the host keeps, and whose the GPU keeps.
-  std::vector<int> cached_layers() const { return layers_with_cache(true); }
+  std::vector<int> cached_layers() const;
   std::vector<int> layers_cached_on_gpu() const { return layers_with_cache(false); }
   std::vector<int> streamed_layers() const { return layers_that(&Part::streamed); }
   std::vector<int> lent_layers() const { return layers_that(&Part::lent); }
-  /// In the order of a token; those of kCold are left out while nothing is cold.
+  /// In the order of a token that the GPU has a part of; those of kCold are left out while nothing
+  /// is cold.
   std::vector<HostCall> calls() const;
+  /// What the model's weights take of the host's memory.
+  std::int64_t weight_bytes(const Model& model) const;
 
  private:
   struct Part {
@@ -76,7 +84,7 @@ class HostParts {
   std::vector<int> layers_that(bool Part::*is) const;
 
   std::vector<Part> parts_;  // by layer
-  bool head_ = false, shares_cold_ = false;
+  bool head_ = false, shares_cold_ = false, decodes_ = false;
 };
 
 }  // namespace rigcast::engine

@@ -21,33 +21,49 @@ CpuOptions with_caches(CpuOptions options, const HostParts& parts) {
 
 }  // namespace
 
-HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options)
+HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options,
+                   BeforeTurn before_turn)
     : parts_(parts),
+      before_turn_(std::move(before_turn)),
       calls_(parts.calls()),
       team_(options.threads, kSpins),
       layers_(std::move(model), with_caches(options, parts)) {}
 
+template <class Job>
+void HostSide::run(const Job& job) {
+  team_.run([&](Worker& worker) {
+    if (before_turn_) before_turn_(worker.index());
+    job(worker);
+  });
+}
+
 void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id) {
-  try {
-    team_.run([&](Worker& worker) {
-      layers_.begin(worker, cached, 1);
-      for (const HostCall& call : calls_) {
-        if (!happens(call)) continue;
-        worker.alone([&] { message_ = mailbox.await(stream); });
-        answer(worker, call, mailbox, id);
-        if (worker.first()) mailbox.answer();
-      }
-    });
-    for (const HostCall& call : calls_)
-      if (happens(call)) count_message(call);
-  } catch (...) {
-    mailbox.release();
-    throw;
-  }
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, 1);
+    for (const HostCall& call : calls_) {
+      if (!happens(call)) continue;
+      worker.alone([&] { message_ = mailbox.await(stream); });
+      answer(worker, call, mailbox, id);
+      if (worker.first()) mailbox.answer();
+    }
+  });
+  for (const HostCall& call : calls_)
+    if (happens(call)) count_message(call);
+}
+
+void HostSide::decode(TokenCount cached, std::int32_t id) {
+  run([&](Worker& worker) {
+    layers_.begin(worker, cached, 1);
+    layers_.embed(worker, {&id, 1});
+    for (int layer = 0; layer < layers_.model().spec.layers; ++layer)
+      layers_.through(worker, layer);
+    layers_.head(worker, Logits::kLast);
+  });
 }
 
 void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id) {
   using enum HostCall::Kind;
+  if (before_turn_) before_turn_(worker.index());
   const ModelSpec& spec = layers_.model().spec;
   const auto put = [&](std::span<const float> values) {
     if (worker.first()) std::ranges::copy(values, mailbox.answer_to_write());
@@ -124,7 +140,7 @@ MovedBytes HostSide::take_bytes() {
 template <class Stage>
 void HostSide::on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage) {
   const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
-  team_.run([&](Worker& worker) {
+  run([&](Worker& worker) {
     layers_.begin(worker, cached, tokens);
     worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
     stage(worker);
@@ -154,7 +170,7 @@ void HostSide::attend(int layer, TokenCount cached, std::span<const float> proje
                       std::span<float> mixed) {
   const ModelSpec& spec = layers_.model().spec;
   const std::int64_t width = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
-  team_.run([&](Worker& worker) {
+  run([&](Worker& worker) {
     layers_.begin(worker, cached, rows(projected.size(), width));
     layers_.attend(worker, layer, projected.data());
     worker.alone([&] { std::ranges::copy(layers_.mixed(), mixed.begin()); });
@@ -164,7 +180,7 @@ void HostSide::attend(int layer, TokenCount cached, std::span<const float> proje
 
 void HostSide::head(TokenCount cached, std::span<const float> hidden) {
   const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
-  team_.run([&](Worker& worker) {
+  run([&](Worker& worker) {
     layers_.begin(worker, cached, tokens);
     worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
     layers_.head(worker, Logits::kAll);

@@ -2,6 +2,7 @@
 // The host's parts of a model whose others a GPU computes: it answers what the GPU asks within a
 // token, and takes its turns at a prompt's batches.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,10 +14,14 @@
 
 namespace rigcast::engine::cuda {
 
+/// Called by every thread before each turn of the host's: what it throws ends the step.
+using BeforeTurn = std::function<void(int thread)>;
+
 class HostSide {
  public:
   /// Keeps the caches of its layers alone. Throws MachineError if threads cannot be made.
-  HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options);
+  HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options,
+           BeforeTurn before_turn);
 
   /// What the host attends to of blocks that have left the GPU: the first `tokens` tokens.
   struct ColdShare {
@@ -25,9 +30,12 @@ class HostSide {
   };
   void attend_to(const ColdShare& share) { cold_ = share; }
   /// Answers every call of one token, whose position is `cached`. Logits are in logits() where the
-  /// head is here. The GPU's work is on `stream` already. After an exception the mailbox has been
+  /// head is here. The GPU's work is on `stream` already. After an exception the mailbox is to be
   /// released.
   void token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id);
+
+  /// One token without the GPU: all layers and the head are here. Its logits are in logits().
+  void decode(TokenCount cached, std::int32_t id);
 
   // Of a batch after `cached` tokens, rows one after the other; a call for each.
   void embed(TokenCount cached, std::span<const std::int32_t> ids, std::span<float> hidden);
@@ -56,6 +64,9 @@ class HostSide {
   bool happens(const HostCall& call) const {
     return call.kind != HostCall::Kind::kCold || cold_.tokens > 0;
   }
+  /// The team runs `job`, once each has been told.
+  template <class Job>
+  void run(const Job& job);
   void answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id);
   void answer_cold(Worker& worker, int layer, Mailbox& mailbox);
   /// What a call takes from the GPU and gives to it.
@@ -67,6 +78,7 @@ class HostSide {
   void on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage);
 
   HostParts parts_;
+  BeforeTurn before_turn_;
   std::vector<HostCall> calls_;
   Team team_;
   CpuLayers layers_;

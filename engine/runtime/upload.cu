@@ -137,12 +137,16 @@ class Uploader::Run {
   std::stop_callback<std::function<void()>> on_stop_;  // last: it uses all of the above
 };
 
+std::size_t Uploader::pinned_bytes(const UploadOptions& options) {
+  return std::size_t(reader_count(options.readers) + kSpareSlots) * slot_bytes(options.piece_bytes);
+}
+
 Uploader::Uploader(Vram& vram, const UploadOptions& options)
     : device_(vram.device()),
       readers_(reader_count(options.readers)),
       piece_bytes_(options.piece_bytes),
       past_page_cache_(options.past_page_cache),
-      pinned_(std::size_t(readers_ + kSpareSlots) * slot_bytes(piece_bytes_)) {
+      pinned_(pinned_bytes(options), "upload buffers") {
   for (int i = 0; i < readers_ + kSpareSlots; ++i)
     slots_.push_back({pinned_.data() + std::size_t(i) * slot_bytes(piece_bytes_), Mark()});
   for (int i = 0; i < kStages; ++i)

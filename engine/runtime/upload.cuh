@@ -46,7 +46,7 @@ struct UploadReport {
 class Uploader {
  public:
   /// Takes pinned memory, and memory of the GPU as "upload buffers": tens of milliseconds, and so
-  /// one for all uploads of a start. Throws MachineError, CudaFailure, std::bad_alloc.
+  /// one for all uploads of a start. Throws MachineError.
   explicit Uploader(Vram& vram, const UploadOptions& options = {});
 
   /// Gives every byte of every tensor to `use` once, in any order, from this thread. Bytes of a
@@ -58,6 +58,8 @@ class Uploader {
                       std::stop_token stop = {});
 
   int readers() const { return readers_; }
+  /// What one takes of pinned memory.
+  static std::size_t pinned_bytes(const UploadOptions& options);
 
  private:
   class Run;

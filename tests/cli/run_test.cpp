@@ -225,3 +225,32 @@ TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
            folder / "none/o.npy"},
           3, "o.npy");
 }
+
+TEST_CASE("A limit of the host's memory is kept", "[cli][run]") {
+  const auto limited = [&](const char* limit, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {
+        "run", "--model",         kModel, "--synthetic",     "--quant", "Q8_0",        "--repeat",
+        "1",   "--prompt-tokens", "20",   "--output-tokens", "9",       "--ram-limit", limit};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Outcome small = limited("64 MiB");
+  INFO(small.error);
+  CHECK(small.exit == 1);
+  CHECK(small.out.empty());
+  CHECK(contains(small.error, "of memory are needed (weights "));
+  CHECK(contains(small.error, "KV cache "));
+  CHECK(contains(small.error, "64.0 MiB are free by --ram-limit"));
+  // What the context takes counts, before any of it is there.
+  const Outcome deep = limited("400 MiB", {"--depth", "30000", "--context", "32768"});
+  CHECK(deep.exit == 1);
+  CHECK(contains(deep.error, "KV cache "));
+  const Outcome enough = limited("400 MiB", {"--format", "json"});
+  INFO(enough.error);
+  REQUIRE(enough.exit == 0);
+  const json host = json::parse(enough.out)["memory"][0];
+  CHECK(host["capacity"] == 400.0 * 1024 * 1024);
+  CHECK(host["total"].get<double>() <= host["capacity"].get<double>());
+  CHECK(host["weights"].get<double>() > 1e8);
+  CHECK(host["kv"].get<double>() > 1e6);
+}

@@ -205,7 +205,7 @@ TEST_CASE("What a short memory does not hold leaves it, and no token is lost",
   const auto enough = on_gpu(tiny, options);
   together(*enough, prompt);
   CHECK(one_by_one(*enough, more) == want);
-  CHECK(enough->host_cache().value > 0);
+  CHECK(enough->host().kv.value > 0);
 }
 
 TEST_CASE("A block is narrowed to the host's types as new rows are", "[cuda][gpu]") {

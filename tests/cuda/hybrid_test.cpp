@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "core/traffic.hpp"
+#include "engine/model/model_bytes.hpp"
 #include "engine/runtime/host_parts.hpp"
+#include "tests/cuda/placements.hpp"
 #include "tests/cuda/whole_models.hpp"
 
 using namespace rigcast;
@@ -10,31 +12,6 @@ using namespace rigcast::engine;
 using namespace rigcast::engine::fixtures;
 
 namespace {
-
-// The last `gpu_layers` of layers + 1 on the GPU, the head being the last of all.
-Placement split(const TinyTraits& t, int gpu_layers) {
-  Placement p;
-  p.gpu_layers = gpu_layers;
-  for (int i = 0; i < t.layers; ++i) {
-    const DeviceIndex device = i >= t.layers - gpu_layers ? 0 : kHost;
-    p.layers.push_back({device, device, device, device, device, device, device});
-  }
-  if (gpu_layers > t.layers) p.head = p.head_on = 0;
-  return p;
-}
-
-Placement with_host_cache(Placement p) {
-  for (LayerPlacement& l : p.layers) l.kv = l.decode_cache_on = kHost;
-  return p;
-}
-
-Placement with_host_experts(Placement p, int layers) {
-  for (int i = 0; i < layers; ++i) {
-    LayerPlacement& l = p.layers[std::size_t(i)];
-    l.experts = l.decode_experts_on = kHost;
-  }
-  return p;
-}
 
 // As `gpu_layers` of llama.cpp counts: any number, of a model of that many layers.
 struct Case {
@@ -63,12 +40,7 @@ std::vector<Case> cases_of(const TinyTraits& t) {
   return cases;
 }
 
-CudaOptions options_of(const Case& c) {
-  CudaOptions options;
-  options.placement = c.placement;
-  options.threads = 2;
-  return options;
-}
+CudaOptions options_of(const Case& c) { return shared_by(c.placement); }
 
 void check(TinyTraits traits, const std::vector<std::string>& mixes) {
   traits.layers = 3;
@@ -178,4 +150,47 @@ TEST_CASE("The host's parts of a model follow its placement", "[cuda]") {
         std::vector<HostCall>{{kCache, 0, 1}, {kExperts, 0, 1}, {kExperts, 1, 2}, {kLayers, 2, 4}});
   CHECK(parts.cached_layers() == std::vector{0, 2, 3});
   CHECK(parts.layers_cached_on_gpu() == std::vector{1});
+}
+
+TEST_CASE("Where the host decodes, the GPU has parts in prompts alone", "[cuda]") {
+  const TinyTraits traits{.layers = 4, .experts = 8};
+  const TinyModel tiny = model_of(traits);
+  const ModelSpec& spec = tiny.model.spec;
+  using enum HostCall::Kind;
+  const HostParts all(spec, with_host_decode(split(traits, 5)));
+  CHECK(all.decodes());
+  CHECK(all.embedding());
+  CHECK(all.head());
+  CHECK(all.calls() == std::vector<HostCall>{{kHead, 4, 4}});
+  CHECK(all.cached_layers() == std::vector{0, 1, 2, 3});
+  CHECK(all.layers_cached_on_gpu() == std::vector{0, 1, 2, 3});
+  CHECK(all.weight_bytes(tiny.model) == model_bytes(tiny.model));
+  const HostParts half(spec, with_host_decode(with_host_experts(split(traits, 2), 4)));
+  CHECK(half.decodes());
+  CHECK(half.end_of_layers(0) == 2);
+  CHECK(half.experts(3));
+  CHECK(half.cached_layers() == std::vector{0, 1, 2, 3});
+  CHECK(half.layers_cached_on_gpu() == std::vector{2, 3});
+  CHECK(!HostParts(spec, split(traits, 2)).decodes());
+  const HostParts none(spec, split(traits, 0));
+  CHECK(none.decodes());
+  CHECK(none.layers_cached_on_gpu().empty());
+}
+
+TEST_CASE("Weights in the host's memory are those of its parts", "[cuda]") {
+  for (const bool tied : {false, true}) {
+    const TinyTraits traits{.layers = 3, .tied = tied, .experts = 8};
+    const TinyModel tiny = model_of(traits);
+    const Model& m = tiny.model;
+    const auto bytes = [&](const Placement& p) { return HostParts(m.spec, p).weight_bytes(m); };
+    const std::int64_t embedding = m.embedding.bytes();
+    CHECK(bytes(split(traits, 4)) == (tied ? 0 : embedding));
+    CHECK(HostParts().weight_bytes(m) == (tied ? 0 : embedding));
+    CHECK(bytes(with_host_experts(split(traits, 4), 1)) ==
+          (tied ? 0 : embedding) + expert_bytes(m.layers[0]));
+    // Of a tied matrix the host computes the head with, the GPU takes rows from a copy.
+    CHECK(bytes(split(traits, 3)) == embedding + m.head.bytes());
+    CHECK(bytes(split(traits, 1)) == embedding + (tied ? 0 : m.head.bytes()) +
+                                         layer_bytes(m.layers[0]) + layer_bytes(m.layers[1]));
+  }
 }

@@ -224,3 +224,85 @@ TEST_CASE("A decoded token moves the bytes that core counts", "[engine][executor
     CHECK(moved.kv_written == Approx(counted.kv_write_bytes).epsilon(1e-9));
   }
 }
+
+namespace {
+
+// With room for the weights, a step's buffers and so many blocks of 16 tokens.
+CpuExecutor limited(const TinyModel& tiny, TokenCount ubatch, int blocks) {
+  CpuOptions options{2, kExactKv, 16, ubatch};
+  CpuExecutor measure = executor_of(tiny, options);
+  const Bytes weights = measure.host().weights;
+  measure.forward(prompt_of(std::size_t(ubatch), 500), Logits::kLast);
+  const double block = measure.host().kv.value / double((ubatch + 15) / 16);
+  options.ram = Ram(weights + measure.host().activations + Bytes{block * blocks});
+  return executor_of(tiny, options);
+}
+
+}  // namespace
+
+TEST_CASE("The cache stops growing at the limit of memory, and what was decoded stays",
+          "[engine][executor][memory]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 2});
+  const auto tokens = prompt_of(64, 500);
+  CpuExecutor free = executor_of(tiny, {2, kExactKv, 16, 16});
+  const auto want = logits_of(free, tokens);
+  CpuExecutor executor = limited(tiny, 16, 3);
+  const auto first = std::vector(tokens.begin(), tokens.begin() + 48);
+  const std::size_t width = std::size_t(tiny.model.spec.vocabulary);
+  const auto got = logits_of(executor, first);
+  const Bytes held = executor.host().needed();
+  std::string said;
+  try {
+    executor.forward({&tokens[48], 1}, Logits::kLast);
+  } catch (const ShortOfMemory& e) {
+    said = e.what();
+  }
+  CHECK(said.find("asked for the KV cache, 0 B free of a limit of ") != std::string::npos);
+  CHECK(executor.cached() == 48);
+  CHECK(executor.host().needed() == held);
+  CHECK(std::equal(got.begin(), got.end(), want.begin()));
+  // It goes on where there is room again.
+  executor.truncate(32);
+  const auto again = executor.forward({&tokens[32], 16}, Logits::kAll);
+  CHECK(std::equal(again.begin(), again.end(), want.begin() + std::ptrdiff_t(32 * width)));
+}
+
+TEST_CASE("A prompt that does not fit leaves the context as it was", "[engine][executor][memory]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 2});
+  const auto tokens = prompt_of(64, 500);
+  CpuExecutor executor = limited(tiny, 16, 3);
+  executor.forward({tokens.data(), 20}, Logits::kNone);
+  const Bytes held = executor.host().needed();
+  CHECK_THROWS_AS(executor.forward({tokens.data() + 20, 44}, Logits::kLast), ShortOfMemory);
+  CHECK(executor.cached() == 20);
+  CHECK(executor.host().needed() == held);
+  executor.forward({tokens.data() + 20, 28}, Logits::kLast);
+  CHECK(executor.cached() == 48);
+}
+
+TEST_CASE("Buffers of a batch that do not fit are refused, and single tokens go on",
+          "[engine][executor][memory]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 2});
+  const auto tokens = prompt_of(64, 500);
+  CpuOptions options{2, kExactKv, 16, 64};
+  options.ram = Ram(executor_of(tiny, options).host().weights + 600_KiB);
+  CpuExecutor executor = executor_of(tiny, options);
+  executor.forward({tokens.data(), 1}, Logits::kLast);
+  std::string said;
+  try {
+    executor.forward({tokens.data() + 1, 63}, Logits::kLast);
+  } catch (const ShortOfMemory& e) {
+    said = e.what();
+  }
+  CHECK(said.find("asked for the activations") != std::string::npos);
+  CHECK(executor.cached() == 1);
+  executor.forward({tokens.data() + 1, 1}, Logits::kLast);
+  CHECK(executor.cached() == 2);
+}
+
+TEST_CASE("Weights that exceed the limit are refused", "[engine][executor][memory]") {
+  const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 2});
+  CpuOptions options;
+  options.ram = Ram(1_MiB);
+  CHECK_THROWS_AS(executor_of(tiny, options), ShortOfMemory);
+}

@@ -1,0 +1,18 @@
+#pragma once
+// What a model's weights take of memory, as they lie.
+
+#include <cstdint>
+
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine {
+
+/// The routed experts of a layer; 0: it has none.
+std::int64_t expert_bytes(const Layer& layer);
+/// Matrices and vectors, experts included.
+std::int64_t layer_bytes(const Layer& layer);
+/// Of both, and of the vectors beside layers; a matrix that is both is counted once.
+std::int64_t embedding_and_head_bytes(const Model& model);
+std::int64_t model_bytes(const Model& model);
+
+}  // namespace rigcast::engine
