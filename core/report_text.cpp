@@ -144,7 +144,12 @@ class Screen {
             : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
         bound_text(r_.decode_bound));
     ends();
-    if (r_.measured) paragraph("  read           ", read_text(*r_.measured));
+    if (!r_.measured) return;
+    paragraph("  read           ", read_text(*r_.measured));
+    const std::string shared = shared_text(r_);
+    if (shared.empty()) return;
+    paragraph("  moved          ", "by a request: " + moved_text(r_));
+    paragraph("  shared         ", shared);
   }
 
   // Speed at the two ends of the output, where they differ enough to matter.

@@ -61,7 +61,8 @@ std::string fit_text(const Report& r) {
   if (r.measured) {
     const std::string runs =
         fmt::format("{} {}", r.measured->runs, r.measured->runs == 1 ? "run" : "runs");
-    if (r.placement.gpu_layers > s.model.layers) return runs;  // no thread of the host counts
+    const bool no_thread_counts = r.placement.gpu_layers > s.model.layers;
+    if (no_thread_counts && shared_text(r).empty()) return runs;
     return fmt::format("{}, {} threads", runs, s.settings.threads);
   }
   const int layers = s.model.layers;
@@ -164,6 +165,44 @@ std::string read_text(const MeasuredFigures& m) {
   if (m.ceiling.value > 0)
     out += fmt::format(", {} of the {} that this machine's memory gives",
                        share_text(m.read / m.ceiling), rate(m.ceiling));
+  return out;
+}
+
+std::string shared_text(const Report& r) {
+  const std::vector<LayerPlacement>& layers = r.placement.layers;
+  const ModelSpec& model = r.scenario->model;
+  if (r.scenario->rig.gpus.empty() || layers.empty()) return "";
+  const auto count = [&](auto is) { return std::ranges::count_if(layers, is); };
+  const auto on_gpu = count([](const LayerPlacement& l) { return l.weights != kHost; });
+  const auto decoded = count([](const LayerPlacement& l) { return l.decode_on != kHost; });
+  const auto caches = count(
+      [](const LayerPlacement& l) { return l.decode_on != kHost && l.decode_cache_on == kHost; });
+  int experts = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (model.is_moe_layer(int(i)) && layers[i].weights != kHost && layers[i].experts == kHost)
+      ++experts;
+  const bool cpu_decode = decoded == 0 && on_gpu > 0, head = r.placement.head_on != kHost;
+  if (decoded == std::ssize(layers) && head && experts == 0 && caches == 0) return "";
+  std::string out = fmt::format("{}{} of {} layers{} on GPU 0", cpu_decode ? "prompts: " : "",
+                                on_gpu, layers.size(), head ? " and the head" : "");
+  if (cpu_decode) out += "; decode: all on the CPU";
+  if (!cpu_decode && !head) out += ", head on the CPU";
+  if (experts > 0) out += fmt::format(", experts of {} layers in RAM", experts);
+  if (caches > 0) out += ", KV in RAM";
+  return out;
+}
+
+std::string moved_text(const Report& r) {
+  std::string out;
+  const auto add = [&](Resource resource, std::string_view before, std::string_view after) {
+    const double bytes = r.traffic_bytes[std::size_t(resource)];
+    if (bytes > 0)
+      out += fmt::format("{}{}{}{}", out.empty() ? "" : ", ", before, text_gb(Bytes{bytes}), after);
+  };
+  add(Resource::kRam, "RAM ", "");
+  add(Resource::kVram, "VRAM ", "");
+  add(Resource::kH2d, "", " to the GPU");
+  add(Resource::kD2h, "", " to the host");
   return out;
 }
 

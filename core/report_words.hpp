@@ -17,6 +17,10 @@ std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94
 std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"
 /// How fast a measurement read memory, beside what memory gives.
 std::string read_text(const MeasuredFigures& measured);
+/// What a GPU and the host share: "24 of 32 layers on GPU 0, head on the CPU"; empty: nothing.
+std::string shared_text(const Report& report);
+/// Bytes of one request: "RAM 12.0 GB, VRAM 40.0 GB, 1.20 MB to the GPU, 0.60 MB to the host".
+std::string moved_text(const Report& report);
 std::string inputs_text(const Report& report);  // "9 spec, 1 assumed: PCI-E latency"
 /// Speed and what else changes; against the report only if that has a speed (`has_base`).
 std::string effect_text(const Advice& advice, bool has_base);

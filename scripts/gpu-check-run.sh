@@ -96,12 +96,64 @@ limits() {
   check "and the report is whole" whole_report limited.json
   local limit
   for limit in $((mib - 2)) $((mib * 9 / 10)) $((mib / 2)) 64; do
-    rigcast run --weights model.gguf --device cuda "${workload[@]}" --vram-limit ${limit}MiB
+    rigcast run --weights model.gguf --device cuda "${workload[@]}" --gpu-layers 23 \
+      --vram-limit ${limit}MiB
     check "$limit MiB do not: exit code 1" is $code 1
     check "and it is said what was asked, for what, and what is free" \
       says "GPU memory.*(weights|KV cache|activations|buffers|workspace).* free" err
     cat err
   done
+}
+
+# What the host took part in: both memories in the report, and bytes of the link.
+shared_report() {
+  python3 - "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+vram, ram = r["memory"]
+assert vram["weights"] > 0 and ram["weights"] > 0, r["memory"]
+for device in (vram, ram):
+    assert device["total"] <= device["capacity"], device
+bytes = r["traffic_bytes"]
+assert bytes["ram"] > 0 and bytes["vram"] > 0, bytes
+assert bytes["pcie_h2d"] > 0 and bytes["pcie_d2h"] > 0, bytes
+assert r["decode"]["tokens_per_s"] > 0
+PYTHON
+}
+
+# What, what the text says, then flags.
+shared() {
+  local what=$1 says=$2
+  shift 2
+  rigcast run "$@" --device cuda "${workload[@]}" --repeat 1
+  check "$what" is $code 0
+  check "and it is said who has what" says "$says"
+  grep -E "^  (speed|shared|moved) " out
+  rigcast run "$@" --device cuda "${workload[@]}" --repeat 1 --format json -o shared.json
+  check "and the report shows both" shared_report shared.json
+}
+
+with_host() {
+  shared "half of the layers" "11 of 22 layers on GPU 0, head on the CPU" \
+    --weights model.gguf --gpu-layers 11
+  shared "all caches in RAM" "22 of 22 layers and the head on GPU 0, KV in RAM" \
+    --weights model.gguf --kv ram
+  shared "tokens on the CPU" "prompts: 22 of 22 layers on GPU 0; decode: all on the CPU" \
+    --weights model.gguf --decode-device cpu
+  shared "prompts of half of the layers" "prompts: 11 of 22 layers on GPU 0; decode" \
+    --weights model.gguf --decode-device cpu --gpu-layers 11
+  shared "experts in RAM" "and the head on GPU 0, experts of 12 layers in RAM" \
+    --model qwen3-30b-a3b --synthetic --cpu-moe 12
+  rigcast run --weights model.gguf --device cuda "${workload[@]}" --gpu-layers 11 --ram-limit 256MiB
+  check "256 MiB of the host's memory are too few: exit code 1" is $code 1
+  check "and parts are named" says "memory are needed .weights .*free by --ram-limit" err
+  cat err
+  rigcast run --weights model.gguf --device cuda "${workload[@]}" --gpu-layers 22 --vram-limit 400MiB
+  check "22 layers do not fit into 400 MiB: exit code 1" is $code 1
+  check "and it is said how many do" says "--gpu-layers [0-9]+, or" err
+  rigcast run --weights model.gguf --device cuda "${workload[@]}" --vram-limit 400MiB --repeat 1
+  check "without a number those that fit are taken" is $code 0
+  check "and it is said" says "of 22 layers fit into the GPU's memory"
 }
 
 # Whatever was written is whole, and nothing else is left.
@@ -157,6 +209,7 @@ from_file
 random_weights
 cp out measured.txt
 limits
+with_host
 interrupts
 no_gpu
 forecast

@@ -6,6 +6,7 @@
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
 #
 # Parts: tests sanitizer matvec short_batch attention sample upload engine hybrid run; all without one.
+# soak, which decodes for minutes, runs when it is asked for.
 set -euo pipefail
 
 all_parts="tests sanitizer matvec short_batch attention sample upload engine hybrid run"
@@ -17,7 +18,7 @@ fail() {
 
 program_of() {
   case $1 in
-    tests | sanitizer) echo test_cuda ;;
+    tests | sanitizer | soak) echo test_cuda ;;
     matvec | short_batch | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
     run) echo rigcast ;;
     *) fail "no part $1: $all_parts" ;;
@@ -99,8 +100,10 @@ run() {
     program=$(program_of "$part")
     [ -e "$dir/$program" ] || [ -e "$dir/$program.tar.gz" ] || fail "$dir holds no $program"
     case $part in
-      tests) "$dir/test_cuda" "[gpu]" > "$log/tests.txt" 2>&1 || failed=1
+      tests) "$dir/test_cuda" "[gpu]~[soak]" > "$log/tests.txt" 2>&1 || failed=1
              tail -3 "$log/tests.txt" ;;
+      soak) "$dir/test_cuda" "[soak]" -d yes > "$log/soak.txt" 2>&1 || failed=1
+            tail -6 "$log/soak.txt" ;;
       sanitizer)
         for tool in memcheck racecheck initcheck; do
           sanitize "$dir/test_cuda" $tool "$log/$tool.txt" || failed=1
@@ -117,7 +120,7 @@ run() {
 }
 
 case ${1:-} in
-  -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" ;;
+  -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
   pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
   *) pack "${TMPDIR:-/tmp}/rigcast-gpu" && run "${TMPDIR:-/tmp}/rigcast-gpu" "$@" ;;

@@ -52,3 +52,80 @@ TEST_CASE("What holds decoding back is told by what memory was measured to give"
   CHECK(bound_of(runs_that_read(21, 0, true)).resource == Resource::kGpu);
   CHECK(bound_of(runs_that_read(21, 0, false)).resource == Resource::kCpu);
 }
+
+namespace {
+
+// As `rigcast run --device cuda` would say it of a model of 4 layers, of which 3 are on the GPU.
+struct SharedRun {
+  std::shared_ptr<Scenario> scenario = std::make_shared<Scenario>();
+  MeasuredRuns runs = runs_that_read(1090, 1000, true);
+
+  SharedRun() {
+    scenario->model.name = "Tiny";
+    scenario->model.layers = 4;
+    scenario->quant = "Q8_0";
+    scenario->rig.gpus.resize(1);
+    scenario->rig.gpus.front().name = "NVIDIA H200";
+    scenario->settings.threads = 6;
+    scenario->workload.prompt_tokens = 10;
+    scenario->workload.output_tokens = 3;
+    scenario->placement.gpu_layers = 3;
+    RequestTimes& times = runs.resident.front();
+    times.decode_bytes = {40e9, 0, 0, 12e9, 1.2e6, 2e6};
+    runs.dram_ceiling = BytesPerSecond{20e9};
+    runs.vram_ceiling = BytesPerSecond{1000e9};
+    runs.gpus.front().weights = 3_GiB;
+    runs.gpus.front().capacity = 8_GiB;
+    runs.host.weights = 1_GiB;
+    runs.host.kv = 256_MiB;
+    runs.host.capacity = 16_GiB;
+  }
+  std::string text() const {
+    return to_text(
+        measured_report(scenario, place(*scenario, *scenario->placement.gpu_layers), runs), {});
+  }
+};
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("A shared run is told: who has which layers, bytes by route, both memories",
+          "[engine][report]") {
+  SharedRun shared;
+  std::string text = shared.text();
+  INFO(text);
+  CHECK(has(text, "1 run, 6 threads\n"));
+  CHECK(has(text, "  shared         3 of 4 layers on GPU 0, head on the CPU\n"));
+  CHECK(has(text,
+            "by a request: RAM 12.0 GB, VRAM 28.0 GB, 1.20 MB to the GPU, 2.00 MB to the host\n"));
+  CHECK(has(text, "12.0 GB/s of weights and cache while decoding, 60 %"));
+  CHECK(has(text, "\n  VRAM"));
+  CHECK(has(text, "\n  RAM"));
+
+  shared.scenario->placement.gpu_layers = 5;
+  text = shared.text();
+  CHECK(has(text, "1 run\n"));
+  CHECK(!has(text, "shared"));
+  CHECK(!has(text, "by a request"));
+
+  shared.scenario->kv.policy = KvPolicy::kRam;
+  text = shared.text();
+  CHECK(has(text, "4 of 4 layers and the head on GPU 0, KV in RAM\n"));
+  CHECK(has(text, "1 run, 6 threads\n"));
+
+  shared.scenario->kv.policy = KvPolicy::kVram;
+  shared.scenario->model.moe.emplace();
+  shared.scenario->placement.cpu_moe_layers = 2;
+  CHECK(has(shared.text(), "4 of 4 layers and the head on GPU 0, experts of 2 layers in RAM\n"));
+}
+
+TEST_CASE("A run that decodes on the host tells what the GPU had of it", "[engine][report]") {
+  SharedRun shared;
+  shared.scenario->placement.decode_device = DecodeDevice::kCpu;
+  shared.runs.resident.front().decode_bytes = {12e9, 0, 0, 12e9, 0, 0};
+  const std::string text = shared.text();
+  INFO(text);
+  CHECK(has(text, "prompts: 3 of 4 layers on GPU 0; decode: all on the CPU\n"));
+  CHECK(has(text, "bound by RAM bandwidth 60 %"));
+}
