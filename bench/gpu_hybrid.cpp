@@ -1,17 +1,22 @@
-// Tokens per second of models that GPU and host share, beside what the host's memory gives.
-//   bench_gpu_hybrid [NAME...]     rows whose name holds one of the words; all without one, and
-//   what
-//                                  a handoff takes
+// Tokens per second of models that GPU and host share, beside what the host's memory gives; and of
+// models whose weights are copied, beside what the link gives and what a GPU that has them takes.
+//   bench_gpu_hybrid [NAME...]     rows whose name holds one of the words; all without one,
+//                                  and what a handoff takes
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "bench/gpu_handoff.cuh"
 #include "core/catalogue.hpp"
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/pinned_pages.cuh"
+#include "engine/cuda/vram.cuh"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/request.hpp"
 #include "probe/dram_read.hpp"
@@ -110,10 +115,135 @@ void run(const Row& row, Executor& executor, double dram) {
   std::fflush(stdout);
 }
 
-bool is_wanted(const Row& row, int argc, char** argv) {
+bool is_wanted(std::string_view name, int argc, char** argv) {
   return argc < 2 || std::any_of(argv + 1, argv + argc, [&](const char* word) {
-           return std::string_view(row.name).find(word) != std::string_view::npos;
+           return name.find(word) != std::string_view::npos;
          });
+}
+
+// Weights in RAM that are copied: of the first layers for every token, or for a prompt's batches
+// alone, or of a prompt's experts.
+struct CopiedRow {
+  const char* name;
+  const char* model;
+  int streamed, lent, lent_experts;  // layers
+  TokenCount prompt, ubatch;         // 0 tokens: it is decoding that is timed
+  double bar;                        // of what binds; 0: none
+};
+constexpr CopiedRow kCopiedRows[] = {
+    {"8B, 8 of 32 streamed", "llama-3.1-8b", 8, 0, 0, 0, 512, 0.85},
+    {"8B, all 32 streamed", "llama-3.1-8b", 32, 0, 0, 0, 512, 0},
+    {"8B, 16 of 32 in RAM, prompt", "llama-3.1-8b", 0, 16, 0, 4096, 2048, 0.85},
+    {"8B, all 32 in RAM, prompt", "llama-3.1-8b", 0, 32, 0, 4096, 2048, 0},
+    {"30B-A3B, experts in RAM, prompt", "qwen3-30b-a3b", 0, 0, 48, 4096, 2048, 0},
+};
+
+// Bytes per second of copies from pinned pages, median of 7.
+double pinned_rate() {
+  constexpr std::size_t kBytes = 256 << 20;
+  cuda::Vram vram(0, std::nullopt);
+  const PinnedPages pages(kBytes);
+  const cuda::VramPiece to = vram.take(kBytes, "bench");
+  const Stream stream;
+  std::vector<double> rates;
+  for (int i = 0; i < 8; ++i) {
+    const Event begin, end;
+    begin.record(stream);
+    RIGCAST_CUDA_CALL(
+        cudaMemcpyAsync(to.as(), pages.data(), kBytes, cudaMemcpyHostToDevice, stream.get()));
+    end.record(stream);
+    end.wait();
+    if (i > 0) rates.push_back(double(kBytes) / Event::seconds_between(begin, end));
+  }
+  return median(rates);
+}
+
+Result<std::unique_ptr<Executor>> executor_of(const CopiedRow& row, const Catalogue& catalogue,
+                                              int threads, bool resident) {
+  const auto spec = catalogue.model(row.model);
+  if (!spec) return spec.error();
+  const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
+  if (!table) return table.error();
+  CudaOptions options;
+  options.ubatch = row.ubatch;
+  options.threads = threads;
+  if (!resident) {
+    Placement p;
+    for (int i = 0; i < spec->layers; ++i) {
+      LayerPlacement l{0, 0, 0, 0, 0, 0, 0};
+      if (i < row.lent) l = {.prefill_on = 0};
+      if (i < row.streamed) l.weights = l.experts = kHost;
+      if (i < row.lent_experts) l.experts = l.decode_experts_on = kHost;
+      p.layers.push_back(l);
+    }
+    p.head = p.head_on = 0;
+    options.placement = p;
+  }
+  return make_synthetic_cuda_executor(*spec, *table, 1, options);
+}
+
+struct Timed {
+  double seconds = 0;  // of a token, or of the prompt
+  double copied = 0;   // bytes, over the link to the GPU
+};
+
+Timed timed_prompt(const CopiedRow& row, Executor& executor) {
+  const auto prompt = random_prompt(row.prompt, executor.model().spec.vocabulary, 1);
+  std::vector<double> times;
+  Timed t;
+  for (int i = 0; i <= 5; ++i) {
+    executor.truncate(0);
+    executor.take_bytes();
+    const auto begin = std::chrono::steady_clock::now();
+    executor.forward(prompt, Logits::kLast);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    t.copied = executor.take_bytes().to_gpu;
+    if (i > 0) times.push_back(time.count());  // buffers and clocks before
+  }
+  t.seconds = median(times);
+  return t;
+}
+
+Timed timed_tokens(Executor& executor) {
+  constexpr int kTokens = 24;
+  executor.fill(496);
+  Sampler sampler({});
+  std::vector<double> times;
+  std::int32_t id = 1;
+  Timed t;
+  for (int i = 0; i <= kRuns; ++i) {
+    executor.take_bytes();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int k = 0; k < kTokens; ++k) id = executor.decode(id, sampler);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    t.copied = executor.take_bytes().to_gpu / kTokens;
+    if (i > 0) times.push_back(time.count() / kTokens);
+  }
+  t.seconds = median(times);
+  return t;
+}
+
+// nullopt: it could not be made, which was said.
+std::optional<Timed> timed(const CopiedRow& row, const Catalogue& catalogue, int threads,
+                           bool resident) {
+  auto executor = executor_of(row, catalogue, threads, resident);
+  if (executor) return row.prompt > 0 ? timed_prompt(row, **executor) : timed_tokens(**executor);
+  fmt::print("{:<34} {}\n", row.name, executor.error().text());
+  return std::nullopt;
+}
+
+void run(const CopiedRow& row, const Catalogue& catalogue, int threads) {
+  const auto resident = timed(row, catalogue, threads, true);
+  const auto copied = resident ? timed(row, catalogue, threads, false) : std::nullopt;
+  if (!copied) return;
+  const double link = pinned_rate(), of_link = copied->copied / link;
+  const double least = std::max(of_link, resident->seconds), ratio = least / copied->seconds;
+  fmt::print("{:<34}{:>9.2f} ms; link {:.2f} ({:.2f} GB at {:.1f} GB/s), resident {:.2f}: {:.2f}",
+             row.name, 1e3 * copied->seconds, 1e3 * of_link, copied->copied / 1e9, link / 1e9,
+             1e3 * resident->seconds, ratio);
+  if (row.bar > 0) fmt::print(", bar {:.2f}: {}", row.bar, ratio >= row.bar ? "ok" : "MISSED");
+  fmt::print("\n");
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -133,7 +263,7 @@ int main(int argc, char** argv) {
                  1e6 * bench::handoff_seconds(floats));
   }
   for (const Row& row : kRows) {
-    if (!is_wanted(row, argc, argv)) continue;
+    if (!is_wanted(row.name, argc, argv)) continue;
     auto executor = executor_of(row, catalogue, threads);
     if (!executor) {
       fmt::print("{:<32} {}\n", row.name, executor.error().text());
@@ -141,4 +271,6 @@ int main(int argc, char** argv) {
     }
     run(row, **executor, dram);
   }
+  for (const CopiedRow& row : kCopiedRows)
+    if (is_wanted(row.name, argc, argv)) run(row, catalogue, threads);
 }

@@ -13,6 +13,7 @@
 #include "engine/runtime/host_weights.hpp"
 #include "engine/runtime/marked_stages.cuh"
 #include "engine/runtime/pinned_memory.hpp"
+#include "engine/runtime/refuse_placement.hpp"
 #include "engine/runtime/upload.cuh"
 #include "engine/synth/synthetic_model.hpp"
 
@@ -72,6 +73,7 @@ class CudaExecutor : public Executor {
   void give_up_token() noexcept;
   void take_back_to(TokenCount tokens);
   void reserve(TokenCount tokens, bool batches);
+  void take_room(TokenCount tokens, bool batches);
   void reserve_staged(TokenCount count);
   // Where the host decodes: who of the two has which tokens.
   cuda::Handover* handover() const {
@@ -142,15 +144,27 @@ void CudaExecutor::run_graph(int splits, Choice choice, int slot) {
   at->second.launch(state_->stream);
 }
 
-// Room for that many tokens, between steps. The GPU's cache is for its batches alone where the host
-// decodes.
+// Room for that many more tokens, and for the layers that are lent. The host computes batches where
+// there would else be none.
 void CudaExecutor::reserve(TokenCount tokens, bool batches) {
+  try {
+    take_room(tokens, batches);
+  } catch (const ShortOfMemory&) {
+    if (!cuda::stop_lending(*state_)) throw;
+    graphs_.clear();
+    take_room(tokens, batches);
+  }
+}
+
+// The GPU's cache is for its batches alone where the host decodes.
+void CudaExecutor::take_room(TokenCount tokens, bool batches) {
   if (batches || !state_->on_host().decodes()) {
-    state_->cache.reserve(tokens, cached_);
+    state_->cache.reserve(cached_ + tokens, cached_);
     if (state_->cache.generation() != generation_) graphs_.clear();  // they hold what has changed
     generation_ = state_->cache.generation();
   }
-  if (state_->host) state_->host->side.layers().cache().reserve(tokens);
+  if (state_->host) state_->host->side.layers().cache().reserve(cached_ + tokens);
+  reserve_staged(tokens);
 }
 
 void CudaExecutor::truncate(TokenCount tokens) {
@@ -162,7 +176,7 @@ void CudaExecutor::truncate(TokenCount tokens) {
 
 // One token; its successor is chosen on the GPU, unless the head is on the host.
 void CudaExecutor::one_token(std::int32_t token, Choice choice) {
-  reserve(cached_ + 1, false);
+  reserve(1, false);
   if (state_->on_host().decodes()) return token_on_host(token);
   place_position();
   if (token != next_) place_ids({&token, 1});
@@ -245,7 +259,7 @@ void CudaExecutor::answer_host_calls(std::int32_t token) {
 
 // A batch, whose hidden states are left.
 void CudaExecutor::step(std::span<const std::int32_t> tokens) {
-  reserve(cached_ + TokenCount(tokens.size()), true);
+  reserve(TokenCount(tokens.size()), true);
   if (handover()) handover()->to_gpu(cached_, recorder_);
   place_position();
   place_ids(tokens);
@@ -280,7 +294,7 @@ void CudaExecutor::take_logits(std::size_t row) {
   logits_.insert(logits_.end(), own.begin(), own.end());
 }
 
-// Room for a prompt, once for all of its batches.
+// For a prompt once for all of its batches.
 void CudaExecutor::reserve_staged(TokenCount count) {
   const TokenCount batch = std::min<TokenCount>(state_->ubatch, count);
   if (batch > kFewTokens && cuda::way_of_batch(*state_, cached_, batch).layers)
@@ -316,8 +330,7 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
 
 void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
-  if (!state_->cache.cold()) reserve(cached_ + count, count > kFewTokens);  // all or nothing
-  reserve_staged(count);
+  if (!state_->cache.cold()) reserve(count, count > kFewTokens);  // all or nothing
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
     const bool few = count - done <= kFewTokens;
@@ -356,7 +369,7 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 }
 
 void CudaExecutor::fill(TokenCount tokens) {
-  if (!state_->cache.cold()) reserve(cached_ + tokens, true);
+  if (!state_->cache.cold()) reserve(tokens, true);
   if (state_->host) state_->host->side.fill(cached_, tokens);
   if (state_->on_host().decodes()) {
     cached_ += tokens;
@@ -366,7 +379,7 @@ void CudaExecutor::fill(TokenCount tokens) {
   const std::int64_t width = state_->q_width() + 2 * state_->kv_width();
   for (TokenCount done = 0; done < tokens;) {
     const TokenCount now = std::min<TokenCount>(state_->ubatch, tokens - done);
-    reserve(cached_ + now, true);
+    reserve(now, true);
     place_position();
     cuda::make_turns(state_->stream, state_->weights.frequencies,
                      state_->model->hyper.rope_dims / 2, int(now), state_->position(),
@@ -578,38 +591,10 @@ Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, st
       cuda::pinned_memory("weights")));
 }
 
-std::optional<Error> refuse(const LayerPlacement& l, bool host_decodes) {
-  for (const DeviceIndex d : {l.weights, l.experts, l.prefill_on, l.decode_on, l.kv})
-    if (d > 0) return bad_input("only the first GPU executes", "--gpu with one");
-  if (l.weights != kHost && l.decode_on == kHost && !host_decodes)
-    return bad_input("weights on the GPU are computed there, or all by the host while decoding",
-                     "leave out --decode-device, or --decode-device cpu");
-  if (l.decode_on == kHost) return std::nullopt;
-  if (l.decode_experts_on != kHost && l.experts != l.weights)
-    return bad_input("experts are streamed with their layer, or computed where they are",
-                     "leave out --decode-device");
-  return std::nullopt;
-}
-
-std::optional<Error> refuse(const Placement& placement) {
-  const bool host_decodes =
-      placement.head_on == kHost && std::ranges::all_of(placement.layers, [](const auto& l) {
-        return l.decode_on == kHost && l.decode_cache_on == kHost && l.kv == kHost;
-      });
-  for (const LayerPlacement& l : placement.layers)
-    if (auto error = refuse(l, host_decodes)) return error;
-  return std::nullopt;
-}
-
 std::optional<Error> refuse(const CudaOptions& options) {
-  if (options.placement) {
-    if (auto error = refuse(*options.placement)) return error;
-    if (options.hot_tokens && options.placement->head_on == kHost &&
-        std::ranges::all_of(options.placement->layers,
-                            [](const auto& l) { return l.decode_on == kHost; }))
-      return bad_input("where the host decodes, the cache does not leave the GPU by parts",
-                       "--kv vram, --kv ram");
-  }
+  if (options.placement)
+    if (auto error = refuse_placement(*options.placement, options.hot_tokens.has_value()))
+      return error;
   constexpr TokenCount kTile = 16;  // of tokens that kernels read together
   if (options.kv_block < kTile || options.kv_block % kTile != 0)
     return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");

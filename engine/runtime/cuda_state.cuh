@@ -182,6 +182,10 @@ BatchWay way_of_batch(const State& s, TokenCount cached, TokenCount tokens);
 /// faster where that decides. Throws ShortOfMemory; then BatchesBy::kHost may still fit.
 void make_streams(State& s, BatchesBy by);
 
+/// Leaves all batches to the host from here on, for the GPU's memory that lending takes; false:
+/// nothing is lent, or that is insisted on. Graphs of tokens that were recorded before are void.
+bool stop_lending(State& s);
+
 // In a batch, whose lent layers' keys and values go to the host's cache:
 /// Copies for the first layers begin.
 void begin_streams(State& s, const BatchWay& way, TokenCount cached, TokenCount tokens);

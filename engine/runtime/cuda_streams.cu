@@ -128,6 +128,14 @@ void make_streams(State& s, BatchesBy by) {
     s.streams.rates = measured(s, lent, experts);
 }
 
+bool stop_lending(State& s) {
+  const bool lends = s.streams.cache || s.streams.experts;
+  if (!lends || s.streams.by != BatchesBy::kFaster) return false;
+  RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
+  make_streams(s, BatchesBy::kHost);
+  return true;
+}
+
 BatchWay way_of_batch(const State& s, TokenCount cached, TokenCount tokens) {
   const Streams& streams = s.streams;
   return {streams.cache && copies(streams.by, needs_of_layers(s, cached, tokens), streams.rates),

@@ -142,18 +142,29 @@ void HostSide::on_rows(TokenCount cached, std::span<float> hidden, const Stage& 
   const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
   run([&](Worker& worker) {
     layers_.begin(worker, cached, tokens);
-    worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
+    copy_rows(worker, hidden, layers_.hidden());
     stage(worker);
     layers_.settle(worker);
-    worker.alone([&] { std::ranges::copy(layers_.hidden(), hidden.begin()); });
+    copy_rows(worker, layers_.hidden(), hidden);
   });
   count_rows(hidden.size(), hidden.size());
 }
 
+void HostSide::copy_rows(Worker& worker, std::span<const float> from, std::span<float> to) const {
+  const std::int64_t width = layers_.model().spec.hidden;
+  worker.share(rows(from.size(), width), 8, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(from.begin() + begin * width, from.begin() + end * width, to.begin() + begin * width);
+  });
+}
+
 void HostSide::embed(TokenCount cached, std::span<const std::int32_t> ids,
                      std::span<float> hidden) {
-  on_rows(cached, hidden, [&](Worker& worker) { layers_.embed(worker, ids); });
-  sent_.to_host -= double(hidden.size_bytes());  // nothing was taken
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, std::int64_t(ids.size()));
+    layers_.embed(worker, ids);
+    copy_rows(worker, layers_.hidden(), hidden);
+  });
+  count_rows(0, hidden.size());
 }
 
 void HostSide::through(int first, int end, TokenCount cached, std::span<float> hidden) {

@@ -72,6 +72,7 @@ class HostSide {
   /// What a call takes from the GPU and gives to it.
   void count_message(const HostCall& call);
   void count_rows(std::size_t taken, std::size_t given);
+  void copy_rows(Worker& worker, std::span<const float> from, std::span<float> to) const;
   /// Runs `stage` on rows that are put into the layers' hidden state before and taken from it
   /// after.
   template <class Stage>
