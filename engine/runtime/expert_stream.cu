@@ -10,7 +10,7 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr const char* kItem = "streamed weights";
-constexpr std::size_t kSlot = 32 << 20;       // or one expert, where that is more
+constexpr std::size_t kSlot = 32 << 20;  // one expert where that is more, all where that is less
 constexpr std::int64_t kMostGap = 512 << 10;  // copied along: a copy of its own takes longer
 constexpr std::size_t kAlignment = 256;
 
@@ -48,8 +48,11 @@ std::vector<ExpertStream::Stacks> ExpertStream::stacks_of(const Model& model,
 
 std::size_t ExpertStream::most(const std::vector<Stacks>& stacks,
                                std::size_t (Stacks::*of)() const) {
-  std::size_t most = kSlot;
-  for (const Stacks& s : stacks) most = std::max(most, (s.*of)());
+  std::size_t most = 0;
+  for (const Stacks& s : stacks) {
+    const std::size_t one = (s.*of)();
+    most = std::max({most, one, std::min(kSlot, one * std::size_t(s.gate.count))});
+  }
   return most;
 }
 
