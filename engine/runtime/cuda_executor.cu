@@ -5,17 +5,9 @@
 #include <map>
 #include <tuple>
 
-#include "engine/cuda/gpu_count.cuh"
-#include "engine/gguf/read_model.hpp"
 #include "engine/kernels/cuda/random_rows.cuh"
 #include "engine/runtime/cuda_state.cuh"
-#include "engine/runtime/host_share.cuh"
-#include "engine/runtime/host_weights.hpp"
 #include "engine/runtime/marked_stages.cuh"
-#include "engine/runtime/pinned_memory.hpp"
-#include "engine/runtime/refuse_placement.hpp"
-#include "engine/runtime/upload.cuh"
-#include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -44,8 +36,8 @@ std::optional<cuda::Draw> draw_of(const Sampler& sampler, std::int64_t vocabular
 
 class CudaExecutor : public Executor {
  public:
-  CudaExecutor(std::unique_ptr<State> state, const CudaOptions& options)
-      : state_(std::move(state)), graphs_wanted_(options.graphs) {}
+  CudaExecutor(std::unique_ptr<State> state, bool graphs)
+      : state_(std::move(state)), graphs_wanted_(graphs) {}
   ~CudaExecutor() override { static_cast<void>(cudaDeviceSynchronize()); }
 
   std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
@@ -494,156 +486,10 @@ std::vector<DeviceMemory> CudaExecutor::gpus() const {
   return {gpu};
 }
 
-using Made = Result<std::unique_ptr<Executor>>;
-
-Placement all_on_gpu(const ModelSpec& spec) {
-  Placement p;
-  p.gpu_layers = spec.layers + 1;
-  p.layers.assign(std::size_t(spec.layers), LayerPlacement{0, 0, 0, 0, 0, 0, 0});
-  p.head = p.head_on = 0;
-  return p;
-}
-
-HostParts parts_of(const ModelSpec& spec, const CudaOptions& options) {
-  const bool shares_cold = options.hot_tokens && options.host_share.value_or(1) > 0;
-  if (!options.placement && !shares_cold) return {};
-  return HostParts(spec, options.placement ? *options.placement : all_on_gpu(spec), shares_cold);
-}
-
-constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
-
-KvTypes cold_types_of(const CudaOptions& o) {
-  const bool halves = o.kv_types.k == QuantFormat::kF16 && o.kv_types.v == QuantFormat::kF16;
-  return halves ? KvTypes{o.cold_type, o.cold_type} : o.kv_types;
-}
-
-cuda::CacheShape shape_of(const CudaOptions& o, const Ram& ram) {
-  return {o.kv_types, o.kv_block, o.hot_tokens, cold_types_of(o),
-          ram.counted("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
-}
-
-// nullopt measures it.
-double share_of_host(const ModelSpec& spec, const HostParts& parts, const CudaOptions& o,
-                     cuda::Vram& vram) {
-  if (!parts.shares_cold() || o.host_share) return o.host_share.value_or(0);
-  return cuda::measured_host_share(vram, spec, cold_types_of(o), o.threads);
-}
-
-// `bind(parts)` gives the model, with what the host keeps of it in its place; `make(vram, model,
-// parts)` the weights on the GPU, which takes `pinned` bytes meanwhile.
-template <class Bind, class Make>
-Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned, const Bind& bind,
-          const Make& make) try {
-  cuda::Vram vram(0, options.vram_limit);
-  const HostParts parts = parts_of(spec, options);
-  const Ram ram(options.ram_limit);
-  Result<std::shared_ptr<const Model>> model = bind(parts);
-  if (!model) return model.error();
-  RamShare host_weights = ram.take(std::size_t(parts.weight_bytes(**model)), "weights");
-  const double share = share_of_host(spec, parts, options, vram);
-  RamShare upload_buffers = ram.take(pinned, "upload buffers");
-  auto weights = make(vram, **model, parts);
-  upload_buffers = RamShare();
-  auto state = std::make_unique<State>(
-      *std::move(model), std::move(weights), std::move(vram),
-      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts, share, options.threads,
-                         options.batches_by, ram, options.kv_memory, options.before_turn});
-  state->host_weights = std::move(host_weights);
-  return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(state), options));
-} catch (const ShortOfMemory& e) {
-  return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
-} catch (const MachineError& e) {
-  return Error{ErrorKind::kMachine, e.what(), {}, {}};
-}
-
-std::size_t pinned_by_upload(const CudaOptions& options) {
-  return cuda::Uploader::pinned_bytes({.readers = options.upload_threads});
-}
-
-using Bound = Result<std::shared_ptr<const Model>>;
-
-Bound bound(Result<Model> model) {
-  if (!model) return model.error();
-  return std::make_shared<const Model>(*std::move(model));
-}
-
-Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
-              const CudaOptions& options) {
-  const auto bind = [&](const HostParts& parts) -> Bound {
-    if (!parts.any()) return model;
-    const HostWeightsHow how{cuda::pinned_memory("weights"), options.upload_threads, options.go_on};
-    return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
-  };
-  return made(
-      model->spec, options, pinned_by_upload(options), bind,
-      [&](cuda::Vram& vram, const Model& own, const HostParts& parts) {
-        return cuda::upload_model(vram, own, parts, file, {options.upload_threads, options.go_on});
-      });
-}
-
-// Vectors, and the matrices that the host keeps.
-Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
-                           const HostParts& parts, int threads) {
-  if (!parts.any()) return bound(make_synthetic_vectors(spec, tensors, seed));
-  Team team(threads);
-  return bound(make_synthetic_model(
-      spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
-      cuda::pinned_memory("weights")));
-}
-
-std::optional<Error> refuse(const CudaOptions& options) {
-  if (options.placement)
-    if (auto error = refuse_placement(*options.placement, options.hot_tokens.has_value()))
-      return error;
-  constexpr TokenCount kTile = 16;  // of tokens that kernels read together
-  if (options.kv_block < kTile || options.kv_block % kTile != 0)
-    return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");
-  for (const QuantFormat type : {options.kv_types.k, options.kv_types.v, options.cold_type})
-    if (type != QuantFormat::kF16 && type != QuantFormat::kQ8_0 && type != QuantFormat::kQ4_0)
-      return bad_input(
-          std::string("a cache of ") + std::string(info(type).name) + " is not executed on a GPU",
-          "--kv-type f16, q8_0 or q4_0");
-  return std::nullopt;
-}
-
 }  // namespace
 
-Made make_cuda_executor(std::shared_ptr<const Model> model, const CudaOptions& options) {
-  if (auto error = refuse(options)) return *error;
-  return uploaded(std::move(model), nullptr, options);
-}
-
-Made make_cuda_executor(const GgufFile& file, const CudaOptions& options) {
-  if (auto error = refuse(options)) return *error;
-  auto model = bound(load_model(file));
-  if (!model) return model.error();
-  return uploaded(*std::move(model), &file, options);
-}
-
-Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tensors,
-                                  std::uint64_t seed, const CudaOptions& options) {
-  if (auto error = refuse(options)) return *error;
-  return made(
-      spec, options, 0,
-      [&](const HostParts& parts) {
-        return synthetic_host_model(spec, tensors, seed, parts, options.threads);
-      },
-      [&](cuda::Vram& vram, const Model& model, const HostParts& parts) {
-        return cuda::synthesize_model(vram, model, parts, tensors, seed, options.go_on);
-      });
-}
-
-Result<CudaDevice> cuda_device() try {
-  std::string why;
-  if (count_gpus(why) == 0)
-    return Error{ErrorKind::kMachine, "--device cuda: " + why, "--device cpu", {}};
-  cudaDeviceProp properties{};
-  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, 0));
-  std::size_t free = 0, total = 0;
-  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
-  return CudaDevice{properties.name, Bytes{double(total)}, Bytes{double(free)}};
-} catch (const CudaFailure& e) {
-  return Error{ErrorKind::kMachine, e.what(), "--device cpu", {}};
+std::unique_ptr<Executor> cuda::executor_of(std::unique_ptr<State> state, bool graphs) {
+  return std::make_unique<CudaExecutor>(std::move(state), graphs);
 }
 
 }  // namespace rigcast::engine

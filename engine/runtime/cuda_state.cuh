@@ -21,6 +21,7 @@
 #include "engine/runtime/break_even.hpp"
 #include "engine/runtime/cuda_cache.cuh"
 #include "engine/runtime/cuda_model.cuh"
+#include "engine/runtime/executor.hpp"
 #include "engine/runtime/expert_stream.cuh"
 #include "engine/runtime/handover.cuh"
 #include "engine/runtime/host_side.cuh"
@@ -225,5 +226,8 @@ int window_of(const ModelSpec& spec, int layer);
 
 /// Queues the logits of row `row` of vectors.hidden, to token.logits.
 void queue_head(State& s, int row);
+
+/// What runs a model with it. `graphs`: a token is launched as one graph, else kernel by kernel.
+std::unique_ptr<Executor> executor_of(std::unique_ptr<State> state, bool graphs);
 
 }  // namespace rigcast::engine::cuda
