@@ -64,8 +64,15 @@ class RecordedGraph {
   template <class Queue>
   RecordedGraph(const Stream& stream, Queue queue) {
     RIGCAST_CUDA_CALL(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-    queue();
     cudaGraph_t recorded = nullptr;
+    try {
+      queue();
+    } catch (...) {
+      // The stream goes on as if nothing had been recorded.
+      if (cudaStreamEndCapture(stream.get(), &recorded) == cudaSuccess && recorded)
+        static_cast<void>(cudaGraphDestroy(recorded));
+      throw;
+    }
     RIGCAST_CUDA_CALL(cudaStreamEndCapture(stream.get(), &recorded));
     const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy> graph(recorded);
     cudaGraphExec_t ready = nullptr;

@@ -74,28 +74,30 @@ void ColdBlocks::finish_moving() {
 bool ColdBlocks::make_room() {
   if (count_ <= room_) return false;
   const TokenCount room = (count_ + kSlotStep - 1) / kSlotStep * kSlotStep;
+  room_ = 0;  // until all is there
   // Nothing reads the old ones between two steps.
   slots_ = {};
   widened_ = {};
-  room_ = 0;
+  lists_ = {};
   slots_ = vram_.take(std::size_t(2 * room * cold_layer_bytes()), "KV on its way");
   if (changes_type())
     widened_ = vram_.take(std::size_t(room * hot_.layer_bytes()), "KV on its way");
-  room_ = room;
   lists_ = vram_.take(std::size_t(3 * room) * sizeof(std::byte*), "KV on its way");
   std::vector<std::byte*> lists;
-  for (int i = 0; i < 2; ++i)
-    for (TokenCount b = 0; b < room; ++b) lists.push_back(slot(i) + b * cold_layer_bytes());
+  for (TokenCount b = 0; b < 2 * room; ++b)
+    lists.push_back(slots_.as<std::byte>() + b * cold_layer_bytes());
   for (TokenCount b = 0; b < room; ++b)
     lists.push_back(widened_.as<std::byte>() + b * hot_.layer_bytes());
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(lists_.as(), lists.data(), lists.size() * sizeof lists[0],
                                     cudaMemcpyHostToDevice, in_.get()));
   in_.wait();
+  room_ = room;
   return true;
 }
 
 void ColdBlocks::truncate(TokenCount count) {
   finish_moving();
+  in_.wait();  // a step that failed may have left copies on their way
   count_ = std::min(count_, count);
   host_.truncate(count_ * hot_.block_tokens);
 }

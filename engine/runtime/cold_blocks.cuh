@@ -35,7 +35,10 @@ class ColdBlocks {
   /// Makes room on the GPU for two layers of all cold blocks; true: places of blocks have changed.
   /// Between steps. Throws ShortOfMemory; then there is none, and it can be tried again.
   bool make_room();
-  /// Copies cold block `index` back to `block` and waits for it.
+  /// Whether make_room() has something to do.
+  bool lacks_room() const { return count_ > room_; }
+  /// Copies cold block `index` back to `block` and waits for it. Needs its room, unless the host
+  /// has the GPU's types.
   void bring_back(TokenCount index, std::byte* block);
   /// Forgets the blocks from `count` on.
   void truncate(TokenCount count);

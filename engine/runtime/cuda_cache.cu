@@ -55,7 +55,7 @@ Cache DeviceCache::view(int layer_of_model) const {
 
 void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
   const TokenCount wanted = blocks_for(tokens), have = TokenCount(blocks_.size());
-  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->make_room()))) return;
+  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->lacks_room()))) return;
   if (wanted > TokenCount(kMostBlocks))
     throw MachineError("the context is longer than the cache can list");
   if (cold_) {
@@ -142,25 +142,27 @@ void DeviceCache::truncate(TokenCount tokens) {
   if (!cold_ || tokens >= TokenCount(blocks_.size()) * view_.block_tokens) return;
   stream_.wait();
   settle_moved();
-  static_cast<void>(cold_->make_room());
   const TokenCount whole = tokens / view_.block_tokens, kept = blocks_for(tokens);
+  // The block that goes on being written must be here.
+  std::byte* written = nullptr;
+  if (kept > whole && whole < cold_->count()) {
+    take_blocks(1, tokens);
+    written = take_free();
+    make_room(tokens);
+    cold_->bring_back(whole, written);
+  }
   while (TokenCount(blocks_.size()) > kept) {
     if (blocks_.back()) free_.push_back(blocks_.back());
     blocks_.pop_back();
   }
-  // The block that goes on being written must be here.
-  if (kept > whole && whole < cold_->count()) {
-    take_blocks(1, tokens);
-    std::byte* const block = take_free();
-    cold_->bring_back(whole, block);
-    blocks_[std::size_t(whole)] = block;
-  }
+  if (written) blocks_[std::size_t(whole)] = written;
   cold_->truncate(whole);
   send_lists();
 }
 
 void DeviceCache::send_lists() {
   const auto send = [&](const std::vector<std::byte*>& blocks, int layer) {
+    if (blocks.empty()) return;
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostBlocks,
                                       blocks.data(), blocks.size() * sizeof(std::byte*),
                                       cudaMemcpyHostToDevice, stream_.get()));

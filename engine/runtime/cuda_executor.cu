@@ -224,7 +224,7 @@ void CudaExecutor::give_up_token() noexcept {
 
 // The context as it was before a call that has failed.
 void CudaExecutor::take_back_to(TokenCount tokens) {
-  static_cast<void>(cudaStreamSynchronize(state_->stream.get()));
+  static_cast<void>(cudaDeviceSynchronize());  // copies of a step that was not queued to its end
   position_ = next_ = -1;
   truncate(tokens);
 }
@@ -362,7 +362,10 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 
 void CudaExecutor::fill(TokenCount tokens) {
   if (!state_->cache.cold()) reserve(tokens, true);
-  if (state_->host) state_->host->side.fill(cached_, tokens);
+  if (state_->host) {
+    state_->host->side.layers().cache().reserve(cached_ + tokens);
+    state_->host->side.fill(cached_, tokens);
+  }
   if (state_->on_host().decodes()) {
     cached_ += tokens;
     handover()->host_added(cached_);

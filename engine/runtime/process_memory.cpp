@@ -43,8 +43,11 @@ Bytes available_memory() {
   const auto limit = number_in("/sys/fs/cgroup/memory.max");
   const auto used = number_in("/sys/fs/cgroup/memory.current");
   if (!limit || !used) return Bytes{of_system};
-  return Bytes{std::min(of_system, std::max(0.0, *limit - *used))};
+  // Pages of files that no one has used lately give way.
+  const double gives_way = figure("/sys/fs/cgroup/memory.stat", "inactive_file");
+  return Bytes{std::min(of_system, std::max(0.0, *limit - *used + gives_way))};
 }
+
 Bytes read_from_disk() { return Bytes{figure("/proc/self/io", "read_bytes:")}; }
 
 }  // namespace rigcast::engine

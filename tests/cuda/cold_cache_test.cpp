@@ -201,7 +201,7 @@ TEST_CASE("What a short memory does not hold leaves it, and no token is lost",
   // Without room for the two layers on their way there is none to go on; with a few blocks there
   // is.
   CHECK_THROWS_AS(one_by_one(*tight, more), ShortOfMemory);
-  *options.vram_limit += Bytes{1 << 20};
+  *options.vram_limit += Bytes{1 << 19};
   const auto enough = on_gpu(tiny, options);
   together(*enough, prompt);
   CHECK(one_by_one(*enough, more) == want);

@@ -76,6 +76,7 @@ TEST_CASE("A thread of the host that fails lets the GPU go, and the next try giv
           trouble.thread = thread;
           CudaOptions options = shared_by(placement);
           options.ubatch = 32;
+          options.batches_by = BatchesBy::kHost;  // prompts have turns of the host, too
           options.graphs = graphs;
           const auto want = decoded(*on_gpu(tiny, options), trouble, sampling, false);
           options.before_turn = trouble.hook();
