@@ -54,17 +54,18 @@ double share_of_host(const ModelSpec& spec, const HostParts& parts, const CudaOp
   return cuda::measured_host_share(vram, spec, cold_types_of(o), o.threads);
 }
 
-// `bind(parts)` gives the model, with what the host keeps of it in its place; `make(vram, model,
-// parts)` the weights on the GPU, which takes `pinned` bytes meanwhile.
-template <class Bind, class Make>
-Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned, const Bind& bind,
-          const Make& make) try {
+// `kept(parts)` are the bytes of weights that the host is to keep, which are counted before
+// `bind(parts)` takes them and gives the model; `make(vram, model, parts)` gives the weights on the
+// GPU, and takes `pinned` bytes meanwhile.
+template <class Kept, class Bind, class Make>
+Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned, const Kept& kept,
+          const Bind& bind, const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
   const HostParts parts = parts_of(spec, options);
   const Ram ram(options.ram_limit);
+  RamShare host_weights = ram.take(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
-  RamShare host_weights = ram.take(std::size_t(parts.weight_bytes(**model)), "weights");
   const double share = share_of_host(spec, parts, options, vram);
   RamShare upload_buffers = ram.take(pinned, "upload buffers");
   auto weights = make(vram, **model, parts);
@@ -100,7 +101,8 @@ Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
     return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
   };
   return made(
-      model->spec, options, pinned_by_upload(options), bind,
+      model->spec, options, pinned_by_upload(options),
+      [&](const HostParts& parts) { return parts.weight_bytes(*model); }, bind,
       [&](cuda::Vram& vram, const Model& own, const HostParts& parts) {
         return cuda::upload_model(vram, own, parts, file, {options.upload_threads, options.go_on});
       });
@@ -114,6 +116,16 @@ Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, st
   return bound(make_synthetic_model(
       spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
       cuda::pinned_memory("weights")));
+}
+
+// Of the matrices that lie in the host's memory: an embedding of its own does in any case.
+std::int64_t matrix_bytes(const TensorTable& tensors, const HostParts& parts) {
+  std::int64_t bytes = 0;
+  for (const Tensor& t : tensors.tensors)
+    if (t.dimensions > 1 &&
+        (parts.has(t) || (t.role == TensorRole::kTokenEmbedding && !tensors.head_is_embedding)))
+      bytes += std::int64_t(t.bytes);
+  return bytes;
 }
 
 std::optional<Error> refuse(const CudaOptions& options) {
@@ -149,7 +161,7 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
                                   std::uint64_t seed, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
   return made(
-      spec, options, 0,
+      spec, options, 0, [&](const HostParts& parts) { return matrix_bytes(tensors, parts); },
       [&](const HostParts& parts) {
         return synthetic_host_model(spec, tensors, seed, parts, options.threads);
       },

@@ -12,25 +12,14 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-ShortOfMemory shortage(std::size_t bytes, const std::string& item, const std::string& rest) {
-  return ShortOfMemory("host memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " + item +
-                       ", " + rest);
-}
-
 std::shared_ptr<std::byte> make_pinned(std::size_t bytes, const std::string& item) {
   if (bytes == 0) return nullptr;
   // Pages are given as they are touched, and who touches more than there are is ended.
   if (const Bytes free = available_memory(); Bytes{double(bytes)} > free)
-    throw shortage(bytes, item, text_gib(free) + " free");
-  try {
-    const auto pages = std::make_shared<PinnedPages>(bytes);
-    return {pages, pages->data()};
-  } catch (const CudaFailure& failure) {
-    if (!failure.is_out_of_memory()) throw;
-    throw shortage(bytes, item, "which the GPU's driver does not pin");
-  } catch (const std::bad_alloc&) {
-    throw shortage(bytes, item, "which the system does not give");
-  }
+    throw ShortOfMemory("host memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " +
+                        item + ", " + text_gib(free) + " free");
+  const auto pages = std::make_shared<PinnedPages>(bytes, item.c_str());
+  return {pages, pages->data()};
 }
 
 // For use by several threads.
