@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -29,12 +31,13 @@ namespace {
 enum class Share { kLayers, kCache, kCold, kExperts };
 
 constexpr double kMeasured = -1;
+constexpr int kNone = -1;
 
 struct Row {
   const char* name;
   const char* model;
   Share share;
-  int gpu_layers;  // of layers + 1, for kLayers
+  int gpu_layers;  // the last ones, and the head; kNone: not even that
   TokenCount depth;
   double bar;                 // tokens/s; 0: none
   TokenCount hot_tokens = 0;  // for kCold
@@ -42,30 +45,32 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"8B, 33 of 33 on the GPU", "llama-3.1-8b", Share::kLayers, 33, 496, 0},
+    {"8B, all on the GPU", "llama-3.1-8b", Share::kLayers, 32, 496, 0},
     {"8B, head and 24 layers", "llama-3.1-8b", Share::kLayers, 24, 496, 0},
     {"8B, head and 16 layers", "llama-3.1-8b", Share::kLayers, 16, 496, 0},
     {"8B, head and 8 layers", "llama-3.1-8b", Share::kLayers, 8, 496, 0},
-    {"8B, nothing", "llama-3.1-8b", Share::kLayers, 0, 496, 0},
-    {"8B, KV ram 16k", "llama-3.1-8b", Share::kCache, 33, 16368, 24},
-    {"8B, KV ram 16k, as cold blocks", "llama-3.1-8b", Share::kCold, 33, 16368, 24, 0, 1},
-    {"8B, KV stream 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 20},
-    {"8B, KV combined 16k", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, kMeasured},
-    {"8B, KV combined 16k, 0.4", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.4},
-    {"8B, KV combined 16k, 0.6", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.6},
-    {"8B, KV combined 16k, 0.8", "llama-3.1-8b", Share::kCold, 33, 16368, 32, 0, 0.8},
-    {"8B, KV vram 32k", "llama-3.1-8b", Share::kLayers, 33, 32752, 0},
-    {"8B, KV paged 32k, 1 % cold", "llama-3.1-8b", Share::kCold, 33, 32752, 0, 32384},
-    {"8B, KV paged 32k, half cold", "llama-3.1-8b", Share::kCold, 33, 32752, 0, 16384},
-    {"30B-A3B, experts in RAM", "qwen3-30b-a3b", Share::kExperts, 49, 496, 60},
+    {"8B, head alone", "llama-3.1-8b", Share::kLayers, 0, 496, 0},
+    {"8B, nothing", "llama-3.1-8b", Share::kLayers, kNone, 496, 0},
+    {"8B, KV ram 16k", "llama-3.1-8b", Share::kCache, 32, 16368, 24},
+    {"8B, KV ram 16k, as cold blocks", "llama-3.1-8b", Share::kCold, 32, 16368, 24, 0, 1},
+    {"8B, KV stream 16k", "llama-3.1-8b", Share::kCold, 32, 16368, 20},
+    {"8B, KV combined 16k", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, kMeasured},
+    {"8B, KV combined 16k, 0.5", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, 0.5},
+    {"8B, KV combined 16k, 0.6", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, 0.6},
+    {"8B, KV combined 16k, 0.65", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, 0.65},
+    {"8B, KV combined 16k, 0.7", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, 0.7},
+    {"8B, KV vram 32k", "llama-3.1-8b", Share::kLayers, 32, 32752, 0},
+    {"8B, KV paged 32k, 1 % cold", "llama-3.1-8b", Share::kCold, 32, 32752, 0, 32384},
+    {"8B, KV paged 32k, half cold", "llama-3.1-8b", Share::kCold, 32, 32752, 0, 16384},
+    {"30B-A3B, experts in RAM", "qwen3-30b-a3b", Share::kExperts, 48, 496, 60},
 };
-constexpr int kRuns = 3;
+constexpr int kRuns = 5;
 constexpr TokenCount kPrompt = 4, kOutput = 24;
 
 // Layers at the end are the GPU's, and the head wherever there is one.
 Placement placement_of(const Row& row, const ModelSpec& spec) {
   Placement p;
-  p.gpu_layers = row.gpu_layers;
+  p.gpu_layers = std::max(0, row.gpu_layers);
   for (int i = 0; i < spec.layers; ++i) {
     const DeviceIndex d = i >= spec.layers - row.gpu_layers ? 0 : kHost;
     LayerPlacement l{d, d, d, d, d, d, d};
@@ -73,7 +78,7 @@ Placement placement_of(const Row& row, const ModelSpec& spec) {
     if (row.share == Share::kExperts) l.experts = l.decode_experts_on = kHost;
     p.layers.push_back(l);
   }
-  p.head = p.head_on = row.gpu_layers > 0 ? 0 : kHost;
+  p.head = p.head_on = row.gpu_layers == kNone ? kHost : 0;
   return p;
 }
 
@@ -96,7 +101,8 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 
-void run(const Row& row, Executor& executor, double dram) {
+// Seconds of a token.
+double run(const Row& row, Executor& executor) {
   const auto prompt = random_prompt(kPrompt, executor.model().spec.vocabulary, 1);
   std::vector<double> speeds;
   for (int i = 0; i <= kRuns; ++i) {
@@ -111,8 +117,9 @@ void run(const Row& row, Executor& executor, double dram) {
   fmt::print("{:<32}{:>8.1f} tok/s {:>8.3f} ms, spread {:.1f} %", row.name, speed, 1e3 / speed,
              100 * (*std::ranges::max_element(speeds) / speed - 1));
   if (row.bar > 0) fmt::print(", bar {:.0f}: {}", row.bar, speed >= row.bar ? "ok" : "MISSED");
-  fmt::print(", memory reads {:.1f} GB/s\n", dram / 1e9);
+  fmt::print("\n");
   std::fflush(stdout);
+  return 1 / speed;
 }
 
 bool is_wanted(std::string_view name, int argc, char** argv) {
@@ -246,6 +253,101 @@ void run(const CopiedRow& row, const Catalogue& catalogue, int threads) {
   std::fflush(stdout);
 }
 
+// What was measured, against what it follows from in this run.
+class Rules {
+ public:
+  Rules(std::map<std::string, double> seconds, const Catalogue& catalogue, double dram)
+      : seconds_(std::move(seconds)),
+        spec_(*catalogue.model("llama-3.1-8b")),
+        table_(*make_tensor_table(spec_, *QuantMix::from_name("Q4_K_M"))),
+        dram_(dram),
+        link_(pinned_rate()) {}
+
+  void print() const {
+    fmt::print("\nlink {:.1f} GB/s, the host's memory reads {:.1f} GB/s\n", link_ / 1e9,
+               dram_ / 1e9);
+    for (const int layers : {24, 16, 8}) sum_of_layers(layers);
+    whole_on_host();
+    caches();
+    paged();
+  }
+
+ private:
+  bool has(const std::string& name) const { return seconds_.contains("8B, " + name); }
+  double of(const std::string& name) const { return seconds_.at("8B, " + name); }
+
+  double bytes_of_first(int layers) const {
+    double sum = 0;
+    for (int i = 0; i < layers; ++i) {
+      const LayerWeights& w = table_.layers[std::size_t(i)];
+      sum += double(w.attention.bytes() + w.ffn.bytes());
+    }
+    return sum;
+  }
+
+  static void say(const std::string& what, double measured, double expected, bool holds) {
+    fmt::print("{:<52}{:>9.3f} of {:>9.3f}: {:.3f} {}\n", what, measured, expected,
+               measured / expected, holds ? "ok" : "MISSED");
+  }
+
+  // A token takes what its layers take on either side: between all and none on the GPU, by bytes.
+  void sum_of_layers(int on_gpu) const {
+    const std::string name = fmt::format("head and {} layers", on_gpu);
+    if (!has(name) || !has("all on the GPU") || !has("head alone")) return;
+    const double all = of("all on the GPU"),
+                 share = bytes_of_first(32 - on_gpu) / bytes_of_first(32);
+    const double sum = all + share * (of("head alone") - all);
+    say(name + ", ms, and the sum", 1e3 * of(name), 1e3 * sum,
+        std::abs(of(name) / sum - 1) <= 0.05);
+    const double host = of(name) - all * (1 - share);  // handoffs are in it
+    const double rate = bytes_of_first(32 - on_gpu) / host;
+    say("  its host layers, GB/s, and what memory reads", rate / 1e9, dram_ / 1e9,
+        rate >= 0.85 * dram_);
+  }
+  void whole_on_host() const {
+    if (!has("nothing")) return;
+    const double rate = (bytes_of_first(32) + double(table_.head.bytes())) / of("nothing");
+    say("nothing on the GPU, GB/s, and what memory reads", rate / 1e9, dram_ / 1e9,
+        rate >= 0.85 * dram_);
+  }
+
+  double kv(TokenCount tokens) const {
+    return double(tokens) * kv_bytes_per_token(spec_, KvTypes{});
+  }
+  void caches() const {
+    const double bytes = kv(16384);
+    if (has("KV stream 16k"))
+      say("KV stream, GB/s, and the link", bytes / of("KV stream 16k") / 1e9, link_ / 1e9,
+          bytes / of("KV stream 16k") >= 0.85 * link_);
+    if (has("KV ram 16k"))
+      say("KV ram, GB/s, and what memory reads", bytes / of("KV ram 16k") / 1e9, dram_ / 1e9,
+          bytes / of("KV ram 16k") >= 0.6 * dram_);
+    if (!has("KV combined 16k") || !has("KV ram 16k") || !has("KV stream 16k")) return;
+    const double best = 1 / std::min(of("KV ram 16k"), of("KV stream 16k"));
+    say("KV combined, tok/s, and the better of the two", 1 / of("KV combined 16k"), best,
+        1 / of("KV combined 16k") >= 1.3 * best);
+  }
+  void paged() const {
+    if (!has("KV vram 32k")) return;
+    const double all = of("KV vram 32k");
+    if (has("KV paged 32k, 1 % cold")) {
+      fmt::print("the link hides {:.2f} % of 32k tokens, {:.2f} % are cold\n",
+                 100 * all * link_ / kv(32768), 100 * 384 / 32768.0);
+      say("KV paged, little, tok/s, and vram", 1 / of("KV paged 32k, 1 % cold"), 1 / all,
+          of("KV paged 32k, 1 % cold") <= all / 0.97);
+    }
+    if (!has("KV paged 32k, half cold")) return;
+    const double half = of("KV paged 32k, half cold"), least = std::max(all, kv(16384) / link_);
+    say("KV paged, half, ms, and the link", 1e3 * half, 1e3 * least,
+        std::abs(half / least - 1) <= 0.1);
+  }
+
+  std::map<std::string, double> seconds_;
+  ModelSpec spec_;
+  TensorTable table_;
+  double dram_, link_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -262,6 +364,7 @@ int main(int argc, char** argv) {
       fmt::print("{} floats to the host and back: {:.1f} us\n", floats,
                  1e6 * bench::handoff_seconds(floats));
   }
+  std::map<std::string, double> seconds;  // of a token
   for (const Row& row : kRows) {
     if (!is_wanted(row.name, argc, argv)) continue;
     auto executor = executor_of(row, catalogue, threads);
@@ -269,8 +372,9 @@ int main(int argc, char** argv) {
       fmt::print("{:<32} {}\n", row.name, executor.error().text());
       continue;
     }
-    run(row, **executor, dram);
+    seconds[row.name] = run(row, **executor);
   }
   for (const CopiedRow& row : kCopiedRows)
     if (is_wanted(row.name, argc, argv)) run(row, catalogue, threads);
+  Rules(std::move(seconds), catalogue, dram).print();
 }

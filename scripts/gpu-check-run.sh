@@ -24,7 +24,7 @@ rigcast() {
   code=0
   timeout 60 "$program" "$@" > out 2> err || code=$?
 }
-says() { grep -qE "$1" "${2:-out}" || { cat out err && false; }; }
+says() { grep -qE -e "$1" "${2:-out}" || { cat out err && false; }; }
 is() { [ "$1" = "$2" ] || { echo "$1 is not $2" && cat err && false; }; }
 json() { python3 -m json.tool "$1" > /dev/null; }
 

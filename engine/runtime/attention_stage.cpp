@@ -84,8 +84,8 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
   }
   for (int r = 0; r < rows; ++r) {
     const std::int64_t t = first + r / group, h = kv_head * group + r % group;
-    cpu::merge_partials({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
-                        dim, mixed_.data() + (t * spec.heads + h) * dim);
+    cpu::mix_partials({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
+                      dim, mixed_.data() + (t * spec.heads + h) * dim);
   }
 }
 
@@ -162,12 +162,9 @@ const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const f
     part_.l.assign(heads, 0.0f);
     bytes_.kv_read += double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes());
   });
-  if (from >= tokens) return part_;
-  one_.run(worker, cache, layer, from, tokens, q_.data(), part_.o.data());
-  worker.alone([&] {
-    one_.sums(part_.m, part_.l);
-    for (std::size_t i = 0; i < part_.o.size(); ++i) part_.o[i] *= part_.l[i / dim];
-  });
+  if (from < tokens)
+    one_.run_part(worker, cache, layer, from, tokens, q_.data(),
+                  {part_.o.data(), part_.m.data(), part_.l.data()});
   return part_;
 }
 

@@ -13,6 +13,10 @@ namespace {
 // A copy of 16 blocks of an 8B model's layer is 8 MB: the link's full rate.
 constexpr int kPieceBlocks = 16;
 constexpr TokenCount kSlotStep = 16;  // blocks by which slots grow
+// A slot of several layers is no larger, and no more than a fourth of all: the ring is there to
+// save memory.
+constexpr std::int64_t kGroupBytes = 16 << 20;
+constexpr int kLeastGroups = 4;
 
 // One layer by itself, in other types.
 Cache layer_in(const Cache& like, const KvTypes& types) {
@@ -39,8 +43,13 @@ ColdBlocks::ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTy
   narrow_ = vram_.take(layers.size() * std::size_t(cold_layer_bytes()), "KV on its way");
 }
 
+// Layers that the ring holds before this one.
+int ColdBlocks::place_in_ring(int layer) const {
+  return layer / group_layers_ % 2 * group_layers_ + layer % group_layers_;
+}
+
 std::byte* ColdBlocks::slot(int layer) const {
-  return slots_.as<std::byte>() + (layer % 2) * room_ * cold_layer_bytes();
+  return slots_.as<std::byte>() + place_in_ring(layer) * room_ * cold_layer_bytes();
 }
 
 std::byte* ColdBlocks::place_of(int layer, TokenCount index) const {
@@ -73,18 +82,27 @@ void ColdBlocks::finish_moving() {
 
 bool ColdBlocks::make_room() {
   if (count_ <= room_) return false;
-  const TokenCount room = (count_ + kSlotStep - 1) / kSlotStep * kSlotStep;
-  room_ = 0;  // until all is there
   // Nothing reads the old ones between two steps.
+  room_ = 0;  // until all is there
+  prepared_.reset();
   slots_ = {};
   widened_ = {};
   lists_ = {};
-  slots_ = vram_.take(std::size_t(2 * room * cold_layer_bytes()), "KV on its way");
+  take_room((count_ + kSlotStep - 1) / kSlotStep * kSlotStep);
+  return true;
+}
+
+void ColdBlocks::take_room(TokenCount room) {
+  const std::int64_t layer_bytes = room * cold_layer_bytes();
+  group_layers_ = int(
+      std::clamp<std::int64_t>(kGroupBytes / layer_bytes, 1, std::max(1, layers() / kLeastGroups)));
+  const int ring_layers = 2 * group_layers_;
+  slots_ = vram_.take(std::size_t(ring_layers * layer_bytes), "KV on its way");
   if (changes_type())
     widened_ = vram_.take(std::size_t(room * hot_.layer_bytes()), "KV on its way");
-  lists_ = vram_.take(std::size_t(3 * room) * sizeof(std::byte*), "KV on its way");
+  lists_ = vram_.take(std::size_t((ring_layers + 1) * room) * sizeof(std::byte*), "KV on its way");
   std::vector<std::byte*> lists;
-  for (TokenCount b = 0; b < 2 * room; ++b)
+  for (TokenCount b = 0; b < ring_layers * room; ++b)
     lists.push_back(slots_.as<std::byte>() + b * cold_layer_bytes());
   for (TokenCount b = 0; b < room; ++b)
     lists.push_back(widened_.as<std::byte>() + b * hot_.layer_bytes());
@@ -92,26 +110,47 @@ bool ColdBlocks::make_room() {
                                     cudaMemcpyHostToDevice, in_.get()));
   in_.wait();
   room_ = room;
-  return true;
 }
 
 void ColdBlocks::truncate(TokenCount count) {
   finish_moving();
   in_.wait();  // a step that failed may have left copies on their way
+  prepared_.reset();
   count_ = std::min(count_, count);
   host_.truncate(count_ * hot_.block_tokens);
 }
 
-void ColdBlocks::begin_step(const Stream& compute, TokenCount first, CopyMarks* marks) {
+void ColdBlocks::prepare_token(TokenCount first) {
+  first_ = std::min(first, count_);
+  const std::pair wanted{first_, count_};
+  if (first_ == count_ || prepared_ == wanted) return;
+  prepared_.reset();
+  marks_ = nullptr;
+  fetch(0);
+  in_.wait();
+  prepared_ = wanted;
+  prepared_bytes_ += double((count_ - first_) * cold_layer_bytes()) * double(group_layers_);
+}
+
+void ColdBlocks::begin_step(const Stream& compute, TokenCount first, bool token, CopyMarks* marks) {
   marks_ = marks;
   first_ = std::min(first, count_);
+  token_ = token;
+  prepared_.reset();  // until the step's end
   if (first_ == count_) return;
   begun_.record(compute);
   begun_.hold(in_);
-  for (int layer = 0; layer < std::min(2, int(layers_.size())); ++layer) fetch(layer);
+  if (!token_) fetch(0);
+  if (groups() > 1) fetch(1);
 }
 
-void ColdBlocks::fetch(int layer) {
+void ColdBlocks::fetch(int group) {
+  const int end = std::min((group + 1) * group_layers_, layers());
+  for (int layer = group * group_layers_; layer < end; ++layer) fetch_layer(layer);
+  ready_[group % 2].record(in_);
+}
+
+void ColdBlocks::fetch_layer(int layer) {
   if (marks_) marks_->begin_copy(ActivityKind::kFetchKv, layers_[std::size_t(layer)], in_);
   for (TokenCount b = first_; b < count_;) {
     const TokenCount blocks = std::min(host_.blocks_in_a_row(b), count_ - b);
@@ -121,32 +160,43 @@ void ColdBlocks::fetch(int layer) {
     b += blocks;
   }
   if (marks_) marks_->end_copy(in_, double((count_ - first_) * cold_layer_bytes()));
-  ready_[layer % 2].record(in_);
 }
 
-void ColdBlocks::await(const Stream& compute, int layer) {
-  if (first_ == count_) return;
-  ready_[layer % 2].hold(compute);
+bool ColdBlocks::await(const Stream& compute, int layer) {
+  if (first_ == count_) return false;
+  const int group = layer / group_layers_;
+  const bool is_late = layer % group_layers_ == 0 && !(token_ && group == 0);
+  if (is_late) ready_[group % 2].hold(compute);
   if (changes_type()) widen(compute, layer);
+  return is_late || changes_type();
 }
 
 void ColdBlocks::widen(const Stream& compute, int layer) {
   Cache from = layer_in(hot_, types_), to = hot_;
-  from.blocks = lists_.as<std::byte*>() + layer % 2 * room_;
-  to.blocks = lists_.as<std::byte*>() + 2 * room_;
+  from.blocks = lists_.as<std::byte*>() + place_in_ring(layer) * room_;
+  to.blocks = lists_.as<std::byte*>() + 2 * group_layers_ * room_;
   widen_blocks(compute, from, {int(first_) * hot_.block_tokens, int(count_) * hot_.block_tokens},
                to);
 }
 
 void ColdBlocks::done(const Stream& compute, int layer) {
-  if (first_ == count_) return;
-  free_[layer % 2].record(compute);
-  if (layer + 2 >= int(layers_.size())) return;
-  free_[layer % 2].hold(in_);
-  fetch(layer + 2);
+  const int group = layer / group_layers_, next = group + 2;
+  const bool is_last = layer + 1 == layers() || (layer + 1) % group_layers_ == 0;
+  const bool is_for_next_token = token_ && next >= groups() && group % 2 == 0;
+  if (first_ == count_ || !is_last || (next >= groups() && !is_for_next_token)) return;
+  free_[group % 2].record(compute);
+  free_[group % 2].hold(in_);
+  fetch(is_for_next_token ? 0 : next);
+}
+
+void ColdBlocks::end_step(const Stream& compute) {
+  if (!token_ || first_ == count_) return;
+  ready_[0].hold(compute);
+  prepared_ = {first_, count_};
 }
 
 void ColdBlocks::bring_back(TokenCount index, std::byte* block) {
+  prepared_.reset();
   const auto bytes = std::size_t(cold_layer_bytes());
   for (int layer = 0; layer < int(layers_.size()); ++layer) {
     std::byte* const to =
@@ -156,7 +206,7 @@ void ColdBlocks::bring_back(TokenCount index, std::byte* block) {
     if (!changes_type()) continue;
     Cache from = layer_in(hot_, types_), wide = hot_;
     from.blocks = lists_.as<std::byte*>();
-    wide.blocks = lists_.as<std::byte*>() + 2 * room_;
+    wide.blocks = lists_.as<std::byte*>() + 2 * group_layers_ * room_;
     widen_blocks(in_, from, {int(index) * hot_.block_tokens, int(index + 1) * hot_.block_tokens},
                  wide);
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(
@@ -166,11 +216,12 @@ void ColdBlocks::bring_back(TokenCount index, std::byte* block) {
   in_.wait();
 }
 
-double ColdBlocks::step_bytes(TokenCount first) const {
-  const TokenCount blocks = count_ - std::min(first, count_);
-  return double(blocks * cold_layer_bytes()) * double(layers_.size());
+double ColdBlocks::step_bytes() const {
+  return double((count_ - first_) * cold_layer_bytes()) * double(layers());
 }
 
 double ColdBlocks::take_moved_bytes() { return std::exchange(moved_bytes_, 0.0); }
+
+double ColdBlocks::take_prepared_bytes() { return std::exchange(prepared_bytes_, 0.0); }
 
 }  // namespace rigcast::engine::cuda

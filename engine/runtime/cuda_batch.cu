@@ -111,10 +111,10 @@ void attention(State& s, TokenCount cached, int layer, int tokens) {
     const int kept = lent ? 0 : s.cache.layer(layer);
     ColdBlocks* const cold = lent ? nullptr : s.cache.cold();
     place(s.stream, placement_of(s, layer), cache, kept, tokens, s.position(), s.vectors.queries);
-    if (cold) cold->await(s.stream, kept);
+    const bool waits = cold && cold->await(s.stream, kept);
     attend_causally(s.stream,
                     {s.vectors.queries, tokens, m.heads, window_of(m, layer),
-                     cold ? Start::kAfter : Start::kEarly},
+                     waits ? Start::kAfter : Start::kEarly},
                     cache, kept, s.position(), s.batch.x);
     if (cold) cold->done(s.stream, kept);
     if (lent) s.streams.cache->store(layer, cached, tokens);
@@ -222,7 +222,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   const BatchWay way = way_of_batch(s, cached, tokens);
   begin(ActivityKind::kEmbedding, -1);
   begin_streams(s, way, cached, tokens);
-  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0, stages);
+  if (ColdBlocks* const cold = s.cache.cold()) cold->begin_step(s.stream, 0, false, stages);
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, tokens, s.position(),
              s.vectors.turns);
   if (s.on_host().embedding())

@@ -65,10 +65,8 @@ void attend_here(State& s, int layer, int splits, bool floats) {
   ColdBlocks* const cold = s.cache.cold();
   const TokenCount of_host = s.cold_of_host();
   if (of_host > 0) ask_host(s, {{s.vectors.projected, s.q_width()}});
-  if (cold && cold->count() > 0) {
-    // What comes over the link is there once all before has ended, not earlier.
-    cold->await(s.stream, kept);
-    attention.first_token = int(of_host);
+  attention.first_token = int(of_host);
+  if (cold && cold->await(s.stream, kept)) {
     attention.settled = false;
     attention.start = Start::kAfter;
   }
@@ -165,7 +163,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   };
   begin(ActivityKind::kEmbedding, -1);
   if (ColdBlocks* const cold = s.cache.cold())
-    cold->begin_step(s.stream, s.cold_of_host() / s.cache.block_tokens(), stages);
+    cold->begin_step(s.stream, s.cold_of_host() / s.cache.block_tokens(), true, stages);
   if (s.streams_tokens()) s.streams.layers->queue_begin();
   make_turns(s.stream, s.weights.frequencies, s.model->hyper.rope_dims / 2, 1, s.position(),
              s.vectors.turns);
@@ -204,6 +202,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   }
   advance(s.stream, s.position(), 1);
   if (s.streams_tokens()) s.streams.layers->queue_end();
+  if (ColdBlocks* const cold = s.cache.cold()) cold->end_step(s.stream);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -80,6 +80,7 @@ class CudaExecutor : public Executor {
   int splits() const;
   double stage_bytes(ActivityKind kind, int layer, std::int64_t tokens) const;
   bool keeps_cache(int layer) const;
+  TokenCount seen_here(int layer, std::int64_t tokens) const;
   void count(std::int64_t tokens);
   void read_logits(std::size_t row);
 
@@ -192,6 +193,8 @@ void CudaExecutor::token_on_host(std::int32_t token) {
 
 void CudaExecutor::token_with_gpu(std::int32_t token, Choice choice) {
   way_ = {};
+  if (cuda::ColdBlocks* const cold = state_->cache.cold())
+    cold->prepare_token(state_->cold_of_host() / state_->cache.block_tokens());
   const int slot = state_->streams_tokens() ? state_->streams.layers->begin_token() : 0;
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
@@ -402,7 +405,7 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
   switch (kind) {
     case ActivityKind::kAttention: {
       if (!keeps_cache(layer)) return attention_weights(w);
-      const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
+      const TokenCount seen = seen_here(layer, tokens);
       return attention_weights(w) + double((seen + tokens) * state_->cache.token_bytes());
     }
     case ActivityKind::kFfn:
@@ -425,6 +428,12 @@ double CudaExecutor::stage_bytes(ActivityKind kind, int layer, std::int64_t toke
   }
 }
 
+// Tokens of the context that the GPU attends to in a step; the host has its share of one token's.
+TokenCount CudaExecutor::seen_here(int layer, std::int64_t tokens) const {
+  const TokenCount seen = state_->spec().attended_tokens(layer, cached_ + 1) + tokens - 1;
+  return tokens > 1 ? seen : std::min(seen, cached_ + 1 - state_->cold_of_host());
+}
+
 // Keys and values of the step are the GPU's to read and write.
 bool CudaExecutor::keeps_cache(int layer) const {
   return state_->cache.layer(layer) >= 0 || (way_.layers && state_->on_host().lent(layer));
@@ -438,9 +447,8 @@ void CudaExecutor::count(std::int64_t tokens) {
     const bool brought = cuda::is_brought(*state_, way_, layer);
     if (state_->on_host().layer(layer) && !brought) continue;
     if (brought) moved_.to_gpu += state_->streams.layers->bytes(layer);
-    const TokenCount seen = m.spec.attended_tokens(layer, cached_ + 1) + tokens - 1;
     if (keeps_cache(layer)) {
-      moved_.kv_read += double(seen) * token_bytes;
+      moved_.kv_read += double(seen_here(layer, tokens)) * token_bytes;
       moved_.kv_written += double(tokens) * token_bytes;
     }
     moved_.weights += attention_weights(m.layers[std::size_t(layer)]);
@@ -448,16 +456,18 @@ void CudaExecutor::count(std::int64_t tokens) {
     moved_.weights += stage_bytes(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer, tokens);
   }
   if (!state_->on_host().head()) moved_.weights += stage_bytes(ActivityKind::kHead, -1, tokens);
-  const TokenCount block_tokens = state_->cache.block_tokens();
   if (const cuda::ColdBlocks* const cold = state_->cache.cold())
-    moved_.to_gpu += cold->step_bytes(tokens > 1 ? 0 : state_->cold_of_host() / block_tokens);
+    moved_.to_gpu += cold->step_bytes();
   cached_ += tokens;
   position_ = cached_;
 }
 
 MovedBytes CudaExecutor::take_bytes() {
   MovedBytes all = std::exchange(moved_, {});
-  if (cuda::ColdBlocks* const cold = state_->cache.cold()) all.to_host += cold->take_moved_bytes();
+  if (cuda::ColdBlocks* const cold = state_->cache.cold()) {
+    all.to_host += cold->take_moved_bytes();
+    all.to_gpu += cold->take_prepared_bytes();
+  }
   if (state_->host) all += state_->host->side.take_bytes();
   if (state_->streams.cache) all += state_->streams.cache->take_bytes();
   if (state_->streams.experts) all.to_gpu += state_->streams.experts->take_bytes();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace rigcast::engine {
 
@@ -16,6 +15,23 @@ DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
 
 void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                           TokenCount to, const float* q, float* out) {
+  attend_partitions(worker, cache, layer, from, to, q);
+  merge(worker, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
+    cpu::mix_partials(of_head, int(count_), heads, dim_, out + head * dim_);
+  });
+}
+
+void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                               TokenCount to, const float* q, const cpu::Partials& out) {
+  attend_partitions(worker, cache, layer, from, to, q);
+  merge(worker, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
+    cpu::merge_partials(of_head, int(count_), heads, dim_,
+                        {out.o + head * dim_, out.m + head, out.l + head});
+  });
+}
+
+void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, int layer,
+                                        TokenCount from, TokenCount to, const float* q) {
   const TokenCount first = from / kPartition, count = (to - 1) / kPartition + 1 - first;
   const std::int64_t tasks = kv_heads_ * count;
   worker.alone([&] {
@@ -38,25 +54,16 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
                   {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention);
     }
   });
-  worker.share(kv_heads_ * group_, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t h = begin; h < end; ++h) {
-      cpu::merge_partials({o_.data() + h * dim_, m_.data() + h, l_.data() + h}, int(count),
-                          kv_heads_ * group_, dim_, out + h * dim_);
-    }
-  });
 }
 
-void DecodeAttention::sums(std::span<float> most, std::span<float> sum) const {
-  const std::size_t heads = std::size_t(kv_heads_ * group_);
-  std::fill(most.begin(), most.end(), -std::numeric_limits<float>::infinity());
-  std::fill(sum.begin(), sum.end(), 0.0f);
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (TokenCount p = 0; p < count_; ++p)
-      most[h] = std::max(most[h], m_[std::size_t(p) * heads + h]);
-    for (std::size_t i = h; i < std::size_t(count_) * heads; i += heads)
-      if (m_[i] > -std::numeric_limits<float>::infinity())
-        sum[h] += l_[i] * std::exp(m_[i] - most[h]);
-  }
+// Every head by one thread: use(head, its partials, heads apart from each other).
+template <class Use>
+void DecodeAttention::merge(Worker& worker, const Use& use) {
+  const std::int64_t heads = kv_heads_ * group_;
+  worker.share(heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t h = begin; h < end; ++h)
+      use(h, {o_.data() + h * dim_, m_.data() + h, l_.data() + h}, heads);
+  });
 }
 
 }  // namespace rigcast::engine

@@ -16,13 +16,15 @@ class DecodeAttention {
  public:
   DecodeAttention(const ModelSpec& spec, int threads);
 
-  /// Every member of the team calls this. The query sees tokens [from, to) of the cache; q and out
-  /// are [heads][head_dim]. The same bits for any number of threads.
+  // Every member of the team calls these. The query sees tokens [from, to) of the cache; q is
+  // [heads][head_dim]. The same bits for any number of threads.
+
+  /// out [heads][head_dim] = the query's mix of values.
   void run(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
            const float* q, float* out);
-  /// Of [heads]: the largest score of the last run and the sum of the exponentials less it. By one
-  /// thread.
-  void sums(std::span<float> most, std::span<float> sum) const;
+  /// The same to be merged with what other tokens give: a row of `out` for every head.
+  void run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
+                const float* q, const cpu::Partials& out);
 
  private:
   struct Thread {
@@ -30,6 +32,11 @@ class DecodeAttention {
     std::vector<cpu::KvRun> runs;
     std::vector<TokenCount> from, to;
   };
+
+  void attend_partitions(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                         TokenCount to, const float* q);
+  template <class Use>
+  void merge(Worker& worker, const Use& use);
 
   int kv_heads_, group_, dim_;
   std::vector<float> o_, m_, l_;  // partials: [partition][kv head][query]

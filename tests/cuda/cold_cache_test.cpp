@@ -45,6 +45,7 @@ TEST_CASE("A cache that leaves the GPU in halves gives the logits of one that st
   for (const TinyTraits& traits :
        std::vector<TinyTraits>{{.mix = "Q4_K_M", .layers = 1},
                                {.mix = "Q4_K_M", .layers = 4},
+                               {.mix = "Q4_0", .layers = 9},  // come back two at a time
                                {.mix = "F16", .layers = 3, .window = 100},
                                {.mix = "Q8_0", .layers = 3, .experts = 8}}) {
     const TinyModel tiny = model_of(traits);
@@ -100,7 +101,8 @@ TEST_CASE("The host attends to a share of the cold blocks", "[cuda][gpu][hybrid]
         CHECK(a.mean_kl <= 1e-3);
         CHECK(a.nmse <= bound);
         CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
-        CHECK(executor->take_bytes().on_host > 0);
+        // A window of the last tokens may have left the host's behind.
+        if (traits.window == 0 || share == 1.0) CHECK(executor->take_bytes().on_host > 0);
       }
   }
 }
@@ -144,9 +146,13 @@ TEST_CASE("A step brings back the blocks that have left, and each leaves once",
   const double of_block =
       double(kBlock * traits.layers * traits.kv_heads * traits.head_dim * 2 * 2);
   MovedBytes moved = executor->take_bytes();
+  CHECK(moved.to_gpu == Approx(9 * of_block * (1 + 1. / traits.layers)));  // the first layer twice
+  CHECK(moved.to_host == 0);
+  executor->forward({&token, 1}, Logits::kLast);
+  moved = executor->take_bytes();
   CHECK(moved.to_gpu == 9 * of_block);
   CHECK(moved.to_host == 0);
-  one_by_one(*executor, prompt_of(31, 400));
+  one_by_one(*executor, prompt_of(30, 400));
   moved = executor->take_bytes();
   CHECK(moved.to_host == 2 * of_block);
 }
@@ -155,9 +161,10 @@ TEST_CASE("A traced step tells when blocks come back", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 3});
   const auto executor = on_gpu(tiny, keeping(32));
   together(*executor, prompt_of(200, 500));
+  const std::int32_t token = 3;
+  executor->forward({&token, 1}, Logits::kLast);  // it finds nothing of the one before
   Recorder recorder;
   executor->record_into(&recorder);
-  const std::int32_t token = 3;
   executor->take_bytes();
   executor->forward({&token, 1}, Logits::kLast);
   double bytes = 0;

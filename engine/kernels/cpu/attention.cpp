@@ -415,18 +415,20 @@ HWY_INLINE void add_scaled(const float* o, float weight, std::size_t n, float* o
   for (; i < n; ++i) out[i] = std::fma(weight, o[i], out[i]);
 }
 
-void merge(const Partials& partials, int count, std::int64_t stride, int head_dim, float* out) {
+void merge(const Partials& partials, int count, std::int64_t stride, int head_dim,
+           const Partials& out) {
   float most = -std::numeric_limits<float>::infinity();
   for (int p = 0; p < count; ++p) most = std::max(most, partials.m[p * stride]);
-  std::fill_n(out, head_dim, 0.0f);
+  std::fill_n(out.o, head_dim, 0.0f);
   float sum = 0;
   for (int p = 0; p < count; ++p) {
     const float weight = std::exp(partials.m[p * stride] - most);
     if (!(weight > 0)) continue;  // nothing seen, or too little to count
     sum += weight * partials.l[p * stride];
-    add_scaled(partials.o + p * stride * head_dim, weight, std::size_t(head_dim), out);
+    add_scaled(partials.o + p * stride * head_dim, weight, std::size_t(head_dim), out.o);
   }
-  for (int i = 0; i < head_dim; ++i) out[i] /= sum;
+  *out.m = most;
+  *out.l = sum;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -446,8 +448,15 @@ void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int he
 }
 
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
-                    float* out) {
+                    const Partials& out) {
   HWY_DYNAMIC_DISPATCH(merge)(partials, count, stride, head_dim, out);
+}
+
+void mix_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
+                  float* out) {
+  float most, sum;
+  merge_partials(partials, count, stride, head_dim, {out, &most, &sum});
+  for (int i = 0; i < head_dim; ++i) out[i] /= sum;
 }
 
 }  // namespace rigcast::engine::cpu

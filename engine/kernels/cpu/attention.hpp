@@ -48,8 +48,12 @@ struct AttentionScratch {
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
             const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch);
 
-/// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into `out`.
+/// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into one, of
+/// which o / l is the query's mix.
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
-                    float* out);
+                    const Partials& out);
+/// out [head_dim] = the mix.
+void mix_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
+                  float* out);
 
 }  // namespace rigcast::engine::cpu

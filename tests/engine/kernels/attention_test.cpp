@@ -54,8 +54,8 @@ std::vector<float> attend(const KvCache& cache, int kv_head, int dim, TokenCount
   }
   std::vector<float> out(q.size());
   for (int r = 0; r < rows; ++r)
-    cpu::merge_partials({o.data() + r * dim, m.data() + r, l.data() + r}, count, rows, dim,
-                        out.data() + r * dim);
+    cpu::mix_partials({o.data() + r * dim, m.data() + r, l.data() + r}, count, rows, dim,
+                      out.data() + r * dim);
   return out;
 }
 
@@ -153,6 +153,6 @@ TEST_CASE("A query that sees nothing of a partition leaves it out", "[engine][at
   CHECK(l[0] == 0);
   m[1] = 3, l[1] = 2;  // merged with another: that one alone counts
   std::fill(o.begin() + 64, o.end(), 5.0f);
-  cpu::merge_partials({o.data(), m.data(), l.data()}, 2, 1, 64, out.data());
+  cpu::mix_partials({o.data(), m.data(), l.data()}, 2, 1, 64, out.data());
   for (const float v : out) CHECK(v == 2.5f);
 }
