@@ -168,6 +168,10 @@ const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const f
   return part_;
 }
 
+void CpuLayers::fetch_ahead(Worker& worker, int layer, const KvCache& cache, TokenCount tokens) {
+  one_.fetch_ahead(worker, cache, layer, seen_from(layer, cached_), tokens);
+}
+
 void CpuLayers::attention(Worker& worker, int layer) {
   const ModelSpec& spec = model_->spec;
   const Layer& w = weights(layer);

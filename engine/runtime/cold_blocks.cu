@@ -12,7 +12,7 @@ namespace {
 
 // A copy of 16 blocks of an 8B model's layer is 8 MB: the link's full rate.
 constexpr int kPieceBlocks = 16;
-constexpr TokenCount kSlotStep = 16;  // blocks by which slots grow
+constexpr TokenCount kMostStep = 16;  // blocks by which slots grow, a fourth where they are few
 // A slot of several layers is no larger, and no more than a fourth of all: the ring is there to
 // save memory.
 constexpr std::int64_t kGroupBytes = 16 << 20;
@@ -88,7 +88,8 @@ bool ColdBlocks::make_room() {
   slots_ = {};
   widened_ = {};
   lists_ = {};
-  take_room((count_ + kSlotStep - 1) / kSlotStep * kSlotStep);
+  const TokenCount step = std::clamp<TokenCount>(count_ / 4, 1, kMostStep);
+  take_room((count_ + step - 1) / step * step);
   return true;
 }
 
@@ -144,22 +145,26 @@ void ColdBlocks::begin_step(const Stream& compute, TokenCount first, bool token,
   if (groups() > 1) fetch(1);
 }
 
+// In few copies: a step that is launched as one takes longer for each of them.
 void ColdBlocks::fetch(int group) {
-  const int end = std::min((group + 1) * group_layers_, layers());
-  for (int layer = group * group_layers_; layer < end; ++layer) fetch_layer(layer);
-  ready_[group % 2].record(in_);
-}
-
-void ColdBlocks::fetch_layer(int layer) {
-  if (marks_) marks_->begin_copy(ActivityKind::kFetchKv, layers_[std::size_t(layer)], in_);
+  const int first = group * group_layers_, end = std::min(first + group_layers_, layers());
+  const auto from = [&](int layer, TokenCount block) {
+    return host_.block(layers_[std::size_t(layer)], block);
+  };
+  const auto pitch = std::size_t(room_ * cold_layer_bytes());
+  const auto bytes = double((count_ - first_) * cold_layer_bytes()) * double(end - first);
+  if (marks_) marks_->begin_copy(ActivityKind::kFetchKv, layers_[std::size_t(first)], in_);
   for (TokenCount b = first_; b < count_;) {
     const TokenCount blocks = std::min(host_.blocks_in_a_row(b), count_ - b);
-    RIGCAST_CUDA_CALL(cudaMemcpyAsync(
-        slot(layer) + b * cold_layer_bytes(), host_.block(layers_[std::size_t(layer)], b),
-        std::size_t(blocks * cold_layer_bytes()), cudaMemcpyHostToDevice, in_.get()));
+    const auto width = std::size_t(blocks * cold_layer_bytes());
+    const auto between = end - first > 1 ? std::size_t(from(first + 1, b) - from(first, b)) : width;
+    RIGCAST_CUDA_CALL(cudaMemcpy2DAsync(slot(first) + b * cold_layer_bytes(), pitch, from(first, b),
+                                        between, width, std::size_t(end - first),
+                                        cudaMemcpyHostToDevice, in_.get()));
     b += blocks;
   }
-  if (marks_) marks_->end_copy(in_, double((count_ - first_) * cold_layer_bytes()));
+  if (marks_) marks_->end_copy(in_, bytes);
+  ready_[group % 2].record(in_);
 }
 
 bool ColdBlocks::await(const Stream& compute, int layer) {

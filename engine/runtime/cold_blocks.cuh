@@ -82,7 +82,6 @@ class ColdBlocks {
   int groups() const { return (layers() + group_layers_ - 1) / group_layers_; }
   void take_room(TokenCount room);
   void fetch(int group);
-  void fetch_layer(int layer);
   void widen(const Stream& compute, int layer);
   int place_in_ring(int layer) const;
   std::byte* slot(int layer) const;

@@ -63,6 +63,9 @@ class CpuLayers {
   };
   const Part& attend_part(Worker& worker, int layer, const float* q, const KvCache& cache,
                           TokenCount tokens);
+  /// While the query is waited for: what attend_part() or attend() reads first of one token's
+  /// context.
+  void fetch_ahead(Worker& worker, int layer, const KvCache& cache, TokenCount tokens);
   /// Of one token: mixture() = the chosen experts of a normed hidden state, each by its weight.
   void mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
                   std::span<const float> weights);

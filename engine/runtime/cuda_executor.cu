@@ -84,16 +84,20 @@ class CudaExecutor : public Executor {
   void count(std::int64_t tokens);
   void read_logits(std::size_t row);
 
+  struct TokenGraph {
+    std::optional<RecordedGraph> graph;
+    int generation = 0;  // of the cache when it was recorded
+  };
+
   std::unique_ptr<State> state_;
   bool graphs_wanted_;
   // By splits, and the slot that the first layer of those that are streamed is in.
-  std::map<std::tuple<int, Choice, int>, RecordedGraph> graphs_;
+  std::map<std::tuple<int, Choice, int>, TokenGraph> graphs_;
   cuda::BatchWay way_;  // of the step that is counted; a token's has none
   TokenCount cached_ = 0;
   TokenCount position_ = -1;        // what the GPU has; negative: not known
   std::int32_t next_ = -1;          // the id that the GPU goes on with
   std::optional<cuda::Draw> draw_;  // what the GPU has
-  int generation_ = 0;              // of the cache, that graphs were recorded with
   MovedBytes moved_;
   std::vector<float> logits_;
 };
@@ -128,13 +132,15 @@ void CudaExecutor::place_draw(const cuda::Draw& draw) {
 }
 
 void CudaExecutor::run_graph(int splits, Choice choice, int slot) {
-  auto at = graphs_.find({splits, choice, slot});
-  if (at == graphs_.end())
-    at = graphs_
-             .try_emplace({splits, choice, slot}, state_->stream,
-                          [&] { cuda::queue_token(*state_, splits, choice, nullptr); })
-             .first;
-  at->second.launch(state_->stream);
+  const auto queue = [&] { cuda::queue_token(*state_, splits, choice, nullptr); };
+  const int generation = state_->cache.generation();
+  TokenGraph& token = graphs_[{splits, choice, slot}];
+  if (!token.graph)
+    token.graph.emplace(state_->stream, queue);
+  else if (token.generation != generation)  // it holds what has changed
+    token.graph->record_again(state_->stream, queue);
+  token.generation = generation;
+  token.graph->launch(state_->stream);
 }
 
 // Room for that many more tokens, and for the layers that are lent. The host computes batches where
@@ -153,8 +159,6 @@ void CudaExecutor::reserve(TokenCount tokens, bool batches) {
 void CudaExecutor::take_room(TokenCount tokens, bool batches) {
   if (batches || !state_->on_host().decodes()) {
     state_->cache.reserve(cached_ + tokens, cached_);
-    if (state_->cache.generation() != generation_) graphs_.clear();  // they hold what has changed
-    generation_ = state_->cache.generation();
   }
   if (state_->host) state_->host->side.layers().cache().reserve(cached_ + tokens);
   reserve_staged(tokens);

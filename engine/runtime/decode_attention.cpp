@@ -2,10 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace rigcast::engine {
 
 using cpu::kPartition;
+
+namespace {
+
+constexpr std::int64_t kAheadBytes = 512 << 10;  // half of a small second-level cache
+
+void fetch(const cpu::KvRun& run, std::int64_t row_bytes) {
+  for (const auto* const rows : {run.k, run.v})
+    for (std::int64_t at = 0; at < run.tokens * row_bytes; at += 64)
+      __builtin_prefetch(static_cast<const std::byte*>(rows) + at, 0, 2);
+}
+
+}  // namespace
 
 DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
     : kv_heads_(spec.kv_heads),
@@ -30,20 +43,50 @@ void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, 
   });
 }
 
+// A task is a head's partition; heads of a partition are neighbours.
+std::int64_t DecodeAttention::tasks(TokenCount from, TokenCount to) const {
+  return kv_heads_ * ((to - 1) / kPartition + 1 - from / kPartition);
+}
+
+// Of every member but the first: what its own cache holds, and less than half of its share, for
+// members are not equally fast.
+std::int64_t DecodeAttention::tasks_ahead(std::int64_t tasks, std::int64_t task_bytes,
+                                          int members) const {
+  return std::min(kAheadBytes / task_bytes, tasks / (2 * members));
+}
+
+void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                                  TokenCount to) {
+  if (worker.first()) ahead_ = {&cache, layer, from, to};
+  if (worker.first() || from >= to) return;
+  const std::int64_t own =
+      tasks_ahead(tasks(from, to), kPartition * cache.token_bytes() / kv_heads_, worker.count());
+  Thread& thread = threads_[std::size_t(worker.index())];
+  for (std::int64_t task = (worker.index() - 1) * own; task < worker.index() * own; ++task) {
+    const TokenCount token = (from / kPartition + task / kv_heads_) * kPartition;
+    cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), thread.runs);
+    for (const cpu::KvRun& run : thread.runs) fetch(run, cache.token_bytes() / kv_heads_ / 2);
+  }
+}
+
 void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, int layer,
                                         TokenCount from, TokenCount to, const float* q) {
-  const TokenCount first = from / kPartition, count = (to - 1) / kPartition + 1 - first;
-  const std::int64_t tasks = kv_heads_ * count;
+  const TokenCount first = from / kPartition;
+  const std::int64_t all = tasks(from, to);
   worker.alone([&] {
-    count_ = count;
-    o_.resize(std::size_t(tasks * group_ * dim_));
-    m_.resize(std::size_t(tasks * group_));
-    l_.resize(std::size_t(tasks * group_));
+    count_ = all / kv_heads_;
+    o_.resize(std::size_t(all * group_ * dim_));
+    m_.resize(std::size_t(all * group_));
+    l_.resize(std::size_t(all * group_));
+    own_tasks_ =
+        std::exchange(ahead_, {}) == Seen{&cache, layer, from, to}
+            ? tasks_ahead(all, kPartition * cache.token_bytes() / kv_heads_, worker.count())
+            : 0;
   });
   Thread& own = threads_[std::size_t(worker.index())];
   own.from.assign(std::size_t(group_), from);
   own.to.assign(std::size_t(group_), to);
-  worker.share_shrinking(tasks, [&](std::int64_t begin, std::int64_t end) {
+  const auto attend = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const TokenCount token = (first + task / kv_heads_) * kPartition;
       cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), own.runs);
@@ -53,6 +96,11 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
                   1.0f / std::sqrt(float(dim_)),
                   {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention);
     }
+  };
+  if (!worker.first()) attend((worker.index() - 1) * own_tasks_, worker.index() * own_tasks_);
+  const std::int64_t of_members = (worker.count() - 1) * own_tasks_;
+  worker.share_shrinking(all - of_members, [&](std::int64_t begin, std::int64_t end) {
+    attend(of_members + begin, of_members + end);
   });
 }
 

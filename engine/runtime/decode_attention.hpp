@@ -25,14 +25,26 @@ class DecodeAttention {
   /// The same to be merged with what other tokens give: a row of `out` for every head.
   void run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
                 const float* q, const cpu::Partials& out);
+  /// While the query is not there yet: what run() attends to first comes near each member but the
+  /// first, who may wait for the query.
+  void fetch_ahead(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to);
 
  private:
+  // What a run is about.
+  struct Seen {
+    const KvCache* cache = nullptr;
+    int layer = 0;
+    TokenCount from = 0, to = 0;
+    bool operator==(const Seen&) const = default;
+  };
   struct Thread {
     cpu::AttentionScratch attention;
     std::vector<cpu::KvRun> runs;
     std::vector<TokenCount> from, to;
   };
 
+  std::int64_t tasks(TokenCount from, TokenCount to) const;
+  std::int64_t tasks_ahead(std::int64_t tasks, std::int64_t task_bytes, int members) const;
   void attend_partitions(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                          TokenCount to, const float* q);
   template <class Use>
@@ -41,6 +53,8 @@ class DecodeAttention {
   int kv_heads_, group_, dim_;
   std::vector<float> o_, m_, l_;  // partials: [partition][kv head][query]
   TokenCount count_ = 0;          // partitions
+  Seen ahead_;                    // that was fetched
+  std::int64_t own_tasks_ = 0;    // of every member but the first
   std::vector<Thread> threads_;
 };
 

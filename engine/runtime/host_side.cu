@@ -42,6 +42,7 @@ void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, 
     layers_.begin(worker, cached, 1);
     for (const HostCall& call : calls_) {
       if (!happens(call)) continue;
+      fetch_ahead(worker, call, cached);
       worker.alone([&] { message_ = mailbox.await(stream); });
       answer(worker, call, mailbox, id);
       if (worker.first()) mailbox.answer();
@@ -49,6 +50,15 @@ void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, 
   });
   for (const HostCall& call : calls_)
     if (happens(call)) count_message(call);
+}
+
+// The memory would have nothing to do while the GPU works towards the call.
+void HostSide::fetch_ahead(Worker& worker, const HostCall& call, TokenCount cached) {
+  using enum HostCall::Kind;
+  if (call.kind == kCold)
+    layers_.fetch_ahead(worker, call.first, *cold_.cache, cold_.tokens);
+  else if (call.kind == kCache)
+    layers_.fetch_ahead(worker, call.first, layers_.cache(), cached + 1);
 }
 
 void HostSide::decode(TokenCount cached, std::int32_t id) {

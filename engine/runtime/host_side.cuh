@@ -61,6 +61,7 @@ class HostSide {
   std::int64_t rows(std::size_t values, std::int64_t width) const {
     return std::int64_t(values) / width;
   }
+  void fetch_ahead(Worker& worker, const HostCall& call, TokenCount cached);
   bool happens(const HostCall& call) const {
     return call.kind != HostCall::Kind::kCold || cold_.tokens > 0;
   }

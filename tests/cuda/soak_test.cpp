@@ -71,3 +71,38 @@ TEST_CASE("20,000 tokens of a shared model leave memory and tokens as they were"
     soak(tiny, with_host_decode(split(traits, 5)));
   }
 }
+
+TEST_CASE("A cache that 2 GiB do not hold leaves and comes back, and memory stays",
+          "[cuda][gpu][soak]") {
+  const TinyTraits traits{.mix = "Q8_0",
+                          .hidden = 512,
+                          .heads = 8,
+                          .kv_heads = 8,
+                          .head_dim = 128,
+                          .layers = 32};  // 128 KiB of cache a token, as an 8B model
+  constexpr int kTokens = 16'500;
+  CudaOptions options;
+  options.vram_limit = 2_GiB;
+  options.hot_tokens = 100'000;  // all that there is memory for
+  const TinyModel tiny = make_tiny_model(traits);
+  const auto executor = on_gpu(tiny, options);
+  const auto round = [&] {
+    Sampler sampler({});
+    executor->truncate(0);
+    std::vector<std::int32_t> ids{likeliest(executor->forward(prompt_of(70, 500), Logits::kLast))};
+    while (int(ids.size()) < kTokens) {
+      ids.push_back(executor->decode(ids.back(), sampler));
+      if (ids.size() % 500 == 0) REQUIRE(held_by(*executor).vram <= 2_GiB);
+    }
+    return ids;
+  };
+  const auto want = round();
+  const Held settled = held_by(*executor);
+  CHECK(executor->host().kv > 100_MiB);
+  CHECK(round() == want);
+  const Held end = held_by(*executor);
+  CHECK(end.vram == settled.vram);
+  CHECK(end.ram == settled.ram);
+  CAPTURE(settled.resident, end.resident);
+  CHECK(end.resident <= settled.resident + 64.0 * kTokens);  // bytes kept of every token
+}
