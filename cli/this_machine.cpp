@@ -191,9 +191,6 @@ std::optional<Error> refuse_placement(const Scenario& s) {
     return bad_input(
         "the KV policy spill is what a driver does by itself: it is forecast, not executed",
         "--kv paged");
-  if (s.placement.decode_device == DecodeDevice::kGpu)
-    return bad_input("--decode-device gpu is not executed",
-                     "leave it out: every layer is computed where its weights are");
   return std::nullopt;
 }
 

@@ -175,6 +175,8 @@ std::string shared_text(const Report& r) {
   const auto count = [&](auto is) { return std::ranges::count_if(layers, is); };
   const auto on_gpu = count([](const LayerPlacement& l) { return l.weights != kHost; });
   const auto decoded = count([](const LayerPlacement& l) { return l.decode_on != kHost; });
+  const auto streamed = count(
+      [](const LayerPlacement& l) { return l.weights == kHost && l.decode_on != kHost; });
   const auto caches = count(
       [](const LayerPlacement& l) { return l.decode_on != kHost && l.decode_cache_on == kHost; });
   int experts = 0;
@@ -182,9 +184,10 @@ std::string shared_text(const Report& r) {
     if (model.is_moe_layer(int(i)) && layers[i].weights != kHost && layers[i].experts == kHost)
       ++experts;
   const bool cpu_decode = decoded == 0 && on_gpu > 0, head = r.placement.head_on != kHost;
-  if (decoded == std::ssize(layers) && head && experts == 0 && caches == 0) return "";
+  if (decoded == std::ssize(layers) && head && experts + caches + streamed == 0) return "";
   std::string out = fmt::format("{}{} of {} layers{} on GPU 0", cpu_decode ? "prompts: " : "",
                                 on_gpu, layers.size(), head ? " and the head" : "");
+  if (streamed > 0) out += fmt::format(", {} streamed to it", streamed);
   if (cpu_decode) out += "; decode: all on the CPU";
   if (!cpu_decode && !head) out += ", head on the CPU";
   if (experts > 0) out += fmt::format(", experts of {} layers in RAM", experts);

@@ -142,6 +142,8 @@ with_host() {
     --weights model.gguf --decode-device cpu
   shared "prompts of half of the layers" "prompts: 11 of 22 layers on GPU 0; decode" \
     --weights model.gguf --decode-device cpu --gpu-layers 11
+  shared "layers streamed to the GPU" "11 of 22 layers on GPU 0, 11 streamed to it, head on the CPU" \
+    --weights model.gguf --gpu-layers 11 --decode-device gpu
   shared "experts in RAM" "and the head on GPU 0, experts of 12 layers in RAM" \
     --model qwen3-30b-a3b --synthetic --cpu-moe 12
   rigcast run --weights model.gguf --device cuda "${workload[@]}" --gpu-layers 11 --ram-limit 256MiB

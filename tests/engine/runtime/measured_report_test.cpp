@@ -103,6 +103,10 @@ TEST_CASE("A shared run is told: who has which layers, bytes by route, both memo
   CHECK(has(text, "\n  VRAM"));
   CHECK(has(text, "\n  RAM"));
 
+  shared.scenario->placement.decode_device = DecodeDevice::kGpu;
+  CHECK(has(shared.text(), "3 of 4 layers on GPU 0, 1 streamed to it, head on the CPU\n"));
+  shared.scenario->placement.decode_device = DecodeDevice::kPlacement;
+
   shared.scenario->placement.gpu_layers = 5;
   text = shared.text();
   CHECK(has(text, "1 run\n"));

@@ -1,0 +1,224 @@
+#include "planner/layer_problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/serial_time.hpp"
+#include "core/step.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
+  PlacementSettings p;
+  p.decode_device = s.placement.decode_device;
+  p.gpu_layers = 0;
+  if (at.device == kHost) return p;
+  p.gpu_layers = s.model.layers + (at.head_on_host ? 0 : 1);
+  p.tensor_split.assign(s.rig.gpus.size(), 0.0);
+  p.tensor_split[std::size_t(at.device)] = 1.0;
+  p.cpu_moe_layers = at.experts_in_ram ? s.model.layers : 0;
+  return p;
+}
+
+std::vector<LayerStation> stations_of(const Scenario& s) {
+  std::vector<LayerStation> all{{}};
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
+    for (const bool experts_in_ram : {true, false})
+      for (const bool head_on_host : {true, false})
+        if (s.model.moe || !experts_in_ram)
+          all.push_back({DeviceIndex(g), experts_in_ram, head_on_host});
+  return all;
+}
+
+bool may_follow(const LayerStation& from, const LayerStation& to) {
+  if (to.device < from.device) return false;
+  if (from.device == kHost) return to.head_on_host;
+  return from.head_on_host == to.head_on_host && (from.experts_in_ram || !to.experts_in_ram);
+}
+
+bool pages(const Scenario& s) {
+  return s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;
+}
+
+// The scenario with all layers at one station.
+class Whole {
+ public:
+  Whole(const Scenario& given, const LayerStation& at) : s_(given) {
+    s_.placement = all_at(given, at);
+    placement_ = place(s_, *s_.placement.gpu_layers);
+    memory_ = plan_memory(s_, placement_, s_.workload.last_position() + 1);
+    share_time();
+    share_memory();
+  }
+
+  std::vector<double> seconds;             // [layer]
+  double end_seconds = 0;                  // head and sampling
+  std::vector<std::vector<double>> bytes;  // [memory][layer]
+  std::vector<double> rest;                // [memory]: all but the layers
+
+ private:
+  void add(const Step& step, double times) {
+    for (const StepOp& op : step.ops) {
+      const Seconds time = time_alone(s_, op) + handoff_of(s_, op).wait;
+      (op.layer >= 0 ? seconds[std::size_t(op.layer)] : end_seconds) += times * time.value;
+    }
+    end_seconds += times * step.sample.value;
+  }
+
+  void share_time() {
+    seconds.assign(std::size_t(s_.model.layers), 0.0);
+    const Workload& w = s_.workload;
+    const TokenCount ubatch = std::min<TokenCount>(s_.settings.ubatch, w.prompt_tokens);
+    const TokenCount middle = w.depth + (w.prompt_tokens - ubatch) / 2;
+    add(prefill_step(s_, placement_, memory_, middle, ubatch, false),
+        double(w.prompt_tokens) / double(ubatch));
+    if (w.output_tokens > 1)
+      add(decode_step(s_, placement_, memory_, w.depth + w.prompt_tokens + w.output_tokens / 2),
+          double(w.output_tokens - 1));
+  }
+
+  // Of a paged cache no more than the hot tokens needs the GPU.
+  double kv_share(int layer) const {
+    const TokenCount cells = pages(s_) ? s_.kv.hot_tokens : s_.workload.context;
+    return kv_bytes(s_.model, layer, std::min(cells, s_.workload.context), s_.kv.types);
+  }
+
+  void share_memory() {
+    double all_kv = 0;
+    for (int l = 0; l < s_.model.layers; ++l) all_kv += kv_share(l);
+    for (std::size_t m = 0; m < memory_.devices.size(); ++m) {
+      const DeviceMemory& d = memory_.devices[m];
+      const DeviceIndex device = m + 1 < memory_.devices.size() ? DeviceIndex(m) : kHost;
+      const double kv =
+          d.tier == Tier::kVram && pages(s_) ? std::min(d.kv.value, all_kv) : d.kv.value;
+      std::vector<double> of(std::size_t(s_.model.layers), 0.0);
+      double all = d.kv.value - kv;
+      for (std::size_t l = 0; l < of.size(); ++l) {
+        const LayerPlacement& p = placement_.layers[l];
+        const LayerWeights& w = s_.tensors.layers[l];
+        if (p.weights == device) of[l] += double(w.attention.bytes() + w.ffn.bytes());
+        if (p.experts == device) of[l] += double(w.experts.bytes());
+        if (all_kv > 0) of[l] += kv * kv_share(int(l)) / all_kv;
+        all += of[l];
+      }
+      rest.push_back(d.needed().value - all);
+      bytes.push_back(std::move(of));
+    }
+  }
+
+  Scenario s_;
+  Placement placement_;
+  MemoryPlan memory_;
+};
+
+class Builder {
+ public:
+  Builder(const Scenario& s, Bytes headroom) : s_(s) {
+    out_.stations = stations_of(s);
+    for (const LayerStation& at : out_.stations) whole_.emplace_back(s, at);
+    idle_ = whole_.front().rest;
+    for (const Whole& w : whole_)
+      for (std::size_t m = 0; m < idle_.size(); ++m) idle_[m] = std::min(idle_[m], w.rest[m]);
+    AssignmentProblem& p = out_.problem;
+    p.layers = s.model.layers;
+    for (std::size_t i = 0; i < whole_.size(); ++i) p.stations.push_back(station(i));
+    take_host_part_off();
+    const MemoryPlan plan = plan_memory(s, place(s, 0), 1);
+    for (std::size_t m = 0; m < idle_.size(); ++m) {
+      const double kept = m + 1 < idle_.size() ? headroom.value : 0.0;
+      p.capacity.push_back(plan.devices[m].capacity.value - idle_[m] - kept);
+    }
+    connect();
+  }
+
+  LayerProblem take() && { return std::move(out_); }
+
+ private:
+  // The same device with the head on the host.
+  const Whole& without_head(std::size_t i) const {
+    LayerStation at = out_.stations[i];
+    at.head_on_host = true;
+    const auto same = std::ranges::find_if(out_.stations, [&](const LayerStation& other) {
+      return other.device == at.device && other.experts_in_ram == at.experts_in_ram &&
+             other.head_on_host;
+    });
+    return whole_[std::size_t(same - out_.stations.begin())];
+  }
+
+  Station station(std::size_t i) const {
+    const Whole &whole = whole_[i], &headless = without_head(i);
+    Station out{out_.stations[i].device, whole.seconds, whole.bytes, {}, whole.end_seconds, {}};
+    for (std::size_t m = 0; m < idle_.size(); ++m) {
+      out.own_bytes.push_back(headless.rest[m] - idle_[m]);
+      out.end_bytes.push_back(whole.rest[m] - headless.rest[m]);
+    }
+    return out;
+  }
+
+  // Where the GPU computes prompts of the host's layers, it has buffers for them; layers of its own
+  // need most of those, too.
+  void take_host_part_off() {
+    auto& stations = out_.problem.stations;
+    for (std::size_t m = 0; m + 1 < idle_.size(); ++m) {
+      double own = kNever;
+      for (std::size_t i = 1; i < stations.size(); ++i)
+        if (out_.stations[i].device == DeviceIndex(m))
+          own = std::min(own, stations[i].own_bytes[m]);
+      stations.front().own_bytes[m] = std::max(0.0, stations.front().own_bytes[m] - own);
+    }
+  }
+
+  void connect() {
+    const auto& at = out_.stations;
+    auto& change = out_.problem.change;
+    change.assign(at.size() + 1, std::vector<double>(at.size(), 0.0));
+    const double passes =
+        std::ceil(double(s_.workload.prompt_tokens) / double(s_.settings.ubatch)) +
+        double(s_.workload.output_tokens);
+    const auto& decode = s_.runtime.decode;
+    for (std::size_t from = 0; from < at.size(); ++from)
+      for (std::size_t to = 0; to < at.size(); ++to) {
+        const bool gpus = at[from].device != kHost;
+        const double once = (gpus ? decode.gpu_crossing : decode.crossing).value.value;
+        change[from + 1][to] = !may_follow(at[from], at[to])      ? kNever
+                               : at[from].device == at[to].device ? 0.0
+                                                                  : passes * once;
+      }
+  }
+
+  const Scenario& s_;
+  LayerProblem out_;
+  std::vector<Whole> whole_;
+  std::vector<double> idle_;  // [memory]: what is taken without any layer
+};
+
+}  // namespace
+
+LayerProblem layer_problem(const Scenario& scenario, Bytes headroom) {
+  return Builder(scenario, headroom).take();
+}
+
+PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,
+                                     const Assignment& assignment) {
+  PlacementSettings out;
+  out.decode_device = scenario.placement.decode_device;
+  out.gpu_layers = 0;
+  out.tensor_split.assign(scenario.rig.gpus.size(), 0.0);
+  for (std::size_t l = 0; l < assignment.station.size(); ++l) {
+    const LayerStation& at = problem.stations[std::size_t(assignment.station[l])];
+    if (at.experts_in_ram && at.device != kHost) out.cpu_moe_layers = int(l) + 1;
+    if (at.device == kHost) continue;
+    ++*out.gpu_layers;
+    ++out.tensor_split[std::size_t(at.device)];
+  }
+  const LayerStation& last = problem.stations[std::size_t(assignment.station.back())];
+  if (last.device != kHost && !last.head_on_host) {
+    ++*out.gpu_layers;
+    ++out.tensor_split[std::size_t(last.device)];
+  }
+  if (scenario.rig.gpus.size() < 2 || *out.gpu_layers == 0) out.tensor_split.clear();
+  return out;
+}
+
+}  // namespace rigcast::planner

@@ -1,0 +1,36 @@
+#pragma once
+// The assignment problem of a scenario: what every layer takes of time and memory on every device,
+// and which orders of devices a placement can say.
+
+#include <vector>
+
+#include "core/memory.hpp"
+#include "core/scenario.hpp"
+#include "planner/assign_layers.hpp"
+
+namespace rigcast::planner {
+
+/// What a station stands for. Layers follow the order host, first GPU, second GPU, ...; those whose
+/// experts are in RAM come first; the head is on a GPU only where no layer is the host's.
+struct LayerStation {
+  DeviceIndex device = kHost;
+  bool experts_in_ram = false;
+  bool head_on_host = true;
+};
+
+struct LayerProblem {
+  AssignmentProblem problem;
+  std::vector<LayerStation> stations;
+};
+
+/// Of the scenario with its quant mix, KV settings, batches and workload; its placement settings
+/// but the decode device do not matter. Seconds are of the prompt and all output tokens, each phase
+/// in its middle; GPUs that take turns at a prompt's ubatches are not seen. `headroom`: of each
+/// GPU, that nothing takes.
+LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {});
+
+/// The settings that say an assignment.
+PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,
+                                     const Assignment& assignment);
+
+}  // namespace rigcast::planner
