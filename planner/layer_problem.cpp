@@ -126,8 +126,12 @@ class Builder {
     take_host_part_off();
     const MemoryPlan plan = plan_memory(s, place(s, 0), 1);
     for (std::size_t m = 0; m < idle_.size(); ++m) {
-      const double kept = m + 1 < idle_.size() ? headroom.value : 0.0;
-      p.capacity.push_back(plan.devices[m].capacity.value - idle_[m] - kept);
+      const bool is_gpu = m + 1 < idle_.size();
+      const double all = plan.devices[m].capacity.value, kept = is_gpu ? headroom.value : 0.0;
+      // Blocks of a paged cache leave a GPU before it is full.
+      const double others = s.rig.vram_reserved.value.value;
+      const double usable = is_gpu && pages(s) ? others + s.kv.threshold * (all - others) : all;
+      p.capacity.push_back(usable - idle_[m] - kept);
     }
     connect();
   }
@@ -135,23 +139,36 @@ class Builder {
   LayerProblem take() && { return std::move(out_); }
 
  private:
-  // The same device with the head on the host.
-  const Whole& without_head(std::size_t i) const {
-    LayerStation at = out_.stations[i];
-    at.head_on_host = true;
-    const auto same = std::ranges::find_if(out_.stations, [&](const LayerStation& other) {
-      return other.device == at.device && other.experts_in_ram == at.experts_in_ram &&
-             other.head_on_host;
-    });
-    return whole_[std::size_t(same - out_.stations.begin())];
+  // [memory]: what a whole model takes there without its layers and its head; the host's part of
+  // the head is any GPU's.
+  std::vector<double> headless(std::size_t i) const {
+    const auto of_device = [&](bool head_on_host) -> const Whole* {
+      const LayerStation& at = out_.stations[i];
+      const DeviceIndex device = at.device == kHost && whole_.size() > 1 ? 0 : at.device;
+      for (std::size_t k = 0; k < whole_.size(); ++k)
+        if (out_.stations[k].device == device && out_.stations[k].head_on_host == head_on_host &&
+            (at.device == kHost || out_.stations[k].experts_in_ram == at.experts_in_ram))
+          return &whole_[k];
+      return nullptr;
+    };
+    std::vector<double> rest = whole_[i].rest;
+    const Whole *on_host = of_device(true), *on_gpu = of_device(false);
+    if (!on_host || !on_gpu) return rest;
+    for (std::size_t m = 0; m < rest.size(); ++m) {
+      const double head = out_.stations[i].head_on_host ? on_host->rest[m] - on_gpu->rest[m]
+                                                        : on_gpu->rest[m] - on_host->rest[m];
+      rest[m] -= std::max(0.0, head);
+    }
+    return rest;
   }
 
   Station station(std::size_t i) const {
-    const Whole &whole = whole_[i], &headless = without_head(i);
+    const Whole& whole = whole_[i];
+    const std::vector<double> rest = headless(i);
     Station out{out_.stations[i].device, whole.seconds, whole.bytes, {}, whole.end_seconds, {}};
     for (std::size_t m = 0; m < idle_.size(); ++m) {
-      out.own_bytes.push_back(headless.rest[m] - idle_[m]);
-      out.end_bytes.push_back(whole.rest[m] - headless.rest[m]);
+      out.own_bytes.push_back(std::max(0.0, rest[m] - idle_[m]));
+      out.end_bytes.push_back(whole.rest[m] - rest[m]);
     }
     return out;
   }

@@ -1,0 +1,125 @@
+#include "planner/place_layers.hpp"
+
+#include <algorithm>
+
+#include "core/memory.hpp"
+#include "planner/layer_problem.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+// Buffers depend on what shares a device, so a sum over layers can be wrong by some of them.
+constexpr int kMostRepairs = 8;
+
+struct Lack {
+  std::vector<double> bytes;  // [memory]
+  bool any = false;
+};
+
+Lack lack_of(const Scenario& s, Bytes headroom) {
+  const Placement placement = resolve_placement(s);
+  const MemoryPlan plan = plan_memory(s, placement, s.workload.last_position() + 1);
+  Lack lack;
+  for (std::size_t m = 0; m < plan.devices.size(); ++m) {
+    const bool is_used = m + 1 < plan.devices.size() && plan.devices[m].weights.value > 0;
+    const double free = plan.devices[m].free().value - (is_used ? headroom.value : 0.0);
+    lack.bytes.push_back(std::max(0.0, -free));
+    lack.any = lack.any || free < 0;
+  }
+  if (plan.resident_tokens && *plan.resident_tokens < s.kv.hot_tokens) {
+    lack.any = true;
+    const auto tokens = double(s.kv.hot_tokens - *plan.resident_tokens);
+    for (std::size_t l = 0; l < placement.layers.size(); ++l)
+      if (const DeviceIndex at = placement.layers[l].kv; at != kHost)
+        lack.bytes[std::size_t(at)] += tokens * kv_bytes_per_token(s.model, int(l), s.kv.types);
+  }
+  return lack;
+}
+
+// One more layer at a time, as long as they fit: for where the sum was too careful.
+void grow(Scenario& s, Bytes headroom) {
+  if (s.rig.gpus.size() != 1) return;
+  for (int& layers = *s.placement.gpu_layers; layers <= s.model.layers;) {
+    ++layers;
+    if (fits(s, headroom)) continue;
+    --layers;
+    return;
+  }
+}
+
+// The best sum over layers that fits.
+std::optional<PlacementSettings> best_sum(const Scenario& scenario, Bytes headroom) {
+  LayerProblem problem = layer_problem(scenario, headroom);
+  Scenario placed = scenario;
+  for (int i = 0; i < kMostRepairs; ++i) {
+    const auto assignment = assign_layers(problem.problem);
+    if (!assignment) return std::nullopt;
+    placed.placement = placement_settings(scenario, problem, *assignment);
+    const Lack lack = lack_of(placed, headroom);
+    if (!lack.any) {
+      if (i > 0) grow(placed, headroom);
+      return placed.placement;
+    }
+    for (std::size_t m = 0; m < lack.bytes.size(); ++m)
+      problem.problem.capacity[m] -= lack.bytes[m];
+  }
+  return std::nullopt;
+}
+
+// Layers moved from one GPU to another while that costs less, by ever smaller steps.
+class Balance {
+ public:
+  Balance(Scenario s, const RequestCost& cost, Bytes headroom)
+      : s_(std::move(s)), cost_(cost), headroom_(headroom), least_(cost(s_)) {}
+
+  PlacementSettings run() {
+    for (int step = std::max(1, *s_.placement.gpu_layers / 2); step > 0; step /= 2)
+      while (any_move(step)) {
+      }
+    return s_.placement;
+  }
+
+ private:
+  bool any_move(int step) {
+    const std::size_t gpus = s_.rig.gpus.size();
+    for (std::size_t from = 0; from < gpus; ++from)
+      for (std::size_t to = 0; to < gpus; ++to)
+        if (from != to && moves(from, to, step)) return true;
+    return false;
+  }
+
+  bool moves(std::size_t from, std::size_t to, int step) {
+    auto& split = s_.placement.tensor_split;
+    if (split[from] < step) return false;
+    const auto before = split;
+    split[from] -= step;
+    split[to] += step;
+    if (fits(s_, headroom_))
+      if (const double cost = cost_(s_); cost < least_) {
+        least_ = cost;
+        return true;
+      }
+    split = before;
+    return false;
+  }
+
+  Scenario s_;
+  const RequestCost& cost_;
+  Bytes headroom_;
+  double least_;
+};
+
+}  // namespace
+
+bool fits(const Scenario& scenario, Bytes headroom) { return !lack_of(scenario, headroom).any; }
+
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, const RequestCost& cost,
+                                              Bytes headroom) {
+  const auto best = best_sum(scenario, headroom);
+  if (!best || best->tensor_split.empty()) return best;
+  Scenario placed = scenario;
+  placed.placement = *best;
+  return Balance(std::move(placed), cost, headroom).run();
+}
+
+}  // namespace rigcast::planner

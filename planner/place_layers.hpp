@@ -1,0 +1,24 @@
+#pragma once
+// The best placement of a scenario's layers.
+
+#include <functional>
+#include <optional>
+
+#include "core/scenario.hpp"
+
+namespace rigcast::planner {
+
+/// Whether a scenario with its placement settings fits into memory, and leaves `headroom` on every
+/// GPU that it uses.
+bool fits(const Scenario& scenario, Bytes headroom);
+
+/// Seconds of a scenario's request: prompt and all output tokens.
+using RequestCost = std::function<double(const Scenario&)>;
+
+/// The placement settings with which the scenario's request costs least of all that fit; nullopt:
+/// none does. layer_problem's best assignment, and where GPUs share a prompt, which no sum over
+/// layers sees, what `cost` likes better nearby. Not for the policy spill, under which all fits.
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, const RequestCost& cost,
+                                              Bytes headroom = {});
+
+}  // namespace rigcast::planner
