@@ -9,7 +9,10 @@
 namespace rigcast::planner {
 namespace {
 
-constexpr double kSteps = 256;
+// Of each memory. What few steps find is a bound for more of them; many GPUs have too many ways for
+// fine ones.
+constexpr double kFirstSteps = 8, kSteps = 256, kStepsOfMany = 32;
+constexpr std::size_t kFewMemories = 3;  // two GPUs and the host
 
 struct Vertex {
   int index = 0;
@@ -37,21 +40,73 @@ struct Taken {
   }
 };
 
-class Extend {
+// What is known of all ways on from a station, before they are gone.
+class Ahead {
  public:
-  explicit Extend(const AssignmentProblem& p) : p_(p), least_(std::size_t(p.layers) + 1, 0.0) {
-    for (int layer = p.layers - 1; layer >= 0; --layer) {
-      double least = kNever;
-      for (const Station& s : p.stations) least = std::min(least, s.seconds[std::size_t(layer)]);
-      least_[std::size_t(layer)] = least_[std::size_t(layer) + 1] + least;
+  explicit Ahead(const AssignmentProblem& p) : p_(p) {
+    const std::size_t stations = p.stations.size(), layers = std::size_t(p.layers);
+    for (std::size_t s = 0; s < stations; ++s) {
+      seconds_.emplace_back(layers + 1, 0.0);
+      bytes_.emplace_back(layers + 1, 0.0);
+      memories_.emplace_back(p.capacity.size(), false);
+      for (std::size_t to = 0; to < stations; ++to)
+        if (to == s || p.change[s + 1][to] != kNever) note_memories(to, memories_[s]);
+      for (std::size_t layer = layers; layer-- > 0;) {
+        double seconds = kNever, bytes = kNever;
+        for (std::size_t to = 0; to < stations; ++to) {
+          if (to != s && p.change[s + 1][to] == kNever) continue;
+          seconds = std::min(seconds, p.stations[to].seconds[layer]);
+          bytes = std::min(bytes, bytes_of(to, layer));
+        }
+        seconds_[s][layer] = seconds_[s][layer + 1] + seconds;
+        bytes_[s][layer] = bytes_[s][layer + 1] + bytes;
+      }
     }
   }
+
+  /// No way from there adds less.
+  double seconds(int station, int layer) const {
+    return seconds_[std::size_t(station)][std::size_t(layer)];
+  }
+  /// The rest may fit.
+  bool has_room(int station, const Taken& t) const {
+    double free = 0;
+    for (std::size_t m = 0; m < p_.capacity.size(); ++m)
+      if (memories_[std::size_t(station)][m]) free += p_.capacity[m] - t.bytes[m];
+    return bytes_[std::size_t(station)][std::size_t(t.layers)] <= free;
+  }
+
+ private:
+  double bytes_of(std::size_t station, std::size_t layer) const {
+    double sum = 0;
+    for (const auto& of : p_.stations[station].bytes) sum += of[layer];
+    return sum;
+  }
+  void note_memories(std::size_t station, std::vector<bool>& used) const {
+    for (std::size_t m = 0; m < used.size(); ++m)
+      for (const double bytes : p_.stations[station].bytes[m]) used[m] = used[m] || bytes > 0;
+  }
+
+  const AssignmentProblem& p_;
+  std::vector<std::vector<double>> seconds_, bytes_;  // [station][layer]: from that layer on
+  std::vector<std::vector<bool>> memories_;           // [station]: that ways from there may use
+};
+
+class Extend {
+ public:
+  Extend(const AssignmentProblem& p, const Ahead& ahead, double at_most)
+      : p_(p), ahead_(ahead), at_most_(at_most) {}
 
   bool operator()(const Graph& graph, Taken& next, const Taken& now, EdgeDescriptor at) const {
     const Edge& e = graph[at];
     next = now;
-    e.layer < p_.layers ? place(e, next) : finish(e, next);
-    return fits(next) && next.seconds + least_[std::size_t(next.layers)] <= p_.at_most;
+    if (e.layer == p_.layers) {
+      finish(e, next);
+      return fits(next) && next.seconds <= at_most_;
+    }
+    place(e, next);
+    return fits(next) && next.seconds + ahead_.seconds(e.to, next.layers) <= at_most_ &&
+           ahead_.has_room(e.to, next);
   }
 
  private:
@@ -78,26 +133,28 @@ class Extend {
   }
 
   const AssignmentProblem& p_;
-  std::vector<double> least_;  // that the layers from here on add
+  const Ahead& ahead_;
+  double at_most_;
 };
 
 class Dominates {
  public:
-  explicit Dominates(const AssignmentProblem& p) : p_(p) {}
+  Dominates(const AssignmentProblem& p, double steps) : p_(p), steps_(steps) {}
 
   bool operator()(const Taken& a, const Taken& b) const {
     if (a.seconds > b.seconds) return false;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
-      if (steps(a, m) > steps(b, m)) return false;
+      if (steps_of(a, m) > steps_of(b, m)) return false;
     return true;
   }
 
  private:
-  double steps(const Taken& t, std::size_t memory) const {
-    return std::ceil(t.bytes[memory] * kSteps / p_.capacity[memory]);
+  double steps_of(const Taken& t, std::size_t memory) const {
+    return std::ceil(t.bytes[memory] * steps_ / p_.capacity[memory]);
   }
 
   const AssignmentProblem& p_;
+  double steps_;
 };
 
 // A vertex before all layers, one for every layer and station, and one behind.
@@ -135,23 +192,36 @@ class LayeredGraph {
   int edges_ = 0;
 };
 
-}  // namespace
-
-std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
-  if (problem.layers == 0 || problem.stations.empty()) return std::nullopt;
-  const LayeredGraph layered(problem);
+std::optional<Assignment> shortest_path(const AssignmentProblem& problem,
+                                        const LayeredGraph& layered, const Ahead& ahead,
+                                        double steps, double at_most) {
   const Graph& graph = layered.graph();
   std::vector<std::vector<EdgeDescriptor>> ways;
   std::vector<Taken> taken;
   boost::r_c_shortest_paths(graph, boost::get(&Vertex::index, graph),
                             boost::get(&Edge::index, graph), layered.begin(), layered.end(), ways,
-                            taken, Taken{}, Extend(problem), Dominates(problem));
+                            taken, Taken{}, Extend(problem, ahead, at_most),
+                            Dominates(problem, steps));
   const auto best = std::ranges::min_element(taken, {}, &Taken::seconds);
   if (best == taken.end()) return std::nullopt;
   Assignment out{std::vector<int>(std::size_t(problem.layers)), best->seconds};
   for (const EdgeDescriptor e : ways[std::size_t(best - taken.begin())])
     if (graph[e].to >= 0) out.station[std::size_t(graph[e].layer)] = graph[e].to;
   return out;
+}
+
+}  // namespace
+
+std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
+  if (problem.layers == 0 || problem.stations.empty()) return std::nullopt;
+  const LayeredGraph layered(problem);
+  const Ahead ahead(problem);
+  const auto first = shortest_path(problem, layered, ahead, kFirstSteps, problem.at_most);
+  const double steps = problem.capacity.size() <= kFewMemories ? kSteps : kStepsOfMany;
+  // A little more than what is known, for sums in another order.
+  const double at_most = first ? first->seconds * (1 + 1e-12) : problem.at_most;
+  const auto better = shortest_path(problem, layered, ahead, steps, at_most);
+  return better ? better : first;
 }
 
 }  // namespace rigcast::planner
