@@ -46,6 +46,7 @@ int parse_and_run(int argc, char** argv) {
     return catalogue;
   };
   cli::add_simulate(app, open, run);
+  cli::add_plan(app, open, run);
   cli::add_run(app, open, run);
   cli::add_validate(app, open, run);
   cli::add_inspect(app, open, run);

@@ -14,6 +14,7 @@ using OpenCatalogue = std::function<Result<Catalogue>()>;
 using Run = std::function<int()>;
 
 void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run);

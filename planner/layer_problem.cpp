@@ -47,7 +47,7 @@ class Whole {
   Whole(const Scenario& given, const LayerStation& at) : s_(given) {
     s_.placement = all_at(given, at);
     placement_ = place(s_, *s_.placement.gpu_layers);
-    memory_ = plan_memory(s_, placement_, s_.workload.last_position() + 1);
+    memory_ = plan_memory(s_, placement_, s_.workload.context);
     share_time();
     share_memory();
   }

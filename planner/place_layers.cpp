@@ -18,7 +18,7 @@ struct Lack {
 
 Lack lack_of(const Scenario& s, Bytes headroom) {
   const Placement placement = resolve_placement(s);
-  const MemoryPlan plan = plan_memory(s, placement, s.workload.last_position() + 1);
+  const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
   Lack lack;
   for (std::size_t m = 0; m < plan.devices.size(); ++m) {
     const bool is_used = m + 1 < plan.devices.size() && plan.devices[m].weights.value > 0;
@@ -66,11 +66,23 @@ std::optional<PlacementSettings> best_sum(const Scenario& scenario, Bytes headro
   return std::nullopt;
 }
 
+// Of two splits that cost the same, the one whose fullest GPU has more room for context is better:
+// worth half a percent of time for all of it.
+constexpr double kRoom = 0.005;
+
+double fullness(const Scenario& s) {
+  const MemoryPlan plan = plan_memory(s, resolve_placement(s), s.workload.context);
+  double most = 0;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
+    most = std::max(most, plan.devices[g].needed() / plan.devices[g].capacity);
+  return most;
+}
+
 // Layers moved from one GPU to another while that costs less, by ever smaller steps.
 class Balance {
  public:
   Balance(Scenario s, const RequestCost& cost, Bytes headroom)
-      : s_(std::move(s)), cost_(cost), headroom_(headroom), least_(cost(s_)) {}
+      : s_(std::move(s)), cost_(cost), headroom_(headroom), least_(cost_now()) {}
 
   PlacementSettings run() {
     for (int step = std::max(1, *s_.placement.gpu_layers / 2); step > 0; step /= 2)
@@ -80,6 +92,8 @@ class Balance {
   }
 
  private:
+  double cost_now() const { return cost_(s_) * (1 + kRoom * fullness(s_)); }
+
   bool any_move(int step) {
     const std::size_t gpus = s_.rig.gpus.size();
     for (std::size_t from = 0; from < gpus; ++from)
@@ -95,7 +109,7 @@ class Balance {
     split[from] -= step;
     split[to] += step;
     if (fits(s_, headroom_))
-      if (const double cost = cost_(s_); cost < least_) {
+      if (const double cost = cost_now(); cost < least_) {
         least_ = cost;
         return true;
       }

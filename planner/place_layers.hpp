@@ -8,8 +8,8 @@
 
 namespace rigcast::planner {
 
-/// Whether a scenario with its placement settings fits into memory, and leaves `headroom` on every
-/// GPU that it uses.
+/// Whether a scenario with its placement settings fits into memory up to its context limit, and
+/// leaves `headroom` on every GPU that it uses.
 bool fits(const Scenario& scenario, Bytes headroom);
 
 /// Seconds of a scenario's request: prompt and all output tokens.

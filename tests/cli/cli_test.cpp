@@ -30,6 +30,7 @@ void check_refused(const std::vector<std::string>& words, const std::vector<std:
 TEST_CASE("Every verb has help, and it ends well", "[cli]") {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
                                                 {"simulate", "--help"},
+                                                {"plan", "--help"},
                                                 {"inspect", "--help"},
                                                 {"list", "--help"},
                                                 {"simulate", "-h"}}) {
@@ -39,7 +40,7 @@ TEST_CASE("Every verb has help, and it ends well", "[cli]") {
     CHECK(o.out.size() > 100);
   }
   const Outcome o = run({"--help"});
-  for (const char* verb : {"simulate", "inspect", "list"}) CHECK(contains(o.out, verb));
+  for (const char* verb : {"simulate", "plan", "inspect", "list"}) CHECK(contains(o.out, verb));
 }
 
 TEST_CASE("The help of simulate names every flag of a scenario", "[cli]") {

@@ -1,0 +1,110 @@
+#include "planner/commands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rigcast::planner {
+namespace {
+
+std::string model_file(const Scenario& s) {
+  return s.model_file ? s.model_file->string() : fmt::format("{}-{}.gguf", s.model.id, s.quant);
+}
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return out;
+}
+std::string type_text(QuantFormat type) { return lower_case(info(type).name); }
+
+std::string split_text(const Scenario& s, char between) {
+  std::string out;
+  for (const double share : s.placement.tensor_split)
+    out += fmt::format("{}{:g}", out.empty() ? "" : std::string(1, between), share);
+  return out;
+}
+
+// What llama-server and llama-bench call alike.
+void add_common(const Scenario& s, const Placement& p, char between, Words& words) {
+  const auto add = [&](const char* flag, std::string value) {
+    words.insert(words.end(), {flag, std::move(value)});
+  };
+  add("-m", model_file(s));
+  if (s.rig.gpus.empty()) {
+    add("-ngl", "0");
+  } else {
+    add("-ngl", fmt::format("{}", p.gpu_layers));
+    if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
+      add("-ts", split_text(s, between));
+  }
+  if (s.placement.cpu_moe_layers > 0)
+    add("--n-cpu-moe", fmt::format("{}", s.placement.cpu_moe_layers));
+  if (s.kv.types.k != QuantFormat::kF16) add("-ctk", type_text(s.kv.types.k));
+  if (s.kv.types.v != QuantFormat::kF16) add("-ctv", type_text(s.kv.types.v));
+  if (s.settings.batch != 2048) add("-b", fmt::format("{}", s.settings.batch));
+  if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
+  if (p.gpu_layers <= s.model.layers || s.placement.cpu_moe_layers > 0)
+    add("-t", fmt::format("{}", s.settings.threads));
+}
+
+bool keeps_cache_in_ram(const Scenario& s) {
+  return s.kv.policy == KvPolicy::kRam && !s.rig.gpus.empty();
+}
+
+}  // namespace
+
+Words llama_server_command(const Scenario& s, const Placement& p) {
+  Words words{"llama-server"};
+  add_common(s, p, ',', words);
+  words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context)});
+  words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
+  if (keeps_cache_in_ram(s)) words.push_back("--no-kv-offload");
+  return words;
+}
+
+Words llama_bench_command(const Scenario& s, const Placement& p) {
+  Words words{"llama-bench"};
+  add_common(s, p, '/', words);
+  words.insert(words.end(), {"-fa", s.settings.flash_attention ? "1" : "0"});
+  if (keeps_cache_in_ram(s)) words.insert(words.end(), {"-nkvo", "1"});
+  words.insert(words.end(), {"-p", fmt::format("{}", s.workload.prompt_tokens), "-n",
+                             fmt::format("{}", s.workload.output_tokens)});
+  if (s.workload.depth > 0) words.insert(words.end(), {"-d", fmt::format("{}", s.workload.depth)});
+  return words;
+}
+
+std::string ollama_modelfile(const Scenario& s, const Placement& p) {
+  std::string out;
+  if (s.settings.flash_attention) out += "# OLLAMA_FLASH_ATTENTION=1\n";
+  if (s.kv.types.k != QuantFormat::kF16)
+    out += fmt::format("# OLLAMA_KV_CACHE_TYPE={}\n", type_text(s.kv.types.k));
+  const std::string file = model_file(s);
+  out += fmt::format("FROM {}{}\n", file.find('/') == std::string::npos ? "./" : "", file);
+  out += fmt::format("PARAMETER num_ctx {}\n", s.workload.context);
+  out += fmt::format("PARAMETER num_batch {}\n", s.settings.ubatch);
+  out += fmt::format("PARAMETER num_gpu {}\n", s.rig.gpus.empty() ? 0 : p.gpu_layers);
+  if (p.gpu_layers <= s.model.layers)
+    out += fmt::format("PARAMETER num_thread {}\n", s.settings.threads);
+  return out;
+}
+
+std::string shell_text(const Words& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    const bool plain = std::ranges::all_of(word, [](unsigned char c) {
+      return std::isalnum(c) ||
+             std::string_view("-_./,:=+").find(char(c)) != std::string_view::npos;
+    });
+    std::string text = word;
+    if (!plain || word.empty()) {
+      text = "'";
+      for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+      text += "'";
+    }
+    out += (out.empty() ? "" : " ") + text;
+  }
+  return out;
+}
+
+}  // namespace rigcast::planner

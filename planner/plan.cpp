@@ -1,0 +1,220 @@
+#include "planner/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "core/unit_text.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+// Of every quant mix and KV type.
+constexpr std::size_t kFinalists = 2;
+
+// The mixes that people choose from, the best first.
+constexpr const char* kMixes[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4_K_M",
+                                  "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "Q2_K",   "MXFP4"};
+
+double parameters_of(const Scenario& s) { return double(s.tensors.elements()); }
+
+// Everything is on GPUs, and nothing comes from RAM.
+bool is_resident(const Scenario& s, const PlacementSettings& p) {
+  return p.gpu_layers && *p.gpu_layers > s.model.layers && p.cpu_moe_layers == 0;
+}
+
+class Search {
+ public:
+  Search(const Scenario& base, const Space& space, const Wish& wish, const QualityTable& quality,
+         const RequestCost& cost)
+      : base_(base), space_(space), wish_(wish), quality_(quality), cost_(cost) {}
+
+  // By mix and types, the fastest first.
+  std::vector<std::vector<Option>> run(Plan& plan) {
+    std::vector<std::vector<Option>> all;
+    for (const std::string& quant : space_.quants)
+      for (const KvTypes types : space_.kv_types) {
+        auto options = options_of(quant, types, plan);
+        std::ranges::stable_sort(options, {}, &Option::seconds);
+        if (!options.empty()) all.push_back(std::move(options));
+      }
+    return all;
+  }
+
+ private:
+  std::vector<Option> options_of(const std::string& quant, KvTypes types, Plan& plan) {
+    std::vector<Option> out;
+    Option option{.quant = quant, .kv_types = types, .placement = base_.placement};
+    const auto of_types = quality_.of_kv(types);
+    if (!of_types || !check_kv_types(base_.model, types)) return out;
+    Scenario s = scenario_of(base_, option);
+    const auto of_mix = quality_.of_mix(quant, s.model, parameters_of(s));
+    if (!of_mix) return out;
+    option.loss = *of_mix + *of_types;
+    for (const KvPolicy policy : space_.policies) {
+      bool resident = false;
+      for (const int ubatch : space_.ubatches) {
+        option.policy = policy;
+        option.ubatch = ubatch;
+        apply(option, s);
+        ++plan.options;
+        if (!place(s, option)) {
+          ++plan.too_large;
+          continue;
+        }
+        s.placement = option.placement;
+        option.seconds = cost_(s);
+        resident = resident || is_resident(s, option.placement);
+        out.push_back(option);
+      }
+      // A cache that is in VRAM with all weights has no better place.
+      if (policy == KvPolicy::kVram && resident) break;
+    }
+    return out;
+  }
+
+  static void apply(const Option& option, Scenario& s) {
+    s.kv.types = option.kv_types;
+    s.kv.policy = option.policy;
+    s.settings.ubatch = option.ubatch;
+    s.settings.batch = std::max(s.settings.batch, option.ubatch);
+  }
+
+  bool place(Scenario& s, Option& option) const {
+    if (!space_.places_layers) {
+      s.placement = option.placement = base_.placement;
+      return fits(s, wish_.headroom);
+    }
+    const auto placed = place_layers(s, cost_, wish_.headroom);
+    if (placed) option.placement = *placed;
+    return placed.has_value();
+  }
+
+  const Scenario& base_;
+  const Space& space_;
+  const Wish& wish_;
+  const QualityTable& quality_;
+  const RequestCost& cost_;
+};
+
+std::string unmet_wish(const Wish& wish, const Report& r) {
+  if (r.decode_tokens_per_s < wish.min_tokens_per_s)
+    return fmt::format("slower than {:g} tok/s", wish.min_tokens_per_s);
+  if (wish.max_ttft && r.ttft()->total() > *wish.max_ttft)
+    return fmt::format("first token later than {}", text(*wish.max_ttft));
+  return "";
+}
+
+void mark_front(std::vector<Choice>& choices) {
+  for (Choice& c : choices)
+    c.on_front = std::ranges::none_of(choices, [&](const Choice& other) {
+      return &other != &c && is_as_good(other, c) && !is_as_good(c, other);
+    });
+}
+
+// The front from the best quality to the shortest request, against the straight line between its
+// ends, both on a scale of ratios. The knee is farthest from it: past it a step costs more than it
+// brings.
+void weigh_front(std::vector<Choice>& choices) {
+  // Nats that hardly anyone notices: what an 8B model loses as Q5_K_M.
+  constexpr double kUnseen = 0.01;
+  struct Point {
+    double loss, time;
+    Choice* choice;
+  };
+  std::vector<Point> front;
+  for (Choice& c : choices)
+    if (c.on_front && c.unmet.empty())
+      front.push_back({std::log(c.option.loss.nats + kUnseen), std::log(c.request().value), &c});
+  if (front.empty()) return;
+  const Point best = *std::ranges::min_element(front, {}, &Point::loss);
+  const Point fastest = *std::ranges::min_element(front, {}, &Point::time);
+  const double x = fastest.loss - best.loss, y = fastest.time - best.time;
+  for (const Point& p : front)
+    p.choice->merit = x * (best.time - p.time) + y * (p.loss - best.loss);
+  std::ranges::max_element(front, {}, [](const Point& p) {
+    return p.choice->merit;
+  })->choice->is_knee = true;
+}
+
+// What is better comes first; a wish that is met comes before all else.
+auto rank(const Choice& c, Objective objective) {
+  const double loss = c.option.loss.nats, time = c.request().value;
+  const double context = -double(c.report.longest_context);
+  const bool unmet = !c.unmet.empty();
+  switch (objective) {
+    case Objective::kSpeed: return std::tuple(unmet, time, loss, context);
+    case Objective::kQuality: return std::tuple(unmet, loss, time, context);
+    case Objective::kContext: return std::tuple(unmet, context, loss, time);
+    case Objective::kBalanced: break;
+  }
+  return std::tuple(unmet || !c.on_front, -c.merit, time, loss);
+}
+
+}  // namespace
+
+Space whole_space(const Scenario& s) {
+  Space space;
+  if (s.model_file)
+    space.quants = {s.quant};
+  else
+    space.quants.assign(std::begin(kMixes), std::end(kMixes));
+  for (const QuantFormat f : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0})
+    if (f == QuantFormat::kF16 || s.settings.flash_attention) space.kv_types.push_back({f, f});
+  for (const KvPolicy policy : s.runtime.kv_policies)
+    if (policy != KvPolicy::kSpill) space.policies.push_back(policy);
+  for (int ubatch = 512; ubatch <= 4096; ubatch *= 2)
+    if (ubatch == 512 || ubatch / 2 < s.workload.prompt_tokens) space.ubatches.push_back(ubatch);
+  return space;
+}
+
+Scenario scenario_of(const Scenario& base, const Option& option) {
+  Scenario s = base;
+  if (!base.model_file && option.quant != base.quant) {
+    const auto mix = QuantMix::from_name(option.quant);
+    RIGCAST_ASSERT(mix.ok());
+    auto table = make_tensor_table(base.model, *mix);
+    RIGCAST_ASSERT(table.ok());
+    s.quant = mix->name();
+    s.tensors = *std::move(table);
+  }
+  s.kv.types = option.kv_types;
+  s.kv.policy = option.policy;
+  s.settings.ubatch = option.ubatch;
+  s.settings.batch = std::max(s.settings.batch, option.ubatch);
+  s.placement = option.placement;
+  return s;
+}
+
+Seconds Choice::request() const {
+  return report.ttft()->total() +
+         report.tpot.mean * double(report.scenario->workload.output_tokens - 1);
+}
+
+bool is_as_good(const Choice& a, const Choice& b) {
+  return a.option.loss.nats <= b.option.loss.nats && a.request() <= b.request() &&
+         a.report.longest_context >= b.report.longest_context;
+}
+
+Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
+               const QualityTable& quality, const RequestCost& cost, const Simulate& simulate) {
+  Plan plan;
+  for (const auto& options : Search(scenario, space, wish, quality, cost).run(plan))
+    for (std::size_t i = 0; i < std::min(kFinalists, options.size()); ++i) {
+      Choice choice{.option = options[i]};
+      choice.report = simulate(std::make_shared<const Scenario>(scenario_of(scenario, options[i])));
+      if (!choice.report.fits) continue;
+      choice.unmet = unmet_wish(wish, choice.report);
+      plan.choices.push_back(std::move(choice));
+    }
+  mark_front(plan.choices);
+  weigh_front(plan.choices);
+  std::ranges::stable_sort(plan.choices, [&](const Choice& a, const Choice& b) {
+    return rank(a, wish.objective) < rank(b, wish.objective);
+  });
+  return plan;
+}
+
+}  // namespace rigcast::planner

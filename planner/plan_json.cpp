@@ -1,0 +1,56 @@
+// A plan as JSON: "rigcast.plan/1". Its keys are a contract as those of a report.
+#include <nlohmann/json.hpp>
+
+#include "planner/commands.hpp"
+#include "planner/plan_text.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json commands_json(const Report& r) {
+  const Scenario& s = *r.scenario;
+  return {{"llama-server", shell_text(llama_server_command(s, r.placement))},
+          {"llama-bench", shell_text(llama_bench_command(s, r.placement))},
+          {"ollama", ollama_modelfile(s, r.placement)}};
+}
+
+Json quality_json(const QualityLoss& loss) {
+  return {{"loss_nats", loss.nats}, {"kind", name(loss.kind)}, {"within_factor", loss.doubt}};
+}
+
+Json choice_json(const Scenario& base, const Choice& c) {
+  const Json report = Json::parse(to_json(c.report));
+  return {{"what", option_text(base, c.option)},
+          {"scenario", report.at("scenario")},
+          {"report", report},
+          {"quality", quality_json(c.option.loss)},
+          {"request_s", c.request().value},
+          {"on_front", c.on_front},
+          {"knee", c.is_knee},
+          {"commands", commands_json(c.report)}};
+}
+
+}  // namespace
+
+std::string to_json(const Scenario& base, const Plan& plan) {
+  Json choices = Json::array(), rejected = Json::array();
+  for (const Choice& c : plan.choices) {
+    const std::string reason = rejection_text(base, plan, c);
+    if (reason.empty())
+      choices.push_back(choice_json(base, c));
+    else
+      rejected.push_back({{"what", option_text(base, c.option)},
+                          {"scenario", Json::parse(to_json(c.report)).at("scenario")},
+                          {"reason", reason}});
+  }
+  const Json out = {{"schema", "rigcast.plan/1"},
+                    {"options", plan.options},
+                    {"too_large", plan.too_large},
+                    {"choices", choices},
+                    {"rejected", rejected}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace rigcast::planner

@@ -1,0 +1,208 @@
+#include "planner/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/report_words.hpp"
+#include "core/text_style.hpp"
+#include "core/unit_text.hpp"
+#include "planner/commands.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+constexpr std::size_t kShown = 3;
+constexpr std::size_t kMostOfFront = 12;
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return out;
+}
+
+std::string types_text(KvTypes types) {
+  const std::string k = lower_case(info(types.k).name), v = lower_case(info(types.v).name);
+  return k == v ? k : k + "/" + v;
+}
+
+// "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
+std::string where_text(const Scenario& s, const PlacementSettings& p) {
+  if (s.rig.gpus.empty()) return "on the CPU";
+  const int layers = *p.gpu_layers;
+  if (layers == 0) return "no layer on the GPU";
+  std::string out = layers > s.model.layers ? "all on the GPU"
+                    : layers == s.model.layers
+                        ? "all but the head on the GPU"
+                        : fmt::format("{} of {} layers on the GPU", layers, s.model.layers);
+  if (s.rig.gpus.size() > 1) {
+    std::string split;
+    for (const double share : p.tensor_split)
+      split += fmt::format("{}{:g}", split.empty() ? "" : " + ", share);
+    out += "s";
+    if (!split.empty()) out += " (" + split + ")";
+  }
+  if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
+  return out;
+}
+
+std::string gib(Bytes b) { return three_digits(b / 1_GiB); }
+
+std::string loss_text(const QualityLoss& loss) {
+  if (loss.nats <= 0) return "none";
+  return fmt::format("{:.3f}", loss.nats);
+}
+
+class Screen {
+ public:
+  Screen(const Scenario& base, const Plan& plan, TextStyle style)
+      : base_(base),
+        plan_(plan),
+        paint_(style.colour),
+        width_(std::size_t(std::max(style.width, 60))) {}
+
+  std::string text() {
+    line(spread(paint_.bold(title()), counts(), width_));
+    line(workload());
+    gap();
+    for (std::size_t i = 0; i < std::min(kShown, plan_.choices.size()); ++i) choice(i);
+    front();
+    command();
+    return out_;
+  }
+
+ private:
+  void line(std::string_view text) { append_lines(out_, text, width_); }
+  void gap() { out_ += '\n'; }
+
+  std::string title() const {
+    std::string gpus;
+    for (const GpuPart& g : base_.rig.gpus) gpus += (gpus.empty() ? "" : " + ") + g.name;
+    const std::string rig = gpus.empty() ? base_.rig.cpu.name : gpus;
+    return printable(fmt::format("{} on {}, {}", base_.model.name, rig, base_.runtime.name));
+  }
+  std::string workload() const {
+    const Workload& w = base_.workload;
+    return fmt::format("{}, {} tokens of output, context {}", prompt_text(w),
+                       text_count(w.output_tokens), text_count(w.context));
+  }
+  std::string counts() const {
+    return fmt::format("{} ways priced, {} simulated", text_count(std::int64_t(plan_.options)),
+                       plan_.choices.size());
+  }
+
+  void choice(std::size_t i) {
+    const Choice& c = plan_.choices[i];
+    const Report& r = c.report;
+    const std::string label = i == 0 ? "best" : i == 1 ? "then" : "";
+    line(spread(fmt::format("  {:<6} {}", label, paint_.bold(option_text(base_, c.option))),
+                c.unmet.empty() ? "" : paint_.yellow(c.unmet), width_));
+    std::string speed = fmt::format("{}", rate_text(r.decode_tokens_per_s));
+    if (r.tokens_per_s_interval)
+      speed += rate_interval_text(r.tokens_per_s_interval->lo, r.tokens_per_s_interval->hi);
+    line(fmt::format("         {}, first token {}, request {}; {}", speed,
+                     time_text(r.ttft()->total()), time_text(c.request()),
+                     bound_text(r.decode_bound)));
+    memory(r);
+    line("         " + cliff(r));
+    if (i > 0) line("         " + against_best(c));
+    gap();
+  }
+
+  void memory(const Report& r) {
+    for (const DeviceMemory& d : r.memory.devices) {
+      const bool has_nothing = d.weights.value + d.kv.value <= 0;
+      if (d.tier == Tier::kRam && has_nothing) continue;
+      line(fmt::format("         {:<6} {} of {} GiB: weights {}, KV {}, buffers {}, others {}",
+                       device_label(base_.rig, d), gib(d.needed()), gib(d.capacity),
+                       text_gib(d.weights), text_gib(d.kv), text_gib(d.activations + d.staging),
+                       text_gib(d.overhead)));
+    }
+  }
+
+  // Where speed falls within the request, or how far the context can grow.
+  std::string cliff(const Report& r) const {
+    const TokenCount context = base_.workload.context;
+    for (const Cliff& c : r.cliffs)
+      if (c.axis == CliffAxis::kPosition)
+        return fmt::format("at {} tokens {}: {}", text_count(c.at_tokens), change_text(c), c.cause);
+    if (r.longest_context >= base_.model.context)
+      return fmt::format("room for all {} tokens that the model takes",
+                         text_count(base_.model.context));
+    return fmt::format("room for {} tokens, {} more than asked for", text_count(r.longest_context),
+                       text_count(std::max<TokenCount>(0, r.longest_context - context)));
+  }
+
+  std::string against_best(const Choice& c) const {
+    const Choice& best = plan_.choices.front();
+    const double time = c.request() / best.request();
+    const double loss = c.option.loss.nats - best.option.loss.nats;
+    std::string out = time > 1
+                          ? fmt::format("takes {:.0f} % longer than the best", 100 * (time - 1))
+                          : fmt::format("takes {:.0f} % less time", 100 * (1 - time));
+    if (std::abs(loss) >= 0.0005)
+      out += fmt::format(", loses {:.3f} nats {}", std::abs(loss), loss > 0 ? "more" : "less");
+    return out;
+  }
+
+  void front() {
+    std::vector<const Choice*> all;
+    for (const Choice& c : plan_.choices)
+      if (c.on_front) all.push_back(&c);
+    std::ranges::stable_sort(all, {}, [](const Choice* c) { return c->option.loss.nats; });
+    if (all.size() < 2) return;
+    line("  loss    tok/s    first token   context to   way");
+    for (std::size_t i = 0; i < std::min(kMostOfFront, all.size()); ++i) {
+      const Choice& c = *all[i];
+      line(fmt::format("  {:<7} {:<8} {:<13} {:<12} {}{}", loss_text(c.option.loss),
+                       three_digits(c.report.decode_tokens_per_s),
+                       time_text(c.report.ttft()->total()), text_count(c.report.longest_context),
+                       option_text(base_, c.option), c.is_knee ? "  <- the knee" : ""));
+    }
+    line(
+        "  loss: nats from the unquantised model, published for other models, within a factor of "
+        "2");
+    gap();
+  }
+
+  void command() {
+    if (plan_.choices.empty()) return;
+    const Choice& best = plan_.choices.front();
+    line("  next   " +
+         shell_text(llama_server_command(*best.report.scenario, best.report.placement)));
+  }
+
+  const Scenario& base_;
+  const Plan& plan_;
+  Paint paint_;
+  std::size_t width_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string option_text(const Scenario& base, const Option& o) {
+  std::string out = o.quant;
+  if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
+    out += ", KV " + types_text(o.kv_types);
+  if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
+    out += fmt::format(", --kv {}", name(o.policy));
+  out += ", " + where_text(base, o.placement);
+  if (o.ubatch != 512) out += fmt::format(", ubatch {}", o.ubatch);
+  return out;
+}
+
+std::string rejection_text(const Scenario& base, const Plan& plan, const Choice& choice) {
+  if (!choice.unmet.empty()) return choice.unmet;
+  if (choice.on_front) return "";
+  for (const Choice& other : plan.choices)
+    if (&other != &choice && is_as_good(other, choice) && !is_as_good(choice, other))
+      return "no better in anything than " + option_text(base, other.option);
+  return "";
+}
+
+std::string to_text(const Scenario& base, const Plan& plan, TextStyle style) {
+  return Screen(base, plan, style).text();
+}
+
+}  // namespace rigcast::planner

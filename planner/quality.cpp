@@ -1,0 +1,134 @@
+#include "planner/quality.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/quant_format.hpp"
+#include "core/toml_reader.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+// The one model whose mixes were all measured in nats.
+constexpr const char* kReference = "llama-3-8b";
+// Nats over ln(perplexity ratio) of dense models' rows that have both (models/quality/README.md).
+constexpr double kNatsPerLogRatio = 1.04;
+// Below it rows hold noise, and what rounding of stored logits adds.
+constexpr double kLeastNats = 0.004;
+// Fitted to dense models of 0.5 to 72 billion weights: level = 0.52 (8e9 / weights) ^ 0.25, within
+// twice as much and half.
+constexpr double kLevelAt8B = 0.52, kLevelFall = 0.25, kLevelDoubt = 2;
+// Between mixes of one model whose level is known.
+constexpr double kCurveDoubt = 1.5;
+// An importance matrix flatters: nats without one over nats with, of mixes that have both rows.
+constexpr double kWithoutMatrix = 1.2;
+
+double geometric_mean(const std::vector<double>& v) {
+  double sum = 0;
+  for (const double x : v) sum += std::log(x);
+  return std::exp(sum / double(v.size()));
+}
+
+std::string types_text(KvTypes types) {
+  return fmt::format("{}/{}", info(types.k).name, info(types.v).name);
+}
+
+bool is_lossless(const std::string& mix) { return mix == "F32" || mix == "BF16" || mix == "F16"; }
+
+}  // namespace
+
+Result<std::vector<QualityTable::Figure>> QualityTable::figures(const std::filesystem::path& file) {
+  const auto document = TomlDocument::read(file);
+  if (!document) return document.error();
+  std::vector<Figure> all;
+  const TomlTable root = document->root();
+  for (const TomlTable& t : root.tables("figure")) {
+    Figure f;
+    const auto mix = t.find_text("mix"), k = t.find_text("k"), v = t.find_text("v");
+    f.what = mix ? *mix : k.value_or("") + "/" + v.value_or("");
+    f.model = t.text("model");
+    f.parameters = t.number_or("parameters", 0, 0, 1e15);
+    const double ppl = t.number_or("ppl", 0, -0.5, 1e6);
+    f.in_nats = t.has("kld");
+    f.nats = t.number_or("kld", kNatsPerLogRatio * std::log1p(ppl), -1, 1e3);
+    f.imatrix = t.flag("imatrix", false);
+    const bool rotated = t.flag("rotated", false);
+    t.number_or("active", 0, 0, 1e15);
+    t.text("source");
+    t.finish();
+    if (!rotated) all.push_back(f);
+  }
+  if (auto error = document->error()) return *error;
+  return all;
+}
+
+Result<QualityTable> QualityTable::read(const std::filesystem::path& folder) {
+  QualityTable table;
+  auto mixes = figures(folder / "mixes.toml");
+  if (!mixes) return mixes.error();
+  table.mixes_ = *std::move(mixes);
+  table.fit();
+  const auto kv = figures(folder / "kv_types.toml");
+  if (!kv) return kv.error();
+  for (const Figure& f : *kv)
+    if (f.model == kReference) table.kv_.try_emplace(f.what, std::max(0.0, f.nats));
+  return table;
+}
+
+void QualityTable::fit() {
+  const auto of_reference = [&](bool imatrix) {
+    for (const Figure& f : mixes_)
+      if (f.model == kReference && f.imatrix == imatrix)
+        curve_.try_emplace(f.what, f.nats * (imatrix ? kWithoutMatrix : 1.0));
+  };
+  of_reference(false);
+  of_reference(true);
+  const double floor = curve_.contains("F16") ? curve_.at("F16") : 0.0;
+  for (auto& [mix, nats] : curve_) nats = std::max(0.0, nats - floor);
+  std::map<std::string, std::vector<double>> ratios;
+  for (const Figure& f : mixes_)
+    if (const auto at = curve_.find(f.what);
+        at != curve_.end() && at->second >= kLeastNats && f.nats >= kLeastNats)
+      ratios[f.model].push_back(f.nats * (f.imatrix ? kWithoutMatrix : 1.0) / at->second);
+  for (const auto& [model, of_model] : ratios) levels_[model] = geometric_mean(of_model);
+  for (const Figure& f : mixes_)
+    if (f.model == kReference)
+      own_[{f.model, f.what}] = curve_.at(f.what);
+    else if (f.in_nats && !f.imatrix && (f.nats >= kLeastNats || f.nats == 0))
+      own_.try_emplace({f.model, f.what}, f.nats);
+}
+
+std::optional<QualityLoss> QualityTable::of_mix(const std::string& mix, const ModelSpec& model,
+                                                double parameters) const {
+  if (is_lossless(mix)) return QualityLoss{};
+  if (const auto own = own_.find({model.id, mix}); own != own_.end())
+    return QualityLoss{own->second};
+  const auto at = curve_.find(mix);
+  if (at == curve_.end()) return std::nullopt;
+  if (const auto level = levels_.find(model.id); level != levels_.end())
+    return QualityLoss{level->second * at->second, SourceKind::kFitted, kCurveDoubt};
+  const double level = kLevelAt8B * std::pow(8e9 / std::max(parameters, 1e6), kLevelFall);
+  return QualityLoss{level * at->second, SourceKind::kFitted, kLevelDoubt};
+}
+
+std::optional<QualityLoss> QualityTable::of_kv(KvTypes types) const {
+  const auto is_wide = [](QuantFormat f) {
+    return f == QuantFormat::kF16 || f == QuantFormat::kBF16 || f == QuantFormat::kF32;
+  };
+  if (is_wide(types.k) && is_wide(types.v)) return QualityLoss{};
+  std::string name = types_text(types);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  const auto at = kv_.find(name);
+  if (at == kv_.end()) return std::nullopt;
+  return QualityLoss{at->second, SourceKind::kFitted, kLevelDoubt};
+}
+
+QualityLoss operator+(const QualityLoss& a, const QualityLoss& b) {
+  const bool fitted = a.kind == SourceKind::kFitted || b.kind == SourceKind::kFitted;
+  return {a.nats + b.nats, fitted ? SourceKind::kFitted : a.kind, std::max(a.doubt, b.doubt)};
+}
+
+}  // namespace rigcast::planner

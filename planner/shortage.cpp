@@ -1,0 +1,50 @@
+#include "planner/shortage.hpp"
+
+#include <algorithm>
+
+namespace rigcast::planner {
+
+Scenario smallest_of(const Scenario& scenario, const Space& space) {
+  Option option{.quant = scenario.quant, .kv_types = scenario.kv.types};
+  option.policy = scenario.kv.policy;
+  option.ubatch = scenario.settings.ubatch;
+  option.placement = scenario.placement;
+  const auto bits = [](KvTypes t) {
+    return info(t.k).bits_per_weight() + info(t.v).bits_per_weight();
+  };
+  for (const KvTypes types : space.kv_types)
+    if (bits(types) < bits(option.kv_types) && check_kv_types(scenario.model, types))
+      option.kv_types = types;
+  Scenario smallest = scenario_of(scenario, option);
+  for (const std::string& quant : space.quants) {
+    option.quant = quant;
+    Scenario s = scenario_of(scenario, option);
+    if (s.tensors.bytes() < smallest.tensors.bytes()) smallest = std::move(s);
+  }
+  return smallest;
+}
+
+std::optional<Bytes> missing_ram(const Scenario& scenario, const RequestCost& cost,
+                                 Bytes headroom) {
+  constexpr Bytes kMost = 4096_GiB;
+  const double tenth = 0.1 * (1_GiB).value;
+  Scenario s = scenario;
+  const Bytes now = s.rig.ram.capacity.value;
+  const auto fits_with = [&](double more) {
+    s.rig.ram.capacity.value = now + Bytes{more};
+    return place_layers(s, cost, headroom).has_value();
+  };
+  double least = 0, enough = (1_GiB).value;
+  while (!fits_with(enough)) {
+    if (enough > kMost.value) return std::nullopt;
+    least = enough;
+    enough *= 2;
+  }
+  while (enough - least > tenth) {
+    const double middle = (least + enough) / 2;
+    (fits_with(middle) ? enough : least) = middle;
+  }
+  return Bytes{enough};
+}
+
+}  // namespace rigcast::planner

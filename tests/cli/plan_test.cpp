@@ -1,0 +1,106 @@
+// `rigcast plan` as people type it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+using namespace rigcast::cli_test;
+
+namespace {
+
+const std::vector<std::string> kAsked{"plan",    "--gpu",           "rtx-3060-12gb",
+                                      "--model", "llama-3.1-8b",    "--context",
+                                      "8192",    "--output-tokens", "200"};
+
+Outcome plan(std::vector<std::string> more) {
+  more.insert(more.begin(), kAsked.begin(), kAsked.end());
+  return run(more);
+}
+
+std::size_t widest(const std::string& text) {
+  std::size_t most = 0, width = 0;
+  for (const char c : text) {
+    if (c == '\n') width = 0;
+    if (c != '\n' && (c & 0xC0) != 0x80) most = std::max(most, ++width);
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("A plan shows the best, the next two, the front and what to type", "[cli][plan]") {
+  const Outcome o = plan({});
+  INFO(o.out << o.error);
+  CHECK(o.exit == 0);
+  for (const char* part : {"  best   ", "  then   ", "all on the GPU", "VRAM", "<- the knee",
+                           "  next   llama-server -m llama-3.1-8b-", "-ngl 33"})
+    CHECK(contains(o.out, part));
+  CHECK(widest(o.out) <= 100);
+  CHECK(std::ranges::count(o.out, '\n') <= 42);
+}
+
+TEST_CASE("A plan as JSON has choices and why others are none", "[cli][plan]") {
+  const Outcome o = plan({"--format", "json"});
+  REQUIRE(o.exit == 0);
+  const auto j = nlohmann::json::parse(o.out);
+  CHECK(j.at("schema") == "rigcast.plan/1");
+  REQUIRE(!j.at("choices").empty());
+  const auto& best = j["choices"][0];
+  CHECK(best.at("report").at("schema") == "rigcast.report/1");
+  CHECK(best.at("quality").at("loss_nats") >= 0);
+  CHECK(best.at("commands").contains("llama-server"));
+  for (const auto& r : j.at("rejected")) CHECK(!r.at("reason").get<std::string>().empty());
+}
+
+TEST_CASE("What is emitted for rigcast is forecast as planned", "[cli][plan]") {
+  const Outcome scenario = plan({"--emit", "rigcast", "--objective", "speed"});
+  REQUIRE(scenario.exit == 0);
+  const Outcome j = plan({"--format", "json", "--objective", "speed"});
+  const auto best = nlohmann::json::parse(j.out).at("choices").at(0).at("report");
+  const Folder folder;
+  const std::string file = folder.write("best.toml", scenario.out);
+  const Outcome again = run({"simulate", file, "--no-advice", "--format", "json"});
+  REQUIRE(again.exit == 0);
+  const auto report = nlohmann::json::parse(again.out);
+  const auto speed = [](const nlohmann::json& r) {
+    return r.at("decode").at("tokens_per_s").get<double>();
+  };
+  const auto first = [](const nlohmann::json& r) {
+    return r.at("ttft").at("warm").at("total_s").get<double>();
+  };
+  // The simulated clock goes on from one scenario to the next.
+  CHECK(speed(report) == Approx(speed(best)).epsilon(1e-9));
+  CHECK(first(report) == Approx(first(best)).epsilon(1e-9));
+}
+
+TEST_CASE("A wish that nothing meets ends with 1, and the nearest is shown", "[cli][plan]") {
+  const Outcome o = plan({"--min-tps", "5000"});
+  CHECK(o.exit == 1);
+  CHECK(contains(o.out, "slower than 5000 tok/s"));
+  CHECK(plan({"--min-tps", "30"}).exit == 0);
+}
+
+TEST_CASE("Where nothing fits, what would is told", "[cli][plan]") {
+  const Outcome o = run(
+      {"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model", "llama-3.1-70b"});
+  CHECK(o.exit == 1);
+  CHECK(contains(o.error, "does not fit in any of"));
+  CHECK(contains(o.error, "more RAM holds Q2_K; or one more GPU, "));
+  CHECK(contains(o.error, " USD ("));
+}
+
+TEST_CASE("What the flags settle is kept", "[cli][plan]") {
+  const Outcome o = plan({"--quant", "Q5_K_M", "--gpu-layers", "20", "--emit", "llama.cpp"});
+  REQUIRE(o.exit == 0);
+  CHECK(contains(o.out, "llama-3.1-8b-Q5_K_M.gguf -ngl 20 "));
+  CHECK(contains(o.out, "\nllama-bench "));
+}
+
+TEST_CASE("Wishes in a wrong form are refused", "[cli][plan]") {
+  for (const auto& [flag, value] : {std::pair{"--max-ttft", "soon"},
+                                    {"--headroom", "much"},
+                                    {"--objective", "beauty"},
+                                    {"--format", "csv"},
+                                    {"--emit", "word"}})
+    CHECK(plan({flag, value}).exit == 2);
+}
