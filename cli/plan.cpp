@@ -5,70 +5,23 @@
 #include <vector>
 
 #include "cli/output.hpp"
+#include "cli/plan_tools.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/verbs.hpp"
-#include "core/serial_time.hpp"
 #include "core/unit_text.hpp"
 #include "planner/commands.hpp"
-#include "planner/plan.hpp"
 #include "planner/plan_text.hpp"
 #include "planner/shortage.hpp"
-#include "sim/simulate.hpp"
 
 namespace rigcast::cli {
 namespace {
 
-using planner::Objective;
-
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
-  double min_tps = 0;
-  std::string max_ttft, headroom, objective, emit;
+  WishFlags wish;
+  std::string emit;
 };
-
-double request_seconds(const Scenario& s) {
-  const SerialForecast forecast(s);
-  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
-}
-
-Report simulate(std::shared_ptr<const Scenario> scenario, sim::Detail detail, bool cliffs) {
-  sim::SimulateOptions how;
-  how.detail = detail;
-  how.cliffs = cliffs;
-  return sim::simulate(std::move(scenario), how);
-}
-
-// What was asked for stays.
-planner::Space space_of(const TomlDocument& document, const Scenario& s) {
-  planner::Space space = planner::whole_space(s);
-  if (document.has("model.quant") || document.has("model.size")) space.quants = {s.quant};
-  if (document.has("kv.type_k") || document.has("kv.type_v")) space.kv_types = {s.kv.types};
-  if (document.has("kv.policy")) space.policies = {s.kv.policy};
-  if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
-  for (const char* key : {"gpu_layers", "tensor_split", "cpu_moe_layers"})
-    if (document.has(fmt::format("placement.{}", key))) space.places_layers = false;
-  return space;
-}
-
-Result<planner::Wish> wish_of(const Options& o) {
-  planner::Wish wish;
-  wish.min_tokens_per_s = o.min_tps;
-  if (!o.max_ttft.empty()) {
-    const auto time = parse_duration(o.max_ttft);
-    if (!time) return time.error();
-    wish.max_ttft = *time;
-  }
-  if (!o.headroom.empty()) {
-    const auto bytes = parse_bytes(o.headroom);
-    if (!bytes) return bytes.error();
-    wish.headroom = *bytes;
-  }
-  if (o.objective == "speed") wish.objective = Objective::kSpeed;
-  if (o.objective == "quality") wish.objective = Objective::kQuality;
-  if (o.objective == "context") wish.objective = Objective::kContext;
-  return wish;
-}
 
 // The keys that the option settles, in the scenario file that was asked about.
 std::string scenario_file(const TomlDocument& document, const planner::Choice& choice) {
@@ -149,22 +102,19 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
-  const auto wish = wish_of(o);
+  const auto wish = o.wish.wish();
   if (!wish) return fail(wish.error());
-  const auto quality = planner::QualityTable::read(catalogue.root() / "models" / "quality");
+  const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
 
-  const auto sweep = [](std::shared_ptr<const Scenario> s) {
-    return simulate(std::move(s), sim::Detail::kSweep, false);
-  };
   const planner::Space space = space_of(*document, *scenario);
   planner::Plan plan =
-      planner::make_plan(*scenario, space, *wish, *quality, request_seconds, sweep);
+      planner::make_plan(*scenario, space, *wish, *quality, request_seconds, forecast_to_rank);
   if (plan.choices.empty())
     return fail(nothing_fits(*document, catalogue, *scenario, space, *wish, plan.options));
   // What is shown is forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.choices.size()); ++i)
-    plan.choices[i].report = simulate(plan.choices[i].report.scenario, sim::Detail::kFinal, true);
+    plan.choices[i].report = forecast_to_show(plan.choices[i].report.scenario);
   const std::string text = o.emit.empty() ? render(*scenario, plan, o.output)
                                           : emitted(o.emit, *document, plan.choices.front());
   if (auto error = emit(o.output, text)) return fail(*error);
@@ -178,25 +128,11 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
-  constexpr const char* kGroup = "Plan";
-  verb->add_option("--objective", o->objective, "speed, quality or context; else a balance")
-      ->check(CLI::IsMember({"speed", "quality", "context"}))
-      ->type_name("WHAT")
-      ->group(kGroup);
-  verb->add_option("--min-tps", o->min_tps, "tokens per second, at least")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("X")
-      ->group(kGroup);
-  verb->add_option("--max-ttft", o->max_ttft, "time to first token, at most: 2 s")
-      ->type_name("TIME")
-      ->group(kGroup);
-  verb->add_option("--headroom", o->headroom, "VRAM of each GPU that stays free")
-      ->type_name("SIZE")
-      ->group(kGroup);
+  o->wish.add_to(*verb);
   verb->add_option("--emit", o->emit, "the best as commands: llama.cpp, ollama or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))
       ->type_name("PROGRAM")
-      ->group(kGroup);
+      ->group("Plan");
   verb->footer(
       "What a flag or the file says stays: --quant, --kv-type, --kv, --ubatch, --gpu-layers.\n"
       "Examples\n"

@@ -99,7 +99,9 @@ class Search {
   const RequestCost& cost_;
 };
 
-std::string unmet_wish(const Wish& wish, const Report& r) {
+std::string unmet_wish(const Wish& wish, const QualityLoss& loss, const Report& r) {
+  if (wish.max_loss && loss.nats > *wish.max_loss)
+    return fmt::format("loses more than {:g} nats", *wish.max_loss);
   if (r.decode_tokens_per_s < wish.min_tokens_per_s)
     return fmt::format("slower than {:g} tok/s", wish.min_tokens_per_s);
   if (wish.max_ttft && r.ttft()->total() > *wish.max_ttft)
@@ -206,7 +208,7 @@ Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
       Choice choice{.option = options[i]};
       choice.report = simulate(std::make_shared<const Scenario>(scenario_of(scenario, options[i])));
       if (!choice.report.fits) continue;
-      choice.unmet = unmet_wish(wish, choice.report);
+      choice.unmet = unmet_wish(wish, choice.option.loss, choice.report);
       plan.choices.push_back(std::move(choice));
     }
   mark_front(plan.choices);

@@ -36,6 +36,7 @@ struct Wish {
   Objective objective = Objective::kBalanced;
   double min_tokens_per_s = 0;
   std::optional<Seconds> max_ttft;
+  std::optional<double> max_loss;  // nats
   Bytes headroom;  // of every GPU
 };
 

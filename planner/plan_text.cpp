@@ -192,6 +192,22 @@ std::string option_text(const Scenario& base, const Option& o) {
   return out;
 }
 
+std::string short_option_text(const Scenario& base, const Option& o) {
+  std::string out = o.quant;
+  if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
+    out += "/" + types_text(o.kv_types);
+  if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
+    out += fmt::format(", KV {}", name(o.policy));
+  if (base.rig.gpus.empty()) return out;
+  if (o.placement.cpu_moe_layers > 0)
+    out += fmt::format(", {} moe in RAM", o.placement.cpu_moe_layers);
+  else if (*o.placement.gpu_layers > base.model.layers)
+    out += ", all on GPU";
+  if (*o.placement.gpu_layers <= base.model.layers)
+    out += fmt::format(", {} of {}", *o.placement.gpu_layers, base.model.layers);
+  return out;
+}
+
 std::string rejection_text(const Scenario& base, const Plan& plan, const Choice& choice) {
   if (!choice.unmet.empty()) return choice.unmet;
   if (choice.on_front) return "";

@@ -111,6 +111,9 @@ TEST_CASE("Wishes come before everything", "[planner]") {
   CHECK(plan.choices.front().unmet.empty());
   wish.min_tokens_per_s = 4000;
   CHECK(plan_of(s, wish).choices.front().unmet == "slower than 4000 tok/s");
+  wish = wish_for(Objective::kSpeed);
+  wish.max_loss = 0.02;
+  CHECK(plan_of(s, wish).choices.front().option.loss.nats <= 0.02);
   wish = {};
   wish.headroom = 3_GiB;
   for (const Choice& c : plan_of(s, wish).choices)

@@ -1,0 +1,88 @@
+#include "cli/plan_tools.hpp"
+
+#include <fmt/format.h>
+
+#include "core/serial_time.hpp"
+#include "core/unit_text.hpp"
+#include "sim/simulate.hpp"
+
+namespace rigcast::cli {
+
+double request_seconds(const Scenario& s) {
+  const SerialForecast forecast(s);
+  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
+}
+
+Report forecast_to_rank(std::shared_ptr<const Scenario> scenario) {
+  sim::SimulateOptions how;
+  how.detail = sim::Detail::kSweep;
+  how.cliffs = false;
+  return sim::simulate(std::move(scenario), how);
+}
+
+Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
+                        std::vector<TokenCount> positions) {
+  sim::SimulateOptions how;
+  how.positions = std::move(positions);
+  return sim::simulate(std::move(scenario), how);
+}
+
+planner::Space space_of(const TomlDocument& document, const Scenario& s) {
+  planner::Space space = planner::whole_space(s);
+  if (document.has("model.quant") || document.has("model.size")) space.quants = {s.quant};
+  if (document.has("kv.type_k") || document.has("kv.type_v")) space.kv_types = {s.kv.types};
+  if (document.has("kv.policy")) space.policies = {s.kv.policy};
+  if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
+  for (const char* key : {"gpu_layers", "tensor_split", "cpu_moe_layers"})
+    if (document.has(fmt::format("placement.{}", key))) space.places_layers = false;
+  return space;
+}
+
+void WishFlags::add_to(CLI::App& verb) {
+  constexpr const char* kGroup = "Plan";
+  verb.add_option("--objective", objective, "speed, quality or context; else a balance")
+      ->check(CLI::IsMember({"speed", "quality", "context"}))
+      ->type_name("WHAT")
+      ->group(kGroup);
+  verb.add_option("--min-tps", min_tps, "tokens per second, at least")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("X")
+      ->group(kGroup);
+  verb.add_option("--max-ttft", max_ttft, "time to first token, at most: 2 s")
+      ->type_name("TIME")
+      ->group(kGroup);
+  verb.add_option("--max-loss", max_loss, "quality lost, at most, in nats: 0.02")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("NATS")
+      ->group(kGroup);
+  verb.add_option("--headroom", headroom, "VRAM of each GPU that stays free")
+      ->type_name("SIZE")
+      ->group(kGroup);
+}
+
+Result<planner::Wish> WishFlags::wish() const {
+  using planner::Objective;
+  planner::Wish wish;
+  wish.min_tokens_per_s = min_tps;
+  if (max_loss >= 0) wish.max_loss = max_loss;
+  if (!max_ttft.empty()) {
+    const auto time = parse_duration(max_ttft);
+    if (!time) return time.error();
+    wish.max_ttft = *time;
+  }
+  if (!headroom.empty()) {
+    const auto bytes = parse_bytes(headroom);
+    if (!bytes) return bytes.error();
+    wish.headroom = *bytes;
+  }
+  if (objective == "speed") wish.objective = Objective::kSpeed;
+  if (objective == "quality") wish.objective = Objective::kQuality;
+  if (objective == "context") wish.objective = Objective::kContext;
+  return wish;
+}
+
+Result<planner::QualityTable> read_quality(const Catalogue& catalogue) {
+  return planner::QualityTable::read(catalogue.root() / "models" / "quality");
+}
+
+}  // namespace rigcast::cli

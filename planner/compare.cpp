@@ -1,0 +1,84 @@
+#include "planner/compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "planner/plan_text.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+// Seconds of all models' requests; infinite where one does not fit.
+double seconds_of(const ComparedRig& rig) {
+  double sum = 0;
+  for (const ComparedModel& m : rig.models) sum += m.best ? m.best->request().value : kForever;
+  return sum;
+}
+
+// What an hour of work less costs: price times time.
+double cost_of(const ComparedRig& rig) { return rig.usd ? *rig.usd * seconds_of(rig) : kForever; }
+
+}  // namespace
+
+bool ComparedRig::qualifies(std::optional<double> budget) const {
+  if (budget && (!usd || *usd > *budget)) return false;
+  return std::ranges::all_of(
+      models, [](const ComparedModel& m) { return m.best && m.best->unmet.empty(); });
+}
+
+void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
+  // Within a budget money is there to be spent: the fastest wins. Without one, speed for the price.
+  std::ranges::stable_sort(rigs, {}, [&](const ComparedRig& r) {
+    const double first = budget ? seconds_of(r) : cost_of(r);
+    return std::tuple(!r.qualifies(budget), first, seconds_of(r));
+  });
+}
+
+double speed_at(const Report& report, TokenCount tokens) {
+  double speed = report.decode_tokens_per_s;
+  TokenCount nearest = -1;
+  for (const PositionSpeed& p : report.by_position)
+    if (nearest < 0 || std::abs(p.tokens - tokens) < std::abs(nearest - tokens)) {
+      nearest = p.tokens;
+      speed = p.tokens_per_s;
+    }
+  return speed;
+}
+
+std::string to_json(const std::vector<ComparedRig>& rigs, std::optional<double> budget) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const ComparedRig& r : rigs) {
+    Json models = Json::array();
+    for (const ComparedModel& m : r.models) {
+      Json model = {{"model", m.model}, {"fits", m.best.has_value()}};
+      if (m.best) {
+        model["plan"] = option_text(*m.best->report.scenario, m.best->option);
+        model["loss_nats"] = m.best->option.loss.nats;
+        model["request_s"] = m.best->request().value;
+        model["unmet"] = m.best->unmet;
+        model["report"] = Json::parse(rigcast::to_json(m.best->report));
+      } else {
+        model["lack"] = m.lack;
+      }
+      models.push_back(model);
+    }
+    list.push_back({{"rig", r.name},
+                    {"usd", r.usd ? Json(*r.usd) : Json()},
+                    {"price", r.price_note},
+                    {"watts", r.watts ? Json(*r.watts) : Json()},
+                    {"qualifies", r.qualifies(budget)},
+                    {"models", models}});
+  }
+  const Json out = {{"schema", "rigcast.comparison/1"},
+                    {"budget_usd", budget ? Json(*budget) : Json()},
+                    {"rigs", list}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace rigcast::planner
