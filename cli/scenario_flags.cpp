@@ -101,7 +101,7 @@ std::optional<Error> ScenarioFlags::set_model(TomlDocument& document, const Flag
   return document.set(is_file ? "model.file" : "model.name", toml_text(flag.value), flag.name);
 }
 
-Result<TomlDocument> ScenarioFlags::document() const {
+Result<TomlDocument> ScenarioFlags::document_without_sets() const {
   TomlDocument document("command line");
   if (!file_.empty()) {
     auto read = TomlDocument::read(file_);
@@ -133,13 +133,19 @@ Result<TomlDocument> ScenarioFlags::document() const {
     for (const std::string& key : split(flag.key, ' '))
       if (auto error = document.set(key, value, flag.name)) return *error;
   }
+  return document;
+}
+
+Result<TomlDocument> ScenarioFlags::document() const {
+  auto document = document_without_sets();
+  if (!document) return document;
   for (const std::string& set : sets_) {
     const auto equals = set.find('=');
     if (equals == std::string::npos || equals == 0)
       return bad_input(fmt::format("--set {}: expected KEY=VALUE", set),
                        "for example --set kv.threshold=0.9");
     const std::string key = set.substr(0, equals);
-    if (auto error = document.set(key, set.substr(equals + 1), "--set " + key)) return *error;
+    if (auto error = document->set(key, set.substr(equals + 1), "--set " + key)) return *error;
   }
   return document;
 }

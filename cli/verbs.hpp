@@ -16,6 +16,7 @@ using Run = std::function<int()>;
 void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run);

@@ -66,7 +66,7 @@ bool begins(const std::string& text, const std::string& beginning) {
 // C and C++ headers, and those of POSIX.
 bool is_standard(const std::string& path) {
   return path.find('/') == std::string::npos
-             ? path.find('.') == std::string::npos || begins(path, "unistd") ||
+             ? path.find('.') == std::string::npos || begins(path, "unistd") || path == "poll.h" ||
                    begins(path, "spawn") || begins(path, "sched") || begins(path, "fcntl") ||
                    begins(path, "immintrin") || begins(path, "x86intrin")
              : begins(path, "sys/");

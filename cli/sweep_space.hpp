@@ -1,0 +1,44 @@
+#pragma once
+// Scenarios that differ in some keys: every combination of their values.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace rigcast::cli {
+
+/// A key of the scenario file and the values that it takes, in TOML syntax or as text.
+struct SweptKey {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+/// "kv.policy=vram,ram", "placement.gpu_layers=0..32" or "0..32:4"; brackets and quotes hold commas
+/// together.
+Result<SweptKey> parse_swept_key(const std::string& text);
+
+class SweepSpace {
+ public:
+  /// Errors: a key twice, or more than 100 million scenarios.
+  static Result<SweepSpace> make(std::vector<SweptKey> keys);
+
+  std::int64_t size() const { return size_; }
+  const std::vector<SweptKey>& keys() const { return keys_; }
+  /// The values of scenario `index`, one for each key; the last key's value changes fastest.
+  std::vector<std::string> values(std::int64_t index) const;
+
+ private:
+  std::vector<SweptKey> keys_;
+  std::int64_t size_ = 1;
+};
+
+/// "2/8": the second of eight shards, counted from 1.
+struct Shard {
+  int index = 1, count = 1;
+};
+Result<Shard> parse_shard(const std::string& text);
+
+}  // namespace rigcast::cli

@@ -1,0 +1,106 @@
+// `rigcast sweep` as people type it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/program.hpp"
+
+using namespace rigcast::cli_test;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Outcome sweep(const Words& more, const How& how = {}) {
+  Words words{"sweep", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b"};
+  words.insert(words.end(), more.begin(), more.end());
+  return run(words, how);
+}
+
+Words lines(const std::string& text) {
+  Words out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+const Words kSwept{"--set", "placement.gpu_layers=0..16", "--set", "model.quant=Q4_K_M,Q8_0,F16",
+                   "--set", "workload.depth=0..3000:500"};  // 357 scenarios
+
+}  // namespace
+
+TEST_CASE("A sweep has a line for every combination, in order", "[cli][sweep]") {
+  const Outcome o = sweep({"--set", "model.quant=Q4_K_M,F16", "--set", "workload.depth=0..20:10",
+                           "--set", "kv.type_k=q8_0"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const Words all = lines(o.out);
+  REQUIRE(all.size() == 7);
+  CHECK(all[0].starts_with("model.quant,workload.depth,fits,gpu_layers,tokens_per_s,"));
+  CHECK(all[1].starts_with("Q4_K_M,0,true,17,"));
+  CHECK(all[3].starts_with("Q4_K_M,20,true,"));
+  CHECK(all[4].starts_with("F16,0,true,"));
+}
+
+TEST_CASE("Shards give the lines of the whole, whoever makes them", "[cli][sweep]") {
+  const auto with = [](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Words whole = lines(sweep(with(kSwept, {"--jobs", "3"})).out);
+  REQUIRE(whole.size() == 358);
+  Words parts;
+  for (const char* shard : {"1/3", "2/3", "3/3"}) {
+    const Words part = lines(sweep(with(kSwept, {"--shard", shard, "--jobs", "1"})).out);
+    CHECK(part.front() == whole.front());
+    parts.insert(parts.end(), part.begin() + 1, part.end());
+  }
+  Words sorted(whole.begin() + 1, whole.end());
+  std::ranges::sort(sorted);
+  std::ranges::sort(parts);
+  CHECK(parts == sorted);
+}
+
+TEST_CASE("An interrupted sweep goes on where it was", "[cli][sweep]") {
+  const Folder folder;
+  const std::string file = folder / "out.csv";
+  Words words = kSwept;
+  words.insert(words.end(),
+               {"--set", "workload.prompt_tokens=100..400:100", "-o", file, "--jobs", "1"});
+  const Outcome first = sweep(words, {.interrupt_after = std::chrono::milliseconds(700)});
+  REQUIRE(first.exit == 3);
+  CHECK(contains(first.error, "the same command goes on from there"));
+  CHECK_FALSE(fs::exists(file));
+  CHECK(fs::exists(file + ".part"));
+  // Text that was cut off is made again.
+  fs::resize_file(file + ".part", fs::file_size(file + ".part") - 10);
+  REQUIRE(sweep(words).exit == 0);
+  CHECK_FALSE(fs::exists(file + ".part"));
+  words[words.size() - 3] = folder / "again.csv";
+  REQUIRE(sweep(words).exit == 0);
+  CHECK(read(file) == read(folder / "again.csv"));
+}
+
+TEST_CASE("What cannot be read or does not fit is a line that says so", "[cli][sweep]") {
+  const Outcome o = sweep({"--set", "model.quant=Q4_K_M,Q9", "--set",
+                           "model.name=llama-3.2-1b,llama-3.1-405b", "--format", "json"});
+  REQUIRE(o.exit == 0);
+  const Words all = lines(o.out);
+  REQUIRE(all.size() == 4);
+  const auto ok = nlohmann::json::parse(all[0]), large = nlohmann::json::parse(all[1]),
+             unknown = nlohmann::json::parse(all[2]);
+  CHECK(ok.at("fits") == true);
+  CHECK(ok.at("tokens_per_s") > 0);
+  CHECK(large.at("fits") == false);
+  CHECK(!large.at("error").get<std::string>().empty());
+  CHECK(contains(unknown.at("error").get<std::string>(), "Q9"));
+}
+
+TEST_CASE("A sweep that makes no sense is refused", "[cli][sweep]") {
+  CHECK(sweep({"--set", "model.quant"}).exit == 2);
+  CHECK(sweep({"--set", "workload.depth=9..3"}).exit == 2);
+  CHECK(sweep({"--set", "workload.depth=0..9:0"}).exit == 2);
+  CHECK(sweep({"--set", "a.b=1,2", "--set", "a.b=3,4"}).exit == 2);
+  for (const char* shard : {"0/2", "3/2", "1", "a/b", "1/0"})
+    CHECK(sweep({"--set", "workload.depth=0,1", "--shard", shard}).exit == 2);
+}
