@@ -116,12 +116,14 @@ void mark_front(std::vector<Choice>& choices) {
     });
 }
 
-// The front from the best quality to the shortest request, against the straight line between its
-// ends, both on a scale of ratios. The knee is farthest from it: past it a step costs more than it
-// brings.
+// Quality against time, both on a scale of ratios. Along the front from the best quality to the
+// shortest request a straight line says what quality costs here; the knee is farthest on its good
+// side. Where time hardly differs, quality costs no less than kLeastRate.
 void weigh_front(std::vector<Choice>& choices) {
   // Nats that hardly anyone notices: what an 8B model loses as Q5_K_M.
   constexpr double kUnseen = 0.01;
+  // Twice the loss is worth a sixth of the time: a judgement.
+  constexpr double kLeastRate = 0.25;
   struct Point {
     double loss, time;
     Choice* choice;
@@ -133,9 +135,9 @@ void weigh_front(std::vector<Choice>& choices) {
   if (front.empty()) return;
   const Point best = *std::ranges::min_element(front, {}, &Point::loss);
   const Point fastest = *std::ranges::min_element(front, {}, &Point::time);
-  const double x = fastest.loss - best.loss, y = fastest.time - best.time;
-  for (const Point& p : front)
-    p.choice->merit = x * (best.time - p.time) + y * (p.loss - best.loss);
+  const double lost = fastest.loss - best.loss, won = best.time - fastest.time;
+  const double rate = std::max(kLeastRate, lost > 0 ? won / lost : 0.0);
+  for (const Point& p : front) p.choice->merit = best.time - p.time - rate * (p.loss - best.loss);
   std::ranges::max_element(front, {}, [](const Point& p) {
     return p.choice->merit;
   })->choice->is_knee = true;
