@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -19,8 +20,12 @@ struct Options {
   ScenarioFlags flags;
   OutputOptions output;
   WishFlags wish;
-  std::vector<std::string> models, rigs, gpus, prices;
+  std::vector<std::string> rigs, gpus, prices;
+  std::string base;
   double budget = 0;
+
+  /// Without rigs to compare: what one new part would do.
+  bool upgrades() const { return rigs.empty() && gpus.empty(); }
 };
 
 // What somebody pays for a part: --price rtx-3090=750.
@@ -51,10 +56,12 @@ std::string gpu_list(const std::string& text) {
   return "[" + out + "]";
 }
 
-// A rig that is compared: its name, and the scenario with it.
+// A rig that is compared: its name, the scenario with it, and the part that is new in it.
 struct Named {
   std::string name;
   TomlDocument document;
+  std::optional<GpuPart> new_gpu{};
+  std::optional<SsdPart> new_ssd{};
 };
 
 Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
@@ -76,8 +83,42 @@ Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
             is_rig ? add(gpu, "rig.name", toml_text(gpu)) : add(gpu, "rig.gpu", gpu_list(gpu)))
       return *error;
   }
-  if (out.empty())
-    return bad_input("nothing to compare", "--gpus rtx-3090,rtx-4090, or --rigs A,B");
+  return out;
+}
+
+// The rig as it is, and with one part changed or added.
+Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue& catalogue,
+                                       const Rig& rig) {
+  constexpr const char* kOldest = "2020";  // older cards are hardly sold
+  std::vector<Named> out{{"as it is", base.clone()}};
+  const auto add = [&](Named named, const char* key, const std::string& value) {
+    if (!named.document.set(key, value, "compare")) out.push_back(std::move(named));
+  };
+  std::string there;
+  for (const GpuPart& g : rig.gpus) there += (there.empty() ? "" : "+") + g.id;
+  for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
+    const auto part = catalogue.gpu(id);
+    if (!part || part->unified || !part->price) continue;
+    const bool is_there =
+        std::ranges::any_of(rig.gpus, [&](const GpuPart& g) { return g.id == id; });
+    if (is_there) add({"second " + id, base.clone(), *part}, "rig.gpu", gpu_list(there + "+" + id));
+    if (!is_there && part->released >= kOldest)
+      add({id, base.clone(), *part}, "rig.gpu", gpu_list(id));
+  }
+  for (const std::string& id : catalogue.ids("hwprofiles/ssds"))
+    if (const auto part = catalogue.ssd(id); part && part->price && part->id != rig.ssd.id)
+      add({id, base.clone(), {}, *part}, "rig.ssd", toml_text(id));
+  if (!rig.gpus.empty() && !rig.unified()) {
+    const PcieLink card = rig.gpus.front().pcie, slot = rig.links.front().pcie;
+    if (card.generation > slot.generation || card.lanes > slot.lanes)
+      add({"slot " + text(card), base.clone()}, "rig.pcie", toml_text(text(card)));
+  }
+  const std::string size = fmt::format("{:.0f}GiB", rig.ram.capacity.value / 1_GiB);
+  const std::string more = fmt::format("{:.0f}GiB", 2 * (rig.ram.capacity.value / 1_GiB));
+  for (const char* kit : {"2xddr4-3600", "2xddr5-6000", "4xddr5-5600"})
+    if (kit != rig.ram.id)
+      add({std::string("RAM ") + kit, base.clone()}, "rig.ram", toml_text(kit + (":" + size)));
+  add({"RAM " + more, base.clone()}, "rig.ram", toml_text(rig.ram.id + ":" + more));
   return out;
 }
 
@@ -100,6 +141,19 @@ void add_price(const Rig& rig, const Prices& prices, planner::ComparedRig& out) 
   }
   if (priced) out.usd = usd;
   if (powered) out.watts = watts;
+}
+
+// Of the new part alone; a slot or RAM has no price in the catalogue.
+void add_upgrade_price(const Named& named, const Prices& prices, planner::ComparedRig& out) {
+  out.usd.reset();
+  out.price_note.clear();
+  const auto take = [&](const PartInfo& part) {
+    const auto own = prices.find(part.id);
+    out.usd = own != prices.end() ? own->second : part.price->value.value;
+    out.price_note = "of the new part, at launch; --price PART=USD to use yours";
+  };
+  if (named.new_gpu) take(*named.new_gpu);
+  if (named.new_ssd) take(*named.new_ssd);
 }
 
 class Comparison {
@@ -146,35 +200,76 @@ class Comparison {
   Workload workload_;
 };
 
+// --model A,B; the document is left with none of several.
+std::vector<std::string> take_models(TomlDocument& document) {
+  const auto name = document.root().table("model").find_text_if_text("name");
+  if (!name || name->find(',') == std::string::npos) return {""};
+  std::vector<std::string> out;
+  std::istringstream names(*name);
+  for (std::string one; std::getline(names, one, ',');) out.push_back(one);
+  document.erase("model.name");
+  return out;
+}
+
+Result<std::vector<Named>> upgrades(const TomlDocument& base,
+                                    const std::vector<std::string>& models,
+                                    const Catalogue& catalogue) {
+  TomlDocument document = base.clone();
+  if (!models.front().empty()) document.set("model.name", toml_text(models.front()), "--model");
+  const auto scenario = make_scenario(document, catalogue);
+  if (!scenario) return scenario.error();
+  return upgrades_of(base, catalogue, scenario->rig);
+}
+
+void keep_best(std::vector<planner::ComparedRig>& compared) {
+  constexpr std::size_t kShown = 11;
+  planner::rank_upgrades(compared);
+  if (compared.size() > kShown) compared.resize(kShown);
+}
+
+void progress(std::size_t done, std::size_t all) {
+  if (all > 10 && isatty(STDERR_FILENO))
+    fmt::print(stderr, "\r{} of {} rigs{}", done, all, done == all ? "\n" : "");
+}
+
 int compare_verb(const Options& o, const Catalogue& catalogue) {
   if (o.output.format == Format::kCsv)
     return fail(bad_input("a comparison has no CSV", "--format json"));
-  const auto base = o.flags.document();
+  auto base = o.flags.document();
   if (!base) return fail(base.error());
+  if (!o.base.empty())
+    if (auto error = base->set("rig.name", toml_text(o.base), "--base")) return fail(*error);
   const auto wish = o.wish.wish();
   if (!wish) return fail(wish.error());
   const auto prices = prices_of(o, catalogue);
   if (!prices) return fail(prices.error());
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
-  const auto rigs = rigs_of(o, *base, catalogue);
+  const std::vector<std::string> models = take_models(*base);
+  const auto rigs =
+      o.upgrades() ? upgrades(*base, models, catalogue) : rigs_of(o, *base, catalogue);
   if (!rigs) return fail(rigs.error());
   const std::optional<double> budget = o.budget > 0 ? std::optional(o.budget) : std::nullopt;
   Comparison comparison(catalogue, *wish, *quality);
   std::vector<planner::ComparedRig> compared;
   for (const Named& rig : *rigs) {
-    auto one =
-        comparison.rig(rig, o.models.empty() ? std::vector<std::string>{""} : o.models, *prices);
+    progress(compared.size(), rigs->size());
+    auto one = comparison.rig(rig, models, *prices);
+    if (!one && o.upgrades() && !compared.empty()) continue;  // no such part goes with the others
     if (!one) return fail(one.error());
+    if (o.upgrades()) add_upgrade_price(rig, *prices, *one);
     compared.push_back(*std::move(one));
   }
-  planner::rank_rigs(compared, budget);
-  const std::string text =
-      o.output.format == Format::kJson
-          ? to_json(compared, budget)
-          : to_text(compared, budget, comparison.workload(), {wants_colour(o.output), 100});
+  progress(rigs->size(), rigs->size());
+  o.upgrades() ? keep_best(compared) : planner::rank_rigs(compared, budget);
+  const std::string verdict =
+      o.upgrades() ? upgrade_text(compared) : verdict_text(compared, budget);
+  const std::string text = o.output.format == Format::kJson
+                               ? to_json(compared, budget)
+                               : to_text(compared, budget, verdict, comparison.workload(),
+                                         {wants_colour(o.output), 100});
   if (auto error = emit(o.output, text)) return fail(*error);
-  return compared.front().qualifies(budget) ? kDone : kAnswerIsNo;
+  return o.upgrades() || compared.front().qualifies(budget) ? kDone : kAnswerIsNo;
 }
 
 }  // namespace
@@ -194,9 +289,8 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->delimiter(',')
       ->type_name("A,B")
       ->group(kGroup);
-  verb->add_option("--models", o->models, "several models in place of --model")
-      ->delimiter(',')
-      ->type_name("M,M")
+  verb->add_option("--base", o->base, "the rig that GPUs are put into, or that gets a new part")
+      ->type_name("RIG")
       ->group(kGroup);
   verb->add_option("--budget", o->budget, "USD for the parts that differ, the GPUs")
       ->check(CLI::PositiveNumber)
@@ -206,11 +300,11 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("PART=USD")
       ->group(kGroup);
   verb->footer(
+      "--model takes several, A,B. Without --gpus and --rigs: which new part helps the rig most.\n"
       "Examples\n"
-      "  rigcast compare --model llama-3.3-70b --context 16384 --gpus "
-      "2xrtx-3090,rtx-5090,rtx-4090\n"
-      "  rigcast compare --models llama-3.1-8b,qwen2.5-32b --rigs gaming-rtx-4090,dual-rtx-3090\n"
-      "  rigcast compare --model qwen3-30b-a3b --gpus rtx-3060-12gb,rtx-5070-ti --budget 800");
+      "  rigcast compare --model llama-3.3-70b --context 16384 --gpus 2xrtx-3090,rtx-5090\n"
+      "  rigcast compare --model llama-3.1-8b,qwen2.5-32b --rigs gaming-rtx-4090,dual-rtx-3090\n"
+      "  rigcast compare --model qwen2.5-14b --base budget-rtx-3060");
   verb->callback([o, open, &run] {
     run = [o, open] {
       const auto catalogue = open();

@@ -1,11 +1,14 @@
 #include "planner/compare.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/unit_text.hpp"
 #include "planner/plan_text.hpp"
 
 namespace rigcast::planner {
@@ -37,6 +40,44 @@ void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
     const double first = budget ? seconds_of(r) : cost_of(r);
     return std::tuple(!r.qualifies(budget), first, seconds_of(r));
   });
+}
+
+void rank_upgrades(std::vector<ComparedRig>& rigs) {
+  constexpr double kGain = 1.03;  // less is inside any forecast's noise
+  const double now = seconds_of(rigs.front());
+  const auto gains = [&](const ComparedRig& r) { return seconds_of(r) * kGain < now; };
+  const auto begin = rigs.begin() + 1;
+  rigs.erase(std::remove_if(begin, rigs.end(), [&](const ComparedRig& r) { return !gains(r); }),
+             rigs.end());
+  std::stable_sort(rigs.begin() + 1, rigs.end(), [&](const ComparedRig& a, const ComparedRig& b) {
+    const auto worth = [&](const ComparedRig& r) {
+      const double gain = std::isfinite(now) ? now / seconds_of(r) - 1 : 1 / seconds_of(r);
+      return std::tuple(r.qualifies({}) && r.usd, r.usd ? gain / *r.usd : 0.0);
+    };
+    return worth(a) > worth(b);
+  });
+}
+
+std::string verdict_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget) {
+  const ComparedRig& best = rigs.front();
+  if (!best.qualifies(budget))
+    return budget ? fmt::format("nothing does all of it for {:.0f} USD", *budget)
+                  : "nothing does all of it";
+  std::string out = budget ? "fastest within the budget: " : "most speed for the price: ";
+  out += best.name;
+  if (best.usd) out += fmt::format(" for {} USD", text_count(std::llround(*best.usd)));
+  if (best.watts) out += fmt::format(", {:.0f} W", *best.watts);
+  return out;
+}
+
+std::string upgrade_text(const std::vector<ComparedRig>& rigs) {
+  if (rigs.size() < 2) return "no single part makes it faster";
+  const double now = seconds_of(rigs.front()), then = seconds_of(rigs[1]);
+  const std::string gain =
+      std::isfinite(now) ? fmt::format("{:.1f} times as fast", now / then) : "it fits";
+  if (!rigs[1].usd) return fmt::format("{}: {}", rigs[1].name, gain);
+  return fmt::format("most for the money: {} for {} USD: {}", rigs[1].name,
+                     text_count(std::llround(*rigs[1].usd)), gain);
 }
 
 double speed_at(const Report& report, TokenCount tokens) {

@@ -30,12 +30,21 @@ struct ComparedRig {
 /// budget. `budget` in USD.
 void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget);
 
+/// The first is the rig as it is, with no price; of the others, whose price is that of one new
+/// part,
+/// those that gain nothing are dropped, and what gains most for its price comes first.
+void rank_upgrades(std::vector<ComparedRig>& rigs);
+
+/// What wins, and why: of rank_rigs and of rank_upgrades.
+std::string verdict_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
+std::string upgrade_text(const std::vector<ComparedRig>& rigs);
+
 /// Speed at the position nearest to `tokens`.
 double speed_at(const Report& report, TokenCount tokens);
 
-/// One table a model.
+/// One table a model, and the verdict.
 std::string to_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget,
-                    const Workload& workload, TextStyle style);
+                    const std::string& verdict, const Workload& workload, TextStyle style);
 /// "rigcast.comparison/1"
 std::string to_json(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
 

@@ -19,10 +19,11 @@ std::string thousands(TokenCount tokens) {
 
 class Table {
  public:
-  Table(const std::vector<ComparedRig>& rigs, std::optional<double> budget, const Workload& w,
-        TextStyle style)
+  Table(const std::vector<ComparedRig>& rigs, std::optional<double> budget,
+        const std::string& verdict, const Workload& w, TextStyle style)
       : rigs_(rigs),
         budget_(budget),
+        verdict_(verdict),
         w_(w),
         paint_(style.colour),
         width_(std::size_t(style.width)) {}
@@ -41,7 +42,7 @@ class Table {
                                          text_count(w_.prompt_tokens));
     line(paint_.bold(what));
     line(fmt::format(
-        "  {:<18} {:<28} {:>6} {:>7} {:>13} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
+        "  {:<20} {:<28} {:>6} {:>7} {:>13} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
         fmt::format("tok/s {} / {}", thousands(w_.depth + w_.prompt_tokens), thousands(w_.context)),
         "to", "USD", "/tok/s"));
     for (const ComparedRig& r : rigs_) row(r, r.models[m]);
@@ -67,21 +68,10 @@ class Table {
     line(m.best->unmet.empty() && r.qualifies(budget_) ? text : paint_.dim(text));
   }
 
-  static std::string name_of(const ComparedRig& r) { return pad_right(clip(r.name, 18), 18); }
+  static std::string name_of(const ComparedRig& r) { return pad_right(clip(r.name, 20), 20); }
 
   void notes() {
-    const ComparedRig& best = rigs_.front();
-    if (best.qualifies(budget_)) {
-      std::string why =
-          best.usd ? fmt::format("{} for {} USD", best.name, dollars(*best.usd)) : best.name;
-      if (best.watts) why += fmt::format(", {:.0f} W", *best.watts);
-      line(fmt::format("  {}   {}",
-                       budget_ ? "fastest within the budget" : "most speed for the price",
-                       paint_.bold(why)));
-    } else {
-      line(budget_ ? fmt::format("  nothing does all of it for {} USD", dollars(*budget_))
-                   : "  nothing does all of it");
-    }
+    line("  " + paint_.bold(verdict_));
     std::vector<std::string> said;
     for (const ComparedRig& r : rigs_)
       if (!r.price_note.empty() && std::ranges::find(said, r.price_note) == said.end())
@@ -92,6 +82,7 @@ class Table {
 
   const std::vector<ComparedRig>& rigs_;
   std::optional<double> budget_;
+  const std::string& verdict_;
   const Workload& w_;
   Paint paint_;
   std::size_t width_;
@@ -101,8 +92,8 @@ class Table {
 }  // namespace
 
 std::string to_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget,
-                    const Workload& workload, TextStyle style) {
-  return rigs.empty() ? "" : Table(rigs, budget, workload, style).text();
+                    const std::string& verdict, const Workload& workload, TextStyle style) {
+  return rigs.empty() ? "" : Table(rigs, budget, verdict, workload, style).text();
 }
 
 }  // namespace rigcast::planner

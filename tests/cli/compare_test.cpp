@@ -90,6 +90,39 @@ TEST_CASE("A machine of the catalogue stands among GPUs, without a price if it h
   CHECK(o.exit == 0);
   CHECK(contains(o.out, "strix-halo-128gb"));
   CHECK(contains(o.out, "?"));
-  CHECK(run({"compare", "--model", "llama-3.1-8b"}).exit == 2);
   CHECK(run({"compare", "--model", "llama-3.1-8b", "--gpus", "rtx-4900"}).exit == 2);
+}
+
+TEST_CASE("Several models are compared at once", "[cli][compare]") {
+  const Outcome o = run({"compare", "--model", "llama-3.2-1b,llama-3.1-8b", "--gpus",
+                         "rtx-3060-12gb,rtx-4090", "--context", "4096"});
+  INFO(o.error);
+  CHECK(o.exit == 0);
+  CHECK(contains(o.out, "Llama 3.2 1B, 512-token prompt"));
+  CHECK(contains(o.out, "Llama 3.1 8B, 512-token prompt"));
+  CHECK(run({"compare", "--model", "llama-3.2-1b,nobodys-7b", "--gpus", "rtx-4090"}).exit == 2);
+}
+
+TEST_CASE("Without rigs to compare, parts that help the one there are", "[cli][compare]") {
+  const Outcome o = run({"compare", "--model", "qwen2.5-14b", "--base", "budget-rtx-3060",
+                         "--context", "8192", "--output-tokens", "200", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const auto all = nlohmann::json::parse(o.out).at("rigs");
+  REQUIRE(all.size() > 3);
+  CHECK(all[0].at("rig") == "as it is");
+  CHECK(all[0].at("usd").is_null());
+  double before = 1e9;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    CHECK(request_s(all[i]) < request_s(all[0]));
+    if (all[i].at("usd").is_null()) continue;
+    const double worth =
+        (request_s(all[0]) / request_s(all[i]) - 1) / all[i].at("usd").get<double>();
+    CHECK(worth <= before);
+    before = worth;
+  }
+  const Outcome text = run({"compare", "--model", "qwen2.5-14b", "--base", "budget-rtx-3060",
+                            "--context", "8192", "--output-tokens", "200"});
+  CHECK(contains(text.out, "most for the money: "));
+  CHECK(contains(text.out, " times as fast"));
 }
