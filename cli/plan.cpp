@@ -35,6 +35,8 @@ std::string scenario_file(const TomlDocument& document, const planner::Choice& c
   set("kv.policy", toml_text(name(o.policy)));
   set("runtime.ubatch", fmt::format("{}", o.ubatch));
   set("placement.gpu_layers", fmt::format("{}", choice.report.placement.gpu_layers));
+  if (o.placement.decode_device != DecodeDevice::kPlacement)
+    set("placement.decode_device", toml_text(name(o.placement.decode_device)));
   set("placement.cpu_moe_layers", fmt::format("{}", o.placement.cpu_moe_layers));
   if (!o.placement.tensor_split.empty())
     set("placement.tensor_split",
@@ -74,7 +76,7 @@ std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogu
     if (!rig) continue;
     Scenario s = smallest;
     s.rig = rig->rig;
-    if (planner::place_layers(s, request_seconds, headroom))
+    if (planner::place_layers(s, headroom))
       return fmt::format("{} for {:.0f} USD ({} launch price)", part.name, part.price->value.value,
                          part.price_date);
   }
@@ -85,7 +87,7 @@ std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogu
 Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, const Scenario& s,
                    const planner::Space& space, const planner::Wish& wish, std::size_t options) {
   const Scenario smallest = planner::smallest_of(s, space);
-  const auto ram = planner::missing_ram(smallest, request_seconds, wish.headroom);
+  const auto ram = planner::missing_ram(smallest, wish.headroom);
   const std::string gpu = cheapest_gpu(document, catalogue, smallest, wish.headroom);
   std::string hint;
   if (ram) hint = fmt::format("{} more RAM holds {}", text_gib(*ram), smallest.quant);

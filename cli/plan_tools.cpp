@@ -33,6 +33,7 @@ planner::Space space_of(const TomlDocument& document, const Scenario& s) {
   if (document.has("kv.type_k") || document.has("kv.type_v")) space.kv_types = {s.kv.types};
   if (document.has("kv.policy")) space.policies = {s.kv.policy};
   if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
+  if (document.has("placement.decode_device")) space.decode_devices = {s.placement.decode_device};
   for (const char* key : {"gpu_layers", "tensor_split", "cpu_moe_layers"})
     if (document.has(fmt::format("placement.{}", key))) space.places_layers = false;
   return space;

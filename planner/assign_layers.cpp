@@ -5,6 +5,8 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/r_c_shortest_paths.hpp>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace rigcast::planner {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 // fine ones.
 constexpr double kFirstSteps = 8, kSteps = 256, kStepsOfMany = 32;
 constexpr std::size_t kFewMemories = 3;  // two GPUs and the host
+// Where many ways are as fast as each other, no bound ends them: then what few steps found stays.
+constexpr std::int64_t kMostLooks = 12'000;
 
 struct Vertex {
   int index = 0;
@@ -94,11 +98,13 @@ class Ahead {
 
 class Extend {
  public:
-  Extend(const AssignmentProblem& p, const Ahead& ahead, double at_most)
-      : p_(p), ahead_(ahead), at_most_(at_most) {}
+  /// `looks` counts down; once there are none left no way goes on.
+  Extend(const AssignmentProblem& p, const Ahead& ahead, double at_most, std::int64_t& looks)
+      : p_(p), ahead_(ahead), at_most_(at_most), looks_(looks) {}
 
   bool operator()(const Graph& graph, Taken& next, const Taken& now, EdgeDescriptor at) const {
     const Edge& e = graph[at];
+    if (looks_-- <= 0) return false;
     next = now;
     if (e.layer == p_.layers) {
       finish(e, next);
@@ -135,6 +141,7 @@ class Extend {
   const AssignmentProblem& p_;
   const Ahead& ahead_;
   double at_most_;
+  std::int64_t& looks_;
 };
 
 class Dominates {
@@ -194,13 +201,13 @@ class LayeredGraph {
 
 std::optional<Assignment> shortest_path(const AssignmentProblem& problem,
                                         const LayeredGraph& layered, const Ahead& ahead,
-                                        double steps, double at_most) {
+                                        double steps, double at_most, std::int64_t looks) {
   const Graph& graph = layered.graph();
   std::vector<std::vector<EdgeDescriptor>> ways;
   std::vector<Taken> taken;
   boost::r_c_shortest_paths(graph, boost::get(&Vertex::index, graph),
                             boost::get(&Edge::index, graph), layered.begin(), layered.end(), ways,
-                            taken, Taken{}, Extend(problem, ahead, at_most),
+                            taken, Taken{}, Extend(problem, ahead, at_most, looks),
                             Dominates(problem, steps));
   const auto best = std::ranges::min_element(taken, {}, &Taken::seconds);
   if (best == taken.end()) return std::nullopt;
@@ -216,11 +223,12 @@ std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
   if (problem.layers == 0 || problem.stations.empty()) return std::nullopt;
   const LayeredGraph layered(problem);
   const Ahead ahead(problem);
-  const auto first = shortest_path(problem, layered, ahead, kFirstSteps, problem.at_most);
+  const auto first = shortest_path(problem, layered, ahead, kFirstSteps, problem.at_most,
+                                   std::numeric_limits<std::int64_t>::max());
   const double steps = problem.capacity.size() <= kFewMemories ? kSteps : kStepsOfMany;
   // A little more than what is known, for sums in another order.
   const double at_most = first ? first->seconds * (1 + 1e-12) : problem.at_most;
-  const auto better = shortest_path(problem, layered, ahead, steps, at_most);
+  const auto better = shortest_path(problem, layered, ahead, steps, at_most, kMostLooks);
   return better ? better : first;
 }
 

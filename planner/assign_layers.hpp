@@ -41,7 +41,8 @@ struct Assignment {
 
 /// The fastest assignment that fits; nullopt if none does, or none within at_most. What is in use
 /// is compared in steps of 1/256 of each memory (of 1/32 with more than two GPUs), whether it fits
-/// by the byte: where two ways differ by less than a step, the faster one goes on.
+/// by the byte: where two ways differ by less than a step, the faster one goes on. Where very many
+/// ways are about as fast, steps of 1/8 have to do.
 std::optional<Assignment> assign_layers(const AssignmentProblem& problem);
 
 }  // namespace rigcast::planner

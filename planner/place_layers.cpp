@@ -47,25 +47,6 @@ void grow(Scenario& s, Bytes headroom) {
   }
 }
 
-// The best sum over layers that fits.
-std::optional<PlacementSettings> best_sum(const Scenario& scenario, Bytes headroom) {
-  LayerProblem problem = layer_problem(scenario, headroom);
-  Scenario placed = scenario;
-  for (int i = 0; i < kMostRepairs; ++i) {
-    const auto assignment = assign_layers(problem.problem);
-    if (!assignment) return std::nullopt;
-    placed.placement = placement_settings(scenario, problem, *assignment);
-    const Lack lack = lack_of(placed, headroom);
-    if (!lack.any) {
-      if (i > 0) grow(placed, headroom);
-      return placed.placement;
-    }
-    for (std::size_t m = 0; m < lack.bytes.size(); ++m)
-      problem.problem.capacity[m] -= lack.bytes[m];
-  }
-  return std::nullopt;
-}
-
 // Of two splits that cost the same, the one whose fullest GPU has more room for context is better:
 // worth half a percent of time for all of it.
 constexpr double kRoom = 0.005;
@@ -127,13 +108,28 @@ class Balance {
 
 bool fits(const Scenario& scenario, Bytes headroom) { return !lack_of(scenario, headroom).any; }
 
-std::optional<PlacementSettings> place_layers(const Scenario& scenario, const RequestCost& cost,
-                                              Bytes headroom) {
-  const auto best = best_sum(scenario, headroom);
-  if (!best || best->tensor_split.empty()) return best;
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes headroom) {
+  LayerProblem problem = layer_problem(scenario, headroom);
   Scenario placed = scenario;
-  placed.placement = *best;
-  return Balance(std::move(placed), cost, headroom).run();
+  for (int i = 0; i < kMostRepairs; ++i) {
+    const auto assignment = assign_layers(problem.problem);
+    if (!assignment) return std::nullopt;
+    placed.placement = placement_settings(scenario, problem, *assignment);
+    const Lack lack = lack_of(placed, headroom);
+    if (!lack.any) {
+      if (i > 0) grow(placed, headroom);
+      return placed.placement;
+    }
+    for (std::size_t m = 0; m < lack.bytes.size(); ++m)
+      problem.problem.capacity[m] -= lack.bytes[m];
+  }
+  return std::nullopt;
+}
+
+PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
+                                 Bytes headroom) {
+  if (scenario.placement.tensor_split.empty()) return scenario.placement;
+  return Balance(scenario, cost, headroom).run();
 }
 
 }  // namespace rigcast::planner

@@ -12,13 +12,17 @@ namespace rigcast::planner {
 /// leaves `headroom` on every GPU that it uses.
 bool fits(const Scenario& scenario, Bytes headroom);
 
+/// The placement settings with which the scenario's request takes least by layer_problem's seconds,
+/// of all that fit; nullopt: none does. Not for the policy spill, under which all fits.
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes headroom = {});
+
 /// Seconds of a scenario's request: prompt and all output tokens.
 using RequestCost = std::function<double(const Scenario&)>;
 
-/// The placement settings with which the scenario's request costs least of all that fit; nullopt:
-/// none does. layer_problem's best assignment, and where GPUs share a prompt, which no sum over
-/// layers sees, what `cost` likes better nearby. Not for the policy spill, under which all fits.
-std::optional<PlacementSettings> place_layers(const Scenario& scenario, const RequestCost& cost,
-                                              Bytes headroom = {});
+/// Layers moved between the GPUs of a placed scenario while `cost` likes that better: several GPUs
+/// take turns at a prompt, which no sum over layers sees. What costs the same leaves more room for
+/// context.
+PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
+                                 Bytes headroom = {});
 
 }  // namespace rigcast::planner

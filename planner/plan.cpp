@@ -11,8 +11,11 @@
 namespace rigcast::planner {
 namespace {
 
-// Of every quant mix and KV type.
+// Of every quant mix and KV type; another one only where the closed form hardly tells them apart.
 constexpr std::size_t kFinalists = 2;
+constexpr double kHardlySlower = 1.25;
+// No one wants what takes so many times as long as a way that loses no more.
+constexpr double kFarSlower = 3;
 
 // The mixes that people choose from, the best first.
 constexpr const char* kMixes[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4_K_M",
@@ -22,7 +25,8 @@ double parameters_of(const Scenario& s) { return double(s.tensors.elements()); }
 
 // Everything is on GPUs, and nothing comes from RAM.
 bool is_resident(const Scenario& s, const PlacementSettings& p) {
-  return p.gpu_layers && *p.gpu_layers > s.model.layers && p.cpu_moe_layers == 0;
+  return p.decode_device == DecodeDevice::kPlacement && p.gpu_layers &&
+         *p.gpu_layers > s.model.layers && p.cpu_moe_layers == 0;
 }
 
 class Search {
@@ -54,20 +58,13 @@ class Search {
     if (!of_mix) return out;
     option.loss = *of_mix + *of_types;
     for (const KvPolicy policy : space_.policies) {
+      option.policy = policy;
       bool resident = false;
-      for (const int ubatch : space_.ubatches) {
-        option.policy = policy;
-        option.ubatch = ubatch;
-        apply(option, s);
-        ++plan.options;
-        if (!place(s, option)) {
-          ++plan.too_large;
-          continue;
-        }
-        s.placement = option.placement;
-        option.seconds = cost_(s);
-        resident = resident || is_resident(s, option.placement);
-        out.push_back(option);
+      for (const DecodeDevice device : space_.decode_devices) {
+        if (!goes_with(device, policy) || resident) continue;
+        option.placement = base_.placement;
+        option.placement.decode_device = device;
+        resident = add_batches(s, option, out, plan);
       }
       // A cache that is in VRAM with all weights has no better place.
       if (policy == KvPolicy::kVram && resident) break;
@@ -75,11 +72,38 @@ class Search {
     return out;
   }
 
+  // The option with every ubatch; true: with one of them everything is on GPUs.
+  bool add_batches(Scenario& s, Option option, std::vector<Option>& out, Plan& plan) const {
+    bool resident = false;
+    const PlacementSettings asked = option.placement;
+    for (const int ubatch : space_.ubatches) {
+      option.ubatch = ubatch;
+      option.placement = asked;
+      apply(option, s);
+      ++plan.options;
+      if (!place(s, option)) {
+        ++plan.too_large;
+        continue;
+      }
+      s.placement = option.placement;
+      option.seconds = cost_(s);
+      resident = resident || is_resident(s, option.placement);
+      out.push_back(option);
+    }
+    return resident;
+  }
+
+  // A host that decodes has a cache of its own, and a link that brings weights no room for a cache.
+  static bool goes_with(DecodeDevice device, KvPolicy policy) {
+    return device == DecodeDevice::kPlacement || policy == KvPolicy::kVram;
+  }
+
   static void apply(const Option& option, Scenario& s) {
     s.kv.types = option.kv_types;
     s.kv.policy = option.policy;
     s.settings.ubatch = option.ubatch;
     s.settings.batch = std::max(s.settings.batch, option.ubatch);
+    s.placement = option.placement;
   }
 
   bool place(Scenario& s, Option& option) const {
@@ -87,7 +111,7 @@ class Search {
       s.placement = option.placement = base_.placement;
       return fits(s, wish_.headroom);
     }
-    const auto placed = place_layers(s, cost_, wish_.headroom);
+    const auto placed = place_layers(s, wish_.headroom);
     if (placed) option.placement = *placed;
     return placed.has_value();
   }
@@ -98,6 +122,20 @@ class Search {
   const QualityTable& quality_;
   const RequestCost& cost_;
 };
+
+std::vector<Option> finalists(const std::vector<std::vector<Option>>& sorted) {
+  std::vector<Option> out;
+  for (const auto& options : sorted)
+    for (std::size_t i = 0; i < std::min(kFinalists, options.size()); ++i) {
+      if (options[i].seconds > kHardlySlower * options.front().seconds) break;
+      const bool is_hopeless = std::ranges::any_of(sorted, [&](const auto& others) {
+        return others.front().loss.nats <= options[i].loss.nats &&
+               others.front().seconds * kFarSlower < options[i].seconds;
+      });
+      if (!is_hopeless) out.push_back(options[i]);
+    }
+  return out;
+}
 
 std::string unmet_wish(const Wish& wish, const QualityLoss& loss, const Report& r) {
   if (wish.max_loss && loss.nats > *wish.max_loss)
@@ -169,6 +207,10 @@ Space whole_space(const Scenario& s) {
     if (f == QuantFormat::kF16 || s.settings.flash_attention) space.kv_types.push_back({f, f});
   for (const KvPolicy policy : s.runtime.kv_policies)
     if (policy != KvPolicy::kSpill) space.policies.push_back(policy);
+  if (!s.rig.gpus.empty() && !s.rig.unified()) {
+    if (s.runtime.weight_streaming) space.decode_devices.push_back(DecodeDevice::kGpu);
+    if (s.runtime.cpu_decode) space.decode_devices.push_back(DecodeDevice::kCpu);
+  }
   for (int ubatch = 512; ubatch <= 4096; ubatch *= 2)
     if (ubatch == 512 || ubatch / 2 < s.workload.prompt_tokens) space.ubatches.push_back(ubatch);
   return space;
@@ -205,14 +247,16 @@ bool is_as_good(const Choice& a, const Choice& b) {
 Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
                const QualityTable& quality, const RequestCost& cost, const Simulate& simulate) {
   Plan plan;
-  for (const auto& options : Search(scenario, space, wish, quality, cost).run(plan))
-    for (std::size_t i = 0; i < std::min(kFinalists, options.size()); ++i) {
-      Choice choice{.option = options[i]};
-      choice.report = simulate(std::make_shared<const Scenario>(scenario_of(scenario, options[i])));
-      if (!choice.report.fits) continue;
-      choice.unmet = unmet_wish(wish, choice.option.loss, choice.report);
-      plan.choices.push_back(std::move(choice));
-    }
+  for (const Option& option : finalists(Search(scenario, space, wish, quality, cost).run(plan))) {
+    Choice choice{.option = option};
+    Scenario s = scenario_of(scenario, option);
+    if (space.places_layers)
+      s.placement = choice.option.placement = balance_layers(s, cost, wish.headroom);
+    choice.report = simulate(std::make_shared<const Scenario>(std::move(s)));
+    if (!choice.report.fits) continue;
+    choice.unmet = unmet_wish(wish, choice.option.loss, choice.report);
+    plan.choices.push_back(std::move(choice));
+  }
   mark_front(plan.choices);
   weigh_front(plan.choices);
   std::ranges::stable_sort(plan.choices, [&](const Choice& a, const Choice& b) {

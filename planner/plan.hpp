@@ -20,6 +20,7 @@ struct Space {
   std::vector<KvTypes> kv_types;
   std::vector<KvPolicy> policies;
   std::vector<int> ubatches;
+  std::vector<DecodeDevice> decode_devices{DecodeDevice::kPlacement};
   bool places_layers = true;  // else the scenario's placement settings stay
 };
 /// All that the scenario's runtime can do.
@@ -37,7 +38,7 @@ struct Wish {
   double min_tokens_per_s = 0;
   std::optional<Seconds> max_ttft;
   std::optional<double> max_loss;  // nats
-  Bytes headroom;  // of every GPU
+  Bytes headroom;                  // of every GPU
 };
 
 /// One way to run it: what differs from the scenario that was asked about.

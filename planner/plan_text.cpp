@@ -43,6 +43,9 @@ std::string where_text(const Scenario& s, const PlacementSettings& p) {
     if (!split.empty()) out += " (" + split + ")";
   }
   if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
+  if (p.decode_device == DecodeDevice::kGpu && layers <= s.model.layers)
+    out += ", the rest streamed";
+  if (p.decode_device == DecodeDevice::kCpu) out += ", decode on the CPU";
   return out;
 }
 
@@ -203,6 +206,7 @@ std::string short_option_text(const Scenario& base, const Option& o) {
     out += fmt::format(", {} moe in RAM", o.placement.cpu_moe_layers);
   else if (*o.placement.gpu_layers > base.model.layers)
     out += ", all on GPU";
+  if (o.placement.decode_device == DecodeDevice::kCpu) out += ", decode on CPU";
   if (*o.placement.gpu_layers <= base.model.layers)
     out += fmt::format(", {} of {}", *o.placement.gpu_layers, base.model.layers);
   return out;

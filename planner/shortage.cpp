@@ -24,15 +24,14 @@ Scenario smallest_of(const Scenario& scenario, const Space& space) {
   return smallest;
 }
 
-std::optional<Bytes> missing_ram(const Scenario& scenario, const RequestCost& cost,
-                                 Bytes headroom) {
+std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom) {
   constexpr Bytes kMost = 4096_GiB;
   const double tenth = 0.1 * (1_GiB).value;
   Scenario s = scenario;
   const Bytes now = s.rig.ram.capacity.value;
   const auto fits_with = [&](double more) {
     s.rig.ram.capacity.value = now + Bytes{more};
-    return place_layers(s, cost, headroom).has_value();
+    return place_layers(s, headroom).has_value();
   };
   double least = 0, enough = (1_GiB).value;
   while (!fits_with(enough)) {

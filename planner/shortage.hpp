@@ -12,6 +12,6 @@ Scenario smallest_of(const Scenario& scenario, const Space& space);
 
 /// How much more RAM the scenario needs to fit in some placement, to a tenth of a GiB; nullopt:
 /// more than 4 TiB.
-std::optional<Bytes> missing_ram(const Scenario& scenario, const RequestCost& cost, Bytes headroom);
+std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom);
 
 }  // namespace rigcast::planner
