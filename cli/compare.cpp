@@ -37,7 +37,7 @@ Result<Prices> prices_of(const Options& o, const Catalogue& catalogue) {
     const std::size_t at = text.find('=');
     char* end = nullptr;
     const double usd = at == std::string::npos ? -1 : std::strtod(text.c_str() + at + 1, &end);
-    if (usd < 0 || !end || *end || end == text.c_str() + at + 1)
+    if (!(usd >= 0 && usd < 1e9) || !end || *end || end == text.c_str() + at + 1)
       return bad_input(fmt::format("--price: \"{}\" is not PART=USD", text),
                        "for example --price rtx-3090=750");
     const auto part = catalogue.gpu(text.substr(0, at));
@@ -221,9 +221,9 @@ Result<std::vector<Named>> upgrades(const TomlDocument& base,
   return upgrades_of(base, catalogue, scenario->rig);
 }
 
-void keep_best(std::vector<planner::ComparedRig>& compared) {
+void keep_best(std::vector<planner::ComparedRig>& compared, std::optional<double> budget) {
   constexpr std::size_t kShown = 11;
-  planner::rank_upgrades(compared);
+  planner::rank_upgrades(compared, budget);
   if (compared.size() > kShown) compared.resize(kShown);
 }
 
@@ -261,15 +261,20 @@ int compare_verb(const Options& o, const Catalogue& catalogue) {
     compared.push_back(*std::move(one));
   }
   progress(rigs->size(), rigs->size());
-  o.upgrades() ? keep_best(compared) : planner::rank_rigs(compared, budget);
+  o.upgrades() ? keep_best(compared, budget) : planner::rank_rigs(compared, budget);
   const std::string verdict =
-      o.upgrades() ? upgrade_text(compared) : verdict_text(compared, budget);
+      o.upgrades() ? upgrade_text(compared, budget) : verdict_text(compared, budget);
   const std::string text = o.output.format == Format::kJson
                                ? to_json(compared, budget)
                                : to_text(compared, budget, verdict, comparison.workload(),
                                          {wants_colour(o.output), 100});
   if (auto error = emit(o.output, text)) return fail(*error);
-  return o.upgrades() || compared.front().qualifies(budget) ? kDone : kAnswerIsNo;
+  const std::size_t first = o.upgrades() && compared.size() > 1 ? 1 : 0;
+  return compared[first].qualifies(first == 1     ? budget
+                                   : o.upgrades() ? std::nullopt
+                                                  : budget)
+             ? kDone
+             : kAnswerIsNo;
 }
 
 }  // namespace
@@ -293,7 +298,7 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("RIG")
       ->group(kGroup);
   verb->add_option("--budget", o->budget, "USD for the parts that differ, the GPUs")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.01, 1e9))
       ->type_name("USD")
       ->group(kGroup);
   verb->add_option("--price", o->prices, "what a GPU costs: rtx-3090=750")

@@ -29,6 +29,10 @@ std::string scenario_file(const TomlDocument& document, const planner::Choice& c
   const planner::Option& o = choice.option;
   const auto set = [&](const char* key, const std::string& value) { out.set(key, value, "plan"); };
   const auto type = [](QuantFormat f) { return toml_text(info(f).name); };
+  std::string shares;
+  for (const double share : o.placement.tensor_split)
+    shares += fmt::format("{}{:#}", shares.empty() ? "[" : ", ", share);
+  shares += "]";
   if (!choice.report.scenario->model_file) set("model.quant", toml_text(o.quant));
   set("kv.type_k", type(o.kv_types.k));
   set("kv.type_v", type(o.kv_types.v));
@@ -38,9 +42,8 @@ std::string scenario_file(const TomlDocument& document, const planner::Choice& c
   if (o.placement.decode_device != DecodeDevice::kPlacement)
     set("placement.decode_device", toml_text(name(o.placement.decode_device)));
   set("placement.cpu_moe_layers", fmt::format("{}", o.placement.cpu_moe_layers));
-  if (!o.placement.tensor_split.empty())
-    set("placement.tensor_split",
-        fmt::format("[{:.1f}]", fmt::join(o.placement.tensor_split, ", ")));
+  out.erase("placement.tensor_split");
+  if (!o.placement.tensor_split.empty()) set("placement.tensor_split", shares);
   return out.text();
 }
 
@@ -109,7 +112,12 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
 
-  const planner::Space space = space_of(*document, *scenario);
+  if (!o.emit.empty() && o.emit != "rigcast" && !planner::is_llama_cpp(*scenario))
+    return fail(
+        bad_input(fmt::format("--emit {}: the plan is for {}", o.emit, scenario->runtime.name),
+                  "--runtime llama.cpp, or --emit rigcast"));
+  planner::Space space = space_of(*document, *scenario);
+  if (o.emit == "ollama") planner::keep_what_ollama_says(space);
   planner::Plan plan =
       planner::make_plan(*scenario, space, *wish, *quality, request_seconds, forecast_to_rank);
   if (plan.choices.empty())
@@ -120,6 +128,8 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   const std::string text = o.emit.empty() ? render(*scenario, plan, o.output)
                                           : emitted(o.emit, *document, plan.choices.front());
   if (auto error = emit(o.output, text)) return fail(*error);
+  if (!o.emit.empty() && !plan.choices.front().unmet.empty())
+    fmt::print(stderr, "rigcast: nothing meets the wish: {}\n", plan.choices.front().unmet);
   return plan.choices.front().unmet.empty() ? kDone : kAnswerIsNo;
 }
 

@@ -34,8 +34,9 @@ planner::Space space_of(const TomlDocument& document, const Scenario& s) {
   if (document.has("kv.policy")) space.policies = {s.kv.policy};
   if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
   if (document.has("placement.decode_device")) space.decode_devices = {s.placement.decode_device};
-  for (const char* key : {"gpu_layers", "tensor_split", "cpu_moe_layers"})
-    if (document.has(fmt::format("placement.{}", key))) space.places_layers = false;
+  const bool has_split =
+      document.has("placement.tensor_split") || document.has("placement.cpu_moe_layers");
+  if (s.placement.gpu_layers || has_split) space.places_layers = false;
   return space;
 }
 
@@ -46,14 +47,14 @@ void WishFlags::add_to(CLI::App& verb) {
       ->type_name("WHAT")
       ->group(kGroup);
   verb.add_option("--min-tps", min_tps, "tokens per second, at least")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e9))
       ->type_name("X")
       ->group(kGroup);
   verb.add_option("--max-ttft", max_ttft, "time to first token, at most: 2 s")
       ->type_name("TIME")
       ->group(kGroup);
   verb.add_option("--max-loss", max_loss, "quality lost, at most, in nats: 0.02")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e3))
       ->type_name("NATS")
       ->group(kGroup);
   verb.add_option("--headroom", headroom, "VRAM of each GPU that stays free")

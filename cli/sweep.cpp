@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -23,7 +24,11 @@ namespace {
 
 // Scenarios of one process. Its simulated clock goes on from one to the next, which shows in the
 // last digits: with pieces that are always the same, results are the same wherever they are made.
-constexpr std::int64_t kPiece = 64;
+constexpr std::int64_t kMostOfPiece = 64;
+// So that some hundred cores have something to do; the sweep's size alone decides.
+std::int64_t piece_of(std::int64_t size) {
+  return std::clamp<std::int64_t>(size / 256, 1, kMostOfPiece);
+}
 
 struct Options {
   ScenarioFlags flags;
@@ -44,7 +49,7 @@ Result<Sweep> sweep_of(const Options& o) {
   auto base = o.flags.document_without_sets();
   if (!base) return base.error();
   std::vector<SweptKey> keys;
-  std::string id = base->text();
+  std::string id = RIGCAST_VERSION + base->text();
   for (const std::string& set : o.flags.sets()) {
     auto key = parse_swept_key(set);
     if (!key) return key.error();
@@ -128,9 +133,10 @@ class Kept {
     std::ifstream in(file_, std::ios::binary);
     std::string head;
     if (std::getline(in, head) && head == id_) read(in);
-    std::ofstream out(file_, std::ios::binary | std::ios::trunc);
-    out << id_ << "\n";
-    for (const auto& [piece, text] : pieces_) write(out, piece, text);
+    in.close();
+    std::string whole = id_ + "\n";
+    for (const auto& [piece, text] : pieces_) whole += record(piece, text);
+    if (const auto error = write_file(file_, whole)) throw MachineError(error->message);
   }
 
   bool has(std::int64_t piece) const { return pieces_.contains(piece); }
@@ -139,7 +145,7 @@ class Kept {
     pieces_[piece] = text;
     if (file_.empty()) return;
     std::ofstream out(file_, std::ios::binary | std::ios::app);
-    write(out, piece, text);
+    out << record(piece, text);
     if (!out.flush()) throw MachineError("cannot write " + file_);
   }
   std::string all() const {
@@ -161,13 +167,21 @@ class Kept {
       pieces_[piece] = std::move(text);
     }
   }
-  static void write(std::ofstream& out, std::int64_t piece, const std::string& text) {
-    out << piece << " " << text.size() << "\n" << text;
+  static std::string record(std::int64_t piece, const std::string& text) {
+    return fmt::format("{} {}\n{}", piece, text.size(), text);
   }
 
   std::string file_, id_;
   std::map<std::int64_t, std::string> pieces_;
 };
+
+// Beside a file; a device or a pipe has none.
+std::string part_of(const std::string& file) {
+  std::error_code ignored;
+  const bool special =
+      std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored);
+  return file.empty() || special ? "" : file + ".part";
+}
 
 int sweep_verb(const Options& o, const Catalogue& catalogue) {
   const auto sweep = sweep_of(o);
@@ -175,8 +189,9 @@ int sweep_verb(const Options& o, const Catalogue& catalogue) {
   const auto shard = parse_shard(o.shard);
   if (!shard) return fail(shard.error());
   const Format format = o.output.format == Format::kJson ? Format::kJson : Format::kCsv;
-  const std::int64_t size = sweep->space.size(), pieces = (size + kPiece - 1) / kPiece;
-  const std::string part = o.output.file.empty() ? "" : o.output.file + ".part";
+  const std::int64_t size = sweep->space.size(), piece_size = piece_of(size),
+                     pieces = (size + piece_size - 1) / piece_size;
+  const std::string part = part_of(o.output.file);
   Kept kept(part, fmt::format("{} {} {}", sweep->id, o.shard, int(format)));
   std::vector<std::int64_t> wanted;
   std::int64_t all = 0;
@@ -188,14 +203,14 @@ int sweep_verb(const Options& o, const Catalogue& catalogue) {
   const auto progress = [&] {
     if (watched)
       fmt::print(stderr, "\r{} of {} scenarios",
-                 std::min<std::int64_t>(size, std::int64_t(kept.count()) * kPiece),
-                 std::min(size, all * kPiece));
+                 std::min<std::int64_t>(size, std::int64_t(kept.count()) * piece_size),
+                 std::min(size, all * piece_size));
   };
   const OnInterrupt on_interrupt;
   Pieces how;
   how.work = [&](std::int64_t piece) {
     std::string out;
-    for (std::int64_t i = piece * kPiece; i < std::min(size, (piece + 1) * kPiece); ++i)
+    for (std::int64_t i = piece * piece_size; i < std::min(size, (piece + 1) * piece_size); ++i)
       out += line_of(row(*sweep, i, catalogue), format);
     return out;
   };

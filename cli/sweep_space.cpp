@@ -31,7 +31,9 @@ Result<std::vector<std::string>> expand(const std::string& item) {
   const auto step =
       colon == std::string::npos ? std::optional<std::int64_t>(1) : number(text.substr(colon + 1));
   if (!first || !last || !step) return std::vector<std::string>{item};
-  if (*step < 1 || *last < *first || (*last - *first) / *step >= 1'000'000)
+  constexpr std::int64_t kFar = 1'000'000'000'000'000;
+  const bool counts = *step >= 1 && *last >= *first && *first > -kFar && *last < kFar;
+  if (!counts || (*last - *first) / *step >= 1'000'000)
     return bad_input(fmt::format("\"{}\" counts to nothing, or too far", item),
                      "for example 0..32 or 0..32:4");
   std::vector<std::string> out;

@@ -46,6 +46,8 @@ void add_common(const Scenario& s, const Placement& p, char between, Words& word
   if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
   if (p.gpu_layers <= s.model.layers || s.placement.cpu_moe_layers > 0)
     add("-t", fmt::format("{}", s.settings.threads));
+  if (s.settings.numa_distribute) add("--numa", "distribute");
+  if (!s.settings.mmap) add("-lm", "none");
 }
 
 bool keeps_cache_in_ram(const Scenario& s) {
@@ -54,12 +56,18 @@ bool keeps_cache_in_ram(const Scenario& s) {
 
 }  // namespace
 
+bool is_llama_cpp(const Scenario& s) {
+  const bool is_theirs = s.runtime.id == "llama.cpp" || s.runtime.id == "ik-llama.cpp";
+  return is_theirs && (s.kv.policy == KvPolicy::kVram || s.kv.policy == KvPolicy::kRam);
+}
+
 Words llama_server_command(const Scenario& s, const Placement& p) {
   Words words{"llama-server"};
   add_common(s, p, ',', words);
   words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context)});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (keeps_cache_in_ram(s)) words.push_back("--no-kv-offload");
+  if (!s.settings.op_offload) words.push_back("--no-op-offload");
   return words;
 }
 
@@ -68,6 +76,7 @@ Words llama_bench_command(const Scenario& s, const Placement& p) {
   add_common(s, p, '/', words);
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "1" : "0"});
   if (keeps_cache_in_ram(s)) words.insert(words.end(), {"-nkvo", "1"});
+  if (!s.settings.op_offload) words.insert(words.end(), {"-nopo", "1"});
   words.insert(words.end(), {"-p", fmt::format("{}", s.workload.prompt_tokens), "-n",
                              fmt::format("{}", s.workload.output_tokens)});
   if (s.workload.depth > 0) words.insert(words.end(), {"-d", fmt::format("{}", s.workload.depth)});

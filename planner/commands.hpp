@@ -9,6 +9,9 @@
 
 namespace rigcast::planner {
 
+/// llama.cpp or a fork of it runs the scenario, with a policy that its flags can say.
+bool is_llama_cpp(const Scenario& scenario);
+
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;
 

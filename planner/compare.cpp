@@ -42,17 +42,20 @@ void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
   });
 }
 
-void rank_upgrades(std::vector<ComparedRig>& rigs) {
+void rank_upgrades(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
   constexpr double kGain = 1.03;  // less is inside any forecast's noise
   const double now = seconds_of(rigs.front());
-  const auto gains = [&](const ComparedRig& r) { return seconds_of(r) * kGain < now; };
+  const bool is_enough = rigs.front().qualifies({});
+  const auto gains = [&](const ComparedRig& r) {
+    return seconds_of(r) * kGain < now || (!is_enough && r.qualifies({}));
+  };
   const auto begin = rigs.begin() + 1;
   rigs.erase(std::remove_if(begin, rigs.end(), [&](const ComparedRig& r) { return !gains(r); }),
              rigs.end());
   std::stable_sort(rigs.begin() + 1, rigs.end(), [&](const ComparedRig& a, const ComparedRig& b) {
     const auto worth = [&](const ComparedRig& r) {
       const double gain = std::isfinite(now) ? now / seconds_of(r) - 1 : 1 / seconds_of(r);
-      return std::tuple(r.qualifies({}) && r.usd, r.usd ? gain / *r.usd : 0.0);
+      return std::tuple(r.qualifies(budget) && r.usd, r.usd && *r.usd > 0 ? gain / *r.usd : gain);
     };
     return worth(a) > worth(b);
   });
@@ -70,8 +73,11 @@ std::string verdict_text(const std::vector<ComparedRig>& rigs, std::optional<dou
   return out;
 }
 
-std::string upgrade_text(const std::vector<ComparedRig>& rigs) {
+std::string upgrade_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget) {
   if (rigs.size() < 2) return "no single part makes it faster";
+  if (!rigs[1].qualifies(budget))
+    return budget ? fmt::format("no single part for {:.0f} USD does all of it", *budget)
+                  : "no single part does all of it";
   const double now = seconds_of(rigs.front()), then = seconds_of(rigs[1]);
   const std::string gain =
       std::isfinite(now) ? fmt::format("{:.1f} times as fast", now / then) : "it fits";

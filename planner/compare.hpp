@@ -33,11 +33,11 @@ void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget);
 /// The first is the rig as it is, with no price; of the others, whose price is that of one new
 /// part,
 /// those that gain nothing are dropped, and what gains most for its price comes first.
-void rank_upgrades(std::vector<ComparedRig>& rigs);
+void rank_upgrades(std::vector<ComparedRig>& rigs, std::optional<double> budget);
 
 /// What wins, and why: of rank_rigs and of rank_upgrades.
 std::string verdict_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
-std::string upgrade_text(const std::vector<ComparedRig>& rigs);
+std::string upgrade_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
 
 /// Speed at the position nearest to `tokens`.
 double speed_at(const Report& report, TokenCount tokens);

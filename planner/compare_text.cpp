@@ -42,7 +42,7 @@ class Table {
                                          text_count(w_.prompt_tokens));
     line(paint_.bold(what));
     line(fmt::format(
-        "  {:<20} {:<28} {:>6} {:>7} {:>13} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
+        "  {:<19} {:<28} {:>6} {:>7} {:>14} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
         fmt::format("tok/s {} / {}", thousands(w_.depth + w_.prompt_tokens), thousands(w_.context)),
         "to", "USD", "/tok/s"));
     for (const ComparedRig& r : rigs_) row(r, r.models[m]);
@@ -52,14 +52,14 @@ class Table {
   void row(const ComparedRig& r, const ComparedModel& m) {
     const std::string price = r.usd ? dollars(*r.usd) : "?";
     if (!m.best) {
-      line(fmt::format("  {} {:<63} {:>6}", name_of(r), m.lack, price));
+      line(fmt::format("  {} {:<64} {:>6}", name_of(r), m.lack, price));
       return;
     }
     const Report& report = m.best->report;
     const double first = speed_at(report, w_.depth + w_.prompt_tokens);
     const double last = speed_at(report, w_.context);
     const std::string text =
-        fmt::format("  {} {} {:>6.3f} {:>7} {:>13} {:>5} {:>6} {:>6}", name_of(r),
+        fmt::format("  {} {} {:>6.3f} {:>7} {:>14} {:>5} {:>6} {:>6}", name_of(r),
                     pad_right(clip(short_option_text(*report.scenario, m.best->option), 28), 28),
                     m.best->option.loss.nats, time_text(report.ttft()->total()),
                     fmt::format("{} / {}", three_digits(first), three_digits(last)),
@@ -68,7 +68,7 @@ class Table {
     line(m.best->unmet.empty() && r.qualifies(budget_) ? text : paint_.dim(text));
   }
 
-  static std::string name_of(const ComparedRig& r) { return pad_right(clip(r.name, 20), 20); }
+  static std::string name_of(const ComparedRig& r) { return pad_right(clip(r.name, 19), 19); }
 
   void notes() {
     line("  " + paint_.bold(verdict_));

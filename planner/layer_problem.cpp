@@ -21,12 +21,12 @@ PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
   return p;
 }
 
-std::vector<LayerStation> stations_of(const Scenario& s) {
+std::vector<LayerStation> stations_of(const Scenario& s, bool splits_layers) {
   std::vector<LayerStation> all{{}};
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
     for (const bool experts_in_ram : {true, false})
       for (const bool head_on_host : {true, false})
-        if (s.model.moe || !experts_in_ram)
+        if ((s.model.moe && splits_layers) || !experts_in_ram)
           all.push_back({DeviceIndex(g), experts_in_ram, head_on_host});
   return all;
 }
@@ -114,8 +114,8 @@ class Whole {
 
 class Builder {
  public:
-  Builder(const Scenario& s, Bytes headroom) : s_(s) {
-    out_.stations = stations_of(s);
+  Builder(const Scenario& s, Bytes headroom, bool splits_layers) : s_(s) {
+    out_.stations = stations_of(s, splits_layers);
     for (const LayerStation& at : out_.stations) whole_.emplace_back(s, at);
     idle_ = whole_.front().rest;
     for (const Whole& w : whole_)
@@ -212,8 +212,8 @@ class Builder {
 
 }  // namespace
 
-LayerProblem layer_problem(const Scenario& scenario, Bytes headroom) {
-  return Builder(scenario, headroom).take();
+LayerProblem layer_problem(const Scenario& scenario, Bytes headroom, bool splits_layers) {
+  return Builder(scenario, headroom, splits_layers).take();
 }
 
 PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,

@@ -26,8 +26,9 @@ struct LayerProblem {
 /// Of the scenario with its quant mix, KV settings, batches and workload; its placement settings
 /// but the decode device do not matter. Seconds are of the prompt and all output tokens, each phase
 /// in its middle; GPUs that take turns at a prompt's ubatches are not seen. `headroom`: of each
-/// GPU, that nothing takes.
-LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {});
+/// GPU, that nothing takes. `splits_layers`: experts may be in RAM by themselves.
+LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {},
+                           bool splits_layers = true);
 
 /// The settings that say an assignment.
 PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,

@@ -14,7 +14,8 @@ bool fits(const Scenario& scenario, Bytes headroom);
 
 /// The placement settings with which the scenario's request takes least by layer_problem's seconds,
 /// of all that fit; nullopt: none does. Not for the policy spill, under which all fits.
-std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes headroom = {});
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes headroom = {},
+                                              bool splits_layers = true);
 
 /// Seconds of a scenario's request: prompt and all output tokens.
 using RequestCost = std::function<double(const Scenario&)>;

@@ -108,10 +108,13 @@ class Search {
 
   bool place(Scenario& s, Option& option) const {
     if (!space_.places_layers) {
-      s.placement = option.placement = base_.placement;
+      s.placement = base_.placement;
+      s.placement.decode_device = option.placement.decode_device;
+      s.placement.gpu_layers = resolve_placement(s).gpu_layers;
+      option.placement = s.placement;
       return fits(s, wish_.headroom);
     }
-    const auto placed = place_layers(s, wish_.headroom);
+    const auto placed = place_layers(s, wish_.headroom, space_.splits_layers);
     if (placed) option.placement = *placed;
     return placed.has_value();
   }
@@ -205,15 +208,23 @@ Space whole_space(const Scenario& s) {
     space.quants.assign(std::begin(kMixes), std::end(kMixes));
   for (const QuantFormat f : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0})
     if (f == QuantFormat::kF16 || s.settings.flash_attention) space.kv_types.push_back({f, f});
+  const bool has_tiers = !s.rig.gpus.empty() && !s.rig.unified();
   for (const KvPolicy policy : s.runtime.kv_policies)
-    if (policy != KvPolicy::kSpill) space.policies.push_back(policy);
-  if (!s.rig.gpus.empty() && !s.rig.unified()) {
+    if (policy == KvPolicy::kVram || (has_tiers && policy != KvPolicy::kSpill))
+      space.policies.push_back(policy);
+  if (has_tiers) {
     if (s.runtime.weight_streaming) space.decode_devices.push_back(DecodeDevice::kGpu);
     if (s.runtime.cpu_decode) space.decode_devices.push_back(DecodeDevice::kCpu);
   }
   for (int ubatch = 512; ubatch <= 4096; ubatch *= 2)
     if (ubatch == 512 || ubatch / 2 < s.workload.prompt_tokens) space.ubatches.push_back(ubatch);
   return space;
+}
+
+void keep_what_ollama_says(Space& space) {
+  space.policies = {KvPolicy::kVram};
+  std::erase_if(space.kv_types, [](KvTypes t) { return t.k != t.v; });
+  space.splits_layers = false;
 }
 
 Scenario scenario_of(const Scenario& base, const Option& option) {

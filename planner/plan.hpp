@@ -22,9 +22,13 @@ struct Space {
   std::vector<int> ubatches;
   std::vector<DecodeDevice> decode_devices{DecodeDevice::kPlacement};
   bool places_layers = true;  // else the scenario's placement settings stay
+  bool splits_layers = true;  // experts may be in RAM while the rest of their layer is on a GPU
 };
 /// All that the scenario's runtime can do.
 Space whole_space(const Scenario& scenario);
+
+/// A Modelfile has no experts in RAM, no cache in RAM and one type for keys and values.
+void keep_what_ollama_says(Space& space);
 
 enum class Objective {
   kBalanced,  // the knee of quality against time

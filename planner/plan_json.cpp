@@ -27,6 +27,7 @@ Json choice_json(const Scenario& base, const Choice& c) {
           {"report", report},
           {"quality", quality_json(c.option.loss)},
           {"request_s", c.request().value},
+          {"unmet", c.unmet},
           {"on_front", c.on_front},
           {"knee", c.is_knee},
           {"commands", commands_json(c.report)}};
@@ -38,7 +39,7 @@ std::string to_json(const Scenario& base, const Plan& plan) {
   Json choices = Json::array(), rejected = Json::array();
   for (const Choice& c : plan.choices) {
     const std::string reason = rejection_text(base, plan, c);
-    if (reason.empty())
+    if (reason.empty() || &c == &plan.choices.front())
       choices.push_back(choice_json(base, c));
     else
       rejected.push_back({{"what", option_text(base, c.option)},

@@ -160,7 +160,7 @@ class Screen {
       line(fmt::format("  {:<7} {:<8} {:<13} {:<12} {}{}", loss_text(c.option.loss),
                        three_digits(c.report.decode_tokens_per_s),
                        time_text(c.report.ttft()->total()), text_count(c.report.longest_context),
-                       option_text(base_, c.option), c.is_knee ? "  <- the knee" : ""));
+                       c.is_knee ? "* " : "", option_text(base_, c.option)));
     }
     line(
         "  loss: nats from the unquantised model, published for other models, within a factor of "
@@ -170,9 +170,11 @@ class Screen {
 
   void command() {
     if (plan_.choices.empty()) return;
-    const Choice& best = plan_.choices.front();
-    line("  next   " +
-         shell_text(llama_server_command(*best.report.scenario, best.report.placement)));
+    const Report& best = plan_.choices.front().report;
+    if (is_llama_cpp(*best.scenario))  // whole: it is there to be copied
+      out_ += "  next   " + shell_text(llama_server_command(*best.scenario, best.placement)) + "\n";
+    else
+      line("  next   --emit rigcast writes the best as a scenario file");
   }
 
   const Scenario& base_;

@@ -32,7 +32,7 @@ TEST_CASE("A plan shows the best, the next two, the front and what to type", "[c
   const Outcome o = plan({});
   INFO(o.out << o.error);
   CHECK(o.exit == 0);
-  for (const char* part : {"  best   ", "  then   ", "all on the GPU", "VRAM", "<- the knee",
+  for (const char* part : {"  best   ", "  then   ", "all on the GPU", "VRAM", "* Q",
                            "  next   llama-server -m llama-3.1-8b-", "-ngl 33"})
     CHECK(contains(o.out, part));
   CHECK(widest(o.out) <= 100);
