@@ -43,7 +43,7 @@ class Table {
     line(paint_.bold(what));
     line(fmt::format(
         "  {:<19} {:<28} {:>6} {:>7} {:>14} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
-        fmt::format("tok/s {} / {}", thousands(w_.depth + w_.prompt_tokens), thousands(w_.context)),
+        fmt::format("tok/s {}/{}", thousands(w_.depth + w_.prompt_tokens), thousands(w_.context)),
         "to", "USD", "/tok/s"));
     for (const ComparedRig& r : rigs_) row(r, r.models[m]);
     out_ += '\n';

@@ -163,8 +163,9 @@ class Screen {
                        c.is_knee ? "* " : "", option_text(base_, c.option)));
     }
     line(
-        "  loss: nats from the unquantised model, published for other models, within a factor of "
-        "2");
+        "  *: the knee; loss: nats from the unquantised model, as others measured it, most of them "
+        "for");
+    line("  other models and within a factor of 2");
     gap();
   }
 
