@@ -67,7 +67,7 @@ TEST_CASE("An interrupted sweep goes on where it was", "[cli][sweep]") {
   Words words = kSwept;
   words.insert(words.end(),
                {"--set", "workload.prompt_tokens=100..400:100", "-o", file, "--jobs", "1"});
-  const Outcome first = sweep(words, {.interrupt_after = std::chrono::milliseconds(700)});
+  const Outcome first = sweep(words, {.interrupt_after = std::chrono::milliseconds(1000)});
   REQUIRE(first.exit == 3);
   CHECK(contains(first.error, "the same command goes on from there"));
   CHECK_FALSE(fs::exists(file));

@@ -104,7 +104,7 @@ TEST_CASE("One scenario is kept so that it can be forecast anew", "[cli][validat
 }
 
 TEST_CASE("An interrupt leaves no weights behind", "[cli][validate]") {
-  const How how{.interrupt_after = std::chrono::milliseconds(300)};  // of seconds of writing
+  const How how{.interrupt_after = std::chrono::milliseconds(800)};  // of many seconds of writing
   const Folder folder;
   const Outcome written =
       run({"synth", "llama-3.1-8b", "--quant", "F16", "-o", folder / "x.gguf"}, how);
