@@ -24,7 +24,8 @@ struct Options {
 };
 
 // The keys that the option settles, in the scenario file that was asked about.
-std::string scenario_file(const TomlDocument& document, const planner::Choice& choice) {
+std::string scenario_file(const TomlDocument& document, const Scenario& base,
+                          const planner::Choice& choice) {
   TomlDocument out = document.clone();
   const planner::Option& o = choice.option;
   const auto set = [&](const char* key, const std::string& value) { out.set(key, value, "plan"); };
@@ -38,21 +39,25 @@ std::string scenario_file(const TomlDocument& document, const planner::Choice& c
   set("kv.type_v", type(o.kv_types.v));
   set("kv.policy", toml_text(name(o.policy)));
   set("runtime.ubatch", fmt::format("{}", o.ubatch));
+  if (o.threads != base.settings.threads) set("runtime.threads", fmt::format("{}", o.threads));
+  if (o.context != base.workload.context) set("workload.context", fmt::format("{}", o.context));
   set("placement.gpu_layers", fmt::format("{}", choice.report.placement.gpu_layers));
   if (o.placement.decode_device != DecodeDevice::kPlacement)
     set("placement.decode_device", toml_text(name(o.placement.decode_device)));
   set("placement.cpu_moe_layers", fmt::format("{}", o.placement.cpu_moe_layers));
+  if (o.placement.cpu_ffn_layers > 0)
+    set("placement.cpu_ffn_layers", fmt::format("{}", o.placement.cpu_ffn_layers));
   out.erase("placement.tensor_split");
   if (!o.placement.tensor_split.empty()) set("placement.tensor_split", shares);
   return out.text();
 }
 
-std::string emitted(const std::string& program, const TomlDocument& document,
+std::string emitted(const std::string& program, const TomlDocument& document, const Scenario& base,
                     const planner::Choice& best) {
   const Scenario& s = *best.report.scenario;
   const Placement& p = best.report.placement;
   if (program == "ollama") return planner::ollama_modelfile(s, p);
-  if (program == "rigcast") return scenario_file(document, best);
+  if (program == "rigcast") return scenario_file(document, base, best);
   return planner::shell_text(planner::llama_server_command(s, p)) + "\n" +
          planner::shell_text(planner::llama_bench_command(s, p)) + "\n";
 }
@@ -117,6 +122,8 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
         bad_input(fmt::format("--emit {}: the plan is for {}", o.emit, scenario->runtime.name),
                   "--runtime llama.cpp, or --emit rigcast"));
   planner::Space space = space_of(*document, *scenario);
+  if (wish->objective == planner::Objective::kContext && !document->has("workload.context"))
+    space.contexts = planner::all_contexts(*scenario);
   if (o.emit == "ollama") planner::keep_what_ollama_says(space);
   planner::Plan plan =
       planner::make_plan(*scenario, space, *wish, *quality, request_seconds, forecast_to_rank);
@@ -125,8 +132,9 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   // What is shown is forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.choices.size()); ++i)
     plan.choices[i].report = forecast_to_show(plan.choices[i].report.scenario);
-  const std::string text = o.emit.empty() ? render(*scenario, plan, o.output)
-                                          : emitted(o.emit, *document, plan.choices.front());
+  const std::string text = o.emit.empty()
+                               ? render(*scenario, plan, o.output)
+                               : emitted(o.emit, *document, *scenario, plan.choices.front());
   if (auto error = emit(o.output, text)) return fail(*error);
   if (!o.emit.empty() && !plan.choices.front().unmet.empty())
     fmt::print(stderr, "rigcast: nothing meets the wish: {}\n", plan.choices.front().unmet);

@@ -33,9 +33,11 @@ planner::Space space_of(const TomlDocument& document, const Scenario& s) {
   if (document.has("kv.type_k") || document.has("kv.type_v")) space.kv_types = {s.kv.types};
   if (document.has("kv.policy")) space.policies = {s.kv.policy};
   if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
+  if (document.has("runtime.threads")) space.threads.clear();
   if (document.has("placement.decode_device")) space.decode_devices = {s.placement.decode_device};
-  const bool has_split =
-      document.has("placement.tensor_split") || document.has("placement.cpu_moe_layers");
+  const bool has_split = document.has("placement.tensor_split") ||
+                         document.has("placement.cpu_moe_layers") ||
+                         document.has("placement.cpu_ffn_layers");
   if (s.placement.gpu_layers || has_split) space.places_layers = false;
   return space;
 }

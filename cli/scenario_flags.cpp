@@ -53,6 +53,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "layer, row or tensor");
   add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
       "first N layers keep their experts in RAM");
+  add(verb, place, "--cpu-ffn", "placement.cpu_ffn_layers", Flag::kValue, "N",
+      "first N layers of a dense model keep their FFN in RAM");
   add(verb, place, "--decode-device", "placement.decode_device", Flag::kText, "gpu|cpu", "");
   const char* kv = "KV cache";
   add(verb, kv, "--kv", "kv.policy", Flag::kText, "POLICY",

@@ -216,16 +216,31 @@ struct CpuWork {
   Seconds total() const { return weights + cache; }
 };
 
+// How often attention reads the cache: once for all queries that share an element's work.
+double cache_reads(const Scenario& s, const OpTraffic& t) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const double elements = t.kv_read_bytes * 8.0 / info(s.kv.types.k).bits_per_weight();
+  if (!e.cache_queries || elements <= 0) return 1;
+  const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
+  return std::ceil(std::round(queries) / e.cache_queries->value);
+}
+
+// In bytes of weights that take as long.
+double cache_charged(const Scenario& s, const OpTraffic& t, TokenCount tokens, double bytes) {
+  constexpr double kCacheOfCore = 3e6;  // the last level: 2 to 4 MB a core, 1 to 8 seen
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!e.cache_stride || tokens > kMatVecTokens || bytes <= 0) return bytes;
+  const double held = kCacheOfCore * std::max(1, s.rig.cpu.cores) / std::max(1, s.rig.cpu.sockets);
+  const double missed = std::max(0.0, 1.0 - held / bytes);
+  return bytes * e.cache_stride->value * (1.0 + missed * (cache_reads(s, t) - 1.0));
+}
+
 // FLOPs of one token's attention, and what the cache's elements take before queries meet them.
 double cache_flops(const Scenario& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const QuantFormatInfo& format = info(s.kv.types.k);
   const bool quantized = format.block_elements > 1;
-  double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight();
-  if (e.cache_queries && elements > 0) {
-    const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
-    elements *= std::ceil(std::round(queries) / e.cache_queries->value);
-  }
+  const double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight() * cache_reads(s, t);
   return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
 }
 
@@ -354,8 +369,9 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const BytesPerSecond full = s.rig.ram.bandwidth.value;
   const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
   const double kv = cache_bytes(s, t);
+  const double charged_kv = cache_charged(s, t, tokens, kv);
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
-  cost.charged = Bytes{full.value * (t.weight_bytes() + kv) / rate};
+  cost.charged = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
   cost.gap = s.runtime.cpu.operation_gap.value * double(std::max(1, t.matrices)) *
              double(s.settings.threads);
   cost.gap += vector_time(s, t);
@@ -364,7 +380,7 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   if (tokens <= kMatVecTokens)
     cost.gap += unhidden(
         s, compute,
-        {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{kv} / BytesPerSecond{rate}});
+        {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
   return corrected(s, cost, tokens);
 }
 

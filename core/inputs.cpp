@@ -58,7 +58,7 @@ Inputs tally_inputs(const Scenario& s) {
   const bool cpu_works = s.rig.gpus.empty() || !s.placement.gpu_layers ||
                          *s.placement.gpu_layers <= s.model.layers ||
                          s.kv.policy == KvPolicy::kRam || s.kv.policy == KvPolicy::kCombined ||
-                         s.placement.cpu_moe_layers > 0;
+                         s.placement.cpu_moe_layers > 0 || s.placement.cpu_ffn_layers > 0;
   if (cpu_works) {
     tally.add(s.runtime.cpu.read, "CPU mat-vec efficiency");
     tally.add(s.runtime.cpu.cache, "CPU attention efficiency");

@@ -37,8 +37,8 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu && !s.rig.unified();
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
-    const Bytes shared{double(w.attention.bytes() + w.ffn.bytes())};
-    const Bytes experts{double(w.experts.bytes())};
+    const Bytes shared{double(w.together())};
+    const Bytes experts{double(w.apart())};
     device(plan, p.layers[l].weights).weights += shared;
     device(plan, p.layers[l].experts).weights += experts;
     // Decoding on the CPU needs a copy there of what prefill has on the GPU.
@@ -56,6 +56,19 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   if (cpu_decode && p.head != kHost) plan.devices.back().weights += head - shared;
 }
 
+// Of the tensors that LayerWeights::apart counts.
+bool is_apart(const ModelSpec& model, const Tensor& t) {
+  switch (t.role) {
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+    case TensorRole::kExpertDown: return true;
+    case TensorRole::kFfnGate:
+    case TensorRole::kFfnUp:
+    case TensorRole::kFfnDown: return !model.is_moe_layer(t.layer);
+    default: return false;
+  }
+}
+
 // Streamed weights pass through buffers in VRAM: one matrix at a time, or whole layers ahead.
 void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   if (s.rig.unified()) return;
@@ -68,16 +81,15 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     for (const Tensor& t : s.tensors.tensors) {
       if (t.layer < 0 || t.layer >= s.model.layers) continue;
       const LayerPlacement& at = p.layers[std::size_t(t.layer)];
-      const bool expert = t.role == TensorRole::kExpertGate || t.role == TensorRole::kExpertUp ||
-                          t.role == TensorRole::kExpertDown;
+      const bool expert = is_apart(s.model, t);
       const bool in_prefill =
           here(at.prefill_on) && s.runtime.prefill.streams && s.settings.op_offload;
       const bool in_decode = here(expert ? at.decode_experts_on : at.decode_on);
       if ((expert ? at.experts : at.weights) != kHost || !(in_prefill || in_decode)) continue;
       matrix = std::max(matrix, double(t.bytes));
       const LayerWeights& w = s.tensors.layers[std::size_t(t.layer)];
-      const double shared = at.weights == kHost ? double(w.attention.bytes() + w.ffn.bytes()) : 0;
-      layer = std::max(layer, shared + (at.experts == kHost ? double(w.experts.bytes()) : 0));
+      const double shared = at.weights == kHost ? double(w.together()) : 0;
+      layer = std::max(layer, shared + (at.experts == kHost ? double(w.apart()) : 0));
     }
     plan.devices[g].staging += Bytes{ahead ? layer * depth : matrix};
   }

@@ -49,7 +49,8 @@ Placement place(const Scenario& s, int gpu_layers) {
   for (int layer = 0; layer < layers; ++layer) {
     LayerPlacement l;
     if (layer >= first) l.weights = gpu_of(points, layer - first, wanted);
-    const bool cpu_experts = layer < s.placement.cpu_moe_layers;
+    const bool cpu_experts = layer < (s.model.is_moe_layer(layer) ? s.placement.cpu_moe_layers
+                                                                  : s.placement.cpu_ffn_layers);
     l.experts = cpu_experts ? kHost : l.weights;
     const DeviceIndex gpu = l.weights == kHost && has_gpu ? 0 : l.weights;
     l.prefill_on = l.weights == kHost && !prefill_streams ? kHost : gpu;

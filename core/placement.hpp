@@ -13,8 +13,8 @@ using DeviceIndex = int;
 inline constexpr DeviceIndex kHost = -1;
 
 struct LayerPlacement {
-  DeviceIndex weights = kHost;     // where attention and dense FFN weights live
-  DeviceIndex experts = kHost;     // where routed experts live
+  DeviceIndex weights = kHost;     // where what stays together lives: LayerWeights::together
+  DeviceIndex experts = kHost;     // where routed experts live, or of a dense layer the FFN
   DeviceIndex prefill_on = kHost;  // where the layer's operations run
   DeviceIndex decode_on = kHost;
   DeviceIndex decode_experts_on = kHost;

@@ -94,6 +94,7 @@ Json placement_json(const Scenario& s, const Placement& placement) {
       {"tensor_split", list(s.placement.tensor_split, [](double x) { return number(x); })},
       {"split_mode", text(name(s.placement.split_mode))},
       {"cpu_moe_layers", s.placement.cpu_moe_layers},
+      {"cpu_ffn_layers", s.placement.cpu_ffn_layers},
       {"decode_device", text(name(s.placement.decode_device))},
   };
 }

@@ -76,6 +76,8 @@ std::string fit_text(const Report& r) {
   if (s.rig.unified()) return "fits in unified memory" + up_to;
   if (s.placement.cpu_moe_layers > 0)
     return fmt::format("fits{}, experts of {} layers in RAM", up_to, s.placement.cpu_moe_layers);
+  if (s.placement.cpu_ffn_layers > 0)
+    return fmt::format("fits{}, FFNs of {} layers in RAM", up_to, s.placement.cpu_ffn_layers);
   switch (s.kv.policy) {
     case KvPolicy::kVram: return "fits in VRAM" + up_to;
     case KvPolicy::kRam:
@@ -175,8 +177,8 @@ std::string shared_text(const Report& r) {
   const auto count = [&](auto is) { return std::ranges::count_if(layers, is); };
   const auto on_gpu = count([](const LayerPlacement& l) { return l.weights != kHost; });
   const auto decoded = count([](const LayerPlacement& l) { return l.decode_on != kHost; });
-  const auto streamed = count(
-      [](const LayerPlacement& l) { return l.weights == kHost && l.decode_on != kHost; });
+  const auto streamed =
+      count([](const LayerPlacement& l) { return l.weights == kHost && l.decode_on != kHost; });
   const auto caches = count(
       [](const LayerPlacement& l) { return l.decode_on != kHost && l.decode_cache_on == kHost; });
   int experts = 0;

@@ -228,6 +228,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
+  c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);
   c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
                   .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
@@ -440,6 +441,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.fitted_on = t.texts("fitted_on");
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
+  p.ffn_in_ram = t.flag("ffn_in_ram", false);
   p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);
   p.memory = read_memory(t.table("memory"));
   p.load = read_load(t.table("load"));

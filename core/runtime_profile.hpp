@@ -102,6 +102,10 @@ struct CpuEfficiency {
   // cache.
   Sourced<double> cache_element, cache_element_quant;
   std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
+  // Time of a byte of the cache, whose rows lie apart, to one of the weights; every read by queries
+  // that share no work takes it again, as far as the CPU's own caches are too small. Absent: once,
+  // as weights.
+  std::optional<Sourced<double>> cache_stride;
   // As `exposed`, of reading the cache; nullopt: one with the weights.
   std::optional<Sourced<double>> cache_exposed;
   Sourced<Seconds> element;        // one thread's work on an element of a matrix's input or output
@@ -133,6 +137,7 @@ struct RuntimeProfile {
   bool weight_streaming = false;       // decode: weights of host layers may be copied to the GPU
   bool quantized_v_needs_flash = false;
   bool cpu_decode = false;  // decode on the CPU after prefill on the GPU
+  bool ffn_in_ram = false;  // dense FFNs may be the host's while the rest of a layer is a GPU's
 
   struct Memory {
     KvAllocation kv = KvAllocation::kWholeContext;
@@ -190,7 +195,7 @@ struct RuntimeProfile {
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists
   std::array<FormatEfficiency, kFormatGroupCount> formats;
-  bool tells_q5_apart = false;  // else Q5_0 and Q5_1 are of the group q4
+  bool tells_q5_apart = false;                            // else Q5_0 and Q5_1 are of the group q4
   std::array<BackendEfficiency, kBackendCount> backends;  // by Backend
   WindowsEfficiency windows;
   BatchEfficiency batch;

@@ -117,7 +117,15 @@ void read_placement(const TomlTable& t, Scenario& s) {
       {{"layer", SplitMode::kLayer}, {"row", SplitMode::kRow}, {"tensor", SplitMode::kTensor}});
   p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
   if (p.cpu_moe_layers > 0 && !s.model.moe)
-    t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name));
+    t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name),
+             s.runtime.ffn_in_ram ? "FFNs of a dense model: --cpu-ffn" : "");
+  p.cpu_ffn_layers = int(t.integer_or("cpu_ffn_layers", 0, 0, s.model.layers));
+  if (p.cpu_ffn_layers > 0 && s.model.moe)
+    t.refuse("cpu_ffn_layers", fmt::format("{} has experts", s.model.name), "--cpu-moe");
+  if (p.cpu_ffn_layers > 0 && !s.runtime.ffn_in_ram)
+    t.refuse("cpu_ffn_layers",
+             fmt::format("{} keeps an FFN with the rest of its layer", s.runtime.name),
+             "choose --runtime llama.cpp, or fewer --gpu-layers");
   p.decode_device = t.choice("decode_device", DecodeDevice::kPlacement,
                              {{"placement", DecodeDevice::kPlacement},
                               {"gpu", DecodeDevice::kGpu},

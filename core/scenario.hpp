@@ -38,6 +38,7 @@ struct PlacementSettings {
   std::optional<int> gpu_layers;     // nullopt: as many as fit
   std::vector<double> tensor_split;  // share of the GPU layers per GPU; empty: by free memory
   int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
+  int cpu_ffn_layers = 0;            // the same of dense FFNs
   DecodeDevice decode_device = DecodeDevice::kPlacement;
   SplitMode split_mode = SplitMode::kLayer;
 };

@@ -32,8 +32,9 @@ class StepBuilder {
       }
     }
     if (s_.model.has_ffn(l)) {
-      ffn(l, device);
-      if (s_.model.is_moe_layer(l)) experts(l, expert_device(l, device));
+      const bool moe = s_.model.is_moe_layer(l);
+      ffn(l, moe ? device : expert_device(l, device));
+      if (moe) experts(l, expert_device(l, device));
     }
     return ops_;
   }
@@ -127,7 +128,13 @@ class StepBuilder {
     if (decode()) return at.decode_experts_on;
     if (device == kHost || at.experts != kHost) return device;
     // A whole layer of the host is streamed; experts alone have rules of their own.
-    return at.weights == kHost || streams_experts() ? device : kHost;
+    if (at.weights == kHost) return device;
+    return (s_.model.is_moe_layer(l) ? streams_experts() : streams_matrices()) ? device : kHost;
+  }
+
+  bool streams_matrices() const {
+    const RuntimeProfile::Prefill& prefill = s_.runtime.prefill;
+    return prefill.streams && s_.settings.op_offload && batch_.tokens >= prefill.stream_min_batch;
   }
 
   bool streams_experts() const {
@@ -183,8 +190,9 @@ class StepBuilder {
 
   void ffn(int l, DeviceIndex device) {
     OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
-    const DeviceIndex home = p_.layers[std::size_t(l)].weights;
     const bool moe = s_.model.is_moe_layer(l);
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    const DeviceIndex home = moe ? at.weights : at.experts;
     const Launches launches = moe ? Launches::kHalfMoe : Launches::kFfn;
     const double weights = t.weight_bytes();
     const double spilled = take_spilled(t, home, device);

@@ -1,8 +1,10 @@
 #include "planner/commands.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace rigcast::planner {
 namespace {
@@ -25,8 +27,17 @@ std::string split_text(const Scenario& s, char between) {
   return out;
 }
 
+// For programs without --n-cpu-ffn: the same matrices by their names.
+std::string ffn_pattern(int layers) {
+  std::vector<int> numbers(std::size_t(layers), 0);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return fmt::format("blk\\.({})\\.ffn_(gate|up|down)\\.weight=CPU", fmt::join(numbers, "|"));
+}
+
+enum class Program { kServer, kBench };
+
 // What llama-server and llama-bench call alike.
-void add_common(const Scenario& s, const Placement& p, char between, Words& words) {
+void add_common(const Scenario& s, const Placement& p, Program program, Words& words) {
   const auto add = [&](const char* flag, std::string value) {
     words.insert(words.end(), {flag, std::move(value)});
   };
@@ -36,15 +47,19 @@ void add_common(const Scenario& s, const Placement& p, char between, Words& word
   } else {
     add("-ngl", fmt::format("{}", p.gpu_layers));
     if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
-      add("-ts", split_text(s, between));
+      add("-ts", split_text(s, program == Program::kServer ? ',' : '/'));
   }
   if (s.placement.cpu_moe_layers > 0)
     add("--n-cpu-moe", fmt::format("{}", s.placement.cpu_moe_layers));
+  if (const int ffns = s.placement.cpu_ffn_layers; ffns > 0) {
+    const bool has_flag = program == Program::kServer && s.runtime.id == "llama.cpp";
+    add(has_flag ? "--n-cpu-ffn" : "-ot", has_flag ? fmt::format("{}", ffns) : ffn_pattern(ffns));
+  }
   if (s.kv.types.k != QuantFormat::kF16) add("-ctk", type_text(s.kv.types.k));
   if (s.kv.types.v != QuantFormat::kF16) add("-ctv", type_text(s.kv.types.v));
   if (s.settings.batch != 2048) add("-b", fmt::format("{}", s.settings.batch));
   if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
-  if (p.gpu_layers <= s.model.layers || s.placement.cpu_moe_layers > 0)
+  if (p.gpu_layers <= s.model.layers || s.placement.cpu_moe_layers + s.placement.cpu_ffn_layers > 0)
     add("-t", fmt::format("{}", s.settings.threads));
   if (s.settings.numa_distribute) add("--numa", "distribute");
   if (!s.settings.mmap) add("-lm", "none");
@@ -63,7 +78,7 @@ bool is_llama_cpp(const Scenario& s) {
 
 Words llama_server_command(const Scenario& s, const Placement& p) {
   Words words{"llama-server"};
-  add_common(s, p, ',', words);
+  add_common(s, p, Program::kServer, words);
   words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context)});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (keeps_cache_in_ram(s)) words.push_back("--no-kv-offload");
@@ -73,7 +88,7 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
 
 Words llama_bench_command(const Scenario& s, const Placement& p) {
   Words words{"llama-bench"};
-  add_common(s, p, '/', words);
+  add_common(s, p, Program::kBench, words);
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "1" : "0"});
   if (keeps_cache_in_ram(s)) words.insert(words.end(), {"-nkvo", "1"});
   if (!s.settings.op_offload) words.insert(words.end(), {"-nopo", "1"});

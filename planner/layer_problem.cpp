@@ -17,24 +17,25 @@ PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
   p.gpu_layers = s.model.layers + (at.head_on_host ? 0 : 1);
   p.tensor_split.assign(s.rig.gpus.size(), 0.0);
   p.tensor_split[std::size_t(at.device)] = 1.0;
-  p.cpu_moe_layers = at.experts_in_ram ? s.model.layers : 0;
+  if (at.ffn_in_ram) (s.model.moe ? p.cpu_moe_layers : p.cpu_ffn_layers) = s.model.layers;
   return p;
 }
 
 std::vector<LayerStation> stations_of(const Scenario& s, bool splits_layers) {
+  const bool may_split = s.model.moe || s.runtime.ffn_in_ram;
   std::vector<LayerStation> all{{}};
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
-    for (const bool experts_in_ram : {true, false})
+    for (const bool ffn_in_ram : {true, false})
       for (const bool head_on_host : {true, false})
-        if ((s.model.moe && splits_layers) || !experts_in_ram)
-          all.push_back({DeviceIndex(g), experts_in_ram, head_on_host});
+        if ((may_split && splits_layers) || !ffn_in_ram)
+          all.push_back({DeviceIndex(g), ffn_in_ram, head_on_host});
   return all;
 }
 
 bool may_follow(const LayerStation& from, const LayerStation& to) {
   if (to.device < from.device) return false;
   if (from.device == kHost) return to.head_on_host;
-  return from.head_on_host == to.head_on_host && (from.experts_in_ram || !to.experts_in_ram);
+  return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
 bool pages(const Scenario& s) {
@@ -97,8 +98,8 @@ class Whole {
       for (std::size_t l = 0; l < of.size(); ++l) {
         const LayerPlacement& p = placement_.layers[l];
         const LayerWeights& w = s_.tensors.layers[l];
-        if (p.weights == device) of[l] += double(w.attention.bytes() + w.ffn.bytes());
-        if (p.experts == device) of[l] += double(w.experts.bytes());
+        if (p.weights == device) of[l] += double(w.together());
+        if (p.experts == device) of[l] += double(w.apart());
         if (all_kv > 0) of[l] += kv * kv_share(int(l)) / all_kv;
         all += of[l];
       }
@@ -147,7 +148,7 @@ class Builder {
       const DeviceIndex device = at.device == kHost && whole_.size() > 1 ? 0 : at.device;
       for (std::size_t k = 0; k < whole_.size(); ++k)
         if (out_.stations[k].device == device && out_.stations[k].head_on_host == head_on_host &&
-            (at.device == kHost || out_.stations[k].experts_in_ram == at.experts_in_ram))
+            (at.device == kHost || out_.stations[k].ffn_in_ram == at.ffn_in_ram))
           return &whole_[k];
       return nullptr;
     };
@@ -224,7 +225,8 @@ PlacementSettings placement_settings(const Scenario& scenario, const LayerProble
   out.tensor_split.assign(scenario.rig.gpus.size(), 0.0);
   for (std::size_t l = 0; l < assignment.station.size(); ++l) {
     const LayerStation& at = problem.stations[std::size_t(assignment.station[l])];
-    if (at.experts_in_ram && at.device != kHost) out.cpu_moe_layers = int(l) + 1;
+    int& in_ram = scenario.model.moe ? out.cpu_moe_layers : out.cpu_ffn_layers;
+    if (at.ffn_in_ram && at.device != kHost) in_ram = int(l) + 1;
     if (at.device == kHost) continue;
     ++*out.gpu_layers;
     ++out.tensor_split[std::size_t(at.device)];

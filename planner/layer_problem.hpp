@@ -11,10 +11,11 @@
 namespace rigcast::planner {
 
 /// What a station stands for. Layers follow the order host, first GPU, second GPU, ...; those whose
-/// experts are in RAM come first; the head is on a GPU only where no layer is the host's.
+/// FFN (all routed experts, or a dense one) is in RAM come first; the head is on a GPU only where
+/// no layer is the host's.
 struct LayerStation {
   DeviceIndex device = kHost;
-  bool experts_in_ram = false;
+  bool ffn_in_ram = false;
   bool head_on_host = true;
 };
 
@@ -26,7 +27,7 @@ struct LayerProblem {
 /// Of the scenario with its quant mix, KV settings, batches and workload; its placement settings
 /// but the decode device do not matter. Seconds are of the prompt and all output tokens, each phase
 /// in its middle; GPUs that take turns at a prompt's ubatches are not seen. `headroom`: of each
-/// GPU, that nothing takes. `splits_layers`: experts may be in RAM by themselves.
+/// GPU, that nothing takes. `splits_layers`: an FFN may be in RAM by itself.
 LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {},
                            bool splits_layers = true);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/traffic.hpp"
 #include "core/unit_text.hpp"
 
 namespace rigcast::planner {
@@ -26,7 +27,7 @@ double parameters_of(const Scenario& s) { return double(s.tensors.elements()); }
 // Everything is on GPUs, and nothing comes from RAM.
 bool is_resident(const Scenario& s, const PlacementSettings& p) {
   return p.decode_device == DecodeDevice::kPlacement && p.gpu_layers &&
-         *p.gpu_layers > s.model.layers && p.cpu_moe_layers == 0;
+         *p.gpu_layers > s.model.layers && p.cpu_moe_layers + p.cpu_ffn_layers == 0;
 }
 
 class Search {
@@ -35,26 +36,30 @@ class Search {
          const RequestCost& cost)
       : base_(base), space_(space), wish_(wish), quality_(quality), cost_(cost) {}
 
-  // By mix and types, the fastest first.
+  // By context, mix and types, the fastest first.
   std::vector<std::vector<Option>> run(Plan& plan) {
     std::vector<std::vector<Option>> all;
-    for (const std::string& quant : space_.quants)
-      for (const KvTypes types : space_.kv_types) {
-        auto options = options_of(quant, types, plan);
-        std::ranges::stable_sort(options, {}, &Option::seconds);
-        if (!options.empty()) all.push_back(std::move(options));
-      }
+    for (const TokenCount context : space_.contexts)
+      for (const std::string& quant : space_.quants)
+        for (const KvTypes types : space_.kv_types) {
+          Option option = option_of(base_);
+          option.quant = quant;
+          option.kv_types = types;
+          option.context = context;
+          auto options = options_of(std::move(option), plan);
+          std::ranges::stable_sort(options, {}, &Option::seconds);
+          if (!options.empty()) all.push_back(std::move(options));
+        }
     return all;
   }
 
  private:
-  std::vector<Option> options_of(const std::string& quant, KvTypes types, Plan& plan) {
+  std::vector<Option> options_of(Option option, Plan& plan) {
     std::vector<Option> out;
-    Option option{.quant = quant, .kv_types = types, .placement = base_.placement};
-    const auto of_types = quality_.of_kv(types);
-    if (!of_types || !check_kv_types(base_.model, types)) return out;
+    const auto of_types = quality_.of_kv(option.kv_types);
+    if (!of_types || !check_kv_types(base_.model, option.kv_types)) return out;
     Scenario s = scenario_of(base_, option);
-    const auto of_mix = quality_.of_mix(quant, s.model, parameters_of(s));
+    const auto of_mix = quality_.of_mix(option.quant, s.model, parameters_of(s));
     if (!of_mix) return out;
     option.loss = *of_mix + *of_types;
     for (const KvPolicy policy : space_.policies) {
@@ -79,6 +84,7 @@ class Search {
     for (const int ubatch : space_.ubatches) {
       option.ubatch = ubatch;
       option.placement = asked;
+      option.threads = base_.settings.threads;
       apply(option, s);
       ++plan.options;
       if (!place(s, option)) {
@@ -87,10 +93,22 @@ class Search {
       }
       s.placement = option.placement;
       option.seconds = cost_(s);
-      resident = resident || is_resident(s, option.placement);
+      if (is_resident(s, option.placement))
+        resident = true;
+      else
+        choose_threads(s, option);
       out.push_back(option);
     }
     return resident;
+  }
+
+  void choose_threads(Scenario& s, Option& option) const {
+    for (const int threads : space_.threads) {
+      s.settings.threads = threads;
+      const double seconds = cost_(s);
+      if (seconds < option.seconds)
+        std::tie(option.seconds, option.threads) = std::tuple(seconds, threads);
+    }
   }
 
   // A host that decodes has a cache of its own, and a link that brings weights no room for a cache.
@@ -103,6 +121,7 @@ class Search {
     s.kv.policy = option.policy;
     s.settings.ubatch = option.ubatch;
     s.settings.batch = std::max(s.settings.batch, option.ubatch);
+    s.settings.threads = option.threads;
     s.placement = option.placement;
   }
 
@@ -114,7 +133,8 @@ class Search {
       option.placement = s.placement;
       return fits(s, wish_.headroom);
     }
-    const auto placed = place_layers(s, wish_.headroom, space_.splits_layers);
+    const auto placed = space_.splits_layers ? place_either_way(s, wish_.headroom, cost_)
+                                             : place_layers(s, wish_.headroom, false);
     if (placed) option.placement = *placed;
     return placed.has_value();
   }
@@ -133,6 +153,7 @@ std::vector<Option> finalists(const std::vector<std::vector<Option>>& sorted) {
       if (options[i].seconds > kHardlySlower * options.front().seconds) break;
       const bool is_hopeless = std::ranges::any_of(sorted, [&](const auto& others) {
         return others.front().loss.nats <= options[i].loss.nats &&
+               others.front().context >= options[i].context &&
                others.front().seconds * kFarSlower < options[i].seconds;
       });
       if (!is_hopeless) out.push_back(options[i]);
@@ -218,13 +239,35 @@ Space whole_space(const Scenario& s) {
   }
   for (int ubatch = 512; ubatch <= 4096; ubatch *= 2)
     if (ubatch == 512 || ubatch / 2 < s.workload.prompt_tokens) space.ubatches.push_back(ubatch);
+  const CpuPart& cpu = s.rig.cpu;
+  for (const int threads : {cpu.cores, cpu.cores / 2, cpu.cores + cpu.efficiency_cores})
+    if (threads > 0 && threads != s.settings.threads) space.threads.push_back(threads);
+  space.contexts = {s.workload.context};
   return space;
+}
+
+std::vector<TokenCount> all_contexts(const Scenario& s) {
+  const TokenCount needed = read_cells(s.workload.last_position() + 1, 256);
+  std::vector<TokenCount> out;
+  for (TokenCount n = needed; n < s.model.context; n *= 2) out.push_back(n);
+  out.push_back(std::max(needed, s.model.context));
+  return out;
 }
 
 void keep_what_ollama_says(Space& space) {
   space.policies = {KvPolicy::kVram};
   std::erase_if(space.kv_types, [](KvTypes t) { return t.k != t.v; });
   space.splits_layers = false;
+}
+
+Option option_of(const Scenario& s) {
+  return {.quant = s.quant,
+          .kv_types = s.kv.types,
+          .policy = s.kv.policy,
+          .ubatch = s.settings.ubatch,
+          .threads = s.settings.threads,
+          .context = s.workload.context,
+          .placement = s.placement};
 }
 
 Scenario scenario_of(const Scenario& base, const Option& option) {
@@ -241,6 +284,8 @@ Scenario scenario_of(const Scenario& base, const Option& option) {
   s.kv.policy = option.policy;
   s.settings.ubatch = option.ubatch;
   s.settings.batch = std::max(s.settings.batch, option.ubatch);
+  s.settings.threads = option.threads;
+  s.workload.context = option.context;
   s.placement = option.placement;
   return s;
 }
@@ -273,6 +318,9 @@ Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
   std::ranges::stable_sort(plan.choices, [&](const Choice& a, const Choice& b) {
     return rank(a, wish.objective) < rank(b, wish.objective);
   });
+  const bool is_open = space.places_layers && space.splits_layers && !plan.choices.empty();
+  if (is_open && !is_resident(scenario, plan.choices.front().option.placement))
+    plan.crossover = find_crossover(*plan.choices.front().report.scenario, wish.headroom, cost);
   return plan;
 }
 

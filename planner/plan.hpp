@@ -9,7 +9,7 @@
 
 #include "core/report.hpp"
 #include "core/scenario.hpp"
-#include "planner/place_layers.hpp"
+#include "planner/crossover.hpp"
 #include "planner/quality.hpp"
 
 namespace rigcast::planner {
@@ -20,14 +20,18 @@ struct Space {
   std::vector<KvTypes> kv_types;
   std::vector<KvPolicy> policies;
   std::vector<int> ubatches;
+  std::vector<int> threads;  // of the host, where it computes
+  std::vector<TokenCount> contexts;
   std::vector<DecodeDevice> decode_devices{DecodeDevice::kPlacement};
   bool places_layers = true;  // else the scenario's placement settings stay
-  bool splits_layers = true;  // experts may be in RAM while the rest of their layer is on a GPU
+  bool splits_layers = true;  // an FFN may be in RAM while the rest of its layer is on a GPU
 };
-/// All that the scenario's runtime can do.
+/// All that the scenario's runtime can do, with the scenario's context.
 Space whole_space(const Scenario& scenario);
+/// From what the scenario's workload needs to what its model takes.
+std::vector<TokenCount> all_contexts(const Scenario& scenario);
 
-/// A Modelfile has no experts in RAM, no cache in RAM and one type for keys and values.
+/// A Modelfile has no FFN in RAM, no cache in RAM and one type for keys and values.
 void keep_what_ollama_says(Space& space);
 
 enum class Objective {
@@ -51,11 +55,15 @@ struct Option {
   KvTypes kv_types{};
   KvPolicy policy = KvPolicy::kVram;
   int ubatch = 512;
+  int threads = 1;
+  TokenCount context = 0;
   PlacementSettings placement{};
   QualityLoss loss{};
   double seconds = 0;  // of the request, in closed form
 };
 
+/// The scenario's own settings.
+Option option_of(const Scenario& scenario);
 /// A scenario with the option's settings.
 Scenario scenario_of(const Scenario& base, const Option& option);
 
@@ -75,9 +83,10 @@ struct Choice {
 bool is_as_good(const Choice& a, const Choice& b);
 
 struct Plan {
-  std::vector<Choice> choices;  // all that were simulated and fit, the best first
-  std::size_t options = 0;      // priced, each with the best of all placements
-  std::size_t too_large = 0;    // of those that do not fit in any placement
+  std::vector<Choice> choices;         // all that were simulated and fit, the best first
+  std::size_t options = 0;             // priced, each with the best of all placements
+  std::size_t too_large = 0;           // of those that do not fit in any placement
+  std::optional<Crossover> crossover;  // of the best choice's mix and cache
 };
 
 using Simulate = std::function<Report(std::shared_ptr<const Scenario>)>;

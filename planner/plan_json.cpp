@@ -20,6 +20,13 @@ Json quality_json(const QualityLoss& loss) {
   return {{"loss_nats", loss.nats}, {"kind", name(loss.kind)}, {"within_factor", loss.doubt}};
 }
 
+Json placement_json(const PlacementSettings& p) {
+  return {{"gpu_layers", p.gpu_layers.value_or(0)},
+          {"tensor_split", p.tensor_split},
+          {"cpu_moe_layers", p.cpu_moe_layers},
+          {"cpu_ffn_layers", p.cpu_ffn_layers}};
+}
+
 Json choice_json(const Scenario& base, const Choice& c) {
   const Json report = Json::parse(to_json(c.report));
   return {{"what", option_text(base, c.option)},
@@ -46,11 +53,14 @@ std::string to_json(const Scenario& base, const Plan& plan) {
                           {"scenario", Json::parse(to_json(c.report)).at("scenario")},
                           {"reason", reason}});
   }
-  const Json out = {{"schema", "rigcast.plan/1"},
-                    {"options", plan.options},
-                    {"too_large", plan.too_large},
-                    {"choices", choices},
-                    {"rejected", rejected}};
+  Json crossover;
+  if (plan.crossover)
+    crossover = {{"prompt_tokens", plan.crossover->prompt_tokens},
+                 {"below", placement_json(plan.crossover->below)},
+                 {"from", placement_json(plan.crossover->from)}};
+  const Json out = {{"schema", "rigcast.plan/1"},  {"options", plan.options},
+                    {"too_large", plan.too_large}, {"crossover", crossover},
+                    {"choices", choices},          {"rejected", rejected}};
   return out.dump(2) + "\n";
 }
 

@@ -43,6 +43,7 @@ std::string where_text(const Scenario& s, const PlacementSettings& p) {
     if (!split.empty()) out += " (" + split + ")";
   }
   if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
+  if (p.cpu_ffn_layers > 0) out += fmt::format(", FFNs of {} in RAM", p.cpu_ffn_layers);
   if (p.decode_device == DecodeDevice::kGpu && layers <= s.model.layers)
     out += ", the rest streamed";
   if (p.decode_device == DecodeDevice::kCpu) out += ", decode on the CPU";
@@ -70,6 +71,7 @@ class Screen {
     gap();
     for (std::size_t i = 0; i < std::min(kShown, plan_.choices.size()); ++i) choice(i);
     front();
+    crossover();
     command();
     return out_;
   }
@@ -169,6 +171,15 @@ class Screen {
     gap();
   }
 
+  void crossover() {
+    if (!plan_.crossover) return;
+    const Crossover& c = *plan_.crossover;
+    line(fmt::format("  prompts from {} tokens on: {}", text_count(c.prompt_tokens),
+                     where_text(base_, c.from)));
+    line(fmt::format("  shorter ones: {}", where_text(base_, c.below)));
+    gap();
+  }
+
   void command() {
     if (plan_.choices.empty()) return;
     const Report& best = plan_.choices.front().report;
@@ -195,6 +206,8 @@ std::string option_text(const Scenario& base, const Option& o) {
     out += fmt::format(", --kv {}", name(o.policy));
   out += ", " + where_text(base, o.placement);
   if (o.ubatch != 512) out += fmt::format(", ubatch {}", o.ubatch);
+  if (o.threads != base.settings.threads) out += fmt::format(", {} threads", o.threads);
+  if (o.context != base.workload.context) out += ", context " + text_count(o.context);
   return out;
 }
 
@@ -207,6 +220,8 @@ std::string short_option_text(const Scenario& base, const Option& o) {
   if (base.rig.gpus.empty()) return out;
   if (o.placement.cpu_moe_layers > 0)
     out += fmt::format(", {} moe in RAM", o.placement.cpu_moe_layers);
+  else if (o.placement.cpu_ffn_layers > 0)
+    out += fmt::format(", {} ffn in RAM", o.placement.cpu_ffn_layers);
   else if (*o.placement.gpu_layers > base.model.layers)
     out += ", all on GPU";
   if (o.placement.decode_device == DecodeDevice::kCpu) out += ", decode on CPU";

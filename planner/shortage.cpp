@@ -5,10 +5,7 @@
 namespace rigcast::planner {
 
 Scenario smallest_of(const Scenario& scenario, const Space& space) {
-  Option option{.quant = scenario.quant, .kv_types = scenario.kv.types};
-  option.policy = scenario.kv.policy;
-  option.ubatch = scenario.settings.ubatch;
-  option.placement = scenario.placement;
+  Option option = option_of(scenario);
   const auto bits = [](KvTypes t) {
     return info(t.k).bits_per_weight() + info(t.v).bits_per_weight();
   };

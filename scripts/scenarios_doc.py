@@ -29,6 +29,13 @@ class Rigcast:
         report = self.report(example, *flags)
         return [p["tokens_per_s"] for p in report["decode"]["by_position"]]
 
+    def plan(self, *flags):
+        command = [self.program, "plan", "--rig", "handbook-8gb", "--model", "mistral-7b-v0.3",
+                   "--prompt-tokens", "512", "--output-tokens", "256", "--context", "4096",
+                   "--start", "resident", "--format", "json", *flags]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
     def size_gb(self, model, quant):
         command = [self.program, "inspect", model, "--quant", quant, "--format", "json"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -131,6 +138,17 @@ two reasons: less to read for every token, and more room before the first block 
 """
 
 
+def front(plan):
+    rows = []
+    for c in sorted(plan["choices"], key=lambda c: c["quality"]["loss_nats"]):
+        if c["on_front"]:
+            rows.append([("**best** " if c is plan["choices"][0] else "") + c["what"],
+                         f"{c['quality']['loss_nats']:.3f}",
+                         number(c["report"]["decode"]["tokens_per_s"]), f"{c['request_s']:.1f}",
+                         f"{c['report']['longest_context']:,}"])
+    return table(["way", "loss, nats", "tok/s", "request s", "context to"], rows)
+
+
 def s3(r):
     mixes = ["F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "Q3_K_M", "Q2_K"]
     rows = []
@@ -152,6 +170,30 @@ layers on the GPU as fit (33 is all, with the output head).
 The document states 14 GB to 4.4 GB, "68.5 % saved". The sizes are right to its rounding
 (14.5 GB to 4.37 GB is 69.8 %; 68.5 % is 14 to 4.41). The rule holds, and as a result: the mix that
 fits entirely is several times faster than a larger one of which part runs on the CPU.
+
+`rigcast plan` of the same request (512 + 256 tokens, caches of F16), where no rule says it:
+
+{front(r.plan("--kv", "vram", "--kv-type", "f16"))}
+"""
+
+
+def s4(r):
+    commands = r.plan()["choices"][0]["commands"]
+    return f"""## S4: what other programs are told
+
+The best way for the 8 GB rig as each program takes it; `plan --emit` writes the same, and a test
+holds every flag against lists of what the programs have (`runtimes/options/`).
+
+```
+{commands["llama-server"]}
+{commands["llama-bench"]}
+```
+```
+{commands["ollama"].rstrip()}
+```
+
+Only what a program can be told is searched for it: Ollama has no flag for experts, FFNs or a cache in
+RAM. vLLM and TGI, which keep all weights in VRAM, have no profile yet.
 """
 
 
@@ -162,6 +204,13 @@ def s5(r):
         rows.append([layers, number(report["decode"]["tokens_per_s"]),
                      number(report["ttft"]["resident"]["total_s"]),
                      bound(report, "decode"), bound(report, "prefill")])
+    splits = []
+    for gib in (8, 5, 4, 3, 2):
+        best = r.plan("--quant", "Q4_K_M", "--kv", "vram", "--kv-type", "f16", "--vram-limit",
+                      f"{gib}GiB")["choices"][0]
+        splits.append([f"{gib} GiB", best["what"],
+                       number(best["report"]["decode"]["tokens_per_s"]),
+                       f"{best['request_s']:.1f}"])
     return f"""## S5: layer splitting
 
 `examples/s5-layer-split.toml`: Mistral 7B v0.3 Q4_K_M, the last N of 32 layers on the GPU, 33 with
@@ -173,6 +222,13 @@ Time adds up, speed does not: a token takes the GPU layers' time plus the CPU la
 is a harmonic mean and most of the gain comes with the last few layers. The document calls the lower
 layers compute-heavy and the upper ones memory-intensive; in a transformer all blocks are alike, and
 which ones go first makes no difference to a forecast.
+
+The best split that `rigcast plan` finds as VRAM gets smaller:
+
+{table(["VRAM", "way", "tok/s", "request s"], splits)}
+
+With a short cache whole layers in RAM cost less than FFNs alone, of which each crosses to the CPU and
+back; with a long one it is the other way round, and the plan names the prompt length where it turns.
 """
 
 
@@ -229,6 +285,11 @@ def s10(r):
             row += ([f"{1e3 / tps:.0f}", bound(report, "decode")] if report["fits"]
                     else ["does not fit", ""])
         rows.append(row)
+    ways = []
+    for mix in ("F16", "Q8_0", None):
+        best = r.plan("--runtime", "rigcast", *(["--quant", mix] if mix else []))["choices"][0]
+        ways.append([mix or "any", best["what"], number(best["report"]["decode"]["tokens_per_s"]),
+                     f"{best['request_s']:.1f}"])
     return f"""## S10: weights over PCI-E for every token
 
 `examples/s10-weight-offload.toml`: Mistral 7B v0.3, N of 32 layers resident, the others streamed.
@@ -238,6 +299,11 @@ def s10(r):
 The document says that weight offload costs 200 to 500 ms a token. That is right for a 4-bit model on
 this link; F16 takes two to three times as long, since 436 MB a layer cross at 11 GB/s. Either way the
 CPU, which reads the same layers from RAM, is faster (S5).
+
+`rigcast plan --runtime rigcast` of the same request, where weights may be streamed, computed by the
+CPU, or quantised:
+
+{table(["mix", "best way", "tok/s", "request s"], ways)}
 """
 
 
@@ -329,12 +395,12 @@ Generated by `scripts/scenarios_doc.py`; do not edit. Forecasts rest on data-she
 llama.cpp, on a fit to public runs of other machines (`docs/accuracy.md`); the other runtimes' figures
 are assumptions. Mechanisms and shapes are what to compare. No constant was bent to meet a sentence.
 """]
-    parts += [section(r) for section in (s1, s2, s3, s5, s6, s7, s10, s11, s12)]
+    parts += [section(r) for section in (s1, s2, s3, s4, s5, s6, s7, s10, s11, s12)]
     parts.append("""## Not yet
 
 S8 (several users, queueing, peer to peer) and S9 (page cache and swap under pressure over hours) are
 not simulated yet: `--users` above 1 is refused, and RAM that does not suffice is an answer, not a
-slow-down. S4 (flags for other programs) is the planner's part.
+slow-down.
 """)
     return "\n".join(parts)
 

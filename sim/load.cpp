@@ -34,8 +34,8 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
-    at(p.layers[l].weights) += double(w.attention.bytes() + w.ffn.bytes());
-    at(p.layers[l].experts) += double(w.experts.bytes());
+    at(p.layers[l].weights) += double(w.together());
+    at(p.layers[l].experts) += double(w.apart());
   }
   std::vector<Portion> out;
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -46,8 +46,8 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   if (cpu_decode && !s.runtime.memory.maps_file) {
     for (std::size_t l = 0; l < p.layers.size(); ++l) {
       const LayerWeights& w = s.tensors.layers[l];
-      if (p.layers[l].weights != kHost) copied += double(w.attention.bytes() + w.ffn.bytes());
-      if (p.layers[l].experts != kHost) copied += double(w.experts.bytes());
+      if (p.layers[l].weights != kHost) copied += double(w.together());
+      if (p.layers[l].experts != kHost) copied += double(w.apart());
     }
     if (p.head != kHost) copied += double(s.tensors.head.bytes()) - shared;
   }

@@ -76,7 +76,8 @@ NotedSettings noted_settings(const Measurement& m) {
   s.no_mmap = has_no_mmap(notes);
   s.kv_in_ram = !match(notes, R"(\bnkvo[ =]1\b|--no-kv-offload|kv-gpu-layers 0\b)").empty();
   s.some_kv_in_ram = some_kv_layers_in_ram(notes);
-  s.all_experts_in_ram = contains(notes, "all experts in ram");
+  s.all_experts_in_ram = contains(notes, "all experts in ram") ||
+                         !match(notes, R"(\bhybrid( decode|; prefill streams experts)\b)").empty();
   s.automatic_split = !match(notes, R"(automatic [\w ()-]*split)").empty();
   s.numa_distribute = contains(notes, "numa distribute");
   s.ollama = contains(program, "ollama") && !contains(program, " or ollama");

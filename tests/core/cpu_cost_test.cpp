@@ -213,6 +213,25 @@ TEST_CASE("Work on the cache's elements is done again for queries that do not sh
     CHECK(flops(queries) == Approx(queries * 2e6 + readings * 6e6));
 }
 
+TEST_CASE("Queries that share no work read a cache anew, as far as the CPU holds too little",
+          "[cpu]") {
+  Scenario s = of_cpu();
+  s.runtime.cpu.cache_queries = Sourced<double>{1, SourceKind::kAssumed, {}};
+  OpTraffic t;
+  const auto charged = [&](double megabytes, int queries, TokenCount tokens = 1) {
+    t.kv_read_bytes = megabytes * 1e6;  // F16
+    t.attention_flops = queries * t.kv_read_bytes;
+    return (cpu_cost(s, t, tokens).charged / s.rig.ram.bandwidth.value).value * read_rate(s) / 1e6;
+  };
+  CHECK(charged(200, 8) == Approx(200));
+  s.runtime.cpu.cache_stride = Sourced<double>{2.5, SourceKind::kAssumed, {}};
+  const double held = 3.0 * s.rig.cpu.cores;
+  CHECK(charged(held, 8) == Approx(2.5 * held));
+  CHECK(charged(2 * held, 8) == Approx(2.5 * 2 * held * (1 + 0.5 * 7)));
+  CHECK(charged(2 * held, 1) == Approx(2.5 * 2 * held));
+  CHECK(charged(2 * held, 8, 512) == Approx(2 * held));  // a batch shares what it reads
+}
+
 TEST_CASE(
     "Vectors between matrices are divided over the threads, scores come with a batch's products",
     "[cpu]") {

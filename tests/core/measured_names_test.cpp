@@ -191,6 +191,10 @@ TEST_CASE("Notes tell settings that have no column", "[measured]") {
   CHECK(noted("split-mode tensor, 131K").split_mode == "tensor");
   CHECK(noted("numa distribute; warm").numa_distribute);
   CHECK_FALSE(noted("NUMA off, distributed prompts").numa_distribute);
+  for (const char* in_ram :
+       {"all experts in RAM", "hybrid decode", "hybrid; prefill streams experts"})
+    CHECK(noted(in_ram).all_experts_in_ram);
+  CHECK_FALSE(noted("hybrid, 16 of 65 layers full attention").all_experts_in_ram);
   CHECK(noted("-rtr -ser 4,1").experts_used == 4);
   CHECK(noted("ser=12,0.5 fmoe=1").experts_used == 12);
   for (const char* other : {"", "ser=0,1", "-ser 4", "laser=4,1", "user 4,1"})

@@ -91,6 +91,19 @@ TEST_CASE("Experts asked to stay in RAM do, and only theirs", "[memory]") {
   CHECK(gpu(plan_of(s, 33)).kv == gpu(plan_of(scenario_of(mixtral_8x7b()), 33)).kv);
 }
 
+TEST_CASE("A dense layer's FFN may be in RAM, its cache stays", "[memory]") {
+  Scenario s = scenario_of(llama_2_7b());
+  const MemoryPlan before = plan_of(s, 33);
+  s.placement.cpu_ffn_layers = 10;
+  const double ffns = 10 * double(s.tensors.layers[0].ffn.bytes());
+  CHECK(gpu(plan_of(s, 33)).weights.value == Approx(gpu(before).weights.value - ffns));
+  CHECK(host(plan_of(s, 33)).weights.value == Approx(host(before).weights.value + ffns));
+  CHECK(gpu(plan_of(s, 33)).kv == gpu(before).kv);
+  // One matrix at a time passes through VRAM while prompts are computed there.
+  const double matrix = double(s.model.hidden) * double(s.model.ffn) * 2;
+  CHECK(gpu(plan_of(s, 33)).staging.value == Approx(gpu(before).staging.value + matrix));
+}
+
 TEST_CASE("A compute buffer is as large as its largest stage", "[memory]") {
   Scenario s = scenario_of(llama_2_7b());
   // 512 rows: hidden 8 MiB; FFN 512 x 4 x 11008 x 2 = 43 MiB and a mask of 512 x 4096 x 2 = 4 MiB.

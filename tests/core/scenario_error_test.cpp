@@ -162,6 +162,16 @@ TEST_CASE("Experts in RAM make no sense for a model without experts", "[scenario
             .empty());
 }
 
+TEST_CASE("FFNs are apart only where a runtime can do it, and of dense models", "[scenario]") {
+  check_refused("cpu_ffn_layers", "33", "out of range");
+  const std::string rig = "[rig]\ngpu = 'rtx-4090'\n[model]\n";
+  const std::string one = "[placement]\ncpu_ffn_layers = 1\n";
+  CHECK(error_of(rig + "name = 'llama-3.1-8b'\n" + one).empty());
+  CHECK(contains(error_of(rig + "name = 'mixtral-8x7b'\n" + one), "has experts"));
+  CHECK(contains(error_of(rig + "name = 'llama-3.1-8b'\n" + one + "[runtime]\nname = 'rigcast'\n"),
+                 "keeps an FFN with the rest"));
+}
+
 TEST_CASE("A token cannot be routed to experts that there are not", "[scenario]") {
   const std::string rig = "[rig]\ngpu = 'rtx-4090'\n[model]\n";
   const std::string moe = rig + "name = 'qwen3-30b-a3b'\nexperts_used = ";

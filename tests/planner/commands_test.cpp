@@ -44,6 +44,20 @@ TEST_CASE("A command says what the scenario settles", "[planner]") {
         "llama-server -m qwen3-30b-a3b-Q4_K_M.gguf -ngl 49 --n-cpu-moe 30 -t 8 -c 8192 -fa on");
 }
 
+TEST_CASE("FFNs in RAM are a flag, or tensors by their names", "[planner]") {
+  const Settings ffns{{"placement.cpu_ffn_layers", "3"}, {"runtime.threads", "8"}};
+  CHECK(server(ffns) ==
+        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 --n-cpu-ffn 3 -t 8 -c 8192 -fa on");
+  const Scenario s = scenario(ffns);
+  const Words bench = llama_bench_command(s, resolve_placement(s));
+  const auto pattern = std::ranges::find(bench, "-ot");
+  REQUIRE(pattern != bench.end());
+  CHECK(*(pattern + 1) == "blk\\.(0|1|2)\\.ffn_(gate|up|down)\\.weight=CPU");
+  const std::string ik = server(fixtures::with(ffns, {{"runtime.name", "ik-llama.cpp"}}));
+  CHECK(ik.find(" -ot 'blk") != std::string::npos);
+  CHECK(ik.find("--n-cpu-ffn") == std::string::npos);
+}
+
 TEST_CASE("Commands have only options that their programs have", "[planner]") {
   const Scenario s = scenario({{"rig.gpu", "[\"2xrtx-3060-12gb\"]"},
                                {"model.name", "qwen3-30b-a3b"},

@@ -89,6 +89,16 @@ TEST_CASE("experts in RAM: RAM moves the chosen experts, VRAM the rest", "[traff
   CHECK(t.bytes(Resource::kH2d) == bytes_of(41 * t.hidden()));
 }
 
+TEST_CASE("FFNs in RAM: RAM moves them, VRAM the cache and the rest", "[traffic]") {
+  const Token t(Settings{{"placement.gpu_layers", "33"}, {"placement.cpu_ffn_layers", "12"}});
+  double ffns = 0;
+  for (int l = 0; l < 12; ++l) ffns += ffn_traffic(t.s.model, t.s.tensors, l, 1).total().value;
+  CHECK(t.bytes(Resource::kRam) == bytes_of(ffns));
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all() - ffns));
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(12 * t.hidden() + t.logits()));
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(13 * t.hidden()));
+}
+
 TEST_CASE("policy ram: RAM moves the cache and VRAM the weights", "[traffic]") {
   const Token t(Settings{{"kv.policy", "ram"}});
   CHECK(t.bytes(Resource::kRam) == bytes_of(t.cache_bytes()));

@@ -1,0 +1,125 @@
+// Weights in RAM against caches in RAM, as others measured it: the same machine and model, and only
+// the prompt grows (unslothai/unsloth PR 9872, comment of 2026-09-07).
+#include "planner/crossover.hpp"
+
+#include "core/serial_time.hpp"
+#include "planner/plan.hpp"
+#include "planner/plan_text.hpp"
+#include "sim/simulate.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using namespace rigcast::planner;
+using fixtures::Settings;
+
+namespace {
+
+// An i5-12400F with 94 GiB in two channels. Their type is not said: with the blocks that their
+// planner put there, DDR4-3200 gives the speed they measured, DDR5 twice that.
+constexpr const char* kDesktop = R"(
+  [rig]
+  gpu = ["rtx-6000-ada-48gb"]
+  cpu = "core-i5-12400"
+  ram = "2xddr4-3200:96GiB"
+  ssd = "samsung-990-pro"
+  pcie = "4x16"
+  [model]
+  quant = "Q4_K_M"
+  [runtime]
+  name = "llama.cpp"
+  [workload]
+  output_tokens = 256
+  context = 32768
+  start = "resident"
+)";
+
+struct Case {
+  const char* model;
+  const char* free_vram;
+  int apart;  // blocks whose FFN their planner kept in RAM
+};
+constexpr Case kLlama{"llama-3.3-70b", "38016MiB", 38};
+constexpr Case kQwen{"qwen3-32b", "18560MiB", 55};
+
+// Tokens of the prompt, and the request of whole layers in RAM to that of FFNs in RAM.
+struct Measured {
+  Case of;
+  TokenCount prompt;
+  double ratio;
+};
+constexpr Measured kMeasured[] = {
+    {kLlama, 2339, 0.87}, {kLlama, 8051, 1.08}, {kLlama, 16202, 1.43}, {kLlama, 29540, 1.57},
+    {kQwen, 2318, 0.55},  {kQwen, 8039, 1.10},  {kQwen, 16190, 1.66},  {kQwen, 29528, 1.93}};
+
+Scenario asked(const Case& c, TokenCount prompt) {
+  return fixtures::scenario({{"model.name", c.model},
+                             {"rig.vram_capacity", c.free_vram},
+                             {"workload.prompt_tokens", std::to_string(prompt)}},
+                            kDesktop);
+}
+
+Report simulated(std::shared_ptr<const Scenario> s) {
+  sim::SimulateOptions sweep;
+  sweep.detail = sim::Detail::kSweep;
+  sweep.cliffs = false;
+  return sim::simulate(std::move(s), sweep);
+}
+
+double request_of(Scenario s, PlacementSettings placement) {
+  s.placement = std::move(placement);
+  const Report r = simulated(std::make_shared<const Scenario>(std::move(s)));
+  REQUIRE(r.fits);
+  return (r.ttft()->total() + r.tpot.mean * 255.0).value;
+}
+
+double request_seconds(const Scenario& s) {
+  const SerialForecast forecast(s);
+  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
+}
+
+}  // namespace
+
+TEST_CASE("The faster of weights and caches in RAM is forecast at every prompt length",
+          "[planner]") {
+  for (const Measured& m : kMeasured) {
+    const Scenario s = asked(m.of, m.prompt);
+    PlacementSettings apart;
+    apart.gpu_layers = s.model.layers + 1;
+    apart.cpu_ffn_layers = m.of.apart;
+    const double ratio = request_of(s, {}) / request_of(s, apart);
+    INFO(m.of.model << ", " << m.prompt << " tokens: forecast " << ratio << ", measured "
+                    << m.ratio);
+    CHECK((ratio > 1) == (m.ratio > 1));
+  }
+}
+
+TEST_CASE("The plan turns where the measurements do", "[planner]") {
+  const auto quality =
+      QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+  REQUIRE(quality);
+  for (const Measured& m : kMeasured) {
+    if (m.of.model != kLlama.model) continue;
+    const Scenario s = asked(m.of, m.prompt);
+    Space space = whole_space(s);
+    space.quants = {s.quant};
+    space.kv_types = {s.kv.types};
+    space.policies = {KvPolicy::kVram};
+    space.ubatches = {512};
+    space.threads.clear();
+    const Plan plan = make_plan(s, space, {}, *quality, request_seconds, simulated);
+    REQUIRE(!plan.choices.empty());
+    INFO(to_text(s, plan, {}));
+    CHECK((plan.choices.front().option.placement.cpu_ffn_layers > 0) == (m.ratio > 1));
+    REQUIRE(plan.crossover);
+    CHECK(plan.crossover->prompt_tokens > 2339);
+    CHECK(plan.crossover->prompt_tokens < 8051);
+    CHECK(plan.crossover->below.cpu_ffn_layers == 0);
+    CHECK(plan.crossover->from.cpu_ffn_layers > 0);
+  }
+}
+
+TEST_CASE("Where all fits there is nothing to turn", "[planner]") {
+  const Scenario s = fixtures::scenario({{"rig.gpu", "rtx-4090"}});
+  CHECK(!find_crossover(s, {}, request_seconds));
+}
