@@ -271,11 +271,8 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast calibrate --against my-runs.jsonl -o my-fit --format json\n"
       "  llama-bench -m model.gguf -o jsonl > my-runs.jsonl\n"
       "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml");
-  verb->callback([options, open, &run] {
-    run = [options, open] {
-      const auto catalogue = open();
-      return catalogue ? calibrate_verb(*options, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return calibrate_verb(*options, catalogue);
   });
 }
 

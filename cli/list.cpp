@@ -213,11 +213,8 @@ void add_list(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->required()
       ->type_name("WHAT");
   output->add_to(*verb);
-  verb->callback([what, output, open, &run] {
-    run = [what, output, open] {
-      const auto catalogue = open();
-      return catalogue ? list_verb(*what, *output, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [what, output](const Catalogue& catalogue) {
+    return list_verb(*what, *output, catalogue);
   });
 }
 

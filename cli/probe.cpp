@@ -98,11 +98,8 @@ void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run) {
                    "folder for a file of 1 GiB, on the disk that models lie on (default: here)")
       ->type_name("DIR");
   verb->footer("Example\n  rigcast probe -o my-rig.toml --scratch /models");
-  verb->callback([options, open, &run] {
-    run = [options, open] {
-      const auto catalogue = open();
-      return catalogue ? probe_verb(*options, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return probe_verb(*options, catalogue);
   });
 }
 

@@ -131,11 +131,8 @@ void add_run(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast run --weights model.gguf --prompt \"Once upon a time\" --output-tokens 200\n"
       "  rigcast run --weights model.gguf --prompt-tokens 512 --output-tokens 128 --start cold\n"
       "  rigcast run --weights model.gguf --tokens ids.txt --logits logits.npy");
-  verb->callback([options, open, &run] {
-    run = [options, open] {
-      const auto catalogue = open();
-      return catalogue ? run_verb(*options, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return run_verb(*options, catalogue);
   });
 }
 

@@ -77,11 +77,8 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast simulate --rig dual-rtx-3090 --model llama-3.3-70b --gpu-layers auto\n"
       "  rigcast simulate examples/s1-mistral.toml --positions 0,4000,7000\n"
       "  rigcast simulate my.toml --set kv.threshold=0.9 --format json");
-  verb->callback([options, open, &run] {
-    run = [options, open] {
-      const auto catalogue = open();
-      return catalogue ? simulate_verb(*options, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return simulate_verb(*options, catalogue);
   });
 }
 

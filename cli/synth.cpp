@@ -94,11 +94,8 @@ void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast synth llama-3.2-1b -o 1b.gguf\n"
       "  rigcast synth llama-3.1-70b --quant Q6_K --layers 4 -o part.gguf");
-  verb->callback([options, open, &run] {
-    run = [options, open] {
-      const auto catalogue = open();
-      return catalogue ? synth_verb(*options, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return synth_verb(*options, catalogue);
   });
 }
 

@@ -233,11 +233,8 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast validate --suite quick --keep mine --format csv -o mine.csv\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");
-  verb->callback([options, open, &run] {
-    run = [options, open] {
-      const auto catalogue = open();
-      return catalogue ? validate_verb(*options, *catalogue) : fail(catalogue.error());
-    };
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return validate_verb(*options, catalogue);
   });
 }
 

@@ -13,6 +13,10 @@ using OpenCatalogue = std::function<Result<Catalogue>()>;
 /// Runs the chosen verb; gives the exit code.
 using Run = std::function<int()>;
 
+/// Once the verb is chosen, `run` is to do `work` with the catalogue, or to fail without one.
+void run_with_catalogue(CLI::App& verb, const OpenCatalogue& open, Run& run,
+                        std::function<int(const Catalogue&)> work);
+
 void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run);

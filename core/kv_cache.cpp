@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kv_type_name.hpp"
 #include "core/nearest_name.hpp"
 
 namespace rigcast {
@@ -34,7 +35,7 @@ double row_bytes(QuantFormat f, std::int64_t elements) {
 bool holds(QuantFormat f, std::int64_t width) { return width % info(f).block_elements == 0; }
 
 Error does_not_hold(QuantFormat f, std::string_view what, std::int64_t width) {
-  return bad_input("KV type " + lower(info(f).name) + " has blocks of " +
+  return bad_input("KV type " + kv_type_name(f) + " has blocks of " +
                        std::to_string(info(f).block_elements) + " values, and a " +
                        std::string(what) + " of this model has " + std::to_string(width),
                    "f16 and bf16 hold any width");
@@ -42,10 +43,17 @@ Error does_not_hold(QuantFormat f, std::string_view what, std::int64_t width) {
 
 }  // namespace
 
+std::string kv_type_name(QuantFormat type) { return lower(info(type).name); }
+
+std::string text(KvTypes types) {
+  const std::string k = kv_type_name(types.k), v = kv_type_name(types.v);
+  return k == v ? k : k + "/" + v;
+}
+
 Result<QuantFormat> kv_type_from(std::string_view name) {
   std::vector<std::string> names;
   for (const QuantFormat f : kKvTypes) {
-    names.push_back(lower(info(f).name));
+    names.push_back(kv_type_name(f));
     if (names.back() == lower(name)) return f;
   }
   std::string hint = did_you_mean(lower(name), names);

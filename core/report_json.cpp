@@ -2,12 +2,11 @@
 // without another schema number.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/correction.hpp"
+#include "core/kv_type_name.hpp"
 #include "core/report.hpp"
 #include "core/unit_text.hpp"
 
@@ -99,23 +98,15 @@ Json placement_json(const Scenario& s, const Placement& placement) {
   };
 }
 
-// A format as scenarios and flags write it, "q8_0".
-std::string type_name(QuantFormat format) {
-  std::string lower(info(format).name);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return char(std::tolower(c)); });
-  return lower;
-}
-
 Json kv_json(const KvSettings& kv) {
   return {
       {"policy", text(name(kv.policy))},
-      {"type_k", type_name(kv.types.k)},
-      {"type_v", type_name(kv.types.v)},
+      {"type_k", kv_type_name(kv.types.k)},
+      {"type_v", kv_type_name(kv.types.v)},
       {"threshold", number(kv.threshold)},
       {"hot_tokens", kv.hot_tokens},
       {"block_tokens", kv.block_tokens},
-      {"cold_type", type_name(kv.cold_type)},
+      {"cold_type", kv_type_name(kv.cold_type)},
       {"evict", kv.evict == Eviction::kLru ? "lru" : "oldest"},
       {"prefetch", kv.prefetch},
   };

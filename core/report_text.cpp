@@ -7,7 +7,7 @@
 #include "core/report.hpp"
 #include "core/report_words.hpp"
 #include "core/text_chart.hpp"
-#include "core/text_style.hpp"
+#include "core/text_screen.hpp"
 #include "core/unit_text.hpp"
 
 namespace rigcast {
@@ -26,13 +26,10 @@ constexpr std::size_t kMostNotes = 5;
 constexpr std::size_t kMostTabled = 8;
 constexpr double kWorthTwo = 1.25;  // the output's ends differ by more than this
 
-class Screen {
+class Screen : TextScreen {
  public:
   Screen(const Report& report, TextStyle style)
-      : r_(report),
-        s_(*report.scenario),
-        paint_(style.colour),
-        width_(std::size_t(std::max(style.width, 60))) {}
+      : TextScreen(style), r_(report), s_(*report.scenario) {}
 
   std::string text() {
     headline();
@@ -55,20 +52,6 @@ class Screen {
   }
 
  private:
-  // Every line passes here, so none is wider than the screen.
-  void line(std::string_view text) { append_lines(out_, text, width_); }
-  void gap() { out_ += '\n'; }
-
-  // A label, then text that wraps under itself.
-  void paragraph(std::string_view label, std::string_view text) {
-    const std::size_t indent = text_width(label);
-    bool first = true;
-    for (const std::string& part : wrap_words(printable(text), width_ - indent)) {
-      line((first ? std::string(label) : std::string(indent, ' ')) + part);
-      first = false;
-    }
-  }
-
   void headline() {
     const std::string fit = r_.fits ? fit_text(r_) : paint_.yellow(shortage_text(r_.memory));
     line(spread(paint_.bold(title_text(r_)), fit, width_));
@@ -353,9 +336,6 @@ class Screen {
 
   const Report& r_;
   const Scenario& s_;
-  Paint paint_;
-  std::size_t width_;
-  std::string out_;
 };
 
 }  // namespace

@@ -18,6 +18,8 @@ std::string short_name(std::string_view part) {
   return printable(part);
 }
 
+}  // namespace
+
 std::string rig_name(const Rig& rig) {
   if (rig.gpus.empty()) return short_name(rig.cpu.name);
   std::string out;
@@ -31,8 +33,6 @@ std::string rig_name(const Rig& rig) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string title_text(const Report& r) {
   const Scenario& s = *r.scenario;

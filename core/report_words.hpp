@@ -8,6 +8,7 @@
 
 namespace rigcast {
 
+std::string rig_name(const Rig& rig);                   // "RTX 3060 12GB + 2 x RTX 3090"
 std::string title_text(const Report& report);           // "Llama 3.1 8B Q6_K on RTX 3060, ..."
 std::string fit_text(const Report& report);             // "fits in VRAM up to 30,200 tokens"
 std::string shortage_text(const MemoryPlan& memory);    // "does not fit: short by 2 GiB on GPU 0"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "core/text_style.hpp"
+#include "core/text_screen.hpp"
 #include "core/unit_text.hpp"
 #include "core/validation.hpp"
 
@@ -31,10 +31,9 @@ constexpr std::size_t kForecastWidth = 22, kMeasuredWidth = 11, kErrorWidth = 10
 
 std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
-class Screen {
+class Screen : TextScreen {
  public:
-  Screen(const Validation& validation, TextStyle style)
-      : v_(validation), paint_(style.colour), width_(std::size_t(std::max(style.width, 60))) {}
+  Screen(const Validation& validation, TextStyle style) : TextScreen(style), v_(validation) {}
 
   std::string text() {
     const std::size_t left = width_ - kForecastWidth - kMeasuredWidth - kErrorWidth - kInsideWidth;
@@ -59,8 +58,6 @@ class Screen {
   }
 
  private:
-  void line(std::string_view text) { append_lines(out_, text, width_); }
-
   void heading(const ValidationRow& row, std::string& configuration) {
     configuration = row.id;
     line("  " + paint_.bold(printable(row.id)) + "   " + paint_.dim(printable(row.what)) +
@@ -155,9 +152,6 @@ class Screen {
   }
 
   const Validation& v_;
-  Paint paint_;
-  std::size_t width_;
-  std::string out_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/text_style.hpp"
+#include "core/text_screen.hpp"
 #include "core/unit_text.hpp"
 #include "core/validation.hpp"
 
@@ -72,10 +72,9 @@ std::string short_rig(std::string rig) {
   return printable(rig);
 }
 
-class Screen {
+class Screen : TextScreen {
  public:
-  Screen(const Validation& validation, TextStyle style)
-      : v_(validation), paint_(style.colour), width_(std::size_t(std::max(style.width, 60))) {}
+  Screen(const Validation& validation, TextStyle style) : TextScreen(style), v_(validation) {}
 
   std::string text() {
     const auto rows = std::int64_t(v_.rows.size());
@@ -89,9 +88,6 @@ class Screen {
   }
 
  private:
-  void line(std::string_view text) { append_lines(out_, text, width_); }
-  void gap() { out_ += '\n'; }
-
   void summary() {
     std::string metric;
     for (const ValidationSummary& s : v_.summary) {
@@ -171,9 +167,6 @@ class Screen {
   }
 
   const Validation& v_;
-  Paint paint_;
-  std::size_t width_;
-  std::string out_;
 };
 
 }  // namespace

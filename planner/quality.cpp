@@ -1,12 +1,9 @@
 #include "planner/quality.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "core/quant_format.hpp"
+#include "core/kv_type_name.hpp"
 #include "core/toml_reader.hpp"
 
 namespace rigcast::planner {
@@ -30,10 +27,6 @@ double geometric_mean(const std::vector<double>& v) {
   double sum = 0;
   for (const double x : v) sum += std::log(x);
   return std::exp(sum / double(v.size()));
-}
-
-std::string types_text(KvTypes types) {
-  return fmt::format("{}/{}", info(types.k).name, info(types.v).name);
 }
 
 bool is_lossless(const std::string& mix) { return mix == "F32" || mix == "BF16" || mix == "F16"; }
@@ -119,9 +112,7 @@ std::optional<QualityLoss> QualityTable::of_kv(KvTypes types) const {
     return f == QuantFormat::kF16 || f == QuantFormat::kBF16 || f == QuantFormat::kF32;
   };
   if (is_wide(types.k) && is_wide(types.v)) return QualityLoss{};
-  std::string name = types_text(types);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  const auto at = kv_.find(name);
+  const auto at = kv_.find(kv_type_name(types.k) + "/" + kv_type_name(types.v));
   if (at == kv_.end()) return std::nullopt;
   return QualityLoss{at->second, SourceKind::kFitted, kLevelDoubt};
 }

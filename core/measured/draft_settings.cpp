@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/kv_cache.hpp"
+#include "core/kv_type_name.hpp"
 #include "core/measured/build_month.hpp"
 #include "core/measured/draft.hpp"
 #include "core/measured/stated_text.hpp"
@@ -90,8 +90,7 @@ std::string placement_toml(const NotedSettings& noted, const ModelSpec& model, c
 
 std::string kv_toml(const PlacementDraft& draft, QuantFormat k, QuantFormat v) {
   return fmt::format("[kv]\npolicy = \"{}\"\ntype_k = \"{}\"\ntype_v = \"{}\"\n",
-                     draft.kv_in_ram ? "ram" : "vram", stated::lower(info(k).name),
-                     stated::lower(info(v).name));
+                     draft.kv_in_ram ? "ram" : "vram", kv_type_name(k), kv_type_name(v));
 }
 
 bool has_some_kv_in_ram(const Measurement& m, const NotedSettings& noted, const RigDraft& rig,
