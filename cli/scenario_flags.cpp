@@ -46,11 +46,11 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "true size of the file, where no mix is exact");
   const char* place = "Placement";
   add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
-      "last N layers on the GPU; the head joins when N is greater than the layers");
+      "last N layers on the GPU; with more than all, the head too");
   add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
       "share of each GPU");
   add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",
-      "layer, row or tensor");
+      "layer; row and tensor are not modelled");
   add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
       "first N layers keep their experts in RAM");
   add(verb, place, "--cpu-ffn", "placement.cpu_ffn_layers", Flag::kValue, "N",

@@ -115,6 +115,9 @@ void read_placement(const TomlTable& t, Scenario& s) {
   p.split_mode = t.choice(
       "split_mode", SplitMode::kLayer,
       {{"layer", SplitMode::kLayer}, {"row", SplitMode::kRow}, {"tensor", SplitMode::kTensor}});
+  if (p.split_mode != SplitMode::kLayer)
+    t.refuse("split_mode", fmt::format("split mode {} is not modelled", name(p.split_mode)),
+             "\"layer\" is: whole layers, one GPU after the other");
   p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
   if (p.cpu_moe_layers > 0 && !s.model.moe)
     t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name),

@@ -264,14 +264,22 @@ TEST_CASE("Settings of the runtime and the split arrive, with llama.cpp's defaul
   CHECK(usual.placement.split_mode == SplitMode::kLayer);
   const Scenario other = made(kSmall +
                               "[runtime]\nmmap = false\nop_offload = false\n"
-                              "numa = 'distribute'\ncpu_blas = true\n"
-                              "[placement]\nsplit_mode = 'row'\n");
+                              "numa = 'distribute'\ncpu_blas = true\n");
   CHECK_FALSE(other.settings.mmap);
   CHECK_FALSE(other.settings.op_offload);
   CHECK(other.settings.numa_distribute);
   CHECK(other.settings.cpu_blas);
-  CHECK(other.placement.split_mode == SplitMode::kRow);
-  CHECK(name(SplitMode::kTensor) == "tensor");
+}
+
+TEST_CASE("Split modes that nothing models are refused, with the one that is", "[scenario]") {
+  const std::string head = kSmall + "[placement]\nsplit_mode = ";
+  CHECK(made(head + "'layer'\n").placement.split_mode == SplitMode::kLayer);
+  for (const char* mode : {"row", "tensor"}) {
+    const std::string error = fixtures::error_of(head + "'" + mode + "'\n");
+    INFO(error);
+    CHECK(contains(error, "split mode " + std::string(mode) + " is not modelled"));
+    CHECK(contains(error, "\"layer\" is: whole layers"));
+  }
 }
 
 TEST_CASE("Without op offload, the prefill of host layers stays on the CPU", "[scenario]") {
