@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,6 +13,8 @@
 #include "cli/output.hpp"
 #include "cli/plan_tools.hpp"
 #include "cli/scenario_flags.hpp"
+#include "cli/sweep_inputs.hpp"
+#include "cli/sweep_part.hpp"
 #include "cli/sweep_space.hpp"
 #include "cli/verbs.hpp"
 #include "cli/workers.hpp"
@@ -42,18 +42,22 @@ using Json = nlohmann::ordered_json;
 struct Sweep {
   TomlDocument base;
   SweepSpace space;
-  std::string id;  // of what is swept: results of another one do not go on
+  std::string words;  // all that was asked for
 };
 
 Result<Sweep> sweep_of(const Options& o) {
   auto base = o.flags.document_without_sets();
   if (!base) return base.error();
   std::vector<SweptKey> keys;
-  std::string id = RIGCAST_VERSION + base->text();
+  std::string words = base->text();
+  std::set<std::string> given;
   for (const std::string& set : o.flags.sets()) {
     auto key = parse_swept_key(set);
     if (!key) return key.error();
-    id += set + "\n";
+    if (!given.insert(key->key).second)
+      return bad_input(fmt::format("--set {}: given twice", key->key),
+                       "all its values belong into one list");
+    words += set + "\n";
     if (key->values.size() > 1) {
       keys.push_back(*std::move(key));
     } else if (auto error = base->set(key->key, key->values.front(), "--set " + key->key)) {
@@ -62,22 +66,25 @@ Result<Sweep> sweep_of(const Options& o) {
   }
   auto space = SweepSpace::make(std::move(keys));
   if (!space) return space.error();
-  return Sweep{*std::move(base), *std::move(space),
-               fmt::format("{:016x}", std::hash<std::string>{}(id))};
+  return Sweep{*std::move(base), *std::move(space), std::move(words)};
+}
+
+Result<Scenario> scenario_at(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
+  TomlDocument document = sweep.base.clone();
+  const std::vector<std::string> values = sweep.space.values(index);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string& key = sweep.space.keys()[i].key;
+    if (auto error = document.set(key, values[i], "--set " + key)) return *error;
+  }
+  return make_scenario(document, catalogue);
 }
 
 // What is known of one scenario, in the order of the columns.
 Json row(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
   Json out;
-  TomlDocument document = sweep.base.clone();
   const std::vector<std::string> values = sweep.space.values(index);
-  std::optional<Error> error;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::string& key = sweep.space.keys()[i].key;
-    out[key] = values[i];
-    if (!error) error = document.set(key, values[i], "--set " + key);
-  }
-  const auto scenario = error ? Result<Scenario>(*error) : make_scenario(document, catalogue);
+  for (std::size_t i = 0; i < values.size(); ++i) out[sweep.space.keys()[i].key] = values[i];
+  const auto scenario = scenario_at(sweep, index, catalogue);
   const auto number = [](double v) { return std::isfinite(v) ? Json(v) : Json(); };
   std::optional<Report> report;
   if (scenario) report = forecast_to_rank(std::make_shared<const Scenario>(*scenario));
@@ -125,113 +132,97 @@ std::string header_of(const Json& row) {
   return out + "\n";
 }
 
-// Pieces that are done, kept beside the output until all are: "piece bytes\n" and the text.
-class Kept {
- public:
-  Kept(std::string file, std::string id) : file_(std::move(file)), id_(std::move(id)) {
-    if (file_.empty()) return;
-    std::ifstream in(file_, std::ios::binary);
-    std::string head;
-    if (std::getline(in, head) && head == id_) read(in);
-    in.close();
-    std::string whole = id_ + "\n";
-    for (const auto& [piece, text] : pieces_) whole += record(piece, text);
-    if (const auto error = write_file(file_, whole)) throw MachineError(error->message);
+// Some scenario can be made, of those looked at: else no combination is worth a process.
+std::optional<Error> check_some(const Sweep& sweep, const Catalogue& catalogue) {
+  constexpr std::int64_t kLookedAt = 64;
+  const std::int64_t size = sweep.space.size(), count = std::min(size, kLookedAt);
+  std::optional<Error> first;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto scenario = scenario_at(sweep, i * (size / count), catalogue);
+    if (scenario) return std::nullopt;
+    if (!first) first = scenario.error();
   }
+  return first;
+}
 
-  bool has(std::int64_t piece) const { return pieces_.contains(piece); }
-  std::size_t count() const { return pieces_.size(); }
-  void add(std::int64_t piece, const std::string& text) {
-    pieces_[piece] = text;
-    if (file_.empty()) return;
-    std::ofstream out(file_, std::ios::binary | std::ios::app);
-    out << record(piece, text);
-    if (!out.flush()) throw MachineError("cannot write " + file_);
-  }
-  std::string all() const {
-    std::string out;
-    for (const auto& [piece, text] : pieces_) out += text;
-    return out;
-  }
-  void remove() const {
-    if (!file_.empty()) std::remove(file_.c_str());
-  }
+Result<SweepPart> part_of(const Options& o, const Sweep& sweep, const Catalogue& catalogue) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(o.output.file, ignored))
+    return bad_input(fmt::format("-o {}: that is a folder", o.output.file), "name a file in it");
+  const std::string words = fmt::format("{} {} {}", sweep.words, o.shard, int(o.output.format));
+  return SweepPart::open(part_file(o.output.file),
+                         {fmt::format("{:016x}", std::hash<std::string>{}(words)),
+                          inputs_id(catalogue, sweep.base, sweep.space.keys())});
+}
 
- private:
-  void read(std::ifstream& in) {
-    std::int64_t piece = 0;
-    std::size_t bytes = 0;
-    while (in >> piece >> bytes && in.get() == '\n' && bytes < (1u << 30)) {
-      std::string text(bytes, '\0');
-      if (!in.read(text.data(), std::streamsize(bytes))) return;  // it was cut off here
-      pieces_[piece] = std::move(text);
-    }
-  }
-  static std::string record(std::int64_t piece, const std::string& text) {
-    return fmt::format("{} {}\n{}", piece, text.size(), text);
-  }
+// The pieces of a shard: which, of how many scenarios each.
+struct Share {
+  std::int64_t scenarios, piece_size;
+  std::vector<std::int64_t> pieces;
 
-  std::string file_, id_;
-  std::map<std::int64_t, std::string> pieces_;
+  std::int64_t size() const {
+    return std::min(scenarios, std::int64_t(pieces.size()) * piece_size);
+  }
 };
 
-// Beside a file; a device or a pipe has none.
-std::string part_of(const std::string& file) {
-  std::error_code ignored;
-  const bool special =
-      std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored);
-  return file.empty() || special ? "" : file + ".part";
+Share share_of(std::int64_t scenarios, Shard shard) {
+  Share share{scenarios, piece_of(scenarios), {}};
+  const std::int64_t pieces = (scenarios + share.piece_size - 1) / share.piece_size;
+  for (std::int64_t p = shard.index - 1; p < pieces; p += shard.count) share.pieces.push_back(p);
+  return share;
+}
+
+// Until all that is wanted is in `part`, or an interrupt comes.
+void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
+               const Catalogue& catalogue, SweepPart& part) {
+  std::vector<std::int64_t> wanted;
+  for (const std::int64_t p : share.pieces)
+    if (!part.has(p)) wanted.push_back(p);
+  const bool watched = isatty(STDERR_FILENO);
+  Pieces how;
+  how.work = [&](std::int64_t piece) {
+    std::string out;
+    const std::int64_t first = piece * share.piece_size;
+    for (std::int64_t i = first; i < std::min(share.scenarios, first + share.piece_size); ++i)
+      out += line_of(row(sweep, i, catalogue), format);
+    return out;
+  };
+  how.take = [&](std::int64_t piece, const std::string& text) {
+    part.add(piece, text);
+    const std::int64_t done = std::int64_t(part.count()) * share.piece_size;
+    if (watched)
+      fmt::print(stderr, "\r{} of {} scenarios", std::min(done, share.size()), share.size());
+    return !interrupted();
+  };
+  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  run_pieces(wanted, jobs > 0 ? jobs : cores, how);
+  if (watched) fmt::print(stderr, "\n");
 }
 
 int sweep_verb(const Options& o, const Catalogue& catalogue) {
+  const OnInterrupt on_interrupt;
   const auto sweep = sweep_of(o);
   if (!sweep) return fail(sweep.error());
   const auto shard = parse_shard(o.shard);
   if (!shard) return fail(shard.error());
+  if (const auto error = check_some(*sweep, catalogue)) return fail(*error);
+  auto part = part_of(o, *sweep, catalogue);
+  if (!part) return fail(part.error());
+  if (!part->lost().empty()) fmt::print(stderr, "rigcast: {}: all is made anew\n", part->lost());
   const Format format = o.output.format == Format::kJson ? Format::kJson : Format::kCsv;
-  const std::int64_t size = sweep->space.size(), piece_size = piece_of(size),
-                     pieces = (size + piece_size - 1) / piece_size;
-  const std::string part = part_of(o.output.file);
-  Kept kept(part, fmt::format("{} {} {}", sweep->id, o.shard, int(format)));
-  std::vector<std::int64_t> wanted;
-  std::int64_t all = 0;
-  for (std::int64_t p = shard->index - 1; p < pieces; p += shard->count) {
-    ++all;
-    if (!kept.has(p)) wanted.push_back(p);
-  }
-  const bool watched = isatty(STDERR_FILENO);
-  const auto progress = [&] {
-    if (watched)
-      fmt::print(stderr, "\r{} of {} scenarios",
-                 std::min<std::int64_t>(size, std::int64_t(kept.count()) * piece_size),
-                 std::min(size, all * piece_size));
-  };
-  const OnInterrupt on_interrupt;
-  Pieces how;
-  how.work = [&](std::int64_t piece) {
-    std::string out;
-    for (std::int64_t i = piece * piece_size; i < std::min(size, (piece + 1) * piece_size); ++i)
-      out += line_of(row(*sweep, i, catalogue), format);
-    return out;
-  };
-  how.take = [&](std::int64_t piece, const std::string& text) {
-    kept.add(piece, text);
-    progress();
-    return !interrupted();
-  };
-  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  run_pieces(wanted, o.jobs > 0 ? o.jobs : cores, how);
-  if (watched) fmt::print(stderr, "\n");
-  if (interrupted())
-    return fail({ErrorKind::kMachine,
-                 fmt::format("interrupted after {} of {} pieces", kept.count(), all),
-                 part.empty() ? "with -o FILE it would go on from there"
-                              : "the same command goes on from there",
-                 {}});
-  std::string text = kept.all();
+  const Share share = share_of(sweep->space.size(), *shard);
+  run_share(*sweep, share, format, o.jobs, catalogue, *part);
+  if (part->count() < share.pieces.size())
+    return fail(
+        {ErrorKind::kMachine,
+         fmt::format("interrupted after {} of {} pieces", part->count(), share.pieces.size()),
+         part_file(o.output.file).empty() ? "with -o FILE it would go on from there"
+                                          : "the same command goes on from there",
+         {}});
+  std::string text = part->all();
   if (format == Format::kCsv) text = header_of(row(*sweep, 0, catalogue)) + text;
   if (auto error = emit(o.output, text)) return fail(*error);
-  kept.remove();
+  part->remove();
   return kDone;
 }
 
@@ -256,12 +247,8 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast sweep --gpu rtx-3060-12gb --model llama-3.1-8b --set placement.gpu_layers=0..33\n"
       "  rigcast sweep my.toml --set model.quant=Q4_K_M,Q6_K --set kv.policy=vram,ram -o out.csv\n"
       "  rigcast sweep my.toml --set workload.depth=0..32000:1000 --shard 2/8 -o 2.csv");
-  verb->callback([o, open, &run] {
-    run = [o, open] {
-      const auto catalogue = open();
-      return catalogue ? sweep_verb(*o, *catalogue) : fail(catalogue.error());
-    };
-  });
+  run_with_catalogue(*verb, open, run,
+                     [o](const Catalogue& catalogue) { return sweep_verb(*o, catalogue); });
 }
 
 }  // namespace rigcast::cli

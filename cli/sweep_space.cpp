@@ -73,6 +73,9 @@ Result<SweptKey> parse_swept_key(const std::string& text) {
                      "for example --set model.quant=Q4_K_M,Q8_0");
   SweptKey key{text.substr(0, equals), {}};
   for (const std::string& item : split(text.substr(equals + 1))) {
+    if (item.find_first_not_of(' ') == std::string::npos)
+      return bad_input(fmt::format("--set {}: a value is empty", text),
+                       "for example --set model.quant=Q4_K_M,Q8_0");
     const auto values = expand(item);
     if (!values) return values.error();
     key.values.insert(key.values.end(), values->begin(), values->end());
@@ -82,12 +85,8 @@ Result<SweptKey> parse_swept_key(const std::string& text) {
 
 Result<SweepSpace> SweepSpace::make(std::vector<SweptKey> keys) {
   SweepSpace space;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k)
-      if (keys[k].key == keys[i].key)
-        return bad_input(fmt::format("--set {}: given twice", keys[i].key),
-                         "all its values belong into one list");
-    const auto values = std::int64_t(keys[i].values.size());
+  for (const SweptKey& key : keys) {
+    const auto values = std::int64_t(key.values.size());
     if (space.size_ > kMostScenarios / values)
       return bad_input("more than 100 million scenarios", "fewer values");
     space.size_ *= values;

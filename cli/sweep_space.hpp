@@ -22,7 +22,7 @@ Result<SweptKey> parse_swept_key(const std::string& text);
 
 class SweepSpace {
  public:
-  /// Errors: a key twice, or more than 100 million scenarios.
+  /// Of keys that differ. Errors: more than 100 million scenarios.
   static Result<SweepSpace> make(std::vector<SweptKey> keys);
 
   std::int64_t size() const { return size_; }

@@ -81,6 +81,37 @@ TEST_CASE("An interrupted sweep goes on where it was", "[cli][sweep]") {
   CHECK(read(file) == read(folder / "again.csv"));
 }
 
+TEST_CASE("A sweep whose rig has been edited since starts anew, and says so", "[cli][sweep]") {
+  const Folder folder;
+  const auto rig = [&](const std::string& bandwidth) {
+    return folder.write("rig.toml",
+                        "name = \"mine\"\nsource = \"a test\"\ngpu = [\"rtx-3060-12gb\"]\n"
+                        "cpu = \"ryzen-7-5800x\"\nram_bandwidth = \"" +
+                            bandwidth + " GB/s\"\n");
+  };
+  const std::string rig_file = rig("40"), file = folder / "out.csv", part = file + ".part";
+  Words words{"sweep", "--rig", rig_file, "--model", "llama-3.2-1b", "--jobs", "1"};
+  words.insert(words.end(), kSwept.begin(), kSwept.end());
+  words.insert(words.end(), {"--set", "workload.prompt_tokens=100..1000:100", "-o", file});
+  const auto interrupted = [&] {
+    const Outcome o = run(words, {.interrupt_after = std::chrono::milliseconds(1000)});
+    INFO(o.error);
+    REQUIRE(o.exit == 3);
+    return o.error;
+  };
+  interrupted();
+  CHECK_FALSE(contains(interrupted(), "anew"));
+  rig("50");
+  CHECK(contains(interrupted(), "rig, model or catalogue file has changed since " + part));
+  words[words.size() - 3] = "workload.prompt_tokens=100..900:100";
+  CHECK(contains(interrupted(), part + " was of another sweep"));
+  folder.write("out.csv.part", "1,2\n3,4\n");
+  const Outcome foreign = run(words);
+  CHECK(foreign.exit == 2);
+  CHECK(contains(foreign.error, part + " is there and is no part of a sweep"));
+  CHECK(read(part) == "1,2\n3,4\n");
+}
+
 TEST_CASE("What cannot be read or does not fit is a line that says so", "[cli][sweep]") {
   const Outcome o = sweep({"--set", "model.quant=Q4_K_M,Q9", "--set",
                            "model.name=llama-3.2-1b,llama-3.1-405b", "--format", "json"});
@@ -98,9 +129,15 @@ TEST_CASE("What cannot be read or does not fit is a line that says so", "[cli][s
 
 TEST_CASE("A sweep that makes no sense is refused", "[cli][sweep]") {
   CHECK(sweep({"--set", "model.quant"}).exit == 2);
+  CHECK(sweep({"--set", "model.quant="}).exit == 2);
+  CHECK(sweep({"--set", "model.quant=Q4_K_M,"}).exit == 2);
+  CHECK(contains(sweep({"--set", "placement.gpu_layer=0..3"}).error, "did you mean gpu_layers"));
+  CHECK(sweep({"--set", "workload.depth=0,1", "-o", "/"}).exit == 2);
   CHECK(sweep({"--set", "workload.depth=9..3"}).exit == 2);
   CHECK(sweep({"--set", "workload.depth=0..9:0"}).exit == 2);
   CHECK(sweep({"--set", "a.b=1,2", "--set", "a.b=3,4"}).exit == 2);
+  CHECK(contains(sweep({"--set", "kv.policy=vram,ram", "--set", "kv.policy=ram"}).error,
+                 "kv.policy: given twice"));
   for (const char* shard : {"0/2", "3/2", "1", "a/b", "1/0"})
     CHECK(sweep({"--set", "workload.depth=0,1", "--shard", shard}).exit == 2);
 }
