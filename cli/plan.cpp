@@ -52,14 +52,30 @@ std::string scenario_file(const TomlDocument& document, const Scenario& base,
   return out.text();
 }
 
+// What the flags and the file settle has to be something that the program can be told.
+std::optional<Error> check_emit(const std::string& program, const Scenario& asked) {
+  auto error = program == "ollama" ? planner::check_ollama(asked) : std::nullopt;
+  if (program == "llama.cpp" && !planner::is_llama_cpp(asked))
+    error = bad_input(fmt::format("the plan is for {} with the KV policy {}", asked.runtime.name,
+                                  name(asked.kv.policy)),
+                      "--runtime llama.cpp with --kv vram or ram");
+  if (error) {
+    error->message = fmt::format("--emit {}: {}", program, error->message);
+    error->hint += ", or --emit rigcast";
+  }
+  return error;
+}
+
 std::string emitted(const std::string& program, const TomlDocument& document, const Scenario& base,
                     const planner::Choice& best) {
   const Scenario& s = *best.report.scenario;
   const Placement& p = best.report.placement;
   if (program == "ollama") return planner::ollama_modelfile(s, p);
   if (program == "rigcast") return scenario_file(document, base, best);
-  return planner::shell_text(planner::llama_server_command(s, p)) + "\n" +
-         planner::shell_text(planner::llama_bench_command(s, p)) + "\n";
+  std::string out = planner::shell_text(planner::llama_server_command(s, p)) + "\n";
+  for (const planner::Words& words : planner::llama_bench_commands(s, p))
+    out += planner::shell_text(words) + "\n";
+  return out;
 }
 
 std::string render(const Scenario& s, const planner::Plan& plan, const OutputOptions& output) {
@@ -102,7 +118,9 @@ Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, con
   if (!gpu.empty()) hint += (hint.empty() ? "" : "; or one more GPU, ") + gpu;
   return {ErrorKind::kDoesNotFit,
           fmt::format("{} does not fit in any of {} ways", s.model.name, options),
-          hint.empty() ? "a smaller --context or another model" : hint,
+          hint.empty() ? fmt::format("{}a smaller --context or another model",
+                                     wish.headroom.value > 0 ? "less --headroom, " : "")
+                       : hint,
           {}};
 }
 
@@ -117,10 +135,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
 
-  if (!o.emit.empty() && o.emit != "rigcast" && !planner::is_llama_cpp(*scenario))
-    return fail(
-        bad_input(fmt::format("--emit {}: the plan is for {}", o.emit, scenario->runtime.name),
-                  "--runtime llama.cpp, or --emit rigcast"));
+  if (const auto error = check_emit(o.emit, *scenario)) return fail(*error);
   planner::Space space = space_of(*document, *scenario);
   if (wish->objective == planner::Objective::kContext && !document->has("workload.context"))
     space.contexts = planner::all_contexts(*scenario);
@@ -149,22 +164,19 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
   o->wish.add_to(*verb);
-  verb->add_option("--emit", o->emit, "the best as commands: llama.cpp, ollama or rigcast")
+  verb->add_option("--emit", o->emit, "print what to type for llama.cpp, ollama or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))
       ->type_name("PROGRAM")
       ->group("Plan");
   verb->footer(
-      "What a flag or the file says stays: --quant, --kv-type, --kv, --ubatch, --gpu-layers.\n"
+      "What a flag or the file says stays, all else is searched: --quant, --kv-type, --kv,\n"
+      "--ubatch, --gpu-layers.\n"
       "Examples\n"
       "  rigcast plan --gpu rtx-3060-12gb --model llama-3.1-8b --context 16384\n"
       "  rigcast plan --rig dual-rtx-3090 --model llama-3.3-70b --objective speed\n"
       "  rigcast plan --gpu rtx-4090 --model qwen3-30b-a3b --min-tps 30 --emit llama.cpp");
-  verb->callback([o, open, &run] {
-    run = [o, open] {
-      const auto catalogue = open();
-      return catalogue ? plan_verb(*o, *catalogue) : fail(catalogue.error());
-    };
-  });
+  run_with_catalogue(*verb, open, run,
+                     [o](const Catalogue& catalogue) { return plan_verb(*o, catalogue); });
 }
 
 }  // namespace rigcast::cli

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "core/serial_time.hpp"
 #include "core/unit_text.hpp"
 #include "sim/simulate.hpp"
@@ -42,6 +44,18 @@ planner::Space space_of(const TomlDocument& document, const Scenario& s) {
   return space;
 }
 
+CLI::Validator number_within(double lo, double hi) {
+  const auto check = [lo, hi](const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const bool is_number = !text.empty() && *end == 0;
+    return is_number && value >= lo && value <= hi
+               ? std::string()
+               : fmt::format("expected a number from {:g} to {:g}, got \"{}\"", lo, hi, text);
+  };
+  return CLI::Validator(check, "");
+}
+
 void WishFlags::add_to(CLI::App& verb) {
   constexpr const char* kGroup = "Plan";
   verb.add_option("--objective", objective, "speed, quality or context; else a balance")
@@ -49,14 +63,14 @@ void WishFlags::add_to(CLI::App& verb) {
       ->type_name("WHAT")
       ->group(kGroup);
   verb.add_option("--min-tps", min_tps, "tokens per second, at least")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number_within(0, 1e9))
       ->type_name("X")
       ->group(kGroup);
   verb.add_option("--max-ttft", max_ttft, "time to first token, at most: 2 s")
       ->type_name("TIME")
       ->group(kGroup);
   verb.add_option("--max-loss", max_loss, "quality lost, at most, in nats: 0.02")
-      ->check(CLI::Range(0.0, 1e3))
+      ->check(number_within(0, 1e3))
       ->type_name("NATS")
       ->group(kGroup);
   verb.add_option("--headroom", headroom, "VRAM of each GPU that stays free")
@@ -69,14 +83,18 @@ Result<planner::Wish> WishFlags::wish() const {
   planner::Wish wish;
   wish.min_tokens_per_s = min_tps;
   if (max_loss >= 0) wish.max_loss = max_loss;
+  const auto of_flag = [](const char* flag, Error error) {
+    error.message = fmt::format("{}: {}", flag, error.message);
+    return error;
+  };
   if (!max_ttft.empty()) {
     const auto time = parse_duration(max_ttft);
-    if (!time) return time.error();
+    if (!time) return of_flag("--max-ttft", time.error());
     wish.max_ttft = *time;
   }
   if (!headroom.empty()) {
     const auto bytes = parse_bytes(headroom);
-    if (!bytes) return bytes.error();
+    if (!bytes) return of_flag("--headroom", bytes.error());
     wish.headroom = *bytes;
   }
   if (objective == "speed") wish.objective = Objective::kSpeed;

@@ -2,6 +2,7 @@
 // What plans and comparisons share: costs, the simulator, what the flags leave open.
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
 
 /// What the document leaves open.
 planner::Space space_of(const TomlDocument& document, const Scenario& scenario);
+
+/// Numbers from `lo` to `hi`; neither text nor NaN.
+CLI::Validator number_within(double lo, double hi);
 
 /// What people want, as they typed it.
 struct WishFlags {

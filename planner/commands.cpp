@@ -6,19 +6,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/kv_type_name.hpp"
+
 namespace rigcast::planner {
 namespace {
 
 std::string model_file(const Scenario& s) {
   return s.model_file ? s.model_file->string() : fmt::format("{}-{}.gguf", s.model.id, s.quant);
 }
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return out;
-}
-std::string type_text(QuantFormat type) { return lower_case(info(type).name); }
 
 std::string split_text(const Scenario& s, char between) {
   std::string out;
@@ -55,14 +50,23 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
     const bool has_flag = program == Program::kServer && s.runtime.id == "llama.cpp";
     add(has_flag ? "--n-cpu-ffn" : "-ot", has_flag ? fmt::format("{}", ffns) : ffn_pattern(ffns));
   }
-  if (s.kv.types.k != QuantFormat::kF16) add("-ctk", type_text(s.kv.types.k));
-  if (s.kv.types.v != QuantFormat::kF16) add("-ctv", type_text(s.kv.types.v));
+  if (s.kv.types.k != QuantFormat::kF16) add("-ctk", kv_type_name(s.kv.types.k));
+  if (s.kv.types.v != QuantFormat::kF16) add("-ctv", kv_type_name(s.kv.types.v));
   if (s.settings.batch != 2048) add("-b", fmt::format("{}", s.settings.batch));
   if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
   if (p.gpu_layers <= s.model.layers || s.placement.cpu_moe_layers + s.placement.cpu_ffn_layers > 0)
     add("-t", fmt::format("{}", s.settings.threads));
   if (s.settings.numa_distribute) add("--numa", "distribute");
   if (!s.settings.mmap) add("-lm", "none");
+}
+
+// The types that Ollama offers for a cache (runtimes/options/ollama.toml).
+constexpr QuantFormat kOllamaTypes[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+
+Words bench(Words words, TokenCount prompt, TokenCount output, TokenCount depth) {
+  words.insert(words.end(), {"-p", fmt::format("{}", prompt), "-n", fmt::format("{}", output)});
+  if (depth > 0) words.insert(words.end(), {"-d", fmt::format("{}", depth)});
+  return words;
 }
 
 bool keeps_cache_in_ram(const Scenario& s) {
@@ -86,23 +90,44 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
   return words;
 }
 
-Words llama_bench_command(const Scenario& s, const Placement& p) {
+std::vector<Words> llama_bench_commands(const Scenario& s, const Placement& p) {
   Words words{"llama-bench"};
   add_common(s, p, Program::kBench, words);
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "1" : "0"});
   if (keeps_cache_in_ram(s)) words.insert(words.end(), {"-nkvo", "1"});
   if (!s.settings.op_offload) words.insert(words.end(), {"-nopo", "1"});
-  words.insert(words.end(), {"-p", fmt::format("{}", s.workload.prompt_tokens), "-n",
-                             fmt::format("{}", s.workload.output_tokens)});
-  if (s.workload.depth > 0) words.insert(words.end(), {"-d", fmt::format("{}", s.workload.depth)});
-  return words;
+  const Workload& w = s.workload;
+  return {bench(words, w.prompt_tokens, 0, w.depth),
+          bench(words, 0, w.output_tokens, w.depth + w.prompt_tokens)};
+}
+
+std::optional<Error> check_ollama(const Scenario& s) {
+  if (s.runtime.id != "llama.cpp")
+    return bad_input(fmt::format("Ollama runs llama.cpp, the scenario {}", s.runtime.name),
+                     "--runtime llama.cpp");
+  if (s.kv.policy != KvPolicy::kVram)
+    return bad_input(fmt::format("Ollama has no KV policy {}", name(s.kv.policy)), "--kv vram");
+  if (s.kv.types.k != s.kv.types.v)
+    return bad_input(
+        fmt::format("Ollama has one type for keys and values, not {}", text(s.kv.types)),
+        fmt::format("--kv-type {}", kv_type_name(s.kv.types.k)));
+  if (std::ranges::find(kOllamaTypes, s.kv.types.k) == std::end(kOllamaTypes))
+    return bad_input(fmt::format("Ollama has no KV type {}", text(s.kv.types)),
+                     "--kv-type f16, q8_0 or q4_0");
+  if (s.placement.cpu_moe_layers > 0)
+    return bad_input("Ollama keeps no experts apart from their layer", "without --cpu-moe");
+  if (s.settings.numa_distribute || !s.settings.op_offload)
+    return bad_input("Ollama takes neither --numa distribute nor --op-offload off",
+                     "without these flags");
+  return std::nullopt;
 }
 
 std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   std::string out;
-  if (s.settings.flash_attention) out += "# OLLAMA_FLASH_ATTENTION=1\n";
+  out += fmt::format("# OLLAMA_FLASH_ATTENTION={}\n", s.settings.flash_attention ? 1 : 0);
   if (s.kv.types.k != QuantFormat::kF16)
-    out += fmt::format("# OLLAMA_KV_CACHE_TYPE={}\n", type_text(s.kv.types.k));
+    out += fmt::format("# OLLAMA_KV_CACHE_TYPE={}\n", kv_type_name(s.kv.types.k));
+  out += "# OLLAMA_NUM_PARALLEL=1\n";  // each request more has a cache of its own
   const std::string file = model_file(s);
   out += fmt::format("FROM {}{}\n", file.find('/') == std::string::npos ? "./" : "", file);
   out += fmt::format("PARAMETER num_ctx {}\n", s.workload.context);
@@ -110,6 +135,7 @@ std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   out += fmt::format("PARAMETER num_gpu {}\n", s.rig.gpus.empty() ? 0 : p.gpu_layers);
   if (p.gpu_layers <= s.model.layers)
     out += fmt::format("PARAMETER num_thread {}\n", s.settings.threads);
+  if (!s.settings.mmap) out += "PARAMETER use_mmap false\n";
   return out;
 }
 

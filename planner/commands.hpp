@@ -1,9 +1,11 @@
 #pragma once
 // What to type to run a scenario with other programs.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/placement.hpp"
 #include "core/scenario.hpp"
 
@@ -15,12 +17,16 @@ bool is_llama_cpp(const Scenario& scenario);
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;
 
-/// llama-server and llama-bench with the scenario's placement and settings.
+/// llama-server with the scenario's placement and settings.
 Words llama_server_command(const Scenario& scenario, const Placement& placement);
-Words llama_bench_command(const Scenario& scenario, const Placement& placement);
+/// llama-bench for the prompt and for the output: two, since it counts an output from the depth
+/// that it is given, and the output comes after the prompt.
+std::vector<Words> llama_bench_commands(const Scenario& scenario, const Placement& placement);
 
-/// A Modelfile, with the environment that it needs as comments. Ollama places layers and splits
-/// them over GPUs by itself: experts in RAM and a split of one's own cannot be said.
+/// What of the scenario Ollama cannot be told; nullopt: nothing.
+std::optional<Error> check_ollama(const Scenario& scenario);
+/// A Modelfile, with the environment that the server needs as comments. Ollama splits layers over
+/// GPUs by itself: a split of one's own cannot be said.
 std::string ollama_modelfile(const Scenario& scenario, const Placement& placement);
 
 /// In one line, quoted for a shell where a word needs it.

@@ -9,11 +9,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// null: the program cannot run it so.
 Json commands_json(const Report& r) {
   const Scenario& s = *r.scenario;
-  return {{"llama-server", shell_text(llama_server_command(s, r.placement))},
-          {"llama-bench", shell_text(llama_bench_command(s, r.placement))},
-          {"ollama", ollama_modelfile(s, r.placement)}};
+  Json server, bench, modelfile;
+  if (is_llama_cpp(s)) {
+    server = shell_text(llama_server_command(s, r.placement));
+    bench = Json::array();
+    for (const Words& words : llama_bench_commands(s, r.placement))
+      bench.push_back(shell_text(words));
+  }
+  if (!check_ollama(s)) modelfile = ollama_modelfile(s, r.placement);
+  return {{"llama-server", server}, {"llama-bench", bench}, {"ollama", modelfile}};
 }
 
 Json quality_json(const QualityLoss& loss) {

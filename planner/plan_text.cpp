@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
+#include "core/kv_type_name.hpp"
 #include "core/report_words.hpp"
-#include "core/text_style.hpp"
+#include "core/text_screen.hpp"
 #include "core/unit_text.hpp"
 #include "planner/commands.hpp"
 
@@ -14,17 +16,7 @@ namespace {
 
 constexpr std::size_t kShown = 3;
 constexpr std::size_t kMostOfFront = 12;
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return out;
-}
-
-std::string types_text(KvTypes types) {
-  const std::string k = lower_case(info(types.k).name), v = lower_case(info(types.v).name);
-  return k == v ? k : k + "/" + v;
-}
+constexpr std::string_view kIndent = "         ";  // below a choice's label
 
 // "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
 std::string where_text(const Scenario& s, const PlacementSettings& p) {
@@ -57,17 +49,14 @@ std::string loss_text(const QualityLoss& loss) {
   return fmt::format("{:.3f}", loss.nats);
 }
 
-class Screen {
+class Screen : TextScreen {
  public:
   Screen(const Scenario& base, const Plan& plan, TextStyle style)
-      : base_(base),
-        plan_(plan),
-        paint_(style.colour),
-        width_(std::size_t(std::max(style.width, 60))) {}
+      : TextScreen(style), base_(base), plan_(plan) {}
 
   std::string text() {
     line(spread(paint_.bold(title()), counts(), width_));
-    line(workload());
+    paragraph("", workload());
     gap();
     for (std::size_t i = 0; i < std::min(kShown, plan_.choices.size()); ++i) choice(i);
     front();
@@ -77,14 +66,9 @@ class Screen {
   }
 
  private:
-  void line(std::string_view text) { append_lines(out_, text, width_); }
-  void gap() { out_ += '\n'; }
-
   std::string title() const {
-    std::string gpus;
-    for (const GpuPart& g : base_.rig.gpus) gpus += (gpus.empty() ? "" : " + ") + g.name;
-    const std::string rig = gpus.empty() ? base_.rig.cpu.name : gpus;
-    return printable(fmt::format("{} on {}, {}", base_.model.name, rig, base_.runtime.name));
+    return printable(
+        fmt::format("{} on {}, {}", base_.model.name, rig_name(base_.rig), base_.runtime.name));
   }
   std::string workload() const {
     const Workload& w = base_.workload;
@@ -100,17 +84,22 @@ class Screen {
     const Choice& c = plan_.choices[i];
     const Report& r = c.report;
     const std::string label = i == 0 ? "best" : i == 1 ? "then" : "";
-    line(spread(fmt::format("  {:<6} {}", label, paint_.bold(option_text(base_, c.option))),
-                c.unmet.empty() ? "" : paint_.yellow(c.unmet), width_));
+    const auto what = wrap_words(option_text(base_, c.option), width_ - kIndent.size());
+    std::string before = fmt::format("  {:<6} ", label);
+    for (const std::string& part : what) {
+      const std::string unmet = &part == &what.back() ? paint_.yellow(c.unmet) : "";
+      line(spread(before + paint_.bold(part), unmet, width_));
+      before = kIndent;
+    }
     std::string speed = fmt::format("{}", rate_text(r.decode_tokens_per_s));
     if (r.tokens_per_s_interval)
       speed += rate_interval_text(r.tokens_per_s_interval->lo, r.tokens_per_s_interval->hi);
-    line(fmt::format("         {}, first token {}, request {}; {}", speed,
-                     time_text(r.ttft()->total()), time_text(c.request()),
-                     bound_text(r.decode_bound)));
+    paragraph(kIndent,
+              fmt::format("{}, first token {}, request {}; {}", speed, time_text(r.ttft()->total()),
+                          time_text(c.request()), bound_text(r.decode_bound)));
     memory(r);
-    line("         " + cliff(r));
-    if (i > 0) line("         " + against_best(c));
+    paragraph(kIndent, cliff(r));
+    if (i > 0) paragraph(kIndent, against_best(c));
     gap();
   }
 
@@ -118,10 +107,15 @@ class Screen {
     for (const DeviceMemory& d : r.memory.devices) {
       const bool has_nothing = d.weights.value + d.kv.value <= 0;
       if (d.tier == Tier::kRam && has_nothing) continue;
-      line(fmt::format("         {:<6} {} of {} GiB: weights {}, KV {}, buffers {}, others {}",
-                       device_label(base_.rig, d), gib(d.needed()), gib(d.capacity),
-                       text_gib(d.weights), text_gib(d.kv), text_gib(d.activations + d.staging),
-                       text_gib(d.overhead)));
+      const std::string label = fmt::format("{}{:<6} ", kIndent, device_label(base_.rig, d));
+      if (has_nothing) {
+        line(label + "not used");
+        continue;
+      }
+      paragraph(label,
+                fmt::format("{} of {} GiB: weights {}, KV {}, buffers {}, others {}",
+                            gib(d.needed()), gib(d.capacity), text_gib(d.weights), text_gib(d.kv),
+                            text_gib(d.activations + d.staging), text_gib(d.overhead)));
     }
   }
 
@@ -142,12 +136,21 @@ class Screen {
     const Choice& best = plan_.choices.front();
     const double time = c.request() / best.request();
     const double loss = c.option.loss.nats - best.option.loss.nats;
-    std::string out = time > 1
-                          ? fmt::format("takes {:.0f} % longer than the best", 100 * (time - 1))
-                          : fmt::format("takes {:.0f} % less time", 100 * (1 - time));
+    const double percent = 100 * (time - 1);
+    std::string out = std::abs(percent) < 0.5 ? "takes as long as the best"
+                      : percent > 0 ? fmt::format("takes {:.0f} % longer than the best", percent)
+                                    : fmt::format("takes {:.0f} % less time", -percent);
     if (std::abs(loss) >= 0.0005)
       out += fmt::format(", loses {:.3f} nats {}", std::abs(loss), loss > 0 ? "more" : "less");
     return out;
+  }
+
+  // Of a long front, the part that has the knee in its middle.
+  static std::span<const Choice* const> around_knee(const std::vector<const Choice*>& front) {
+    const std::size_t shown = std::min(kMostOfFront, front.size());
+    const auto knee = std::ranges::find_if(front, &Choice::is_knee) - front.begin();
+    const auto first = std::max<std::ptrdiff_t>(0, knee - std::ptrdiff_t(shown / 2));
+    return std::span(front).subspan(std::min(std::size_t(first), front.size() - shown), shown);
   }
 
   void front() {
@@ -157,17 +160,19 @@ class Screen {
     std::ranges::stable_sort(all, {}, [](const Choice* c) { return c->option.loss.nats; });
     if (all.size() < 2) return;
     line("  loss    tok/s    first token   context to   way");
-    for (std::size_t i = 0; i < std::min(kMostOfFront, all.size()); ++i) {
-      const Choice& c = *all[i];
-      line(fmt::format("  {:<7} {:<8} {:<13} {:<12} {}{}", loss_text(c.option.loss),
-                       three_digits(c.report.decode_tokens_per_s),
-                       time_text(c.report.ttft()->total()), text_count(c.report.longest_context),
-                       c.is_knee ? "* " : "", option_text(base_, c.option)));
+    for (const Choice* const choice : around_knee(all)) {
+      const Choice& c = *choice;
+      paragraph(
+          fmt::format("  {:<7} {:<8} {:<13} {:<12} ", loss_text(c.option.loss),
+                      three_digits(c.report.decode_tokens_per_s),
+                      time_text(c.report.ttft()->total()), text_count(c.report.longest_context)),
+          (c.is_knee ? "* " : "") + option_text(base_, c.option));
     }
-    line(
-        "  *: the knee; loss: nats from the unquantised model, as others measured it, most of them "
-        "for");
-    line("  other models and within a factor of 2");
+    if (all.size() > kMostOfFront)
+      line(fmt::format("  {} more: --format json", all.size() - kMostOfFront));
+    paragraph("  ",
+              "*: the knee; loss: nats from the unquantised model, as others measured it, most of "
+              "them for other models and within a factor of 2");
     gap();
   }
 
@@ -191,9 +196,6 @@ class Screen {
 
   const Scenario& base_;
   const Plan& plan_;
-  Paint paint_;
-  std::size_t width_;
-  std::string out_;
 };
 
 }  // namespace
@@ -201,7 +203,7 @@ class Screen {
 std::string option_text(const Scenario& base, const Option& o) {
   std::string out = o.quant;
   if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
-    out += ", KV " + types_text(o.kv_types);
+    out += ", KV " + text(o.kv_types);
   if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
     out += fmt::format(", --kv {}", name(o.policy));
   out += ", " + where_text(base, o.placement);
@@ -214,7 +216,7 @@ std::string option_text(const Scenario& base, const Option& o) {
 std::string short_option_text(const Scenario& base, const Option& o) {
   std::string out = o.quant;
   if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
-    out += "/" + types_text(o.kv_types);
+    out += "/" + text(o.kv_types);
   if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
     out += fmt::format(", KV {}", name(o.policy));
   if (base.rig.gpus.empty()) return out;

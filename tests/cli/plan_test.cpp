@@ -96,9 +96,26 @@ TEST_CASE("What the flags settle is kept", "[cli][plan]") {
   CHECK(contains(o.out, "\nllama-bench "));
 }
 
+TEST_CASE("What Ollama cannot be told is refused before it is planned", "[cli][plan]") {
+  const Outcome o = plan({"--emit", "ollama", "--set", "kv.type_k=q8_0"});
+  CHECK(o.exit == 2);
+  CHECK(contains(o.error, "--emit ollama: Ollama has one type for keys and values, not q8_0/f16"));
+  CHECK(plan({"--emit", "ollama", "--kv", "ram"}).exit == 2);
+  CHECK(contains(plan({"--split-mode", "row"}).error, "split mode row is not modelled"));
+  const Outcome json = plan({"--kv", "ram", "--format", "json"});
+  REQUIRE(json.exit == 0);
+  const auto all = nlohmann::json::parse(json.out);
+  const auto& commands = all.at("choices").at(0).at("commands");
+  CHECK(commands.at("ollama").is_null());
+  CHECK(commands.at("llama-bench").size() == 2);
+}
+
 TEST_CASE("Wishes in a wrong form are refused", "[cli][plan]") {
   for (const auto& [flag, value] : {std::pair{"--max-ttft", "soon"},
                                     {"--headroom", "much"},
+                                    {"--max-ttft", "2"},
+                                    {"--min-tps", "nan"},
+                                    {"--max-loss", "-1"},
                                     {"--objective", "beauty"},
                                     {"--format", "csv"},
                                     {"--emit", "word"}})

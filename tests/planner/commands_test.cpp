@@ -1,6 +1,7 @@
 #include "planner/commands.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "core/memory.hpp"
 #include "core/toml_reader.hpp"
@@ -18,12 +19,23 @@ std::string server(const fixtures::Settings& settings) {
   return shell_text(llama_server_command(s, resolve_placement(s)));
 }
 
-// The options that a program has, kept as data.
-std::vector<std::string> options_of(const char* program) {
+// What a program can be told, kept as data.
+std::vector<std::string> options_of(const std::string& runtime, const char* what) {
   const auto file = TomlDocument::read(std::filesystem::path(RIGCAST_SOURCE_DIR) /
-                                       "runtimes/options/llama.cpp.toml");
+                                       "runtimes/options" / (runtime + ".toml"));
   if (!file) FAIL(file.error().text());
-  return file->root().table(program).texts("options");
+  auto options = file->root().table(what).texts("options");
+  REQUIRE(!options.empty());
+  return options;
+}
+
+bool has(const std::vector<std::string>& options, const std::string& word) {
+  return std::ranges::find(options, word) != options.end();
+}
+
+std::string modelfile(const fixtures::Settings& settings) {
+  const Scenario s = scenario(settings);
+  return ollama_modelfile(s, resolve_placement(s));
 }
 
 }  // namespace
@@ -72,23 +84,79 @@ TEST_CASE("Commands have only options that their programs have", "[planner]") {
                                {"workload.depth", "100"}});
   const Placement p = resolve_placement(s);
   const auto check = [](const Words& words, const std::vector<std::string>& options) {
-    REQUIRE(options.size() > 10);
     for (std::size_t i = 1; i < words.size(); ++i) {
       if (words[i].front() != '-') continue;
       INFO(words[i]);
-      CHECK(std::ranges::find(options, words[i]) != options.end());
+      CHECK(has(options, words[i]));
     }
   };
-  check(llama_server_command(s, p), options_of("llama-server"));
-  check(llama_bench_command(s, p), options_of("llama-bench"));
+  check(llama_server_command(s, p), options_of("llama.cpp", "llama-server"));
+  for (const Words& words : llama_bench_commands(s, p))
+    check(words, options_of("llama.cpp", "llama-bench"));
+}
+
+TEST_CASE("A bench times the output where the request has it: after the prompt", "[planner]") {
+  const Scenario s = scenario({{"workload.depth", "100"},
+                               {"workload.prompt_tokens", "700"},
+                               {"workload.output_tokens", "30"}});
+  const auto benches = llama_bench_commands(s, resolve_placement(s));
+  REQUIRE(benches.size() == 2);
+  const std::string common = "llama-bench -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -fa 1 ";
+  CHECK(shell_text(benches[0]) == common + "-p 700 -n 0 -d 100");
+  CHECK(shell_text(benches[1]) == common + "-p 0 -n 30 -d 800");
 }
 
 TEST_CASE("A Modelfile has the context, the layers and the environment", "[planner]") {
-  const Scenario s = scenario({{"kv.type_k", "q8_0"}, {"kv.type_v", "q8_0"}});
-  CHECK(ollama_modelfile(s, resolve_placement(s)) ==
-        "# OLLAMA_FLASH_ATTENTION=1\n# OLLAMA_KV_CACHE_TYPE=q8_0\n"
+  CHECK(modelfile({{"kv.type_k", "q8_0"}, {"kv.type_v", "q8_0"}}) ==
+        "# OLLAMA_FLASH_ATTENTION=1\n# OLLAMA_KV_CACHE_TYPE=q8_0\n# OLLAMA_NUM_PARALLEL=1\n"
         "FROM ./llama-3.1-8b-Q4_K_M.gguf\nPARAMETER num_ctx 8192\nPARAMETER num_batch 512\n"
         "PARAMETER num_gpu 33\n");
+}
+
+TEST_CASE("A Modelfile has only what Ollama can be told", "[planner]") {
+  const std::string all = modelfile({{"kv.type_k", "q4_0"},
+                                     {"kv.type_v", "q4_0"},
+                                     {"runtime.mmap", "false"},
+                                     {"placement.gpu_layers", "20"}}) +
+                          modelfile({{"runtime.flash_attention", "false"}});
+  int parameters = 0, variables = 0;
+  std::istringstream in(all);
+  for (std::string line; std::getline(in, line);) {
+    INFO(line);
+    std::istringstream words(line);
+    std::string first, second;
+    words >> first >> second;
+    if (first == "PARAMETER") {
+      CHECK(has(options_of("ollama", "modelfile"), second));
+      ++parameters;
+    } else if (first == "#") {
+      CHECK(has(options_of("ollama", "environment"), second.substr(0, second.find('='))));
+      ++variables;
+    } else {
+      CHECK(first == "FROM");
+    }
+  }
+  CHECK(parameters == 5 + 3);
+  CHECK(variables == 3 + 2);
+}
+
+TEST_CASE("What Ollama cannot be told is refused, its KV types among it", "[planner]") {
+  const auto types = options_of("ollama", "kv");
+  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q5_1", "q4_0", "iq4_nl"}) {
+    INFO(type);
+    const auto error = check_ollama(scenario({{"kv.type_k", type}, {"kv.type_v", type}}));
+    CHECK(error.has_value() != has(types, type));
+  }
+  const auto differ = check_ollama(scenario({{"kv.type_k", "q8_0"}, {"kv.type_v", "q4_0"}}));
+  REQUIRE(differ);
+  CHECK(differ->message == "Ollama has one type for keys and values, not q8_0/q4_0");
+  for (const auto& [key, value] : {std::pair{"kv.policy", "ram"},
+                                   {"runtime.name", "ik-llama.cpp"},
+                                   {"runtime.numa", "distribute"},
+                                   {"runtime.op_offload", "false"}})
+    CHECK(check_ollama(scenario({{key, value}})));
+  CHECK(check_ollama(
+      scenario({{"model.name", "qwen3-30b-a3b"}, {"placement.cpu_moe_layers", "30"}})));
 }
 
 TEST_CASE("Words are quoted where a shell would take them apart", "[planner]") {

@@ -1,5 +1,7 @@
 #include "planner/plan.hpp"
 
+#include <sstream>
+
 #include "core/serial_time.hpp"
 #include "planner/plan_text.hpp"
 #include "sim/simulate.hpp"
@@ -161,4 +163,27 @@ TEST_CASE("What fits nowhere is told", "[planner]") {
   const Plan plan = plan_of(s);
   CHECK(plan.choices.empty());
   CHECK(plan.too_large == plan.options);
+}
+
+TEST_CASE("With several GPUs nothing of a plan is cut off, however narrow the screen",
+          "[planner]") {
+  const Scenario s = scenario({{"model.name", "llama-3.3-70b"},
+                               {"rig.gpu", "[\"4xrtx-3090\"]"},
+                               {"rig.ram", "2xddr4-3200:128GiB"},
+                               {"placement.gpu_layers", "\"auto\""}});
+  Space space = whole_space(s);
+  space.quants = {"F16", "Q8_0", "Q4_K_M", "Q2_K"};
+  space.ubatches = {1024};  // said at a line's end
+  const Plan plan = plan_of(s, {}, &space);
+  REQUIRE(plan.choices.size() > 3);
+  for (const int width : {60, 100}) {
+    const std::string text = to_text(s, plan, {false, width});
+    INFO(text);
+    CHECK(text.find("…") == std::string::npos);
+    std::string words;  // as if no line had been broken
+    std::istringstream in(text);
+    for (std::string word; in >> word;) words += word + " ";
+    for (const Choice& c : plan.choices)
+      if (c.on_front) CHECK(words.find(option_text(s, c.option)) != std::string::npos);
+  }
 }
