@@ -40,11 +40,21 @@ Result<Prices> prices_of(const Options& o, const Catalogue& catalogue) {
     if (!(usd >= 0 && usd < 1e9) || !end || *end || end == text.c_str() + at + 1)
       return bad_input(fmt::format("--price: \"{}\" is not PART=USD", text),
                        "for example --price rtx-3090=750");
-    const auto part = catalogue.gpu(text.substr(0, at));
-    if (!part) return part.error();
-    prices[part->id] = usd;
+    const std::string name = text.substr(0, at);
+    if (const auto gpu = catalogue.gpu(name))
+      prices[gpu->id] = usd;
+    else if (const auto ssd = catalogue.ssd(name))
+      prices[ssd->id] = usd;
+    else
+      return bad_input(fmt::format("--price: {}", gpu.error().message), gpu.error().hint);
   }
   return prices;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(' ') + 1 - first);
 }
 
 // "2xrtx-3090" and "rtx-3090+rtx-3060-12gb" as the scenario key takes them.
@@ -52,7 +62,7 @@ std::string gpu_list(const std::string& text) {
   std::string out;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, '+');)
-    out += (out.empty() ? "" : ", ") + toml_text(part);
+    out += (out.empty() ? "" : ", ") + toml_text(trimmed(part));
   return "[" + out + "]";
 }
 
@@ -67,20 +77,20 @@ struct Named {
 Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
                                    const Catalogue& catalogue) {
   std::vector<Named> out;
-  const auto add = [&](const std::string& name, const char* key, const std::string& value) {
+  const auto add = [&](const char* flag, const std::string& name, bool is_rig) {
     Named rig{name, base.clone()};
-    auto error = rig.document.set(key, value, "--" + std::string(key + 4) + "s");
+    auto error = is_rig ? rig.document.set("rig.name", toml_text(name), flag)
+                        : rig.document.set("rig.gpu", gpu_list(name), flag);
     out.push_back(std::move(rig));
     return error;
   };
   for (const std::string& rig : o.rigs)
-    if (auto error = add(rig, "rig.name", toml_text(rig))) return *error;
+    if (auto error = add("--rigs", trimmed(rig), true)) return *error;
   const std::vector<std::string> known = catalogue.ids("hwprofiles/rigs");
-  for (const std::string& gpu : o.gpus) {
+  for (const std::string& text : o.gpus) {
     // A machine that is one part with its GPU stands among them by its name.
-    const bool is_rig = std::ranges::find(known, gpu) != known.end();
-    if (auto error =
-            is_rig ? add(gpu, "rig.name", toml_text(gpu)) : add(gpu, "rig.gpu", gpu_list(gpu)))
+    const std::string gpu = trimmed(text);
+    if (auto error = add("--gpus", gpu, std::ranges::find(known, gpu) != known.end()))
       return *error;
   }
   return out;
@@ -167,7 +177,7 @@ class Comparison {
     out.name = named.name;
     for (const std::string& model : models) {
       TomlDocument document = named.document.clone();
-      if (!model.empty()) document.set("model.name", toml_text(model), "--models");
+      if (!model.empty()) document.set("model.name", toml_text(model), "--model");
       const auto scenario = make_scenario(document, catalogue_);
       if (!scenario) return scenario.error();
       if (out.models.empty()) add_price(scenario->rig, prices, out);
@@ -206,14 +216,19 @@ std::vector<std::string> take_models(TomlDocument& document) {
   if (!name || name->find(',') == std::string::npos) return {""};
   std::vector<std::string> out;
   std::istringstream names(*name);
-  for (std::string one; std::getline(names, one, ',');) out.push_back(one);
+  for (std::string one; std::getline(names, one, ',');)
+    if (!trimmed(one).empty()) out.push_back(trimmed(one));
   document.erase("model.name");
+  if (out.empty()) out.emplace_back();  // the scenario's reader says that none is named
   return out;
 }
 
 Result<std::vector<Named>> upgrades(const TomlDocument& base,
                                     const std::vector<std::string>& models,
                                     const Catalogue& catalogue) {
+  if (!base.has("rig"))
+    return bad_input("nothing to compare",
+                     "--gpus A,B or --rigs A,B; or --base RIG, for what one new part would do");
   TomlDocument document = base.clone();
   if (!models.front().empty()) document.set("model.name", toml_text(models.front()), "--model");
   const auto scenario = make_scenario(document, catalogue);
@@ -289,7 +304,8 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("--gpus", o->gpus, "GPUs in the rig of the other flags: rtx-3090,2xrtx-3090")
       ->delimiter(',')
       ->type_name("A,B")
-      ->group(kGroup);
+      ->group(kGroup)
+      ->excludes("--gpu");
   verb->add_option("--rigs", o->rigs, "rigs of the catalogue, or rig files")
       ->delimiter(',')
       ->type_name("A,B")
@@ -298,10 +314,10 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("RIG")
       ->group(kGroup);
   verb->add_option("--budget", o->budget, "USD for the parts that differ, the GPUs")
-      ->check(CLI::Range(0.01, 1e9))
+      ->check(number_within(0.01, 1e9))
       ->type_name("USD")
       ->group(kGroup);
-  verb->add_option("--price", o->prices, "what a GPU costs: rtx-3090=750")
+  verb->add_option("--price", o->prices, "what a GPU or an SSD costs: rtx-3090=750")
       ->type_name("PART=USD")
       ->group(kGroup);
   verb->footer(
@@ -310,12 +326,8 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast compare --model llama-3.3-70b --context 16384 --gpus 2xrtx-3090,rtx-5090\n"
       "  rigcast compare --model llama-3.1-8b,qwen2.5-32b --rigs gaming-rtx-4090,dual-rtx-3090\n"
       "  rigcast compare --model qwen2.5-14b --base budget-rtx-3060");
-  verb->callback([o, open, &run] {
-    run = [o, open] {
-      const auto catalogue = open();
-      return catalogue ? compare_verb(*o, *catalogue) : fail(catalogue.error());
-    };
-  });
+  run_with_catalogue(*verb, open, run,
+                     [o](const Catalogue& catalogue) { return compare_verb(*o, catalogue); });
 }
 
 }  // namespace rigcast::cli

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/text_style.hpp"
+#include "core/text_screen.hpp"
 #include "core/unit_text.hpp"
 #include "planner/compare.hpp"
 #include "planner/plan_text.hpp"
@@ -17,16 +17,13 @@ std::string thousands(TokenCount tokens) {
   return tokens < 1000 ? fmt::format("{}", tokens) : fmt::format("{}k", tokens / 1000);
 }
 
-class Table {
+constexpr std::size_t kNameWidth = 19, kPlanWidth = 28;
+
+class Table : TextScreen {
  public:
   Table(const std::vector<ComparedRig>& rigs, std::optional<double> budget,
         const std::string& verdict, const Workload& w, TextStyle style)
-      : rigs_(rigs),
-        budget_(budget),
-        verdict_(verdict),
-        w_(w),
-        paint_(style.colour),
-        width_(std::size_t(style.width)) {}
+      : TextScreen(style), rigs_(rigs), budget_(budget), verdict_(verdict), w_(w) {}
 
   std::string text() {
     for (std::size_t m = 0; m < rigs_.front().models.size(); ++m) model(m);
@@ -35,14 +32,12 @@ class Table {
   }
 
  private:
-  void line(std::string_view text) { append_lines(out_, text, width_); }
-
   void model(std::size_t m) {
     const std::string what = fmt::format("{}, {}-token prompt", rigs_.front().models[m].model,
                                          text_count(w_.prompt_tokens));
     line(paint_.bold(what));
     line(fmt::format(
-        "  {:<19} {:<28} {:>6} {:>7} {:>14} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
+        "  {:<19} {:<28} {:>5} {:>7} {:>15} {:>5} {:>6} {:>6}", "", "best plan", "loss", "TTFT",
         fmt::format("tok/s {}/{}", thousands(w_.depth + w_.prompt_tokens), thousands(w_.context)),
         "to", "USD", "/tok/s"));
     for (const ComparedRig& r : rigs_) row(r, r.models[m]);
@@ -50,33 +45,44 @@ class Table {
   }
 
   void row(const ComparedRig& r, const ComparedModel& m) {
+    const bool wins = m.best && m.best->unmet.empty() && r.qualifies(budget_);
+    const auto show = [&](const std::string& text) { line(wins ? text : paint_.dim(text)); };
+    std::string name = printable(r.name);
+    if (text_width(name) > kNameWidth) {  // in a line of its own
+      show("  " + name);
+      name.clear();
+    }
+    const std::string before = "  " + pad_right(name, kNameWidth) + " ";
     const std::string price = r.usd ? dollars(*r.usd) : "?";
     if (!m.best) {
-      line(fmt::format("  {} {:<64} {:>6}", name_of(r), m.lack, price));
+      show(fmt::format("{}{:<64} {:>6}", before, m.lack, price));
       return;
     }
-    const Report& report = m.best->report;
-    const double first = speed_at(report, w_.depth + w_.prompt_tokens);
-    const double last = speed_at(report, w_.context);
-    const std::string text =
-        fmt::format("  {} {} {:>6.3f} {:>7} {:>14} {:>5} {:>6} {:>6}", name_of(r),
-                    pad_right(clip(short_option_text(*report.scenario, m.best->option), 28), 28),
-                    m.best->option.loss.nats, time_text(report.ttft()->total()),
-                    fmt::format("{} / {}", three_digits(first), three_digits(last)),
-                    thousands(report.longest_context), price,
-                    r.usd ? dollars(*r.usd / report.decode_tokens_per_s) : "?");
-    line(m.best->unmet.empty() && r.qualifies(budget_) ? text : paint_.dim(text));
+    const auto plan =
+        wrap_words(short_option_text(*m.best->report.scenario, m.best->option), kPlanWidth);
+    show(before + pad_right(plan.front(), kPlanWidth) + figures(r, *m.best, price));
+    for (std::size_t i = 1; i < plan.size(); ++i)
+      show(std::string(text_width(before), ' ') + plan[i]);
   }
 
-  static std::string name_of(const ComparedRig& r) { return pad_right(clip(r.name, 19), 19); }
+  std::string figures(const ComparedRig& r, const Choice& best, const std::string& price) const {
+    const Report& report = best.report;
+    const std::string speeds =
+        fmt::format("{} / {}", three_digits(speed_at(report, w_.depth + w_.prompt_tokens)),
+                    three_digits(speed_at(report, w_.context)));
+    return fmt::format(" {:>5.3f} {:>7} {:>15} {:>5} {:>6} {:>6}", best.option.loss.nats,
+                       time_text(report.ttft()->total()), speeds, thousands(report.longest_context),
+                       price, r.usd ? dollars(*r.usd / report.decode_tokens_per_s) : "?");
+  }
 
   void notes() {
-    line("  " + paint_.bold(verdict_));
+    for (const std::string& part : wrap_words(printable(verdict_), width_ - 2))
+      line("  " + paint_.bold(part));
     std::vector<std::string> said;
     for (const ComparedRig& r : rigs_)
       if (!r.price_note.empty() && std::ranges::find(said, r.price_note) == said.end())
         said.push_back(r.price_note);
-    for (const std::string& note : said) line("  price  " + note);
+    for (const std::string& note : said) paragraph("  price  ", note);
     line("  loss   nats from the unquantised model; to: the longest context that fits");
   }
 
@@ -84,9 +90,6 @@ class Table {
   std::optional<double> budget_;
   const std::string& verdict_;
   const Workload& w_;
-  Paint paint_;
-  std::size_t width_;
-  std::string out_;
 };
 
 }  // namespace

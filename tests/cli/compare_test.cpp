@@ -70,6 +70,7 @@ TEST_CASE("One's own price counts, for every card of its kind", "[cli][compare]"
     if (r.at("rig") == "rtx-3060-12gb") CHECK(r.at("usd") == 150);
     if (r.at("rig") == "2xrtx-3060-12gb") CHECK(r.at("usd") == 300);
   }
+  CHECK(compare({"--price", "samsung-990-pro=90"}).exit == 0);
   for (const char* wrong : {"rtx-3060-12gb", "rtx-3060-12gb=", "rtx-3060-12gb=cheap", "rtx-99=5"})
     CHECK(compare({"--price", wrong}).exit == 2);
 }
@@ -91,6 +92,12 @@ TEST_CASE("A machine of the catalogue stands among GPUs, without a price if it h
   CHECK(contains(o.out, "strix-halo-128gb"));
   CHECK(contains(o.out, "?"));
   CHECK(run({"compare", "--model", "llama-3.1-8b", "--gpus", "rtx-4900"}).exit == 2);
+  const Outcome rigs = run({"compare", "--model", "llama-3.1-8b", "--rigs", "my-toaster"});
+  CHECK(rigs.exit == 2);
+  CHECK(contains(rigs.error, "--rigs: no rig named"));
+  CHECK(contains(run({"compare", "--model", "llama-3.1-8b"}).error, "nothing to compare"));
+  CHECK(compare({"--gpu", "rtx-3090"}).exit == 2);
+  CHECK(compare({"--budget", "nan"}).exit == 2);
 }
 
 TEST_CASE("Several models are compared at once", "[cli][compare]") {
