@@ -278,7 +278,9 @@ Result<QuantMix> QuantMix::from_name(std::string_view name) {
   std::string upper(name);
   std::ranges::transform(upper, upper.begin(),
                          [](unsigned char c) { return char(std::toupper(c)); });
-  return bad_input("unknown quant mix \"" + std::string(name) + "\"", did_you_mean(upper, names()));
+  std::string hint = did_you_mean(upper, names());
+  if (hint.empty()) hint = "rigcast list quants shows all";
+  return bad_input("unknown quant mix \"" + std::string(name) + "\"", std::move(hint));
 }
 
 std::span<const std::string> QuantMix::names() {
