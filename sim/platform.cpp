@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+#include <memory>
+
 namespace sg = simgrid::s4u;
 
 namespace rigcast::sim {
@@ -19,8 +22,14 @@ sg::Engine& engine() {
   static char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
                          words[4].data(), words[5].data(), nullptr};
   static int argc = 6;
-  static sg::Engine instance(&argc, argv);
-  return instance;
+  static const auto instance = [] {
+    struct sigaction before {};
+    sigaction(SIGINT, nullptr, &before);
+    auto made = std::make_unique<sg::Engine>(&argc, argv);
+    sigaction(SIGINT, &before, nullptr);  // SimGrid's would exit with 1, as an answer does
+    return made;
+  }();
+  return *instance;
 }
 
 constexpr double kInitialRate = 1e12;

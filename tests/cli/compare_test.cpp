@@ -110,6 +110,15 @@ TEST_CASE("Several models are compared at once", "[cli][compare]") {
   CHECK(run({"compare", "--model", "llama-3.2-1b,nobodys-7b", "--gpus", "rtx-4090"}).exit == 2);
 }
 
+TEST_CASE("An interrupt ends a comparison as it ends any program, not as an answer",
+          "[cli][compare]") {
+  const Outcome o = run({"compare", "--model", "qwen2.5-14b,llama-3.1-8b,qwen3-30b-a3b", "--base",
+                         "budget-rtx-3060", "--context", "8192"},
+                        {.interrupt_after = std::chrono::milliseconds(1500)});
+  CHECK(o.exit == 128 + SIGINT);
+  CHECK(o.out.empty());
+}
+
 TEST_CASE("Without rigs to compare, parts that help the one there are", "[cli][compare]") {
   const Outcome o = run({"compare", "--model", "qwen2.5-14b", "--base", "budget-rtx-3060",
                          "--context", "8192", "--output-tokens", "200", "--format", "json"});

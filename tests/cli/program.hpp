@@ -51,6 +51,7 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
+    setpgid(0, 0);
     const int out_file = open(out.c_str(), O_WRONLY | O_CREAT, 0600);
     const int error_file = open(error.c_str(), O_WRONLY | O_CREAT, 0600);
     if (out_file < 0 || error_file < 0 || dup2(out_file, 1) < 0 || dup2(error_file, 2) < 0)
@@ -67,7 +68,7 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
   }
   if (how.interrupt_after.count() > 0) {
     std::this_thread::sleep_for(how.interrupt_after);
-    kill(child, SIGINT);
+    kill(-child, SIGINT);  // as a terminal does: to all of its processes
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
