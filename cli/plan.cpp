@@ -126,6 +126,9 @@ Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, con
 
 int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (o.output.format == Format::kCsv) return fail(bad_input("a plan has no CSV", "--format json"));
+  if (o.output.format == Format::kJson && !o.emit.empty())
+    return fail(bad_input("--emit prints what to type, not JSON",
+                          "without --emit: the JSON has all commands"));
   const auto document = o.flags.document();
   if (!document) return fail(document.error());
   const auto scenario = make_scenario(*document, catalogue);

@@ -108,6 +108,7 @@ TEST_CASE("What Ollama cannot be told is refused before it is planned", "[cli][p
   const auto& commands = all.at("choices").at(0).at("commands");
   CHECK(commands.at("ollama").is_null());
   CHECK(commands.at("llama-bench").size() == 2);
+  CHECK(plan({"--emit", "llama.cpp", "--format", "json"}).exit == 2);
 }
 
 TEST_CASE("Wishes in a wrong form are refused", "[cli][plan]") {
