@@ -116,6 +116,8 @@ std::optional<Error> check_ollama(const Scenario& s) {
                      "--kv-type f16, q8_0 or q4_0");
   if (s.placement.cpu_moe_layers > 0)
     return bad_input("Ollama keeps no experts apart from their layer", "without --cpu-moe");
+  if (s.placement.cpu_ffn_layers > 0)
+    return bad_input("Ollama keeps no FFN apart from its layer", "without --cpu-ffn");
   if (s.settings.numa_distribute || !s.settings.op_offload)
     return bad_input("Ollama takes neither --numa distribute nor --op-offload off",
                      "without these flags");

@@ -186,7 +186,7 @@ holds every flag against lists of what the programs have (`runtimes/options/`).
 
 ```
 {commands["llama-server"]}
-{commands["llama-bench"]}
+{chr(10).join(commands["llama-bench"])}
 ```
 ```
 {commands["ollama"].rstrip()}

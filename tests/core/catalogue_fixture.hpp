@@ -48,6 +48,7 @@ gpu_layers = "auto"
 tensor_split = [1.0]
 split_mode = "layer"
 cpu_moe_layers = 0
+cpu_ffn_layers = 0
 decode_device = "gpu"
 [kv]
 policy = "paged"

@@ -93,6 +93,7 @@ TEST_CASE("Experts asked to stay in RAM do, and only theirs", "[memory]") {
 
 TEST_CASE("A dense layer's FFN may be in RAM, its cache stays", "[memory]") {
   Scenario s = scenario_of(llama_2_7b());
+  s.runtime.prefill.streams = true;
   const MemoryPlan before = plan_of(s, 33);
   s.placement.cpu_ffn_layers = 10;
   const double ffns = 10 * double(s.tensors.layers[0].ffn.bytes());

@@ -57,11 +57,11 @@ TEST_CASE("A command says what the scenario settles", "[planner]") {
 }
 
 TEST_CASE("FFNs in RAM are a flag, or tensors by their names", "[planner]") {
-  const Settings ffns{{"placement.cpu_ffn_layers", "3"}, {"runtime.threads", "8"}};
+  const fixtures::Settings ffns{{"placement.cpu_ffn_layers", "3"}, {"runtime.threads", "8"}};
   CHECK(server(ffns) ==
         "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 --n-cpu-ffn 3 -t 8 -c 8192 -fa on");
   const Scenario s = scenario(ffns);
-  const Words bench = llama_bench_command(s, resolve_placement(s));
+  const Words bench = llama_bench_commands(s, resolve_placement(s)).front();
   const auto pattern = std::ranges::find(bench, "-ot");
   REQUIRE(pattern != bench.end());
   CHECK(*(pattern + 1) == "blk\\.(0|1|2)\\.ffn_(gate|up|down)\\.weight=CPU");
