@@ -46,6 +46,7 @@ struct MeasuredFigures {
   int runs = 0;
   BytesPerSecond read;     // of weights and cache while decoding
   BytesPerSecond ceiling;  // that this machine's memory was measured to give; 0: was not measured
+  std::vector<double> token_s{};  // of every token after the first, in one of the runs
 };
 
 struct MemoryPoint {

@@ -281,9 +281,12 @@ Json correction_json(const Report& r) {
 }
 
 Json measured_json(const MeasuredFigures& m) {
+  constexpr double kSteps = 1e8;  // in a second
   return {{"runs", m.runs},
           {"read_bytes_per_s", number(m.read.value)},
-          {"ceiling_bytes_per_s", m.ceiling.value > 0 ? number(m.ceiling.value) : Json()}};
+          {"ceiling_bytes_per_s", m.ceiling.value > 0 ? number(m.ceiling.value) : Json()},
+          {"token_s",
+           list(m.token_s, [](double s) { return number(std::round(s * kSteps) / kSteps); })}};
 }
 
 Json advice_json(const Advice& a) {

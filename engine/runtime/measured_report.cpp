@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/knee.hpp"
+
 namespace rigcast::engine {
 namespace {
 
-constexpr std::size_t kMostPositions = 8;
+constexpr std::size_t kPositions = 8, kMostPositions = 64;
+constexpr std::size_t kTokensOfPosition = 64;  // in long outputs
+constexpr double kCliff = 0.15;  // as in a forecast: what the end costs more than the trend
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -58,7 +62,8 @@ struct Window {
 };
 
 std::vector<Window> windows_of(std::size_t gaps) {
-  const std::size_t count = std::min(kMostPositions, gaps);
+  const std::size_t wanted = std::clamp(gaps / kTokensOfPosition, kPositions, kMostPositions);
+  const std::size_t count = std::min(wanted, gaps);
   std::vector<Window> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back({gaps * i / count, gaps * (i + 1) / count});
   return out;
@@ -112,6 +117,22 @@ void add_readings(Report& report, const MeasuredRuns& runs) {
   report.measured = MeasuredFigures{int(runs.resident.size()), most.rate, most.ceiling};
   report.decode_bound = decode_bound(most, has_gpu);
   report.prefill_bound = {has_gpu ? Resource::kGpu : Resource::kCpu, 1.0};
+}
+
+// Where blocks of the cache begin to leave the GPU, speed falls within the run.
+void add_cliff(Report& report, const std::vector<double>& gaps) {
+  const Scenario& s = *report.scenario;
+  if (s.kv.policy != KvPolicy::kPaged && s.kv.policy != KvPolicy::kCombined) return;
+  const auto knee = knee_of(gaps, std::size_t(s.kv.block_tokens / 4), kCliff);
+  if (!knee) return;
+  Cliff cliff;
+  cliff.at_tokens = s.workload.depth + s.workload.prompt_tokens + TokenCount(knee->at) + 1;
+  cliff.before_tokens_per_s = 1.0 / knee->before.value;
+  cliff.after_tokens_per_s = 1.0 / knee->after.value;
+  cliff.cause = "tokens took longer from here on";
+  cliff.device = "GPU 0";
+  cliff.tier = Tier::kVram;
+  report.cliffs.push_back(std::move(cliff));
 }
 
 void add_traffic(Report& report, const RequestTimes& run, bool has_gpu) {
@@ -170,6 +191,8 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   report.tpot = summarize(gaps);
 
   add_readings(report, runs);
+  report.measured->token_s = token_gaps(middle->tokens);
+  add_cliff(report, report.measured->token_s);
   if (!gaps.empty()) add_positions(report, runs, report.decode_bound.resource);
   add_traffic(report, *middle, !runs.gpus.empty());
   report.memory.devices = runs.gpus;

@@ -1,0 +1,52 @@
+#include "core/knee.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "tests/catch.hpp"
+
+using namespace rigcast;
+
+namespace {
+
+// Milliseconds of tokens whose cache is read at 1 us a token, and past `cold` at `slope` us more.
+std::vector<double> times(int count, int cold, double slope) {
+  std::vector<double> out;
+  for (int i = 0; i < count; ++i)
+    out.push_back(1e-3 * (2 + 0.001 * i + 0.001 * slope * std::max(0, i - cold)));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("A knee is where times leave their first line", "[knee]") {
+  for (const int cold : {400, 1000, 1700}) {
+    const auto knee = knee_of(times(2000, cold, 20), 32, 0.15);
+    REQUIRE(knee);
+    INFO(cold);
+    CHECK(std::abs(double(knee->at) - cold) <= 32);
+    CHECK(knee->before.value == Approx(1e-3 * (2 + 0.001 * cold)).epsilon(0.02));
+    CHECK(knee->after.value > 1.5 * knee->before.value);
+  }
+}
+
+TEST_CASE("Spikes and noise move a knee by a piece at most", "[knee]") {
+  auto t = times(2000, 1000, 20);
+  for (std::size_t i = 0; i < t.size(); ++i) {
+    t[i] *= 1 + 0.01 * std::sin(double(i * i));  // within one percent, without a period
+    if (i % 128 == 0) t[i] += 5e-3;
+  }
+  const auto knee = knee_of(t, 32, 0.15);
+  REQUIRE(knee);
+  CHECK(std::abs(double(knee->at) - 1000) <= 64);
+}
+
+TEST_CASE("One line has no knee, nor has a bend that costs little, nor one that frees", "[knee]") {
+  CHECK_FALSE(knee_of(times(2000, 2000, 0), 32, 0.15));
+  CHECK_FALSE(knee_of(times(2000, 1900, 2), 32, 0.15));  // 200 us on 4 ms
+  auto falling = times(2000, 1000, 20);
+  for (double& t : falling) t = 0.05 - t;
+  CHECK_FALSE(knee_of(falling, 32, 0.15));
+  CHECK_FALSE(knee_of(times(100, 50, 20), 32, 0.15));  // three pieces
+  CHECK_FALSE(knee_of({}, 0, 0.15));
+}
