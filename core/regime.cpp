@@ -26,7 +26,7 @@ Regime regime_of(const Scenario& s, const Placement& p) {
     return l.weights != kHost && l.experts == kHost;
   };
   if (s.model.moe && std::ranges::any_of(p.layers, on_host)) return Regime::kExpertsInRam;
-  if (p.gpu_layers <= s.model.layers) return Regime::kSplit;
+  if (p.gpu_layers <= s.model.layers || p.head_on == kHost) return Regime::kSplit;
   return s.rig.gpus.size() > 1 ? Regime::kSeveralGpus : Regime::kResident;
 }
 

@@ -56,6 +56,13 @@ std::string metric_of(std::string path) {
   return path.substr(1);
 }
 
+// What the process itself takes of the host's memory: not what others do, nor the page cache.
+double process_bytes(const Report& report) {
+  for (const DeviceMemory& d : report.memory.devices)
+    if (d.tier == Tier::kRam) return (d.needed() - report.scenario->rig.ram_reserved.value).value;
+  return 0;
+}
+
 class Rows {
  public:
   Rows(const std::string& id, const Report& predicted, const Json& measured)
@@ -78,15 +85,31 @@ class Rows {
   }
   void add_at(const std::string& path, const std::string& metric, double predicted,
               std::optional<Interval> interval, const std::string& suffix) {
-    const auto measured = figure(measured_, path);
-    if (!measured || !(predicted > 0)) return;
+    add_row(metric_of(metric), predicted, figure(measured_, path).value_or(0), interval, suffix);
+  }
+  void add_row(const std::string& metric, double predicted, double measured,
+               std::optional<Interval> interval = {}, const std::string& suffix = {}) {
+    if (!(predicted > 0) || !(measured > 0)) return;
     ValidationRow row = shape_;
     row.id += suffix;
-    row.metric = metric_of(metric);
+    row.metric = metric;
     row.predicted = predicted;
-    row.measured = *measured;
+    row.measured = measured;
     row.interval = interval;
     rows_.push_back(std::move(row));
+  }
+  // Of one memory, by tier, what the engine itself takes; of a run on a GPU.
+  void add_tier(const DeviceMemory& predicted, std::size_t device) {
+    double measured = 0;
+    for (const char* part : {"weights", "kv", "activations", "staging"})
+      measured += figure(measured_, fmt::format("/memory/{}/{}", device, part)).value_or(0);
+    // Of the host's also what the process takes beside.
+    if (predicted.tier == Tier::kRam)
+      measured = figure(measured_, fmt::format("/memory/{}/total", device)).value_or(0);
+    const double own = predicted.tier == Tier::kRam
+                           ? process_bytes(predicted_)
+                           : (predicted.needed() - predicted.overhead).value;
+    add_row(fmt::format("memory.{}", name(predicted.tier)), own, measured, {});
   }
   void add_start(const std::string& start, const std::optional<TtftBreakdown>& ttft,
                  std::optional<Interval> interval) {
@@ -97,13 +120,9 @@ class Rows {
     add(path + "/breakdown_s/prefill", ttft->prefill.value);
   }
   void add_activity(const ActivityRow& a) {
-    if (!(a.predicted_s > 0) || !(a.measured_s > 0)) return;
-    ValidationRow row = shape_;
-    row.metric = fmt::format("activities.{}.{}", name(a.phase), name(a.kind));
-    std::ranges::replace(row.metric, ' ', '_');
-    row.predicted = a.predicted_s;
-    row.measured = a.measured_s;
-    rows_.push_back(std::move(row));
+    std::string metric = fmt::format("activities.{}.{}", name(a.phase), name(a.kind));
+    std::ranges::replace(metric, ' ', '_');
+    add_row(metric, a.predicted_s, a.measured_s);
   }
   std::vector<ValidationRow> take() { return std::move(rows_); }
 
@@ -146,19 +165,43 @@ std::vector<ActivityRow> joined(const TimesByKind& predicted, const TimesByKind&
   return out;
 }
 
-// What the process itself takes of the host's memory: not what others do, nor the page cache.
-double process_bytes(const Report& report) {
-  for (const DeviceMemory& d : report.memory.devices)
-    if (d.tier == Tier::kRam) return (d.needed() - report.scenario->rig.ram_reserved.value).value;
-  return 0;
+// What tells configurations of a GPU apart: "16 layers on the GPU, ubatch 2048, KV paged, ...".
+std::string with_gpu(const Scenario& s) {
+  const PlacementSettings& p = s.placement;
+  std::string text = p.gpu_layers && *p.gpu_layers <= s.model.layers
+                         ? fmt::format("{} layers on the GPU", *p.gpu_layers)
+                         : "on the GPU";
+  if (p.cpu_moe_layers > 0) text += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
+  if (p.decode_device != DecodeDevice::kPlacement)
+    text += fmt::format(", decode on {}", name(p.decode_device));
+  text += fmt::format(", ubatch {}", s.settings.ubatch);
+  if (s.kv.policy == KvPolicy::kVram) return text;
+  text += fmt::format(", KV {}", name(s.kv.policy));
+  if (s.kv.policy == KvPolicy::kRam) return text;
+  text += fmt::format(", cold {}", info(s.kv.cold_type).name);
+  if (s.kv.policy == KvPolicy::kStream) return text;
+  return text + fmt::format(", hot {}, VRAM {:.0f} MiB", s.kv.hot_tokens,
+                            s.rig.gpus.front().memory.value.value / 0x1p20);
+}
+
+// The fall within a run that is forecast, if there is one.
+std::optional<TokenCount> cliff_within(const Report& predicted) {
+  const Workload& w = predicted.scenario->workload;
+  for (const Cliff& c : predicted.cliffs)
+    if (c.axis == CliffAxis::kPosition && c.at_tokens > w.depth + w.prompt_tokens &&
+        c.at_tokens <= w.last_position())
+      return c.at_tokens;
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::string configuration_of(const Scenario& s) {
-  return fmt::format("{} {}, prompt {}, depth {}, {}/{}, {} threads", s.model.id, s.quant,
-                     s.workload.prompt_tokens, s.workload.depth, info(s.kv.types.k).name,
-                     info(s.kv.types.v).name, s.settings.threads);
+  std::string text =
+      fmt::format("{} {}, prompt {}, depth {}, {}/{}, {} threads", s.model.id, s.quant,
+                  s.workload.prompt_tokens, s.workload.depth, info(s.kv.types.k).name,
+                  info(s.kv.types.v).name, s.settings.threads);
+  return s.rig.gpus.empty() ? text : text + ", " + with_gpu(s);
 }
 
 Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
@@ -182,8 +225,14 @@ Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const 
         rows.add_at(fmt::format("/decode/by_position/{}/tokens_per_s", i),
                     "/decode/by_position/tokens_per_s", p.tokens_per_s, {},
                     fmt::format(" at {}", p.tokens));
-  rows.add("/memory/0/total", process_bytes(predicted));
-  rows.add("/traffic_bytes/ram", predicted.traffic_bytes[std::size_t(Resource::kRam)]);
+  if (const auto cliff = cliff_within(predicted)) rows.add("/cliffs/0/at_tokens", double(*cliff));
+  const auto& devices = predicted.memory.devices;
+  if (devices.size() == 1) rows.add("/memory/0/total", process_bytes(predicted));
+  if (devices.size() == 2)
+    for (std::size_t d = 0; d < devices.size(); ++d) rows.add_tier(devices[d], d);
+  for (const Resource route : {Resource::kRam, Resource::kVram, Resource::kH2d, Resource::kD2h})
+    rows.add(fmt::format("/traffic_bytes/{}", json_key(route)),
+             predicted.traffic_bytes[std::size_t(route)]);
   for (const ActivityRow& a : activities) rows.add_activity(a);
   return rows.take();
 }

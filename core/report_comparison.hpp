@@ -13,8 +13,8 @@
 namespace rigcast {
 
 /// What a configuration is called where a runtime profile names those it was fitted on:
-/// "llama-3.2-1b Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads". How much is decoded does not
-/// count.
+/// "llama-3.2-1b Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads", and with a GPU what it has a
+/// part in. How much is decoded does not count.
 std::string configuration_of(const Scenario& scenario);
 
 /// A row for every figure that both reports have; the metric is its path in the report. `measured`

@@ -15,9 +15,10 @@ namespace {
 constexpr Metric kMetrics[] = {Metric::kTg, Metric::kPp, Metric::kTtft, Metric::kLoad,
                                Metric::kVram};
 // Of a scenario that was run: paths in its report.
-constexpr std::string_view kOfReports[] = {"decode.tokens_per_s",   "prefill_tokens_per_s",
-                                           "ttft.resident.total_s", "ttft.warm.total_s",
-                                           "ttft.cold.total_s",     "memory.0.total"};
+constexpr std::string_view kOfReports[] = {
+    "decode.tokens_per_s", "prefill_tokens_per_s", "ttft.resident.total_s",
+    "ttft.warm.total_s",   "ttft.cold.total_s",    "memory.0.total",
+    "memory.vram",         "memory.ram",           "cliffs.0.at_tokens"};
 constexpr std::string_view kEveryMetric = "median_abs_error";
 // Sums of weights that should be equal differ in their last bits.
 constexpr double kRounding = 1e-9;

@@ -71,7 +71,8 @@ struct ActivityRow {
 };
 
 struct Validation {
-  std::string against;  // the file
+  std::string against;  // the file, or the folder of runs
+  std::string when;     // of runs: "forecasts written from ... on, runs ended ..."; empty: not told
   std::vector<ValidationRow> rows;
   std::vector<ValidationSummary> summary;
   std::vector<ActivityRow> activities;    // of one scenario that was run

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "core/text_screen.hpp"
 #include "core/unit_text.hpp"
@@ -25,6 +26,9 @@ constexpr Shown kShown[] = {
     {"ttft.warm.total_s", "  warm start", "s", 1},
     {"ttft.cold.total_s", "  cold start", "s", 1},
     {"memory.0.total", "memory", "GiB", 0x1p30},
+    {"memory.vram", "VRAM", "GiB", 0x1p30},
+    {"memory.ram", "RAM", "GiB", 0x1p30},
+    {"cliffs.0.at_tokens", "speed falls at", "tokens", 1},
 };
 
 constexpr std::size_t kForecastWidth = 22, kMeasuredWidth = 11, kErrorWidth = 10, kInsideWidth = 13;
@@ -36,6 +40,7 @@ class Screen : TextScreen {
   Screen(const Validation& validation, TextStyle style) : TextScreen(style), v_(validation) {}
 
   std::string text() {
+    machine();
     const std::size_t left = width_ - kForecastWidth - kMeasuredWidth - kErrorWidth - kInsideWidth;
     line(paint_.dim(std::string(left, ' ') + pad_left("forecast", kForecastWidth) +
                     pad_left("measured", kMeasuredWidth) + pad_left("error", kErrorWidth) +
@@ -58,6 +63,13 @@ class Screen : TextScreen {
   }
 
  private:
+  void machine() {
+    if (v_.rows.empty() || v_.when.empty()) return;
+    const ValidationRow& row = v_.rows.front();
+    const std::string rig = row.rig == row.chip ? row.chip : row.rig + ", " + row.chip;
+    line("  " + printable(rig) + "   " + paint_.dim(printable(v_.when)) + "\n");
+  }
+
   void heading(const ValidationRow& row, std::string& configuration) {
     configuration = row.id;
     line("  " + paint_.bold(printable(row.id)) + "   " + paint_.dim(printable(row.what)) +
@@ -80,31 +92,38 @@ class Screen : TextScreen {
   }
 
   void totals() {
+    if (v_.rows.empty()) return;
     out_ += '\n';
     if (std::ranges::none_of(v_.rows, &ValidationRow::counted)) {
       line("  nothing is counted: the profile's figures were fitted on these configurations");
       return;
     }
     for (const Shown& shown : kShown) {
-      double worst = 0;
-      int inside = 0, with_interval = 0;
-      const ValidationRow* farthest = nullptr;
-      for (const ValidationRow& row : v_.rows) {
-        if (!row.counted || row.metric != shown.metric) continue;
-        if (const auto in = row.inside()) ++with_interval, inside += *in;
-        if (!farthest || std::fabs(row.error()) > worst) {
-          farthest = &row;
-          worst = std::fabs(row.error());
-        }
-      }
+      std::vector<const ValidationSummary*> lines;
       for (const ValidationSummary& s : v_.summary)
-        if (farthest && s.metric == shown.metric && s.regime == "all")
-          line(fmt::format(
-              "  {:<14}median error {:.1f} %, worst {:.1f} % ({}){}", shown.label,
-              100 * s.median_abs_error, 100 * worst, printable(farthest->id),
-              with_interval ? fmt::format(", {} of {} inside", inside, with_interval) : ""));
-      if (farthest) largest_part(*farthest);
+        if (s.metric == shown.metric && s.regime != "deep context" && s.regime != "quantized KV")
+          lines.push_back(&s);
+      if (lines.size() == 2) lines.erase(lines.begin());  // one regime is all
+      for (const ValidationSummary* s : lines)
+        total(s == lines.front() ? shown.label : "", *s, lines.size() > 1);
     }
+  }
+
+  void total(std::string_view label, const ValidationSummary& s, bool by_regime) {
+    int inside = 0, with_interval = 0;
+    const ValidationRow* farthest = nullptr;
+    for (const ValidationRow& row : v_.rows) {
+      if (!row.counted || row.metric != s.metric) continue;
+      if (s.regime != "all" && s.regime != name(row.regime)) continue;
+      if (const auto in = row.inside()) ++with_interval, inside += *in;
+      if (!farthest || std::fabs(row.error()) > std::fabs(farthest->error())) farthest = &row;
+    }
+    const std::string of = by_regime ? fmt::format("{:<15}n {:<4}", s.regime, s.n) : "";
+    line(fmt::format("  {:<14} {}median error {:.1f} %, worst {:.1f} % ({}){}", label, of,
+                     100 * s.median_abs_error, 100 * std::fabs(farthest->error()),
+                     printable(farthest->id),
+                     with_interval ? fmt::format(", {} of {} inside", inside, with_interval) : ""));
+    if (s.regime == "all") largest_part(*farthest);
   }
 
   // Which activity of the run's phase missed most seconds, in the direction of the whole; none if
