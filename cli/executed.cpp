@@ -239,8 +239,12 @@ Result<StartTimes> time_start(const Scenario& s, const ExecuteOptions& options,
   return StartTimes{loaded->load, tokenize, runner.request(*loaded->executor, 1)};
 }
 
+// Up to the last token that was traced.
 double slowdown(const MeasuredRuns& runs, const RequestTimes& traced) {
-  const auto total = [](const RequestTimes& r) { return r.tokens.at_s.back(); };
+  const std::size_t last = traced.tokens.at_s.size() - 1;
+  const auto total = [&](const RequestTimes& r) {
+    return r.tokens.at_s[std::min(last, r.tokens.at_s.size() - 1)];
+  };
   double best = total(runs.resident.front());
   for (const RequestTimes& r : runs.resident) best = std::min(best, total(r));
   return total(traced) / best - 1;
@@ -292,11 +296,13 @@ std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& o
 }
 
 void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns& runs,
-                    Executed& out) {
+                    const ExecuteOptions& options, Executed& out) {
   if (interrupted()) return;
   say("traced run ...");
   Recorder recorder;
-  const RequestTimes traced = runner.request(executor, runner.output(), &recorder);
+  const TokenCount tokens =
+      std::min(runner.output(), options.traced_tokens.value_or(runner.output()));
+  const RequestTimes traced = runner.request(executor, tokens, &recorder);
   if (interrupted()) return;
   out.traced_slowdown = slowdown(runs, traced);
   out.events = recorder.events();
@@ -308,7 +314,8 @@ void measure_memory(const ExecuteOptions& options, const Placement& placement, c
   const bool gpu = options.device == Device::kCuda;
   if (gpu) {
     say("reading the GPU's memory ...");
-    runs.vram_ceiling = BytesPerSecond{probe::vram_read().median};
+    runs.vram_ceiling =
+        options.vram_ceiling ? *options.vram_ceiling : BytesPerSecond{probe::vram_read().median};
   }
   if (gpu && !HostParts(s.model, placement).any()) return;
   if (options.prompt.empty()) say("reading memory ...");
@@ -361,7 +368,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
   runs.gpus = loaded->executor->gpus();
   runs.host = memory_of_host(*loaded->executor);
-  if (options.trace) trace_one_more(*loaded->executor, runner, runs, out);
+  if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
   loaded->executor.reset();  // its memory is free for the measurement
   measure_memory(options, *placement, s, team, runs);
   say("");

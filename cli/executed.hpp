@@ -29,6 +29,8 @@ struct ExecuteOptions {
   engine::Sampling sampling;
   bool text_to_stderr = false;
   bool trace = false;
+  std::optional<TokenCount> traced_tokens;     // of the traced run; absent: all
+  std::optional<BytesPerSecond> vram_ceiling;  // as measured before; absent: it is measured
 };
 
 struct Executed {

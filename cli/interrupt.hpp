@@ -1,5 +1,5 @@
 #pragma once
-// Control-C while work goes on: the first ends it in good order, the second at once.
+// Control-C while work goes on: the first ends it in good order, the second at once. Time limits.
 
 namespace rigcast::cli {
 
@@ -15,7 +15,19 @@ class OnInterrupt {
   void (*before_)(int);
 };
 
-/// One was noted since the program began.
+/// While it lives, what looks for interrupts ends after so many seconds; what does not look for
+/// them ends the program half a minute later, with exit code 3.
+class TimeLimit {
+ public:
+  explicit TimeLimit(int seconds);
+  ~TimeLimit();
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+
+  bool is_over() const;
+};
+
+/// One was noted since the program began, or a time limit is over.
 bool interrupted();
 
 }  // namespace rigcast::cli

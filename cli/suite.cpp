@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <map>
+#include <ranges>
 #include <utility>
 
 #include "cli/output.hpp"
@@ -27,19 +28,22 @@ Result<TomlDocument> scenario_of(const std::string& flags) {
 
 }  // namespace
 
-Result<std::filesystem::path> find_suite(const std::string& name, const Catalogue& catalogue) {
+Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
+                                         const Catalogue& catalogue) {
   namespace fs = std::filesystem;
   std::error_code none;
   if (fs::is_regular_file(name, none)) return fs::path(name);
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(catalogue.root() / "examples/suites", none)) {
-    if (entry.path().stem() == name) return entry.path();
-    names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
+  std::map<std::string, fs::path> suites;
+  for (const auto& entry : fs::directory_iterator(catalogue.root() / "examples/suites", none))
+    suites.emplace(entry.path().stem().string(), entry.path());
+  const auto found = suites.find(name);
+  const auto on_gpu = gpu ? suites.find(name + "-gpu") : suites.end();
+  if (on_gpu != suites.end()) return on_gpu->second;
+  if (found != suites.end()) return found->second;
+  const auto names = std::views::keys(suites);
   return bad_input(fmt::format("--suite: there is no suite \"{}\"", name),
-                   names.empty() ? "a file with [[run]] tables"
-                                 : fmt::format("{}, or a file", fmt::join(names, ", ")));
+                   suites.empty() ? "a file with [[run]] tables"
+                                  : fmt::format("{}, or a file", fmt::join(names, ", ")));
 }
 
 bool is_suite(const std::filesystem::path& file) {
@@ -47,11 +51,13 @@ bool is_suite(const std::filesystem::path& file) {
   return document && document->has("run");
 }
 
-Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
+Result<Suite> read_suite(const std::filesystem::path& file) {
   const auto document = TomlDocument::read(file);
   if (!document) return document.error();
-  std::vector<SuiteRun> runs;
+  Suite suite;
   const TomlTable root = document->root();
+  suite.device =
+      root.choice("device", Device::kCpu, {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
   for (const TomlTable& t : root.tables("run")) {
     const std::string name = t.text("name");
     const auto beside = t.find_text("scenario");
@@ -61,17 +67,19 @@ Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file) {
       t.refuse(beside ? "scenario" : "flags", scenario.error());
       continue;
     }
-    runs.push_back({name, *std::move(scenario), t.flag("file", false)});
+    SuiteRun run{name, *std::move(scenario), t.flag("file", false)};
+    if (t.has("repeat")) run.repeat = int(t.integer("repeat", 1, 1000));
+    suite.runs.push_back(std::move(run));
     t.finish();
   }
   root.finish();
   if (auto error = document->error()) return *error;
-  if (runs.empty())
+  if (suite.runs.empty())
     return bad_input(
         "there are no runs in this suite",
         "[[run]] with name = \"...\" and flags = \"--model ...\", or scenario = \"FILE\"",
         SourceRef{file.string()});
-  return runs;
+  return suite;
 }
 
 }  // namespace rigcast::cli

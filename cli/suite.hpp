@@ -2,9 +2,11 @@
 // Scenarios that are run one after the other, and held against their forecasts.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/executed.hpp"
 #include "core/catalogue.hpp"
 #include "core/error.hpp"
 #include "core/toml_reader.hpp"
@@ -14,15 +16,22 @@ namespace rigcast::cli {
 struct SuiteRun {
   std::string name;
   TomlDocument scenario;
-  bool file = false;  // also warm and cold starts, from a file that is written for it
+  bool file = false;            // also warm and cold starts, from a file that is written for it
+  std::optional<int> repeat{};  // timed runs; absent: as asked for
 };
 
-/// [[run]] with `name`; `flags` as after `rigcast run`, or `scenario`, a file beside the suite;
-/// and, if wanted, `file = true`.
-Result<std::vector<SuiteRun>> read_suite(const std::filesystem::path& file);
-/// The file of a suite that comes with rigcast, by its name; or the path itself, if there is a
-/// file. An error names those that there are.
-Result<std::filesystem::path> find_suite(const std::string& name, const Catalogue& catalogue);
+struct Suite {
+  Device device = Device::kCpu;
+  std::vector<SuiteRun> runs;
+};
+
+/// `device`, "cpu" or "cuda", which may be left out; then [[run]] with `name`; `flags` as after
+/// `rigcast run`, or `scenario`, a file beside the suite; and, if wanted, `file = true`, `repeat`.
+Result<Suite> read_suite(const std::filesystem::path& file);
+/// The file of a suite that comes with rigcast, by its name, where a GPU is there "quick-gpu"
+/// before "quick"; or the path itself, if there is a file. An error names those that there are.
+Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
+                                         const Catalogue& catalogue);
 /// A TOML file with a list called "run".
 bool is_suite(const std::filesystem::path& file);
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/validate_runs.hpp"
 #include "cli/verbs.hpp"
@@ -205,6 +206,8 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
                                                          : validate_runs(options.runs, catalogue);
   if (!validation) return fail(validation.error());
   if (auto error = emit(options.output, render(*validation, options))) return fail(*error);
+  if (interrupted())
+    return fail({ErrorKind::kMachine, "interrupted", "--resume goes on with the other runs"});
   return verdict(*validation, limits);
 }
 

@@ -7,22 +7,22 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "cli/executed.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/output.hpp"
+#include "cli/kept_runs.hpp"
 #include "cli/suite.hpp"
 #include "cli/this_machine.hpp"
 #include "core/csv_quote.hpp"
 #include "core/report_comparison.hpp"
 #include "core/unit_text.hpp"
+#include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/measured_report.hpp"
 #include "engine/synth/synthetic_model.hpp"
+#include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
 #include "sim/simulate.hpp"
 
@@ -31,9 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTries = 6;
+constexpr int kTries = 6, kTriesOnGpu = 2;
 constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
-constexpr const char* kSuite = "suite.toml";
 
 void say(const std::string& text) {
   if (::isatty(STDERR_FILENO) == 0) return;
@@ -50,34 +49,19 @@ std::string clock_time() {
   return text;
 }
 
-std::optional<std::string> text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-std::optional<Error> make_folder(const fs::path& folder) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (!failed) return std::nullopt;
-  return Error{ErrorKind::kMachine, "cannot be made: " + failed.message(),
-               "--keep DIR, a folder that can be written to", SourceRef{folder.string()}};
-}
-
-// "03.forecast.json" of the third run.
-fs::path part(const fs::path& folder, std::size_t index, const char* what) {
-  return folder / fmt::format("{:02}.{}", index + 1, what);
-}
-
 // A run's scenario on a rig file, from resident weights unless it says otherwise.
 Result<Scenario> scenario_on(const TomlDocument& run, const fs::path& rig,
                              const Catalogue& catalogue) {
   TomlDocument document = run.clone();
-  if (!names_a_rig(run))
-    if (auto error = document.set("rig.name", toml_text(rig.string()), "the probed rig"))
-      return *error;
-  if (!run.has("workload.start"))
-    if (auto error = document.set("workload.start", "\"resident\"", "validate")) return *error;
+  std::vector<std::pair<const char*, std::string>> values;
+  if (!names_a_rig(run)) values.emplace_back("rig.name", toml_text(rig.string()));
+  if (!run.has("workload.start")) values.emplace_back("workload.start", "\"resident\"");
+  // A limit is of what the engine takes, which is not the context, nor what others take.
+  if (run.has("rig.vram_capacity"))
+    for (const char* other : {"rig.gpu_context", "rig.vram_reserved"})
+      if (!run.has(other)) values.emplace_back(other, "\"0 MiB\"");
+  for (const auto& [key, value] : values)
+    if (auto error = document.set(key, value, "validate")) return *error;
   return make_scenario_here(document, catalogue);
 }
 
@@ -89,7 +73,7 @@ struct Forecast {
 Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions) {
   Forecast out;
   sim::SimulateOptions how;
-  how.cliffs = false;
+  how.cliffs = scenario.kv.policy == KvPolicy::kPaged || scenario.kv.policy == KvPolicy::kCombined;
   how.positions = std::move(positions);
   how.trace = &out.events;
   out.report = sim::simulate(std::make_shared<const Scenario>(scenario), how);
@@ -126,43 +110,75 @@ double change_of_memory(const probe::Machine& machine, int threads, BytesPerSeco
   return then > 0 && now.value > 0 ? std::fabs(now.value / then - 1) : 0;
 }
 
+// The host has a part in it, whose rates change with what else it does.
+bool host_takes_part(const TomlDocument& run, Device device) {
+  constexpr const char* kShares[] = {"placement.gpu_layers", "placement.cpu_moe_layers",
+                                     "placement.decode_device", "kv.policy"};
+  return device == Device::kCpu ||
+         std::ranges::any_of(kShares, [&](const char* key) { return run.has(key); });
+}
+
+// Rows of a run that is over, on what its folder has.
+Result<std::vector<ValidationRow>> kept_rows(const KeptRuns& kept, std::size_t i,
+                                             const SuiteRun& run, const Catalogue& catalogue) {
+  const std::string measured = kept.text(i, "measured.json").value_or("");
+  const auto scenario = scenario_on(run.scenario, kept.part(i, "rig.toml"), catalogue);
+  if (!scenario) return scenario.error();
+  const Forecast forecast = forecast_of(*scenario, positions_of(measured));
+  const auto activities = activities_from_json(kept.text(i, "activities.json").value_or(""));
+  return compare_reports(run.name, forecast.report, measured,
+                         compare_activities(forecast.events, activities));
+}
+
 class Runs {
  public:
-  Runs(const RunsOptions& options, const Catalogue& catalogue)
-      : options_(options), catalogue_(catalogue), keep_(options.keep) {}
+  Runs(const RunsOptions& options, Device device, const Catalogue& catalogue)
+      : options_(options), device_(device), catalogue_(catalogue), kept_(options.keep) {}
 
-  Result<Validation> all(const std::vector<SuiteRun>& runs) {
+  Result<Validation> all(const Suite& suite) {
     const OnInterrupt on_interrupt;
-    if (auto error = make_folder(keep_)) return *error;
-    if (auto error = keep_suite(runs)) return *error;
-    times_ = "run,rigcast,forecast_written,run_started,tries,machine_changed\n";
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      say(fmt::format("{} of {}: {} ...", i + 1, runs.size(), runs[i].name));
-      if (auto error = one(i, runs[i])) {
-        if (runs.size() == 1 || interrupted()) return *error;
-        result_.skipped.push_back({runs[i].name, error->message});
-      }
-      if (auto error = write_file((keep_ / "times.csv").string(), times_)) return *error;
+    if (auto error = kept_.begin(suite, options_.resume)) return *error;
+    const std::string began = clock_time();
+    for (std::size_t i = 0; i < suite.runs.size(); ++i) {
+      const SuiteRun& run = suite.runs[i];
+      say(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
+      const auto error = run_or_take(i, run);
+      if (!error) continue;
+      if (suite.runs.size() == 1) return *error;
+      result_.skipped.push_back({run.name, error->message});
+      if (!interrupted() && device_ == Device::kCuda)
+        if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
     }
     say("");
-    if (runs.size() > 1) result_.activities.clear();
-    result_.against = keep_.string();
+    if (suite.runs.size() > 1) result_.activities.clear();
+    result_.against = kept_.folder().string();
+    result_.when =
+        fmt::format("{} to {}, each forecast written before its run", began, clock_time());
     result_.summary = summarize(result_.rows);
     return std::move(result_);
   }
 
  private:
-  // What can be forecast anew from this folder alone.
-  std::optional<Error> keep_suite(const std::vector<SuiteRun>& runs) const {
-    std::string suite;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const fs::path scenario = part(keep_, i, "scenario.toml");
-      if (auto error = write_file(scenario.string(), runs[i].scenario.text())) return error;
-      suite +=
-          fmt::format("[[run]]\nname = {}\nscenario = {}\nfile = {}\n\n", toml_text(runs[i].name),
-                      toml_text(scenario.filename().string()), runs[i].file);
+  // Why there are no rows of it, or nothing.
+  std::optional<Error> run_or_take(std::size_t i, const SuiteRun& run) {
+    if (options_.resume && kept_.was_run(i)) {
+      const auto rows = kept_rows(kept_, i, run, catalogue_);
+      if (!rows) return rows.error();
+      result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
+      return std::nullopt;
     }
-    return write_file((keep_ / kSuite).string(), suite);
+    if (interrupted()) return Error{ErrorKind::kMachine, "was not run"};
+    if (const auto why = options_.resume ? kept_.failure(i) : std::nullopt)
+      return Error{ErrorKind::kMachine, *why};
+    const TimeLimit limit(options_.time_limit);
+    auto error = one(i, run);
+    if (!error) return std::nullopt;
+    if (limit.is_over())
+      error->message = fmt::format("stopped after {} s: --time-limit", options_.time_limit);
+    else if (interrupted())
+      kept_.forget_run(i);
+    if (limit.is_over() || !interrupted()) kept_.fail_run(i, error->message);
+    return error;
   }
 
   // One go at a run: what was on disk before it, and what came of it.
@@ -190,20 +206,23 @@ class Runs {
       auto next = attempt(index, run, own_file ? weights.path() : fs::path());
       if (!next) return next.error();
       if (!best || next->changed < best->changed) best = *std::move(next);
-    } while (best->changed > kChanged && tries < kTries);
+    } while (best->changed > kChanged && tries < (device_ == Device::kCuda ? kTriesOnGpu : kTries));
     return record(index, run, *std::move(best), tries);
   }
 
   std::optional<Error> write_weights(const SuiteRun& run, const WeightFile& file) const {
     TomlDocument document = run.scenario.clone();
-    const auto scenario = make_scenario_here(document, catalogue_);
+    const auto scenario = make_scenario_here(document, catalogue_, device_);
     return scenario ? file.write(*scenario) : std::optional(scenario.error());
   }
 
   std::optional<Error> record(std::size_t index, const SuiteRun& run, Try best, int tries) {
-    if (auto error = keep(index, best)) return error;
-    times_ += fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(run.name), RIGCAST_VERSION,
-                          best.written, best.started, tries, best.changed);
+    if (tries > 1)
+      if (auto error = keep(index, best)) return error;
+    const std::string times =
+        fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(run.name), RIGCAST_VERSION, best.written,
+                    best.started, tries, best.changed);
+    if (auto error = kept_.end_run(index, times)) return error;
     if (best.changed > kChanged)
       result_.notes.push_back(
           {run.name,
@@ -225,24 +244,35 @@ class Runs {
         {"activities.json", &done.activities}};
     for (const auto& [what, text] : files)
       if (!text->empty())
-        if (auto error = write_file(part(keep_, index, what).string(), *text)) return error;
+        if (auto error = kept_.write(index, what, *text)) return error;
     return std::nullopt;
   }
 
-  // The cores before every run, and the disk before those that start from it: that is what
-  // neighbours change. Nothing of a rig that is named.
+  // The cores before every run that they have a part in, and the disk before those that start from
+  // it: that is what neighbours change. Nothing of a rig that is named.
   Result<std::string> probed_rig(const SuiteRun& run) {
     if (names_a_rig(run.scenario)) return std::string();
     if (!machine_) {
       auto machine = probe::measure_machine(scratch(), say);
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
+      if (device_ == Device::kCuda) machine_->gpus = probe::measure_gpus(say);
     } else {
       if (run.file || run.scenario.has("model.file"))
         if (auto error = probe::measure_disk_again(*machine_, scratch(), say)) return *error;
-      probe::measure_cores(*machine_, say);
+      if (device_ == Device::kCpu)
+        probe::measure_cores(*machine_, say);
+      else if (host_takes_part(run.scenario, device_))
+        probe::measure_all_cores(*machine_, say);
     }
-    return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_));
+    return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_), gpus());
+  }
+
+  std::vector<std::string> gpus() const {
+    std::vector<std::string> ids;
+    for (const probe::Gpu& gpu : machine_->gpus.found)
+      ids.push_back(probe::gpu_of_catalogue(gpu, catalogue_));
+    return ids;
   }
 
   // `weights`: a file to start from; empty: what the scenario says.
@@ -252,23 +282,38 @@ class Runs {
     if (!rig) return rig.error();
     out.rig = *std::move(rig);
     if (auto error = keep(index, out)) return *error;
-    auto scenario = scenario_on(run.scenario, part(keep_, index, "rig.toml"), catalogue_);
+    auto scenario = scenario_on(run.scenario, kept_.part(index, "rig.toml"), catalogue_);
     if (!scenario) return scenario.error();
     if (!weights.empty()) scenario->model_file = weights;
     if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
-    if (machine_) {
-      const double within = change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
+    if (machine_ && host_takes_part(run.scenario, device_)) {
+      const double within =
+          device_ == Device::kCuda
+              ? 0
+              : change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
       out.changed = std::max(within, probe::change_of_cores(*machine_));
     }
     return out;
   }
 
+  ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario) const {
+    ExecuteOptions how;
+    how.device = device_;
+    how.synthetic = !scenario.model_file;
+    how.repeat = run.repeat.value_or(options_.repeat);
+    how.trace = true;
+    how.traced_tokens = sim::kTracedTokens + 1;  // the first is the prompt's
+    if (device_ == Device::kCpu) return how;
+    if (run.scenario.has("rig.vram_capacity") && !scenario.rig.gpus.empty())
+      how.vram_limit = scenario.rig.gpus.front().memory.value;
+    if (machine_ && !machine_->gpus.found.empty())
+      how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram.read.median};
+    return how;
+  }
+
   std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run, Scenario scenario,
                                         Try& out) {
-    ExecuteOptions how;
-    how.synthetic = !scenario.model_file;
-    how.repeat = options_.repeat;
-    how.trace = true;
+    const ExecuteOptions how = execution(run, scenario);
     if (auto error = refuse_to_run(scenario, how)) return error;
     const Forecast forecast = forecast_of(scenario, engine::reported_positions(scenario.workload));
     if (!forecast.report.fits)
@@ -277,6 +322,10 @@ class Runs {
     out.forecast = to_json(forecast.report);
     if (auto error = keep(index, out)) return error;
     out.written = clock_time();
+    if (auto error = kept_.begin_run(index)) return error;
+    // As many layers as were forecast, where it was left open how many.
+    if (device_ == Device::kCuda)
+      scenario.placement.gpu_layers = forecast.report.placement.gpu_layers;
 
     out.started = clock_time();
     const auto executed = execute(std::make_shared<Scenario>(std::move(scenario)), how);
@@ -299,10 +348,10 @@ class Runs {
   }
 
   const RunsOptions& options_;
+  Device device_;
   const Catalogue& catalogue_;
-  fs::path keep_;
+  KeptRuns kept_;
   std::optional<probe::Machine> machine_;
-  std::string times_;
   Validation result_;
 };
 
@@ -311,8 +360,16 @@ class Runs {
 void RunsOptions::add_to(CLI::App& verb) {
   constexpr const char* kGroup = "Runs";
   flags.add_to(verb);
-  verb.add_option("--suite", suite, "scenarios to run one after the other: quick, cpu, or a file")
+  verb.add_option("--suite", suite,
+                  "scenarios to run one after the other: quick, cpu, gpu-resident, or a file")
       ->type_name("NAME")
+      ->group(kGroup);
+  verb.add_option("--device", device,
+                  "cpu, cuda (an NVIDIA GPU), or auto: as the suite says, which may be another "
+                  "where there is a GPU")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->type_name("DEVICE")
+      ->capture_default_str()
       ->group(kGroup);
   verb.add_flag("--file", file, "also warm and cold starts, from a file that is written for it")
       ->group(kGroup);
@@ -325,6 +382,13 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->type_name("DIR")
       ->capture_default_str()
       ->group(kGroup);
+  verb.add_flag("--resume", resume, "go on with what --keep holds: runs that are over stay")
+      ->group(kGroup);
+  verb.add_option("--time-limit", time_limit, "seconds that one run may take, with its weights")
+      ->check(CLI::Range(1, 86400))
+      ->type_name("S")
+      ->capture_default_str()
+      ->group(kGroup);
   verb.add_option("--scratch", scratch, "folder for weights and the disk's test file")
       ->type_name("DIR")
       ->group(kGroup);
@@ -333,19 +397,18 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->group(kGroup);
 }
 
-Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& catalogue) {
-  Runs runs(options, catalogue);
+namespace {
+
+// Of the suite that was asked for, of the scenario file if it is one, or of the flags.
+Result<Suite> suite_of(const RunsOptions& options, const Catalogue& catalogue) {
   std::string file = options.flags.file();
   if (!options.suite.empty()) {
-    const auto found = find_suite(options.suite, catalogue);
+    const bool gpu = options.device != "cpu" && bool(engine::cuda_device());
+    const auto found = find_suite(options.suite, gpu, catalogue);
     if (!found) return found.error();
     file = found->string();
   }
-  if (!file.empty() && is_suite(file)) {
-    auto suite = read_suite(file);
-    if (!suite) return suite.error();
-    return runs.all(*suite);
-  }
+  if (!file.empty() && is_suite(file)) return read_suite(file);
   if (!options.suite.empty())
     return bad_input("--suite: there are no runs in this file", "[[run]] with name and flags",
                      SourceRef{file});
@@ -355,29 +418,36 @@ Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& ca
     return bad_input("validate needs a scenario to run, or a file of measurements",
                      "--suite quick, --model llama-3.2-1b, a scenario, or --against runs.jsonl as "
                      "llama-bench writes it");
-  return runs.all({SuiteRun{"this scenario", *std::move(document), options.file}});
+  Suite suite;
+  suite.runs.push_back({"this scenario", *std::move(document), options.file});
+  return suite;
+}
+
+}  // namespace
+
+Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& catalogue) {
+  auto suite = suite_of(options, catalogue);
+  if (!suite) return suite.error();
+  if (options.device != "auto")
+    suite->device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
+  if (suite->device == Device::kCuda)
+    if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
+  return Runs(options, suite->device, catalogue).all(*suite);
 }
 
 Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& catalogue) {
-  const fs::path folder = options.replay;
-  const auto suite = read_suite(folder / kSuite);
+  const KeptRuns kept(options.replay);
+  const auto suite = read_suite(kept.suite_file());
   if (!suite) return suite.error();
   Validation out;
-  out.against = folder.string();
-  for (std::size_t i = 0; i < suite->size(); ++i) {
-    const SuiteRun& run = (*suite)[i];
-    const auto measured = text_of(part(folder, i, "measured.json"));
-    if (!measured) {
-      out.skipped.push_back({run.name, "was not run"});
+  out.against = kept.folder().string();
+  for (std::size_t i = 0; i < suite->runs.size(); ++i) {
+    const SuiteRun& run = suite->runs[i];
+    if (!kept.was_run(i)) {
+      out.skipped.push_back({run.name, kept.failure(i).value_or("was not run")});
       continue;
     }
-    const auto scenario = scenario_on(run.scenario, part(folder, i, "rig.toml"), catalogue);
-    if (!scenario) return scenario.error();
-    const Forecast forecast = forecast_of(*scenario, positions_of(*measured));
-    const auto kept =
-        activities_from_json(text_of(part(folder, i, "activities.json")).value_or(std::string()));
-    const auto rows = compare_reports(run.name, forecast.report, *measured,
-                                      compare_activities(forecast.events, kept));
+    const auto rows = kept_rows(kept, i, run, catalogue);
     if (!rows) return rows.error();
     out.rows.insert(out.rows.end(), rows->begin(), rows->end());
   }

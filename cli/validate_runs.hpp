@@ -16,14 +16,18 @@ struct RunsOptions {
   std::string scratch;
   std::string replay;
   std::string suite;
+  std::string device = "auto";
   int repeat = 3;
+  int time_limit = 600;  // seconds
   bool file = false;
+  bool resume = false;
 
   void add_to(CLI::App& verb);
 };
 
 /// Measures the machine, forecasts, writes the forecast down, runs, and compares: for every run of
-/// the suite, or for the scenario. Where the machine itself changed meanwhile, again.
+/// the suite, or for the scenario. Where the machine itself changed meanwhile, again. kMachine
+/// where a suite of GPUs finds none, or it no longer answers.
 Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& catalogue);
 
 /// What was kept of such a validation, forecast anew: nothing is run.

@@ -68,6 +68,14 @@ void measure_cores(Machine& m, const Say& say) {
   say("");
 }
 
+void measure_all_cores(Machine& m, const Say& say) {
+  say("memory and multiplications ...");
+  engine::Team team(m.host.cores);
+  m.dram.back() = dram_read(team);
+  m.cpu = cpu_rates(team);
+  say("");
+}
+
 double change_of_cores(const Machine& m) {
   engine::Team team(m.host.cores);
   const auto change = [](const Takes& now, const Takes& then) {

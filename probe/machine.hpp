@@ -34,6 +34,9 @@ std::optional<Error> measure_disk_again(Machine& machine, const std::filesystem:
 /// where others share the host. Takes some seconds.
 void measure_cores(Machine& machine, const Say& say);
 
+/// The same with all cores at once alone. Takes a second or two.
+void measure_all_cores(Machine& machine, const Say& say);
+
 /// How far the cores together are from what `machine` says of them, now: the larger change of what
 /// they read and of what they multiply, as a share.
 double change_of_cores(const Machine& machine);

@@ -18,7 +18,6 @@ namespace rigcast::sim {
 namespace {
 
 constexpr int kGridPoints = 24;
-constexpr TokenCount kTracedTokens = 8;
 constexpr std::int64_t kTracedUbatches = 16;
 
 Bottleneck bottleneck(const ResourceUse& use, double total_s) {

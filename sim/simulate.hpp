@@ -10,6 +10,8 @@
 
 namespace rigcast::sim {
 
+inline constexpr TokenCount kTracedTokens = 8;  // that are decoded, the first ones
+
 struct SimulateOptions {
   Detail detail = Detail::kFinal;
   std::vector<TokenCount> positions;  // to report speed at; empty: an even grid over the context

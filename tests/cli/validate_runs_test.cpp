@@ -79,6 +79,67 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
   }
 }
 
+TEST_CASE("A validation goes on where it was, and tries no run again that ended it",
+          "[cli][validate]") {
+  const Folder folder;
+  const std::string kept = folder / "kept", file = suite(folder);
+  const auto validate = [&](const std::string& of) {
+    return run({"validate", of, "--keep", kept, "--scratch", folder / "", "--repeat", "1",
+                "--format", "json", "--resume"});
+  };
+  REQUIRE(validate(file).exit == 0);
+  const std::filesystem::path in(kept);
+  const std::string first = read(in / "01.measured.json"), times = read(in / "times.csv");
+
+  // As if the second had been interrupted.
+  std::filesystem::remove(in / "02.measured.json");
+  const Outcome on = validate(file);
+  INFO(on.error);
+  REQUIRE(on.exit == 0);
+  CHECK(read(in / "01.measured.json") == first);
+  CHECK(std::filesystem::exists(in / "02.measured.json"));
+  CHECK(read(in / "times.csv").starts_with(times));
+  const json v = json::parse(on.out);
+  CHECK(rows_of(v, "resident").contains("decode.tokens_per_s"));
+  CHECK(rows_of(v, "all starts").contains("ttft.cold.total_s"));
+
+  // As if it had ended the program.
+  std::ofstream(in / "02.unfinished.txt") << "the program ended while it ran";
+  const json skipped = json::parse(validate(file).out)["skipped"];
+  REQUIRE(skipped.size() == 1);
+  CHECK(skipped[0]["id"] == "all starts");
+  CHECK(contains(skipped[0]["reason"], "ended while it ran"));
+  CHECK(rows_of(json::parse(run({"validate", "--replay", kept, "--format", "json"}).out),
+                "all starts")
+            .empty());
+
+  const std::string other = folder / "other.toml";
+  std::ofstream(other) << "[[run]]\nname = \"x\"\nflags = \"--model smollm2-360m\"\n";
+  const Outcome refused = validate(other);
+  CHECK(refused.exit == 2);
+  CHECK(contains(refused.error, "is of another suite"));
+  CHECK(read(in / "01.measured.json") == first);
+}
+
+TEST_CASE("A run that takes too long leaves time for the others", "[cli][validate]") {
+  const Folder folder;
+  const std::string file = suite(folder);
+  const std::string text = read(file);
+  std::ofstream(file) << "[[run]]\nname = \"endless\"\nflags = \"--rig " << folder / "rig.toml"
+                      << " --model smollm2-135m --prompt-tokens 8 --output-tokens 100000 "
+                         "--threads 2\"\n"
+                      << text;
+  const Outcome o = run({"validate", file, "--keep", folder / "kept", "--scratch", folder / "",
+                         "--repeat", "1", "--time-limit", "20", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json v = json::parse(o.out);
+  REQUIRE_FALSE(v["skipped"].empty());
+  CHECK(v["skipped"][0]["id"] == "endless");
+  CHECK(contains(v["skipped"][0]["reason"], "--time-limit"));
+  CHECK(rows_of(v, "resident").contains("decode.tokens_per_s"));
+}
+
 TEST_CASE("One scenario is kept so that it can be forecast anew", "[cli][validate]") {
   const Folder folder;
   const std::string kept = folder / "kept";
@@ -132,7 +193,7 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   CHECK(run({"validate", "--replay", folder / "nothing"}).exit == 2);
   const Outcome unknown = run({"validate", "--suite", "qiuck"});
   CHECK(unknown.exit == 2);
-  CHECK(contains(unknown.error, "cpu, cpu-fit, quick"));
+  CHECK(contains(unknown.error, "cpu, cpu-fit, gpu-fit"));
   const Outcome empty = run({"validate", "--suite", folder / "rig.toml"});
   CHECK(empty.exit == 2);
 }
