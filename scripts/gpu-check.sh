@@ -4,11 +4,14 @@
 #   scripts/gpu-check.sh                     from build/release
 #   scripts/gpu-check.sh pack DIR [PART...]  puts stripped programs and the libraries they need there
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
+#   scripts/gpu-check.sh --validate          probes twice, then forecasts and runs every suite of a GPU
 #
 # Parts: tests sanitizer matvec short_batch attention sample upload engine hybrid run; all without one.
-# soak, which decodes for minutes, runs when it is asked for.
+# When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-shared, gpu-kv,
+# gpu-fit and quick, suites of rigcast validate. Files are left in $OUT, or in a folder that is named.
 set -euo pipefail
 
+validation_parts="probes gpu-resident gpu-shared gpu-kv"
 all_parts="tests sanitizer matvec short_batch attention sample upload engine hybrid run"
 
 fail() {
@@ -20,8 +23,8 @@ program_of() {
   case $1 in
     tests | sanitizer | soak) echo test_cuda ;;
     matvec | short_batch | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
-    run) echo rigcast ;;
-    *) fail "no part $1: $all_parts" ;;
+    run | probes | quick | gpu-*) echo rigcast ;;
+    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick" ;;
   esac
 }
 
@@ -48,7 +51,7 @@ pack() {
   shift
   mkdir -p "$target"
   for part in ${*:-$all_parts}; do
-    if [ "$part" != run ]; then
+    if [ "$(program_of "$part")" != rigcast ]; then
       pack_program "$(program_of "$part")" "$target"
       continue
     fi
@@ -65,12 +68,19 @@ library_path() {
   echo "$1/lib:$(dirname "${cublas:-/usr/local/cuda/lib64/none}"):${LD_LIBRARY_PATH:-}"
 }
 
+# With a suite of rigcast validate, what it leaves goes to the folder that is named after it.
 run_program() {
-  local dir=$1 unpacked status=0
+  local dir=$1 suite=${2:-} log=${3:-} unpacked status=0
   unpacked=$(mktemp -d)
   tar -C "$unpacked" -xzf "$dir/rigcast.tar.gz" || return 1
-  LD_LIBRARY_PATH=$(library_path "$unpacked") \
+  local -x LD_LIBRARY_PATH
+  LD_LIBRARY_PATH=$(library_path "$unpacked")
+  if [ -z "$suite" ]; then
     "$(dirname "$0")/gpu-check-run.sh" "$unpacked/rigcast" "$unpacked/written" || status=1
+  else
+    "$(dirname "$0")/gpu-check-validate.sh" "$unpacked/rigcast" "$suite" "$log" \
+      "$unpacked/written" || status=1
+  fi
   rm -r "$unpacked"
   return $status
 }
@@ -113,6 +123,8 @@ run() {
       matvec | short_batch | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
+      probes | quick | gpu-*)
+        run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
         run_program "$dir" > "$log/run.txt" 2>&1 || failed=1
         cat "$log/run.txt" ;;
@@ -122,8 +134,11 @@ run() {
 }
 
 case ${1:-} in
-  -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0" ;;
+  -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" ;;
   pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
+  --validate)
+    pack "${TMPDIR:-/tmp}/rigcast-gpu" run
+    run "${TMPDIR:-/tmp}/rigcast-gpu" $validation_parts ;;
   *) pack "${TMPDIR:-/tmp}/rigcast-gpu" && run "${TMPDIR:-/tmp}/rigcast-gpu" "$@" ;;
 esac

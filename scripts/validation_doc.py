@@ -1,127 +1,60 @@
 #!/usr/bin/env python3
 """Writes docs/validation.md, forecasts that were written down and the runs that followed, and the
-README's summary of them.
+README's summaries of them.
 
-Usage: scripts/validation_doc.py [--build build/release] [-o FILE] [--check]
-Reads what `rigcast validate --keep` has left in tests/validation/*/. With --check it writes nothing
-and fails if the file is not what it would write.
+Usage: scripts/validation_doc.py [--build build/release] [--runs DIR] [-o FILE] [--check]
+Reads what `rigcast validate --keep` has left in tests/validation/. With --check it writes nothing and
+fails if the files are not what it would write.
 """
 import argparse
-import csv
-import io
-import json
 import pathlib
 import statistics
-import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RUNS = ROOT / "tests" / "validation"
+from validation_runs import MIB, ROOT, RUNS, machines
+
 TARGET = ROOT / "docs" / "validation.md"
 README = ROOT / "README.md"
-MIB = 2**20
+PICTURES = ROOT / "docs" / "pictures"
+MEMORY_ALLOWED = 100 * MIB  # however large a share of a small model
+RESIDENT = {"resident"}
+SHARED = {"layer split", "experts in RAM"}
+CACHES = {"KV in RAM"}
 
 
 @dataclass
 class Figure:
     key: str
     label: str
-    unit: str
     median: float  # what the median and the largest error may be
     worst: float
+    regimes: set | None = None  # None: all
 
 
-FIGURES = [
-    Figure("decode", "decode", "tok/s", 0.06, 0.15),
-    Figure("resident", "first token, resident", "s", 0.10, 0.25),
-    Figure("warm", "first token, warm start", "s", 0.10, 0.25),
-    Figure("cold", "first token, cold start", "s", 0.15, 0.30),
-    Figure("memory", "peak memory", "MiB", 0.02, 0.04),
+ON_CPU = [
+    Figure("decode", "decode", 0.06, 0.15),
+    Figure("resident", "first token, resident", 0.10, 0.25),
+    Figure("warm", "first token, warm start", 0.10, 0.25),
+    Figure("cold", "first token, cold start", 0.15, 0.30),
+    Figure("memory", "peak memory", 0.02, 0.04),
 ]
-MEMORY_ALLOWED = 100 * MIB  # however large a share of a small model
+ON_GPU = [
+    Figure("decode", "resident: decode", 0.06, 0.12, RESIDENT),
+    Figure("prefill", "resident: prefill", 0.10, 0.20, RESIDENT),
+    Figure("decode", "layers, experts shared with the host: decode", 0.08, 0.20, SHARED),
+    Figure("prefill", "layers, experts shared with the host: prefill", 0.12, 0.30, SHARED),
+    Figure("decode", "KV cache not all in VRAM: decode", 0.08, 0.20, CACHES),
+    Figure("cold", "first token, cold start", 0.15, 0.30),
+    Figure("vram", "VRAM", 0.02, 0.04),
+    Figure("ram", "RAM", 0.02, 0.04),
+    Figure("cliff", "where speed falls", 0.02, 0.02),
+]
 
 
-@dataclass
-class Pair:
-    predicted: float
-    measured: float
-    inside: bool | None = None
-
-    @property
-    def error(self):
-        return self.predicted / self.measured - 1
-
-
-@dataclass
-class Run:
-    name: str
-    what: str
-    counted: bool
-    changed: float
-    pairs: dict
-    activities: list
-
-
-def load(path):
-    return json.loads(path.read_text())
-
-
-def process_bytes(memory):
-    return sum(memory[0][k] for k in ("weights", "kv", "activations", "staging"))
-
-
-def pairs_of(forecast, measured):
-    def pair(find, interval=None):
-        try:
-            predicted, real = find(forecast), find(measured)
-        except (KeyError, TypeError):
-            return None
-        if not predicted or not real:
-            return None
-        bounds = forecast["interval"].get(interval) if interval else None
-        return Pair(predicted, real, bounds[0] <= real <= bounds[1] if bounds else None)
-
-    found = {
-        "decode": pair(lambda r: r["decode"]["tokens_per_s"], "tokens_per_s"),
-        "prefill": pair(lambda r: r["prefill_tokens_per_s"], "prefill_tokens_per_s"),
-        "resident": pair(lambda r: r["ttft"]["resident"]["total_s"], "ttft_s"),
-        "warm": pair(lambda r: r["ttft"]["warm"]["total_s"]),
-        "cold": pair(lambda r: r["ttft"]["cold"]["total_s"]),
-        "memory": Pair(process_bytes(forecast["memory"]), measured["memory"][0]["total"]),
-    }
-    return {key: value for key, value in found.items() if value}
-
-
-def replay(program, folder):
-    done = subprocess.run([program, "validate", "--replay", folder, "--format", "csv"], cwd=ROOT,
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{program} validate --replay {folder}: {done.stderr}")
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
-def read_runs(folder, program):
-    suite = tomllib.loads((folder / "suite.toml").read_text())["run"]
-    with open(folder / "times.csv", newline="") as file:
-        times = {row["run"]: row for row in csv.DictReader(file)}
-    now = defaultdict(list)
-    for row in replay(program, folder):
-        now[row["id"]].append(row)
-    runs = []
-    for i, entry in enumerate(suite, 1):
-        name = entry["name"]
-        if name not in times:
-            continue
-        part = lambda what: load(folder / f"{i:02}.{what}.json")
-        forecast, measured = part("forecast"), part("measured")
-        own = now[name][0]
-        runs.append(Run(name, own["what"], own["counted"] == "1",
-                        float(times[name]["machine_changed"]), pairs_of(forecast, measured),
-                        part("activities")))
-    return runs, times
+def figures_of(machine):
+    return ON_GPU if machine.has_gpu else ON_CPU
 
 
 def percent(share):
@@ -134,37 +67,62 @@ def table(header, rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def within(figure, pair, share):
-    if figure.key == "memory" and abs(pair.predicted - pair.measured) <= MEMORY_ALLOWED:
+def error(figure, run):
+    """As a share; of a place, of the context."""
+    pair = run.pairs[figure.key]
+    if figure.key != "cliff":
+        return pair.error
+    return (pair.predicted - pair.measured) / run.scenario["workload"]["context"]
+
+
+def within(figure, run, share):
+    pair = run.pairs[figure.key]
+    off = abs(pair.predicted - pair.measured)
+    if figure.key in ("memory", "vram", "ram") and off <= MEMORY_ALLOWED:
         return True
-    return abs(pair.error) <= share
+    if figure.key == "cliff" and off <= run.scenario["kv"]["block_tokens"]:
+        return True
+    return abs(error(figure, run)) <= share
 
 
-def verdict(figure, pairs):
-    median = statistics.median(abs(p.error) for p in pairs)
-    good = sum(within(figure, p, figure.median) for p in pairs)
-    median_holds = median <= figure.median or 2 * good > len(pairs)
-    worst_holds = all(within(figure, p, figure.worst) for p in pairs)
+def verdict(figure, runs):
+    median = statistics.median(abs(error(figure, r)) for r in runs)
+    good = sum(within(figure, r, figure.median) for r in runs)
+    median_holds = median <= figure.median or 2 * good > len(runs)
+    worst_holds = all(within(figure, r, figure.worst) for r in runs)
     return "holds" if median_holds and worst_holds else "**missed**"
 
 
-def summary(runs):
+def bar_text(figure):
+    if figure.key == "cliff":
+        return "2 % of the context, or a block"
+    bar = f"{100 * figure.median:.0f} / {100 * figure.worst:.0f} %"
+    return bar + (", or 100 MiB" if figure.key in ("memory", "vram", "ram") else "")
+
+
+def summary(machine):
     rows = []
-    for figure in FIGURES:
-        pairs = [(r, r.pairs[figure.key]) for r in runs if figure.key in r.pairs]
-        if not pairs:
+    for figure in figures_of(machine):
+        runs = [r for r in machine.judged if figure.key in r.pairs and
+                (figure.regimes is None or r.regime in figure.regimes)]
+        if not runs:
             continue
-        all_errors = [abs(p.error) for _, p in pairs]
-        run, worst = max(pairs, key=lambda rp: abs(rp[1].error))
-        known = [p.inside for _, p in pairs if p.inside is not None]
-        bar = f"{100 * figure.median:.0f} / {100 * figure.worst:.0f} %"
-        if figure.key == "memory":
-            bar += ", or 100 MiB"
-        rows.append([figure.label, len(pairs), f"{100 * statistics.median(all_errors):.1f} %",
-                     f"{percent(worst.error)} ({run.name})", bar,
-                     verdict(figure, [p for _, p in pairs]),
-                     f"{sum(known)} of {len(known)}" if known else "-"])
+        worst = max(runs, key=lambda r: abs(error(figure, r)))
+        known = [r.pairs[figure.key].inside for r in runs
+                 if r.pairs[figure.key].inside is not None]
+        median = statistics.median(abs(error(figure, r)) for r in runs)
+        rows.append([figure.label, len(runs), f"{100 * median:.1f} %",
+                     f"{percent(error(figure, worst))} ({worst.name})", bar_text(figure),
+                     verdict(figure, runs), f"{sum(known)} of {len(known)}" if known else "-"])
     return table(["", "runs", "median error", "worst", "allowed", "", "inside 80 %"], rows)
+
+
+def coverage(machine):
+    known = [r.pairs[k].inside for r in machine.judged for k in ("decode", "prefill")
+             if k in r.pairs and r.pairs[k].inside is not None]
+    share = 100 * sum(known) / len(known)
+    said = "as they should" if 70 <= share <= 90 else "**they should 70 to 90 %**"
+    return f"The 80 % intervals of speeds hold {share:.0f} % of {len(known)} measured ones: {said}."
 
 
 def number(value):
@@ -178,12 +136,38 @@ def cell(run, key, scale=1.0):
     return f"{number(p.predicted / scale)} / {number(p.measured / scale)} {percent(p.error)}"
 
 
-def all_runs(runs):
-    header = ["forecast / measured", "decode, tok/s", "prefill, tok/s", "resident, s", "warm, s",
-              "cold, s", "memory, MiB"]
-    rows = [[r.name] + [cell(r, k) for k in ("decode", "prefill", "resident", "warm", "cold")] +
-            [cell(r, "memory", MIB)] for r in runs]
-    return table(header, rows)
+COLUMNS = {
+    "decode": ("decode, tok/s", 1), "prefill": ("prefill, tok/s", 1), "resident": ("resident, s", 1),
+    "warm": ("warm, s", 1), "cold": ("cold, s", 1), "memory": ("memory, MiB", MIB),
+    "vram": ("VRAM, MiB", MIB), "ram": ("RAM, MiB", MIB), "cliff": ("falls at, tokens", 1),
+}
+
+
+def all_runs(runs, columns):
+    header = ["forecast / measured"] + [COLUMNS[c][0] for c in columns]
+    return table(header, [[r.name] + [cell(r, c, COLUMNS[c][1]) for c in columns] for r in runs])
+
+
+def by_regime(machine):
+    parts = [("All on the GPU", RESIDENT, ["decode", "prefill", "warm", "cold", "vram", "ram"]),
+             ("Layers and experts shared with the host", SHARED,
+              ["decode", "prefill", "cold", "vram", "ram"]),
+             ("KV cache not all in VRAM", CACHES, ["decode", "prefill", "cliff", "vram", "ram"])]
+    text = []
+    for heading, regimes, columns in parts:
+        runs = [r for r in machine.judged if r.regime in regimes]
+        if runs:
+            text.append(f"### {heading}\n\n{all_runs(runs, columns)}")
+    return "\n\n".join(text)
+
+
+def largest(machine, count=5):
+    found = [(error(f, r), f.label, r) for f in figures_of(machine) for r in machine.judged
+             if f.key in r.pairs and (f.regimes is None or r.regime in f.regimes)
+             and not within(f, r, f.median)]
+    found.sort(key=lambda e: -abs(e[0]))
+    return table(["the largest errors", "", "error"],
+                 [[r.name, label, percent(e)] for e, label, r in found[:count]])
 
 
 def activities(runs):
@@ -208,21 +192,31 @@ def activities(runs):
     return table(["", "runs", "of its phase", "median error", "middle", "worst"], rows)
 
 
-def machine(folder, times):
-    rig = tomllib.loads((folder / "01.rig.toml").read_text())
-    rates = [tomllib.loads(p.read_text()) for p in sorted(folder.glob("*.rig.toml"))]
-    span = lambda key: " to ".join(
-        dict.fromkeys(f"{v:.0f}" for v in (
-            min(float(r[key]["value"].split()[0]) for r in rates),
-            max(float(r[key]["value"].split()[0]) for r in rates))))
-    first = min(t["forecast_written"] for t in times.values())
-    last = max(t["run_started"] for t in times.values())
-    changed = [n for n, t in times.items() if float(t["machine_changed"]) > 0.1]
-    again = sum(int(t["tries"]) > 1 for t in times.values())
-    versions = ", ".join(sorted({t["rigcast"] for t in times.values()}))
-    text = f"""{rig["cpu_name"]}, {rig["cpu_cores"]} cores, {rig["cpu_simd"]}; as probed between the runs: memory
-{span("ram_bandwidth")} GB/s, 8-bit products {span("cpu_int8")} GFLOP/s. rigcast {versions}, {first} to {last}.
-{again} of {len(times)} configurations were run more than once, because memory or cores had changed by more
+def place(machine):
+    rig = machine.rigs[0]
+    cpu = f"{rig['cpu_name']}, {rig['cpu_cores']} cores, {rig['cpu_simd']}"
+    return ", ".join([g["name"] for g in rig.get("gpu_measured", [])] + [cpu])
+
+
+def machine_text(machine):
+    def span(rates):
+        values = [float(r["value"].split()[0]) for r in rates]
+        return " to ".join(dict.fromkeys(f"{v:.0f}" for v in (min(values), max(values))))
+
+    of = lambda key: span([r[key] for r in machine.rigs])
+    first = min(t["forecast_written"] for t in machine.times)
+    last = max(t["run_started"] for t in machine.times)
+    changed = [t["run"] for t in machine.times if float(t["machine_changed"]) > 0.1]
+    again = sum(int(t["tries"]) > 1 for t in machine.times)
+    versions = ", ".join(sorted({t["rigcast"] for t in machine.times}))
+    gpu = ""
+    if machine.has_gpu:
+        tables = [r["gpu_measured"][0] for r in machine.rigs]
+        gpu = (f"VRAM reads {span([t['vram_bandwidth'] for t in tables])} GB/s, the link to the GPU "
+               f"carries {span([t['pcie_h2d'] for t in tables])} GB/s, ")
+    text = f"""{place(machine)}; as probed between the runs: {gpu}memory
+{of("ram_bandwidth")} GB/s, 8-bit products {of("cpu_int8")} GFLOP/s. rigcast {versions}, {first} to {last}.
+{again} of {len(machine.times)} configurations were run more than once, because memory or cores had changed by more
 than a tenth from before the run to after it."""
     if changed:
         text += f"""
@@ -230,45 +224,50 @@ At the last try they still had in: {", ".join(changed)}."""
     return text
 
 
-def section(folder, program):
-    runs, times = read_runs(folder, program)
-    judged = [r for r in runs if r.counted]
-    return f"""## {folder.name}
+def pictures(machine):
+    found = sorted(PICTURES.glob(f"{machine.name}-*.svg"))
+    return "".join(f"![{p.stem}](pictures/{p.name})\n\n" for p in found)
 
-{machine(folder, times)}
 
-{summary(judged)}
+def section(machine):
+    if machine.has_gpu:
+        middle = f"""{coverage(machine)}
 
-Every configuration, with the forecast that was written before it was run:
+{largest(machine)}
 
-{all_runs(judged)}
+{pictures(machine)}Every configuration, with the forecast that was written before it was run:
+
+{by_regime(machine)}"""
+    else:
+        columns = ["decode", "prefill", "resident", "warm", "cold", "memory"]
+        middle = f"""Every configuration, with the forecast that was written before it was run:
+
+{all_runs(machine.judged, columns)}"""
+    return f"""## {machine.name}
+
+{machine_text(machine)}
+
+{summary(machine)}
+
+{middle}
 
 By activity, from a traced run of each:
 
-{activities(judged)}
+{activities(machine.judged)}
 """
 
 
-def judged_folders():
-    return sorted(p.parent for p in RUNS.glob("*/suite.toml") if p.parent.name != "fit")
-
-
-def readme(program):
-    """The README with the newest machine's summary between its marks."""
-    folder = judged_folders()[-1]
-    runs, _ = read_runs(folder, program)
-    rig = tomllib.loads((folder / "01.rig.toml").read_text())
-    table_text = summary([r for r in runs if r.counted])
+def readme(found):
+    """The README with the machines' summaries between its marks."""
     text = README.read_text()
     begin, end = "<!-- validation -->\n", "<!-- /validation -->"
     head, rest = text.split(begin)
     tail = rest.split(end)[1]
-    place = f"{rig['cpu_name']}, {rig['cpu_cores']} cores, {rig['cpu_simd']}"
-    return f"{head}{begin}{place}:\n\n{table_text}\n{end}{tail}"
+    tables = "\n".join(f"{place(m)}:\n\n{summary(m)}\n" for m in found)
+    return f"{head}{begin}{tables}{end}{tail}"
 
 
-def document(program):
-    folders = judged_folders()
+def document(found):
     return f"""# Forecasts, and the runs that followed
 
 Written by `scripts/validation_doc.py` from `tests/validation/`, where `rigcast validate --keep` left
@@ -280,19 +279,22 @@ the `rigcast` profile were fitted on are in `tests/validation/fit` and count now
 `ctest -R validation` forecasts them anew with the program as it is, and fails where that is off by
 more than is allowed.
 
-{chr(10).join(section(f, program) for f in folders)}"""
+{chr(10).join(section(m) for m in found)}"""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
-    parser.add_argument("-o", "--output", default=str(TARGET))
+    parser.add_argument("--runs", default=str(RUNS), help="folder of machines")
+    parser.add_argument("-o", "--output", default=str(TARGET), help="and no README, if it is another")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    program = str(pathlib.Path(options.build) / "rigcast")
-    for target, text in ((pathlib.Path(options.output), document(program)),
-                         (README, readme(program))):
+    found = machines(str(pathlib.Path(options.build) / "rigcast"), options.runs)
+    targets = [(pathlib.Path(options.output), document(found))]
+    if options.output == str(TARGET):
+        targets.append((README, readme(found)))
+    for target, text in targets:
         if not options.check:
             target.write_text(text)
         elif target.read_text() != text:

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Probes this machine twice, or forecasts and runs one suite of examples/suites; what it leaves is raw
+# runs, for tests/validation.
+#
+#   scripts/gpu-check-validate.sh PROGRAM probes|SUITE OUT SCRATCH
+#
+# SECONDS_LEFT (540): how long it may take in all. A suite that is not over then, or in which a run
+# ended the program, goes on where it was when it is called again with the same OUT.
+set -uo pipefail
+
+program=$1 part=$2 out=$3 scratch=$4
+limit=${SECONDS_LEFT:-540}
+mkdir -p "$scratch"
+
+probes() {
+  local i
+  for i in 1 2; do
+    "$program" probe -o "$out/probe-$i.toml" --scratch "$scratch" > "$out/probe-$i.txt" 2>&1 ||
+      { cat "$out/probe-$i.txt" && return 1; }
+  done
+  sed -n '1,60p' "$out/probe-2.txt"
+  "$(dirname "$0")/probes_agree.py" "$out/probe-1.toml" "$out/probe-2.toml"
+}
+
+# With 3 a run has ended the program, or the time was over: the others are gone on with. With 0 or 1
+# all were tried.
+suite() {
+  local code=3 left calls
+  for calls in 1 2 3 4 5; do
+    left=$((limit - SECONDS))
+    [ $left -gt 30 ] || break
+    code=0
+    timeout -s INT -k 20 $left "$program" validate --suite "$part" --keep "$out/$part" --resume \
+      --scratch "$scratch" --repeat 2 --time-limit 90 > "$out/$part.txt" 2> "$out/$part.err" ||
+      code=$?
+    cat "$out/$part.err"
+    [ $code = 3 ] || [ $code -gt 123 ] || break
+  done
+  grep -A 200 -E '^  decode .*median|^  nothing is counted' "$out/$part.txt"
+  echo "$part: $(find "$out/$part" -name '*.measured.json' | wc -l) runs in $SECONDS s"
+  return $code
+}
+
+if [ "$part" = probes ]; then probes; else suite; fi

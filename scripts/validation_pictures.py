@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Draws what forecasts said and runs gave on machines with a GPU, as SVG: speed by position where VRAM
+fills up, by layers on the GPU, by experts in RAM, by share of the KV cache that is cold.
+
+Usage: scripts/validation_pictures.py [--build build/release] [--runs DIR] [-o docs/pictures]
+Needs matplotlib (Debian: python3-matplotlib). scripts/validation_doc.py shows what it finds there.
+"""
+import argparse
+import pathlib
+import statistics
+
+import matplotlib
+
+matplotlib.use("svg")
+matplotlib.rcParams["svg.hashsalt"] = "rigcast"  # the same bytes for the same runs
+from matplotlib import pyplot as plt
+from matplotlib.ticker import ScalarFormatter
+
+from validation_runs import ROOT, RUNS, cliff_within, machines
+
+FORECAST, MEASURED = "#d95f02", "#1b6ca8"
+PIECE = 32  # tokens whose median time is one dot
+STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
+BAND = dict(color=FORECAST, alpha=0.15, linewidth=0)
+
+
+def axes(title, xlabel, log=False):
+    figure, ax = plt.subplots(figsize=(7, 4))
+    ax.set_title(title, fontsize=10)
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel("tokens per second")
+    ax.grid(alpha=0.3)
+    if log:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(ScalarFormatter())
+    return figure, ax
+
+
+def save(figure, file):
+    handles, _ = figure.axes[0].get_legend_handles_labels()
+    if handles:
+        figure.axes[0].legend(frameon=False, fontsize=8)
+    if figure.axes[0].get_yscale() == "linear":
+        figure.axes[0].set_ylim(bottom=0)
+    figure.tight_layout()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    print(file)
+
+
+def by_position(run, file):
+    """One run: the forecast's line, medians of the tokens that were decoded, where either falls."""
+    figure, ax = axes(run.name, "tokens in the cache")
+    points = run.forecast["decode"]["by_position"]
+    work = run.scenario["workload"]
+    first = work["depth"] + work["prompt_tokens"] + 1
+    ax.plot([p["tokens"] for p in points], [p["tokens_per_s"] for p in points], color=FORECAST,
+            label="forecast")
+    times = run.measured["measured"]["token_s"]
+    dots = [(first + i + PIECE // 2, 1 / statistics.median(times[i:i + PIECE]))
+            for i in range(0, len(times) - PIECE + 1, PIECE)]
+    ax.plot(*zip(*dots), ".", markersize=3, color=MEASURED, label=f"measured, median of {PIECE}")
+    if cliff_within(run.forecast):
+        ax.axvline(cliff_within(run.forecast), color=FORECAST, linestyle="--", linewidth=0.8)
+    for cliff in run.measured["cliffs"][:1]:
+        ax.axvline(cliff["at_tokens"], color=MEASURED, linestyle=":", linewidth=0.8)
+    save(figure, file)
+
+
+def curves(title, xlabel, lines, file, log=False):
+    """lines: label -> [(x, run)]: forecasts as lines with their intervals, runs as dots."""
+    figure, ax = axes(title, xlabel, log)
+    for (label, points), (style, dot) in zip(sorted(lines.items()), STYLES):
+        points.sort(key=lambda p: p[0])
+        x = [at for at, _ in points]
+        bounds = [r.forecast["interval"]["tokens_per_s"] for _, r in points]
+        ax.fill_between(x, [b[0] for b in bounds], [b[1] for b in bounds], **BAND)
+        name = f", {label}" if label else ""
+        ax.plot(x, [r.pairs["decode"].predicted for _, r in points], style, color=FORECAST,
+                marker="_", markersize=9, label=f"forecast{name}")
+        ax.plot(x, [r.pairs["decode"].measured for _, r in points], dot, color=MEASURED,
+                markersize=5, label=f"measured{name}")
+    save(figure, file)
+
+
+def alike(run, **wanted):
+    """Of the usual kind: no depth, F16 cache, and what is wanted of placement and cache."""
+    s = run.scenario
+    placement, kv = s["placement"], s["kv"]
+    usual = {"decode_device": "placement", "cpu_moe_layers": 0, "policy": "vram",
+             "cold_type": "f16", **wanted}
+    return all((placement | kv).get(key) == value for key, value in usual.items()
+               if value is not None)
+
+
+def model_of(run):
+    s = run.scenario
+    return s["model"]["full_name"], s["model"]["quant"], s["workload"]["prompt_tokens"], \
+        s["workload"]["depth"], s["runtime"]["ubatch"]
+
+
+def groups(runs):
+    found = {}
+    for run in runs:
+        found.setdefault(model_of(run), []).append(run)
+    return [(f"{k[0]} {k[1]}, prompt of {k[2]:,}" + (f" after {k[3]:,}" if k[3] else ""), own)
+            for k, own in found.items() if len(own) > 2]
+
+
+def cold_share(run):
+    w = run.scenario["workload"]
+    tokens = w["depth"] + w["prompt_tokens"] + w["output_tokens"]
+    whole = tokens * run.scenario["model"]["kv_bytes_per_token"]
+    return 1 - min(1, run.forecast["memory"][0]["kv"] / whole)
+
+
+def draw(machine, folder):
+    file = lambda what: folder / f"{machine.name}-{what}.svg"
+    runs = [r for r in machine.judged if "decode" in r.pairs]
+    for i, run in enumerate([r for r in runs if len(r.measured["measured"]["token_s"]) > 1000], 1):
+        by_position(run, file(f"cliff-{i}"))
+    split = [r for r in runs if alike(r) and not r.scenario["placement"]["gpu_layers_auto"]]
+    for i, (title, own) in enumerate(groups(split), 1):
+        curves(title, "layers on the GPU (the head is the last)",
+               {"": [(r.scenario["placement"]["gpu_layers"], r) for r in own]},
+               file(f"layers-{i}"), log=True)
+    experts = [r for r in runs if alike(r, cpu_moe_layers=None) and r.regime == "experts in RAM"]
+    for i, (title, own) in enumerate(groups(experts), 1):
+        curves(title, "layers whose experts are in RAM",
+               {"": [(r.scenario["placement"]["cpu_moe_layers"], r) for r in own]},
+               file(f"experts-{i}"))
+    caches = [r for r in runs if alike(r, policy=None) and r.scenario["kv"]["policy"] != "vram"]
+    for i, (title, own) in enumerate(groups(caches), 1):
+        lines = {}
+        for r in own:
+            lines.setdefault(r.scenario["kv"]["policy"], []).append((cold_share(r), r))
+        curves(title, "share of the KV cache in RAM", lines, file(f"kv-{i}"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--runs", default=str(RUNS), help="folder of machines")
+    parser.add_argument("-o", "--output", default=str(ROOT / "docs" / "pictures"))
+    options = parser.parse_args()
+    folder = pathlib.Path(options.output)
+    for machine in machines(str(pathlib.Path(options.build) / "rigcast"), options.runs):
+        if machine.has_gpu:
+            folder.mkdir(parents=True, exist_ok=True)
+            draw(machine, folder)
+
+
+if __name__ == "__main__":
+    main()
