@@ -170,14 +170,12 @@ class Runs {
     if (interrupted()) return Error{ErrorKind::kMachine, "was not run"};
     if (const auto why = options_.resume ? kept_.failure(i) : std::nullopt)
       return Error{ErrorKind::kMachine, *why};
-    const TimeLimit limit(options_.time_limit);
-    auto error = one(i, run);
+    const auto error = one(i, run);
     if (!error) return std::nullopt;
-    if (limit.is_over())
-      error->message = fmt::format("stopped after {} s: --time-limit", options_.time_limit);
-    else if (interrupted())
+    if (interrupted())
       kept_.forget_run(i);
-    if (limit.is_over() || !interrupted()) kept_.fail_run(i, error->message);
+    else
+      kept_.fail_run(i, error->message);
     return error;
   }
 
@@ -199,19 +197,22 @@ class Runs {
     const bool own_file = run.file && !run.scenario.has("model.file");
     if (own_file)
       if (auto error = write_weights(run, weights)) return error;
+    const int most = device_ == Device::kCuda ? kTriesOnGpu : kTries;
     std::optional<Try> best;
     int tries = 0;
     do {
       if (tries++ > 0) say(fmt::format("{}: the machine changed, again ...", run.name));
       auto next = attempt(index, run, own_file ? weights.path() : fs::path());
-      if (!next) return next.error();
+      if (!next && !best) return next.error();
+      if (!next) break;  // what was interrupted is no better
       if (!best || next->changed < best->changed) best = *std::move(next);
-    } while (best->changed > kChanged && tries < (device_ == Device::kCuda ? kTriesOnGpu : kTries));
+    } while (best->changed > kChanged && tries < most);
     return record(index, run, *std::move(best), tries);
   }
 
   std::optional<Error> write_weights(const SuiteRun& run, const WeightFile& file) const {
     TomlDocument document = run.scenario.clone();
+    const TimeLimit limit(options_.time_limit);
     const auto scenario = make_scenario_here(document, catalogue_, device_);
     return scenario ? file.write(*scenario) : std::optional(scenario.error());
   }
@@ -285,7 +286,12 @@ class Runs {
     auto scenario = scenario_on(run.scenario, kept_.part(index, "rig.toml"), catalogue_);
     if (!scenario) return scenario.error();
     if (!weights.empty()) scenario->model_file = weights;
-    if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
+    const TimeLimit limit(options_.time_limit);
+    if (auto error = forecast_and_run(index, run, *scenario, out)) {
+      if (limit.is_over())
+        error->message = fmt::format("stopped after {} s: --time-limit", options_.time_limit);
+      return *error;
+    }
     if (machine_ && host_takes_part(run.scenario, device_)) {
       const double within =
           device_ == Device::kCuda
@@ -384,7 +390,8 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->group(kGroup);
   verb.add_flag("--resume", resume, "go on with what --keep holds: runs that are over stay")
       ->group(kGroup);
-  verb.add_option("--time-limit", time_limit, "seconds that one run may take, with its weights")
+  verb.add_option("--time-limit", time_limit,
+                  "seconds that a try of one run may take, with its weights")
       ->check(CLI::Range(1, 86400))
       ->type_name("S")
       ->capture_default_str()
