@@ -188,10 +188,10 @@ void add_paged_kv(const Scenario& s, const Placement& p, TokenCount cached, Memo
   const TokenCount held = std::min(cached, capacity);
   add_kv(s, p, std::max(held, std::min(cached, s.kv.hot_tokens)), s.kv.types, false, plan);
   const TokenCount cold = read_cells(cached - held, s.kv.block_tokens);
-  const KvTypes cold_types{s.kv.cold_type, s.kv.cold_type};
   for (int l = 0; l < s.model.layers; ++l)
     if (grows(s.model, l))
-      plan.devices.back().kv += Bytes{double(cold) * kv_bytes_per_token(s.model, l, cold_types)};
+      plan.devices.back().kv +=
+          Bytes{double(cold) * kv_bytes_per_token(s.model, l, s.kv.cold_types())};
 }
 
 void spill(const Scenario& s, MemoryPlan& plan) {
@@ -283,7 +283,8 @@ MemoryPlan plan_memory(const Scenario& s, const Placement& p, TokenCount cached)
     add_kv_room(s, s.kv.block_tokens * 8, kv_ring_layers(s), has_weights, plan);
     add_paged_kv(s, p, cached, plan);
   } else {
-    add_kv(s, p, cells, s.kv.types, s.kv.policy == KvPolicy::kStream, plan);
+    const bool leaves = s.kv.policy == KvPolicy::kStream;
+    add_kv(s, p, cells, leaves ? s.kv.cold_types() : s.kv.types, leaves, plan);
     add_kv_ring(s, p, cells, plan);
   }
   // While the longer cache is written, the shorter one still exists: one layer at a time.

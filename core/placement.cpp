@@ -40,7 +40,11 @@ Placement place(const Scenario& s, int gpu_layers) {
   const std::vector<double> points = split_points(s);
   const int first = layers - std::min(wanted, layers);
   const int ubatch = int(std::min<TokenCount>(s.settings.ubatch, s.workload.prompt_tokens));
+  const DecodeDevice decode = s.placement.decode_device;
+  const bool gpu_decodes =
+      decode == DecodeDevice::kGpu || (wanted > 0 && decode == DecodeDevice::kPlacement);
   const bool prefill_streams = has_gpu && s.settings.op_offload && s.runtime.prefill.streams &&
+                               (gpu_decodes || s.runtime.prefill.streams_alone) &&
                                s.settings.backend != Backend::kMetal &&
                                ubatch >= s.runtime.prefill.stream_min_batch;
 

@@ -60,6 +60,7 @@ RuntimeProfile::Load read_load(const TomlTable& t) {
 RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   RuntimeProfile::Prefill p;
   p.streams = t.flag("streams", false);
+  p.streams_alone = t.flag("streams_alone", true);
   p.stream_min_batch = t.integer_or("stream_min_batch", 32, 1, 1 << 20);
   p.overlap = t.flag("overlap", false);
   p.picks_faster = t.flag("picks_faster", false);

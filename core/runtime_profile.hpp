@@ -161,6 +161,7 @@ struct RuntimeProfile {
   struct Prefill {
     TokenCount stream_min_batch = 32;  // host weights are copied to the GPU from this batch on
     bool streams = false;
+    bool streams_alone = true;   // also where the GPU decodes nothing
     bool overlap = false;        // the next weights are copied while these compute
     bool picks_faster = false;   // streams only where that beats the CPU
     bool whole_prompt = false;   // one batch, whatever the ubatch setting

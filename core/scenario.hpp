@@ -54,6 +54,11 @@ struct KvSettings {
   QuantFormat cold_type = QuantFormat::kF16;
   Eviction evict = Eviction::kOldest;
   bool prefetch = true;
+
+  /// Of blocks that have left VRAM: their own, unless another type is asked for.
+  KvTypes cold_types() const {
+    return cold_type == types.k ? types : KvTypes{cold_type, cold_type};
+  }
 };
 
 struct RuntimeSettings {

@@ -156,7 +156,7 @@ class StepBuilder {
     const double all_read = cache.kv_read_bytes;
     const bool in_ram = cache_in_ram(l, device);
     const double cold = device == kHost ? 0.0 : cold_read_share(l, in_ram);
-    const double cold_bytes = cold * all_read * (in_ram ? 1.0 : cold_ratio(l));
+    const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
     // Cold blocks are read from the ring they arrive in, in their own type.
     const double on_gpu = cold_bytes * (1.0 - cpu_share(device));
     cache.kv_read_bytes = all_read * (1.0 - cold) + on_gpu;
@@ -246,10 +246,13 @@ class StepBuilder {
     return std::min(1.0, double(read) / double(cached));
   }
 
+  // Blocks of another type, as it may be, than where the cache lies in RAM from the start.
+  bool leaves_vram(bool in_ram) const { return !in_ram || s_.kv.policy == KvPolicy::kStream; }
+
   // Bytes of a cold token for a byte of a hot one.
   double cold_ratio(int l) const {
     const double hot = kv_bytes_per_token(s_.model, l, s_.kv.types);
-    return hot > 0 ? kv_bytes_per_token(s_.model, l, {s_.kv.cold_type, s_.kv.cold_type}) / hot : 1;
+    return hot > 0 ? kv_bytes_per_token(s_.model, l, s_.kv.cold_types()) / hot : 1;
   }
 
   // Of cold bytes, what the CPU attends to beside the GPU: both sides end together.
@@ -273,7 +276,7 @@ class StepBuilder {
     }
     add_fetch(op, kv_fetch(over_link));
     // Every new token pushes the oldest one out, in blocks, on average one a token.
-    const KvTypes to = in_ram ? s_.kv.types : KvTypes{s_.kv.cold_type, s_.kv.cold_type};
+    const KvTypes to = leaves_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
   }
 

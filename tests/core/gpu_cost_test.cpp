@@ -97,6 +97,20 @@ TEST_CASE("Metal streams no weights of host layers for a prompt", "[gpu]") {
   CHECK(place(s, 10).layers.back().prefill_on == 0);
 }
 
+TEST_CASE("A runtime may stream prompts only where the GPU decodes as well", "[gpu]") {
+  Scenario s = of_gpu("rdna1");
+  s.runtime.prefill.streams = true;
+  CHECK(place(s, 0).layers.front().prefill_on == 0);
+  s.runtime.prefill.streams_alone = false;
+  CHECK(place(s, 0).layers.front().prefill_on == kHost);
+  CHECK(place(s, 10).layers.front().prefill_on == 0);
+  s.placement.decode_device = DecodeDevice::kCpu;
+  CHECK(place(s, 10).layers.front().prefill_on == kHost);
+  CHECK(place(s, 10).layers.back().prefill_on == 0);  // its weights are there
+  s.placement.decode_device = DecodeDevice::kGpu;
+  CHECK(place(s, 0).layers.front().prefill_on == 0);
+}
+
 TEST_CASE("Kernels start later on Windows and in a Linux inside of it", "[gpu]") {
   Scenario s = of_gpu("pascal", kProfile + "[windows]\nlaunch = 1.3\ncpu = 0.8\n");
   const double elsewhere = gap(s, Launches::kFfn);

@@ -121,6 +121,16 @@ TEST_CASE("policy stream: the link brings the cache of all earlier tokens", "[tr
   CHECK(t.bytes(Resource::kD2h) == bytes_of(token + t.logits()));
 }
 
+TEST_CASE("policy stream: what is in RAM is of the cold type", "[traffic]") {
+  const auto cold_type = GENERATE(as<std::string>{}, "q8_0", "q4_0");
+  const Token t(with(kRigcast, {{"kv.policy", "stream"}, {"kv.cold_type", cold_type}}));
+  const double cold_token = kv_bytes_per_token(t.s.model, {t.s.kv.cold_type, t.s.kv.cold_type});
+  CHECK(cold_token < 0.6 * kv_bytes_per_token(t.s.model, t.s.kv.types));
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(cold_token * (kCached - 1) + t.hidden()));
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(cold_token + t.logits()));
+  CHECK(t.memory.devices.back().kv.value == bytes_of(cold_token * double(t.s.workload.context)));
+}
+
 TEST_CASE("policy paged: the link brings the cold blocks in their own type", "[traffic]") {
   const auto cold_type = GENERATE(as<std::string>{}, "f16", "q8_0", "q4_0");
   const Token t(with(
