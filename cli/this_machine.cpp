@@ -108,16 +108,7 @@ Error no_room(const DeviceMemory& d, Bytes needed, const Room& room,
 
 // Memory that the scenario takes with `gpu_layers` layers on the GPU, without what others hold.
 DeviceMemory needed_with(const Scenario& s, int gpu_layers, std::size_t device) {
-  Placement placement = place(s, gpu_layers);
-  TokenCount cached = s.workload.last_position();
-  const bool is_gpu = device < s.rig.gpus.size();
-  // Of a GPU that is for prompts alone: it keeps what they gave, and the head is not there.
-  if (is_gpu && s.placement.decode_device == DecodeDevice::kCpu) {
-    for (LayerPlacement& l : placement.layers) l.kv = l.weights;
-    placement.head = kHost;
-    cached = s.workload.depth + s.workload.prompt_tokens;
-  }
-  return plan_memory(s, placement, cached).devices[device];
+  return plan_memory(s, place(s, gpu_layers), s.workload.last_position()).devices[device];
 }
 
 // What is free of the host's memory; a limit is of what the engine takes, which is not all of the

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/engine_plan.hpp"
 #include "core/traffic.hpp"
 
 namespace rigcast {
@@ -51,9 +52,11 @@ void add_weights(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   const Bytes embedding{double(s.tensors.embedding.bytes())};
   // A tied matrix is there once on the host, and once more where the head is.
   const Bytes shared{s.tensors.head_is_embedding ? double(s.tensors.tensors.front().bytes) : 0.0};
-  plan.devices.back().weights += embedding;
-  device(plan, p.head).weights += p.head == kHost ? head - shared : head;
-  if (cpu_decode && p.head != kHost) plan.devices.back().weights += head - shared;
+  const bool own = is_own_engine(s.runtime) && !s.rig.unified();
+  const DeviceIndex home = own ? p.head_on : p.head;  // its host has the head of prompts, too
+  plan.devices.back().weights += embedding * double(own ? engine_embeddings(s, p) : 1);
+  device(plan, home).weights += home == kHost ? head - shared : head;
+  if (cpu_decode && home != kHost) plan.devices.back().weights += head - shared;
 }
 
 // Of the tensors that LayerWeights::apart counts.
@@ -106,14 +109,15 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     const bool is_host = d + 1 == plan.devices.size();
     if (!busy[d] && !is_host) continue;
     const DeviceIndex index = is_host ? kHost : DeviceIndex(d);
-    if (busy[d] || p.head == index)
+    if (is_own_engine(s.runtime))
+      plan.devices[d].activations = engine_buffers(s, p, index);
+    else if (busy[d] || p.head == index)
       plan.devices[d].activations = compute_buffer(s, p.head == index);
     if (is_host) continue;
     plan.devices[d].overhead += s.rig.gpu_context.value;
     plan.devices.back().staging += s.runtime.memory.staging;
   }
   plan.devices.back().staging += s.runtime.memory.process;
-  add_weight_ring(s, p, plan);
 }
 
 // KV bytes on each device when `cells` tokens are held.
@@ -194,6 +198,26 @@ void add_paged_kv(const Scenario& s, const Placement& p, TokenCount cached, Memo
           Bytes{double(cold) * kv_bytes_per_token(s.model, l, s.kv.cold_types())};
 }
 
+// The cache by the rules of the runtime, and what it needs on its way.
+void add_cache(const Scenario& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
+  const bool grows = s.runtime.memory.kv == KvAllocation::kGrownByCopy;
+  const TokenCount limit = read_cells(s.workload.context, s.runtime.memory.kv_padding);
+  const TokenCount cells = grows ? cached : limit;
+  const auto has_weights = [&](DeviceIndex g) {
+    return plan.devices[std::size_t(g)].weights.value > 0;
+  };
+  if (s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined) {
+    add_kv_room(s, s.kv.block_tokens * 8, kv_ring_layers(s), has_weights, plan);
+    add_paged_kv(s, p, cached, plan);
+  } else {
+    const bool leaves = s.kv.policy == KvPolicy::kStream;
+    add_kv(s, p, cells, leaves ? s.kv.cold_types() : s.kv.types, leaves, plan);
+    add_kv_ring(s, p, cells, plan);
+  }
+  // While the longer cache is written, the shorter one still exists: one layer at a time.
+  if (grows && s.kv.policy == KvPolicy::kVram) add_kv_room(s, cells, 1, has_weights, plan);
+}
+
 void spill(const Scenario& s, MemoryPlan& plan) {
   plan.spilled.resize(plan.devices.size() - 1);
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
@@ -239,10 +263,7 @@ const DeviceMemory* MemoryPlan::shortest() const {
 bool MemoryPlan::fits() const { return shortest() == nullptr; }
 
 Bytes compute_buffer(const Scenario& s, bool holds_head) {
-  const bool kept = s.runtime.memory.keeps_buffers;
-  // What is reserved ahead is for any batch; what is kept is what the prompt needed.
-  const TokenCount longest = kept ? s.workload.prompt_tokens : s.workload.context;
-  const double rows = double(std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
+  const double rows = double(std::clamp<TokenCount>(s.workload.context, 1, s.settings.ubatch));
   const double hidden = rows * hidden_bytes(s.model).value;
   const double context = double(s.workload.context);
   double logits_rows = 1;
@@ -262,7 +283,6 @@ Bytes compute_buffer(const Scenario& s, bool holds_head) {
                                    s.model.moe->shared_ffn));
   const double ffn = rows * 4.0 * inner * (s.model.gated_ffn ? 2.0 : 1.0) + mask;
   const double logits = holds_head ? logits_rows * logits_bytes(s.model).value : 0.0;
-  if (kept) return {2.0 * hidden + attention + ffn + logits};
   return {hidden + std::max({attention, ffn, logits})};
 }
 
@@ -270,25 +290,13 @@ MemoryPlan plan_memory(const Scenario& s, const Placement& p, TokenCount cached)
   MemoryPlan plan = empty_plan(s);
   add_weights(s, p, plan);
   add_buffers(s, p, plan);
-  const TokenCount limit = read_cells(s.workload.context, s.runtime.memory.kv_padding);
-  const bool grows = s.runtime.memory.kv == KvAllocation::kGrownByCopy;
-  const bool blocks = s.runtime.memory.kv == KvAllocation::kBlocks;
-  const TokenCount cells = grows    ? cached
-                           : blocks ? std::min(limit, read_cells(cached, s.kv.block_tokens))
-                                    : limit;
-  const auto has_weights = [&](DeviceIndex g) {
-    return plan.devices[std::size_t(g)].weights.value > 0;
-  };
-  if (s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined) {
-    add_kv_room(s, s.kv.block_tokens * 8, kv_ring_layers(s), has_weights, plan);
-    add_paged_kv(s, p, cached, plan);
+  if (is_own_engine(s.runtime)) {
+    add_engine_streams(s, p, plan);
+    add_engine_kv(s, p, cached, plan);
   } else {
-    const bool leaves = s.kv.policy == KvPolicy::kStream;
-    add_kv(s, p, cells, leaves ? s.kv.cold_types() : s.kv.types, leaves, plan);
-    add_kv_ring(s, p, cells, plan);
+    add_weight_ring(s, p, plan);
+    add_cache(s, p, cached, plan);
   }
-  // While the longer cache is written, the shorter one still exists: one layer at a time.
-  if (grows && s.kv.policy == KvPolicy::kVram) add_kv_room(s, cells, 1, has_weights, plan);
   if (s.kv.policy == KvPolicy::kSpill) spill(s, plan);
   if (s.rig.unified()) {
     // One pool: what the GPU holds is not there for the host.

@@ -33,6 +33,16 @@ bool Placement::streams_weights(int layer) const {
   return l.weights == kHost && l.decode_on != kHost;
 }
 
+bool Placement::host_decodes() const {
+  return head_on == kHost &&
+         std::ranges::all_of(layers, [](const LayerPlacement& l) { return l.decode_on == kHost; });
+}
+
+bool Placement::lends(int layer) const {
+  const LayerPlacement& l = layers[std::size_t(layer)];
+  return l.weights == kHost && l.decode_on == kHost && l.prefill_on != kHost && !host_decodes();
+}
+
 Placement place(const Scenario& s, int gpu_layers) {
   const int layers = s.model.layers;
   const bool has_gpu = !s.rig.gpus.empty();

@@ -32,6 +32,11 @@ struct Placement {
 
   /// Layers whose weights are copied to a GPU for every token.
   bool streams_weights(int layer) const;
+  /// Tokens are decoded by the host alone; a GPU is for prompts then, if for anything.
+  bool host_decodes() const;
+  /// Layers of the host's that a GPU may compute for a prompt's batch, with weights that are copied
+  /// for it. None where the host decodes alone.
+  bool lends(int layer) const;
 };
 
 /// With exactly `gpu_layers` of layers + 1 on the GPUs.

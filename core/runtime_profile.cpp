@@ -39,7 +39,6 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
                        {"last", LogitsRows::kLast}});
   m.maps_file = t.flag("maps_file", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
-  m.keeps_buffers = t.choice("buffers", false, {{"shared", false}, {"kept", true}});
   if (const auto process = t.find_figure<Bytes>("process", 0_B, 64_GiB)) m.process = process->value;
   t.finish();
   return m;

@@ -23,7 +23,7 @@ std::optional<KvPolicy> kv_policy_from(std::string_view text);
 enum class KvAllocation {
   kWholeContext,  // at load, for the context limit
   kPool,          // what is left of the memory, in blocks
-  kBlocks,        // as the context grows
+  kBlocks,        // as the context grows; also all else as the project's own engine does
   kGrownByCopy,   // a new, longer tensor for every step
 };
 /// What the runtime's kernels are written in. kCpu: there is no GPU to drive.
@@ -144,7 +144,6 @@ struct RuntimeProfile {
     TokenCount kv_padding = 1;  // attention reads cells rounded up to this
     LogitsRows logits = LogitsRows::kLast;
     bool maps_file = false;      // host weights are the file's own pages
-    bool keeps_buffers = false;  // each stage's own, at once; else stages share the largest
     Bytes process;               // what the program itself takes of RAM
     Bytes staging;               // pinned buffers per GPU
   } memory;

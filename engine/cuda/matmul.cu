@@ -1,12 +1,11 @@
 #include <string>
 
+#include "core/engine_memory.hpp"
 #include "core/error.hpp"
 #include "engine/cuda/matmul.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
-
-constexpr std::size_t kWorkspace = 32 << 20;  // what the library's manual advises for Hopper
 
 cudaDataType data_type(ValueType type) {
   switch (type) {
@@ -20,8 +19,8 @@ cudaDataType data_type(ValueType type) {
 }  // namespace
 
 Matmul::Matmul(Vram& vram, const Stream& stream)
-    : workspace_(vram.take(kWorkspace, "workspace of cuBLAS")), cublas_(stream) {
-  cublas_.use_workspace(workspace_.as<void>(), kWorkspace);
+    : workspace_(vram.take(kBlasWorkspaceBytes, "workspace of cuBLAS")), cublas_(stream) {
+  cublas_.use_workspace(workspace_.as<void>(), kBlasWorkspaceBytes);
   cublas_.keep_sums_wide();
 }
 

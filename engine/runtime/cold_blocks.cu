@@ -10,14 +10,6 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// A copy of 16 blocks of an 8B model's layer is 8 MB: the link's full rate.
-constexpr int kPieceBlocks = 16;
-constexpr TokenCount kMostStep = 16;  // blocks by which slots grow, a fourth where they are few
-// A slot of several layers is no larger, and no more than a fourth of all: the ring is there to
-// save memory.
-constexpr std::int64_t kGroupBytes = 16 << 20;
-constexpr int kLeastGroups = 4;
-
 // One layer by itself, in other types.
 Cache layer_in(const Cache& like, const KvTypes& types) {
   Cache c = like;
@@ -37,7 +29,7 @@ ColdBlocks::ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTy
       hot_(hot),
       types_(types),
       layers_(layers),
-      host_(spec, types, hot.block_tokens, layers, std::move(memory), kPieceBlocks) {
+      host_(spec, types, hot.block_tokens, layers, std::move(memory), kColdPieceBlocks) {
   if (!changes_type()) return;
   RIGCAST_ASSERT(hot.k_type == QuantFormat::kF16 && hot.v_type == QuantFormat::kF16);
   narrow_ = vram_.take(layers.size() * std::size_t(cold_layer_bytes()), "KV on its way");
@@ -88,16 +80,15 @@ bool ColdBlocks::make_room() {
   slots_ = {};
   widened_ = {};
   lists_ = {};
-  const TokenCount step = std::clamp<TokenCount>(count_ / 4, 1, kMostStep);
-  take_room((count_ + step - 1) / step * step);
+  take_room(kv_ring(count_, layers(), cold_layer_bytes()));
   return true;
 }
 
-void ColdBlocks::take_room(TokenCount room) {
+void ColdBlocks::take_room(const KvRing& ring) {
+  const TokenCount room = ring.blocks;
   const std::int64_t layer_bytes = room * cold_layer_bytes();
-  group_layers_ = int(
-      std::clamp<std::int64_t>(kGroupBytes / layer_bytes, 1, std::max(1, layers() / kLeastGroups)));
-  const int ring_layers = 2 * group_layers_;
+  const int ring_layers = ring.layers();
+  group_layers_ = ring.group_layers;
   slots_ = vram_.take(std::size_t(ring_layers * layer_bytes), "KV on its way");
   if (changes_type())
     widened_ = vram_.take(std::size_t(room * hot_.layer_bytes()), "KV on its way");

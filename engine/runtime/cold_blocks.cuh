@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/engine_memory.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/cache.cuh"
@@ -80,7 +81,7 @@ class ColdBlocks {
   std::int64_t cold_layer_bytes() const { return host_.layer_bytes(); }
   int layers() const { return int(layers_.size()); }
   int groups() const { return (layers() + group_layers_ - 1) / group_layers_; }
-  void take_room(TokenCount room);
+  void take_room(const KvRing& ring);
   void fetch(int group);
   void widen(const Stream& compute, int layer);
   int place_in_ring(int layer) const;

@@ -1,7 +1,6 @@
 #include "engine/runtime/cpu_layers.hpp"
 
-#include <algorithm>
-
+#include "core/engine_memory.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/runtime/cpu_stages.hpp"
@@ -14,23 +13,6 @@ namespace {
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
   return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
           o.ram.counted("KV cache", o.kv_memory)};
-}
-
-// What vectors of a step of `tokens` take, logits of one token included. Activations that a product
-// takes are there as F32, as integers with their scales and sums, or as both: 6 bytes at most.
-double buffer_bytes(const ModelSpec& m, double tokens) {
-  constexpr double kFloat = 4, kInput = 6;
-  const double hidden = double(m.hidden), q = double(m.heads * m.head_dim),
-               kv = double(m.kv_heads * m.head_dim);
-  const double rows = m.moe ? m.moe->experts_used : 1;  // of the FFN, for every token
-  const double middle = double(m.moe ? m.moe->expert_ffn : m.ffn);
-  double floats = 2 * hidden + 2 * q + 2 * kv + double(m.head_dim) + 2 * rows * middle;
-  double inputs = std::max({hidden, q, middle});
-  if (m.moe) {
-    floats += rows * hidden;
-    inputs += rows * (hidden + middle);
-  }
-  return tokens * (kFloat * floats + kInput * inputs) + kFloat * double(m.vocabulary);
 }
 
 }  // namespace
@@ -48,7 +30,7 @@ void CpuLayers::take_buffers(std::int64_t tokens) {
   if (tokens <= buffered_) return;
   buffered_ = 0;
   buffers_ = RamShare();
-  buffers_ = ram_.take(std::size_t(buffer_bytes(model_->spec, double(tokens))), "activations");
+  buffers_ = ram_.take(std::size_t(cpu_buffer_bytes(model_->spec, double(tokens))), "activations");
   buffered_ = tokens;
 }
 

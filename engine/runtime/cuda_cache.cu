@@ -38,7 +38,7 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
       place_of_(std::size_t(spec.layers), -1),
       block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
       list_(vram.take((shape.hot_tokens ? std::max<std::size_t>(1, layers.size()) : 1) *
-                          kMostBlocks * sizeof(std::byte*),
+                          kMostKvBlocks * sizeof(std::byte*),
                       "KV cache")) {
   view_.blocks = list_.as<std::byte*>();
   for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
@@ -49,14 +49,14 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
 
 Cache DeviceCache::view(int layer_of_model) const {
   Cache c = view_;
-  if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMostBlocks);
+  if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMostKvBlocks);
   return c;
 }
 
 void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
   const TokenCount wanted = blocks_for(tokens), have = TokenCount(blocks_.size());
   if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->lacks_room()))) return;
-  if (wanted > TokenCount(kMostBlocks))
+  if (wanted > TokenCount(kMostKvBlocks))
     throw MachineError("the context is longer than the cache can list");
   if (cold_) {
     stream_.wait();  // for what is being written, and for readers of what changes its place
@@ -163,7 +163,7 @@ void DeviceCache::truncate(TokenCount tokens) {
 void DeviceCache::send_lists() {
   const auto send = [&](const std::vector<std::byte*>& blocks, int layer) {
     if (blocks.empty()) return;
-    RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostBlocks,
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostKvBlocks,
                                       blocks.data(), blocks.size() * sizeof(std::byte*),
                                       cudaMemcpyHostToDevice, stream_.get()));
   };

@@ -61,8 +61,6 @@ class DeviceCache {
   int generation() const { return generation_; }
 
  private:
-  static constexpr std::size_t kMostBlocks = 1 << 16;
-
   TokenCount blocks_for(TokenCount tokens) const {
     return (tokens + view_.block_tokens - 1) / view_.block_tokens;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/engine_memory.hpp"
 #include "engine/kernels/cuda/short_batch.cuh"
 #include "engine/runtime/pinned_memory.hpp"
 
@@ -31,13 +32,6 @@ class Pieces {
   std::vector<std::pair<void**, std::size_t>> wishes_;
   std::size_t bytes_ = 0;
 };
-
-// Batches up to this are faster with weights as they lie than with halves that are written out
-// first.
-constexpr int kMostShortBatch = 64;
-// Tokens whose experts are taken at once: weights are then read seldom, and rows take little room.
-// Where they are copied for it, that takes longer than all else.
-constexpr int kMostRouted = 1024, kMostRoutedToCopied = 4096;
 
 int experts_used(const ModelSpec& spec) { return spec.moe ? spec.moe->experts_used : 1; }
 
@@ -81,13 +75,6 @@ ShortVectors short_vectors(const Model& model, int ubatch, int routed, Vram& vra
   }
   v.memory = all.take(vram);
   return v;
-}
-
-// The widest message between host and GPU: projections, or a hidden state and chosen experts.
-std::size_t message_floats(const ModelSpec& m) {
-  const std::int64_t projected = (m.heads + 2 * m.kv_heads) * m.head_dim;
-  const std::int64_t part = m.heads * (m.head_dim + 2);
-  return std::size_t(std::max({projected, part, m.hidden + 2 * experts_used(m)}));
 }
 
 // What a batch alone needs, whose sizes depend on the weights that are there.

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 
+#include "core/engine_memory.hpp"
 #include "core/traffic.hpp"
 #include "engine/kernels/cuda/short_batch.cuh"
 #include "engine/runtime/cuda_state.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
-
-// Tokens of the batch that is timed: so many that weights are used, not only read; of experts, too.
-constexpr TokenCount kTimedTokens = 64, kTimedTokensOfExpert = 8, kMostTimedTokens = 256;
 
 double elements(const engine::Matrix& m) { return double(m.rows) * double(m.columns); }
 double elements(const engine::MatrixStack& s) { return s ? elements(s.first) : 0; }
@@ -66,10 +64,7 @@ void drop_streams(State& s) {
 BatchRates measured(State& s, const std::vector<int>& lent, const std::vector<int>& experts) {
   const bool experts_alone = lent.empty();
   const int layer = experts_alone ? experts.front() : lent.front();
-  TokenCount tokens = kTimedTokens;
-  if (const auto& moe = s.spec().moe)
-    tokens = std::clamp(kTimedTokensOfExpert * moe->experts / moe->experts_used, kTimedTokens,
-                        kMostTimedTokens);
+  const TokenCount tokens = timed_tokens(s.spec(), s.ubatch);
   const Seconds time = s.host->side.time_layer(layer, tokens, experts_alone);
   return {s.streams.layers ? s.streams.layers->measure_link() : s.streams.experts->measure_link(),
           double(tokens) * flops_of_token(*s.model, layer, experts_alone) / time};

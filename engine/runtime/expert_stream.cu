@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/engine_memory.hpp"
 #include "engine/cuda/settle.cuh"
 #include "engine/kernels/cuda/planes.cuh"
 
@@ -10,7 +11,6 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr const char* kItem = "streamed weights";
-constexpr std::size_t kSlot = 32 << 20;  // one expert where that is more, all where that is less
 constexpr std::int64_t kMostGap = 512 << 10;  // copied along: a copy of its own takes longer
 constexpr std::size_t kAlignment = 256;
 
@@ -51,7 +51,7 @@ std::size_t ExpertStream::most(const std::vector<Stacks>& stacks,
   std::size_t most = 0;
   for (const Stacks& s : stacks) {
     const std::size_t one = (s.*of)();
-    most = std::max({most, one, std::min(kSlot, one * std::size_t(s.gate.count))});
+    most = std::max({most, one, std::min(kExpertSlotBytes, one * std::size_t(s.gate.count))});
   }
   return most;
 }

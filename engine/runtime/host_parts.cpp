@@ -1,7 +1,5 @@
 #include "engine/runtime/host_parts.hpp"
 
-#include <algorithm>
-
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
@@ -9,9 +7,7 @@ namespace rigcast::engine {
 HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool shares_cold)
     : head_(placement.head_on == kHost),
       shares_cold_(shares_cold),
-      decodes_(head_ && std::ranges::all_of(placement.layers, [](const LayerPlacement& l) {
-                 return l.decode_on == kHost;
-               })) {
+      decodes_(placement.host_decodes()) {
   for (int i = 0; i < spec.layers; ++i) {
     const LayerPlacement& p = placement.layers[std::size_t(i)];
     Part part;
@@ -22,7 +18,7 @@ HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool sha
     part.moe = spec.is_moe_layer(i);
     part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
-    part.lent = part.layer && !decodes_ && p.prefill_on != kHost;
+    part.lent = placement.lends(i);
     parts_.push_back(part);
   }
 }

@@ -1,15 +1,7 @@
 #include "engine/runtime/refuse_placement.hpp"
 
-#include <algorithm>
-
 namespace rigcast::engine {
 namespace {
-
-bool host_decodes(const Placement& placement) {
-  return placement.head_on == kHost &&
-         std::ranges::all_of(placement.layers,
-                             [](const LayerPlacement& l) { return l.decode_on == kHost; });
-}
 
 std::optional<Error> refuse(const LayerPlacement& l, bool on_host, bool cache_leaves) {
   for (const DeviceIndex d : {l.weights, l.experts, l.prefill_on, l.decode_on, l.kv})
@@ -31,7 +23,7 @@ std::optional<Error> refuse(const LayerPlacement& l, bool on_host, bool cache_le
 }  // namespace
 
 std::optional<Error> refuse_placement(const Placement& placement, bool cache_leaves) {
-  const bool on_host = host_decodes(placement);
+  const bool on_host = placement.host_decodes();
   if (on_host && cache_leaves)
     return bad_input("where the host decodes, the cache does not leave the GPU by parts",
                      "--kv vram, --kv ram");

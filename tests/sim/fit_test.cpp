@@ -88,16 +88,22 @@ TEST_CASE("with one byte less a block of the paged cache leaves VRAM", "[fit]") 
   // At a threshold of 1 the last block fits when VRAM holds it to the byte.
   const Settings paged = {
       {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"kv.threshold", "1.0"}};
-  const Scenario roomy = scenario(with(paged, vram(Bytes{1e12})));
-  const MemoryPlan all = plan(roomy);
-  const DeviceMemory& gpu = all.devices.front();
-  constexpr TokenCount kBlocks = 20;
-  const TokenCount tokens = kBlocks * roomy.kv.block_tokens;
-  const Bytes kv{kv_bytes_per_token(roomy.model, roomy.kv.types) * double(tokens)};
-  const Bytes capacity = gpu.needed() - gpu.kv + kv;
-  CHECK(plan(scenario(with(paged, vram(capacity)))).resident_tokens == tokens);
-  CHECK(plan(scenario(with(paged, vram(capacity - 1_B)))).resident_tokens ==
-        tokens - roomy.kv.block_tokens);
+  const auto resident = [&](double capacity) {
+    return *plan(scenario(with(paged, vram(Bytes{capacity})))).resident_tokens;
+  };
+  const TokenCount block = scenario(paged).kv.block_tokens;
+  double too_small = 5.5e9, enough = 12e9;
+  const TokenCount some = resident(too_small);
+  REQUIRE(some > 0);
+  REQUIRE(resident(enough) > some);
+  while (enough - too_small > 1) {
+    const double middle = std::floor((too_small + enough) / 2);
+    (resident(middle) > some ? enough : too_small) = middle;
+  }
+  const MemoryPlan exact = plan(scenario(with(paged, vram(Bytes{enough}))));
+  CHECK(exact.devices.front().free().value == 0);
+  CHECK(*exact.resident_tokens % block == 0);
+  CHECK(resident(enough - 1) == some);
 }
 
 TEST_CASE("the driver spills from the first byte that is missing", "[fit]") {

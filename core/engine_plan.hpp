@@ -1,0 +1,30 @@
+#pragma once
+// What the project's own engine takes of every device beside weights: forecasts of its memory. Its
+// runtime profile is the one whose cache is in blocks.
+
+#include "core/memory.hpp"
+
+namespace rigcast {
+
+inline bool is_own_engine(const RuntimeProfile& runtime) {
+  return runtime.memory.kv == KvAllocation::kBlocks;
+}
+
+/// Vectors and workspaces of a device that computes; 0 of a host that computes nothing.
+Bytes engine_buffers(const Scenario& scenario, const Placement& placement, DeviceIndex device);
+
+/// Room on the GPUs for weights that are copied from the host, and in a prompt's batches for the
+/// caches of its layers.
+void add_engine_streams(const Scenario& scenario, const Placement& placement, MemoryPlan& plan);
+
+/// The cache with `cached` tokens in the context; where blocks leave a GPU, also how many tokens
+/// stay there. Everything else is in the plan.
+void add_engine_kv(const Scenario& scenario, const Placement& placement, TokenCount cached,
+                   MemoryPlan& plan);
+
+/// How often the embedding is in the host's memory. One that is the head's matrix, too, may be
+/// there not at all, for a GPU takes rows from its own, or twice: as the host multiplies with it,
+/// and as a GPU takes rows from it.
+int engine_embeddings(const Scenario& scenario, const Placement& placement);
+
+}  // namespace rigcast

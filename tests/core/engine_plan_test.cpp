@@ -1,0 +1,227 @@
+// What `rigcast run` takes, as forecasts plan it.
+
+#include "core/engine_plan.hpp"
+
+#include "core/engine_memory.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/machine_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+namespace {
+
+constexpr TokenCount kBlock = 128;
+// A block of an 8B model's layer: 128 tokens x 2 x 8 heads x 128 x 2 B.
+constexpr double kLayerBlock = 128.0 * 4096;
+constexpr double kList = 65536.0 * 8;
+
+Scenario own(ModelSpec model, const char* quant = "Q4_K_M", Bytes vram = 24_GiB) {
+  Scenario s = scenario_of(std::move(model), machine(vram), quant);
+  s.runtime.memory = {};
+  s.runtime.memory.kv = KvAllocation::kBlocks;
+  s.runtime.prefill.streams = true;
+  s.workload.context = 32768;
+  return s;
+}
+
+Scenario with_policy(KvPolicy policy, Bytes vram = 24_GiB) {
+  Scenario s = own(llama_3_8b(), "Q4_K_M", vram);
+  s.kv.policy = policy;
+  s.workload.prompt_tokens = 16384;
+  s.workload.output_tokens = 129;
+  return s;
+}
+
+MemoryPlan plan_of(const Scenario& s, int gpu_layers) {
+  return plan_memory(s, place(s, gpu_layers), s.workload.last_position());
+}
+
+}  // namespace
+
+TEST_CASE("The ring's groups have 16 MiB or one layer, and there are four of them", "[memory]") {
+  CHECK(kv_ring(0, 32, 1 << 19).blocks == 0);
+  // 100 blocks grow by 16: 112 of 512 KiB are more than a group has.
+  CHECK(kv_ring(100, 32, 1 << 19).blocks == 112);
+  CHECK(kv_ring(100, 32, 1 << 19).group_layers == 1);
+  // 8 blocks: 4 MiB a layer, so that four are together; of 12 layers no more than three.
+  CHECK(kv_ring(8, 32, 1 << 19).group_layers == 4);
+  CHECK(kv_ring(8, 32, 1 << 19).layers() == 8);
+  CHECK(kv_ring(8, 12, 1 << 19).group_layers == 3);
+  CHECK(kv_ring(1, 2, 1 << 10).group_layers == 1);
+}
+
+TEST_CASE("A cache in VRAM has whole blocks and one list of them", "[memory]") {
+  Scenario s = own(llama_3_8b());
+  s.workload.prompt_tokens = 1000;
+  s.workload.output_tokens = 26;  // 1,025 tokens: nine blocks
+  CHECK(gpu(plan_of(s, 33)).kv.value == 9 * 32 * kLayerBlock + kList);
+  CHECK(host(plan_of(s, 33)).kv == 0_B);
+  CHECK(gpu(plan_of(s, 10)).kv.value == 9 * 10 * kLayerBlock + kList);
+  CHECK(host(plan_of(s, 10)).kv.value == 9 * 22 * kLayerBlock);
+  s.kv.policy = KvPolicy::kRam;
+  CHECK(gpu(plan_of(s, 33)).kv.value == kList);
+  CHECK(host(plan_of(s, 33)).kv.value == 9 * 32 * kLayerBlock);
+  CHECK(gpu(plan_of(s, 33)).staging == 0_B);
+}
+
+TEST_CASE("All layers keep all tokens, whatever their windows", "[memory]") {
+  ModelSpec m = llama_3_8b();
+  m.window = SlidingWindow{.tokens = 256, .full_every = 2};
+  Scenario s = own(m);
+  s.workload.prompt_tokens = 1024;
+  s.workload.output_tokens = 1;
+  CHECK(gpu(plan_of(s, 33)).kv.value == 8 * 32 * kLayerBlock + kList);
+}
+
+TEST_CASE(
+    "stream: what steps write is in VRAM, older blocks in pieces of 16, two groups on their way",
+    "[memory]") {
+  const Scenario s = with_policy(KvPolicy::kStream);
+  // 16,512 tokens are 129 blocks. A batch of 512 writes four while four are on their way out.
+  const MemoryPlan plan = plan_of(s, 33);
+  CHECK(gpu(plan).kv.value == 8 * 32 * kLayerBlock + 32 * kList);
+  CHECK(host(plan).kv.value == 9 * 16 * 32 * kLayerBlock);
+  // 129 blocks grow to 144: 72 MiB, and so one layer is a group.
+  CHECK(gpu(plan).staging.value == 2 * 144 * kLayerBlock);
+  CHECK_FALSE(plan.resident_tokens);
+}
+
+TEST_CASE("Cold blocks of another type are rounded on their way, and become halves again",
+          "[memory]") {
+  Scenario s = with_policy(KvPolicy::kStream);
+  s.kv.cold_type = QuantFormat::kQ8_0;
+  const double cold = kLayerBlock * 8.5 / 16;
+  const MemoryPlan plan = plan_of(s, 33);
+  CHECK(host(plan).kv.value == 9 * 16 * 32 * cold);
+  CHECK(gpu(plan).staging.value == 2 * 144 * cold + 144 * kLayerBlock + 32 * cold);
+}
+
+TEST_CASE("paged: what stays, what is written and the ring are below the threshold together",
+          "[memory]") {
+  for (const KvPolicy policy : {KvPolicy::kPaged, KvPolicy::kCombined})
+    for (const Bytes vram : {6.5 * 1_GiB, 7_GiB}) {
+      const Scenario s = with_policy(policy, vram);
+      // With the last token that a request may bring: its 130th block.
+      const MemoryPlan plan = plan_memory(s, place(s, 33), s.workload.last_position() + 1);
+      REQUIRE(plan.resident_tokens);
+      CHECK(*plan_of(s, 33).resident_tokens == *plan.resident_tokens);
+      const TokenCount hot = *plan.resident_tokens / kBlock;
+      const TokenCount cold = std::min<TokenCount>(129, 130 - hot);
+      CAPTURE(hot);
+      REQUIRE(hot > 4);
+      REQUIRE(hot < 120);
+      CHECK(*plan.resident_tokens % kBlock == 0);
+      CHECK(gpu(plan).kv.value == double(hot + 4) * 32 * kLayerBlock + 32 * kList);
+      CHECK(host(plan).kv.value == double((cold + 15) / 16 * 16) * 32 * kLayerBlock);
+      const double usable = s.kv.threshold * (vram - 300_MiB).value;
+      const double taken = (gpu(plan).needed() - 300_MiB).value;
+      CHECK(taken <= usable);
+      // One more would stay but for the ring, which has steps of 16 blocks in two groups of eight
+      // layers at most.
+      CHECK(taken + (32 + 16 * 16) * kLayerBlock > usable);
+    }
+}
+
+TEST_CASE("paged: where all fits nothing leaves", "[memory]") {
+  const MemoryPlan plan = plan_of(with_policy(KvPolicy::kPaged), 33);
+  CHECK(*plan.resident_tokens > 129 * kBlock);
+  CHECK(gpu(plan).kv.value == 129 * 32 * kLayerBlock + 32 * kList);
+  CHECK(gpu(plan).staging == 0_B);
+  CHECK(host(plan).kv == 0_B);
+}
+
+TEST_CASE("Layers that a token streams pass through two slots and one set of planes", "[memory]") {
+  Scenario s = own(llama_3_8b(), "Q8_0");
+  s.placement.decode_device = DecodeDevice::kGpu;
+  const double layer = double(s.tensors.layers[0].bytes());
+  CHECK(gpu(plan_of(s, 24)).staging.value == Approx(3 * layer));
+  CHECK(host(plan_of(s, 24)).kv == 0_B);  // the cache is the GPU's
+  CHECK(gpu(plan_of(s, 33)).staging == 0_B);
+}
+
+TEST_CASE("Layers that are lent to a prompt bring their caches, two at a time", "[memory]") {
+  Scenario s = own(llama_3_8b(), "Q8_0");
+  s.workload.prompt_tokens = 4096;
+  const double layer = double(s.tensors.layers[0].bytes());
+  CHECK(gpu(plan_of(s, 24)).staging.value == Approx(3 * layer + 2 * 32 * kLayerBlock));
+  s.runtime.prefill.streams = false;
+  CHECK(gpu(plan_of(s, 24)).staging == 0_B);
+}
+
+TEST_CASE("Experts in RAM pass through slots of 32 MiB", "[memory]") {
+  Scenario s = own(mixtral_8x7b(), "Q4_K_M");
+  s.placement.cpu_moe_layers = 32;
+  double most = 0;
+  for (const LayerWeights& w : s.tensors.layers) most = std::max(most, double(w.experts.bytes()));
+  const double one = most / 8;
+  REQUIRE(one > 0x1p25);  // so that a slot has one expert
+  CHECK(gpu(plan_of(s, 33)).staging.value == Approx(3 * one));
+  const Scenario floats = [&] {
+    Scenario f = own(mixtral_8x7b(), "F16");
+    f.placement.cpu_moe_layers = 32;
+    return f;
+  }();
+  CHECK(gpu(plan_of(floats, 33)).staging == 0_B);
+}
+
+TEST_CASE("Where the host decodes it has all, and a GPU what prompts need", "[memory]") {
+  Scenario s = own(llama_3_8b());
+  s.placement.decode_device = DecodeDevice::kCpu;
+  s.workload.prompt_tokens = 1024;
+  s.workload.output_tokens = 1000;  // 2,023 tokens: 16 blocks
+  const MemoryPlan plan = plan_of(s, 33);
+  CHECK(host(plan).weights.value == Approx(double(s.tensors.bytes())));
+  CHECK(gpu(plan).weights.value ==
+        Approx(double(s.tensors.bytes() - s.tensors.head.bytes() - s.tensors.embedding.bytes())));
+  CHECK(host(plan).kv.value == 16 * 32 * kLayerBlock);
+  CHECK(gpu(plan).kv.value == 8 * 32 * kLayerBlock + kList);
+}
+
+TEST_CASE("A tied embedding is in RAM where it is used, once for every use", "[memory]") {
+  const Scenario s = own(llama_3_2_3b());
+  REQUIRE(s.tensors.head_is_embedding);
+  const double embedding = double(s.tensors.tensors.front().bytes);
+  CHECK(host(plan_of(s, 29)).weights == 0_B);
+  // The GPU takes rows, the host multiplies.
+  CHECK(host(plan_of(s, 28)).weights.value == Approx(2 * embedding).epsilon(1e-3));
+  const double layer = double(s.tensors.layers[0].bytes());
+  CHECK(host(plan_of(s, 27)).weights.value == Approx(embedding + layer).epsilon(1e-3));
+  CHECK(host(plan_of(s, 0)).weights.value == Approx(double(s.tensors.bytes())));
+}
+
+TEST_CASE("Buffers are those of the longest step", "[memory]") {
+  Scenario s = own(llama_3_8b(), "F16");
+  // 512 rows: hidden 8 MiB, twice, and 2.75 MiB rounded; q, k, v 12, queries 4, turns 0.25; x 14
+  // and gate with up 28 as halves. 64 rows of the FFN as floats 3.5, logits, 32 for cuBLAS.
+  const double mib = 16 + 2.75 + 12 + 4 + 0.25 + 14 + 28 + 3.5 + 32;
+  const double vectors = mib * 0x1p20 + 128256 * 4;
+  CHECK(gpu(plan_of(s, 33)).activations.value == Approx(vectors));
+  CHECK(host(plan_of(s, 33)).activations == 0_B);
+  // Gate and up written out: 2 x 14,336 x 4,096 halves.
+  s = own(llama_3_8b());
+  CHECK(gpu(plan_of(s, 33)).activations.value == Approx(vectors + 224 * 0x1p20));
+  // The host's part: all of the prompt's rows in its layers, one in the head.
+  const double message = 512 * 6144.0 * 4;
+  CHECK(host(plan_of(s, 32)).activations.value == Approx(message + cpu_buffer_bytes(s.model, 1)));
+  CHECK(host(plan_of(s, 10)).activations.value == Approx(message + cpu_buffer_bytes(s.model, 512)));
+  s.workload.prompt_tokens = 200;
+  s.rig.gpus.clear();
+  CHECK(host(plan_of(s, 0)).activations.value == Approx(cpu_buffer_bytes(s.model, 200)));
+}
+
+TEST_CASE("The batch by which the host is timed is none that is too long", "[memory]") {
+  CHECK(timed_tokens(llama_3_8b(), 512) == 64);
+  CHECK(timed_tokens(llama_3_8b(), 32) == 32);
+  CHECK(timed_tokens(mixtral_8x7b(), 512) == 64);
+  CHECK(timed_tokens(qwen3_30b_a3b(), 512) == 128);
+  CHECK(timed_tokens(qwen3_30b_a3b(), 100) == 100);
+}
+
+TEST_CASE("Vectors of a step on the CPU", "[memory]") {
+  // Hidden state and block, twice q and twice k, a head's angles, gate and up, in floats; and the
+  // widest input in 6 bytes.
+  const double floats = 2 * 4096 + 2 * 4096 + 2 * 1024 + 128 + 2 * 14336;
+  CHECK(cpu_buffer_bytes(llama_3_8b(), 10) == 10 * (4 * floats + 6 * 14336) + 4 * 128256.0);
+  CHECK(message_floats(llama_3_8b()) == 4096 + 2 * 1024);
+}
