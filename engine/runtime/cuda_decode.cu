@@ -45,8 +45,14 @@ void ask_host(State& s, std::initializer_list<MessagePart> parts) {
   send(s.stream, {parts.begin(), parts.size()}, s.host->mailbox.view());
 }
 
+// Of the host, whose message and, but for a token's last one, answer are queued.
+void take_turn(State& s) {
+  if (s.host->take_turn) s.host->take_turn();
+}
+
 void take_answer(State& s, std::initializer_list<AnswerUse> parts) {
   receive(s.stream, s.host->mailbox.view(), {parts.begin(), parts.size()});
+  take_turn(s);
 }
 
 // The host's part of the context, as one more split.
@@ -194,6 +200,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   if (s.on_host().head()) {
     begin(ActivityKind::kHandoff, -1);
     ask_host(s, {{s.vectors.hidden, int(s.spec().hidden)}});
+    take_turn(s);
   } else {
     begin(ActivityKind::kHead, -1);
     queue_head(s, 0);

@@ -59,9 +59,10 @@ class CudaExecutor : public Executor {
   void one_token(std::int32_t token, Choice choice);
   void token_with_gpu(std::int32_t token, Choice choice);
   void token_on_host(std::int32_t token);
-  void launch_token(Choice choice, int slot);
+  void prepare_host();
+  void launch_token(std::int32_t token, Choice choice, int slot);
+  void queue_kernels(std::int32_t token, Choice choice, cuda::Stages* stages);
   void end_token_streams();
-  void answer_host_calls(std::int32_t token);
   void give_up_token() noexcept;
   void take_back_to(TokenCount tokens);
   void reserve(TokenCount tokens, bool batches);
@@ -200,17 +201,16 @@ void CudaExecutor::token_with_gpu(std::int32_t token, Choice choice) {
   if (cuda::ColdBlocks* const cold = state_->cache.cold())
     cold->prepare_token(state_->cold_of_host() / state_->cache.block_tokens());
   const int slot = state_->streams_tokens() ? state_->streams.layers->begin_token() : 0;
+  prepare_host();
   if (recorder_) {
     MarkedStages stages(state_->stream, *recorder_);
-    cuda::queue_token(*state_, splits(), choice, &stages);
-    end_token_streams();
-    answer_host_calls(token);
+    queue_kernels(token, choice, &stages);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return stage_bytes(kind, layer, 1); });
+  } else if (graphs_wanted_) {
+    launch_token(token, choice, slot);
   } else {
-    launch_token(choice, slot);
-    end_token_streams();
-    answer_host_calls(token);
+    queue_kernels(token, choice, nullptr);
   }
   state_->stream.wait();
   next_ = state_->on_host().head() ? -1 : *state_->next_id.as<std::int32_t>();
@@ -240,20 +240,38 @@ void CudaExecutor::end_token_streams() {
   if (state_->streams_tokens()) state_->streams.layers->end_token();
 }
 
-void CudaExecutor::launch_token(Choice choice, int slot) {
-  if (graphs_wanted_)
-    run_graph(splits(), choice, slot);
-  else
-    cuda::queue_token(*state_, splits(), choice, nullptr);
-}
-
-void CudaExecutor::answer_host_calls(std::int32_t token) {
+void CudaExecutor::prepare_host() {
   if (!state_->host) return;
   cuda::HostShare& host = *state_->host;
   host.side.layers().record_into(recorder_);
   if (const cuda::ColdBlocks* const cold = state_->cache.cold())
     host.side.attend_to({&cold->host(), state_->cold_of_host()});
-  host.side.token(host.mailbox, state_->stream, cached_, token);
+}
+
+void CudaExecutor::launch_token(std::int32_t token, Choice choice, int slot) {
+  run_graph(splits(), choice, slot);
+  end_token_streams();
+  if (state_->host) state_->host->side.token(state_->host->mailbox, state_->stream, cached_, token);
+}
+
+// The driver takes some thousand launches ahead of the GPU; one more waits for the first to end. So
+// the host takes each turn as soon as it is queued: what is queued never waits for the host.
+void CudaExecutor::queue_kernels(std::int32_t token, Choice choice, cuda::Stages* stages) {
+  cuda::HostShare* const host = state_->host.get();
+  struct EndTurns {
+    cuda::HostShare* host;
+    ~EndTurns() {
+      if (host) host->take_turn = nullptr;
+    }
+  } const end_turns{host};
+  if (host) {
+    host->side.begin_token(cached_);
+    host->take_turn = [this, host, token] {
+      host->side.answer_next(host->mailbox, state_->stream, cached_, token);
+    };
+  }
+  cuda::queue_token(*state_, splits(), choice, stages);
+  end_token_streams();
 }
 
 // A batch, whose hidden states are left.

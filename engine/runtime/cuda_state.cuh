@@ -88,6 +88,9 @@ struct HostShare {
   PinnedBuffer rows;                 // of a batch, on their way
   Mark embedded;                     // embeddings have left them
   std::optional<Handover> handover;  // of caches, where the host decodes what the GPU has read
+  /// Takes each turn of the host's as soon as queue_token() has queued it; absent: who called it
+  /// has the host answer all of them.
+  std::function<void()> take_turn;
 
   HostShare(std::shared_ptr<const Model> model, const HostParts& parts, const CpuOptions& options,
             BeforeTurn before_turn);
@@ -164,7 +167,8 @@ enum class Choice { kLikeliest, kDrawn };
 
 /// Queues one token: the id at vectors.ids, at *position(), which grows by one. Its logits go to
 /// token.logits, the id that is chosen to vectors.ids and next_id, unless the head is on the host.
-/// Nothing is waited for; where the host has a part, it is to answer the mailbox.
+/// Nothing is waited for but the host where it takes its turns meanwhile; where it has a part, it
+/// is to answer the mailbox.
 void queue_token(State& s, int splits, Choice choice, Stages* stages);
 
 /// Queues vectors.ids [0, tokens), which are `ids`, at *position() = `cached`; it grows by as many.

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <utility>
 
+#include "core/error.hpp"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine::cuda {
@@ -40,16 +41,33 @@ void HostSide::run(const Job& job) {
 void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id) {
   team_.run([&](Worker& worker) {
     layers_.begin(worker, cached, 1);
-    for (const HostCall& call : calls_) {
-      if (!happens(call)) continue;
-      fetch_ahead(worker, call, cached);
-      worker.alone([&] { message_ = mailbox.await(stream); });
-      answer(worker, call, mailbox, id);
-      if (worker.first()) mailbox.answer();
-    }
+    for (const HostCall& call : calls_)
+      if (happens(call)) await_and_answer(worker, call, mailbox, stream, cached, id);
   });
   for (const HostCall& call : calls_)
     if (happens(call)) count_message(call);
+}
+
+void HostSide::begin_token(TokenCount cached) {
+  next_call_ = 0;
+  team_.run([&](Worker& worker) { layers_.begin(worker, cached, 1); });
+}
+
+void HostSide::answer_next(Mailbox& mailbox, const Stream& stream, TokenCount cached,
+                           std::int32_t id) {
+  while (next_call_ < calls_.size() && !happens(calls_[next_call_])) ++next_call_;
+  RIGCAST_ASSERT(next_call_ < calls_.size());
+  const HostCall& call = calls_[next_call_++];
+  team_.run([&](Worker& worker) { await_and_answer(worker, call, mailbox, stream, cached, id); });
+  count_message(call);
+}
+
+void HostSide::await_and_answer(Worker& worker, const HostCall& call, Mailbox& mailbox,
+                                const Stream& stream, TokenCount cached, std::int32_t id) {
+  fetch_ahead(worker, call, cached);
+  worker.alone([&] { message_ = mailbox.await(stream); });
+  answer(worker, call, mailbox, id);
+  if (worker.first()) mailbox.answer();
 }
 
 // The memory would have nothing to do while the GPU works towards the call.

@@ -34,6 +34,10 @@ class HostSide {
   /// released.
   void token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id);
 
+  // The same call by call, where the GPU's work is queued no further than the call's answer.
+  void begin_token(TokenCount cached);
+  void answer_next(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id);
+
   /// One token without the GPU: all layers and the head are here. Its logits are in logits().
   void decode(TokenCount cached, std::int32_t id);
 
@@ -68,6 +72,8 @@ class HostSide {
   /// The team runs `job`, once each has been told.
   template <class Job>
   void run(const Job& job);
+  void await_and_answer(Worker& worker, const HostCall& call, Mailbox& mailbox,
+                        const Stream& stream, TokenCount cached, std::int32_t id);
   void answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id);
   void answer_cold(Worker& worker, int layer, Mailbox& mailbox);
   /// What a call takes from the GPU and gives to it.
@@ -82,6 +88,7 @@ class HostSide {
   HostParts parts_;
   BeforeTurn before_turn_;
   std::vector<HostCall> calls_;
+  std::size_t next_call_ = 0;  // of answer_next()
   Team team_;
   CpuLayers layers_;
   ColdShare cold_;

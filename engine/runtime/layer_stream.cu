@@ -168,7 +168,7 @@ void LayerStream::end() {
 int LayerStream::begin_token() {
   const int front = of_tokens_.front();
   if (held_ != front) slots_.fill(first_, plans_[std::size_t(front)].runs);
-  held_ = front;
+  held_ = -1;  // until the token's end
   slots_.settle_before();
   return first_;
 }
@@ -191,6 +191,7 @@ void LayerStream::queue_end() {
 void LayerStream::end_token() {
   slots_.settle_after();
   first_ = slot(of_tokens_.size());
+  held_ = of_tokens_.front();
 }
 
 bool LayerStream::is_recorded() const {

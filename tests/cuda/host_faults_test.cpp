@@ -39,9 +39,11 @@ struct Said {
 };
 
 // Every call fails at its first turns, one later each time, until it has none left to fail at.
-Said decoded(Executor& executor, Trouble& trouble, const Sampling& sampling, bool fails) {
+Said decoded(Executor& executor, Trouble& trouble, const Sampling& sampling, bool fails,
+             Recorder* recorder = nullptr) {
   Said said;
   Sampler sampler(sampling);
+  executor.record_into(recorder);
   const auto insist = [&](const auto& call) {
     for (int turn = 0;; ++turn) {
       const TokenCount before = executor.cached();
@@ -84,6 +86,57 @@ TEST_CASE("A thread of the host that fails lets the GPU go, and the next try giv
           CHECK(got.ids == want.ids);
           CHECK(got.failures >= 13);
         }
+}
+
+TEST_CASE("A traced token whose host fails lets the GPU go as well", "[cuda][gpu][hybrid]") {
+  const TinyTraits traits{.mix = "F16", .layers = 4, .experts = 8};
+  const TinyModel tiny = model_of(traits);
+  std::vector<Placement> placements = placements_of(traits);
+  Placement streamed = with_host_cache(split(traits, traits.layers + 1));
+  for (LayerPlacement& l : streamed.layers)
+    l.weights = l.experts = kHost;  // copied, token by token
+  placements.push_back(streamed);
+  for (const Placement& placement : placements) {
+    Trouble trouble;
+    CudaOptions options = shared_by(placement);
+    options.ubatch = 32;
+    options.batches_by = BatchesBy::kHost;
+    const auto want = decoded(*on_gpu(tiny, options), trouble, {}, false);
+    options.before_turn = trouble.hook();
+    Recorder recorder;
+    const auto got = decoded(*on_gpu(tiny, options), trouble, {}, true, &recorder);
+    CHECK(got.ids == want.ids);
+    CHECK(got.failures >= 13);
+    CHECK_FALSE(recorder.events().empty());
+  }
+}
+
+// More launches wait for the host than a driver takes ahead of it.
+TEST_CASE("A token of many layers that are shared with the host ends, traced or without graphs",
+          "[cuda][gpu][hybrid]") {
+  const TinyTraits traits{.mix = "F16", .layers = 256};
+  const TinyModel tiny = make_tiny_model(traits);
+  for (const Placement& placement : {with_host_cache(split(traits, traits.layers + 1)), [&] {
+                                       Placement every_second = split(traits, traits.layers + 1);
+                                       for (std::size_t i = 0; i < every_second.layers.size();
+                                            i += 2)
+                                         every_second.layers[i] = {};
+                                       return every_second;
+                                     }()}) {
+    CudaOptions options = shared_by(placement);
+    std::vector<std::int32_t> want;
+    for (const bool graphs : {true, false})
+      for (const bool traced : {false, true}) {
+        INFO("graphs " << graphs << ", traced " << traced);
+        options.graphs = graphs;
+        Trouble none;
+        Recorder recorder;
+        const Said said =
+            decoded(*on_gpu(tiny, options), none, {}, false, traced ? &recorder : nullptr);
+        if (want.empty()) want = said.ids;
+        CHECK(said.ids == want);
+      }
+  }
 }
 
 TEST_CASE("A host's cache that cannot grow is told, and what was decoded stays",
