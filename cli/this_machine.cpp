@@ -60,8 +60,11 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
   };
   if (auto error = set("runtime.name", "\"rigcast\"")) return *error;
   if (names_a_rig(document)) return make_scenario(document, catalogue);
-  if (device == Device::kCuda)
-    if (auto error = set_gpu(document, catalogue)) return *error;
+  std::optional<Error> no_gpu;
+  if (device == Device::kCuda) no_gpu = set_gpu(document, catalogue);
+  // What the user can mend is told first: some GPU stands in while the rest is read.
+  if (no_gpu)
+    if (auto error = set("rig.gpu", "\"rtx-4090\"")) return *error;
   const probe::Host host = probe::read_host();
   if (auto error = set("rig.cpu", toml_text(cpu_of_catalogue(host, catalogue)))) return *error;
   if (auto error = set("rig.cpu_cores", fmt::format("{}", host.cores))) return *error;
@@ -70,6 +73,7 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
     return *error;
   auto scenario = make_scenario(document, catalogue);
   if (!scenario) return scenario;
+  if (no_gpu) return *no_gpu;
   scenario->rig.cpu.name = machine_name(host);
   scenario->warnings.clear();  // of parts that were assumed: none of them enters what is measured
   return scenario;

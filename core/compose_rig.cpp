@@ -206,6 +206,9 @@ void override_figures(const TomlTable& t, Rig& rig) {
     return t.find_figure<Bytes>(key, least, Bytes{1e15});
   };
   const auto vram_capacity = size("vram_capacity", 16_MiB);
+  if (vram_capacity && rig.gpus.empty())
+    t.refuse("vram_capacity", "there is no GPU whose memory this would be",
+             "name a GPU, or leave it out; rigcast run uses one with --device cuda");
   const auto vram_bandwidth = rate("vram_bandwidth");
   const auto fp16 =
       t.find_figure<FlopsPerSecond>("gpu_fp16", FlopsPerSecond{1e6}, FlopsPerSecond{1e17});

@@ -194,6 +194,21 @@ TEST_CASE("No GPU: it is said why, and what runs without", "[cli][run]") {
   CHECK(contains(o.error, "--device cpu"));
 }
 
+TEST_CASE("No GPU: a bad value is told first, the user can mend it", "[cli][run]") {
+  const auto with = [](std::vector<std::string> more) {
+    std::vector<std::string> words = {"run", "--model", kModel, "--synthetic", "--device", "cuda"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, {.environment = {{"CUDA_VISIBLE_DEVICES", ""}}});
+  };
+  const Outcome typo = with({"--kv", "pagd"});
+  CHECK(typo.exit == 2);
+  CHECK(contains(typo.error, "pagd"));
+  CHECK_FALSE(contains(typo.error, "--device cpu"));
+  const Outcome right = with({"--kv", "paged"});
+  CHECK(right.exit == 3);
+  CHECK(contains(right.error, "--device cpu"));
+}
+
 TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
   const Folder folder;
   const auto refused = [&](std::vector<std::string> words, int exit, const std::string& said) {
@@ -209,6 +224,8 @@ TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
   refused({"--model", kModel, "--synthetic", "--device", "tpu"}, 2, "--device");
   refused({"--model", kModel, "--synthetic", "--prompt", "Hi"}, 2, "vocabulary");
   refused({"--model", kModel, "--synthetic", "--kv", "paged"}, 2, "paged");
+  refused({"--model", kModel, "--synthetic", "--vram-limit", "8GiB"}, 2, "--vram-limit");
+  refused({"--model", kModel, "--synthetic", "--vram-limit", "8GiB"}, 2, "--device cuda");
   refused({"--model", "llama-3.1-405b", "--synthetic", "--quant", "F16"}, 1, "(weights ");
   refused({"--model", "llama-3.1-405b", "--synthetic", "--quant", "F16"}, 1, "are free");
   refused({"--weights", folder / "none.gguf"}, 2, "none.gguf");

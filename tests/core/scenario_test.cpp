@@ -136,6 +136,9 @@ TEST_CASE("A machine without a GPU decodes on its CPU", "[scenario]") {
   CHECK(contains(fixtures::error_of("[rig]\n[model]\nname = 'phi-4'\n[kv]\npolicy = 'paged'\n"
                                     "[runtime]\nname = 'rigcast'\n"),
                  "needs a GPU"));
+  CHECK(contains(fixtures::error_of("[rig]\ngpu = []\nvram_capacity = '8 GiB'\n"
+                                    "[model]\nname = 'phi-4'\n"),
+                 "there is no GPU whose memory this would be"));
 }
 
 TEST_CASE("What is set wins over the file, whatever it was", "[scenario]") {
