@@ -4,27 +4,33 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/units.hpp"
+#include "engine/memory/account.hpp"
 
 namespace rigcast::engine::cuda {
 
-namespace detail {
-struct VramAccounts;
-}
+/// The GPU's memory is what does not suffice.
+class ShortOfVram : public ShortOfMemory {
+ public:
+  using ShortOfMemory::ShortOfMemory;
+};
 
 /// Memory of the GPU, given back with it; may outlive the Vram it comes from. Empty: no bytes.
 class VramPiece {
  public:
   VramPiece() = default;
-  ~VramPiece() { give_back(); }
+  ~VramPiece() { free(); }
   VramPiece(VramPiece&& other) noexcept { swap(other); }
   VramPiece& operator=(VramPiece&& other) noexcept {
-    give_back();
+    VramPiece old;
+    old.swap(*this);
     swap(other);
     return *this;
   }
@@ -37,18 +43,16 @@ class VramPiece {
 
  private:
   friend class Vram;
-  void give_back() noexcept;
+  void free() noexcept;
   void swap(VramPiece& other) noexcept {
     std::swap(place_, other.place_);
     std::swap(bytes_, other.bytes_);
-    std::swap(item_, other.item_);
-    std::swap(accounts_, other.accounts_);
+    std::swap(share_, other.share_);
   }
 
   void* place_ = nullptr;
   std::size_t bytes_ = 0;
-  std::size_t item_ = 0;  // in the accounts
-  std::shared_ptr<detail::VramAccounts> accounts_;
+  Share share_;  // given back when the memory has been
 };
 
 /// For use by several threads.
@@ -59,26 +63,30 @@ class Vram {
   Vram(int device, std::optional<Bytes> limit);
 
   /// Not cleared; aligned to 256 bytes, and counted in steps of as many. `item` goes on with "the":
-  /// "weights", "KV cache". Throws ShortOfMemory when the limit or the card has less: then nothing
-  /// is taken, and what is given back can be taken again.
+  /// "weights", "KV cache". Throws ShortOfVram when the limit or the card has less: then nothing is
+  /// taken, and what is given back can be taken again.
   VramPiece take(std::size_t bytes, const std::string& item);
 
-  struct Item {
-    std::string name;
-    Bytes held;
-    Bytes most;  // that was held at one time
-  };
+  using Item = Account::Item;
   /// In the order in which they were taken first, also those that hold nothing any more.
-  std::vector<Item> items() const;
-  Bytes held() const;
-  Bytes most_held() const;
+  std::vector<Item> items() const { return account_.items(); }
+  Bytes held() const { return account_.held(); }
+  Bytes most_held() const { return account_.most_held(); }
   /// Of the limit and of the card, whichever is less.
   Bytes free() const;
-  std::optional<Bytes> limit() const;
-  int device() const;
+  std::optional<Bytes> limit() const { return account_.limit(); }
+  int device() const { return device_; }
 
  private:
-  std::shared_ptr<detail::VramAccounts> accounts_;
+  struct Card {
+    Bytes free, all;
+  };
+  Card card() const;
+  ShortOfVram shortage(std::size_t bytes, const std::string& item, Bytes free) const;
+
+  int device_ = 0;
+  Account account_;
+  std::unique_ptr<std::mutex> taking_ = std::make_unique<std::mutex>();
 };
 
 }  // namespace rigcast::engine::cuda

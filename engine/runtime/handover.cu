@@ -30,22 +30,24 @@ double Handover::copy(TokenCount first, TokenCount last, cudaMemcpyKind way) con
   return copied;
 }
 
-void Handover::to_gpu(TokenCount cached, Recorder* recorder) {
-  if (on_gpu_ >= cached) return;
+double Handover::bring(TokenCount& has, TokenCount cached, cudaMemcpyKind way,
+                       Recorder* recorder) const {
+  if (has >= cached) return 0;
   const double since = recorder ? recorder->now() : 0;
-  const double bytes = copy(on_gpu_, cached, cudaMemcpyHostToDevice);
-  sent_.to_gpu += bytes;
-  on_gpu_ = cached;
-  if (recorder) recorder->add(ActivityKind::kFetchKv, -1, cached, since, bytes);
+  const double bytes = copy(has, cached, way);
+  has = cached;
+  const bool up = way == cudaMemcpyHostToDevice;
+  if (recorder)
+    recorder->add(up ? ActivityKind::kFetchKv : ActivityKind::kStoreKv, -1, cached, since, bytes);
+  return bytes;
+}
+
+void Handover::to_gpu(TokenCount cached, Recorder* recorder) {
+  sent_.to_gpu += bring(on_gpu_, cached, cudaMemcpyHostToDevice, recorder);
 }
 
 void Handover::to_host(TokenCount cached, Recorder* recorder) {
-  if (on_host_ >= cached) return;
-  const double since = recorder ? recorder->now() : 0;
-  const double bytes = copy(on_host_, cached, cudaMemcpyDeviceToHost);
-  sent_.to_host += bytes;
-  on_host_ = cached;
-  if (recorder) recorder->add(ActivityKind::kStoreKv, -1, cached, since, bytes);
+  sent_.to_host += bring(on_host_, cached, cudaMemcpyDeviceToHost, recorder);
 }
 
 void Handover::truncate(TokenCount tokens) {

@@ -35,6 +35,8 @@ class Handover {
  private:
   /// Blocks that hold tokens [first, last), in every layer. Gives their bytes.
   double copy(TokenCount first, TokenCount last, cudaMemcpyKind way) const;
+  /// All tokens below `cached` to the side that has `has`, that way. Gives their bytes.
+  double bring(TokenCount& has, TokenCount cached, cudaMemcpyKind way, Recorder* recorder) const;
 
   const Stream& stream_;
   const DeviceCache& gpu_;

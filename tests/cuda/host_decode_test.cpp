@@ -41,24 +41,14 @@ std::vector<float> conversation(Executor& executor, const std::vector<std::int32
   return all;
 }
 
-void check(TinyTraits traits, const std::vector<std::string>& mixes) {
-  traits.layers = 3;
-  for (const std::string& mix : mixes) {
-    traits.mix = mix;
-    const TinyModel tiny = model_of(traits);
-    const auto tokens = prompt_of(150, traits.vocabulary);
-    const auto want = reference_logits(tiny, tokens);
-    const double bound = half_bound(traits) + (is_float(mix) ? 0 : rounding_bound(traits));
+void check(const TinyTraits& traits, const std::vector<std::string>& mixes) {
+  for_each_mix(traits, mixes, [](const KnownModel& known) {
     for (const int gpu_layers : {4, 3, 1, 0}) {
-      const auto executor = on_gpu(tiny, host_decodes(traits, gpu_layers));
-      const Agreement a = compare(conversation(*executor, tokens), want);
-      INFO(traits.architecture << " " << mix << ", " << gpu_layers << " layers on the GPU");
-      CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
-      CHECK(a.mean_kl <= (is_float(mix) ? 1e-3 : 5e-3));
-      CHECK(a.nmse <= bound);
-      CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+      const auto executor = on_gpu(known.tiny, host_decodes(known.traits, gpu_layers));
+      INFO(known.name() << ", " << gpu_layers << " layers on the GPU");
+      check_near(known, compare(conversation(*executor, known.tokens), known.want));
     }
-  }
+  });
 }
 
 }  // namespace

@@ -108,36 +108,16 @@ void check_session(const TinyTraits& traits, const std::vector<Case>& cases) {
     }
 }
 
-void check_against_reference(const TinyTraits& given, const std::vector<std::string>& mixes,
+void check_against_reference(const TinyTraits& traits, const std::vector<std::string>& mixes,
                              const std::vector<Case>& cases) {
-  TinyTraits traits = of_three(given);
-  for (const std::string& mix : mixes) {
-    traits.mix = mix;
-    const TinyModel tiny = model_of(traits);
-    const auto tokens = prompt_of(150, traits.vocabulary);
-    const auto want = reference_logits(tiny, tokens);
-    // The host rounds to integers in batches of any length.
-    const double bound = half_bound(traits) + (is_float(mix) ? 0 : rounding_bound(traits));
+  for_each_mix(traits, mixes, [&](const KnownModel& known) {
     for (const Case& c : cases)
       for (const Way& way : kWays)
         for (const BatchesBy by : {BatchesBy::kHost, BatchesBy::kGpu, BatchesBy::kFaster}) {
-          const Agreement a = agreement_of(tiny, way, tokens, want, c.options(by));
-          INFO(traits.architecture << " " << mix << ", " << c.name << ", " << way.name << ", "
-                                   << int(by));
-          CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
-          CHECK(a.mean_kl <= (is_float(mix) ? 1e-3 : 5e-3));
-          CHECK(a.nmse <= bound);
-          CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+          INFO(known.name() << ", " << c.name << ", " << way.name << ", " << int(by));
+          check_near(known, agreement_of(known.tiny, way, known.tokens, known.want, c.options(by)));
         }
-  }
-}
-
-std::vector<std::int32_t> greedy(const TinyModel& tiny, const CudaOptions& options, int tokens) {
-  const auto executor = on_gpu(tiny, options);
-  Sampler sampler({});
-  std::vector<std::int32_t> ids{sampler.next(executor->forward(prompt_of(40, 500), Logits::kLast))};
-  while (int(ids.size()) < tokens) ids.push_back(executor->decode(ids.back(), sampler));
-  return ids;
+  });
 }
 
 double matrix_bytes(const Layer& l) {
