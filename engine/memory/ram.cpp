@@ -1,5 +1,6 @@
 #include "engine/memory/ram.hpp"
 
+#include <mutex>
 #include <utility>
 
 #include "core/error.hpp"
@@ -7,7 +8,24 @@
 
 namespace rigcast::engine {
 
+struct Ram::Spares {
+  std::mutex mutex;
+  std::vector<std::function<void()>> give_back;
+};
+
+Ram::Ram(std::optional<Bytes> limit) : account_(limit), spares_(std::make_shared<Spares>()) {}
+
+void Ram::when_short(std::function<void()> give_back) const {
+  const std::lock_guard lock(spares_->mutex);
+  spares_->give_back.push_back(std::move(give_back));
+}
+
 RamShare Ram::take(std::size_t bytes, const std::string& item) const {
+  if (auto share = account_.take(bytes, item)) return *std::move(share);
+  {
+    const std::lock_guard lock(spares_->mutex);
+    for (const auto& give_back : spares_->give_back) give_back();
+  }
   if (auto share = account_.take(bytes, item)) return *std::move(share);
   throw ShortOfMemory("memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " + item +
                       ", " + text_gib(account_.free().value_or(Bytes{})) + " free of a limit of " +

@@ -22,7 +22,7 @@ class Ram {
   using Item = Account::Item;
 
   /// nullopt: whatever is asked for is counted, and nothing refused.
-  explicit Ram(std::optional<Bytes> limit = {}) : account_(limit) {}
+  explicit Ram(std::optional<Bytes> limit = {});
 
   /// `item` goes on with "the": "weights", "KV cache". Throws ShortOfMemory when the limit has
   /// less: then nothing is counted, and what is given back can be taken again.
@@ -30,13 +30,20 @@ class Ram {
   /// What gives the same memory as `make`, counted until its last owner has left it.
   Make counted(std::string item, Make make) const;
 
+  /// What is taken but needed by nobody: `give_back` is called, by whoever takes, before anything
+  /// is refused. It must not take.
+  void when_short(std::function<void()> give_back) const;
+
   /// In the order in which they were taken first, also those that hold nothing any more.
   std::vector<Item> items() const { return account_.items(); }
   Bytes held() const { return account_.held(); }
   std::optional<Bytes> limit() const { return account_.limit(); }
 
  private:
+  struct Spares;
+
   Account account_;
+  std::shared_ptr<Spares> spares_;
 };
 
 }  // namespace rigcast::engine

@@ -12,7 +12,7 @@ namespace {
 
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
   return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
-          o.ram.counted("KV cache", o.kv_memory)};
+          o.kv_memory ? o.kv_memory : o.ram.counted("KV cache", make_large_pages)};
 }
 
 }  // namespace

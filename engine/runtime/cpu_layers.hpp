@@ -28,8 +28,8 @@ struct CpuOptions {
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
   std::optional<std::vector<int>> cached_layers{};  // whose keys and values are kept; absent: all
-  MakeMemory kv_memory = make_large_pages;
-  Ram ram{};  // on which weights, cache and buffers are counted
+  MakeMemory kv_memory{};  // counted by who gives it; absent: large pages, counted on `ram`
+  Ram ram{};               // on which weights, cache and buffers are counted
 };
 
 class CpuLayers {

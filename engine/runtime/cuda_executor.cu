@@ -145,11 +145,11 @@ void CudaExecutor::run_graph(int splits, Choice choice, int slot) {
 }
 
 // Room for that many more tokens, and for the layers that are lent. The host computes batches where
-// there would else be none.
+// the GPU would else have none; its own memory is no larger for it.
 void CudaExecutor::reserve(TokenCount tokens, bool batches) {
   try {
     take_room(tokens, batches);
-  } catch (const ShortOfMemory&) {
+  } catch (const cuda::ShortOfVram&) {
     if (!cuda::stop_lending(*state_)) throw;
     graphs_.clear();
     take_room(tokens, batches);

@@ -124,12 +124,14 @@ HostShare::HostShare(std::shared_ptr<const Model> model, const HostParts& parts,
 
 namespace {
 
-// Of the host's cache: what the GPU copies from and to is locked.
+// Of the host's cache: what the GPU copies from and to is locked. What waits to be used again is
+// still taken, and so counted.
 MakeMemory cache_memory(const StateOptions& o) {
-  if (o.kv_memory) return o.kv_memory;
-  if (o.host.decodes() && !o.host.layers_cached_on_gpu().empty()) return make_pinned_block;
-  if (!o.host.lent_layers().empty()) return reused(pinned_memory("KV cache"));
-  return make_large_pages;
+  const auto counted = [&](MakeMemory make) { return o.ram.counted("KV cache", std::move(make)); };
+  if (o.kv_memory) return counted(o.kv_memory);
+  if (o.host.decodes() && !o.host.layers_cached_on_gpu().empty()) return counted(make_pinned_block);
+  if (!o.host.lent_layers().empty()) return reused(o.ram, "KV cache", pinned_memory("KV cache"));
+  return counted(make_large_pages);
 }
 
 // Of the host, where it computes.

@@ -5,7 +5,8 @@
 namespace rigcast::engine {
 
 HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool shares_cold)
-    : head_(placement.head_on == kHost),
+    : tied_(spec.tied_embeddings),
+      head_(placement.head_on == kHost),
       shares_cold_(shares_cold),
       decodes_(placement.host_decodes()) {
   for (int i = 0; i < spec.layers; ++i) {
@@ -26,8 +27,7 @@ HostParts::HostParts(const ModelSpec& spec, const Placement& placement, bool sha
 bool HostParts::has(TensorRole role, int i) const {
   using enum TensorRole;
   if (decodes_) return true;
-  // Tied embeddings are the head as well.
-  if (role == kTokenEmbedding) return embedding() || head_;
+  if (role == kTokenEmbedding) return embedding() || (tied_ && head_);
   if (role == kOutput) return head_;
   if (i < 0) return false;
   // The host routes a batch whose experts it computes.

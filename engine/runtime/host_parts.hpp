@@ -84,6 +84,7 @@ class HostParts {
   std::vector<int> layers_that(bool Part::*is) const;
 
   std::vector<Part> parts_;  // by layer
+  bool tied_ = false;        // the embedding is the head's matrix as well
   bool head_ = false, shares_cold_ = false, decodes_ = false;
 };
 

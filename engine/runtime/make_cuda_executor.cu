@@ -118,13 +118,16 @@ Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, st
       cuda::pinned_memory("weights")));
 }
 
-// Of the matrices that lie in the host's memory: an embedding of its own does in any case.
+// Of the matrices that lie in the host's memory: an embedding of its own does in any case, for a
+// GPU takes rows from it. One that is the head as well is there twice where both have a use for it.
 std::int64_t matrix_bytes(const TensorTable& tensors, const HostParts& parts) {
   std::int64_t bytes = 0;
-  for (const Tensor& t : tensors.tensors)
-    if (t.dimensions > 1 &&
-        (parts.has(t) || (t.role == TensorRole::kTokenEmbedding && !tensors.head_is_embedding)))
-      bytes += std::int64_t(t.bytes);
+  for (const Tensor& t : tensors.tensors) {
+    if (t.dimensions < 2) continue;
+    const bool gives_rows = t.role == TensorRole::kTokenEmbedding && !parts.embedding() &&
+                            (!tensors.head_is_embedding || parts.head());
+    bytes += std::int64_t(t.bytes) * (int(parts.has(t)) + int(gives_rows));
+  }
   return bytes;
 }
 

@@ -39,6 +39,10 @@ struct Kept {
     const std::lock_guard lock(mutex);
     by_size[bytes].push_back(std::move(memory));
   }
+  void give_back() {
+    const std::lock_guard lock(mutex);
+    by_size.clear();
+  }
 };
 
 }  // namespace
@@ -47,8 +51,12 @@ MakeMemory pinned_memory(const std::string& item) {
   return [item](std::size_t bytes) { return make_pinned(bytes, item); };
 }
 
-MakeMemory reused(MakeMemory make) {
-  return [kept = std::make_shared<Kept>(), make = std::move(make)](std::size_t bytes) {
+MakeMemory reused(const Ram& ram, const std::string& item, MakeMemory make) {
+  const auto kept = std::make_shared<Kept>();
+  ram.when_short([of = std::weak_ptr<Kept>(kept)] {
+    if (const auto still = of.lock()) still->give_back();
+  });
+  return [kept, make = ram.counted(item, std::move(make))](std::size_t bytes) {
     auto memory = kept->take(bytes);
     if (!memory) memory = make(bytes);
     std::byte* const begin = memory.get();

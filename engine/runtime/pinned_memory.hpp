@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/kv/kv_cache.hpp"
+#include "engine/memory/ram.hpp"
 
 namespace rigcast::engine::cuda {
 
@@ -12,7 +13,8 @@ namespace rigcast::engine::cuda {
 MakeMemory pinned_memory(const std::string& item);
 
 /// Keeps what was given back for the next that asks for as many bytes: pages take longer to pin
-/// than to copy. Goes with the last copy of it and the last memory that it made.
-MakeMemory reused(MakeMemory make);
+/// than to copy. Counted on `ram` as `item` until it gives way, where that is short of something
+/// else. Goes with the last copy of it and the last memory that it made.
+MakeMemory reused(const Ram& ram, const std::string& item, MakeMemory make);
 
 }  // namespace rigcast::engine::cuda

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/pinned_pages.cuh"
+#include "engine/runtime/pinned_memory.hpp"
 #include "tests/catch.hpp"
 
 namespace rigcast::engine {
@@ -40,6 +41,26 @@ TEST_CASE("Pinned memory that is refused says what it was for", "[cuda]") {
       [] { static_cast<void>(PinnedPages(std::size_t(1) << 60, "input embedding")); });
   CHECK(of_pages.find("pinned memory: ") == 0);
   CHECK(of_pages.find(" asked for the input embedding, refused: ") != std::string::npos);
+}
+
+TEST_CASE("Memory that waits to be used again is counted, and gives way to what else is needed",
+          "[cuda]") {
+  constexpr std::size_t kBytes = 400'000;
+  const Ram ram(1_MiB);
+  const MakeMemory make = cuda::reused(ram, "KV cache", make_large_pages);
+  auto first = make(kBytes);
+  const auto second = make(kBytes);
+  std::byte* const place = first.get();
+  first.reset();
+  CHECK(ram.held() == Bytes{2.0 * kBytes});
+  first = make(kBytes);
+  CHECK(first.get() == place);
+  CHECK(ram.held() == Bytes{2.0 * kBytes});
+  CHECK_THROWS_AS(ram.take(500'000, "activations"), ShortOfMemory);
+  first.reset();
+  const RamShare share = ram.take(500'000, "activations");
+  CHECK(ram.held() == Bytes{kBytes + 500'000.0});
+  CHECK_THROWS_AS(make(kBytes), ShortOfMemory);
 }
 
 // Without a GPU every registration fails, after all pages were taken.

@@ -320,6 +320,37 @@ TEST_CASE("Lent layers give way where the cache needs their memory", "[cuda][gpu
   CHECK(std::ranges::equal(logits, on_gpu(tiny, options)->forward(tokens, Logits::kAll)));
 }
 
+TEST_CASE("Lent layers stay lent where the host's memory is what is short", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = model_of_large_layers();
+  CudaOptions options = Case{"", {kLent, kLent, kGpu}}.options(BatchesBy::kFaster);
+  options.upload_threads = 1;
+  const auto free = on_gpu(tiny, options);
+  const Bytes staging = free->gpus().front().staging;
+  REQUIRE(staging > 0_B);
+  free->forward(prompt_of(40, 500), Logits::kLast);
+  // Buffers of the upload, which are given back before the first token, take 40 MiB and some.
+  options.ram_limit = free->host().needed() + 48_MiB;
+  const auto executor = on_gpu(tiny, options);
+  executor->forward(prompt_of(40, 500), Logits::kLast);
+  CHECK_THROWS_AS(executor->fill(1 << 17), ShortOfMemory);
+  CHECK(executor->gpus().front().staging >= staging);
+  executor->truncate(0);
+  CHECK(executor->forward(prompt_of(40, 500), Logits::kLast).size() == 500);
+}
+
+TEST_CASE("Locked memory that waits to be used again is counted", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model(of_three({.mix = "F16"}));
+  const auto executor = on_gpu(tiny, Case{"", {kLent, kGpu, kLent}}.options());
+  const auto tokens = prompt_of(300, 500);
+  executor->forward(tokens, Logits::kLast);
+  const Bytes taken = executor->host().kv;
+  CHECK(taken > 0_B);
+  executor->truncate(0);
+  CHECK(executor->host().kv == taken);
+  executor->forward(tokens, Logits::kLast);
+  CHECK(executor->host().kv == taken);
+}
+
 TEST_CASE("A file's and random weights are streamed as those in memory", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model(of_three({.mix = "Q4_K_M"}));
   const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name("Q4_K_M"));

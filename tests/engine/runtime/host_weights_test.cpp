@@ -77,6 +77,25 @@ const TinyTraits kTraits{.mix = "Q4_K_M", .layers = 4, .experts = 8};
 
 }  // namespace
 
+TEST_CASE("The host keeps an embedding that it takes rows from or multiplies with",
+          "[engine][host]") {
+  for (const bool tied : {false, true})
+    for (const bool first_layer : {false, true}) {
+      TinyTraits traits = kTraits;
+      traits.tied = tied;
+      const TinyModel tiny = make_tiny_model(traits);
+      Placement p;
+      p.layers.assign(std::size_t(traits.layers), {0, 0, 0, 0, 0, 0, 0});
+      if (first_layer) p.layers[0] = {};  // and the head is the host's
+      const HostParts parts(tiny.model.spec, p);
+      Memory memory;
+      const Model model = with_host_weights(tiny.model, parts, nullptr, {memory.make(), 1});
+      INFO("tied " << tied << ", first layer " << first_layer);
+      CHECK(memory.holds(model.embedding) == (tied || first_layer));
+      CHECK(memory.holds(model.head));
+    }
+}
+
 TEST_CASE("What the host keeps of a model in memory is copied, a layer's matrices in a row",
           "[engine][host]") {
   const TinyModel tiny = make_tiny_model(kTraits);
