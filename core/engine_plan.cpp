@@ -23,14 +23,9 @@ double block_bytes(const Scenario& s, int layer, KvTypes types) {
   return double(s.kv.block_tokens) * kv_bytes_per_token(s.model, layer, types);
 }
 
-KvTypes cold_types(const Scenario& s) {
-  const KvTypes& own = s.kv.types;
-  const bool halves = own.k == QuantFormat::kF16 && own.v == QuantFormat::kF16;
-  return halves ? KvTypes{s.kv.cold_type, s.kv.cold_type} : own;
-}
-
 bool changes_type(const Scenario& s) {
-  return cold_types(s).k != s.kv.types.k || cold_types(s).v != s.kv.types.v;
+  const KvTypes cold = s.kv.cold_types();
+  return cold.k != s.kv.types.k || cold.v != s.kv.types.v;
 }
 
 // The layer's cache leaves its GPU by blocks.
@@ -62,7 +57,7 @@ GpuCache gpu_cache(const Scenario& s, const Placement& p, DeviceIndex gpu) {
   GpuCache c;
   for (int l = 0; l < s.model.layers; ++l) {
     if (cache_device(s, p, l) != gpu || !s.model.has_kv(l)) continue;
-    const double hot = block_bytes(s, l, s.kv.types), cold = block_bytes(s, l, cold_types(s));
+    const double hot = block_bytes(s, l, s.kv.types), cold = block_bytes(s, l, s.kv.cold_types());
     ++c.layers;
     c.block += hot;
     c.cold_block += cold;
@@ -126,8 +121,8 @@ TokenCount hot_blocks(const Scenario& s, const GpuCache& c, const DeviceMemory& 
 TokenCount resident_tokens(const Scenario& s, const Placement& p, TokenCount cached,
                            const MemoryPlan& plan) {
   TokenCount fewest = kMostTokens;
-  // As a whole request needs it, whichever of its tokens this is about.
-  const TokenCount longest = std::max(cached, s.workload.last_position() + 1);
+  // As the longest context needs it, whichever of its tokens this is about.
+  const TokenCount longest = std::max(cached, s.workload.context);
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     const GpuCache c = gpu_cache(s, p, DeviceIndex(g));
     if (c.layers == 0) continue;

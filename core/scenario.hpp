@@ -55,9 +55,10 @@ struct KvSettings {
   Eviction evict = Eviction::kOldest;
   bool prefetch = true;
 
-  /// Of blocks that have left VRAM: their own, unless another type is asked for.
+  /// Of blocks that have left VRAM: those of a cache of halves in `cold_type`, others as they are.
   KvTypes cold_types() const {
-    return cold_type == types.k ? types : KvTypes{cold_type, cold_type};
+    const bool halves = types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16;
+    return halves ? KvTypes{cold_type, cold_type} : types;
   }
 };
 

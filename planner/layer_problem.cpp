@@ -38,10 +38,6 @@ bool may_follow(const LayerStation& from, const LayerStation& to) {
   return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
-bool pages(const Scenario& s) {
-  return s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;
-}
-
 // The scenario with all layers at one station.
 class Whole {
  public:
@@ -79,31 +75,35 @@ class Whole {
           double(w.output_tokens - 1));
   }
 
-  // Of a paged cache no more than the hot tokens needs the GPU.
   double kv_share(int layer) const {
-    const TokenCount cells = pages(s_) ? s_.kv.hot_tokens : s_.workload.context;
-    return kv_bytes(s_.model, layer, std::min(cells, s_.workload.context), s_.kv.types);
+    return kv_bytes(s_.model, layer, s_.workload.context, s_.kv.types);
+  }
+
+  // Room on a GPU for the host's layers in prompts, where there is none until it has a layer, too.
+  double lent_staging(std::size_t memory, const DeviceMemory& alone) const {
+    if (*s_.placement.gpu_layers > 0 || alone.tier != Tier::kVram) return 0;
+    const MemoryPlan beside = plan_memory(s_, place(s_, 1), s_.workload.context);
+    return std::max(0.0, (beside.devices[memory].staging - alone.staging).value);
   }
 
   void share_memory() {
+    const MemoryPlan plan = pages(s_) ? least_memory(s_, placement_) : memory_;
     double all_kv = 0;
     for (int l = 0; l < s_.model.layers; ++l) all_kv += kv_share(l);
-    for (std::size_t m = 0; m < memory_.devices.size(); ++m) {
-      const DeviceMemory& d = memory_.devices[m];
-      const DeviceIndex device = m + 1 < memory_.devices.size() ? DeviceIndex(m) : kHost;
-      const double kv =
-          d.tier == Tier::kVram && pages(s_) ? std::min(d.kv.value, all_kv) : d.kv.value;
+    for (std::size_t m = 0; m < plan.devices.size(); ++m) {
+      const DeviceMemory& d = plan.devices[m];
+      const DeviceIndex device = m + 1 < plan.devices.size() ? DeviceIndex(m) : kHost;
       std::vector<double> of(std::size_t(s_.model.layers), 0.0);
-      double all = d.kv.value - kv;
+      double all = 0;
       for (std::size_t l = 0; l < of.size(); ++l) {
         const LayerPlacement& p = placement_.layers[l];
         const LayerWeights& w = s_.tensors.layers[l];
         if (p.weights == device) of[l] += double(w.together());
         if (p.experts == device) of[l] += double(w.apart());
-        if (all_kv > 0) of[l] += kv * kv_share(int(l)) / all_kv;
+        if (all_kv > 0) of[l] += d.kv.value * kv_share(int(l)) / all_kv;
         all += of[l];
       }
-      rest.push_back(d.needed().value - all);
+      rest.push_back(d.needed().value + lent_staging(m, d) - all);
       bytes.push_back(std::move(of));
     }
   }
@@ -128,11 +128,9 @@ class Builder {
     const MemoryPlan plan = plan_memory(s, place(s, 0), 1);
     for (std::size_t m = 0; m < idle_.size(); ++m) {
       const bool is_gpu = m + 1 < idle_.size();
-      const double all = plan.devices[m].capacity.value, kept = is_gpu ? headroom.value : 0.0;
-      // Blocks of a paged cache leave a GPU before it is full.
-      const double others = s.rig.vram_reserved.value.value;
-      const double usable = is_gpu && pages(s) ? others + s.kv.threshold * (all - others) : all;
-      p.capacity.push_back(usable - idle_[m] - kept);
+      const DeviceMemory& d = plan.devices[m];
+      const double usable = is_gpu && pages(s) ? usable_when_paged(s, d) : d.capacity.value;
+      p.capacity.push_back(usable - idle_[m] - (is_gpu ? headroom.value : 0.0));
     }
     connect();
   }
@@ -212,6 +210,21 @@ class Builder {
 };
 
 }  // namespace
+
+bool pages(const Scenario& s) {
+  return s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;
+}
+
+MemoryPlan least_memory(const Scenario& given, const Placement& placement) {
+  Scenario s = given;
+  s.kv.threshold = 0;
+  return plan_memory(s, placement, s.workload.context);
+}
+
+double usable_when_paged(const Scenario& s, const DeviceMemory& gpu) {
+  const double others = s.rig.vram_reserved.value.value;
+  return others + s.kv.threshold * (gpu.capacity.value - others);
+}
 
 LayerProblem layer_problem(const Scenario& scenario, Bytes headroom, bool splits_layers) {
   return Builder(scenario, headroom, splits_layers).take();

@@ -24,6 +24,13 @@ struct LayerProblem {
   std::vector<LayerStation> stations;
 };
 
+/// The cache leaves GPUs by blocks.
+bool pages(const Scenario& scenario);
+/// At the context limit, when all blocks that may have left a GPU.
+MemoryPlan least_memory(const Scenario& scenario, const Placement& placement);
+/// Bytes of a GPU that are filled before such blocks leave.
+double usable_when_paged(const Scenario& scenario, const DeviceMemory& gpu);
+
 /// Of the scenario with its quant mix, KV settings, batches and workload; its placement settings
 /// but the decode device do not matter. Seconds are of the prompt and all output tokens, each phase
 /// in its middle; GPUs that take turns at a prompt's ubatches are not seen. `headroom`: of each

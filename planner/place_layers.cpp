@@ -26,19 +26,21 @@ Lack lack_of(const Scenario& s, Bytes headroom) {
     lack.bytes.push_back(std::max(0.0, -free));
     lack.any = lack.any || free < 0;
   }
-  if (plan.resident_tokens && *plan.resident_tokens < s.kv.hot_tokens) {
-    lack.any = true;
-    const auto tokens = double(s.kv.hot_tokens - *plan.resident_tokens);
-    for (std::size_t l = 0; l < placement.layers.size(); ++l)
-      if (const DeviceIndex at = placement.layers[l].kv; at != kHost)
-        lack.bytes[std::size_t(at)] += tokens * kv_bytes_per_token(s.model, int(l), s.kv.types);
+  if (!plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens) return lack;
+  // Nothing more can leave a GPU, and yet it is too full.
+  lack.any = true;
+  const MemoryPlan least = least_memory(s, placement);
+  for (std::size_t g = 0; g + 1 < least.devices.size(); ++g) {
+    const double over = least.devices[g].needed().value - usable_when_paged(s, least.devices[g]);
+    lack.bytes[g] = std::max({lack.bytes[g], over, 0.0});
   }
   return lack;
 }
 
-// One more layer at a time, as long as they fit: for where the sum was too careful.
+// One more layer at a time, as long as they fit: for where the sum was too careful. Layers that
+// drive blocks of the cache out are no gain.
 void grow(Scenario& s, Bytes headroom) {
-  if (s.rig.gpus.size() != 1) return;
+  if (s.rig.gpus.size() != 1 || pages(s)) return;
   for (int& layers = *s.placement.gpu_layers; layers <= s.model.layers;) {
     ++layers;
     if (fits(s, headroom)) continue;
@@ -106,6 +108,22 @@ class Balance {
   double least_;
 };
 
+// The memory of a layer less on the GPU is that of blocks of the cache, which may be worth more.
+PlacementSettings without_costly_layers(Scenario s, const RequestCost& cost, Bytes headroom) {
+  int& layers = *s.placement.gpu_layers;
+  for (double least = cost(s); layers > 0;) {
+    --layers;
+    const double now = fits(s, headroom) ? cost(s) : least;
+    if (now < least) {
+      least = now;
+      continue;
+    }
+    ++layers;
+    break;
+  }
+  return s.placement;
+}
+
 }  // namespace
 
 bool fits(const Scenario& scenario, Bytes headroom) { return !lack_of(scenario, headroom).any; }
@@ -123,14 +141,17 @@ std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes he
       if (i > 0) grow(placed, headroom);
       return placed.placement;
     }
+    // Ever more, for a layer may leave by less than it is found to lack.
     for (std::size_t m = 0; m < lack.bytes.size(); ++m)
-      problem.problem.capacity[m] -= lack.bytes[m];
+      problem.problem.capacity[m] -= lack.bytes[m] * (1 << i);
   }
   return std::nullopt;
 }
 
 PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
                                  Bytes headroom) {
+  if (scenario.rig.gpus.size() == 1 && pages(scenario))
+    return without_costly_layers(scenario, cost, headroom);
   if (scenario.placement.tensor_split.empty()) return scenario.placement;
   return Balance(scenario, cost, headroom).run();
 }

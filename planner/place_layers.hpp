@@ -22,7 +22,8 @@ using RequestCost = std::function<double(const Scenario&)>;
 
 /// Layers moved between the GPUs of a placed scenario while `cost` likes that better: several GPUs
 /// take turns at a prompt, which no sum over layers sees. What costs the same leaves more room for
-/// context.
+/// context. On one GPU, which blocks of the cache leave, layers go to the host while `cost` likes
+/// that better.
 PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
                                  Bytes headroom = {});
 

@@ -102,17 +102,18 @@ Time to first token as written (the document: 0.5 s warm):
 - Cliff with Mistral: {cliff_text(real)}.
 
 **Where it agrees.** The shape: a slow decline while the cache grows in VRAM, a knee when 95 % of it
-is full, then a fall by a factor of five to seven. With the weights in VRAM, the first token of a
-512-token prompt takes about what the document says.
+is full, then a fall by a factor of nine, earlier than the document's: beside cache and weights the
+engine holds what a prompt's products are written out to and the blocks of its longest step. With the
+weights in VRAM, the first token of a 512-token prompt takes about what the document says.
 
 **Where it does not.** The text cannot be about Mistral 7B: with 8 KV heads a cached token takes
-131,072 bytes, so after the Q4_K_M weights the card has room for more than 20,000 tokens, not 4,000.
+131,072 bytes, so after the Q4_K_M weights the card has room for nearly 20,000 tokens, not 4,000.
 The figures fit full multi-head attention (32 KV heads, 524,288 bytes a token) with 6-bit weights,
 which is the shape of Llama 2 7B. Its decline from 25 to 20 over 4,000 tokens is 2.1 GB more to read
 in 10 ms, 210 GB/s: a card of about 224 GB/s. From 4,000 to 7,000 tokens it loses 283 ms for 1.57 GB
 of cold blocks: 5.5 GB/s, a third of the link it names. Pinned copies one after the other reach
 about 11 GB/s here and so end at a higher speed; pageable ones reach 6. "Compressed" blocks would
-cross in less than a third of the time, and reading ahead hides the first thousand tokens. LRU
+cross in less than a third of the time, and reading ahead hides the first of them. LRU
 eviction, which the document's diagram mentions, would be the worst choice: attention reads every
 block in order for every token, so the block that was used longest ago is always the one needed next,
 and nothing stays. "TTFT is CPU/SSD latency" holds only for a cold start.

@@ -30,6 +30,7 @@ Scenario with_policy(KvPolicy policy, Bytes vram = 24_GiB) {
   s.kv.policy = policy;
   s.workload.prompt_tokens = 16384;
   s.workload.output_tokens = 129;
+  s.workload.context = s.workload.last_position() + 1;
   return s;
 }
 

@@ -38,7 +38,7 @@ constexpr double kLeadUsedUp = 1e-4;
 const Settings kRigcast = {{"runtime.name", "rigcast"}};
 // VRAM for about 4,000 tokens of cache beside the weights.
 const Settings kTight =
-    with(kRigcast, {{"rig.vram_capacity", "5.7 GiB"}, {"kv.prefetch", "false"}});
+    with(kRigcast, {{"rig.vram_capacity", "6.1 GiB"}, {"kv.prefetch", "false"}});
 
 Settings policy(const char* name, const Settings& settings = kTight) {
   return with(settings, {{"kv.policy", name}});

@@ -27,7 +27,7 @@ SimulateOptions without_cliffs(Detail detail = Detail::kFinal) {
 }
 
 const Settings kPaged = {
-    {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "5.7 GiB"}};
+    {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "6.1 GiB"}};
 
 Settings any_settings() {
   return GENERATE_COPY(

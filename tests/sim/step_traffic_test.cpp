@@ -135,7 +135,7 @@ TEST_CASE("policy paged: the link brings the cold blocks in their own type", "[t
   const auto cold_type = GENERATE(as<std::string>{}, "f16", "q8_0", "q4_0");
   const Token t(with(
       kRigcast,
-      {{"kv.policy", "paged"}, {"kv.cold_type", cold_type}, {"rig.vram_capacity", "5.7 GiB"}}));
+      {{"kv.policy", "paged"}, {"kv.cold_type", cold_type}, {"rig.vram_capacity", "6.1 GiB"}}));
   REQUIRE(t.memory.resident_tokens);
   const TokenCount resident = *t.memory.resident_tokens;
   REQUIRE(resident > t.s.kv.hot_tokens);
@@ -151,7 +151,7 @@ TEST_CASE("policy paged: the link brings the cold blocks in their own type", "[t
 }
 
 TEST_CASE("policy combined: link and CPU share the cold blocks by their rates", "[traffic]") {
-  const Token t(with(kRigcast, {{"kv.policy", "combined"}, {"rig.vram_capacity", "5.7 GiB"}}));
+  const Token t(with(kRigcast, {{"kv.policy", "combined"}, {"rig.vram_capacity", "6.1 GiB"}}));
   const double cold =
       double(cold_tokens(t.s, t.memory, kCached)) * kv_bytes_per_token(t.s.model, t.s.kv.types);
   REQUIRE(cold > 0);
@@ -176,7 +176,7 @@ TEST_CASE("grouping layers changes no byte and no busy second", "[traffic]") {
   const Settings settings = GENERATE(
       Settings{}, Settings{{"placement.gpu_layers", "20"}},
       Settings{
-          {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "5.7 GiB"}},
+          {"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "6.1 GiB"}},
       Settings{{"runtime.name", "rigcast"},
                {"placement.gpu_layers", "24"},
                {"placement.decode_device", "gpu"}},
