@@ -287,6 +287,7 @@ bool host_computes(const Scenario& s, const Placement& p) {
 // by tokens; so do experts whose batches a GPU computes, once the host was timed.
 TokenCount host_rows(const Scenario& s, const Placement& p) {
   const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
+  if (p.host_decodes()) return batch;  // it looks up the prompt's embeddings, too
   TokenCount rows = 1;
   for (const LayerPlacement& l : p.layers) {
     if (l.weights == kHost ? l.decode_on == kHost : s.kv.policy == KvPolicy::kRam) return batch;

@@ -22,7 +22,8 @@ PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
 }
 
 std::vector<LayerStation> stations_of(const Scenario& s, bool splits_layers) {
-  const bool may_split = s.model.moe || s.runtime.ffn_in_ram;
+  // Every kind of station doubles the ways: over more GPUs whole layers have to do.
+  const bool may_split = s.model.moe || (s.runtime.ffn_in_ram && s.rig.gpus.size() <= 2);
   std::vector<LayerStation> all{{}};
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
     for (const bool ffn_in_ram : {true, false})

@@ -108,19 +108,22 @@ class Balance {
   double least_;
 };
 
-// The memory of a layer less on the GPU is that of blocks of the cache, which may be worth more.
+// The memory of a layer less on the GPU is that of blocks of the cache, which may be worth more; or
+// less, where the sum over layers was too careful.
 PlacementSettings without_costly_layers(Scenario s, const RequestCost& cost, Bytes headroom) {
   int& layers = *s.placement.gpu_layers;
-  for (double least = cost(s); layers > 0;) {
-    --layers;
-    const double now = fits(s, headroom) ? cost(s) : least;
-    if (now < least) {
-      least = now;
-      continue;
+  double least = cost(s);
+  for (const int by : {1, -1})
+    while (layers + by >= 0 && layers + by <= s.model.layers + 1) {
+      layers += by;
+      const double now = fits(s, headroom) ? cost(s) : least;
+      if (now < least) {
+        least = now;
+        continue;
+      }
+      layers -= by;
+      break;
     }
-    ++layers;
-    break;
-  }
   return s.placement;
 }
 

@@ -318,7 +318,8 @@ Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
   std::ranges::stable_sort(plan.choices, [&](const Choice& a, const Choice& b) {
     return rank(a, wish.objective) < rank(b, wish.objective);
   });
-  const bool is_open = space.places_layers && space.splits_layers && !plan.choices.empty();
+  const bool is_open = space.places_layers && space.splits_layers && !plan.choices.empty() &&
+                       scenario.rig.gpus.size() <= 2;
   if (is_open && !is_resident(scenario, plan.choices.front().option.placement))
     plan.crossover = find_crossover(*plan.choices.front().report.scenario, wish.headroom, cost);
   return plan;

@@ -177,14 +177,14 @@ interrupts() {
   for seconds in 0.1 0.4 0.8 1.2 1.8 2.5; do
     rm -rf kept && mkdir kept
     code=0
-    timeout -s INT -k 20 $seconds "$program" run --weights model.gguf --device cuda \
+    timeout --foreground -s INT -k 20 $seconds "$program" run --weights model.gguf --device cuda \
       --prompt-tokens 512 --output-tokens 500 --context 2048 --repeat 500 --format json \
       -o kept/run.json --trace kept/trace.json > out 2> err || code=$?
     check "interrupted after $seconds s: $(tail -1 err)" whole_or_absent kept
     check "and it ended by itself" [ $code != 137 ]
   done
   rm -rf kept && mkdir kept
-  timeout -s INT -k 20 0.6 "$program" run --weights model.gguf --device cuda --tokens ids.txt \
+  timeout --foreground -s INT -k 20 0.6 "$program" run --weights model.gguf --device cuda --tokens ids.txt \
     --logits kept/logits.npy > out 2> err || code=$?
   check "interrupted while logits are written: $(tail -1 err)" whole_or_absent kept
 }
