@@ -331,6 +331,15 @@ OpCost corrected(const Scenario& s, OpCost cost, TokenCount tokens) {
   return cost;
 }
 
+// Of a GPU's units those that have a part of a batch's attention.
+double busy_units(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
+  const auto& rows = s.runtime.batch.unit_rows;
+  if (!rows || !gpu.units) return 1.0;
+  const double groups = double(s.model.heads) / double(std::max<std::int64_t>(1, s.model.kv_heads));
+  const double parts = std::ceil(double(tokens) * groups / rows->value) * double(s.model.kv_heads);
+  return std::min(1.0, parts / double(*gpu.units));
+}
+
 }  // namespace
 
 OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
@@ -354,8 +363,9 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
     return corrected(s, cost, tokens);
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t);
-  cost.compute += Seconds{t.attention_flops / (gemm_rate(part).value.value * e.attention.value *
-                                               backend.attention.value)};
+  const double attention =
+      e.attention.value * backend.attention.value * busy_units(s, part, tokens);
+  cost.compute += Seconds{t.attention_flops / (gemm_rate(part).value.value * attention)};
   if (!flash) cost.gap += score_passes(s, part, t);
   return corrected(s, cost, tokens);
 }
@@ -372,8 +382,9 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const double charged_kv = cache_charged(s, t, tokens, kv);
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
   cost.charged = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
+  const auto& power = s.runtime.cpu.gap_power;
   cost.gap = s.runtime.cpu.operation_gap.value * double(std::max(1, t.matrices)) *
-             double(s.settings.threads);
+             std::pow(double(s.settings.threads), power ? power->value : 1.0);
   cost.gap += vector_time(s, t);
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();

@@ -118,6 +118,8 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     plan.devices.back().staging += s.runtime.memory.staging;
   }
   plan.devices.back().staging += s.runtime.memory.process;
+  const bool on_gpu = std::find(busy.begin(), busy.end() - 1, true) != busy.end() - 1;
+  if (on_gpu) plan.devices.back().staging += s.runtime.memory.process_gpu;
 }
 
 // KV bytes on each device when `cells` tokens are held.

@@ -40,6 +40,8 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   m.maps_file = t.flag("maps_file", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
   if (const auto process = t.find_figure<Bytes>("process", 0_B, 64_GiB)) m.process = process->value;
+  if (const auto more = t.find_figure<Bytes>("process_gpu", 0_B, 64_GiB))
+    m.process_gpu = more->value;
   t.finish();
   return m;
 }
@@ -189,6 +191,7 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.experts = t.number_figure("experts", 0.001, 4);
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
+  b.unit_rows = t.find_number_figure("unit_rows", 1, 65536);
   b.pipeline = t.number_figure("pipeline", 0, 1);
   t.finish();
   return b;
@@ -233,6 +236,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
                   .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
   c.operation_gap = duration(t, "operation_gap");
+  c.gap_power = t.find_number_figure("gap_power", 0, 1);
   c.blas = t.number_figure("blas", 0.001, 1);
   c.batch_half = t.number_figure("batch_half", 0, 1e4);
   const TomlTable shares = t.table("int8_share");

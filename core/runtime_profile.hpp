@@ -82,6 +82,9 @@ struct BatchEfficiency {
   Sourced<double> expand;       // writing weights out as FP16: share of VRAM bandwidth
   Sourced<double> score_bytes;  // moved per score without flash attention, in VRAM traffic
   Sourced<double> pipeline;     // share of the other GPUs' time that several ubatches hide
+  // Rows of scores, a token's by a query head of a group each, that one unit works on: with few of
+  // them, others idle. Absent: all units always share the work.
+  std::optional<Sourced<double>> unit_rows;
 };
 
 struct CpuEfficiency {
@@ -109,7 +112,8 @@ struct CpuEfficiency {
   // As `exposed`, of reading the cache; nullopt: one with the weights.
   std::optional<Sourced<double>> cache_exposed;
   Sourced<Seconds> element;        // one thread's work on an element of a matrix's input or output
-  Sourced<Seconds> operation_gap;  // threads meet between operations
+  Sourced<Seconds> operation_gap;  // one thread's, between operations, where threads meet
+  std::optional<Sourced<double>> gap_power;  // it grows with so high a power of threads; absent: 1
 };
 
 /// What builds of a time did differently, as factors on the profile's own figures.
@@ -145,6 +149,7 @@ struct RuntimeProfile {
     LogitsRows logits = LogitsRows::kLast;
     bool maps_file = false;      // host weights are the file's own pages
     Bytes process;               // what the program itself takes of RAM
+    Bytes process_gpu;           // and with a GPU besides: the driver's and cuBLAS's own
     Bytes staging;               // pinned buffers per GPU
   } memory;
 

@@ -39,6 +39,19 @@ bool may_follow(const LayerStation& from, const LayerStation& to) {
   return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
+// Which of two equal GPUs has layers and which has none makes no difference: the first ones have.
+bool is_like_the_one_before(const Scenario& s, DeviceIndex d) {
+  if (d <= 0) return false;
+  const auto at = std::size_t(d);
+  const HostLink &own = s.rig.links[at], &before = s.rig.links[at - 1];
+  return s.rig.gpus[at].id == s.rig.gpus[at - 1].id && own.h2d.value == before.h2d.value &&
+         s.rig.usable_vram(at).value == s.rig.usable_vram(at - 1).value;
+}
+
+bool passes_over_its_like(const Scenario& s, DeviceIndex from, DeviceIndex to) {
+  return from < to - 1 && is_like_the_one_before(s, to);
+}
+
 // The scenario with all layers at one station.
 class Whole {
  public:
@@ -190,17 +203,19 @@ class Builder {
     const auto& at = out_.stations;
     auto& change = out_.problem.change;
     change.assign(at.size() + 1, std::vector<double>(at.size(), 0.0));
-    const double passes =
-        std::ceil(double(s_.workload.prompt_tokens) / double(s_.settings.ubatch)) +
-        double(s_.workload.output_tokens);
+    const double steps = std::ceil(double(s_.workload.prompt_tokens) / double(s_.settings.ubatch)) +
+                         double(s_.workload.output_tokens);
     const auto& decode = s_.runtime.decode;
+    for (std::size_t to = 0; to < at.size(); ++to)
+      if (passes_over_its_like(s_, kHost, at[to].device)) change[0][to] = kNever;
     for (std::size_t from = 0; from < at.size(); ++from)
       for (std::size_t to = 0; to < at.size(); ++to) {
         const bool gpus = at[from].device != kHost;
         const double once = (gpus ? decode.gpu_crossing : decode.crossing).value.value;
-        change[from + 1][to] = !may_follow(at[from], at[to])      ? kNever
-                               : at[from].device == at[to].device ? 0.0
-                                                                  : passes * once;
+        const bool passes = passes_over_its_like(s_, at[from].device, at[to].device);
+        change[from + 1][to] = !may_follow(at[from], at[to]) || passes ? kNever
+                               : at[from].device == at[to].device      ? 0.0
+                                                                       : steps * once;
       }
   }
 

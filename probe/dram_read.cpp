@@ -13,7 +13,8 @@
 namespace rigcast::probe {
 namespace {
 
-constexpr std::size_t kPiece = 4096;  // bytes of a stream that are read at once
+constexpr std::size_t kPiece = 4096;      // bytes of a stream that are read at once
+constexpr std::int64_t kShare = 2 << 20;  // bytes that a thread takes at once
 constexpr int kPasses = 7;
 
 std::size_t buffer_bytes() {
@@ -59,16 +60,19 @@ DramRead::DramRead(engine::Team& team) : team_(team), buffer_(buffer_bytes()) {
   });
 }
 
-// Every thread has a part of the buffer of its own.
+// Whoever is free reads on, as in kernels: of parts that were settled ahead the slowest thread's
+// would count, and where others use the machine, that is half as fast.
 void DramRead::read(const Way& way) {
   team_.run([&](engine::Worker& worker) {
-    const std::size_t own = buffer_.size() / std::size_t(worker.count());
-    const std::byte* part = buffer_.data() + std::size_t(worker.index()) * own;
-    const std::size_t each = own / std::size_t(way.streams) / kPiece * kPiece;
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < each; i += kPiece)
-      for (int s = 0; s < way.streams; ++s)
-        sum += read_piece(part + std::size_t(s) * each + i, way.ask_ahead);
+    worker.share(std::int64_t(buffer_.size()), kShare, [&](std::int64_t begin, std::int64_t end) {
+      const std::byte* part = buffer_.data() + begin;
+      const std::size_t each =
+          std::size_t(end - begin) / std::size_t(way.streams) / kPiece * kPiece;
+      for (std::size_t i = 0; i < each; i += kPiece)
+        for (int s = 0; s < way.streams; ++s)
+          sum += read_piece(part + std::size_t(s) * each + i, way.ask_ahead);
+    });
     sink += sum;
   });
 }

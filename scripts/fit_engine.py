@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fits the rigcast profile's figures of CPUs on runs that `rigcast validate` has kept.
+"""Fits the rigcast profile's figures of CPUs, or of GPUs, on runs that `rigcast validate` has kept.
 
-Usage: scripts/fit_engine.py [--runs DIR] [--build build/release] [--write]
+Usage: scripts/fit_engine.py [--gpu] [--runs DIR] [--build build/release] [--write]
 Every run is forecast anew on the rig that was probed before it; the figures below move until speeds
 and times by activity agree best. With --write they go into runtimes/rigcast.toml, and the runs'
 configurations into its `fitted_on`: `rigcast validate` counts those in no summary.
@@ -26,6 +26,7 @@ from scipy.optimize import least_squares
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROFILE = ROOT / "runtimes" / "rigcast.toml"
 RUNS = ROOT / "tests" / "validation" / "fit"
+GPU_RUNS = ROOT / "tests" / "validation" / "fit-h200"
 SIMD = "avx512-vnni"
 
 # Table, key, least, most. Figures start where the profile has them, and are held there by a weak
@@ -57,6 +58,18 @@ FIGURES = [
     ("format.float", "cpu", 0.05, 20),
     ("format.float", "cpu_batch", 0.01, 20),
 ]
+GPU_FIGURES = [
+    ("gpu.default", "read", 0.8, 1.0),
+    ("gpu.default", "kv_read", 0.5, 1.0),
+    ("gpu.default", "launch", 0.5, 10),
+    ("gpu.default", "cycles", 0.001, 1),
+    ("gpu.default", "gemm", 0.1, 1),
+    ("gpu.default", "tiles", 0.02, 1),
+    ("gpu.default", "attention", 0.01, 1),
+    ("format.q8", "cycles", 0.01, 4),
+    ("format.float", "cycles", 0.01, 4),
+    ("decode", "stream_share", 0.8, 1.0),
+]
 # Half of the runs are off by less than this, however good the model: what a machine with neighbours
 # repeats to.
 NOISE = 0.03
@@ -65,6 +78,7 @@ PREFERENCE = 1.0  # a factor of e costs as much as one figure that is off by NOI
 METRICS = ["decode.tokens_per_s", "prefill_tokens_per_s", "activities.prefill.attention",
            "activities.prefill.ffn", "activities.decode.attention", "activities.decode.ffn",
            "activities.decode.head"]
+GPU_METRICS = METRICS[:2]  # what a traced GPU takes is not what it takes without marks
 UNITS = {"operation_gap": "us", "element": "ns"}
 
 
@@ -90,9 +104,13 @@ class Profile:
         line = self.lines[self.places[table, key]]
         return number_of(line.split(" = ", 1)[1])
 
+    def fitted_on(self):
+        found = re.search(r"^fitted_on = \[\n(.*?)^\]", "\n".join(self.lines), re.S | re.M)
+        return re.findall(r'"(.*)",', found.group(1)) if found else []
+
     def with_values(self, values, source=None):
         lines = list(self.lines)
-        for (table, key, _, _), value in zip(FIGURES, values):
+        for (table, key, _, _), value in zip(figures, values):
             unit = UNITS.get(key)
             text = f'"{value:.3g} {unit}"' if unit else f"{value:.3g}"
             if source:
@@ -105,8 +123,8 @@ class Replays:
     """Forecasts of the kept runs with a changed profile. Runs in which the machine itself changed
     tell nothing."""
 
-    def __init__(self, program, runs):
-        self.program, self.runs = program, runs
+    def __init__(self, program, runs, gpu):
+        self.program, self.runs, self.gpu = program, runs, gpu
         with open(pathlib.Path(runs) / "times.csv", newline="") as file:
             self.calm = {r["run"] for r in csv.DictReader(file) if float(r["machine_changed"]) < CALM}
 
@@ -124,7 +142,13 @@ class Replays:
         if done.returncode != 0:
             sys.exit(f"{self.program}: {done.stderr}")
         return [r for r in csv.DictReader(io.StringIO(done.stdout))
-                if r["metric"] in METRICS and r["id"] in self.calm]
+                if r["metric"] in metrics and r["id"] in self.calm
+                and (not self.gpu or is_of_gpu(r))]
+
+
+# What the host's memory or cores take part in says nothing of the GPU, nor of the link.
+def is_of_gpu(row):
+    return row["regime"] == "resident" or re.search(r"KV (stream|paged)", row["what"])
 
 
 def errors(rows):
@@ -145,9 +169,9 @@ def weights(rows):
 
 
 def fit(profile, replays):
-    start = numpy.array([profile.value(t, k) for t, k, _, _ in FIGURES])
-    low = numpy.log([f[2] for f in FIGURES])
-    high = numpy.log([f[3] for f in FIGURES])
+    start = numpy.array([profile.value(t, k) for t, k, _, _ in figures])
+    low = numpy.log([f[2] for f in figures])
+    high = numpy.log([f[3] for f in figures])
     start = numpy.clip(start, numpy.exp(low) * 1.0001, numpy.exp(high) * 0.9999)
 
     def residuals(x):
@@ -177,12 +201,13 @@ def date_of(runs):
         return next(csv.DictReader(file))["run_started"][:10]
 
 
-def write(profile, values, rows, runs):
+def write(profile, values, rows, runs, gpu):
     runs = pathlib.Path(runs).resolve()
     place = runs.relative_to(ROOT) if runs.is_relative_to(ROOT) else runs.name
     source = f"scripts/fit_engine.py on {place} of {date_of(runs)}"
     text = profile.with_values(values, source)
-    names = "".join(f"  {json.dumps(name)},\n" for name in configurations(rows))
+    others = [n for n in profile.fitted_on() if ("GPU" in n) != gpu]
+    names = "".join(f"  {json.dumps(n)},\n" for n in sorted({*others, *configurations(rows)}))
     entry = f"fitted_on = [\n{names}]\n"
     text, replaced = re.subn(r"fitted_on = \[\n.*?\]\n", lambda _: entry, text, flags=re.S)
     if not replaced:
@@ -193,23 +218,27 @@ def write(profile, values, rows, runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", default=str(RUNS))
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--runs")
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    global figures, metrics
+    figures, metrics = (GPU_FIGURES, GPU_METRICS) if options.gpu else (FIGURES, METRICS)
+    options.runs = options.runs or str(GPU_RUNS if options.gpu else RUNS)
     profile = Profile()
-    replays = Replays(str(pathlib.Path(options.build) / "rigcast"), options.runs)
+    replays = Replays(str(pathlib.Path(options.build) / "rigcast"), options.runs, options.gpu)
     values = fit(profile, replays)
     rows = replays.rows(profile.with_values(values))
-    for (table, key, _, _), value in zip(FIGURES, values):
+    for (table, key, _, _), value in zip(figures, values):
         print(f"{table + '.' + key:32} {profile.value(table, key):10.4g} -> {value:10.4g}")
-    for metric in METRICS:
+    for metric in metrics:
         own = [abs(math.expm1(e)) for r, e in zip(rows, errors(rows)) if r["metric"] == metric]
         print(f"{metric:32} median {100 * numpy.median(own):5.1f} %  worst {100 * max(own):5.1f} %")
     for r, e in sorted(zip(rows, errors(rows)), key=lambda p: -abs(p[1]))[:12]:
         print(f"  {r['id']:34} {r['metric']:30} {100 * math.expm1(e):+6.1f} %")
     if options.write:
-        write(profile, values, rows, options.runs)
+        write(profile, values, rows, options.runs, options.gpu)
 
 
 if __name__ == "__main__":

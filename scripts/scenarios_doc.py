@@ -145,9 +145,8 @@ def front(plan):
         if c["on_front"]:
             rows.append([("**best** " if c is plan["choices"][0] else "") + c["what"],
                          f"{c['quality']['loss_nats']:.3f}",
-                         number(c["report"]["decode"]["tokens_per_s"]), f"{c['request_s']:.1f}",
-                         f"{c['report']['longest_context']:,}"])
-    return table(["way", "loss, nats", "tok/s", "request s", "context to"], rows)
+                         number(c["report"]["decode"]["tokens_per_s"]), f"{c['request_s']:.1f}"])
+    return table(["way", "loss, nats", "tok/s", "request s"], rows)
 
 
 def s3(r):

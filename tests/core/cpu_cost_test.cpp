@@ -213,6 +213,17 @@ TEST_CASE("Work on the cache's elements is done again for queries that do not sh
     CHECK(flops(queries) == Approx(queries * 2e6 + readings * 6e6));
 }
 
+TEST_CASE("Threads that meet by a tree wait less for many of them", "[cpu]") {
+  Scenario s = of_cpu();
+  OpTraffic t;
+  t.matrices = 3;
+  s.settings.threads = 16;
+  const double once = 3 * s.runtime.cpu.operation_gap.value.value;
+  CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 16));
+  s.runtime.cpu.gap_power = Sourced<double>{0.5, SourceKind::kAssumed, {}};
+  CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 4));
+}
+
 TEST_CASE("Queries that share no work read a cache anew, as far as the CPU holds too little",
           "[cpu]") {
   Scenario s = of_cpu();

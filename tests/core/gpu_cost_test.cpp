@@ -157,6 +157,20 @@ TEST_CASE("Wide heads scale what is read of the cache and what is done with it",
   CHECK(gpu_cost(s, 0, t, 1, 0).charged.value == Approx(2 * 1.6 * narrow.charged.value));
 }
 
+TEST_CASE("A short batch's attention keeps few units busy", "[gpu]") {
+  Scenario s = of_gpu("pascal");
+  s.rig.gpus.front().units = 100;
+  OpTraffic t;
+  t.attention_flops = 1e9;
+  const double all = seconds(s, t, 64);
+  s.runtime.batch.unit_rows = Sourced<double>{128, SourceKind::kAssumed, {}};
+  REQUIRE(s.model.heads == s.model.kv_heads);
+  const double heads = double(s.model.kv_heads);  // 64 rows of each: one part
+  CHECK(seconds(s, t, 64) == Approx(all * 100 / heads));
+  CHECK(seconds(s, t, 129) == Approx(all * 100 / (2 * heads)));
+  CHECK(seconds(s, t, 2048) == Approx(all));
+}
+
 TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]") {
   constexpr double kUsual = 0.92;  // of a data sheet, measured
   const auto seconds = [&](const std::string& read, Sourced<BytesPerSecond> bandwidth) {

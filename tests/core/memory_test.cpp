@@ -91,6 +91,14 @@ TEST_CASE("Experts asked to stay in RAM do, and only theirs", "[memory]") {
   CHECK(gpu(plan_of(s, 33)).kv == gpu(plan_of(scenario_of(mixtral_8x7b()), 33)).kv);
 }
 
+TEST_CASE("A program that uses a GPU takes more RAM itself", "[memory]") {
+  Scenario s = scenario_of(llama_2_7b());
+  const Bytes with = host(plan_of(s, 33)).staging, without = host(plan_of(s, 0)).staging;
+  s.runtime.memory.process_gpu = 600_MiB;
+  CHECK(host(plan_of(s, 33)).staging == with + 600_MiB);
+  CHECK(host(plan_of(s, 0)).staging == without);
+}
+
 TEST_CASE("A dense layer's FFN may be in RAM, its cache stays", "[memory]") {
   Scenario s = scenario_of(llama_2_7b());
   s.runtime.prefill.streams = true;
