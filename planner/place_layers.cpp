@@ -110,7 +110,7 @@ class Balance {
 
 // The memory of a layer less on the GPU is that of blocks of the cache, which may be worth more; or
 // less, where the sum over layers was too careful.
-PlacementSettings without_costly_layers(Scenario s, const RequestCost& cost, Bytes headroom) {
+PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost, Bytes headroom) {
   int& layers = *s.placement.gpu_layers;
   double least = cost(s);
   for (const int by : {1, -1})
@@ -154,7 +154,7 @@ std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes he
 PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
                                  Bytes headroom) {
   if (scenario.rig.gpus.size() == 1 && pages(scenario))
-    return without_costly_layers(scenario, cost, headroom);
+    return layers_against_cache(scenario, cost, headroom);
   if (scenario.placement.tensor_split.empty()) return scenario.placement;
   return Balance(scenario, cost, headroom).run();
 }
