@@ -205,6 +205,24 @@ void prefill(const Stream& stream, int tokens, QuantFormat type) {
               products / widened / 1e12);
 }
 
+// Few tokens after many that are in the cache.
+void prefill_after(const Stream& stream, int tokens, int cached, QuantFormat type) {
+  constexpr int kLayers = 4;
+  const Context context(cached + tokens, kLayers, type);
+  const std::size_t width = kHeads * kDim;
+  const DeviceBuffer queries = halves(std::size_t(tokens) * width, 0.2f);
+  const DeviceBuffer out(std::size_t(tokens) * width * 2);
+  const int* position = context.position(cached);
+  const double t = seconds(stream, kLayers, [&] {
+    for (int layer = 0; layer < kLayers; ++layer)
+      cuda::attend_causally(stream, {queries.as<__half>(), tokens, kHeads, 0}, context.cache(),
+                            layer, position, out.as<__half>());
+  });
+  const double products = 4.0 * double(width) * tokens * (cached + tokens / 2.0);
+  std::printf("prefill %6d after %6d %-5s %9.2f us %6.1f TFLOP/s\n", tokens, cached,
+              info(type).name.data(), t * 1e6, products / t / 1e12);
+}
+
 void place(const Stream& stream, int tokens) {
   constexpr int kLayers = 8;
   const Context context(tokens, kLayers, QuantFormat::kF16);
@@ -222,14 +240,15 @@ void place(const Stream& stream, int tokens) {
 
 }  // namespace
 
-// Arguments: any of decode, splits, prefill and place, and of the cache's types; none: all but
+// Arguments: any of decode, splits, prefill, after and place, and of the cache's types; none: all but
 // splits.
 int main(int argc, char** argv) {
   const std::vector<std::string> only(argv + 1, argv + argc);
   const auto named = [&](std::string_view name) {
     return std::ranges::find(only, name) != only.end();
   };
-  const bool parts = named("decode") || named("splits") || named("prefill") || named("place");
+  const bool parts = named("decode") || named("splits") || named("prefill") || named("after") ||
+                     named("place");
   const bool types = named("F16") || named("Q8_0") || named("Q4_0");
   const auto wanted = [&](std::string_view part) { return !parts || named(part); };
   const Stream stream;
@@ -249,6 +268,9 @@ int main(int argc, char** argv) {
     }
     if (wanted("prefill"))
       for (const int tokens : {512, 2048, 4096, 16384}) prefill(stream, tokens, type);
+    if (wanted("after"))
+      for (const int tokens : {16, 32, 64, 128, 256, 512, 1024, 4096})
+        for (const int cached : {4096, 16384}) prefill_after(stream, tokens, cached, type);
   }
   if (wanted("place"))
     for (const int tokens : {1, 512, 4096}) place(stream, tokens);

@@ -194,6 +194,20 @@ void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
           double(down) * used);
 }
 
+// The products of a model's layer, one by one: what is read of a row, and how many rows there are,
+// differ.
+struct LayerShape {
+  const char* model;
+  std::int64_t hidden, attention, kv, ffn;
+};
+void bench_shape(Bench& b, QuantFormat f, const LayerShape& m) {
+  const std::string name = m.model;
+  bench_matvec(b, f, m.hidden, m.attention + 2 * m.kv, (name + " qkv ").c_str());
+  bench_matvec(b, f, m.attention, m.hidden, (name + " o ").c_str());
+  bench_gate_up(b, f, m.hidden, m.ffn);
+  bench_matvec(b, f, m.ffn, m.hidden, (name + " down ").c_str());
+}
+
 void bench_dequantize(Bench& b, QuantFormat f) {
   constexpr std::int64_t kColumns = 4096, kRows = 14336;
   const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
@@ -241,6 +255,19 @@ int main(int argc, char** argv) {
     b.read_gb_s = bench::plain_read_gb_s(b.stream, b.pool.as<std::byte>(), b.pool.bytes());
     fmt::print("plain read {:.0f} GB/s; the last column is the share of it\n", b.read_gb_s);
     using enum QuantFormat;
+    if (only == "shapes") {
+      constexpr LayerShape kShapes[] = {{"1B", 2048, 2048, 512, 8192},
+                                        {"3B", 3072, 3072, 1024, 8192},
+                                        {"8B", 4096, 4096, 1024, 14336},
+                                        {"14B", 5120, 5120, 1024, 13824},
+                                        {"32B", 5120, 5120, 1024, 27648}};
+      for (const QuantFormat f : {kQ4_K, kQ6_K, kQ8_0, kF16})
+        for (const LayerShape& m : kShapes) bench_shape(b, f, m);
+      bench_experts(b, kQ4_K, 2048, 768, 8);
+      bench_experts(b, kQ8_0, 2048, 768, 8);
+      bench_small(b);
+      return 0;
+    }
     for (const QuantFormat f : {kF16, kBF16, kF32, kQ8_0, kQ6_K, kQ5_K, kQ4_K, kQ4_0, kQ4_1, kQ5_0,
                                 kQ5_1, kQ2_K, kQ3_K, kIQ4_NL, kIQ4_XS, kMXFP4}) {
       if (!wanted(f)) continue;

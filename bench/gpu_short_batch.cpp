@@ -1,6 +1,7 @@
 // Products of a batch of tokens with weights as they lie, beside weights that are written out as
 // halves and multiplied by cuBLAS.
-//   bench_gpu_short_batch [cuts]     cuts: every way to cut the work, too
+//   bench_gpu_short_batch [cuts|shapes]     cuts: every way to cut the work, too; shapes: of other
+//   models
 
 #include <fmt/core.h>
 
@@ -19,7 +20,7 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr std::size_t kPool = std::size_t(1) << 30;  // bytes of weights that launches rotate over
-constexpr int kMostTokens = 512, kMostColumns = 14336, kMostRows = 14336;
+constexpr int kMostTokens = 512, kMostColumns = 27648, kMostRows = 27648;
 
 /// Microseconds of one of `count` launches that follow each other in a graph.
 double microseconds(const Stream& stream, int count, const std::function<void(int)>& one) {
@@ -79,7 +80,7 @@ class Bench {
   cuda::Matmul matmul_{vram_, stream_};
   DeviceBuffer pool_{kPool};
   DeviceBuffer out_{std::size_t(kMostTokens) * kMostRows * 4};
-  DeviceBuffer halves_{std::size_t(kMostColumns) * 4096 * 2};
+  DeviceBuffer halves_{std::size_t(kMostColumns) * 5120 * 2};
   DeviceBuffer x_{std::size_t(kMostTokens) * kMostColumns * 2};
 };
 
@@ -96,6 +97,17 @@ int main(int argc, char** argv) try {
   const bool cuts = argc > 1 && std::string(argv[1]) == "cuts";
   using enum QuantFormat;
   Bench bench;
+  if (argc > 1 && std::string(argv[1]) == "shapes") {
+    for (const auto& [columns, rows] : {std::pair{2048, 8192}, {8192, 2048}, {3072, 8192},
+                                        {8192, 3072}, {4096, 14336}, {14336, 4096}, {5120, 13824},
+                                        {13824, 5120}, {5120, 27648}, {27648, 5120}})
+      for (const int tokens : {16, 32, 64, 128, 256, 512}) {
+        const Product p{kQ4_K, columns, rows};
+        print(p, tokens, bench.as_they_lie(p, tokens, {}),
+              fmt::format("halves {:.1f} us", bench.halves(p, tokens)));
+      }
+    return 0;
+  }
   for (const QuantFormat f : {kQ4_K, kQ6_K, kQ8_0})
     for (const auto& [columns, rows] : {std::pair{4096, 4096}, {4096, 14336}, {14336, 4096}})
       for (const int tokens : {4, 8, 16, 32, 64, 128, 192, 256, 512}) {

@@ -45,6 +45,9 @@ std::string table(const probe::Machine& m, const std::vector<std::string>& gpus)
   };
   out += probe_row("8-bit products, all cores", m.cpu.int8, flops(m.cpu.int8));
   out += probe_row("F32 products, all cores", m.cpu.fp32, flops(m.cpu.fp32));
+  if (m.cpu.clock.n > 0)
+    out += probe_row("clock, all cores at work", m.cpu.clock,
+                     three_digits(m.cpu.clock.median / 1e9) + " GHz");
   out += probe_rate_row("disk, in order, past the cache", m.disk.sequential);
   out += probe_rate_row("disk, pages of a mapping, 8 threads", m.disk.mapped);
   for (const probe::RandomReads& r : m.disk.random)

@@ -193,6 +193,10 @@ void override_cpu(const TomlTable& t, CpuPart& cpu) {
   };
   if (const auto found = flops("cpu_int8")) cpu.int8_rate = *found;
   if (const auto found = flops("cpu_fp32")) cpu.fp32_rate = *found;
+  if (const auto found = t.find_figure<Hertz>("cpu_clock", Hertz{1e7}, Hertz{2e10})) {
+    cpu.clock = *found;
+    cpu.base_clock = cpu.boost_clock = std::nullopt;  // those of the part that stands for it
+  }
   if (const auto found = t.find_figure<BytesPerSecond>("core_read", 10_MBps, BytesPerSecond{1e13}))
     cpu.core_read = *found;
 }

@@ -6,6 +6,7 @@
 #include "core/correction.hpp"
 #include "core/cpu_architecture.hpp"
 #include "core/gpu_architecture.hpp"
+#include "core/gpu_blocks.hpp"
 
 namespace rigcast {
 namespace {
@@ -61,7 +62,9 @@ Seconds cache_products(const Scenario& s, const GpuPart& gpu, const OpTraffic& t
   const auto& decode = s.runtime.decode;
   const bool quantized = info(s.kv.types.k).block_elements > 1;
   const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value;
-  return Seconds{t.attention_flops / 4.0 * cycles / unit_rate(gpu).value};
+  const Seconds products{t.attention_flops / 4.0 * cycles / unit_rate(gpu).value};
+  const bool starts = quantized && s.runtime.blocks && t.attention_flops > 0;
+  return products + (starts ? s.runtime.blocks->quantized_start.value : Seconds{});
 }
 
 // Without flash attention every score is written, scaled, normalised and read as F32, by kernels of
@@ -94,6 +97,7 @@ Seconds launch_gap(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
   const EraFactors era = s.runtime.era_at(s.settings.build_year);
   double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
   if (captures_graphs(s, gpu, tokens)) scale *= era.graph_launch;
+  if (s.runtime.blocks && tokens > kMatVecTokens) scale *= s.runtime.blocks->launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
   if (is_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
   return backend.launch.value * scale;
@@ -116,9 +120,47 @@ bool expands_weights(const Scenario& s, const GpuPart& gpu) {
   return older || (known && !known->int8_dot);
 }
 
+double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
+
+// Products of a batch by blocks of known shapes. A long batch's quantized weights are written out
+// as halves, by a kernel for each matrix; a product then reads those while it computes. Both pass
+// through VRAM alike.
+Seconds block_matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t,
+                          TokenCount tokens) {
+  const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
+  const BatchEfficiency& batch = s.runtime.batch;
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  const MatmulSplit split = split_matmul(s, t);
+  const double n = double(tokens), tile = blocks.gemm_tile.value;
+  const FlopsPerSecond floats = gemm_rate(gpu).value;
+  const double gemm = floats.value * e.gemm.value * power_share(s, gpu, floats, 1.2) *
+                      busy_in_blocks(t, n, {tile, tile, units_of(gpu)});
+  const BytesPerSecond passing = gpu.bandwidth.value * batch.expand.value;
+  const auto multiply = [&](Bytes halves, double share) {
+    return std::max(halves / passing, Seconds{t.matmul_flops * share / gemm});
+  };
+  const Seconds of_floats = multiply(Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
+  if (!t.routed && n >= blocks.halves_from.value) {
+    const Bytes halves{2.0 * split.elements};
+    const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
+    const Seconds launches = launch_gap(s, gpu, tokens) * (share > 0 ? double(t.matrices) : 0.0);
+    return of_floats + (Bytes{split.quant_bytes} + halves) / passing + multiply(halves, share) +
+           launches;
+  }
+  const FlopsPerSecond quants = tile_rate(gpu).value;
+  const double shared = std::max(t.tokens_per_weight, 1e-9);
+  const BlockCut cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
+  const double tiles = quants.value * e.tiles.value * power_share(s, gpu, quants, 0.6) *
+                       (t.routed ? batch.experts.value : busy_in_largest_blocks(t, n, cut)) /
+                       (1.0 + batch.tile_half.value / shared);
+  return of_floats + Seconds{t.matmul_flops * split.quants_scaled / tiles} +
+         blocks.tile_start.value * double(t.matrices);
+}
+
 // Large products: quantized ones as INT8 tiles, by older builds as FP16 after writing the weights
 // out; floats as FP16. A weight that few tokens share is worth less.
-Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t, TokenCount tokens) {
+  if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -216,10 +258,14 @@ struct CpuWork {
   Seconds total() const { return weights + cache; }
 };
 
+const QuantFormatInfo& cache_format(const Scenario& s, const OpTraffic& t) {
+  return info(t.cache_format.value_or(s.kv.types.k));
+}
+
 // How often attention reads the cache: once for all queries that share an element's work.
 double cache_reads(const Scenario& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
-  const double elements = t.kv_read_bytes * 8.0 / info(s.kv.types.k).bits_per_weight();
+  const double elements = t.kv_read_bytes * 8.0 / cache_format(s, t).bits_per_weight();
   if (!e.cache_queries || elements <= 0) return 1;
   const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
   return std::ceil(std::round(queries) / e.cache_queries->value);
@@ -238,7 +284,7 @@ double cache_charged(const Scenario& s, const OpTraffic& t, TokenCount tokens, d
 // FLOPs of one token's attention, and what the cache's elements take before queries meet them.
 double cache_flops(const Scenario& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
-  const QuantFormatInfo& format = info(s.kv.types.k);
+  const QuantFormatInfo& format = cache_format(s, t);
   const bool quantized = format.block_elements > 1;
   const double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight() * cache_reads(s, t);
   return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
@@ -281,9 +327,14 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   else
     matmul *= 1.0 + e.batch_half.value / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
-  const double attention = tokens <= kMatVecTokens ? cache_flops(s, t) / e.cache.value
-                                                   : batch_flops(s, t) / e.attention.value;
-  return {Seconds{matmul / rate}, Seconds{attention / rate}};
+  if (tokens > kMatVecTokens)
+    return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
+  const auto& clock = s.rig.cpu.clock;
+  const bool by_clock = e.cache_per_cycle && clock && clock->kind == SourceKind::kMeasured;
+  const double of_cache = by_clock
+                              ? used_cores(s) * clock->value.value * e.cache_per_cycle->value
+                              : rate * e.cache.value;
+  return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
 }
 
 // One token's time beyond the longer of computing and reading. Cores that wait for memory compute
@@ -331,13 +382,25 @@ OpCost corrected(const Scenario& s, OpCost cost, TokenCount tokens) {
   return cost;
 }
 
-// Of a GPU's units those that have a part of a batch's attention.
-double busy_units(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
-  const auto& rows = s.runtime.batch.unit_rows;
-  if (!rows || !gpu.units) return 1.0;
-  const double groups = double(s.model.heads) / double(std::max<std::int64_t>(1, s.model.kv_heads));
-  const double parts = std::ceil(double(tokens) * groups / rows->value) * double(s.model.kv_heads);
-  return std::min(1.0, parts / double(*gpu.units));
+// A block goes over the keys one after the other: with few blocks that is what a batch's attention
+// takes, not its products.
+Seconds batch_attention_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t,
+                             TokenCount tokens) {
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value;
+  Seconds products{t.attention_flops / (gemm_rate(gpu).value.value * share)};
+  if (!s.runtime.blocks || t.attention_flops <= 0) return products;
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
+  const double rows = double(tokens) * double(s.model.heads) / heads;
+  const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
+  products = products / busy_with_blocks(cut, units_of(gpu));
+  const bool quantized = info(s.kv.types.k).block_elements > 1;
+  // Elements of the keys that the last of the tokens sees: their mean, and half of the batch.
+  const double mean = t.attention_flops / (4.0 * double(s.model.heads) * double(tokens));
+  const double elements = mean + double(tokens - 1) / 2 * double(s.model.head_dim);
+  return std::max(products, blocks.attention_step.value * elements) /
+         (quantized ? blocks.quantized_cache.value : 1.0);
 }
 
 }  // namespace
@@ -354,19 +417,23 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   const double kv_scale = without * (t.wide_heads ? s.runtime.decode.wide_heads.value : 1.0);
   OpCost cost;
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  const double weights =
+      weights_charged(s, gpu, t, share_of(part, e.read.value * backend.read.value));
   cost.charged =
-      Bytes{weights_charged(s, gpu, t, share_of(part, e.read.value * backend.read.value)) +
-            kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
+      Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
   cost.gap = launch_gap(s, part, tokens) * kernels;
   if (!batched) {
+    if (const auto& blocks = s.runtime.blocks)
+      cost.charged += Bytes{weights} * blocks->token_idle.value *
+                      idle_of_token(t, {blocks->token_rows.value, 1, units_of(part)});
     cost.gap += unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
     return corrected(s, cost, tokens);
   }
-  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t);
-  const double attention =
-      e.attention.value * backend.attention.value * busy_units(s, part, tokens);
-  cost.compute += Seconds{t.attention_flops / (gemm_rate(part).value.value * attention)};
+  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
+  cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.gap += score_passes(s, part, t);
+  if (const auto& blocks = s.runtime.blocks)
+    cost.gap += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
   return corrected(s, cost, tokens);
 }
 

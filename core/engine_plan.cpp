@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/engine_memory.hpp"
+#include "core/step.hpp"
 #include "core/traffic.hpp"
 
 namespace rigcast {
@@ -316,6 +317,23 @@ Bytes engine_buffers(const Scenario& s, const Placement& p, DeviceIndex device) 
   const bool copies_experts = lent_expert_bytes(s, p, device) > 0;
   return {gpu_vector_bytes(s, copies_experts) + halves_bytes(s, p, device) +
           double(kBlasWorkspaceBytes)};
+}
+
+Bytes engine_untouched(const Scenario& s, const Placement& p) {
+  const TokenCount rows = host_rows(s, p), timed = timed_tokens(s.model, s.settings.ubatch);
+  const BatchShape batch{s.workload.depth, rows};
+  bool lends = false;
+  for (int l = 0; l < s.model.layers; ++l) {
+    if (!p.lends(l)) continue;
+    if (prefill_device(s, p, batch, l) == kHost) return {};
+    lends = true;
+  }
+  if (!lends || rows <= timed) return {};
+  // A batch's hidden states are the host's own: it looks them up.
+  const double hidden = hidden_bytes(s.model).value * double(rows - timed);
+  const double all = engine_buffers(s, p, kHost).value;
+  const double kept = double(timed) / double(rows) * all;
+  return Bytes{std::max(0.0, all - kept - hidden)};
 }
 
 void add_engine_streams(const Scenario& s, const Placement& p, MemoryPlan& plan) {

@@ -13,6 +13,10 @@ inline bool is_own_engine(const RuntimeProfile& runtime) {
 /// Vectors and workspaces of a device that computes; 0 of a host that computes nothing.
 Bytes engine_buffers(const Scenario& scenario, const Placement& placement, DeviceIndex device);
 
+/// Of the host's engine_buffers, what is never written to, and takes no memory: those for batches
+/// that a GPU computes in its place.
+Bytes engine_untouched(const Scenario& scenario, const Placement& placement);
+
 /// Room on the GPUs for weights that are copied from the host, and in a prompt's batches for the
 /// caches of its layers.
 void add_engine_streams(const Scenario& scenario, const Placement& placement, MemoryPlan& plan);

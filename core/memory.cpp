@@ -98,6 +98,15 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   }
 }
 
+// What the process takes of the host for a GPU's sake. An engine's buffers that nothing touches are
+// counted as its own, so they come off here.
+Bytes process_on_gpu(const Scenario& s, const Placement& p) {
+  const auto decoded = std::ranges::count_if(
+      p.layers, [](const LayerPlacement& l) { return l.decode_on != kHost; });
+  const Bytes all = s.runtime.memory.process_gpu + s.runtime.memory.process_layer * double(decoded);
+  return is_own_engine(s.runtime) ? std::max(Bytes{}, all - engine_untouched(s, p)) : all;
+}
+
 // Devices that run something need its context, buffers and staging.
 void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   std::vector<bool> busy(plan.devices.size(), false);
@@ -105,6 +114,7 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
     for (const DeviceIndex d : {l.prefill_on, l.decode_on, l.decode_experts_on, l.weights})
       busy[d == kHost ? busy.size() - 1 : std::size_t(d)] = true;
   if (p.head != kHost) busy[std::size_t(p.head)] = true;
+  if (is_own_engine(s.runtime) && !s.rig.gpus.empty()) busy.front() = true;  // of no layers, too
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const bool is_host = d + 1 == plan.devices.size();
     if (!busy[d] && !is_host) continue;
@@ -119,7 +129,7 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   }
   plan.devices.back().staging += s.runtime.memory.process;
   const bool on_gpu = std::find(busy.begin(), busy.end() - 1, true) != busy.end() - 1;
-  if (on_gpu) plan.devices.back().staging += s.runtime.memory.process_gpu;
+  if (on_gpu) plan.devices.back().staging += process_on_gpu(s, p);
 }
 
 // KV bytes on each device when `cells` tokens are held.

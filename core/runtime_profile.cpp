@@ -42,6 +42,8 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   if (const auto process = t.find_figure<Bytes>("process", 0_B, 64_GiB)) m.process = process->value;
   if (const auto more = t.find_figure<Bytes>("process_gpu", 0_B, 64_GiB))
     m.process_gpu = more->value;
+  if (const auto more = t.find_figure<Bytes>("process_layer", 0_B, 1_GiB))
+    m.process_layer = more->value;
   t.finish();
   return m;
 }
@@ -53,6 +55,7 @@ RuntimeProfile::Load read_load(const TomlTable& t) {
   l.staging = read_staging(t);
   l.ssd_share = t.number_figure("ssd_share", 0.01, 1.0);
   l.maps_pages = t.flag("maps_pages", false);
+  l.readers = int(t.integer_or("readers", 1, 1, 1024));
   l.host_copy = t.figure<BytesPerSecond>("host_copy", 10_MBps, BytesPerSecond{1e13});
   t.finish();
   return l;
@@ -191,8 +194,27 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.experts = t.number_figure("experts", 0.001, 4);
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
-  b.unit_rows = t.find_number_figure("unit_rows", 1, 65536);
   b.pipeline = t.number_figure("pipeline", 0, 1);
+  t.finish();
+  return b;
+}
+
+std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
+  if (t.keys().empty()) return std::nullopt;
+  BlockEfficiency b;
+  b.gemm_tile = t.number_figure("gemm_tile", 8, 4096);
+  b.tile_rows = t.number_figure("tile_rows", 1, 4096);
+  b.tile_tokens = t.number_figure("tile_tokens", 1, 4096);
+  b.tile_start = duration(t, "tile_start");
+  b.halves_from = t.number_figure("halves_from", 1, 1e6);
+  b.token_rows = t.number_figure("token_rows", 1, 4096);
+  b.token_idle = t.number_figure("token_idle", 0, 1);
+  b.launch = t.number_figure("launch", 0.1, kMostScale);
+  b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
+  b.attention_rows = t.number_figure("attention_rows", 1, 65536);
+  b.attention_step = duration(t, "attention_step");
+  b.quantized_start = duration(t, "quantized_start");
+  b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);
   t.finish();
   return b;
 }
@@ -230,6 +252,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.score = t.find_number_figure("score", 0, 10000).value_or(none);
   c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
+  c.cache_per_cycle = t.find_number_figure("cache_per_cycle", 0.01, 1e4);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);
@@ -459,6 +482,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.backends = read_backends(t.table("backend"));
   p.windows = read_windows(t.table("windows"));
   p.batch = read_batch(t.table("batch"));
+  p.blocks = read_blocks(t.table("blocks"));
   p.graphs_since = t.find_number_figure("graphs_since", 2020, 2100).value_or(unit_scale());
   p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
   p.eras = read_eras(t);

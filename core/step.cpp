@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/cost.hpp"
+#include "core/engine_plan.hpp"
 
 namespace rigcast {
 namespace {
@@ -19,7 +20,7 @@ class StepBuilder {
   std::vector<StepOp> layer(int l) {
     ops_.clear();
     const LayerPlacement& at = p_.layers[std::size_t(l)];
-    const DeviceIndex device = decode() ? at.decode_on : prefill_device(l);
+    const DeviceIndex device = decode() ? at.decode_on : prefill_device(s_, p_, batch_, l);
     const bool cpu_attention =
         decode() ? at.decode_cache_on == kHost
                  : s_.kv.policy == KvPolicy::kRam && s_.runtime.prefill.cpu_attention;
@@ -106,23 +107,6 @@ class StepBuilder {
     return f;
   }
 
-  DeviceIndex prefill_device(int l) const {
-    const LayerPlacement& at = p_.layers[std::size_t(l)];
-    const bool streamed = at.prefill_on != kHost && at.weights == kHost;
-    if (!streamed || s_.rig.unified()) return at.prefill_on;
-    // The last ubatch of a prompt may be too short to pay for the copy.
-    if (batch_.tokens < s_.runtime.prefill.stream_min_batch) return kHost;
-    if (!s_.runtime.prefill.picks_faster) return at.prefill_on;
-    OpTraffic t = attention_traffic(s_.model, s_.tensors, l, batch_, s_.kv.types);
-    t += ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
-    t += experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
-    const OpCost cpu = cpu_cost(s_, t, batch_.tokens);
-    const Seconds memory = cpu.charged / s_.rig.ram.bandwidth.value;
-    const Seconds on_cpu = cpu.gap + std::max(cpu.compute, memory);
-    const HostLink& link = s_.rig.links[std::size_t(at.prefill_on)];
-    return Bytes{t.weight_bytes()} / link.h2d.value < on_cpu ? at.prefill_on : kHost;
-  }
-
   DeviceIndex expert_device(int l, DeviceIndex device) const {
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     if (decode()) return at.decode_experts_on;
@@ -155,10 +139,12 @@ class StepBuilder {
     OpTraffic cache = cache_traffic(s_.model, l, batch_, s_.kv.types);
     const double all_read = cache.kv_read_bytes;
     const bool in_ram = cache_in_ram(l, device);
-    const double cold = device == kHost ? 0.0 : cold_read_share(l, in_ram);
+    const bool reads_ram = in_ram && !keeps_own_cache(l, device);
+    const double cold = device == kHost ? 0.0 : cold_read_share(l, reads_ram);
     const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
     // Cold blocks are read from the ring they arrive in, in their own type.
-    const double on_gpu = cold_bytes * (1.0 - cpu_share(device));
+    const ColdSplit split = cold_split(device, cold * cache.attention_flops, cold_bytes, in_ram);
+    const double on_gpu = cold_bytes - split.on_cpu;
     cache.kv_read_bytes = all_read * (1.0 - cold) + on_gpu;
     const double kv_spilled = device == kHost ? 0.0 : all_read * spill_of(device).of_kv;
     cache.kv_read_bytes -= kv_spilled;
@@ -171,12 +157,18 @@ class StepBuilder {
     StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
     fetch_weights(op, home, weights, true);
     add_fetch(op, spill_fetch(spilled));
-    if (cold > 0 || in_ram) cold_cache(op, l, cold_bytes, in_ram);
+    if (cold > 0 || reads_ram) cold_cache(op, l, split, cold_bytes, in_ram);
   }
 
   // The layer computes on a GPU and its KV lives in host memory.
   bool cache_in_ram(int l, DeviceIndex device) const {
     return !s_.rig.unified() && device != kHost && p_.layers[std::size_t(l)].kv == kHost;
+  }
+
+  // Where the host decodes, the GPU keeps what its own layers' prompts have given.
+  bool keeps_own_cache(int l, DeviceIndex device) const {
+    return is_own_engine(s_.runtime) && !decode() && p_.host_decodes() &&
+           p_.layers[std::size_t(l)].weights == device;
   }
 
   // Attention over the cache on the CPU, everything else of the layer on the GPU.
@@ -255,26 +247,47 @@ class StepBuilder {
     return hot > 0 ? kv_bytes_per_token(s_.model, l, s_.kv.cold_types()) / hot : 1;
   }
 
-  // Of cold bytes, what the CPU attends to beside the GPU: both sides end together.
-  double cpu_share(DeviceIndex device) const {
-    if (s_.kv.policy != KvPolicy::kCombined || !decode() || device == kHost) return 0.0;
-    const double link =
-        s_.rig.links[std::size_t(device)].h2d.value.value * s_.runtime.decode.stream_share.value;
-    const double cpu = cpu_cache_rate(s_).value;
-    return cpu / (link + cpu);
+  // What the CPU attends to of the cold tokens beside the GPU.
+  struct ColdSplit {
+    double on_cpu = 0;  // bytes
+    OpCost cost;
+  };
+
+  // Both sides end together, by the rates that they have alone.
+  ColdSplit cold_split(DeviceIndex device, double flops, double bytes, bool in_ram) const {
+    ColdSplit split;
+    if (s_.kv.policy != KvPolicy::kCombined || !decode() || device == kHost || bytes <= 0)
+      return split;
+    OpTraffic all;
+    all.kv_read_bytes = bytes;
+    all.attention_flops = flops;
+    all.cache_format = leaves_vram(in_ram) ? s_.kv.cold_types().k : s_.kv.types.k;
+    const OpCost cpu = cpu_cost(s_, all, batch_.tokens);
+    const double on_host =
+        std::max(cpu.compute, cpu.charged / s_.rig.ram.bandwidth.value).value + cpu.gap.value;
+    const double over_link = kv_fetch(bytes).charged.value /
+                             s_.rig.links[std::size_t(device)].h2d.value.value;
+    const double share = over_link / (on_host + over_link);
+    split.on_cpu = bytes * share;
+    all.kv_read_bytes *= share;
+    all.attention_flops *= share;
+    split.cost = cpu_cost(s_, all, batch_.tokens);
+    return split;
   }
 
-  void cold_cache(StepOp& op, int l, double cold_bytes, bool in_ram) {
-    const double on_cpu = cold_bytes * cpu_share(op.device);
-    const double over_link = cold_bytes - on_cpu;
-    if (on_cpu > 0) {
-      OpTraffic rest;
-      rest.kv_read_bytes = on_cpu;
-      OpCost part = cpu_cost(s_, rest, batch_.tokens);
+  void cold_cache(StepOp& op, int l, const ColdSplit& split, double cold_bytes, bool in_ram) {
+    const double over_link = cold_bytes - split.on_cpu;
+    if (split.on_cpu > 0) {
+      OpCost part = split.cost;
       part.gap += s_.runtime.decode.crossing.value * 2.0;  // queries down, partial result up
       op.host_part = part;
     }
     add_fetch(op, kv_fetch(over_link));
+    // They are made halves again before attention reads them.
+    const KvTypes cold = s_.kv.cold_types();
+    const bool alike = cold.k == s_.kv.types.k && cold.v == s_.kv.types.v;
+    const bool widens = cold_bytes > 0 && leaves_vram(in_ram) && !alike;
+    if (widens && s_.runtime.blocks) op.cost.gap += s_.runtime.blocks->quantized_start.value;
     // Every new token pushes the oldest one out, in blocks, on average one a token.
     const KvTypes to = leaves_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
@@ -375,6 +388,26 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, int most) {
   return out;
 }
 
+// The host of the project's own engine looks up the rows that a GPU begins a prompt with, where the
+// first layer of a token is the host's.
+Seconds embedding_time(const Scenario& s, const Placement& p, TokenCount tokens) {
+  const LayerPlacement& first = p.layers.front();
+  if (!is_own_engine(s.runtime) || first.decode_on != kHost || first.prefill_on == kHost) return {};
+  return s.runtime.cpu.element.value * double(tokens * s.model.hidden);
+}
+
+// Where it decodes alone, it is given the prompt's keys and values once all of it is computed.
+void hand_over(const Scenario& s, const Placement& p, Step& step) {
+  if (!is_own_engine(s.runtime) || !p.host_decodes() || s.rig.unified()) return;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
+    if (gpu == kHost) continue;
+    step.logits_from = gpu;
+    step.logits += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) *
+                         double(s.workload.prompt_tokens)};
+  }
+}
+
 }  // namespace
 
 OpCost operation_cost(const Scenario& s, DeviceIndex device, const OpTraffic& t, TokenCount tokens,
@@ -434,6 +467,23 @@ Handoff handoff_of(const Scenario& s, const StepOp& op) {
   return h;
 }
 
+DeviceIndex prefill_device(const Scenario& s, const Placement& p, BatchShape batch, int l) {
+  const LayerPlacement& at = p.layers[std::size_t(l)];
+  const bool streamed = at.prefill_on != kHost && at.weights == kHost;
+  if (!streamed || s.rig.unified()) return at.prefill_on;
+  // The last ubatch of a prompt may be too short to pay for the copy.
+  if (batch.tokens < s.runtime.prefill.stream_min_batch) return kHost;
+  if (!s.runtime.prefill.picks_faster) return at.prefill_on;
+  OpTraffic t = attention_traffic(s.model, s.tensors, l, batch, s.kv.types);
+  t += ffn_traffic(s.model, s.tensors, l, batch.tokens);
+  t += experts_traffic(s.model, s.tensors, l, batch.tokens);
+  const OpCost cpu = cpu_cost(s, t, batch.tokens);
+  const Seconds memory = cpu.charged / s.rig.ram.bandwidth.value;
+  const Seconds on_cpu = cpu.gap + std::max(cpu.compute, memory);
+  const HostLink& link = s.rig.links[std::size_t(at.prefill_on)];
+  return Bytes{t.weight_bytes()} / link.h2d.value < on_cpu ? at.prefill_on : kHost;
+}
+
 std::vector<StepOp> layer_operations(const Scenario& s, const Placement& p,
                                      const MemoryPlan& memory, BatchShape batch, Phase phase,
                                      int layer) {
@@ -470,7 +520,9 @@ std::vector<int> alike_layers(const Scenario& s, const Placement& p) {
 
 TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, TokenCount cached) {
   if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
-  const TokenCount excess = cached - *memory.resident_tokens;
+  TokenCount excess = cached - *memory.resident_tokens;
+  // Of the project's own engine a block is on its way while the next one fills.
+  if (is_own_engine(s.runtime)) excess = std::max<TokenCount>(0, excess - s.kv.block_tokens);
   return std::min(cached, read_cells(excess, s.kv.block_tokens));
 }
 
@@ -491,7 +543,9 @@ Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory
   step.host_work = s.runtime.decode.token.value;
   step.sample = s.runtime.decode.sample.value;
   step.logits_from = p.head_on;
-  if (p.head_on != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
+  // The project's own engine chooses a token where its logits are.
+  if (p.head_on != kHost && !s.rig.unified() && !is_own_engine(s.runtime))
+    step.logits = logits_bytes(s.model);
   return step;
 }
 
@@ -504,19 +558,21 @@ Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memor
     const auto layer = builder.layer(l);
     ops.insert(ops.end(), layer.begin(), layer.end());
   }
+  const DeviceIndex head = is_own_engine(s.runtime) ? p.head_on : p.head;
   if (last) {
     const TokenCount rows = s.runtime.memory.logits == LogitsRows::kPrompt ? tokens : 1;
-    ops.push_back(builder.head(p.head, rows));
+    ops.push_back(builder.head(head, rows));
   }
   add_handoffs(s, tokens, ops);
 
   Step step;
   step.ops = group_layers(ops, grouping.layers);
-  step.host_work = s.runtime.decode.token.value;
+  step.host_work = s.runtime.decode.token.value + embedding_time(s, p, tokens);
   if (last) {
     step.sample = s.runtime.decode.sample.value;
-    step.logits_from = p.head;
-    if (p.head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
+    step.logits_from = head;
+    if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
+    hand_over(s, p, step);
   }
   return step;
 }

@@ -68,6 +68,10 @@ OpCost operation_cost(const Scenario& scenario, DeviceIndex device, const OpTraf
 /// What a copy takes, from pinned memory's rate on, by how much of that the runtime reaches.
 Bytes charged_weights(const Scenario& scenario, Bytes bytes, bool mapped);
 
+/// Who computes a layer for a batch of a prompt: a layer of the host's may be a GPU's then.
+DeviceIndex prefill_device(const Scenario& scenario, const Placement& placement, BatchShape batch,
+                           int layer);
+
 /// The operations of one layer, without handoffs, and of the output head.
 std::vector<StepOp> layer_operations(const Scenario& scenario, const Placement& placement,
                                      const MemoryPlan& memory, BatchShape batch, Phase phase,

@@ -222,12 +222,31 @@ void write_head(const ModelSpec& m, TensorTable& table, Writer& w) {
   if (!table.tensors.empty()) table.head.add(table.tensors.front());
 }
 
+WeightGroup::Product product_of(TensorRole role) {
+  using enum TensorRole;
+  switch (role) {
+    case kAttentionQ:
+    case kAttentionK:
+    case kAttentionV:
+    case kAttentionQKV:
+    case kFfnGate:
+    case kFfnUp: return WeightGroup::kIn;
+    case kAttentionOutput:
+    case kFfnDown: return WeightGroup::kOut;
+    default: return WeightGroup::kOther;
+  }
+}
+
 }  // namespace
 
 void WeightGroup::add(const Tensor& t) {
   bytes_by_format[std::size_t(t.format)] += t.bytes;
   elements_by_format[std::size_t(t.format)] += t.elements();
-  matrices += t.dimensions > 1 && t.role != TensorRole::kBias;
+  if (t.dimensions < 2 || t.role == TensorRole::kBias) return;
+  ++matrices;
+  ProductShape& product = products[product_of(t.role)];
+  product.rows += t.elements() / std::max<std::uint64_t>(1, t.shape[0]);
+  product.elements += t.elements();
 }
 
 std::uint64_t WeightGroup::bytes() const {

@@ -26,10 +26,21 @@ struct Tensor {
   std::uint64_t elements() const { return shape[0] * shape[1] * shape[2]; }
 };
 
+/// Matrices that take the same vector, as one product: q, k and v; gate and up.
+struct ProductShape {
+  std::uint64_t rows = 0;  // of all of them
+  std::uint64_t elements = 0;
+  bool operator==(const ProductShape&) const = default;
+};
+
 /// Weights that one operation reads, by block format.
 struct WeightGroup {
+  /// Into the operation, out of it, and what is neither.
+  enum Product { kIn, kOut, kOther, kProducts };
+
   std::array<std::uint64_t, kQuantFormatCount> bytes_by_format{};
   std::array<std::uint64_t, kQuantFormatCount> elements_by_format{};
+  std::array<ProductShape, kProducts> products{};
   int matrices = 0;  // of two or more dimensions, without biases: each is one kernel or more
 
   void add(const Tensor& t);

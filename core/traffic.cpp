@@ -14,6 +14,7 @@ OpTraffic matmul_traffic(const WeightGroup& group, double share, double tokens) 
     t.weight_bytes_by_format[f] = share * double(group.bytes_by_format[f]);
   t.matmul_flops = 2.0 * double(group.elements()) * tokens;
   t.matrices = group.matrices;
+  t.products = group.products;
   t.tokens_per_weight = share > 0 ? tokens / share : 0.0;
   return t;
 }
@@ -70,6 +71,10 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   matmul_flops += other.matmul_flops;
   attention_flops += other.attention_flops;
   matrices += other.matrices;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    products[i].rows += other.products[i].rows;
+    products[i].elements += other.products[i].elements;
+  }
   wide_heads = wide_heads || other.wide_heads;
   tokens_per_weight = std::max(tokens_per_weight, other.tokens_per_weight);
   return *this;
@@ -146,6 +151,7 @@ OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int 
   OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].experts, touched / moe.experts,
                                chosen * double(tokens));
   t.routed = true;
+  t.products = {};
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
   t.vector_elements =
       ffn_vectors(model, double(tokens) * double(moe.experts_used), double(moe.expert_ffn));

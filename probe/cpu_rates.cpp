@@ -69,6 +69,19 @@ __attribute__((target("avx2,fma"))) void floats_avx2() {
   for (auto& sum : sums) keep(sum);
 }
 
+// One multiplication waits for the other, three cycles each on every core since 2008. Additions
+// would not do: some cores make one of two.
+constexpr int kMultiplications = 8;
+constexpr double kCycles = 3.0 * kMultiplications * double(kSteps);
+void multiply_in_a_row() {
+  std::uint64_t x = 3;
+  for (std::int64_t i = 0; i < kSteps; ++i)
+    asm volatile(
+        "imul %0, %0\n imul %0, %0\n imul %0, %0\n imul %0, %0\n"
+        "imul %0, %0\n imul %0, %0\n imul %0, %0\n imul %0, %0\n"
+        : "+r"(x));
+}
+
 // Of `each` operations an instruction.
 constexpr CpuLoop loop(const char* name, double each, void (*run)()) {
   return {name, each * kSums * double(kSteps), run};
@@ -91,23 +104,38 @@ std::span<const CpuLoop> cpu_loops() { return {}; }
 
 namespace {
 
-Takes take(engine::Team& team, const CpuLoop& loop) {
+// What `amount` a run makes of seconds, again and again.
+Takes take(engine::Team& team, double amount, void (*run)()) {
   std::vector<double> rates;
   for (int i = 0; i < kTakes; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    team.run([&](engine::Worker&) { loop.run(); });
+    team.run([&](engine::Worker&) { run(); });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    rates.push_back(loop.operations * team.size() / time.count());
+    rates.push_back(amount / time.count());
   }
   return takes_of(std::move(rates));
+}
+
+Takes take(engine::Team& team, const CpuLoop& loop) {
+  return take(team, loop.operations * team.size(), loop.run);
+}
+
+Takes clock_of(engine::Team& team) {
+#if defined(__x86_64__)
+  return take(team, kCycles, multiply_in_a_row);
+#else
+  static_cast<void>(team);
+  return {};
+#endif
 }
 
 }  // namespace
 
 CpuRates cpu_rates(engine::Team& team) {
   const auto loops = cpu_loops();
-  if (loops.empty()) return {};
-  return {take(team, loops[0]), take(team, loops[1])};
+  const Takes clock = clock_of(team);
+  if (loops.empty()) return {{}, {}, clock};
+  return {take(team, loops[0]), take(team, loops[1]), clock};
 }
 
 }  // namespace rigcast::probe

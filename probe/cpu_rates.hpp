@@ -18,9 +18,10 @@ struct CpuLoop {
 /// instructions of the CPU are known.
 std::span<const CpuLoop> cpu_loops();
 
-/// FLOPs/s of the whole team in these loops. n is 0 where there are none.
+/// FLOPs/s of the whole team in these loops, and cycles/s of each of its threads while all of them
+/// work: two that share a core have a clock each. n is 0 where there are none.
 struct CpuRates {
-  Takes int8, fp32;
+  Takes int8, fp32, clock;
 };
 
 CpuRates cpu_rates(engine::Team& team);

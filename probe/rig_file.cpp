@@ -46,6 +46,10 @@ void RigFile::rate(std::string_view key, const Takes& takes, std::string_view ho
   figure(key, fmt::format("{:.4g} GB/s", takes.median / 1e9), takes, how);
 }
 
+void RigFile::frequency(std::string_view key, const Takes& takes, std::string_view how) {
+  figure(key, fmt::format("{:.4g} GHz", takes.median / 1e9), takes, how);
+}
+
 void RigFile::flops(std::string_view key, const Takes& takes, std::string_view how) {
   figure(key, fmt::format("{:.4g} GFLOP/s", takes.median / 1e9), takes, how);
 }

@@ -24,6 +24,7 @@ class RigFile {
   void number(std::string_view key, int value);
   void numbers(std::string_view key, const std::vector<double>& values);
   void rate(std::string_view key, const Takes& bytes_per_s, std::string_view how);
+  void frequency(std::string_view key, const Takes& hertz, std::string_view how);
   void flops(std::string_view key, const Takes& flops_per_s, std::string_view how);
   void time(std::string_view key, const Takes& seconds, std::string_view how);
   void size(std::string_view key, const Takes& bytes, std::string_view how);

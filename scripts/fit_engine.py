@@ -63,12 +63,25 @@ GPU_FIGURES = [
     ("gpu.default", "kv_read", 0.5, 1.0),
     ("gpu.default", "launch", 0.5, 10),
     ("gpu.default", "cycles", 0.001, 1),
-    ("gpu.default", "gemm", 0.1, 1),
+    ("gpu.default", "gemm", 0.1, 1.3),
     ("gpu.default", "tiles", 0.02, 1),
     ("gpu.default", "attention", 0.01, 1),
+    ("batch", "tile_half", 1, 1000),
+    ("batch", "expand", 0.05, 1),
+    ("batch", "experts", 0.05, 4),
+    ("blocks", "token_idle", 0.01, 1),
+    ("blocks", "launch", 0.5, 20),
+    ("blocks", "tile_start", 0.1, 100),  # us
+    ("blocks", "vector_bytes", 0.1, 100),
+    ("blocks", "attention_step", 0.01, 10),  # ns
+    ("blocks", "quantized_cache", 0.05, 4),
+    ("blocks", "quantized_start", 0.01, 100),  # us
+    ("kernels", "moe", 1, 40),
     ("format.q8", "cycles", 0.01, 4),
     ("format.float", "cycles", 0.01, 4),
     ("decode", "stream_share", 0.8, 1.0),
+    ("decode", "token", 1, 60),  # us
+    ("decode", "kv_cycles", 0.0005, 0.5),
 ]
 # Half of the runs are off by less than this, however good the model: what a machine with neighbours
 # repeats to.
@@ -78,8 +91,10 @@ PREFERENCE = 1.0  # a factor of e costs as much as one figure that is off by NOI
 METRICS = ["decode.tokens_per_s", "prefill_tokens_per_s", "activities.prefill.attention",
            "activities.prefill.ffn", "activities.decode.attention", "activities.decode.ffn",
            "activities.decode.head"]
-GPU_METRICS = METRICS[:2]  # what a traced GPU takes is not what it takes without marks
-UNITS = {"operation_gap": "us", "element": "ns"}
+# What a token takes of a traced GPU is not what it takes without marks.
+GPU_METRICS = METRICS[:4] + ["activities.prefill.experts"]
+UNITS = {"operation_gap": "us", "element": "ns", "attention_step": "ns", "token": "us",
+         "tile_start": "us", "quantized_start": "us"}
 
 
 def number_of(text):
@@ -148,7 +163,9 @@ class Replays:
 
 # What the host's memory or cores take part in says nothing of the GPU, nor of the link.
 def is_of_gpu(row):
-    return row["regime"] == "resident" or re.search(r"KV (stream|paged)", row["what"])
+    if row["regime"] == "resident":
+        return True
+    return row["metric"] in METRICS[:2] and re.search(r"KV (stream|paged)", row["what"])
 
 
 def errors(rows):
@@ -234,7 +251,8 @@ def main():
         print(f"{table + '.' + key:32} {profile.value(table, key):10.4g} -> {value:10.4g}")
     for metric in metrics:
         own = [abs(math.expm1(e)) for r, e in zip(rows, errors(rows)) if r["metric"] == metric]
-        print(f"{metric:32} median {100 * numpy.median(own):5.1f} %  worst {100 * max(own):5.1f} %")
+        if own:
+            print(f"{metric:32} median {100 * numpy.median(own):5.1f} %  worst {100 * max(own):5.1f} %")
     for r, e in sorted(zip(rows, errors(rows)), key=lambda p: -abs(p[1]))[:12]:
         print(f"  {r['id']:34} {r['metric']:30} {100 * math.expm1(e):+6.1f} %")
     if options.write:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine_plan.hpp"
 #include "sim/graph.hpp"
 
 namespace rigcast::sim {
@@ -27,9 +28,12 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   const auto at = [&](DeviceIndex d) -> double& {
     return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
   };
-  at(kHost) += double(s.tensors.embedding.bytes());
+  const bool own = is_own_engine(s.runtime) && !s.rig.gpus.empty() && !s.rig.unified();
+  const bool on_host = !own || engine_embeddings(s, p) > 0;
+  if (on_host) at(kHost) += double(s.tensors.embedding.bytes());
   // Tied embeddings are one matrix in the file that both sides may need.
-  const double shared = s.tensors.head_is_embedding ? double(s.tensors.tensors.front().bytes) : 0.0;
+  const bool tied = s.tensors.head_is_embedding && on_host;
+  const double shared = tied ? double(s.tensors.tensors.front().bytes) : 0.0;
   at(p.head) += double(s.tensors.head.bytes()) - shared;
   at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
@@ -57,10 +61,12 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   return out;
 }
 
-// Of the route's rate. More than all of it where pages of a mapping come faster than requests.
-double share_of_disk(const Scenario& s) {
+// Of the route's rate. More than all of it where pages of a mapping come faster than requests; what
+// several readers bring to a GPU comes by requests.
+double share_of_disk(const Scenario& s, bool to_gpu) {
   const SsdPart& ssd = s.rig.ssd;
-  if (s.runtime.load.maps_pages && ssd.mapped_read)
+  const bool by_requests = to_gpu && s.runtime.load.readers > 1;
+  if (s.runtime.load.maps_pages && ssd.mapped_read && !by_requests)
     return ssd.mapped_read->value.value / ssd.sequential_read.value.value;
   return s.runtime.load.ssd_share.value;
 }
@@ -71,12 +77,15 @@ class Pipeline {
 
   void chunk(const Portion& part, Bytes bytes) {
     const bool from_disk = start_ == Start::kCold && !part.read_before;
-    const NodeId read = from_disk ? read_file(bytes) : kNoNode;
     const bool to_gpu = part.device != kHost;
+    const NodeId read = from_disk ? read_file(bytes, to_gpu) : kNoNode;
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
-    // A mapped file's pages are the weights themselves; everything else is copied out of them.
-    if (to_gpu ? pinned : !s_.runtime.memory.maps_file) ready = stage(bytes, read, to_gpu);
+    // A mapped file's pages are the weights themselves; everything else is copied out of them, as is
+    // what the project's own engine keeps for a GPU.
+    const bool maps = s_.runtime.memory.maps_file &&
+                      !(is_own_engine(s_.runtime) && !s_.rig.gpus.empty());
+    if (to_gpu ? pinned : !maps) ready = stage(bytes, read, to_gpu);
     if (to_gpu)
       upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
   }
@@ -116,8 +125,8 @@ class Pipeline {
     if (!s_.runtime.load.overlap) graph_.order(last_, node);
   }
 
-  NodeId read_file(Bytes bytes) {
-    const Bytes charged = bytes / share_of_disk(s_);
+  NodeId read_file(Bytes bytes, bool to_gpu) {
+    const Bytes charged = bytes / share_of_disk(s_, to_gpu);
     const NodeId node = graph_.flow(Route::kSsdToRam, 0, charged);
     graph_.order(read_, node);
     serialize(node);
@@ -128,8 +137,7 @@ class Pipeline {
   }
 
   NodeId stage(Bytes bytes, NodeId after, bool to_gpu) {
-    const auto& measured = s_.rig.ssd.cached_read;
-    const Seconds alone = bytes / (measured ? measured->value : s_.runtime.load.host_copy.value);
+    const Seconds alone = bytes / copy_rate(to_gpu);
     const NodeId copy = graph_.work(Worker::kDelay, 0, alone);
     const NodeId traffic = graph_.flow(Route::kRam, 0, bytes * 2.0);  // read and written
     const NodeId done = graph_.join();
@@ -146,6 +154,15 @@ class Pipeline {
     use_.add(Resource::kHostWork, alone.value);
     use_.add(Resource::kRam, (bytes * 2.0 / s_.rig.ram.bandwidth.value).value, bytes.value * 2);
     return done;
+  }
+
+  // Several readers are each as fast as one alone, up to what they reach together.
+  BytesPerSecond copy_rate(bool to_gpu) const {
+    const auto& one = s_.rig.ssd.cached_read;
+    const BytesPerSecond all = s_.runtime.load.host_copy.value;
+    const int readers = to_gpu ? s_.runtime.load.readers : 1;
+    if (!one) return all;
+    return readers > 1 ? std::min(one->value * double(readers), all) : one->value;
   }
 
   void upload(DeviceIndex device, Bytes bytes, NodeId after, Route route) {

@@ -168,7 +168,8 @@ void CudaExecutor::take_room(TokenCount tokens, bool batches) {
 void CudaExecutor::truncate(TokenCount tokens) {
   cached_ = std::min(cached_, tokens);
   state_->cache.truncate(cached_);
-  if (state_->host) state_->host->side.layers().cache().truncate(cached_);
+  // The host's cache keeps its memory for the next request: new pages take longer to come than what
+  // is written to them.
   if (cuda::Handover* const both = handover()) both->truncate(cached_);
 }
 

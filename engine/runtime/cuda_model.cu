@@ -11,6 +11,7 @@
 #include "engine/kernels/cuda/synthesize.cuh"
 #include "engine/runtime/rope.hpp"
 #include "engine/runtime/upload.cuh"
+#include "engine/synth/synth.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -189,10 +190,9 @@ void upload(Uploader& uploader, const std::vector<const Item*>& items, const Ggu
 }
 
 // An item's random blocks, as many at once as `blocks` holds.
-void synthesize_item(const Stream& stream, const Item& item, const Tensor& tensor,
-                     std::uint64_t seed, const VramPiece& blocks, const GoOn& go_on) {
-  const SyntheticTensor synthetic = synthetic_tensor(tensor, seed);
-  const std::uint64_t block = info(tensor.format).block_bytes;
+void synthesize_item(const Stream& stream, const Item& item, const SyntheticTensor& synthetic,
+                     const VramPiece& blocks, const GoOn& go_on) {
+  const std::uint64_t block = info(synthetic.format).block_bytes;
   const std::int64_t row = row_bytes(*item.to);
   const std::int64_t most = std::max<std::int64_t>(1, std::int64_t(kPiece) / row);
   for (std::int64_t first = 0; first < item.to->rows; first += most) {
@@ -227,12 +227,14 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& ho
   auto pinned = plan.pin_host(vram.device());
   std::unordered_map<std::string, const Tensor*> by_name;
   for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
+  const bool routed = routes(tensors);
   const Stream stream;
   const VramPiece blocks = vram.take(kPiece, "upload buffers");
   for (const bool on_host : {false, true}) {
     if (on_host) plan.place_on_host(pinned.get(), out);
     for (const Item* item : plan.items(on_host))
-      synthesize_item(stream, *item, *by_name.at(item->tensor), seed, blocks, go_on);
+      synthesize_item(stream, *item, synthetic_tensor(*by_name.at(item->tensor), seed, routed),
+                      blocks, go_on);
   }
   stream.wait();
   return out;

@@ -47,12 +47,17 @@ SetAllFields setter_of(QuantFormat f, std::index_sequence<kIndex...>) {
 
 }  // namespace
 
+bool routes(const TensorTable& tensors) {
+  return std::ranges::any_of(tensors.layers,
+                             [](const LayerWeights& l) { return l.experts.bytes() > 0; });
+}
+
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
-                std::span<std::byte> bytes) {
+                std::span<std::byte> bytes, bool routes) {
   const std::size_t block = info(tensor.format).block_bytes;
   RIGCAST_ASSERT(bytes.size() % block == 0);
   const std::uint64_t key = stream_key(seed, tensor.name);
-  const WeightScales scales = weight_scales(tensor);
+  const WeightScales scales = weight_scales(tensor, routes);
   const SetAllFields set_all =
       setter_of(tensor.format, std::make_index_sequence<kQuantFormatCount>{});
   // Pieces that stay in the first-level cache between the two passes.

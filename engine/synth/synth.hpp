@@ -15,7 +15,11 @@ namespace rigcast::engine {
 /// Bytes of blocks [first_block, first_block + bytes.size() / block bytes) of the tensor. Matrices:
 /// weights of mean 0 and standard deviation 1 / sqrt(row width), so that norms keep activations
 /// finite and logits apart through all layers. Norms: near 1. Biases: small. Rope factors: 1.
+/// routes: of a model with experts, weight_scales.hpp.
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
-                std::span<std::byte> bytes);
+                std::span<std::byte> bytes, bool routes = false);
+
+/// Some layer has experts.
+bool routes(const TensorTable& tensors);
 
 }  // namespace rigcast::engine

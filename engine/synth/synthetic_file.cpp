@@ -68,12 +68,13 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
   if (auto error = refuse_to_execute(spec)) return error;
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
   if (!writer) return writer.error();
+  const bool routed = routes(tensors);
   std::uint64_t done = 0;
   bool stopped = false;
   for (const Tensor& t : tensors.tensors) {
     const auto fill = [&](std::uint64_t first_block, std::span<std::byte> blocks) {
       if (stopped) return;
-      synthesize(t, seed, first_block, blocks);
+      synthesize(t, seed, first_block, blocks, routed);
       done += blocks.size();
       stopped = progress && !progress(done);
     };

@@ -122,10 +122,11 @@ Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& ten
   if (auto vectors = make_synthetic_vectors(spec, tensors, seed); !vectors) return vectors;
   const Places places = places_of(tensors, wanted, make);
   const std::vector<Piece> pieces = pieces_of(tensors, places, wanted);
+  const bool routed = routes(tensors);
   team.run([&](Worker& worker) {
     worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
       const Piece& p = pieces[std::size_t(i)];
-      synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes});
+      synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes}, routed);
     });
   });
   return bind_model(spec, usual_hyperparameters(spec), named(tensors, places), places.memory);

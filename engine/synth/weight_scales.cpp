@@ -87,7 +87,7 @@ WeightScales around(QuantFormat f, float centre, int log2_of_reach) {
 
 }  // namespace
 
-WeightScales weight_scales(const Tensor& t) {
+WeightScales weight_scales(const Tensor& t, bool routes) {
   const bool whole_floats = info(t.format).block_elements == 1;
   if (t.role == TensorRole::kNorm || t.role == TensorRole::kBias || t.role == TensorRole::kRope) {
     RIGCAST_ASSERT(whole_floats);
@@ -97,7 +97,10 @@ WeightScales weight_scales(const Tensor& t) {
     ones.centre = 1;
     return ones;
   }
-  const double unit = 1 / (std::sqrt(double(t.shape[0])) * std::sqrt(variance_at_unit_d(t.format)));
+  constexpr double kRouted = 4;
+  const bool apart = routes && t.role == TensorRole::kTokenEmbedding;
+  const double deviation = apart ? kRouted : 1 / std::sqrt(double(t.shape[0]));
+  const double unit = deviation / std::sqrt(variance_at_unit_d(t.format));
   WeightScales s;
   s.step = float(unit);
   if (whole_floats) return s;

@@ -21,6 +21,9 @@ struct WeightScales {
 
 /// Scales from the exact variance of uniform codes times uniform sub-scales, rounded as the block
 /// stores them: within 1 % of 1 / sqrt(row width) for rows of up to 65,536 weights.
-WeightScales weight_scales(const Tensor& tensor);
+/// routes: the model has experts. Its embedding has a deviation of 4, so that what attention
+/// mixes of all tokens does not drown what a token is: routers send tokens to experts as evenly as
+/// trained ones learn to.
+WeightScales weight_scales(const Tensor& tensor, bool routes = false);
 
 }  // namespace rigcast::engine

@@ -28,6 +28,24 @@ Scenario of_gpu(const std::string& architecture, const std::string& profile = kP
   return s;
 }
 
+// Kernels whose thread blocks are known.
+constexpr const char* kBlocks = R"(
+[blocks]
+gemm_tile = 128
+tile_rows = 32
+tile_tokens = 64
+tile_start = "1 us"
+halves_from = 65
+token_rows = 32
+token_idle = 0.5
+launch = 2
+vector_bytes = 4
+attention_rows = 128
+attention_step = "5 ns"
+quantized_cache = 0.5
+quantized_start = "1 us"
+)";
+
 OpTraffic product(double tokens, QuantFormat format = QuantFormat::kQ8_0) {
   OpTraffic t;
   t.weight_bytes_by_format[std::size_t(format)] = kElements * info(format).bits_per_weight() / 8;
@@ -157,18 +175,39 @@ TEST_CASE("Wide heads scale what is read of the cache and what is done with it",
   CHECK(gpu_cost(s, 0, t, 1, 0).charged.value == Approx(2 * 1.6 * narrow.charged.value));
 }
 
-TEST_CASE("A short batch's attention keeps few units busy", "[gpu]") {
-  Scenario s = of_gpu("pascal");
-  s.rig.gpus.front().units = 100;
+TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const double step = 5e-9, keys = 10000;  // of the last token
   OpTraffic t;
-  t.attention_flops = 1e9;
-  const double all = seconds(s, t, 64);
-  s.runtime.batch.unit_rows = Sourced<double>{128, SourceKind::kAssumed, {}};
-  REQUIRE(s.model.heads == s.model.kv_heads);
-  const double heads = double(s.model.kv_heads);  // 64 rows of each: one part
-  CHECK(seconds(s, t, 64) == Approx(all * 100 / heads));
-  CHECK(seconds(s, t, 129) == Approx(all * 100 / (2 * heads)));
-  CHECK(seconds(s, t, 2048) == Approx(all));
+  const auto with_tokens = [&](TokenCount tokens) {
+    t.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * double(tokens) *
+                        (keys - double(tokens - 1) / 2);
+    return seconds(s, t, tokens);
+  };
+  // However few tokens: as long as products take less.
+  const double of_keys = step * keys * double(s.model.head_dim);
+  CHECK(with_tokens(16) == Approx(of_keys));
+  CHECK(with_tokens(32) == Approx(of_keys));
+  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
+  CHECK(with_tokens(32) == Approx(2 * of_keys));
+  s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
+  s.runtime.blocks->attention_step.value = Seconds{0};
+  CHECK(with_tokens(32) == Approx(2 * with_tokens(16)));
+}
+
+TEST_CASE("A batch's weights are written out as halves, or are multiplied as they lie", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  OpTraffic t = product(1);
+  const auto of_tokens = [&](TokenCount tokens, bool routed) {
+    OpTraffic own = t;
+    own.matmul_flops *= double(tokens);
+    own.tokens_per_weight = double(tokens);
+    own.routed = routed;
+    return gpu_cost(s, 0, own, tokens, 0).compute.value;
+  };
+  s.runtime.batch.expand.value = 0.001;  // so dear that it tells
+  CHECK(of_tokens(65, false) > 100 * of_tokens(64, false));
+  CHECK(of_tokens(65, true) < 2 * of_tokens(64, true));
 }
 
 TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]") {

@@ -24,7 +24,7 @@ probe::Machine machine() {
   m.host.memory = 32_GiB;
   m.host.available = 30_GiB;
   m.dram = {{20e9, 0.02, 7}, {51.2e9, 0.01, 7}};
-  m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}};
+  m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}, {3.6e9, 0.01, 7}};
   m.disk.sequential = {3.5e9, 0.05, 5};
   m.disk.page_cache = {9e9, 0.05, 5};
   return m;

@@ -72,8 +72,8 @@ Queue queue_of(QuantFormat format, std::index_sequence<kIndex...>) {
 
 }  // namespace
 
-SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed) {
-  return {tensor.format, stream_key(seed, tensor.name), weight_scales(tensor)};
+SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed, bool routes) {
+  return {tensor.format, stream_key(seed, tensor.name), weight_scales(tensor, routes)};
 }
 
 void synthesize(const Stream& stream, const SyntheticTensor& tensor, std::uint64_t first_block,
