@@ -1,7 +1,7 @@
 // Products of a batch of tokens with weights as they lie, beside weights that are written out as
 // halves and multiplied by cuBLAS.
-//   bench_gpu_short_batch [cuts|shapes]     cuts: every way to cut the work, too; shapes: of other
-//   models
+//   bench_gpu_short_batch [cuts|shapes|tokens]     cuts: every way to cut the work, too; shapes: of
+//   other models; tokens: cuBLAS alone
 
 #include <fmt/core.h>
 
@@ -60,6 +60,15 @@ class Bench {
       cuda::short_batch({&job, 1}, {x_.as<__half>(), tokens}, {p.rows}, stream_, cut);
     });
   }
+  // With halves that are there.
+  double product(const Product& p, int tokens) {
+    return microseconds(stream_, 6, [&](int i) {
+      matmul_.multiply({int(p.rows), int(p.columns), tokens},
+                       {pool_.as<std::byte>() + std::size_t(i) * (std::size_t(160) << 20),
+                        x_.as<__half>(), cuda::ValueType::kF16, out_.as(), cuda::ValueType::kF32,
+                        false});
+    });
+  }
   double halves(const Product& p, int tokens) {
     return microseconds(stream_, copies(p), [&](int i) {
       cuda::dequantize(matrix(p, i), {0, p.rows}, cuda::FloatType::kF16, halves_.as(), stream_);
@@ -97,6 +106,16 @@ int main(int argc, char** argv) try {
   const bool cuts = argc > 1 && std::string(argv[1]) == "cuts";
   using enum QuantFormat;
   Bench bench;
+  if (argc > 1 && std::string(argv[1]) == "tokens") {
+    for (const auto& [columns, rows] :
+         {std::pair{4096, 14336}, {14336, 4096}, {4096, 4096}, {5120, 13824}, {13824, 5120}})
+      for (int tokens = 16; tokens <= kMostTokens; tokens += tokens < 256 ? 16 : 32)
+        for (const int odd : {0, 5}) {
+          const Product p{kF16, columns, rows};
+          print(p, tokens - odd, bench.product(p, tokens - odd), "");
+        }
+    return 0;
+  }
   if (argc > 1 && std::string(argv[1]) == "shapes") {
     for (const auto& [columns, rows] : {std::pair{2048, 8192}, {8192, 2048}, {3072, 8192},
                                         {8192, 3072}, {4096, 14336}, {14336, 4096}, {5120, 13824},

@@ -300,6 +300,19 @@ Seconds vector_time(const Scenario& s, const OpTraffic& t) {
   return s.runtime.cpu.element.value * (t.vector_elements / used_cores(s));
 }
 
+bool knows_clock(const Scenario& s) {
+  const auto& clock = s.rig.cpu.clock;
+  return clock && clock->kind == SourceKind::kMeasured;
+}
+
+// Time to unpack a batch's weights, to what it is where the cores multiply as fast as their clock
+// lets one of them: threads that share a core's multipliers unpack side by side.
+double unpacking(const Scenario& s) {
+  if (!knows_clock(s) || !s.rig.cpu.int8_rate || !s.runtime.cpu.cache_per_cycle) return 1.0;
+  const double alone = s.rig.cpu.clock->value.value * int8_flops_per_cycle(s.rig.cpu);
+  return std::min(1.0, int8_rate_of_core(s) / alone);
+}
+
 // One token's or a batch's FLOPs.
 CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
@@ -325,14 +338,12 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   if (tokens <= kMatVecTokens)
     matmul /= e.one_token.value;
   else
-    matmul *= 1.0 + e.batch_half.value / std::max(t.tokens_per_weight, 1.0);
+    matmul *= 1.0 + e.batch_half.value * unpacking(s) / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
   if (tokens > kMatVecTokens)
     return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
-  const auto& clock = s.rig.cpu.clock;
-  const bool by_clock = e.cache_per_cycle && clock && clock->kind == SourceKind::kMeasured;
-  const double of_cache = by_clock
-                              ? used_cores(s) * clock->value.value * e.cache_per_cycle->value
+  const double of_cache = e.cache_per_cycle && knows_clock(s)
+                              ? used_cores(s) * working_clock(s).value * e.cache_per_cycle->value
                               : rate * e.cache.value;
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
 }

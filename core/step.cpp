@@ -279,7 +279,8 @@ class StepBuilder {
     const double over_link = cold_bytes - split.on_cpu;
     if (split.on_cpu > 0) {
       OpCost part = split.cost;
-      part.gap += s_.runtime.decode.crossing.value * 2.0;  // queries down, partial result up
+      // Queries down, partial result up; the kernels that send and take them start late.
+      part.gap += s_.runtime.decode.crossing.value * 4.0;
       op.host_part = part;
     }
     add_fetch(op, kv_fetch(over_link));
@@ -393,7 +394,8 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, int most) {
 Seconds embedding_time(const Scenario& s, const Placement& p, TokenCount tokens) {
   const LayerPlacement& first = p.layers.front();
   if (!is_own_engine(s.runtime) || first.decode_on != kHost || first.prefill_on == kHost) return {};
-  return s.runtime.cpu.element.value * double(tokens * s.model.hidden);
+  // An element is taken out of its block, and put where the GPU finds it.
+  return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
 }
 
 // Where it decodes alone, it is given the prompt's keys and values once all of it is computed.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the rigcast profile's figures of CPUs, or of GPUs, on runs that `rigcast validate` has kept.
 
-Usage: scripts/fit_engine.py [--gpu] [--runs DIR] [--build build/release] [--write]
+Usage: scripts/fit_engine.py [--gpu] [--runs DIR ...] [--build build/release] [--write]
 Every run is forecast anew on the rig that was probed before it; the figures below move until speeds
 and times by activity agree best. With --write they go into runtimes/rigcast.toml, and the runs'
 configurations into its `fitted_on`: `rigcast validate` counts those in no summary.
@@ -25,8 +25,9 @@ from scipy.optimize import least_squares
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROFILE = ROOT / "runtimes" / "rigcast.toml"
-RUNS = ROOT / "tests" / "validation" / "fit"
-GPU_RUNS = ROOT / "tests" / "validation" / "fit-h200"
+RUNS = [ROOT / "tests" / "validation" / "fit"]
+GPU_RUNS = [ROOT / "tests" / "validation" / "fit-h200",
+            ROOT / "tests" / "validation" / "fit-h200-studied" / "gpu-resident"]
 SIMD = "avx512-vnni"
 
 # Table, key, least, most. Figures start where the profile has them, and are held there by a weak
@@ -140,8 +141,11 @@ class Replays:
 
     def __init__(self, program, runs, gpu):
         self.program, self.runs, self.gpu = program, runs, gpu
-        with open(pathlib.Path(runs) / "times.csv", newline="") as file:
-            self.calm = {r["run"] for r in csv.DictReader(file) if float(r["machine_changed"]) < CALM}
+        self.calm = set()
+        for folder in runs:
+            with open(pathlib.Path(folder) / "times.csv", newline="") as file:
+                self.calm |= {r["run"] for r in csv.DictReader(file)
+                              if float(r["machine_changed"]) < CALM}
 
     def rows(self, profile_text):
         with tempfile.TemporaryDirectory() as data:
@@ -151,13 +155,15 @@ class Replays:
             shutil.copytree(ROOT / "runtimes", data / "runtimes",
                             ignore=shutil.ignore_patterns("measurements"))
             (data / "runtimes" / "rigcast.toml").write_text(profile_text)
-            done = subprocess.run(
-                [self.program, "validate", "--replay", self.runs, "--format", "csv"],
-                capture_output=True, text=True, env={**os.environ, "RIGCAST_DATA": str(data)})
-        if done.returncode != 0:
-            sys.exit(f"{self.program}: {done.stderr}")
-        return [r for r in csv.DictReader(io.StringIO(done.stdout))
-                if r["metric"] in metrics and r["id"] in self.calm
+            rows = []
+            for folder in self.runs:
+                done = subprocess.run(
+                    [self.program, "validate", "--replay", folder, "--format", "csv"],
+                    capture_output=True, text=True, env={**os.environ, "RIGCAST_DATA": str(data)})
+                if done.returncode != 0:
+                    sys.exit(f"{self.program}: {done.stderr}")
+                rows += csv.DictReader(io.StringIO(done.stdout))
+        return [r for r in rows if r["metric"] in metrics and r["id"] in self.calm
                 and (not self.gpu or is_of_gpu(r))]
 
 
@@ -236,13 +242,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--runs")
+    parser.add_argument("--runs", action="append")
     parser.add_argument("--build", default=str(ROOT / "build" / "release"))
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     global figures, metrics
     figures, metrics = (GPU_FIGURES, GPU_METRICS) if options.gpu else (FIGURES, METRICS)
-    options.runs = options.runs or str(GPU_RUNS if options.gpu else RUNS)
+    options.runs = options.runs or [str(r) for r in (GPU_RUNS if options.gpu else RUNS)]
     profile = Profile()
     replays = Replays(str(pathlib.Path(options.build) / "rigcast"), options.runs, options.gpu)
     values = fit(profile, replays)
@@ -256,7 +262,7 @@ def main():
     for r, e in sorted(zip(rows, errors(rows)), key=lambda p: -abs(p[1]))[:12]:
         print(f"  {r['id']:34} {r['metric']:30} {100 * math.expm1(e):+6.1f} %")
     if options.write:
-        write(profile, values, rows, options.runs, options.gpu)
+        write(profile, values, rows, options.runs[0], options.gpu)
 
 
 if __name__ == "__main__":
