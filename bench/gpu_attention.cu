@@ -240,8 +240,8 @@ void place(const Stream& stream, int tokens) {
 
 }  // namespace
 
-// Arguments: any of decode, splits, prefill, after and place, and of the cache's types; none: all but
-// splits.
+// Arguments: any of decode, splits, prefill, after and place, and of the cache's types; none: all
+// but splits.
 int main(int argc, char** argv) {
   const std::vector<std::string> only(argv + 1, argv + argc);
   const auto named = [&](std::string_view name) {

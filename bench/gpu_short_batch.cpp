@@ -63,10 +63,10 @@ class Bench {
   // With halves that are there.
   double product(const Product& p, int tokens) {
     return microseconds(stream_, 6, [&](int i) {
-      matmul_.multiply({int(p.rows), int(p.columns), tokens},
-                       {pool_.as<std::byte>() + std::size_t(i) * (std::size_t(160) << 20),
-                        x_.as<__half>(), cuda::ValueType::kF16, out_.as(), cuda::ValueType::kF32,
-                        false});
+      matmul_.multiply(
+          {int(p.rows), int(p.columns), tokens},
+          {pool_.as<std::byte>() + std::size_t(i) * (std::size_t(160) << 20), x_.as<__half>(),
+           cuda::ValueType::kF16, out_.as(), cuda::ValueType::kF32, false});
     });
   }
   double halves(const Product& p, int tokens) {
@@ -117,9 +117,16 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (argc > 1 && std::string(argv[1]) == "shapes") {
-    for (const auto& [columns, rows] : {std::pair{2048, 8192}, {8192, 2048}, {3072, 8192},
-                                        {8192, 3072}, {4096, 14336}, {14336, 4096}, {5120, 13824},
-                                        {13824, 5120}, {5120, 27648}, {27648, 5120}})
+    for (const auto& [columns, rows] : {std::pair{2048, 8192},
+                                        {8192, 2048},
+                                        {3072, 8192},
+                                        {8192, 3072},
+                                        {4096, 14336},
+                                        {14336, 4096},
+                                        {5120, 13824},
+                                        {13824, 5120},
+                                        {5120, 27648},
+                                        {27648, 5120}})
       for (const int tokens : {16, 32, 64, 128, 256, 512}) {
         const Product p{kQ4_K, columns, rows};
         print(p, tokens, bench.as_they_lie(p, tokens, {}),

@@ -7,9 +7,7 @@ namespace rigcast {
 namespace {
 
 // Time for each second that it would take with all units busy.
-double stretch(double blocks, double units) {
-  return std::ceil(blocks / units) * units / blocks;
-}
+double stretch(double blocks, double units) { return std::ceil(blocks / units) * units / blocks; }
 
 double blocks_of(double rows, double tokens, const BlockCut& cut) {
   return std::ceil(rows / cut.rows) * std::ceil(tokens / cut.tokens);

@@ -101,8 +101,8 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
 // What the process takes of the host for a GPU's sake. An engine's buffers that nothing touches are
 // counted as its own, so they come off here.
 Bytes process_on_gpu(const Scenario& s, const Placement& p) {
-  const auto decoded = std::ranges::count_if(
-      p.layers, [](const LayerPlacement& l) { return l.decode_on != kHost; });
+  const auto decoded =
+      std::ranges::count_if(p.layers, [](const LayerPlacement& l) { return l.decode_on != kHost; });
   const Bytes all = s.runtime.memory.process_gpu + s.runtime.memory.process_layer * double(decoded);
   return is_own_engine(s.runtime) ? std::max(Bytes{}, all - engine_untouched(s, p)) : all;
 }

@@ -87,20 +87,20 @@ struct BatchEfficiency {
 /// How kernels cut their work into thread blocks, where that is known: what is idle of a GPU then
 /// follows from shapes, instead of being part of the shares.
 struct BlockEfficiency {
-  Sourced<double> gemm_tile;    // rows, and tokens, of a block of a float product
-  Sourced<double> tile_rows;    // rows of a block that multiplies quantized weights with a batch
-  Sourced<double> tile_tokens;  // at most
-  Sourced<Seconds> tile_start;  // of each matrix: what such blocks take besides multiplying
-  Sourced<double> halves_from;  // batches of so many tokens write quantized weights out as halves
-  Sourced<double> token_rows;   // that a unit has at once of one token's products
-  Sourced<double> token_idle;   // of the time that idle units could read in, what they do not
-  Sourced<double> launch;       // scales the gap between kernels for a batch
+  Sourced<double> gemm_tile;     // rows, and tokens, of a block of a float product
+  Sourced<double> tile_rows;     // rows of a block that multiplies quantized weights with a batch
+  Sourced<double> tile_tokens;   // at most
+  Sourced<Seconds> tile_start;   // of each matrix: what such blocks take besides multiplying
+  Sourced<double> halves_from;   // batches of so many tokens write quantized weights out as halves
+  Sourced<double> token_rows;    // that a unit has at once of one token's products
+  Sourced<double> token_idle;    // of the time that idle units could read in, what they do not
+  Sourced<double> launch;        // scales the gap between kernels for a batch
   Sourced<double> vector_bytes;  // moved between a batch's products, for an element of theirs
   Sourced<double> attention_rows;  // tokens x query heads of a group, in a block of attention
   // What a block of a batch's attention takes for a key and an element of the head, however few
   // blocks there are.
   Sourced<Seconds> attention_step;
-  Sourced<double> quantized_cache;  // scales a batch's attention where its cache is
+  Sourced<double> quantized_cache;   // scales a batch's attention where its cache is
   Sourced<Seconds> quantized_start;  // and what one token's takes longer, however short the cache
 };
 
@@ -121,9 +121,9 @@ struct CpuEfficiency {
   // FLOPs worth of work that an element of the cache takes before queries meet it; of a quantized
   // cache.
   Sourced<double> cache_element, cache_element_quant;
-  // FLOPs worth of that work that a thread does in a cycle, where a rig's clock was measured: chains
-  // of instructions limit it, not their number, and threads that share a core do as much each.
-  // Else `cache` of the rate.
+  // FLOPs worth of that work that a thread does in a cycle, where a rig's clock was measured:
+  // chains of instructions limit it, not their number, and threads that share a core do as much
+  // each. Else `cache` of the rate.
   std::optional<Sourced<double>> cache_per_cycle;
   std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
   // Time of a byte of the cache, whose rows lie apart, to one of the weights; every read by queries
@@ -168,11 +168,11 @@ struct RuntimeProfile {
     KvAllocation kv = KvAllocation::kWholeContext;
     TokenCount kv_padding = 1;  // attention reads cells rounded up to this
     LogitsRows logits = LogitsRows::kLast;
-    bool maps_file = false;      // host weights are the file's own pages
-    Bytes process;               // what the program itself takes of RAM
-    Bytes process_gpu;           // and with a GPU besides: the driver's and cuBLAS's own
-    Bytes process_layer;         // for each layer that a GPU decodes: recorded graphs
-    Bytes staging;               // pinned buffers per GPU
+    bool maps_file = false;  // host weights are the file's own pages
+    Bytes process;           // what the program itself takes of RAM
+    Bytes process_gpu;       // and with a GPU besides: the driver's and cuBLAS's own
+    Bytes process_layer;     // for each layer that a GPU decodes: recorded graphs
+    Bytes staging;           // pinned buffers per GPU
   } memory;
 
   struct Load {

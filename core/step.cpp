@@ -265,8 +265,8 @@ class StepBuilder {
     const OpCost cpu = cpu_cost(s_, all, batch_.tokens);
     const double on_host =
         std::max(cpu.compute, cpu.charged / s_.rig.ram.bandwidth.value).value + cpu.gap.value;
-    const double over_link = kv_fetch(bytes).charged.value /
-                             s_.rig.links[std::size_t(device)].h2d.value.value;
+    const double over_link =
+        kv_fetch(bytes).charged.value / s_.rig.links[std::size_t(device)].h2d.value.value;
     const double share = over_link / (on_host + over_link);
     split.on_cpu = bytes * share;
     all.kv_read_bytes *= share;
@@ -405,8 +405,8 @@ void hand_over(const Scenario& s, const Placement& p, Step& step) {
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (gpu == kHost) continue;
     step.logits_from = gpu;
-    step.logits += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) *
-                         double(s.workload.prompt_tokens)};
+    step.logits +=
+        Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * double(s.workload.prompt_tokens)};
   }
 }
 

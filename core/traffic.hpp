@@ -23,9 +23,9 @@ struct OpTraffic {
   double attention_flops = 0;
   int matrices = 0;
   std::array<ProductShape, WeightGroup::kProducts> products{};  // where not routed
-  bool routed = false;           // to experts: each token to a few
+  bool routed = false;                                          // to experts: each token to a few
   std::optional<QuantFormat> cache_format;  // of what is read of the cache, where not as set
-  bool wide_heads = false;       // of the cache: more than 256 dimensions
+  bool wide_heads = false;                  // of the cache: more than 256 dimensions
   double tokens_per_weight = 0;  // tokens that share one reading of a weight: fewer for an expert
 
   double weight_bytes() const;

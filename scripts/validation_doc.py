@@ -274,7 +274,8 @@ Written by `scripts/validation_doc.py` from `tests/validation/`, where `rigcast 
 them: for each configuration the machine as it was probed (`NN.rig.toml`), the forecast that was on
 disk before the run began (`NN.forecast.json`, times in `times.csv`), the run (`NN.measured.json`) and
 its times by activity. An error is forecast over measured less one. The configurations that figures of
-the `rigcast` profile were fitted on are in `tests/validation/fit*` and count nowhere here.
+the `rigcast` profile were fitted on are in `tests/validation/fit*` and count nowhere here, nor do
+those in `tests/validation/fit-h200-studied`, which were judged before and then looked at.
 
 `ctest -R validation` forecasts them anew with the program as it is, and fails where that is off by
 more than is allowed.

@@ -81,10 +81,10 @@ class Pipeline {
     const NodeId read = from_disk ? read_file(bytes, to_gpu) : kNoNode;
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
-    // A mapped file's pages are the weights themselves; everything else is copied out of them, as is
-    // what the project's own engine keeps for a GPU.
-    const bool maps = s_.runtime.memory.maps_file &&
-                      !(is_own_engine(s_.runtime) && !s_.rig.gpus.empty());
+    // A mapped file's pages are the weights themselves; everything else is copied out of them, as
+    // is what the project's own engine keeps for a GPU.
+    const bool maps =
+        s_.runtime.memory.maps_file && !(is_own_engine(s_.runtime) && !s_.rig.gpus.empty());
     if (to_gpu ? pinned : !maps) ready = stage(bytes, read, to_gpu);
     if (to_gpu)
       upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);

@@ -35,8 +35,8 @@ TEST_CASE("Products count by their work", "[gpu]") {
 
 TEST_CASE("Blocks grow as long as nearly all units have one", "[gpu]") {
   const BlockCut cut{32, 64, 100};
-  CHECK(busy_in_largest_blocks(one_product(25600), 64, cut) == Approx(1.0));  // of 256 rows
-  CHECK(busy_in_largest_blocks(one_product(20480), 64, cut) == Approx(0.8));  // 80 of them
+  CHECK(busy_in_largest_blocks(one_product(25600), 64, cut) == Approx(1.0));   // of 256 rows
+  CHECK(busy_in_largest_blocks(one_product(20480), 64, cut) == Approx(0.8));   // 80 of them
   CHECK(busy_in_largest_blocks(one_product(19200), 64, cut) == Approx(0.75));  // 150 of 128
   CHECK(busy_in_largest_blocks(one_product(320), 64, cut) == Approx(0.1));
 }

@@ -192,7 +192,7 @@ TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]"
   CHECK(with_tokens(32) == Approx(2 * of_keys));
   s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
   s.runtime.blocks->attention_step.value = Seconds{0};
-  CHECK(with_tokens(32) == Approx(2 * with_tokens(16)));
+  CHECK(with_tokens(32) == Approx(2 * with_tokens(16)).epsilon(0.01));  // some see fewer keys
 }
 
 TEST_CASE("A batch's weights are written out as halves, or are multiplied as they lie", "[gpu]") {

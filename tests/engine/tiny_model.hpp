@@ -19,8 +19,8 @@
 namespace rigcast::engine::fixtures {
 
 struct TinyTraits {
-  std::string architecture = "llama";  // also "qwen2", "qwen3", "qwen3moe"
-  std::string mix = "F32";             // as QuantMix::from_name reads it
+  std::string architecture = "llama";   // also "qwen2", "qwen3", "qwen3moe"
+  std::string mix = "F32";              // as QuantMix::from_name reads it
   std::optional<QuantFormat> format{};  // of all matrices but the router, in place of the mix
   std::int64_t hidden = 256;
   int heads = 4;
@@ -124,7 +124,7 @@ inline std::shared_ptr<std::vector<TinyTensor>> make_tensors(const ModelSpec& sp
       t.bytes = tensor_bytes(t.format, t.shape[0], t.shape[1] * t.shape[2]);
     }
     std::vector<std::byte> bytes(t.bytes);
-    synthesize(t, traits.seed, 0, bytes);
+    synthesize(t, traits.seed, 0, bytes, routes(*table));
     tensors->push_back({std::move(t), std::move(bytes)});
   }
   return tensors;

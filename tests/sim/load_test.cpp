@@ -61,7 +61,7 @@ TEST_CASE("a mapped file without a GPU is read, and nothing else", "[load]") {
 }
 
 TEST_CASE("who maps the file reads at what pages of a mapping were measured to come at", "[load]") {
-  const Settings probed{{"placement.gpu_layers", "0"}, {"rig.ssd_mapped_read", "9 GB/s"}};
+  const Settings probed{{"rig.gpu", "[]"}, {"rig.ssd_mapped_read", "9 GB/s"}};
   const Loaded mapping(with(kRigcast, probed)), requests(probed);
   CHECK(mapping.load(Start::kCold).total.value == about(mapping.file() / 9_GBps));
   CHECK(requests.load(Start::kCold).total.value == about(requests.file() / requests.ssd()));
@@ -79,9 +79,9 @@ TEST_CASE("with overlap a slow link hides everything but the first chunk's way t
   const BytesPerSecond h2d = l.s.rig.links[0].h2d.value;
   const BytesPerSecond copy = l.s.runtime.load.host_copy.value;
   REQUIRE(h2d < copy);
-  // The host's part is used where it is mapped; the first chunk for the GPU is staged, and from
-  // there the link works.
-  const Seconds fill = l.chunk_of(l.on_gpu()) / copy;
+  // The host's part is copied for the GPU to reach; then the first chunk for the GPU is staged, and
+  // from there the link works.
+  const Seconds fill = (l.on_host() + l.chunk_of(l.on_gpu())) / copy;
   CHECK(l.load(Start::kWarm).total.value == about(fill + l.on_gpu() / h2d));
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("with overlap a slow copy in RAM hides everything but the last upload"
   const BytesPerSecond copy = l.s.runtime.load.host_copy.value;
   REQUIRE(copy < l.s.rig.links[0].h2d.value);
   const Seconds drain = l.chunk_of(l.on_gpu()) / l.s.rig.links[0].h2d.value;
-  CHECK(l.load(Start::kWarm).total.value == about(l.on_gpu() / copy + drain));
+  CHECK(l.load(Start::kWarm).total.value == about(l.file() / copy + drain));
 }
 
 TEST_CASE("a cold start reads every byte of the file once", "[load]") {
