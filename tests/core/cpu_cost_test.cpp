@@ -62,6 +62,37 @@ TEST_CASE("A batch on the CPU takes a share of what its cores multiply in INT8",
   CHECK(seconds(s, 16) == Approx(full / 2 * 1.5 * kShare / 0.1));
 }
 
+TEST_CASE("Work on the cache goes by a clock that was measured", "[cpu]") {
+  Scenario s = of_cpu();
+  OpTraffic t;
+  t.kv_read_bytes = 1e9;
+  t.attention_flops = 8e9;
+  const auto seconds_of_cache = [&] { return cpu_cost(s, t, 1).compute.value; };
+  const double by_rate = seconds_of_cache();
+  s.runtime.cpu.cache_per_cycle = Sourced<double>{10, SourceKind::kAssumed, {}};
+  CHECK(seconds_of_cache() == by_rate);
+  s.rig.cpu.clock = Sourced<Hertz>{Hertz{2e9}, SourceKind::kSpec, {}};
+  s.rig.cpu.int8_rate = Sourced<FlopsPerSecond>{FlopsPerSecond{1e12}, SourceKind::kSpec, {}};
+  const double by_spec = seconds_of_cache();
+  s.rig.cpu.clock->kind = SourceKind::kMeasured;
+  CHECK(seconds_of_cache() == Approx(8e9 / (8 * 2e9 * 10)));
+  CHECK(seconds_of_cache() != Approx(by_spec));
+}
+
+TEST_CASE("Threads that share multipliers unpack side by side", "[cpu]") {
+  Scenario s = of_cpu();
+  s.runtime.cpu.batch_half.value = 16;
+  s.runtime.cpu.cache_per_cycle = Sourced<double>{10, SourceKind::kAssumed, {}};
+  // Half of what eight clocks would multiply: unpacking takes half of what it did beside.
+  s.rig.cpu.clock = Sourced<Hertz>{Hertz{kClock}, SourceKind::kMeasured, {}};
+  s.rig.cpu.int8_rate =
+      Sourced<FlopsPerSecond>{FlopsPerSecond{8 * kCoreFlops / 2}, SourceKind::kMeasured, {}};
+  const double full = 2 * kElements * 16 / (8 * kCoreFlops / 2 * kShare);
+  CHECK(seconds(s, 16) == Approx(full * (1 + 0.5)));
+  s.rig.cpu.int8_rate->value = FlopsPerSecond{8 * kCoreFlops};
+  CHECK(seconds(s, 16) == Approx(full / 2 * 2));
+}
+
 TEST_CASE("One token meets a weight alone: no batch is too small for it", "[cpu]") {
   Scenario s = of_cpu();
   const double one = seconds(s, 1);

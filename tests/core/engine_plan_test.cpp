@@ -211,6 +211,35 @@ TEST_CASE("Buffers are those of the longest step", "[memory]") {
   CHECK(host(plan_of(s, 0)).activations.value == Approx(cpu_buffer_bytes(s.model, 200)));
 }
 
+TEST_CASE("A GPU of no layer has its buffers all the same", "[memory]") {
+  const MemoryPlan plan = plan_of(own(llama_3_8b()), 0);
+  CHECK(gpu(plan).weights == 0_B);
+  CHECK(gpu(plan).activations.value > 100 * 0x1p20);
+}
+
+TEST_CASE("The process takes of RAM for each layer that a GPU decodes", "[memory]") {
+  Scenario s = own(llama_3_8b());
+  s.runtime.memory.process_gpu = 500_MiB;
+  const double without = host(plan_of(s, 33)).staging.value;
+  s.runtime.memory.process_layer = 7_MiB;
+  CHECK(host(plan_of(s, 33)).staging.value == Approx(without + 32 * 7 * 0x1p20));
+  s.placement.decode_device = DecodeDevice::kCpu;
+  CHECK(host(plan_of(s, 33)).staging.value == Approx(without));
+}
+
+TEST_CASE("What no batch touches of the host's buffers takes no memory", "[memory]") {
+  Scenario s = own(llama_3_8b());
+  const double rows = double(engine_buffers(s, place(s, 10), kHost).value);
+  const double untouched = engine_untouched(s, place(s, 10)).value;
+  // All rows but 64; of those, hidden states are the host's own.
+  const double hidden = (512 - 64) * 4096.0 * 4;
+  CHECK(untouched == Approx(rows * (512 - 64) / 512 - hidden));
+  CHECK(engine_untouched(s, place(s, 33)) == 0_B);
+  s.rig.links.front().h2d.value = 10_MBps;  // nobody streams over such a link
+  s.runtime.prefill.picks_faster = true;
+  CHECK(engine_untouched(s, place(s, 10)) == 0_B);
+}
+
 TEST_CASE("The batch by which the host is timed is none that is too long", "[memory]") {
   CHECK(timed_tokens(llama_3_8b(), 512) == 64);
   CHECK(timed_tokens(llama_3_8b(), 32) == 32);

@@ -62,6 +62,10 @@ TEST_CASE("A probed machine is a rig of measured figures", "[probe]") {
   CHECK(rig.ssd.sequential_read.value.value == Approx(3.5e9));
   REQUIRE(rig.cpu.int8_rate);
   CHECK(rig.cpu.int8_rate->value.value == Approx(900e9));
+  REQUIRE(rig.cpu.clock);
+  CHECK(rig.cpu.clock->value.value == Approx(3.6e9));
+  CHECK(rig.cpu.clock->kind == SourceKind::kMeasured);
+  CHECK_FALSE(rig.cpu.boost_clock);  // that of the part which stands for it
   REQUIRE(rig.cpu.core_read);
   CHECK(rig.cpu.core_read->value.value == Approx(20e9));
   for (const std::string& warning : scenario->warnings)

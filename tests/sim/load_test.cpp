@@ -1,6 +1,8 @@
 // From a file to weights where they compute, against the closed forms of a pipeline.
 #include "sim/load.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "core/memory.hpp"
@@ -94,6 +96,24 @@ TEST_CASE("with overlap a slow copy in RAM hides everything but the last upload"
   REQUIRE(copy < l.s.rig.links[0].h2d.value);
   const Seconds drain = l.chunk_of(l.on_gpu()) / l.s.rig.links[0].h2d.value;
   CHECK(l.load(Start::kWarm).total.value == about(l.file() / copy + drain));
+}
+
+TEST_CASE("several readers are each as fast as one alone, up to what they reach together",
+          "[load]") {
+  const Settings fast{{"rig.ram_bandwidth", "4000 GB/s"}, {"rig.pcie_h2d", "1000 GB/s"}};
+  const auto warm = [&](const char* one) {
+    return Loaded(with(kRigcast, with(fast, {{"rig.ssd_cached_read", one}}))).load(Start::kWarm);
+  };
+  const Loaded l(with(kRigcast, fast));
+  const double together = l.s.runtime.load.host_copy.value.value;
+  REQUIRE(l.s.runtime.load.readers > 4);
+  const double slow = together / l.s.runtime.load.readers / 2 / 1e9;
+  // Half of what they reach together, for all that goes to the GPU; one alone copies the host's.
+  const Seconds host = l.on_host() / BytesPerSecond{slow * 1e9};
+  const Seconds gpu = l.on_gpu() / BytesPerSecond{together / 2};
+  const auto text = fmt::format("{} GB/s", slow);
+  CHECK(warm(text.c_str()).total.value == Approx((host + gpu).value).epsilon(0.01));
+  CHECK(warm("9 GB/s").total.value < 0.7 * (host + gpu).value);
 }
 
 TEST_CASE("a cold start reads every byte of the file once", "[load]") {

@@ -189,3 +189,22 @@ TEST_CASE("grouping layers changes no byte and no busy second", "[traffic]") {
     CHECK(grouped.seconds[r] == bytes_of(t.use.seconds[r]));
   }
 }
+
+TEST_CASE("a host that decodes has the prompt's head, and is given its cache", "[traffic]") {
+  const Scenario s = scenario(with(kRigcast, {{"placement.decode_device", "cpu"}}));
+  const Placement p = resolve_placement(s);
+  REQUIRE(p.host_decodes());
+  const MemoryPlan memory = plan_memory(s, p, s.workload.context);
+  const TokenCount tokens = s.workload.prompt_tokens;
+  REQUIRE(tokens <= s.settings.ubatch);
+  const Step step = prefill_step(s, p, memory, 0, tokens, true);
+  CHECK(step.ops.back().kind == ActivityKind::kHead);
+  CHECK(step.ops.back().device == kHost);
+  const double cache = kv_bytes_per_token(s.model, s.kv.types) * double(tokens);
+  CHECK(step.logits.value == bytes_of(cache));
+  CHECK(step.logits_from == 0);
+  // What the GPU has computed it has kept: nothing of it comes back.
+  const Step second = prefill_step(s, p, memory, tokens, tokens, false);
+  for (const StepOp& op : second.ops) CHECK_FALSE(op.fetch);
+  CHECK(second.logits == 0_B);
+}
