@@ -116,6 +116,8 @@ def cold_share(run):
 
 def draw(machine, folder):
     file = lambda what: folder / f"{machine.name}-{what}.svg"
+    for old in folder.glob(f"{machine.name}-*.svg"):  # of runs that are no longer there
+        old.unlink()
     runs = [r for r in machine.judged if "decode" in r.pairs]
     for i, run in enumerate([r for r in runs if len(r.measured["measured"]["token_s"]) > 1000], 1):
         by_position(run, file(f"cliff-{i}"))
