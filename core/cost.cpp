@@ -306,7 +306,8 @@ bool knows_clock(const Scenario& s) {
 }
 
 // Time to unpack a batch's weights, to what it is where the cores multiply as fast as their clock
-// lets one of them: threads that share a core's multipliers unpack side by side.
+// lets one of them: threads that share a core's multipliers unpack side by side. For profiles whose
+// figures know of such threads, which `cache_per_cycle` tells.
 double unpacking(const Scenario& s) {
   if (!knows_clock(s) || !s.rig.cpu.int8_rate || !s.runtime.cpu.cache_per_cycle) return 1.0;
   const double alone = s.rig.cpu.clock->value.value * int8_flops_per_cycle(s.rig.cpu);

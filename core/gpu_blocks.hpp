@@ -2,8 +2,6 @@
 // Kernels cut a product into thread blocks, which a GPU's units take in waves. A last wave that is
 // not full leaves units idle: how much of them that is depends on the product's rows and tokens.
 
-#include <cstdint>
-
 #include "core/traffic.hpp"
 
 namespace rigcast {

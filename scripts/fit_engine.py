@@ -225,9 +225,10 @@ def date_of(runs):
 
 
 def write(profile, values, rows, runs, gpu):
-    runs = pathlib.Path(runs).resolve()
-    place = runs.relative_to(ROOT) if runs.is_relative_to(ROOT) else runs.name
-    source = f"scripts/fit_engine.py on {place} of {date_of(runs)}"
+    folders = [pathlib.Path(r).resolve() for r in runs]
+    places = " and ".join(str(f.relative_to(ROOT)) if f.is_relative_to(ROOT) else f.name
+                          for f in folders)
+    source = f"scripts/fit_engine.py on {places} of {date_of(folders[0])}"
     text = profile.with_values(values, source)
     others = [n for n in profile.fitted_on() if ("GPU" in n) != gpu]
     names = "".join(f"  {json.dumps(n)},\n" for n in sorted({*others, *configurations(rows)}))
@@ -262,7 +263,7 @@ def main():
     for r, e in sorted(zip(rows, errors(rows)), key=lambda p: -abs(p[1]))[:12]:
         print(f"  {r['id']:34} {r['metric']:30} {100 * math.expm1(e):+6.1f} %")
     if options.write:
-        write(profile, values, rows, options.runs[0], options.gpu)
+        write(profile, values, rows, options.runs, options.gpu)
 
 
 if __name__ == "__main__":
