@@ -122,8 +122,9 @@ bool host_takes_part(const TomlDocument& run, Device device) {
 Result<std::vector<ValidationRow>> kept_rows(const KeptRuns& kept, std::size_t i,
                                              const SuiteRun& run, const Catalogue& catalogue) {
   const std::string measured = kept.text(i, "measured.json").value_or("");
-  const auto scenario = scenario_on(run.scenario, kept.part(i, "rig.toml"), catalogue);
+  auto scenario = scenario_on(run.scenario, kept.part(i, "rig.toml"), catalogue);
   if (!scenario) return scenario.error();
+  if (run.file && !scenario->model_file) scenario->model_file = "weights.gguf";  // which is gone
   const Forecast forecast = forecast_of(*scenario, positions_of(measured));
   const auto activities = activities_from_json(kept.text(i, "activities.json").value_or(""));
   return compare_reports(run.name, forecast.report, measured,

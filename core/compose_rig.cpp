@@ -192,6 +192,7 @@ void override_cpu(const TomlTable& t, CpuPart& cpu) {
     return t.find_figure<FlopsPerSecond>(key, FlopsPerSecond{1e6}, FlopsPerSecond{1e17});
   };
   if (const auto found = flops("cpu_int8")) cpu.int8_rate = *found;
+  if (const auto found = flops("core_int8")) cpu.core_int8 = *found;
   if (const auto found = flops("cpu_fp32")) cpu.fp32_rate = *found;
   if (const auto found = t.find_figure<Hertz>("cpu_clock", Hertz{1e7}, Hertz{2e10})) {
     cpu.clock = *found;

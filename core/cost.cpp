@@ -305,13 +305,13 @@ bool knows_clock(const Scenario& s) {
   return clock && clock->kind == SourceKind::kMeasured;
 }
 
-// Time to unpack a batch's weights, to what it is where the cores multiply as fast as their clock
-// lets one of them: threads that share a core's multipliers unpack side by side. For profiles whose
-// figures know of such threads, which `cache_per_cycle` tells.
-double unpacking(const Scenario& s) {
-  if (!knows_clock(s) || !s.rig.cpu.int8_rate || !s.runtime.cpu.cache_per_cycle) return 1.0;
-  const double alone = s.rig.cpu.clock->value.value * int8_flops_per_cycle(s.rig.cpu);
-  return std::min(1.0, int8_rate_of_core(s) / alone);
+// Time of what a batch's products take beside multiplying, to what it is where a thread has a
+// core's multipliers for itself: of two that share them one does it while the other multiplies. For
+// profiles whose figures know of such threads, which `cache_per_cycle` tells.
+double beside_products(const Scenario& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  if (!cpu.core_int8 || !cpu.int8_rate || !s.runtime.cpu.cache_per_cycle) return 1.0;
+  return std::min(1.0, int8_rate_of_core(s) / cpu.core_int8->value.value);
 }
 
 // One token's or a batch's FLOPs.
@@ -321,7 +321,9 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const double share =
       (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
   const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
-  const double rate = used_cores(s) * int8_rate_of_core(s) * share * e.speed.value * os;
+  const double beside = tokens > kMatVecTokens ? beside_products(s) : 1.0;
+  const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
+  const double rate = used_cores(s) * int8_rate_of_core(s) * reached * e.speed.value * os;
   double scaled = 0, all = 0;
   if (uses_blas(s, t, tokens)) {
     const double blas = used_cores(s) * fp32_rate_of_core(s);
@@ -332,19 +334,21 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
     const auto format = QuantFormat(f);
     const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
     all += elements;
-    const FormatEfficiency& reached = s.runtime.format(format);
-    scaled += elements / (tokens <= kMatVecTokens ? reached.cpu : reached.cpu_batch).value;
+    const FormatEfficiency& of_format = s.runtime.format(format);
+    scaled += elements / (tokens <= kMatVecTokens ? of_format.cpu : of_format.cpu_batch).value;
   }
   double matmul = all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
   if (tokens <= kMatVecTokens)
     matmul /= e.one_token.value;
   else
-    matmul *= 1.0 + e.batch_half.value * unpacking(s) / std::max(t.tokens_per_weight, 1.0);
+    matmul *= 1.0 + e.batch_half.value * beside / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
   if (tokens > kMatVecTokens)
     return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
-  const double of_cache = e.cache_per_cycle && knows_clock(s)
-                              ? used_cores(s) * working_clock(s).value * e.cache_per_cycle->value
+  const bool quantized = cache_format(s, t).block_elements > 1;
+  const auto& per_cycle = quantized ? e.cache_quant_per_cycle : e.cache_per_cycle;
+  const double of_cache = per_cycle && knows_clock(s)
+                              ? used_cores(s) * working_clock(s).value * per_cycle->value
                               : rate * e.cache.value;
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
 }

@@ -27,6 +27,10 @@ struct KvRing {
 /// For `cold` blocks, of `layer_bytes` each, in every one of `layers` layers.
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 
+/// Of a cache by which the host's part of one that has left a GPU is timed when a model is loaded:
+/// more than processors keep.
+inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
+
 /// Tokens of a batch that a GPU multiplies with weights as they lie; longer ones have them written
 /// out as halves first.
 inline constexpr int kMostShortBatch = 64;

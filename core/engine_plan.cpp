@@ -81,8 +81,8 @@ double ring_bytes(const Scenario& s, const GpuCache& c, TokenCount cold) {
   return slots + (changes_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
 }
 
-// Blocks that the longest step writes. As many are on their way out while it does.
-TokenCount step_blocks(const Scenario& s) {
+// Blocks that the longest batch writes. As many are on their way out while it does.
+TokenCount batch_blocks(const Scenario& s) {
   const Workload& w = s.workload;
   const TokenCount longest = std::max(w.depth, w.prompt_tokens);
   return blocks_of(s, std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
@@ -92,12 +92,15 @@ struct Shares {
   TokenCount on_gpu = 0, cold = 0;  // blocks
 };
 
-// `hot`: blocks that are to stay. Of the others those leave that are full.
+// `hot`: blocks that are to stay. Of the others those leave that are full. Batches need the most
+// room, as long as there are any; then tokens, which write one block.
 Shares shares_of(const Scenario& s, TokenCount cached, TokenCount hot) {
-  const TokenCount all = blocks_of(s, cached), step = step_blocks(s);
+  const auto held = [&](TokenCount tokens, TokenCount step) {
+    return std::min(blocks_of(s, tokens), std::max(hot, step) + step);
+  };
   const TokenCount full = cached / s.kv.block_tokens;
-  return {std::min(all, std::max(hot, step) + step),
-          std::clamp<TokenCount>(all - hot, 0, std::max<TokenCount>(0, full))};
+  return {std::max(held(std::min(cached, prompt_end(s)), batch_blocks(s)), held(cached, 1)),
+          std::clamp<TokenCount>(blocks_of(s, cached) - hot, 0, std::max<TokenCount>(0, full))};
 }
 
 double gpu_bytes(const Scenario& s, const GpuCache& c, TokenCount cached, TokenCount hot) {
@@ -140,6 +143,11 @@ void add_leaving(const Scenario& s, const GpuCache& c, TokenCount cached, TokenC
   gpu.kv += Bytes{double(shares.on_gpu) * c.block + list_bytes(s, c)};
   gpu.staging += Bytes{ring_bytes(s, c, shares.cold)};
   host.kv += Bytes{double(read_cells(shares.cold, kColdPieceBlocks)) * c.cold_block};
+}
+
+// What the host's share of cold blocks is measured with is given back before there are any.
+void add_timed_cache(DeviceMemory& host) {
+  host.staging += std::max(Bytes{}, Bytes{double(kTimedCacheBytes)} - host.kv);
 }
 
 // Caches that stay where they are, all of the host's among them.
@@ -299,7 +307,44 @@ TokenCount host_rows(const Scenario& s, const Placement& p) {
   return rows;
 }
 
+// One step: the tokens [from, to).
+struct Tokens {
+  TokenCount from = 0, to = 0;
+};
+
+// The one before, back to the first of the context: batches up to the depth, then the prompt's,
+// then token after token.
+Tokens step_before(const Scenario& s, TokenCount from) {
+  const Workload& w = s.workload;
+  if (from > prompt_end(s)) return {from - 1, from};
+  const TokenCount begin = from > w.depth ? w.depth : 0;
+  return {begin + (from - begin - 1) / s.settings.ubatch * s.settings.ubatch, from};
+}
+
+bool takes_blocks(const Scenario& s, const Tokens& step) {
+  return blocks_of(s, step.to) > blocks_of(s, step.from);
+}
+
+// The last step of those up to `step` that took new blocks.
+Tokens taking_blocks(const Scenario& s, Tokens step) {
+  while (step.from > 0 && !takes_blocks(s, step)) {
+    const TokenCount block = (step.from - 1) / s.kv.block_tokens * s.kv.block_tokens;
+    step =
+        step_before(s, step.from > prompt_end(s) ? std::max(prompt_end(s), block) + 1 : step.from);
+  }
+  return step;
+}
+
 }  // namespace
+
+TokenCount engine_cold_tokens(const Scenario& s, TokenCount hot, TokenCount from, TokenCount to) {
+  const Tokens last = taking_blocks(s, {from, to});
+  if (last.from == 0) return 0;
+  const Tokens before = taking_blocks(s, step_before(s, last.from));
+  const TokenCount left =
+      std::min(blocks_of(s, before.to) - blocks_of(s, hot), before.from / s.kv.block_tokens);
+  return std::max<TokenCount>(0, left) * s.kv.block_tokens;
+}
 
 int engine_embeddings(const Scenario& s, const Placement& p) {
   if (!s.tensors.head_is_embedding) return 1;
@@ -368,6 +413,7 @@ void add_engine_kv(const Scenario& s, const Placement& p, TokenCount cached, Mem
   }
   for (std::size_t g = 0; g < gpus; ++g)
     add_leaving(s, gpu_cache(s, p, DeviceIndex(g)), cached, hot, plan.devices[g], host);
+  if (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) add_timed_cache(host);
 }
 
 }  // namespace rigcast

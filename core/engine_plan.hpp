@@ -26,6 +26,11 @@ void add_engine_streams(const Scenario& scenario, const Placement& placement, Me
 void add_engine_kv(const Scenario& scenario, const Placement& placement, TokenCount cached,
                    MemoryPlan& plan);
 
+/// Cold tokens that come back for a step of tokens [from, to), where `hot` may stay: blocks begin
+/// to leave when a step takes new ones, and have left when the next one does.
+TokenCount engine_cold_tokens(const Scenario& scenario, TokenCount hot, TokenCount from,
+                              TokenCount to);
+
 /// How often the embedding is in the host's memory. One that is the head's matrix, too, may be
 /// there not at all, for a GPU takes rows from its own, or twice: as the host multiplies with it,
 /// and as a GPU takes rows from it.

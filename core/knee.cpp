@@ -44,23 +44,46 @@ struct Line {
   double at(double x) const { return at_zero + slope * x; }
 };
 
+// How many pieces are of the first of two lines that fit best.
+std::size_t split_of(std::span<const double> y) {
+  std::size_t best = 0;
+  double squares = std::numeric_limits<double>::infinity();
+  for (std::size_t i = kLeastPieces; i + kLeastPieces <= y.size(); ++i) {
+    const double both = Line(y.first(i)).squares + Line(y.subspan(i)).squares;
+    if (both < squares) squares = both, best = i;
+  }
+  return best;
+}
+
+// The first line as its own pieces have it: of the `pieces` before the second one the last may have
+// begun to leave it, and bend it less with every round.
+std::size_t on_trend(std::span<const double> y, std::size_t pieces) {
+  for (;;) {
+    const Line before(y.first(pieces));
+    std::size_t kept = pieces;
+    while (kept > kLeastPieces && y[kept - 1] > before.at(double(kept - 1)) * (1 + kOffTrend))
+      --kept;
+    if (kept == pieces) return kept;
+    pieces = kept;
+  }
+}
+
 }  // namespace
 
-std::optional<Knee> knee_of(std::span<const double> times, std::size_t piece, double least) {
+std::optional<Knee> knee_of(std::span<const double> times, std::size_t piece) {
   piece = std::max<std::size_t>(1, piece);
   const std::vector<double> y = medians_of(times, piece);
   if (y.size() < 2 * kLeastPieces) return std::nullopt;
   const std::span<const double> all(y);
-  std::size_t best = 0;
-  double squares = std::numeric_limits<double>::infinity();
-  for (std::size_t i = kLeastPieces; i + kLeastPieces <= y.size(); ++i) {
-    const double both = Line(all.first(i)).squares + Line(all.subspan(i)).squares;
-    if (both < squares) squares = both, best = i;
-  }
-  const Line before(all.first(best)), after(all.subspan(best));
+  const std::size_t split = split_of(all);
+  const Line after(all.subspan(split));
+  std::size_t kept = on_trend(all, split);
+  const Line before(all.first(kept));
   const double promised = before.at(double(y.size() - 1));
-  if (y.back() < promised * (1 + least) || after.slope < before.slope) return std::nullopt;
-  return Knee{best * piece - 1, Seconds{y[best - 1]}, Seconds{y.back()}};
+  if (y.back() < promised * (1 + kLeastFall) || after.slope < before.slope) return std::nullopt;
+  // A flat second line may meet the first late.
+  while (kept < y.size() && y[kept] <= before.at(double(kept)) * (1 + kOffTrend)) ++kept;
+  return Knee{kept * piece - 1, Seconds{y[kept - 1]}, Seconds{y.back()}};
 }
 
 }  // namespace rigcast

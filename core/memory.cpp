@@ -98,13 +98,16 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   }
 }
 
-// What the process takes of the host for a GPU's sake. An engine's buffers that nothing touches are
-// counted as its own, so they come off here.
+// What the process takes of the host for a GPU's sake.
 Bytes process_on_gpu(const Scenario& s, const Placement& p) {
+  const RuntimeProfile::Memory& m = s.runtime.memory;
   const auto decoded =
       std::ranges::count_if(p.layers, [](const LayerPlacement& l) { return l.decode_on != kHost; });
-  const Bytes all = s.runtime.memory.process_gpu + s.runtime.memory.process_layer * double(decoded);
-  return is_own_engine(s.runtime) ? std::max(Bytes{}, all - engine_untouched(s, p)) : all;
+  const bool from_file = s.model_file || s.workload.start != Start::kResident;
+  Bytes all = m.process_gpu + m.process_layer * double(decoded);
+  if (decoded < std::ssize(p.layers)) all += m.process_host;
+  if (from_file) all += m.vocabulary * double(s.model.vocabulary);
+  return all;
 }
 
 // Devices that run something need its context, buffers and staging.
@@ -129,7 +132,11 @@ void add_buffers(const Scenario& s, const Placement& p, MemoryPlan& plan) {
   }
   plan.devices.back().staging += s.runtime.memory.process;
   const bool on_gpu = std::find(busy.begin(), busy.end() - 1, true) != busy.end() - 1;
-  if (on_gpu) plan.devices.back().staging += process_on_gpu(s, p);
+  if (!on_gpu) return;
+  Bytes& staging = plan.devices.back().staging;
+  staging += process_on_gpu(s, p);
+  // Buffers of the engine's that nothing touches are counted as its own.
+  if (is_own_engine(s.runtime)) staging = std::max(Bytes{}, staging - engine_untouched(s, p));
 }
 
 // KV bytes on each device when `cells` tokens are held.

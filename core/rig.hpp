@@ -67,6 +67,7 @@ struct CpuPart : PartInfo {
   std::optional<Sourced<BytesPerSecond>> core_links;
   // Measured by a probe: of all cores together, a multiply-add counted as two, and of one core.
   std::optional<Sourced<FlopsPerSecond>> int8_rate, fp32_rate;
+  std::optional<Sourced<FlopsPerSecond>> core_int8;  // at the clock that all have together
   std::optional<Sourced<BytesPerSecond>> core_read;  // of memory
 };
 

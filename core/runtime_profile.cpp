@@ -39,11 +39,15 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
                        {"last", LogitsRows::kLast}});
   m.maps_file = t.flag("maps_file", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
-  if (const auto process = t.find_figure<Bytes>("process", 0_B, 64_GiB)) m.process = process->value;
-  if (const auto more = t.find_figure<Bytes>("process_gpu", 0_B, 64_GiB))
-    m.process_gpu = more->value;
-  if (const auto more = t.find_figure<Bytes>("process_layer", 0_B, 1_GiB))
-    m.process_layer = more->value;
+  const auto optional = [&](const char* key) {
+    const auto bytes = t.find_figure<Bytes>(key, 0_B, 64_GiB);
+    return bytes ? bytes->value : 0_B;
+  };
+  m.process = optional("process");
+  m.process_gpu = optional("process_gpu");
+  m.process_layer = optional("process_layer");
+  m.process_host = optional("process_host");
+  m.vocabulary = optional("vocabulary");
   t.finish();
   return m;
 }
@@ -92,6 +96,8 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.wide_heads = t.find_number_figure("wide_heads", 0.1, 100).value_or(unit_scale());
   d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
   d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
+  d.copy_start = t.find_figure<Seconds>("copy_start", Seconds{0}, Seconds{1e-3})
+                     .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
   d.copies_kv = t.flag("copies_kv", false);
   d.expands_kv = t.flag("expands_kv", false);
@@ -253,6 +259,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
   c.cache_per_cycle = t.find_number_figure("cache_per_cycle", 0.01, 1e4);
+  c.cache_quant_per_cycle = t.find_number_figure("cache_quant_per_cycle", 0.01, 1e4);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);

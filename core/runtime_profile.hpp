@@ -124,7 +124,7 @@ struct CpuEfficiency {
   // FLOPs worth of that work that a thread does in a cycle, where a rig's clock was measured:
   // chains of instructions limit it, not their number, and threads that share a core do as much
   // each. Else `cache` of the rate.
-  std::optional<Sourced<double>> cache_per_cycle;
+  std::optional<Sourced<double>> cache_per_cycle, cache_quant_per_cycle;
   std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
   // Time of a byte of the cache, whose rows lie apart, to one of the weights; every read by queries
   // that share no work takes it again, as far as the CPU's own caches are too small. Absent: once,
@@ -172,6 +172,8 @@ struct RuntimeProfile {
     Bytes process;           // what the program itself takes of RAM
     Bytes process_gpu;       // and with a GPU besides: the driver's and cuBLAS's own
     Bytes process_layer;     // for each layer that a GPU decodes: recorded graphs
+    Bytes process_host;      // beside a GPU that does not decode all layers
+    Bytes vocabulary;        // of a token, where the model comes from a file
     Bytes staging;           // pinned buffers per GPU
   } memory;
 
@@ -211,6 +213,7 @@ struct RuntimeProfile {
     Sourced<double> kv_cycles, kv_cycles_quant;
     Sourced<double> expert_cycles;  // scales a GPU's cycles for routed experts
     Sourced<double> stream_share;   // of the pinned link rate that streamed weights and KV reach
+    Sourced<Seconds> copy_start;    // of each of the copies that cold blocks come in
     int prefetch_depth = 0;         // buffers for streamed layers; 0: fetched when needed
     bool copies_kv = false;         // the cache is copied whole at every step
     bool expands_kv = false;        // attention first writes K and V out once for every query head

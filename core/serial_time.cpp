@@ -85,7 +85,7 @@ Seconds SerialForecast::time_of(const Item& item) const {
     const Bytes of_weights{weights ? op.traffic.weight_bytes() : 0.0};
     const Bytes charged = charged_weights(s_, of_weights, op.fetch->mapped) +
                           (op.fetch->bytes - of_weights) / s_.runtime.decode.stream_share.value;
-    t += charged / (op.fetch->pageable ? link.pageable : link.h2d).value;
+    t += op.fetch->start + charged / (op.fetch->pageable ? link.pageable : link.h2d).value;
   }
   if (op.host_part) t = std::max(t, alone(*op.host_part, kHost));
   return t * item.count;
@@ -195,7 +195,8 @@ Seconds time_alone(const Scenario& s, const StepOp& op) {
   Seconds t = alone(op.cost, op.device);
   if (op.fetch) {
     const HostLink& link = s.rig.links[std::size_t(op.device)];
-    t += op.fetch->charged / (op.fetch->pageable ? link.pageable : link.h2d).value;
+    t +=
+        op.fetch->start + op.fetch->charged / (op.fetch->pageable ? link.pageable : link.h2d).value;
   }
   return op.host_part ? std::max(t, alone(*op.host_part, kHost)) : t;
 }

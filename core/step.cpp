@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/cold_cache.hpp"
 #include "core/cost.hpp"
 #include "core/engine_plan.hpp"
 
@@ -92,19 +93,11 @@ class StepBuilder {
     if (op.fetch) {
       op.fetch->bytes += f.bytes;
       op.fetch->charged += f.charged;
+      op.fetch->start += f.start;
       op.fetch->ahead = op.fetch->ahead && f.ahead;
     } else {
       op.fetch = f;
     }
-  }
-
-  Fetch kv_fetch(double bytes) const {
-    Fetch f;
-    f.kind = ActivityKind::kFetchKv;
-    f.bytes = {bytes};
-    f.charged = f.bytes / s_.runtime.decode.stream_share.value;
-    f.ahead = s_.kv.prefetch && s_.runtime.decode.prefetch_depth > 0;
-    return f;
   }
 
   DeviceIndex expert_device(int l, DeviceIndex device) const {
@@ -143,7 +136,9 @@ class StepBuilder {
     const double cold = device == kHost ? 0.0 : cold_read_share(l, reads_ram);
     const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
     // Cold blocks are read from the ring they arrive in, in their own type.
-    const ColdSplit split = cold_split(device, cold * cache.attention_flops, cold_bytes, in_ram);
+    const ColdSplit split =
+        decode() ? cold_split(s_, p_, l, device, cold * cache.attention_flops, cold_bytes)
+                 : ColdSplit{};
     const double on_gpu = cold_bytes - split.on_cpu;
     cache.kv_read_bytes = all_read * (1.0 - cold) + on_gpu;
     const double kv_spilled = device == kHost ? 0.0 : all_read * spill_of(device).of_kv;
@@ -153,11 +148,15 @@ class StepBuilder {
       cache.kv_read_bytes += all_read;
       cache.kv_write_bytes += all_read;
     }
-    t += cache;
+    // The host begins when it has the queries, so that the projections are before its part.
+    const bool apart = split.on_cpu > 0;
+    if (!apart) t += cache;
     StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
     fetch_weights(op, home, weights, true);
     add_fetch(op, spill_fetch(spilled));
-    if (cold > 0 || reads_ram) cold_cache(op, l, split, cold_bytes, in_ram);
+    if (cold <= 0 && !reads_ram) return;
+    StepOp& cached = apart ? add(ActivityKind::kAttention, l, device, cache, Launches::kNone) : op;
+    cold_cache(cached, l, split, cold_bytes, in_ram);
   }
 
   // The layer computes on a GPU and its KV lives in host memory.
@@ -218,7 +217,7 @@ class StepBuilder {
   }
 
   Fetch spill_fetch(double bytes) const {
-    Fetch f = kv_fetch(bytes);
+    Fetch f = kv_fetch(s_, bytes);
     f.ahead = false;  // the GPU reads it in place, when it needs it
     return f;
   }
@@ -228,8 +227,9 @@ class StepBuilder {
     if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
     const TokenCount cached = batch_.cached + batch_.tokens;
     // What the batch itself adds is in VRAM while it computes.
-    if (in_ram) return double(batch_.cached) / double(cached);
-    const TokenCount cold = cold_tokens(s_, memory_, cached);
+    const bool leaves = is_own_engine(s_.runtime) && s_.kv.policy == KvPolicy::kStream;
+    if (in_ram && !leaves) return double(batch_.cached) / double(cached);
+    const TokenCount cold = cold_tokens(s_, memory_, batch_);
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
     // Every step reads all blocks in order, so the least recently used one is always the one that
     // is needed next: once the blocks outnumber the space, LRU keeps none of them.
@@ -247,43 +247,10 @@ class StepBuilder {
     return hot > 0 ? kv_bytes_per_token(s_.model, l, s_.kv.cold_types()) / hot : 1;
   }
 
-  // What the CPU attends to of the cold tokens beside the GPU.
-  struct ColdSplit {
-    double on_cpu = 0;  // bytes
-    OpCost cost;
-  };
-
-  // Both sides end together, by the rates that they have alone.
-  ColdSplit cold_split(DeviceIndex device, double flops, double bytes, bool in_ram) const {
-    ColdSplit split;
-    if (s_.kv.policy != KvPolicy::kCombined || !decode() || device == kHost || bytes <= 0)
-      return split;
-    OpTraffic all;
-    all.kv_read_bytes = bytes;
-    all.attention_flops = flops;
-    all.cache_format = leaves_vram(in_ram) ? s_.kv.cold_types().k : s_.kv.types.k;
-    const OpCost cpu = cpu_cost(s_, all, batch_.tokens);
-    const double on_host =
-        std::max(cpu.compute, cpu.charged / s_.rig.ram.bandwidth.value).value + cpu.gap.value;
-    const double over_link =
-        kv_fetch(bytes).charged.value / s_.rig.links[std::size_t(device)].h2d.value.value;
-    const double share = over_link / (on_host + over_link);
-    split.on_cpu = bytes * share;
-    all.kv_read_bytes *= share;
-    all.attention_flops *= share;
-    split.cost = cpu_cost(s_, all, batch_.tokens);
-    return split;
-  }
-
   void cold_cache(StepOp& op, int l, const ColdSplit& split, double cold_bytes, bool in_ram) {
     const double over_link = cold_bytes - split.on_cpu;
-    if (split.on_cpu > 0) {
-      OpCost part = split.cost;
-      // Queries down, partial result up; the kernels that send and take them start late.
-      part.gap += s_.runtime.decode.crossing.value * 4.0;
-      op.host_part = part;
-    }
-    add_fetch(op, kv_fetch(over_link));
+    if (split.on_cpu > 0) op.host_part = split.cost;
+    add_fetch(op, leaves_vram(in_ram) ? cold_fetch(s_, l, over_link) : kv_fetch(s_, over_link));
     // They are made halves again before attention reads them.
     const KvTypes cold = s_.kv.cold_types();
     const bool alike = cold.k == s_.kv.types.k && cold.v == s_.kv.types.v;
@@ -352,6 +319,7 @@ void merge_into(StepOp& a, const StepOp& b) {
   if (a.fetch) {
     a.fetch->bytes += b.fetch->bytes;
     a.fetch->charged += b.fetch->charged;
+    a.fetch->start += b.fetch->start;
   }
   if (a.host_part) *a.host_part += *b.host_part;
 }
@@ -520,12 +488,12 @@ std::vector<int> alike_layers(const Scenario& s, const Placement& p) {
   return first;
 }
 
-TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, TokenCount cached) {
+TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, BatchShape batch) {
+  const TokenCount cached = batch.cached + batch.tokens;
+  if (is_own_engine(s.runtime) && (memory.resident_tokens || s.kv.policy == KvPolicy::kStream))
+    return engine_cold_tokens(s, memory.resident_tokens.value_or(0), batch.cached, cached);
   if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
-  TokenCount excess = cached - *memory.resident_tokens;
-  // Of the project's own engine a block is on its way while the next one fills.
-  if (is_own_engine(s.runtime)) excess = std::max<TokenCount>(0, excess - s.kv.block_tokens);
-  return std::min(cached, read_cells(excess, s.kv.block_tokens));
+  return std::min(cached, read_cells(cached - *memory.resident_tokens, s.kv.block_tokens));
 }
 
 Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory, TokenCount cached,

@@ -30,6 +30,7 @@ struct Fetch {
   ActivityKind kind = ActivityKind::kFetchWeights;
   Bytes bytes;
   Bytes charged;  // at the link's rate from pinned memory
+  Seconds start;  // before it carries anything
   bool pageable = false;
   bool mapped = false;  // from the pages of a mapped file
   bool ahead = false;   // may run before the operation's predecessor has ended
@@ -97,8 +98,9 @@ Step decode_step(const Scenario& scenario, const Placement& placement, const Mem
 Step prefill_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
                   TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping = {});
 
-/// Tokens outside VRAM under the policies that move KV to RAM, in whole blocks.
-TokenCount cold_tokens(const Scenario& scenario, const MemoryPlan& memory, TokenCount cached);
+/// Tokens outside VRAM while the batch goes through, under the policies that move KV to RAM, in
+/// whole blocks.
+TokenCount cold_tokens(const Scenario& scenario, const MemoryPlan& memory, BatchShape batch);
 
 /// Seconds that the step keeps every resource busy, were each alone; times for `gpu` are of the
 /// busiest one. And true bytes by the same routes.

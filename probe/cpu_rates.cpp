@@ -134,8 +134,11 @@ Takes clock_of(engine::Team& team) {
 CpuRates cpu_rates(engine::Team& team) {
   const auto loops = cpu_loops();
   const Takes clock = clock_of(team);
-  if (loops.empty()) return {{}, {}, clock};
-  return {take(team, loops[0]), take(team, loops[1]), clock};
+  if (loops.empty()) return {{}, {}, clock, {}};
+  engine::Team one(1);
+  const double slower = clock.median / clock_of(one).median;
+  Takes alone = take(one, loops[0].operations * slower, loops[0].run);
+  return {take(team, loops[0]), take(team, loops[1]), clock, std::move(alone)};
 }
 
 }  // namespace rigcast::probe

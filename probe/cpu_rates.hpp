@@ -22,6 +22,7 @@ std::span<const CpuLoop> cpu_loops();
 /// work: two that share a core have a clock each. n is 0 where there are none.
 struct CpuRates {
   Takes int8, fp32, clock;
+  Takes core_int8;  // of one thread by itself, which shares no core, were its clock that one
 };
 
 CpuRates cpu_rates(engine::Team& team);

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
+#include "core/knee.hpp"
 #include "core/unit_text.hpp"
 
 namespace rigcast::sim {
 namespace {
 
-// A cliff costs this much more than the trend before it would have, by its end.
-constexpr double kLeastLoss = 0.15;
-// A token this far above the trend has left it.
-constexpr double kDeparture = 0.01;
 // Time that grows this much faster than before begins a fall, and this much faster continues it.
 constexpr double kFalls = 3.0;
 constexpr double kStillFalls = 1.5;
@@ -25,7 +22,7 @@ struct Trend {
   double slope;
 
   double at(TokenCount n) const { return period + slope * double(n - from); }
-  bool left_by(TokenCount n, double value) const { return value > at(n) * (1 + kDeparture); }
+  bool left_by(TokenCount n, double value) const { return value > at(n) * (1 + kOffTrend); }
 };
 
 DeviceIndex fullest_gpu(const Scenario& s, const MemoryPlan& memory) {
@@ -41,7 +38,7 @@ Resource busiest(const ResourceUse& use) {
 }
 
 void explain(const Scenario& s, const DecodeModel& model, Cliff& cliff, TokenCount after) {
-  const TokenCount cold = cold_tokens(s, model.memory(), after);
+  const TokenCount cold = cold_tokens(s, model.memory(), {after - 1, 1});
   const Resource bound = busiest(model.use(after));
   if (cold > 0) {
     cliff.device = model.memory().devices[std::size_t(fullest_gpu(s, model.memory()))].device;
@@ -57,7 +54,7 @@ void explain(const Scenario& s, const DecodeModel& model, Cliff& cliff, TokenCou
   cliff.cause = fmt::format("from here bound by {}", name(bound));
 }
 
-// The last position of (good, bad] that is still on the trend, to within one block.
+// The last position of (good, bad] that is still on the trend: time is constant within a block.
 TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount good,
                             TokenCount bad) {
   while (bad - good > model.granularity()) {
@@ -67,7 +64,7 @@ TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount g
     else
       good = middle;
   }
-  return good;
+  return read_cells(good, model.granularity());
 }
 
 }  // namespace
@@ -94,9 +91,9 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
     // The fall goes on while time grows faster than before it; then a new trend begins.
     std::size_t end = i + 1;
     while (end + 1 < points.size() && slope_at(end) > kStillFalls * trend.slope) ++end;
-    if (points[end].second > trend.at(points[end].first) * (1 + kLeastLoss)) {
+    if (points[end].second > trend.at(points[end].first) * (1 + kLeastFall)) {
       Cliff cliff;
-      cliff.at_tokens = bisect_departure(model, trend, points[i].first, points[i + 1].first);
+      cliff.at_tokens = bisect_departure(model, trend, points[i].first, points[end].first);
       cliff.before_tokens_per_s = 1.0 / model.period(cliff.at_tokens).value;
       cliff.after_tokens_per_s = 1.0 / points[end].second;
       explain(s, model, cliff, points[end].first);
@@ -135,7 +132,7 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
               : fmt::format(": {} of {} layers stay on the GPU", next.gpu_layers, s.model.layers);
     }
   }
-  const bool falls = cliff.after_tokens_per_s * (1 + kLeastLoss) < cliff.before_tokens_per_s;
+  const bool falls = cliff.after_tokens_per_s * (1 + kLeastFall) < cliff.before_tokens_per_s;
   return falls ? std::vector{cliff} : std::vector<Cliff>{};
 }
 

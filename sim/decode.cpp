@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine_plan.hpp"
+
 namespace rigcast::sim {
 namespace {
 
@@ -20,6 +22,12 @@ TokenCount tokens_ahead(const Scenario& s, const Step& step) {
   return (buffers + copies - 1) / copies;
 }
 
+// Whole blocks of the cache go to RAM.
+bool leaves_in_blocks(const Scenario& s) {
+  const bool pages = s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;
+  return pages || (s.kv.policy == KvPolicy::kStream && is_own_engine(s.runtime));
+}
+
 }  // namespace
 
 DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, Detail detail)
@@ -31,7 +39,7 @@ DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, D
       overlaps_(overlaps(step(scenario.workload.context))),
       lead_(overlaps_ ? tokens_ahead(scenario, step(scenario.workload.context)) : 0),
       granularity_(std::max(scenario.runtime.memory.kv_padding,
-                            memory_.resident_tokens ? scenario.kv.block_tokens : TokenCount{1})),
+                            leaves_in_blocks(scenario) ? scenario.kv.block_tokens : TokenCount{1})),
       graph_(scenario, overlaps_) {}
 
 Step DecodeModel::step(TokenCount cached) const {
@@ -82,6 +90,8 @@ std::vector<TokenCount> DecodeModel::breaks(TokenCount first, TokenCount last) c
   const auto add = [&](TokenCount n) {
     if (n > first && n < last) at.push_back(n);
   };
+  // What the prompt's last batch wrote leaves later than what a token does.
+  if (leaves_in_blocks(s_)) add(snapped(first + granularity_));
   if (memory_.resident_tokens) {
     add(snapped(*memory_.resident_tokens));
     add(snapped(*memory_.resident_tokens + 1));

@@ -82,6 +82,8 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
   }
   const auto first = NodeId(graph_.size());
   NodeId done = op.device == kHost ? cpu_part(op.cost, begin) : gpu_part(op, begin);
+  // What was copied is needed no more, whatever the host still does.
+  if (fetched != kNoNode) engines_[std::size_t(op.device)].consumers.push_back(done);
   if (op.host_part) {
     const NodeId host = cpu_part(*op.host_part, ready);
     const NodeId merged = graph_.join();
@@ -90,7 +92,6 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
     done = merged;
   }
   label(first, done, op.kind, op, op.cost.bytes.value);
-  if (fetched != kNoNode) engines_[std::size_t(op.device)].consumers.push_back(done);
   if (op.store.value > 0) store(op, done);
   return done;
 }
@@ -191,16 +192,19 @@ NodeId StepGraph::handoff(const StepOp& op, NodeId entry) {
 NodeId StepGraph::fetch(const StepOp& op, NodeId entry) {
   CopyEngines& engine = engines_[std::size_t(op.device)];
   const Route route = op.fetch->pageable ? Route::kHostToGpuPageable : Route::kHostToGpu;
+  const bool late = op.fetch->start.value > 0;
   const NodeId copy = graph_.flow(route, op.device, op.fetch->charged);
-  graph_.order(engine.in, copy);
+  const NodeId begin = late ? graph_.work(Worker::kDelay, 0, op.fetch->start) : copy;
+  if (late) graph_.order(begin, copy);
+  graph_.order(engine.in, begin);
   engine.in = copy;
   if (op.fetch->ahead) {
     // The buffer it fills is the one of the fetch `depth` copies ago.
     const std::size_t depth = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
     while (engine.consumers.size() > depth) engine.consumers.pop_front();
-    if (engine.consumers.size() == depth) graph_.order(engine.consumers.front(), copy);
+    if (engine.consumers.size() == depth) graph_.order(engine.consumers.front(), begin);
   } else {
-    graph_.order(entry, copy);
+    graph_.order(entry, begin);
   }
   label(copy, copy, op.fetch->kind, op, op.fetch->bytes.value);
   return copy;

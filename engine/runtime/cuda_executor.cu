@@ -60,6 +60,7 @@ class CudaExecutor : public Executor {
   void token_with_gpu(std::int32_t token, Choice choice);
   void token_on_host(std::int32_t token);
   void prepare_host();
+  void share_cold();
   void launch_token(std::int32_t token, Choice choice, int slot);
   void queue_kernels(std::int32_t token, Choice choice, cuda::Stages* stages);
   void end_token_streams();
@@ -87,7 +88,7 @@ class CudaExecutor : public Executor {
 
   struct TokenGraph {
     std::optional<RecordedGraph> graph;
-    int generation = 0;  // of the cache when it was recorded
+    int generation = 0;  // of what it holds
   };
 
   std::unique_ptr<State> state_;
@@ -95,6 +96,9 @@ class CudaExecutor : public Executor {
   // By splits, and the slot that the first layer of those that are streamed is in.
   std::map<std::tuple<int, Choice, int>, TokenGraph> graphs_;
   cuda::BatchWay way_;  // of the step that is counted; a token's has none
+  // How often the host's part of the cold blocks has changed, and the cache's generation it is for.
+  int shares_ = 0;
+  std::optional<int> shared_at_;
   TokenCount cached_ = 0;
   TokenCount position_ = -1;        // what the GPU has; negative: not known
   std::int32_t next_ = -1;          // the id that the GPU goes on with
@@ -134,7 +138,7 @@ void CudaExecutor::place_draw(const cuda::Draw& draw) {
 
 void CudaExecutor::run_graph(int splits, Choice choice, int slot) {
   const auto queue = [&] { cuda::queue_token(*state_, splits, choice, nullptr); };
-  const int generation = state_->cache.generation();
+  const int generation = state_->cache.generation() + shares_;
   TokenGraph& token = graphs_[{splits, choice, slot}];
   if (!token.graph)
     token.graph.emplace(state_->stream, queue);
@@ -199,8 +203,8 @@ void CudaExecutor::token_on_host(std::int32_t token) {
 
 void CudaExecutor::token_with_gpu(std::int32_t token, Choice choice) {
   way_ = {};
-  if (cuda::ColdBlocks* const cold = state_->cache.cold())
-    cold->prepare_token(state_->cold_of_host() / state_->cache.block_tokens());
+  share_cold();
+  if (cuda::ColdBlocks* const cold = state_->cache.cold()) cold->prepare_token(state_->host_blocks);
   const int slot = state_->streams_tokens() ? state_->streams.layers->begin_token() : 0;
   prepare_host();
   if (recorder_) {
@@ -237,6 +241,17 @@ void CudaExecutor::take_back_to(TokenCount tokens) {
   truncate(tokens);
 }
 
+// Anew when blocks have become cold or come back, and once it is known how long a layer takes.
+void CudaExecutor::share_cold() {
+  const cuda::ColdBlocks* const cold = state_->cache.cold();
+  if (!cold || !state_->on_host().shares_cold()) return;
+  if (shared_at_ == state_->cache.generation()) return;
+  shared_at_ = state_->cache.generation();
+  const Bytes block{double(cold->host().layer_bytes())};
+  const TokenCount blocks = state_->sharing.of_host(cold->count(), block);
+  if (std::exchange(state_->host_blocks, blocks) != blocks) ++shares_;
+}
+
 void CudaExecutor::end_token_streams() {
   if (state_->streams_tokens()) state_->streams.layers->end_token();
 }
@@ -252,7 +267,13 @@ void CudaExecutor::prepare_host() {
 void CudaExecutor::launch_token(std::int32_t token, Choice choice, int slot) {
   run_graph(splits(), choice, slot);
   end_token_streams();
-  if (state_->host) state_->host->side.token(state_->host->mailbox, state_->stream, cached_, token);
+  if (!state_->host) return;
+  state_->host->side.token(state_->host->mailbox, state_->stream, cached_, token);
+  const auto period = state_->host->side.cold_period();
+  if (!period) return;
+  const Bytes of_host{double(state_->host_blocks) *
+                      double(state_->cache.cold()->host().layer_bytes())};
+  if (state_->sharing.took(*period, of_host)) shared_at_.reset();
 }
 
 // The driver takes some thousand launches ahead of the GPU; one more waits for the first to end. So

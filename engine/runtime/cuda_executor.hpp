@@ -33,7 +33,7 @@ struct CudaOptions {
   std::optional<TokenCount> hot_tokens{};
   QuantFormat cold_type = QuantFormat::kF16;  // F16, Q8_0, Q4_0
   /// Of what has left the GPU, the oldest, the host attends to this share itself; absent: to as
-  /// much as it reads while the link carries the rest, which is measured.
+  /// much as lets it and the link end together, which is measured.
   std::optional<double> host_share = 0.0;
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // of the host, for its parts

@@ -159,7 +159,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
       ubatch(options.ubatch),
       next_id(sizeof(std::int32_t), "next token"),
       host(make_host_share(model, options)),
-      host_share(options.host_share) {
+      sharing(options.sharing) {
   if (options.host.decodes())
     host->handover.emplace(stream, cache, host->side.layers().cache(),
                            options.host.layers_cached_on_gpu());

@@ -19,6 +19,7 @@
 #include "engine/kernels/cuda/sample.cuh"
 #include "engine/model/model.hpp"
 #include "engine/runtime/break_even.hpp"
+#include "engine/runtime/cold_sharing.hpp"
 #include "engine/runtime/cuda_cache.cuh"
 #include "engine/runtime/cuda_model.cuh"
 #include "engine/runtime/executor.hpp"
@@ -110,7 +111,7 @@ struct StateOptions {
   CacheShape cache;
   int ubatch = 512;  // tokens of a batch at most
   HostParts host;
-  double host_share = 0;  // of cold blocks, the oldest, where the host shares them
+  ColdSharing sharing{};  // of cold blocks between host and link, where the host shares them
   int threads = 1;        // of the host
   BatchesBy batches_by = BatchesBy::kFaster;
   Ram ram{};
@@ -142,12 +143,10 @@ struct State {
   std::unique_ptr<HostShare> host;  // nullptr: the host computes nothing
   Streams streams;
 
-  double host_share = 0;
-  /// The first tokens of the context, in whole blocks, that the host attends to while decoding.
-  TokenCount cold_of_host() const {
-    if (!cache.cold() || !on_host().shares_cold()) return 0;
-    return TokenCount(double(cache.cold()->count()) * host_share) * cache.block_tokens();
-  }
+  ColdSharing sharing;
+  TokenCount host_blocks = 0;  // of the cold ones, the oldest: the host's in tokens from here on
+  /// The first tokens of the context that the host attends to while decoding.
+  TokenCount cold_of_host() const { return host_blocks * cache.block_tokens(); }
   const HostParts& on_host() const { return parts; }
   bool streams_tokens() const { return streams.layers && !streams.layers->of_tokens().empty(); }
   const ModelSpec& spec() const { return model->spec; }

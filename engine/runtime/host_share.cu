@@ -1,10 +1,12 @@
 #include "engine/runtime/host_share.cuh"
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "core/engine_memory.hpp"
+#include "core/error.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/runtime/decode_attention.hpp"
@@ -17,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kCopied = std::size_t(64) << 20;  // at once
 constexpr int kCopies = 8;
-constexpr std::size_t kAttended = std::size_t(256) << 20;  // more than caches hold
+static_assert(kTimedCacheBytes % kCopied == 0);
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -27,19 +29,17 @@ double seconds_since(Clock::time_point begin) {
 class HostAttention {
  public:
   HostAttention(const ModelSpec& spec, KvTypes types, int threads)
-      : team_(threads),
-        cache_(spec, types, kBlock, {0}, make_large_pages),
+      : memory_(std::make_shared<PinnedPages>(kTimedCacheBytes, "KV cache that is timed")),
+        team_(threads),
+        cache_(
+            spec, types, kBlock, {0}, [this](std::size_t bytes) { return piece(bytes); },
+            kColdPieceBlocks),
         attention_(spec, threads),
         q_(std::size_t(spec.heads * spec.head_dim), 0.01f),
         out_(q_.size()) {
-    tokens_ = TokenCount(kAttended) / cache_.token_bytes() / kBlock * kBlock;
+    constexpr TokenCount kPiece = kBlock * kColdPieceBlocks;
+    tokens_ = TokenCount(kTimedCacheBytes) / (cache_.token_bytes() * kPiece) * kPiece;
     cache_.reserve(tokens_);
-    // What was never written lies nowhere.
-    team_.run([&](Worker& worker) {
-      worker.share(tokens_ / kBlock, 1, [&](std::int64_t block, std::int64_t) {
-        std::memset(cache_.block(0, block), 0, std::size_t(cache_.layer_bytes()));
-      });
-    });
   }
 
   // Gives the bytes that it read.
@@ -49,9 +49,21 @@ class HostAttention {
     });
     return double(tokens_ * cache_.token_bytes());
   }
+  /// Of the same memory, one part after the other.
+  const std::byte* part(std::size_t i) const {
+    return memory_->data() + i * kCopied % kTimedCacheBytes;
+  }
 
  private:
   static constexpr TokenCount kBlock = 128;
+
+  std::shared_ptr<std::byte> piece(std::size_t bytes) {
+    RIGCAST_ASSERT(taken_ + bytes <= kTimedCacheBytes);
+    return {memory_, memory_->data() + std::exchange(taken_, taken_ + bytes)};
+  }
+
+  std::shared_ptr<PinnedPages> memory_;
+  std::size_t taken_ = 0;
   Team team_;
   KvCache cache_;
   DecodeAttention attention_;
@@ -61,21 +73,20 @@ class HostAttention {
 
 }  // namespace
 
-double measured_host_share(Vram& vram, const ModelSpec& spec, KvTypes types, int threads) {
+SharedReading measured_sharing(Vram& vram, const ModelSpec& spec, KvTypes types, int threads) {
   HostAttention attention(spec, types, threads);
-  const PinnedPages from(kCopied);
   const VramPiece to = vram.take(kCopied, "KV on its way");
   const Stream stream;
-  const auto copy = [&] {
+  const auto copy = [&](std::size_t i) {
     RIGCAST_CUDA_CALL(
-        cudaMemcpyAsync(to.as(), from.data(), kCopied, cudaMemcpyHostToDevice, stream.get()));
+        cudaMemcpyAsync(to.as(), attention.part(i), kCopied, cudaMemcpyHostToDevice, stream.get()));
   };
-  copy();
+  copy(0);
   attention.run();  // scratch, pages
   stream.wait();
   const Event begin, end;
   begin.record(stream);
-  for (int i = 0; i < kCopies; ++i) copy();
+  for (std::size_t i = 0; i < kCopies; ++i) copy(i);
   end.record(stream);
   double read = 0;
   const auto began = Clock::now();
@@ -84,7 +95,7 @@ double measured_host_share(Vram& vram, const ModelSpec& spec, KvTypes types, int
   const double host_rate = read / seconds_since(began);
   end.wait();
   const double link_rate = double(kCopied) * kCopies / Event::seconds_between(begin, end);
-  return host_rate / (host_rate + link_rate);
+  return {BytesPerSecond{host_rate}, BytesPerSecond{link_rate}};
 }
 
 }  // namespace rigcast::engine::cuda

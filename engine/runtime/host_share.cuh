@@ -4,12 +4,13 @@
 #include "core/kv_cache.hpp"
 #include "core/model_spec.hpp"
 #include "engine/cuda/vram.cuh"
+#include "engine/runtime/cold_sharing.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// The host's share where its threads attend to some of the cache and the link carries the rest to
-/// the GPU, so that both end together: both are timed at once, for they read the same memory. Takes
-/// some 50 ms. Throws ShortOfMemory, CudaFailure, MachineError.
-double measured_host_share(Vram& vram, const ModelSpec& spec, KvTypes types, int threads);
+/// Where the host's threads attend to some of a cache and the link carries the rest to the GPU:
+/// both are timed at once, for they read the same memory, in pages as cold blocks have them. Takes
+/// some 100 ms. Throws ShortOfMemory, CudaFailure, MachineError.
+SharedReading measured_sharing(Vram& vram, const ModelSpec& spec, KvTypes types, int threads);
 
 }  // namespace rigcast::engine::cuda

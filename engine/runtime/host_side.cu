@@ -39,6 +39,7 @@ void HostSide::run(const Job& job) {
 }
 
 void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id) {
+  forget_periods();
   team_.run([&](Worker& worker) {
     layers_.begin(worker, cached, 1);
     for (const HostCall& call : calls_)
@@ -50,6 +51,7 @@ void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, 
 
 void HostSide::begin_token(TokenCount cached) {
   next_call_ = 0;
+  forget_periods();
   team_.run([&](Worker& worker) { layers_.begin(worker, cached, 1); });
 }
 
@@ -65,9 +67,31 @@ void HostSide::answer_next(Mailbox& mailbox, const Stream& stream, TokenCount ca
 void HostSide::await_and_answer(Worker& worker, const HostCall& call, Mailbox& mailbox,
                                 const Stream& stream, TokenCount cached, std::int32_t id) {
   fetch_ahead(worker, call, cached);
-  worker.alone([&] { message_ = mailbox.await(stream); });
+  worker.alone([&] {
+    message_ = mailbox.await(stream);
+    count_period(call);
+  });
   answer(worker, call, mailbox, id);
   if (worker.first()) mailbox.answer();
+}
+
+void HostSide::forget_periods() {
+  asked_cold_.reset();
+  in_periods_ = {};
+  periods_ = 0;
+}
+
+void HostSide::count_period(const HostCall& call) {
+  const auto since = std::exchange(asked_cold_, std::nullopt);
+  if (call.kind != HostCall::Kind::kCold) return;
+  asked_cold_ = std::chrono::steady_clock::now();
+  if (!since) return;
+  in_periods_ += Seconds{std::chrono::duration<double>(*asked_cold_ - *since).count()};
+  ++periods_;
+}
+
+std::optional<Seconds> HostSide::cold_period() const {
+  return periods_ > 0 ? std::optional(in_periods_ / double(periods_)) : std::nullopt;
 }
 
 // The memory would have nothing to do while the GPU works towards the call.

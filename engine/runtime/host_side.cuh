@@ -2,8 +2,10 @@
 // The host's parts of a model whose others a GPU computes: it answers what the GPU asks within a
 // token, and takes its turns at a prompt's batches.
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,6 +35,10 @@ class HostSide {
   /// head is here. The GPU's work is on `stream` already. After an exception the mailbox is to be
   /// released.
   void token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id);
+
+  /// Of the last token: from a question about a layer's cold blocks to the one about the next
+  /// layer's, on average. nullopt: there were no two with nothing else in between.
+  std::optional<Seconds> cold_period() const;
 
   // The same call by call, where the GPU's work is queued no further than the call's answer.
   void begin_token(TokenCount cached);
@@ -76,6 +82,8 @@ class HostSide {
                         const Stream& stream, TokenCount cached, std::int32_t id);
   void answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id);
   void answer_cold(Worker& worker, int layer, Mailbox& mailbox);
+  void forget_periods();
+  void count_period(const HostCall& call);
   /// What a call takes from the GPU and gives to it.
   void count_message(const HostCall& call);
   void count_rows(std::size_t taken, std::size_t given);
@@ -93,6 +101,10 @@ class HostSide {
   CpuLayers layers_;
   ColdShare cold_;
   const float* message_ = nullptr;
+  // Of the first thread, in one token.
+  std::optional<std::chrono::steady_clock::time_point> asked_cold_;
+  Seconds in_periods_;
+  int periods_ = 0;
   MovedBytes sent_;
 };
 

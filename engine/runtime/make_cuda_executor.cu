@@ -47,11 +47,10 @@ cuda::CacheShape shape_of(const CudaOptions& o, const Ram& ram) {
           ram.counted("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
 }
 
-// nullopt measures it.
-double share_of_host(const ModelSpec& spec, const HostParts& parts, const CudaOptions& o,
-                     cuda::Vram& vram) {
-  if (!parts.shares_cold() || o.host_share) return o.host_share.value_or(0);
-  return cuda::measured_host_share(vram, spec, cold_types_of(o), o.threads);
+ColdSharing sharing_of(const ModelSpec& spec, const HostParts& parts, const CudaOptions& o,
+                       cuda::Vram& vram) {
+  if (!parts.shares_cold() || o.host_share) return ColdSharing(o.host_share.value_or(0));
+  return ColdSharing(cuda::measured_sharing(vram, spec, cold_types_of(o), o.threads));
 }
 
 // `kept(parts)` are the bytes of weights that the host is to keep, which are counted before
@@ -66,14 +65,15 @@ Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned,
   RamShare host_weights = ram.take(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
-  const double share = share_of_host(spec, parts, options, vram);
+  const ColdSharing sharing = sharing_of(spec, parts, options, vram);
   RamShare upload_buffers = ram.take(pinned, "upload buffers");
   auto weights = make(vram, **model, parts);
   upload_buffers = RamShare();
-  auto state = std::make_unique<State>(
-      *std::move(model), std::move(weights), std::move(vram),
-      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts, share, options.threads,
-                         options.batches_by, ram, options.kv_memory, options.before_turn});
+  auto state =
+      std::make_unique<State>(*std::move(model), std::move(weights), std::move(vram),
+                              cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts,
+                                                 sharing, options.threads, options.batches_by, ram,
+                                                 options.kv_memory, options.before_turn});
   state->host_weights = std::move(host_weights);
   return cuda::executor_of(std::move(state), options.graphs);
 } catch (const ShortOfMemory& e) {

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kPositions = 8, kMostPositions = 64;
 constexpr std::size_t kTokensOfPosition = 64;  // in long outputs
-constexpr double kCliff = 0.15;  // as in a forecast: what the end costs more than the trend
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -123,7 +122,7 @@ void add_readings(Report& report, const MeasuredRuns& runs) {
 void add_cliff(Report& report, const std::vector<double>& gaps) {
   const Scenario& s = *report.scenario;
   if (s.kv.policy != KvPolicy::kPaged && s.kv.policy != KvPolicy::kCombined) return;
-  const auto knee = knee_of(gaps, std::size_t(s.kv.block_tokens / 4), kCliff);
+  const auto knee = knee_of(gaps, std::size_t(s.kv.block_tokens / 4));
   if (!knee) return;
   Cliff cliff;
   cliff.at_tokens = s.workload.depth + s.workload.prompt_tokens + TokenCount(knee->at) + 1;

@@ -79,18 +79,22 @@ TEST_CASE("Work on the cache goes by a clock that was measured", "[cpu]") {
   CHECK(seconds_of_cache() != Approx(by_spec));
 }
 
-TEST_CASE("Threads that share multipliers unpack side by side", "[cpu]") {
+TEST_CASE("Of threads that share multipliers one unpacks while the other multiplies", "[cpu]") {
   Scenario s = of_cpu();
   s.runtime.cpu.batch_half.value = 16;
   s.runtime.cpu.cache_per_cycle = Sourced<double>{10, SourceKind::kAssumed, {}};
-  // Half of what eight clocks would multiply: unpacking takes half of what it did beside.
-  s.rig.cpu.clock = Sourced<Hertz>{Hertz{kClock}, SourceKind::kMeasured, {}};
-  s.rig.cpu.int8_rate =
-      Sourced<FlopsPerSecond>{FlopsPerSecond{8 * kCoreFlops / 2}, SourceKind::kMeasured, {}};
-  const double full = 2 * kElements * 16 / (8 * kCoreFlops / 2 * kShare);
-  CHECK(seconds(s, 16) == Approx(full * (1 + 0.5)));
-  s.rig.cpu.int8_rate->value = FlopsPerSecond{8 * kCoreFlops};
-  CHECK(seconds(s, 16) == Approx(full / 2 * 2));
+  const auto measured = [](double flops) {
+    return Sourced<FlopsPerSecond>{FlopsPerSecond{flops}, SourceKind::kMeasured, {}};
+  };
+  // Eight threads multiply as much as four would by themselves: the rest takes half of what it did
+  // beside, and so does unpacking.
+  s.rig.cpu.core_int8 = measured(kCoreFlops);
+  s.rig.cpu.int8_rate = measured(8 * kCoreFlops / 2);
+  const double products = 2 * kElements * 16 / (8 * kCoreFlops / 2);
+  const double rest = 1 / kShare - 1;
+  CHECK(seconds(s, 16) == Approx(products * (1 + rest / 2) * (1 + 0.5)));
+  s.rig.cpu.int8_rate = measured(8 * kCoreFlops);
+  CHECK(seconds(s, 16) == Approx(products / 2 * (1 + rest) * 2));
 }
 
 TEST_CASE("One token meets a weight alone: no batch is too small for it", "[cpu]") {

@@ -255,3 +255,49 @@ TEST_CASE("Vectors of a step on the CPU", "[memory]") {
   CHECK(cpu_buffer_bytes(llama_3_8b(), 10) == 10 * (4 * floats + 6 * 14336) + 4 * 128256.0);
   CHECK(message_floats(llama_3_8b()) == 4096 + 2 * 1024);
 }
+
+TEST_CASE("Blocks have left when the step after the one that pushed them out takes new ones",
+          "[memory]") {
+  Scenario s = own(llama_3_8b());
+  s.workload.depth = 4096;
+  s.workload.prompt_tokens = 64;
+  s.workload.output_tokens = 1000;
+  const auto cold = [&](TokenCount hot, TokenCount from, TokenCount to) {
+    return engine_cold_tokens(s, hot, from, to) / kBlock;
+  };
+  // Batches of 512. That of tokens 512 to 1,023 pushes out the first four.
+  CHECK(cold(0, 0, 512) == 0);
+  CHECK(cold(0, 512, 1024) == 0);
+  CHECK(cold(0, 1024, 1536) == 4);
+  CHECK(cold(0, 3584, 4096) == 24);
+  CHECK(cold(0, 4096, 4160) == 28);  // the prompt
+  CHECK(cold(0, 4160, 4161) == 28);  // tokens in the block that the prompt began
+  CHECK(cold(0, 4223, 4224) == 28);
+  CHECK(cold(0, 4224, 4225) == 32);  // a new block: what the prompt pushed out has left
+  CHECK(cold(0, 4351, 4352) == 32);
+  CHECK(cold(0, 4352, 4353) == 33);  // then one after the other
+  CHECK(cold(0, 4480, 4481) == 34);
+  // Of ten that stay: the batch that is written comes on top of them.
+  CHECK(cold(10 * kBlock, 1024, 1536) == 0);
+  CHECK(cold(10 * kBlock, 1536, 2048) == 2);
+  CHECK(cold(10 * kBlock, 4160, 4161) == 22);
+  CHECK(cold(10 * kBlock, 4224, 4225) == 23);
+  CHECK(cold(10 * kBlock, 4352, 4353) == 24);
+  CHECK(cold(100 * kBlock, 4480, 4481) == 0);
+}
+
+TEST_CASE("Tokens need room for one block beside those that stay, batches for all of theirs",
+          "[memory]") {
+  Scenario s = with_policy(KvPolicy::kPaged, 24_GiB);
+  s.workload.prompt_tokens = 512;
+  s.workload.output_tokens = 8192;
+  s.workload.context = s.workload.last_position() + 1;
+  // As much VRAM as 40 blocks and all else need.
+  const double all = gpu(plan_of(s, 33)).needed().value - double(68) * 32 * kLayerBlock;
+  s.rig.gpus[0].memory.value = Bytes{(all + 40 * 32 * kLayerBlock) / s.kv.threshold};
+  const MemoryPlan plan = plan_memory(s, place(s, 33), s.workload.last_position() + 1);
+  REQUIRE(plan.resident_tokens);
+  const TokenCount hot = *plan.resident_tokens / kBlock;
+  CHECK(hot > 20);
+  CHECK(gpu(plan).kv.value == double(hot + 1) * 32 * kLayerBlock + 32 * kList);
+}

@@ -128,9 +128,9 @@ TEST_CASE("Tokens are the same wherever old ones are attended to", "[cuda][gpu][
 TEST_CASE("The host's share of cold blocks is measured", "[cuda][gpu][hybrid]") {
   const ModelSpec spec = make_tiny_model({.layers = 1}).model.spec;
   cuda::Vram vram(0, {});
-  const double share = cuda::measured_host_share(vram, spec, {}, 2);
-  CHECK(share > 0);
-  CHECK(share < 1);
+  const SharedReading both = cuda::measured_sharing(vram, spec, {}, 2);
+  CHECK(both.host.value > 1e8);
+  CHECK(both.link.value > 1e8);
   CHECK(vram.held().value == 0);
 }
 

@@ -51,7 +51,7 @@ probe::Machine machine(std::vector<Gpu> gpus) {
   m.host.memory = 32_GiB;
   m.host.available = 30_GiB;
   m.dram = {{20e9, 0.02, 7}, {45e9, 0.01, 7}};
-  m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}, {}};
+  m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}, {}, {}};
   m.disk.sequential = {3.5e9, 0.05, 5};
   m.disk.page_cache = {9e9, 0.05, 5};
   m.gpus.found = std::move(gpus);

@@ -24,7 +24,7 @@ probe::Machine machine() {
   m.host.memory = 32_GiB;
   m.host.available = 30_GiB;
   m.dram = {{20e9, 0.02, 7}, {51.2e9, 0.01, 7}};
-  m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}, {3.6e9, 0.01, 7}};
+  m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}, {3.6e9, 0.01, 7}, {290e9, 0.01, 7}};
   m.disk.sequential = {3.5e9, 0.05, 5};
   m.disk.page_cache = {9e9, 0.05, 5};
   return m;
@@ -62,6 +62,8 @@ TEST_CASE("A probed machine is a rig of measured figures", "[probe]") {
   CHECK(rig.ssd.sequential_read.value.value == Approx(3.5e9));
   REQUIRE(rig.cpu.int8_rate);
   CHECK(rig.cpu.int8_rate->value.value == Approx(900e9));
+  REQUIRE(rig.cpu.core_int8);
+  CHECK(rig.cpu.core_int8->value.value == Approx(290e9));
   REQUIRE(rig.cpu.clock);
   CHECK(rig.cpu.clock->value.value == Approx(3.6e9));
   CHECK(rig.cpu.clock->kind == SourceKind::kMeasured);

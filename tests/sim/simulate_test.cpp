@@ -112,7 +112,7 @@ TEST_CASE("a hot window that VRAM cannot hold does not fit", "[simulate]") {
   CHECK_FALSE(r.fits);
 }
 
-TEST_CASE("a paged cache's cliff is within one block of what VRAM holds", "[simulate]") {
+TEST_CASE("a paged cache's cliff begins with the blocks that have left VRAM", "[simulate]") {
   const char* evict = GENERATE("oldest", "lru");
   const Report r = forecast(with(kPaged, {{"kv.evict", evict}, {"kv.prefetch", "false"}}));
   REQUIRE(r.fits);
@@ -122,7 +122,9 @@ TEST_CASE("a paged cache's cliff is within one block of what VRAM holds", "[simu
   REQUIRE(resident < 8000);
   const auto cliff = std::ranges::find(r.cliffs, CliffAxis::kPosition, &Cliff::axis);
   REQUIRE(cliff != r.cliffs.end());
-  CHECK(std::abs(cliff->at_tokens - resident) <= r.scenario->kv.block_tokens);
+  // One is on its way while the next fills, and what the first costs may still be on the trend.
+  CHECK(cliff->at_tokens >= resident);
+  CHECK(cliff->at_tokens <= resident + 2 * r.scenario->kv.block_tokens);
   CHECK(cliff->before_tokens_per_s > cliff->after_tokens_per_s);
   CHECK(cliff->tier == Tier::kVram);
 }
