@@ -13,7 +13,7 @@ namespace {
 
 // What it takes to ask the host about cold blocks and to take its answer, in handoffs: the kernels
 // that send and take them start late.
-constexpr double kCrossings = 4;
+constexpr double kCrossings = 7;
 
 // Bytes of a layer's block.
 double block_bytes(const Scenario& s, int layer) {
@@ -76,6 +76,7 @@ ColdSplit cold_split(const Scenario& s, const Placement& p, int layer, DeviceInd
   const double over_link = (kv_fetch(s, bytes).charged / link).value;
   const Bytes ahead = link * (beside_cache(s, p, layer, device) + cpu_cost(s, {}, 1).gap);
   const double shared = std::max(0.0, bytes - ahead.value) * over_link / (on_host + over_link);
+  if (shared < kLeastHostGain * bytes) return {};
   split.on_cpu = std::floor(shared / block_bytes(s, layer)) * block_bytes(s, layer);
   if (split.on_cpu <= 0) return {};
   cold.kv_read_bytes = split.on_cpu;

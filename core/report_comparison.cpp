@@ -184,14 +184,16 @@ std::string with_gpu(const Scenario& s) {
                             s.rig.gpus.front().memory.value.value / 0x1p20);
 }
 
-// The fall within a run that is forecast, if there is one.
+// The deepest fall within a run that is forecast, if there is one: a run tells one.
 std::optional<TokenCount> cliff_within(const Report& predicted) {
   const Workload& w = predicted.scenario->workload;
+  const auto depth = [](const Cliff& c) { return c.before_tokens_per_s / c.after_tokens_per_s; };
+  const Cliff* deepest = nullptr;
   for (const Cliff& c : predicted.cliffs)
     if (c.axis == CliffAxis::kPosition && c.at_tokens > w.depth + w.prompt_tokens &&
-        c.at_tokens <= w.last_position())
-      return c.at_tokens;
-  return std::nullopt;
+        c.at_tokens <= w.last_position() && (!deepest || depth(c) > depth(*deepest)))
+      deepest = &c;
+  return deepest ? std::optional(deepest->at_tokens) : std::nullopt;
 }
 
 }  // namespace

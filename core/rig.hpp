@@ -69,6 +69,7 @@ struct CpuPart : PartInfo {
   std::optional<Sourced<FlopsPerSecond>> int8_rate, fp32_rate;
   std::optional<Sourced<FlopsPerSecond>> core_int8;  // at the clock that all have together
   std::optional<Sourced<BytesPerSecond>> core_read;  // of memory
+  std::optional<Sourced<Bytes>> last_level;          // the cache that all cores share
 };
 
 struct RamKit : PartInfo {

@@ -260,6 +260,8 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
   c.cache_per_cycle = t.find_number_figure("cache_per_cycle", 0.01, 1e4);
   c.cache_quant_per_cycle = t.find_number_figure("cache_quant_per_cycle", 0.01, 1e4);
+  c.kept_sizes = t.find_number_figure("kept_sizes", 1.01, 100);
+  c.kept_speed = t.find_number_figure("kept_speed", 1, 100);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);

@@ -126,6 +126,9 @@ struct CpuEfficiency {
   // each. Else `cache` of the rate.
   std::optional<Sourced<double>> cache_per_cycle, cache_quant_per_cycle;
   std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
+  // Keys and values that the last-level cache keeps from token to token come so many times as fast;
+  // of so many of its sizes it keeps nothing. Absent: it never does.
+  std::optional<Sourced<double>> kept_speed, kept_sizes;
   // Time of a byte of the cache, whose rows lie apart, to one of the weights; every read by queries
   // that share no work takes it again, as far as the CPU's own caches are too small. Absent: once,
   // as weights.

@@ -289,6 +289,26 @@ void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops
   }
 }
 
+// Of what the CPU reads for every token its last-level cache keeps all, or less where it is more, and
+// nothing beyond some sizes: it is read in order, again and again. Products with weights take as
+// long as from memory.
+void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!s.rig.cpu.last_level || !e.kept_sizes || !e.kept_speed) return;
+  Bytes read;
+  for (const StepOp& op : ops) {
+    if (op.device == kHost) read += op.cost.bytes;
+    if (op.host_part) read += op.host_part->bytes;
+  }
+  const double sizes = read / s.rig.cpu.last_level->value, most = e.kept_sizes->value;
+  const double kept = std::clamp((most - sizes) / (most - 1.0), 0.0, 1.0);
+  const double left = 1.0 - kept * (1.0 - 1.0 / e.kept_speed->value);
+  for (StepOp& op : ops) {
+    if (op.device == kHost && op.kind == ActivityKind::kCacheAttention) op.cost.charged *= left;
+    if (op.host_part) op.host_part->charged *= left;
+  }
+}
+
 bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
 
 // Only some layers have copies that run ahead. While the others compute, the link works until the
@@ -506,6 +526,7 @@ Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory
     ops.insert(ops.end(), layer.begin(), layer.end());
   }
   ops.push_back(builder.head(p.head_on, 1));
+  keep_in_cache(s, ops);
   add_handoffs(s, 1, ops);
 
   Step step;

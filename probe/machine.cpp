@@ -95,6 +95,7 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   file.number("cpu_cores", m.host.cores);
   file.text("cpu_simd", m.host.simd);
   file.text("os", m.host.os);
+  if (m.host.l3.value > 0) file.size("cpu_cache", m.host.l3, "last level, as the kernel tells");
   file.size("ram_capacity", m.host.memory,
             m.host.contained ? "limit of the container" : "MemTotal of the kernel");
   file.size("ram_reserved", m.host.memory - m.host.available, "not available when probed");

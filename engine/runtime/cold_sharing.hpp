@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/engine_memory.hpp"
 #include "core/units.hpp"
 
 namespace rigcast::engine {
@@ -36,8 +37,10 @@ class ColdSharing {
 
   /// Of `blocks` in each layer, `layer_block` bytes there, the host attends to so many.
   TokenCount of_host(TokenCount blocks, Bytes layer_block) const {
-    const double ahead = rest_ ? rates_->link * *rest_ / layer_block : 0;
-    return TokenCount(std::max(0.0, double(blocks) - ahead) * share_);
+    if (!rest_) return TokenCount(double(blocks) * share_);
+    const double ahead = rates_->link * *rest_ / layer_block;
+    const double host = std::max(0.0, double(blocks) - ahead) * share_;
+    return host < kLeastHostGain * double(blocks) ? 0 : TokenCount(host);
   }
 
  private:
