@@ -27,8 +27,8 @@ struct KvRing {
 /// For `cold` blocks, of `layer_bytes` each, in every one of `layers` layers.
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 
-/// The host is asked about blocks that have left a GPU where that makes a layer shorter by this share
-/// at least: to ask costs the GPU more than its wait, which differs from token to token.
+/// The host is asked about blocks that have left a GPU where that makes a layer shorter by this
+/// share at least: to ask costs the GPU more than its wait, which differs from token to token.
 inline constexpr double kLeastHostGain = 0.15;
 
 /// Of a cache by which the host's part of one that has left a GPU is timed when a model is loaded:

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -184,16 +185,31 @@ std::string with_gpu(const Scenario& s) {
                             s.rig.gpus.front().memory.value.value / 0x1p20);
 }
 
-// The deepest fall within a run that is forecast, if there is one: a run tells one.
+// Speed with so many tokens in the cache, as far as the forecast was asked for positions.
+std::optional<double> speed_at(const Report& predicted, TokenCount tokens) {
+  std::optional<double> speed;
+  for (const PositionSpeed& p : predicted.by_position)
+    if (p.tokens <= tokens) speed = p.tokens_per_s;
+  return speed;
+}
+
+// The deepest fall within a run that is forecast, if there is one, for a run tells one: down to
+// where the next one begins, or the run ends.
 std::optional<TokenCount> cliff_within(const Report& predicted) {
   const Workload& w = predicted.scenario->workload;
-  const auto depth = [](const Cliff& c) { return c.before_tokens_per_s / c.after_tokens_per_s; };
-  const Cliff* deepest = nullptr;
-  for (const Cliff& c : predicted.cliffs)
-    if (c.axis == CliffAxis::kPosition && c.at_tokens > w.depth + w.prompt_tokens &&
-        c.at_tokens <= w.last_position() && (!deepest || depth(c) > depth(*deepest)))
-      deepest = &c;
-  return deepest ? std::optional(deepest->at_tokens) : std::nullopt;
+  TokenCount end = w.last_position();
+  std::optional<TokenCount> deepest;
+  double most = 0;
+  for (const Cliff& c : predicted.cliffs | std::views::reverse) {
+    if (c.axis != CliffAxis::kPosition || c.at_tokens <= w.depth + w.prompt_tokens ||
+        c.at_tokens > end)
+      continue;
+    const double depth =
+        c.before_tokens_per_s / speed_at(predicted, end).value_or(c.after_tokens_per_s);
+    if (depth > most) most = depth, deepest = c.at_tokens;
+    end = c.at_tokens;
+  }
+  return deepest;
 }
 
 }  // namespace

@@ -289,7 +289,7 @@ void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops
   }
 }
 
-// Of what the CPU reads for every token its last-level cache keeps all, or less where it is more, and
+// Of what the CPU reads for every token its last-level cache keeps all, less where it is more, and
 // nothing beyond some sizes: it is read in order, again and again. Products with weights take as
 // long as from memory.
 void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {

@@ -107,6 +107,16 @@ def groups(runs):
             for k, own in found.items() if len(own) > 2]
 
 
+def groups_of_short_prompts(runs):
+    """Tokens after them are alike, whatever their length."""
+    found = {}
+    for run in runs:
+        name, quant, prompt, depth, _ = model_of(run)
+        if prompt <= 1024 and depth == 0:
+            found.setdefault(f"{name} {quant}, short prompts", []).append(run)
+    return [(title, own) for title, own in found.items() if len(own) > 2]
+
+
 def cold_share(run):
     w = run.scenario["workload"]
     tokens = w["depth"] + w["prompt_tokens"] + w["output_tokens"]
@@ -122,7 +132,7 @@ def draw(machine, folder):
     for i, run in enumerate([r for r in runs if len(r.measured["measured"]["token_s"]) > 1000], 1):
         by_position(run, file(f"cliff-{i}"))
     split = [r for r in runs if alike(r) and not r.scenario["placement"]["gpu_layers_auto"]]
-    for i, (title, own) in enumerate(groups(split), 1):
+    for i, (title, own) in enumerate(groups_of_short_prompts(split), 1):
         curves(title, "layers on the GPU (the head is the last)",
                {"": [(r.scenario["placement"]["gpu_layers"], r) for r in own]},
                file(f"layers-{i}"), log=True)
