@@ -1,0 +1,85 @@
+#include "core/cold_cache.hpp"
+
+#include <cmath>
+
+#include "core/engine_memory.hpp"
+#include "core/serial_time.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+constexpr double kBlock = 128.0 * 4096;  // bytes of an 8B model's layer
+const Settings kOwn = {{"runtime.name", "rigcast"}};
+const Settings kCombined = with(kOwn, {{"kv.policy", "combined"}});
+
+ColdSplit split_of(const Scenario& s, double blocks) {
+  // 32 heads of 128 elements; a key and a value of 8 heads are 4 KiB.
+  const double flops = 4.0 * 32 * 128 * 128 * blocks;
+  return cold_split(s, resolve_placement(s), 0, 0, flops, blocks * kBlock);
+}
+
+Seconds link_time(const Scenario& s, double bytes) {
+  return Bytes{bytes} / (s.rig.links[0].h2d.value * s.runtime.decode.stream_share.value);
+}
+
+// Of the last host operation that attends to a cache, in a token after so many.
+double host_reading(const Scenario& s, TokenCount cached) {
+  const Placement p = resolve_placement(s);
+  const Step step = decode_step(s, p, plan_memory(s, p, s.workload.context), cached);
+  double charged = 0;
+  for (const StepOp& op : step.ops)
+    if (op.kind == ActivityKind::kCacheAttention) charged = op.cost.charged.value;
+  return charged;
+}
+
+}  // namespace
+
+TEST_CASE("Every copy of cold blocks starts late, of small layers once for several", "[cold]") {
+  Scenario s = scenario(kOwn);
+  s.runtime.decode.copy_start.value = Seconds{10e-6};
+  CHECK(cold_fetch(s, 0, 0).start == Seconds{});
+  // 100 blocks are seven pieces of 16, and more than the ring takes of two layers at once.
+  CHECK(cold_fetch(s, 0, 100 * kBlock).start.value == Approx(70e-6));
+  // Four layers of eight blocks are a group.
+  CHECK(cold_fetch(s, 0, 8 * kBlock).start.value == Approx(10e-6 / 4));
+  CHECK(cold_fetch(scenario(), 0, 100 * kBlock).start == Seconds{});
+}
+
+TEST_CASE("What the link brings while the GPU does the rest of a layer is not the host's",
+          "[cold]") {
+  const Scenario s = scenario(kCombined);
+  CHECK(split_of(s, 1).on_cpu == 0);
+  const ColdSplit split = split_of(s, 200);
+  REQUIRE(split.on_cpu > 0);
+  CHECK(std::fmod(split.on_cpu, kBlock) == 0);
+  CHECK(split.on_cpu >= kLeastHostGain * 200 * kBlock);
+  // The link is busy for longer than the host, which waits for the queries: by less than a token's
+  // layer takes.
+  StepOp host;
+  host.cost = split.cost;
+  const Seconds link = link_time(s, 200 * kBlock - split.on_cpu), on_cpu = time_alone(s, host);
+  CHECK(link > on_cpu);
+  CHECK(link < on_cpu + Seconds{2e-3});
+  CHECK(split_of(scenario(with(kOwn, {{"kv.policy", "paged"}})), 200).on_cpu == 0);
+}
+
+TEST_CASE("The last-level cache keeps what tokens read again, if that is not much", "[cold]") {
+  Scenario s = scenario(with(kOwn, {{"kv.policy", "ram"}}));
+  s.runtime.cpu.kept_sizes = Sourced<double>{3, SourceKind::kAssumed, {}};
+  s.runtime.cpu.kept_speed = Sourced<double>{2, SourceKind::kAssumed, {}};
+  const double from_memory = host_reading(s, 4000);
+  const double read = 4000 * 131072.0;  // of all layers
+  const auto with_cache = [&](double bytes) {
+    s.rig.cpu.last_level = Sourced<Bytes>{Bytes{bytes}, SourceKind::kMeasured, {}};
+    return host_reading(s, 4000);
+  };
+  CHECK(with_cache(read * 1.1) == Approx(from_memory / 2));
+  CHECK(with_cache(read / 2) == Approx(from_memory * 0.75).epsilon(1e-3));
+  CHECK(with_cache(read / 3.1) == Approx(from_memory));
+}
