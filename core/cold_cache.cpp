@@ -11,10 +11,6 @@
 namespace rigcast {
 namespace {
 
-// What it takes to ask the host about cold blocks and to take its answer, in handoffs: the kernels
-// that send and take them start late.
-constexpr double kCrossings = 7;
-
 // Bytes of a layer's block.
 double block_bytes(const Scenario& s, int layer) {
   return double(s.kv.block_tokens) * kv_bytes_per_token(s.model, layer, s.kv.cold_types());
@@ -24,7 +20,7 @@ double block_bytes(const Scenario& s, int layer) {
 Seconds beside_cache(const Scenario& s, const Placement& p, int l, DeviceIndex device) {
   StepOp op;
   op.device = device;
-  Seconds sum = s.runtime.decode.crossing.value * kCrossings;
+  Seconds sum = s.runtime.decode.cold_question.value;
   const auto take = [&](const OpTraffic& t, Launches launches) {
     op.cost = operation_cost(s, device, t, 1, launches);
     sum += time_alone(s, op);
@@ -82,7 +78,7 @@ ColdSplit cold_split(const Scenario& s, const Placement& p, int layer, DeviceInd
   cold.kv_read_bytes = split.on_cpu;
   cold.attention_flops *= split.on_cpu / bytes;
   split.cost = cpu_cost(s, cold, 1);
-  split.cost.gap += s.runtime.decode.crossing.value * kCrossings;
+  split.cost.gap += s.runtime.decode.cold_question.value;
   return split;
 }
 

@@ -200,7 +200,7 @@ void override_cpu(const TomlTable& t, CpuPart& cpu) {
   }
   if (const auto found = t.find_figure<BytesPerSecond>("core_read", 10_MBps, BytesPerSecond{1e13}))
     cpu.core_read = *found;
-  if (const auto found = t.find_figure<Bytes>("cpu_cache", 0_B, 64_GiB)) cpu.last_level = *found;
+  if (const auto found = t.find_figure<Bytes>("cpu_cache", 1_KiB, 64_GiB)) cpu.last_level = *found;
 }
 
 // Figures stated by the rig itself replace those of its parts.

@@ -32,7 +32,7 @@ KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 inline constexpr double kLeastHostGain = 0.15;
 
 /// Of a cache by which the host's part of one that has left a GPU is timed when a model is loaded:
-/// more than processors keep.
+/// more than most processors keep.
 inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
 
 /// Tokens of a batch that a GPU multiplies with weights as they lie; longer ones have them written

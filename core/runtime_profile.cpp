@@ -96,8 +96,12 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.wide_heads = t.find_number_figure("wide_heads", 0.1, 100).value_or(unit_scale());
   d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
   d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
-  d.copy_start = t.find_figure<Seconds>("copy_start", Seconds{0}, Seconds{1e-3})
-                     .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
+  const auto optional = [&](const char* key) {
+    return t.find_figure<Seconds>(key, Seconds{0}, Seconds{1e-3})
+        .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
+  };
+  d.copy_start = optional("copy_start");
+  d.cold_question = optional("cold_question");
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
   d.copies_kv = t.flag("copies_kv", false);
   d.expands_kv = t.flag("expands_kv", false);

@@ -214,12 +214,13 @@ struct RuntimeProfile {
     Sourced<double> kv_without_flash;  // attention's reads, scaled, without flash attention
     // Cycles of one GPU unit for each cached token, query head and element of the head.
     Sourced<double> kv_cycles, kv_cycles_quant;
-    Sourced<double> expert_cycles;  // scales a GPU's cycles for routed experts
-    Sourced<double> stream_share;   // of the pinned link rate that streamed weights and KV reach
-    Sourced<Seconds> copy_start;    // of each of the copies that cold blocks come in
-    int prefetch_depth = 0;         // buffers for streamed layers; 0: fetched when needed
-    bool copies_kv = false;         // the cache is copied whole at every step
-    bool expands_kv = false;        // attention first writes K and V out once for every query head
+    Sourced<double> expert_cycles;   // scales a GPU's cycles for routed experts
+    Sourced<double> stream_share;    // of the pinned link rate that streamed weights and KV reach
+    Sourced<Seconds> copy_start;     // of each of the copies that cold blocks come in
+    Sourced<Seconds> cold_question;  // of a layer's, to the host about cold blocks, and its answer
+    int prefetch_depth = 0;          // buffers for streamed layers; 0: fetched when needed
+    bool copies_kv = false;          // the cache is copied whole at every step
+    bool expands_kv = false;         // attention first writes K and V out once for every query head
   } decode;
 
   /// Launches in a layer: latent or recurrent in place of attention, moe in place of ffn.
