@@ -22,7 +22,8 @@ std::filesystem::path program_path() {
 
 std::optional<rigcast::Error> unknown_verb(const CLI::App& app, const std::string& word) {
   std::vector<std::string> verbs;
-  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands({}))
+    if (!verb->get_group().empty() || verb->get_name() == word) verbs.push_back(verb->get_name());
   if (word.starts_with('-') || std::ranges::find(verbs, word) != verbs.end()) return std::nullopt;
   std::string hint = rigcast::did_you_mean(word, verbs);
   if (hint.empty()) hint = "rigcast --help lists the verbs";
@@ -57,6 +58,7 @@ int parse_and_run(int argc, char** argv) {
   cli::add_synth(app, open, run);
   cli::add_tokenize(app, open, run);
   cli::add_list(app, open, run);
+  cli::add_execute_kept(app, open, run);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
     return cli::kBadInput;

@@ -14,6 +14,8 @@
 #include "cli/executed.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/kept_runs.hpp"
+#include "cli/kept_scenario.hpp"
+#include "cli/run_apart.hpp"
 #include "cli/suite.hpp"
 #include "cli/this_machine.hpp"
 #include "core/csv_quote.hpp"
@@ -47,22 +49,6 @@ std::string clock_time() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-// A run's scenario on a rig file, from resident weights unless it says otherwise.
-Result<Scenario> scenario_on(const TomlDocument& run, const fs::path& rig,
-                             const Catalogue& catalogue) {
-  TomlDocument document = run.clone();
-  std::vector<std::pair<const char*, std::string>> values;
-  if (!names_a_rig(run)) values.emplace_back("rig.name", toml_text(rig.string()));
-  if (!run.has("workload.start")) values.emplace_back("workload.start", "\"resident\"");
-  // A limit is of what the engine takes, which is not the context, nor what others take.
-  if (run.has("rig.vram_capacity"))
-    for (const char* other : {"rig.gpu_context", "rig.vram_reserved"})
-      if (!run.has(other)) values.emplace_back(other, "\"0 MiB\"");
-  for (const auto& [key, value] : values)
-    if (auto error = document.set(key, value, "validate")) return *error;
-  return make_scenario_here(document, catalogue);
 }
 
 struct Forecast {
@@ -287,12 +273,7 @@ class Runs {
     auto scenario = scenario_on(run.scenario, kept_.part(index, "rig.toml"), catalogue_);
     if (!scenario) return scenario.error();
     if (!weights.empty()) scenario->model_file = weights;
-    const TimeLimit limit(options_.time_limit);
-    if (auto error = forecast_and_run(index, run, *scenario, out)) {
-      if (limit.is_over())
-        error->message = fmt::format("stopped after {} s: --time-limit", options_.time_limit);
-      return *error;
-    }
+    if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
     if (machine_ && host_takes_part(run.scenario, device_)) {
       const double within =
           device_ == Device::kCuda
@@ -303,25 +284,17 @@ class Runs {
     return out;
   }
 
-  ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario) const {
-    ExecuteOptions how;
-    how.device = device_;
-    how.synthetic = !scenario.model_file;
-    how.repeat = run.repeat.value_or(options_.repeat);
-    how.trace = true;
-    how.traced_tokens = sim::kTracedTokens + 1;  // the first is the prompt's
-    if (device_ == Device::kCpu) return how;
-    if (run.scenario.has("rig.vram_capacity") && !scenario.rig.gpus.empty())
-      how.vram_limit = scenario.rig.gpus.front().memory.value;
+  HowRun how_run() const {
+    HowRun how{device_, options_.repeat, {}};
     if (machine_ && !machine_->gpus.found.empty())
       how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram.read.median};
     return how;
   }
 
-  std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run, Scenario scenario,
-                                        Try& out) {
-    const ExecuteOptions how = execution(run, scenario);
-    if (auto error = refuse_to_run(scenario, how)) return error;
+  std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run,
+                                        const Scenario& scenario, Try& out) {
+    ApartOptions apart{kept_.folder().string(), index, how_run(), {}, {}, options_.time_limit};
+    if (auto error = refuse_to_run(scenario, execution(run, scenario, apart.how))) return error;
     const Forecast forecast = forecast_of(scenario, engine::reported_positions(scenario.workload));
     if (!forecast.report.fits)
       return Error{ErrorKind::kDoesNotFit,
@@ -330,19 +303,19 @@ class Runs {
     if (auto error = keep(index, out)) return error;
     out.written = clock_time();
     if (auto error = kept_.begin_run(index)) return error;
+    if (scenario.model_file) apart.weights = scenario.model_file->string();
     // As many layers as were forecast, where it was left open how many.
-    if (device_ == Device::kCuda)
-      scenario.placement.gpu_layers = forecast.report.placement.gpu_layers;
+    if (device_ == Device::kCuda) apart.gpu_layers = forecast.report.placement.gpu_layers;
 
     out.started = clock_time();
-    const auto executed = execute(std::make_shared<Scenario>(std::move(scenario)), how);
-    if (!executed) return executed.error();
+    const auto ran = run_apart(apart);
+    if (!ran) return ran.error();
     if (interrupted()) return Error{ErrorKind::kMachine, "interrupted"};
-    out.measured = to_json(executed->report);
-    out.busy = executed->busy;
-    out.ceiling = executed->report.measured->ceiling;
-    out.traced_slowdown = executed->traced_slowdown.value_or(0);
-    out.activity_rows = compare_activities(forecast.events, executed->events);
+    out.measured = ran->measured;
+    out.busy = ran->busy;
+    out.ceiling = ran->ceiling;
+    out.traced_slowdown = ran->traced_slowdown;
+    out.activity_rows = compare_activities(forecast.events, ran->activities);
     out.activities = to_json(out.activity_rows);
     auto rows = compare_reports(run.name, forecast.report, out.measured, out.activity_rows);
     if (!rows) return rows.error();

@@ -255,14 +255,8 @@ Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const 
   return rows.take();
 }
 
-std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
-                                            std::span<const TraceEvent> measured) {
-  // A forecast traces fewer tokens than a run decodes.
-  const std::set<TokenCount> traced = decoded_tokens(predicted);
-  std::set<TokenCount> shared;
-  std::ranges::set_intersection(traced, decoded_tokens(measured),
-                                std::inserter(shared, shared.end()));
-  return joined(times_by_kind(predicted, shared), times_by_kind(measured, shared));
+std::vector<ActivityRow> activities_of(std::span<const TraceEvent> measured) {
+  return joined({}, times_by_kind(measured, decoded_tokens(measured)));
 }
 
 std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,

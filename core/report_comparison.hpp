@@ -24,11 +24,10 @@ Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const 
                                                    std::string_view measured,
                                                    std::span<const ActivityRow> activities);
 
-/// Times of equal phases and kinds, of everything that either side recorded; of decode, the mean
-/// of the tokens that both sides recorded.
-std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
-                                            std::span<const TraceEvent> measured);
-/// The same with measured times that were kept.
+/// What a run recorded, as measured times by phase and kind; of decode, the mean of its tokens.
+std::vector<ActivityRow> activities_of(std::span<const TraceEvent> measured);
+/// The same of a forecast of as many tokens, beside those of a run: everything that either side
+/// recorded.
 std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
                                             std::span<const ActivityRow> measured);
 

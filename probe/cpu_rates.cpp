@@ -1,7 +1,12 @@
 #include "probe/cpu_rates.hpp"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -120,13 +125,60 @@ Takes take(engine::Team& team, const CpuLoop& loop) {
   return take(team, loop.operations * team.size(), loop.run);
 }
 
-Takes clock_of(engine::Team& team) {
+// Of the fastest of several runs: one that was interrupted tells nothing of the core.
+double least_seconds(void (*run)()) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    least = std::min(least, time.count());
+  }
+  return least;
+}
+
 #if defined(__x86_64__)
-  return take(team, kCycles, multiply_in_a_row);
+Takes clock_of(engine::Team& team) { return take(team, kCycles, multiply_in_a_row); }
+
+// Of this thread. Multiplications in a row leave a core's units to whoever shares it, so that they
+// tell the clock alone.
+double operations_per_cycle(const CpuLoop& loop) {
+  const double clock = kCycles / least_seconds(multiply_in_a_row);
+  return loop.operations / least_seconds(loop.run) / clock;
+}
 #else
-  static_cast<void>(team);
-  return {};
+Takes clock_of(engine::Team&) { return {}; }
+double operations_per_cycle(const CpuLoop&) { return 0; }
 #endif
+
+// Some of the processors that this process may use, far from each other.
+std::vector<std::size_t> some_processors() {
+  constexpr std::size_t kMost = 16;
+  cpu_set_t allowed;
+  std::vector<std::size_t> all, some;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &allowed)) all.push_back(cpu);
+  const std::size_t n = std::min(kMost, all.size());
+  for (std::size_t i = 0; i < n; ++i) some.push_back(all[all.size() * i / n]);
+  return some;
+}
+
+// The most that a thread reaches on some processor: on the others a neighbour has the core's other
+// half, whom no one can tell to rest.
+Takes alone(const CpuLoop& loop, double clock) {
+  std::vector<double> rates;
+  for (const std::size_t cpu : some_processors())
+    std::thread([&] {
+      cpu_set_t here;
+      CPU_ZERO(&here);
+      CPU_SET(cpu, &here);
+      if (::sched_setaffinity(0, sizeof here, &here) == 0)
+        rates.push_back(clock * operations_per_cycle(loop));
+    }).join();
+  Takes takes = takes_of(rates);
+  if (!rates.empty()) takes.median = std::ranges::max(rates);
+  return takes;
 }
 
 }  // namespace
@@ -135,10 +187,7 @@ CpuRates cpu_rates(engine::Team& team) {
   const auto loops = cpu_loops();
   const Takes clock = clock_of(team);
   if (loops.empty()) return {{}, {}, clock, {}};
-  engine::Team one(1);
-  const double slower = clock.median / clock_of(one).median;
-  Takes alone = take(one, loops[0].operations * slower, loops[0].run);
-  return {take(team, loops[0]), take(team, loops[1]), clock, std::move(alone)};
+  return {take(team, loops[0]), take(team, loops[1]), clock, alone(loops[0], clock.median)};
 }
 
 }  // namespace rigcast::probe

@@ -22,7 +22,9 @@ std::span<const CpuLoop> cpu_loops();
 /// work: two that share a core have a clock each. n is 0 where there are none.
 struct CpuRates {
   Takes int8, fp32, clock;
-  Takes core_int8;  // of one thread by itself, which shares no core, were its clock that one
+  // Of one thread by itself, which shares no core, were its clock that one: the most of several
+  // processors, not the median.
+  Takes core_int8;
 };
 
 CpuRates cpu_rates(engine::Team& team);

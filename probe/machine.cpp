@@ -102,7 +102,8 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   file.rate("ram_bandwidth", m.dram.back(), fmt::format("{} threads read 1 GiB", m.host.cores));
   file.rate("core_read", m.dram.front(), "one thread reads 1 GiB");
   file.flops("cpu_int8", m.cpu.int8, "8-bit dot products from registers, all cores");
-  file.flops("core_int8", m.cpu.core_int8, "8-bit dot products, one thread, to the clock of all");
+  file.flops("core_int8", m.cpu.core_int8,
+             "8-bit dot products, one thread, best of several processors, at the clock of all");
   file.flops("cpu_fp32", m.cpu.fp32, "F32 multiply-adds from registers, all cores");
   file.frequency("cpu_clock", m.cpu.clock, "multiplications in a row, all threads");
   file.rate("ssd_read", m.disk.sequential, "O_DIRECT, requests of 1 to 4 MiB, 1 to 8 at once");

@@ -68,4 +68,8 @@ struct CudaDevice {
 /// The first one. kMachine where there is none that CUDA can use, with why.
 Result<CudaDevice> cuda_device();
 
+/// Gives back what this process holds of the GPU, so that another finds all of it. No executor may
+/// live.
+void leave_cuda();
+
 }  // namespace rigcast::engine

@@ -186,4 +186,6 @@ Result<CudaDevice> cuda_device() try {
   return Error{ErrorKind::kMachine, e.what(), "--device cpu", {}};
 }
 
+void leave_cuda() { static_cast<void>(cudaDeviceReset()); }
+
 }  // namespace rigcast::engine

@@ -27,5 +27,6 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec&,
 }
 
 Result<CudaDevice> cuda_device() { return none(); }
+void leave_cuda() {}
 
 }  // namespace rigcast::engine

@@ -11,9 +11,10 @@ namespace rigcast::probe {
 namespace {
 
 constexpr std::size_t kSmallest = 4 << 10, kLargest = 256 << 20;
-constexpr std::size_t kStep = 4;         // from one size to the next
-constexpr double kCurveSeconds = 0.7;    // for all passes over the sizes
-constexpr double kPointSeconds = 0.002;  // of copies of one size: small ones are repeated
+constexpr std::size_t kStep = 4;          // from one size to the next
+constexpr double kCurveSeconds = 0.7;     // for all passes over the sizes
+constexpr double kPageableSeconds = 1.5;  // with pages that are written for each
+constexpr double kPointSeconds = 0.002;   // of copies of one size: small ones are repeated
 
 struct Place {
   void* to;
@@ -34,13 +35,34 @@ double seconds_of_one(const engine::Stream& stream, const Place& place, std::siz
   return takes_of(std::move(seconds)).median;
 }
 
-CopyCurve curve_of(const engine::Stream& stream, const Place& place, std::size_t largest) {
+std::vector<CopyTime> pass_over(const engine::Stream& stream, const Place& place,
+                                std::size_t largest) {
   seconds_of_one(stream, place, largest);  // the first touches what later ones find ready
+  std::vector<CopyTime> pass;
+  for (std::size_t bytes = kSmallest; bytes <= largest; bytes *= kStep)
+    pass.push_back({double(bytes), seconds_of_one(stream, place, bytes)});
+  return pass;
+}
+
+CopyCurve curve_of(const engine::Stream& stream, const Place& place, std::size_t largest) {
   std::vector<std::vector<CopyTime>> passes;
-  several(kCurveSeconds, [&] {
-    std::vector<CopyTime>& pass = passes.emplace_back();
-    for (std::size_t bytes = kSmallest; bytes <= largest; bytes *= kStep)
-      pass.push_back({double(bytes), seconds_of_one(stream, place, bytes)});
+  several_threads(kCurveSeconds, [&] {
+    passes.push_back(pass_over(stream, place, largest));
+    return 0.0;
+  });
+  return copy_curve(passes);
+}
+
+// The host copies what is not pinned first: where its pages lie matters, so that each pass has
+// pages of its own.
+CopyCurve pageable_curve(const engine::Stream& stream, void* device, cudaMemcpyKind kind,
+                         std::size_t largest) {
+  std::vector<std::vector<CopyTime>> passes;
+  several_threads(kPageableSeconds, [&] {
+    const auto pages = std::make_unique<std::byte[]>(largest);  // written: they are there
+    const bool up = kind == cudaMemcpyHostToDevice;
+    const Place place{up ? device : pages.get(), up ? pages.get() : device, kind};
+    passes.push_back(pass_over(stream, place, largest));
     return 0.0;
   });
   return copy_curve(passes);
@@ -91,9 +113,8 @@ CopyRates measure_copies(const std::function<void()>& while_copying) {
     rates.both_ways = takes_of(
         several(kCurveSeconds, [&] { return both_at_once(pinned, device, up, down, {}); }));
   }
-  const auto pageable = std::make_unique<std::byte[]>(largest);  // written: its pages are there
-  rates.h2d_pageable = curve_of(up, {device.as(), pageable.get(), cudaMemcpyHostToDevice}, largest);
-  rates.d2h_pageable = curve_of(up, {pageable.get(), device.as(), cudaMemcpyDeviceToHost}, largest);
+  rates.h2d_pageable = pageable_curve(up, device.as(), cudaMemcpyHostToDevice, largest);
+  rates.d2h_pageable = pageable_curve(up, device.as(), cudaMemcpyDeviceToHost, largest);
   return rates;
 }
 

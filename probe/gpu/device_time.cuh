@@ -2,6 +2,7 @@
 // How long the GPU takes for what is put on a stream, and how often to ask.
 
 #include <chrono>
+#include <future>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,19 @@ std::vector<double> several(double budget_s, Take take) {
   while (values.size() < kLeast || (values.size() < kMost && seconds_since(begin) < budget_s))
     values.push_back(take());
   return values;
+}
+
+/// The same with a thread for each take: which core asks moves what the host takes by more than
+/// anything else, so that the spread tells.
+template <class Take>
+std::vector<double> several_threads(double budget_s, Take take) {
+  int device = 0;
+  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
+  const auto on_device = [&] {
+    RIGCAST_CUDA_CALL(cudaSetDevice(device));
+    return take();
+  };
+  return several(budget_s, [&] { return std::async(std::launch::async, on_device).get(); });
 }
 
 }  // namespace rigcast::probe

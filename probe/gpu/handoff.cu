@@ -1,7 +1,6 @@
 // How long the GPU waits for the host: it writes a number into pinned memory, the host sees it and
 // writes it back, the GPU sees that.
 #include <atomic>
-#include <future>
 #include <new>
 
 #include "engine/cuda/cuda_buffer.cuh"
@@ -70,20 +69,14 @@ double round_trip(const engine::Stream& stream, const engine::PinnedBuffer& shar
 
 }  // namespace
 
-// Which core answers, and where the flags lie, moves the time by more than anything else: each take
-// has a thread and flags of its own, so that the spread tells.
+// Each take has flags of its own as well: where they lie matters.
 Takes measure_handoff() {
-  int device = 0;
-  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
-  const auto take = [device] {
-    RIGCAST_CUDA_CALL(cudaSetDevice(device));
+  return takes_of(several_threads(kTakeSeconds, [] {
     const engine::Stream stream;
     const engine::PinnedBuffer shared(sizeof(Flags));
     round_trip(stream, shared);
     return round_trip(stream, shared);
-  };
-  return takes_of(
-      several(kTakeSeconds, [&] { return std::async(std::launch::async, take).get(); }));
+  }));
 }
 
 }  // namespace rigcast::probe

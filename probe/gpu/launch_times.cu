@@ -51,7 +51,7 @@ template <class Queue>
 Takes in_row(const engine::Stream& stream, Queue queue) {
   const auto take = [&] { return device_seconds(stream, queue) / kInRow; };
   take();
-  return takes_of(several(kTakeSeconds, take));
+  return takes_of(several_threads(kTakeSeconds, take));
 }
 
 double waited(const engine::Stream& stream, const Row& row) {
@@ -80,7 +80,7 @@ LaunchTimes measure_launches() {
     const engine::RecordedGraph dependent(stream, [&] { row.all(Launch::kDependent); });
     times.dependent = in_row(stream, [&] { dependent.launch(stream); });
   }
-  times.waited = takes_of(several(kTakeSeconds, [&] { return waited(stream, row); }));
+  times.waited = takes_of(several_threads(kTakeSeconds, [&] { return waited(stream, row); }));
   return times;
 }
 

@@ -1,9 +1,13 @@
 // rigcast validate of a suite: forecast and run side by side, kept, and forecast anew.
+#include <signal.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
@@ -25,6 +29,26 @@ std::string suite(const Folder& folder) {
   std::ofstream(file) << "[[run]]\nname = \"resident\"\nflags = \"" << flags << "\"\n"
                       << "[[run]]\nname = \"all starts\"\nfile = true\nflags = \"" << flags
                       << "\"\n";
+  return file;
+}
+
+// Processes that execute a run kept in the folder.
+std::vector<pid_t> processes_of_runs(const std::string& folder) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string words = read(entry.path() / "cmdline");
+    if (contains(words, "execute-kept") && contains(words, folder))
+      found.push_back(std::stoi(entry.path().filename()));
+  }
+  return found;
+}
+
+std::string endless(const Folder& folder) {
+  const std::string file = suite(folder), text = read(file);
+  std::ofstream(file) << "[[run]]\nname = \"endless\"\nflags = \"--rig " << folder / "rig.toml"
+                      << " --model smollm2-135m --prompt-tokens 8 --output-tokens 100000 "
+                         "--threads 2\"\n"
+                      << text;
   return file;
 }
 
@@ -123,12 +147,7 @@ TEST_CASE("A validation goes on where it was, and tries no run again that ended 
 
 TEST_CASE("A run that takes too long leaves time for the others", "[cli][validate]") {
   const Folder folder;
-  const std::string file = suite(folder);
-  const std::string text = read(file);
-  std::ofstream(file) << "[[run]]\nname = \"endless\"\nflags = \"--rig " << folder / "rig.toml"
-                      << " --model smollm2-135m --prompt-tokens 8 --output-tokens 100000 "
-                         "--threads 2\"\n"
-                      << text;
+  const std::string file = endless(folder);
   const Outcome o = run({"validate", file, "--keep", folder / "kept", "--scratch", folder / "",
                          "--repeat", "1", "--time-limit", "20", "--format", "json"});
   INFO(o.error);
@@ -138,6 +157,43 @@ TEST_CASE("A run that takes too long leaves time for the others", "[cli][validat
   CHECK(v["skipped"][0]["id"] == "endless");
   CHECK(contains(v["skipped"][0]["reason"], "--time-limit"));
   CHECK(rows_of(v, "resident").contains("decode.tokens_per_s"));
+}
+
+TEST_CASE("A run whose process is ended leaves the others", "[cli][validate]") {
+  const Folder folder;
+  const std::string file = endless(folder), kept = folder / "kept";
+  auto killer = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 600; ++i) {
+      if (const auto found = processes_of_runs(kept); !found.empty())
+        return ::kill(found.front(), SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return -1;
+  });
+  const Outcome o = run({"validate", file, "--keep", kept, "--scratch", folder / "", "--repeat",
+                         "1", "--format", "json"});
+  CHECK(killer.get() == 0);
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json v = json::parse(o.out);
+  REQUIRE(v["skipped"].size() == 1);
+  CHECK(v["skipped"][0]["id"] == "endless");
+  CHECK(contains(v["skipped"][0]["reason"], "ended by signal 9"));
+  CHECK(rows_of(v, "resident").contains("decode.tokens_per_s"));
+}
+
+TEST_CASE("An interrupt ends the run as well, and is no answer", "[cli][validate]") {
+  const Folder folder;
+  const std::string file = endless(folder), kept = folder / "kept";
+  const Outcome o = run({"validate", file, "--keep", kept, "--scratch", folder / "", "--repeat",
+                         "1", "--format", "json"},
+                        {.interrupt_after = std::chrono::milliseconds(2500)});
+  INFO(o.error);
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "--resume goes on"));
+  CHECK(processes_of_runs(kept).empty());
+  CHECK_FALSE(std::filesystem::exists(kept + "/01.measured.json"));
+  CHECK_FALSE(std::filesystem::exists(kept + "/01.unfinished.txt"));  // it may be tried again
 }
 
 TEST_CASE("One scenario is kept so that it can be forecast anew", "[cli][validate]") {
