@@ -35,6 +35,8 @@ inline constexpr double kLeastHostGain = 0.15;
 /// more than most processors keep.
 inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
 
+/// Tokens that a GPU takes one by one, for that is cheaper than a batch.
+inline constexpr TokenCount kFewTokens = 2;
 /// Tokens of a batch that a GPU multiplies with weights as they lie; longer ones have them written
 /// out as halves first.
 inline constexpr int kMostShortBatch = 64;

@@ -365,20 +365,36 @@ Bytes engine_buffers(const Scenario& s, const Placement& p, DeviceIndex device) 
 }
 
 Bytes engine_untouched(const Scenario& s, const Placement& p) {
-  const TokenCount rows = host_rows(s, p), timed = timed_tokens(s.model, s.settings.ubatch);
+  // By a batch of this many the host is timed; one that decodes alone is not.
+  const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
+  const TokenCount rows = host_rows(s, p);
   const BatchShape batch{s.workload.depth, rows};
   bool lends = false;
   for (int l = 0; l < s.model.layers; ++l) {
-    if (!p.lends(l)) continue;
+    if (!p.lends(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
     if (prefill_device(s, p, batch, l) == kHost) return {};
     lends = true;
   }
-  if (!lends || rows <= timed) return {};
+  if (!lends || rows <= kept) return {};
   // A batch's hidden states are the host's own: it looks them up.
-  const double hidden = hidden_bytes(s.model).value * double(rows - timed);
+  const double hidden = hidden_bytes(s.model).value * double(rows - kept);
   const double all = engine_buffers(s, p, kHost).value;
-  const double kept = double(timed) / double(rows) * all;
-  return Bytes{std::max(0.0, all - kept - hidden)};
+  return Bytes{std::max(0.0, all - double(kept) / double(rows) * all - hidden)};
+}
+
+bool engine_uses_cublas(const Scenario& s, const Placement& p) {
+  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
+  if (batch <= kFewTokens) return false;
+  std::vector<bool> has_floats(std::size_t(s.model.layers));
+  for (const Tensor& t : s.tensors.tensors)
+    if (t.layer >= 0 && t.layer < s.model.layers && t.dimensions > 1 &&
+        t.role != TensorRole::kRouter && info(t.format).block_elements == 1)
+      has_floats[std::size_t(t.layer)] = true;
+  for (int l = 0; l < s.model.layers; ++l)
+    if (prefill_device(s, p, {s.workload.depth, batch}, l) != kHost &&
+        (batch > kMostShortBatch || has_floats[std::size_t(l)]))
+      return true;
+  return false;
 }
 
 void add_engine_streams(const Scenario& s, const Placement& p, MemoryPlan& plan) {

@@ -101,12 +101,9 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
 // What the process takes of the host for a GPU's sake.
 Bytes process_on_gpu(const Scenario& s, const Placement& p) {
   const RuntimeProfile::Memory& m = s.runtime.memory;
-  const auto decoded =
-      std::ranges::count_if(p.layers, [](const LayerPlacement& l) { return l.decode_on != kHost; });
-  const bool from_file = s.model_file || s.workload.start != Start::kResident;
-  Bytes all = m.process_gpu + m.process_layer * double(decoded);
-  if (decoded < std::ssize(p.layers)) all += m.process_host;
-  if (from_file) all += m.vocabulary * double(s.model.vocabulary);
+  Bytes all = m.process_gpu;
+  if (engine_uses_cublas(s, p)) all += s.model.moe ? m.process_experts : m.process_cublas;
+  if (s.model_file || s.workload.start != Start::kResident) all += m.process_file;
   return all;
 }
 

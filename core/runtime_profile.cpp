@@ -45,9 +45,9 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   };
   m.process = optional("process");
   m.process_gpu = optional("process_gpu");
-  m.process_layer = optional("process_layer");
-  m.process_host = optional("process_host");
-  m.vocabulary = optional("vocabulary");
+  m.process_cublas = optional("process_cublas");
+  m.process_experts = optional("process_experts");
+  m.process_file = optional("process_file");
   t.finish();
   return m;
 }

@@ -173,10 +173,10 @@ struct RuntimeProfile {
     LogitsRows logits = LogitsRows::kLast;
     bool maps_file = false;  // host weights are the file's own pages
     Bytes process;           // what the program itself takes of RAM
-    Bytes process_gpu;       // and with a GPU besides: the driver's and cuBLAS's own
-    Bytes process_layer;     // for each layer that a GPU decodes: recorded graphs
-    Bytes process_host;      // beside a GPU that does not decode all layers
-    Bytes vocabulary;        // of a token, where the model comes from a file
+    Bytes process_gpu;       // and with a GPU besides: the driver's own
+    Bytes process_cublas;    // where it multiplies batches through cuBLAS
+    Bytes process_experts;   // instead, where FFNs are experts, which have kernels of their own
+    Bytes process_file;      // where the model comes from a file, beside `staging`
     Bytes staging;           // pinned buffers per GPU
   } memory;
 

@@ -16,7 +16,6 @@ using cuda::Choice;
 using cuda::MarkedStages;
 using cuda::State;
 
-constexpr TokenCount kFewTokens = 2;  // that are cheaper one by one than as a batch
 
 double bytes_of(const std::vector<float>& v) { return double(v.size()) * sizeof(float); }
 

@@ -27,20 +27,24 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 bool is_wanted(const Tensor& t, const Wanted& wanted) { return !wanted || wanted(t); }
 
-// Of those for which `in` holds: one after the other in memory of `make`.
+// Of those for which `in` holds: one after the other in memory of `make`. Vectors come first: one
+// that lies alone among matrices that are never written takes a whole large page.
 template <class In>
 std::shared_ptr<std::byte> put(const TensorTable& table, const In& in, const MakeMemory& make,
                                Places& places) {
+  std::vector<std::size_t> order;
+  for (const bool vectors : {true, false})
+    for (std::size_t i = 0; i < table.tensors.size(); ++i)
+      if (const Tensor& t = table.tensors[i]; in(t) && (t.dimensions == 1) == vectors)
+        order.push_back(i);
   std::uint64_t end = 0;
-  for (const Tensor& t : table.tensors)
-    if (in(t)) end += aligned(t.bytes);
+  for (const std::size_t i : order) end += aligned(table.tensors[i].bytes);
   std::shared_ptr<std::byte> memory = make(std::size_t(end));
   std::byte* at = memory.get();
-  for (std::size_t i = 0; i < table.tensors.size(); ++i)
-    if (const Tensor& t = table.tensors[i]; in(t)) {
-      places.at[i] = at;
-      at += aligned(t.bytes);
-    }
+  for (const std::size_t i : order) {
+    places.at[i] = at;
+    at += aligned(table.tensors[i].bytes);
+  }
   return memory;
 }
 

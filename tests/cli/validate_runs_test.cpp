@@ -1,7 +1,6 @@
 // rigcast validate of a suite: forecast and run side by side, kept, and forecast anew.
-#include <signal.h>
-
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>

@@ -217,14 +217,30 @@ TEST_CASE("A GPU of no layer has its buffers all the same", "[memory]") {
   CHECK(gpu(plan).activations.value > 100 * 0x1p20);
 }
 
-TEST_CASE("The process takes of RAM for each layer that a GPU decodes", "[memory]") {
+TEST_CASE("The process takes of RAM what cuBLAS does where batches go through it", "[memory]") {
   Scenario s = own(llama_3_8b());
-  s.runtime.memory.process_gpu = 500_MiB;
+  s.runtime.memory.process_gpu = 200_MiB;
+  s.runtime.memory.process_cublas = s.runtime.memory.process_experts = 0_B;
   const double without = host(plan_of(s, 33)).staging.value;
-  s.runtime.memory.process_layer = 7_MiB;
-  CHECK(host(plan_of(s, 33)).staging.value == Approx(without + 32 * 7 * 0x1p20));
-  s.placement.decode_device = DecodeDevice::kCpu;
-  CHECK(host(plan_of(s, 33)).staging.value == Approx(without));
+  const auto with = [&](int layers) { return host(plan_of(s, layers)).staging.value - without; };
+  s.runtime.memory.process_cublas = 170_MiB;
+  s.workload.prompt_tokens = 65;
+  CHECK(with(33) == Approx(170 * 0x1p20));
+  s.workload.prompt_tokens = 64;
+  CHECK(with(33) == Approx(0));
+  s.tensors = own(llama_3_8b(), "F16").tensors;
+  CHECK(with(33) == Approx(170 * 0x1p20));
+  s.workload.prompt_tokens = 2;
+  CHECK(with(33) == Approx(0));
+}
+
+TEST_CASE("A file takes of RAM what it is read with", "[memory]") {
+  Scenario s = own(llama_3_8b());
+  s.runtime.memory.process_file = 100_MiB;
+  s.workload.start = Start::kResident;
+  const double without = host(plan_of(s, 33)).staging.value;
+  s.model_file = "x.gguf";
+  CHECK(host(plan_of(s, 33)).staging.value == Approx(without + 100 * 0x1p20));
 }
 
 TEST_CASE("What no batch touches of the host's buffers takes no memory", "[memory]") {

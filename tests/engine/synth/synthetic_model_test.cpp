@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/tensor_table.hpp"
 #include "engine/kernels/ref/forward.hpp"
+#include "engine/runtime/process_memory.hpp"
+#include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
 
@@ -114,6 +117,27 @@ TEST_CASE("Tokens stay apart in models with experts", "[synth]") {
     sum += dot / std::sqrt(left * right);
   }
   CHECK(std::abs(sum / 23) < 0.25);
+}
+
+TEST_CASE("Vectors of a model whose matrices are elsewhere take little memory", "[synth]") {
+  ModelSpec spec = make_tiny_model({}).model.spec;
+  spec.layers = 32;
+  spec.hidden = 4096;
+  spec.heads = 32;
+  spec.kv_heads = 8;
+  spec.head_dim = 128;
+  spec.ffn = 14336;
+  const auto table = make_tensor_table(spec, *QuantMix::from_name("Q4_K_M"));
+  REQUIRE(table);
+  double bytes = 0;
+  for (const Tensor& t : table->tensors)
+    if (t.dimensions == 1) bytes += double(t.bytes);
+  const Bytes before = resident_memory();
+  const auto model = make_synthetic_vectors(spec, *table, 1);
+  REQUIRE(model);
+  // Once as they are made, once as the model has them, and a large page where they begin and end.
+  const double most = 2 * bytes + 3 * 2 * 0x1p20;
+  CHECK((resident_memory() - before).value < most);
 }
 
 TEST_CASE("Every tensor of a table has its place in the tiny model", "[synth]") {
