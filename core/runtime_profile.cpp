@@ -100,6 +100,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
     return t.find_figure<Seconds>(key, Seconds{0}, Seconds{1e-3})
         .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
   };
+  d.host_logit = optional("host_logit");
   d.copy_start = optional("copy_start");
   d.cold_question = optional("cold_question");
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
@@ -266,6 +267,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.cache_quant_per_cycle = t.find_number_figure("cache_quant_per_cycle", 0.01, 1e4);
   c.kept_sizes = t.find_number_figure("kept_sizes", 1.01, 100);
   c.kept_speed = t.find_number_figure("kept_speed", 1, 100);
+  c.kept_weights = t.find_number_figure("kept_weights", 1, 100);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
   c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);

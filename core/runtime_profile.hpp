@@ -126,9 +126,9 @@ struct CpuEfficiency {
   // each. Else `cache` of the rate.
   std::optional<Sourced<double>> cache_per_cycle, cache_quant_per_cycle;
   std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
-  // Keys and values that the last-level cache keeps from token to token come so many times as fast;
-  // of so many of its sizes it keeps nothing. Absent: it never does.
-  std::optional<Sourced<double>> kept_speed, kept_sizes;
+  // Keys and values that the last-level cache keeps from token to token come so many times as fast,
+  // weights `kept_weights` times; of so many of its sizes it keeps nothing. Absent: it never does.
+  std::optional<Sourced<double>> kept_speed, kept_weights, kept_sizes;
   // Time of a byte of the cache, whose rows lie apart, to one of the weights; every read by queries
   // that share no work takes it again, as far as the CPU's own caches are too small. Absent: once,
   // as weights.
@@ -209,6 +209,7 @@ struct RuntimeProfile {
     Sourced<Seconds> gpu_crossing;  // between two GPUs
     Sourced<Seconds> token;         // host work for each token besides sampling
     Sourced<Seconds> sample;
+    Sourced<Seconds> host_logit;       // and of each logit of a head that a GPU leaves to the host
     Sourced<Seconds> tokenize;         // one prompt token
     Sourced<double> wide_heads;        // the same, of heads with more than 256 dimensions
     Sourced<double> kv_without_flash;  // attention's reads, scaled, without flash attention

@@ -290,11 +290,10 @@ void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops
 }
 
 // Of what the CPU reads for every token its last-level cache keeps all, less where it is more, and
-// nothing beyond some sizes: it is read in order, again and again. Products with weights take as
-// long as from memory.
+// nothing beyond some sizes: it is read in order, again and again.
 void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {
   const CpuEfficiency& e = s.runtime.cpu;
-  if (!s.rig.cpu.last_level || !e.kept_sizes || !e.kept_speed) return;
+  if (!s.rig.cpu.last_level || !e.kept_sizes) return;
   Bytes read;
   for (const StepOp& op : ops) {
     if (op.device == kHost) read += op.cost.bytes;
@@ -302,11 +301,23 @@ void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {
   }
   const double sizes = read / s.rig.cpu.last_level->value, most = e.kept_sizes->value;
   const double kept = std::clamp((most - sizes) / (most - 1.0), 0.0, 1.0);
-  const double left = 1.0 - kept * (1.0 - 1.0 / e.kept_speed->value);
+  const auto left = [&](const std::optional<Sourced<double>>& speed) {
+    return speed ? 1.0 - kept * (1.0 - 1.0 / speed->value) : 1.0;
+  };
+  const double of_cache = left(e.kept_speed), of_weights = left(e.kept_weights);
   for (StepOp& op : ops) {
-    if (op.device == kHost && op.kind == ActivityKind::kCacheAttention) op.cost.charged *= left;
-    if (op.host_part) op.host_part->charged *= left;
+    if (op.device == kHost)
+      op.cost.charged *= op.kind == ActivityKind::kCacheAttention ? of_cache : of_weights;
+    if (op.host_part) op.host_part->charged *= of_cache;
   }
+}
+
+// Logits of the host's beside a GPU are copied, and looked through by one thread.
+Seconds sample_time(const Scenario& s, DeviceIndex head) {
+  const auto& decode = s.runtime.decode;
+  const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
+  return decode.sample.value +
+         (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
 }
 
 bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
@@ -532,7 +543,7 @@ Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory
   Step step;
   step.ops = group_layers(ops, grouping.layers);
   step.host_work = s.runtime.decode.token.value;
-  step.sample = s.runtime.decode.sample.value;
+  step.sample = sample_time(s, p.head_on);
   step.logits_from = p.head_on;
   // The project's own engine chooses a token where its logits are.
   if (p.head_on != kHost && !s.rig.unified() && !is_own_engine(s.runtime))
@@ -560,7 +571,7 @@ Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memor
   step.ops = group_layers(ops, grouping.layers);
   step.host_work = s.runtime.decode.token.value + embedding_time(s, p, tokens);
   if (last) {
-    step.sample = s.runtime.decode.sample.value;
+    step.sample = sample_time(s, head);
     step.logits_from = head;
     if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
     hand_over(s, p, step);

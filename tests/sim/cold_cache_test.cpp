@@ -83,3 +83,31 @@ TEST_CASE("The last-level cache keeps what tokens read again, if that is not muc
   CHECK(with_cache(read / 2) == Approx(from_memory * 0.75).epsilon(1e-3));
   CHECK(with_cache(read / 3.1) == Approx(from_memory));
 }
+
+TEST_CASE("The last-level cache keeps weights as well, which come less fast", "[cold]") {
+  Scenario s = scenario(with(kOwn, {{"placement.gpu_layers", "32"}}));  // the head is the host's
+  s.runtime.cpu.kept_sizes = Sourced<double>{3, SourceKind::kAssumed, {}};
+  s.runtime.cpu.kept_weights = Sourced<double>{1.5, SourceKind::kAssumed, {}};
+  const Placement p = resolve_placement(s);
+  const auto head = [&] {
+    return decode_step(s, p, plan_memory(s, p, s.workload.context), 100).ops.back().cost;
+  };
+  const OpCost from_memory = head();
+  s.rig.cpu.last_level = Sourced<Bytes>{from_memory.bytes * 1.1, SourceKind::kMeasured, {}};
+  CHECK(head().charged.value == Approx(from_memory.charged.value / 1.5));
+  s.rig.cpu.last_level = Sourced<Bytes>{from_memory.bytes / 3.1, SourceKind::kMeasured, {}};
+  CHECK(head().charged.value == Approx(from_memory.charged.value));
+}
+
+TEST_CASE("Logits that a GPU leaves to the host take time to look through", "[cold]") {
+  Scenario s = scenario(with(kOwn, {{"placement.gpu_layers", "32"}}));
+  s.runtime.decode.host_logit.value = Seconds{1e-9};
+  const auto sample = [&] {
+    const Placement p = resolve_placement(s);
+    return decode_step(s, p, plan_memory(s, p, s.workload.context), 100).sample;
+  };
+  const Seconds base = s.runtime.decode.sample.value;
+  CHECK(sample().value == Approx(base.value + 128256e-9));
+  s.placement.gpu_layers = 33;
+  CHECK(sample().value == Approx(base.value));
+}
