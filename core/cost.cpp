@@ -305,13 +305,29 @@ bool knows_clock(const Scenario& s) {
   return clock && clock->kind == SourceKind::kMeasured;
 }
 
-// Time of what a batch's products take beside multiplying, to what it is where a thread has a
-// core's multipliers for itself: of two that share them one does it while the other multiplies. For
-// profiles whose figures know of such threads, which `cache_per_cycle` tells.
-double beside_products(const Scenario& s) {
+// Of a core's multipliers, what a thread has while all work: 1 where it has the core for itself,
+// half where two share it. nullopt: nothing tells.
+std::optional<double> share_of_core(const Scenario& s) {
   const CpuPart& cpu = s.rig.cpu;
-  if (!cpu.core_int8 || !cpu.int8_rate || !s.runtime.cpu.cache_per_cycle) return 1.0;
+  if (!cpu.core_int8 || !cpu.int8_rate) return std::nullopt;
   return std::min(1.0, int8_rate_of_core(s) / cpu.core_int8->value.value);
+}
+
+// Time of what a batch's products take beside multiplying, to what it is where a thread has a core
+// for itself: of two that share it one does this while the other multiplies. For profiles whose
+// figures know of such threads, which `cache_per_cycle` tells.
+double beside_products(const Scenario& s) {
+  return s.runtime.cpu.cache_per_cycle ? share_of_core(s).value_or(1.0) : 1.0;
+}
+
+// FLOPs/s on the cache of all threads, where `alone` is that of threads with a core each. Of
+// threads that share one, a clock tells it; between the two, both take their part of the time.
+double cache_rate(const Scenario& s, double alone,
+                  const std::optional<Sourced<double>>& per_cycle) {
+  if (!per_cycle || !knows_clock(s)) return alone;
+  const double shared = used_cores(s) * working_clock(s).value * per_cycle->value;
+  const double half = std::min(1.0, 2.0 * (1.0 - share_of_core(s).value_or(0.5)));
+  return 1.0 / ((1.0 - half) / alone + half / shared);
 }
 
 // One token's or a batch's FLOPs.
@@ -346,10 +362,10 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   if (tokens > kMatVecTokens)
     return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
   const bool quantized = cache_format(s, t).block_elements > 1;
-  const auto& per_cycle = quantized ? e.cache_quant_per_cycle : e.cache_per_cycle;
-  const double of_cache = per_cycle && knows_clock(s)
-                              ? used_cores(s) * working_clock(s).value * per_cycle->value
-                              : rate * e.cache.value;
+  // A thread that has a core for itself multiplies at its rate alone.
+  const double alone = rate / share_of_core(s).value_or(1.0) * e.cache.value;
+  const double of_cache =
+      cache_rate(s, alone, quantized ? e.cache_quant_per_cycle : e.cache_per_cycle);
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
 }
 

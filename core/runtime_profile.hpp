@@ -121,9 +121,9 @@ struct CpuEfficiency {
   // FLOPs worth of work that an element of the cache takes before queries meet it; of a quantized
   // cache.
   Sourced<double> cache_element, cache_element_quant;
-  // FLOPs worth of that work that a thread does in a cycle, where a rig's clock was measured:
-  // chains of instructions limit it, not their number, and threads that share a core do as much
-  // each. Else `cache` of the rate.
+  // FLOPs worth of that work that a thread does in a cycle while it shares a core, where a rig's
+  // clock was measured: chains of instructions limit it, not their number. Else, and as far as it
+  // has a core for itself, `cache` of the rate.
   std::optional<Sourced<double>> cache_per_cycle, cache_quant_per_cycle;
   std::optional<Sourced<double>> cache_queries;  // that share this work; absent: a whole group
   // Keys and values that the last-level cache keeps from token to token come so many times as fast,

@@ -79,6 +79,28 @@ TEST_CASE("Work on the cache goes by a clock that was measured", "[cpu]") {
   CHECK(seconds_of_cache() != Approx(by_spec));
 }
 
+TEST_CASE("Threads with a core each work on the cache by what a core multiplies", "[cpu]") {
+  Scenario s = of_cpu();
+  OpTraffic t;
+  t.kv_read_bytes = 1e9;
+  t.attention_flops = 8e9;
+  const auto seconds_of_cache = [&] { return cpu_cost(s, t, 1).compute.value; };
+  const auto measured = [](double flops) {
+    return Sourced<FlopsPerSecond>{FlopsPerSecond{flops}, SourceKind::kMeasured, {}};
+  };
+  s.rig.cpu.core_int8 = s.rig.cpu.int8_rate = measured(kCoreFlops);
+  s.rig.cpu.int8_rate->value.value *= 8;
+  const double alone = seconds_of_cache();
+  s.runtime.cpu.cache_per_cycle = Sourced<double>{3, SourceKind::kAssumed, {}};
+  s.rig.cpu.clock = Sourced<Hertz>{Hertz{2e9}, SourceKind::kMeasured, {}};
+  CHECK(seconds_of_cache() == Approx(alone));
+  const double shared = 8e9 / (8 * 2e9 * 3);
+  s.rig.cpu.int8_rate->value.value /= 2;  // two threads to a core
+  CHECK(seconds_of_cache() == Approx(shared));
+  s.rig.cpu.int8_rate->value.value *= 1.5;  // half of the threads share one
+  CHECK(seconds_of_cache() == Approx((alone + shared) / 2));
+}
+
 TEST_CASE("Of threads that share multipliers one unpacks while the other multiplies", "[cpu]") {
   Scenario s = of_cpu();
   s.runtime.cpu.batch_half.value = 16;
