@@ -136,10 +136,11 @@ class Rows {
 
 using TimesByKind = std::map<std::pair<Phase, ActivityKind>, double>;
 
+// Those that went through the model: one more is chosen, by the prompt's logits.
 std::set<TokenCount> decoded_tokens(std::span<const TraceEvent> events) {
   std::set<TokenCount> out;
   for (const TraceEvent& e : events)
-    if (e.phase == Phase::kDecode) out.insert(e.token);
+    if (e.phase == Phase::kDecode && e.kind != ActivityKind::kSample) out.insert(e.token);
   return out;
 }
 
