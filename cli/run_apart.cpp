@@ -97,8 +97,10 @@ class OtherProcess {
   int failed_ = 0;
 };
 
+// With its place, which is of no other use to who started this.
 Json json_of(const Error& error) {
-  return {{"kind", int(error.kind)}, {"message", error.message}, {"hint", error.hint}};
+  const std::string place = error.where ? error.where->text() + ": " : "";
+  return {{"kind", int(error.kind)}, {"message", place + error.message}, {"hint", error.hint}};
 }
 
 Error error_of(const Json& json) {
@@ -171,8 +173,8 @@ void ApartOptions::add_to(CLI::App& verb) {
   verb.add_option("--time-limit", time_limit)->check(CLI::Range(1, 86400));
 }
 
-std::vector<std::string> ApartOptions::words(const std::string& verb) const {
-  std::vector<std::string> out = {"rigcast", verb, folder, std::to_string(index)};
+std::vector<std::string> ApartOptions::words() const {
+  std::vector<std::string> out = {"rigcast", kApartVerb, folder, std::to_string(index)};
   const auto add = [&](const char* flag, const std::string& value) {
     out.insert(out.end(), {flag, value});
   };
@@ -187,7 +189,7 @@ std::vector<std::string> ApartOptions::words(const std::string& verb) const {
 
 Result<ApartRun> run_apart(const ApartOptions& options) {
   if (options.how.device == Device::kCuda) engine::leave_cuda();
-  OtherProcess process(options.words(kApartVerb));
+  OtherProcess process(options.words());
   if (process.failed() != 0)
     return machine_error(
         fmt::format("no process for the run: {}", std::strerror(process.failed())));

@@ -13,7 +13,10 @@
 
 namespace rigcast::cli {
 
-/// What the other process is told.
+/// The other process's verb, which `rigcast --help` does not list.
+inline constexpr const char* kApartVerb = "execute-kept";
+
+/// What that process is told.
 struct ApartOptions {
   std::string folder;     // of the validation
   std::size_t index = 0;  // of the run in it
@@ -23,8 +26,8 @@ struct ApartOptions {
   int time_limit = 600;           // seconds
 
   void add_to(CLI::App& verb);
-  /// As a command line: the words of a program whose verb reads them by `add_to`.
-  std::vector<std::string> words(const std::string& verb) const;
+  /// As a command line of kApartVerb, which reads them by `add_to`.
+  std::vector<std::string> words() const;
 };
 
 /// What it tells.
@@ -42,8 +45,5 @@ Result<ApartRun> run_apart(const ApartOptions& options);
 
 /// The other process's part: executes, and writes what run_apart reads to standard output.
 int executed_for_another(const ApartOptions& options, const Catalogue& catalogue);
-
-/// Its verb's name, which `rigcast --help` does not list.
-inline constexpr const char* kApartVerb = "execute-kept";
 
 }  // namespace rigcast::cli

@@ -45,6 +45,18 @@ double seconds(const Scenario& s, TokenCount tokens) {
 
 double read_rate(const Scenario& s) { return cpu_cache_rate(s).value; }
 
+// Of one token's attention of 8 GFLOPs.
+double seconds_of_attention(const Scenario& s) {
+  OpTraffic t;
+  t.kv_read_bytes = 1e9;
+  t.attention_flops = 8e9;
+  return cpu_cost(s, t, 1).compute.value;
+}
+
+Sourced<FlopsPerSecond> measured(double flops) {
+  return {FlopsPerSecond{flops}, SourceKind::kMeasured, {}};
+}
+
 }  // namespace
 
 TEST_CASE("A batch on the CPU takes a share of what its cores multiply in INT8", "[cpu]") {
@@ -64,10 +76,7 @@ TEST_CASE("A batch on the CPU takes a share of what its cores multiply in INT8",
 
 TEST_CASE("Work on the cache goes by a clock that was measured", "[cpu]") {
   Scenario s = of_cpu();
-  OpTraffic t;
-  t.kv_read_bytes = 1e9;
-  t.attention_flops = 8e9;
-  const auto seconds_of_cache = [&] { return cpu_cost(s, t, 1).compute.value; };
+  const auto seconds_of_cache = [&] { return seconds_of_attention(s); };
   const double by_rate = seconds_of_cache();
   s.runtime.cpu.cache_per_cycle = Sourced<double>{10, SourceKind::kAssumed, {}};
   CHECK(seconds_of_cache() == by_rate);
@@ -81,13 +90,7 @@ TEST_CASE("Work on the cache goes by a clock that was measured", "[cpu]") {
 
 TEST_CASE("Threads with a core each work on the cache by what a core multiplies", "[cpu]") {
   Scenario s = of_cpu();
-  OpTraffic t;
-  t.kv_read_bytes = 1e9;
-  t.attention_flops = 8e9;
-  const auto seconds_of_cache = [&] { return cpu_cost(s, t, 1).compute.value; };
-  const auto measured = [](double flops) {
-    return Sourced<FlopsPerSecond>{FlopsPerSecond{flops}, SourceKind::kMeasured, {}};
-  };
+  const auto seconds_of_cache = [&] { return seconds_of_attention(s); };
   s.rig.cpu.core_int8 = s.rig.cpu.int8_rate = measured(kCoreFlops);
   s.rig.cpu.int8_rate->value.value *= 8;
   const double alone = seconds_of_cache();
@@ -105,9 +108,6 @@ TEST_CASE("Of threads that share multipliers one unpacks while the other multipl
   Scenario s = of_cpu();
   s.runtime.cpu.batch_half.value = 16;
   s.runtime.cpu.cache_per_cycle = Sourced<double>{10, SourceKind::kAssumed, {}};
-  const auto measured = [](double flops) {
-    return Sourced<FlopsPerSecond>{FlopsPerSecond{flops}, SourceKind::kMeasured, {}};
-  };
   // Eight threads multiply as much as four would by themselves: the rest takes half of what it did
   // beside, and so does unpacking.
   s.rig.cpu.core_int8 = measured(kCoreFlops);
