@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -55,19 +57,28 @@ constexpr Row kLayerRows[] = {
     {"8B, head alone", "llama-3.1-8b", Share::kLayers, 0, 496, 0},
     {"8B, nothing", "llama-3.1-8b", Share::kLayers, kNone, 496, 0},
 };
-constexpr Row kRows[] = {
+constexpr Row kCacheRows[] = {
     {"8B, KV ram 16k", "llama-3.1-8b", Share::kCache, 32, 16368, 24},
     {"8B, KV ram 16k, as cold blocks", "llama-3.1-8b", Share::kCold, 32, 16368, 24, 0, 1},
     {"8B, KV stream 16k", "llama-3.1-8b", Share::kCold, 32, 16368, 20},
     {"8B, KV combined 16k", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, kMeasured},
     {"8B, KV combined 16k, 0.6", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, 0.6},
     {"8B, KV combined 16k, 0.7", "llama-3.1-8b", Share::kCold, 32, 16368, 32, 0, 0.7},
+};
+constexpr Row kPagedRows[] = {
     {"8B, KV vram 32k", "llama-3.1-8b", Share::kLayers, 32, 32752, 0, 0, 0, kBlocks},
     {"8B, KV paged 32k, 1 % cold", "llama-3.1-8b", Share::kCold, 32, 32752, 0, 32384, 0, kBlocks},
     {"8B, KV paged 32k, half cold", "llama-3.1-8b", Share::kCold, 32, 32752, 0, 16384},
+};
+constexpr Row kExpertRows[] = {
     {"30B-A3B, experts in RAM", "qwen3-30b-a3b", Share::kExperts, 48, 496, 60},
 };
-constexpr int kRuns = 5;
+// What else the machine does comes and goes: rows of a group take turns, and what is compared is
+// compared in every turn.
+constexpr std::span<const Row> kGroups[] = {kLayerRows, kCacheRows, kPagedRows, kExpertRows};
+constexpr int kRuns = 7;
+// Threads of a row look on for a while after its run: not beside the next one.
+constexpr std::chrono::milliseconds kPatience{30};
 constexpr TokenCount kPrompt = 4;
 
 // Layers at the end are the GPU's, and the head wherever there is one.
@@ -104,8 +115,12 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 
-// Seconds of a token, by the row's name.
-using Table = std::map<std::string, double>;
+// Of every turn, by a row's name: seconds of a token; by a number of bytes: how many of them all
+// threads read per second, over and over.
+struct Table {
+  std::map<std::string, std::vector<double>> tokens;
+  std::map<std::size_t, std::vector<double>> reads;
+};
 
 double timed_run(const Row& row, Executor& executor) {
   executor.truncate(0);
@@ -136,8 +151,45 @@ struct Runs {
   }
 };
 
-// The rows take turns: what else the machine does comes and goes.
-Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int threads) {
+// What all threads read of the host's memory per second, in the way that is the fastest here.
+class HostReads {
+ public:
+  HostReads(int threads, std::size_t bytes) : team_(threads), dram_(team_, bytes) {
+    double most = 0;
+    for (const auto& way : dram_.ways()) {
+      way_ = &way;
+      std::vector<double> rates;
+      for (int i = 0; i < 3; ++i) rates.push_back(rate(dram_bytes()));
+      if (median(rates) > most) {
+        most = median(rates);
+        fastest_ = &way;
+      }
+    }
+    way_ = fastest_;
+  }
+  /// More than any cache holds.
+  std::size_t dram_bytes() const { return std::size_t(dram_.bytes()); }
+
+  void one_more(Table& table, const std::set<std::size_t>& sizes) {
+    for (const std::size_t bytes : sizes) table.reads[bytes].push_back(rate(bytes));
+  }
+
+ private:
+  double rate(std::size_t bytes) {
+    dram_.read(*way_, bytes);  // what a cache keeps of them is there
+    const auto begin = std::chrono::steady_clock::now();
+    dram_.read(*way_, bytes);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    return double(bytes) / time.count();
+  }
+
+  Team team_;
+  probe::DramRead dram_;
+  const probe::DramRead::Way *way_ = nullptr, *fastest_ = nullptr;
+};
+
+Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int threads,
+          HostReads& reads, const std::set<std::size_t>& sizes) {
   std::vector<Runs> all;
   for (const Row* const row : rows) {
     auto executor = executor_of(*row, catalogue, threads);
@@ -146,12 +198,17 @@ Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int thre
     else
       fmt::print("{:<32} {}\n", row->name, executor.error().text());
   }
-  for (int i = 0; i <= kRuns; ++i)
-    for (Runs& r : all) r.one_more(i > 0);  // buffers, clocks and graphs before
   Table table;
+  for (int i = 0; i <= kRuns; ++i) {
+    for (Runs& r : all) {
+      r.one_more(i > 0);  // buffers, clocks and graphs before
+      std::this_thread::sleep_for(kPatience);
+    }
+    if (i > 0 && !all.empty()) reads.one_more(table, sizes);
+  }
   for (const Runs& r : all) {
     r.print();
-    table[r.row->name] = median(r.tokens);
+    table.tokens[r.row->name] = r.tokens;
   }
   return table;
 }
@@ -287,19 +344,31 @@ void run(const CopiedRow& row, const Catalogue& catalogue, int threads) {
   std::fflush(stdout);
 }
 
-// What was measured, against what it follows from in this run.
+double layer_bytes(const TensorTable& table, int layers) {
+  double sum = 0;
+  for (int i = 0; i < layers; ++i) {
+    const LayerWeights& w = table.layers[std::size_t(i)];
+    sum += double(w.attention.bytes() + w.ffn.bytes());
+  }
+  return sum;
+}
+
+// What was measured, against what it follows from in the same turn.
 class Rules {
  public:
-  Rules(Table table, const Catalogue& catalogue, double dram)
+  Rules(Table table, const ModelSpec& spec, const TensorTable& weights, std::size_t dram_bytes)
       : measured_(std::move(table)),
-        spec_(*catalogue.model("llama-3.1-8b")),
-        table_(*make_tensor_table(spec_, *QuantMix::from_name("Q4_K_M"))),
-        dram_(dram),
+        spec_(spec),
+        table_(weights),
+        dram_bytes_(dram_bytes),
         link_(pinned_rate()) {}
 
   void print() const {
-    fmt::print("\nlink {:.1f} GB/s, the host's memory reads {:.1f} GB/s\n", link_ / 1e9,
-               dram_ / 1e9);
+    fmt::print("link {:.1f} GB/s", link_ / 1e9);
+    for (const auto& [bytes, rates] : measured_.reads)
+      fmt::print("; {:.2f} GB of the host's are read at {:.1f} GB/s", double(bytes) / 1e9,
+                 median(rates) / 1e9);
+    fmt::print("\n");
     for (const int layers : {24, 16, 8}) sum_of_layers(layers);
     whole_on_host();
     caches();
@@ -307,21 +376,33 @@ class Rules {
   }
 
  private:
-  bool has(const std::string& name) const { return measured_.contains("8B, " + name); }
-  double of(const std::string& name) const { return measured_.at("8B, " + name); }
+  using OfTurn = std::function<double(std::size_t turn)>;
 
-  double bytes_of_first(int layers) const {
-    double sum = 0;
-    for (int i = 0; i < layers; ++i) {
-      const LayerWeights& w = table_.layers[std::size_t(i)];
-      sum += double(w.attention.bytes() + w.ffn.bytes());
-    }
-    return sum;
+  bool has(const std::string& name) const { return measured_.tokens.contains("8B, " + name); }
+  const std::vector<double>& of(const std::string& name) const {
+    return measured_.tokens.at("8B, " + name);
   }
+  double dram(std::size_t turn) const { return measured_.reads.at(dram_bytes_)[turn]; }
+  double bytes_of_first(int layers) const { return layer_bytes(table_, layers); }
 
-  static void say(const std::string& what, double measured, double expected, bool holds) {
-    fmt::print("{:<52}{:>9.3f} of {:>9.3f}: {:.3f} {}\n", what, measured, expected,
-               measured / expected, holds ? "ok" : "MISSED");
+  // Medians, and the median of what one is of the other.
+  template <class Holds>
+  static void say(const std::string& what, const OfTurn& measured, const OfTurn& expected,
+                  const Holds& holds) {
+    std::vector<double> m, e, ratio;
+    for (std::size_t turn = 0; turn < std::size_t(kRuns); ++turn) {
+      m.push_back(measured(turn));
+      e.push_back(expected(turn));
+      ratio.push_back(m.back() / e.back());
+    }
+    fmt::print("{:<52}{:>9.3f} of {:>9.3f}: {:.3f} {}\n", what, median(m), median(e), median(ratio),
+               holds(median(ratio)) ? "ok" : "MISSED");
+  }
+  static auto at_least(double least) {
+    return [least](double ratio) { return ratio >= least; };
+  }
+  static auto within(double error) {
+    return [error](double ratio) { return std::abs(ratio - 1) <= error; };
   }
 
   // A token takes what its layers take on either side: between all and none of them on the GPU by
@@ -329,56 +410,88 @@ class Rules {
   void sum_of_layers(int on_gpu) const {
     const std::string name = fmt::format("head and {} layers", on_gpu);
     if (!has(name) || !has("all on the GPU") || !has("head alone")) return;
-    const double all = of("all on the GPU"), bytes = bytes_of_first(32 - on_gpu);
-    const double share = bytes / bytes_of_first(32), sum = all + share * (of("head alone") - all);
-    say(name + ", ms, and the sum of layers", 1e3 * of(name), 1e3 * sum,
-        std::abs(of(name) / sum - 1) <= 0.05);
-    const double rate = bytes / (of(name) - all * (1 - share));  // handoffs are in it
-    say("  its host layers, GB/s, and what memory reads", rate / 1e9, dram_ / 1e9,
-        rate >= 0.85 * dram_);
+    const double all_bytes = bytes_of_first(32), bytes = bytes_of_first(32 - on_gpu);
+    const double share = bytes / all_bytes;
+    const auto &all = of("all on the GPU"), &none = of("head alone"), &some = of(name);
+    const auto reads = [&](double of_bytes, std::size_t turn) {
+      return measured_.reads.at(std::size_t(of_bytes))[turn];
+    };
+    say(
+        name + ", ms, and the sum of layers", [&](std::size_t t) { return 1e3 * some[t]; },
+        [&](std::size_t t) { return 1e3 * (all[t] + share * (none[t] - all[t])); }, within(0.05));
+    // The processor's cache keeps more of few layers than of many.
+    say(
+        "  and with what memory reads of as many bytes",
+        [&](std::size_t t) { return 1e3 * some[t]; },
+        [&](std::size_t t) {
+          const double faster = reads(bytes, t) / reads(all_bytes, t);
+          return 1e3 * (all[t] * (1 - share) + share * none[t] / faster);
+        },
+        within(0.05));
+    // Handoffs are in it.
+    say(
+        "  its host layers, GB/s, and what memory reads",
+        [&](std::size_t t) { return bytes / (some[t] - all[t] * (1 - share)) / 1e9; },
+        [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0.85));
   }
   void whole_on_host() const {
     if (!has("nothing")) return;
-    const double rate = (bytes_of_first(32) + double(table_.head.bytes())) / of("nothing");
-    say("nothing on the GPU, GB/s, and what memory reads", rate / 1e9, dram_ / 1e9,
-        rate >= 0.85 * dram_);
+    const double bytes = bytes_of_first(32) + double(table_.head.bytes());
+    say(
+        "nothing on the GPU, GB/s, and what memory reads",
+        [&](std::size_t t) { return bytes / of("nothing")[t] / 1e9; },
+        [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0.85));
   }
 
   double kv(TokenCount tokens) const {
     return double(tokens) * kv_bytes_per_token(spec_, KvTypes{});
   }
   void caches() const {
-    const double bytes = kv(16384);
+    const auto rate = [&](const std::string& name) {
+      return [this, name](std::size_t t) { return kv(16384) / of(name)[t] / 1e9; };
+    };
     if (has("KV stream 16k"))
-      say("KV stream, GB/s, and the link", bytes / of("KV stream 16k") / 1e9, link_ / 1e9,
-          bytes / of("KV stream 16k") >= 0.85 * link_);
+      say(
+          "KV stream, GB/s, and the link", rate("KV stream 16k"),
+          [&](std::size_t) { return link_ / 1e9; }, at_least(0.85));
     if (has("KV ram 16k"))
-      say("KV ram, GB/s, and what memory reads", bytes / of("KV ram 16k") / 1e9, dram_ / 1e9,
-          bytes / of("KV ram 16k") >= 0.6 * dram_);
+      say(
+          "KV ram, GB/s, and what memory reads", rate("KV ram 16k"),
+          [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0.6));
     if (!has("KV combined 16k") || !has("KV ram 16k") || !has("KV stream 16k")) return;
-    const double best = 1 / std::min(of("KV ram 16k"), of("KV stream 16k"));
-    say("KV combined, tok/s, and the better of the two", 1 / of("KV combined 16k"), best,
-        1 / of("KV combined 16k") >= 1.3 * best);
+    say(
+        "KV combined, tok/s, and the better of the two",
+        [&](std::size_t t) { return 1 / of("KV combined 16k")[t]; },
+        [&](std::size_t t) { return 1 / std::min(of("KV ram 16k")[t], of("KV stream 16k")[t]); },
+        at_least(1.3));
+    // Both sides read the same memory.
+    say(
+        "  KV combined, GB/s, and what memory reads", rate("KV combined 16k"),
+        [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0));
   }
   void paged() const {
     if (!has("KV vram 32k")) return;
-    const double all = of("KV vram 32k");
+    const auto& all = of("KV vram 32k");
     if (has("KV paged 32k, 1 % cold")) {
       fmt::print("the link hides {:.2f} % of 32k tokens, {:.2f} % are cold\n",
-                 100 * all * link_ / kv(32768), 100 * 384 / 32768.0);
-      say("KV paged, little, tok/s, and vram", 1 / of("KV paged 32k, 1 % cold"), 1 / all,
-          of("KV paged 32k, 1 % cold") <= all / 0.97);
+                 100 * median(all) * link_ / kv(32768), 100 * 384 / 32768.0);
+      say(
+          "KV paged, little, tok/s, and vram",
+          [&](std::size_t t) { return 1 / of("KV paged 32k, 1 % cold")[t]; },
+          [&](std::size_t t) { return 1 / all[t]; }, at_least(0.97));
     }
     if (!has("KV paged 32k, half cold")) return;
-    const double half = of("KV paged 32k, half cold"), least = std::max(all, kv(16384) / link_);
-    say("KV paged, half, ms, and the link", 1e3 * half, 1e3 * least,
-        std::abs(half / least - 1) <= 0.1);
+    say(
+        "KV paged, half, ms, and the link",
+        [&](std::size_t t) { return 1e3 * of("KV paged 32k, half cold")[t]; },
+        [&](std::size_t t) { return 1e3 * std::max(all[t], kv(16384) / link_); }, within(0.1));
   }
 
   Table measured_;
-  ModelSpec spec_;
-  TensorTable table_;
-  double dram_, link_;
+  const ModelSpec& spec_;
+  const TensorTable& table_;
+  std::size_t dram_bytes_;
+  double link_;
 };
 
 }  // namespace
@@ -387,25 +500,25 @@ int main(int argc, char** argv) {
   const char* data = std::getenv("RIGCAST_DATA");  // where the build is not at home
   const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
   const int threads = int(std::max(1u, std::thread::hardware_concurrency()));
-  double dram = 0;
-  {
-    Team team(threads);
-    dram = probe::dram_read(team).median;
-  }
+  const ModelSpec spec = *catalogue.model("llama-3.1-8b");
+  const TensorTable weights = *make_tensor_table(spec, *QuantMix::from_name("Q4_K_M"));
+  HostReads reads(threads, std::size_t(layer_bytes(weights, spec.layers)));
   if (argc < 2) {
     for (const int floats : {2048, 4096, 8192})
       fmt::print("{} floats to the host and back: {:.1f} us\n", floats,
                  1e6 * bench::handoff_seconds(floats));
   }
-  std::vector<const Row*> wanted;
-  for (const Row& row : kLayerRows)
-    if (is_wanted(row.name, argc, argv)) wanted.push_back(&row);
-  Table table = run(wanted, catalogue, threads);
-  for (const Row& row : kRows) {
-    const Row* const one = &row;
-    if (is_wanted(row.name, argc, argv)) table.merge(run({&one, 1}, catalogue, threads));
+  for (const auto group : kGroups) {
+    std::vector<const Row*> wanted;
+    for (const Row& row : group)
+      if (is_wanted(row.name, argc, argv)) wanted.push_back(&row);
+    if (wanted.empty()) continue;
+    std::set<std::size_t> sizes{reads.dram_bytes()};
+    if (group.data() == kLayerRows)
+      for (const int layers : {8, 16, 24, 32})
+        sizes.insert(std::size_t(layer_bytes(weights, layers)));
+    Rules(run(wanted, catalogue, threads, reads, sizes), spec, weights, reads.dram_bytes()).print();
   }
   for (const CopiedRow& row : kCopiedRows)
     if (is_wanted(row.name, argc, argv)) run(row, catalogue, threads);
-  Rules(std::move(table), catalogue, dram).print();
 }

@@ -1,6 +1,7 @@
 #pragma once
 // How fast the cores together read memory.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -22,12 +23,13 @@ class DramRead {
   };
   static std::span<const Way> ways();
 
-  /// Touches all of the buffer. Throws std::bad_alloc.
-  explicit DramRead(engine::Team& team);
+  /// Of at least `bytes`. Touches all of the buffer. Throws std::bad_alloc.
+  explicit DramRead(engine::Team& team, std::size_t bytes = 0);
 
   double bytes() const { return double(buffer_.size()); }
-  /// One pass over the buffer.
-  void read(const Way& way);
+  /// One pass over the buffer, or over so much of it.
+  void read(const Way& way) { read(way, buffer_.size()); }
+  void read(const Way& way, std::size_t bytes);
 
  private:
   engine::Team& team_;

@@ -40,7 +40,10 @@ class Pass {
 
   void run() {
     team_.run([&](Worker& worker) {
-      for (const auto& step : steps_) multiply(worker, step, scratch_[std::size_t(worker.index())]);
+      for (const auto& step : steps_) {
+        multiply(worker, step, scratch_[std::size_t(worker.index())]);
+        worker.barrier();
+      }
     });
   }
 

@@ -93,19 +93,25 @@ void CpuLayers::attend_batch(Worker& worker, int layer) {
   const int group = model_->spec.heads / model_->spec.kv_heads;
   const std::int64_t at_once = std::max(1, 32 / group);  // rows that share a reading of the cache
   const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
-  worker.share(model_->spec.kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+  worker.hand_out(model_->spec.kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
     const std::int64_t first = task % pieces * at_once;
     attend_rows(thread(worker), layer, int(task / pieces), first,
                 std::min(tokens_, first + at_once));
   });
 }
 
-void CpuLayers::attend_over_cache(Worker& worker, int layer) {
+// From queries, keys and values that place() completes for each row, without a barrier at the end.
+template <class Place>
+void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place) {
   if (tokens_ == 1)
-    one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
-             mixed_.data());
-  else
-    attend_batch(worker, layer);
+    return one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
+                    mixed_.data(), [&] { place(0); });
+  worker.barrier();
+  // Some neighbours at once: their rows of the cache share lines.
+  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) place(row);
+  });
+  attend_batch(worker, layer);
 }
 
 // Room for a step's projections, and what its attention moves of the cache.
@@ -123,16 +129,14 @@ void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
   const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
   Span span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
   worker.alone([&] { size_attention(layer, q_width, kv_width); });
-  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* const from = projected + row * (q_width + 2 * kv_width);
-      std::copy_n(from, q_width, q_.begin() + row * q_width);
-      std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
-      std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
-      place_queries(layer, row);
-    }
+  attend_over_cache(worker, layer, [&](std::int64_t row) {
+    const float* const from = projected + row * (q_width + 2 * kv_width);
+    std::copy_n(from, q_width, q_.begin() + row * q_width);
+    std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
+    std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
+    place_queries(layer, row);
   });
-  attend_over_cache(worker, layer);
+  worker.barrier();
 }
 
 // Bias, norms of heads and turns of the step's first token.
@@ -165,6 +169,7 @@ const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const f
   if (from < tokens)
     one_.run_part(worker, cache, layer, from, tokens, q_.data(),
                   {part_.o.data(), part_.m.data(), part_.l.data()});
+  worker.barrier();
   return part_;
 }
 
@@ -177,33 +182,31 @@ void CpuLayers::attention(Worker& worker, int layer) {
   const Layer& w = weights(layer);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
   const double matrices = double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes());
+  ProductScratch& scratch = thread(worker).products;
   Span span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
-  worker.alone([&] {
+  const auto before = [&] {
     size_attention(layer, q_width, kv_width);
     bytes_.weights += matrices + vector_bytes(w);
-  });
-  prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v},
+  };
+  prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v}, before,
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });
   const Product projections[] = {{&w.q, &input_, q_.data(), q_width},
                                  {&w.k, &input_, k_.data(), kv_width},
                                  {&w.v, &input_, v_.data(), kv_width}};
-  multiply(worker, projections, thread(worker).products);
-  // Some neighbours at once: their rows of the cache share lines.
-  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) place_queries(layer, row);
-  });
-  attend_over_cache(worker, layer);
-  prepare(worker, input_, q_width, tokens_, {&w.output},
-          [&](std::int64_t row, std::span<float> out) {
-            std::copy_n(mixed_.data() + row * q_width, q_width, out.data());
-          });
+  multiply(worker, projections, scratch, if_one({&w.output}));
+  attend_over_cache(worker, layer, [&](std::int64_t row) { place_queries(layer, row); });
+  prepare(
+      worker, input_, q_width, tokens_, {&w.output}, [&] { pending_ = true; },
+      [&](std::int64_t row, std::span<float> out) {
+        std::copy_n(mixed_.data() + row * q_width, q_width, out.data());
+      });
   const Product output{&w.output, &input_, block_.data(), spec.hidden};
-  multiply(worker, {&output, 1}, thread(worker).products);
-  if (!w.output_bias.empty())
-    worker.share(tokens_, 1, [&](std::int64_t row, std::int64_t) {
-      add_bias({block_.data() + row * spec.hidden, std::size_t(spec.hidden)}, w.output_bias);
-    });
-  worker.alone([&] { pending_ = true; });
+  multiply(worker, {&output, 1}, scratch, if_one(first_of_block(layer)));
+  if (w.output_bias.empty()) return;
+  worker.barrier();
+  worker.hand_out(tokens_, 1, [&](std::int64_t row, std::int64_t) {
+    add_bias({block_.data() + row * spec.hidden, std::size_t(spec.hidden)}, w.output_bias);
+  });
 }
 
 }  // namespace rigcast::engine

@@ -45,7 +45,7 @@ std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, L
   team_.run([&](Worker& worker) {
     layers_.begin(worker, cached_, std::int64_t(tokens.size()));
     layers_.embed(worker, tokens);
-    for (int layer = 0; layer < model().spec.layers; ++layer) layers_.through(worker, layer);
+    layers_.through(worker, 0, model().spec.layers);
     if (which != Logits::kNone) layers_.head(worker, which);
   });
   cached_ += TokenCount(tokens.size());

@@ -63,13 +63,27 @@ void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
   });
 }
 
-void CpuLayers::through(Worker& worker, int layer) {
-  attention(worker, layer);
-  model_->spec.is_moe_layer(layer) ? experts(worker, layer) : ffn(worker, layer);
+CpuLayers::Next CpuLayers::first_of(int layer) const {
+  const Layer& w = weights(layer);
+  return {&w.q, &w.k, &w.v};
+}
+
+CpuLayers::Next CpuLayers::first_of_block(int layer) const {
+  const Layer& w = weights(layer);
+  return model_->spec.is_moe_layer(layer) ? Next{&w.router} : Next{&w.gate, &w.up};
+}
+
+void CpuLayers::through(Worker& worker, int first, int end) {
+  for (int layer = first; layer < end; ++layer) {
+    const Next next = layer + 1 < end ? if_one(first_of(layer + 1)) : Next();
+    attention(worker, layer);
+    model_->spec.is_moe_layer(layer) ? experts(worker, layer, next) : ffn(worker, layer, next);
+  }
 }
 
 void CpuLayers::settle(Worker& worker) {
   const std::size_t hidden = std::size_t(model_->spec.hidden);
+  worker.barrier();
   if (pending_)
     worker.share(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
       for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t)
@@ -85,21 +99,29 @@ void CpuLayers::normed_row(std::int64_t row, std::span<const float> weight, std:
   cpu::rms_norm(x, weight, model_->hyper.norm_eps, out.data());
 }
 
+void CpuLayers::size_input(Input& input, std::int64_t columns, std::int64_t rows,
+                           std::initializer_list<const Matrix*> matrices) {
+  bool integers = false, floats = false;
+  for (const Matrix* m : matrices) (needs_integers(*m) ? integers : floats) = true;
+  input.resize(columns, rows, integers, floats);
+}
+
 void CpuLayers::head(Worker& worker, Logits which) {
   const std::int64_t rows = which == Logits::kAll ? tokens_ : 1;
   const std::int64_t first = tokens_ - rows;
   Span span(worker, recorder_, ActivityKind::kHead, -1, cached_, bytes_);
-  prepare(worker, input_, model_->spec.hidden, rows, {&model_->head},
-          [&](std::int64_t row, std::span<float> out) {
-            normed_row(first + row, model_->final_norm, out);
-          });
-  worker.alone([&] {
+  const auto before = [&] {
     logits_.resize(std::size_t(rows * model_->head.rows));
     const std::size_t vectors = model_->final_norm.size() + model_->rope_factors.size();
     bytes_.weights += double(model_->head.bytes()) + 4.0 * double(vectors);
-  });
+  };
+  prepare(worker, input_, model_->spec.hidden, rows, {&model_->head}, before,
+          [&](std::int64_t row, std::span<float> out) {
+            normed_row(first + row, model_->final_norm, out);
+          });
   const Product product{&model_->head, &input_, logits_.data(), model_->head.rows};
   multiply(worker, {&product, 1}, thread(worker).products);
+  worker.barrier();
 }
 
 void CpuLayers::fill(TokenCount first, TokenCount last) {

@@ -42,8 +42,8 @@ class CpuLayers {
   void begin(Worker& worker, TokenCount cached, std::int64_t tokens);
   /// hidden() = the embeddings of as many ids as the step has tokens.
   void embed(Worker& worker, std::span<const std::int32_t> ids);
-  /// Takes hidden() through one layer. Its keys and values are put into the cache.
-  void through(Worker& worker, int layer);
+  /// Takes hidden() through layers [first, end). Their keys and values are put into the cache.
+  void through(Worker& worker, int first, int end);
   /// hidden() is complete from here on: through() leaves to the next stage what it can do with.
   void settle(Worker& worker);
   /// Logits of all tokens or of the last, in logits().
@@ -106,26 +106,43 @@ class CpuLayers {
     float weight = 0;
   };
 
+  /// What a token is multiplied with first in layers[layer], and in its FFN or its experts.
+  using Next = std::vector<const Matrix*>;
+  Next first_of(int layer) const;
+  Next first_of_block(int layer) const;
+  /// A batch's tiles fill the caches that another's weights would come into.
+  Next if_one(Next next) const { return tokens_ == 1 ? std::move(next) : Next(); }
+
   void take_buffers(std::int64_t tokens);
   void attention(Worker& worker, int layer);
   void place_queries(int layer, std::int64_t row);
   void turn_query(int layer, float* q);
   void attend_batch(Worker& worker, int layer);
   void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
-  void ffn(Worker& worker, int layer);
+  void ffn(Worker& worker, int layer, const Next& next);
   void size_attention(int layer, std::int64_t q_width, std::int64_t kv_width);
-  void attend_over_cache(Worker& worker, int layer);
-  void experts(Worker& worker, int layer);
-  void compute_jobs(Worker& worker, const Layer& layer);
+  template <class Place>
+  void attend_over_cache(Worker& worker, int layer, const Place& place);
+  void experts(Worker& worker, int layer, const Next& next);
+  void compute_jobs(Worker& worker, const Layer& layer, const Next& next);
   void route(Worker& worker, const Layer& layer);
   void choose_experts(const Layer& layer);
   void size_jobs(const Layer& layer);
   void mix_experts(Worker& worker);
+  void mix_row(std::int64_t row);
 
-  /// Rows of `input`, made by make(row index, row) in a buffer of the thread.
-  template <class Make>
+  /// Rows of `input`, made by make(row index, row) in a buffer of the thread, for products with
+  /// `matrices`; before() is called once ahead of it.
+  template <class Before, class Make>
   void prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
-               std::initializer_list<const Matrix*> matrices, const Make& make);
+               std::initializer_list<const Matrix*> matrices, const Before& before,
+               const Make& make);
+  template <class Make>
+  void make_row(Worker& worker, Input& input, std::int64_t row, const Make& make);
+  void size_input(Input& input, std::int64_t columns, std::int64_t rows,
+                  std::initializer_list<const Matrix*> matrices);
+  /// Of the FFN: its down matrix's input from what gate and up gave.
+  void gate(Worker& worker, std::int64_t width);
   /// Adds what the last block gave to the hidden state of a row; then its norm.
   void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
   /// First token that a query at `position` sees.
@@ -147,7 +164,7 @@ class CpuLayers {
   TokenCount cached_ = 0;    // before the tokens of this step
   std::int64_t tokens_ = 0;  // of this step
   bool pending_ = false;     // block_ is still to be added to hidden_
-  Input input_;
+  Input input_, gated_;
   // From a cache line on: threads write neighbouring columns of them at once, and a line that two
   // of them write goes to and fro.
   cpu::AlignedVector<float> hidden_;  // [token][hidden]

@@ -8,20 +8,25 @@
 namespace rigcast::engine {
 
 template <class Make>
+void CpuLayers::make_row(Worker& worker, Input& input, std::int64_t row, const Make& make) {
+  std::vector<float>& values = thread(worker).row;
+  values.resize(std::size_t(input.columns()));
+  make(row, std::span<float>(values));
+  input.set_row(row, values);
+}
+
+template <class Before, class Make>
 void CpuLayers::prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
-                        std::initializer_list<const Matrix*> matrices, const Make& make) {
+                        std::initializer_list<const Matrix*> matrices, const Before& before,
+                        const Make& make) {
   worker.alone([&] {
-    bool integers = false, floats = false;
-    for (const Matrix* m : matrices) (needs_integers(*m) ? integers : floats) = true;
-    input.resize(columns, rows, integers, floats);
+    before();
+    size_input(input, columns, rows, matrices);
+    if (rows == 1) make_row(worker, input, 0, make);
   });
-  std::vector<float>& row = thread(worker).row;
-  row.resize(std::size_t(columns));
+  if (rows == 1) return;
   worker.share(rows, cpu::kGroupRows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      make(i, std::span<float>(row));
-      input.set_row(i, row);
-    }
+    for (std::int64_t row = begin; row < end; ++row) make_row(worker, input, row, make);
   });
 }
 

@@ -27,8 +27,8 @@ DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
       threads_(std::size_t(threads)) {}
 
 void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
-                          TokenCount to, const float* q, float* out) {
-  attend_partitions(worker, cache, layer, from, to, q);
+                          TokenCount to, const float* q, float* out, const Before& before) {
+  attend_partitions(worker, cache, layer, from, to, q, before);
   merge(worker, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
     cpu::mix_partials(of_head, int(count_), heads, dim_, out + head * dim_);
   });
@@ -36,7 +36,7 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
 
 void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                                TokenCount to, const float* q, const cpu::Partials& out) {
-  attend_partitions(worker, cache, layer, from, to, q);
+  attend_partitions(worker, cache, layer, from, to, q, {});
   merge(worker, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
     cpu::merge_partials(of_head, int(count_), heads, dim_,
                         {out.o + head * dim_, out.m + head, out.l + head});
@@ -70,10 +70,12 @@ void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int laye
 }
 
 void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, int layer,
-                                        TokenCount from, TokenCount to, const float* q) {
+                                        TokenCount from, TokenCount to, const float* q,
+                                        const Before& before) {
   const TokenCount first = from / kPartition;
   const std::int64_t all = tasks(from, to);
   worker.alone([&] {
+    if (before) before();
     count_ = all / kv_heads_;
     o_.resize(std::size_t(all * group_ * dim_));
     m_.resize(std::size_t(all * group_));
@@ -108,7 +110,7 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
 template <class Use>
 void DecodeAttention::merge(Worker& worker, const Use& use) {
   const std::int64_t heads = kv_heads_ * group_;
-  worker.share(heads, 1, [&](std::int64_t begin, std::int64_t end) {
+  worker.hand_out(heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t h = begin; h < end; ++h)
       use(h, {o_.data() + h * dim_, m_.data() + h, l_.data() + h}, heads);
   });

@@ -2,6 +2,7 @@
 // Attention of one token over the cache: heads and partitions are shared by all threads, then
 // merged.
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,11 +18,14 @@ class DecodeAttention {
   DecodeAttention(const ModelSpec& spec, int threads);
 
   // Every member of the team calls these. The query sees tokens [from, to) of the cache; q is
-  // [heads][head_dim]. The same bits for any number of threads.
+  // [heads][head_dim]. The same bits for any number of threads. They end without a barrier: what
+  // comes next begins with one.
 
+  /// Done once, by one member, before anything is read.
+  using Before = std::function<void()>;
   /// out [heads][head_dim] = the query's mix of values.
   void run(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
-           const float* q, float* out);
+           const float* q, float* out, const Before& before = {});
   /// The same to be merged with what other tokens give: a row of `out` for every head.
   void run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
                 const float* q, const cpu::Partials& out);
@@ -46,7 +50,7 @@ class DecodeAttention {
   std::int64_t tasks(TokenCount from, TokenCount to) const;
   std::int64_t tasks_ahead(std::int64_t tasks, std::int64_t task_bytes, int members) const;
   void attend_partitions(Worker& worker, const KvCache& cache, int layer, TokenCount from,
-                         TokenCount to, const float* q);
+                         TokenCount to, const float* q, const Before& before);
   template <class Use>
   void merge(Worker& worker, const Use& use);
 

@@ -79,11 +79,11 @@ void CpuLayers::size_jobs(const Layer& w) {
 // Which experts every token goes to; its normed state is kept.
 void CpuLayers::route(Worker& worker, const Layer& w) {
   const std::int64_t hidden = model_->spec.hidden;
-  worker.alone([&] {
+  const auto before = [&] {
     normed_.resize(std::size_t(tokens_ * hidden));
     scores_.resize(std::size_t(tokens_ * w.router.rows));
-  });
-  prepare(worker, input_, hidden, tokens_, {&w.router},
+  };
+  prepare(worker, input_, hidden, tokens_, {&w.router}, before,
           [&](std::int64_t row, std::span<float> out) {
             normed_row(row, w.ffn_norm, out);
             std::copy(out.begin(), out.end(), normed_.begin() + row * hidden);
@@ -97,16 +97,16 @@ void CpuLayers::route(Worker& worker, const Layer& w) {
   });
 }
 
-void CpuLayers::experts(Worker& worker, int layer) {
+void CpuLayers::experts(Worker& worker, int layer, const Next& next) {
   const Layer& w = weights(layer);
   Span span(worker, recorder_, ActivityKind::kExperts, layer, cached_, bytes_);
   route(worker, w);
-  compute_jobs(worker, w);
+  compute_jobs(worker, w, next);
   mix_experts(worker);
 }
 
 void CpuLayers::mixture_of_experts(Worker& worker, int layer) {
-  experts(worker, layer);
+  experts(worker, layer, {});
   worker.alone([&] { pending_ = true; });
 }
 
@@ -125,12 +125,12 @@ void CpuLayers::mix_chosen(Worker& worker, int layer, const float* normed, std::
     }
     size_jobs(w);
   });
-  compute_jobs(worker, w);
+  compute_jobs(worker, w, {});
   mix_experts(worker);
 }
 
 // Every job's experts, for all of their tokens.
-void CpuLayers::compute_jobs(Worker& worker, const Layer& w) {
+void CpuLayers::compute_jobs(Worker& worker, const Layer& w, const Next& next) {
   const std::int64_t hidden = model_->spec.hidden, width = w.expert_gate.first.rows;
   const std::int64_t used = model_->spec.moe->experts_used;
   const std::int64_t choices = tokens_ * used;
@@ -140,17 +140,21 @@ void CpuLayers::compute_jobs(Worker& worker, const Layer& w) {
     jobs_[std::size_t(choice.job)].in.set_row(choice.row, {row, std::size_t(hidden)});
   });
   std::vector<Matrix> stack;  // of this thread; products point into it
-  std::vector<Product> products;
-  stack.reserve(2 * jobs_.size());
-  const auto add = [&](const MatrixStack& experts, const Job& job, const Input& x, float* y) {
+  stack.reserve(3 * jobs_.size());
+  const auto product = [&](const MatrixStack& experts, const Job& job, const Input& x, float* y) {
     stack.push_back(experts.at(job.expert));
-    products.push_back({&stack.back(), &x, y, stack.back().rows});
+    return Product{&stack.back(), &x, y, stack.back().rows};
   };
+  std::vector<Product> wide, narrow;
+  Next downs;
   for (Job& job : jobs_) {
-    add(w.expert_gate, job, job.in, job.gate.data());
-    add(w.expert_up, job, job.in, job.up.data());
+    wide.push_back(product(w.expert_gate, job, job.in, job.gate.data()));
+    wide.push_back(product(w.expert_up, job, job.in, job.up.data()));
+    narrow.push_back(product(w.expert_down, job, job.middle, job.out.data()));
+    downs.push_back(narrow.back().w);
   }
-  multiply(worker, products, thread(worker).products);
+  multiply(worker, wide, thread(worker).products, if_one(downs));
+  worker.barrier();
   worker.share(choices, 1, [&](std::int64_t c, std::int64_t) {
     const Choice& choice = choices_[std::size_t(c)];
     Job& job = jobs_[std::size_t(choice.job)];
@@ -158,25 +162,26 @@ void CpuLayers::compute_jobs(Worker& worker, const Layer& w) {
     cpu::silu_multiply(gate, job.up.data() + choice.row * width);
     job.middle.set_row(choice.row, gate);
   });
-  stack.clear();
-  products.clear();
-  for (Job& job : jobs_) add(w.expert_down, job, job.middle, job.out.data());
-  multiply(worker, products, thread(worker).products);
+  multiply(worker, narrow, thread(worker).products, next);
 }
 
-// Every token's experts by their weights.
-void CpuLayers::mix_experts(Worker& worker) {
-  const std::size_t hidden = std::size_t(model_->spec.hidden);
+// A token's experts by their weights.
+void CpuLayers::mix_row(std::int64_t row) {
+  const std::size_t hidden = std::size_t(model_->spec.hidden), token = std::size_t(row);
   const std::size_t used = std::size_t(model_->spec.moe->experts_used);
-  worker.share(tokens_, 1, [&](std::int64_t t, std::int64_t) {
-    const std::span<float> out(block_.data() + std::size_t(t) * hidden, hidden);
-    std::fill(out.begin(), out.end(), 0.0f);
-    for (std::size_t i = 0; i < used; ++i) {
-      const Choice& c = choices_[std::size_t(t) * used + i];
-      const float* own = jobs_[std::size_t(c.job)].out.data() + std::size_t(c.row) * hidden;
-      cpu::add_scaled(out, own, c.weight);
-    }
-  });
+  const std::span<float> out(block_.data() + token * hidden, hidden);
+  std::fill(out.begin(), out.end(), 0.0f);
+  for (std::size_t i = 0; i < used; ++i) {
+    const Choice& c = choices_[token * used + i];
+    const float* own = jobs_[std::size_t(c.job)].out.data() + std::size_t(c.row) * hidden;
+    cpu::add_scaled(out, own, c.weight);
+  }
+}
+
+void CpuLayers::mix_experts(Worker& worker) {
+  if (tokens_ == 1) return worker.alone([&] { mix_row(0); });
+  worker.barrier();
+  worker.share(tokens_, 1, [&](std::int64_t row, std::int64_t) { mix_row(row); });
 }
 
 }  // namespace rigcast::engine

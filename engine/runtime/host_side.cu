@@ -11,9 +11,9 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Some 10 ms: longer than the GPU's part of a token. A thread that slept would be there 50
-// microseconds after it was called.
-constexpr int kSpins = 2'000'000;
+// Longer than the GPU's part of a token. A thread that slept would be there 50 microseconds after
+// it was called.
+constexpr std::chrono::milliseconds kPatience{10};
 
 CpuOptions with_caches(CpuOptions options, const HostParts& parts) {
   options.cached_layers = parts.cached_layers();
@@ -27,7 +27,7 @@ HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, C
     : parts_(parts),
       before_turn_(std::move(before_turn)),
       calls_(parts.calls()),
-      team_(options.threads, kSpins),
+      team_(options.threads, kPatience),
       layers_(std::move(model), with_caches(options, parts)) {}
 
 template <class Job>
@@ -67,10 +67,11 @@ void HostSide::answer_next(Mailbox& mailbox, const Stream& stream, TokenCount ca
 void HostSide::await_and_answer(Worker& worker, const HostCall& call, Mailbox& mailbox,
                                 const Stream& stream, TokenCount cached, std::int32_t id) {
   fetch_ahead(worker, call, cached);
-  worker.alone([&] {
+  if (worker.first()) {
     message_ = mailbox.await(stream);
     count_period(call);
-  });
+  }
+  worker.barrier();
   answer(worker, call, mailbox, id);
   if (worker.first()) mailbox.answer();
 }
@@ -107,8 +108,7 @@ void HostSide::decode(TokenCount cached, std::int32_t id) {
   run([&](Worker& worker) {
     layers_.begin(worker, cached, 1);
     layers_.embed(worker, {&id, 1});
-    for (int layer = 0; layer < layers_.model().spec.layers; ++layer)
-      layers_.through(worker, layer);
+    layers_.through(worker, 0, layers_.model().spec.layers);
     layers_.head(worker, Logits::kLast);
   });
 }
@@ -129,7 +129,7 @@ void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, st
         layers_.embed(worker, {&id, 1});
       else
         take_hidden();
-      for (int layer = call.first; layer < call.end; ++layer) layers_.through(worker, layer);
+      layers_.through(worker, call.first, call.end);
       layers_.settle(worker);
       put(layers_.hidden());
       break;
@@ -220,9 +220,7 @@ void HostSide::embed(TokenCount cached, std::span<const std::int32_t> ids,
 }
 
 void HostSide::through(int first, int end, TokenCount cached, std::span<float> hidden) {
-  on_rows(cached, hidden, [&](Worker& worker) {
-    for (int layer = first; layer < end; ++layer) layers_.through(worker, layer);
-  });
+  on_rows(cached, hidden, [&](Worker& worker) { layers_.through(worker, first, end); });
 }
 
 void HostSide::mixture(int layer, TokenCount cached, std::span<float> hidden) {

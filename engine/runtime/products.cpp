@@ -7,29 +7,45 @@
 namespace rigcast::engine {
 namespace {
 
-// Rows of weights that a thread takes at once when `left` bytes of all products are still to be
+// Rows of weights that a thread takes at once when `left` bytes of all matrices are still to be
 // taken. For one row of activations: a part of what is left, so that long stretches of memory are
 // read in one go and all threads end together all the same. For a batch: whole tiles of any
 // instruction set.
-std::int64_t rows_at_once(const Product& p, std::int64_t left, int threads) {
+std::int64_t rows_at_once(const Multiplied& m, std::int64_t left, int threads) {
   constexpr std::int64_t kLeast = 64 << 10, kTile = 32;
-  if (p.x->rows() > 1) return kTile;
+  if (m.batch) return kTile;
   const std::int64_t bytes = std::max(kLeast, left / (2 * threads));
-  return std::max<std::int64_t>(4, bytes / std::max<std::int64_t>(1, p.w->row_bytes()));
+  return std::max<std::int64_t>(4, bytes / std::max<std::int64_t>(1, m.w->row_bytes()));
 }
 
-// What threads take, in order: the same for all of them.
-void cut(std::span<const Product> products, int threads, std::vector<ProductPiece>& out) {
+// What threads take, in order: the same for all of them. The first `most` pieces.
+void cut(std::span<const Multiplied> matrices, int threads, std::size_t most,
+         std::vector<RowPiece>& out) {
   out.clear();
   std::int64_t left = 0;
-  for (const Product& p : products) left += p.w->bytes();
-  for (const Product& p : products)
-    for (std::int64_t first = 0; first < p.w->rows;) {
-      const std::int64_t last = std::min(p.w->rows, first + rows_at_once(p, left, threads));
-      out.push_back({&p, first, last});
-      left -= (last - first) * p.w->row_bytes();
+  for (const Multiplied& m : matrices) left += m.w->bytes();
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const Matrix& w = *matrices[i].w;
+    for (std::int64_t first = 0; first < w.rows && out.size() < most;) {
+      const std::int64_t last = std::min(w.rows, first + rows_at_once(matrices[i], left, threads));
+      out.push_back({i, first, last});
+      left -= (last - first) * w.row_bytes();
       first = last;
     }
+  }
+}
+
+// Of the matrices that come next: what a member takes first, as far as its own cache keeps it.
+void read_ahead(Worker& worker, std::span<const Matrix* const> next, ProductScratch& scratch) {
+  constexpr std::int64_t kAheadBytes = 512 << 10;  // half of a small second-level cache
+  const auto own = std::size_t(worker.index());
+  scratch.matrices.clear();
+  for (const Matrix* const w : next) scratch.matrices.push_back({w, false});
+  cut(scratch.matrices, worker.count(), own + 1, scratch.pieces);
+  if (scratch.pieces.size() <= own) return worker.read_ahead({});
+  const auto& [matrix, first, last] = scratch.pieces[own];
+  const std::int64_t bytes = (last - first) * next[matrix]->row_bytes();
+  worker.read_ahead({next[matrix]->row(first), std::size_t(std::min(bytes, kAheadBytes))});
 }
 
 }  // namespace
@@ -60,6 +76,12 @@ void Input::set_row(std::int64_t index, std::span<const float> row) {
   }
 }
 
+void Input::set_part(std::int64_t first, std::span<const float> values) {
+  RIGCAST_ASSERT(rows_ == 1 && first % kPart == 0);
+  if (integers_) cpu::round_part(values, first, rounded_row_);
+  if (floats_) std::copy(values.begin(), values.end(), row_.begin() + first);
+}
+
 // Rows [first, last) of the weights.
 void multiply_rows(const Matrix& w, const Input& x, std::int64_t first, std::int64_t last, float* y,
                    std::int64_t stride, ProductScratch& scratch) {
@@ -72,12 +94,23 @@ void multiply_rows(const Matrix& w, const Input& x, std::int64_t first, std::int
   cpu::multiply_batch_f32(w, first, last, x.batch_, y, stride, scratch.floats);
 }
 
-void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch) {
-  cut(products, worker.count(), scratch.pieces);
-  worker.share(std::int64_t(scratch.pieces.size()), 1, [&](std::int64_t piece, std::int64_t) {
-    const auto& [p, first, last] = scratch.pieces[std::size_t(piece)];
-    multiply_rows(*p->w, *p->x, first, last, p->y, p->stride, scratch);
-  });
+// Every member's first piece is its own, which it may have asked memory for.
+void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
+              std::span<const Matrix* const> next) {
+  scratch.matrices.clear();
+  for (const Product& p : products) scratch.matrices.push_back({p.w, p.x->rows() > 1});
+  cut(scratch.matrices, worker.count(), std::size_t(-1), scratch.pieces);
+  const auto compute = [&](std::size_t piece) {
+    const auto& [matrix, first, last] = scratch.pieces[piece];
+    const Product& p = products[matrix];
+    multiply_rows(*p.w, *p.x, first, last, p.y, p.stride, scratch);
+  };
+  const std::size_t all = scratch.pieces.size(), own = std::size_t(worker.index()),
+                    firsts = std::min(all, std::size_t(worker.count()));
+  if (own < firsts) compute(own);
+  worker.hand_out(std::int64_t(all - firsts), 1,
+                  [&](std::int64_t piece, std::int64_t) { compute(firsts + std::size_t(piece)); });
+  read_ahead(worker, next, scratch);
 }
 
 }  // namespace rigcast::engine

@@ -13,17 +13,22 @@
 
 namespace rigcast::engine {
 
-struct Product;
+/// A matrix, and whether it is by a batch or by one row of activations.
+struct Multiplied {
+  const Matrix* w = nullptr;
+  bool batch = false;
+};
 
-/// Rows [first, last) of a product's weights.
-struct ProductPiece {
-  const Product* product = nullptr;
+/// Rows [first, last) of one of several matrices.
+struct RowPiece {
+  std::size_t matrix = 0;
   std::int64_t first = 0, last = 0;
 };
 
 /// What one thread needs for products.
 struct ProductScratch {
-  std::vector<ProductPiece> pieces;
+  std::vector<Multiplied> matrices;
+  std::vector<RowPiece> pieces;
   cpu::TileScratch tiles;
   cpu::FloatScratch floats;
 };
@@ -36,8 +41,13 @@ class Input {
   void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
   /// Rows may be set at the same time by several threads, each once.
   void set_row(std::int64_t index, std::span<const float> row);
+  /// Of the only row: columns from `first` on, a multiple of kPart, as many as `values` or to the
+  /// end. Parts may be set at the same time by several threads.
+  void set_part(std::int64_t first, std::span<const float> values);
+  static constexpr std::int64_t kPart = 256;
 
   std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
 
  private:
   friend void multiply_rows(const Matrix&, const Input&, std::int64_t, std::int64_t, float*,
@@ -62,7 +72,10 @@ struct Product {
 /// Which forms of activations these matrices need.
 bool needs_integers(const Matrix& w);
 
-/// All members of the team compute all products together. Ends with a barrier.
-void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch);
+/// All members of the team compute all products together, without a barrier at the end: what comes
+/// next begins with one. `next` are the matrices that one row of activations is multiplied with
+/// after these: while members wait, memory is asked for what they take first.
+void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
+              std::span<const Matrix* const> next = {});
 
 }  // namespace rigcast::engine

@@ -21,16 +21,21 @@ void pause() {
 
 }  // namespace
 
-// Until the atomic is no longer `old`.
+// Until the atomic is no longer `old`. By the clock: a pause takes 5 ns or 60.
 void Team::await_change(const std::atomic<int>& value, int old) const {
-  for (int i = 0; i < spins_; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause();
-  }
+  using Clock = std::chrono::steady_clock;
+  constexpr int kLooks = 64;  // some microseconds
+  const auto until = Clock::now() + patience_;
+  do
+    for (int i = 0; i < kLooks; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      pause();
+    }
+  while (Clock::now() < until);
   value.wait(old, std::memory_order_acquire);
 }
 
-Team::Team(int threads, int spins) : spins_(spins) {
+Team::Team(int threads, Patience patience) : patience_(patience) {
   RIGCAST_ASSERT(threads >= 1);
   threads_.reserve(std::size_t(threads - 1));
   try {
@@ -112,18 +117,21 @@ void Team::run(const std::function<void(Worker&)>& job) {
   if (error_) std::rethrow_exception(error_);
 }
 
-void Team::barrier() {
-  if (failed_.load(std::memory_order_acquire)) throw Stopped{};
-  const int phase = phase_.load(std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size()) {
-    arrived_.store(0, std::memory_order_relaxed);
-    next_.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
-    phase_.notify_all();
-  } else {
-    await_change(phase_, phase);
-  }
-  if (failed_.load(std::memory_order_acquire)) throw Stopped{};
+bool Team::arrives_last() {
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < size()) return false;
+  arrived_.store(0, std::memory_order_relaxed);
+  next_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void Team::let_go() {
+  phase_.fetch_add(1, std::memory_order_release);
+  phase_.notify_all();
+}
+
+void Team::await_phase(int phase, ReadAhead& ahead) {
+  while (phase_.load(std::memory_order_acquire) == phase)
+    if (!ahead.ask()) return await_change(phase_, phase);
 }
 
 void Team::fail(std::exception_ptr error) {
@@ -132,8 +140,7 @@ void Team::fail(std::exception_ptr error) {
     if (!error_) error_ = std::move(error);
   }
   failed_.store(true, std::memory_order_release);
-  phase_.fetch_add(1, std::memory_order_release);
-  phase_.notify_all();
+  let_go();
 }
 
 }  // namespace rigcast::engine

@@ -1,20 +1,45 @@
 #pragma once
 // A team of threads that go through the same function together, meeting at barriers: a token is
 // hundreds of short stages, and waking threads for each would cost more than the stage.
+//
+// Whoever waits at a barrier may ask memory for what it reads next: else memory would have nothing
+// to do while the slowest ends, and while one member does what cannot be shared.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
 namespace rigcast::engine {
 
 class Team;
+
+/// Memory that is asked for bit by bit, towards the member's own second-level cache.
+class ReadAhead {
+ public:
+  ReadAhead() = default;
+  explicit ReadAhead(std::span<const std::byte> memory)
+      : at_(memory.data()), end_(memory.data() + memory.size()) {}
+
+  /// The next few lines, which takes some 100 ns. false: there are none left.
+  bool ask() {
+    if (at_ >= end_) return false;
+    for (int line = 0; line < kLines && at_ < end_; ++line, at_ += kLine)
+      __builtin_prefetch(at_, 0, 2);
+    return true;
+  }
+
+ private:
+  static constexpr int kLines = 16, kLine = 64;
+  const std::byte *at_ = nullptr, *end_ = nullptr;
+};
 
 /// One member, as the function it runs sees it.
 class Worker {
@@ -26,35 +51,46 @@ class Worker {
   bool first() const { return index_ == 0; }
 
   /// Waits until every member is here. Spins for a while, then sleeps.
-  void barrier();
+  void barrier() {
+    alone([] {});
+  }
+
+  /// Once every member is here, one of them does `use`; then all go on.
+  template <class Use>
+  void alone(const Use& use);
 
   /// All members share [0, n) in pieces of at most `grain`, each done once by whoever is free:
   /// use(begin, end). Ends with a barrier.
   template <class Use>
-  void share(std::int64_t n, std::int64_t grain, const Use& use);
+  void share(std::int64_t n, std::int64_t grain, const Use& use) {
+    hand_out(n, grain, use);
+    barrier();
+  }
+
+  /// The same without the barrier: what comes next in this team begins with one.
+  template <class Use>
+  void hand_out(std::int64_t n, std::int64_t grain, const Use& use);
 
   /// The same in pieces that shrink to one towards the end: long ones are worked through without a
-  /// word to the others, and all end together.
+  /// word to the others, and all end together. Ends with a barrier.
   template <class Use>
   void share_shrinking(std::int64_t n, const Use& use);
 
-  /// The first member alone; the others wait.
-  template <class Use>
-  void alone(const Use& use) {
-    if (first()) use();
-    barrier();
-  }
+  /// What this member reads soon: it is asked for wherever the member waits from now on.
+  void read_ahead(std::span<const std::byte> memory) { ahead_ = ReadAhead(memory); }
 
  private:
   Team& team_;
   int index_;
+  ReadAhead ahead_;
 };
 
 class Team {
  public:
-  /// `threads` >= 1, the caller of run() included. Members that wait look `spins` times, some 5 ns
-  /// each, before they sleep.
-  explicit Team(int threads, int spins = kSpins);
+  /// How long members that wait look on before they sleep.
+  using Patience = std::chrono::microseconds;
+  /// `threads` >= 1, the caller of run() included.
+  explicit Team(int threads, Patience patience = kPatience);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -68,18 +104,24 @@ class Team {
  private:
   friend class Worker;
   static constexpr std::size_t kLine = 64;
-  /// About 20 microseconds: longer than the stages that threads usually wait for.
-  static constexpr int kSpins = 4000;
+  /// Longer than the stages that threads usually wait for.
+  static constexpr Patience kPatience{50};
   struct Stopped {};  // leaves a job that another member has failed
 
   void member(int index);
   void do_job(Worker& worker);
   void part();
-  void barrier();
+  /// Whether this member is the last to come to a barrier. It lets the others go, which wait.
+  bool arrives_last();
+  void let_go();
+  void await_phase(int phase, ReadAhead& ahead);
+  void leave_failed() const {
+    if (failed_.load(std::memory_order_acquire)) throw Stopped{};
+  }
   void fail(std::exception_ptr error);
   void await_change(const std::atomic<int>& value, int old) const;
 
-  int spins_;
+  Patience patience_;
   std::vector<std::thread> threads_;
   const std::function<void(Worker&)>* job_ = nullptr;
 
@@ -97,16 +139,29 @@ class Team {
 };
 
 inline int Worker::count() const { return team_.size(); }
-inline void Worker::barrier() { team_.barrier(); }
+
+// Where `use` throws, it is the last to come that fails the team.
+template <class Use>
+void Worker::alone(const Use& use) {
+  // In this order: whoever sees the phase of a failure sees the failure.
+  const int phase = team_.phase_.load(std::memory_order_acquire);
+  team_.leave_failed();
+  if (team_.arrives_last()) {
+    use();
+    team_.let_go();
+  } else {
+    team_.await_phase(phase, ahead_);
+  }
+  team_.leave_failed();
+}
 
 template <class Use>
-void Worker::share(std::int64_t n, std::int64_t grain, const Use& use) {
+void Worker::hand_out(std::int64_t n, std::int64_t grain, const Use& use) {
   for (;;) {
     const std::int64_t begin = team_.next_.fetch_add(grain, std::memory_order_relaxed);
-    if (begin >= n) break;
+    if (begin >= n) return;
     use(begin, begin + grain < n ? begin + grain : n);
   }
-  barrier();
 }
 
 template <class Use>

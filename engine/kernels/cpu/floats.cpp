@@ -35,7 +35,7 @@ HWY_INLINE hn::Vec<F32> load_weights(F32 d, const std::byte* row, std::size_t i)
   }
 }
 
-template <QuantFormat kFormat>
+template <QuantFormat kFormat, bool kAsk>
 float dot(const std::byte* row, const float* x, std::size_t n) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
@@ -43,7 +43,7 @@ float dot(const std::byte* row, const float* x, std::size_t n) {
   auto a = hn::Zero(d), b = a, c = a, e = a;  // one alone would wait for itself
   std::size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    ask_ahead(row + i * kBytes, 4 * lanes * kBytes);
+    if constexpr (kAsk) ask_ahead(row + i * kBytes, 4 * lanes * kBytes);
     a = hn::MulAdd(load_weights<kFormat>(d, row, i), hn::LoadU(d, x + i), a);
     b = hn::MulAdd(load_weights<kFormat>(d, row, i + lanes), hn::LoadU(d, x + i + lanes), b);
     c = hn::MulAdd(load_weights<kFormat>(d, row, i + 2 * lanes), hn::LoadU(d, x + i + 2 * lanes),
@@ -70,22 +70,27 @@ float dot_decoded(QuantFormat format, const std::byte* row, const float* x, std:
   float sum = 0;
   for (std::size_t i = 0; i < n; i += step, row += info(format).block_bytes) {
     ref::dequantize(format, row, {w, step});
-    sum += dot<QuantFormat::kF32>(reinterpret_cast<const std::byte*>(w), x + i, step);
+    sum += dot<QuantFormat::kF32, false>(reinterpret_cast<const std::byte*>(w), x + i, step);
   }
   return sum;
 }
 
-void rows(const Matrix& w, std::int64_t first, std::int64_t last, const float* x, float* y) {
+template <bool kAsk>
+float dot(const Matrix& w, std::int64_t row, const float* x) {
   const std::size_t n = std::size_t(w.columns);
-  for (std::int64_t i = first; i < last; ++i) {
-    float& out = y[i - first];
-    switch (w.format) {
-      case QuantFormat::kF32: out = dot<QuantFormat::kF32>(w.row(i), x, n); break;
-      case QuantFormat::kF16: out = dot<QuantFormat::kF16>(w.row(i), x, n); break;
-      case QuantFormat::kBF16: out = dot<QuantFormat::kBF16>(w.row(i), x, n); break;
-      default: out = dot_decoded(w.format, w.row(i), x, n); break;
-    }
+  switch (w.format) {
+    case QuantFormat::kF32: return dot<QuantFormat::kF32, kAsk>(w.row(row), x, n);
+    case QuantFormat::kF16: return dot<QuantFormat::kF16, kAsk>(w.row(row), x, n);
+    case QuantFormat::kBF16: return dot<QuantFormat::kBF16, kAsk>(w.row(row), x, n);
+    default: return dot_decoded(w.format, w.row(row), x, n);
   }
+}
+
+void rows(const Matrix& w, std::int64_t first, std::int64_t last, const float* x, float* y) {
+  const std::byte* const end = w.row(last);
+  ask_first(w.row(first), end);
+  for (std::int64_t i = first; i < last; ++i)
+    y[i - first] = asks_ahead(w.row(i + 1), end) ? dot<true>(w, i, x) : dot<false>(w, i, x);
 }
 
 template <QuantFormat kFormat>

@@ -6,48 +6,78 @@
 
 #include "core/error.hpp"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/cpu/rounded.cpp"
+#include <hwy/foreach_target.h>
+// after foreach_target
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rigcast::engine::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;  // no more than half a block
+
+// What is not a number counts as 0.
+HWY_INLINE auto numbers_at(Floats d, const float* x) {
+  const auto v = hn::LoadU(d, x);
+  return hn::IfThenZeroElse(hn::IsNaN(v), v);
+}
+
+HWY_INLINE float largest_of(const float* x) {
+  const Floats d;
+  auto most = hn::Zero(d);
+  for (std::size_t i = 0; i < kRoundedBlock; i += hn::Lanes(d))
+    most = hn::Max(most, hn::Abs(numbers_at(d, x + i)));
+  return hn::GetLane(hn::MaxOfLanes(d, most));
+}
+
+// q = 16 values times `inverse`, to the nearest integer, ties to even. Their sum.
+HWY_INLINE std::int32_t round_half(const float* x, float inverse, std::int8_t* q) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> whole;
+  const hn::Rebind<std::int8_t, Floats> narrow;
+  auto sums = hn::Zero(whole);
+  for (std::size_t i = 0; i < kRoundedBlock / 2; i += hn::Lanes(d)) {
+    const auto nearest = hn::NearestInt(hn::Mul(numbers_at(d, x + i), hn::Set(d, inverse)));
+    hn::StoreU(hn::DemoteTo(narrow, nearest), narrow, q + i);
+    sums = hn::Add(sums, nearest);
+  }
+  return hn::GetLane(hn::SumOfLanes(whole, sums));
+}
+
+void blocks(const float* x, std::size_t count, std::int8_t* q, float* scale, float* sum16) {
+  for (std::size_t b = 0; b < count; ++b, x += kRoundedBlock, q += kRoundedBlock) {
+    const float most = largest_of(x);
+    const bool zeros = !(most > 0) || !std::isfinite(most);
+    scale[b] = zeros ? 0 : most / 127.0f;
+    for (std::size_t half = 0; half < 2; ++half) {
+      constexpr std::size_t kHalf = kRoundedBlock / 2;
+      std::int8_t* const to = q + half * kHalf;
+      std::int32_t sum = 0;
+      if (zeros)
+        std::memset(to, 0, kHalf);
+      else
+        sum = round_half(x + half * kHalf, 127.0f / most, to);
+      sum16[2 * b + half] = scale[b] * float(sum);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rigcast::engine::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace rigcast::engine::cpu {
 namespace {
 
-// The scale of 32 values and its inverse; zeros where all are zero (or none is a number).
-struct Scale {
-  float scale = 0, inverse = 0;
-};
-Scale scale_of(const float* x) {
-  float most = 0;
-  for (std::int64_t i = 0; i < kRoundedBlock; ++i) {
-    const float magnitude = std::fabs(x[i]);
-    most = magnitude > most ? magnitude : most;  // false for NaN
-  }
-  if (!(most > 0) || !std::isfinite(most)) return {};
-  return {most / 127.0f, 127.0f / most};
-}
+HWY_EXPORT(blocks);
 
-// Nearest, ties to even: adding 1.5 * 2^23 leaves the rounded value in the low bits.
-std::int8_t nearest(float v) {
-  constexpr float kMagic = 12582912.0f;
-  const float shifted = v + kMagic;
-  std::int32_t bits;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  return std::int8_t(bits);
-}
-
-struct Rounded {
-  float scale = 0;
-  float halves[2] = {};  // scale * sum of 16 q
-  float sum() const { return halves[0] + halves[1]; }
-};
-
-Rounded round_block(const float* x, std::int8_t* q) {
-  const Scale s = scale_of(x);
-  Rounded r{s.scale};
-  for (std::int64_t i = 0; i < kRoundedBlock; ++i) q[i] = nearest(x[i] * s.inverse);
-  for (std::int64_t half = 0; half < 2; ++half) {
-    std::int32_t sum = 0;
-    for (std::int64_t i = 0; i < 16; ++i) sum += q[half * 16 + i];
-    r.halves[half] = s.scale * float(sum);
-  }
-  return r;
+// `count` blocks of 32: their q, scales [count], and sums of 16 times the scale [2 * count].
+void round_blocks(const float* x, std::size_t count, std::int8_t* q, float* scale, float* sum16) {
+  HWY_DYNAMIC_DISPATCH(blocks)(x, count, q, scale, sum16);
 }
 
 // Eight 32s from `block` on, as wide vectors take them.
@@ -79,18 +109,18 @@ void RoundedRow::resize(std::int64_t columns) {
   scale16.resize(k_scale.size());
 }
 
-void round_row(std::span<const float> row, RoundedRow& out) {
-  const std::size_t blocks = row.size() / kRoundedBlock;
-  for (std::size_t b = 0; b < blocks; ++b) {
-    const Rounded r = round_block(row.data() + b * kRoundedBlock, out.q.data() + b * kRoundedBlock);
-    out.scale[b] = r.scale;
-    out.sum32[b] = r.sum();
-    out.sum16[2 * b] = r.halves[0];
-    out.sum16[2 * b + 1] = r.halves[1];
-  }
+void round_part(std::span<const float> part, std::int64_t first, RoundedRow& out) {
+  RIGCAST_ASSERT(first % kRoundedBlock == 0);
+  const std::size_t begin = std::size_t(first / kRoundedBlock),
+                    end = begin + part.size() / kRoundedBlock;
+  round_blocks(part.data(), end - begin, out.q.data() + first, out.scale.data() + begin,
+               out.sum16.data() + 2 * begin);
+  for (std::size_t b = begin; b < end; ++b) out.sum32[b] = out.sum16[2 * b] + out.sum16[2 * b + 1];
   if (out.k_q.empty()) return;
-  for (std::size_t b = 0; b < blocks; b += 8) order_eight(out, b);
+  for (std::size_t b = begin; b < end; b += 8) order_eight(out, b);
 }
+
+void round_row(std::span<const float> row, RoundedRow& out) { round_part(row, 0, out); }
 
 void RoundedBatch::resize(std::int64_t columns_, std::int64_t rows_) {
   RIGCAST_ASSERT(columns_ % kRoundedBlock == 0);
@@ -105,21 +135,27 @@ void RoundedBatch::resize(std::int64_t columns_, std::int64_t rows_) {
 }
 
 void round_row(std::span<const float> row, RoundedBatch& out, std::int64_t index) {
+  constexpr std::int64_t kAtOnce = 8;  // blocks
   const std::int64_t blocks = out.columns / kRoundedBlock;
   const std::int64_t group = index / kGroupRows, lane = index % kGroupRows;
-  std::int8_t q[kRoundedBlock];
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    const Rounded r = round_block(row.data() + b * kRoundedBlock, q);
-    const std::int64_t block = group * blocks + b;
-    std::int8_t* to = out.q.data() + block * kRoundedBlock * kGroupRows + lane * 4;
-    for (std::int64_t i = 0; i < kRoundedBlock; i += 4, to += 4 * kGroupRows)
+  const auto at = [&](std::int64_t i) { return std::size_t(i * kGroupRows + lane); };
+  std::int8_t q[kAtOnce * kRoundedBlock];
+  float scale[kAtOnce], sum16[2 * kAtOnce];
+  for (std::int64_t done = 0; done < blocks; done += kAtOnce) {
+    const std::int64_t now = std::min(kAtOnce, blocks - done);
+    round_blocks(row.data() + done * kRoundedBlock, std::size_t(now), q, scale, sum16);
+    const std::int64_t first = group * blocks + done;
+    std::int8_t* to = out.q.data() + first * kRoundedBlock * kGroupRows + lane * 4;
+    for (std::int64_t i = 0; i < now * kRoundedBlock; i += 4, to += 4 * kGroupRows)
       std::memcpy(to, q + i, 4);
-    const auto at = [&](std::int64_t i) { return std::size_t(i * kGroupRows + lane); };
-    out.scale[at(block)] = r.scale;
-    out.sum32[at(block)] = r.sum();
-    out.sum16[at(2 * block)] = r.halves[0];
-    out.sum16[at(2 * block + 1)] = r.halves[1];
+    for (std::int64_t b = 0; b < now; ++b) {
+      out.scale[at(first + b)] = scale[b];
+      out.sum32[at(first + b)] = sum16[2 * b] + sum16[2 * b + 1];
+      out.sum16[at(2 * (first + b))] = sum16[2 * b];
+      out.sum16[at(2 * (first + b) + 1)] = sum16[2 * b + 1];
+    }
   }
 }
 
 }  // namespace rigcast::engine::cpu
+#endif

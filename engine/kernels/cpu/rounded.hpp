@@ -34,6 +34,9 @@ struct RoundedRow {
 
 /// `row.size()` must be a multiple of 32 and no more than `out` was sized for. NaN becomes 0.
 void round_row(std::span<const float> row, RoundedRow& out);
+/// The same of a part: columns from `first` on, as many as `part`: whole 256s, but for what is left
+/// at the row's end. Several threads may round parts of one row.
+void round_part(std::span<const float> part, std::int64_t first, RoundedRow& out);
 
 /// The same for many rows, interleaved for tiles in groups of 8 rows: four neighbouring q of row 0,
 /// four of row 1, ... What rows past the last hold does not matter.
