@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/runtime/cpu_stages.hpp"
@@ -101,17 +103,50 @@ void CpuLayers::attend_batch(Worker& worker, int layer) {
 }
 
 // From queries, keys and values that place() completes for each row, without a barrier at the end.
+// Of one token, `around` may say what follows on its heads.
 template <class Place>
-void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place) {
-  if (tokens_ == 1)
+void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
+                                  AroundHeads around) {
+  if (tokens_ == 1) {
+    around.before = [&, before = std::move(around.before)] {
+      place(0);
+      if (before) before();
+    };
     return one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
-                    mixed_.data(), [&] { place(0); });
+                    mixed_.data(), around);
+  }
   worker.barrier();
   // Some neighbours at once: their rows of the cache share lines.
   worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place(row);
   });
   attend_batch(worker, layer);
+}
+
+// The output matrix's input from what heads have mixed: of a batch row by row, of one token while
+// heads are mixed.
+void CpuLayers::attend_to_input(Worker& worker, int layer) {
+  const Matrix& output = weights(layer).output;
+  const std::int64_t width = output.columns, dim = model_->spec.head_dim;
+  const auto place = [&](std::int64_t row) { place_queries(layer, row); };
+  if (tokens_ == 1) {
+    one_.fetch_ahead(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1);
+    return attend_over_cache(
+        worker, layer, place,
+        {.before = [&] { size_input(input_, width, 1, {&output}); },
+         .mixed =
+             [&](std::int64_t begin, std::int64_t end) {
+               input_.set_part(begin * dim,
+                               {mixed_.data() + begin * dim, std::size_t((end - begin) * dim)});
+             },
+         .heads = std::lcm(Input::kPart, dim) / dim});
+  }
+  attend_over_cache(worker, layer, place, {});
+  prepare(
+      worker, input_, width, tokens_, {&output}, [] {},
+      [&](std::int64_t row, std::span<float> out) {
+        std::copy_n(mixed_.data() + row * width, width, out.data());
+      });
 }
 
 // Room for a step's projections, and what its attention moves of the cache.
@@ -129,13 +164,15 @@ void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
   const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
   Span span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
   worker.alone([&] { size_attention(layer, q_width, kv_width); });
-  attend_over_cache(worker, layer, [&](std::int64_t row) {
-    const float* const from = projected + row * (q_width + 2 * kv_width);
-    std::copy_n(from, q_width, q_.begin() + row * q_width);
-    std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
-    std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
-    place_queries(layer, row);
-  });
+  attend_over_cache(worker, layer,
+                    [&](std::int64_t row) {
+                      const float* const from = projected + row * (q_width + 2 * kv_width);
+                      std::copy_n(from, q_width, q_.begin() + row * q_width);
+                      std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
+                      std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
+                      place_queries(layer, row);
+                    },
+                    {});
   worker.barrier();
 }
 
@@ -194,12 +231,8 @@ void CpuLayers::attention(Worker& worker, int layer) {
                                  {&w.k, &input_, k_.data(), kv_width},
                                  {&w.v, &input_, v_.data(), kv_width}};
   multiply(worker, projections, scratch, if_one({&w.output}));
-  attend_over_cache(worker, layer, [&](std::int64_t row) { place_queries(layer, row); });
-  prepare(
-      worker, input_, q_width, tokens_, {&w.output}, [&] { pending_ = true; },
-      [&](std::int64_t row, std::span<float> out) {
-        std::copy_n(mixed_.data() + row * q_width, q_width, out.data());
-      });
+  attend_to_input(worker, layer);
+  worker.alone([&] { pending_ = true; });
   const Product output{&w.output, &input_, block_.data(), spec.hidden};
   multiply(worker, {&output, 1}, scratch, if_one(first_of_block(layer)));
   if (w.output_bias.empty()) return;

@@ -122,7 +122,8 @@ class CpuLayers {
   void ffn(Worker& worker, int layer, const Next& next);
   void size_attention(int layer, std::int64_t q_width, std::int64_t kv_width);
   template <class Place>
-  void attend_over_cache(Worker& worker, int layer, const Place& place);
+  void attend_over_cache(Worker& worker, int layer, const Place& place, AroundHeads around);
+  void attend_to_input(Worker& worker, int layer);
   void experts(Worker& worker, int layer, const Next& next);
   void compute_jobs(Worker& worker, const Layer& layer, const Next& next);
   void route(Worker& worker, const Layer& layer);

@@ -27,9 +27,9 @@ DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
       threads_(std::size_t(threads)) {}
 
 void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
-                          TokenCount to, const float* q, float* out, const Before& before) {
-  attend_partitions(worker, cache, layer, from, to, q, before);
-  merge(worker, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
+                          TokenCount to, const float* q, float* out, const AroundHeads& around) {
+  attend_partitions(worker, cache, layer, from, to, q, around);
+  merge(worker, around, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
     cpu::mix_partials(of_head, int(count_), heads, dim_, out + head * dim_);
   });
 }
@@ -37,7 +37,7 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
 void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                                TokenCount to, const float* q, const cpu::Partials& out) {
   attend_partitions(worker, cache, layer, from, to, q, {});
-  merge(worker, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
+  merge(worker, {}, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
     cpu::merge_partials(of_head, int(count_), heads, dim_,
                         {out.o + head * dim_, out.m + head, out.l + head});
   });
@@ -71,11 +71,11 @@ void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int laye
 
 void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, int layer,
                                         TokenCount from, TokenCount to, const float* q,
-                                        const Before& before) {
+                                        const AroundHeads& around) {
   const TokenCount first = from / kPartition;
   const std::int64_t all = tasks(from, to);
   worker.alone([&] {
-    if (before) before();
+    if (around.before) around.before();
     count_ = all / kv_heads_;
     o_.resize(std::size_t(all * group_ * dim_));
     m_.resize(std::size_t(all * group_));
@@ -108,11 +108,12 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
 
 // Every head by one thread: use(head, its partials, heads apart from each other).
 template <class Use>
-void DecodeAttention::merge(Worker& worker, const Use& use) {
+void DecodeAttention::merge(Worker& worker, const AroundHeads& around, const Use& use) {
   const std::int64_t heads = kv_heads_ * group_;
-  worker.hand_out(heads, 1, [&](std::int64_t begin, std::int64_t end) {
+  worker.hand_out(heads, around.heads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t h = begin; h < end; ++h)
       use(h, {o_.data() + h * dim_, m_.data() + h, l_.data() + h}, heads);
+    if (around.mixed) around.mixed(begin, end);
   });
 }
 

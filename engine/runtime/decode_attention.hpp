@@ -2,6 +2,7 @@
 // Attention of one token over the cache: heads and partitions are shared by all threads, then
 // merged.
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -13,6 +14,15 @@
 
 namespace rigcast::engine {
 
+/// What is done around a token's attention.
+struct AroundHeads {
+  /// By one member, before anything is read.
+  std::function<void()> before{};
+  /// By whoever mixed heads [begin, end): `heads` at a time, fewer at the end.
+  std::function<void(std::int64_t begin, std::int64_t end)> mixed{};
+  std::int64_t heads = 1;
+};
+
 class DecodeAttention {
  public:
   DecodeAttention(const ModelSpec& spec, int threads);
@@ -21,11 +31,9 @@ class DecodeAttention {
   // [heads][head_dim]. The same bits for any number of threads. They end without a barrier: what
   // comes next begins with one.
 
-  /// Done once, by one member, before anything is read.
-  using Before = std::function<void()>;
   /// out [heads][head_dim] = the query's mix of values.
   void run(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
-           const float* q, float* out, const Before& before = {});
+           const float* q, float* out, const AroundHeads& around = {});
   /// The same to be merged with what other tokens give: a row of `out` for every head.
   void run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
                 const float* q, const cpu::Partials& out);
@@ -50,9 +58,9 @@ class DecodeAttention {
   std::int64_t tasks(TokenCount from, TokenCount to) const;
   std::int64_t tasks_ahead(std::int64_t tasks, std::int64_t task_bytes, int members) const;
   void attend_partitions(Worker& worker, const KvCache& cache, int layer, TokenCount from,
-                         TokenCount to, const float* q, const Before& before);
+                         TokenCount to, const float* q, const AroundHeads& around);
   template <class Use>
-  void merge(Worker& worker, const Use& use);
+  void merge(Worker& worker, const AroundHeads& around, const Use& use);
 
   int kv_heads_, group_, dim_;
   std::vector<float> o_, m_, l_;  // partials: [partition][kv head][query]
