@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -115,11 +115,11 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 
-// Of every turn, by a row's name: seconds of a token; by a number of bytes: how many of them all
-// threads read per second, over and over.
+// Of every turn: seconds of a token by a row's name; bytes per second that all threads read of the
+// layers that a row has in the host's memory, and of a buffer that no cache holds.
 struct Table {
-  std::map<std::string, std::vector<double>> tokens;
-  std::map<std::size_t, std::vector<double>> reads;
+  std::map<std::string, std::vector<double>> tokens, own_reads;
+  std::vector<double> reads;
 };
 
 double timed_run(const Row& row, Executor& executor) {
@@ -154,42 +154,73 @@ struct Runs {
 // What all threads read of the host's memory per second, in the way that is the fastest here.
 class HostReads {
  public:
-  HostReads(int threads, std::size_t bytes) : team_(threads), dram_(team_, bytes) {
+  explicit HostReads(int threads) : team_(threads), dram_(team_) {
     double most = 0;
+    const probe::DramRead::Way* fastest = nullptr;
     for (const auto& way : dram_.ways()) {
       way_ = &way;
       std::vector<double> rates;
-      for (int i = 0; i < 3; ++i) rates.push_back(rate(dram_bytes()));
-      if (median(rates) > most) {
-        most = median(rates);
-        fastest_ = &way;
-      }
+      for (int i = 0; i < 3; ++i) rates.push_back(rate());
+      if (median(rates) <= most) continue;
+      most = median(rates);
+      fastest = &way;
     }
-    way_ = fastest_;
+    way_ = fastest;
   }
-  /// More than any cache holds.
-  std::size_t dram_bytes() const { return std::size_t(dram_.bytes()); }
 
-  void one_more(Table& table, const std::set<std::size_t>& sizes) {
-    for (const std::size_t bytes : sizes) table.reads[bytes].push_back(rate(bytes));
+  // Of a buffer that no cache holds.
+  double rate() {
+    const auto begin = std::chrono::steady_clock::now();
+    dram_.read(*way_);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    return dram_.bytes() / time.count();
+  }
+  // Of so much memory again and again: it may lie where reading is slow, and a cache may keep some.
+  double rate(const std::vector<std::span<const std::byte>>& memory) {
+    double bytes = 0;
+    for (const auto& part : memory) dram_.read(*way_, part);
+    const auto begin = std::chrono::steady_clock::now();
+    for (const auto& part : memory) {
+      dram_.read(*way_, part);
+      bytes += double(part.size());
+    }
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    return bytes / time.count();
   }
 
  private:
-  double rate(std::size_t bytes) {
-    dram_.read(*way_, bytes);  // what a cache keeps of them is there
-    const auto begin = std::chrono::steady_clock::now();
-    dram_.read(*way_, bytes);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    return double(bytes) / time.count();
-  }
-
   Team team_;
   probe::DramRead dram_;
-  const probe::DramRead::Way *way_ = nullptr, *fastest_ = nullptr;
+  const probe::DramRead::Way* way_ = nullptr;
 };
 
+// Matrices of the first layers, those that lie one after the other as one.
+std::vector<std::span<const std::byte>> memory_of_first(int layers, const Model& model) {
+  std::vector<std::span<const std::byte>> all;
+  for (int i = 0; i < layers; ++i) {
+    const Layer& l = model.layers[std::size_t(i)];
+    for (const Matrix* m : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down})
+      all.emplace_back(m->data, std::size_t(m->bytes()));
+  }
+  std::ranges::sort(all, {}, [](const auto& part) { return part.data(); });
+  std::vector<std::span<const std::byte>> joined;
+  for (const auto& part : all) {
+    constexpr std::ptrdiff_t kGap = 4096;
+    if (!joined.empty() && part.data() - std::to_address(joined.back().end()) < kGap)
+      joined.back() = {joined.back().data(), std::to_address(part.end())};
+    else
+      joined.push_back(part);
+  }
+  return joined;
+}
+
+// Layers that a row leaves to the host.
+int host_layers(const Row& row, const ModelSpec& spec) {
+  return row.share == Share::kLayers ? spec.layers - std::max(0, row.gpu_layers) : 0;
+}
+
 Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int threads,
-          HostReads& reads, const std::set<std::size_t>& sizes) {
+          HostReads& reads) {
   std::vector<Runs> all;
   for (const Row* const row : rows) {
     auto executor = executor_of(*row, catalogue, threads);
@@ -203,8 +234,11 @@ Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int thre
     for (Runs& r : all) {
       r.one_more(i > 0);  // buffers, clocks and graphs before
       std::this_thread::sleep_for(kPatience);
+      const Model& model = r.executor->model();
+      if (const int layers = host_layers(*r.row, model.spec); i > 0 && layers > 0)
+        table.own_reads[r.row->name].push_back(reads.rate(memory_of_first(layers, model)));
     }
-    if (i > 0 && !all.empty()) reads.one_more(table, sizes);
+    if (i > 0) table.reads.push_back(reads.rate());
   }
   for (const Runs& r : all) {
     r.print();
@@ -344,31 +378,18 @@ void run(const CopiedRow& row, const Catalogue& catalogue, int threads) {
   std::fflush(stdout);
 }
 
-double layer_bytes(const TensorTable& table, int layers) {
-  double sum = 0;
-  for (int i = 0; i < layers; ++i) {
-    const LayerWeights& w = table.layers[std::size_t(i)];
-    sum += double(w.attention.bytes() + w.ffn.bytes());
-  }
-  return sum;
-}
-
 // What was measured, against what it follows from in the same turn.
 class Rules {
  public:
-  Rules(Table table, const ModelSpec& spec, const TensorTable& weights, std::size_t dram_bytes)
+  Rules(Table table, const Catalogue& catalogue)
       : measured_(std::move(table)),
-        spec_(spec),
-        table_(weights),
-        dram_bytes_(dram_bytes),
+        spec_(*catalogue.model("llama-3.1-8b")),
+        table_(*make_tensor_table(spec_, *QuantMix::from_name("Q4_K_M"))),
         link_(pinned_rate()) {}
 
   void print() const {
-    fmt::print("link {:.1f} GB/s", link_ / 1e9);
-    for (const auto& [bytes, rates] : measured_.reads)
-      fmt::print("; {:.2f} GB of the host's are read at {:.1f} GB/s", double(bytes) / 1e9,
-                 median(rates) / 1e9);
-    fmt::print("\n");
+    fmt::print("link {:.1f} GB/s, the host's memory reads {:.1f} GB/s\n", link_ / 1e9,
+               median(measured_.reads) / 1e9);
     for (const int layers : {24, 16, 8}) sum_of_layers(layers);
     whole_on_host();
     caches();
@@ -382,8 +403,18 @@ class Rules {
   const std::vector<double>& of(const std::string& name) const {
     return measured_.tokens.at("8B, " + name);
   }
-  double dram(std::size_t turn) const { return measured_.reads.at(dram_bytes_)[turn]; }
-  double bytes_of_first(int layers) const { return layer_bytes(table_, layers); }
+  const std::vector<double>& own_reads(const std::string& name) const {
+    return measured_.own_reads.at("8B, " + name);
+  }
+  double dram(std::size_t turn) const { return measured_.reads[turn]; }
+  double bytes_of_first(int layers) const {
+    double sum = 0;
+    for (int i = 0; i < layers; ++i) {
+      const LayerWeights& w = table_.layers[std::size_t(i)];
+      sum += double(w.attention.bytes() + w.ffn.bytes());
+    }
+    return sum;
+  }
 
   // Medians, and the median of what one is of the other.
   template <class Holds>
@@ -410,37 +441,38 @@ class Rules {
   void sum_of_layers(int on_gpu) const {
     const std::string name = fmt::format("head and {} layers", on_gpu);
     if (!has(name) || !has("all on the GPU") || !has("head alone")) return;
-    const double all_bytes = bytes_of_first(32), bytes = bytes_of_first(32 - on_gpu);
-    const double share = bytes / all_bytes;
+    const double bytes = bytes_of_first(32 - on_gpu), share = bytes / bytes_of_first(32);
     const auto &all = of("all on the GPU"), &none = of("head alone"), &some = of(name);
-    const auto reads = [&](double of_bytes, std::size_t turn) {
-      return measured_.reads.at(std::size_t(of_bytes))[turn];
-    };
+    const auto &read = own_reads(name), &read_none = own_reads("head alone");
+    const auto time = [&](std::size_t t) { return 1e3 * some[t]; };
     say(
-        name + ", ms, and the sum of layers", [&](std::size_t t) { return 1e3 * some[t]; },
+        name + ", ms, and the sum of layers", time,
         [&](std::size_t t) { return 1e3 * (all[t] + share * (none[t] - all[t])); }, within(0.05));
-    // The processor's cache keeps more of few layers than of many.
+    // Some memory is slower than other, and a cache keeps more of few layers than of many.
     say(
-        "  and with what memory reads of as many bytes",
-        [&](std::size_t t) { return 1e3 * some[t]; },
+        "  and where all read as fast as these", time,
         [&](std::size_t t) {
-          const double faster = reads(bytes, t) / reads(all_bytes, t);
-          return 1e3 * (all[t] * (1 - share) + share * none[t] / faster);
+          return 1e3 * (all[t] * (1 - share) + share * none[t] * read_none[t] / read[t]);
         },
         within(0.05));
     // Handoffs are in it.
     say(
-        "  its host layers, GB/s, and what memory reads",
+        "  its host layers, GB/s, and as they are read alone",
         [&](std::size_t t) { return bytes / (some[t] - all[t] * (1 - share)) / 1e9; },
-        [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0.85));
+        [&](std::size_t t) { return read[t] / 1e9; }, at_least(0.85));
   }
   void whole_on_host() const {
+    if (has("head alone") && has("all on the GPU"))
+      say(
+          "head alone, its host layers, GB/s, and alone",
+          [&](std::size_t t) { return bytes_of_first(32) / of("head alone")[t] / 1e9; },
+          [&](std::size_t t) { return own_reads("head alone")[t] / 1e9; }, at_least(0.85));
     if (!has("nothing")) return;
     const double bytes = bytes_of_first(32) + double(table_.head.bytes());
     say(
-        "nothing on the GPU, GB/s, and what memory reads",
+        "nothing on the GPU, GB/s, and as layers are read alone",
         [&](std::size_t t) { return bytes / of("nothing")[t] / 1e9; },
-        [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0.85));
+        [&](std::size_t t) { return own_reads("nothing")[t] / 1e9; }, at_least(0.85));
   }
 
   double kv(TokenCount tokens) const {
@@ -488,9 +520,8 @@ class Rules {
   }
 
   Table measured_;
-  const ModelSpec& spec_;
-  const TensorTable& table_;
-  std::size_t dram_bytes_;
+  ModelSpec spec_;
+  TensorTable table_;
   double link_;
 };
 
@@ -500,9 +531,7 @@ int main(int argc, char** argv) {
   const char* data = std::getenv("RIGCAST_DATA");  // where the build is not at home
   const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
   const int threads = int(std::max(1u, std::thread::hardware_concurrency()));
-  const ModelSpec spec = *catalogue.model("llama-3.1-8b");
-  const TensorTable weights = *make_tensor_table(spec, *QuantMix::from_name("Q4_K_M"));
-  HostReads reads(threads, std::size_t(layer_bytes(weights, spec.layers)));
+  HostReads reads(threads);
   if (argc < 2) {
     for (const int floats : {2048, 4096, 8192})
       fmt::print("{} floats to the host and back: {:.1f} us\n", floats,
@@ -513,11 +542,7 @@ int main(int argc, char** argv) {
     for (const Row& row : group)
       if (is_wanted(row.name, argc, argv)) wanted.push_back(&row);
     if (wanted.empty()) continue;
-    std::set<std::size_t> sizes{reads.dram_bytes()};
-    if (group.data() == kLayerRows)
-      for (const int layers : {8, 16, 24, 32})
-        sizes.insert(std::size_t(layer_bytes(weights, layers)));
-    Rules(run(wanted, catalogue, threads, reads, sizes), spec, weights, reads.dram_bytes()).print();
+    Rules(run(wanted, catalogue, threads, reads), catalogue).print();
   }
   for (const CopiedRow& row : kCopiedRows)
     if (is_wanted(row.name, argc, argv)) run(row, catalogue, threads);

@@ -52,8 +52,7 @@ std::span<const DramRead::Way> DramRead::ways() {
   return kWays;
 }
 
-DramRead::DramRead(engine::Team& team, std::size_t bytes)
-    : team_(team), buffer_(std::max(bytes, buffer_bytes())) {
+DramRead::DramRead(engine::Team& team) : team_(team), buffer_(buffer_bytes()) {
   team_.run([&](engine::Worker& worker) {
     worker.share(std::int64_t(buffer_.size()), 2 << 20, [&](std::int64_t begin, std::int64_t end) {
       std::memset(buffer_.data() + begin, 1, std::size_t(end - begin));
@@ -63,12 +62,11 @@ DramRead::DramRead(engine::Team& team, std::size_t bytes)
 
 // Whoever is free reads on, as in kernels: of parts that were settled ahead the slowest thread's
 // would count, and where others use the machine, that is half as fast.
-void DramRead::read(const Way& way, std::size_t bytes) {
-  const auto all = std::int64_t(std::min(bytes, buffer_.size()));
+void DramRead::read(const Way& way, std::span<const std::byte> memory) {
   team_.run([&](engine::Worker& worker) {
     std::uint64_t sum = 0;
-    worker.share(all, kShare, [&](std::int64_t begin, std::int64_t end) {
-      const std::byte* part = buffer_.data() + begin;
+    worker.share(std::int64_t(memory.size()), kShare, [&](std::int64_t begin, std::int64_t end) {
+      const std::byte* part = memory.data() + begin;
       const std::size_t each =
           std::size_t(end - begin) / std::size_t(way.streams) / kPiece * kPiece;
       for (std::size_t i = 0; i < each; i += kPiece)

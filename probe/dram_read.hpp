@@ -23,13 +23,14 @@ class DramRead {
   };
   static std::span<const Way> ways();
 
-  /// Of at least `bytes`. Touches all of the buffer. Throws std::bad_alloc.
-  explicit DramRead(engine::Team& team, std::size_t bytes = 0);
+  /// Touches all of the buffer. Throws std::bad_alloc.
+  explicit DramRead(engine::Team& team);
 
   double bytes() const { return double(buffer_.size()); }
-  /// One pass over the buffer, or over so much of it.
-  void read(const Way& way) { read(way, buffer_.size()); }
-  void read(const Way& way, std::size_t bytes);
+  /// One pass over the buffer.
+  void read(const Way& way) { read(way, {buffer_.data(), buffer_.size()}); }
+  /// One pass over other memory, 4 KiB at a time: what is left at its end is not read.
+  void read(const Way& way, std::span<const std::byte> memory);
 
  private:
   engine::Team& team_;
