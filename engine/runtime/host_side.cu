@@ -11,10 +11,6 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Longer than the GPU's part of a token. A thread that slept would be there 50 microseconds after
-// it was called.
-constexpr std::chrono::milliseconds kPatience{10};
-
 CpuOptions with_caches(CpuOptions options, const HostParts& parts) {
   options.cached_layers = parts.cached_layers();
   return options;
@@ -27,7 +23,7 @@ HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, C
     : parts_(parts),
       before_turn_(std::move(before_turn)),
       calls_(parts.calls()),
-      team_(options.threads, kPatience),
+      team_(options.threads, kHostPatience),
       layers_(std::move(model), with_caches(options, parts)) {}
 
 template <class Job>

@@ -2,8 +2,11 @@
 // them times activations as they were rounded. Only the order of the F32 sums differs.
 #include "engine/kernels/cpu/int8.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -91,6 +94,32 @@ TEST_CASE("Rounding keeps every activation within half a step", "[engine][int8]"
     double sum = 0;
     for (std::size_t i = 0; i < 16; ++i) sum += double(back[16 * b + i]);
     CHECK(double(row.sum16[b]) == Approx(sum).margin(1e-5));
+  }
+}
+
+TEST_CASE("A row that is rounded in parts is the whole row's rounding", "[engine][int8]") {
+  for (const std::int64_t columns : {256, 1024, 1312, 14336}) {
+    auto x = normal_values(std::size_t(columns), 3);
+    x[5] = std::numeric_limits<float>::quiet_NaN();
+    x[40] = std::numeric_limits<float>::infinity();
+    cpu::RoundedRow whole, parts;
+    whole.resize(columns);
+    parts.resize(columns);
+    cpu::round_row(x, whole);
+    for (std::int64_t first = 0; first < columns; first += 512)
+      cpu::round_part(
+          std::span(x).subspan(std::size_t(first), std::size_t(std::min(columns - first, 512L))),
+          first, parts);
+    CHECK(parts.q == whole.q);
+    CHECK(parts.scale == whole.scale);
+    CHECK(parts.sum32 == whole.sum32);
+    CHECK(parts.sum16 == whole.sum16);
+    CHECK(parts.k_q == whole.k_q);
+    CHECK(parts.k_scale == whole.k_scale);
+    CHECK(parts.scale16 == whole.scale16);
+    CHECK(whole.q[5] == 0);
+    CHECK(whole.scale[1] == 0);  // a block that holds an infinity is zeros
+    CHECK(whole.q[40] == 0);
   }
 }
 

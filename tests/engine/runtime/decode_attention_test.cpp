@@ -76,6 +76,29 @@ TEST_CASE("What is fetched ahead changes nothing but the time", "[engine][attent
     }
 }
 
+TEST_CASE("Heads are told of as they are mixed, each once", "[engine][attention]") {
+  const ModelSpec spec = spec_of_one_layer();
+  const KvCache cache = filled_cache(spec);
+  const auto q = waves(kWidth, 1.3);
+  for (const int threads : {1, 2, 5})
+    for (const std::int64_t heads : {1, 4, 8}) {
+      Team team(threads);
+      DecodeAttention attention(spec, threads);
+      std::vector<float> out(kWidth), told(kWidth);
+      int before = 0;
+      AroundHeads around{.before = [&] { ++before; }, .heads = heads};
+      around.mixed = [&](std::int64_t begin, std::int64_t end) {
+        std::copy(out.begin() + begin * kDim, out.begin() + end * kDim,
+                  told.begin() + begin * kDim);
+      };
+      team.run([&](Worker& worker) {
+        attention.run(worker, cache, 0, 0, kTokens, q.data(), out.data(), around);
+      });
+      CHECK(before == 1);
+      CHECK(told == out);
+    }
+}
+
 TEST_CASE("Parts of a context that were attended to apart give the whole's mix",
           "[engine][attention]") {
   const ModelSpec spec = spec_of_one_layer();

@@ -1,8 +1,12 @@
 #include "engine/runtime/team.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -48,6 +52,65 @@ TEST_CASE("Work that is shared in shrinking pieces is done once", "[engine][team
       // Of what is left a piece takes one part in 2 * threads: their number grows as a logarithm.
       CHECK(pieces <= 3 * std::min(n, 2 * threads * 8));
     }
+}
+
+TEST_CASE("What is done alone is done once, after all before it and before all after it",
+          "[engine][team]") {
+  for (const int threads : {1, 2, 5}) {
+    Team team(threads);
+    std::atomic<int> before{0}, early{0}, late{0};
+    int alone = 0;  // no atomic: barriers are what keeps it whole
+    team.run([&](Worker& w) {
+      for (int stage = 1; stage <= 500; ++stage) {
+        w.hand_out(7, 1, [&](std::int64_t, std::int64_t) { ++before; });
+        w.alone([&] {
+          if (before != 7 * stage) ++early;
+          ++alone;
+        });
+        if (alone != stage) ++late;
+        w.barrier();
+      }
+    });
+    CHECK(early == 0);
+    CHECK(late == 0);
+    CHECK(alone == 500);
+  }
+}
+
+TEST_CASE("What is thrown alone ends the job of all", "[engine][team]") {
+  Team team(4);
+  for (int round = 0; round < 50; ++round)
+    CHECK_THROWS_AS(team.run([&](Worker& w) {
+      w.alone([] { throw std::runtime_error("no"); });
+      for (int i = 0; i < 10; ++i) w.barrier();
+    }),
+                    std::runtime_error);
+  std::atomic<int> members{0};
+  team.run([&](Worker&) { ++members; });
+  CHECK(members == 4);
+}
+
+TEST_CASE("Members whose patience ends are woken", "[engine][team]") {
+  Team team(3, Team::Patience{0});
+  std::atomic<int> passed{0};
+  for (int round = 0; round < 20; ++round)
+    team.run([&](Worker& w) {
+      if (w.index() == round % 3) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      w.barrier();
+      ++passed;
+    });
+  CHECK(passed == 60);
+}
+
+TEST_CASE("Memory is asked for to its end and no further", "[engine][team]") {
+  CHECK_FALSE(ReadAhead().ask());
+  std::array<std::byte, 4096> memory{};
+  for (const std::size_t bytes : {0u, 1u, 64u, 1024u, 1025u, 4096u}) {
+    ReadAhead ahead({memory.data(), bytes});
+    std::size_t times = 0;
+    while (ahead.ask()) ++times;
+    CHECK(times == (bytes + 1023) / 1024);  // 16 lines at once
+  }
 }
 
 TEST_CASE("What one member throws ends the job of all", "[engine][team]") {
