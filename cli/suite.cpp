@@ -55,6 +55,7 @@ Result<Suite> read_suite(const std::filesystem::path& file) {
   const auto document = TomlDocument::read(file);
   if (!document) return document.error();
   Suite suite;
+  suite.file = file;
   const TomlTable root = document->root();
   suite.device =
       root.choice("device", Device::kCpu, {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}});

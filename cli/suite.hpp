@@ -23,6 +23,7 @@ struct SuiteRun {
 struct Suite {
   Device device = Device::kCpu;
   std::vector<SuiteRun> runs;
+  std::filesystem::path file{};  // empty: one scenario that was named itself
 };
 
 /// `device`, "cpu" or "cuda", which may be left out; then [[run]] with `name`; `flags` as after

@@ -117,6 +117,15 @@ Result<std::vector<ValidationRow>> kept_rows(const KeptRuns& kept, std::size_t i
                          compare_activities(forecast.events, activities));
 }
 
+// With others a run that fails is skipped, and told by its name.
+Error of_only_run(Error error, const Suite& suite) {
+  if (suite.file.empty()) return error;
+  const std::string at = error.where ? error.where->text() + ": " : std::string();
+  error.message = fmt::format("{}: {}{}", suite.runs.front().name, at, error.message);
+  error.where = SourceRef{suite.file.string()};
+  return error;
+}
+
 class Runs {
  public:
   Runs(const RunsOptions& options, Device device, const Catalogue& catalogue)
@@ -131,7 +140,7 @@ class Runs {
       say(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
       const auto error = run_or_take(i, run);
       if (!error) continue;
-      if (suite.runs.size() == 1) return *error;
+      if (suite.runs.size() == 1) return of_only_run(*error, suite);
       result_.skipped.push_back({run.name, error->message});
       if (!interrupted() && device_ == Device::kCuda)
         if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();

@@ -242,6 +242,10 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
         std::string::npos);
   CHECK(error_of("[[run]]\nname = \"a\"\n").find("suite.toml:1:1: run[0].flags") !=
         std::string::npos);
+  // What only the scenario refuses is told with its run and file, too.
+  const std::string bad =
+      error_of("[[run]]\nname = \"a\"\nflags = \"--model qwen3-0.6b --gpu-layers many\"\n");
+  CHECK(contains(bad, "suite.toml: a: --gpu-layers"));
   CHECK(error_of("run = []\n").find("no runs") != std::string::npos);
   CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"\"\nrepaet = 3\n").find("repaet") !=
         std::string::npos);
