@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -78,7 +79,7 @@ constexpr Row kExpertRows[] = {
 constexpr std::span<const Row> kGroups[] = {kLayerRows, kCacheRows, kPagedRows, kExpertRows};
 constexpr int kRuns = 7;
 // Threads of a row look on for a while after its run: not beside the next one.
-constexpr std::chrono::milliseconds kPatience{30};
+constexpr std::chrono::milliseconds kPause{30};
 constexpr TokenCount kPrompt = 4;
 
 // Layers at the end are the GPU's, and the head wherever there is one.
@@ -203,10 +204,12 @@ std::vector<std::span<const std::byte>> memory_of_first(int layers, const Model&
       all.emplace_back(m->data, std::size_t(m->bytes()));
   }
   std::ranges::sort(all, {}, [](const auto& part) { return part.data(); });
+  const auto address = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); };
   std::vector<std::span<const std::byte>> joined;
   for (const auto& part : all) {
-    constexpr std::ptrdiff_t kGap = 4096;
-    if (!joined.empty() && part.data() - std::to_address(joined.back().end()) < kGap)
+    constexpr std::uintptr_t kGap = 4096;
+    if (!joined.empty() &&
+        address(part.data()) - address(std::to_address(joined.back().end())) < kGap)
       joined.back() = {joined.back().data(), std::to_address(part.end())};
     else
       joined.push_back(part);
@@ -233,7 +236,7 @@ Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int thre
   for (int i = 0; i <= kRuns; ++i) {
     for (Runs& r : all) {
       r.one_more(i > 0);  // buffers, clocks and graphs before
-      std::this_thread::sleep_for(kPatience);
+      std::this_thread::sleep_for(kPause);
       const Model& model = r.executor->model();
       if (const int layers = host_layers(*r.row, model.spec); i > 0 && layers > 0)
         table.own_reads[r.row->name].push_back(reads.rate(memory_of_first(layers, model)));
@@ -462,7 +465,7 @@ class Rules {
         [&](std::size_t t) { return read[t] / 1e9; }, at_least(0.85));
   }
   void whole_on_host() const {
-    if (has("head alone") && has("all on the GPU"))
+    if (has("head alone"))
       say(
           "head alone, its host layers, GB/s, and alone",
           [&](std::size_t t) { return bytes_of_first(32) / of("head alone")[t] / 1e9; },
@@ -497,9 +500,8 @@ class Rules {
         [&](std::size_t t) { return 1 / std::min(of("KV ram 16k")[t], of("KV stream 16k")[t]); },
         at_least(1.3));
     // Both sides read the same memory.
-    say(
-        "  KV combined, GB/s, and what memory reads", rate("KV combined 16k"),
-        [&](std::size_t t) { return dram(t) / 1e9; }, at_least(0));
+    fmt::print("  its keys and values, {:.1f} GB/s of what memory reads\n",
+               kv(16384) / median(of("KV combined 16k")) / 1e9);
   }
   void paged() const {
     if (!has("KV vram 32k")) return;

@@ -85,7 +85,7 @@ void CpuLayers::settle(Worker& worker) {
   const std::size_t hidden = std::size_t(model_->spec.hidden);
   worker.barrier();
   if (pending_)
-    worker.share(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
+    worker.hand_out(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
       for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t)
         cpu::add_scaled({hidden_.data() + t * hidden, hidden}, block_.data() + t * hidden, 1.0f);
     });

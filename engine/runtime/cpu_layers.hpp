@@ -42,7 +42,8 @@ class CpuLayers {
   void begin(Worker& worker, TokenCount cached, std::int64_t tokens);
   /// hidden() = the embeddings of as many ids as the step has tokens.
   void embed(Worker& worker, std::span<const std::int32_t> ids);
-  /// Takes hidden() through layers [first, end). Their keys and values are put into the cache.
+  /// Takes hidden() through layers [first, end). Their keys and values are put into the cache. Ends
+  /// without a barrier: settle(), head() or the end of the team's job follows.
   void through(Worker& worker, int first, int end);
   /// hidden() is complete from here on: through() leaves to the next stage what it can do with.
   void settle(Worker& worker);

@@ -54,7 +54,7 @@ class Span {
   ActivityKind kind_;
   int layer_;
   TokenCount token_;
-  const MovedBytes& counted_;  // the first member alone adds to it
+  const MovedBytes& counted_;  // added to while all members are at a barrier
   double before_;
   double start_s_;
 };

@@ -10,8 +10,6 @@ using cpu::kPartition;
 
 namespace {
 
-constexpr std::int64_t kAheadBytes = 512 << 10;  // half of a small second-level cache
-
 void fetch(const cpu::KvRun& run, std::int64_t row_bytes) {
   for (const auto* const rows : {run.k, run.v})
     for (std::int64_t at = 0; at < run.tokens * row_bytes; at += 64)
@@ -52,7 +50,7 @@ std::int64_t DecodeAttention::tasks(TokenCount from, TokenCount to) const {
 // members are not equally fast.
 std::int64_t DecodeAttention::tasks_ahead(std::int64_t tasks, std::int64_t task_bytes,
                                           int members) const {
-  return std::min(kAheadBytes / task_bytes, tasks / (2 * members));
+  return std::min(ReadAhead::kMost / task_bytes, tasks / (2 * members));
 }
 
 void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int layer, TokenCount from,

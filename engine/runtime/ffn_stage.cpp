@@ -10,7 +10,7 @@ namespace rigcast::engine {
 // Rows of a batch, or parts of one row.
 void CpuLayers::gate(Worker& worker, std::int64_t width) {
   worker.barrier();
-  if (tokens_ > 1)
+  if (tokens_ != 1)
     return worker.share(tokens_, cpu::kGroupRows, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         make_row(worker, gated_, row, [&](std::int64_t, std::span<float> out) {

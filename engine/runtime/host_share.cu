@@ -10,7 +10,6 @@
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/runtime/decode_attention.hpp"
-#include "engine/runtime/host_side.cuh"
 #include "engine/runtime/team.hpp"
 
 namespace rigcast::engine::cuda {
@@ -31,7 +30,7 @@ class HostAttention {
  public:
   HostAttention(const ModelSpec& spec, KvTypes types, int threads)
       : memory_(std::make_shared<PinnedPages>(kTimedCacheBytes, "KV cache that is timed")),
-        team_(threads, kHostPatience),
+        team_(threads, Team::kBesideGpu),
         cache_(
             spec, types, kBlock, {0}, [this](std::size_t bytes) { return piece(bytes); },
             kColdPieceBlocks),

@@ -16,10 +16,6 @@
 
 namespace rigcast::engine::cuda {
 
-/// How long the host's threads look on: longer than the GPU's part of a token. One that slept would
-/// be there 50 microseconds after it was called.
-inline constexpr std::chrono::milliseconds kHostPatience{10};
-
 /// Called by every thread before each turn of the host's: what it throws ends the step.
 using BeforeTurn = std::function<void(int thread)>;
 

@@ -37,7 +37,6 @@ void cut(std::span<const Multiplied> matrices, int threads, std::size_t most,
 
 // Of the matrices that come next: what a member takes first, as far as its own cache keeps it.
 void read_ahead(Worker& worker, std::span<const Matrix* const> next, ProductScratch& scratch) {
-  constexpr std::int64_t kAheadBytes = 512 << 10;  // half of a small second-level cache
   const auto own = std::size_t(worker.index());
   scratch.matrices.clear();
   for (const Matrix* const w : next) scratch.matrices.push_back({w, false});
@@ -45,7 +44,7 @@ void read_ahead(Worker& worker, std::span<const Matrix* const> next, ProductScra
   if (scratch.pieces.size() <= own) return worker.read_ahead({});
   const auto& [matrix, first, last] = scratch.pieces[own];
   const std::int64_t bytes = (last - first) * next[matrix]->row_bytes();
-  worker.read_ahead({next[matrix]->row(first), std::size_t(std::min(bytes, kAheadBytes))});
+  worker.read_ahead({next[matrix]->row(first), std::size_t(std::min(bytes, ReadAhead::kMost))});
 }
 
 }  // namespace

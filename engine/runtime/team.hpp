@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -24,6 +25,10 @@ class Team;
 /// Memory that is asked for bit by bit, towards the member's own second-level cache.
 class ReadAhead {
  public:
+  /// Bytes that are worth asking for: half of a small second-level cache, for weights and a cache's
+  /// keys may be asked for at once.
+  static constexpr std::int64_t kMost = 512 << 10;
+
   ReadAhead() = default;
   explicit ReadAhead(std::span<const std::byte> memory)
       : at_(memory.data()), end_(memory.data() + memory.size()) {}
@@ -89,6 +94,9 @@ class Team {
  public:
   /// How long members that wait look on before they sleep.
   using Patience = std::chrono::microseconds;
+  /// Of threads that answer a GPU: longer than its part of a token. One that slept would be there
+  /// 50 microseconds after it was called.
+  static constexpr std::chrono::milliseconds kBesideGpu{10};
   /// `threads` >= 1, the caller of run() included.
   explicit Team(int threads, Patience patience = kPatience);
   ~Team();
@@ -132,7 +140,7 @@ class Team {
   // A line each: members that wait look at one while others write the next.
   alignas(kLine) std::atomic<int> phase_{0};  // barriers passed
   alignas(kLine) std::atomic<int> arrived_{0};
-  alignas(kLine) std::atomic<std::int64_t> next_{0};  // what share() hands out
+  alignas(kLine) std::atomic<std::int64_t> next_{0};  // what hand_out() gives next
   alignas(kLine) std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::exception_ptr error_;

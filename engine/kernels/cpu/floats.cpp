@@ -35,15 +35,19 @@ HWY_INLINE hn::Vec<F32> load_weights(F32 d, const std::byte* row, std::size_t i)
   }
 }
 
-template <QuantFormat kFormat, bool kAsk>
-float dot(const std::byte* row, const float* x, std::size_t n) {
+// `end`: of the rows that this thread multiplies.
+template <QuantFormat kFormat, bool kAsksAll>
+float dot(const std::byte* row, const float* x, std::size_t n, const std::byte* end) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
   constexpr std::size_t kBytes = info(kFormat).block_bytes;
   auto a = hn::Zero(d), b = a, c = a, e = a;  // one alone would wait for itself
   std::size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    if constexpr (kAsk) ask_ahead(row + i * kBytes, 4 * lanes * kBytes);
+    if constexpr (kAsksAll)
+      ask_ahead(row + i * kBytes, 4 * lanes * kBytes);
+    else
+      ask_ahead_before(end, row + i * kBytes, 4 * lanes * kBytes);
     a = hn::MulAdd(load_weights<kFormat>(d, row, i), hn::LoadU(d, x + i), a);
     b = hn::MulAdd(load_weights<kFormat>(d, row, i + lanes), hn::LoadU(d, x + i + lanes), b);
     c = hn::MulAdd(load_weights<kFormat>(d, row, i + 2 * lanes), hn::LoadU(d, x + i + 2 * lanes),
@@ -70,18 +74,19 @@ float dot_decoded(QuantFormat format, const std::byte* row, const float* x, std:
   float sum = 0;
   for (std::size_t i = 0; i < n; i += step, row += info(format).block_bytes) {
     ref::dequantize(format, row, {w, step});
-    sum += dot<QuantFormat::kF32, false>(reinterpret_cast<const std::byte*>(w), x + i, step);
+    const auto* const decoded = reinterpret_cast<const std::byte*>(w);
+    sum += dot<QuantFormat::kF32, false>(decoded, x + i, step, decoded);
   }
   return sum;
 }
 
-template <bool kAsk>
-float dot(const Matrix& w, std::int64_t row, const float* x) {
+template <bool kAsksAll>
+float dot(const Matrix& w, std::int64_t row, const float* x, const std::byte* end) {
   const std::size_t n = std::size_t(w.columns);
   switch (w.format) {
-    case QuantFormat::kF32: return dot<QuantFormat::kF32, kAsk>(w.row(row), x, n);
-    case QuantFormat::kF16: return dot<QuantFormat::kF16, kAsk>(w.row(row), x, n);
-    case QuantFormat::kBF16: return dot<QuantFormat::kBF16, kAsk>(w.row(row), x, n);
+    case QuantFormat::kF32: return dot<QuantFormat::kF32, kAsksAll>(w.row(row), x, n, end);
+    case QuantFormat::kF16: return dot<QuantFormat::kF16, kAsksAll>(w.row(row), x, n, end);
+    case QuantFormat::kBF16: return dot<QuantFormat::kBF16, kAsksAll>(w.row(row), x, n, end);
     default: return dot_decoded(w.format, w.row(row), x, n);
   }
 }
@@ -90,7 +95,8 @@ void rows(const Matrix& w, std::int64_t first, std::int64_t last, const float* x
   const std::byte* const end = w.row(last);
   ask_first(w.row(first), end);
   for (std::int64_t i = first; i < last; ++i)
-    y[i - first] = asks_ahead(w.row(i + 1), end) ? dot<true>(w, i, x) : dot<false>(w, i, x);
+    y[i - first] =
+        asks_ahead(w.row(i + 1), end) ? dot<true>(w, i, x, end) : dot<false>(w, i, x, end);
 }
 
 template <QuantFormat kFormat>

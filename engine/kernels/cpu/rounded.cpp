@@ -50,7 +50,8 @@ HWY_INLINE std::int32_t round_half(const float* x, float inverse, std::int8_t* q
 void blocks(const float* x, std::size_t count, std::int8_t* q, float* scale, float* sum16) {
   for (std::size_t b = 0; b < count; ++b, x += kRoundedBlock, q += kRoundedBlock) {
     const float most = largest_of(x);
-    const bool zeros = !(most > 0) || !std::isfinite(most);
+    const float inverse = 127.0f / most;  // infinite for zeros and what is next to them
+    const bool zeros = !std::isfinite(most) || !std::isfinite(inverse);
     scale[b] = zeros ? 0 : most / 127.0f;
     for (std::size_t half = 0; half < 2; ++half) {
       constexpr std::size_t kHalf = kRoundedBlock / 2;
@@ -59,7 +60,7 @@ void blocks(const float* x, std::size_t count, std::int8_t* q, float* scale, flo
       if (zeros)
         std::memset(to, 0, kHalf);
       else
-        sum = round_half(x + half * kHalf, 127.0f / most, to);
+        sum = round_half(x + half * kHalf, inverse, to);
       sum16[2 * b + half] = scale[b] * float(sum);
     }
   }

@@ -102,6 +102,8 @@ TEST_CASE("A row that is rounded in parts is the whole row's rounding", "[engine
     auto x = normal_values(std::size_t(columns), 3);
     x[5] = std::numeric_limits<float>::quiet_NaN();
     x[40] = std::numeric_limits<float>::infinity();
+    std::fill_n(x.begin() + 64, 32, 1e-38f);  // 127 over it is no number
+    x[70] = 0;
     cpu::RoundedRow whole, parts;
     whole.resize(columns);
     parts.resize(columns);
@@ -120,6 +122,7 @@ TEST_CASE("A row that is rounded in parts is the whole row's rounding", "[engine
     CHECK(whole.q[5] == 0);
     CHECK(whole.scale[1] == 0);  // a block that holds an infinity is zeros
     CHECK(whole.q[40] == 0);
+    CHECK(std::all_of(whole.q.begin() + 64, whole.q.begin() + 96, [](int q) { return q == 0; }));
   }
 }
 
