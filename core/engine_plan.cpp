@@ -382,7 +382,8 @@ Bytes engine_untouched(const Scenario& s, const Placement& p) {
   return Bytes{std::max(0.0, all - double(kept) / double(rows) * all - hidden)};
 }
 
-bool engine_uses_cublas(const Scenario& s, const Placement& p) {
+bool engine_loads_cublas(const Scenario& s, const Placement& p) {
+  if (s.settings.ubatch > kMostShortBatch) return true;
   const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
   if (batch <= kFewTokens) return false;
   std::vector<bool> has_floats(std::size_t(s.model.layers));
@@ -391,8 +392,7 @@ bool engine_uses_cublas(const Scenario& s, const Placement& p) {
         t.role != TensorRole::kRouter && info(t.format).block_elements == 1)
       has_floats[std::size_t(t.layer)] = true;
   for (int l = 0; l < s.model.layers; ++l)
-    if (prefill_device(s, p, {s.workload.depth, batch}, l) != kHost &&
-        (batch > kMostShortBatch || has_floats[std::size_t(l)]))
+    if (prefill_device(s, p, {s.workload.depth, batch}, l) != kHost && has_floats[std::size_t(l)])
       return true;
   return false;
 }

@@ -17,9 +17,9 @@ Bytes engine_buffers(const Scenario& scenario, const Placement& placement, Devic
 /// that a GPU computes in its place.
 Bytes engine_untouched(const Scenario& scenario, const Placement& placement);
 
-/// A GPU multiplies batches through cuBLAS: of more tokens than it takes with weights as they lie,
-/// or with weights that are no blocks.
-bool engine_uses_cublas(const Scenario& scenario, const Placement& placement);
+/// Kernels of cuBLAS are loaded: with the weights where a ubatch may have more tokens than a GPU
+/// takes with weights as they lie, else with the first batch whose weights are no blocks.
+bool engine_loads_cublas(const Scenario& scenario, const Placement& placement);
 
 /// Room on the GPUs for weights that are copied from the host, and in a prompt's batches for the
 /// caches of its layers.

@@ -102,7 +102,7 @@ void add_weight_ring(const Scenario& s, const Placement& p, MemoryPlan& plan) {
 Bytes process_on_gpu(const Scenario& s, const Placement& p) {
   const RuntimeProfile::Memory& m = s.runtime.memory;
   Bytes all = m.process_gpu;
-  if (engine_uses_cublas(s, p)) all += s.model.moe ? m.process_experts : m.process_cublas;
+  if (engine_loads_cublas(s, p)) all += s.model.moe ? m.process_experts : m.process_cublas;
   if (s.model_file || s.workload.start != Start::kResident) all += m.process_file;
   return all;
 }

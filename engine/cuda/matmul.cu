@@ -1,6 +1,5 @@
 #include <string>
 
-#include "core/engine_memory.hpp"
 #include "core/error.hpp"
 #include "engine/cuda/matmul.cuh"
 
@@ -18,9 +17,9 @@ cudaDataType data_type(ValueType type) {
 
 }  // namespace
 
-Matmul::Matmul(Vram& vram, const Stream& stream)
-    : workspace_(vram.take(kBlasWorkspaceBytes, "workspace of cuBLAS")), cublas_(stream) {
-  cublas_.use_workspace(workspace_.as<void>(), kBlasWorkspaceBytes);
+Matmul::Matmul(Vram& vram, const Stream& stream, std::size_t workspace_bytes)
+    : workspace_(vram.take(workspace_bytes, "workspace of cuBLAS")), cublas_(stream) {
+  cublas_.use_workspace(workspace_.as<void>(), workspace_bytes);
   cublas_.keep_sums_wide();
 }
 
@@ -35,6 +34,34 @@ void Matmul::multiply(const Shape& shape, const Operands& at) const {
     throw MachineError("cuBLAS does not multiply " + std::to_string(shape.rows) + " x " +
                        std::to_string(shape.columns) + " weights with " +
                        std::to_string(shape.tokens) + " tokens here");
+}
+
+// The library loads kernels with the first product that needs them, by types and hardly by shape.
+void load_products(Vram& vram, std::span<const ValueType> results) {
+  constexpr Matmul::Shape kShape{1024, 512, 512};
+  constexpr std::size_t kWorkspaceBytes = 4 << 20;
+  constexpr std::size_t kWeightBytes = std::size_t(kShape.rows * kShape.columns) * 2;
+  constexpr std::size_t kBatchBytes = std::size_t(kShape.columns * kShape.tokens) * 2;
+  constexpr std::size_t kResultBytes = std::size_t(kShape.rows * kShape.tokens) * 4;
+  constexpr std::size_t kAllBytes = kWeightBytes + kBatchBytes + kResultBytes;
+  static_assert(kWorkspaceBytes + kAllBytes <= kBlasWorkspaceBytes);
+
+  RIGCAST_CUDA_CALL(cudaSetDevice(vram.device()));
+  const Stream stream;
+  const Matmul matmul(vram, stream, kWorkspaceBytes);
+  const VramPiece memory = vram.take(kAllBytes, "workspace of cuBLAS");
+  auto* const begin = memory.as<std::byte>();
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(begin, 0, kAllBytes, stream.get()));
+  Matmul::Operands at{begin, begin + kWeightBytes};
+  at.y = begin + kWeightBytes + kBatchBytes;
+  for (const ValueType result : results) {
+    at.out = result;
+    at.add = false;
+    matmul.multiply(kShape, at);
+    at.add = result == ValueType::kF32;
+    if (at.add) matmul.multiply(kShape, at);
+  }
+  stream.wait();
 }
 
 }  // namespace rigcast::engine::cuda

@@ -2,7 +2,9 @@
 // Products of weights and a batch's activations on the tensor cores, for prompts.
 
 #include <cstddef>
+#include <span>
 
+#include "core/engine_memory.hpp"
 #include "engine/cuda/cublas.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/value_type.cuh"
@@ -14,7 +16,7 @@ class Matmul {
  public:
   /// The stream outlives it. Takes its workspace from `vram`. Throws MachineError: the library is
   /// missing or does not start, or there is no memory for the workspace.
-  Matmul(Vram& vram, const Stream& stream);
+  Matmul(Vram& vram, const Stream& stream, std::size_t workspace_bytes = kBlasWorkspaceBytes);
 
   /// weights: [rows][columns], one after another; x: [tokens][columns]; y: [tokens][rows], all
   /// without gaps. Weights and x are of one type, F16 or BF16; y is F32, or F16 where they are F16.
@@ -37,5 +39,10 @@ class Matmul {
   VramPiece workspace_;
   Cublas cublas_;
 };
+
+/// Has cuBLAS load what products of halves with such results take, for which the first ones of a
+/// process wait 0.05 to 0.2 s. For a thread of its own, beside other work: what is loaded stays.
+/// Takes memory of the GPU meanwhile, less than a Matmul does. Throws as Matmul does.
+void load_products(Vram& vram, std::span<const ValueType> results);
 
 }  // namespace rigcast::engine::cuda

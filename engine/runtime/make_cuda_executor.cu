@@ -1,8 +1,12 @@
 // From weights and a placement to the executor of a GPU.
 
+#include <future>
+#include <span>
 #include <utility>
 
+#include "core/engine_memory.hpp"
 #include "engine/cuda/gpu_count.cuh"
+#include "engine/cuda/matmul.cuh"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/cuda_executor.hpp"
@@ -53,6 +57,21 @@ ColdSharing sharing_of(const ModelSpec& spec, const HostParts& parts, const Cuda
   return ColdSharing(cuda::measured_sharing(vram, spec, cold_types_of(o), o.threads));
 }
 
+// What batches multiply with is loaded beside weights on their way. What fails here fails again
+// with the first product, which tells it.
+std::future<void> begin_loading_products(cuda::Vram& vram, const ModelSpec& spec,
+                                         const CudaOptions& options) {
+  if (options.ubatch <= kMostShortBatch) return std::async(std::launch::deferred, [] {});
+  return std::async(std::launch::async, [&vram, experts = spec.moe.has_value()] {
+    // Between two matrices of an FFN a batch's rows are halves; experts have kernels of their own.
+    constexpr cuda::ValueType kResults[] = {cuda::ValueType::kF32, cuda::ValueType::kF16};
+    try {
+      cuda::load_products(vram, std::span(kResults).first(experts ? 1 : 2));
+    } catch (const MachineError&) {
+    }
+  });
+}
+
 // `kept(parts)` are the bytes of weights that the host is to keep, which are counted before
 // `bind(parts)` takes them and gives the model; `make(vram, model, parts)` gives the weights on the
 // GPU, and takes `pinned` bytes meanwhile.
@@ -67,7 +86,9 @@ Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned,
   if (!model) return model.error();
   const ColdSharing sharing = sharing_of(spec, parts, options, vram);
   RamShare upload_buffers = ram.take(pinned, "upload buffers");
+  const std::future<void> products = begin_loading_products(vram, spec, options);
   auto weights = make(vram, **model, parts);
+  products.wait();
   upload_buffers = RamShare();
   auto state =
       std::make_unique<State>(*std::move(model), std::move(weights), std::move(vram),

@@ -85,9 +85,11 @@ bool are_apart(const std::set<std::string>& a, const std::set<std::string>& b) {
 TEST_CASE("Suites of a GPU can be forecast, and judge nothing that was fitted on",
           "[cli][suites]") {
   const auto [suite, least] = GENERATE(table<std::string, std::size_t>({{"gpu-resident", 25},
+                                                                        {"gpu-files", 11},
                                                                         {"gpu-shared", 25},
                                                                         {"gpu-shared-2", 19},
                                                                         {"gpu-kv", 25},
+                                                                        {"gpu-kv-2", 22},
                                                                         {"quick-gpu", 8}}));
   const auto judged = configurations(suite);
   CHECK(judged.size() >= least);
@@ -97,7 +99,9 @@ TEST_CASE("Suites of a GPU can be forecast, and judge nothing that was fitted on
 TEST_CASE("In runs in which VRAM fills up, speed is forecast to fall within the run",
           "[cli][suites]") {
   int found = 0;
-  for (const Line& line : lines_of("gpu-kv")) {
+  std::vector<Line> lines = lines_of("gpu-kv");
+  std::ranges::copy(lines_of("gpu-kv-2"), std::back_inserter(lines));
+  for (const Line& line : lines) {
     if (!line.name.starts_with("S1")) continue;
     const json report = forecast(line);
     const json& work = report["scenario"]["workload"];

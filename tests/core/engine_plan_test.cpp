@@ -217,15 +217,17 @@ TEST_CASE("A GPU of no layer has its buffers all the same", "[memory]") {
   CHECK(gpu(plan).activations.value > 100 * 0x1p20);
 }
 
-TEST_CASE("The process takes of RAM what cuBLAS does where batches go through it", "[memory]") {
+TEST_CASE("The process takes of RAM what cuBLAS does where batches may go through it", "[memory]") {
   Scenario s = own(llama_3_8b());
   s.runtime.memory.process_gpu = 200_MiB;
   s.runtime.memory.process_cublas = s.runtime.memory.process_experts = 0_B;
   const double without = host(plan_of(s, 33)).staging.value;
   const auto with = [&](int layers) { return host(plan_of(s, layers)).staging.value - without; };
   s.runtime.memory.process_cublas = 170_MiB;
-  s.workload.prompt_tokens = 65;
+  s.workload.prompt_tokens = 2;
   CHECK(with(33) == Approx(170 * 0x1p20));
+  CHECK(with(0) == Approx(170 * 0x1p20));
+  s.settings.ubatch = 64;  // of which none is multiplied as halves
   s.workload.prompt_tokens = 64;
   CHECK(with(33) == Approx(0));
   s.tensors = own(llama_3_8b(), "F16").tensors;

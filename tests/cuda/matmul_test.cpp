@@ -177,4 +177,18 @@ TEST_CASE("The library's workspace counts against the limit", "[cuda][gpu]") {
   }
 }
 
+TEST_CASE("Products are loaded in less memory than they take later, and multiply as before",
+          "[cuda][gpu]") {
+  Vram vram(0, 32_MiB);
+  constexpr ValueType kResults[] = {ValueType::kF32, ValueType::kF16};
+  load_products(vram, kResults);
+  CHECK(vram.held() == 0_B);
+  CHECK(vram.most_held() <= 8_MiB);
+  const Stream stream;
+  const Matmul matmul(vram, stream);  // all of the limit
+  Vram tight(0, 4_MiB);
+  CHECK_THROWS_AS(load_products(tight, kResults), MachineError);
+  CHECK(tight.held() == 0_B);
+}
+
 }  // namespace rigcast::engine::cuda
