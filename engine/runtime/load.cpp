@@ -110,6 +110,17 @@ Result<Model> load_with_pages(const GgufFile& file) {
   return binding.get();
 }
 
+void ask_for_vectors(const GgufFile& file) {
+  const auto page = std::uintptr_t(::sysconf(_SC_PAGESIZE));
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (tensor.dimensions > 1) continue;
+    const auto at = reinterpret_cast<std::uintptr_t>(tensor.data);
+    const std::uintptr_t before = at % page;
+    auto* const begin = const_cast<std::byte*>(tensor.data - before);
+    static_cast<void>(::madvise(begin, tensor.bytes + before, MADV_WILLNEED));
+  }
+}
+
 std::optional<Error> drop_from_page_cache(const std::filesystem::path& path) {
   const OpenFile file(path);
   if (file.get() < 0) return machine_error(path, "cannot be opened");

@@ -14,6 +14,11 @@ namespace rigcast::engine {
 /// finds them. Errors: those of load_model. Throws MachineError when a page cannot be read.
 Result<Model> load_with_pages(const GgufFile& file);
 
+/// Has the system begin to read all vectors of the file, which load_model() takes. They lie between
+/// matrices: touched one after the other, each is waited for, with megabytes around it that a GPU's
+/// upload reads again. Where the system takes no such advice, nothing happens.
+void ask_for_vectors(const GgufFile& file);
+
 /// Drops the file's pages, and those of no other, from the page cache: the next load comes from the
 /// disk. Pages that are mapped somewhere stay. Errors: the file cannot be opened or written back.
 std::optional<Error> drop_from_page_cache(const std::filesystem::path& file);

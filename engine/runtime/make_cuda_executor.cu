@@ -13,6 +13,7 @@
 #include "engine/runtime/cuda_state.cuh"
 #include "engine/runtime/host_share.cuh"
 #include "engine/runtime/host_weights.hpp"
+#include "engine/runtime/load.hpp"
 #include "engine/runtime/pinned_memory.hpp"
 #include "engine/runtime/refuse_placement.hpp"
 #include "engine/runtime/upload.cuh"
@@ -176,6 +177,7 @@ Made make_cuda_executor(std::shared_ptr<const Model> model, const CudaOptions& o
 
 Made make_cuda_executor(const GgufFile& file, const CudaOptions& options) {
   if (auto error = refuse(options)) return *error;
+  ask_for_vectors(file);
   auto model = bound(load_model(file));
   if (!model) return model.error();
   return uploaded(*std::move(model), &file, options);

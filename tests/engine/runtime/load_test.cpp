@@ -1,13 +1,19 @@
 #include "engine/runtime/load.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "core/catalogue.hpp"
+#include "core/tensor_table.hpp"
+#include "engine/gguf/read_model.hpp"
+#include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
+namespace fs = std::filesystem;
 
 TEST_CASE("A file is brought into the page cache to its last byte", "[engine][load]") {
   const test::Folder folder;
@@ -17,6 +23,32 @@ TEST_CASE("A file is brought into the page cache to its last byte", "[engine][lo
   const auto cached = cached_bytes(file);
   REQUIRE(cached);
   CHECK(*cached == (9 << 20) + 5);
+}
+
+// 60 MB, most of it matrices, of which no page is touched.
+TEST_CASE("Vectors that are asked for come without what lies around them", "[engine][load]") {
+  const test::Folder folder;
+  const std::string path = folder / "model.gguf";
+  ModelSpec spec = *Catalogue(RIGCAST_SOURCE_DIR).model("qwen3-0.6b");
+  spec.layers = 7;
+  spec.vocabulary = 8192;
+  const QuantMix mix = *QuantMix::from_name("Q4_K_M");
+  const auto table = make_tensor_table(spec, mix);
+  REQUIRE(table);
+  REQUIRE_FALSE(write_synthetic_file(spec, *table, mix.name(), 7, path, {}));
+  const auto expected = make_synthetic_vectors(spec, *table, 7);
+  REQUIRE(expected);
+
+  REQUIRE_FALSE(drop_from_page_cache(path));
+  const bool has_disk = *cached_bytes(path) == 0;  // a file system in memory keeps all
+  const auto file = GgufFile::open(path);
+  REQUIRE(file);
+  ask_for_vectors(*file);
+  const auto model = load_model(*file);
+  REQUIRE(model);
+  CHECK(model->final_norm == expected->final_norm);
+  CHECK(model->layers.back().k_norm == expected->layers.back().k_norm);
+  if (has_disk) CHECK(double(*cached_bytes(path)) < 0.5 * double(fs::file_size(path)));
 }
 
 TEST_CASE("What is not there is brought nowhere", "[engine][load]") {
