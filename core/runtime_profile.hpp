@@ -184,7 +184,7 @@ struct RuntimeProfile {
     Bytes chunk;
     bool overlap = false;  // disk reads run ahead of the copies to the GPU
     Staging staging = Staging::kPinned;
-    Sourced<double> ssd_share;          // of the SSD's sequential rate
+    Sourced<double> ssd_share;          // of what the SSD gives
     bool maps_pages = false;            // reads by mapping: at what that was measured to reach
     Sourced<BytesPerSecond> host_copy;  // page cache to buffer, one pipeline
     int readers = 1;                    // threads that read what goes to a GPU

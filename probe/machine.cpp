@@ -106,7 +106,7 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
              "8-bit dot products, one thread, best of several processors, at the clock of all");
   file.flops("cpu_fp32", m.cpu.fp32, "F32 multiply-adds from registers, all cores");
   file.frequency("cpu_clock", m.cpu.clock, "multiplications in a row, all threads");
-  file.rate("ssd_read", m.disk.sequential, "O_DIRECT, requests of 1 to 4 MiB, 1 to 8 at once");
+  file.rate("ssd_read", m.disk.sequential, "O_DIRECT, requests of 1 to 4 MiB, 1 to 16 at once");
   file.rate("ssd_mapped_read", m.disk.mapped, "pages of a mapping, 4 MiB at once, 8 threads");
   file.rate("ssd_cached_read", m.disk.page_cache, "read() of cached pages, one thread");
   write_gpu_tables(file, m.gpus.found, gpus);

@@ -61,14 +61,16 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   return out;
 }
 
-// Of the route's rate. More than all of it where pages of a mapping come faster than requests; what
-// several readers bring to a GPU comes by requests.
-double share_of_disk(const Scenario& s, bool to_gpu) {
+// Of the route's rate, which is that of requests. More than all of it where pages of a mapping come
+// faster. Several readers, of a GPU's part and of what the host keeps beside it, send requests, and
+// reach what the disk can: of that both rates tell a part, for neighbours only ever take from them.
+double share_of_disk(const Scenario& s) {
   const SsdPart& ssd = s.rig.ssd;
-  const bool by_requests = to_gpu && s.runtime.load.readers > 1;
-  if (s.runtime.load.maps_pages && ssd.mapped_read && !by_requests)
-    return ssd.mapped_read->value.value / ssd.sequential_read.value.value;
-  return s.runtime.load.ssd_share.value;
+  const double share = s.runtime.load.ssd_share.value;
+  if (!s.runtime.load.maps_pages || !ssd.mapped_read) return share;
+  const double pages = ssd.mapped_read->value.value / ssd.sequential_read.value.value;
+  const bool by_requests = s.runtime.load.readers > 1 && !s.rig.gpus.empty();
+  return by_requests ? share * std::max(1.0, pages) : pages;
 }
 
 class Pipeline {
@@ -78,7 +80,7 @@ class Pipeline {
   void chunk(const Portion& part, Bytes bytes) {
     const bool from_disk = start_ == Start::kCold && !part.read_before;
     const bool to_gpu = part.device != kHost;
-    const NodeId read = from_disk ? read_file(bytes, to_gpu) : kNoNode;
+    const NodeId read = from_disk ? read_file(bytes) : kNoNode;
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
     // A mapped file's pages are the weights themselves; everything else is copied out of them, as
@@ -125,8 +127,8 @@ class Pipeline {
     if (!s_.runtime.load.overlap) graph_.order(last_, node);
   }
 
-  NodeId read_file(Bytes bytes, bool to_gpu) {
-    const Bytes charged = bytes / share_of_disk(s_, to_gpu);
+  NodeId read_file(Bytes bytes) {
+    const Bytes charged = bytes / share_of_disk(s_);
     const NodeId node = graph_.flow(Route::kSsdToRam, 0, charged);
     graph_.order(read_, node);
     serialize(node);

@@ -69,6 +69,18 @@ TEST_CASE("who maps the file reads at what pages of a mapping were measured to c
   CHECK(requests.load(Start::kCold).total.value == about(requests.file() / requests.ssd()));
 }
 
+TEST_CASE("several readers get of a disk what it gave at best when it was probed", "[load]") {
+  const auto seconds = [](const char* requests, const char* pages) {
+    return Loaded(with(kRigcast, {{"rig.ssd_read", requests}, {"rig.ssd_mapped_read", pages}}))
+        .load(Start::kCold)
+        .total.value;
+  };
+  const double both = seconds("2 GB/s", "2 GB/s");
+  CHECK(seconds("2 GB/s", "1 GB/s") == Approx(both));
+  CHECK(seconds("1 GB/s", "2 GB/s") == Approx(both));
+  CHECK(seconds("1 GB/s", "1 GB/s") > 1.9 * both);
+}
+
 TEST_CASE("with overlap a slow SSD hides everything but the last chunk's way on", "[load]") {
   const Loaded l(with(kRigcast, {{"rig.ssd", "sata-ssd"}}));
   const Bytes last = l.chunk_of(l.on_gpu());
