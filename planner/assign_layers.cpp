@@ -11,12 +11,10 @@
 namespace rigcast::planner {
 namespace {
 
-// Of each memory. What few steps find is a bound for more of them; many GPUs have too many ways for
-// fine ones.
-constexpr double kFirstSteps = 8, kSteps = 256, kStepsOfMany = 32;
-constexpr std::size_t kFewMemories = 3;  // two GPUs and the host
+// Of each memory. What few steps find is a bound for more of them.
+constexpr double kFirstSteps = 8, kSteps = 256;
 // Where many ways are as fast as each other, no bound ends them: then what few steps found stays.
-constexpr std::int64_t kMostLooks = 12'000;
+constexpr std::int64_t kMostLooks = 1'000'000;
 
 struct Vertex {
   int index = 0;
@@ -32,6 +30,7 @@ using EdgeDescriptor = boost::graph_traits<Graph>::edge_descriptor;
 // What a way has taken so far.
 struct Taken {
   int layers = 0;
+  int station = -1;  // of the last of them
   double seconds = 0;
   std::array<double, kMostMemories> bytes{};
 
@@ -39,6 +38,7 @@ struct Taken {
   // Ways are extended in this order: one that is reached later cannot be a part of them.
   bool operator<(const Taken& other) const {
     if (layers != other.layers) return layers < other.layers;
+    if (station != other.station) return station < other.station;
     if (seconds != other.seconds) return seconds < other.seconds;
     return bytes < other.bytes;
   }
@@ -52,13 +52,13 @@ class Ahead {
     for (std::size_t s = 0; s < stations; ++s) {
       seconds_.emplace_back(layers + 1, 0.0);
       bytes_.emplace_back(layers + 1, 0.0);
-      memories_.emplace_back(p.capacity.size(), false);
-      for (std::size_t to = 0; to < stations; ++to)
-        if (to == s || p.change[s + 1][to] != kNever) note_memories(to, memories_[s]);
+      used_by_layers_.emplace_back(p.capacity.size(), false);
+      used_.emplace_back(p.capacity.size(), false);
+      const std::vector<std::size_t> reached = reached_from(s);
+      for (const std::size_t to : reached) note_memories(to, s);
       for (std::size_t layer = layers; layer-- > 0;) {
         double seconds = kNever, bytes = kNever;
-        for (std::size_t to = 0; to < stations; ++to) {
-          if (to != s && p.change[s + 1][to] == kNever) continue;
+        for (const std::size_t to : reached) {
           seconds = std::min(seconds, p.stations[to].seconds[layer]);
           bytes = std::min(bytes, bytes_of(to, layer));
         }
@@ -72,28 +72,46 @@ class Ahead {
   double seconds(int station, int layer) const {
     return seconds_[std::size_t(station)][std::size_t(layer)];
   }
+  /// Ways on from there may take of that memory. Where none does, what is taken of it counts no
+  /// more: so it is with devices that are left, and a further GPU makes few further ways.
+  bool uses(int station, std::size_t memory) const { return used_[std::size_t(station)][memory]; }
   /// The rest may fit.
   bool has_room(int station, const Taken& t) const {
     double free = 0;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
-      if (memories_[std::size_t(station)][m]) free += p_.capacity[m] - t.bytes[m];
+      if (used_by_layers_[std::size_t(station)][m]) free += p_.capacity[m] - t.bytes[m];
     return bytes_[std::size_t(station)][std::size_t(t.layers)] <= free;
   }
 
  private:
+  // Itself and all that ways from there come to, at once or later.
+  std::vector<std::size_t> reached_from(std::size_t station) const {
+    std::vector<std::size_t> reached{station};
+    for (std::size_t i = 0; i < reached.size(); ++i)
+      for (std::size_t to = 0; to < p_.stations.size(); ++to)
+        if (p_.change[reached[i] + 1][to] != kNever &&
+            std::ranges::find(reached, to) == reached.end())
+          reached.push_back(to);
+    return reached;
+  }
   double bytes_of(std::size_t station, std::size_t layer) const {
     double sum = 0;
     for (const auto& of : p_.stations[station].bytes) sum += of[layer];
     return sum;
   }
-  void note_memories(std::size_t station, std::vector<bool>& used) const {
-    for (std::size_t m = 0; m < used.size(); ++m)
-      for (const double bytes : p_.stations[station].bytes[m]) used[m] = used[m] || bytes > 0;
+  // What `station` takes of is used by ways from `before`.
+  void note_memories(std::size_t station, std::size_t before) {
+    const Station& s = p_.stations[station];
+    for (std::size_t m = 0; m < p_.capacity.size(); ++m) {
+      const bool by_layers = std::ranges::any_of(s.bytes[m], [](double b) { return b > 0; });
+      if (by_layers) used_by_layers_[before][m] = true;
+      if (by_layers || s.own_bytes[m] > 0 || s.end_bytes[m] > 0) used_[before][m] = true;
+    }
   }
 
   const AssignmentProblem& p_;
-  std::vector<std::vector<double>> seconds_, bytes_;  // [station][layer]: from that layer on
-  std::vector<std::vector<bool>> memories_;           // [station]: that ways from there may use
+  std::vector<std::vector<double>> seconds_, bytes_;      // [station][layer]: from that layer on
+  std::vector<std::vector<bool>> used_by_layers_, used_;  // [station][memory]: by ways from there
 };
 
 class Extend {
@@ -121,6 +139,7 @@ class Extend {
     const auto layer = std::size_t(e.layer);
     const bool is_new = e.from < 0 || p_.stations[std::size_t(e.from)].device != s.device;
     next.layers = e.layer + 1;
+    next.station = e.to;
     next.seconds += s.seconds[layer] + p_.change[std::size_t(e.from + 1)][std::size_t(e.to)];
     for (std::size_t m = 0; m < p_.capacity.size(); ++m) {
       next.bytes[m] += s.bytes[m][layer];
@@ -129,6 +148,7 @@ class Extend {
   }
   void finish(const Edge& e, Taken& next) const {
     const Station& s = p_.stations[std::size_t(e.from)];
+    next.layers = p_.layers + 1;
     next.seconds += s.end_seconds;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m) next.bytes[m] += s.end_bytes[m];
   }
@@ -146,12 +166,15 @@ class Extend {
 
 class Dominates {
  public:
-  Dominates(const AssignmentProblem& p, double steps) : p_(p), steps_(steps) {}
+  Dominates(const AssignmentProblem& p, const Ahead& ahead, double steps)
+      : p_(p), ahead_(ahead), steps_(steps) {}
 
+  // Both are at one place; at the end, and before the first layer, nothing is taken any more.
   bool operator()(const Taken& a, const Taken& b) const {
     if (a.seconds > b.seconds) return false;
+    if (a.station < 0 || a.layers == p_.layers + 1) return true;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
-      if (steps_of(a, m) > steps_of(b, m)) return false;
+      if (ahead_.uses(a.station, m) && steps_of(a, m) > steps_of(b, m)) return false;
     return true;
   }
 
@@ -161,6 +184,7 @@ class Dominates {
   }
 
   const AssignmentProblem& p_;
+  const Ahead& ahead_;
   double steps_;
 };
 
@@ -208,7 +232,7 @@ std::optional<Assignment> shortest_path(const AssignmentProblem& problem,
   boost::r_c_shortest_paths(graph, boost::get(&Vertex::index, graph),
                             boost::get(&Edge::index, graph), layered.begin(), layered.end(), ways,
                             taken, Taken{}, Extend(problem, ahead, at_most, looks),
-                            Dominates(problem, steps));
+                            Dominates(problem, ahead, steps));
   const auto best = std::ranges::min_element(taken, {}, &Taken::seconds);
   if (best == taken.end()) return std::nullopt;
   Assignment out{std::vector<int>(std::size_t(problem.layers)), best->seconds};
@@ -225,10 +249,9 @@ std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
   const Ahead ahead(problem);
   const auto first = shortest_path(problem, layered, ahead, kFirstSteps, problem.at_most,
                                    std::numeric_limits<std::int64_t>::max());
-  const double steps = problem.capacity.size() <= kFewMemories ? kSteps : kStepsOfMany;
   // A little more than what is known, for sums in another order.
   const double at_most = first ? first->seconds * (1 + 1e-12) : problem.at_most;
-  const auto better = shortest_path(problem, layered, ahead, steps, at_most, kMostLooks);
+  const auto better = shortest_path(problem, layered, ahead, kSteps, at_most, kMostLooks);
   return better ? better : first;
 }
 

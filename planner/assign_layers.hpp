@@ -26,8 +26,7 @@ struct AssignmentProblem {
   std::vector<Station> stations;
   std::vector<double> capacity;  // [memory], bytes; at most kMostMemories
   /// Seconds that a layer at `to` adds after one at `from`, kNever if it must not follow it.
-  /// [1 + from][to]; from -1: nothing is before. No station is left and come back to, and what
-  /// may come after a later one may come after an earlier one.
+  /// [1 + from][to]; from -1: nothing is before. No station is left and come back to.
   std::vector<std::vector<double>> change;
   /// Seconds of a solution that is known: no worse one is looked for.
   double at_most = kNever;
@@ -40,9 +39,9 @@ struct Assignment {
 };
 
 /// The fastest assignment that fits; nullopt if none does, or none within at_most. What is in use
-/// is compared in steps of 1/256 of each memory (of 1/32 with more than two GPUs), whether it fits
-/// by the byte: where two ways differ by less than a step, the faster one goes on. Where very many
-/// ways are about as fast, steps of 1/8 have to do.
+/// is compared in steps of 1/256 of each memory that is still taken of, whether it fits by the byte:
+/// where two ways differ by less than a step, the faster one goes on. Where very many ways are about
+/// as fast, steps of 1/8 have to do.
 std::optional<Assignment> assign_layers(const AssignmentProblem& problem);
 
 }  // namespace rigcast::planner

@@ -22,8 +22,7 @@ PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
 }
 
 std::vector<LayerStation> stations_of(const Scenario& s, bool splits_layers) {
-  // Every kind of station doubles the ways: over more GPUs whole layers have to do.
-  const bool may_split = s.model.moe || (s.runtime.ffn_in_ram && s.rig.gpus.size() <= 2);
+  const bool may_split = s.model.moe || s.runtime.ffn_in_ram;
   std::vector<LayerStation> all{{}};
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
     for (const bool ffn_in_ram : {true, false})
@@ -39,15 +38,7 @@ bool may_follow(const LayerStation& from, const LayerStation& to) {
   return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
-// Which of two equal GPUs has layers and which has none makes no difference: the first ones have.
-bool is_like_the_one_before(const Scenario& s, DeviceIndex d) {
-  if (d <= 0) return false;
-  const auto at = std::size_t(d);
-  const HostLink &own = s.rig.links[at], &before = s.rig.links[at - 1];
-  return s.rig.gpus[at].id == s.rig.gpus[at - 1].id && own.h2d.value == before.h2d.value &&
-         s.rig.usable_vram(at).value == s.rig.usable_vram(at - 1).value;
-}
-
+// Of such GPUs the first ones have layers.
 bool passes_over_its_like(const Scenario& s, DeviceIndex from, DeviceIndex to) {
   return from < to - 1 && is_like_the_one_before(s, to);
 }
@@ -226,6 +217,14 @@ class Builder {
 };
 
 }  // namespace
+
+bool is_like_the_one_before(const Scenario& s, DeviceIndex d) {
+  if (d <= 0) return false;
+  const auto at = std::size_t(d);
+  const HostLink &own = s.rig.links[at], &before = s.rig.links[at - 1];
+  return s.rig.gpus[at].id == s.rig.gpus[at - 1].id && own.h2d.value == before.h2d.value &&
+         s.rig.usable_vram(at).value == s.rig.usable_vram(at - 1).value;
+}
 
 bool pages(const Scenario& s) {
   return s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;

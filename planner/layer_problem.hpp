@@ -24,6 +24,8 @@ struct LayerProblem {
   std::vector<LayerStation> stations;
 };
 
+/// Which of the two has layers and which has none makes no difference.
+bool is_like_the_one_before(const Scenario& scenario, DeviceIndex gpu);
 /// The cache leaves GPUs by blocks.
 bool pages(const Scenario& scenario);
 /// At the context limit, when all blocks that may have left a GPU.

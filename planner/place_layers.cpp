@@ -93,12 +93,21 @@ class Balance {
     const auto before = split;
     split[from] -= step;
     split[to] += step;
-    if (fits(s_, headroom_))
+    if (!passes_over_its_like() && fits(s_, headroom_))
       if (const double cost = cost_now(); cost < least_) {
         least_ = cost;
         return true;
       }
     split = before;
+    return false;
+  }
+
+  // Of GPUs that are alike the first ones have layers.
+  bool passes_over_its_like() const {
+    const auto& split = s_.placement.tensor_split;
+    for (std::size_t g = 1; g < split.size(); ++g)
+      if (split[g] > 0 && split[g - 1] == 0 && is_like_the_one_before(s_, DeviceIndex(g)))
+        return true;
     return false;
   }
 

@@ -51,13 +51,14 @@ class EveryWay {
   std::optional<Assignment> best_;
 };
 
-// Stations in order, one memory each; a station may be skipped, none come back to.
+// Stations in order, one memory each; none is come back to, and in half of the problems none is
+// passed over.
 AssignmentProblem random_problem(std::mt19937& random) {
   const auto between = [&](int lo, int hi) { return lo + int(random() % unsigned(hi - lo + 1)); };
   AssignmentProblem p;
   p.layers = between(1, 8);
-  const auto devices = std::size_t(between(1, 3));
-  const bool even = between(0, 1) == 0;
+  const auto devices = std::size_t(between(1, 4));
+  const bool even = between(0, 1) == 0, in_a_row = between(0, 1) == 0;
   for (std::size_t d = 0; d < devices; ++d) {
     Station s;
     s.device = d > 0 && between(0, 3) == 0 ? p.stations.back().device : int(d);
@@ -77,6 +78,9 @@ AssignmentProblem random_problem(std::mt19937& random) {
   for (std::size_t from = 1; from <= devices; ++from)
     for (std::size_t to = 0; to < devices; ++to)
       p.change[from][to] = to + 1 < from ? kNever : to + 1 == from ? 0 : between(0, 5);
+  if (in_a_row)
+    for (std::size_t from = 0; from <= devices; ++from)
+      for (std::size_t to = from + 1; to < devices; ++to) p.change[from][to] = kNever;
   return p;
 }
 

@@ -1,6 +1,9 @@
 // Against a grid of placements, each priced and weighed by itself.
 #include "planner/place_layers.hpp"
 
+#include <algorithm>
+#include <string>
+
 #include "core/serial_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_generator.hpp"
@@ -75,4 +78,42 @@ TEST_CASE("Placed layers are as fast as the best of a grid", "[planner]") {
     CHECK(seconds <= 1.01 * want->seconds);
   }
   CHECK(missed == 0);
+}
+
+// 70B as Q8_0, 75 GB: as many GPUs of 24 GB as it takes, and no more of those that are left.
+TEST_CASE("Every GPU is used before the host is", "[planner]") {
+  for (const int gpus : {2, 3, 4, 6, 8}) {
+    Scenario s = scenario({{"model.name", "llama-3.3-70b"},
+                           {"model.quant", "Q8_0"},
+                           {"rig.gpu", "[\"" + std::to_string(gpus) + "xrtx-3090\"]"},
+                           {"rig.ram", "2xddr5-6000:128GiB"},
+                           {"workload.context", "8192"}});
+    INFO(gpus << " GPUs");
+    const auto placed = place_layers(s);
+    REQUIRE(placed);
+    s.placement = *placed;
+    s.placement = balance_layers(s, request_seconds);
+    const auto used =
+        std::ranges::count_if(s.placement.tensor_split, [](double n) { return n > 0; });
+    CHECK(used == std::min(gpus, 4));
+    if (gpus >= 4) CHECK(*s.placement.gpu_layers == s.model.layers + 1);
+    if (gpus < 4) CHECK(*s.placement.gpu_layers >= 24 * gpus);
+    // Of equal ones the first.
+    CHECK(std::ranges::is_sorted(s.placement.tensor_split, {}, [](double n) { return n == 0; }));
+  }
+}
+
+TEST_CASE("Of GPUs that are alike the last ones stay empty, however layers are balanced",
+          "[planner]") {
+  for (const char* quant : {"Q5_K_S", "Q4_K_M", "Q2_K"}) {
+    Scenario s = scenario({{"model.name", "llama-3.3-70b"},
+                           {"model.quant", quant},
+                           {"rig.gpu", "[\"4xrtx-3090\"]"},
+                           {"workload.context", "8192"}});
+    INFO(quant);
+    s.placement = *place_layers(s);
+    s.placement = balance_layers(s, request_seconds);
+    CHECK(s.placement.tensor_split.front() > 0);
+    CHECK(std::ranges::is_sorted(s.placement.tensor_split, {}, [](double n) { return n == 0; }));
+  }
 }
