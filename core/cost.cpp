@@ -84,10 +84,17 @@ bool is_windows(const Rig& rig) {
   return rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kWsl2;
 }
 
+// Of several GPUs all work unless a split says otherwise.
+bool one_gpu_works(const Scenario& s) {
+  const auto& split = s.placement.tensor_split;
+  return s.rig.gpus.size() == 1 ||
+         std::ranges::count_if(split, [](double share) { return share > 0; }) == 1;
+}
+
 bool captures_graphs(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   const double since = s.runtime.graphs_since.value;
-  return tokens == 1 && s.rig.gpus.size() == 1 && s.settings.backend == Backend::kCuda &&
+  return tokens == 1 && one_gpu_works(s) && s.settings.backend == Backend::kCuda &&
          (!known || known->graphs) && s.settings.build_year.value_or(since) >= since;
 }
 

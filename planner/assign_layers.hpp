@@ -39,9 +39,9 @@ struct Assignment {
 };
 
 /// The fastest assignment that fits; nullopt if none does, or none within at_most. What is in use
-/// is compared in steps of 1/256 of each memory that is still taken of, whether it fits by the byte:
-/// where two ways differ by less than a step, the faster one goes on. Where very many ways are about
-/// as fast, steps of 1/8 have to do.
+/// is compared in steps of 1/256 of each memory that is still taken of, whether it fits by the
+/// byte: where two ways differ by less than a step, the faster one goes on. Where very many ways
+/// are about as fast, steps of 1/8 have to do.
 std::optional<Assignment> assign_layers(const AssignmentProblem& problem);
 
 }  // namespace rigcast::planner

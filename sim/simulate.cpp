@@ -215,10 +215,12 @@ class Simulation {
     const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
     std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);
     const auto prefills = std::ptrdiff_t(steps.size());
-    const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens + 1;
-    const TokenCount tokens = std::min(kTracedTokens, s_.workload.output_tokens);
+    // The prompt gives the first output token: its own step, which gives the second, is at the
+    // position behind the prompt.
+    const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens;
+    const TokenCount tokens = std::min(kTracedTokens, s_.workload.output_tokens - 1);
     for (TokenCount t = 0; t < tokens; ++t)
-      steps.push_back(decode_step(s_, report_.placement, memory, first + t));
+      steps.push_back(decode_step(s_, report_.placement, memory, first + t + 1));
     StepGraph graph(s_, std::ranges::any_of(steps, overlaps));
     graph.record(true);
     for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(steps.size()); ++i) {

@@ -117,3 +117,28 @@ TEST_CASE("Of GPUs that are alike the last ones stay empty, however layers are b
     CHECK(std::ranges::is_sorted(s.placement.tensor_split, {}, [](double n) { return n == 0; }));
   }
 }
+
+// Crossing to one more GPU costs every token 20 us, and buffers of its own.
+TEST_CASE("Another GPU of the same kind makes no placement slower", "[planner]") {
+  for (const char* model : {"llama-3.3-70b", "qwen3-30b-a3b", "llama-3.1-8b"})
+    for (const char* quant : {"Q8_0", "Q4_K_M"})
+      for (const char* policy : {"vram", "ram"}) {
+        double before = 1e300;
+        for (const int gpus : {1, 2, 3, 4, 5}) {
+          Scenario s = scenario({{"model.name", model},
+                                 {"model.quant", quant},
+                                 {"kv.policy", policy},
+                                 {"rig.gpu", "[\"" + std::to_string(gpus) + "xrtx-3060-12gb\"]"},
+                                 {"rig.ram", "2xddr5-6000:128GiB"},
+                                 {"workload.context", "8192"}});
+          const auto placed = place_layers(s);
+          INFO(model << " " << quant << ", KV " << policy << ", " << gpus << " GPUs");
+          REQUIRE(placed);
+          s.placement = *placed;
+          s.placement = balance_layers(s, request_seconds);
+          const double seconds = request_seconds(s);
+          CHECK(seconds < 1.01 * before);
+          before = std::min(before, seconds);
+        }
+      }
+}

@@ -187,9 +187,13 @@ TEST_CASE("a trace's decoded tokens take as long as the report says", "[simulate
   const Report r = forecast(
       with(kPaged, {{"workload.prompt_tokens", "6000"}, {"workload.output_tokens", "8"}}), options);
   std::vector<double> ends;  // of a token: when it is sampled
+  TokenCount position = 6000;
   for (const TraceEvent& e : events)
-    if (e.phase == Phase::kDecode && e.kind == ActivityKind::kSample) ends.push_back(e.finish_s);
-  REQUIRE(ends.size() == 8);
+    if (e.phase == Phase::kDecode && e.kind == ActivityKind::kSample) {
+      ends.push_back(e.finish_s);
+      CHECK(e.token == position++);
+    }
+  REQUIRE(ends.size() == 7);  // the prompt gives the first one
   // Operations one by one in the trace, joined where they only follow each other in the report.
   const double period = (ends.back() - ends[1]) / double(ends.size() - 2);
   CHECK(period == Approx(r.tpot.p50.value).epsilon(0.003));
