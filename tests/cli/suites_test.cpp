@@ -86,6 +86,7 @@ TEST_CASE("Suites of a GPU can be forecast, and judge nothing that was fitted on
           "[cli][suites]") {
   const auto [suite, least] = GENERATE(table<std::string, std::size_t>({{"gpu-resident", 25},
                                                                         {"gpu-files", 11},
+                                                                        {"gpu-files-2", 9},
                                                                         {"gpu-shared", 25},
                                                                         {"gpu-shared-2", 19},
                                                                         {"gpu-kv", 25},
