@@ -435,11 +435,12 @@ Seconds batch_attention_time(const Scenario& s, const GpuPart& gpu, const OpTraf
   const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
   products = products / busy_with_blocks(cut, units_of(gpu));
   const bool quantized = info(s.kv.types.k).block_elements > 1;
-  // Elements of the keys that the last of the tokens sees: their mean, and half of the batch.
-  const double mean = t.attention_flops / (4.0 * double(s.model.heads) * double(tokens));
-  const double elements = mean + double(tokens - 1) / 2 * double(s.model.head_dim);
-  return std::max(products, blocks.attention_step.value * elements) /
-         (quantized ? blocks.quantized_cache.value : 1.0);
+  // Of the keys that the last of the tokens sees: their mean, and half of the batch.
+  const double dim = double(s.model.head_dim);
+  const double mean = t.attention_flops / (4.0 * double(s.model.heads) * double(tokens)) / dim;
+  const double keys = mean + double(tokens - 1) / 2;
+  const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim;
+  return std::max(products, of_key * keys) / (quantized ? blocks.quantized_cache.value : 1.0);
 }
 
 }  // namespace

@@ -223,6 +223,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.launch = t.number_figure("launch", 0.1, kMostScale);
   b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
   b.attention_rows = t.number_figure("attention_rows", 1, 65536);
+  b.attention_key = duration(t, "attention_key");
   b.attention_step = duration(t, "attention_step");
   b.quantized_start = duration(t, "quantized_start");
   b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);

@@ -97,9 +97,9 @@ struct BlockEfficiency {
   Sourced<double> launch;        // scales the gap between kernels for a batch
   Sourced<double> vector_bytes;  // moved between a batch's products, for an element of theirs
   Sourced<double> attention_rows;  // tokens x query heads of a group, in a block of attention
-  // What a block of a batch's attention takes for a key and an element of the head, however few
+  // What a block of a batch's attention takes for a key, and for each of its elements, however few
   // blocks there are.
-  Sourced<Seconds> attention_step;
+  Sourced<Seconds> attention_key, attention_step;
   Sourced<double> quantized_cache;   // scales a batch's attention where its cache is
   Sourced<Seconds> quantized_start;  // and what one token's takes longer, however short the cache
 };

@@ -74,6 +74,7 @@ GPU_FIGURES = [
     ("blocks", "launch", 0.5, 20),
     ("blocks", "tile_start", 0.1, 100),  # us
     ("blocks", "vector_bytes", 0.1, 100),
+    ("blocks", "attention_key", 0.1, 1000),  # ns
     ("blocks", "attention_step", 0.01, 10),  # ns
     ("blocks", "quantized_cache", 0.05, 4),
     ("blocks", "quantized_start", 0.01, 100),  # us
@@ -94,8 +95,8 @@ METRICS = ["decode.tokens_per_s", "prefill_tokens_per_s", "activities.prefill.at
            "activities.decode.head"]
 # What a token takes of a traced GPU is not what it takes without marks.
 GPU_METRICS = METRICS[:4] + ["activities.prefill.experts"]
-UNITS = {"operation_gap": "us", "element": "ns", "attention_step": "ns", "token": "us",
-         "tile_start": "us", "quantized_start": "us"}
+UNITS = {"operation_gap": "us", "element": "ns", "attention_key": "ns", "attention_step": "ns",
+         "token": "us", "tile_start": "us", "quantized_start": "us"}
 
 
 def number_of(text):

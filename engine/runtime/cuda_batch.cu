@@ -111,11 +111,9 @@ void attention(State& s, TokenCount cached, int layer, int tokens) {
     const int kept = lent ? 0 : s.cache.layer(layer);
     ColdBlocks* const cold = lent ? nullptr : s.cache.cold();
     place(s.stream, placement_of(s, layer), cache, kept, tokens, s.position(), s.vectors.queries);
-    const bool waits = cold && cold->await(s.stream, kept);
-    attend_causally(s.stream,
-                    {s.vectors.queries, tokens, m.heads, window_of(m, layer),
-                     waits ? Start::kAfter : Start::kEarly},
-                    cache, kept, s.position(), s.batch.x);
+    if (cold) cold->await(s.stream, kept);
+    attend_causally(s.stream, {s.vectors.queries, tokens, m.heads, window_of(m, layer)}, cache,
+                    kept, s.position(), s.batch.x);
     if (cold) cold->done(s.stream, kept);
     if (lent) s.streams.cache->store(layer, cached, tokens);
   }

@@ -41,6 +41,7 @@ token_idle = 0.5
 launch = 2
 vector_bytes = 4
 attention_rows = 128
+attention_key = "60 ns"
 attention_step = "5 ns"
 quantized_cache = 0.5
 quantized_start = "1 us"
@@ -177,7 +178,7 @@ TEST_CASE("Wide heads scale what is read of the cache and what is done with it",
 
 TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
   Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  const double step = 5e-9, keys = 10000;  // of the last token
+  const double key = 60e-9, step = 5e-9, keys = 10000;  // of the last token
   OpTraffic t;
   const auto with_tokens = [&](TokenCount tokens) {
     t.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * double(tokens) *
@@ -185,13 +186,13 @@ TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]"
     return seconds(s, t, tokens);
   };
   // However few tokens: as long as products take less.
-  const double of_keys = step * keys * double(s.model.head_dim);
+  const double of_keys = keys * (key + step * double(s.model.head_dim));
   CHECK(with_tokens(16) == Approx(of_keys));
   CHECK(with_tokens(32) == Approx(of_keys));
   s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
   CHECK(with_tokens(32) == Approx(2 * of_keys));
   s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
-  s.runtime.blocks->attention_step.value = Seconds{0};
+  s.runtime.blocks->attention_key.value = s.runtime.blocks->attention_step.value = Seconds{0};
   CHECK(with_tokens(32) == Approx(2 * with_tokens(16)).epsilon(0.01));  // some see fewer keys
 }
 

@@ -17,7 +17,6 @@ struct Task {
   const __half* queries;
   __half* out;
   int heads, group, dim, window, layer, rows;
-  Start start;
 };
 
 // How a block is made up: kProducts products of 16 rows for each warp, kKeys keys at once.
@@ -354,7 +353,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const int part = int(gridDim.x - 1 - blockIdx.x) / cache.kv_heads;
   const int head = int(blockIdx.x) % cache.kv_heads, first_row = part * S::kRows;
   std::byte* const tiles = shared + S::kQueryBytes;
-  wait_for_inputs();
   const Seen<S> seen(t, *position, first_row, lane, warp);
   const int begin = seen.begin(), end = seen.most + 1;
   const Tile<S, kDirect> keys{
@@ -388,9 +386,11 @@ void launch_attend(const Stream& stream, const Task& t, const Cache& cache, cons
   const int bytes = S::kQueryBytes + 2 * S::kTileBytes + raw;
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  // Blocks that start early lie together on the multiprocessors that the kernel before has left
+  // first, and share them to their end: 1.3 to 1.6 times as long with 512 tokens and fewer.
   launch(stream,
          {dim3(unsigned(parts_of<S>(t) * cache.kv_heads)), dim3(S::kThreads), std::size_t(bytes)},
-         t.start, kernel, t, cache, position);
+         Start::kAfter, kernel, t, cache, position);
 }
 
 int multiprocessors() {
@@ -420,8 +420,8 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
                      int layer, const int* position, __half* out) {
   if (attention.tokens < 1) return;
   const int group = attention.heads / cache.kv_heads;
-  const Task t{attention.queries, out,   attention.heads,          group,          cache.head_dim,
-               attention.window,  layer, attention.tokens * group, attention.start};
+  const Task t{attention.queries, out,   attention.heads,         group, cache.head_dim,
+               attention.window,  layer, attention.tokens * group};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>

@@ -13,7 +13,6 @@ struct PrefillAttention {
   int tokens = 0;
   int heads = 0;   // a multiple of the cache's KV heads
   int window = 0;  // the last tokens that each sees, itself counted; 0: all
-  Start start = Start::kEarly;
 };
 
 /// out [tokens][heads * head_dim]. Token i is at *position + i, a position of the GPU's memory. The
