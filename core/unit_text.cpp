@@ -54,6 +54,7 @@ Result<double> parse(std::string_view text, const Kind& kind) {
   const auto [end, code] = std::from_chars(body.data(), body.data() + body.size(), number);
   if (code != std::errc{}) return refuse("");
   const std::string_view unit = trimmed(body.substr(std::size_t(end - body.data())));
+  if (unit.empty() && number == 0) return 0.0;  // the same in every unit
   if (unit.empty()) return refuse(" (the unit is missing)");
   for (const Unit& u : kind.units) {
     if (u.name != unit) continue;

@@ -94,6 +94,7 @@ TEST_CASE("A figure without a unit is refused, and the message says so", "[unit_
   check_refused("170", parse_power, "170 W");
   check_refused("329", parse_price, "329 USD");
   CHECK(parse_bytes("24").error().message.find("unit is missing") != std::string::npos);
+  CHECK(*parse_bytes("0") == 0_B);
 }
 
 TEST_CASE("A unit of another quantity, or none of ours, is refused", "[unit_text]") {
