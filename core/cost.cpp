@@ -307,6 +307,14 @@ Seconds vector_time(const Scenario& s, const OpTraffic& t) {
   return s.runtime.cpu.element.value * (t.vector_elements / used_cores(s));
 }
 
+// Once after a matrix, of all threads.
+Seconds meeting_time(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const bool ahead = tokens <= kMatVecTokens && !t.routed && t.weight_bytes() > 0;
+  const auto& power = ahead && e.gap_ahead_power ? e.gap_ahead_power : e.gap_power;
+  return e.operation_gap.value * std::pow(double(s.settings.threads), power ? power->value : 1.0);
+}
+
 bool knows_clock(const Scenario& s) {
   const auto& clock = s.rig.cpu.clock;
   return clock && clock->kind == SourceKind::kMeasured;
@@ -489,10 +497,7 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const double charged_kv = cache_charged(s, t, tokens, kv);
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
   cost.charged = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
-  const auto& power = s.runtime.cpu.gap_power;
-  cost.gap = s.runtime.cpu.operation_gap.value * double(std::max(1, t.matrices)) *
-             std::pow(double(s.settings.threads), power ? power->value : 1.0);
-  cost.gap += vector_time(s, t);
+  cost.gap = meeting_time(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();
   if (tokens <= kMatVecTokens)

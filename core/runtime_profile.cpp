@@ -276,6 +276,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
                   .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
   c.operation_gap = duration(t, "operation_gap");
   c.gap_power = t.find_number_figure("gap_power", 0, 1);
+  c.gap_ahead_power = t.find_number_figure("gap_ahead_power", 0, 1);
   c.blas = t.number_figure("blas", 0.001, 1);
   c.batch_half = t.number_figure("batch_half", 0, 1e4);
   const TomlTable shares = t.table("int8_share");

@@ -281,6 +281,30 @@ TEST_CASE("Threads that meet by a tree wait less for many of them", "[cpu]") {
   CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 4));
 }
 
+TEST_CASE("Threads that ask memory for their next weights while they wait lose less by meeting",
+          "[cpu]") {
+  Scenario s = of_cpu();
+  s.settings.threads = 16;
+  s.runtime.cpu.gap_power = Sourced<double>{0.5, SourceKind::kAssumed, {}};
+  OpTraffic weights, experts, cache;
+  weights.matrices = experts.matrices = 3;
+  cache.matrices = 1;
+  weights.weight_bytes_by_format[std::size_t(QuantFormat::kQ8_0)] = 1e6;
+  experts.weight_bytes_by_format = weights.weight_bytes_by_format;
+  experts.routed = true;
+  cache.kv_read_bytes = 1e6;
+  const auto gap = [&](const OpTraffic& t, TokenCount tokens) {
+    return cpu_cost(s, t, tokens).gap.value;
+  };
+  const double before[] = {gap(weights, 1), gap(weights, 512), gap(experts, 1), gap(cache, 1)};
+  s.runtime.cpu.gap_ahead_power = Sourced<double>{0.25, SourceKind::kAssumed, {}};
+  const double once = 3 * s.runtime.cpu.operation_gap.value.value;
+  CHECK(before[0] - gap(weights, 1) == Approx(once * (4 - 2)));
+  CHECK(gap(weights, 512) == before[1]);  // a batch computes
+  CHECK(gap(experts, 1) == before[2]);    // nothing tells who comes next
+  CHECK(gap(cache, 1) == before[3]);
+}
+
 TEST_CASE("Queries that share no work read a cache anew, as far as the CPU holds too little",
           "[cpu]") {
   Scenario s = of_cpu();
