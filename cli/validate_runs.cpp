@@ -382,7 +382,7 @@ void RunsOptions::add_to(CLI::App& verb) {
   verb.add_option("--scratch", scratch, "folder for weights and the disk's test file")
       ->type_name("DIR")
       ->group(kGroup);
-  verb.add_option("--replay", replay, "forecast anew what was kept in a folder; nothing is run")
+  verb.add_option("--replay", replay, "forecast anew what was kept in folders; nothing is run")
       ->type_name("DIR")
       ->group(kGroup);
 }
@@ -425,12 +425,12 @@ Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& ca
   return Runs(options, suite->device, catalogue).all(*suite);
 }
 
-Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& catalogue) {
-  const KeptRuns kept(options.replay);
+namespace {
+
+std::optional<Error> replay_folder(const KeptRuns& kept, const Catalogue& catalogue,
+                                   Validation& out) {
   const auto suite = read_suite(kept.suite_file());
   if (!suite) return suite.error();
-  Validation out;
-  out.against = kept.folder().string();
   for (std::size_t i = 0; i < suite->runs.size(); ++i) {
     const SuiteRun& run = suite->runs[i];
     if (!kept.was_run(i)) {
@@ -440,6 +440,17 @@ Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& cata
     const auto rows = kept_rows(kept, i, run, catalogue);
     if (!rows) return rows.error();
     out.rows.insert(out.rows.end(), rows->begin(), rows->end());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& catalogue) {
+  Validation out;
+  for (const std::string& folder : options.replay) {
+    if (auto error = replay_folder(KeptRuns(folder), catalogue, out)) return *std::move(error);
+    out.against += (out.against.empty() ? "" : ", ") + folder;
   }
   out.summary = summarize(out.rows);
   return out;

@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <string>
+#include <vector>
 
 #include "cli/scenario_flags.hpp"
 #include "core/catalogue.hpp"
@@ -14,7 +15,7 @@ struct RunsOptions {
   ScenarioFlags flags;
   std::string keep = "rigcast-validation";
   std::string scratch;
-  std::string replay;
+  std::vector<std::string> replay;  // folders
   std::string suite;
   std::string device = "auto";
   int repeat = 3;
@@ -30,7 +31,7 @@ struct RunsOptions {
 /// where a suite of GPUs finds none, or it no longer answers.
 Result<Validation> validate_runs(const RunsOptions& options, const Catalogue& catalogue);
 
-/// What was kept of such a validation, forecast anew: nothing is run.
+/// What was kept of such validations, forecast anew: nothing is run.
 Result<Validation> replay_runs(const RunsOptions& options, const Catalogue& catalogue);
 
 }  // namespace rigcast::cli

@@ -138,8 +138,8 @@ struct CpuEfficiency {
   Sourced<Seconds> element;        // one thread's work on an element of a matrix's input or output
   Sourced<Seconds> operation_gap;  // one thread's, between operations, where threads meet
   std::optional<Sourced<double>> gap_power;  // it grows with so high a power of threads; absent: 1
-  // The same where threads that wait ask memory for the weights that come next: one token's, but for
-  // routed experts, of which nothing tells who comes next. Absent: they do not.
+  // The same where threads that wait ask memory for the weights that come next: one token's, but
+  // for routed experts, of which nothing tells who comes next. Absent: they do not.
   std::optional<Sourced<double>> gap_ahead_power;
 };
 

@@ -8,11 +8,11 @@
 #
 # Parts: tests sanitizer matvec short_batch attention sample upload engine hybrid run; all without one.
 # When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
-# gpu-shared, gpu-shared-2, gpu-kv, gpu-kv-2, gpu-fit and quick, suites of rigcast validate. Files are
+# gpu-shared, gpu-kv, gpu-kv-2, gpu-fit and quick, suites of rigcast validate. Files are
 # left in $OUT, or in a folder that is named.
 set -euo pipefail
 
-validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-shared-2 gpu-kv gpu-kv-2"
+validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-kv gpu-kv-2"
 all_parts="tests sanitizer matvec short_batch attention sample upload engine hybrid run"
 
 fail() {

@@ -250,6 +250,8 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"\"\nrepaet = 3\n").find("repaet") !=
         std::string::npos);
   CHECK(run({"validate", "--replay", folder / "nothing"}).exit == 2);
+  const std::string kept = RIGCAST_SOURCE_DIR "/tests/validation/fit";
+  CHECK(run({"validate", "--replay", kept, folder / "nothing"}).exit == 2);
   const Outcome unknown = run({"validate", "--suite", "qiuck"});
   CHECK(unknown.exit == 2);
   CHECK(contains(unknown.error, "cpu, cpu-fit, gpu-files, gpu-files-2, gpu-fit"));
@@ -268,4 +270,7 @@ TEST_CASE("Configurations that the profile was fitted on count nowhere", "[cli][
   const json v = json::parse(o.out);
   REQUIRE_FALSE(v["rows"].empty());
   for (const json& row : v["rows"]) CHECK(row["counted"] == false);
+  const Outcome both = run({"validate", "--replay", fit, fit, "--format", "json"});
+  REQUIRE(both.exit == 0);
+  CHECK(json::parse(both.out)["rows"].size() == 2 * v["rows"].size());
 }
