@@ -9,6 +9,7 @@
 #include "core/unit_text.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/cuda_executor.hpp"
+#include "engine/runtime/gpu_check.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/host.hpp"
 
@@ -146,13 +147,14 @@ std::optional<Error> refuse_on_cpu(const Scenario& s, const ExecuteOptions& opti
 struct GpuRoom {
   Bytes free;
   bool limited = false;  // by --vram-limit
+  bool of_host = false;  // the GPU's memory is the host's
 };
 
 Result<GpuRoom> gpu_room(const ExecuteOptions& options) {
   const auto device = engine::cuda_device();
   if (!device) return device.error();
   const bool limited = options.vram_limit && *options.vram_limit < device->free;
-  return GpuRoom{limited ? *options.vram_limit : device->free, limited};
+  return GpuRoom{limited ? *options.vram_limit : device->free, limited, device->integrated};
 }
 
 // What the engine itself takes of the GPU: others' memory and the context are not free.
@@ -189,8 +191,22 @@ std::optional<Error> refuse_placement(const Scenario& s) {
   return std::nullopt;
 }
 
+// GPU and host each find room, in the same bytes.
+std::optional<Error> refuse_one_memory(const DeviceMemory& gpu, const DeviceMemory& host,
+                                       Bytes free) {
+  DeviceMemory both = gpu;
+  both.weights += host.weights;
+  both.kv += host.kv;
+  both.activations += host.activations;
+  both.staging += host.staging;
+  const Bytes needed = both.needed() - both.overhead;
+  if (needed <= free) return std::nullopt;
+  return no_room(both, needed, {free, "the memory that GPU and host share"});
+}
+
 std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& options) {
   if (auto error = refuse_placement(s)) return error;
+  if (auto error = engine::check_gpu(engine::gpu_check_file())) return error;
   const auto room = gpu_room(options);
   if (!room) return room.error();
   const int layers = gpu_layers_here(s, room->free);
@@ -199,6 +215,8 @@ std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& opti
   if (needed > room->free)
     return no_room(gpu, needed, {room->free, "GPU memory", room->limited ? " by --vram-limit" : ""},
                    fewer_layers_text(s, layers, room->free));
+  if (room->of_host)
+    if (auto error = refuse_one_memory(gpu, host, probe::read_host().available)) return error;
   return refuse_host(s, host, options);
 }
 

@@ -2,9 +2,11 @@
 # nvcc is looked for on the path, in CUDACXX and where NVIDIA's packages put it.
 set(RIGCAST_CUDA AUTO CACHE STRING "GPU code: AUTO (where a CUDA toolkit is found), ON or OFF")
 set_property(CACHE RIGCAST_CUDA PROPERTY STRINGS AUTO ON OFF)
-# Hopper's own code, which later GPUs take as PTX, and PTX of Turing for those between them.
-set(RIGCAST_CUDA_ARCHITECTURES "75-virtual;90" CACHE STRING
-    "what GPU code is built for, as CMAKE_CUDA_ARCHITECTURES")
+# A GPU for which there is no code is refused when the program runs: none is slow or wrong instead.
+set(RIGCAST_CUDA_ARCHITECTURES AUTO CACHE STRING
+    "GPUs to compile for: AUTO (this machine's, or ALL where it has none), ALL, or a list as of \
+CMAKE_CUDA_ARCHITECTURES")
+include(RigcastCudaArchitectures)
 
 set(RIGCAST_HAS_CUDA OFF)
 if(NOT RIGCAST_CUDA STREQUAL "OFF")
@@ -16,7 +18,7 @@ if(NOT RIGCAST_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    set(CMAKE_CUDA_ARCHITECTURES ${RIGCAST_CUDA_ARCHITECTURES})
+    rigcast_cuda_architectures(${RIGCAST_CUDA_ARCHITECTURES} CMAKE_CUDA_ARCHITECTURES)
     enable_language(CUDA)
     find_package(CUDAToolkit)
     # The library itself is loaded when it is used: engine/cuda/cublas.cu.
@@ -38,7 +40,7 @@ if(RIGCAST_HAS_CUDA)
   if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
-  message(STATUS "GPU code: CUDA ${CUDAToolkit_VERSION} for ${RIGCAST_CUDA_ARCHITECTURES}")
+  message(STATUS "GPU code: CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
   message(STATUS "GPU code is left out (RIGCAST_CUDA=${RIGCAST_CUDA})")
 endif()

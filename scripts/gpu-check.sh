@@ -6,14 +6,17 @@
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
 #   scripts/gpu-check.sh --validate          probes twice, then forecasts and runs every suite of a GPU
 #
-# Parts: tests sanitizer matvec short_batch attention sample upload engine hybrid run; all without one.
+# Parts: tests code-80 code-75 sanitizer sanitizer-80 matvec short_batch attention sample upload engine hybrid run; all without one.
+# code-80 and code-75 are the tests and the sanitizer with nothing but PTX of that capability, which
+# any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
+# builds them.
 # When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
 # gpu-shared, gpu-kv, gpu-kv-2, gpu-fit and quick, suites of rigcast validate. Files are
 # left in $OUT, or in a folder that is named.
 set -euo pipefail
 
 validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-kv gpu-kv-2"
-all_parts="tests sanitizer matvec short_batch attention sample upload engine hybrid run"
+all_parts="tests code-80 code-75 sanitizer sanitizer-80 matvec short_batch attention sample upload engine hybrid run"
 
 fail() {
   echo "gpu-check: $1" >&2
@@ -23,6 +26,7 @@ fail() {
 program_of() {
   case $1 in
     tests | sanitizer | soak) echo test_cuda ;;
+    code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
     matvec | short_batch | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
     run | probes | quick | gpu-*) echo rigcast ;;
     *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick" ;;
@@ -37,8 +41,9 @@ libraries_of() {
 
 # A program, and next to it lib/ with what it needs.
 pack_program() {
-  local program=$1 target=$2 built
-  built=$(find "$(dirname "$0")/../build/release" -name "$program" -type f 2>/dev/null | head -1)
+  local program=$1 target=$2 folder=${3:-release} built
+  built=$(find "$(dirname "$0")/../build/$folder" -name "${program%_[0-9]*}" -type f 2>/dev/null |
+    head -1)
   [ -n "$built" ] || fail "$program is not built: cmake --build --preset release, with nvcc found"
   mkdir -p "$target/lib"
   strip -o "$target/$program" "$built"
@@ -47,11 +52,25 @@ pack_program() {
   done
 }
 
+# The tests with PTX of one capability alone.
+build_code() {
+  local source
+  source=$(cd "$(dirname "$0")/.." && pwd)
+  cmake -S "$source" --preset release -B "$source/build/$1" \
+    -DRIGCAST_CUDA_ARCHITECTURES="${1#code-}-virtual" > /dev/null
+  cmake --build "$source/build/$1" --target test_cuda > /dev/null
+}
+
 pack() {
   local target=$1 part
   shift
   mkdir -p "$target"
   for part in ${*:-$all_parts}; do
+    if [[ $part = *-[0-9]* ]]; then
+      build_code "code-${part#*-}"
+      pack_program "$(program_of "$part")" "$target" "code-${part#*-}"
+      continue
+    fi
     if [ "$(program_of "$part")" != rigcast ]; then
       pack_program "$(program_of "$part")" "$target"
       continue
@@ -99,6 +118,15 @@ sanitize() {
   return $status
 }
 
+# Products of quantized batches on tensor cores need code for 8.0; what is left without them is tested.
+test_code() {
+  local program=$1 part=$2 log=$3 tests="[gpu]~[soak]" status=0
+  [ "$part" != code-75 ] || tests="$tests~[sm_80]"
+  "$program" "$tests" > "$log/$part.txt" 2>&1 || status=1
+  tail -3 "$log/$part.txt"
+  return $status
+}
+
 run() {
   local dir=$1 log program failed=0
   shift
@@ -115,11 +143,12 @@ run() {
     case $part in
       tests) "$dir/test_cuda" "[gpu]~[soak]" > "$log/tests.txt" 2>&1 || failed=1
              tail -3 "$log/tests.txt" ;;
+      code-*) test_code "$dir/$program" "$part" "$log" || failed=1 ;;
       soak) "$dir/test_cuda" "[soak]" -d yes > "$log/soak.txt" 2>&1 || failed=1
             tail -6 "$log/soak.txt" ;;
-      sanitizer)
+      sanitizer | sanitizer-*)
         for tool in memcheck racecheck initcheck; do
-          sanitize "$dir/test_cuda" $tool "$log/$tool.txt" || failed=1
+          sanitize "$dir/$program" $tool "$log/$tool-$program.txt" || failed=1
         done ;;
       matvec | short_batch | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing (Debian or Ubuntu packages) and configures a preset.
-# Usage: scripts/setup.sh [preset]      (default: release)
+# Usage: scripts/setup.sh [preset [cmake option...]]      (default: release)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
@@ -21,4 +21,4 @@ if ((${#missing[@]})); then
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-cmake --preset "$preset" >/dev/null
+cmake --preset "$preset" "${@:2}" >/dev/null

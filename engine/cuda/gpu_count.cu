@@ -7,10 +7,6 @@
 namespace rigcast::engine {
 namespace {
 
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 // A list of GPUs that ends at the first that is not there, or is empty, hides the others.
 std::string hidden_text() {
   const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -18,6 +14,10 @@ std::string hidden_text() {
 }
 
 }  // namespace
+
+std::string cuda_version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 int count_gpus(std::string& why) {
   int driver = 0, count = 0;
@@ -27,8 +27,8 @@ int count_gpus(std::string& why) {
   }
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorInsufficientDriver)
-    why = "the driver is for CUDA " + version_text(driver) + ", this build needs " +
-          version_text(CUDART_VERSION) + ": update the driver";
+    why = "the driver is for CUDA " + cuda_version_text(driver) + ", this build needs " +
+          cuda_version_text(CUDART_VERSION) + ": update the driver";
   else if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0))
     why = "the NVIDIA driver finds no GPU" + hidden_text();
   else if (code != cudaSuccess)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/device_facts.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -18,7 +19,7 @@ struct Shape {
 /// When a kernel may start. kEarly: once every block of the one before it has said
 /// let_next_start() or ended; what that one writes is there after wait_for_inputs(). Every kernel
 /// that is launched kEarly calls wait_for_inputs() before it reads or overwrites anything that
-/// kernels before it have touched. GPUs before Hopper take kEarly as kAfter.
+/// kernels before it have touched. Code for GPUs before Hopper takes kEarly as kAfter.
 enum class Start { kAfter, kEarly };
 
 template <class... Parameters, class... Arguments>
@@ -33,7 +34,8 @@ void launch(const Stream& stream, const Shape& shape, Start start, void (*kernel
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
-  config.numAttrs = start == Start::kEarly ? 1 : 0;
+  // Code that was compiled for less cannot wait for its inputs, wherever it runs.
+  config.numAttrs = start == Start::kEarly && device_facts().compiled_for >= 90 ? 1 : 0;
   RIGCAST_CUDA_CALL(
       cudaLaunchKernelEx(&config, kernel, Parameters(std::forward<Arguments>(arguments))...));
 }

@@ -161,20 +161,20 @@ void DeviceCache::truncate(TokenCount tokens) {
 }
 
 void DeviceCache::send_lists() {
-  const auto send = [&](const std::vector<std::byte*>& blocks, int layer) {
-    if (blocks.empty()) return;
+  std::swap(sent_, sent_before_);
+  sent_.arrived.wait();
+  sent_.lists.assign(std::size_t(cold_ ? layers_ : 1), blocks_);
+  if (cold_) ++generation_;
+  for (int layer = 0; layer < int(sent_.lists.size()); ++layer) {
+    std::vector<std::byte*>& blocks = sent_.lists[std::size_t(layer)];
+    if (blocks.empty()) continue;
+    for (TokenCount b = 0; cold_ && b < std::min(cold_->count(), TokenCount(blocks.size())); ++b)
+      blocks[std::size_t(b)] = cold_->place_of(layer, b);
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostKvBlocks,
                                       blocks.data(), blocks.size() * sizeof(std::byte*),
                                       cudaMemcpyHostToDevice, stream_.get()));
-  };
-  if (!cold_) return send(blocks_, 0);
-  ++generation_;
-  for (int layer = 0; layer < layers_; ++layer) {
-    std::vector<std::byte*> blocks = blocks_;
-    for (TokenCount b = 0; b < std::min(cold_->count(), TokenCount(blocks.size())); ++b)
-      blocks[std::size_t(b)] = cold_->place_of(layer, b);
-    send(blocks, layer);
   }
+  sent_.arrived.set(stream_);
 }
 
 }  // namespace rigcast::engine::cuda

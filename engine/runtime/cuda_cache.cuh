@@ -9,6 +9,7 @@
 #include "core/kv_cache.hpp"
 #include "core/model_spec.hpp"
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/mark.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/cache.cuh"
 #include "engine/runtime/cold_blocks.cuh"
@@ -84,6 +85,13 @@ class DeviceCache {
   std::vector<std::byte*> free_;    // that hold nothing
   std::unique_ptr<ColdBlocks> cold_;
   int generation_ = 0;
+  // A GPU that reads the host's memory by itself may still copy what was sent: it is kept until it
+  // has arrived.
+  struct SentLists {
+    std::vector<std::vector<std::byte*>> lists;
+    Mark arrived;
+  };
+  SentLists sent_, sent_before_;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -122,9 +122,7 @@ void CudaExecutor::place_ids(std::span<const std::int32_t> tokens) {
 
 void CudaExecutor::place_position() {
   if (position_ == cached_) return;
-  const std::int32_t position = std::int32_t(cached_);
-  RIGCAST_CUDA_CALL(cudaMemcpyAsync(state_->position(), &position, sizeof position,
-                                    cudaMemcpyHostToDevice, state_->stream.get()));
+  cuda::set_position(state_->stream, state_->position(), std::int32_t(cached_));
   position_ = cached_;
 }
 

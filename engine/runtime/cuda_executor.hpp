@@ -64,8 +64,11 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
 struct CudaDevice {
   std::string name;  // as the driver calls it: "NVIDIA H100 80GB HBM3"
   Bytes memory, free;
+  std::string driver;       // "13.0", the latest CUDA that it knows
+  bool integrated = false;  // its memory is the host's: a Jetson, a GB10
 };
-/// The first one. kMachine where there is none that CUDA can use, with why.
+/// The first one. kMachine where there is none that CUDA can use, or none of this program's code
+/// fits it, with why.
 Result<CudaDevice> cuda_device();
 
 /// Gives back what this process holds of the GPU, so that another finds all of it. No executor may

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/engine_memory.hpp"
+#include "engine/cuda/device_facts.cuh"
 #include "engine/cuda/gpu_count.cuh"
 #include "engine/cuda/matmul.cuh"
 #include "engine/cuda/pinned_pages.cuh"
@@ -16,6 +17,7 @@
 #include "engine/runtime/load.hpp"
 #include "engine/runtime/pinned_memory.hpp"
 #include "engine/runtime/refuse_placement.hpp"
+#include "engine/runtime/refuse_shapes.hpp"
 #include "engine/runtime/upload.cuh"
 #include "engine/synth/synthetic_model.hpp"
 
@@ -85,6 +87,7 @@ Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned,
   RamShare host_weights = ram.take(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
+  if (auto error = refuse_shapes_on_gpu(**model)) return *error;
   const ColdSharing sharing = sharing_of(spec, parts, options, vram);
   RamShare upload_buffers = ram.take(pinned, "upload buffers");
   const std::future<void> products = begin_loading_products(vram, spec, options);
@@ -117,6 +120,7 @@ Bound bound(Result<Model> model) {
 
 Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
               const CudaOptions& options) {
+  if (auto error = refuse_shapes_on_gpu(*model)) return *error;  // before the host's are copied
   const auto bind = [&](const HostParts& parts) -> Bound {
     if (!parts.any()) return model;
     const HostWeightsHow how{cuda::pinned_memory("weights"), options.upload_threads, options.go_on};
@@ -200,11 +204,16 @@ Result<CudaDevice> cuda_device() try {
   std::string why;
   if (count_gpus(why) == 0)
     return Error{ErrorKind::kMachine, "--device cuda: " + why, "--device cpu", {}};
+  if (const auto refused = refuse_gpu(0))
+    return Error{ErrorKind::kMachine, "--device cuda: " + *refused, "--device cpu", {}};
   cudaDeviceProp properties{};
   RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, 0));
   std::size_t free = 0, total = 0;
   RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
-  return CudaDevice{properties.name, Bytes{double(total)}, Bytes{double(free)}};
+  int driver = 0;
+  RIGCAST_CUDA_CALL(cudaDriverGetVersion(&driver));
+  return CudaDevice{properties.name, Bytes{double(total)}, Bytes{double(free)},
+                    cuda_version_text(driver), device_facts().integrated};
 } catch (const CudaFailure& e) {
   return Error{ErrorKind::kMachine, e.what(), "--device cpu", {}};
 }

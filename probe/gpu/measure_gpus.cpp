@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "engine/cuda/cuda_call.cuh"
+#include "engine/cuda/device_facts.cuh"
 #include "engine/cuda/gpu_count.cuh"
 #include "probe/gpu/gpu_parts.hpp"
 #include "probe/gpu/nvml.hpp"
@@ -62,6 +63,10 @@ Gpu measure_gpu(int device, const Say& say) {
   const auto look_at_link = [&] { gpu.link = link_now(gpu.bus_id); };
   const Part parts[] = {
       {"identity", [&] { identify(device, gpu); }},
+      {"code",
+       [&] {
+         if (const auto refused = engine::refuse_gpu(device)) throw MachineError(*refused);
+       }},
       {"context", [&] { measure_context(device, gpu); }},
       {"copies", [&] { gpu.copies = measure_copies(look_at_link); }},
       {"memory", [&] { gpu.vram = measure_vram(); }},

@@ -240,7 +240,7 @@ void check_down(QuantFormat f, const GroupsOnDevice& g) {
 
 }  // namespace
 
-TEST_CASE("Experts without tokens, with one and with many", "[cuda][gpu]") {
+TEST_CASE("Experts without tokens, with one and with many", "[cuda][sm_80][gpu]") {
   using enum QuantFormat;
   const Stream stream;
   for (const int group_tokens : {16, 32, 64}) {
@@ -255,7 +255,7 @@ TEST_CASE("Experts without tokens, with one and with many", "[cuda][gpu]") {
   }
 }
 
-TEST_CASE("Experts in every format that groups take", "[cuda][gpu]") {
+TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu]") {
   using enum QuantFormat;
   const Stream stream;
   const GroupsOnDevice g{20, kUsed, kExperts, 16};
@@ -264,7 +264,7 @@ TEST_CASE("Experts in every format that groups take", "[cuda][gpu]") {
     check_gate_up(f, g), check_down(f, g);
 }
 
-TEST_CASE("Experts of a small batch, whatever is watched", "[cuda][gpu][sanitize]") {
+TEST_CASE("Experts of a small batch, whatever is watched", "[cuda][sm_80][gpu][sanitize]") {
   const Stream stream;
   const GroupsOnDevice g{21, kUsed, kExperts, 16};
   route_as_wished(g, stream);

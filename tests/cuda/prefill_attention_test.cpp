@@ -18,6 +18,7 @@ struct Prefill {
   int window = 0;
   int checked_every = 1;  // tokens
   float spread = 1;
+  int shared_bytes = 0;
 };
 
 std::vector<float> queries_of(const Prefill& p) {
@@ -37,7 +38,7 @@ std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
                       position.get(), halves->on_device());
   cuda::attend_causally(stream,
                         {reinterpret_cast<const __half*>(queries.get()), p.tokens,
-                         p.cache.kv_heads * p.group, p.window},
+                         p.cache.kv_heads * p.group, p.window, p.shared_bytes},
                         (halves != nullptr ? *halves : data).on_device(),
                         halves != nullptr ? 0 : CacheData::kLayer, position.get(),
                         reinterpret_cast<__half*>(out.get()));
@@ -110,6 +111,23 @@ TEST_CASE("Prefill attention takes heads of any width", "[cuda][gpu]") {
     p.cache.dim = dim;
     check(p);
   }
+}
+
+TEST_CASE("Prefill attention takes heads of any width and cache within Turing's shared memory",
+          "[cuda][gpu]") {
+  using enum QuantFormat;
+  constexpr int kTuring = 64 << 10;
+  for (const int dim : {64, 80, 96, 128, 192, 256})
+    for (const QuantFormat type : {kF16, kQ8_0, kQ4_0})
+      for (const int tokens : {40, 3000}) {  // few blocks, and as many as there are multiprocessors
+        if (type != kF16 && dim % 32 != 0) continue;
+        Prefill p = of_tokens(tokens, 33);
+        p.shared_bytes = kTuring;
+        p.cache.dim = dim;
+        p.cache.k = p.cache.v = type;
+        p.checked_every = tokens / 10;
+        check(p);
+      }
 }
 
 TEST_CASE("Prefill attention sees no further than its window, and reads nothing before it",

@@ -91,7 +91,7 @@ const std::vector<int> kCounts = {1, 2, 7, 8, 9, 31, 33, 64, 65, 128};
 
 }  // namespace
 
-TEST_CASE("A short batch gives what sums in double do", "[cuda][gpu]") {
+TEST_CASE("A short batch gives what sums in double do", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : kFormats) {
     check({f, 1280, 100}, kCounts);
     check({f, is_k(f) ? 256 : 32, 33}, kCounts);
@@ -100,14 +100,14 @@ TEST_CASE("A short batch gives what sums in double do", "[cuda][gpu]") {
   }
 }
 
-TEST_CASE("A short batch may be cut in any way", "[cuda][gpu]") {
+TEST_CASE("A short batch may be cut in any way", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : kFormats)
     for (const int tokens : {16, 32, 64})
       for (const int row_warps : {1, 2, 4, 8})
         check({f, is_k(f) ? 2560 : 2528, 300, {tokens, row_warps}}, {3, 70});
 }
 
-TEST_CASE("A short batch gives the same bits every time", "[cuda][gpu]") {
+TEST_CASE("A short batch gives the same bits every time", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : {QuantFormat::kQ4_K, QuantFormat::kQ6_K, QuantFormat::kQ8_0}) {
     const Weights w(f, 4096, 512);
     const PlanesOnDevice planes(w);
@@ -148,12 +148,12 @@ void check_gate_up(QuantFormat f, QuantFormat up_format, int tokens) {
 
 }  // namespace
 
-TEST_CASE("Gate and up of a short batch", "[cuda][gpu]") {
+TEST_CASE("Gate and up of a short batch", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : kFormats) check_gate_up(f, f, 37);
   check_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ6_K, 70);
 }
 
-TEST_CASE("Every weight by itself, of a short batch", "[cuda][gpu]") {
+TEST_CASE("Every weight by itself, of a short batch", "[cuda][sm_80][gpu]") {
   constexpr std::int64_t kColumns = 512, kRows = 70;
   std::vector<float> x(kColumns * kColumns);
   for (std::size_t t = 0; t < std::size_t(kColumns); ++t) x[t * (kColumns + 1)] = 1;
@@ -180,7 +180,7 @@ TEST_CASE("Every weight by itself, of a short batch", "[cuda][gpu]") {
   }
 }
 
-TEST_CASE("Small batches, whatever is watched", "[cuda][gpu][sanitize]") {
+TEST_CASE("Small batches, whatever is watched", "[cuda][sm_80][gpu][sanitize]") {
   for (const QuantFormat f : kFormats) {
     check({f, is_k(f) ? 768 : 352, 70}, {2, 33});
     check({f, is_k(f) ? 512 : 416, 70, {64, 2}}, {19, 65});

@@ -195,14 +195,6 @@ __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
                 first_head, out);
 }
 
-int shared_memory_of_a_block() {
-  int device = 0, bytes = 0;
-  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
-  RIGCAST_CUDA_CALL(
-      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  return bytes;
-}
-
 template <int kDim, bool kDirect>
 void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
                    const int* position, const Partials& out) {
@@ -214,7 +206,7 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
   const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
   t.stage_bytes = (std::max(t.stage_bytes, least) + 15) / 16 * 16;
   const int own = kStages * t.stage_bytes;
-  static const int most = shared_memory_of_a_block() - int(sizeof(NewToken<kDim>)) - 1024;
+  const int most = device_facts().block_shared_bytes - int(sizeof(NewToken<kDim>)) - 1024;
   const int warps = std::clamp(most / own, 1, kWarps);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));

@@ -196,6 +196,10 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
   if (result.on_host) *result.on_host = id;
 }
 
+__global__ void set_position_kernel(std::int32_t* position, std::int32_t value) {
+  *position = value;
+}
+
 __global__ void advance_kernel(std::int32_t* position, int tokens) {
   wait_for_inputs();
   let_next_start();
@@ -285,6 +289,10 @@ void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* s
   const unsigned blocks = (unsigned(count) + 4 * kThreads - 1) / (4 * kThreads);
   launch(stream, {dim3(std::min(blocks, kMostArgmaxBlocks)), dim3(kThreads)}, Start::kEarly,
          argmax_kernel, logits, count, state, result);
+}
+
+void set_position(const Stream& stream, std::int32_t* position, std::int32_t value) {
+  launch(stream, {dim3(1), dim3(1)}, Start::kAfter, set_position_kernel, position, value);
 }
 
 void advance(const Stream& stream, std::int32_t* position, int tokens) {

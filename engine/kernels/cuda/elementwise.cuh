@@ -57,6 +57,10 @@ struct ArgmaxResult {
 void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
             const ArgmaxResult& result);
 
+/// *position = value. The value travels with the launch: no memory of the host has to last until a
+/// copy has ended.
+void set_position(const Stream& stream, std::int32_t* position, std::int32_t value);
+
 /// *position += tokens
 void advance(const Stream& stream, std::int32_t* position, int tokens = 1);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Device code: products of halves on tensor cores (sm_80 and later), by a warp, with sums in F32.
+// Device code: products of halves on tensor cores, by a warp, with sums in F32. Code for sm_80 and
+// later; what is compiled for less ends the kernel with an error.
 // Lane 4 g + t holds of 16 rows of weights the rows g and g + 8, of 8 tokens the token g as input
 // and the tokens 2 t and 2 t + 1 of a sum, and of 16 columns four.
 
@@ -18,6 +19,8 @@ __device__ __forceinline__ void load_tiles(std::uint32_t (&word)[4], const void*
                : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
                : "r"(from)
                : "memory");
+#else
+  __trap();
 #endif
 }
 
@@ -34,6 +37,8 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const WeightHalve
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(w.word[0]), "r"(w.word[1]), "r"(w.word[2]), "r"(w.word[3]), "r"(x.x), "r"(x.y));
+#else
+  __trap();
 #endif
 }
 

@@ -1,5 +1,6 @@
 #include "engine/kernels/cuda/prefill_attention.cuh"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
@@ -20,10 +21,10 @@ struct Task {
 };
 
 // How a block is made up: kProducts products of 16 rows for each warp, kKeys keys at once.
-template <int kWidth, int kProductsOfWarp>
+template <int kWidth, int kProductsOfWarp, int kKeysAtOnce = kWidth <= 128 ? 64 : 32>
 struct Sizes {
   static constexpr int kDim = kWidth, kProducts = kProductsOfWarp, kThreads = 32 * kWarps;
-  static constexpr int kKeys = kDim <= 128 ? 64 : 32;
+  static constexpr int kKeys = kKeysAtOnce;
   static constexpr int kRows = kWarps * kProducts * 16;
   static constexpr int kStride = kTileStride<kDim>, kRowBytes = kStride * 2;
   static constexpr int kQueryBytes = kRows * kRowBytes, kTileBytes = kKeys * kRowBytes;
@@ -379,11 +380,17 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   write_rows(t, head, first_row + warp * S::kProducts * 16, mix, own, lane);
 }
 
+// Shared memory of a block.
+template <class S, bool kDirect>
+int bytes_of(const Cache& cache) {
+  const int raw = kDirect ? 0 : S::kKeys * (cache.k_row + cache.v_row) + 32;
+  return S::kQueryBytes + 2 * S::kTileBytes + raw;
+}
+
 template <class S, bool kDirect>
 void launch_attend(const Stream& stream, const Task& t, const Cache& cache, const int* position) {
   const auto kernel = attend<S, kDirect>;
-  const int raw = kDirect ? 0 : S::kKeys * (cache.k_row + cache.v_row) + 32;
-  const int bytes = S::kQueryBytes + 2 * S::kTileBytes + raw;
+  const int bytes = bytes_of<S, kDirect>(cache);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   // Blocks that start early lie together on the multiprocessors that the kernel before has left
@@ -393,24 +400,25 @@ void launch_attend(const Stream& stream, const Task& t, const Cache& cache, cons
          Start::kAfter, kernel, t, cache, position);
 }
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
-  RIGCAST_CUDA_CALL(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
-
-// Wide blocks use what they read twice as often; narrow ones are twice as many.
+// Wide blocks use what they read twice as often; narrow ones are twice as many; small ones fit into
+// the 64 KiB of shared memory that Turing has. `room`: bytes that a block may take.
 template <int kDim>
-void launch_width(const Stream& stream, const Task& t, const Cache& cache, const int* position) {
+void launch_width(const Stream& stream, const Task& t, const Cache& cache, const int* position,
+                  int room) {
   using Narrow = Sizes<kDim, 1>;
   using Wide = Sizes<kDim, kDim <= 128 ? 2 : 1>;
-  static const int units = multiprocessors();
+  using Small = Sizes<kDim, 1, Narrow::kKeys / 2>;
   const bool direct = cache.k_type == QuantFormat::kF16 && cache.v_type == QuantFormat::kF16;
-  const bool narrow = direct && parts_of<Wide>(t) * cache.kv_heads <= units;
-  const auto run = narrow   ? launch_attend<Narrow, true>
-                   : direct ? launch_attend<Wide, true>
-                            : launch_attend<Wide, false>;
+  const bool few = parts_of<Wide>(t) * cache.kv_heads <= device_facts().multiprocessors;
+  if (direct) {
+    const bool wide = !few && bytes_of<Wide, true>(cache) <= room;
+    const auto run = wide                                    ? launch_attend<Wide, true>
+                     : bytes_of<Narrow, true>(cache) <= room ? launch_attend<Narrow, true>
+                                                             : launch_attend<Small, true>;
+    return run(stream, t, cache, position);
+  }
+  const auto run = bytes_of<Wide, false>(cache) <= room ? launch_attend<Wide, false>
+                                                        : launch_attend<Small, false>;
   run(stream, t, cache, position);
 }
 
@@ -426,7 +434,9 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
                                   : launch_width<256>;
-  run(stream, t, cache, position);
+  const int most = device_facts().block_shared_bytes;
+  run(stream, t, cache, position,
+      attention.shared_bytes > 0 ? std::min(attention.shared_bytes, most) : most);
 }
 
 }  // namespace rigcast::engine::cuda

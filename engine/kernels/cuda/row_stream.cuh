@@ -15,11 +15,24 @@ struct Ring {
   static constexpr int kBytes = (kStages * int(sizeof(typename Lane::Stage)) + 15) / 16 * 16;
 };
 
+/// Shared memory of a multiprocessor that blocks can have, of the capability that is compiled for
+/// (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+inline constexpr int kMultiprocessorSharedKib = 228;
+#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 870
+inline constexpr int kMultiprocessorSharedKib = 164;
+#elif __CUDA_ARCH__ >= 860
+inline constexpr int kMultiprocessorSharedKib = 100;
+#else
+inline constexpr int kMultiprocessorSharedKib = 64;
+#endif
+
 /// Thread blocks of a multiprocessor that shared memory lets in, up to `most`: registers are not to
 /// keep them out, for what waits for its inputs has weights under way as well.
 template <class Ring>
 constexpr int blocks_that_fit(int warps, int most) {
-  const int fit = 227 * 1024 / (warps * Ring::kBytes + 1280);  // with what the driver takes
+  // With what the driver takes of each block.
+  const int fit = (kMultiprocessorSharedKib - 1) * 1024 / (warps * Ring::kBytes + 1280);
   return fit < 1 ? 1 : fit > most ? most : fit;
 }
 

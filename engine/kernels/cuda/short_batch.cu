@@ -8,13 +8,6 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-int attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
-  RIGCAST_CUDA_CALL(cudaDeviceGetAttribute(&value, which, device));
-  return value;
-}
-
 // Calls for a format that is taken.
 template <class Call>
 void for_tiled_format(QuantFormat format, const Call& call) {
@@ -71,8 +64,8 @@ int shared_bytes_of(QuantFormat format, int tokens, int row_warps) {
 // given.
 ShortBatchCut cut_for(const ShortBatchCut& asked, QuantFormat format, int tokens,
                       std::int64_t rows) {
-  const int processors = attribute(cudaDevAttrMultiProcessorCount);
-  const int room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024;
+  const int processors = device_facts().multiprocessors;
+  const int room = device_facts().block_shared_bytes - 1024;
   ShortBatchCut cut;
   for (const int of_tile : {64, 32, 16}) {
     if (asked.tokens > 0 ? of_tile != asked.tokens : of_tile > 16 && tokens <= of_tile / 2)
@@ -97,9 +90,9 @@ void check(const Matrix& w, std::int64_t columns) {
 // What lets one block at a time onto a multiprocessor, where there are as many: blocks that begin
 // early would share the few that are free, and end late.
 std::size_t alone(std::int64_t blocks) {
-  if (blocks > attribute(cudaDevAttrMultiProcessorCount)) return 0;
-  return std::size_t(std::min(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2,
-                              attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 1024));
+  const DeviceFacts& gpu = device_facts();
+  if (blocks > gpu.multiprocessors) return 0;
+  return std::size_t(std::min(gpu.multiprocessor_shared_bytes / 2, gpu.block_shared_bytes - 1024));
 }
 
 // All jobs of one format.
@@ -155,7 +148,7 @@ bool takes_short_batch(QuantFormat format) {
   return takes;
 }
 
-bool has_short_batch() { return attribute(cudaDevAttrComputeCapabilityMajor) >= 8; }
+bool has_short_batch() { return device_facts().compiled_for >= 80; }
 
 void short_batch(std::span<const ShortBatchJob> jobs, const HalfBatch& x,
                  const ShortBatchRows& rows, const Stream& stream, const ShortBatchCut& cut) {

@@ -285,6 +285,8 @@ __global__ void __launch_bounds__(kShortThreads, 2)
     short_batch_kernel(const __grid_constant__ ShortBatchWork work) {
 #if __CUDA_ARCH__ >= 800
   multiply_tile<F, kTokens>(work);
+#else
+  __trap();  // has_short_batch() says no
 #endif
 }
 

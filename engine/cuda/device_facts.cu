@@ -1,0 +1,98 @@
+#include "engine/cuda/device_facts.cuh"
+
+#include <array>
+#include <mutex>
+
+#include "engine/cuda/cuda_call.cuh"
+
+namespace rigcast::engine {
+namespace {
+
+constexpr int kLeastCapability = 75;  // tensor cores, dp4a and ldmatrix
+constexpr std::size_t kMostDevices = 64;
+
+// Compiled for the same capabilities as every kernel of the program: the driver chooses the same
+// code for all of them.
+__global__ void probe_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 750
+#error "kernels need compute capability 7.5 or later"
+#endif
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  RIGCAST_CUDA_CALL(cudaDeviceGetAttribute(&value, which, device));
+  return value;
+}
+
+int capability_of(int device) {
+  return 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
+         attribute(cudaDevAttrComputeCapabilityMinor, device);
+}
+
+std::string version_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
+std::string name_of(int device) {
+  cudaDeviceProp properties{};
+  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
+std::string refusal(int device, cudaError_t code) {
+  const int capability = capability_of(device);
+  const std::string card = name_of(device) + " has compute capability " + version_text(capability);
+  if (capability < kLeastCapability)
+    return card + ", and kernels need " + version_text(kLeastCapability) +
+           " (Turing: GTX 16, RTX 20) or later";
+  return card +
+         ", and no GPU code in this program fits it (built for " RIGCAST_CUDA_ARCHITECTURES "; " +
+         cudaGetErrorString(code) +
+         "): build with -DRIGCAST_CUDA_ARCHITECTURES=" + std::to_string(capability);
+}
+
+// The code that was chosen, or why there is none. The device is current.
+cudaError_t chosen_code(int& compiled_for) {
+  cudaFuncAttributes attributes{};
+  const cudaError_t code = cudaFuncGetAttributes(&attributes, probe_kernel);
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+  compiled_for = attributes.ptxVersion;
+  return code;
+}
+
+DeviceFacts facts_of(int device) {
+  DeviceFacts facts;
+  if (const cudaError_t code = chosen_code(facts.compiled_for); code != cudaSuccess)
+    throw MachineError(refusal(device, code));
+  facts.capability = capability_of(device);
+  facts.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  facts.block_shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  facts.multiprocessor_shared_bytes =
+      attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+  facts.integrated = attribute(cudaDevAttrIntegrated, device) != 0;
+  return facts;
+}
+
+}  // namespace
+
+const DeviceFacts& device_facts() {
+  static std::array<std::once_flag, kMostDevices> asked;
+  static std::array<DeviceFacts, kMostDevices> facts;
+  int device = 0;
+  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
+  const auto i = static_cast<std::size_t>(device);
+  RIGCAST_ASSERT(i < kMostDevices);
+  std::call_once(asked[i], [&] { facts[i] = facts_of(device); });
+  return facts[i];
+}
+
+std::optional<std::string> refuse_gpu(int device) try {
+  RIGCAST_CUDA_CALL(cudaSetDevice(device));
+  device_facts();
+  return std::nullopt;
+} catch (const MachineError& e) {
+  return e.what();
+}
+
+}  // namespace rigcast::engine
