@@ -18,7 +18,7 @@ if(NOT RIGCAST_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    rigcast_cuda_architectures(${RIGCAST_CUDA_ARCHITECTURES} CMAKE_CUDA_ARCHITECTURES)
+    rigcast_cuda_architectures(CMAKE_CUDA_ARCHITECTURES ${RIGCAST_CUDA_ARCHITECTURES})
     enable_language(CUDA)
     find_package(CUDAToolkit)
     # The library itself is loaded when it is used: engine/cuda/cublas.cu.

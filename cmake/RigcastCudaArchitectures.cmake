@@ -4,12 +4,11 @@
 # versions run the code of earlier ones (8.7 that of 8.6, 10.3 that of 10.0, 12.1 that of 12.0).
 set(RIGCAST_CUDA_CAPABILITIES 75 80 86 89 90 100 120)
 
-# rigcast_cuda_architectures(AUTO|ALL|LIST out)
+# rigcast_cuda_architectures(out AUTO|ALL|LIST)
 #   As CMAKE_CUDA_ARCHITECTURES. ALL ends with PTX of the latest, which later GPUs compile when they
 #   start, and has PTX of 10.0 for those between it and the last.
-function(rigcast_cuda_architectures wanted out)
-  set(list ${wanted} ${ARGN})
-  list(POP_BACK list out)
+function(rigcast_cuda_architectures out)
+  set(list ${ARGN})
   if(list STREQUAL "AUTO")
     rigcast_gpus_of_this_machine(list)
     if(NOT list)

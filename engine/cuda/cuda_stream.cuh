@@ -5,13 +5,16 @@
 #include <type_traits>
 
 #include "engine/cuda/cuda_call.cuh"
+#include "engine/cuda/device_facts.cuh"
 
 namespace rigcast::engine {
 
-/// Of the GPU that is current; waits for no other stream. Throws CudaFailure.
+/// Of the GPU that is current; waits for no other stream. Throws CudaFailure, MachineError where no
+/// code in this program fits the GPU.
 class Stream {
  public:
   Stream() {
+    device_facts();  // asked now, for launches ask while a graph is recorded
     cudaStream_t stream = nullptr;
     RIGCAST_CUDA_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     stream_.reset(stream);

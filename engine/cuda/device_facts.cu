@@ -3,6 +3,7 @@
 #include <array>
 #include <mutex>
 
+#include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_call.cuh"
 
 namespace rigcast::engine {
@@ -13,9 +14,12 @@ constexpr std::size_t kMostDevices = 64;
 
 // Compiled for the same capabilities as every kernel of the program: the driver chooses the same
 // code for all of them.
-__global__ void probe_kernel() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 750
+__global__ void tell_capability([[maybe_unused]] int* compiled_for) {
+#if defined(__CUDA_ARCH__)
+#if __CUDA_ARCH__ < 750
 #error "kernels need compute capability 7.5 or later"
+#endif
+  *compiled_for = __CUDA_ARCH__ / 10;
 #endif
 }
 
@@ -52,13 +56,13 @@ std::string refusal(int device, cudaError_t code) {
          "): build with -DRIGCAST_CUDA_ARCHITECTURES=" + std::to_string(capability);
 }
 
-// The code that was chosen, or why there is none. The device is current.
+// What the code that was chosen says of itself, or why there is none. The device is current.
 cudaError_t chosen_code(int& compiled_for) {
-  cudaFuncAttributes attributes{};
-  const cudaError_t code = cudaFuncGetAttributes(&attributes, probe_kernel);
-  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
-  compiled_for = attributes.ptxVersion;
-  return code;
+  const DeviceBuffer told(sizeof(int));
+  tell_capability<<<1, 1>>>(told.as<int>());
+  if (const cudaError_t code = cudaGetLastError(); code != cudaSuccess) return code;
+  RIGCAST_CUDA_CALL(cudaMemcpy(&compiled_for, told.as(), sizeof(int), cudaMemcpyDeviceToHost));
+  return cudaSuccess;
 }
 
 DeviceFacts facts_of(int device) {

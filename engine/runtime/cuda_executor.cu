@@ -77,6 +77,7 @@ class CudaExecutor : public Executor {
   void place_ids(std::span<const std::int32_t> tokens);
   void place_position();
   void place_draw(const cuda::Draw& draw);
+  std::int32_t chosen() const;
   void run_graph(int splits, Choice choice, int slot);
   int splits() const;
   double stage_bytes(ActivityKind kind, int layer, std::int64_t tokens) const;
@@ -389,11 +390,18 @@ void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
   if (handover()) handover()->to_host(cached_, recorder_);
 }
 
+// What the GPU has written as the next id.
+std::int32_t CudaExecutor::chosen() const {
+  if (next_ == cuda::kNoToken)
+    throw MachineError("the model's logits are not numbers (NaN): its weights, or the GPU, are bad");
+  return next_;
+}
+
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
   if (state_->on_host().head()) return Executor::decode(token, sampler);
   if (sampler.is_greedy()) {
     one_token(token, Choice::kLikeliest);
-    return next_;
+    return chosen();
   }
   const auto draw = draw_of(sampler, model().spec.vocabulary);
   if (!draw) return Executor::decode(token, sampler);
@@ -401,7 +409,7 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
   one_token(token, Choice::kDrawn);
   ++draw_->number;
   sampler.count_draw();
-  return next_;
+  return chosen();
 }
 
 void CudaExecutor::fill(TokenCount tokens) {

@@ -287,18 +287,19 @@ TEST_CASE("The likeliest token is the CPU's", "[cuda][gpu]") {
     INFO(count);
     auto logits = normal_values(count, unsigned(count));
     CHECK(gpu_argmax(logits) == likeliest(logits));
-    logits[count / 2] = nan;
-    CHECK(gpu_argmax(logits) == likeliest(logits));
     // Of equals the lowest, also across threads and blocks.
     logits[count - 1] = logits[count / 3] = 50.0f;
     CHECK(gpu_argmax(logits) == std::int32_t(count / 3));
     logits[count - 1] = infinity;
     CHECK(gpu_argmax(logits) == std::int32_t(count - 1));
+    logits[count / 2] = nan;
+    CHECK(gpu_argmax(logits) == kNoToken);
   }
   CHECK(gpu_argmax({-0.0f, 0.0f, -1.0f}) == 0);
   CHECK(gpu_argmax({-5.0f, -0.0f, 0.0f}) == 1);
-  CHECK(gpu_argmax({nan, -infinity, nan, -infinity}) == 1);
-  CHECK(gpu_argmax({nan, nan}) == 0);
+  CHECK(gpu_argmax({nan, -infinity, nan, -infinity}) == kNoToken);
+  CHECK(gpu_argmax({-nan, infinity}) == kNoToken);
+  CHECK(gpu_argmax({nan, nan}) == kNoToken);
   CHECK(gpu_argmax({-3.0f, -2.0f, -4.0f}) == 1);
 }
 

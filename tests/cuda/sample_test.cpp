@@ -98,19 +98,37 @@ TEST_CASE("Logits that are nearly equal are told apart on a GPU", "[cuda][gpu]")
   }
 }
 
-TEST_CASE("NaN and infinities are drawn on a GPU as on the host", "[cuda][gpu]") {
+TEST_CASE("Infinities are drawn on a GPU as on the host", "[cuda][gpu]") {
   for (const std::size_t count : {31u, 5000u}) {
     const auto logits = normal_values(count, 4);
-    for (const float odd : {kNan, kInfinity, -kInfinity}) {
+    for (const float odd : {kInfinity, -kInfinity}) {
       auto some = logits;
       for (std::size_t i = 0; i < count; i += 3) some[i] = odd;
       check_all(some, 50);
       check_all(std::vector<float>(count, odd), 20);
     }
     auto all = logits;
-    all[3] = kNan, all[5] = -kInfinity, all[7] = kInfinity, all[9] = kInfinity;
+    all[5] = -kInfinity, all[7] = kInfinity, all[9] = kInfinity;
     check_all(all, 20);
   }
+}
+
+TEST_CASE("Where a logit is NaN a GPU draws no token", "[cuda][gpu]") {
+  const Stream stream;
+  for (const std::size_t count : {31u, 5000u, 40'000u})
+    for (const bool all : {false, true}) {
+      auto logits = normal_values(count, 4);
+      logits[count / 2] = kNan;
+      if (all) logits.assign(count, kNan);
+      const OnDevice<float> values(logits);
+      const auto state = state_of({1.0f, 40, 0.9f, 3, 17});
+      const PinnedBuffer id(sizeof(std::int32_t));
+      *id.as<std::int32_t>() = 7;
+      sample(stream, values.get(), int(count), state.get(),
+             {nullptr, id.on_device<std::int32_t>()});
+      CHECK(state.read()[0].draw.number == 18);
+      CHECK(*id.as<std::int32_t>() == kNoToken);
+    }
 }
 
 TEST_CASE("A draw leaves the state as it was, but for its number", "[cuda][gpu]") {

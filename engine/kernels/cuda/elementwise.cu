@@ -182,7 +182,7 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
   let_next_start();
   unsigned long long best = 0;
   for (int i = int(blockIdx.x * kThreads + threadIdx.x); i < count; i += int(gridDim.x * kThreads))
-    if (!isnan(logits[i])) best = max(best, rank_of(logits[i], i));
+    best = max(best, rank_of(logits[i], i));
   best = block_largest(best);
   if (threadIdx.x != 0) return;
   atomicMax(&state->best, best);
@@ -191,7 +191,7 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
   __threadfence();
   const unsigned long long all = atomicExch(&state->best, 0ull);
   state->done = 0;
-  const std::int32_t id = all == 0 ? 0 : index_of_rank(all);
+  const std::int32_t id = index_of_rank(all);
   if (result.on_device) *result.on_device = id;
   if (result.on_host) *result.on_host = id;
 }

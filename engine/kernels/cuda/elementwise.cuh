@@ -46,14 +46,16 @@ struct ArgmaxState {
   unsigned long long best = 0;
   unsigned done = 0;
 };
+/// What is chosen where a logit is no number.
+inline constexpr std::int32_t kNoToken = -1;
+
 /// Where the token's id is written; either may be null. `on_host` is the kernels' address of pinned
 /// memory.
 struct ArgmaxResult {
   std::int32_t* on_device = nullptr;
   std::int32_t* on_host = nullptr;
 };
-/// The index of the largest of `count` logits, of equals the lowest. NaN is never larger; 0 if
-/// there is nothing else.
+/// The index of the largest of `count` logits, of equals the lowest; kNoToken where one is NaN.
 void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
             const ArgmaxResult& result);
 

@@ -30,10 +30,6 @@ struct Logits {
   int count;
 };
 
-__device__ __forceinline__ Rank rank_in(float logit, int index) {
-  return rank_of(isnan(logit) ? -INFINITY : logit, index);
-}
-
 // Calls visit(rank) for every `step`th logit from `begin` on.
 template <class Visit>
 __device__ __forceinline__ void for_each_rank(const Logits& logits, int begin, int step,
@@ -48,7 +44,7 @@ __device__ __forceinline__ void for_each_rank(const Logits& logits, int begin, i
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const int i = first + k * step;
-      if (i < logits.count) visit(rank_in(v[k], i));
+      if (i < logits.count) visit(rank_of(v[k], i));
     }
   }
 }
@@ -274,7 +270,10 @@ __global__ void __launch_bounds__(kThreads)
     });
   if (!ends_last(&state->done)) return;
   const Rank* const ranks = candidates(cut, logits, wanted, *state, work);
-  const std::int32_t id = drawn_id(draw, ranks, wanted, work.sums);
+  // With a NaN among the logits, and so in the first place, no token is drawn.
+  const std::int32_t id = index_of_rank(ranks[0]) == kNoToken
+                              ? kNoToken
+                              : drawn_id(draw, ranks, wanted, work.sums);
   for (int i = int(threadIdx.x); i < kBins; i += kThreads) state->counts[i] = 0;
   if (threadIdx.x > 0) return;
   state->collected = 0;

@@ -35,7 +35,8 @@ struct SampleState {
 /// Queues the choice of one of `count` logits: that of Sampler::next with the same logits and
 /// state->draw, whose number grows by one. Exponentials of the host and of the GPU may differ in
 /// their last place, so that a random number within 1e-15 or so of a border between two tokens may
-/// give the one here and the other there. `logits`: on the GPU. Not waited for. Throws CudaFailure.
+/// give the one here and the other there. kNoToken where a logit is NaN.
+/// `logits`: on the GPU. Not waited for. Throws CudaFailure.
 void sample(const Stream& stream, const float* logits, int count, SampleState* state,
             const ArgmaxResult& result);
 

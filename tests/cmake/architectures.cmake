@@ -1,0 +1,37 @@
+# Which GPUs the kernels are compiled for: cmake -DNVCC=... -P architectures.cmake
+cmake_minimum_required(VERSION 3.22)
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/RigcastCudaArchitectures.cmake)
+set(CMAKE_CUDA_COMPILER ${NVCC})
+
+function(expect what got expected)
+  if(NOT got STREQUAL expected)
+    message(FATAL_ERROR "${what}: \"${got}\", expected \"${expected}\"")
+  endif()
+endfunction()
+
+# A list stays what it is, of one element or more.
+rigcast_cuda_architectures(got 86)
+expect("one" "${got}" "86")
+rigcast_cuda_architectures(got 75-virtual 90)
+expect("two" "${got}" "75-virtual;90")
+
+# All: code for each, and PTX for what comes after the last.
+rigcast_cuda_architectures(all ALL)
+foreach(capability 75-real 80-real 86-real 89-real 90-real)
+  if(NOT capability IN_LIST all)
+    message(FATAL_ERROR "ALL is ${all}, without ${capability}")
+  endif()
+endforeach()
+list(GET all -1 latest)
+if(latest MATCHES "-")
+  message(FATAL_ERROR "ALL ends with ${latest}, without PTX for later GPUs")
+endif()
+
+# Where there is no GPU, AUTO is ALL.
+rigcast_gpus_of_this_machine(here)
+rigcast_cuda_architectures(auto AUTO)
+if(here)
+  expect("AUTO beside a GPU" "${auto}" "${here}")
+else()
+  expect("AUTO without a GPU" "${auto}" "${all}")
+endif()
