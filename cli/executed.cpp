@@ -62,6 +62,7 @@ MadeExecutor cpu_executor(const Scenario& s, const ExecuteOptions& options, Resu
   if (!model) return model.error();
   CpuOptions how{s.settings.threads, s.kv.types, s.kv.block_tokens, TokenCount(s.settings.ubatch)};
   how.ram = Ram(options.ram_limit);
+  how.stop = stop_flag();
   return std::unique_ptr<Executor>(
       std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)), how));
 }
@@ -97,6 +98,7 @@ Result<CudaOptions> cuda_options(const Scenario& s, const ExecuteOptions& option
   const bool all_cores = s.settings.threads >= int(std::thread::hardware_concurrency());
   out.upload_threads = all_cores ? 0 : s.settings.threads;
   out.go_on = [] { return !interrupted(); };
+  out.stop = stop_flag();
   return out;
 }
 
@@ -120,7 +122,7 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
   auto executor = options.device == Device::kCuda
                       ? cuda_executor(s, *file, options)
-                      : cpu_executor(s, options, load_with_pages(*file));
+                      : cpu_executor(s, options, load_with_pages(*file, stop_flag()));
   auto vocabulary = tokenizer.get();
   if (!executor) return executor.error();
   if (!vocabulary) return vocabulary.error();
@@ -216,6 +218,9 @@ class Runner {
   std::string text_;
 };
 
+// Nothing was timed that could be told.
+Error stopped() { return {ErrorKind::kMachine, "interrupted before a run was over", {}, {}}; }
+
 // What the process took beyond what the engine counts is no part of a limit.
 DeviceMemory memory_of_host(const Executor& executor) {
   DeviceMemory host = executor.host();
@@ -230,11 +235,11 @@ Result<StartTimes> time_start(const Scenario& s, const ExecuteOptions& options,
                               const Runner& runner, bool cold) {
   say(cold ? "cold start ..." : "warm start ...");
   // A GPU's weights are read past the page cache, so that the cold start has left nothing there.
-  if (auto error =
-          cold ? drop_from_page_cache(*s.model_file) : bring_into_page_cache(*s.model_file))
+  if (auto error = cold ? drop_from_page_cache(*s.model_file, stop_flag())
+                        : bring_into_page_cache(*s.model_file, stop_flag()))
     return *error;
   auto loaded = load_file(s, options);
-  if (!loaded) return loaded.error();
+  if (!loaded) return interrupted() ? stopped() : loaded.error();
   const Seconds tokenize = runner.tokenize(*loaded);
   return StartTimes{loaded->load, tokenize, runner.request(*loaded->executor, 1)};
 }
@@ -260,9 +265,6 @@ std::optional<std::string> busy_text(const MeasuredRuns& runs) {
                      100 * (1 - share));
 }
 
-// Nothing was timed that could be told.
-Error stopped() { return {ErrorKind::kMachine, "interrupted before a run was over", {}, {}}; }
-
 std::optional<Error> time_starts(const Scenario& s, const ExecuteOptions& options, Runner& runner,
                                  MeasuredRuns& runs) {
   if (auto error = runner.prepare({})) return *error;
@@ -285,18 +287,21 @@ std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& o
     runs.warm = StartTimes{loaded.load, runs.tokenize, runs.resident.front()};
     return std::nullopt;
   }
-  runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
-  for (int i = 0; i < options.repeat && !interrupted(); ++i) {
-    say(fmt::format("run {} of {} ...", i + 1, options.repeat));
-    RequestTimes times = runner.request(executor, runner.output());
-    const bool tells = runs.resident.empty() && times.ids.size() > 1;
-    if (!interrupted() || tells) runs.resident.push_back(std::move(times));
+  try {
+    runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
+    for (int i = 0; i < options.repeat && !interrupted(); ++i) {
+      say(fmt::format("run {} of {} ...", i + 1, options.repeat));
+      RequestTimes times = runner.request(executor, runner.output());
+      const bool tells = runs.resident.empty() && times.ids.size() > 1;
+      if (!interrupted() || tells) runs.resident.push_back(std::move(times));
+    }
+  } catch (const Interrupted&) {
   }
   return runs.resident.empty() ? std::optional(stopped()) : std::nullopt;
 }
 
 void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns& runs,
-                    const ExecuteOptions& options, Executed& out) {
+                    const ExecuteOptions& options, Executed& out) try {
   if (interrupted()) return;
   say("traced run ...");
   Recorder recorder;
@@ -306,20 +311,24 @@ void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns
   if (interrupted()) return;
   out.traced_slowdown = slowdown(runs, traced);
   out.events = recorder.events();
+} catch (const Interrupted&) {
 }
 
-// What is read from: the GPU's memory where there is one, the host's where it has parts as well.
+// What is read from: the GPU's memory where there is one, the host's where it has parts as well. It
+// takes seconds, for which nobody waits who has asked for an answer.
 void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
-                    Team& team, MeasuredRuns& runs) {
+                    Team& team, MeasuredRuns& runs) try {
+  if (!options.prompt.empty() || interrupted()) return;
   const bool gpu = options.device == Device::kCuda;
   if (gpu) {
     say("reading the GPU's memory ...");
-    runs.vram_ceiling =
-        options.vram_ceiling ? *options.vram_ceiling : BytesPerSecond{probe::vram_read().median};
+    runs.vram_ceiling = options.vram_ceiling ? *options.vram_ceiling
+                                             : BytesPerSecond{probe::vram_read(stop_flag()).median};
   }
   if (gpu && !HostParts(s.model, placement).any()) return;
-  if (options.prompt.empty()) say("reading memory ...");
+  say("reading memory ...");
   runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
+} catch (const Interrupted&) {
 }
 
 void add_warnings(Executed& out, const ExecuteOptions& options) {
@@ -344,18 +353,18 @@ void add_warnings(Executed& out, const ExecuteOptions& options) {
 }  // namespace
 
 MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
-  Team team(s.settings.threads);
+  Team team(s.settings.threads, Team::kPatience, stop_flag());
   auto loaded = load(s, options, team);
   if (!loaded) return loaded.error();
   return std::move(loaded->executor);
 }
 
-Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) {
+Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) try {
   Scenario& s = *scenario;
   const OnInterrupt on_interrupt;
   const auto placement = placement_here(s, options);
   if (!placement) return placement.error();
-  Team team(s.settings.threads);
+  Team team(s.settings.threads, Team::kPatience, stop_flag());
   Runner runner(s, options);
   MeasuredRuns runs;
   Executed out;
@@ -363,7 +372,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
     if (auto error = time_starts(s, options, runner, runs)) return *error;
   reset_peak_memory();
   auto loaded = load(s, options, team);
-  if (!loaded) return loaded.error();
+  if (!loaded) return interrupted() ? stopped() : loaded.error();
   if (auto error = runner.prepare(*loaded)) return *error;
   if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
   runs.gpus = loaded->executor->gpus();
@@ -376,6 +385,8 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   out.busy = busy_text(runs);
   add_warnings(out, options);
   return out;
+} catch (const Interrupted&) {
+  return stopped();
 }
 
 }  // namespace rigcast::cli

@@ -2,49 +2,77 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
-#include <chrono>
 #include <csignal>
+
+#include "core/temporary_file.hpp"
 
 namespace rigcast::cli {
 namespace {
 
-volatile std::sig_atomic_t noted = 0;
-
-using Clock = std::chrono::steady_clock;
 constexpr unsigned kPatience = 30;  // seconds, of what does not look for interrupts
-std::atomic<Clock::duration> limit{Clock::duration::max()};  // since the clock's epoch
 
-void end_program(int) {
+constinit std::atomic<bool> stop{false};  // one of these two
+volatile std::sig_atomic_t noted = 0, over = 0;
+
+void note(int signal) {
+  if (noted == 0) {
+    noted = 1;
+    stop = true;
+    return;
+  }
+  remove_temporary_files();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // it comes when this handler has returned
+}
+
+void end_in_time(int) {
+  if (over == 0) {
+    over = 1;
+    stop = true;
+    ::alarm(kPatience);
+    return;
+  }
   constexpr char kText[] = "\nrigcast: no answer within the time limit\n";
   static_cast<void>(!::write(STDERR_FILENO, kText, sizeof kText - 1));
+  remove_temporary_files();
   ::_exit(3);
 }
 
 }  // namespace
 
-OnInterrupt::OnInterrupt()
-    : before_(std::signal(SIGINT, [](int) {
-        noted = 1;
-        std::signal(SIGINT, SIG_DFL);
-      })) {}
+// A terminal that is closed does not end what was started with nohup.
+OnInterrupt::OnInterrupt() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    before_[i] = std::signal(kSignals[i], note);
+    if (kSignals[i] == SIGHUP && before_[i] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  }
+}
 
-OnInterrupt::~OnInterrupt() { std::signal(SIGINT, noted ? SIG_DFL : before_); }
+// The second interrupt may still come.
+OnInterrupt::~OnInterrupt() {
+  for (std::size_t i = 0; i < kSignals.size() && noted == 0; ++i)
+    std::signal(kSignals[i], before_[i]);
+}
 
 TimeLimit::TimeLimit(int seconds) {
-  limit = (Clock::now() + std::chrono::seconds(seconds)).time_since_epoch();
-  std::signal(SIGALRM, end_program);
-  ::alarm(unsigned(seconds) + kPatience);
+  std::signal(SIGALRM, end_in_time);
+  ::alarm(unsigned(seconds));
 }
 
 TimeLimit::~TimeLimit() {
   ::alarm(0);
   std::signal(SIGALRM, SIG_DFL);
-  limit = Clock::duration::max();
+  over = 0;
+  stop = false;
+  if (noted != 0) stop = true;  // also one that came in between
 }
 
-bool TimeLimit::is_over() const { return Clock::now().time_since_epoch() > limit.load(); }
+bool TimeLimit::is_over() const { return over != 0; }
 
-bool interrupted() { return noted != 0 || Clock::now().time_since_epoch() > limit.load(); }
+bool interrupted() { return stop; }
+
+StopFlag stop_flag() { return StopFlag(stop); }
 
 }  // namespace rigcast::cli

@@ -1,9 +1,16 @@
 #pragma once
 // Control-C while work goes on: the first ends it in good order, the second at once. Time limits.
 
+#include <array>
+#include <csignal>
+
+#include "core/stop_flag.hpp"
+
 namespace rigcast::cli {
 
-/// While one lives, the first interrupt is only noted.
+/// While one lives, the first interrupt is only noted, be it from the keyboard, from who ends the
+/// process or from a terminal that is closed. The second ends the program, without its temporary
+/// files.
 class OnInterrupt {
  public:
   OnInterrupt();
@@ -12,7 +19,8 @@ class OnInterrupt {
   OnInterrupt& operator=(const OnInterrupt&) = delete;
 
  private:
-  void (*before_)(int);
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<void (*)(int), kSignals.size()> before_{};
 };
 
 /// While it lives, what looks for interrupts ends after so many seconds; what does not look for
@@ -29,5 +37,7 @@ class TimeLimit {
 
 /// One was noted since the program began, or a time limit is over.
 bool interrupted();
+/// The same, for what works on for long.
+StopFlag stop_flag();
 
 }  // namespace rigcast::cli

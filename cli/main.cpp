@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/lost_file.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/nearest_name.hpp"
@@ -81,6 +82,7 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  rigcast::cli::tell_of_lost_files();
   try {
     return parse_and_run(argc, argv);
   } catch (const rigcast::ShortOfMemory& e) {

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <CLI/Validators.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <map>
+#include <span>
+
+#include "core/output_file.hpp"
 
 namespace rigcast::cli {
 
@@ -43,30 +43,10 @@ bool wants_colour(const OutputOptions& options) {
 }
 
 std::optional<Error> write_file(const std::string& path, const std::string& text) {
-  const auto failed = [&](const char* what) {
-    return Error{ErrorKind::kMachine,
-                 fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)), ""};
-  };
-  // A device or a pipe takes the text as it is: renaming a file over it would replace it.
-  std::error_code ignored;
-  const bool special =
-      std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
-  const std::string temporary = special ? path : fmt::format("{}.{}.tmp", path, getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (!file) return failed("create");
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed) {
-    const auto error = failed("write");
-    if (!special) std::remove(temporary.c_str());
-    return error;
-  }
-  if (!special && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const auto error = failed("write");
-    std::remove(temporary.c_str());
-    return error;
-  }
-  return std::nullopt;
+  auto file = OutputFile::create(path);
+  if (!file) return file.error();
+  if (auto error = file->write(std::as_bytes(std::span(text)))) return error;
+  return file->finish();
 }
 
 std::optional<Error> emit(const OutputOptions& options, const std::string& text) {

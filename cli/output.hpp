@@ -26,7 +26,7 @@ int fail(const Error& error);
 /// Standard output is a terminal and NO_COLOR is not set.
 bool wants_colour(const OutputOptions& options);
 
-/// Writes text to the file (under a temporary name first) or to standard output.
+/// Writes text to the file, as OutputFile does, or to standard output.
 std::optional<Error> emit(const OutputOptions& options, const std::string& text);
 std::optional<Error> write_file(const std::string& path, const std::string& text);
 

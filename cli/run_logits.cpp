@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "cli/interrupt.hpp"
@@ -43,6 +45,21 @@ Result<std::vector<std::int32_t>> read_ids(const std::string& path, std::int64_t
   return ids;
 }
 
+std::optional<Error> written(const Scenario& s, const ExecuteOptions& execute,
+                             std::span<const std::int32_t> ids, const std::string& target) try {
+  auto executor = make_executor(s, execute);
+  if (!executor) return executor.error();
+  auto file = engine::NpyWriter::create(target, ids.size(), std::size_t(s.model.vocabulary));
+  if (!file) return file.error();
+  for (std::size_t at = 0; at < ids.size(); at += kAtOnce) {
+    const auto part = ids.subspan(at, std::min(kAtOnce, ids.size() - at));
+    if (auto error = file->write((*executor)->forward(part, engine::Logits::kAll))) return error;
+  }
+  return file->finish();
+} catch (const Interrupted& e) {
+  return Error{ErrorKind::kMachine, e.what()};
+}
+
 }  // namespace
 
 int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsOptions& options) {
@@ -55,22 +72,11 @@ int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsO
         bad_input(fmt::format("--tokens: {} ids exceed the context of {}",
                               text_count(TokenCount(ids->size())), text_count(s.workload.context)),
                   fmt::format("--context {}", ids->size())));
-  auto executor = make_executor(s, execute);
-  if (!executor) return fail(executor.error());
-  auto file =
-      engine::NpyWriter::create(options.logits_file, ids->size(), std::size_t(s.model.vocabulary));
-  if (!file) return fail(file.error());
   const OnInterrupt on_interrupt;
-  for (std::size_t at = 0; at < ids->size(); at += kAtOnce) {
-    if (interrupted())
-      return fail({ErrorKind::kMachine, "interrupted before all logits were written", {}, {}});
-    const std::size_t count = std::min(kAtOnce, ids->size() - at);
-    const auto logits =
-        (*executor)->forward(std::span(*ids).subspan(at, count), engine::Logits::kAll);
-    if (auto error = file->write(logits)) return fail(*error);
-  }
-  if (auto error = file->finish()) return fail(*error);
-  return kDone;
+  auto error = written(s, execute, *ids, options.logits_file);
+  if (error && interrupted())
+    error = Error{ErrorKind::kMachine, "interrupted before all logits were written"};
+  return error ? fail(*error) : kDone;
 }
 
 }  // namespace rigcast::cli

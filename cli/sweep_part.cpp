@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "cli/output.hpp"
+#include "core/output_file.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -81,10 +81,7 @@ void SweepPart::remove() const {
 }
 
 std::string part_file(const std::string& output) {
-  std::error_code ignored;
-  const bool special = std::filesystem::exists(output, ignored) &&
-                       !std::filesystem::is_regular_file(output, ignored);
-  return output.empty() || special ? "" : output + ".part";
+  return output.empty() || !is_replaced(output) ? "" : output + ".part";
 }
 
 }  // namespace rigcast::cli

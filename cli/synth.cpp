@@ -61,11 +61,9 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   const OnInterrupt on_interrupt;
   {
     ProgressLine line(table->bytes());
-    error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file,
-                                         [&](std::uint64_t done) {
-                                           line(done);
-                                           return !interrupted();
-                                         });
+    error = engine::write_synthetic_file(
+        *model, *table, mix->name(), o.seed, o.file, [&](std::uint64_t done) { line(done); },
+        stop_flag());
   }
   if (error) return fail(*error);
   fmt::print("{}: {} {}, {} of random weights\n", o.file, model->name, mix->name(),

@@ -20,6 +20,7 @@
 #include "cli/this_machine.hpp"
 #include "core/csv_quote.hpp"
 #include "core/report_comparison.hpp"
+#include "core/temporary_file.hpp"
 #include "core/unit_text.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/measured_report.hpp"
@@ -70,22 +71,19 @@ Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions
 class WeightFile {
  public:
   explicit WeightFile(fs::path path) : path_(std::move(path)) {}
-  ~WeightFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  WeightFile(const WeightFile&) = delete;
-  WeightFile& operator=(const WeightFile&) = delete;
 
-  std::optional<Error> write(const Scenario& s) const {
+  std::optional<Error> write(const Scenario& s) {
     say("writing weights ...");
-    return engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_,
-                                        [](std::uint64_t) { return !interrupted(); });
+    auto error =
+        engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_, {}, stop_flag());
+    if (!error) file_ = TemporaryFile(path_);
+    return error;
   }
   const fs::path& path() const { return path_; }
 
  private:
   fs::path path_;
+  TemporaryFile file_;
 };
 
 // How far memory is from what was probed for as many threads, as a share; 0 where that was not.
@@ -166,13 +164,19 @@ class Runs {
     if (interrupted()) return Error{ErrorKind::kMachine, "was not run"};
     if (const auto why = options_.resume ? kept_.failure(i) : std::nullopt)
       return Error{ErrorKind::kMachine, *why};
-    const auto error = one(i, run);
+    const auto error = one_or_interrupted(i, run);
     if (!error) return std::nullopt;
     if (interrupted())
       kept_.forget_run(i);
     else
       kept_.fail_run(i, error->message);
     return error;
+  }
+
+  std::optional<Error> one_or_interrupted(std::size_t i, const SuiteRun& run) try {
+    return one(i, run);
+  } catch (const Interrupted& e) {
+    return Error{ErrorKind::kMachine, e.what()};
   }
 
   // One go at a run: what was on disk before it, and what came of it.
@@ -189,7 +193,7 @@ class Runs {
 
   // Where neighbours took memory or cores meanwhile, again: the calmest try counts.
   std::optional<Error> one(std::size_t index, const SuiteRun& run) {
-    const WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
+    WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
     const bool own_file = run.file && !run.scenario.has("model.file");
     if (own_file)
       if (auto error = write_weights(run, weights)) return error;
@@ -206,7 +210,7 @@ class Runs {
     return record(index, run, *std::move(best), tries);
   }
 
-  std::optional<Error> write_weights(const SuiteRun& run, const WeightFile& file) const {
+  std::optional<Error> write_weights(const SuiteRun& run, WeightFile& file) const {
     TomlDocument document = run.scenario.clone();
     const TimeLimit limit(options_.time_limit);
     const auto scenario = make_scenario_here(document, catalogue_, device_);
@@ -250,17 +254,18 @@ class Runs {
   Result<std::string> probed_rig(const SuiteRun& run) {
     if (names_a_rig(run.scenario)) return std::string();
     if (!machine_) {
-      auto machine = probe::measure_machine(scratch(), say);
+      auto machine = probe::measure_machine(scratch(), say, stop_flag());
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
-      if (device_ == Device::kCuda) machine_->gpus = probe::measure_gpus(say);
+      if (device_ == Device::kCuda) machine_->gpus = probe::measure_gpus(say, stop_flag());
     } else {
       if (run.file || run.scenario.has("model.file"))
-        if (auto error = probe::measure_disk_again(*machine_, scratch(), say)) return *error;
+        if (auto error = probe::measure_disk_again(*machine_, scratch(), say, stop_flag()))
+          return *error;
       if (device_ == Device::kCpu)
-        probe::measure_cores(*machine_, say);
+        probe::measure_cores(*machine_, say, stop_flag());
       else if (host_takes_part(run.scenario, device_))
-        probe::measure_all_cores(*machine_, say);
+        probe::measure_all_cores(*machine_, say, stop_flag());
     }
     return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_), gpus());
   }
@@ -288,7 +293,7 @@ class Runs {
           device_ == Device::kCuda
               ? 0
               : change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
-      out.changed = std::max(within, probe::change_of_cores(*machine_));
+      out.changed = std::max(within, probe::change_of_cores(*machine_, stop_flag()));
     }
     return out;
   }

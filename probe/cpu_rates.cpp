@@ -166,9 +166,10 @@ std::vector<std::size_t> some_processors() {
 
 // The most that a thread reaches on some processor: on the others a neighbour has the core's other
 // half, whom no one can tell to rest.
-Takes alone(const CpuLoop& loop, double clock) {
+Takes alone(const CpuLoop& loop, double clock, const StopFlag& stop) {
   std::vector<double> rates;
-  for (const std::size_t cpu : some_processors())
+  for (const std::size_t cpu : some_processors()) {
+    stop.leave_if_asked();
     std::thread([&] {
       cpu_set_t here;
       CPU_ZERO(&here);
@@ -176,6 +177,7 @@ Takes alone(const CpuLoop& loop, double clock) {
       if (::sched_setaffinity(0, sizeof here, &here) == 0)
         rates.push_back(clock * operations_per_cycle(loop));
     }).join();
+  }
   Takes takes = takes_of(rates);
   if (!rates.empty()) takes.median = std::ranges::max(rates);
   return takes;
@@ -187,7 +189,8 @@ CpuRates cpu_rates(engine::Team& team) {
   const auto loops = cpu_loops();
   const Takes clock = clock_of(team);
   if (loops.empty()) return {{}, {}, clock, {}};
-  return {take(team, loops[0]), take(team, loops[1]), clock, alone(loops[0], clock.median)};
+  return {take(team, loops[0]), take(team, loops[1]), clock,
+          alone(loops[0], clock.median, team.stop())};
 }
 
 }  // namespace rigcast::probe

@@ -20,6 +20,8 @@
 #include <string>
 #include <thread>
 
+#include "core/file_io.hpp"
+
 namespace rigcast::probe {
 namespace {
 
@@ -42,7 +44,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 class ScratchFile {
  public:
-  ScratchFile(const std::filesystem::path& folder, std::uint64_t bytes) : bytes_(bytes) {
+  ScratchFile(const std::filesystem::path& folder, std::uint64_t bytes, const StopFlag& stop)
+      : stop_(stop), bytes_(bytes) {
     std::string name = (folder / "rigcast-probe-XXXXXX").string();
     fd_ = ::mkstemp(name.data());
     if (fd_ < 0) return;
@@ -61,26 +64,29 @@ class ScratchFile {
   bool is_direct() const { return direct_ >= 0; }
   std::uint64_t bytes() const { return bytes_; }
   int descriptor() const { return fd_; }
+  const StopFlag& stop() const { return stop_; }
 
   // Bytes that no file system or drive makes smaller.
   bool fill() const {
     const Buffer buffer = aligned(kLarge);
     std::mt19937_64 bits(1);
     for (std::uint64_t at = 0; at < bytes_; at += kLarge) {
+      stop_.leave_if_asked();
       for (std::size_t i = 0; i < kLarge; i += 8) {
         const std::uint64_t word = bits();
         std::memcpy(buffer.get() + i, &word, sizeof word);
       }
-      if (::pwrite(fd_, buffer.get(), kLarge, off_t(at)) != ssize_t(kLarge)) return false;
+      if (!write_all(fd_, {buffer.get(), kLarge})) return false;
     }
-    return ::fdatasync(fd_) == 0;
+    return write_back(fd_, bytes_, stop_);
   }
   void forget_pages() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
   bool read(bool direct, std::byte* to, std::size_t count, std::uint64_t at) const {
-    return ::pread(direct ? direct_ : fd_, to, count, off_t(at)) == ssize_t(count);
+    return read_at(direct ? direct_ : fd_, {to, count}, at) == count;
   }
 
  private:
+  StopFlag stop_;
   std::uint64_t bytes_;
   int fd_ = -1, direct_ = -1, direct_errno_ = 0;
 };
@@ -110,6 +116,7 @@ class Mapping {
 bool bring_in(std::byte* pages, std::size_t bytes) {
 #ifdef MADV_POPULATE_READ
   if (::madvise(pages, bytes, MADV_POPULATE_READ) == 0) return true;
+  if (errno == EINTR) return bring_in(pages, bytes);
   if (errno != EINVAL) return false;
 #endif
   for (std::size_t at = 0; at < bytes; at += kPage)
@@ -125,10 +132,11 @@ bool read_all(const ScratchFile& file, bool direct, std::size_t request, int dep
   for (int i = 0; i < depth; ++i)
     threads.emplace_back([&, i] {
       const Buffer buffer = aligned(request);
-      for (std::uint64_t at; !failed && next(i, at);)
+      for (std::uint64_t at; !failed && !file.stop().asked() && next(i, at);)
         if (!file.read(direct, buffer.get(), request, at)) failed = true;
     });
   threads.clear();
+  file.stop().leave_if_asked();
   return !failed;
 }
 
@@ -168,10 +176,12 @@ double mapped(const ScratchFile& file) {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kMappers; ++i)
       threads.emplace_back([&] {
-        for (std::uint64_t at; (at = place.fetch_add(kLargest)) < file.bytes();)
+        for (std::uint64_t at;
+             (at = place.fetch_add(kLargest)) < file.bytes() && !file.stop().asked();)
           if (!bring_in(map.begin() + at, kLargest)) failed = true;
       });
   }
+  file.stop().leave_if_asked();
   return failed ? 0 : double(file.bytes()) / seconds_since(begin);
 }
 
@@ -225,8 +235,8 @@ std::optional<Error> prepare(const ScratchFile& file, const std::filesystem::pat
 }  // namespace
 
 std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, Bytes size,
-                                           DiskRates& rates) {
-  const ScratchFile file(folder, whole_requests(size));
+                                           DiskRates& rates, const StopFlag& stop) {
+  const ScratchFile file(folder, whole_requests(size), stop);
   if (auto error = prepare(file, folder)) return error;
   takes_in_order(file, rates);
   if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
@@ -234,8 +244,9 @@ std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, 
   return std::nullopt;
 }
 
-Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size) {
-  const ScratchFile file(folder, whole_requests(size));
+Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
+                               const StopFlag& stop) {
+  const ScratchFile file(folder, whole_requests(size), stop);
   if (auto error = prepare(file, folder)) return *error;
   DiskRates rates;
   takes_in_order(file, rates);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/stop_flag.hpp"
 #include "core/units.hpp"
 #include "probe/takes.hpp"
 
@@ -26,10 +27,12 @@ struct DiskRates {
 /// Writes a file of `size` into `folder` and reads it again. The file has no name once it is open:
 /// whatever ends the process removes it. Errors: the folder cannot be written to, is full, or lies
 /// on a file system that reads through memory only.
-Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size);
+/// Both throw Interrupted.
+Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
+                               const StopFlag& stop = {});
 /// `sequential` and `mapped` of `rates` alone: what neighbours on the disk change from minute to
 /// minute. Errors: the same.
 std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, Bytes size,
-                                           DiskRates& rates);
+                                           DiskRates& rates, const StopFlag& stop = {});
 
 }  // namespace rigcast::probe

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/stop_flag.hpp"
 #include "core/units.hpp"
 #include "probe/copy_curve.hpp"
 #include "probe/gpu_link.hpp"
@@ -64,12 +65,13 @@ struct Gpus {
   std::string none;  // why there are none, in one line
 };
 
-/// Takes some seconds for each GPU. The contexts that this process has on them are made anew, so
-/// nothing else in it may use CUDA meanwhile. A figure that cannot be taken is left out and noted.
-Gpus measure_gpus(const Say& say);
+/// Takes some seconds for each GPU; looks at `stop` between figures, and throws Interrupted. The
+/// contexts that this process has on them are made anew, so nothing else in it may use CUDA
+/// meanwhile. A figure that cannot be taken is left out and noted.
+Gpus measure_gpus(const Say& say, const StopFlag& stop = {});
 
 /// How fast the first GPU reads its memory, bytes/s. Takes a second or two, and a quarter of what
-/// is free at most. n is 0 where it cannot be measured.
-Takes vram_read();
+/// is free at most. n is 0 where it cannot be measured. Throws Interrupted.
+Takes vram_read(const StopFlag& stop = {});
 
 }  // namespace rigcast::probe

@@ -37,47 +37,48 @@ std::vector<int> thread_counts(int cores) {
 
 }  // namespace
 
-Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say) {
+Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say,
+                                const StopFlag& stop) {
   Machine m;
   m.date = today();
   m.host = read_host();
   say("disk ...");
-  auto disk = measure_disk(scratch, kScratch);
+  auto disk = measure_disk(scratch, kScratch, stop);
   if (!disk) return disk.error();
   m.disk = *std::move(disk);
-  measure_cores(m, say);
+  measure_cores(m, say, stop);
   return m;
 }
 
 std::optional<Error> measure_disk_again(Machine& m, const std::filesystem::path& scratch,
-                                        const Say& say) {
+                                        const Say& say, const StopFlag& stop) {
   say("disk ...");
-  return measure_disk_in_order(scratch, kScratch, m.disk);
+  return measure_disk_in_order(scratch, kScratch, m.disk, stop);
 }
 
-void measure_cores(Machine& m, const Say& say) {
+void measure_cores(Machine& m, const Say& say, const StopFlag& stop) {
   m.dram.clear();
   for (const int threads : thread_counts(m.host.cores)) {
     say(fmt::format("memory, {} of {} threads ...", threads, m.host.cores));
-    engine::Team team(threads);
+    engine::Team team(threads, engine::Team::kPatience, stop);
     m.dram.push_back(dram_read(team));
   }
   say("multiplications ...");
-  engine::Team team(m.host.cores);
+  engine::Team team(m.host.cores, engine::Team::kPatience, stop);
   m.cpu = cpu_rates(team);
   say("");
 }
 
-void measure_all_cores(Machine& m, const Say& say) {
+void measure_all_cores(Machine& m, const Say& say, const StopFlag& stop) {
   say("memory and multiplications ...");
-  engine::Team team(m.host.cores);
+  engine::Team team(m.host.cores, engine::Team::kPatience, stop);
   m.dram.back() = dram_read(team);
   m.cpu = cpu_rates(team);
   say("");
 }
 
-double change_of_cores(const Machine& m) {
-  engine::Team team(m.host.cores);
+double change_of_cores(const Machine& m, const StopFlag& stop) {
+  engine::Team team(m.host.cores, engine::Team::kPatience, stop);
   const auto change = [](const Takes& now, const Takes& then) {
     return then.median > 0 ? std::fabs(now.median / then.median - 1) : 0.0;
   };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/stop_flag.hpp"
 #include "probe/cpu_rates.hpp"
 #include "probe/disk.hpp"
 #include "probe/gpu.hpp"
@@ -23,23 +24,25 @@ struct Machine {
   std::string date;  // "2026-11-21"
 };
 
+// All of these look at `stop`, and throw Interrupted.
 /// All but the GPUs. Takes 20 to 40 seconds. Errors: those of measure_disk.
-Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say);
+Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say,
+                                const StopFlag& stop = {});
 
 /// Reads of the disk in order, in `machine`. Errors: those of measure_disk.
 std::optional<Error> measure_disk_again(Machine& machine, const std::filesystem::path& scratch,
-                                        const Say& say);
+                                        const Say& say, const StopFlag& stop = {});
 
 /// The same of memory and multiplications alone, in `machine`: they change from minute to minute
 /// where others share the host. Takes some seconds.
-void measure_cores(Machine& machine, const Say& say);
+void measure_cores(Machine& machine, const Say& say, const StopFlag& stop = {});
 
 /// The same with all cores at once alone. Takes a second or two.
-void measure_all_cores(Machine& machine, const Say& say);
+void measure_all_cores(Machine& machine, const Say& say, const StopFlag& stop = {});
 
 /// How far the cores together are from what `machine` says of them, now: the larger change of what
 /// they read and of what they multiply, as a share.
-double change_of_cores(const Machine& machine);
+double change_of_cores(const Machine& machine, const StopFlag& stop = {});
 
 /// A rig file: every figure measured, with how often and how far apart. `cpu` and `gpus` are the
 /// parts of the catalogue that stand for what was not measured, the latter as in write_gpus.

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "engine/cuda/environment.hpp"
+
 namespace rigcast::engine {
 namespace {
 
@@ -20,6 +22,7 @@ std::string cuda_version_text(int version) {
 }
 
 int count_gpus(std::string& why) {
+  ignore_launch_blocking();
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     why = "no NVIDIA driver is installed, or it cannot be reached from here";

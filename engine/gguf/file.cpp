@@ -146,9 +146,12 @@ std::optional<Error> check_whole(const GgufFile& file, std::int64_t expected) {
 
 }  // namespace
 
-GgufFile::GgufFile(std::string name, std::vector<GgufPart> parts,
+GgufFile::GgufFile(std::string name, std::vector<GgufPart> parts, std::vector<int> descriptors,
                    std::shared_ptr<const void> storage)
-    : name_(std::move(name)), parts_(std::move(parts)), storage_(std::move(storage)) {
+    : name_(std::move(name)),
+      parts_(std::move(parts)),
+      descriptors_(std::move(descriptors)),
+      storage_(std::move(storage)) {
   for (const GgufPart& part : parts_)
     tensors_.insert(tensors_.end(), part.tensors.begin(), part.tensors.end());
   by_name_.resize(tensors_.size());
@@ -164,7 +167,9 @@ Result<GgufFile> GgufFile::open(const fs::path& first_part) {
   if (auto error = check_first(first_part, *split)) return *error;
   if (auto error = add_later_parts(*opened, first_part, split->count)) return *error;
   std::vector<GgufPart> parts = std::move(opened->parts);
-  GgufFile file(first_part.string(), std::move(parts), std::move(opened));
+  std::vector<int> descriptors;
+  for (const Mapping& m : opened->mappings) descriptors.push_back(m.descriptor());
+  GgufFile file(first_part.string(), std::move(parts), std::move(descriptors), std::move(opened));
   if (auto error = check_whole(file, split->tensors)) return *error;
   return file;
 }
@@ -177,14 +182,24 @@ Result<GgufFile> GgufFile::from_bytes(std::span<const std::byte> bytes, std::str
   if (split->count > 1) return refused(name, "one of several parts", "open the file by its path");
   std::vector<GgufPart> parts;
   parts.push_back(*std::move(part));
-  return GgufFile(std::move(name), std::move(parts), nullptr);
+  return GgufFile(std::move(name), std::move(parts), {}, nullptr);
 }
 
 fs::path GgufFile::part_path(std::size_t part) const {
   if (!storage_) return {};
-  const fs::path first = name_;
-  const auto named = part_name(first);
-  return part == 0 || !named ? first : first.parent_path() / named->with(std::int64_t(part) + 1);
+  return parts_.size() == 1 ? fs::path(name_) : part_paths(name_)[part];
+}
+
+int GgufFile::descriptor(std::size_t part) const {
+  return part < descriptors_.size() ? descriptors_[part] : -1;
+}
+
+std::vector<fs::path> part_paths(const fs::path& first_part) {
+  std::vector<fs::path> paths = {first_part};
+  const auto named = part_name(first_part);
+  for (std::int64_t i = 2; named && named->number == 1 && i <= named->count; ++i)
+    paths.push_back(first_part.parent_path() / named->with(i));
+  return paths;
 }
 
 std::uint64_t GgufFile::bytes() const {

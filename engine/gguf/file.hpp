@@ -30,6 +30,8 @@ class GgufFile {
   std::span<const GgufPart> parts() const { return parts_; }
   /// Empty for from_bytes.
   std::filesystem::path part_path(std::size_t part) const;
+  /// Of the part as it is mapped, while storage() lives; -1 for from_bytes.
+  int descriptor(std::size_t part) const;
   std::uint64_t bytes() const;                                          // of all parts
   const Metadata& metadata() const { return parts_.front().metadata; }  // of the first part
   std::span<const TensorInfo> tensors() const { return tensors_; }      // part after part
@@ -38,13 +40,18 @@ class GgufFile {
   std::shared_ptr<const void> storage() const { return storage_; }
 
  private:
-  GgufFile(std::string name, std::vector<GgufPart> parts, std::shared_ptr<const void> storage);
+  GgufFile(std::string name, std::vector<GgufPart> parts, std::vector<int> descriptors,
+           std::shared_ptr<const void> storage);
 
   std::string name_;
   std::vector<GgufPart> parts_;
+  std::vector<int> descriptors_;  // of the mappings in storage_
   std::shared_ptr<const void> storage_;
   std::vector<TensorInfo> tensors_;
   std::vector<std::size_t> by_name_;  // places in tensors_
 };
+
+/// All files of a model, by the name of the first: itself, and those it says are its siblings.
+std::vector<std::filesystem::path> part_paths(const std::filesystem::path& first_part);
 
 }  // namespace rigcast::engine

@@ -6,21 +6,47 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace rigcast::engine {
 namespace {
 
-struct Descriptor {
-  int number = -1;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  explicit Descriptor(int opened) : number(opened) {}
-  ~Descriptor() {
-    if (number >= 0) ::close(number);
+// Signal handlers read this, so that it is made of atomics. An entry whose file is nullptr is free.
+struct Listed {
+  std::atomic<const char*> file{nullptr};
+  std::atomic<const std::byte*> begin{nullptr}, end{nullptr};
+};
+constinit std::array<Listed, 256> list;  // of what is mapped beyond that, no file is told
+
+class Listing {
+ public:
+  Listing(std::span<const std::byte> bytes, std::string file) : file_(std::move(file)) {
+    for (Listed& free : list) {
+      const char* none = nullptr;
+      if (!free.file.compare_exchange_strong(none, file_.c_str())) continue;
+      entry_ = &free;
+      free.begin = bytes.data();
+      free.end = bytes.data() + bytes.size();
+      return;
+    }
   }
+  ~Listing() {
+    if (!entry_) return;
+    entry_->end = nullptr;
+    entry_->begin = nullptr;
+    entry_->file = nullptr;
+  }
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
+
+ private:
+  std::string file_;
+  Listed* entry_ = nullptr;
 };
 
 Error failed(const std::filesystem::path& file, const char* what) {
@@ -31,9 +57,10 @@ Error failed(const std::filesystem::path& file, const char* what) {
 }  // namespace
 
 Result<Mapping> Mapping::open(const std::filesystem::path& file) {
+  Mapping mapping;
   // A pipe would hold the program until someone writes into it.
-  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (opened.number < 0) {
+  mapping.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (mapping.descriptor_ < 0) {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
     if (missing) return bad_input("no file " + file.string(), "check the path");
     if (errno == EACCES)
@@ -41,28 +68,41 @@ Result<Mapping> Mapping::open(const std::filesystem::path& file) {
     return failed(file, "open");
   }
   struct stat status {};
-  if (::fstat(opened.number, &status) != 0) return failed(file, "read");
+  if (::fstat(mapping.descriptor_, &status) != 0) return failed(file, "read");
   if (S_ISDIR(status.st_mode))
     return bad_input(file.string() + " is a directory", "name a .gguf file in it");
   if (!S_ISREG(status.st_mode))
     return bad_input(file.string() + " is no regular file", "name a .gguf file");
   if (status.st_size <= 0) return bad_input(file.string() + " is empty", "fetch it again");
   const auto size = std::size_t(status.st_size);
-  void* begin = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, opened.number, 0);
+  void* begin = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, mapping.descriptor_, 0);
   if (begin == MAP_FAILED) return failed(file, "map");
-  return Mapping({static_cast<const std::byte*>(begin), size});
+  mapping.bytes_ = {static_cast<const std::byte*>(begin), size};
+  mapping.listed_ = std::make_shared<const Listing>(mapping.bytes_, file.string());
+  return mapping;
 }
 
-Mapping::Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(listed_, other.listed_);
   return *this;
 }
 
 Mapping::~Mapping() {
+  listed_.reset();
   // mmap gave these pages to write to nobody; munmap takes them without const.
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+const char* mapped_file(const void* address) noexcept {
+  const auto* const at = static_cast<const std::byte*>(address);
+  for (const Listed& l : list)
+    if (at >= l.begin.load() && at < l.end.load()) return l.file.load();
+  return nullptr;
 }
 
 }  // namespace rigcast::engine

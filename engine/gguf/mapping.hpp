@@ -3,14 +3,15 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <span>
 
 #include "core/error.hpp"
 
 namespace rigcast::engine {
 
-/// Read-only, unmapped with it. Who shortens the file meanwhile ends the process that reads past
-/// its new end: that is a signal, no error.
+/// Read-only, unmapped with it. Who shortens the file meanwhile sends the process that reads past
+/// its new end a signal, SIGBUS, and so does a disk that fails: that is no error.
 class Mapping {
  public:
   /// Errors: no such file, a folder or a device, empty, not readable; the machine does not map it.
@@ -23,11 +24,19 @@ class Mapping {
   ~Mapping();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// To read the same file another way, whatever has its name by then.
+  int descriptor() const { return descriptor_; }
 
  private:
-  explicit Mapping(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  Mapping() = default;
 
   std::span<const std::byte> bytes_;
+  int descriptor_ = -1;
+  std::shared_ptr<const void> listed_;  // while it lives, mapped_file() knows the bytes
 };
+
+/// The path of the file that is mapped at an address, as it was opened; nullptr: no Mapping's. For
+/// signal handlers.
+const char* mapped_file(const void* address) noexcept;
 
 }  // namespace rigcast::engine

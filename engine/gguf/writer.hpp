@@ -10,23 +10,17 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "core/output_file.hpp"
 #include "engine/gguf/header.hpp"
 
 namespace rigcast::engine {
 
-/// The file has a temporary name beside its own until finish() renames it, over a file of that name
-/// if there is one. A writer that does not get there removes it. Every Error is of the machine (a
-/// full disk, a folder that cannot be written to) but for a target that is no regular file. After
-/// one, nothing but the destructor may be called.
+/// As an OutputFile: whole, or not there. Every Error is of the machine (a full disk, a folder that
+/// cannot be written to) but for a target that is no regular file. After one, nothing but the
+/// destructor may be called.
 class GgufWriter {
  public:
   static Result<GgufWriter> create(const std::filesystem::path& target, GgufHeader header);
-
-  GgufWriter(GgufWriter&& other) noexcept;
-  GgufWriter& operator=(GgufWriter&&) = delete;
-  GgufWriter(const GgufWriter&) = delete;
-  GgufWriter& operator=(const GgufWriter&) = delete;
-  ~GgufWriter();
 
   /// The tensor whose data come next; nullptr after the last.
   const PlannedTensor* next() const;
@@ -39,21 +33,17 @@ class GgufWriter {
   using Fill = std::function<void(std::uint64_t first_block, std::span<std::byte> blocks)>;
   [[nodiscard]] std::optional<Error> write_chunks(const Fill& fill);
 
-  /// After the last tensor: onto the disk and under its own name.
-  [[nodiscard]] std::optional<Error> finish();
+  /// After the last tensor: onto the disk and under its own name. Throws Interrupted.
+  [[nodiscard]] std::optional<Error> finish(const StopFlag& stop = {});
 
  private:
-  GgufWriter(std::filesystem::path target, GgufHeader header);
-  std::optional<Error> open();
+  GgufWriter(OutputFile out, GgufHeader header);
   std::optional<Error> put(std::span<const std::byte> bytes);
   std::optional<Error> end_tensor(const PlannedTensor& tensor);
-  Error failed(const char* what) const;
 
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;  // empty: there is none (any more)
+  OutputFile out_;
   GgufHeader header_;
   std::size_t written_ = 0;  // tensors
-  int file_ = -1;
 };
 
 }  // namespace rigcast::engine

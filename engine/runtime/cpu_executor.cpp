@@ -9,7 +9,7 @@ namespace rigcast::engine {
 CpuExecutor::CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options)
     : options_(options),
       weights_(options.ram.take(std::size_t(model_bytes(*model)), "weights")),
-      team_(options.threads),
+      team_(options.threads, Team::kPatience, options.stop),
       layers_(std::move(model), options) {}
 
 std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {

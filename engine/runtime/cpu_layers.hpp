@@ -30,6 +30,7 @@ struct CpuOptions {
   std::optional<std::vector<int>> cached_layers{};  // whose keys and values are kept; absent: all
   MakeMemory kv_memory{};  // counted by who gives it; absent: large pages, counted on `ram`
   Ram ram{};               // on which weights, cache and buffers are counted
+  StopFlag stop{};         // ends what goes on with Interrupted
 };
 
 class CpuLayers {

@@ -228,6 +228,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   else
     gather_rows(s.weights.embedding, s.vectors.ids, tokens, s.vectors.hidden, s.stream);
   for (int layer = 0; layer < s.spec().layers;) {
+    s.stop.leave_if_asked();
     const bool brought = is_brought(s, way, layer);
     if (s.on_host().layer(layer) && !brought) {
       int end = layer + 1;
@@ -238,6 +239,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
       continue;
     }
     if (brought) {
+      s.pace.begin_layer(s.stream);
       begin(ActivityKind::kFetchWeights, layer);
       bring_layer(s, cached, layer);
     }

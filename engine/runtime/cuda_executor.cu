@@ -370,6 +370,7 @@ void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
   if (!state_->cache.cold()) reserve(count, count > kFewTokens);  // all or nothing
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
+    state_->stop.leave_if_asked();
     const bool few = count - done <= kFewTokens;
     const TokenCount now = few ? 1 : std::min<TokenCount>(state_->ubatch, count - done);
     const auto part = tokens.subspan(std::size_t(done), std::size_t(now));

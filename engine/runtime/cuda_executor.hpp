@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/kv_cache.hpp"
 #include "core/placement.hpp"
+#include "core/stop_flag.hpp"
 #include "core/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/runtime/break_even.hpp"
@@ -39,6 +40,7 @@ struct CudaOptions {
   int threads = 1;                       // of the host, for its parts
   BatchesBy batches_by = BatchesBy::kFaster;
   MakeMemory kv_memory{};                // of the host's caches; absent: large pages
+  StopFlag stop{};  // asked between layers and by the host's threads; ends a call with Interrupted
   // Called by every thread of the host before each of its turns: what it throws ends the step.
   std::function<void(int thread)> before_turn{};
 };

@@ -141,6 +141,7 @@ std::unique_ptr<HostShare> make_host_share(std::shared_ptr<const Model> model,
   CpuOptions cpu{o.threads, o.cache.types, o.cache.block_tokens, TokenCount(o.ubatch)};
   cpu.kv_memory = cache_memory(o);
   cpu.ram = o.ram;
+  cpu.stop = o.stop;
   return std::make_unique<HostShare>(std::move(model), o.host, cpu, o.before_turn);
 }
 
@@ -159,6 +160,7 @@ State::State(std::shared_ptr<const Model> model_, DeviceModel weights_, Vram vra
       ubatch(options.ubatch),
       next_id(sizeof(std::int32_t), "next token"),
       host(make_host_share(model, options)),
+      stop(options.stop),
       sharing(options.sharing) {
   if (options.host.decodes())
     host->handover.emplace(stream, cache, host->side.layers().cache(),

@@ -1,14 +1,17 @@
 #pragma once
 // What one model on one GPU computes with: weights, cache, and the vectors between its kernels.
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "core/activity.hpp"
+#include "core/stop_flag.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/mailbox.cuh"
+#include "engine/cuda/mark.cuh"
 #include "engine/cuda/matmul.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/decode_attention.cuh"
@@ -117,6 +120,23 @@ struct StateOptions {
   Ram ram{};
   MakeMemory kv_memory{};  // of the host's cache; absent: large pages, locked where they are copied
   BeforeTurn before_turn{};
+  StopFlag stop{};
+};
+
+/// Keeps what is queued of a batch a few layers ahead of the GPU, where weights are copied: what is
+/// queued has to end before a call that is to stop does, and such a layer takes tens of
+/// milliseconds.
+class Pace {
+ public:
+  void begin_layer(const Stream& stream) {
+    const Mark& mark = marks_[layer_++ % marks_.size()];
+    mark.wait();
+    mark.set(stream);
+  }
+
+ private:
+  std::array<Mark, 8> marks_;
+  std::size_t layer_ = 0;
 };
 
 struct State {
@@ -142,6 +162,8 @@ struct State {
 
   std::unique_ptr<HostShare> host;  // nullptr: the host computes nothing
   Streams streams;
+  StopFlag stop;  // asked before every layer of a batch
+  Pace pace;      // of layers whose weights are copied
 
   ColdSharing sharing;
   TokenCount host_blocks = 0;  // of the cold ones, the oldest: the host's in tokens from here on

@@ -23,9 +23,9 @@ class Executor {
 
   /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
   /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
-  /// std::bad_alloc or ShortOfMemory when the cache or buffers cannot grow; what was cached before
-  /// is then still there, none of these tokens is, and the executor goes on as if it had not been
-  /// called.
+  /// std::bad_alloc or ShortOfMemory when the cache or buffers cannot grow, and Interrupted once
+  /// the flag that it was made with asks for that. What was cached before is then still there, none
+  /// of these tokens is, and the executor goes on as if it had not been called.
   virtual std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) = 0;
   /// Appends one token and samples the next from its logits.
   virtual std::int32_t decode(std::int32_t token, Sampler& sampler);

@@ -23,7 +23,7 @@ HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, C
     : parts_(parts),
       before_turn_(std::move(before_turn)),
       calls_(parts.calls()),
-      team_(options.threads, Team::kBesideGpu),
+      team_(options.threads, Team::kBesideGpu, options.stop),
       layers_(std::move(model), with_caches(options, parts)) {}
 
 template <class Job>

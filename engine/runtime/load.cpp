@@ -11,9 +11,10 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
-#include <stop_token>
 #include <vector>
 
+#include "core/file_io.hpp"
+#include "engine/gguf/mapping.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/team.hpp"
 
@@ -56,24 +57,34 @@ void touch_pages(const Piece& piece) {
 }
 
 void populate(const Piece& piece) {
-  if (::madvise(piece.begin, piece.bytes, MADV_POPULATE_READ) == 0) return;
-  if (errno == EINVAL) return touch_pages(piece);
-  throw MachineError(fmt::format("reading the weights failed: {}", std::strerror(errno)));
+  while (::madvise(piece.begin, piece.bytes, MADV_POPULATE_READ) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EINVAL) return touch_pages(piece);
+    const char* const file = mapped_file(piece.begin);
+    throw MachineError(fmt::format(
+        "{}: reading the weights failed: {}", file ? file : "the model",
+        errno == EFAULT ? "the file has become shorter, or its disk fails" : std::strerror(errno)));
+  }
 }
 
 class OpenFile {
  public:
   explicit OpenFile(const std::filesystem::path& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat facts {};
+    if (fd_ >= 0 && ::fstat(fd_, &facts) == 0) bytes_ = std::uint64_t(facts.st_size);
+  }
   ~OpenFile() {
     if (fd_ >= 0) ::close(fd_);
   }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   int get() const { return fd_; }
+  std::uint64_t bytes() const { return bytes_; }
 
  private:
   int fd_;
+  std::uint64_t bytes_ = 0;
 };
 
 Error machine_error(const std::filesystem::path& path, const char* what) {
@@ -84,29 +95,75 @@ Error machine_error(const std::filesystem::path& path, const char* what) {
 }
 
 // Readers sleep until the disk has answered, so there are more of them than cores.
-void bring_in(const GgufFile& file, const std::stop_token& stop) {
+void bring_in(const GgufFile& file, const std::atomic<bool>& refused, const StopFlag& stop) {
   const std::vector<Piece> pieces = pieces_of(file);
   if (pieces.empty()) return;
-  Team readers(int(std::min<std::size_t>(pieces.size(), kReaders)));
+  Team readers(int(std::min<std::size_t>(pieces.size(), kReaders)), Team::kPatience, stop);
   readers.run([&](Worker& worker) {
     worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
-      if (!stop.stop_requested()) populate(pieces[std::size_t(i)]);
+      if (!refused) populate(pieces[std::size_t(i)]);
     });
   });
+}
+
+std::optional<Error> drop(const std::filesystem::path& path, const StopFlag& stop) {
+  const OpenFile file(path);
+  if (file.get() < 0) return machine_error(path, "cannot be opened");
+  // Pages that were not written back yet would stay.
+  if (!write_back(file.get(), file.bytes(), stop))
+    return machine_error(path, "cannot be written back");
+  if (const int failed = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED); failed != 0) {
+    errno = failed;
+    return machine_error(path, "cannot be dropped from the page cache");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> read_through(const std::filesystem::path& path, const StopFlag& stop) {
+  const OpenFile file(path);
+  if (file.get() < 0) return machine_error(path, "cannot be opened");
+  const auto chunks = std::int64_t((file.bytes() + kChunk - 1) / kChunk);
+  std::atomic<int> failed{0};
+  Team readers(kReaders, Team::kPatience, stop);
+  readers.run([&](Worker& worker) {
+    std::vector<std::byte> buffer(kChunk);
+    worker.share(chunks, 1, [&](std::int64_t i, std::int64_t) {
+      if (failed == 0 && !read_at(file.get(), buffer, std::uint64_t(i) * kChunk)) failed = errno;
+    });
+  });
+  if (failed == 0) return std::nullopt;
+  errno = failed;
+  return machine_error(path, "cannot be read");
+}
+
+Result<std::uint64_t> cached_bytes_of(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  if (file.get() < 0) return machine_error(path, "cannot be opened");
+  const std::size_t bytes = std::size_t(file.bytes());
+  const std::size_t page = std::size_t(::sysconf(_SC_PAGESIZE));
+  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (map == MAP_FAILED) return machine_error(path, "cannot be mapped");
+  std::vector<unsigned char> resident((bytes + page - 1) / page);
+  const bool known = ::mincore(map, bytes, resident.data()) == 0;
+  ::munmap(map, bytes);
+  if (!known) return machine_error(path, "its cached pages are not known");
+  std::uint64_t pages = 0;
+  for (const unsigned char r : resident) pages += r & 1u;
+  return std::min<std::uint64_t>(bytes, pages * page);
 }
 
 }  // namespace
 
 // Norms lie all over the file. Read on their own, each is waited for on its own; and one page that
 // is read early breaks a large one. A model that is refused is not worth the other pages.
-Result<Model> load_with_pages(const GgufFile& file) {
-  std::stop_source refused;
+Result<Model> load_with_pages(const GgufFile& file, const StopFlag& stop) {
+  std::atomic<bool> refused{false};
   auto binding = std::async(std::launch::async, [&] {
     auto model = load_model(file);
-    if (!model) refused.request_stop();
+    if (!model) refused = true;
     return model;
   });
-  bring_in(file, refused.get_token());
+  bring_in(file, refused, stop);
   return binding.get();
 }
 
@@ -121,54 +178,28 @@ void ask_for_vectors(const GgufFile& file) {
   }
 }
 
-std::optional<Error> drop_from_page_cache(const std::filesystem::path& path) {
-  const OpenFile file(path);
-  if (file.get() < 0) return machine_error(path, "cannot be opened");
-  // Pages that were not written back yet would stay.
-  if (::fdatasync(file.get()) != 0) return machine_error(path, "cannot be written back");
-  if (const int failed = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED); failed != 0) {
-    errno = failed;
-    return machine_error(path, "cannot be dropped from the page cache");
-  }
+std::optional<Error> drop_from_page_cache(const std::filesystem::path& model,
+                                          const StopFlag& stop) {
+  for (const auto& part : part_paths(model))
+    if (auto error = drop(part, stop)) return error;
   return std::nullopt;
 }
 
-std::optional<Error> bring_into_page_cache(const std::filesystem::path& path) {
-  const OpenFile file(path);
-  struct stat facts {};
-  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0)
-    return machine_error(path, "cannot be opened");
-  const std::uint64_t bytes = std::uint64_t(facts.st_size);
-  std::atomic<std::uint64_t> next{0};
-  std::atomic<int> failed{0};
-  Team readers(kReaders);
-  readers.run([&](Worker&) {
-    std::vector<std::byte> buffer(kChunk);
-    for (std::uint64_t at; failed == 0 && (at = next.fetch_add(kChunk)) < bytes;)
-      if (::pread(file.get(), buffer.data(), kChunk, off_t(at)) < 0 && errno != EINTR)
-        failed = errno;
-  });
-  if (failed == 0) return std::nullopt;
-  errno = failed;
-  return machine_error(path, "cannot be read");
+std::optional<Error> bring_into_page_cache(const std::filesystem::path& model,
+                                           const StopFlag& stop) {
+  for (const auto& part : part_paths(model))
+    if (auto error = read_through(part, stop)) return error;
+  return std::nullopt;
 }
 
-Result<std::uint64_t> cached_bytes(const std::filesystem::path& path) {
-  const OpenFile file(path);
-  struct stat facts {};
-  if (file.get() < 0 || ::fstat(file.get(), &facts) != 0)
-    return machine_error(path, "cannot be opened");
-  const std::size_t bytes = std::size_t(facts.st_size);
-  const std::size_t page = std::size_t(::sysconf(_SC_PAGESIZE));
-  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (map == MAP_FAILED) return machine_error(path, "cannot be mapped");
-  std::vector<unsigned char> resident((bytes + page - 1) / page);
-  const bool known = ::mincore(map, bytes, resident.data()) == 0;
-  ::munmap(map, bytes);
-  if (!known) return machine_error(path, "its cached pages are not known");
-  std::uint64_t pages = 0;
-  for (const unsigned char r : resident) pages += r & 1u;
-  return std::min<std::uint64_t>(bytes, pages * page);
+Result<std::uint64_t> cached_bytes(const std::filesystem::path& model) {
+  std::uint64_t sum = 0;
+  for (const auto& part : part_paths(model)) {
+    const auto bytes = cached_bytes_of(part);
+    if (!bytes) return bytes.error();
+    sum += *bytes;
+  }
+  return sum;
 }
 
 }  // namespace rigcast::engine

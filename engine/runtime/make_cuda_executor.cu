@@ -94,11 +94,11 @@ Made made(const ModelSpec& spec, const CudaOptions& options, std::size_t pinned,
   auto weights = make(vram, **model, parts);
   products.wait();
   upload_buffers = RamShare();
-  auto state =
-      std::make_unique<State>(*std::move(model), std::move(weights), std::move(vram),
-                              cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts,
-                                                 sharing, options.threads, options.batches_by, ram,
-                                                 options.kv_memory, options.before_turn});
+  auto state = std::make_unique<State>(
+      *std::move(model), std::move(weights), std::move(vram),
+      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts, sharing,
+                         options.threads, options.batches_by, ram, options.kv_memory,
+                         options.before_turn, options.stop});
   state->host_weights = std::move(host_weights);
   return cuda::executor_of(std::move(state), options.graphs);
 } catch (const ShortOfMemory& e) {

@@ -3,32 +3,28 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/error.hpp"
+#include "core/output_file.hpp"
 
 namespace rigcast::engine {
 
-/// float32, [rows][columns]. The file has a temporary name until finish(); a writer that does not
-/// get there removes it. Errors are of the machine.
+/// float32, [rows][columns]; as an OutputFile whole, or not there.
 class NpyWriter {
  public:
   static Result<NpyWriter> create(const std::filesystem::path& target, std::size_t rows,
                                   std::size_t columns);
-  NpyWriter(NpyWriter&&) = default;
-  ~NpyWriter();
 
-  std::optional<Error> write(std::span<const float> values);
-  std::optional<Error> finish();
+  [[nodiscard]] std::optional<Error> write(std::span<const float> values);
+  [[nodiscard]] std::optional<Error> finish() { return out_.finish(); }
 
  private:
-  explicit NpyWriter(const std::filesystem::path& target);
-  std::optional<Error> failed() const;
+  explicit NpyWriter(OutputFile out) : out_(std::move(out)) {}
 
-  std::filesystem::path target_, temporary_;
-  std::ofstream out_;
+  OutputFile out_;
 };
 
 }  // namespace rigcast::engine

@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "core/error.hpp"
+#include "core/stop_flag.hpp"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine {
@@ -13,6 +14,19 @@ double cpu_seconds() {
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
+
+class Recording {
+ public:
+  Recording(Executor& executor, Recorder* recorder) : executor_(executor) {
+    executor.record_into(recorder);
+  }
+  ~Recording() { executor_.record_into(nullptr); }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  Executor& executor_;
+};
 
 }  // namespace
 
@@ -27,7 +41,7 @@ RequestTimes run_request(Executor& executor, std::span<const std::int32_t> promp
   RequestTimes times;
   times.tokens.at_s.reserve(std::size_t(output));
   executor.take_bytes();
-  executor.record_into(recorder);
+  const Recording recording(executor, recorder);
   if (recorder) recorder->set_phase(Phase::kPrefill);
   const std::span<const float> logits = executor.forward(prompt, Logits::kLast);
   times.prefill = Seconds{elapsed()};
@@ -39,9 +53,12 @@ RequestTimes run_request(Executor& executor, std::span<const std::int32_t> promp
     times.ids.push_back(id);
     const bool more = !on_token || on_token(id);
     if (!more || TokenCount(times.ids.size()) == output) break;
-    id = executor.decode(id, sampler);
+    try {
+      id = executor.decode(id, sampler);
+    } catch (const Interrupted&) {
+      break;
+    }
   }
-  executor.record_into(nullptr);
   times.cpu_share = (cpu_seconds() - cpu_begin) / (elapsed() * executor.threads());
   times.sample = Seconds{times.tokens.at_s.front()} - times.prefill;
   times.decode_bytes = executor.take_bytes();

@@ -26,7 +26,9 @@ struct RequestTimes {
 using OnToken = std::function<bool(std::int32_t id)>;
 
 /// Appends the prompt to the executor's context and decodes up to `output` tokens, each sampled
-/// from the logits of the one before. `output` >= 1.
+/// from the logits of the one before. `output` >= 1. An executor that is asked to stop ends the
+/// request as `on_token` does; within the prompt, where nothing is known yet, Interrupted is
+/// thrown.
 RequestTimes run_request(Executor& executor, std::span<const std::int32_t> prompt,
                          TokenCount output, Sampler& sampler, const OnToken& on_token = {},
                          Recorder* recorder = nullptr);

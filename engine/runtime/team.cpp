@@ -35,32 +35,33 @@ void Team::await_change(const std::atomic<int>& value, int old) const {
   value.wait(old, std::memory_order_acquire);
 }
 
-Team::Team(int threads, Patience patience) : patience_(patience) {
+Team::Team(int threads, Patience patience, StopFlag stop) : patience_(patience), stop_(stop) {
   RIGCAST_ASSERT(threads >= 1);
   threads_.reserve(std::size_t(threads - 1));
   try {
     for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { member(i); });
   } catch (const std::system_error& e) {
-    started_ = -1;
-    started_.notify_all();
-    for (std::thread& t : threads_) t.join();
+    send_home();
     throw MachineError("no more threads after " + std::to_string(threads_.size() + 1) + ": " +
                        e.what());
   }
 }
 
-Team::~Team() {
-  started_ = -1;
+Team::~Team() { send_home(); }
+
+void Team::send_home() {
+  leave_.store(true, std::memory_order_relaxed);
+  started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();
   for (std::thread& t : threads_) t.join();
 }
 
 void Team::member(int index) {
   Worker worker(*this, index);
-  for (int seen = 0;;) {
+  for (int seen = kBefore;;) {
     await_change(started_, seen);
     seen = started_.load(std::memory_order_acquire);
-    if (seen < 0) return;
+    if (leave_.load(std::memory_order_relaxed)) return;
     do_job(worker);
     if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
   }
@@ -102,6 +103,7 @@ void Team::do_job(Worker& worker) {
 }
 
 void Team::run(const std::function<void(Worker&)>& job) {
+  stop_.leave_if_asked();
   job_ = &job;
   arrived_ = 0;
   next_ = 0;

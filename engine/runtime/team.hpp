@@ -13,10 +13,13 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
+
+#include "core/stop_flag.hpp"
 
 namespace rigcast::engine {
 
@@ -97,23 +100,29 @@ class Team {
   /// Of threads that answer a GPU: longer than its part of a token. One that slept would be there
   /// 50 microseconds after it was called.
   static constexpr std::chrono::milliseconds kBesideGpu{10};
-  /// `threads` >= 1, the caller of run() included.
-  explicit Team(int threads, Patience patience = kPatience);
+  /// Longer than the stages that threads usually wait for.
+  static constexpr Patience kPatience{50};
+  /// `threads` >= 1, the caller of run() included. `stop` is looked at before every job and every
+  /// piece of what members share.
+  explicit Team(int threads, Patience patience = kPatience, StopFlag stop = {});
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
   int size() const { return int(threads_.size()) + 1; }
+  const StopFlag& stop() const { return stop_; }
 
   /// Runs `job` on every member and returns when all are done. What a member throws ends the job
-  /// of all at their next barrier and is thrown from here.
+  /// of all at their next barrier and is thrown from here. Throws Interrupted if it is asked to
+  /// stop.
   void run(const std::function<void(Worker&)>& job);
 
  private:
   friend class Worker;
   static constexpr std::size_t kLine = 64;
-  /// Longer than the stages that threads usually wait for.
-  static constexpr Patience kPatience{50};
+  /// Counts of jobs go round to the least int. A team that begins here does so within its first
+  /// hundred, and not only after days.
+  static constexpr int kBefore = std::numeric_limits<int>::max() - 100;
   struct Stopped {};  // leaves a job that another member has failed
 
   void member(int index);
@@ -127,13 +136,16 @@ class Team {
     if (failed_.load(std::memory_order_acquire)) throw Stopped{};
   }
   void fail(std::exception_ptr error);
+  void send_home();
   void await_change(const std::atomic<int>& value, int old) const;
 
   Patience patience_;
+  StopFlag stop_;
   std::vector<std::thread> threads_;
   const std::function<void(Worker&)>* job_ = nullptr;
 
-  std::atomic<int> started_{0};                 // jobs so far; negative: leave
+  std::atomic<int> started_{kBefore};           // jobs so far, from kBefore on
+  std::atomic<bool> leave_{false};              // set before the last start, which begins no job
   std::array<std::atomic<int>, 1024> taken_{};  // by CPU: the last job in which a member was there
   std::atomic<int> running_{0};
 
@@ -168,6 +180,7 @@ void Worker::hand_out(std::int64_t n, std::int64_t grain, const Use& use) {
   for (;;) {
     const std::int64_t begin = team_.next_.fetch_add(grain, std::memory_order_relaxed);
     if (begin >= n) return;
+    team_.stop_.leave_if_asked();
     use(begin, begin + grain < n ? begin + grain : n);
   }
 }
@@ -177,6 +190,7 @@ void Worker::share_shrinking(std::int64_t n, const Use& use) {
   for (std::int64_t begin = team_.next_.load(std::memory_order_relaxed); begin < n;) {
     const std::int64_t end = begin + std::max<std::int64_t>(1, (n - begin) / (2 * count()));
     if (!team_.next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    team_.stop_.leave_if_asked();
     use(begin, end);
     begin = team_.next_.load(std::memory_order_relaxed);
   }

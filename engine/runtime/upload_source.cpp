@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/file_io.hpp"
+
 namespace rigcast::engine {
 namespace {
 
@@ -23,15 +25,11 @@ struct Range {
   std::uint64_t begin = 0, end = 0;
 };
 
-// Bytes up to `wanted.end` at least; the system may stop at any place before.
 void read_all(int descriptor, const std::string& path, const Range& wanted, std::byte* to) {
-  for (std::uint64_t at = wanted.begin; at < wanted.end;) {
-    const ssize_t got = ::pread(descriptor, to + (at - wanted.begin), wanted.end - at, off_t(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw failed(path, std::strerror(errno));
-    if (got == 0) throw failed(path, fmt::format("it ends at byte {}", at));
-    at += std::uint64_t(got);
-  }
+  const std::size_t bytes = std::size_t(wanted.end - wanted.begin);
+  const auto got = read_at(descriptor, {to, bytes}, wanted.begin);
+  if (!got) throw failed(path, std::strerror(errno));
+  if (*got < bytes) throw failed(path, fmt::format("it ends at byte {}", wanted.begin + *got));
 }
 
 }  // namespace
@@ -53,8 +51,7 @@ UploadSource::~UploadSource() { close_all(); }
 
 void UploadSource::close_all() noexcept {
   for (const Part& part : parts_)
-    for (const int descriptor : {part.buffered, part.direct})
-      if (descriptor >= 0) ::close(descriptor);
+    if (part.direct >= 0) ::close(part.direct);
 }
 
 void UploadSource::open_part(Part& part, const GgufFile& file, std::size_t index,
@@ -63,15 +60,15 @@ void UploadSource::open_part(Part& part, const GgufFile& file, std::size_t index
   part.path = file.part_path(index).string();
   part.mapped = facts.tensors.front().data - facts.tensors.front().offset;
   part.bytes = facts.bytes;
-  part.buffered = ::open(part.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  part.buffered = file.descriptor(index);
   struct stat status {};
-  if (part.buffered < 0 || ::fstat(part.buffered, &status) != 0)
-    throw failed(part.path, std::strerror(errno));
-  if (!S_ISREG(status.st_mode) || std::uint64_t(status.st_size) != part.bytes)
+  if (::fstat(part.buffered, &status) != 0) throw failed(part.path, std::strerror(errno));
+  if (std::uint64_t(status.st_size) != part.bytes)
     throw failed(part.path, "it is not the file any more that was opened");
   if (!past_page_cache) return;
   // File systems in memory have no way past the page cache: then all comes through it.
-  part.direct = ::open(part.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
+  const std::string same = fmt::format("/proc/self/fd/{}", part.buffered);
+  part.direct = ::open(same.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
 }
 
 // By a few pages. A guess: what is read is the same either way.

@@ -18,9 +18,9 @@ class UploadSource {
   static constexpr std::uint64_t kAlignment = 4096;
   static constexpr std::uint64_t kSlack = 2 * kAlignment;
 
-  /// Opens the parts that `reads` names; not `past_page_cache`: what is not there yet comes through
-  /// it and stays. Throws MachineError: a part cannot be opened or is no
-  /// longer as long as it was.
+  /// For the parts that `reads` names, of the files that are mapped, whatever has their names by
+  /// now; not `past_page_cache`: what is not there yet comes through it and stays. Throws
+  /// MachineError: a part is no longer as long as it was.
   UploadSource(std::span<const HostTensor> tensors, const GgufFile* file,
                std::span<const UploadRead> reads, bool past_page_cache = true);
   ~UploadSource();
@@ -36,7 +36,8 @@ class UploadSource {
 
  private:
   struct Part {
-    int buffered = -1, direct = -1;  // descriptors; -1: not open
+    int buffered = -1;  // the mapping's descriptor; -1: nothing is read from it
+    int direct = -1;    // past the page cache; -1: there is no such way
     const std::byte* mapped = nullptr;
     std::uint64_t bytes = 0;
     std::string path;

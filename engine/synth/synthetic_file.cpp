@@ -64,26 +64,25 @@ GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::
 std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
                                           const std::string& quant, std::uint64_t seed,
                                           const std::filesystem::path& target,
-                                          const Progress& progress) {
+                                          const Progress& progress, const StopFlag& stop) try {
   if (auto error = refuse_to_execute(spec)) return error;
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
   if (!writer) return writer.error();
   const bool routed = routes(tensors);
   std::uint64_t done = 0;
-  bool stopped = false;
   for (const Tensor& t : tensors.tensors) {
     const auto fill = [&](std::uint64_t first_block, std::span<std::byte> blocks) {
-      if (stopped) return;
+      stop.leave_if_asked();
       synthesize(t, seed, first_block, blocks, routed);
       done += blocks.size();
-      stopped = progress && !progress(done);
+      if (progress) progress(done);
     };
     if (auto error = writer->write_chunks(fill)) return error;
-    if (stopped)
-      return Error{
-          ErrorKind::kMachine, "stopped before it was written", {}, SourceRef{target.string()}};
   }
-  return writer->finish();
+  return writer->finish(stop);
+} catch (const Interrupted&) {
+  return Error{
+      ErrorKind::kMachine, "stopped before it was written", {}, SourceRef{target.string()}};
 }
 
 }  // namespace rigcast::engine

@@ -29,14 +29,14 @@ Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& ten
 Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
                                      std::uint64_t seed);
 
-/// Called with the bytes written so far; false: stop.
-using Progress = std::function<bool(std::uint64_t done)>;
+/// Called with the bytes written so far.
+using Progress = std::function<void(std::uint64_t done)>;
 
 /// A GGUF file of the same bytes, without vocabulary. Errors: what cannot be executed, a seed or a
 /// model a file cannot hold, a disk that is full, a stop that was asked for. Then nothing is left.
 std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
                                           const std::string& quant, std::uint64_t seed,
                                           const std::filesystem::path& target,
-                                          const Progress& progress);
+                                          const Progress& progress = {}, const StopFlag& stop = {});
 
 }  // namespace rigcast::engine

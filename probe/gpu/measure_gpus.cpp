@@ -58,7 +58,7 @@ bool measure_part(const Part& part, Gpu& gpu) {
   return true;
 }
 
-Gpu measure_gpu(int device, const Say& say) {
+Gpu measure_gpu(int device, const Say& say, const StopFlag& stop) {
   Gpu gpu;
   const auto look_at_link = [&] { gpu.link = link_now(gpu.bus_id); };
   const Part parts[] = {
@@ -75,6 +75,7 @@ Gpu measure_gpu(int device, const Say& say) {
       {"handoff", [&] { gpu.handoff = measure_handoff(); }},
   };
   for (const Part& part : parts) {
+    stop.leave_if_asked();
     say(fmt::format("GPU {}, {} ...", device, part.name));
     if (!measure_part(part, gpu)) break;
   }
@@ -84,10 +85,11 @@ Gpu measure_gpu(int device, const Say& say) {
 
 }  // namespace
 
-Gpus measure_gpus(const Say& say) {
+Gpus measure_gpus(const Say& say, const StopFlag& stop) {
   Gpus gpus;
   const int count = engine::count_gpus(gpus.none);
-  for (int device = 0; device < count; ++device) gpus.found.push_back(measure_gpu(device, say));
+  for (int device = 0; device < count; ++device)
+    gpus.found.push_back(measure_gpu(device, say, stop));
   say("");
   return gpus;
 }

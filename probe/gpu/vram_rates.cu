@@ -58,9 +58,10 @@ std::size_t buffer_bytes(const cudaDeviceProp& gpu) {
 
 // The best of a few numbers of blocks: GPUs differ in how many loads must be under way.
 template <class Kernel>
-Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel) {
+Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel, const StopFlag& stop = {}) {
   Takes best;
   for (const int blocks : kBlocksPerUnit) {
+    stop.leave_if_asked();
     const int all = blocks * gpu.multiProcessorCount;
     const auto rates = several(kTakeSeconds, [&] { return bytes / kernel(all); });
     const Takes takes = takes_of(rates);
@@ -79,9 +80,9 @@ class Buffer {
     for (const auto begin = Clock::now(); seconds_since(begin) < kWarmSeconds;) read_once(any);
   }
 
-  Takes read() const {
-    return fastest(gpu_, double(words_ * sizeof(uint4)),
-                   [&](int blocks) { return read_once(blocks); });
+  Takes read(const StopFlag& stop = {}) const {
+    return fastest(
+        gpu_, double(words_ * sizeof(uint4)), [&](int blocks) { return read_once(blocks); }, stop);
   }
   // The first half to the second.
   Takes copy() const {
@@ -130,9 +131,9 @@ VramRates measure_vram() {
   return {buffer.read(), buffer.copy()};
 }
 
-Takes vram_read() try {
+Takes vram_read(const StopFlag& stop) try {
   RIGCAST_CUDA_CALL(cudaSetDevice(0));
-  return Buffer().read();
+  return Buffer().read(stop);
 } catch (const engine::CudaFailure&) {
   return {};
 }

@@ -278,3 +278,15 @@ TEST_CASE("Every example scenario of the repository has an answer", "[cli]") {
     CHECK(json::accept(o.out));
   }
 }
+
+TEST_CASE("Standard output is written to by its name, and what it is stays", "[cli]") {
+  const Folder folder;
+  const std::string file = folder.write("out", "");
+  const Outcome o =
+      run(quick({"--format", "json", "-o", "/dev/stdout"}), {.standard_output = file});
+  INFO(o.error);
+  CHECK(o.exit == 0);
+  CHECK(json::parse(read(file)).at("schema") == "rigcast.report/1");
+  CHECK(fs::is_symlink("/dev/stdout"));
+  CHECK(folder.names() == std::vector<std::string>{"out"});
+}

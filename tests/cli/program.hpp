@@ -8,7 +8,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,6 +31,8 @@ struct Outcome {
   int exit = -1;  // 128 + n: ended by signal n
   std::string out;
   std::string error;
+  // From the signal that it was sent.
+  double seconds_left = 0, cpu_seconds_left = 0;
 };
 
 struct How {
@@ -36,7 +40,17 @@ struct How {
   std::string folder{};                                             // to run in
   std::string standard_output{};                                    // a file to write to
   std::chrono::milliseconds interrupt_after{};                      // 0: never
+  std::function<bool()> interrupt_once{};  // instead: as soon as this holds
+  std::vector<int> signals = {SIGINT};     // by which, one right after the other
 };
+
+/// Of all threads of a process that has not been waited for yet, in seconds.
+inline double cpu_seconds(pid_t process) {
+  clockid_t clock{};
+  timespec now{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
 
 inline Outcome run(const std::vector<std::string>& arguments, const How& how = {}) {
   const Folder place;
@@ -66,13 +80,30 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
     execv(argv[0], argv.data());
     _exit(127);
   }
-  if (how.interrupt_after.count() > 0) {
-    std::this_thread::sleep_for(how.interrupt_after);
-    kill(-child, SIGINT);  // as a terminal does: to all of its processes
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
   Outcome outcome;
+  int status = 0;
+  if (how.interrupt_after.count() > 0 || how.interrupt_once) {
+    const auto ended = [&] {
+      siginfo_t info{};
+      return waitid(P_PID, id_t(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+             info.si_pid != 0;
+    };
+    std::this_thread::sleep_for(how.interrupt_after);
+    while (how.interrupt_once && !how.interrupt_once() && !ended())
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto then = std::chrono::steady_clock::now();
+    const double cpu_then = cpu_seconds(child);
+    for (const int signal : how.signals) {
+      kill(-child, signal);  // as a terminal does: to all of its processes
+      std::this_thread::sleep_for(std::chrono::milliseconds(signal == how.signals.back() ? 0 : 5));
+    }
+    siginfo_t info{};
+    REQUIRE(waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT) == 0);
+    outcome.cpu_seconds_left = cpu_seconds(child) - cpu_then;
+    outcome.seconds_left =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+  }
+  REQUIRE(waitpid(child, &status, 0) == child);
   outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (how.standard_output.empty()) outcome.out = read(out);
   outcome.error = read(error);

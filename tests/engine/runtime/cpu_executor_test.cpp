@@ -2,11 +2,16 @@
 #include "engine/runtime/cpu_executor.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/traffic.hpp"
+#include "engine/runtime/request.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/engine/logits_compare.hpp"
@@ -305,4 +310,61 @@ TEST_CASE("Weights that exceed the limit are refused", "[engine][executor][memor
   CpuOptions options;
   options.ram = Ram(1_MiB);
   CHECK_THROWS_AS(executor_of(tiny, options), ShortOfMemory);
+}
+
+TEST_CASE("A prompt that is interrupted leaves the context as it was", "[engine][executor]") {
+  const TinyModel tiny = model_of({.mix = "Q4_K_M", .layers = 4});
+  const auto tokens = prompt_of(400, 500);
+  const auto first = std::span(tokens).first(100), rest = std::span(tokens).subspan(100);
+  std::atomic<bool> asked{false};
+  CpuOptions options{2, kExactKv, 128, 64};
+  options.stop = StopFlag(asked);
+  CpuExecutor executor = executor_of(tiny, options);
+  executor.forward(first, Logits::kNone);
+  int ended_early = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
+      asked = true;
+    });
+    try {
+      executor.forward(rest, Logits::kNone);
+      executor.truncate(100);
+    } catch (const Interrupted&) {
+      ++ended_early;
+    }
+    other.join();
+    CHECK(executor.cached() == 100);
+    asked = false;
+  }
+  CHECK(ended_early > 0);
+  const auto got = executor.forward(rest, Logits::kLast);
+  CpuExecutor other = executor_of(tiny, {2, kExactKv, 128, 64});
+  other.forward(first, Logits::kNone);
+  CHECK(std::ranges::equal(got, other.forward(rest, Logits::kLast)));
+}
+
+TEST_CASE("A request that is interrupted tells the tokens that there are", "[engine][executor]") {
+  const TinyModel tiny = model_of({.mix = "Q4_K_M"});
+  const auto tokens = prompt_of(20, 500);
+  std::atomic<bool> asked{false};
+  CpuOptions options{2, kExactKv};
+  options.stop = StopFlag(asked);
+  CpuExecutor executor = executor_of(tiny, options);
+  Sampler sampler{Sampling{}};
+  Recorder recorder;
+  int told = 0;
+  const auto ask_at_third = [&](std::int32_t) {
+    if (++told == 3) asked = true;
+    return true;  // nobody looks between tokens
+  };
+  const RequestTimes times = run_request(executor, tokens, 50, sampler, ask_at_third, &recorder);
+  CHECK(times.ids.size() == 3);
+  CHECK(times.tokens.at_s.size() == 3);
+  CHECK(executor.cached() == 22);
+  CHECK_THROWS_AS(run_request(executor, tokens, 50, sampler, {}, &recorder), Interrupted);
+  asked = false;
+  const std::size_t events = recorder.events().size();
+  executor.forward(tokens, Logits::kLast);  // the recorder may be gone by then
+  CHECK(recorder.events().size() == events);
 }

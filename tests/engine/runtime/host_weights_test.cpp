@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/break_even.hpp"
@@ -129,6 +130,27 @@ TEST_CASE("What the host keeps of a file is read from it", "[engine][host]") {
   CHECK_THROWS_AS(
       with_host_weights(*bound, parts, &*file, {memory.make(), 1, [&] { return ++asked < 1; }}),
       MachineError);
+}
+
+TEST_CASE("Weights are those of the file that was opened, whatever has its name by then",
+          "[engine][host]") {
+  const TinyModel tiny = make_tiny_model(kTraits);
+  const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name(kTraits.mix));
+  const test::Folder folder;
+  const auto write = [&](std::uint64_t seed) {
+    REQUIRE_FALSE(
+        write_synthetic_file(tiny.model.spec, *table, kTraits.mix, seed, folder / "x.gguf"));
+    return std::filesystem::file_size(folder / "x.gguf");
+  };
+  const auto bytes = write(7);
+  const auto file = GgufFile::open(folder / "x.gguf");
+  REQUIRE(file);
+  const auto bound = load_model(*file);
+  REQUIRE(bound);
+  REQUIRE(write(8) == bytes);
+  Memory memory;
+  check_kept(with_host_weights(*bound, parts_of(bound->spec), &*file, {memory.make(), 3}), memory,
+             *bound);
 }
 
 TEST_CASE("What the host keeps of random weights is made in the memory that was given",

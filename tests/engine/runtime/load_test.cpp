@@ -1,5 +1,6 @@
 #include "engine/runtime/load.hpp"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -57,4 +58,35 @@ TEST_CASE("What is not there is brought nowhere", "[engine][load]") {
   REQUIRE(error);
   CHECK(error->kind == ErrorKind::kMachine);
   CHECK(bring_into_page_cache(folder.path()));
+}
+
+TEST_CASE("All files of a model that is split go and come", "[engine][load]") {
+  const test::Folder folder;
+  const std::string first = folder.write("x-00001-of-00003.gguf", std::string(5 << 20, 'x'));
+  const std::string second = folder.write("x-00002-of-00003.gguf", std::string(3 << 20, 'y'));
+  const std::string third = folder.write("x-00003-of-00003.gguf", std::string((1 << 20) + 7, 'z'));
+  const std::uint64_t all = (9 << 20) + 7;
+  // By the name of each alone, which is that of no first part.
+  const auto cached = [](const std::string& part) { return *cached_bytes(part); };
+  REQUIRE_FALSE(drop_from_page_cache(first));
+  if (cached(first) == 0) {  // a file system in memory keeps all
+    CHECK(cached(second) == 0);
+    CHECK(cached(third) == 0);
+  }
+  REQUIRE_FALSE(bring_into_page_cache(first));
+  CHECK(cached(second) == 3 << 20);
+  CHECK(cached(third) == (1 << 20) + 7);
+  CHECK(cached(first) == all);
+  fs::remove(second);
+  const auto error = drop_from_page_cache(first);
+  REQUIRE(error);
+  CHECK(error->where->file == second);
+}
+
+TEST_CASE("Reading ahead and writing back end when they are asked to", "[engine][load]") {
+  const test::Folder folder;
+  const std::string file = folder.write("x", std::string(9 << 20, 'x'));
+  const std::atomic<bool> asked{true};
+  CHECK_THROWS_AS(drop_from_page_cache(file, StopFlag(asked)), Interrupted);
+  CHECK_THROWS_AS(bring_into_page_cache(file, StopFlag(asked)), Interrupted);
 }

@@ -131,3 +131,37 @@ TEST_CASE("What one member throws ends the job of all", "[engine][team]") {
     CHECK(members == 4);  // and the team works on
   }
 }
+
+// The count of jobs goes round within the first hundred.
+TEST_CASE("A team has more jobs to do than an int counts", "[engine][team]") {
+  Team team(3);
+  std::atomic<int> done{0};
+  for (int job = 0; job < 1000; ++job) team.run([&](Worker&) { ++done; });
+  CHECK(done == 3000);
+}
+
+TEST_CASE("A team that is asked to stop leaves its job between two pieces", "[engine][team]") {
+  std::atomic<bool> asked{false};
+  Team team(3, Team::kPatience, rigcast::StopFlag(asked));
+  for (const bool shrinking : {false, true})
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int> after{0}, later{0};
+      const auto piece = [&](std::int64_t begin, std::int64_t) {
+        if (begin >= 500) asked = true;
+        if (asked) ++after;
+      };
+      CHECK_THROWS_AS(team.run([&](Worker& w) {
+        shrinking ? w.share_shrinking(10'000, piece) : w.share(10'000, 1, piece);
+        ++later;
+      }),
+                      rigcast::Interrupted);
+      CHECK(after >= 1);
+      CHECK(after <= 2 * team.size());  // what each had begun, or had looked for just before
+      CHECK(later == 0);
+      CHECK_THROWS_AS(team.run([&](Worker&) { ++later; }), rigcast::Interrupted);
+      CHECK(later == 0);
+      asked = false;
+      team.run([&](Worker&) { ++later; });  // and it works on
+      CHECK(later == 3);
+    }
+}

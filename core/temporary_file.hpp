@@ -1,0 +1,32 @@
+#pragma once
+// Files that nobody is to find later, however the program ends.
+
+#include <filesystem>
+#include <string>
+
+namespace rigcast {
+
+/// A name whose file is removed with this; remove_temporary_files() does it, too. Never of a file
+/// that someone else made.
+class TemporaryFile {
+ public:
+  TemporaryFile() = default;  // of nothing
+  explicit TemporaryFile(const std::filesystem::path& path);
+  ~TemporaryFile() { remove(); }
+  TemporaryFile(TemporaryFile&& other) noexcept { *this = std::move(other); }
+  TemporaryFile& operator=(TemporaryFile&& other) noexcept;
+
+  const std::string& path() const { return path_; }
+  void remove() noexcept;
+  /// It stays, for it has another name by now.
+  void keep() noexcept;
+
+ private:
+  std::string path_;        // empty: of nothing (any more)
+  char* listed_ = nullptr;  // the same, as signal handlers see it
+};
+
+/// Those of the whole process, once it is not to go on. For signal handlers.
+void remove_temporary_files() noexcept;
+
+}  // namespace rigcast

@@ -1,0 +1,175 @@
+// What is told to end does so at once and in good order, whatever it is at.
+
+#include <sys/stat.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+#include "tests/engine/gguf/gguf_fixture.hpp"
+
+using namespace rigcast::cli_test;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kModel = "smollm2-135m";
+
+// Half a second is what a person waits. Of the processor, since others may be at work here: of one
+// thread. What the process does beside it is to give back memory.
+void check_ended_at_once(const Outcome& o, const char* what) {
+  std::cout << "  after an interrupt " << what << ": " << o.seconds_left << " s, of the processor "
+            << o.cpu_seconds_left << " s\n";
+  INFO(what << ": " << o.error);
+  CHECK(o.cpu_seconds_left < 0.5);
+  CHECK(o.seconds_left < 5.0);  // a machine that does much else
+}
+
+// Minutes of a prompt on one thread.
+std::vector<std::string> long_prompt(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {
+      "run",   "--model",         kModel,  "--threads",       "1", "--quant", "Q8_0", "--context",
+      "32768", "--prompt-tokens", "30000", "--output-tokens", "2"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+bool any_file(const std::string& folder) { return !std::filesystem::is_empty(folder); }
+
+std::string ids_file(const Folder& folder, int count) {
+  std::ofstream ids(folder / "ids.txt");
+  for (int i = 0; i < count; ++i) ids << i % 40'000 << '\n';
+  return folder / "ids.txt";
+}
+
+}  // namespace
+
+TEST_CASE("An interrupt ends a prompt at once", "[cli][run]") {
+  for (const auto after : {150ms, 700ms, 2500ms}) {
+    const Outcome o = run(long_prompt({"--synthetic"}), {.interrupt_after = after});
+    CHECK((o.exit == 3 || o.exit == 128 + SIGINT));  // before it listens
+    if (o.exit == 3) CHECK(contains(o.error, "interrupted before a run was over"));
+    CHECK(o.out.empty());
+    check_ended_at_once(o, "within a prompt");
+  }
+}
+
+TEST_CASE("An interrupt ends starts from a file, cold or warm, at once", "[cli][run]") {
+  const Folder folder;
+  const std::string file = folder / "x.gguf";
+  REQUIRE(run({"synth", kModel, "--quant", "Q8_0", "-o", file}).exit == 0);
+  for (const auto after : {100ms, 300ms, 1500ms}) {
+    const Outcome o = run({"run", "--weights", file, "--threads", "1", "--context", "8192",
+                           "--prompt-tokens", "8000", "--output-tokens", "2"},
+                          {.interrupt_after = after});
+    CHECK((o.exit == 3 || o.exit == 128 + SIGINT));
+    if (o.exit == 3) CHECK(contains(o.error, "interrupted before a run was over"));
+    check_ended_at_once(o, "of a start from a file");
+  }
+}
+
+TEST_CASE("An interrupt ends the measurement of memory at once, and the report is there",
+          "[cli][run]") {
+  const Folder folder;
+  // The run itself takes milliseconds; memory is read for seconds.
+  const Outcome o =
+      run({"run", "--model", kModel, "--synthetic", "--threads", "1", "--prompt-tokens", "4",
+           "--output-tokens", "4", "--repeat", "1", "--format", "json"},
+          {.interrupt_after = 1800ms});
+  check_ended_at_once(o, "while memory is measured");
+  REQUIRE(o.exit == 0);
+  CHECK(json::parse(o.out)["decode"]["tokens_per_s"].get<double>() > 0);
+}
+
+TEST_CASE("An interrupt ends logits at once, and nothing is left of them", "[cli][run]") {
+  const Folder folder, out;
+  const Outcome o = run({"run", "--model", kModel, "--synthetic", "--threads", "1", "--context",
+                         "32768", "--tokens", ids_file(folder, 30'000), "--logits", out / "x.npy"},
+                        {.interrupt_once = [&] { return any_file(out / ""); }});
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "interrupted before all logits were written"));
+  CHECK_FALSE(any_file(out / ""));
+  check_ended_at_once(o, "of logits");
+}
+
+TEST_CASE("Whatever ends the program leaves no half of a file", "[cli][synth]") {
+  for (const std::vector<int>& signals :
+       {std::vector{SIGTERM}, std::vector{SIGHUP}, std::vector{SIGINT, SIGINT},
+        std::vector{SIGTERM, SIGINT}}) {
+    const Folder folder;
+    const Outcome o =
+        run({"synth", "llama-3.1-8b", "--quant", "F16", "-o", folder / "x.gguf"},
+            {.interrupt_once = [&] { return any_file(folder / ""); }, .signals = signals});
+    INFO("signal " << signals.front() << " and " << signals.size() - 1 << " more: " << o.error);
+    if (signals.size() == 1) CHECK(o.exit == 3);
+    CHECK((o.exit == 3 || o.exit == 128 + signals.back()));
+    CHECK_FALSE(any_file(folder / ""));
+    check_ended_at_once(o, "of synth");
+  }
+}
+
+TEST_CASE("An interrupt ends a validation at once, while it probes and while it runs",
+          "[cli][validate]") {
+  for (const auto after : {600ms, 2500ms}) {
+    const Folder folder;
+    const Outcome o = run({"validate", "--model", kModel, "--prompt-tokens", "8000", "--context",
+                           "8192", "--output-tokens", "2", "--threads", "1", "--scratch",
+                           folder / "", "--keep", folder / "kept"},
+                          {.interrupt_after = after});
+    CHECK((o.exit == 3 || o.exit == 128 + SIGINT));
+    check_ended_at_once(o, "of a validation that probes");
+  }
+  const Folder folder;
+  std::ofstream(folder / "rig.toml") << "gpu = []\ncpu = \"ryzen-9-7950x\"\ncpu_cores = 1\n"
+                                        "ram = \"2xddr5-6000:64GiB\"\nssd = \"samsung-990-pro\"\n";
+  const auto runs = [&] { return std::filesystem::exists(folder / "kept/01.unfinished.txt"); };
+  const Outcome o = run(
+      {"validate", "--rig", folder / "rig.toml", "--model", kModel, "--prompt-tokens", "8000",
+       "--context", "8192", "--output-tokens", "2", "--threads", "1", "--keep", folder / "kept"},
+      {.interrupt_after = 2500ms, .interrupt_once = runs});
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "interrupted"));
+  CHECK(o.seconds_left < 3.0);  // of two processes; the prompt takes half a minute
+  check_ended_at_once(o, "of a validation that runs");
+}
+
+TEST_CASE("A model file that is cut off while it is read is named", "[cli][run]") {
+  const Folder folder, out;
+  const std::string file = folder / "x.gguf";
+  REQUIRE(run({"synth", kModel, "--quant", "Q8_0", "-o", file}).exit == 0);
+  const auto cut = [&] {
+    if (!any_file(out / "")) return false;
+    std::filesystem::resize_file(file, 1 << 20);
+    return true;
+  };
+  const Outcome o = run({"run", "--weights", file, "--threads", "2", "--context", "32768",
+                         "--tokens", ids_file(folder, 30'000), "--logits", out / "x.npy"},
+                        {.interrupt_once = cut, .signals = {}});
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "rigcast: " + file + ": it was made shorter while it was read"));
+  CHECK_FALSE(any_file(out / ""));
+}
+
+TEST_CASE("Who asks for an answer does not wait for a measurement of memory", "[cli][run]") {
+  const Folder folder;
+  rigcast::engine::GgufHeader header =
+      rigcast::engine::fixtures::header_of(rigcast::engine::fixtures::tiny("llama"), "F16");
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  while (tokens.size() < 40) tokens.push_back(std::string(1, char('A' + int(tokens.size()))));
+  header.set("tokenizer.ggml.model", "llama");
+  header.set("tokenizer.ggml.tokens", tokens);
+  header.set("tokenizer.ggml.scores", std::vector<float>(40, -1.0f));
+  header.set("tokenizer.ggml.bos_token_id", std::uint32_t(1));
+  header.set("tokenizer.ggml.eos_token_id", std::uint32_t(2));
+  header.set("tokenizer.ggml.unknown_token_id", std::uint32_t(0));
+  rigcast::engine::fixtures::write_sparse(header, folder / "x.gguf");
+  const Outcome o = run({"run", "--weights", folder / "x.gguf", "--prompt", "EF", "--prompt-tokens",
+                         "2", "--output-tokens", "4", "--context", "64", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json r = json::parse(o.out);
+  CHECK(r["measured"]["ceiling_bytes_per_s"].is_null());
+  CHECK(r["decode"]["tokens_per_s"].get<double>() > 0);
+}
