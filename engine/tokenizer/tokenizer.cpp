@@ -36,17 +36,20 @@ struct Tokenizer::Parts {
 };
 
 void Tokenizer::Parts::find_special() {
+  std::vector<std::pair<std::string_view, TokenId>> own, all;
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const auto id = TokenId(i);
     // As a text spells them: a user-defined token of SentencePiece has marks for its spaces.
     const std::string_view text = pieces[id];
     switch (type_of(vocabulary, id)) {
-      case TokenType::kUserDefined: user_defined.add(text, id); [[fallthrough]];
+      case TokenType::kUserDefined: own.emplace_back(text, id); [[fallthrough]];
       case TokenType::kControl:
-      case TokenType::kUnknown: all_special.add(text, id); break;
+      case TokenType::kUnknown: all.emplace_back(text, id); break;
       default: break;
     }
   }
+  user_defined = SpecialTokens(own);
+  all_special = SpecialTokens(all);
 }
 
 void Tokenizer::Parts::resolve_defaults(bool bos, bool space_prefix) {
@@ -117,20 +120,20 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
   std::vector<TokenId> ids;
   if (options.add_special && p.add_bos) ids.push_back(*p.vocabulary.bos);
   bool space_due = p.add_space_prefix;
-  for (std::size_t done = 0; done < text.size();) {
-    const auto found = special.find(text, done);
-    const std::string_view before = text.substr(done, (found ? found->begin : text.size()) - done);
-    const bool control = found && is_control(found->id);
+  std::size_t done = 0;
+  for (const auto& found : special.find_all(text)) {
+    const std::string_view before = text.substr(done, found.begin - done);
+    const bool control = is_control(found.id);
     // A user-defined token is text: the space comes before it. A control token is not.
-    if (!before.empty() || (found && !control && space_due)) {
+    if (!before.empty() || (!control && space_due)) {
       p.encode_text(before, space_due, ids);
       space_due = false;
     }
-    if (!found) break;
-    ids.push_back(found->id);
+    ids.push_back(found.id);
     if (control) space_due = p.add_space_prefix;
-    done = found->begin + found->length;
+    done = found.begin + found.length;
   }
+  if (done < text.size()) p.encode_text(text.substr(done), space_due, ids);
   if (options.add_special && p.add_eos) ids.push_back(*p.vocabulary.eos);
   return ids;
 }
