@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "engine/tokenizer/byte_pair.hpp"
@@ -21,6 +24,7 @@ struct Tokenizer::Parts {
   PieceTable pieces;
   SpecialTokens user_defined;
   SpecialTokens all_special;  // user-defined, control and unknown
+  std::set<TokenId> ends;     // of generation
   // One of the two.
   std::optional<SentencePiece> sentence_piece;
   std::optional<BytePair> byte_pair;
@@ -28,6 +32,7 @@ struct Tokenizer::Parts {
   std::vector<std::string> warnings;
 
   void find_special();
+  void find_ends();
   void resolve_defaults(bool bos, bool space_prefix);
   void warn_of_losses(bool may_lose_text);
   std::optional<Error> make_byte_pair();
@@ -50,6 +55,49 @@ void Tokenizer::Parts::find_special() {
   }
   user_defined = SpecialTokens(own);
   all_special = SpecialTokens(all);
+}
+
+// Chat templates end an answer with tokens that files often do not name: these texts are those that
+// llama.cpp stops at too.
+void Tokenizer::Parts::find_ends() {
+  constexpr std::string_view kEnds[] = {"<|eot_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<|flush|>",
+                                        "<|calls|>",
+                                        "<end_of_turn>",
+                                        "</s>",
+                                        "<|endoftext|>",
+                                        "<|eom_id|>",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "[EOT]",
+                                        "[EOS]",
+                                        "<|end_of_text|>",
+                                        "<end_of_utterance>",
+                                        "<eos>",
+                                        "<turn|>",
+                                        "<｜end▁of▁sentence｜>"};
+  for (const auto id : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
+    if (id) ends.insert(*id);
+  bool returns = false, calls = false;
+  std::optional<TokenId> end_of_message;
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const auto id = TokenId(i);
+    const TokenType type = type_of(vocabulary, id);
+    if (type != TokenType::kControl && type != TokenType::kUserDefined) continue;
+    const std::string_view text = vocabulary.tokens[i];
+    if (std::ranges::find(kEnds, text) == std::end(kEnds)) continue;
+    ends.insert(id);
+    returns = returns || text == "<|return|>";
+    calls = calls || text == "<|call|>";
+    if (text == "<|end|>") end_of_message = id;
+  }
+  // In Harmony, which has all three, an answer goes on behind the end of a message.
+  if (returns && calls && end_of_message && end_of_message != vocabulary.eos)
+    ends.erase(*end_of_message);
 }
 
 void Tokenizer::Parts::resolve_defaults(bool bos, bool space_prefix) {
@@ -106,6 +154,7 @@ Result<Tokenizer> Tokenizer::make(Vocabulary vocabulary) {
   if (auto error = check_vocabulary(vocabulary)) return *error;
   const auto parts = std::make_shared<Parts>(std::move(vocabulary));
   parts->find_special();
+  parts->find_ends();
   if (parts->vocabulary.kind == VocabularyKind::kSentencePiece) {
     parts->make_sentence_piece();
   } else if (auto error = parts->make_byte_pair()) {
@@ -152,7 +201,7 @@ bool Tokenizer::is_control(TokenId id) const {
          type_of(parts_->vocabulary, id) == TokenType::kControl;
 }
 
-bool Tokenizer::ends_generation(TokenId id) const { return id == eos() || id == eot(); }
+bool Tokenizer::ends_generation(TokenId id) const { return parts_->ends.contains(id); }
 
 std::size_t Tokenizer::size() const { return parts_->vocabulary.tokens.size(); }
 VocabularyKind Tokenizer::kind() const { return parts_->vocabulary.kind; }

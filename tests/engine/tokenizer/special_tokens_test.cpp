@@ -149,6 +149,27 @@ TEST_CASE("The unknown token is parsed like a control token, and stays visible",
   CHECK(t.decode(Ids{0}) == "<unk>");
 }
 
+TEST_CASE("Generation ends at the ends of answers that files do not name", "[tokenizer]") {
+  Vocabulary v = chat();
+  v.eos = 256;
+  v.eom = 258;
+  const TokenId im_end = add(v, "<|im_end|>", TokenType::kControl);
+  const TokenId eot = add(v, "<|eot_id|>", TokenType::kUserDefined);
+  const TokenId text = add(v, "</s>", TokenType::kNormal);
+  const TokenId end = add(v, "<|end|>", TokenType::kControl);
+  const TokenId begin = add(v, "<|im_start|>", TokenType::kControl);
+  const Tokenizer t = made(v);
+  for (const TokenId id : {256, 258, im_end, eot, end}) CHECK(t.ends_generation(id));
+  for (const TokenId id : {0, 257, text, begin, -1}) CHECK_FALSE(t.ends_generation(id));
+  // Harmony's <|end|> ends a message, behind which the answer comes.
+  const TokenId done = add(v, "<|return|>", TokenType::kControl);
+  const TokenId call = add(v, "<|call|>", TokenType::kControl);
+  const Tokenizer harmony = made(v);
+  CHECK(harmony.ends_generation(done));
+  CHECK(harmony.ends_generation(call));
+  CHECK_FALSE(harmony.ends_generation(end));
+}
+
 TEST_CASE("Generation ends at EOS and at EOT", "[tokenizer]") {
   Vocabulary v = chat();
   v.eos = 256;

@@ -207,7 +207,7 @@ TEST_CASE("Models of Llama 3 and Mistral begin with BOS and take whole words fir
 }
 
 TEST_CASE("A long run of anything is cut in time that grows with it", "[tokenizer]") {
-  constexpr std::size_t kLong = 2'000'000;
+  constexpr std::size_t kLong = 300'000;
   for (const char* name : {"tekken", "gpt-4o", "smollm", "deepseek-llm", "deepseek-coder",
                            "deepseek-v3", "seed-coder", "default", "viking"})
     for (const char* unit : {"a", "A", "1", " ", "\n", "!", "\u4e16", "\u0301", "\u0e01"}) {
