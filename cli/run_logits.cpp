@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <iostream>
 #include <vector>
 
 #include "cli/interrupt.hpp"
@@ -55,6 +56,8 @@ int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsO
         bad_input(fmt::format("--tokens: {} ids exceed the context of {}",
                               text_count(TokenCount(ids->size())), text_count(s.workload.context)),
                   fmt::format("--context {}", ids->size())));
+  if (const auto warning = past_training(s.model, TokenCount(ids->size())))
+    std::cerr << "rigcast: " << *warning << '\n';
   auto executor = make_executor(s, execute);
   if (!executor) return fail(executor.error());
   auto file =
