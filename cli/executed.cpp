@@ -125,8 +125,10 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
                       : cpu_executor(s, options, load_with_pages(*file, stop_flag()));
   auto vocabulary = tokenizer.get();
   if (!executor) return executor.error();
-  if (!vocabulary) return vocabulary.error();
-  return Loaded{*std::move(executor), *std::move(vocabulary), watch.elapsed()};
+  // Runs on token ids need no vocabulary, whatever the file's is.
+  if (!vocabulary && !options.prompt.empty()) return vocabulary.error();
+  return Loaded{*std::move(executor), vocabulary ? *std::move(vocabulary) : std::nullopt,
+                watch.elapsed()};
 }
 
 Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options, Team& team) {
@@ -341,6 +343,8 @@ void add_warnings(Executed& out, const ExecuteOptions& options) {
                            : fmt::format("{} of {} layers fit into the GPU's memory: the others "
                                          "and the head are on the host",
                                          layers, s.model.layers));
+  if (auto warning = past_training(s.model, s.workload.last_position()))
+    warnings.push_back(*std::move(warning));
   if (interrupted())
     warnings.push_back(fmt::format("interrupted: fewer runs or tokens than asked for{}",
                                    options.trace && !out.traced_slowdown ? ", and no trace" : ""));
@@ -351,6 +355,14 @@ void add_warnings(Executed& out, const ExecuteOptions& options) {
 }
 
 }  // namespace
+
+std::optional<std::string> past_training(const ModelSpec& model, TokenCount positions) {
+  if (positions <= model.context) return std::nullopt;
+  return fmt::format(
+      "{} positions, and the model was trained on {} positions: what it says past "
+      "them means nothing, its speed does",
+      positions, model.context);
+}
 
 MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
   Team team(s.settings.threads, Team::kPatience, stop_flag());

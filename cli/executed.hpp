@@ -53,6 +53,9 @@ std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOption
 /// Where its parts are executed here: on a GPU the layers that were asked for, or that fit.
 Result<Placement> placement_here(const Scenario& scenario, const ExecuteOptions& options);
 
+/// A warning where a run goes past the positions that the model was trained on.
+std::optional<std::string> past_training(const ModelSpec& model, TokenCount positions);
+
 /// A model that is ready to run: synthetic weights, or the scenario's file.
 Result<std::unique_ptr<engine::Executor>> make_executor(const Scenario& scenario,
                                                         const ExecuteOptions& options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <iostream>
 #include <optional>
 #include <span>
 #include <vector>
@@ -72,6 +73,9 @@ int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsO
         bad_input(fmt::format("--tokens: {} ids exceed the context of {}",
                               text_count(TokenCount(ids->size())), text_count(s.workload.context)),
                   fmt::format("--context {}", ids->size())));
+  if (const auto warning = past_training(s.model, TokenCount(ids->size())))
+    std::cerr << "rigcast: " << *warning << '\n';
+  auto executor = make_executor(s, execute);
   const OnInterrupt on_interrupt;
   auto error = written(s, execute, *ids, options.logits_file);
   if (error && interrupted())

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::uint64_t kLongestKey = 65535;
 constexpr std::uint64_t kLongestTensorName = 63;
+constexpr std::uint64_t kMostEntries = 1'000'000;          // real files have tens
 constexpr std::uint64_t kLeastEntry = 8 + 4 + 1;           // bytes of a key of no length and a flag
 constexpr std::uint64_t kLeastTensor = 8 + 4 + 8 + 4 + 8;  // one dimension and no name
 constexpr std::string_view kDamaged = "the file is damaged, cut off or not as its writer meant it";
@@ -115,6 +116,9 @@ std::optional<Error> PartReader::read_counts() {
   if (*entries > cursor_.remaining() / kLeastEntry)
     return error_at(at + 8,
                     fmt::format("{} metadata in a file of {} bytes", *entries, bytes_.size()),
+                    std::string(kDamaged));
+  if (*entries > kMostEntries)
+    return error_at(at + 8, fmt::format("{} metadata, at most {} are read", *entries, kMostEntries),
                     std::string(kDamaged));
   tensor_count_ = *tensors;
   entry_count_ = *entries;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/gguf/executed_keys.hpp"
+
 namespace rigcast::engine {
 namespace {
 
@@ -46,10 +48,12 @@ void HyperReader::read_rope() {
                              hyper_.rope_dims));
 }
 
-// Older files have a factor without a type: it is linear.
+// Older files have a factor without a type: it is linear. Where both keys are there the new one
+// counts, as in llama.cpp.
 void HyperReader::read_rope_scaling() {
   const std::string old = key("rope.scale_linear");
-  const std::string factor_key = meta_.has(old) ? old : key("rope.scaling.factor");
+  const std::string now = key("rope.scaling.factor");
+  const std::string factor_key = meta_.has(old) && !meta_.has(now) ? old : now;
   const double factor = meta_.number_or(factor_key, 1, 0, kMost);
   const std::string_view type = meta_.text_or(key("rope.scaling.type"), "linear");
   if (type == "linear") {
@@ -76,7 +80,10 @@ void HyperReader::read_expert_weights() {
 }  // namespace
 
 Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const ModelSpec& spec) {
-  return HyperReader(file, spec).read();
+  auto hyper = HyperReader(file, spec).read();
+  if (!hyper) return hyper;
+  if (auto error = refuse_unexecuted_keys(file, spec)) return *error;
+  return hyper;
 }
 
 Result<ModelFile> read_model_file(const std::filesystem::path& path) {
@@ -93,6 +100,10 @@ Result<ModelFile> read_model_file(const std::filesystem::path& path) {
 Result<Model> load_model(const GgufFile& file) {
   auto spec = read_spec(file);
   if (!spec) return spec.error();
+  if (auto error = refuse_to_execute(*spec)) {
+    if (!error->where) error->where = SourceRef{file.name()};
+    return *error;
+  }
   const auto hyper = read_hyperparameters(file, *spec);
   if (!hyper) return hyper.error();
   const auto tensors = named_tensors(file);

@@ -25,7 +25,8 @@ Result<TensorTable> read_tensor_table(const GgufFile& file, const ModelSpec& spe
 /// format of most bytes.
 std::string quant_name(const GgufFile& file, const ModelSpec& spec, const TensorTable& tensors);
 
-/// Errors: scaling of rope other than linear, experts weighted in other ways than they are here.
+/// Errors: scaling of rope other than linear, experts weighted in other ways than they are here,
+/// keys of the architecture that would change the result in ways that are not executed.
 Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const ModelSpec& spec);
 
 /// Errors: a format that is not computed with.

@@ -106,6 +106,14 @@ class Binder {
     }
     std::vector<float> out(std::size_t(width), 0.0f);
     std::memcpy(out.data(), t->data, out.size() * sizeof(float));
+    require(name, out, "a finite number", [](float x) { return std::isfinite(x); });
+    return out;
+  }
+
+  /// Frequencies are divided by them.
+  std::vector<float> factors(const std::string& name, std::int64_t width) {
+    std::vector<float> out = vector(name, width);
+    require(name, out, "more than 0", [](float x) { return x > 0; });
     return out;
   }
 
@@ -149,6 +157,15 @@ class Binder {
       refuse(fmt::format("\"{}\" has no data", name));
     }
     return error_ ? nullptr : &t;
+  }
+  template <class Sound>
+  void require(const std::string& name, const std::vector<float>& values, std::string_view expected,
+               Sound sound) {
+    const auto odd = std::ranges::find_if_not(values, sound);
+    if (odd != values.end())
+      refuse(fmt::format("element {} of \"{}\" is {}, expected {}", odd - values.begin(), name,
+                         *odd, expected),
+             "the file is damaged or was converted badly: fetch or convert it again");
   }
   void refuse(std::string message, std::string hint = {}) {
     if (!error_) error_ = bad_input(std::move(message), std::move(hint));
@@ -213,7 +230,7 @@ void bind_all(Binder& binder, Model& model) {
   model.head =
       m.tied_embeddings ? model.embedding : binder.matrix("output.weight", m.hidden, m.vocabulary);
   if (m.rope_freqs)
-    model.rope_factors = binder.vector("rope_freqs.weight", model.hyper.rope_dims / 2);
+    model.rope_factors = binder.factors("rope_freqs.weight", model.hyper.rope_dims / 2);
   binder.finish();
 }
 

@@ -37,6 +37,9 @@ GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::
     header.set(fmt::format("{}.{}", m.architecture, key), value);
   };
   const auto u32 = [](std::int64_t v) { return std::uint32_t(v); };
+  // Without them llama.cpp loads no file; there is no text to read.
+  header.set("tokenizer.ggml.model", "no_vocab");
+  set("vocab_size", u32(m.vocabulary));
   set("block_count", u32(m.layers));
   set("context_length", u32(m.context));
   set("embedding_length", u32(m.hidden));

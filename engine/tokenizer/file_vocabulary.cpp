@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -18,11 +19,12 @@ class VocabularyReader {
     for (const std::string_view text : texts("tokens")) v_.tokens.emplace_back(text);
     for (const std::string_view text : texts("merges")) v_.merges.emplace_back(text);
     for (const double score : numbers("scores")) v_.scores.push_back(float(score));
-    for (const double type : numbers("token_type")) v_.types.push_back(TokenType(int(type)));
+    for (const double type : numbers("token_type")) v_.types.push_back(type_of_number(type));
     if (const Value* pre = find("pre")) v_.pre_tokenizer = pre->text().value_or("");
     v_.bos = id("bos_token_id");
     v_.eos = id("eos_token_id");
     v_.eot = id("eot_token_id");
+    v_.eom = id("eom_token_id");
     v_.unknown = id("unknown_token_id");
     v_.pad = id("padding_token_id");
     v_.add_bos = flag("add_bos_token");
@@ -43,6 +45,12 @@ class VocabularyReader {
                          SourceRef{file_.name()});
   }
 
+  // What is no small whole number is no type, which the check of the vocabulary says.
+  static TokenType type_of_number(double number) {
+    const bool small = number >= 0 && number <= 1000 && number == std::floor(number);
+    return TokenType(small ? int(number) : -1);
+  }
+
   void read_kind() {
     const Value* model = find("model");
     const std::string kind(model ? model->text().value_or("") : "");
@@ -50,7 +58,7 @@ class VocabularyReader {
       v_.kind = VocabularyKind::kBytePair;
     } else if (kind != "llama") {
       error_ = bad_input(fmt::format("a tokenizer of the kind \"{}\" is not understood", kind),
-                         "llama and gpt2 are; --prompt-tokens N runs without one",
+                         "llama and gpt2 are; runs on token ids need none: --prompt-tokens N",
                          SourceRef{file_.name()});
     }
   }
@@ -96,7 +104,10 @@ class VocabularyReader {
 }  // namespace
 
 Result<std::optional<Tokenizer>> file_tokenizer(const GgufFile& file) {
-  if (!file.metadata().find("tokenizer.ggml.tokens")) return std::optional<Tokenizer>();
+  const Value* model = file.metadata().find("tokenizer.ggml.model");
+  const std::string_view kind = model ? model->text().value_or("") : "";
+  const bool none = kind == "no_vocab" || kind == "none";
+  if (none || !file.metadata().find("tokenizer.ggml.tokens")) return std::optional<Tokenizer>();
   auto vocabulary = VocabularyReader(file).read();
   if (!vocabulary) return vocabulary.error();
   auto tokenizer = Tokenizer::make(*std::move(vocabulary));

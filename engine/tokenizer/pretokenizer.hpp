@@ -10,9 +10,8 @@ namespace rigcast::engine {
 
 class Pretokenizer {
  public:
-  /// Known are "gpt-2" and "default", and the families of "llama-bpe" (Llama 3) and "qwen2". Any
-  /// other name gets GPT-2's words, and `is_known` is false. Throws MachineError if PCRE2 was built
-  /// without Unicode.
+  /// By the names of word_patterns. Any other name gets GPT-2's words, and `is_known` is false.
+  /// Throws MachineError if PCRE2 was built without Unicode.
   static Pretokenizer named(std::string_view name);
 
   bool is_known() const { return known_; }

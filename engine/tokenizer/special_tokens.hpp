@@ -4,9 +4,9 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/tokenizer/vocabulary.hpp"
@@ -21,19 +21,32 @@ class SpecialTokens {
     TokenId id = -1;
   };
 
-  /// A text is found from now on; of equal texts the one added first. The empty text never is.
-  void add(std::string_view text, TokenId id);
+  SpecialTokens() = default;
+  /// Of equal texts the first is found. The empty text never is.
+  explicit SpecialTokens(const std::vector<std::pair<std::string_view, TokenId>>& tokens);
 
-  /// The leftmost token at or after `from`; of those that begin there the longest.
-  std::optional<Found> find(std::string_view text, std::size_t from) const;
+  /// From left to right, without overlaps: the leftmost token, of those that begin there the
+  /// longest; then the leftmost behind it. Takes time in proportion to the text, whatever the
+  /// tokens are.
+  std::vector<Found> find_all(std::string_view text) const;
 
  private:
-  std::optional<Found> longest_at(std::string_view text, std::size_t begin) const;
+  struct Node {
+    std::uint32_t fallback = 0;  // of the longest other text that the one read may begin
+    std::uint32_t depth = 0;     // bytes read
+    std::uint32_t longest =
+        0;            // the node itself or, down the fallbacks, the next that ends a token
+    TokenId id = -1;  // of the token that ends here
+  };
 
-  // A tree of the texts: node 0 is the root, `edges_` leads from a node over a byte to the next.
-  std::vector<TokenId> ends_{-1};
+  std::uint32_t step(std::uint32_t node, char byte) const;
+  void link();
+
+  // An Aho-Corasick automaton of the texts read from their ends: node 0 is the root, `edges_` leads
+  // from a node over a byte to the next.
+  std::vector<Node> nodes_{1};
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;
-  std::bitset<256> first_bytes_;
+  std::bitset<256> last_bytes_;
 };
 
 }  // namespace rigcast::engine

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "engine/tokenizer/byte_pair.hpp"
@@ -21,6 +24,7 @@ struct Tokenizer::Parts {
   PieceTable pieces;
   SpecialTokens user_defined;
   SpecialTokens all_special;  // user-defined, control and unknown
+  std::set<TokenId> ends;     // of generation
   // One of the two.
   std::optional<SentencePiece> sentence_piece;
   std::optional<BytePair> byte_pair;
@@ -28,6 +32,7 @@ struct Tokenizer::Parts {
   std::vector<std::string> warnings;
 
   void find_special();
+  void find_ends();
   void resolve_defaults(bool bos, bool space_prefix);
   void warn_of_losses(bool may_lose_text);
   std::optional<Error> make_byte_pair();
@@ -36,17 +41,63 @@ struct Tokenizer::Parts {
 };
 
 void Tokenizer::Parts::find_special() {
+  std::vector<std::pair<std::string_view, TokenId>> own, all;
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const auto id = TokenId(i);
     // As a text spells them: a user-defined token of SentencePiece has marks for its spaces.
     const std::string_view text = pieces[id];
     switch (type_of(vocabulary, id)) {
-      case TokenType::kUserDefined: user_defined.add(text, id); [[fallthrough]];
+      case TokenType::kUserDefined: own.emplace_back(text, id); [[fallthrough]];
       case TokenType::kControl:
-      case TokenType::kUnknown: all_special.add(text, id); break;
+      case TokenType::kUnknown: all.emplace_back(text, id); break;
       default: break;
     }
   }
+  user_defined = SpecialTokens(own);
+  all_special = SpecialTokens(all);
+}
+
+// Chat templates end an answer with tokens that files often do not name: these texts are those that
+// llama.cpp stops at too.
+void Tokenizer::Parts::find_ends() {
+  constexpr std::string_view kEnds[] = {"<|eot_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<|flush|>",
+                                        "<|calls|>",
+                                        "<end_of_turn>",
+                                        "</s>",
+                                        "<|endoftext|>",
+                                        "<|eom_id|>",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "[EOT]",
+                                        "[EOS]",
+                                        "<|end_of_text|>",
+                                        "<end_of_utterance>",
+                                        "<eos>",
+                                        "<turn|>",
+                                        "<｜end▁of▁sentence｜>"};
+  for (const auto id : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
+    if (id) ends.insert(*id);
+  bool returns = false, calls = false;
+  std::optional<TokenId> end_of_message;
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const auto id = TokenId(i);
+    const TokenType type = type_of(vocabulary, id);
+    if (type != TokenType::kControl && type != TokenType::kUserDefined) continue;
+    const std::string_view text = vocabulary.tokens[i];
+    if (std::ranges::find(kEnds, text) == std::end(kEnds)) continue;
+    ends.insert(id);
+    returns = returns || text == "<|return|>";
+    calls = calls || text == "<|call|>";
+    if (text == "<|end|>") end_of_message = id;
+  }
+  // In Harmony, which has all three, an answer goes on behind the end of a message.
+  if (returns && calls && end_of_message && end_of_message != vocabulary.eos)
+    ends.erase(*end_of_message);
 }
 
 void Tokenizer::Parts::resolve_defaults(bool bos, bool space_prefix) {
@@ -103,6 +154,7 @@ Result<Tokenizer> Tokenizer::make(Vocabulary vocabulary) {
   if (auto error = check_vocabulary(vocabulary)) return *error;
   const auto parts = std::make_shared<Parts>(std::move(vocabulary));
   parts->find_special();
+  parts->find_ends();
   if (parts->vocabulary.kind == VocabularyKind::kSentencePiece) {
     parts->make_sentence_piece();
   } else if (auto error = parts->make_byte_pair()) {
@@ -117,20 +169,20 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
   std::vector<TokenId> ids;
   if (options.add_special && p.add_bos) ids.push_back(*p.vocabulary.bos);
   bool space_due = p.add_space_prefix;
-  for (std::size_t done = 0; done < text.size();) {
-    const auto found = special.find(text, done);
-    const std::string_view before = text.substr(done, (found ? found->begin : text.size()) - done);
-    const bool control = found && is_control(found->id);
+  std::size_t done = 0;
+  for (const auto& found : special.find_all(text)) {
+    const std::string_view before = text.substr(done, found.begin - done);
+    const bool control = is_control(found.id);
     // A user-defined token is text: the space comes before it. A control token is not.
-    if (!before.empty() || (found && !control && space_due)) {
+    if (!before.empty() || (!control && space_due)) {
       p.encode_text(before, space_due, ids);
       space_due = false;
     }
-    if (!found) break;
-    ids.push_back(found->id);
+    ids.push_back(found.id);
     if (control) space_due = p.add_space_prefix;
-    done = found->begin + found->length;
+    done = found.begin + found.length;
   }
+  if (done < text.size()) p.encode_text(text.substr(done), space_due, ids);
   if (options.add_special && p.add_eos) ids.push_back(*p.vocabulary.eos);
   return ids;
 }
@@ -149,7 +201,7 @@ bool Tokenizer::is_control(TokenId id) const {
          type_of(parts_->vocabulary, id) == TokenType::kControl;
 }
 
-bool Tokenizer::ends_generation(TokenId id) const { return id == eos() || id == eot(); }
+bool Tokenizer::ends_generation(TokenId id) const { return parts_->ends.contains(id); }
 
 std::size_t Tokenizer::size() const { return parts_->vocabulary.tokens.size(); }
 VocabularyKind Tokenizer::kind() const { return parts_->vocabulary.kind; }

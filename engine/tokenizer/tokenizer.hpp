@@ -51,7 +51,8 @@ class Tokenizer {
   std::string_view piece(TokenId id) const;
 
   bool is_control(TokenId id) const;
-  /// Generation stops here: EOS or EOT.
+  /// Generation stops here: EOS, EOT, EOM, and what ends an answer in files that name another
+  /// token: control and user-defined tokens like "<|im_end|>" or "<|eot_id|>".
   bool ends_generation(TokenId id) const;
 
   std::size_t size() const;

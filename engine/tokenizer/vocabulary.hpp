@@ -33,7 +33,7 @@ struct Vocabulary {
   std::vector<std::string> merges;  // "left right", first to merge first; only byte pairs have them
   std::string pre_tokenizer;        // tokenizer.ggml.pre; only byte pairs have one
 
-  std::optional<TokenId> bos, eos, eot, unknown, pad;
+  std::optional<TokenId> bos, eos, eot, eom, unknown, pad;
 
   // What a file leaves out has a default that depends on the kind and the pre-tokenizer.
   std::optional<bool> add_bos, add_eos, add_space_prefix;

@@ -118,6 +118,7 @@ std::optional<Error> check_vocabulary(const Vocabulary& v) {
   if (auto error = check_id(v, "BOS", v.bos)) return error;
   if (auto error = check_id(v, "EOS", v.eos)) return error;
   if (auto error = check_id(v, "EOT", v.eot)) return error;
+  if (auto error = check_id(v, "EOM", v.eom)) return error;
   if (auto error = check_id(v, "unknown", v.unknown)) return error;
   if (auto error = check_id(v, "padding", v.pad)) return error;
   if (v.add_bos.value_or(false) && !v.bos)

@@ -209,6 +209,46 @@ TEST_CASE("No GPU: a bad value is told first, the user can mend it", "[cli][run]
   CHECK(contains(right.error, "--device cpu"));
 }
 
+TEST_CASE("A vocabulary that is not understood ends only what needs one", "[cli][run]") {
+  const Folder folder;
+  const std::string file = small_file(folder);
+  CHECK(contains(run({"inspect", file}).out, "no_vocab"));
+  std::string bytes = read(file);
+  const auto at = bytes.find("no_vocab");
+  REQUIRE(at != std::string::npos);
+  const std::vector<std::string> ids = {
+      "run", "--weights", file, "--prompt-tokens", "4", "--output-tokens", "2", "--repeat", "1"};
+  const std::vector<std::string> text = {"run", "--weights", file, "--prompt", "Hi"};
+  CHECK(run(ids).exit == 0);
+  CHECK(contains(run(text).error, "there is no vocabulary"));
+  // A kind as long as "no_vocab", which the file has no tokens of.
+  bytes.replace(at, 8, "bert_two");
+  std::ofstream(file, std::ios::binary) << bytes;
+  CHECK(run(ids).exit == 0);
+}
+
+TEST_CASE("Positions past the context of the training are said to be that", "[cli][run]") {
+  const Folder folder;
+  const std::string file = small_file(folder);
+  std::string bytes = read(file);
+  const std::string key = "llama.context_length";
+  const auto at = bytes.find(key);
+  REQUIRE(at != std::string::npos);
+  const std::uint32_t context = 5;
+  bytes.replace(at + key.size() + 4, 4, reinterpret_cast<const char*>(&context), 4);
+  std::ofstream(file, std::ios::binary) << bytes;
+  const std::string said = "trained on 5 positions";
+  const Outcome logits =
+      run({"run", "--weights", file, "--tokens", ids_file(folder), "--logits", folder / "o.npy"});
+  INFO(logits.error);
+  CHECK(logits.exit == 0);
+  CHECK(contains(logits.error, said));
+  const Outcome timed = run({"run", "--weights", file, "--prompt-tokens", "8", "--output-tokens",
+                             "2", "--repeat", "1", "--context", "64"});
+  CHECK(timed.exit == 0);
+  CHECK(contains(timed.out + timed.error, said));
+}
+
 TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
   const Folder folder;
   const auto refused = [&](std::vector<std::string> words, int exit, const std::string& said) {

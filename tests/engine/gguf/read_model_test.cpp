@@ -2,8 +2,11 @@
 
 #include "engine/gguf/read_model.hpp"
 
+#include <cmath>
+
 #include "core/catalogue.hpp"
 #include "core/kv_cache.hpp"
+#include "engine/tokenizer/file_vocabulary.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
 
@@ -236,6 +239,12 @@ TEST_CASE("Hyperparameters come from the file, or are what such files usually ha
   const auto old = read("llama", [](GgufHeader& h) { h.set("llama.rope.scale_linear", 2.0f); });
   REQUIRE(old.ok());
   CHECK(old->rope_scale == 0.5f);
+  const auto both = read("llama", [](GgufHeader& h) {
+    h.set("llama.rope.scale_linear", 2.0f);
+    h.set("llama.rope.scaling.factor", 4.0f);
+  });
+  REQUIRE(both.ok());
+  CHECK(both->rope_scale == 0.25f);
   const auto untyped =
       read("llama", [](GgufHeader& h) { h.set("llama.rope.scaling.factor", 8.0f); });
   REQUIRE(untyped.ok());
@@ -250,6 +259,42 @@ TEST_CASE("Hyperparameters come from the file, or are what such files usually ha
       error_of(read("qwen3moe",
                     [](GgufHeader& h) { h.set("qwen3moe.expert_gating_func", std::uint32_t(2)); })),
       "weighted in a way"));
+}
+
+TEST_CASE("Keys that would change the result are not executed, and still forecast", "[gguf]") {
+  const auto error_with = [](const std::string& key, auto value) {
+    GgufHeader header = header_of(tiny("llama"), "F32");
+    header.set(key, value);
+    const std::string bytes = with_zeros(header);
+    const auto file = file_of(bytes);
+    REQUIRE(file.ok());
+    CHECK(read_spec(*file).ok());
+    return error_of(load_model(*file));
+  };
+  CHECK(contains(error_with("llama.rope.scaling.attn_factor", 0.5f),
+                 "x.gguf: \"llama.rope.scaling.attn_factor\" is 0.5, which is not executed: it "
+                 "would scale queries and keys"));
+  CHECK(
+      contains(error_with("llama.attention.causal", false), "\"llama.attention.causal\" is false"));
+  CHECK(contains(error_with("llama.attention.scale", 0.5f), "scale scores of attention"));
+  CHECK(contains(error_with("llama.logit_scale", 2.0f), "scale the logits"));
+  CHECK(contains(error_with("llama.embedding_scale", 12.0f), "scale the embedding"));
+  CHECK(contains(error_with("llama.residual_scale", 0.22f), "scale what layers add"));
+  CHECK(contains(error_with("llama.rope.dimension_sections", std::vector<std::int32_t>{2, 1, 1}),
+                 "\"llama.rope.dimension_sections\" is [3 i32 numbers]"));
+  CHECK(contains(error_with("llama.of_tomorrow", "x"), "\"llama.of_tomorrow\" is \"x\""));
+
+  CHECK(error_with("llama.rope.scaling.attn_factor", 1.0f).empty());
+  CHECK(error_with("llama.attention.causal", true).empty());
+  CHECK(error_with("llama.attention.scale", 1.0f / std::sqrt(8.0f)).empty());
+  CHECK(error_with("llama.logit_scale", 1.0f).empty());
+  CHECK(error_with("llama.use_parallel_residual", false).empty());
+  CHECK(error_with("llama.vocab_size", std::uint32_t(40)).empty());
+  CHECK(error_with("llama.tensor_data_layout", "Meta AI original pth").empty());
+  CHECK(error_with("llama.rope.scaling.original_context_length", std::uint32_t(512)).empty());
+  CHECK(error_with("llama.rope.scaling.finetuned", false).empty());
+  CHECK(error_with("quantize.imatrix.file", "x").empty());
+  CHECK(error_with("qwen3.logit_scale", 2.0f).empty());  // of another architecture
 }
 
 TEST_CASE("Figures by layer are read if they are all the same", "[gguf]") {
@@ -373,8 +418,36 @@ TEST_CASE("Missing, odd and additional tensors are refused by name", "[gguf]") {
   CHECK(contains(with("blk.0.ssm_a", {32}), "recurrent layers are not understood"));
   CHECK(contains(with("blk.7.attn_q.weight", {32, 32}), "a model of 2 layers"));
   CHECK(with("blk.0.attn_rot_embd.weight", {32}).empty());
-  CHECK(with("rope_freqs.weight", {4}).empty());
+  // It has its place; its data are zeros here.
+  CHECK(contains(with("rope_freqs.weight", {4}), "element 0 of \"rope_freqs.weight\" is 0"));
   CHECK(contains(with("rope_freqs.weight", {5}), "\"rope_freqs.weight\" has the shape 5"));
+}
+
+TEST_CASE("More metadata than any file has are refused before they are read", "[gguf]") {
+  Raw raw;
+  const std::string bytes = raw.begin(0, 1'000'001).zeros(16'000'000).bytes;
+  CHECK(contains(error_of(part_of(bytes)), "1000001 metadata, at most 1000000 are read"));
+}
+
+TEST_CASE("A file that says so, or has a vocabulary of another kind", "[gguf][tokenizer]") {
+  const auto read = [](const char* kind, auto types) {
+    GgufHeader header = header_of(tiny("llama"), "F32");
+    header.set("tokenizer.ggml.model", kind);
+    header.set("tokenizer.ggml.tokens", std::vector<std::string>{"a"});
+    header.set("tokenizer.ggml.token_type", types);
+    const std::string bytes = with_zeros(header);
+    return file_tokenizer(*file_of(bytes));
+  };
+  using Types = std::vector<double>;
+  for (const char* none : {"no_vocab", "none"}) {
+    const auto tokenizer = read(none, Types{1});
+    REQUIRE(tokenizer.ok());
+    CHECK_FALSE(tokenizer->has_value());
+  }
+  CHECK(contains(error_of(read("rwkv", Types{1})), "of the kind \"rwkv\" is not understood"));
+  CHECK(read("gpt2", Types{1}).ok());
+  for (const double type : {std::nan(""), 1e300, -1e300, 1.5})
+    CHECK(contains(error_of(read("gpt2", Types{type})), "has type -1; types are 1 to 6"));
 }
 
 TEST_CASE("More tokens than rows of the embedding are refused", "[gguf]") {

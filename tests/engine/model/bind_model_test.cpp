@@ -1,5 +1,6 @@
 // Tensors in their places, and what has no place.
 
+#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -146,6 +147,33 @@ TEST_CASE("Tensors that are missing, of another shape or of a wrong format are r
                  }),
                  "has no place"));
   CHECK(contains(error_when([](ModelSpec&, Tensors& t) { t.clear(); }), "there is no"));
+}
+
+TEST_CASE("Norms, biases and rope factors are numbers to compute with", "[model]") {
+  const auto error_with = [](const char* architecture, const char* name, float value) {
+    ModelSpec spec = tiny(architecture);
+    spec.rope_freqs = architecture == std::string_view("llama");
+    const Weights weights(spec);
+    auto tensors = weights.named();
+    std::vector<float> odd(64, 1.0f);
+    odd[3] = value;
+    named(tensors, name).data = reinterpret_cast<const std::byte*>(odd.data());
+    return error_of(bound(spec, tensors));
+  };
+  for (const float value : {0.0f, -1.0f, NAN, INFINITY, -INFINITY}) {
+    const std::string said = error_with("llama", "rope_freqs.weight", value);
+    INFO(said);
+    CHECK(contains(said, "element 3 of \"rope_freqs.weight\" is "));
+  }
+  CHECK(error_with("llama", "rope_freqs.weight", 8.0f).empty());
+  for (const float value : {NAN, INFINITY}) {
+    for (const char* name :
+         {"blk.1.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight"})
+      CHECK(contains(error_with("llama", name, value), "element 3 of \"" + std::string(name)));
+    CHECK(contains(error_with("qwen2", "blk.1.attn_k.bias", value), "expected a finite number"));
+  }
+  CHECK(error_with("qwen2", "blk.1.attn_k.bias", -3.0f).empty());
+  CHECK(error_with("llama", "output_norm.weight", 0.0f).empty());
 }
 
 TEST_CASE("A vector may be stored as a matrix of one row", "[model]") {

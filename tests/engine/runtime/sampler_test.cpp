@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "core/error.hpp"
+#include "engine/runtime/executor.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast::engine;
@@ -22,6 +24,20 @@ TEST_CASE("Without temperature the likeliest token comes, of equals the first",
       logits.back() = best + 1 == n ? 2 : 1;
       CHECK(greedy.next(logits) == std::int32_t(best));
     }
+}
+
+TEST_CASE("A logit that is not a number ends the generation", "[engine][sampler]") {
+  for (const float temperature : {0.0f, 1.0f}) {
+    Sampler sampler({.temperature = temperature});
+    std::vector<float> logits(100, 1.0f);
+    CHECK_NOTHROW(sample(sampler, logits, 1, nullptr));
+    logits[97] = -INFINITY;
+    CHECK_NOTHROW(sample(sampler, logits, 1, nullptr));
+    logits[98] = NAN;
+    CHECK_THROWS_AS(sample(sampler, logits, 1, nullptr), rigcast::MachineError);
+    CHECK_THROWS_WITH(sample(sampler, logits, 1, nullptr),
+                      Catch::Matchers::StartsWith("the logit of token 98 is not a number"));
+  }
 }
 
 TEST_CASE("Tokens come as often as they are likely", "[engine][sampler]") {

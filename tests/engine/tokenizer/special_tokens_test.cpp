@@ -2,6 +2,8 @@
 
 #include "engine/tokenizer/special_tokens.hpp"
 
+#include <algorithm>
+
 #include "tests/engine/tokenizer/tokenizer_fixtures.hpp"
 
 using namespace rigcast;
@@ -24,26 +26,67 @@ Ids plain(const Tokenizer& t, std::string_view text) { return t.encode(text, {fa
 }  // namespace
 
 TEST_CASE("The leftmost special token is found, of those there the longest", "[tokenizer]") {
-  engine::SpecialTokens s;
-  s.add("abc", 1);
-  s.add("abcde", 2);
-  s.add("cdefgh", 3);
-  s.add("b", 4);
-  s.add("", 5);
-  s.add("abc", 6);
-  const auto at = [&](std::string_view text, std::size_t from) {
-    const auto found = s.find(text, from);
-    return found ? Ids{TokenId(found->begin), TokenId(found->length), found->id} : Ids{};
+  const engine::SpecialTokens s(
+      {{"abc", 1}, {"abcde", 2}, {"cdefgh", 3}, {"b", 4}, {"", 5}, {"abc", 6}});
+  const auto in = [&](std::string_view text) {
+    Ids all;
+    for (const auto& found : s.find_all(text))
+      all.insert(all.end(), {TokenId(found.begin), TokenId(found.length), found.id});
+    return all;
   };
-  CHECK(at("xabcdx", 0) == Ids{1, 3, 1});
-  CHECK(at("xabcdex", 0) == Ids{1, 5, 2});
-  CHECK(at("abcdefgh", 0) == Ids{0, 5, 2});  // not 3, which is longer and begins later
-  CHECK(at("abcdefgh", 1) == Ids{1, 1, 4});
-  CHECK(at("abcdefgh", 2) == Ids{2, 6, 3});
-  CHECK(at("ab", 0) == Ids{1, 1, 4});
-  CHECK(at("xyz", 0).empty());
-  CHECK(at("", 0).empty());
-  CHECK_FALSE(engine::SpecialTokens().find("a", 0));
+  CHECK(in("xabcdx") == Ids{1, 3, 1});
+  CHECK(in("xabcdex") == Ids{1, 5, 2});
+  CHECK(in("abcdefgh") == Ids{0, 5, 2});  // not 3, which is longer and begins later
+  CHECK(in("bcdefgh") == Ids{0, 1, 4, 1, 6, 3});
+  CHECK(in("cdefgh") == Ids{0, 6, 3});
+  CHECK(in("ab") == Ids{1, 1, 4});
+  CHECK(in("abcabcdeb") == Ids{0, 3, 1, 3, 5, 2, 8, 1, 4});
+  CHECK(in("xyz").empty());
+  CHECK(in("").empty());
+  CHECK(engine::SpecialTokens().find_all("a").empty());
+}
+
+TEST_CASE("Special tokens are found where trying each at every place finds them", "[tokenizer]") {
+  Random random(11);
+  const auto word = [&](std::size_t most) {
+    std::string out(random.below(most + 1), '\0');
+    for (char& c : out) c = "ab"[random.below(2)];
+    return out;
+  };
+  for (int round = 0; round < 500; ++round) {
+    std::vector<std::string> texts(1 + random.below(6));
+    std::vector<std::pair<std::string_view, TokenId>> tokens;
+    for (std::string& text : texts) text = word(6);
+    for (const std::string& text : texts) tokens.emplace_back(text, TokenId(tokens.size()));
+    const std::string text = word(40);
+    Ids expected;
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t longest = 0;
+      TokenId id = -1;
+      for (const auto& [token, i] : tokens)
+        if (token.size() > longest && text.compare(at, token.size(), token) == 0)
+          longest = token.size(), id = i;
+      if (id >= 0) expected.insert(expected.end(), {TokenId(at), TokenId(longest), id});
+      at += std::max<std::size_t>(longest, 1);
+    }
+    Ids found;
+    for (const auto& f : engine::SpecialTokens(tokens).find_all(text))
+      found.insert(found.end(), {TokenId(f.begin), TokenId(f.length), f.id});
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("Text that nearly spells a long special token takes no longer than other text",
+          "[tokenizer]") {
+  Vocabulary v = byte_pair("qwen2");
+  add(v, "a", TokenType::kUserDefined);
+  v.tokens['a'] = "unused";
+  add(v, std::string(4000, 'a') + "b", TokenType::kControl);
+  const Tokenizer t = made(v);
+  // 8e9 steps if every place were tried for itself.
+  const Ids ids = t.encode(std::string(2'000'000, 'a'), {false, true});
+  CHECK(ids.size() == 2'000'000);
+  CHECK(std::ranges::all_of(ids, [](TokenId id) { return id == 256; }));
 }
 
 TEST_CASE("Control tokens in the text are parsed only when asked for", "[tokenizer]") {
@@ -104,6 +147,27 @@ TEST_CASE("The unknown token is parsed like a control token, and stays visible",
   CHECK(parsed(t, "<unk>") == Ids{0});
   CHECK(plain(t, "<unk>").size() == 5);
   CHECK(t.decode(Ids{0}) == "<unk>");
+}
+
+TEST_CASE("Generation ends at the ends of answers that files do not name", "[tokenizer]") {
+  Vocabulary v = chat();
+  v.eos = 256;
+  v.eom = 258;
+  const TokenId im_end = add(v, "<|im_end|>", TokenType::kControl);
+  const TokenId eot = add(v, "<|eot_id|>", TokenType::kUserDefined);
+  const TokenId text = add(v, "</s>", TokenType::kNormal);
+  const TokenId end = add(v, "<|end|>", TokenType::kControl);
+  const TokenId begin = add(v, "<|im_start|>", TokenType::kControl);
+  const Tokenizer t = made(v);
+  for (const TokenId id : {256, 258, im_end, eot, end}) CHECK(t.ends_generation(id));
+  for (const TokenId id : {0, 257, text, begin, -1}) CHECK_FALSE(t.ends_generation(id));
+  // Harmony's <|end|> ends a message, behind which the answer comes.
+  const TokenId done = add(v, "<|return|>", TokenType::kControl);
+  const TokenId call = add(v, "<|call|>", TokenType::kControl);
+  const Tokenizer harmony = made(v);
+  CHECK(harmony.ends_generation(done));
+  CHECK(harmony.ends_generation(call));
+  CHECK_FALSE(harmony.ends_generation(end));
 }
 
 TEST_CASE("Generation ends at EOS and at EOT", "[tokenizer]") {

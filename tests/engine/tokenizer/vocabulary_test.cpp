@@ -119,11 +119,9 @@ TEST_CASE("Tokens together are no library", "[tokenizer]") {
 
 TEST_CASE("Ids name tokens of the vocabulary", "[tokenizer]") {
   using Member = std::optional<TokenId> Vocabulary::*;
-  const std::pair<Member, std::string> ids[] = {{&Vocabulary::bos, "BOS"},
-                                                {&Vocabulary::eos, "EOS"},
-                                                {&Vocabulary::eot, "EOT"},
-                                                {&Vocabulary::unknown, "unknown"},
-                                                {&Vocabulary::pad, "padding"}};
+  const std::pair<Member, std::string> ids[] = {
+      {&Vocabulary::bos, "BOS"}, {&Vocabulary::eos, "EOS"},         {&Vocabulary::eot, "EOT"},
+      {&Vocabulary::eom, "EOM"}, {&Vocabulary::unknown, "unknown"}, {&Vocabulary::pad, "padding"}};
   for (const auto& [member, name] : ids) {
     for (const TokenId id :
          {-1, 256, std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()}) {
