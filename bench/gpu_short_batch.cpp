@@ -1,7 +1,8 @@
 // Products of a batch of tokens with weights as they lie, beside weights that are written out as
 // halves and multiplied by cuBLAS.
-//   bench_gpu_short_batch [cuts|shapes|tokens]     cuts: every way to cut the work, too; shapes: of
-//   other models; tokens: cuBLAS alone
+//   bench_gpu_short_batch [cuts|shapes|tokens|formats]     cuts: every way to cut the work, too;
+//   shapes: of other models; tokens: cuBLAS alone; formats: all of them beside Q4_K, exit code 1
+//   where one has less than half of its rate
 
 #include <fmt/core.h>
 
@@ -100,12 +101,35 @@ void print(const Product& p, int tokens, double us, const std::string& rest) {
              products / us / 1e6, rest);
 }
 
+// Short batches as weights lie, where their format is taken, and a long one by way of halves.
+bool bench_formats(Bench& bench) {
+  using enum QuantFormat;
+  bool all_fast = true;
+  for (const int tokens : {4, 16, 64, 512}) {
+    const auto rate_of = [&](QuantFormat f) {
+      const Product p{f, 4096, 14336};
+      const bool lie = tokens <= 64 && cuda::takes_short_batch(f);
+      return 1 / (lie ? bench.as_they_lie(p, tokens, {}) : bench.halves(p, tokens));
+    };
+    const double bar = 0.5, q4_k = rate_of(kQ4_K);
+    for (const QuantFormat f : {kQ4_K, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ5_K,
+                                kQ6_K, kIQ4_NL, kIQ4_XS, kMXFP4}) {
+      const double rate = rate_of(f), ratio = rate / q4_k;
+      print({f, 4096, 14336}, tokens, 1 / rate,
+            fmt::format("{:.2f} of Q4_K's rate{}", ratio, ratio < bar ? ", below 0.5" : ""));
+      all_fast &= ratio >= bar;
+    }
+  }
+  return all_fast;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   const bool cuts = argc > 1 && std::string(argv[1]) == "cuts";
   using enum QuantFormat;
   Bench bench;
+  if (argc > 1 && std::string(argv[1]) == "formats") return bench_formats(bench) ? 0 : 1;
   if (argc > 1 && std::string(argv[1]) == "tokens") {
     for (const auto& [columns, rows] :
          {std::pair{4096, 14336}, {14336, 4096}, {4096, 4096}, {5120, 13824}, {13824, 5120}})

@@ -75,7 +75,6 @@ int write_logits(const Scenario& s, const ExecuteOptions& execute, const LogitsO
                   fmt::format("--context {}", ids->size())));
   if (const auto warning = past_training(s.model, TokenCount(ids->size())))
     std::cerr << "rigcast: " << *warning << '\n';
-  auto executor = make_executor(s, execute);
   const OnInterrupt on_interrupt;
   auto error = written(s, execute, *ids, options.logits_file);
   if (error && interrupted())

@@ -61,12 +61,12 @@ class WeightRow {
 
 /// A weight is scale * code + min in halves: scale and min are rounded, and so is what comes out,
 /// by 2^-11 each; the magnitudes of scale * code, of the min and of the weight are at most twice
-/// its `terms`. Halves below 2^-14 are off by 2^-25: a scale as many times as its code says, 63 at
-/// most. Sums in F32 are as for cuBLAS: cut off by 2^-23 for each product. 16 more for sums of
-/// blocks, bias and residual.
+/// its `terms`. Halves below 2^-14 are off by 2^-25: a scale as many times as its code says, 127
+/// at most (IQ4_XS). Sums in F32 are as for cuBLAS: cut off by 2^-23 for each product. 16 more for
+/// sums of blocks, bias and residual.
 inline double batch_bound(const BatchProduct& p, std::int64_t columns) {
   const double of_terms = 0x1p-10 * (1 + 0x1p-9) + (double(columns) + 16) * 0x1p-23;
-  return of_terms * p.terms + (63 + 2) * 0x1p-25 * p.inputs;
+  return of_terms * p.terms + (127 + 2) * 0x1p-25 * p.inputs;
 }
 
 /// silu(gate) * up as a half, clamped, and how far it may be off.

@@ -20,9 +20,10 @@ using fixtures::Weights;
 
 namespace {
 
-constexpr QuantFormat kFormats[] = {QuantFormat::kQ4_0, QuantFormat::kQ4_1, QuantFormat::kQ5_0,
-                                    QuantFormat::kQ5_1, QuantFormat::kQ8_0, QuantFormat::kQ4_K,
-                                    QuantFormat::kQ5_K, QuantFormat::kQ6_K};
+constexpr QuantFormat kFormats[] = {QuantFormat::kQ4_0,   QuantFormat::kQ4_1, QuantFormat::kQ5_0,
+                                    QuantFormat::kQ5_1,   QuantFormat::kQ8_0, QuantFormat::kQ4_K,
+                                    QuantFormat::kQ5_K,   QuantFormat::kQ6_K, QuantFormat::kIQ4_NL,
+                                    QuantFormat::kIQ4_XS, QuantFormat::kMXFP4};
 
 std::vector<float> activations(int tokens, std::int64_t columns) {
   return normal_values(std::size_t(tokens) * std::size_t(columns), 3);
@@ -90,6 +91,13 @@ bool is_k(QuantFormat f) { return info(f).block_elements == 256; }
 const std::vector<int> kCounts = {1, 2, 7, 8, 9, 31, 33, 64, 65, 128};
 
 }  // namespace
+
+TEST_CASE("A format is taken as it lies where this file tests it", "[cuda]") {
+  for (const QuantFormat f : fixtures::kAllFormats) {
+    INFO(info(f).name);
+    CHECK(cuda::takes_short_batch(f) == (std::ranges::find(kFormats, f) != std::end(kFormats)));
+  }
+}
 
 TEST_CASE("A short batch gives what sums in double do", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : kFormats) {

@@ -64,6 +64,20 @@ __device__ inline void codes_of(const PlaneView& v, const RowOf& at, int unit, i
   }
 }
 
+// The same of a table's formats.
+template <QuantFormat F>
+__device__ inline void values_of(const PlaneView& v, const RowOf& at, int unit, int part,
+                                 float (&w)[8]) {
+  const uint2 codes = load_as<uint2>(v.codes + at.by_row(unit) * 16 + 8 * (part & 1));
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const uint2 values = codebook_values<F>(k == 0 ? codes.x : codes.y);
+    const std::uint32_t four = part < 2 ? values.x : values.y;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[4 * k + i] = float(std::int8_t(four >> (8 * i) & 0xFF));
+  }
+}
+
 template <QuantFormat F>
 __device__ inline void decode_floats(const PlaneView& v, std::int64_t at, float (&w)[8]) {
   if constexpr (F == QuantFormat::kF32) {
@@ -111,8 +125,11 @@ __device__ inline void decode_eight(const PlaneView& v, const RowOf& at, int col
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       w[i] = d * float(std::int8_t((i < 4 ? codes.x : codes.y) >> (8 * (i % 4)) & 0xFF));
-  } else if constexpr (F == kQ4_0 || F == kQ5_0) {
-    codes_of<F>(v, at, unit, part, w);
+  } else if constexpr (F == kQ4_0 || F == kQ5_0 || F == kIQ4_NL) {
+    if constexpr (F == kIQ4_NL)
+      values_of<F>(v, at, unit, part, w);
+    else
+      codes_of<F>(v, at, unit, part, w);
     const float d = half_bits(load_as<std::uint16_t>(v.scales + at.by_four(unit) * 2));
     for (float& value : w) value *= d;
   } else if constexpr (F == kQ4_1 || F == kQ5_1) {
@@ -128,6 +145,15 @@ __device__ inline void decode_eight(const PlaneView& v, const RowOf& at, int col
     const RowOf blocks{at.row, at.units / 8};
     const float d = half_bits(load_as<std::uint16_t>(v.scales + blocks.by_four(unit / 8) * 2));
     const float scale = d * float(load_as<std::int8_t>(v.fields + at.by_four(unit) * 2 + part / 2));
+    for (float& value : w) value *= scale;
+  } else if constexpr (F == kIQ4_XS) {
+    values_of<F>(v, at, unit, part, w);
+    const uint2 head = load_as<uint2>(v.fields + at.by_row(unit) / 8 * 8);
+    const float scale = iq4_xs_scale(head, unit % 8);
+    for (float& value : w) value *= scale;
+  } else if constexpr (F == kMXFP4) {
+    values_of<F>(v, at, unit, part, w);
+    const float scale = mxfp4_scale(v.scales[at.by_four(unit)]);
     for (float& value : w) value *= scale;
   } else {
     decode_native<F>(v, at, unit, part, w);

@@ -367,6 +367,82 @@ struct SixDot {
   }
 };
 
+/// IQ4_NL, IQ4_XS, MXFP4: a unit a lane; codes become the int8 of a table.
+template <QuantFormat F, int kRows>
+struct CodebookDot {
+  static constexpr int kColumns = 32;
+  static constexpr bool kBlocks256 = F == QuantFormat::kIQ4_XS;
+  using Scale = std::conditional_t<F == QuantFormat::kMXFP4, std::uint8_t, __half>;
+  using X = Rounded32;
+  // A copy has at least 4 bytes: two rows with scales of a byte copy those of four.
+  static constexpr int kScales = kRows * sizeof(Scale) >= 4 ? kRows : 4 / int(sizeof(Scale));
+
+  struct Stage {
+    uint4 codes[kRows][32];
+    uint2 heads[kRows][kBlocks256 ? 4 : 1];
+    Pack<Scale, kScales> scales[kBlocks256 ? 1 : 32];
+  };
+
+  // Of IQ4_XS lane i copies the head of row i / 4 and block i % 4 of the step.
+  struct Source {
+    RowsCursor<kRows> codes;
+    const std::uint8_t* scales;
+    int heads_left = 0;  // 0 and below: the lane has none to copy
+    __device__ Source(const RowGroup& g, int unit)
+        : codes(g, g.view.codes, g.units() * 16, unit * 16) {
+      if constexpr (kBlocks256) {
+        const int lane = unit % 32, block = unit / 32 * 4 + lane % 4, blocks = g.columns / 256;
+        scales = g.view.fields + (g.row_at(lane / 4) * blocks + block) * 8;
+        heads_left = lane < 4 * kRows ? blocks - block : 0;
+      } else {
+        scales = by_four(g, g.view.scales, g.units(), unit, int(sizeof(Scale))) -
+                 g.row % kScales * int(sizeof(Scale));
+      }
+    }
+    __device__ __forceinline__ void fetch(Stage& s, int lane) const {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
+      if constexpr (!kBlocks256) begin_pack(s.scales[lane], scales);
+    }
+    // By all lanes, those past the last column as well.
+    __device__ __forceinline__ void fetch_shared(Stage& s, int lane) const {
+      if constexpr (kBlocks256)
+        if (heads_left > 0) begin_copy<8>(&s.heads[lane / 4][lane % 4], scales);
+    }
+    __device__ __forceinline__ void advance() {
+      codes.advance(32 * 16);
+      scales += kBlocks256 ? 4 * 8 : 32 * 4 * int(sizeof(Scale));
+      heads_left -= 4;
+    }
+  };
+
+  __device__ static void add(const Stage& s, const RowGroup& g, int, int lane, const X& x,
+                             float (&sum)[kRows]) {
+    const int first = int(g.row % kScales);  // 0 where copies have no more than the group's rows
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const uint4 codes = s.codes[r][lane];
+      int dot = 0;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const uint2 values = codebook_values<F>(word_of(codes, k));
+        dot = dot_ss(values.y, x.q[4 + k], dot_ss(values.x, x.q[k], dot));
+      }
+      sum[r] = fmaf(scale_of(s, r, first, lane), x.scale * float(dot), sum[r]);
+    }
+  }
+
+ private:
+  __device__ static __forceinline__ float scale_of(const Stage& s, int r, int first, int lane) {
+    if constexpr (kBlocks256)
+      return iq4_xs_scale(s.heads[r][lane / 8], lane % 8);
+    else if constexpr (F == QuantFormat::kMXFP4)
+      return mxfp4_scale(s.scales[lane].row[first + r]);
+    else
+      return __half2float(s.scales[lane].row[first + r]);
+  }
+};
+
 /// Formats that stay as in the file: a unit a lane, read where it is needed.
 template <QuantFormat F, int kRows>
 struct NativeDot {
@@ -464,14 +540,15 @@ template <QuantFormat F, int kRows>
 struct LaneDotOf {
   using enum QuantFormat;
   static constexpr bool kLegacy = F == kQ4_0 || F == kQ4_1 || F == kQ5_0 || F == kQ5_1;
+  using Stored = std::conditional_t<kTakesCodebook<F>, CodebookDot<F, kRows>, NativeDot<F, kRows>>;
   using type = std::conditional_t<
       kTakesFloats<F>, FloatDot<F, kRows>,
       std::conditional_t<
           kLegacy, LegacyDot<F, kRows>,
-          std::conditional_t<F == kQ8_0, EightDot<kRows>,
-                             std::conditional_t<F == kQ4_K || F == kQ5_K, KDot<F, kRows>,
-                                                std::conditional_t<F == kQ6_K, SixDot<kRows>,
-                                                                   NativeDot<F, kRows>>>>>>;
+          std::conditional_t<
+              F == kQ8_0, EightDot<kRows>,
+              std::conditional_t<F == kQ4_K || F == kQ5_K, KDot<F, kRows>,
+                                 std::conditional_t<F == kQ6_K, SixDot<kRows>, Stored>>>>>;
 };
 template <QuantFormat F, int kRows>
 using LaneDot = typename LaneDotOf<F, kRows>::type;

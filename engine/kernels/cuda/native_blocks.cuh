@@ -26,14 +26,48 @@ __device__ inline float half_bits(std::uint32_t bits) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
 }
 
-/// Byte i of the result is entry (byte i of `codes`, 0 to 15) of a table of 16 bytes.
-__device__ inline std::uint32_t look_up(const std::uint32_t (&table)[4], std::uint32_t codes) {
+/// Formats whose codes are places in a table of 16 int8.
+template <QuantFormat F>
+inline constexpr bool kTakesCodebook =
+    F == QuantFormat::kIQ4_NL || F == QuantFormat::kIQ4_XS || F == QuantFormat::kMXFP4;
+
+/// Entries of a table of 16 bytes: x of the low nibbles of `codes`, y of the high ones.
+__device__ inline uint2 look_up(const std::uint32_t (&table)[4], std::uint32_t codes) {
   // __byte_perm picks among 8 bytes by nibbles; bit 3 of a code chooses between two picks.
-  const std::uint32_t c =
-      (codes & 0xF) | (codes >> 4 & 0xF0) | (codes >> 8 & 0xF00) | (codes >> 12 & 0xF000);
-  const std::uint32_t low = __byte_perm(table[0], table[1], c & 0x7777);
-  const std::uint32_t high = __byte_perm(table[2], table[3], c & 0x7777);
-  return __byte_perm(low, high, 0x3210 | (c & 0x8888) >> 1);
+  const std::uint32_t entry = codes & 0x77777777;
+  const std::uint32_t side = 0x32103210 | (codes & 0x88888888) >> 1;
+  const auto four = [&](int shift) {
+    const std::uint32_t low = __byte_perm(table[0], table[1], entry >> shift);
+    const std::uint32_t high = __byte_perm(table[2], table[3], entry >> shift);
+    return __byte_perm(low, high, side >> shift);
+  };
+  const std::uint32_t first = four(0), last = four(16);  // low and high nibbles by turns
+  return {__byte_perm(first, last, 0x6420), __byte_perm(first, last, 0x7531)};
+}
+
+/// The int8 that the nibbles of `codes` stand for, as look_up() gives them.
+template <QuantFormat F>
+__device__ inline uint2 codebook_values(std::uint32_t codes) {
+  if constexpr (F == QuantFormat::kMXFP4) {
+    // Twice 0 .5 1 1.5 | 2 3 4 6 | and their negatives, by half of 2^(e - 127).
+    constexpr std::uint32_t kTable[4] = {0x03020100, 0x0C080604, 0xFDFEFF00, 0xF4F8FAFC};
+    return look_up(kTable, codes);
+  } else {
+    // -127 -104 -83 -65 | -49 -35 -22 -10 | 1 13 25 38 | 53 69 89 113
+    constexpr std::uint32_t kTable[4] = {0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535};
+    return look_up(kTable, codes);
+  }
+}
+
+/// Half of 2^(e - 127), which multiplies MXFP4's doubled values.
+__device__ inline float mxfp4_scale(std::uint32_t e) {
+  return __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1u) << 23);
+}
+
+/// Of unit `s` of an IQ4_XS block whose first 8 bytes are `head`: d, 8 * 2 high bits, 8 * 4 low.
+__device__ inline float iq4_xs_scale(uint2 head, int s) {
+  const int low = int(head.y >> (4 * s) & 15), high = int(head.x >> (16 + 2 * s) & 3);
+  return half_bits(head.x & 0xFFFF) * float((low | high << 4) - 32);
 }
 
 /// 32 weights as w = scale * q - min; scales and mins of two halves.
@@ -42,10 +76,6 @@ struct Unit {
   float scale[2];
   float min[2];
 };
-
-__device__ inline std::uint32_t four_nibbles(const std::uint8_t* codes, int shift) {
-  return u32_at(codes) >> shift & 0x0F0F0F0F;
-}
 
 // Two bits each of the 32 weights of unit s among 256.
 __device__ inline std::uint32_t four_two_bits(const std::uint8_t* codes, int s, int k) {
@@ -82,44 +112,6 @@ __device__ inline Unit q3_k_unit(const std::uint8_t* b, int s) {
   return u;
 }
 
-__device__ inline void table_codes(const std::uint8_t* codes, const std::uint32_t (&table)[4],
-                                   Unit& u) {
-  for (int k = 0; k < 8; ++k)
-    u.q[k] = look_up(table, four_nibbles(codes + 4 * (k % 4), k < 4 ? 0 : 4));
-}
-
-__device__ inline void non_linear_codes(const std::uint8_t* codes, Unit& u) {
-  // -127 -104 -83 -65 | -49 -35 -22 -10 | 1 13 25 38 | 53 69 89 113
-  constexpr std::uint32_t kTable[4] = {0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535};
-  table_codes(codes, kTable, u);
-}
-
-__device__ inline Unit iq4_nl_unit(const std::uint8_t* b) {
-  Unit u{};
-  u.scale[0] = u.scale[1] = half_bits(u16_at(b));
-  non_linear_codes(b + 2, u);
-  return u;
-}
-
-__device__ inline Unit iq4_xs_unit(const std::uint8_t* b, int s) {
-  Unit u{};
-  const int low = b[4 + s / 2] >> (4 * (s % 2)) & 15;
-  const int high = int(u16_at(b + 2) >> (2 * s) & 3);
-  u.scale[0] = u.scale[1] = half_bits(u16_at(b)) * float((low | high << 4) - 32);
-  non_linear_codes(b + 8 + 16 * s, u);
-  return u;
-}
-
-__device__ inline Unit mxfp4_unit(const std::uint8_t* b) {
-  // Twice 0 .5 1 1.5 | 2 3 4 6 | and their negatives, by half of 2^(e - 127).
-  constexpr std::uint32_t kTable[4] = {0x03020100, 0x0C080604, 0xFDFEFF00, 0xF4F8FAFC};
-  Unit u{};
-  const std::uint32_t e = b[0];
-  u.scale[0] = u.scale[1] = __uint_as_float(e < 2 ? 0x00200000u << e : (e - 1u) << 23);
-  table_codes(b + 1, kTable, u);
-  return u;
-}
-
 /// Unit `unit` of a row of blocks that starts at `row`.
 template <QuantFormat F>
 __device__ inline Unit native_unit(const std::uint8_t* row, int unit) {
@@ -127,9 +119,6 @@ __device__ inline Unit native_unit(const std::uint8_t* row, int unit) {
   const std::uint8_t* block = row + std::size_t(unit / kUnits) * BlockOf<F>::kBytes;
   if constexpr (F == QuantFormat::kQ2_K) return q2_k_unit(block, unit % kUnits);
   if constexpr (F == QuantFormat::kQ3_K) return q3_k_unit(block, unit % kUnits);
-  if constexpr (F == QuantFormat::kIQ4_NL) return iq4_nl_unit(block);
-  if constexpr (F == QuantFormat::kIQ4_XS) return iq4_xs_unit(block, unit % kUnits);
-  if constexpr (F == QuantFormat::kMXFP4) return mxfp4_unit(block);
 }
 
 }  // namespace rigcast::engine::cuda

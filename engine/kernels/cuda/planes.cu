@@ -18,7 +18,10 @@ struct UnitBytes {
 UnitBytes unit_bytes(QuantFormat format) {
   using enum QuantFormat;
   switch (format) {
-    case kQ4_0: return {.codes = 16, .scales = 2};
+    case kQ4_0:
+    case kIQ4_NL: return {.codes = 16, .scales = 2};
+    case kMXFP4: return {.codes = 16, .scales = 1};
+    case kIQ4_XS: return {.codes = 16, .fields = 1, .fields_by_row = true};
     case kQ4_1: return {.codes = 16, .scales = 4};
     case kQ5_0: return {.codes = 16, .high = 4, .scales = 2};
     case kQ5_1: return {.codes = 16, .high = 4, .scales = 4};
@@ -50,6 +53,7 @@ struct Place {
   std::int64_t by_four;  // the same where four rows lie together
 };
 
+__device__ void put8(std::uint8_t* to, std::uint32_t value) { *to = std::uint8_t(value); }
 __device__ void put16(std::uint8_t* to, std::uint32_t value) {
   *reinterpret_cast<std::uint16_t*>(to) = std::uint16_t(value);
 }
@@ -69,10 +73,12 @@ __device__ std::uint32_t code_at(const std::uint8_t* b, int s, int i) {
     const int half = s / 4, quarter = s % 4;
     const std::uint32_t low = b[64 * half + 32 * (quarter % 2) + i] >> (4 * (quarter / 2)) & 15;
     return low | (b[128 + 32 * half + i] >> (2 * quarter) & 3) << 4;
+  } else if constexpr (F == kIQ4_XS) {
+    return b[8 + 16 * s + i % 16] >> (4 * (i / 16)) & 15;
   } else {
     constexpr int kAt = BlockOf<F>::kBytes - 16;
     const std::uint32_t low = i < 16 ? b[kAt + i] & 15 : b[kAt + i - 16] >> 4;
-    if constexpr (F == kQ4_0 || F == kQ4_1) return low;
+    if constexpr (F == kQ4_0 || F == kQ4_1 || kTakesCodebook<F>) return low;
     return low | (u32_at(b + kAt - 4) >> i & 1) << 4;
   }
 }
@@ -123,7 +129,12 @@ __device__ void put_unit(const Place& p, const Target& to) {
     put16(to.scales + p.by_four * 2, u16_at(p.block));
   } else {
     put_codes<F>(p, to);
-    if constexpr (F == kQ4_0 || F == kQ5_0) put16(to.scales + p.by_four * 2, u16_at(p.block));
+    if constexpr (F == kQ4_0 || F == kQ5_0 || F == kIQ4_NL)
+      put16(to.scales + p.by_four * 2, u16_at(p.block));
+    if constexpr (F == kMXFP4) put8(to.scales + p.by_four, p.block[0]);
+    if constexpr (F == kIQ4_XS)
+      if (p.s == 0)
+        for (int k = 0; k < 2; ++k) put32(to.fields + p.by_row + 4 * k, u32_at(p.block + 4 * k));
     if constexpr (F == kQ4_1 || F == kQ5_1) put32(to.scales + p.by_four * 4, u32_at(p.block));
     if constexpr (F == kQ4_K || F == kQ5_K)
       if (p.s == 0) put_head(p, to);
@@ -217,6 +228,9 @@ void repack(QuantFormat format, std::int64_t columns, std::int64_t rows, RowRang
     case kQ4_K: return repack_as<kQ4_K>(blocks, to, g, stream);
     case kQ5_K: return repack_as<kQ5_K>(blocks, to, g, stream);
     case kQ6_K: return repack_as<kQ6_K>(blocks, to, g, stream);
+    case kIQ4_NL: return repack_as<kIQ4_NL>(blocks, to, g, stream);
+    case kIQ4_XS: return repack_as<kIQ4_XS>(blocks, to, g, stream);
+    case kMXFP4: return repack_as<kMXFP4>(blocks, to, g, stream);
     default: throw std::invalid_argument("repack: not a format of planes");
   }
 }

@@ -17,9 +17,10 @@ namespace rigcast::engine::cuda {
 //   each. The bits of weight i are in byte i % 4, so that a shift and a mask put the bits of four
 //   weights above their nibbles.
 // - fields: Q4_K and Q5_K: [row][256 weights], 16 bytes: d, dmin, 8 times 6 bits of scale and 6 of
-//   min; Q6_K: [four rows][unit][row of four], two int8.
+//   min; IQ4_XS: [row][256 weights], 8 bytes: d, 8 times 2 high bits of scale, 8 times 4 low bits;
+//   Q6_K: [four rows][unit][row of four], two int8.
 // - scales, [four rows][unit][row of four]: d in F16 and, where the format has it, m; of Q6_K one
-//   for 256 weights.
+//   for 256 weights; of MXFP4 one byte, the exponent.
 // F32, F16, BF16 and the formats that nothing above speaks of stay as they are in a file.
 
 /// From a matrix's first byte to its planes, each aligned to 256 bytes, and to its end.

@@ -45,17 +45,21 @@ struct WeightTile {
   static constexpr bool kEight = F == kQ8_0, kSix = F == kQ6_K;
   static constexpr bool kFive = F == kQ5_0 || F == kQ5_1 || F == kQ5_K;
   static constexpr bool kBlocks256 = F == kQ4_K || F == kQ5_K;
+  static constexpr bool kTable = kTakesCodebook<F>, kTable256 = F == kIQ4_XS;
+  static constexpr bool kBytewise = F == kMXFP4;            // of scales
   static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;  // scale and min, both halves
   static constexpr bool kMins = kBlocks256 || kPairs;
-  // The code of 0; Q8_0's are 128 more than in the file.
-  static constexpr int kZero = F == kQ4_0 ? 8 : F == kQ5_0 ? 16 : kSix ? 32 : kEight ? 128 : 0;
+  // The code of 0; Q8_0's are 128 more than in the file, and so are values of a table.
+  static constexpr bool kInt8 = kEight || kTable;
+  static constexpr int kZero = F == kQ4_0 ? 8 : F == kQ5_0 ? 16 : kSix ? 32 : kInt8 ? 128 : 0;
 
   // Bytes of the parts of a stage.
   static constexpr int kChunks = kEight ? 8 : 4;  // 16 bytes each of a row's codes
   static constexpr int kCodes = kTileRows * kChunks * 16;
   static constexpr int kHigh = kSix ? 1024 : kFive ? 512 : 0;
-  static constexpr int kFields = kBlocks256 ? 512 : kSix ? 256 : 0;
-  static constexpr int kScales = kBlocks256 ? 0 : kSix ? 64 : kPairs ? 512 : 256;
+  static constexpr int kFields = kBlocks256 ? 512 : kSix || kTable256 ? 256 : 0;
+  static constexpr int kOfFour = kSix ? 64 : kBytewise ? 128 : kPairs ? 512 : 256;
+  static constexpr int kScales = kBlocks256 || kTable256 ? 0 : kOfFour;
   static constexpr int kHighAt = kCodes, kFieldsAt = kHighAt + kHigh;
   static constexpr int kScalesAt = kFieldsAt + kFields;
   static constexpr int kBytes = kScalesAt + kScales;
@@ -85,6 +89,10 @@ struct WeightTile {
       begin_copy<16>(
           stage + kFieldsAt + lane * 16,
           t.view.fields + std::size_t(t.row_at(lane) * (t.units / 8) + unsigned(unit) / 8) * 16);
+    if constexpr (kTable256)
+      begin_copy<8>(
+          stage + kFieldsAt + lane * 8,
+          t.view.fields + std::size_t(t.row_at(lane) * (t.units / 8) + unsigned(unit) / 8) * 8);
     if constexpr (kSix) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -105,7 +113,8 @@ struct WeightTile {
     if constexpr (kSix) begin_copy<8>(stage + kFieldsAt + lane * 8, of_four(t.view.fields, 2));
     if constexpr (kFive) begin_copy<16>(stage + kHighAt + lane * 16, of_four(t.view.high, 4));
     if constexpr (kPairs) begin_copy<16>(stage + kScalesAt + lane * 16, of_four(t.view.scales, 4));
-    if constexpr (!kPairs && !kSix && !kBlocks256)
+    if constexpr (kBytewise) begin_copy<4>(stage + kScalesAt + lane * 4, of_four(t.view.scales, 1));
+    if constexpr (!kPairs && !kSix && !kBlocks256 && !kTable256 && !kBytewise)
       begin_copy<8>(stage + kScalesAt + lane * 8, of_four(t.view.scales, 2));
   }
 
@@ -126,6 +135,11 @@ struct WeightTile {
         scales[u][lane] = {__float2half2_rn(d * float(f & 63)),
                            __float2half2_rn(m * float(f >> 6 & 63))};
       }
+    } else if constexpr (kTable256) {
+      const uint2 head = *reinterpret_cast<const uint2*>(at(kFieldsAt, 8));
+#pragma unroll
+      for (int u = 0; u < kTileUnits; ++u)
+        scales[u][lane] = {__float2half2_rn(iq4_xs_scale(head, unit % 8 + u)), {}};
     } else {
 #pragma unroll
       for (int u = 0; u < kTileUnits; ++u) {
@@ -150,6 +164,9 @@ struct WeightTile {
       uint2 codes;
       if constexpr (kEight) {
         codes = {word[i] ^ 0x80808080, more[i] ^ 0x80808080};  // 128 more
+      } else if constexpr (kTable) {
+        const uint2 values = codebook_values<F>(word[i]);
+        codes = {values.x ^ 0x80808080, values.y ^ 0x80808080};  // 128 more
       } else {
         const uint2 high = high_bits(stage, row, u, lane % 4);
         codes = {(word[i] & 0x0F0F0F0F) | high.x, (word[i] >> 4 & 0x0F0F0F0F) | high.y};
@@ -182,6 +199,10 @@ struct WeightTile {
       const float d = __half2float(reinterpret_cast<const __half*>(stage + kScalesAt)[row]);
       return {__float2half2_rn(d * float(std::int8_t(f & 0xFF))),
               __float2half2_rn(d * float(std::int8_t(f >> 8)))};
+    } else if constexpr (kBytewise) {
+      // Halves end at 2^15; below 2^-24 all weights of the unit become 0.
+      const auto e = reinterpret_cast<const std::uint8_t*>(stage + kScalesAt)[i];
+      return {__float2half2_rn(fminf(mxfp4_scale(e), 32768.0f)), {}};
     } else {
       return {__half2half2(reinterpret_cast<const __half*>(stage + kScalesAt)[i]), {}};
     }
