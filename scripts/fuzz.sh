@@ -4,8 +4,8 @@
 #
 #   scripts/fuzz.sh MINUTES [TARGET...]      targets: those of tests/fuzz/*_fuzz.cpp, without _fuzz
 #
-# What it learns stays in build/fuzz/corpus, for the next time; seeds are in tests/fuzz/corpus. Ends
-# with 1 and names the input if one crashes, takes 5 s or 1.5 GB; with 0 otherwise.
+# What it learns stays in build/fuzz/corpus, for the next time; seeds are in tests/fuzz/corpus and
+# tests/data. Ends with 1 and names the input if one crashes, takes 5 s or 1.5 GB; with 0 otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=8:${ASAN_OPTIONS:-}
@@ -23,21 +23,27 @@ lengths_of() {
 
 # Prints how many inputs were run; what else there is to say goes to the log.
 run() { # TARGET SECONDS LENGTH LOG
-  local target=$1 log=$4 options=()
+  local target=$1 log=$4 folder options=() seeds=()
   [ ! -e "tests/fuzz/$target.dict" ] || options+=("-dict=tests/fuzz/$target.dict")
+  [ "$target" != forward ] || options+=(-len_control=0) # short inputs change nothing of a model
+  for folder in "tests/fuzz/corpus/$target" "tests/data/$target"; do
+    [ ! -d "$folder" ] || seeds+=("$folder")
+  done
   "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time="$2" -max_len="$3" -timeout=5 \
     -rss_limit_mb=1500 -entropic=0 -reload=0 -print_final_stats=1 "${options[@]}" \
     -artifact_prefix="build/fuzz/findings/$target-" "build/fuzz/corpus/$target" \
-    "tests/fuzz/corpus/$target" > "$log" 2>&1 < /dev/null || true
+    "${seeds[@]}" > "$log" 2>&1 < /dev/null || true
   sed -n 's/^stat::number_of_executed_units: *//p' "$log"
 }
 
 fuzz() { # TARGET SECONDS
-  local target=$1 half=$((($2 + 1) / 2)) log=build/fuzz/logs/$1 executed=0 begun found=0 length
+  local target=$1 half=$((($2 + 1) / 2)) log=build/fuzz/logs/$1 executed=0 begun found length count
   begun=$(date +%s)
-  mkdir -p "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target"
+  mkdir -p "build/fuzz/corpus/$target"
   for length in $(lengths_of "$target"); do
-    executed=$((executed + $(run "$target" "$half" "$length" "$log.$length.txt")))
+    count=$(run "$target" "$half" "$length" "$log.$length.txt")
+    [ -n "$count" ] || cp "$log.$length.txt" "build/fuzz/findings/$target-ended-early.txt"
+    executed=$((executed + ${count:-0}))
   done
   found=$(find build/fuzz/findings -name "$target-*" -newer build/fuzz/begun | wc -l)
   printf '%-12s %12d %14d %9s %9d\n' "$target" "$executed" \
@@ -60,4 +66,7 @@ printf '%-12s %12s %14s %9s %9s\n' target executions executions/s coverage findi
 for target in "${targets[@]}"; do fuzz "$target" $((minutes * 60 / ${#targets[@]})); done
 
 findings=$(find build/fuzz/findings -type f -newer build/fuzz/begun)
-[ -z "$findings" ] || { printf '\nwhat went wrong is in build/fuzz/logs; inputs:\n%s\n' "$findings" && exit 1; }
+if [ -n "$findings" ]; then
+  printf '\nwhat went wrong is in build/fuzz/logs; inputs:\n%s\n' "$findings"
+  exit 1
+fi

@@ -6,7 +6,7 @@
 #
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 failed=()
 
 step() { # NAME COMMAND...
