@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "cli/output.hpp"
@@ -40,7 +39,8 @@ Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
   const auto on_gpu = gpu ? suites.find(name + "-gpu") : suites.end();
   if (on_gpu != suites.end()) return on_gpu->second;
   if (found != suites.end()) return found->second;
-  const auto names = std::views::keys(suites);
+  std::vector<std::string> names;
+  for (const auto& [known, file] : suites) names.push_back(known);
   return bad_input(fmt::format("--suite: there is no suite \"{}\"", name),
                    suites.empty() ? "a file with [[run]] tables"
                                   : fmt::format("{}, or a file", fmt::join(names, ", ")));

@@ -38,3 +38,8 @@ if(RIGCAST_SANITIZE)
   target_compile_options(rigcast_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
 endif()
+if(RIGCAST_FUZZ)
+  # Everything counts what an input reaches; the targets link libFuzzer itself.
+  target_compile_options(rigcast_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+endif()

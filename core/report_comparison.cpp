@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -25,7 +24,8 @@ Json run_report(std::string_view text) {
   };
   const bool known =
       json.is_object() && says("schema", "rigcast.report/1") && says("origin", "measured");
-  return known ? json : Json();
+  if (!known) json = Json();
+  return json;
 }
 
 // Of decode.by_position, as far as it is a list of objects.
@@ -201,7 +201,8 @@ std::optional<TokenCount> cliff_within(const Report& predicted) {
   TokenCount end = w.last_position();
   std::optional<TokenCount> deepest;
   double most = 0;
-  for (const Cliff& c : predicted.cliffs | std::views::reverse) {
+  for (auto cliff = predicted.cliffs.rbegin(); cliff != predicted.cliffs.rend(); ++cliff) {
+    const Cliff& c = *cliff;
     if (c.axis != CliffAxis::kPosition || c.at_tokens <= w.depth + w.prompt_tokens ||
         c.at_tokens > end)
       continue;

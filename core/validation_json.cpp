@@ -106,9 +106,10 @@ std::string to_json(std::span<const ActivityRow> activities) {
 
 std::vector<ActivityRow> activities_from_json(std::string_view text) {
   std::vector<ActivityRow> out;
-  const Json json = Json::parse(text, nullptr, false);
+  // Not in order: the time to read that goes with the square of the keys.
+  const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_array()) return out;
-  for (const Json& a : json) {
+  for (const auto& a : json) {
     const auto seconds = [&](const char* key) {
       const auto found = a.is_object() ? a.find(key) : a.end();
       return found != a.end() && found->is_number() ? found->get<double>() : 0.0;

@@ -19,7 +19,7 @@ class VocabularyReader {
     for (const std::string_view text : texts("tokens")) v_.tokens.emplace_back(text);
     for (const std::string_view text : texts("merges")) v_.merges.emplace_back(text);
     for (const double score : numbers("scores")) v_.scores.push_back(float(score));
-    for (const double type : numbers("token_type")) v_.types.push_back(type_of_number(type));
+    for (const std::int64_t type : integers("token_type")) v_.types.push_back(type_of(type));
     if (const Value* pre = find("pre")) v_.pre_tokenizer = pre->text().value_or("");
     v_.bos = id("bos_token_id");
     v_.eos = id("eos_token_id");
@@ -43,12 +43,6 @@ class VocabularyReader {
     if (!error_)
       error_ = bad_input(fmt::format("tokenizer.ggml.{} is not {}", key, expected), {},
                          SourceRef{file_.name()});
-  }
-
-  // What is no small whole number is no type, which the check of the vocabulary says.
-  static TokenType type_of_number(double number) {
-    const bool small = number >= 0 && number <= 1000 && number == std::floor(number);
-    return TokenType(small ? int(number) : -1);
   }
 
   void read_kind() {
@@ -77,6 +71,20 @@ class VocabularyReader {
     auto all = value->numbers();
     if (!all) refuse(key, "an array of numbers");
     return all ? *std::move(all) : std::vector<double>{};
+  }
+
+  std::vector<std::int64_t> integers(std::string_view key) {
+    const Value* value = find(key);
+    if (!value) return {};
+    auto all = value->integers();
+    if (!all) refuse(key, "an array of whole numbers");
+    return all ? *std::move(all) : std::vector<std::int64_t>{};
+  }
+
+  // 0, which is none of the types, for what would be one of them in 32 bits alone.
+  static TokenType type_of(std::int64_t number) {
+    const auto type = std::int32_t(number);
+    return type == number ? TokenType(type) : TokenType(0);
   }
 
   std::optional<TokenId> id(std::string_view key) {

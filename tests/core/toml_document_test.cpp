@@ -133,3 +133,24 @@ TEST_CASE("Items of lists and tables in lists are named by their index", "[toml]
   for (const TomlTable& t : document.root().tables("case")) t.find_text("id");
   CHECK(first_error(document) == "test.toml:4:6: case[1].id: expected text, got a whole number");
 }
+
+// Digits were counted by logarithms, of 0.1 too: run it under sanitizers too.
+TEST_CASE("Numbers of any size in a list are written as they are", "[toml]") {
+  const std::string text = "a = [ 0.1, -0.001, 0.0, inf, nan, 1e300, 5e-324, 9223372036854775807 ]";
+  const auto document = TomlDocument::parse(text, "t.toml");
+  REQUIRE(document.ok());
+  const auto again = TomlDocument::parse(document->text(), "again.toml");
+  REQUIRE(again.ok());
+  CHECK(again->text() == document->text());
+  CHECK(document->text().find("0.1") != std::string::npos);
+}
+
+TEST_CASE("The least whole number in a list, which cannot be written, is refused", "[toml]") {
+  CHECK(TomlDocument::parse("a = [ -9223372036854775807 ]", "t.toml").ok());
+  CHECK_FALSE(TomlDocument::parse("a = [ -9223372036854775808 ]", "t.toml").ok());
+  CHECK_FALSE(TomlDocument::parse("a = { b = -9223372036854775808 }", "t.toml").ok());
+  CHECK(TomlDocument::parse("a = -9223372036854775808", "t.toml").ok());
+  TomlDocument document("command line");
+  REQUIRE_FALSE(document.set("a", "[ -9223372036854775808 ]", "--set"));
+  CHECK(document.root().find_text("a"));
+}

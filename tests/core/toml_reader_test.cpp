@@ -213,6 +213,21 @@ TEST_CASE("A file that is none says so", "[toml]") {
   CHECK(contains(folder.error().text(), "is a directory"));
 }
 
+// U+0360, U+0416 and others of their kind were taken for unreachable: run it under sanitizers too.
+TEST_CASE("Letters beyond ASCII outside of quotes are an error with its place", "[toml]") {
+  for (const char* letter : {"\xc2\xa0", "\xc3\xa9", "\xcd\xa0", "\xd0\x96", "\xe2\x80\x8b",
+                             "\xe3\x82\xa2", "\xef\xb9\xbf", "\xf0\x9f\x98\x80"})
+    for (const std::string& text : {std::string("a =") + letter + "1", std::string(letter) + "= 1",
+                                    std::string("a = 1") + letter + "b = 2"}) {
+      const auto document = TomlDocument::parse(text, "t.toml");
+      INFO(text);
+      if (document) continue;  // a blank
+      CHECK(document.error().text().substr(0, 9) == "t.toml:1:");
+    }
+  CHECK_FALSE(TomlDocument::parse("a = \xc3\xa9", "t.toml"));
+  CHECK_FALSE(parsed("a = \"\xc3\xa9\"  # \xc3\xa9\n").error());
+}
+
 TEST_CASE("A key of endlessly many parts is refused before it can exhaust the stack", "[toml]") {
   for (const int parts : {20, 1000, 200'000}) {
     std::string key = "a";

@@ -1,18 +1,16 @@
 // Any bytes as a GGUF file: read, shown, made a model of. Nothing may be read outside of them,
 // overflow or take memory that the bytes do not stand for.
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "engine/gguf/read_model.hpp"
+#include "tests/fuzz/fuzz.hpp"
 
 namespace {
 
+using namespace rigcast;
 using namespace rigcast::engine;
-
-// Where the compiler must believe that every byte counts.
-volatile std::size_t sink = 0;
+using fuzz::sink;
 
 void show(const GgufFile& file) {
   for (const MetadataEntry& entry : file.metadata().entries()) {
@@ -28,19 +26,19 @@ void show(const GgufFile& file) {
 
 void bind(const GgufFile& file) {
   const auto spec = read_spec(file);
-  if (!spec) return;
-  if (const auto table = read_tensor_table(file, *spec)) {
+  if (!fuzz::check(spec)) return;
+  if (const auto table = read_tensor_table(file, *spec); fuzz::check(table)) {
     sink = sink + quant_name(file, *spec, *table).size();
     if (table->layers.size() != std::size_t(spec->layers)) __builtin_trap();
   }
-  if (const auto model = load_model(file)) sink = sink + model->layers.size();
+  if (const auto model = load_model(file); fuzz::check(model)) sink = sink + model->layers.size();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto file = GgufFile::from_bytes(std::as_bytes(std::span(data, size)), "fuzz");
-  if (!file) return 0;
+  if (!fuzz::check(file)) return 0;
   show(*file);
   bind(*file);
   return 0;

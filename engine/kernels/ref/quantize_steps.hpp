@@ -33,10 +33,12 @@ inline float put_half(std::uint8_t* at, double value) {
   return half_to_float(bits);
 }
 
-/// The whole number of steps nearest to `value`, within [low, high]; 0 steps where a step is 0.
+/// The whole number of steps nearest to `value`, within [low, high]; 0 steps where a step is 0, and
+/// of what is no number.
 inline int nearest_level(double value, double step, int low, int high) {
-  if (step == 0) return std::clamp(0, low, high);
-  return int(std::clamp(std::nearbyint(value / step), double(low), double(high)));
+  const double steps = step == 0 ? 0 : std::nearbyint(value / step);
+  return std::isnan(steps) ? std::clamp(0, low, high)
+                           : int(std::clamp(steps, double(low), double(high)));
 }
 
 /// The index of the entry nearest to value / step.

@@ -121,6 +121,23 @@ TEST_CASE("Blocks that scales cannot hold do not become NaN", "[quantize]") {
   }
 }
 
+// Undefined where a code is a whole number: run it under sanitizers too.
+TEST_CASE("What is no number spoils its own block alone", "[quantize]") {
+  for (const QuantFormat f : {kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIQ4_NL, kMXFP4}) {
+    INFO(info(f).name);
+    const std::size_t block = info(f).block_elements;
+    std::vector<float> x = wave(0);
+    const std::vector<float> sound = round_trip(f, x);
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      x[block] = bad;
+      std::vector<float> y = round_trip(f, x);
+      for (std::size_t i = block; i < 2 * block; ++i) y[i] = sound[i];
+      CHECK(y == sound);
+    }
+  }
+}
+
 TEST_CASE("Zeros come back as zeros", "[quantize]") {
   for (int i = 0; i < kQuantFormatCount; ++i) {
     INFO(info(QuantFormat(i)).name);

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# What takes longer than CI may: fuzzing, then all tests under sanitizers. Run by hand or by cron where
+# there is time; needs no GPU (what does: scripts/gpu-check.sh).
+#
+#   scripts/nightly.sh [MINUTES]      of fuzzing (default: 240); the rest takes about an hour
+#
+# Goes on when one of them fails, and ends with 1 then.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+failed=()
+
+step() { # NAME COMMAND...
+  local name=$1
+  shift
+  printf '\n== %s\n' "$name"
+  "$@" || failed+=("$name")
+}
+
+asan() {
+  scripts/setup.sh asan && cmake --build --preset asan && ctest --preset asan -j "$(nproc)"
+}
+
+step fuzzing scripts/fuzz.sh "${1:-240}"
+step "tests under sanitizers" asan
+[ ${#failed[@]} = 0 ] || { printf '\nfailed: %s\n' "${failed[@]}" && exit 1; }

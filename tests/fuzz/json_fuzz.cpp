@@ -1,0 +1,60 @@
+// Any text as JSON: the first letter says whether it is read as llama-bench's output, as the report
+// of a run or as the times of its activities, each held against a forecast.
+
+#include <memory>
+
+#include "core/measured/read_measurements.hpp"
+#include "core/report_comparison.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+namespace {
+
+using namespace rigcast;
+
+void llama_bench(std::string_view text) {
+  std::vector<std::string> skipped;
+  fuzz::check(parse_measurements(text, "fuzz.json", &skipped));
+}
+
+Report a_forecast() {
+  Report report;
+  auto scenario = std::make_shared<Scenario>();
+  scenario->rig.gpus.resize(1);
+  report.scenario = scenario;
+  report.resident = report.warm = report.cold = TtftBreakdown{};
+  report.decode_tokens_per_s = report.prefill_tokens_per_s = 10;
+  report.by_position.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) report.by_position[i].tokens = TokenCount(64 * i);
+  report.cliffs.resize(1);
+  report.cliffs.front().at_tokens = 100;
+  report.memory.devices.resize(2);
+  return report;
+}
+
+void run_report(std::string_view text) {
+  static const Report forecast = a_forecast();
+  static const std::vector<ActivityRow> activities(1);
+  fuzz::check(compare_reports("fuzz", forecast, text, activities));
+}
+
+void positions(std::string_view text) {
+  for (const TokenCount at : positions_of(text)) RIGCAST_ASSERT(at >= 0);
+}
+
+void activities(std::string_view text) {
+  const auto rows = activities_from_json(text);
+  fuzz::sink = fuzz::sink + to_json(rows).size() + compare_activities({}, rows).size();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input in(data, size);
+  switch (in.byte()) {
+    case 'r': run_report(in.rest()); break;
+    case 'p': positions(in.rest()); break;
+    case 'a': activities(in.rest()); break;
+    default: llama_bench(in.rest()); break;
+  }
+  return 0;
+}
