@@ -208,6 +208,34 @@ void bench_shape(Bench& b, QuantFormat f, const LayerShape& m) {
   bench_matvec(b, f, m.ffn, m.hidden, (name + " down ").c_str());
 }
 
+// What a token reads of an FFN, in every format that is accepted: bytes a second beside Q4_K's.
+// Gives how many miss the bar.
+int bench_formats(Bench& b) {
+  constexpr double kBar = 0.6;
+  constexpr std::int64_t kColumns = 4096, kRows = 14336;
+  const auto gb_s = [&](QuantFormat f) {
+    const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
+    const double us = microseconds(b.stream, copies(bytes), [&](int i) {
+      const cuda::MatvecJob job{b.matrix(f, kColumns, kRows, bytes * std::size_t(i)),
+                                b.out.as<float>()};
+      cuda::matvec(std::span(&job, 1), b.inputs(), b.stream, cuda::Start::kEarly);
+    });
+    return double(bytes) / us / 1e3;
+  };
+  const double q4_k = gb_s(QuantFormat::kQ4_K);
+  fmt::print("{:<8}{:>8} {:>10} {:>11}   {}x{}, bar {}\n", "", "GB/s", "of Q4_K", "of a read",
+             kColumns, kRows, kBar);
+  int missed = 0;
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const QuantFormat f = QuantFormat(i);
+    const double own = gb_s(f);
+    missed += own < kBar * q4_k;
+    fmt::print("{:<8}{:>8.0f} {:>10.2f} {:>11.2f}{}\n", info(f).name, own, own / q4_k,
+               own / b.read_gb_s, own < kBar * q4_k ? "   MISSED" : "");
+  }
+  return missed;
+}
+
 void bench_dequantize(Bench& b, QuantFormat f) {
   constexpr std::int64_t kColumns = 4096, kRows = 14336;
   const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
@@ -255,15 +283,13 @@ int main(int argc, char** argv) {
     b.read_gb_s = bench::plain_read_gb_s(b.stream, b.pool.as<std::byte>(), b.pool.bytes());
     fmt::print("plain read {:.0f} GB/s; the last column is the share of it\n", b.read_gb_s);
     using enum QuantFormat;
+    if (only == "formats") return bench_formats(b) > 0 ? 1 : 0;
     if (only == "shapes") {
-      constexpr LayerShape kShapes[] = {{"1B", 2048, 2048, 512, 8192},
-                                        {"Qwen2.5 3B", 2048, 2048, 256, 11008},
-                                        {"Qwen3 4B", 2560, 4096, 1024, 9728},
-                                        {"3B", 3072, 3072, 1024, 8192},
-                                        {"Qwen2.5 7B", 3584, 3584, 512, 18944},
-                                        {"8B", 4096, 4096, 1024, 14336},
-                                        {"14B", 5120, 5120, 1024, 13824},
-                                        {"32B", 5120, 5120, 1024, 27648}};
+      constexpr LayerShape kShapes[] = {
+          {"1B", 2048, 2048, 512, 8192},          {"Qwen2.5 3B", 2048, 2048, 256, 11008},
+          {"Qwen3 4B", 2560, 4096, 1024, 9728},   {"3B", 3072, 3072, 1024, 8192},
+          {"Qwen2.5 7B", 3584, 3584, 512, 18944}, {"8B", 4096, 4096, 1024, 14336},
+          {"14B", 5120, 5120, 1024, 13824},       {"32B", 5120, 5120, 1024, 27648}};
       for (const QuantFormat f : {kQ4_K, kQ6_K, kQ8_0, kF16})
         for (const LayerShape& m : kShapes) bench_shape(b, f, m);
       bench_experts(b, kQ4_K, 2048, 768, 8);

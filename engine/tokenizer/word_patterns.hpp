@@ -1,7 +1,8 @@
 #pragma once
-// The regular expressions by which models with byte-level BPE cut text into words. The expressions
-// are those of the models' own tokenizer.json; the names, and which models share one, are those of
-// llama.cpp's `tokenizer.ggml.pre`.
+// The regular expressions by which models with byte-level BPE cut text into words. The names, and
+// which models share one, are those of llama.cpp's `tokenizer.ggml.pre`; the expressions are what
+// llama.cpp's source quotes of the models' tokenizer.json, or, where it quotes none (DeepSeek,
+// Falcon, Viking), what it cuts by itself.
 
 #include <span>
 #include <string_view>

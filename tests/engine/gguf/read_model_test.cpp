@@ -438,7 +438,7 @@ TEST_CASE("A file that says so, or has a vocabulary of another kind", "[gguf][to
     const std::string bytes = with_zeros(header);
     return file_tokenizer(*file_of(bytes));
   };
-  using Types = std::vector<double>;
+  using Types = std::vector<std::int32_t>;
   for (const char* none : {"no_vocab", "none"}) {
     const auto tokenizer = read(none, Types{1});
     REQUIRE(tokenizer.ok());
@@ -447,7 +447,9 @@ TEST_CASE("A file that says so, or has a vocabulary of another kind", "[gguf][to
   CHECK(contains(error_of(read("rwkv", Types{1})), "of the kind \"rwkv\" is not understood"));
   CHECK(read("gpt2", Types{1}).ok());
   for (const double type : {std::nan(""), 1e300, -1e300, 1.5})
-    CHECK(contains(error_of(read("gpt2", Types{type})), "has type -1; types are 1 to 6"));
+    CHECK(contains(error_of(read("gpt2", std::vector<double>{type})),
+                   "tokenizer.ggml.token_type is not an array of whole numbers"));
+  CHECK(contains(error_of(read("gpt2", Types{0})), "types are 1 to 6"));
 }
 
 TEST_CASE("More tokens than rows of the embedding are refused", "[gguf]") {

@@ -1,5 +1,5 @@
-// Where the words of every family end. The splits are what Perl gives for the expressions of the
-// models' tokenizer.json, one after the other.
+// Where the words of every family end. The splits are what Perl gives for the same expressions,
+// one after the other.
 
 #include "engine/tokenizer/word_patterns.hpp"
 
