@@ -6,7 +6,8 @@
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
 #   scripts/gpu-check.sh --validate          probes twice, then forecasts and runs every suite of a GPU
 #
-# Parts: tests code-80 code-75 sanitizer sanitizer-80 matvec short_batch attention sample upload engine hybrid run; all without one.
+# Parts: tests code-80 code-75 sanitizer sanitizer-80 matvec short_batch attention sample upload engine
+# hybrid run; all without one.
 # code-80 and code-75 are the tests and the sanitizer with nothing but PTX of that capability, which
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
@@ -165,7 +166,7 @@ run() {
 }
 
 case ${1:-} in
-  -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0" ;;
+  -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0" ;;
   pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
   --validate)

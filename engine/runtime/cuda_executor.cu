@@ -394,7 +394,8 @@ void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
 // What the GPU has written as the next id.
 std::int32_t CudaExecutor::chosen() const {
   if (next_ == cuda::kNoToken)
-    throw MachineError("the model's logits are not numbers (NaN): its weights, or the GPU, are bad");
+    throw MachineError(
+        "the model's logits are not numbers (NaN): its weights, or the GPU, are bad");
   return next_;
 }
 

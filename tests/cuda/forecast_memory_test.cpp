@@ -106,7 +106,8 @@ void check(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("Forecast memory is what the engine takes, by every policy", "[cuda][memory][gpu][hybrid]") {
+TEST_CASE("Forecast memory is what the engine takes, by every policy",
+          "[cuda][memory][gpu][hybrid]") {
   using enum KvPolicy;
   const ModelSpec dense = layers_of(llama_3_8b(), 12);
   check({.name = "all on the GPU", .model = dense});
@@ -119,7 +120,8 @@ TEST_CASE("Forecast memory is what the engine takes, by every policy", "[cuda][m
   check({.name = "combined", .model = dense, .policy = kCombined, .vram = 3.4 * 1_GiB});
 }
 
-TEST_CASE("Forecast memory is what the engine takes, by every placement", "[cuda][memory][gpu][hybrid]") {
+TEST_CASE("Forecast memory is what the engine takes, by every placement",
+          "[cuda][memory][gpu][hybrid]") {
   using enum DecodeDevice;
   const ModelSpec dense = layers_of(llama_3_8b(), 12);
   check({.name = "layers on the host, lent to prompts", .model = dense, .gpu_layers = 6});
@@ -133,7 +135,8 @@ TEST_CASE("Forecast memory is what the engine takes, by every placement", "[cuda
   check({.name = "tied, the head on the host", .model = tied, .gpu_layers = 12});
 }
 
-TEST_CASE("Forecast memory is what the engine takes, of experts", "[cuda][memory][gpu][hybrid]") {
+TEST_CASE("Forecast memory is what the engine takes, of experts",
+          "[cuda][memory][gpu][hybrid]") {
   const ModelSpec many = layers_of(qwen3_30b_a3b(), 6), few = layers_of(mixtral_8x7b(), 3);
   check({.name = "many experts", .model = many});
   check({.name = "many experts in RAM", .model = many, .cpu_moe = 4});

@@ -193,7 +193,7 @@ TEST_CASE("A prompt through lent layers gives the bits of the GPU's own", "[cuda
 }
 
 TEST_CASE("Experts that are copied for a batch give the bits of the GPU's own",
-          "[cuda][gpu][hybrid]") {
+          "[cuda][sm_80][gpu][hybrid]") {
   const TinyModel tiny = model_of(of_three({.mix = "Q4_K_M", .experts = 16, .experts_used = 4}));
   for (const TokenCount ubatch : {20, 150}) {
     CudaOptions resident;
