@@ -28,17 +28,8 @@ std::span<const Int8Kernels* const> all_int8_kernels() {
 const Int8Kernels& int8_kernels() { return *all_int8_kernels().back(); }
 
 bool has_int8_kernel(QuantFormat format) {
-  switch (format) {
-    case QuantFormat::kQ8_0:
-    case QuantFormat::kQ4_0:
-    case QuantFormat::kQ4_1:
-    case QuantFormat::kQ5_0:
-    case QuantFormat::kQ5_1:
-    case QuantFormat::kQ4_K:
-    case QuantFormat::kQ5_K:
-    case QuantFormat::kQ6_K: return true;
-    default: return false;
-  }
+  return format != QuantFormat::kF32 && format != QuantFormat::kF16 &&
+         format != QuantFormat::kBF16;
 }
 
 }  // namespace rigcast::engine::cpu

@@ -11,7 +11,7 @@
 
 namespace rigcast::engine::cpu {
 
-/// Formats that these kernels read: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K.
+/// Formats that these kernels read: all but F32, F16 and BF16.
 bool has_int8_kernel(QuantFormat format);
 
 /// What one thread needs to multiply a batch; grows to what is asked of it.

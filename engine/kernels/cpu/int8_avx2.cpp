@@ -65,10 +65,13 @@ template <class Format>
 using RowBlocks32 = Blocks32<Format>;
 // after what is common
 #include "engine/kernels/cpu/row_k_avx2.inc"
+#include "engine/kernels/cpu/unpack.inc"
+// after look_up
+#include "engine/kernels/cpu/unpack_codes.inc"
+// after their tables
+#include "engine/kernels/cpu/row_codes_avx.inc"
 // after the formats
 #include "engine/kernels/cpu/row_loop.inc"
-#include "engine/kernels/cpu/unpack.inc"
-// after the formats
 #include "engine/kernels/cpu/tiles.inc"
 
 }  // namespace

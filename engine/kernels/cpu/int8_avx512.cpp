@@ -48,10 +48,13 @@ RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, Ti
 #include "engine/kernels/cpu/row_32_avx512.inc"
 template <class Format>
 using RowBlocks32 = Pairs32<Format>;
+#include "engine/kernels/cpu/unpack.inc"
+// after look_up
+#include "engine/kernels/cpu/unpack_codes.inc"
+// after their tables
+#include "engine/kernels/cpu/row_codes_avx.inc"
 // after the formats
 #include "engine/kernels/cpu/row_loop.inc"
-#include "engine/kernels/cpu/unpack.inc"
-// after the formats
 #include "engine/kernels/cpu/tiles.inc"
 
 }  // namespace

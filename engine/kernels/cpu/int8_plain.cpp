@@ -69,7 +69,16 @@ inline TileFloats tile_scale(const TileInts& dot, const TileFloats& a, float sca
   return total;
 }
 
+inline void look_up(const std::byte* at, const std::uint8_t* table, std::uint8_t* u) {
+  for (int i = 0; i < 16; ++i) {
+    u[i] = table[std::size_t(at[i] & std::byte{15})];
+    u[i + 16] = table[std::size_t(at[i] >> 4)];
+  }
+}
+
 #include "engine/kernels/cpu/unpack.inc"
+// after look_up
+#include "engine/kernels/cpu/unpack_codes.inc"
 // after the formats
 #include "engine/kernels/cpu/tiles.inc"
 
@@ -125,6 +134,11 @@ void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const 
     case QuantFormat::kQ4_K: return rows<Q4_K>(w, first, last, x, y);
     case QuantFormat::kQ5_K: return rows<Q5_K>(w, first, last, x, y);
     case QuantFormat::kQ6_K: return rows<Q6_K>(w, first, last, x, y);
+    case QuantFormat::kQ2_K: return rows<Q2_K>(w, first, last, x, y);
+    case QuantFormat::kQ3_K: return rows<Q3_K>(w, first, last, x, y);
+    case QuantFormat::kIQ4_NL: return rows<IQ4_NL>(w, first, last, x, y);
+    case QuantFormat::kIQ4_XS: return rows<IQ4_XS>(w, first, last, x, y);
+    case QuantFormat::kMXFP4: return rows<MXFP4>(w, first, last, x, y);
     default: RIGCAST_ASSERT(!"a format with an int8 kernel");
   }
 }

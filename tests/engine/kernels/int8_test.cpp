@@ -21,13 +21,25 @@ using fixtures::normal_values;
 namespace {
 
 const std::vector<QuantFormat> kFormats = {
-    QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1, QuantFormat::kQ5_0,
-    QuantFormat::kQ5_1, QuantFormat::kQ4_K, QuantFormat::kQ5_K, QuantFormat::kQ6_K};
+    QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1,   QuantFormat::kQ5_0,
+    QuantFormat::kQ5_1, QuantFormat::kQ4_K, QuantFormat::kQ5_K,   QuantFormat::kQ6_K,
+    QuantFormat::kQ2_K, QuantFormat::kQ3_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS,
+    QuantFormat::kMXFP4};
 
 // A second half behind a block's scale.
 bool has_minima(QuantFormat f) {
   return f == QuantFormat::kQ4_K || f == QuantFormat::kQ5_K || f == QuantFormat::kQ4_1 ||
-         f == QuantFormat::kQ5_1;
+         f == QuantFormat::kQ5_1 || f == QuantFormat::kQ2_K;
+}
+
+// Where a block's scale is a half.
+std::size_t scale_at(QuantFormat f) {
+  switch (f) {
+    case QuantFormat::kQ6_K: return 208;
+    case QuantFormat::kQ3_K: return 108;
+    case QuantFormat::kQ2_K: return 80;
+    default: return 0;
+  }
 }
 
 struct Weights {
@@ -157,12 +169,14 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
         for (std::byte& b : bytes) b = std::byte(bits());
         // Scales of any sign and of exponents around 1: the others would be infinite or nothing.
         const std::size_t block = info(format).block_bytes;
-        const std::size_t first = format == QuantFormat::kQ6_K ? 208 : 0;
-        for (std::size_t at = first; at < bytes.size(); at += block)
-          for (std::size_t half = 0; half < (has_minima(format) ? 2u : 1u); ++half) {
-            std::byte& high = bytes[at + 2 * half + 1];
-            high = (high & std::byte{0x87}) | std::byte{0x38};
-          }
+        for (std::size_t at = scale_at(format); at < bytes.size(); at += block)
+          if (format == QuantFormat::kMXFP4)
+            bytes[at] = std::byte{0x78} | (bytes[at] & std::byte{7});
+          else
+            for (std::size_t half = 0; half < (has_minima(format) ? 2u : 1u); ++half) {
+              std::byte& high = bytes[at + 2 * half + 1];
+              high = (high & std::byte{0x87}) | std::byte{0x38};
+            }
         w.data = bytes.data();
         std::vector<float> values(std::size_t(columns * rows));
         ref::dequantize(format, w.data, values);
@@ -180,8 +194,9 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
 
 TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]") {
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
-    for (const QuantFormat format : {QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1,
-                                     QuantFormat::kQ5_0, QuantFormat::kQ5_1})
+    for (const QuantFormat format :
+         {QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1, QuantFormat::kQ5_0,
+          QuantFormat::kQ5_1, QuantFormat::kIQ4_NL, QuantFormat::kMXFP4})
       for (const std::int64_t columns : {32, 96, 160, 288, 896}) {
         INFO(kernels->name << " " << info(format).name << " " << columns);
         const Weights w = weights_of(format, 5, columns, 7);
@@ -241,8 +256,11 @@ TEST_CASE("The largest weights and activations do not overflow", "[engine][int8]
         for (std::size_t b = 0; b < bytes.size(); b += block)
           bytes[b + at] = std::byte{0}, bytes[b + at + 1] = std::byte{0x3c};
       };
-      set_half(format == QuantFormat::kQ6_K ? 208 : 0);
-      if (has_minima(format)) set_half(2);
+      if (format == QuantFormat::kMXFP4)
+        for (std::size_t at = 0; at < bytes.size(); at += block) bytes[at] = std::byte{127};  // 1.0
+      else
+        set_half(scale_at(format));
+      if (has_minima(format)) set_half(scale_at(format) + 2);
       w.data = bytes.data();
       std::vector<float> values(512), x(512, 127.0f);
       ref::dequantize(format, w.data, values);
