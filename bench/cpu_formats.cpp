@@ -1,0 +1,117 @@
+// How fast one thread multiplies weights of every format that is accepted, beside Q4_K: one row of
+// activations with a matrix that no cache holds, as a decoded token does, and a batch of 512. In
+// processor time, in turns, medians; exits with 1 where a bar is missed.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <random>
+#include <vector>
+
+#include "engine/kernels/cpu/floats.hpp"
+#include "engine/kernels/cpu/int8.hpp"
+#include "engine/runtime/products.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+namespace {
+
+constexpr std::int64_t kColumns = 4096, kTokens = 512, kBatchRows = 256;
+constexpr std::size_t kBytes = std::size_t(256) << 20;  // of a matrix that a token reads
+constexpr int kTurns = 5;
+constexpr double kDecodeBar = 0.6, kPromptBar = 0.5;  // of Q4_K's
+
+double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+double median(std::vector<double> v) {
+  std::ranges::sort(v);
+  return v[v.size() / 2];
+}
+
+// Any bits but for exponents: all bytes below 0x40 are finite scales, and speed hardly depends on
+// codes.
+std::vector<std::byte> weights() {
+  std::vector<std::byte> bytes(kBytes);
+  std::mt19937 bits(1);
+  for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    const std::uint32_t word = std::uint32_t(bits()) & 0x3f3f3f3fu;
+    std::memcpy(bytes.data() + i, &word, sizeof word);
+  }
+  return bytes;
+}
+
+struct Rates {
+  double gb_s = 0;     // of one row of activations
+  double gflop_s = 0;  // of the batch
+};
+
+class Bench {
+ public:
+  Bench() : row_(std::size_t(kColumns)), y_(std::size_t(kTokens * kBatchRows)) {
+    std::mt19937 bits(2);
+    std::normal_distribution<float> normal;
+    for (float& v : row_) v = normal(bits);
+    one_.resize(kColumns, 1, true, true);
+    one_.set_row(0, row_);
+    many_.resize(kColumns, kTokens, true, true);
+    for (std::int64_t t = 0; t < kTokens; ++t) many_.set_row(t, row_);
+  }
+
+  Rates measure(QuantFormat format) {
+    const std::int64_t row_bytes = Matrix{nullptr, format, kColumns, 1}.row_bytes();
+    const std::int64_t rows = std::int64_t(kBytes) / row_bytes;
+    const Matrix all{bytes_.data(), format, kColumns, rows};
+    if (out_.size() < std::size_t(rows)) out_.resize(std::size_t(rows));
+    double begin = processor_seconds();
+    multiply_rows(all, one_, 0, rows, out_.data(), rows, scratch_);
+    const double decode = processor_seconds() - begin;
+    const Matrix some{bytes_.data(), format, kColumns, kBatchRows};
+    begin = processor_seconds();
+    multiply_rows(some, many_, 0, kBatchRows, y_.data(), kBatchRows, scratch_);
+    const double prompt = processor_seconds() - begin;
+    return {double(rows * row_bytes) / decode / 1e9,
+            2.0 * double(kColumns * kBatchRows * kTokens) / prompt / 1e9};
+  }
+
+ private:
+  std::vector<std::byte> bytes_ = weights();
+  std::vector<float> row_, y_, out_;
+  Input one_, many_;
+  ProductScratch scratch_;
+};
+
+}  // namespace
+
+int main() {
+  Bench bench;
+  std::vector<double> decode[kQuantFormatCount], prompt[kQuantFormatCount];
+  for (int turn = 0; turn <= kTurns; ++turn)
+    for (int i = 0; i < kQuantFormatCount; ++i) {
+      const Rates r = bench.measure(QuantFormat(i));
+      if (turn == 0) continue;  // memory and buffers are touched
+      decode[i].push_back(r.gb_s);
+      prompt[i].push_back(r.gflop_s);
+    }
+  const auto q4_k = std::size_t(QuantFormat::kQ4_K);
+  const double of_decode = median(decode[q4_k]), of_prompt = median(prompt[q4_k]);
+  fmt::print("{}, one thread, processor time, medians of {}\n", cpu::int8_kernels().name, kTurns);
+  fmt::print("{:<8}{:>8} {:>8} {:>10} {:>8}\n", "", "GB/s", "of Q4_K", "GFLOP/s", "of Q4_K");
+  int missed = 0;
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const QuantFormat f = QuantFormat(i);
+    const double d = median(decode[i]) / of_decode, p = median(prompt[i]) / of_prompt;
+    const bool low = d < kDecodeBar || (cpu::has_int8_kernel(f) && p < kPromptBar);
+    missed += low;
+    fmt::print("{:<8}{:>8.1f} {:>8.2f} {:>10.0f} {:>8.2f}{}\n", info(f).name, d * of_decode, d,
+               p * of_prompt, p, low ? "   MISSED" : "");
+  }
+  fmt::print("bars: {} of Q4_K's bytes a second, {} of its prompts\n", kDecodeBar, kPromptBar);
+  return missed > 0 ? 1 : 0;
+}
