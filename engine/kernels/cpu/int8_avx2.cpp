@@ -70,6 +70,8 @@ using RowBlocks32 = Blocks32<Format>;
 #include "engine/kernels/cpu/unpack_codes.inc"
 // after their tables
 #include "engine/kernels/cpu/row_codes_avx.inc"
+// after what is common
+#include "engine/kernels/cpu/row_codes_avx2.inc"
 // after the formats
 #include "engine/kernels/cpu/row_loop.inc"
 #include "engine/kernels/cpu/tiles.inc"

@@ -53,6 +53,8 @@ using RowBlocks32 = Pairs32<Format>;
 #include "engine/kernels/cpu/unpack_codes.inc"
 // after their tables
 #include "engine/kernels/cpu/row_codes_avx.inc"
+// after what is common
+#include "engine/kernels/cpu/row_codes_avx512.inc"
 // after the formats
 #include "engine/kernels/cpu/row_loop.inc"
 #include "engine/kernels/cpu/tiles.inc"
