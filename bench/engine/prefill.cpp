@@ -21,40 +21,38 @@ using engine::Matrix;
 using engine::Worker;
 
 constexpr int kTokens = 512, kRounds = 5;
-constexpr double kLeast = 1.3;
+constexpr double kLeastOfBlas = 1.3, kLeastOfPeak = 0.85;
 // The BLAS's threads spin a while after their work: not beside what is measured next.
 constexpr std::chrono::milliseconds kBlasSpin{300};
 
 class Layers {
  public:
-  Layers(engine::Team& team, const ModelSpec& model)
-      : team_(team),
-        weights_(make_weights(model, "Q4_K_M", team)),
-        scratch_(std::size_t(team.size())) {
-    std::size_t largest = 0;
+  Layers(engine::Team& team, const ModelSpec& model, const std::string& mix)
+      : team_(team), weights_(make_weights(model, mix, team)), scratch_(std::size_t(team.size())) {
     for (const Together& group : weights_.layers)
       for (const Matrix& m : group) {
         auto& x = x_[m.columns];
         if (x.empty()) x = activations(m.columns * kTokens, 1);
-        largest = std::max(largest, std::size_t(m.columns * m.rows));
+        largest_ = std::max(largest_, std::size_t(m.columns * m.rows));
         y_[std::size_t(&m - group.data())].resize(
             std::max(y_[std::size_t(&m - group.data())].size(), std::size_t(m.rows * kTokens)));
       }
-    floats_ = engine::LargePages(largest * sizeof(float));
   }
 
   double operations() const { return 2 * weights_.layer_elements() * kTokens; }
 
-  /// The engine's products, the rounding of activations included.
-  void multiply_integers() {
+  /// The engine's products; that activations are rounded, or laid out for tiles, is included.
+  void multiply_as_engine() {
     team_.run([&](Worker& worker) {
       for (const Together& group : weights_.layers) {
         const std::int64_t columns = group.front().columns;
         const std::vector<float>& x = x_.at(columns);
-        worker.alone([&] { input_.resize(columns, kTokens, true, false); });
-        worker.share(kTokens, 8, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t t = begin; t < end; ++t)
-            input_.set_row(t, {x.data() + t * columns, std::size_t(columns)});
+        const bool integers = engine::needs_integers(group.front());
+        worker.alone([&] { input_.resize(columns, kTokens, integers, !integers); });
+        worker.share(kTokens, input_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+          const std::int64_t step = input_.rows_at_once();
+          for (std::int64_t t = begin; t < end; t += step)
+            input_.set_rows(t, {x.data() + t * columns, std::size_t(step * columns)});
         });
         std::vector<engine::Product> products;
         for (const Matrix& m : group)
@@ -66,7 +64,8 @@ class Layers {
   }
 
   /// Each matrix decoded once by all threads, then multiplied by the BLAS.
-  void multiply_floats() {
+  void multiply_by_blas() {
+    if (floats_.size() == 0) floats_ = engine::LargePages(largest_ * sizeof(float));
     auto* w = reinterpret_cast<float*>(floats_.data());
     for (const Together& group : weights_.layers)
       for (const Matrix& m : group) {
@@ -89,27 +88,37 @@ class Layers {
   std::vector<float> y_[3];                       // [token][row], by place in a group
   engine::Input input_;
   std::vector<engine::ProductScratch> scratch_;
+  std::size_t largest_ = 0;  // elements of a matrix
   engine::LargePages floats_;
 };
 
 }  // namespace
 
 std::vector<Bar> prefill_bars(engine::Team& team, const ModelSpec& model) {
-  Layers layers(team, model);
+  Layers quantized(team, model, "Q4_K_M"), f16(team, model, "F16"), f32(team, model, "F32");
   openblas_set_num_threads(team.size());
   std::vector<Contender> contenders = {
-      {"integer tiles, Q4_K_M", layers.operations(), [&] { layers.multiply_integers(); }},
-      {"decoded, then OpenBLAS sgemm", layers.operations(), [&] { layers.multiply_floats(); },
-       kBlasSpin}};
+      {"integer tiles, Q4_K_M", quantized.operations(), [&] { quantized.multiply_as_engine(); }},
+      {"decoded, then OpenBLAS sgemm", quantized.operations(),
+       [&] { quantized.multiply_by_blas(); }, kBlasSpin},
+      {"float tiles, F16", f16.operations(), [&] { f16.multiply_as_engine(); }},
+      {"float tiles, F32", f32.operations(), [&] { f32.multiply_as_engine(); }}};
+  const std::size_t peaks = contenders.size();
   for (const Contender& peak : peak_contenders(team)) contenders.push_back(peak);
   const std::vector<Rates> rates = compete(contenders, kRounds, 1e9, "GOP/s");
-  const double own = rates[0].median();
-  const std::string figure = fmt::format("{:.0f} GOP/s", own / 1e9);
-  std::vector<Bar> out = {{"prefill of 512, Q4_K_M", figure, own / rates[1].median(), kLeast,
-                           fmt::format("decoded + sgemm, {:.0f}", rates[1].median() / 1e9)}};
-  for (std::size_t i = 2; i < rates.size(); ++i)
-    out.push_back({"prefill of 512, Q4_K_M", figure, own / rates[i].median(), 0,
-                   fmt::format("{}, {:.0f}", contenders[i].name, rates[i].median() / 1e9)});
+  std::vector<Bar> out;
+  const auto add = [&](const char* mix, std::size_t own, std::size_t of, double least) {
+    out.push_back({fmt::format("prefill of 512, {}", mix),
+                   fmt::format("{:.0f} GOP/s", rates[own].median() / 1e9),
+                   rates[own].median() / rates[of].median(), least,
+                   fmt::format("{}, {:.0f}", contenders[of].name, rates[of].median() / 1e9)});
+  };
+  add("Q4_K_M", 0, 1, kLeastOfBlas);
+  for (std::size_t i = peaks; i < rates.size(); ++i) add("Q4_K_M", 0, i, 0);
+  if (const std::size_t floats = peaks + 1; floats < rates.size()) {
+    add("F16", 2, floats, kLeastOfPeak);
+    add("F32", 3, floats, kLeastOfPeak);
+  }
   return out;
 }
 

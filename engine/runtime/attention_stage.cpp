@@ -61,12 +61,12 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
   const ModelSpec& spec = model_->spec;
   const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
   const int rows = int(last - first) * group;
-  own.row.resize(std::size_t(rows * dim));
+  own.rows.resize(std::size_t(rows * dim));
   own.from.clear();
   own.to.clear();
   for (std::int64_t t = first; t < last; ++t) {
     const float* q = q_.data() + (t * spec.heads + kv_head * group) * dim;
-    std::copy_n(q, group * dim, own.row.data() + (t - first) * group * dim);
+    std::copy_n(q, group * dim, own.rows.data() + (t - first) * group * dim);
     own.from.insert(own.from.end(), std::size_t(group), seen_from(layer, cached_ + t));
     own.to.insert(own.to.end(), std::size_t(group), cached_ + t + 1);
   }
@@ -80,7 +80,7 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
     cache_.runs(layer, kv_head, begin, std::min(begin + kPartition, to), own.runs);
     const std::int64_t at = std::int64_t(p) * rows;
     cpu::attend(own.runs, begin, cache_.types(), dim,
-                {own.row.data(), rows, own.from.data(), own.to.data()},
+                {own.rows.data(), rows, own.from.data(), own.to.data()},
                 1.0f / std::sqrt(float(dim)),
                 {own.o.data() + at * dim, own.m.data() + at, own.l.data() + at}, own.attention);
   }

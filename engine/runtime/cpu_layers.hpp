@@ -92,7 +92,7 @@ class CpuLayers {
     ProductScratch products;
     cpu::AttentionScratch attention;
     std::vector<cpu::KvRun> runs;
-    std::vector<float> row, o, m, l;
+    std::vector<float> rows, o, m, l;
     std::vector<TokenCount> from, to;
   };
   // Tokens that one expert computes.
@@ -140,8 +140,10 @@ class CpuLayers {
   void prepare(Worker& worker, Input& input, std::int64_t columns, std::int64_t rows,
                std::initializer_list<const Matrix*> matrices, const Before& before,
                const Make& make);
+  /// Rows [begin, end): both multiples of input.rows_together(), or the end.
   template <class Make>
-  void make_row(Worker& worker, Input& input, std::int64_t row, const Make& make);
+  void make_rows(Worker& worker, Input& input, std::int64_t begin, std::int64_t end,
+                 const Make& make);
   void size_input(Input& input, std::int64_t columns, std::int64_t rows,
                   std::initializer_list<const Matrix*> matrices);
   /// Of the FFN: its down matrix's input from what gate and up gave.

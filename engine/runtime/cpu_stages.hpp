@@ -1,6 +1,7 @@
 #pragma once
 // Parts that the executor's stages share.
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/runtime/cpu_layers.hpp"
@@ -8,11 +9,17 @@
 namespace rigcast::engine {
 
 template <class Make>
-void CpuLayers::make_row(Worker& worker, Input& input, std::int64_t row, const Make& make) {
-  std::vector<float>& values = thread(worker).row;
-  values.resize(std::size_t(input.columns()));
-  make(row, std::span<float>(values));
-  input.set_row(row, values);
+void CpuLayers::make_rows(Worker& worker, Input& input, std::int64_t begin, std::int64_t end,
+                          const Make& make) {
+  std::vector<float>& values = thread(worker).rows;
+  const auto columns = std::size_t(input.columns());
+  for (std::int64_t first = begin; first < end; first += input.rows_at_once()) {
+    const auto count = std::size_t(std::min(input.rows_at_once(), end - first));
+    values.resize(count * columns);
+    for (std::size_t i = 0; i < count; ++i)
+      make(first + std::int64_t(i), std::span(values).subspan(i * columns, columns));
+    input.set_rows(first, values);
+  }
 }
 
 template <class Before, class Make>
@@ -22,11 +29,11 @@ void CpuLayers::prepare(Worker& worker, Input& input, std::int64_t columns, std:
   worker.alone([&] {
     before();
     size_input(input, columns, rows, matrices);
-    if (rows == 1) make_row(worker, input, 0, make);
+    if (rows == 1) make_rows(worker, input, 0, 1, make);
   });
   if (rows == 1) return;
-  worker.share(rows, cpu::kGroupRows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) make_row(worker, input, row, make);
+  worker.share(rows, input.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+    make_rows(worker, input, begin, end, make);
   });
 }
 

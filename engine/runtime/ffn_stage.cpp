@@ -11,12 +11,11 @@ namespace rigcast::engine {
 void CpuLayers::gate(Worker& worker, std::int64_t width) {
   worker.barrier();
   if (tokens_ != 1)
-    return worker.share(tokens_, cpu::kGroupRows, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        make_row(worker, gated_, row, [&](std::int64_t, std::span<float> out) {
-          std::copy_n(gate_.data() + row * width, width, out.data());
-          cpu::silu_multiply(out, up_.data() + row * width);
-        });
+    return worker.share(tokens_, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+      make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {
+        std::copy_n(gate_.data() + row * width, width, out.data());
+        cpu::silu_multiply(out, up_.data() + row * width);
+      });
     });
   worker.share(width, 4 * Input::kPart, [&](std::int64_t begin, std::int64_t end) {
     const std::span<float> part(gate_.data() + begin, std::size_t(end - begin));

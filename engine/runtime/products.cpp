@@ -8,14 +8,16 @@ namespace rigcast::engine {
 namespace {
 
 // Rows of weights that a thread takes at once when `left` bytes of all matrices are still to be
-// taken. For one row of activations: a part of what is left, so that long stretches of memory are
-// read in one go and all threads end together all the same. For a batch: whole tiles of any
-// instruction set.
+// taken: a part of what is left, so that long stretches are done in one go and all threads end
+// together all the same. For a batch: whole tiles of any instruction set. Integers gain nothing
+// from more than one; floats read the whole batch for every piece.
 std::int64_t rows_at_once(const Multiplied& m, std::int64_t left, int threads) {
-  constexpr std::int64_t kLeast = 64 << 10, kTile = 32;
-  if (m.batch) return kTile;
-  const std::int64_t bytes = std::max(kLeast, left / (2 * threads));
-  return std::max<std::int64_t>(4, bytes / std::max<std::int64_t>(1, m.w->row_bytes()));
+  constexpr std::int64_t kLeast = 64 << 10, kTile = 32, kFloatTiles = 8;
+  if (m.batch && needs_integers(*m.w)) return kTile;
+  const std::int64_t bytes = left / (2 * threads),
+                     row = std::max<std::int64_t>(1, m.w->row_bytes());
+  if (m.batch) return kTile * std::clamp<std::int64_t>(2 * bytes / row / kTile, 2, kFloatTiles);
+  return std::max<std::int64_t>(4, std::max(kLeast, bytes) / row);
 }
 
 // What threads take, in order: the same for all of them. The first `most` pieces.
@@ -74,6 +76,20 @@ void Input::set_row(std::int64_t index, std::span<const float> row) {
     if (floats_) batch_.set_row(index, row);
   }
 }
+
+void Input::set_rows(std::int64_t first, std::span<const float> values) {
+  if (rows_ == 1) return set_row(0, values);
+  if (floats_) batch_.set_rows(first, values);
+  const auto columns = std::size_t(columns_);
+  for (std::size_t at = 0; integers_ && at < values.size(); at += columns)
+    cpu::round_row(values.subspan(at, columns), rounded_, first++);
+}
+
+std::int64_t Input::rows_at_once() const {
+  return floats_ && rows_ > 1 ? cpu::FloatBatch::kLine : 1;
+}
+
+std::int64_t Input::rows_together() const { return std::max(rows_at_once(), cpu::kGroupRows); }
 
 void Input::set_part(std::int64_t first, std::span<const float> values) {
   RIGCAST_ASSERT(rows_ == 1 && first % kPart == 0);

@@ -41,6 +41,12 @@ class Input {
   void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
   /// Rows may be set at the same time by several threads, each once.
   void set_row(std::int64_t index, std::span<const float> row);
+  /// As many rows as `values` hold, [row][column]: rows_at_once(), or those up to the last, from a
+  /// multiple of it on.
+  void set_rows(std::int64_t first, std::span<const float> values);
+  std::int64_t rows_at_once() const;
+  /// Rows that share cache lines: threads set them by as many, a multiple of rows_at_once().
+  std::int64_t rows_together() const;
   /// Of the only row: columns from `first` on, a multiple of kPart, as many as `values` or to the
   /// end. Parts may be set at the same time by several threads.
   void set_part(std::int64_t first, std::span<const float> values);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/error.hpp"
 #include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
@@ -66,20 +67,6 @@ float dot(const std::byte* row, const float* x, std::size_t n, const std::byte* 
   return sum;
 }
 
-// Formats without a kernel of their own: block by block through the reference decoder.
-float dot_decoded(QuantFormat format, const std::byte* row, const float* x, std::size_t n) {
-  constexpr std::size_t kMost = 256;
-  float w[kMost];
-  const std::size_t step = info(format).block_elements;
-  float sum = 0;
-  for (std::size_t i = 0; i < n; i += step, row += info(format).block_bytes) {
-    ref::dequantize(format, row, {w, step});
-    const auto* const decoded = reinterpret_cast<const std::byte*>(w);
-    sum += dot<QuantFormat::kF32, false>(decoded, x + i, step, decoded);
-  }
-  return sum;
-}
-
 template <bool kAsksAll>
 float dot(const Matrix& w, std::int64_t row, const float* x, const std::byte* end) {
   const std::size_t n = std::size_t(w.columns);
@@ -87,7 +74,7 @@ float dot(const Matrix& w, std::int64_t row, const float* x, const std::byte* en
     case QuantFormat::kF32: return dot<QuantFormat::kF32, kAsksAll>(w.row(row), x, n, end);
     case QuantFormat::kF16: return dot<QuantFormat::kF16, kAsksAll>(w.row(row), x, n, end);
     case QuantFormat::kBF16: return dot<QuantFormat::kBF16, kAsksAll>(w.row(row), x, n, end);
-    default: return dot_decoded(w.format, w.row(row), x, n);
+    default: RIGCAST_ASSERT(!"a format of floats"); return 0;
   }
 }
 
@@ -108,76 +95,206 @@ void decode_row(const std::byte* row, float* out, std::size_t n) {
   if (i < n) ref::dequantize(kFormat, row + i * info(kFormat).block_bytes, {out + i, n - i});
 }
 
-void decode(const Matrix& w, std::int64_t row, float* out) {
-  const std::size_t n = std::size_t(w.columns);
+// Weights [begin, begin + out.size()) of a row; both are whole blocks of the format.
+void decode(const Matrix& w, std::int64_t row, std::int64_t begin, std::span<float> out) {
+  const QuantFormatInfo& f = info(w.format);
+  const std::byte* const from = w.row(row) + begin / f.block_elements * f.block_bytes;
   switch (w.format) {
-    case QuantFormat::kF32: return decode_row<QuantFormat::kF32>(w.row(row), out, n);
-    case QuantFormat::kF16: return decode_row<QuantFormat::kF16>(w.row(row), out, n);
-    case QuantFormat::kBF16: return decode_row<QuantFormat::kBF16>(w.row(row), out, n);
-    default: return ref::dequantize(w.format, w.row(row), {out, n});
+    case QuantFormat::kF32: return decode_row<QuantFormat::kF32>(from, out.data(), out.size());
+    case QuantFormat::kF16: return decode_row<QuantFormat::kF16>(from, out.data(), out.size());
+    case QuantFormat::kBF16: return decode_row<QuantFormat::kBF16>(from, out.data(), out.size());
+    default: RIGCAST_ASSERT(!"a format of floats");
   }
 }
 
-// ---- Batches: tiles of one vector of weight rows, or two, by 8 rows of activations.
+// ---- Batches: tiles of a few rows of weights by two vectors of tokens, which lie side by side.
+// Weights are broadcast one by one, so that they need no transposing.
 
-constexpr std::int64_t kChunk = 256;  // columns of a tile's weights that stay in the L1 cache
-constexpr std::int64_t kVectors = 2;
+constexpr std::int64_t kChunk = FloatBatch::kChunk, kGroup = FloatBatch::kGroup;
 
-HWY_INLINE std::int64_t tile_lanes() { return kVectors * std::int64_t(hn::Lanes(F32())); }
+// Half a group at most, so that two vectors never reach beyond one.
+using Tokens = hn::CappedTag<float, std::size_t(kGroup / 2)>;
 
-// Columns [begin, begin + count) of up to tile_lanes() decoded rows, transposed.
-void pack(const FloatScratch& rows_, std::int64_t columns, std::int64_t rows, std::int64_t begin,
-          std::int64_t count, float* to) {
-  const std::int64_t lanes = tile_lanes();
-  for (std::int64_t lane = 0; lane < rows; ++lane) {
-    const float* from = rows_.row.data() + lane * columns + begin;
-    for (std::int64_t k = 0; k < count; ++k) to[k * lanes + lane] = from[k];
+// Two sums for each row fill the registers: 32 of AVX-512 and Arm, 16 of older x86.
+constexpr std::int64_t kTileRows = HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3 ? 6 : 8;
+
+constexpr std::int64_t kLine = FloatBatch::kLine;
+
+// sums[row][token] = or += w[row] * x[token] over a chunk of columns. The sum of a chunk begins
+// anew: sums that come from afar are not waited for.
+template <std::size_t kVectors>
+void tile(const float* w, const float* x, std::int64_t columns, float* sums, bool adds) {
+  constexpr auto kRows = std::size_t(kTileRows);
+  const Tokens d;
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<Tokens> sum[kRows][kVectors];
+  HWY_UNROLL(8)
+  for (std::size_t r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-}
-
-void tile(const float* w, const float* x, std::int64_t count, float* sums) {
-  const F32 d;
-  const std::size_t lanes = hn::Lanes(d), both = kVectors * lanes;
-  hn::Vec<F32> low[8], high[8];
-  for (std::size_t t = 0; t < 8; ++t) {
-    low[t] = hn::Load(d, sums + t * both);
-    high[t] = hn::Load(d, sums + t * both + lanes);
-  }
-  for (std::int64_t k = 0; k < count; ++k, w += both, x += 8) {
-    const auto w0 = hn::Load(d, w), w1 = hn::Load(d, w + lanes);
-    for (std::size_t t = 0; t < 8; ++t) {
-      const auto each = hn::Set(d, x[t]);
-      low[t] = hn::MulAdd(w0, each, low[t]);
-      high[t] = hn::MulAdd(w1, each, high[t]);
+  for (std::int64_t k = 0; k < columns; ++k, x += kGroup) {
+    hn::Vec<Tokens> tokens[kVectors];
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v) tokens[v] = hn::Load(d, x + v * lanes);
+    HWY_UNROLL(8)
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto each = hn::Set(d, w[std::int64_t(r) * kChunk + k]);
+      HWY_UNROLL(8)
+      for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(each, tokens[v], sum[r][v]);
     }
   }
-  for (std::size_t t = 0; t < 8; ++t) {
-    hn::Store(low[t], d, sums + t * both);
-    hn::Store(high[t], d, sums + t * both + lanes);
+  HWY_UNROLL(8)
+  for (std::size_t r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      float* const to = sums + r * kGroup + v * lanes;
+      hn::Store(adds ? hn::Add(hn::Load(d, to), sum[r][v]) : sum[r][v], d, to);
+    }
   }
 }
+
+// All tokens of a group that the batch has.
+void tile(const float* w, const float* x, std::int64_t columns, std::int64_t tokens, float* sums,
+          bool adds) {
+  const auto lanes = std::int64_t(hn::Lanes(Tokens()));
+  for (std::int64_t t = 0; t < tokens; t += 2 * lanes)
+    if (tokens - t > lanes)
+      tile<2>(w, x + t, columns, sums + t, adds);
+    else
+      tile<1>(w, x + t, columns, sums + t, adds);
+}
+
+// to[i * stride + r] = rows[r][i] for all of a line's rows and i < count. Cache lines are written
+// in one go: apart by a power of two, they share few places of a cache.
+void transpose_lines(const float* const (&rows)[kLine], std::int64_t count, float* to,
+                     std::int64_t stride) {
+  const Tokens d;
+  const auto lanes = std::int64_t(hn::Lanes(d));
+  alignas(64) float fours[kLine / 4][kGroup / 2][4];
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes, to += lanes * stride) {
+    for (std::int64_t r = 0; r < kLine; r += 4)
+      hn::StoreInterleaved4(hn::LoadU(d, rows[r] + i), hn::LoadU(d, rows[r + 1] + i),
+                            hn::LoadU(d, rows[r + 2] + i), hn::LoadU(d, rows[r + 3] + i), d,
+                            fours[r / 4][0]);
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      for (std::int64_t r = 0; r < kLine; r += 4)
+        std::memcpy(to + lane * stride + r, fours[r / 4][lane], 4 * sizeof(float));
+  }
+  for (; i < count; ++i, to += stride)
+    for (std::int64_t r = 0; r < kLine; ++r) to[r] = rows[r][i];
+}
+
+// y[t * stride + i] = sums[i][t] for `rows` rows and the tokens of a group. There is room for sums
+// of whole lines of rows.
+void store(const float* sums, std::int64_t rows, std::int64_t tokens, float* y,
+           std::int64_t stride) {
+  const float* line[kLine];
+  for (std::int64_t i = 0; i < rows; i += kLine) {
+    for (std::int64_t r = 0; r < kLine; ++r) line[r] = sums + (i + r) * kGroup;
+    if (rows - i >= kLine) {
+      transpose_lines(line, tokens, y + i, stride);
+      continue;
+    }
+    alignas(64) float last[kGroup][kLine];
+    transpose_lines(line, tokens, last[0], kLine);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      std::memcpy(y + t * stride + i, last[t], std::size_t(rows - i) * sizeof(float));
+  }
+}
+
+void set_rows(FloatBatch& x, std::int64_t first, std::int64_t count, const float* from) {
+  const float* line[kLine];
+  for (std::int64_t begin = 0; begin < x.columns; begin += kChunk) {
+    for (std::int64_t r = 0; r < kLine; ++r)
+      line[r] = from + std::min(r, count - 1) * x.columns + begin;
+    transpose_lines(line, x.chunk_columns(begin),
+                    x.x.data() + x.at(begin, first / kGroup) + first % kGroup, kGroup);
+  }
+}
+
+// The part of [0, n) that is the `index`-th's of `count`.
+struct Part {
+  std::int64_t begin, end;
+};
+Part part(std::int64_t n, std::int64_t index, std::int64_t count) {
+  return {n * index / count, n * (index + 1) / count};
+}
+
+void prefetch(const void* from, std::int64_t bytes) {
+  for (std::int64_t at = 0; at < bytes; at += 64)
+    __builtin_prefetch(static_cast<const std::byte*>(from) + at, 0, 2);
+}
+
+// A chunk of columns of one group stays in the L1 cache while all rows pass, and that of the rows,
+// decoded, in the L2 cache while all groups do. Meanwhile memory is asked for what comes next: with
+// every tile for a part of the next group, and for the next columns of some of the tile's rows.
+class Batch {
+ public:
+  Batch(const Matrix& w, std::int64_t first, std::int64_t last, const FloatBatch& x,
+        FloatScratch& s, float* y, std::int64_t stride)
+      : w_(w),
+        x_(x),
+        s_(s),
+        first_(first),
+        rows_(last - first),
+        tiles_((rows_ + kTileRows - 1) / kTileRows),
+        group_sums_((rows_ + std::max(kTileRows, kLine)) * kGroup),
+        y_(y),
+        stride_(stride) {
+    grow(s.weights, tiles_ * kTileRows * kChunk);
+    grow(s.sums, x.groups() * group_sums_);
+  }
+
+  void multiply() {
+    for (std::int64_t begin = 0; begin < w_.columns; begin += kChunk) {
+      for (std::int64_t i = 0; i < rows_; ++i)
+        decode(w_, first_ + i, begin,
+               {s_.weights.data() + i * kChunk, std::size_t(x_.chunk_columns(begin))});
+      for (std::int64_t g = 0; g < x_.groups(); ++g) multiply_group(begin, g);
+    }
+  }
+
+ private:
+  static void grow(AlignedVector<float>& v, std::int64_t size) {
+    if (v.size() < std::size_t(size)) v.resize(std::size_t(size));
+  }
+
+  void multiply_group(std::int64_t begin, std::int64_t g) {
+    const std::int64_t columns = x_.chunk_columns(begin);
+    const float* const x = x_.x.data() + x_.at(begin, g);
+    float* const sums = s_.sums.data() + g * group_sums_;
+    for (std::int64_t i = 0; i < tiles_; ++i) {
+      const auto [from, to] = part(columns * kGroup, i, tiles_);
+      prefetch(x + columns * kGroup + from, (to - from) * std::int64_t(sizeof(float)));
+      ask_for_rows(begin + columns, i * kTileRows, part(kTileRows, g, x_.groups()));
+      tile(s_.weights.data() + i * kTileRows * kChunk, x, columns, x_.tokens(g),
+           sums + i * kTileRows * kGroup, begin > 0);
+    }
+    if (begin + columns == w_.columns)
+      store(sums, rows_, x_.tokens(g), y_ + g * kGroup * stride_ + first_, stride_);
+  }
+
+  // Columns from `begin` on of some of a tile's rows.
+  void ask_for_rows(std::int64_t begin, std::int64_t tile, Part rows) const {
+    if (begin == w_.columns) return;
+    const std::int64_t bytes = w_.row_bytes() / w_.columns;
+    for (std::int64_t i = tile + rows.begin; i < std::min(tile + rows.end, rows_); ++i)
+      prefetch(w_.row(first_ + i) + begin * bytes, x_.chunk_columns(begin) * bytes);
+  }
+
+  const Matrix& w_;
+  const FloatBatch& x_;
+  FloatScratch& s_;
+  std::int64_t first_, rows_, tiles_, group_sums_;
+  float* y_;
+  std::int64_t stride_;
+};
 
 void batch(const Matrix& w, std::int64_t first, std::int64_t last, const FloatBatch& x, float* y,
            std::int64_t stride, FloatScratch& s) {
-  const std::int64_t lanes = tile_lanes(), groups = x.groups();
-  s.row.resize(std::size_t(lanes * w.columns));
-  s.weights.assign(std::size_t(kChunk * lanes), 0.0f);
-  s.sums.resize(std::size_t(groups * 8 * lanes));
-  for (std::int64_t row = first; row < last; row += lanes) {
-    const std::int64_t count = std::min(lanes, last - row);
-    for (std::int64_t i = 0; i < count; ++i) decode(w, row + i, s.row.data() + i * w.columns);
-    std::fill(s.sums.begin(), s.sums.end(), 0.0f);
-    for (std::int64_t begin = 0; begin < w.columns; begin += kChunk) {
-      const std::int64_t columns = std::min(kChunk, w.columns - begin);
-      pack(s, w.columns, count, begin, columns, s.weights.data());
-      for (std::int64_t g = 0; g < groups; ++g)
-        tile(s.weights.data(), x.x.data() + (g * w.columns + begin) * 8, columns,
-             s.sums.data() + g * 8 * lanes);
-    }
-    for (std::int64_t t = 0; t < x.rows; ++t)
-      std::memcpy(y + t * stride + row, s.sums.data() + t * lanes,
-                  std::size_t(count) * sizeof(float));
-  }
+  Batch(w, first, last, x, s, y, stride).multiply();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -189,6 +306,7 @@ namespace rigcast::engine::cpu {
 
 HWY_EXPORT(rows);
 HWY_EXPORT(batch);
+HWY_EXPORT(set_rows);
 
 void multiply_row_f32(const Matrix& w, std::int64_t first, std::int64_t last, const float* x,
                       float* y) {
@@ -203,12 +321,21 @@ void multiply_batch_f32(const Matrix& w, std::int64_t first, std::int64_t last, 
 void FloatBatch::resize(std::int64_t columns_, std::int64_t rows_) {
   columns = columns_;
   rows = rows_;
-  x.resize(std::size_t(groups() * 8 * columns));
+  x.resize(std::size_t(groups() * kGroup * columns));
 }
 
 void FloatBatch::set_row(std::int64_t index, std::span<const float> row) {
-  float* to = x.data() + index / 8 * columns * 8 + index % 8;
-  for (const float v : row) *to = v, to += 8;
+  for (std::int64_t begin = 0; begin < columns; begin += kChunk) {
+    float* to = x.data() + at(begin, index / kGroup) + index % kGroup;
+    for (const float v : row.subspan(std::size_t(begin), std::size_t(chunk_columns(begin))))
+      *to = v, to += kGroup;
+  }
+}
+
+void FloatBatch::set_rows(std::int64_t first, std::span<const float> values) {
+  const std::int64_t count = std::int64_t(values.size()) / columns;
+  RIGCAST_ASSERT(first % kLine == 0 && (count == kLine || (count > 0 && first + count == rows)));
+  HWY_DYNAMIC_DISPATCH(set_rows)(*this, first, count, values.data());
 }
 
 }  // namespace rigcast::engine::cpu

@@ -1,6 +1,6 @@
 #pragma once
-// Weights that are multiplied in F32: F32, F16 and BF16, and any quantized format that has no
-// integer kernel, by the reference decoder. SIMD through Highway, chosen at run time.
+// Weights that are multiplied in F32, none of them rounded: F32, F16 and BF16. SIMD through
+// Highway, chosen at run time.
 
 #include <cstdint>
 #include <span>
@@ -14,23 +14,41 @@ namespace rigcast::engine::cpu {
 void multiply_row_f32(const Matrix& w, std::int64_t first, std::int64_t last, const float* x,
                       float* y);
 
-/// Activations of a batch for F32 tiles, interleaved in groups of 8 rows: element k of rows 0 to 7,
-/// element k + 1, ... What rows past the last hold does not matter.
+/// Activations of a batch in groups of 32 tokens, side by side: column k of all 32, column k + 1,
+/// ... All groups of a chunk of columns lie together: apart by whole rows they would share few
+/// places of a cache. What lies beyond the last token does not matter.
 struct FloatBatch {
+  static constexpr std::int64_t kChunk = 256, kGroup = 32;
+  static constexpr std::int64_t kLine = 16;  // rows that share cache lines
+
   std::int64_t columns = 0;
   std::int64_t rows = 0;
-  AlignedVector<float> x;  // [group][column][8 rows]
+  AlignedVector<float> x;  // [chunk of columns][group][column][token]
 
   void resize(std::int64_t columns_, std::int64_t rows_);
   void set_row(std::int64_t index, std::span<const float> row);
-  std::int64_t groups() const { return (rows + 7) / 8; }
+  /// kLine rows, or those up to the last, from a multiple of kLine on: several times as fast as one
+  /// by one. `values` are [row][column].
+  void set_rows(std::int64_t first, std::span<const float> values);
+  std::int64_t groups() const { return (rows + kGroup - 1) / kGroup; }
+  /// Of a group.
+  std::int64_t tokens(std::int64_t group) const {
+    return rows - group * kGroup < kGroup ? rows - group * kGroup : kGroup;
+  }
+  /// Of the chunk that begins at column `begin`.
+  std::int64_t chunk_columns(std::int64_t begin) const {
+    return columns - begin < kChunk ? columns - begin : kChunk;
+  }
+  /// Where a group's part of that chunk begins.
+  std::int64_t at(std::int64_t begin, std::int64_t group) const {
+    return (begin * groups() + group * chunk_columns(begin)) * kGroup;
+  }
 };
 
 /// What one thread needs; grows to what is asked of it.
 struct FloatScratch {
-  AlignedVector<float> row;      // a row of weights
-  AlignedVector<float> weights;  // [column][lanes], a chunk of columns
-  AlignedVector<float> sums;     // [group][8 rows][lanes]
+  AlignedVector<float> weights;  // [row][column], a chunk of columns
+  AlignedVector<float> sums;     // [group][row][token]
 };
 
 /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and every row t of the batch.
