@@ -57,7 +57,7 @@ class Pass {
         x.set_row(0, activations(m.columns, 1));
       }
       auto& y = outputs_.emplace_back(std::size_t(m.rows));
-      step.push_back({&m, &x, y.data(), m.rows});
+      step.push_back({&m, x, y.data(), m.rows});
       Share& share = shares_[m.format];
       if (m.bytes() > share.largest.bytes()) share.largest = m;
       share.bytes += double(m.bytes());

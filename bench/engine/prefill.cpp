@@ -56,7 +56,7 @@ class Layers {
         });
         std::vector<engine::Product> products;
         for (const Matrix& m : group)
-          products.push_back({&m, &input_, y_[products.size()].data(), m.rows});
+          products.push_back({&m, input_, y_[products.size()].data(), m.rows});
         multiply(worker, products, scratch_[std::size_t(worker.index())]);
         worker.barrier();
       }

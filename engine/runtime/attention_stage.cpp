@@ -227,13 +227,13 @@ void CpuLayers::attention(Worker& worker, int layer) {
   };
   prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v}, before,
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });
-  const Product projections[] = {{&w.q, &input_, q_.data(), q_width},
-                                 {&w.k, &input_, k_.data(), kv_width},
-                                 {&w.v, &input_, v_.data(), kv_width}};
+  const Product projections[] = {{&w.q, input_, q_.data(), q_width},
+                                 {&w.k, input_, k_.data(), kv_width},
+                                 {&w.v, input_, v_.data(), kv_width}};
   multiply(worker, projections, scratch, if_one({&w.output}));
   attend_to_input(worker, layer);
   worker.alone([&] { pending_ = true; });
-  const Product output{&w.output, &input_, block_.data(), spec.hidden};
+  const Product output{&w.output, input_, block_.data(), spec.hidden};
   multiply(worker, {&output, 1}, scratch, if_one(first_of_block(layer)));
   if (w.output_bias.empty()) return;
   worker.barrier();

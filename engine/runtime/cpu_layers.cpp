@@ -119,7 +119,7 @@ void CpuLayers::head(Worker& worker, Logits which) {
           [&](std::int64_t row, std::span<float> out) {
             normed_row(first + row, model_->final_norm, out);
           });
-  const Product product{&model_->head, &input_, logits_.data(), model_->head.rows};
+  const Product product{&model_->head, input_, logits_.data(), model_->head.rows};
   multiply(worker, {&product, 1}, thread(worker).products);
   worker.barrier();
 }

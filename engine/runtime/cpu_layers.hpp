@@ -16,6 +16,7 @@
 #include "engine/model/model.hpp"
 #include "engine/runtime/decode_attention.hpp"
 #include "engine/runtime/executor.hpp"
+#include "engine/runtime/expert_jobs.hpp"
 #include "engine/runtime/products.hpp"
 #include "engine/runtime/rope.hpp"
 #include "engine/runtime/team.hpp"
@@ -94,18 +95,7 @@ class CpuLayers {
     std::vector<cpu::KvRun> runs;
     std::vector<float> rows, o, m, l;
     std::vector<TokenCount> from, to;
-  };
-  // Tokens that one expert computes.
-  struct Job {
-    int expert = 0;
-    std::vector<int> tokens;
-    Input in, middle;
-    cpu::AlignedVector<float> gate, up, out;
-  };
-  // A token's share in a job.
-  struct Choice {
-    int job = 0, row = 0;
-    float weight = 0;
+    std::vector<int> order;  // of experts
   };
 
   /// What a token is multiplied with first in layers[layer], and in its FFN or its experts.
@@ -129,8 +119,14 @@ class CpuLayers {
   void experts(Worker& worker, int layer, const Next& next);
   void compute_jobs(Worker& worker, const Layer& layer, const Next& next);
   void route(Worker& worker, const Layer& layer);
-  void choose_experts(const Layer& layer);
+  void choose_experts(const Layer& layer, std::int64_t begin, std::int64_t end,
+                      std::vector<int>& order);
+  void set_token(const Layer& layer, std::int64_t row, std::span<const float> normed);
   void size_jobs(const Layer& layer);
+  /// use(row) for those of the first `rows` rows that are not gaps.
+  template <class Use>
+  void share_jobs(Worker& worker, std::int64_t rows, const Use& use);
+  InputRows middle_of(const ExpertJobs::Job& job) const;
   void mix_experts(Worker& worker);
   void mix_row(std::int64_t row);
 
@@ -175,10 +171,15 @@ class CpuLayers {
   cpu::AlignedVector<float> hidden_;  // [token][hidden]
   cpu::AlignedVector<float> block_;   // [token][hidden]: what the last block gave
   cpu::AlignedVector<float> q_, k_, v_, mixed_, gate_, up_, angles_;
-  std::vector<float> normed_, scores_;
+  std::vector<float> scores_;
   Part part_;
-  std::vector<Job> jobs_;
-  std::vector<Choice> choices_;  // [token][experts used]
+  // Of a layer's experts. Memory is kept from layer to layer: taken anew, the system clears it.
+  std::vector<int> chosen_;    // [token][experts used]
+  std::vector<float> shares_;  // of the same
+  ExpertJobs jobs_;
+  std::vector<Input> token_inputs_, single_middles_;
+  Input expert_in_, expert_middle_;
+  cpu::AlignedVector<float> expert_out_;  // [row of jobs][hidden]
   std::vector<float> logits_;
 };
 

@@ -30,19 +30,19 @@ void CpuLayers::ffn(Worker& worker, int layer, const Next& next) {
   ProductScratch& scratch = thread(worker).products;
   Span span(worker, recorder_, ActivityKind::kFfn, layer, cached_, bytes_);
   const auto before = [&] {
-    gate_.resize(std::size_t(tokens_ * width));
-    up_.resize(gate_.size());
+    cpu::grow(gate_, std::size_t(tokens_ * width));
+    cpu::grow(up_, std::size_t(tokens_ * width));
     size_input(gated_, width, tokens_, {&w.down});
     bytes_.weights +=
         double(w.gate.bytes() + w.up.bytes() + w.down.bytes()) + 4.0 * double(w.ffn_norm.size());
   };
   prepare(worker, input_, hidden, tokens_, {&w.gate, &w.up}, before,
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.ffn_norm, out); });
-  const Product wide[] = {{&w.gate, &input_, gate_.data(), width},
-                          {&w.up, &input_, up_.data(), width}};
+  const Product wide[] = {{&w.gate, input_, gate_.data(), width},
+                          {&w.up, input_, up_.data(), width}};
   multiply(worker, wide, scratch, if_one({&w.down}));
   gate(worker, width);
-  const Product down{&w.down, &gated_, block_.data(), hidden};
+  const Product down{&w.down, gated_, block_.data(), hidden};
   multiply(worker, {&down, 1}, scratch, next);
 }
 

@@ -77,6 +77,12 @@ void Input::set_row(std::int64_t index, std::span<const float> row) {
   }
 }
 
+void Input::set_row(std::int64_t index, const Input& one) {
+  RIGCAST_ASSERT(one.rows_ == 1 && rows_ > 1);
+  if (integers_) cpu::copy_row(one.rounded_row_, rounded_, index);
+  if (floats_) batch_.set_row(index, one.row_);
+}
+
 void Input::set_rows(std::int64_t first, std::span<const float> values) {
   if (rows_ == 1) return set_row(0, values);
   if (floats_) batch_.set_rows(first, values);
@@ -89,6 +95,11 @@ std::int64_t Input::rows_at_once() const {
   return floats_ && rows_ > 1 ? cpu::FloatBatch::kLine : 1;
 }
 
+std::int64_t group_rows(std::initializer_list<const Matrix*> matrices) {
+  const bool integers = std::ranges::all_of(matrices, [](auto* m) { return needs_integers(*m); });
+  return integers ? cpu::kGroupRows : std::max(cpu::kGroupRows, cpu::FloatBatch::kGroup);
+}
+
 std::int64_t Input::rows_together() const { return std::max(rows_at_once(), cpu::kGroupRows); }
 
 void Input::set_part(std::int64_t first, std::span<const float> values) {
@@ -98,27 +109,30 @@ void Input::set_part(std::int64_t first, std::span<const float> values) {
 }
 
 // Rows [first, last) of the weights.
-void multiply_rows(const Matrix& w, const Input& x, std::int64_t first, std::int64_t last, float* y,
-                   std::int64_t stride, ProductScratch& scratch) {
+void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std::int64_t last,
+                   float* y, std::int64_t stride, ProductScratch& scratch) {
   const cpu::Int8Kernels& integer = cpu::int8_kernels();
-  if (needs_integers(w)) {
-    if (x.rows_ == 1) return integer.multiply_row(w, first, last, x.rounded_row_, y + first);
-    return integer.multiply_batch(w, first, last, x.rounded_, y, stride, scratch.tiles);
+  const Input& in = *x.input;
+  if (in.rows_ == 1) {
+    if (needs_integers(w)) return integer.multiply_row(w, first, last, in.rounded_row_, y + first);
+    return cpu::multiply_row_f32(w, first, last, in.row_.data(), y + first);
   }
-  if (x.rows_ == 1) return cpu::multiply_row_f32(w, first, last, x.row_.data(), y + first);
-  cpu::multiply_batch_f32(w, first, last, x.batch_, y, stride, scratch.floats);
+  if (needs_integers(w))
+    return integer.multiply_batch(w, first, last, {in.rounded_, x.first, x.count}, y, stride,
+                                  scratch.tiles);
+  cpu::multiply_batch_f32(w, first, last, {in.batch_, x.first, x.count}, y, stride, scratch.floats);
 }
 
 // Every member's first piece is its own, which it may have asked memory for.
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
               std::span<const Matrix* const> next) {
   scratch.matrices.clear();
-  for (const Product& p : products) scratch.matrices.push_back({p.w, p.x->rows() > 1});
+  for (const Product& p : products) scratch.matrices.push_back({p.w, p.x.input->rows() > 1});
   cut(scratch.matrices, worker.count(), std::size_t(-1), scratch.pieces);
   const auto compute = [&](std::size_t piece) {
     const auto& [matrix, first, last] = scratch.pieces[piece];
     const Product& p = products[matrix];
-    multiply_rows(*p.w, *p.x, first, last, p.y, p.stride, scratch);
+    multiply_rows(*p.w, p.x, first, last, p.y, p.stride, scratch);
   };
   const std::size_t all = scratch.pieces.size(), own = std::size_t(worker.index()),
                     firsts = std::min(all, std::size_t(worker.count()));

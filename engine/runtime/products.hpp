@@ -2,6 +2,7 @@
 // Matrices times activations on a team of threads, whatever the weights' format.
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -33,14 +34,19 @@ struct ProductScratch {
   cpu::FloatScratch floats;
 };
 
+struct InputRows;
+
 /// Rows of activations in the forms that weights are multiplied with: integers for formats with an
 /// integer kernel, F32 for the others.
 class Input {
  public:
-  /// For `rows` rows of `columns`, and the formats of the matrices that will be multiplied.
+  /// For `rows` rows of `columns`, and the formats of the matrices that will be multiplied. Takes
+  /// memory where there is less, and keeps it.
   void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
   /// Rows may be set at the same time by several threads, each once.
   void set_row(std::int64_t index, std::span<const float> row);
+  /// The only row of `one`, which has the same columns and forms.
+  void set_row(std::int64_t index, const Input& one);
   /// As many rows as `values` hold, [row][column]: rows_at_once(), or those up to the last, from a
   /// multiple of it on.
   void set_rows(std::int64_t first, std::span<const float> values);
@@ -56,7 +62,7 @@ class Input {
   std::int64_t columns() const { return columns_; }
 
  private:
-  friend void multiply_rows(const Matrix&, const Input&, std::int64_t, std::int64_t, float*,
+  friend void multiply_rows(const Matrix&, const InputRows&, std::int64_t, std::int64_t, float*,
                             std::int64_t, ProductScratch&);
 
   std::int64_t columns_ = 0, rows_ = 0;
@@ -67,10 +73,25 @@ class Input {
   cpu::FloatBatch batch_;
 };
 
+/// What rows of an input for these matrices begin at a multiple of, where some are multiplied by
+/// themselves.
+std::int64_t group_rows(std::initializer_list<const Matrix*> matrices);
+
+/// An input's only row; or rows [first, first + count) of several, from a multiple of group_rows()
+/// on.
+struct InputRows {
+  const Input* input;
+  std::int64_t first, count;
+
+  InputRows(const Input& all) : InputRows(all, 0, all.rows()) {}
+  InputRows(const Input& of, std::int64_t first_, std::int64_t count_)
+      : input(&of), first(first_), count(count_) {}
+};
+
 /// y[t * stride + i] = w[i] * row t of x.
 struct Product {
   const Matrix* w = nullptr;
-  const Input* x = nullptr;
+  InputRows x;
   float* y = nullptr;
   std::int64_t stride = 0;
 };

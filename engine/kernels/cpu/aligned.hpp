@@ -24,4 +24,10 @@ struct CacheLineAllocator {
 template <class T>
 using AlignedVector = std::vector<T, CacheLineAllocator<T>>;
 
+/// Room for `size` elements at least; what was there stays, and so does memory that was taken.
+template <class Vector>
+void grow(Vector& v, std::size_t size) {
+  if (v.size() < size) v.resize(size);
+}
+
 }  // namespace rigcast::engine::cpu

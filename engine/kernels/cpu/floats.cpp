@@ -232,8 +232,8 @@ void prefetch(const void* from, std::int64_t bytes) {
 // every tile for a part of the next group, and for the next columns of some of the tile's rows.
 class Batch {
  public:
-  Batch(const Matrix& w, std::int64_t first, std::int64_t last, const FloatBatch& x,
-        FloatScratch& s, float* y, std::int64_t stride)
+  Batch(const Matrix& w, std::int64_t first, std::int64_t last, const FloatRows& x, FloatScratch& s,
+        float* y, std::int64_t stride)
       : w_(w),
         x_(x),
         s_(s),
@@ -243,27 +243,23 @@ class Batch {
         group_sums_((rows_ + std::max(kTileRows, kLine)) * kGroup),
         y_(y),
         stride_(stride) {
-    grow(s.weights, tiles_ * kTileRows * kChunk);
-    grow(s.sums, x.groups() * group_sums_);
+    grow(s.weights, std::size_t(tiles_ * kTileRows * kChunk));
+    grow(s.sums, std::size_t(x.groups() * group_sums_));
   }
 
   void multiply() {
     for (std::int64_t begin = 0; begin < w_.columns; begin += kChunk) {
       for (std::int64_t i = 0; i < rows_; ++i)
         decode(w_, first_ + i, begin,
-               {s_.weights.data() + i * kChunk, std::size_t(x_.chunk_columns(begin))});
+               {s_.weights.data() + i * kChunk, std::size_t(x_.batch->chunk_columns(begin))});
       for (std::int64_t g = 0; g < x_.groups(); ++g) multiply_group(begin, g);
     }
   }
 
  private:
-  static void grow(AlignedVector<float>& v, std::int64_t size) {
-    if (v.size() < std::size_t(size)) v.resize(std::size_t(size));
-  }
-
   void multiply_group(std::int64_t begin, std::int64_t g) {
-    const std::int64_t columns = x_.chunk_columns(begin);
-    const float* const x = x_.x.data() + x_.at(begin, g);
+    const std::int64_t columns = x_.batch->chunk_columns(begin);
+    const float* const x = x_.columns(begin, g);
     float* const sums = s_.sums.data() + g * group_sums_;
     for (std::int64_t i = 0; i < tiles_; ++i) {
       const auto [from, to] = part(columns * kGroup, i, tiles_);
@@ -281,18 +277,18 @@ class Batch {
     if (begin == w_.columns) return;
     const std::int64_t bytes = w_.row_bytes() / w_.columns;
     for (std::int64_t i = tile + rows.begin; i < std::min(tile + rows.end, rows_); ++i)
-      prefetch(w_.row(first_ + i) + begin * bytes, x_.chunk_columns(begin) * bytes);
+      prefetch(w_.row(first_ + i) + begin * bytes, x_.batch->chunk_columns(begin) * bytes);
   }
 
   const Matrix& w_;
-  const FloatBatch& x_;
+  const FloatRows& x_;
   FloatScratch& s_;
   std::int64_t first_, rows_, tiles_, group_sums_;
   float* y_;
   std::int64_t stride_;
 };
 
-void batch(const Matrix& w, std::int64_t first, std::int64_t last, const FloatBatch& x, float* y,
+void batch(const Matrix& w, std::int64_t first, std::int64_t last, const FloatRows& x, float* y,
            std::int64_t stride, FloatScratch& s) {
   Batch(w, first, last, x, s, y, stride).multiply();
 }
@@ -313,7 +309,7 @@ void multiply_row_f32(const Matrix& w, std::int64_t first, std::int64_t last, co
   HWY_DYNAMIC_DISPATCH(rows)(w, first, last, x, y);
 }
 
-void multiply_batch_f32(const Matrix& w, std::int64_t first, std::int64_t last, const FloatBatch& x,
+void multiply_batch_f32(const Matrix& w, std::int64_t first, std::int64_t last, const FloatRows& x,
                         float* y, std::int64_t stride, FloatScratch& scratch) {
   HWY_DYNAMIC_DISPATCH(batch)(w, first, last, x, y, stride, scratch);
 }
@@ -321,7 +317,7 @@ void multiply_batch_f32(const Matrix& w, std::int64_t first, std::int64_t last, 
 void FloatBatch::resize(std::int64_t columns_, std::int64_t rows_) {
   columns = columns_;
   rows = rows_;
-  x.resize(std::size_t(groups() * kGroup * columns));
+  grow(x, std::size_t(groups() * kGroup * columns));
 }
 
 void FloatBatch::set_row(std::int64_t index, std::span<const float> row) {

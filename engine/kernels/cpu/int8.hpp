@@ -28,7 +28,7 @@ struct Int8Kernels {
                        float* y);
   /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and every row t of the batch.
   void (*multiply_batch)(const Matrix& w, std::int64_t first, std::int64_t last,
-                         const RoundedBatch& x, float* y, std::int64_t stride,
+                         const RoundedRows& x, float* y, std::int64_t stride,
                          TileScratch& scratch);
 };
 

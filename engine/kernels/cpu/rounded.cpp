@@ -127,35 +127,67 @@ void RoundedBatch::resize(std::int64_t columns_, std::int64_t rows_) {
   RIGCAST_ASSERT(columns_ % kRoundedBlock == 0);
   columns = columns_;
   rows = rows_;
-  const std::size_t padded = std::size_t(groups() * kGroupRows);
+  const std::size_t padded = std::size_t((rows + kGroupRows - 1) / kGroupRows * kGroupRows);
   const std::size_t blocks = padded * std::size_t(columns / kRoundedBlock);
-  q.resize(padded * std::size_t(columns));
-  scale.resize(blocks);
-  sum32.resize(blocks);
-  sum16.resize(2 * blocks);
+  grow(q, padded * std::size_t(columns));
+  grow(scale, blocks);
+  grow(sum32, blocks);
+  grow(sum16, 2 * blocks);
 }
+
+RoundedRows::RoundedRows(const RoundedBatch& batch, std::int64_t first, std::int64_t rows_)
+    : columns(batch.columns), rows(rows_) {
+  RIGCAST_ASSERT(first % kGroupRows == 0 && first + rows <= batch.rows);
+  const std::int64_t at = first * columns;
+  q = batch.q.data() + at;
+  scale = batch.scale.data() + at / kRoundedBlock;
+  sum32 = batch.sum32.data() + at / kRoundedBlock;
+  sum16 = batch.sum16.data() + at / kRoundedBlock * 2;
+}
+
+namespace {
+
+// Blocks of 32 of row `index`, from `done` on.
+struct Blocks {
+  const std::int8_t* q;
+  const float *scale, *sum16;
+  std::int64_t count;
+};
+
+void interleave(const Blocks& from, std::int64_t done, RoundedBatch& out, std::int64_t index) {
+  const std::int64_t group = index / kGroupRows, lane = index % kGroupRows;
+  const std::int64_t first = group * (out.columns / kRoundedBlock) + done;
+  const auto at = [&](std::int64_t i) { return std::size_t(i * kGroupRows + lane); };
+  std::int8_t* to = out.q.data() + first * kRoundedBlock * kGroupRows + lane * 4;
+  for (std::int64_t i = 0; i < from.count * kRoundedBlock; i += 4, to += 4 * kGroupRows)
+    std::memcpy(to, from.q + i, 4);
+  for (std::int64_t b = 0; b < from.count; ++b) {
+    const float *const low = from.sum16 + 2 * b, *const high = low + 1;
+    out.scale[at(first + b)] = from.scale[b];
+    out.sum32[at(first + b)] = *low + *high;
+    out.sum16[at(2 * (first + b))] = *low;
+    out.sum16[at(2 * (first + b) + 1)] = *high;
+  }
+}
+
+}  // namespace
 
 void round_row(std::span<const float> row, RoundedBatch& out, std::int64_t index) {
   constexpr std::int64_t kAtOnce = 8;  // blocks
   const std::int64_t blocks = out.columns / kRoundedBlock;
-  const std::int64_t group = index / kGroupRows, lane = index % kGroupRows;
-  const auto at = [&](std::int64_t i) { return std::size_t(i * kGroupRows + lane); };
   std::int8_t q[kAtOnce * kRoundedBlock];
   float scale[kAtOnce], sum16[2 * kAtOnce];
   for (std::int64_t done = 0; done < blocks; done += kAtOnce) {
     const std::int64_t now = std::min(kAtOnce, blocks - done);
     round_blocks(row.data() + done * kRoundedBlock, std::size_t(now), q, scale, sum16);
-    const std::int64_t first = group * blocks + done;
-    std::int8_t* to = out.q.data() + first * kRoundedBlock * kGroupRows + lane * 4;
-    for (std::int64_t i = 0; i < now * kRoundedBlock; i += 4, to += 4 * kGroupRows)
-      std::memcpy(to, q + i, 4);
-    for (std::int64_t b = 0; b < now; ++b) {
-      out.scale[at(first + b)] = scale[b];
-      out.sum32[at(first + b)] = sum16[2 * b] + sum16[2 * b + 1];
-      out.sum16[at(2 * (first + b))] = sum16[2 * b];
-      out.sum16[at(2 * (first + b) + 1)] = sum16[2 * b + 1];
-    }
+    interleave({q, scale, sum16, now}, done, out, index);
   }
+}
+
+void copy_row(const RoundedRow& row, RoundedBatch& out, std::int64_t index) {
+  RIGCAST_ASSERT(std::int64_t(row.q.size()) == out.columns);
+  interleave({row.q.data(), row.scale.data(), row.sum16.data(), out.columns / kRoundedBlock}, 0,
+             out, index);
 }
 
 }  // namespace rigcast::engine::cpu

@@ -48,11 +48,24 @@ struct RoundedBatch {
   AlignedVector<float> sum32;    // [group][column / 32][8 rows]
   AlignedVector<float> sum16;    // [group][column / 16][8 rows]
 
+  /// Takes memory where there is less, and keeps it.
   void resize(std::int64_t columns_, std::int64_t rows_);
+};
+
+/// Rows of a batch, from a multiple of kGroupRows on.
+struct RoundedRows {
+  const std::int8_t* q;
+  const float *scale, *sum32, *sum16;
+  std::int64_t columns, rows;
+
+  RoundedRows(const RoundedBatch& batch) : RoundedRows(batch, 0, batch.rows) {}
+  RoundedRows(const RoundedBatch& batch, std::int64_t first, std::int64_t rows);
   std::int64_t groups() const { return (rows + kGroupRows - 1) / kGroupRows; }
 };
 
 /// Writes row `index` of the batch.
 void round_row(std::span<const float> row, RoundedBatch& out, std::int64_t index);
+/// The same of a row that was rounded alone: to the same values.
+void copy_row(const RoundedRow& row, RoundedBatch& out, std::int64_t index);
 
 }  // namespace rigcast::engine::cpu

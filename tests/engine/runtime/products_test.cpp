@@ -52,9 +52,9 @@ TEST_CASE("A team's products are those of one thread, whatever is asked for mean
     std::vector<ProductScratch> scratch(static_cast<std::size_t>(threads));
     team.run([&](Worker& worker) {
       for (int round = 0; round < 20; ++round) {
-        const Product first[] = {{&wide.matrix, &input, y[0].data(), wide.matrix.rows},
-                                 {&few.matrix, &input, y[1].data(), few.matrix.rows}};
-        const Product second{&floats.matrix, &input, y[2].data(), floats.matrix.rows};
+        const Product first[] = {{&wide.matrix, input, y[0].data(), wide.matrix.rows},
+                                 {&few.matrix, input, y[1].data(), few.matrix.rows}};
+        const Product second{&floats.matrix, input, y[2].data(), floats.matrix.rows};
         const Matrix* const next[] = {&floats.matrix};
         ProductScratch& own = scratch[std::size_t(worker.index())];
         multiply(worker, first, own, asks ? std::span(next) : std::span<const Matrix* const>());
