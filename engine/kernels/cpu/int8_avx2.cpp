@@ -52,6 +52,33 @@ RIGCAST_INLINE TileInts tile_dot(TileInts sum, TileInts weights, const std::int8
   std::memcpy(&four, q, sizeof four);
   return _mm256_add_epi32(sum, dot<kSevenBits>(weights, _mm256_set1_epi32(four)));
 }
+RIGCAST_INLINE void tile_transpose(const void* from, std::size_t stride, void* low, void* high) {
+  __m256i r[8], t[8];
+  RIGCAST_UNROLL
+  for (std::size_t i = 0; i < 8; ++i)
+    r[i] = _mm256_loadu_si256(
+        reinterpret_cast<const __m256i*>(static_cast<const char*>(from) + i * stride));
+  RIGCAST_UNROLL
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  // r[4 * g + j], 128 bits l: word 4 * l + j of rows 4 * g to 4 * g + 3.
+  RIGCAST_UNROLL
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  auto* const to_low = static_cast<__m256i*>(low);
+  auto* const to_high = static_cast<__m256i*>(high);
+  RIGCAST_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    _mm256_store_si256(to_low + j, _mm256_permute2x128_si256(r[j], r[4 + j], 0x20));
+    _mm256_store_si256(to_high + j, _mm256_permute2x128_si256(r[j], r[4 + j], 0x31));
+  }
+}
 RIGCAST_INLINE TileFloats tile_load(const float* p) { return _mm256_load_ps(p); }
 RIGCAST_INLINE void tile_store(TileFloats v, float* p) { _mm256_store_ps(p, v); }
 RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, TileFloats b,

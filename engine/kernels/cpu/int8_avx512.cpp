@@ -33,6 +33,39 @@ RIGCAST_INLINE TileInts tile_dot(TileInts sum, TileInts weights, const std::int8
   std::memcpy(&four, q, sizeof four);
   return _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four));
 }
+RIGCAST_INLINE void tile_transpose(const void* from, std::size_t stride, void* low, void* high) {
+  __m512i r[16], t[16];
+  RIGCAST_UNROLL
+  for (std::size_t i = 0; i < 16; ++i)
+    r[i] = _mm512_loadu_si512(static_cast<const char*>(from) + i * stride);
+  RIGCAST_UNROLL
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  // r[4 * g + j], 128 bits l: word 4 * l + j of rows 4 * g to 4 * g + 3.
+  RIGCAST_UNROLL
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  auto* const to_low = static_cast<__m512i*>(low);
+  auto* const to_high = static_cast<__m512i*>(high);
+  constexpr int kEven = 0x88, kOdd = 0xdd;
+  RIGCAST_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const __m512i even = _mm512_shuffle_i32x4(r[j], r[4 + j], kEven),
+                  odd = _mm512_shuffle_i32x4(r[j], r[4 + j], kOdd),
+                  even_2 = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], kEven),
+                  odd_2 = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], kOdd);
+    _mm512_store_si512(to_low + j, _mm512_shuffle_i32x4(even, even_2, kEven));
+    _mm512_store_si512(to_low + 4 + j, _mm512_shuffle_i32x4(odd, odd_2, kEven));
+    _mm512_store_si512(to_high + j, _mm512_shuffle_i32x4(even, even_2, kOdd));
+    _mm512_store_si512(to_high + 4 + j, _mm512_shuffle_i32x4(odd, odd_2, kOdd));
+  }
+}
 RIGCAST_INLINE TileFloats tile_load(const float* p) { return _mm512_load_ps(p); }
 RIGCAST_INLINE void tile_store(TileFloats v, float* p) { _mm512_store_ps(p, v); }
 RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, TileFloats b,

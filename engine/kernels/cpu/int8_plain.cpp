@@ -56,6 +56,15 @@ inline TileInts tile_dot(TileInts sum, const TileInts& weights, const std::int8_
     for (int k = 0; k < 4; ++k) sum.lane[i] += u[4 * i + k] * q[k];
   return sum;
 }
+inline void tile_transpose(const void* from, std::size_t stride, void* low, void* high) {
+  for (std::size_t k = 0; k < kLanes; ++k)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      constexpr std::size_t kHalf = kLanes / 2;
+      std::byte* const to = static_cast<std::byte*>(k < kHalf ? low : high);
+      std::memcpy(to + 4 * (k % kHalf * kLanes + lane),
+                  static_cast<const std::byte*>(from) + lane * stride + 4 * k, 4);
+    }
+}
 inline TileFloats tile_load(const float* p) {
   TileFloats v;
   std::memcpy(v.lane, p, sizeof v.lane);
@@ -91,13 +100,13 @@ void add_run(const std::byte* row, int weights, const std::int8_t* q, const floa
   if constexpr (Format::kScaleBlock == 32) {
     for (int s = 0; s < weights / 32; ++s)
       products = multiply_add(row_dot<Format::kSevenBits>(w.u + 32 * s, q + 32 * s),
-                              w.a[s] * scale[s], products);
+                              w.a()[s] * scale[s], products);
   } else {
     for (int s = 0; s < weights / 32; ++s)
       products = multiply_add(row_dot<Format::kSevenBits>(w.u + 32 * s, q + 32 * s),
-                              w.a[2 * s] * scale[s], w.a[2 * s + 1] * scale[s], products);
+                              w.a()[2 * s] * scale[s], w.a()[2 * s + 1] * scale[s], products);
   }
-  for (int s = 0; s < weights / Format::kScaleBlock; ++s) offsets += w.b[s] * sums[s];
+  for (int s = 0; s < weights / Format::kScaleBlock; ++s) offsets += w.b()[s] * sums[s];
 }
 
 template <class Format>
