@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "engine/kernels/cpu/elementwise.hpp"
@@ -17,7 +18,10 @@ void choose(std::span<const float> scores, bool normalised, std::vector<int>& or
             std::span<int> chosen, std::span<float> shares) {
   order.resize(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto score = [&](int e) { return scores[static_cast<std::size_t>(e)]; };
+  const auto score = [&](int e) {  // one that is not a number would leave them without an order
+    const float value = scores[static_cast<std::size_t>(e)];
+    return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
+  };
   std::partial_sort(
       order.begin(), order.begin() + std::ptrdiff_t(chosen.size()), order.end(),
       [&](int a, int b) { return score(a) != score(b) ? score(a) > score(b) : a < b; });
