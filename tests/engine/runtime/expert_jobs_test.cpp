@@ -1,10 +1,11 @@
 #include "engine/runtime/expert_jobs.hpp"
 
 #include <algorithm>
-#include <catch2/catch_test_macros.hpp>
 #include <numeric>
 #include <random>
 #include <set>
+
+#include "tests/catch.hpp"
 
 namespace rigcast::engine {
 namespace {
