@@ -189,6 +189,48 @@ interrupts() {
   check "interrupted while logits are written: $(tail -1 err)" whole_or_absent kept
 }
 
+# Seconds after which to interrupt, what the program is at, its flags: what is left of it has half a
+# second.
+ends_at_once() {
+  local after=$1 what=$2
+  shift 2
+  check "$what: $(python3 - "$after" "$program" run --device cuda "$@" << 'PYTHON'
+import signal, subprocess, sys, time
+quiet = subprocess.DEVNULL
+run = subprocess.Popen(sys.argv[2:], stdout=quiet, stderr=quiet)
+time.sleep(float(sys.argv[1]))
+if run.poll() is not None: sys.exit("it had ended")
+begin = time.monotonic()
+run.send_signal(signal.SIGINT)
+run.wait(timeout=60)
+seconds = time.monotonic() - begin
+print(f"{seconds:.2f} s after an interrupt")
+open("in_time" if seconds < 0.5 else "late", "w").close()
+PYTHON
+)" rm in_time
+}
+
+# Prompts of a minute, all ways; a second and a half later weights are made, then tokens computed.
+prompts_interrupted() {
+  local long=(--model llama-3.1-8b --synthetic --context 131072 --prompt-tokens 130000
+    --output-tokens 2 --repeat 20) after
+  for after in 1.5 6; do
+    ends_at_once $after "a prompt of the GPU" "${long[@]}"
+    ends_at_once $after "with 16 layers in RAM" "${long[@]}" --gpu-layers 16
+    ends_at_once $after "with 16 layers streamed" "${long[@]}" --gpu-layers 16 --decode-device gpu
+    ends_at_once $after "with caches in RAM" "${long[@]}" --kv ram
+    ends_at_once $after "with experts in RAM" "${long[@]}" --model qwen3-30b-a3b --cpu-moe
+  done
+}
+
+# Host and GPU would wait for each other.
+launches_one_by_one() {
+  CUDA_LAUNCH_BLOCKING=1 rigcast run --weights model.gguf --device cuda "${workload[@]}" \
+    --gpu-layers 11 --repeat 1
+  check "CUDA_LAUNCH_BLOCKING and layers in RAM" is $code 0
+  check "and it is said" says "CUDA_LAUNCH_BLOCKING" err
+}
+
 no_gpu() {
   CUDA_VISIBLE_DEVICES="" rigcast run --weights model.gguf --device cuda
   check "no GPU: exit code 3" is $code 3
@@ -213,6 +255,8 @@ cp out measured.txt
 limits
 with_host
 interrupts
+prompts_interrupted
+launches_one_by_one
 no_gpu
 forecast
 rm -f model.gguf

@@ -260,7 +260,8 @@ TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu]") {
   const Stream stream;
   const GroupsOnDevice g{20, kUsed, kExperts, 16};
   route_as_wished(g, stream);
-  for (const QuantFormat f : {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ5_K, kIQ4_NL, kIQ4_XS, kMXFP4})
+  for (const QuantFormat f :
+       {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ5_K, kQ2_K, kQ3_K, kIQ4_NL, kIQ4_XS, kMXFP4})
     check_gate_up(f, g), check_down(f, g);
 }
 

@@ -20,10 +20,11 @@ using fixtures::Weights;
 
 namespace {
 
-constexpr QuantFormat kFormats[] = {QuantFormat::kQ4_0,   QuantFormat::kQ4_1, QuantFormat::kQ5_0,
-                                    QuantFormat::kQ5_1,   QuantFormat::kQ8_0, QuantFormat::kQ4_K,
-                                    QuantFormat::kQ5_K,   QuantFormat::kQ6_K, QuantFormat::kIQ4_NL,
-                                    QuantFormat::kIQ4_XS, QuantFormat::kMXFP4};
+constexpr QuantFormat kFormats[] = {QuantFormat::kQ4_0, QuantFormat::kQ4_1,   QuantFormat::kQ5_0,
+                                    QuantFormat::kQ5_1, QuantFormat::kQ8_0,   QuantFormat::kQ4_K,
+                                    QuantFormat::kQ5_K, QuantFormat::kQ6_K,   QuantFormat::kQ2_K,
+                                    QuantFormat::kQ3_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS,
+                                    QuantFormat::kMXFP4};
 
 std::vector<float> activations(int tokens, std::int64_t columns) {
   return normal_values(std::size_t(tokens) * std::size_t(columns), 3);

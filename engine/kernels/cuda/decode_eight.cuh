@@ -78,6 +78,24 @@ __device__ inline void values_of(const PlaneView& v, const RowOf& at, int unit, 
   }
 }
 
+// The same of Q2_K and Q3_K.
+template <QuantFormat F>
+__device__ inline void low_codes_of(const PlaneView& v, const RowOf& at, int unit, int part,
+                                    float (&w)[8]) {
+  constexpr bool kThree = F == QuantFormat::kQ3_K;
+  const std::uint32_t codes =
+      load_as<std::uint32_t>(v.codes + at.by_row(unit) * 8 + 4 * (part >> 1)) >> (4 * (part & 1));
+  std::uint32_t high = 0;
+  if constexpr (kThree) high = load_as<std::uint32_t>(v.high + at.by_four(unit) * 4) >> (2 * part);
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    std::uint32_t four = codes >> (2 * k) & 0x03030303;
+    if constexpr (kThree) four |= (high << (2 - k)) & 0x04040404;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[4 * k + i] = code_float < kThree ? 4 : 0 > (four, i);
+  }
+}
+
 template <QuantFormat F>
 __device__ inline void decode_floats(const PlaneView& v, std::int64_t at, float (&w)[8]) {
   if constexpr (F == QuantFormat::kF32) {
@@ -92,22 +110,6 @@ __device__ inline void decode_floats(const PlaneView& v, std::int64_t at, float 
       const std::uint32_t bits = words[i / 2] >> (16 * (i % 2)) & 0xFFFF;
       w[i] = F == QuantFormat::kF16 ? half_bits(bits) : __uint_as_float(bits << 16);
     }
-  }
-}
-
-template <QuantFormat F>
-__device__ inline void decode_native(const PlaneView& v, const RowOf& at, int unit, int part,
-                                     float (&w)[8]) {
-  constexpr int kUnits = BlockOf<F>::kWeights / 32;
-  const Unit u = native_unit<F>(v.codes + at.row * (at.units / kUnits) * BlockOf<F>::kBytes, unit);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    // Not indexed by `part`, which would put the unit into memory.
-    const std::uint32_t a = i < 4 ? u.q[0] : u.q[1], b = i < 4 ? u.q[2] : u.q[3];
-    const std::uint32_t c = i < 4 ? u.q[4] : u.q[5], d = i < 4 ? u.q[6] : u.q[7];
-    const std::uint32_t word = part == 0 ? a : part == 1 ? b : part == 2 ? c : d;
-    const float q = float(std::int8_t(word >> (8 * (i % 4)) & 0xFF));
-    w[i] = (part < 2 ? u.scale[0] : u.scale[1]) * q - (part < 2 ? u.min[0] : u.min[1]);
   }
 }
 
@@ -155,8 +157,23 @@ __device__ inline void decode_eight(const PlaneView& v, const RowOf& at, int col
     values_of<F>(v, at, unit, part, w);
     const float scale = mxfp4_scale(v.scales[at.by_four(unit)]);
     for (float& value : w) value *= scale;
+  } else if constexpr (F == kQ2_K) {
+    low_codes_of<F>(v, at, unit, part, w);
+    const RowOf blocks{at.row, at.units / 8};
+    const std::uint32_t dm = load_as<std::uint32_t>(v.scales + blocks.by_four(unit / 8) * 4);
+    const std::uint32_t f = v.fields[at.by_four(unit) * 2 + part / 2];
+    const float scale = half_bits(dm & 0xFFFF) * float(f & 15);
+    const float min = half_bits(dm >> 16) * float(f >> 4);
+    for (float& value : w) value = scale * value - min;
   } else {
-    decode_native<F>(v, at, unit, part, w);
+    static_assert(F == kQ3_K);
+    low_codes_of<F>(v, at, unit, part, w);
+    const std::uint8_t* four = v.scales + (at.row / 4 * (at.units / 8) + unit / 8) * 24;
+    const int2 scales = q3_k_scales(v.fields[at.by_four(unit)],
+                                    load_as<std::uint32_t>(four + at.row % 4 * 4), unit % 8);
+    const float d = half_bits(load_as<std::uint16_t>(four + 16 + at.row % 4 * 2));
+    const float scale = d * float(part < 2 ? scales.x : scales.y);
+    for (float& value : w) value *= scale;
   }
 }
 

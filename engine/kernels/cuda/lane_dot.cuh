@@ -102,8 +102,7 @@ __device__ __forceinline__ HalfDots dot4(uint4 codes, const Rounded32& x) {
   return d;
 }
 
-__device__ __forceinline__ HalfDots dot5(uint4 codes, std::uint32_t high,
-                                         const Rounded32& x) {
+__device__ __forceinline__ HalfDots dot5(uint4 codes, std::uint32_t high, const Rounded32& x) {
   HalfDots d;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -443,31 +442,91 @@ struct CodebookDot {
   }
 };
 
-/// Formats that stay as in the file: a unit a lane, read where it is needed.
+/// Q2_K and Q3_K: a unit a lane, 8 lanes a block.
 template <QuantFormat F, int kRows>
-struct NativeDot {
+struct LowBitsDot {
   static constexpr int kColumns = 32;
+  static constexpr bool kThree = F == QuantFormat::kQ3_K;
+  using Field = std::conditional_t<kThree, std::uint8_t, std::uint16_t>;
   using X = Rounded32;
-  struct Stage {};
-  struct Source {
-    __device__ Source(const RowGroup&, int) {}
-    __device__ __forceinline__ void fetch(Stage&, int) const {}
-    __device__ __forceinline__ void advance() {}
+  // A copy has at least 4 bytes: two rows with fields of a byte copy those of four.
+  static constexpr int kFields = kRows * sizeof(Field) >= 4 ? kRows : 4 / int(sizeof(Field));
+  // What four rows have together of a block, copied by as many lanes, 8 bytes each.
+  static constexpr int kHeadBytes = kThree ? 24 : 16;
+
+  struct Stage {
+    uint2 codes[kRows][32];
+    Pack<std::uint32_t, kRows> high[kThree ? 32 : 1];
+    Pack<Field, kFields> fields[32];
+    alignas(8) std::byte heads[4][kHeadBytes];
   };
 
-  __device__ static void add(const Stage&, const RowGroup& g, int step, int lane, const X& x,
-                             float (&sum)[kRows]) {
-    const std::int64_t bytes = g.columns / BlockOf<F>::kWeights * BlockOf<F>::kBytes;
-    for (int r = 0; r < kRows; ++r) {
-      const Unit u = native_unit<F>(g.view.codes + g.row_at(r) * bytes, step * 32 + lane);
-      int low = 0, high = 0;
-      for (int k = 0; k < 4; ++k) {
-        low = dot_ss(u.q[k], x.q[k], low);
-        high = dot_ss(u.q[4 + k], x.q[4 + k], high);
-      }
-      const float dot = x.scale * fmaf(u.scale[0], float(low), u.scale[1] * float(high));
-      sum[r] += dot - fmaf(u.min[0], x.sums.x, u.min[1] * x.sums.y);
+  struct Source {
+    RowsCursor<kRows> codes;
+    const std::uint8_t* high;
+    const std::uint8_t* fields;
+    const std::uint8_t* heads;
+    __device__ Source(const RowGroup& g, int unit)
+        : codes(g, g.view.codes, g.units() * 8, unit * 8),
+          high(by_four(g, g.view.high, g.units(), unit, 4)),
+          fields(by_four(g, g.view.fields, g.units(), unit, int(sizeof(Field))) -
+                 g.row % kFields * int(sizeof(Field))),
+          heads(g.view.scales + (g.row / 4 * (g.units() / 8) + unit / 8) * kHeadBytes +
+                unit % 8 * 8) {}
+    __device__ __forceinline__ void fetch(Stage& s, int lane) const {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) begin_copy<8>(&s.codes[r][lane], codes.at[r]);
+      if constexpr (kThree) begin_pack(s.high[lane], high);
+      begin_pack(s.fields[lane], fields);
+      if (lane % 8 < kHeadBytes / 8) begin_copy<8>(s.heads[lane / 8] + lane % 8 * 8, heads);
     }
+    __device__ __forceinline__ void advance() {
+      codes.advance(32 * 8);
+      high += 32 * 16, fields += 32 * 4 * sizeof(Field), heads += 4 * kHeadBytes;
+    }
+  };
+
+  __device__ static void add(const Stage& s, const RowGroup& g, int, int lane, const X& x,
+                             float (&sum)[kRows]) {
+    const int in_four = int(g.row % 4), field = int(g.row % kFields);
+    const std::byte* const head = s.heads[lane / 8];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const HalfDots d = dot_low(s, r, lane, x);
+      const std::uint32_t f = s.fields[lane].row[field + r];
+      if constexpr (kThree) {
+        const int2 by =
+            q3_k_scales(f, reinterpret_cast<const std::uint32_t*>(head)[in_four + r], lane % 8);
+        const float offset = float(by.x) * x.sums.x + float(by.y) * x.sums.y;
+        const float dot = fmaf(-4.0f, offset, x.scale * float(by.x * d.low + by.y * d.high));
+        sum[r] = fmaf(__half2float(reinterpret_cast<const __half*>(head + 16)[in_four + r]), dot,
+                      sum[r]);
+      } else {
+        const float2 dm = __half22float2(reinterpret_cast<const __half2*>(head)[in_four + r]);
+        const int both = int(f & 15) * d.low + int(f >> 8 & 15) * d.high;
+        const float min = float(f >> 4 & 15) * x.sums.x + float(f >> 12) * x.sums.y;
+        sum[r] = fmaf(dm.x, x.scale * float(both), fmaf(-dm.y, min, sum[r]));
+      }
+    }
+  }
+
+ private:
+  __device__ static __forceinline__ HalfDots dot_low(const Stage& s, int r, int lane, const X& x) {
+    const uint2 codes = s.codes[r][lane];
+    std::uint32_t high = 0;
+    if constexpr (kThree) high = s.high[lane].row[r];
+    HalfDots d;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      std::uint32_t low = codes.x >> (2 * k) & 0x03030303, last = codes.y >> (2 * k) & 0x03030303;
+      if constexpr (kThree) {
+        low |= (k < 2 ? high << (2 - k) : high >> (k - 2)) & 0x04040404;
+        last |= high >> (2 + k) & 0x04040404;
+      }
+      d.low = dot_us(low, x.q[k], d.low);
+      d.high = dot_us(last, x.q[4 + k], d.high);
+    }
+    return d;
   }
 };
 
@@ -540,7 +599,7 @@ template <QuantFormat F, int kRows>
 struct LaneDotOf {
   using enum QuantFormat;
   static constexpr bool kLegacy = F == kQ4_0 || F == kQ4_1 || F == kQ5_0 || F == kQ5_1;
-  using Stored = std::conditional_t<kTakesCodebook<F>, CodebookDot<F, kRows>, NativeDot<F, kRows>>;
+  using Low = std::conditional_t<kTakesCodebook<F>, CodebookDot<F, kRows>, LowBitsDot<F, kRows>>;
   using type = std::conditional_t<
       kTakesFloats<F>, FloatDot<F, kRows>,
       std::conditional_t<
@@ -548,7 +607,7 @@ struct LaneDotOf {
           std::conditional_t<
               F == kQ8_0, EightDot<kRows>,
               std::conditional_t<F == kQ4_K || F == kQ5_K, KDot<F, kRows>,
-                                 std::conditional_t<F == kQ6_K, SixDot<kRows>, Stored>>>>>;
+                                 std::conditional_t<F == kQ6_K, SixDot<kRows>, Low>>>>>;
 };
 template <QuantFormat F, int kRows>
 using LaneDot = typename LaneDotOf<F, kRows>::type;

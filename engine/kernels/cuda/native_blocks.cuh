@@ -1,5 +1,5 @@
 #pragma once
-// Device code that reads blocks as they are in a file, a byte at a time.
+// Device code: what blocks of a file, and fields of planes, are made of.
 
 #include <cuda_fp16.h>
 
@@ -70,55 +70,11 @@ __device__ inline float iq4_xs_scale(uint2 head, int s) {
   return half_bits(head.x & 0xFFFF) * float((low | high << 4) - 32);
 }
 
-/// 32 weights as w = scale * q - min; scales and mins of two halves.
-struct Unit {
-  std::uint32_t q[8];  // four int8 each
-  float scale[2];
-  float min[2];
-};
-
-// Two bits each of the 32 weights of unit s among 256.
-__device__ inline std::uint32_t four_two_bits(const std::uint8_t* codes, int s, int k) {
-  return u32_at(codes + 32 * (s / 4) + 4 * k) >> (2 * (s % 4)) & 0x03030303;
-}
-
-__device__ inline Unit q2_k_unit(const std::uint8_t* b, int s) {
-  Unit u;
-  const float d = half_bits(u16_at(b + 80));
-  const float dmin = half_bits(u16_at(b + 82));
-  for (int half = 0; half < 2; ++half) {
-    const std::uint8_t field = b[2 * s + half];
-    u.scale[half] = d * float(field & 15);
-    u.min[half] = dmin * float(field >> 4);
-  }
-  for (int k = 0; k < 8; ++k) u.q[k] = four_two_bits(b + 16, s, k);
-  return u;
-}
-
-__device__ inline Unit q3_k_unit(const std::uint8_t* b, int s) {
-  Unit u{};
-  const float d = half_bits(u16_at(b + 108));
-  const std::uint8_t* scales = b + 96;
-  for (int half = 0; half < 2; ++half) {
-    const int i = 2 * s + half;
-    const int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
-    const int high = scales[8 + i % 4] >> (2 * (i / 4)) & 3;
-    u.scale[half] = d * float((low | high << 4) - 32);
-  }
-  for (int k = 0; k < 8; ++k) {
-    const std::uint32_t high = u32_at(b + 4 * k) >> s & 0x01010101;
-    u.q[k] = __vsub4(four_two_bits(b + 32, s, k) | high << 2, 0x04040404);
-  }
-  return u;
-}
-
-/// Unit `unit` of a row of blocks that starts at `row`.
-template <QuantFormat F>
-__device__ inline Unit native_unit(const std::uint8_t* row, int unit) {
-  constexpr int kUnits = BlockOf<F>::kWeights / 32;
-  const std::uint8_t* block = row + std::size_t(unit / kUnits) * BlockOf<F>::kBytes;
-  if constexpr (F == QuantFormat::kQ2_K) return q2_k_unit(block, unit % kUnits);
-  if constexpr (F == QuantFormat::kQ3_K) return q3_k_unit(block, unit % kUnits);
+/// Scales of the halves of unit `s` of a Q3_K block without d: `low` has their low bits, `high` the
+/// block's high ones.
+__device__ inline int2 q3_k_scales(std::uint32_t low, std::uint32_t high, int s) {
+  const std::uint32_t bits = high >> (4 * s);
+  return {int((low & 15) | (bits & 3) << 4) - 32, int((low >> 4 & 15) | (bits << 2 & 0x30)) - 32};
 }
 
 }  // namespace rigcast::engine::cuda

@@ -73,6 +73,9 @@ __device__ std::uint32_t code_at(const std::uint8_t* b, int s, int i) {
     const int half = s / 4, quarter = s % 4;
     const std::uint32_t low = b[64 * half + 32 * (quarter % 2) + i] >> (4 * (quarter / 2)) & 15;
     return low | (b[128 + 32 * half + i] >> (2 * quarter) & 3) << 4;
+  } else if constexpr (F == kQ2_K || F == kQ3_K) {
+    const std::uint32_t low = b[(F == kQ2_K ? 16 : 32) + 32 * (s / 4) + i] >> (2 * (s % 4)) & 3;
+    return F == kQ2_K ? low : low | (b[i] >> s & 1) << 2;
   } else if constexpr (F == kIQ4_XS) {
     return b[8 + 16 * s + i % 16] >> (4 * (i / 16)) & 15;
   } else {
@@ -104,6 +107,26 @@ __device__ void put_codes(const Place& p, const Target& to) {
   }
 }
 
+template <QuantFormat F>
+__device__ void put_low_codes(const Place& p, const Target& to) {
+  std::uint32_t low[2] = {}, high = 0;
+  for (int i = 0; i < 32; ++i) {
+    const std::uint32_t code = code_at<F>(p.block, p.s, i);
+    low[i / 16] |= (code & 3) << (8 * (i % 4) + 2 * (i % 16 / 4));
+    high |= (code >> 2) << (8 * (i % 4) + i / 4);
+  }
+  for (int half = 0; half < 2; ++half) put32(to.codes + p.by_row * 8 + 4 * half, low[half]);
+  if (to.high) put32(to.high + p.by_four * 4, high);
+}
+
+// Scale i of the 16 of a Q3_K block: its low and its high bits.
+__device__ std::uint32_t q3_k_low(const std::uint8_t* b, int i) {
+  return i < 8 ? b[96 + i] & 15 : b[96 + i - 8] >> 4;
+}
+__device__ std::uint32_t q3_k_high(const std::uint8_t* b, int i) {
+  return b[96 + 8 + i % 4] >> (2 * (i / 4)) & 3;
+}
+
 // Of Q4_K and Q5_K: by the thread of a block's first unit.
 __device__ void put_head(const Place& p, const Target& to) {
   const std::uint8_t* b = p.block + 4;
@@ -127,6 +150,12 @@ __device__ void put_unit(const Place& p, const Target& to) {
     for (int k = 0; k < 8; ++k)
       put32(to.codes + p.by_row * 32 + 4 * k, u32_at(p.block + 2 + 4 * k));
     put16(to.scales + p.by_four * 2, u16_at(p.block));
+  } else if constexpr (F == kQ2_K || F == kQ3_K) {
+    put_low_codes<F>(p, to);
+    if constexpr (F == kQ2_K)
+      put16(to.fields + p.by_four * 2, u16_at(p.block + 2 * p.s));
+    else
+      put8(to.fields + p.by_four, q3_k_low(p.block, 2 * p.s) | q3_k_low(p.block, 2 * p.s + 1) << 4);
   } else {
     put_codes<F>(p, to);
     if constexpr (F == kQ4_0 || F == kQ5_0 || F == kIQ4_NL)
@@ -139,6 +168,21 @@ __device__ void put_unit(const Place& p, const Target& to) {
     if constexpr (F == kQ4_K || F == kQ5_K)
       if (p.s == 0) put_head(p, to);
     if constexpr (F == kQ6_K) put16(to.fields + p.by_four * 2, u16_at(p.block + 192 + 2 * p.s));
+  }
+}
+
+// What 256 weights have in `scales`, by the thread of a block's first unit; `four` of earlier fours
+// of rows and of this one.
+template <QuantFormat F>
+__device__ void put_block(const std::uint8_t* b, std::int64_t four, int row, std::uint8_t* scales) {
+  using enum QuantFormat;
+  if constexpr (F == kQ6_K) put16(scales + (four * 4 + row) * 2, u16_at(b + 208));
+  if constexpr (F == kQ2_K) put32(scales + (four * 4 + row) * 4, u32_at(b + 80));
+  if constexpr (F == kQ3_K) {
+    std::uint32_t high = 0;
+    for (int i = 0; i < 16; ++i) high |= q3_k_high(b, i) << (2 * i);
+    put32(scales + four * 24 + 4 * row, high);
+    put16(scales + four * 24 + 16 + 2 * row, u16_at(b + 108));
   }
 }
 
@@ -156,10 +200,8 @@ __global__ void repack_units(const std::uint8_t* blocks, Target to, Geometry g) 
   const Place place{blocks + i / kUnits * BlockOf<F>::kBytes, int(i % kUnits), row * g.units + unit,
                     (row / 4 * g.units + unit) * 4 + row % 4};
   put_unit<F>(place, to);
-  if constexpr (F == QuantFormat::kQ6_K) {
-    const std::int64_t block = row / 4 * (g.units / 8) + unit / 8;
-    if (place.s == 0) put16(to.scales + (block * 4 + row % 4) * 2, u16_at(place.block + 208));
-  }
+  if (kUnits == 8 && place.s == 0)
+    put_block<F>(place.block, row / 4 * (g.units / 8) + unit / 8, int(row % 4), to.scales);
 }
 
 template <QuantFormat F>
@@ -228,6 +270,8 @@ void repack(QuantFormat format, std::int64_t columns, std::int64_t rows, RowRang
     case kQ4_K: return repack_as<kQ4_K>(blocks, to, g, stream);
     case kQ5_K: return repack_as<kQ5_K>(blocks, to, g, stream);
     case kQ6_K: return repack_as<kQ6_K>(blocks, to, g, stream);
+    case kQ2_K: return repack_as<kQ2_K>(blocks, to, g, stream);
+    case kQ3_K: return repack_as<kQ3_K>(blocks, to, g, stream);
     case kIQ4_NL: return repack_as<kIQ4_NL>(blocks, to, g, stream);
     case kIQ4_XS: return repack_as<kIQ4_XS>(blocks, to, g, stream);
     case kMXFP4: return repack_as<kMXFP4>(blocks, to, g, stream);

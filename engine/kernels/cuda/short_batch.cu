@@ -21,6 +21,8 @@ void for_tiled_format(QuantFormat format, const Call& call) {
     case kQ4_K: return call.template operator()<kQ4_K>();
     case kQ5_K: return call.template operator()<kQ5_K>();
     case kQ6_K: return call.template operator()<kQ6_K>();
+    case kQ2_K: return call.template operator()<kQ2_K>();
+    case kQ3_K: return call.template operator()<kQ3_K>();
     case kIQ4_NL: return call.template operator()<kIQ4_NL>();
     case kIQ4_XS: return call.template operator()<kIQ4_XS>();
     case kMXFP4: return call.template operator()<kMXFP4>();
