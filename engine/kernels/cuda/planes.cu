@@ -31,6 +31,8 @@ UnitBytes unit_bytes(QuantFormat format) {
     case kQ6_K:
       return {
           .codes = 16, .high = 8, .fields = 2, .scales = 2, .high_by_row = true, .scale_units = 8};
+    case kQ2_K: return {.codes = 8, .fields = 2, .scales = 4, .scale_units = 8};
+    case kQ3_K: return {.codes = 8, .high = 4, .fields = 1, .scales = 6, .scale_units = 8};
     default: return {};
   }
 }
