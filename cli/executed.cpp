@@ -165,6 +165,10 @@ class Runner {
     text_ = options_.prompt;
     ids_ = loaded.tokenizer->encode(text_, {true, true});
     s_.workload.prompt_tokens = TokenCount(ids_.size());
+    if (options_.fill_context) {
+      const TokenCount room = s_.workload.context - s_.workload.depth - s_.workload.prompt_tokens;
+      s_.workload.output_tokens = std::clamp<TokenCount>(room, 1, s_.workload.output_tokens);
+    }
     if (s_.workload.last_position() > s_.workload.context)
       return bad_input(
           fmt::format("--prompt: {} tokens and an output of {} exceed the context of {}",

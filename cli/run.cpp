@@ -35,10 +35,23 @@ std::string render(const Report& report, const OutputOptions& output) {
   return {};
 }
 
+// How many tokens a text or a file of ids has is known when it is read, and so is what fits beside
+// it into a context that was asked for.
+std::optional<Error> count_tokens_later(TomlDocument& document, const Options& options,
+                                        ExecuteOptions& how) {
+  const bool text = !options.execute.prompt.empty();
+  const bool counted = text || !options.logits.tokens_file.empty();
+  if (!counted || !document.has("workload.context") || document.has("workload.prompt_tokens"))
+    return std::nullopt;
+  how.fill_context = text && !document.has("workload.output_tokens");
+  return document.set("workload.prompt_tokens", "1", text ? "--prompt" : "--tokens");
+}
+
 Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
                              ExecuteOptions& how) {
   auto document = options.flags.document();
   if (!document) return document.error();
+  if (auto error = count_tokens_later(*document, options, how)) return *error;
   if (!options.weights.empty()) {
     for (const char* key : {"model.name", "model.quant", "model.size"}) document->erase(key);
     if (auto error = document->set("model.file", toml_text(options.weights), "--weights"))

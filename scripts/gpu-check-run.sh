@@ -2,7 +2,10 @@
 # Runs `rigcast run --device cuda` as people do: from a file and from random weights, with room and
 # without, interrupted, without a GPU; and the forecast beside it.
 #
-#   scripts/gpu-check-run.sh PROGRAM FOLDER    FOLDER: for what it writes, some GB
+#   scripts/gpu-check-run.sh PROGRAM FOLDER [PART...]    FOLDER: for what it writes, some GB
+#
+# Parts: from_file random_weights limits with_host interrupts prompts_interrupted launches_one_by_one
+# no_gpu forecast; all without one. Those from `limits` on need the first two but prompts_interrupted.
 set -uo pipefail
 
 program=$1 folder=$2
@@ -194,7 +197,8 @@ interrupts() {
 ends_at_once() {
   local after=$1 what=$2
   shift 2
-  check "$what: $(python3 - "$after" "$program" run --device cuda "$@" << 'PYTHON'
+  check "$what: $(python3 - "$after" "$program" run --synthetic --device cuda \
+    --output-tokens 2 --repeat 20 "$@" << 'PYTHON'
 import signal, subprocess, sys, time
 quiet = subprocess.DEVNULL
 run = subprocess.Popen(sys.argv[2:], stdout=quiet, stderr=quiet)
@@ -210,16 +214,16 @@ PYTHON
 )" rm in_time
 }
 
-# Prompts of a minute, all ways; a second and a half later weights are made, then tokens computed.
+# Prompts of many seconds, all ways; first while weights are made, then while tokens are computed.
 prompts_interrupted() {
-  local long=(--model llama-3.1-8b --synthetic --context 131072 --prompt-tokens 130000
-    --output-tokens 2 --repeat 20) after
+  local dense=(--model llama-3.1-8b --context 131072 --prompt-tokens 130000)
+  local experts=(--model qwen3-30b-a3b --context 40960 --prompt-tokens 40000) after
   for after in 1.5 6; do
-    ends_at_once $after "a prompt of the GPU" "${long[@]}"
-    ends_at_once $after "with 16 layers in RAM" "${long[@]}" --gpu-layers 16
-    ends_at_once $after "with 16 layers streamed" "${long[@]}" --gpu-layers 16 --decode-device gpu
-    ends_at_once $after "with caches in RAM" "${long[@]}" --kv ram
-    ends_at_once $after "with experts in RAM" "${long[@]}" --model qwen3-30b-a3b --cpu-moe
+    ends_at_once $after "a prompt of the GPU" "${dense[@]}"
+    ends_at_once $after "with 16 layers in RAM" "${dense[@]}" --gpu-layers 16
+    ends_at_once $after "with 16 layers streamed" "${dense[@]}" --gpu-layers 16 --decode-device gpu
+    ends_at_once $after "with caches in RAM" "${dense[@]}" --kv ram
+    ends_at_once $after "with experts in RAM" "${experts[@]}" --cpu-moe 48
   done
 }
 
@@ -249,15 +253,14 @@ forecast() {
 
 program=$(realpath "$program")
 mkdir -p "$folder" && cd "$folder" || exit 1
-from_file
-random_weights
-cp out measured.txt
-limits
-with_host
-interrupts
-prompts_interrupted
-launches_one_by_one
-no_gpu
-forecast
+for part in ${*:3}; do $part; done
+if [ $# = 2 ]; then
+  from_file
+  random_weights
+  cp out measured.txt
+  for part in limits with_host interrupts prompts_interrupted launches_one_by_one no_gpu forecast; do
+    $part
+  done
+fi
 rm -f model.gguf
 exit $failed

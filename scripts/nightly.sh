@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What takes longer than CI may: fuzzing, then all tests under sanitizers. Run by hand or by cron where
-# there is time; needs no GPU (what does: scripts/gpu-check.sh).
+# What takes longer than CI may: fuzzing, all tests under sanitizers, and llama.cpp on files of ours.
+# Run by hand or by cron where there is time; needs no GPU (what does: scripts/gpu-check.sh).
 #
 #   scripts/nightly.sh [MINUTES]      of fuzzing (default: 240); the rest takes about an hour
 #
@@ -22,4 +22,5 @@ asan() {
 
 step fuzzing scripts/fuzz.sh "${1:-240}"
 step "tests under sanitizers" asan
+step "files that llama.cpp loads" scripts/llama-cpp-loads.sh
 [ ${#failed[@]} = 0 ] || { printf '\nfailed: %s\n' "${failed[@]}" && exit 1; }

@@ -15,10 +15,12 @@ namespace rigcast::engine {
 /// Memory of the host that GPUs copy from and to, and kernels read and write; begins a page.
 class PinnedPages {
  public:
-  /// `what` it is for goes on with "the". Throws as check_pinned; then all is given back.
-  explicit PinnedPages(std::size_t bytes, const char* what = "pages that GPU and host share")
+  /// `what` it is for goes on with "the". Throws as check_pinned and touch_pages; then all is given
+  /// back.
+  explicit PinnedPages(std::size_t bytes, const char* what = "pages that GPU and host share",
+                       const StopFlag& stop = {})
       : pages_(mapped(bytes, what)) {
-    touch_pages(pages_.data(), bytes);
+    touch_pages(pages_.data(), bytes, stop);
     check_pinned(cudaHostRegister(pages_.data(), bytes, cudaHostRegisterMapped), bytes, what);
   }
   ~PinnedPages() { static_cast<void>(cudaHostUnregister(pages_.data())); }

@@ -27,21 +27,24 @@ void write_to_every_page(std::byte* begin, std::size_t bytes) {
 
 }  // namespace
 
-void touch_pages(std::byte* begin, std::size_t bytes) {
+void touch_pages(std::byte* begin, std::size_t bytes, const StopFlag& stop) {
   const std::size_t pieces = (bytes + kPiece - 1) / kPiece;
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1)) < pieces;)
+    for (std::size_t i; !stop.asked() && (i = next.fetch_add(1)) < pieces;)
       write_to_every_page(begin + i * kPiece, std::min(kPiece, bytes - i * kPiece));
   };
   const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min({pieces, cores, kMostThreads}); ++i) try {
-      others.emplace_back(work);
-    } catch (const std::system_error&) {
-      break;  // those that there are do it
-    }
-  work();
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min({pieces, cores, kMostThreads}); ++i) try {
+        others.emplace_back(work);
+      } catch (const std::system_error&) {
+        break;  // those that there are do it
+      }
+    work();
+  }
+  stop.leave_if_asked();
 }
 
 }  // namespace rigcast::engine

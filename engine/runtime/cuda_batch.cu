@@ -212,6 +212,10 @@ bool groups_experts(const State& s, const DeviceLayer& w) {
          takes_short_batch(w.expert_down.first.format);
 }
 
+// A whole batch of so many tokens may be queued: it takes a fraction of a second after the longest
+// of contexts, and marks between its kernels would keep them from beginning early.
+constexpr int kUnpaced = 512;
+
 void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, Stages* stages) {
   const int tokens = int(ids.size());
   const auto begin = [&](ActivityKind kind, int layer) {
@@ -238,8 +242,8 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
       layer = end;
       continue;
     }
+    if (brought || tokens > kUnpaced) s.pace.begin_layer(s.stream);
     if (brought) {
-      s.pace.begin_layer(s.stream);
       begin(ActivityKind::kFetchWeights, layer);
       bring_layer(s, cached, layer);
     }

@@ -130,7 +130,8 @@ MakeMemory cache_memory(const StateOptions& o) {
   const auto counted = [&](MakeMemory make) { return o.ram.counted("KV cache", std::move(make)); };
   if (o.kv_memory) return counted(o.kv_memory);
   if (o.host.decodes() && !o.host.layers_cached_on_gpu().empty()) return counted(make_pinned_block);
-  if (!o.host.lent_layers().empty()) return reused(o.ram, "KV cache", pinned_memory("KV cache"));
+  if (!o.host.lent_layers().empty())
+    return reused(o.ram, "KV cache", pinned_memory("KV cache", o.stop));
   return counted(make_large_pages);
 }
 

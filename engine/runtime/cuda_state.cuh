@@ -123,9 +123,9 @@ struct StateOptions {
   StopFlag stop{};
 };
 
-/// Keeps what is queued of a batch a few layers ahead of the GPU, where weights are copied: what is
-/// queued has to end before a call that is to stop does, and such a layer takes tens of
-/// milliseconds.
+/// Keeps what is queued of a long batch a few layers ahead of the GPU: what is queued has to end
+/// before a call that is to stop does, and a layer of thousands of tokens after many, or one whose
+/// weights are copied, takes tens of milliseconds.
 class Pace {
  public:
   void begin_layer(const Stream& stream) {
@@ -163,7 +163,7 @@ struct State {
   std::unique_ptr<HostShare> host;  // nullptr: the host computes nothing
   Streams streams;
   StopFlag stop;  // asked before every layer of a batch
-  Pace pace;      // of layers whose weights are copied
+  Pace pace;      // of a long batch's layers
 
   ColdSharing sharing;
   TokenCount host_blocks = 0;  // of the cold ones, the oldest: the host's in tokens from here on

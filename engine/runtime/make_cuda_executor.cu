@@ -123,7 +123,8 @@ Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
   if (auto error = refuse_shapes_on_gpu(*model)) return *error;  // before the host's are copied
   const auto bind = [&](const HostParts& parts) -> Bound {
     if (!parts.any()) return model;
-    const HostWeightsHow how{cuda::pinned_memory("weights"), options.upload_threads, options.go_on};
+    const HostWeightsHow how{cuda::pinned_memory("weights", options.stop), options.upload_threads,
+                             options.go_on};
     return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
   };
   return made(
@@ -136,12 +137,12 @@ Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
 
 // Vectors, and the matrices that the host keeps.
 Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
-                           const HostParts& parts, int threads) {
+                           const HostParts& parts, const CudaOptions& options) {
   if (!parts.any()) return bound(make_synthetic_vectors(spec, tensors, seed));
-  Team team(threads);
+  Team team(options.threads, Team::kPatience, options.stop);
   return bound(make_synthetic_model(
       spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
-      cuda::pinned_memory("weights")));
+      cuda::pinned_memory("weights", options.stop)));
 }
 
 // Of the matrices that lie in the host's memory: an embedding of its own does in any case, for a
@@ -193,7 +194,7 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
   return made(
       spec, options, 0, [&](const HostParts& parts) { return matrix_bytes(tensors, parts); },
       [&](const HostParts& parts) {
-        return synthetic_host_model(spec, tensors, seed, parts, options.threads);
+        return synthetic_host_model(spec, tensors, seed, parts, options);
       },
       [&](cuda::Vram& vram, const Model& model, const HostParts& parts) {
         return cuda::synthesize_model(vram, model, parts, tensors, seed, options.go_on);

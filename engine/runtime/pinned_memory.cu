@@ -12,13 +12,14 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-std::shared_ptr<std::byte> make_pinned(std::size_t bytes, const std::string& item) {
+std::shared_ptr<std::byte> make_pinned(std::size_t bytes, const std::string& item,
+                                       const StopFlag& stop) {
   if (bytes == 0) return nullptr;
   // Pages are given as they are touched, and who touches more than there are is ended.
   if (const Bytes free = available_memory(); Bytes{double(bytes)} > free)
     throw ShortOfMemory("host memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " +
                         item + ", " + text_gib(free) + " free");
-  const auto pages = std::make_shared<PinnedPages>(bytes, item.c_str());
+  const auto pages = std::make_shared<PinnedPages>(bytes, item.c_str(), stop);
   return {pages, pages->data()};
 }
 
@@ -47,8 +48,8 @@ struct Kept {
 
 }  // namespace
 
-MakeMemory pinned_memory(const std::string& item) {
-  return [item](std::size_t bytes) { return make_pinned(bytes, item); };
+MakeMemory pinned_memory(const std::string& item, const StopFlag& stop) {
+  return [item, stop](std::size_t bytes) { return make_pinned(bytes, item, stop); };
 }
 
 MakeMemory reused(const Ram& ram, const std::string& item, MakeMemory make) {

@@ -9,6 +9,7 @@
 #include "engine/gguf/writer.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/engine/gguf/gguf_fixture.hpp"
 
 using namespace rigcast;
 using namespace rigcast::cli_test;
@@ -225,6 +226,31 @@ TEST_CASE("A vocabulary that is not understood ends only what needs one", "[cli]
   bytes.replace(at, 8, "bert_two");
   std::ofstream(file, std::ios::binary) << bytes;
   CHECK(run(ids).exit == 0);
+}
+
+TEST_CASE("Tokens of a kind that is not understood end only what needs them", "[cli][run]") {
+  const Folder folder;
+  const std::string file = folder / "x.gguf";
+  auto header =
+      rigcast::engine::fixtures::header_of(rigcast::engine::fixtures::tiny("llama"), "F16");
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 40; ++i) tokens.push_back("word" + std::to_string(i));
+  header.set("tokenizer.ggml.model", "rwkv");
+  header.set("tokenizer.ggml.tokens", tokens);
+  header.set("tokenizer.ggml.eos_token_id", std::uint32_t(2));
+  rigcast::engine::fixtures::write_sparse(header, file);
+  std::ofstream(folder / "ids.txt") << "1 2 3 4";
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"run", "--weights", file, "--context", "64"});
+    return run(words);
+  };
+  CHECK(with({"--prompt-tokens", "4", "--output-tokens", "2", "--repeat", "1"}).exit == 0);
+  CHECK(with({"--tokens", folder / "ids.txt", "--logits", folder / "o.npy"}).exit == 0);
+  const Outcome text = with({"--prompt", "word1", "--output-tokens", "2"});
+  INFO(text.error);
+  CHECK(text.exit == 2);
+  CHECK(contains(text.error, "rwkv"));
+  CHECK(contains(text.error, "--prompt-tokens"));
 }
 
 TEST_CASE("Positions past the context of the training are said to be that", "[cli][run]") {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "engine/memory/large_pages.hpp"
@@ -35,6 +36,14 @@ TEST_CASE("Touched memory is there to the last page, and holds what it held", "[
     if (bytes > 1) CHECK(memory.data()[0] == std::byte{1});
     if (bytes > 2) CHECK(memory.data()[bytes / 2] == std::byte{0});
   }
+}
+
+TEST_CASE("Who is asked to stop touches no more", "[engine][memory]") {
+  const LargePages memory(64 << 20);
+  const std::atomic<bool> asked{true};
+  CHECK_THROWS_AS(touch_pages(memory.data(), 64 << 20, rigcast::StopFlag(asked)),
+                  rigcast::Interrupted);
+  CHECK(resident_pages(memory) == 0);
 }
 
 TEST_CASE("Nothing is touched of no memory", "[engine][memory]") {
