@@ -135,7 +135,7 @@ class Pace {
   }
 
  private:
-  std::array<Mark, 8> marks_;
+  std::array<Mark, 4> marks_;
   std::size_t layer_ = 0;
 };
 
