@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
@@ -22,7 +23,15 @@ void say(const char* text) {
   static_cast<void>(!::write(STDERR_FILENO, clean, n));
 }
 
+// Several threads read past a file's new end at once: the first one says so and ends the program,
+// the others wait for that.
+void wait_unless_first() {
+  static std::atomic_flag told = ATOMIC_FLAG_INIT;
+  while (told.test_and_set()) ::pause();
+}
+
 void end_program(int signal, siginfo_t* info, void*) {
+  wait_unless_first();
   const char* const file = info->si_code > 0 ? engine::mapped_file(info->si_addr) : nullptr;
   remove_temporary_files();
   if (!file) {

@@ -62,8 +62,9 @@ void populate(const Piece& piece) {
     if (errno == EINVAL) return touch_pages(piece);
     const char* const file = mapped_file(piece.begin);
     throw MachineError(fmt::format(
-        "{}: reading the weights failed: {}", file ? file : "the model",
-        errno == EFAULT ? "the file has become shorter, or its disk fails" : std::strerror(errno)));
+        "{}: {}", file ? file : "the model",
+        errno == EFAULT ? "it was made shorter while it was read, or its disk fails"
+                        : fmt::format("reading the weights failed: {}", std::strerror(errno))));
   }
 }
 

@@ -147,6 +147,7 @@ TEST_CASE("A model file that is cut off while it is read is named", "[cli][run]"
   const Outcome o = run({"run", "--weights", file, "--threads", "2", "--context", "32768",
                          "--tokens", ids_file(folder, 30'000), "--logits", out / "x.npy"},
                         {.interrupt_once = cut, .signals = {}});
+  INFO(o.error);
   CHECK(o.exit == 3);
   CHECK(contains(o.error, "rigcast: " + file + ": it was made shorter while it was read"));
   CHECK_FALSE(any_file(out / ""));
