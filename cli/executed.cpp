@@ -1,6 +1,7 @@
 #include "cli/executed.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,7 +127,7 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   auto vocabulary = tokenizer.get();
   if (!executor) return executor.error();
   // Runs on token ids need no vocabulary, whatever the file's is.
-  if (!vocabulary && !options.prompt.empty()) return vocabulary.error();
+  if (!vocabulary && options.prompt) return vocabulary.error();
   return Loaded{*std::move(executor), vocabulary ? *std::move(vocabulary) : std::nullopt,
                 watch.elapsed()};
 }
@@ -153,7 +154,7 @@ class Runner {
   Runner(Scenario& scenario, const ExecuteOptions& options) : s_(scenario), options_(options) {}
 
   std::optional<Error> prepare(const Loaded& loaded) {
-    if (options_.prompt.empty()) {
+    if (!options_.prompt) {
       ids_ = random_prompt(s_.workload.prompt_tokens, s_.model.vocabulary, options_.seed);
       if (loaded.tokenizer) text_ = loaded.tokenizer->decode(ids_);
       return std::nullopt;
@@ -162,8 +163,9 @@ class Runner {
       return bad_input("--prompt: there is no vocabulary to read text with",
                        options_.synthetic ? "synthetic weights have none: --prompt-tokens N"
                                           : "the file has none: --prompt-tokens N");
-    text_ = options_.prompt;
+    text_ = *options_.prompt;
     ids_ = loaded.tokenizer->encode(text_, {true, true});
+    if (ids_.empty()) return bad_input("--prompt: the vocabulary has no token for any of the text");
     s_.workload.prompt_tokens = TokenCount(ids_.size());
     if (options_.fill_context) {
       const TokenCount room = s_.workload.context - s_.workload.depth - s_.workload.prompt_tokens;
@@ -288,7 +290,7 @@ std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& o
                                    const Runner& runner, MeasuredRuns& runs) {
   Executor& executor = *loaded.executor;
   runs.tokenize = runner.tokenize(loaded);
-  if (!options.prompt.empty()) {
+  if (options.prompt) {
     runs.resident.push_back(runner.answer(loaded));
     runs.warm = StartTimes{loaded.load, runs.tokenize, runs.resident.front()};
     return std::nullopt;
@@ -324,7 +326,7 @@ void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns
 // takes seconds, for which nobody waits who has asked for an answer.
 void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
                     Team& team, MeasuredRuns& runs) try {
-  if (!options.prompt.empty() || interrupted()) return;
+  if (options.prompt || interrupted()) return;
   const bool gpu = options.device == Device::kCuda;
   if (gpu) {
     say("reading the GPU's memory ...");
@@ -337,7 +339,22 @@ void measure_memory(const ExecuteOptions& options, const Placement& placement, c
 } catch (const Interrupted&) {
 }
 
-void add_warnings(Executed& out, const ExecuteOptions& options) {
+// What is not there because of it.
+std::string interrupted_text(const Executed& out, const ExecuteOptions& options,
+                             const MeasuredRuns& runs) {
+  const TokenCount tokens = out.report.scenario->workload.output_tokens;
+  const bool cut = std::ranges::any_of(
+      runs.resident, [&](const RequestTimes& run) { return TokenCount(run.ids.size()) < tokens; });
+  std::vector<std::string_view> missing;
+  if (cut || runs.resident.size() < std::size_t(options.prompt ? 1 : options.repeat))
+    missing.push_back("fewer runs or tokens than asked for");
+  if (options.trace && !out.traced_slowdown) missing.push_back("no trace");
+  if (!options.prompt && out.report.measured->ceiling.value <= 0)
+    missing.push_back("the memory's own rate was not measured");
+  return fmt::format("interrupted: {}", fmt::join(missing, ", "));
+}
+
+void add_warnings(Executed& out, const ExecuteOptions& options, const MeasuredRuns& runs) {
   std::vector<std::string>& warnings = out.report.warnings;
   const Scenario& s = *out.report.scenario;
   const int layers = out.report.placement.gpu_layers;
@@ -349,9 +366,7 @@ void add_warnings(Executed& out, const ExecuteOptions& options) {
                                          layers, s.model.layers));
   if (auto warning = past_training(s.model, s.workload.last_position()))
     warnings.push_back(*std::move(warning));
-  if (interrupted())
-    warnings.push_back(fmt::format("interrupted: fewer runs or tokens than asked for{}",
-                                   options.trace && !out.traced_slowdown ? ", and no trace" : ""));
+  if (interrupted()) warnings.push_back(interrupted_text(out, options, runs));
   if (out.busy) warnings.push_back(*out.busy);
   if (out.traced_slowdown)
     warnings.push_back(fmt::format("the traced run took {:.1f} % longer than the fastest timed one",
@@ -384,7 +399,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   Runner runner(s, options);
   MeasuredRuns runs;
   Executed out;
-  if (options.prompt.empty() && s.model_file)
+  if (!options.prompt && s.model_file)
     if (auto error = time_starts(s, options, runner, runs)) return *error;
   reset_peak_memory();
   auto loaded = load(s, options, team);
@@ -399,7 +414,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   say("");
   out.report = measured_report(scenario, *placement, runs);
   out.busy = busy_text(runs);
-  add_warnings(out, options);
+  add_warnings(out, options, runs);
   return out;
 } catch (const Interrupted&) {
   return stopped();

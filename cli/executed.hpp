@@ -23,8 +23,8 @@ struct ExecuteOptions {
   std::optional<Bytes> vram_limit;  // of the engine; absent: what the GPU has
   std::optional<Bytes> ram_limit;   // of the engine; absent: what the host has
   bool synthetic = false;
-  std::string prompt;         // empty: the workload's number of tokens
-  bool fill_context = false;  // with the answer to `prompt`: no number of tokens was asked for
+  std::optional<std::string> prompt;  // absent: random tokens, as many as the workload's
+  bool fill_context = false;          // with the answer to `prompt`: no number was asked for
   int repeat = 3;
   std::uint64_t seed = 1;
   engine::Sampling sampling;

@@ -42,18 +42,21 @@ void end_in_time(int) {
 
 }  // namespace
 
-// A terminal that is closed does not end what was started with nohup.
+// What the program was started without, by nohup or as a job in a script's background, stays so.
 OnInterrupt::OnInterrupt() {
+  struct sigaction noting {};
+  noting.sa_handler = note;
+  noting.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    before_[i] = std::signal(kSignals[i], note);
-    if (kSignals[i] == SIGHUP && before_[i] == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+    ::sigaction(kSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &noting, nullptr);
   }
 }
 
 // The second interrupt may still come.
 OnInterrupt::~OnInterrupt() {
   for (std::size_t i = 0; i < kSignals.size() && noted == 0; ++i)
-    std::signal(kSignals[i], before_[i]);
+    ::sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 TimeLimit::TimeLimit(int seconds) {

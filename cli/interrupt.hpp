@@ -20,7 +20,7 @@ class OnInterrupt {
 
  private:
   static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<void (*)(int), kSignals.size()> before_{};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
 
 /// While it lives, what looks for interrupts ends after so many seconds; what does not look for

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -83,6 +84,7 @@ int parse_and_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   rigcast::cli::tell_of_lost_files();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is an error like a full disk
   try {
     return parse_and_run(argc, argv);
   } catch (const rigcast::ShortOfMemory& e) {

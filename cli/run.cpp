@@ -36,13 +36,13 @@ std::string render(const Report& report, const OutputOptions& output) {
 }
 
 // How many tokens a text or a file of ids has is known when it is read, and so is what fits beside
-// it into a context that was asked for.
+// a text into the context.
 std::optional<Error> count_tokens_later(TomlDocument& document, const Options& options,
                                         ExecuteOptions& how) {
-  const bool text = !options.execute.prompt.empty();
-  const bool counted = text || !options.logits.tokens_file.empty();
-  if (!counted || !document.has("workload.context") || document.has("workload.prompt_tokens"))
-    return std::nullopt;
+  const bool text = options.execute.prompt.has_value();
+  if (text) document.erase("workload.prompt_tokens");  // of a scenario file
+  const bool ids = !options.logits.tokens_file.empty() && document.has("workload.context");
+  if ((!text && !ids) || document.has("workload.prompt_tokens")) return std::nullopt;
   how.fill_context = text && !document.has("workload.output_tokens");
   return document.set("workload.prompt_tokens", "1", text ? "--prompt" : "--tokens");
 }
@@ -101,6 +101,8 @@ void add_options(CLI::App& verb, Options& o) {
       ->type_name("DEVICE")
       ->capture_default_str();
   option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")
+      ->check([](const std::string& text) { return text.empty() ? "the text is empty" : ""; })
+      ->excludes("--prompt-tokens")
       ->type_name("TEXT");
   option("--repeat", o.execute.repeat, "timed runs from resident weights")
       ->check(CLI::Range(1, 1000))
@@ -121,7 +123,9 @@ void add_options(CLI::App& verb, Options& o) {
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("P")
       ->capture_default_str();
-  option("--tokens", o.logits.tokens_file, "token ids to feed, for --logits")->type_name("FILE");
+  option("--tokens", o.logits.tokens_file, "token ids to feed, for --logits")
+      ->excludes("--prompt")
+      ->type_name("FILE");
   option("--logits", o.logits.logits_file, "write the logits after every id of --tokens (NumPy)")
       ->type_name("FILE");
   verb.add_option("--trace", o.trace_file,

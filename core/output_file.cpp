@@ -28,10 +28,23 @@ std::optional<int> stream_of(const struct stat& file) {
   return std::nullopt;
 }
 
-// Two writers of one process and one target do not write over each other.
+// Beside the target, and not longer if its name is as long as names may be. Two writers of one
+// process do not write over each other.
 std::string next_name(const fs::path& target) {
   static std::atomic<int> count{0};
-  return fmt::format("{}.{}-{}.tmp", target.string(), ::getpid(), count++);
+  const std::string name = fmt::format(".rigcast-{}-{}.tmp", ::getpid(), count++);
+  return (target.parent_path() / name).string();
+}
+
+// The file that a chain of links names, be it there or not; nullopt: the links have no end.
+std::optional<fs::path> end_of_links(fs::path path) {
+  constexpr int kMaxLinks = 40;  // as Linux follows
+  std::error_code none;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    if (!fs::is_symlink(path, none)) return path;
+    path = path.parent_path() / fs::read_symlink(path, none);  // an absolute one stays what it is
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -79,9 +92,12 @@ Result<OutputFile> OutputFile::create(const fs::path& target) {
 
 // Where the target is a link to a file, beside that file, which gives way to the new one.
 std::optional<Error> OutputFile::open_beside() {
-  std::error_code none;
-  if (const fs::path file = fs::canonical(target_, none); !none && fs::is_symlink(target_, none))
-    target_ = file;
+  const auto file = end_of_links(target_);
+  if (!file) {
+    errno = ELOOP;
+    return failed("create");
+  }
+  target_ = *file;
   std::string name;
   do {
     name = next_name(target_);

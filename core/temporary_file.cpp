@@ -11,8 +11,10 @@
 namespace rigcast {
 namespace {
 
-// Whoever takes a name out of its place has it to himself: its owner, or a signal handler.
-constinit std::array<std::atomic<char*>, 64> names;  // what there is beyond that, its owner removes
+// Whoever takes a name out of its place has it to himself: its owner, or a signal handler. That may
+// free nothing, and leaves the names of files that it has removed to their owners.
+using Names = std::array<std::atomic<char*>, 64>;  // what there is beyond that, its owner removes
+constinit Names names, removed;
 
 char* listed(const std::string& path) {
   char* name = ::strdup(path.c_str());
@@ -25,8 +27,10 @@ char* listed(const std::string& path) {
 }
 
 void unlist(char* name) {
-  for (auto& place : names)
-    if (char* own = name; name && place.compare_exchange_strong(own, nullptr)) std::free(name);
+  if (!name) return;
+  for (Names* list : {&names, &removed})
+    for (auto& place : *list)
+      if (char* own = name; place.compare_exchange_strong(own, nullptr)) return std::free(name);
 }
 
 }  // namespace
@@ -51,8 +55,12 @@ void TemporaryFile::keep() noexcept {
 }
 
 void remove_temporary_files() noexcept {
-  for (auto& place : names)
-    if (char* const name = place.exchange(nullptr)) ::unlink(name);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    char* const name = names[i].exchange(nullptr);
+    if (!name) continue;
+    ::unlink(name);
+    removed[i] = name;
+  }
 }
 
 }  // namespace rigcast

@@ -1,5 +1,5 @@
 #pragma once
-// Files that nobody is to find later, however the program ends.
+// Files that nobody is to find later, also where an interrupt ends the program.
 
 #include <filesystem>
 #include <string>

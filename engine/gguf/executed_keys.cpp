@@ -66,16 +66,19 @@ struct Neutral {
   std::string_view key;
   double value;
   std::string_view would;  // what another value would do
+  double also = value;     // means the same
 };
 constexpr Neutral kNeutral[] = {
     {"attention.causal", 1, "let tokens see those behind them"},
     {"attention.clamp_kqv", 0, "bound queries, keys and values"},
     {"attention.max_alibi_bias", 0, "add a bias to scores of attention"},
+    {"attn_logit_softcapping", 0, "bound scores of attention"},
     {"attention.temperature_length", 0, "scale scores of attention by position"},
     {"attention.temperature_scale", 0, "scale scores of attention by position"},
     {"embedding_scale", 1, "scale the embedding"},
-    {"expert_group_count", 0, "choose experts by groups"},
-    {"expert_group_used_count", 0, "choose experts by groups"},
+    {"expert_group_count", 0, "choose experts by groups", 1},
+    {"expert_group_used_count", 0, "choose experts by groups", 1},
+    {"final_logit_softcapping", 0, "bound the logits"},
     {"logit_scale", 1, "scale the logits"},
     {"residual_scale", 1, "scale what layers add"},
     {"rope.scaling.alpha", 1, "turn heads with another base"},
@@ -115,7 +118,7 @@ std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key
   const auto* neutral = std::ranges::find(kNeutral, key, &Neutral::key);
   if (neutral == std::end(kNeutral))
     return refused(entry, "change the model in a way that is not known here");
-  if (number == neutral->value) return std::nullopt;
+  if (number == neutral->value || number == neutral->also) return std::nullopt;
   return refused(entry, neutral->would);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -33,10 +34,15 @@ Result<GgufWriter> GgufWriter::create(const fs::path& target, GgufHeader header)
   return writer;
 }
 
-std::optional<Error> GgufWriter::put(std::span<const std::byte> bytes) {
-  auto error = out_.write(bytes);
-  if (error) error->hint = fmt::format("the file takes {} bytes", header_.data_bytes());
+// Where room is short, how much of it there has to be.
+std::optional<Error> GgufWriter::with_hint(std::optional<Error> error) const {
+  if (error && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+    error->hint = fmt::format("the file takes {} bytes", header_.data_bytes());
   return error;
+}
+
+std::optional<Error> GgufWriter::put(std::span<const std::byte> bytes) {
+  return with_hint(out_.write(bytes));
 }
 
 const PlannedTensor* GgufWriter::next() const {
@@ -74,8 +80,8 @@ std::optional<Error> GgufWriter::write_chunks(const Fill& fill) {
 // Whoever times a disk next does not time these bytes with it.
 std::optional<Error> GgufWriter::finish(const StopFlag& stop) {
   RIGCAST_ASSERT(next() == nullptr);
-  if (auto error = out_.sync(stop)) return error;
-  return out_.finish();
+  if (auto error = out_.sync(stop)) return with_hint(std::move(error));
+  return with_hint(out_.finish());
 }
 
 }  // namespace rigcast::engine

@@ -39,6 +39,7 @@ class GgufWriter {
  private:
   GgufWriter(OutputFile out, GgufHeader header);
   std::optional<Error> put(std::span<const std::byte> bytes);
+  std::optional<Error> with_hint(std::optional<Error> error) const;
   std::optional<Error> end_tensor(const PlannedTensor& tensor);
 
   OutputFile out_;

@@ -23,10 +23,10 @@ class VocabularyReader {
     if (const Value* pre = find("pre")) v_.pre_tokenizer = pre->text().value_or("");
     v_.bos = id("bos_token_id");
     v_.eos = id("eos_token_id");
-    v_.eot = id("eot_token_id");
-    v_.eom = id("eom_token_id");
+    v_.eot = id_or_none("eot_token_id");
+    v_.eom = id_or_none("eom_token_id");
     v_.unknown = id("unknown_token_id");
-    v_.pad = id("padding_token_id");
+    v_.pad = id_or_none("padding_token_id");
     v_.add_bos = flag("add_bos_token");
     v_.add_eos = flag("add_eos_token");
     v_.add_space_prefix = flag("add_space_prefix");
@@ -95,6 +95,15 @@ class VocabularyReader {
     if (number && *number >= 0 && *number <= kMost) return TokenId(*number);
     refuse(key, "a token id");
     return std::nullopt;
+  }
+
+  // Of one that text does not need: -1 stands for whatever is no id, which the tokenizer warns of.
+  std::optional<TokenId> id_or_none(std::string_view key) {
+    const Value* value = find(key);
+    const auto number = value ? value->integer() : std::nullopt;
+    constexpr std::int64_t kMost = std::numeric_limits<TokenId>::max();
+    if (number && (*number < 0 || *number > kMost)) return TokenId(-1);
+    return id(key);
   }
 
   std::optional<bool> flag(std::string_view key) {

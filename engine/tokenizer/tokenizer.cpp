@@ -151,8 +151,10 @@ void Tokenizer::Parts::encode_text(std::string_view text, bool space_due,
 }
 
 Result<Tokenizer> Tokenizer::make(Vocabulary vocabulary) {
+  std::vector<std::string> warnings = drop_foreign_ids(vocabulary);
   if (auto error = check_vocabulary(vocabulary)) return *error;
   const auto parts = std::make_shared<Parts>(std::move(vocabulary));
+  parts->warnings = std::move(warnings);
   parts->find_special();
   parts->find_ends();
   if (parts->vocabulary.kind == VocabularyKind::kSentencePiece) {

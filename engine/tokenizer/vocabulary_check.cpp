@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 
 namespace rigcast::engine {
 namespace {
@@ -77,10 +78,18 @@ std::optional<Error> check_tokens(const Vocabulary& v) {
   return std::nullopt;
 }
 
+bool is_foreign(const Vocabulary& v, std::optional<TokenId> id) {
+  return id && (*id < 0 || std::size_t(*id) >= v.tokens.size());
+}
+
+std::string foreign_text(const Vocabulary& v, const char* name, TokenId id) {
+  return fmt::format("the {} token has id {}; the vocabulary has ids 0 to {}", name, id,
+                     v.tokens.size() - 1);
+}
+
 std::optional<Error> check_id(const Vocabulary& v, const char* name, std::optional<TokenId> id) {
-  if (!id || (*id >= 0 && std::size_t(*id) < v.tokens.size())) return std::nullopt;
-  return bad_input(fmt::format("the {} token has id {}; the vocabulary has ids 0 to {}", name, *id,
-                               v.tokens.size() - 1));
+  if (!is_foreign(v, id)) return std::nullopt;
+  return bad_input(foreign_text(v, name, *id));
 }
 
 }  // namespace
@@ -112,15 +121,24 @@ std::string quoted(std::string_view text) {
   return out + (text.size() > kShown ? "...\"" : "\"");
 }
 
+std::vector<std::string> drop_foreign_ids(Vocabulary& v) {
+  std::vector<std::string> warnings;
+  const std::pair<std::optional<TokenId>*, const char*> ids[] = {
+      {&v.eot, "end-of-turn"}, {&v.eom, "end-of-message"}, {&v.pad, "padding"}};
+  for (const auto& [id, name] : ids) {
+    if (v.tokens.empty() || !is_foreign(v, *id)) continue;
+    warnings.push_back(foreign_text(v, name, **id) + ": it is not used");
+    id->reset();
+  }
+  return warnings;
+}
+
 std::optional<Error> check_vocabulary(const Vocabulary& v) {
   if (auto error = check_sizes(v)) return error;
   if (auto error = check_tokens(v)) return error;
   if (auto error = check_id(v, "BOS", v.bos)) return error;
   if (auto error = check_id(v, "EOS", v.eos)) return error;
-  if (auto error = check_id(v, "EOT", v.eot)) return error;
-  if (auto error = check_id(v, "EOM", v.eom)) return error;
   if (auto error = check_id(v, "unknown", v.unknown)) return error;
-  if (auto error = check_id(v, "padding", v.pad)) return error;
   if (v.add_bos.value_or(false) && !v.bos)
     return bad_input("a BOS token is to be added and the vocabulary names none");
   if (v.add_eos.value_or(false) && !v.eos)

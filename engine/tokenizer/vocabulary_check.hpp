@@ -20,6 +20,10 @@ inline constexpr std::size_t kMostTokenBytes = std::size_t{1} << 25;  // of all 
 /// compared, an id outside of the vocabulary. Merges are BytePair's to check.
 std::optional<Error> check_vocabulary(const Vocabulary& vocabulary);
 
+/// Takes out the ids of end of turn, end of message and padding that name no token: text needs none
+/// of them. Returns a warning for each.
+std::vector<std::string> drop_foreign_ids(Vocabulary& vocabulary);
+
 TokenType type_of(const Vocabulary& vocabulary, TokenId id);
 
 /// The byte that "<0x41>" spells; nothing if the text is not of that form.

@@ -2,6 +2,7 @@
 // Runs the real program and keeps what it said.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,8 @@ struct How {
   std::chrono::milliseconds interrupt_after{};                      // 0: never
   std::function<bool()> interrupt_once{};  // instead: as soon as this holds
   std::vector<int> signals = {SIGINT};     // by which, one right after the other
+  std::vector<int> ignored{};              // signals that it is started without
+  rlim_t max_file = RLIM_INFINITY;         // bytes of a file that it may write
 };
 
 /// Of all threads of a process that has not been waited for yet, in seconds.
@@ -76,6 +79,9 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
       else
         unsetenv(name.c_str());
     }
+    for (const int signal : how.ignored) std::signal(signal, SIG_IGN);
+    const rlimit file_size{how.max_file, how.max_file};
+    if (setrlimit(RLIMIT_FSIZE, &file_size) != 0) _exit(126);
     if (!how.folder.empty() && chdir(how.folder.c_str()) != 0) _exit(126);
     execv(argv[0], argv.data());
     _exit(127);

@@ -253,6 +253,53 @@ TEST_CASE("Tokens of a kind that is not understood end only what needs them", "[
   CHECK(contains(text.error, "--prompt-tokens"));
 }
 
+TEST_CASE("An answer goes on to the end of a context shorter than the usual prompt", "[cli][run]") {
+  const Folder folder;
+  auto spec = rigcast::engine::fixtures::tiny("llama");
+  spec.context = 64;
+  auto header = rigcast::engine::fixtures::header_of(spec, "F16");
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  while (tokens.size() < 40) tokens.push_back(std::string(1, char('A' + int(tokens.size()))));
+  header.set("tokenizer.ggml.model", "llama");
+  header.set("tokenizer.ggml.tokens", tokens);
+  header.set("tokenizer.ggml.scores", std::vector<float>(40, -1.0f));
+  header.set("tokenizer.ggml.bos_token_id", std::uint32_t(1));
+  header.set("tokenizer.ggml.add_bos_token", false);
+  header.set("tokenizer.ggml.add_space_prefix", false);
+  rigcast::engine::fixtures::write_sparse(header, folder / "x.gguf");
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"run", "--weights", folder / "x.gguf", "--format", "json"});
+    return run(words);
+  };
+  const Outcome o = with({"--prompt", "EFG"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const json workload = json::parse(o.out)["scenario"]["workload"];
+  CHECK(workload["prompt_tokens"] == 3);
+  CHECK(workload["output_tokens"] == 61);
+  CHECK(workload["context"] == 64);
+  CHECK(with({"--prompt", ""}).exit == 2);
+  CHECK(contains(with({"--prompt", "EF", "--prompt-tokens", "2"}).error, "--prompt-tokens"));
+  CHECK(contains(with({"--prompt", "EF", "--tokens", "x"}).error, "--tokens"));
+}
+
+TEST_CASE("A text of which the vocabulary has no token is refused", "[cli][run]") {
+  const Folder folder;
+  auto header =
+      rigcast::engine::fixtures::header_of(rigcast::engine::fixtures::tiny("llama"), "F16");
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 40; ++i) tokens.push_back("word" + std::to_string(i));
+  header.set("tokenizer.ggml.model", "gpt2");
+  header.set("tokenizer.ggml.pre", "gpt-2");
+  header.set("tokenizer.ggml.tokens", tokens);
+  header.set("tokenizer.ggml.merges", std::vector<std::string>{});
+  rigcast::engine::fixtures::write_sparse(header, folder / "x.gguf");
+  const Outcome o = run({"run", "--weights", folder / "x.gguf", "--prompt", "?!"});
+  INFO(o.error);
+  CHECK(o.exit == 2);
+  CHECK(contains(o.error, "--prompt: the vocabulary has no token for any of the text"));
+}
+
 TEST_CASE("Positions past the context of the training are said to be that", "[cli][run]") {
   const Folder folder;
   const std::string file = small_file(folder);

@@ -27,6 +27,12 @@ if(latest MATCHES "-")
   message(FATAL_ERROR "ALL ends with ${latest}, without PTX for later GPUs")
 endif()
 
+# A GPU that nvcc does not know does not stop the build.
+rigcast_does_nvcc_know(known 75-real 90-real)
+expect("GPUs of today" "${known}" TRUE)
+rigcast_does_nvcc_know(known 90-real 990-real)
+expect("a GPU of tomorrow" "${known}" FALSE)
+
 # Where there is no GPU, AUTO is ALL.
 rigcast_gpus_of_this_machine(here)
 rigcast_cuda_architectures(auto AUTO)

@@ -124,12 +124,41 @@ TEST_CASE("A link stays one: the file that it names is written", "[core][output]
   CHECK(folder.names().size() == 2);
 }
 
+TEST_CASE("A link to a file that is not there yet stays one", "[core][output]") {
+  const test::Folder folder;
+  fs::create_directory(folder / "elsewhere");
+  fs::create_symlink("elsewhere/second", folder / "first");
+  fs::create_symlink("x", folder / "elsewhere/second");
+  CHECK_FALSE(write(folder / "first", "new"));
+  CHECK(fs::is_symlink(folder / "first"));
+  CHECK(fs::is_symlink(folder / "elsewhere/second"));
+  CHECK(test::read(folder / "elsewhere/x") == "new");
+  CHECK(folder.names().size() == 2);
+}
+
+TEST_CASE("Links that lead nowhere are no file to write", "[core][output]") {
+  const test::Folder folder;
+  fs::create_symlink("b", folder / "a");
+  fs::create_symlink("a", folder / "b");
+  const auto error = write(folder / "a", "new");
+  REQUIRE(error);
+  CHECK(error->message.find("cannot create") == 0);
+  CHECK(fs::is_symlink(folder / "a"));
+}
+
+TEST_CASE("A name may be as long as names of files are", "[core][output]") {
+  const test::Folder folder;
+  const std::string name(255, 'n');
+  CHECK_FALSE(write(folder / name, "ours"));
+  CHECK(test::read(folder / name) == "ours");
+}
+
 TEST_CASE("A link that waits where the temporary file would be is not followed", "[core][output]") {
   const test::Folder folder;
   const std::string victim = folder.write("victim", "untouched");
   for (int i = 0; i < 100; ++i)
-    fs::create_symlink(
-        victim, folder / ("x." + std::to_string(::getpid()) + "-" + std::to_string(i) + ".tmp"));
+    fs::create_symlink(victim, folder / (".rigcast-" + std::to_string(::getpid()) + "-" +
+                                         std::to_string(i) + ".tmp"));
   CHECK_FALSE(write(folder / "x", "ours"));
   CHECK(test::read(victim) == "untouched");
   CHECK(test::read(folder / "x") == "ours");

@@ -284,6 +284,13 @@ TEST_CASE("Keys that would change the result are not executed, and still forecas
                  "\"llama.rope.dimension_sections\" is [3 i32 numbers]"));
   CHECK(contains(error_with("llama.of_tomorrow", "x"), "\"llama.of_tomorrow\" is \"x\""));
 
+  CHECK(contains(error_with("llama.expert_group_count", std::uint32_t(8)), "experts by groups"));
+  CHECK(contains(error_with("llama.final_logit_softcapping", 30.0f), "bound the logits"));
+
+  CHECK(error_with("llama.expert_group_count", std::uint32_t(1)).empty());
+  CHECK(error_with("llama.expert_group_used_count", std::uint32_t(0)).empty());
+  CHECK(error_with("llama.attn_logit_softcapping", 0.0f).empty());
+  CHECK(error_with("llama.final_logit_softcapping", 0.0f).empty());
   CHECK(error_with("llama.rope.scaling.attn_factor", 1.0f).empty());
   CHECK(error_with("llama.attention.causal", true).empty());
   CHECK(error_with("llama.attention.scale", 1.0f / std::sqrt(8.0f)).empty());

@@ -1,8 +1,14 @@
 #include "engine/runtime/gpu_check.hpp"
 
+#include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
+#include "engine/kernels/ref/forward.hpp"
+#include "engine/runtime/checked_models.hpp"
 #include "engine/runtime/cpu_executor.hpp"
+#include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 
@@ -53,7 +59,64 @@ class WrongBatches : public Executor {
   std::vector<float> logits_;
 };
 
+// Squared difference over variance, as the check takes it, of all logits after `tokens`.
+double rounding_of(const CheckedModel& checked, std::span<const std::int32_t> tokens) {
+  Team team(1);
+  auto made = make_synthetic_model(checked.spec, checked.table, 1, team);
+  REQUIRE(made);
+  const auto model = std::make_shared<const Model>(*std::move(made));
+  const auto right = ref::forward(*model, tokens);
+  CpuExecutor cpu(model, {});
+  const auto own = cpu.forward(tokens, Logits::kAll);
+  double mean = 0, squares = 0, error = 0;
+  for (const auto& row : right)
+    for (const float v : row) mean += double(v) / double(own.size());
+  for (std::size_t i = 0, r = 0; r < right.size(); ++r)
+    for (const float v : right[r]) {
+      squares += std::pow(double(v) - mean, 2);
+      error += std::pow(double(own[i++]) - double(v), 2);
+    }
+  return error / squares;
+}
+
 }  // namespace
+
+TEST_CASE("The check of a GPU has every quantized format in every product, with experts too") {
+  const auto models = checked_models();
+  REQUIRE(models);
+  std::set<std::pair<QuantFormat, TensorRole>> held;
+  for (const CheckedModel& m : *models) {
+    // Matrices of one product in formats of their own ask for other kernels: those do not count.
+    std::map<int, std::set<QuantFormat>> of_layer;
+    for (const Tensor& t : m.table.tensors)
+      if (t.layer >= 0 && t.dimensions >= 2 && t.role != TensorRole::kRouter)
+        of_layer[t.layer].insert(t.format);
+    for (const Tensor& t : m.table.tensors)
+      if (t.layer >= 0 && t.dimensions >= 2 && of_layer[t.layer].size() == 1)
+        held.emplace(t.format, t.role);
+  }
+  using enum TensorRole;
+  for (int f = 0; f < kQuantFormatCount; ++f) {
+    const auto format = static_cast<QuantFormat>(f);
+    if (info(format).block_elements == 1) continue;
+    INFO(info(format).name);
+    for (const TensorRole role : {kAttentionQ, kAttentionK, kAttentionV, kAttentionOutput, kFfnGate,
+                                  kFfnUp, kFfnDown, kExpertGate, kExpertUp, kExpertDown})
+      CHECK(held.contains({format, role}));
+  }
+}
+
+TEST_CASE("Roundings of activations are far below what the check of a GPU allows") {
+  const auto models = checked_models();
+  REQUIRE(models);
+  std::vector<std::int32_t> tokens(40);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::int32_t((i * 31 + 7) % 256);
+  for (const CheckedModel& m : *models) {
+    INFO(m.what);
+    // A GPU rounds by the same rule, elsewhere: twice as far away at most, squared.
+    CHECK(rounding_of(m, tokens) < kMaxRoundingDifference / 4);
+  }
+}
 
 TEST_CASE("Executors that compute the same pass the check of a GPU") {
   const TinyModel tiny = model_of_seed(1);

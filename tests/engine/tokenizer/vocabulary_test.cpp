@@ -120,8 +120,7 @@ TEST_CASE("Tokens together are no library", "[tokenizer]") {
 TEST_CASE("Ids name tokens of the vocabulary", "[tokenizer]") {
   using Member = std::optional<TokenId> Vocabulary::*;
   const std::pair<Member, std::string> ids[] = {
-      {&Vocabulary::bos, "BOS"}, {&Vocabulary::eos, "EOS"},         {&Vocabulary::eot, "EOT"},
-      {&Vocabulary::eom, "EOM"}, {&Vocabulary::unknown, "unknown"}, {&Vocabulary::pad, "padding"}};
+      {&Vocabulary::bos, "BOS"}, {&Vocabulary::eos, "EOS"}, {&Vocabulary::unknown, "unknown"}};
   for (const auto& [member, name] : ids) {
     for (const TokenId id :
          {-1, 256, std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()}) {
@@ -133,6 +132,27 @@ TEST_CASE("Ids name tokens of the vocabulary", "[tokenizer]") {
     Vocabulary v = byte_pair("gpt-2");
     v.*member = 255;
     CHECK(refusal(v).empty());
+  }
+}
+
+TEST_CASE("Ids that text does not need may name no token", "[tokenizer]") {
+  using Member = std::optional<TokenId> Vocabulary::*;
+  const std::pair<Member, std::string> ids[] = {{&Vocabulary::eot, "end-of-turn"},
+                                                {&Vocabulary::eom, "end-of-message"},
+                                                {&Vocabulary::pad, "padding"}};
+  for (const auto& [member, name] : ids) {
+    for (const TokenId id : {-1, 256, std::numeric_limits<TokenId>::max()}) {
+      Vocabulary v = byte_pair("gpt-2");
+      v.*member = id;
+      const Tokenizer t = made(v);
+      REQUIRE(t.warnings().size() == 1 + made(byte_pair("gpt-2")).warnings().size());
+      CHECK(t.warnings().front() == "the " + name + " token has id " + std::to_string(id) +
+                                        "; the vocabulary has ids 0 to 255: it is not used");
+      CHECK_FALSE(t.pad());
+    }
+    Vocabulary v = byte_pair("gpt-2");
+    v.*member = 255;
+    CHECK(made(v).warnings().size() == made(byte_pair("gpt-2")).warnings().size());
   }
 }
 
