@@ -211,7 +211,8 @@ seconds = time.monotonic() - begin
 print(f"{seconds:.2f} s after an interrupt")
 open("in_time" if seconds < 0.5 else "late", "w").close()
 PYTHON
-)" rm in_time
+)" test -e in_time
+  rm -f in_time
 }
 
 # Prompts of many seconds, all ways; first while weights are made, then while tokens are computed.
