@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/cpu_executor.hpp"
 #include "engine/runtime/load.hpp"

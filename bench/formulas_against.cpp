@@ -6,10 +6,10 @@
 
 #include "bench/formulas/canirun.hpp"
 #include "bench/formulas/llmfit.hpp"
-#include "core/catalogue.hpp"
-#include "core/csv_quote.hpp"
-#include "core/measured/read_measurements.hpp"
-#include "core/measured/resolve.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/text/csv_quote.hpp"
+#include "measurements/read_measurements.hpp"
+#include "measurements/resolve.hpp"
 
 using namespace rigcast;
 

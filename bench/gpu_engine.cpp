@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/request.hpp"
 #include "probe/gpu.hpp"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bench/gpu_handoff.cuh"
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/cuda/vram.cuh"

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/synthesize.cuh"
 #include "engine/runtime/load.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "sim/graph.hpp"
 #include "sim/simulate.hpp"
 

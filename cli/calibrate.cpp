@@ -11,12 +11,12 @@
 #include <set>
 #include <thread>
 
+#include "calibration/left_out_table.hpp"
+#include "calibration/write_profile.hpp"
 #include "cli/output.hpp"
 #include "cli/own_runs.hpp"
 #include "cli/verbs.hpp"
-#include "core/measured/read_measurements.hpp"
-#include "sim/calibration/left_out_table.hpp"
-#include "sim/calibration/write_profile.hpp"
+#include "measurements/read_measurements.hpp"
 
 namespace rigcast::cli {
 namespace {

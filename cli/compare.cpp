@@ -10,7 +10,7 @@
 #include "cli/plan_tools.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/verbs.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "planner/compare.hpp"
 
 namespace rigcast::cli {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "cli/interrupt.hpp"
-#include "core/placement.hpp"
+#include "core/scenario/placement.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/cpu_executor.hpp"
 #include "engine/runtime/cuda_executor.hpp"
@@ -23,6 +23,7 @@
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "engine/tokenizer/stream_decoder.hpp"
+#include "perfmodel/memory.hpp"
 #include "probe/dram_read.hpp"
 #include "probe/gpu.hpp"
 #include "probe/host.hpp"

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "core/placement.hpp"
-#include "core/report.hpp"
-#include "core/toml_reader.hpp"
-#include "core/trace.hpp"
+#include "core/scenario/placement.hpp"
+#include "core/text/toml_reader.hpp"
 #include "engine/runtime/executor.hpp"
 #include "engine/runtime/sampler.hpp"
+#include "report/report.hpp"
+#include "report/trace.hpp"
 
 namespace rigcast::cli {
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "core/csv_quote.hpp"
-#include "core/kv_cache.hpp"
-#include "core/unit_text.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/text/csv_quote.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::cli {
 namespace {

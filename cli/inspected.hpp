@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/model_spec.hpp"
-#include "core/tensor_table.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/model/tensor_table.hpp"
 
 namespace rigcast::cli {
 

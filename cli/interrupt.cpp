@@ -6,7 +6,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "core/temporary_file.hpp"
+#include "core/files/temporary_file.hpp"
 
 namespace rigcast::cli {
 namespace {

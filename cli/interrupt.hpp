@@ -4,7 +4,7 @@
 #include <array>
 #include <csignal>
 
-#include "core/stop_flag.hpp"
+#include "core/base/stop_flag.hpp"
 
 namespace rigcast::cli {
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "cli/output.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/this_machine.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {

@@ -5,7 +5,7 @@
 
 #include "cli/executed.hpp"
 #include "cli/suite.hpp"
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 
 namespace rigcast::cli {
 

@@ -6,10 +6,10 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "core/kv_cache.hpp"
-#include "core/runtime_profile.hpp"
-#include "core/tensor_table.hpp"
-#include "core/unit_text.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/model/tensor_table.hpp"
+#include "core/scenario/runtime_profile.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::cli {
 namespace {

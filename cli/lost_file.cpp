@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "cli/output.hpp"
-#include "core/temporary_file.hpp"
+#include "core/files/temporary_file.hpp"
 #include "engine/gguf/mapping.hpp"
 
 namespace rigcast::cli {

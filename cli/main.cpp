@@ -12,7 +12,7 @@
 #include "cli/lost_file.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "core/nearest_name.hpp"
+#include "core/text/nearest_name.hpp"
 #include "engine/gguf/read_model.hpp"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 #include <span>
 
-#include "core/output_file.hpp"
+#include "core/files/output_file.hpp"
 
 namespace rigcast::cli {
 

@@ -9,11 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/correction.hpp"
-#include "core/measured/read_measurements.hpp"
-#include "core/measured/resolve.hpp"
-#include "core/validation.hpp"
+#include "calibration/speed_of_runs.hpp"
+#include "core/hardware/rig_correction.hpp"
+#include "measurements/read_measurements.hpp"
+#include "measurements/resolve.hpp"
+#include "perfmodel/correction.hpp"
 #include "sim/simulate.hpp"
+#include "validation/validation.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/output.hpp"
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 
 namespace rigcast::cli {
 

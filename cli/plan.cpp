@@ -8,7 +8,7 @@
 #include "cli/plan_tools.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/verbs.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
 #include "planner/plan_text.hpp"
 #include "planner/shortage.hpp"

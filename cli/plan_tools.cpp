@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "core/serial_time.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
+#include "perfmodel/serial_time.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/catalogue.hpp"
-#include "core/scenario.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/scenario.hpp"
 #include "planner/plan.hpp"
 
 namespace rigcast::cli {

@@ -10,10 +10,10 @@
 #include "cli/probed_gpus.hpp"
 #include "cli/this_machine.hpp"
 #include "cli/verbs.hpp"
-#include "core/text_style.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
+#include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/text_style.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
+#include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
 namespace {

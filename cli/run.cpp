@@ -10,8 +10,8 @@
 #include "cli/run_logits.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/verbs.hpp"
-#include "core/scenario.hpp"
-#include "core/unit_text.hpp"
+#include "core/scenario/scenario.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -19,8 +19,8 @@
 #include "cli/interrupt.hpp"
 #include "cli/kept_runs.hpp"
 #include "cli/output.hpp"
-#include "core/report_comparison.hpp"
 #include "engine/runtime/cuda_executor.hpp"
+#include "validation/report_comparison.hpp"
 
 namespace rigcast::cli {
 namespace {

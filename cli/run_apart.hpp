@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/kept_scenario.hpp"
-#include "core/catalogue.hpp"
-#include "core/validation.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "validation/validation.hpp"
 
 namespace rigcast::cli {
 

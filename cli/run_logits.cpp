@@ -13,7 +13,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/token_ids.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "engine/runtime/npy.hpp"
 
 namespace rigcast::cli {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/executed.hpp"
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
 
 namespace rigcast::cli {
 

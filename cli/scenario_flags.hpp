@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/toml_reader.hpp"
+#include "core/base/error.hpp"
+#include "core/text/toml_reader.hpp"
 
 namespace rigcast::cli {
 

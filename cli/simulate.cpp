@@ -5,7 +5,7 @@
 #include "cli/output.hpp"
 #include "cli/scenario_flags.hpp"
 #include "cli/verbs.hpp"
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
 #include "sim/advice.hpp"
 #include "sim/simulate.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cli/executed.hpp"
-#include "core/catalogue.hpp"
-#include "core/error.hpp"
-#include "core/toml_reader.hpp"
+#include "core/base/error.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/text/toml_reader.hpp"
 
 namespace rigcast::cli {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/sweep_space.hpp"
-#include "core/catalogue.hpp"
-#include "core/toml_reader.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/text/toml_reader.hpp"
 
 namespace rigcast::cli {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "cli/output.hpp"
-#include "core/output_file.hpp"
+#include "core/files/output_file.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rigcast::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::cli {

@@ -5,11 +5,11 @@
 
 #include "cli/executed.hpp"
 #include "cli/this_machine.hpp"
-#include "core/memory.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/gpu_check.hpp"
+#include "perfmodel/memory.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/host.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/catalogue.hpp"
-#include "core/toml_reader.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/text/toml_reader.hpp"
 #include "probe/host.hpp"
 
 namespace rigcast::cli {

@@ -9,12 +9,12 @@
 #include "cli/output.hpp"
 #include "cli/validate_runs.hpp"
 #include "cli/verbs.hpp"
-#include "core/measured/read_measurements.hpp"
-#include "core/measured/resolve.hpp"
-#include "core/runtime_profile.hpp"
-#include "core/unit_text.hpp"
-#include "core/validation.hpp"
+#include "core/scenario/runtime_profile.hpp"
+#include "core/text/unit_text.hpp"
+#include "measurements/read_measurements.hpp"
+#include "measurements/resolve.hpp"
 #include "sim/simulate.hpp"
+#include "validation/validation.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -18,16 +18,16 @@
 #include "cli/run_apart.hpp"
 #include "cli/suite.hpp"
 #include "cli/this_machine.hpp"
-#include "core/csv_quote.hpp"
-#include "core/report_comparison.hpp"
-#include "core/temporary_file.hpp"
-#include "core/unit_text.hpp"
+#include "core/files/temporary_file.hpp"
+#include "core/text/csv_quote.hpp"
+#include "core/text/unit_text.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/measured_report.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
 #include "sim/simulate.hpp"
+#include "validation/report_comparison.hpp"
 
 namespace rigcast::cli {
 namespace {

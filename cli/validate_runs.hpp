@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/scenario_flags.hpp"
-#include "core/catalogue.hpp"
-#include "core/validation.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "validation/validation.hpp"
 
 namespace rigcast::cli {
 

@@ -4,7 +4,7 @@
 #include <CLI/App.hpp>
 #include <functional>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 
 namespace rigcast::cli {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rigcast::cli {
 namespace {

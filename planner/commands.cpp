@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/kv_type_name.hpp"
+#include "core/model/kv_cache.hpp"
 
 namespace rigcast::planner {
 namespace {

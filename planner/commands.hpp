@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/placement.hpp"
-#include "core/scenario.hpp"
+#include "core/base/error.hpp"
+#include "core/scenario/placement.hpp"
+#include "core/scenario/scenario.hpp"
 
 namespace rigcast::planner {
 

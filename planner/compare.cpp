@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "planner/plan_text.hpp"
 
 namespace rigcast::planner {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "core/text_screen.hpp"
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "planner/compare.hpp"
 #include "planner/plan_text.hpp"
+#include "report/text_screen.hpp"
 
 namespace rigcast::planner {
 namespace {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/serial_time.hpp"
-#include "core/step.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/operation.hpp"
+#include "perfmodel/serial_time.hpp"
+#include "perfmodel/step.hpp"
 
 namespace rigcast::planner {
 namespace {

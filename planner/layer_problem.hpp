@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/memory.hpp"
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
+#include "perfmodel/memory.hpp"
 #include "planner/assign_layers.hpp"
 
 namespace rigcast::planner {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/memory.hpp"
+#include "perfmodel/memory.hpp"
 #include "planner/layer_problem.hpp"
 
 namespace rigcast::planner {

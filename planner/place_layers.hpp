@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
 
 namespace rigcast::planner {
 

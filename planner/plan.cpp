@@ -6,8 +6,9 @@
 #include <cmath>
 #include <tuple>
 
-#include "core/traffic.hpp"
-#include "core/unit_text.hpp"
+#include "core/model/traffic.hpp"
+#include "core/text/unit_text.hpp"
+#include "perfmodel/memory.hpp"
 
 namespace rigcast::planner {
 namespace {

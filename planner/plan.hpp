@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/report.hpp"
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
 #include "planner/crossover.hpp"
 #include "planner/quality.hpp"
+#include "report/report.hpp"
 
 namespace rigcast::planner {
 

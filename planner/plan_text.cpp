@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <span>
 
-#include "core/kv_type_name.hpp"
-#include "core/report_words.hpp"
-#include "core/text_screen.hpp"
-#include "core/unit_text.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
+#include "report/report_words.hpp"
+#include "report/text_screen.hpp"
 
 namespace rigcast::planner {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/report.hpp"
 #include "planner/plan.hpp"
+#include "report/report.hpp"
 
 namespace rigcast::planner {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/kv_type_name.hpp"
-#include "core/toml_reader.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/text/toml_reader.hpp"
 
 namespace rigcast::planner {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/kv_cache.hpp"
-#include "core/model_spec.hpp"
-#include "core/sourced.hpp"
+#include "core/base/error.hpp"
+#include "core/base/sourced.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/model/model_spec.hpp"
 
 namespace rigcast::planner {
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-#include "core/file_io.hpp"
+#include "core/files/file_io.hpp"
 
 namespace rigcast::probe {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/stop_flag.hpp"
-#include "core/units.hpp"
+#include "core/base/error.hpp"
+#include "core/base/stop_flag.hpp"
+#include "core/base/units.hpp"
 #include "probe/takes.hpp"
 
 namespace rigcast::probe {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/stop_flag.hpp"
-#include "core/units.hpp"
+#include "core/base/stop_flag.hpp"
+#include "core/base/units.hpp"
 #include "probe/copy_curve.hpp"
 #include "probe/gpu_link.hpp"
 #include "probe/say.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/rig.hpp"
+#include "core/hardware/rig.hpp"
 
 namespace rigcast::probe {
 

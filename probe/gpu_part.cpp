@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/measured/hardware_names.hpp"
+#include "core/hardware/hardware_names.hpp"
 
 namespace rigcast::probe {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "probe/gpu.hpp"
 
 namespace rigcast::probe {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::probe {
 namespace {

@@ -13,7 +13,8 @@ namespace rigcast::probe {
 /// stands for a GPU that the catalogue lacks, which is then said and not listed.
 void write_gpus(RigFile& file, const std::vector<Gpu>& gpus, const std::vector<std::string>& ids);
 
-/// A table [[gpu_measured]] for each GPU (core/gpu_measured.hpp). Tables come last in the file.
+/// A table [[gpu_measured]] for each GPU (core/catalogue/gpu_measured.hpp). Tables come last in the
+/// file.
 void write_gpu_tables(RigFile& file, const std::vector<Gpu>& gpus,
                       const std::vector<std::string>& ids);
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 namespace rigcast::probe {
 

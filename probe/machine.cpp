@@ -7,7 +7,7 @@
 #include <ctime>
 #include <utility>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "probe/dram_read.hpp"
 #include "probe/gpu_rig.hpp"
 #include "probe/rig_file.hpp"

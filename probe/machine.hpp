@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/stop_flag.hpp"
+#include "core/base/error.hpp"
+#include "core/base/stop_flag.hpp"
 #include "probe/cpu_rates.hpp"
 #include "probe/disk.hpp"
 #include "probe/gpu.hpp"

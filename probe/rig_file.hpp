@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 #include "probe/takes.hpp"
 
 namespace rigcast::probe {

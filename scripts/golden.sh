@@ -21,6 +21,7 @@ answer() { # COMMAND, quoted as for a shell
   file=$ANSWERS/$number.txt
   eval "$PROGRAM $command" > "$file" 2> "$file.err" < /dev/null || status=$?
   { echo "exit $status" && cat "$file.err"; } >> "$file"
+  sed -i "s#$PWD#TREE#g" "$file"  # trees lie in folders of their own
   rm "$file.err"
 }
 export -f answer

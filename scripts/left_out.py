@@ -15,7 +15,7 @@ CALIBRATE = "rigcast calibrate --against runtimes/measurements/benchmarks.csv"
 
 METRICS = {"tg_tps": "decode", "pp_tps": "prefill"}
 REGIMES = ["CPU only", "unified memory", "KV in RAM", "experts in RAM", "layer split",
-           "several GPUs", "resident"]  # as core/regime.cpp names them
+           "several GPUs", "resident"]  # as core/scenario/regime.cpp names them
 TAIL = 0.10  # on either side of an 80 % interval
 BEYOND = 0.5  # chips: the next one may lie outside those seen, either way
 ROUNDING = 1e-12  # sums of weights that should be equal differ in their last bits

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::sim {

@@ -1,9 +1,9 @@
 #pragma once
 // What else could be done: alternatives to a scenario, each simulated.
 
-#include "core/catalogue.hpp"
-#include "core/report.hpp"
-#include "core/toml_reader.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/text/toml_reader.hpp"
+#include "report/report.hpp"
 
 namespace rigcast::sim {
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
-#include "core/knee.hpp"
-#include "core/unit_text.hpp"
+#include "core/base/knee.hpp"
+#include "core/text/unit_text.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resource_use.hpp"
 
 namespace rigcast::sim {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/report.hpp"
+#include "report/report.hpp"
 #include "sim/decode.hpp"
 
 namespace rigcast::sim {

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine_plan.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/runtimes/engine_plan.hpp"
 
 namespace rigcast::sim {
 namespace {

@@ -5,7 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "core/step.hpp"
+#include "perfmodel/resource_use.hpp"
+#include "perfmodel/step.hpp"
 #include "sim/detail.hpp"
 #include "sim/step_graph.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 #include "sim/machine.hpp"
 
 namespace rigcast::sim {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine_plan.hpp"
+#include "perfmodel/runtimes/engine_plan.hpp"
 #include "sim/graph.hpp"
 
 namespace rigcast::sim {

@@ -4,8 +4,9 @@
 
 #include <vector>
 
-#include "core/step.hpp"
-#include "core/trace.hpp"
+#include "perfmodel/resource_use.hpp"
+#include "perfmodel/step.hpp"
+#include "report/trace.hpp"
 #include "sim/detail.hpp"
 
 namespace rigcast::sim {

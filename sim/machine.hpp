@@ -7,8 +7,8 @@
 #include <array>
 #include <cstdint>
 
-#include "core/rig.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/hardware/rig.hpp"
 
 namespace rigcast::sim {
 

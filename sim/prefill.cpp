@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/serial_time.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/operation.hpp"
+#include "perfmodel/serial_time.hpp"
 
 namespace rigcast::sim {
 namespace {

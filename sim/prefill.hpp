@@ -1,6 +1,7 @@
 #pragma once
 // The prompt, ubatch by ubatch.
 
+#include "perfmodel/resource_use.hpp"
 #include "sim/decode.hpp"
 
 namespace rigcast::sim {

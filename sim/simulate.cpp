@@ -6,10 +6,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/correction.hpp"
-#include "core/inputs.hpp"
-#include "core/regime.hpp"
-#include "core/unit_text.hpp"
+#include "core/scenario/regime.hpp"
+#include "core/text/unit_text.hpp"
+#include "perfmodel/correction.hpp"
+#include "perfmodel/inputs.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resource_use.hpp"
 #include "sim/cliffs.hpp"
 #include "sim/load.hpp"
 #include "sim/prefill.hpp"

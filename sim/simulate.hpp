@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/report.hpp"
-#include "core/trace.hpp"
+#include "report/report.hpp"
+#include "report/trace.hpp"
 #include "sim/decode.hpp"
 
 namespace rigcast::sim {

@@ -6,8 +6,8 @@
 #include <deque>
 #include <vector>
 
-#include "core/step.hpp"
-#include "core/trace.hpp"
+#include "perfmodel/step.hpp"
+#include "report/trace.hpp"
 #include "sim/graph.hpp"
 
 namespace rigcast::sim {

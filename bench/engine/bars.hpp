@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "engine/runtime/team.hpp"
 
 namespace rigcast::bench {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "core/tensor_table.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/synth/synth.hpp"
 
 namespace rigcast::bench {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model_spec.hpp"
+#include "core/model/model_spec.hpp"
 #include "engine/memory/large_pages.hpp"
 #include "engine/model/matrix.hpp"
 #include "engine/runtime/team.hpp"

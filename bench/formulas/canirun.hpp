@@ -15,7 +15,7 @@
 
 #include <optional>
 
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
 
 namespace rigcast::formulas {
 

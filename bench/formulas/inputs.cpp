@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/placement.hpp"
+#include "core/scenario/placement.hpp"
 
 namespace rigcast::formulas {
 

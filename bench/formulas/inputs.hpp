@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/scenario.hpp"
+#include "core/scenario/scenario.hpp"
 
 namespace rigcast::formulas {
 

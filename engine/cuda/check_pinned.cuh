@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <string>
 
-#include "core/error.hpp"
-#include "core/unit_text.hpp"
+#include "core/base/error.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::engine {
 

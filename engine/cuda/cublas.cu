@@ -1,6 +1,6 @@
 #include <cstdint>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cublas.cuh"
 
 namespace rigcast::engine {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rigcast::engine {
 

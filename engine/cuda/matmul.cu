@@ -1,6 +1,6 @@
 #include <string>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/matmul.cuh"
 
 namespace rigcast::engine::cuda {

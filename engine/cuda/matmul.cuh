@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/cuda/cublas.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/value_type.cuh"

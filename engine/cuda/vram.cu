@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "engine/cuda/cuda_call.cuh"
 
 namespace rigcast::engine::cuda {

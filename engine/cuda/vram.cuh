@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/units.hpp"
+#include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "engine/memory/account.hpp"
 
 namespace rigcast::engine::cuda {

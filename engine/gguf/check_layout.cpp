@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor_table.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/tensor_name.hpp"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "core/error.hpp"
-#include "core/model_spec.hpp"
+#include "core/base/error.hpp"
+#include "core/model/model_spec.hpp"
 #include "engine/gguf/file.hpp"
 
 namespace rigcast::engine {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/gguf/part.hpp"
 
 namespace rigcast::engine {

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 #include "engine/gguf/value.hpp"
 
 namespace rigcast::engine {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rigcast::engine {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/gguf/metadata.hpp"
 #include "engine/gguf/tensor_type.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model_file.hpp"
+#include "core/model/model_file.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/model/model.hpp"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/nearest_name.hpp"
+#include "core/text/nearest_name.hpp"
 #include "engine/gguf/check_layout.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/read_model.hpp"

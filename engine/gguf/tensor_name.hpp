@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "core/quant_mix.hpp"
+#include "core/model/quant_mix.hpp"
 #include "engine/gguf/part.hpp"
 
 namespace rigcast::engine {

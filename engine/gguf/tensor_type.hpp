@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 
 namespace rigcast::engine {
 

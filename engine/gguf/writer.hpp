@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "core/error.hpp"
-#include "core/output_file.hpp"
+#include "core/base/error.hpp"
+#include "core/files/output_file.hpp"
 #include "engine/gguf/header.hpp"
 
 namespace rigcast::engine {

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <mutex>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::engine {
 namespace {

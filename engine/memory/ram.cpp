@@ -3,8 +3,8 @@
 #include <mutex>
 #include <utility>
 
-#include "core/error.hpp"
-#include "core/unit_text.hpp"
+#include "core/base/error.hpp"
+#include "core/text/unit_text.hpp"
 
 namespace rigcast::engine {
 

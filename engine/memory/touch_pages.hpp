@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "core/stop_flag.hpp"
+#include "core/base/stop_flag.hpp"
 
 namespace rigcast::engine {
 

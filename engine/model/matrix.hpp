@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 
 namespace rigcast::engine {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/model_spec.hpp"
+#include "core/base/error.hpp"
+#include "core/model/model_spec.hpp"
 #include "engine/model/matrix.hpp"
 
 namespace rigcast::engine {

@@ -1,7 +1,7 @@
 #pragma once
 // Whether a prompt's batch goes faster through weights that are copied to the GPU, or on the host.
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 namespace rigcast::engine {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/quant_mix.hpp"
+#include "core/model/quant_mix.hpp"
 
 namespace rigcast::engine {
 namespace {

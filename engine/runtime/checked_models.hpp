@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/model_spec.hpp"
-#include "core/tensor_table.hpp"
+#include "core/base/error.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/model/tensor_table.hpp"
 
 namespace rigcast::engine {
 

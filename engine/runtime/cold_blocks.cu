@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/cuda/narrow_block.cuh"
 #include "engine/kernels/cuda/widen_cache.cuh"
 

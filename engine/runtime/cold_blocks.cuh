@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/kernels/cuda/cache.cuh"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/engine_memory.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/scenario/engine_memory.hpp"
 
 namespace rigcast::engine {
 

@@ -1,8 +1,8 @@
 #pragma once
 // Who wants to know when copies run beside a step's stages.
 
-#include "core/activity.hpp"
 #include "engine/cuda/cuda_stream.cuh"
+#include "report/activity.hpp"
 
 namespace rigcast::engine::cuda {
 

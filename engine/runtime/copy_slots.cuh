@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/mark.cuh"
 #include "engine/cuda/vram.cuh"

@@ -1,6 +1,6 @@
 #include "engine/runtime/cpu_layers.hpp"
 
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/runtime/cpu_stages.hpp"

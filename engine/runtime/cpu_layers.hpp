@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/kv_cache.hpp"
-#include "core/trace.hpp"
+#include "core/model/kv_cache.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/memory/ram.hpp"
@@ -20,6 +19,7 @@
 #include "engine/runtime/products.hpp"
 #include "engine/runtime/rope.hpp"
 #include "engine/runtime/team.hpp"
+#include "report/trace.hpp"
 
 namespace rigcast::engine {
 

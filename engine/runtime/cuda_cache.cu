@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
 
 namespace rigcast::engine::cuda {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/kv_cache.hpp"
-#include "core/model_spec.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/model/model_spec.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/mark.cuh"
 #include "engine/cuda/vram.cuh"

@@ -8,11 +8,11 @@
 #include <optional>
 #include <string>
 
-#include "core/error.hpp"
-#include "core/kv_cache.hpp"
-#include "core/placement.hpp"
-#include "core/stop_flag.hpp"
-#include "core/tensor_table.hpp"
+#include "core/base/error.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/scenario/placement.hpp"
+#include "core/base/stop_flag.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/runtime/break_even.hpp"
 #include "engine/kv/kv_cache.hpp"

@@ -5,7 +5,7 @@
 #include <future>
 #include <unordered_map>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/planes.cuh"
 #include "engine/kernels/cuda/synthesize.cuh"

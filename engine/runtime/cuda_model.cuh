@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor_table.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/cuda/vram.cuh"
 #include "engine/gguf/file.hpp"

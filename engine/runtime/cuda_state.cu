@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/kernels/cuda/short_batch.cuh"
 #include "engine/runtime/pinned_memory.hpp"
 

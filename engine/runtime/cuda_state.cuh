@@ -6,8 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "core/activity.hpp"
-#include "core/stop_flag.hpp"
+#include "core/base/stop_flag.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/mailbox.cuh"
@@ -31,6 +30,7 @@
 #include "engine/runtime/host_side.cuh"
 #include "engine/runtime/layer_stream.cuh"
 #include "engine/runtime/staged_cache.cuh"
+#include "report/activity.hpp"
 
 namespace rigcast::engine::cuda {
 

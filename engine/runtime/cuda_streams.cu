@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/engine_memory.hpp"
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/kernels/cuda/short_batch.cuh"
 #include "engine/runtime/cuda_state.cuh"
 

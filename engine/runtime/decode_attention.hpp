@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/model_spec.hpp"
+#include "core/model/model_spec.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/runtime/team.hpp"

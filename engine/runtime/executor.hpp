@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "core/memory.hpp"
-#include "core/trace.hpp"
+#include "core/scenario/device_memory.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/recorder.hpp"
 #include "engine/runtime/sampler.hpp"
+#include "report/trace.hpp"
 
 namespace rigcast::engine {
 

@@ -1,6 +1,6 @@
 #include "engine/runtime/expert_jobs.hpp"
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace rigcast::engine {
 

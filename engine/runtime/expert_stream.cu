@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/cuda/settle.cuh"
 #include "engine/kernels/cuda/planes.cuh"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/runtime/executor.hpp"
 
 namespace rigcast::engine {

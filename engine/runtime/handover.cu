@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/runtime/handover.cuh"
 

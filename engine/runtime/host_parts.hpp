@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "core/model_spec.hpp"
-#include "core/placement.hpp"
-#include "core/tensor_table.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/model/tensor_table.hpp"
+#include "core/scenario/placement.hpp"
 #include "engine/model/model.hpp"
 
 namespace rigcast::engine {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine_memory.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/runtime/decode_attention.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 // How attention over keys and values in the host's memory is best shared.
 
-#include "core/kv_cache.hpp"
-#include "core/model_spec.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/model/model_spec.hpp"
 #include "engine/cuda/vram.cuh"
 #include "engine/runtime/cold_sharing.hpp"
 

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine::cuda {

@@ -13,7 +13,7 @@
 #include <future>
 #include <vector>
 
-#include "core/file_io.hpp"
+#include "core/files/file_io.hpp"
 #include "engine/gguf/mapping.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/team.hpp"

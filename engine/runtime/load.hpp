@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/error.hpp"
-#include "core/stop_flag.hpp"
+#include "core/base/error.hpp"
+#include "core/base/stop_flag.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/model/model.hpp"
 

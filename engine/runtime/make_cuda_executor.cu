@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
 #include "engine/cuda/device_facts.cuh"
 #include "engine/cuda/gpu_count.cuh"
 #include "engine/cuda/matmul.cuh"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/knee.hpp"
+#include "core/base/knee.hpp"
 
 namespace rigcast::engine {
 namespace {

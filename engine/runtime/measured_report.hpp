@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/report.hpp"
 #include "engine/runtime/request.hpp"
+#include "report/report.hpp"
 
 namespace rigcast::engine {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "core/error.hpp"
-#include "core/output_file.hpp"
+#include "core/base/error.hpp"
+#include "core/files/output_file.hpp"
 
 namespace rigcast::engine {
 

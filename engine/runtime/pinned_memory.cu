@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/runtime/process_memory.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/stop_flag.hpp"
+#include "core/base/stop_flag.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/memory/ram.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the system says this process takes of memory, and may take.
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 namespace rigcast::engine {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "core/trace.hpp"
+#include "report/trace.hpp"
 
 namespace rigcast::engine {
 

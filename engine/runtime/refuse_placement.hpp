@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "core/error.hpp"
-#include "core/placement.hpp"
+#include "core/base/error.hpp"
+#include "core/scenario/placement.hpp"
 
 namespace rigcast::engine {
 

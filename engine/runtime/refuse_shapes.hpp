@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/model/model.hpp"
 
 namespace rigcast::engine {

@@ -2,8 +2,8 @@
 
 #include <ctime>
 
-#include "core/error.hpp"
-#include "core/stop_flag.hpp"
+#include "core/base/error.hpp"
+#include "core/base/stop_flag.hpp"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/metrics.hpp"
+#include "core/base/metrics.hpp"
 #include "engine/runtime/executor.hpp"
 #include "engine/runtime/sampler.hpp"
 

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/stop_flag.hpp"
+#include "core/base/stop_flag.hpp"
 
 namespace rigcast::engine {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/runtime/upload.cuh"
 #include "engine/runtime/upload_source.hpp"

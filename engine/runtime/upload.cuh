@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/mark.cuh"
 #include "engine/cuda/pinned_pages.cuh"

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/file_io.hpp"
+#include "core/files/file_io.hpp"
 
 namespace rigcast::engine {
 namespace {

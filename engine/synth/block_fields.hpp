@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 #include "engine/cuda/host_device.hpp"
 #include "engine/synth/narrow_float.hpp"
 #include "engine/synth/weight_scales.hpp"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/synth/block_fields.hpp"
 #include "engine/synth/counter_rng.hpp"
 #include "engine/synth/weight_scales.hpp"

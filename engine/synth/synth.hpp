@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "core/quant_format.hpp"
-#include "core/tensor_table.hpp"
+#include "core/model/quant_format.hpp"
+#include "core/model/tensor_table.hpp"
 
 namespace rigcast::engine {
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <optional>
 
-#include "core/error.hpp"
-#include "core/tensor_table.hpp"
+#include "core/base/error.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/model.hpp"
 #include "engine/runtime/team.hpp"

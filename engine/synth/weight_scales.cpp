@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/tensor_table.hpp"
+#include "core/model/tensor_table.hpp"
 
 namespace rigcast::engine {
 

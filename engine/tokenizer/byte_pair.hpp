@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/tokenizer/merge_list.hpp"
 #include "engine/tokenizer/pretokenizer.hpp"
 #include "engine/tokenizer/vocabulary.hpp"

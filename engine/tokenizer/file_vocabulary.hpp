@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 

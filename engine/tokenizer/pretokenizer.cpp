@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/tokenizer/utf8.hpp"
 #include "engine/tokenizer/word_patterns.hpp"
 

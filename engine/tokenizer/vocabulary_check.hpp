@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/tokenizer/vocabulary.hpp"
 
 namespace rigcast::engine {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 #include "engine/cuda/shared_library.hpp"
 #include "probe/gpu_link.hpp"
 

@@ -5,7 +5,7 @@
 #include "bench/formulas/inputs.hpp"
 #include "bench/formulas/llmfit.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/machine_fixture.hpp"
+#include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;
 using namespace rigcast::formulas;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "sim/calibration/write_profile.hpp"
+#include "calibration/write_profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 

@@ -1,9 +1,9 @@
 // The table of left-out forecasts, read back as others will read it.
-#include "sim/calibration/left_out_table.hpp"
+#include "calibration/left_out_table.hpp"
 
 #include <cmath>
 
-#include "core/measured/csv.hpp"
+#include "core/text/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 

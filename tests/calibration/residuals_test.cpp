@@ -1,5 +1,5 @@
 // Intervals from the errors on chips that a fit had not seen.
-#include "sim/calibration/residuals.hpp"
+#include "calibration/residuals.hpp"
 
 #include <cmath>
 #include <string>

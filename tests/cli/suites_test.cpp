@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/toml_reader.hpp"
+#include "core/text/toml_reader.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 
 using namespace rigcast;
 

@@ -1,5 +1,5 @@
 // A result that nobody looks at hides its error: with warnings as errors it does not build.
-#include "core/unit_text.hpp"
+#include "core/text/unit_text.hpp"
 
 #pragma GCC diagnostic error "-Wunused-result"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "core/catalogue.hpp"
-#include "core/scenario.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/scenario.hpp"
 
 namespace rigcast::fixtures {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/model_spec.hpp"
+#include "core/model/model_spec.hpp"
 
 namespace rigcast::fixtures {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/runtime_profile.hpp"
+#include "core/scenario/runtime_profile.hpp"
 
 namespace rigcast::fixtures {
 

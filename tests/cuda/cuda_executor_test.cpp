@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
 #include "engine/runtime/team.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"

@@ -1,11 +1,11 @@
 // What the engine takes of a GPU and of the host, beside what is forecast for the same scenario.
-#include "core/memory.hpp"
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "engine/runtime/host_parts.hpp"
+#include "perfmodel/memory.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/machine_fixture.hpp"
 #include "tests/engine/executor_fixture.hpp"
+#include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -135,8 +135,7 @@ TEST_CASE("Forecast memory is what the engine takes, by every placement",
   check({.name = "tied, the head on the host", .model = tied, .gpu_layers = 12});
 }
 
-TEST_CASE("Forecast memory is what the engine takes, of experts",
-          "[cuda][memory][gpu][hybrid]") {
+TEST_CASE("Forecast memory is what the engine takes, of experts", "[cuda][memory][gpu][hybrid]") {
   const ModelSpec many = layers_of(qwen3_30b_a3b(), 6), few = layers_of(mixtral_8x7b(), 3);
   check({.name = "many experts", .model = many});
   check({.name = "many experts in RAM", .model = many, .cpu_moe = 4});

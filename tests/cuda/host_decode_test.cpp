@@ -1,5 +1,5 @@
 // Prompts on the GPU, tokens on the host: keys and values go to and fro.
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
 #include "tests/cuda/placements.hpp"
 #include "tests/cuda/whole_models.hpp"
 

@@ -1,7 +1,7 @@
 // Models that GPU and host share, by every kind of placement.
 #include <algorithm>
 
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/runtime/host_parts.hpp"
 #include "tests/cuda/placements.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"

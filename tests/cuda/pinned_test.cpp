@@ -2,7 +2,7 @@
 #include <fstream>
 #include <string>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/pinned_pages.cuh"
 #include "engine/runtime/pinned_memory.hpp"

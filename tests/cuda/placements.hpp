@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/placement.hpp"
+#include "core/scenario/placement.hpp"
 #include "engine/runtime/cuda_executor.hpp"
 #include "tests/engine/tiny_model.hpp"
 

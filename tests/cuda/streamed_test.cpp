@@ -2,7 +2,7 @@
 // placement.
 #include <algorithm>
 
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/cuda/whole_models.hpp"
 #include "tests/folder.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
 #include "tests/catch.hpp"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/tensor_table.hpp"
+#include "core/base/error.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/model/model.hpp"
 #include "engine/synth/synth.hpp"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "core/memory.hpp"
+#include "perfmodel/memory.hpp"
 #include "sim/advice.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"

@@ -5,8 +5,8 @@
 #include <streambuf>
 
 #include "cli/token_ids.hpp"
-#include "core/measured/csv.hpp"
-#include "core/measured/read_measurements.hpp"
+#include "core/text/csv.hpp"
+#include "measurements/read_measurements.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kv_cache.hpp"
+#include "core/model/kv_cache.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/runtime/cpu_executor.hpp"
 #include "engine/synth/synthetic_model.hpp"

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "core/measured/read_measurements.hpp"
-#include "core/report_comparison.hpp"
+#include "measurements/read_measurements.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "validation/report_comparison.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "cli/suite.hpp"
-#include "core/catalogue.hpp"
-#include "core/scenario.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/scenario.hpp"
 #include "planner/quality.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

@@ -2,12 +2,12 @@
 // says of its GPU and of its speed. Whatever it holds, reading ends, and an error says what is
 // wrong.
 
-#include "core/correction.hpp"
-#include "core/gpu_measured.hpp"
-#include "core/model_spec.hpp"
-#include "core/rig.hpp"
-#include "core/runtime_profile.hpp"
-#include "core/toml_reader.hpp"
+#include "core/catalogue/gpu_measured.hpp"
+#include "core/hardware/rig.hpp"
+#include "core/hardware/rig_correction.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/scenario/runtime_profile.hpp"
+#include "core/text/toml_reader.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "core/memory.hpp"
-#include "core/toml_reader.hpp"
+#include "core/text/toml_reader.hpp"
+#include "perfmodel/memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

@@ -2,7 +2,7 @@
 // the prompt grows (unslothai/unsloth PR 9872, comment of 2026-09-07).
 #include "planner/crossover.hpp"
 
-#include "core/serial_time.hpp"
+#include "perfmodel/serial_time.hpp"
 #include "planner/plan.hpp"
 #include "planner/plan_text.hpp"
 #include "sim/simulate.hpp"

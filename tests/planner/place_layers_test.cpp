@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/serial_time.hpp"
+#include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_generator.hpp"
 

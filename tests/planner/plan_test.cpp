@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "core/serial_time.hpp"
+#include "perfmodel/serial_time.hpp"
 #include "planner/plan_text.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"

@@ -1,6 +1,6 @@
 #include "planner/quality.hpp"
 
-#include "core/catalogue.hpp"
+#include "core/catalogue/catalogue.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

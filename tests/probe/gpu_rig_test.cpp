@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "core/catalogue.hpp"
-#include "core/gpu_measured.hpp"
-#include "core/scenario.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/catalogue/gpu_measured.hpp"
+#include "core/scenario/scenario.hpp"
 #include "probe/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"

@@ -1,8 +1,8 @@
 // What a probe writes is a rig that forecasts take.
 #include <string>
 
-#include "core/catalogue.hpp"
-#include "core/scenario.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/scenario.hpp"
 #include "probe/disk.hpp"
 #include "probe/dram_read.hpp"
 #include "probe/machine.hpp"

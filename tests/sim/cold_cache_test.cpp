@@ -1,9 +1,11 @@
-#include "core/cold_cache.hpp"
+#include "perfmodel/runtimes/cold_cache.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/operation.hpp"
 
 #include <cmath>
 
-#include "core/engine_memory.hpp"
-#include "core/serial_time.hpp"
+#include "core/scenario/engine_memory.hpp"
+#include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

@@ -1,8 +1,9 @@
 // Time of one token: its parts, its bounds and how KV policies compare.
 #include "sim/decode.hpp"
+#include "perfmodel/memory.hpp"
 
-#include "core/cost.hpp"
-#include "core/engine_memory.hpp"
+#include "core/scenario/engine_memory.hpp"
+#include "perfmodel/cost.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

@@ -1,7 +1,7 @@
 // The edge of memory, to the byte.
 #include <fmt/format.h>
 
-#include "core/memory.hpp"
+#include "perfmodel/memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

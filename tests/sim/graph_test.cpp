@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/machine_fixtures.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/memory.hpp"
+#include "perfmodel/memory.hpp"
 #include "sim/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_generator.hpp"

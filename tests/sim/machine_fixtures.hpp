@@ -1,7 +1,7 @@
 #pragma once
 // A machine with round rates, so that expected times can be worked out by hand.
 
-#include "core/rig.hpp"
+#include "core/hardware/rig.hpp"
 
 namespace rigcast::fixtures {
 

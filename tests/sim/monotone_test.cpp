@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "perfmodel/memory.hpp"
 #include "sim/decode.hpp"
 #include "sim/load.hpp"
 #include "sim/prefill.hpp"

@@ -1,4 +1,5 @@
 #include "sim/prefill.hpp"
+#include "perfmodel/memory.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

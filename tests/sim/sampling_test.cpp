@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "perfmodel/memory.hpp"
 #include "sim/decode.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/catalogue.hpp"
-#include "core/scenario.hpp"
-#include "core/toml_reader.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/scenario.hpp"
+#include "core/text/toml_reader.hpp"
 
 namespace rigcast::fixtures {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory.hpp"
+#include "perfmodel/memory.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 namespace rigcast::fixtures {

@@ -1,5 +1,6 @@
 // The closed-form forecast against the simulator, where nothing overlaps: two ways to one time.
-#include "core/serial_time.hpp"
+#include "perfmodel/serial_time.hpp"
+#include "perfmodel/memory.hpp"
 
 #include <fmt/format.h>
 

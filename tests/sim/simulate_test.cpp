@@ -1,5 +1,6 @@
 // A whole report: what its figures promise of each other.
 #include "sim/simulate.hpp"
+#include "perfmodel/memory.hpp"
 
 #include <map>
 

@@ -1,7 +1,9 @@
-// Bytes per route of one decoded token: what resource_use() reports of a step against core/traffic,
-// which alone counts them.
-#include "core/step.hpp"
-#include "core/traffic.hpp"
+// Bytes per route of one decoded token: what resource_use() reports of a step against
+// core/model/traffic, which alone counts them.
+#include "core/model/traffic.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resource_use.hpp"
+#include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "core/kv_cache.hpp"
-#include "core/units.hpp"
+#include "core/base/units.hpp"
+#include "core/model/kv_cache.hpp"
 #include "engine/kernels/cpu/aligned.hpp"
 
 namespace rigcast::engine::cpu {

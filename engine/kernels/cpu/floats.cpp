@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 

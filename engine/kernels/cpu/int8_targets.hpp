@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/error.hpp"
-#include "engine/kernels/cpu/int8.hpp"
+#include "core/base/error.hpp"
+#include "engine/kernels/cpu/int8_kernels.hpp"
 
 #define RIGCAST_RESTRICT __restrict__
 #define RIGCAST_INLINE inline __attribute__((always_inline))

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/elementwise.cuh"
 #include "engine/kernels/cuda/logit_rank.cuh"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 
 namespace rigcast::engine::cuda {
 

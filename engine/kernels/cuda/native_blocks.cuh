@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 
 namespace rigcast::engine::cuda {
 

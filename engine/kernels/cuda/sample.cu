@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/logit_rank.cuh"
 #include "engine/kernels/cuda/sample.cuh"
@@ -271,9 +271,8 @@ __global__ void __launch_bounds__(kThreads)
   if (!ends_last(&state->done)) return;
   const Rank* const ranks = candidates(cut, logits, wanted, *state, work);
   // With a NaN among the logits, and so in the first place, no token is drawn.
-  const std::int32_t id = index_of_rank(ranks[0]) == kNoToken
-                              ? kNoToken
-                              : drawn_id(draw, ranks, wanted, work.sums);
+  const std::int32_t id =
+      index_of_rank(ranks[0]) == kNoToken ? kNoToken : drawn_id(draw, ranks, wanted, work.sums);
   for (int i = int(threadIdx.x); i < kBins; i += kThreads) state->counts[i] = 0;
   if (threadIdx.x > 0) return;
   state->collected = 0;

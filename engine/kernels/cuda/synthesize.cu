@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/synthesize.cuh"
 #include "engine/synth/block_fields.hpp"

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/quant_format.hpp"
-#include "core/tensor_table.hpp"
+#include "core/model/quant_format.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/synth/weight_scales.hpp"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
 
 // d has 11 significant bits, scales and mins at most 6 and a code at most 5 where a min follows:

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/quant_format.hpp"
+#include "core/model/quant_format.hpp"
 
 namespace rigcast::engine::ref {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/kernels/ref/ops.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 namespace rigcast::engine::ref {

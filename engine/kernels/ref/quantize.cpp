@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/kernels/ref/quantize_k.hpp"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/tensor_table.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/gguf/header.hpp"
 #include "engine/gguf/part.hpp"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "core/catalogue.hpp"
-#include "core/kv_cache.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/model/kv_cache.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"

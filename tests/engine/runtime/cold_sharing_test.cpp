@@ -1,6 +1,6 @@
 #include "engine/runtime/cold_sharing.hpp"
 
-#include "core/units.hpp"
+#include "core/base/units.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

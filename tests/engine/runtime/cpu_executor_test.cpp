@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/traffic.hpp"
+#include "core/model/traffic.hpp"
 #include "engine/runtime/request.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"

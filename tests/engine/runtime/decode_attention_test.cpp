@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/model_spec.hpp"
+#include "core/model/model_spec.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "core/catalogue.hpp"
-#include "core/tensor_table.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/gguf/read_model.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"

@@ -1,6 +1,6 @@
 #include "engine/runtime/measured_report.hpp"
 
-#include "core/placement.hpp"
+#include "core/scenario/placement.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

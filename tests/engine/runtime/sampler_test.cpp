@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 #include "engine/runtime/executor.hpp"
 #include "tests/catch.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor_table.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/kernels/ref/forward.hpp"
 #include "engine/runtime/process_memory.hpp"
 #include "engine/synth/synthetic_model.hpp"

@@ -1,0 +1,269 @@
+#include "calibration/parameters.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "core/hardware/gpu_architecture.hpp"
+
+namespace rigcast::calibration {
+namespace {
+
+using Place = std::function<double*(RuntimeProfile&)>;
+
+class Builder {
+ public:
+  explicit Builder(const RuntimeProfile& profile) : profile_(profile) {
+    for (const auto& [name, efficiency] : profile.gpu) stated_.insert(name);
+  }
+
+  int add(std::string path, double spread, Place in, double least = 0, double most = 0) {
+    Parameter p;
+    p.path = std::move(path);
+    p.prior = *in(profile_);
+    p.spread = spread;
+    // The file's reader takes factors from 1e-4 to 100; a time or a rate, up to 30 times off.
+    const bool factor = p.prior >= 1e-3 && p.prior <= 1e3;
+    p.least = least > 0 ? least : factor ? 0.01 : p.prior / 30;
+    p.most = most > 0 ? most : factor ? 100 : p.prior * 30;
+    p.in = std::move(in);
+    all_.push_back(std::move(p));
+    return int(all_.size()) - 1;
+  }
+  bool states(const std::string& architecture) const { return stated_.contains(architecture); }
+  void like_parent(int i) { all_[std::size_t(i)].ratio = 1.0; }
+  void about(int i, const std::string& architecture) {
+    all_[std::size_t(i)].architecture = architecture;
+  }
+  void child_of(int parent, int child, double spread) {
+    all_[std::size_t(child)].parent = parent;
+    all_[std::size_t(child)].ratio =
+        all_[std::size_t(child)].prior / all_[std::size_t(parent)].prior;
+    all_[std::size_t(child)].spread = spread;
+  }
+  // The same figure of another profile, near the shared one.
+  void fork(const std::string& runtime, const std::string& path, double spread) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].path != path || !all_[i].runtime.empty()) continue;
+      Parameter p = all_[i];
+      p.runtime = runtime;
+      p.parent = int(i);
+      p.ratio = 1.0;
+      p.spread = spread;
+      all_.push_back(std::move(p));
+      return;
+    }
+  }
+  // A figure of another profile alone, near what that one states.
+  void own(RuntimeProfile fork, std::string path, double spread, Place in) {
+    const double prior = *in(fork);
+    const int i = add(std::move(path), spread, std::move(in));
+    all_[std::size_t(i)].runtime = fork.id;
+    all_[std::size_t(i)].prior = prior;
+  }
+  std::vector<Parameter> take() { return std::move(all_); }
+
+ private:
+  RuntimeProfile profile_;
+  std::set<std::string> stated_;  // architectures with a table of their own; looking one up adds it
+  std::vector<Parameter> all_;
+};
+
+// One figure of every architecture: near its neighbour's, the first ones near the profile's own.
+void add_architectures(Builder& build, const char* key, Sourced<double> GpuEfficiency::*figure,
+                       double first_spread, double spread, double most) {
+  std::map<std::string_view, int> index;
+  for (const GpuArchitecture& a : gpu_architectures()) {
+    const std::string name(a.name);
+    const Place in = [name, figure](RuntimeProfile& p) {
+      const auto [it, added] = p.gpu.try_emplace(name, p.gpu.at("default"));
+      return &(it->second.*figure).value;
+    };
+    const int i = build.add(fmt::format("gpu.\"{}\".{}", name, key), first_spread, in, 1e-3, most);
+    build.about(i, name);
+    index[a.name] = i;
+    if (!a.neighbour.empty()) build.child_of(index.at(a.neighbour), i, spread);
+    if (!build.states(name)) build.like_parent(i);
+  }
+}
+
+void add_gpus(Builder& build) {
+  add_architectures(build, "read", &GpuEfficiency::read, 0.05, 0.05, 0.98);
+  add_architectures(build, "cycles", &GpuEfficiency::cycles, 0.4, 0.15, 10);
+  add_architectures(build, "launch", &GpuEfficiency::launch, 0.2, 0.12, 10);
+  add_architectures(build, "kv_read", &GpuEfficiency::kv_read, 0.3, 0.10, 0.97);
+  add_architectures(build, "gemm", &GpuEfficiency::gemm, 0.2, 0.2, 1);
+  add_architectures(build, "tiles", &GpuEfficiency::tiles, 0.2, 0.2, 1);
+  add_architectures(build, "attention", &GpuEfficiency::attention, 0.3, 0.3, 1);
+}
+
+// A group without figures of its own has none to find.
+bool has_figures(const RuntimeProfile& profile, FormatGroup group) {
+  return group != FormatGroup::kQ5 || profile.tells_q5_apart;
+}
+
+void add_formats(Builder& build, const RuntimeProfile& profile) {
+  for (int g = 0; g < kFormatGroupCount; ++g) {
+    if (!has_figures(profile, FormatGroup(g))) continue;
+    const auto at = std::size_t(g);
+    const auto path = [&](const char* key) {
+      return fmt::format("format.{}.{}", name(FormatGroup(g)), key);
+    };
+    build.add(path("cycles"), 0.25,
+              [at](RuntimeProfile& p) { return &p.formats[at].cycles.value; });
+    build.add(path("batch"), 0.15, [at](RuntimeProfile& p) { return &p.formats[at].batch.value; });
+    build.add(path("cpu"), 0.15, [at](RuntimeProfile& p) { return &p.formats[at].cpu.value; });
+    build.add(path("cpu_batch"), 0.2,
+              [at](RuntimeProfile& p) { return &p.formats[at].cpu_batch.value; });
+  }
+}
+
+void add_backends(Builder& build) {
+  for (const Backend b : {Backend::kCuda, Backend::kRocm, Backend::kVulkan, Backend::kMetal}) {
+    const auto at = std::size_t(b);
+    const auto path = [&](const char* key) { return fmt::format("backend.{}.{}", name(b), key); };
+    build.add(path("launch"), 0.5,
+              [at](RuntimeProfile& p) { return &p.backends[at].launch.value.value; });
+    if (b == Backend::kMetal) continue;
+    build.add(
+        path("slow_host"), 0.7, [at](RuntimeProfile& p) { return &p.backends[at].slow_host.value; },
+        1.0, 100);
+    if (b == Backend::kCuda) continue;
+    build.add(path("batch"), 0.3, [at](RuntimeProfile& p) { return &p.backends[at].batch.value; });
+    build.add(path("attention"), 0.4,
+              [at](RuntimeProfile& p) { return &p.backends[at].attention.value; });
+  }
+}
+
+void add_windows(Builder& build) {
+  build.add("windows.launch", 0.3, [](RuntimeProfile& p) { return &p.windows.launch.value; });
+  build.add("windows.cpu", 0.3, [](RuntimeProfile& p) { return &p.windows.cpu.value; });
+}
+
+void add_batch(Builder& build) {
+  const auto add = [&](const char* key, Sourced<double> BatchEfficiency::*figure, double spread,
+                       double most) {
+    build.add(
+        fmt::format("batch.{}", key), spread,
+        [figure](RuntimeProfile& p) { return &(p.batch.*figure).value; }, 1e-3, most);
+  };
+  add("tile_half", &BatchEfficiency::tile_half, 0.5, 1000);
+  add("gemm_half", &BatchEfficiency::gemm_half, 0.5, 1000);
+  add("power", &BatchEfficiency::power, 0.3, 1.0);
+  add("experts", &BatchEfficiency::experts, 0.4, 1.5);
+  add("expand", &BatchEfficiency::expand, 0.3, 1.0);
+  add("score_bytes", &BatchEfficiency::score_bytes, 0.5, 200);
+  add("pipeline", &BatchEfficiency::pipeline, 0.4, 1.0);
+}
+
+void add_builds(Builder& build, std::size_t count) {
+  const auto add = [&](const char* key, Sourced<double> Era::*figure, double spread,
+                       bool first_is_one) {
+    int before = -1;
+    for (std::size_t i = first_is_one ? 1 : 0; i < count; ++i) {
+      const int now =
+          build.add(fmt::format("builds[{}].{}", i, key), spread, [i, figure](RuntimeProfile& p) {
+            if (p.eras.size() <= i) p.eras.resize(i + 1, p.eras.back());
+            return &(p.eras[i].*figure).value;
+          });
+      if (before >= 0) build.child_of(before, now, spread);
+      before = now;
+    }
+  };
+  add("graph_launch", &Era::graph_launch, 0.2, false);
+  add("launch", &Era::launch, 0.2, true);
+  add("moe_kernels", &Era::moe_kernels, 0.2, true);
+  add("tiles", &Era::tiles, 0.1, true);
+}
+
+void add_decode(Builder& build) {
+  using Profile = RuntimeProfile;
+  build.add("kernels.recurrent", 0.5, [](Profile& p) { return &p.kernels.recurrent.value; });
+  build.add("kernels.latent", 0.5, [](Profile& p) { return &p.kernels.latent.value; });
+  build.add("kernels.moe", 0.5, [](Profile& p) { return &p.kernels.moe.value; });
+  build.add("decode.crossing", 0.5, [](Profile& p) { return &p.decode.crossing.value.value; });
+  build.add("decode.gpu_crossing", 0.7,
+            [](Profile& p) { return &p.decode.gpu_crossing.value.value; });
+  build.add("decode.token", 0.5, [](Profile& p) { return &p.decode.token.value.value; });
+  build.add("decode.kv_cycles", 0.5, [](Profile& p) { return &p.decode.kv_cycles.value; });
+  build.add("decode.kv_cycles_quant", 0.5,
+            [](Profile& p) { return &p.decode.kv_cycles_quant.value; });
+  build.add("decode.wide_heads", 0.5, [](Profile& p) { return &p.decode.wide_heads.value; });
+  build.add(
+      "prefill.mapped_share", 0.4, [](Profile& p) { return &p.prefill.mapped_share.value; }, 0.05,
+      1);
+  build.add("decode.expert_cycles", 0.4, [](Profile& p) { return &p.decode.expert_cycles.value; });
+  build.add("decode.kv_without_flash", 0.3,
+            [](Profile& p) { return &p.decode.kv_without_flash.value; });
+}
+
+void add_cpu(Builder& build, const RuntimeProfile& profile) {
+  using Profile = RuntimeProfile;
+  build.add(
+      "cpu.read", 0.15, [](Profile& p) { return &p.cpu.read.value; }, 0.1, 0.97);
+  build.add("cpu.cache", 0.5, [](Profile& p) { return &p.cpu.cache.value; });
+  build.add("cpu.read_per_thread", 0.3,
+            [](Profile& p) { return &p.cpu.read_per_thread.value.value; });
+  build.add(
+      "cpu.socket_share", 0.5, [](Profile& p) { return &p.cpu.socket_share.value; }, 0.01, 1);
+  build.add("cpu.one_token", 0.4, [](Profile& p) { return &p.cpu.one_token.value; });
+  build.add(
+      "cpu.exposed", 0.5, [](Profile& p) { return &p.cpu.exposed.value; }, 0.01, 1);
+  build.add("cpu.experts", 0.3, [](Profile& p) { return &p.cpu.experts.value; });
+  build.add("cpu.attention", 0.5, [](Profile& p) { return &p.cpu.attention.value; });
+  build.add("cpu.batch_half", 0.5, [](Profile& p) { return &p.cpu.batch_half.value; });
+  build.add("cpu.operation_gap", 0.5, [](Profile& p) { return &p.cpu.operation_gap.value.value; });
+  // What cores reach of their own rate is much alike; AVX2 is the best known.
+  int root = -1;
+  for (const std::string_view level :
+       {"avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "avx", "sse4", "scalar", "neon",
+        "neon-dotprod", "neon-i8mm", "sve", "rvv"}) {
+    if (!profile.cpu.int8_share.contains(std::string(level))) continue;
+    const int i = build.add(
+        fmt::format("cpu.int8_share.{}", level), 0.4,
+        [simd = std::string(level)](Profile& p) { return &p.cpu.int8_share.at(simd).value; });
+    if (root < 0)
+      root = i;
+    else
+      build.child_of(root, i, 0.2);
+  }
+}
+
+}  // namespace
+
+std::vector<Parameter> parameters(const RuntimeProfile& profile,
+                                  const std::vector<RuntimeProfile>& forks) {
+  Builder build(profile);
+  add_gpus(build);
+  add_formats(build, profile);
+  add_backends(build);
+  add_windows(build);
+  add_batch(build);
+  add_builds(build, profile.eras.size());
+  add_decode(build);
+  add_cpu(build, profile);
+  for (const RuntimeProfile& fork : forks) {
+    build.fork(fork.id, "backend.cuda.launch", 0.3);
+    build.own(fork, "batch.speed", 0.3, [](RuntimeProfile& p) { return &p.batch.speed.value; });
+    build.own(fork, "cpu.speed", 0.5, [](RuntimeProfile& p) { return &p.cpu.speed.value; });
+    build.own(fork, "cpu.batch_half", 0.5,
+              [](RuntimeProfile& p) { return &p.cpu.batch_half.value; });
+    build.fork(fork.id, "cpu.one_token", 0.4);
+    build.fork(fork.id, "cpu.cache", 0.5);
+    build.fork(fork.id, "decode.kv_cycles_quant", 0.5);
+    build.fork(fork.id, "cpu.attention", 0.5);
+    build.fork(fork.id, "decode.crossing", 0.3);
+    build.fork(fork.id, "prefill.mapped_share", 0.4);
+    for (int g = 0; g < kFormatGroupCount; ++g) {
+      if (!has_figures(profile, FormatGroup(g))) continue;
+      const std::string format(name(FormatGroup(g)));
+      build.fork(fork.id, "format." + format + ".cpu", 0.15);
+      build.own(fork, "format." + format + ".cpu_batch", 0.1,
+                [g](RuntimeProfile& p) { return &p.formats[std::size_t(g)].cpu_batch.value; });
+    }
+  }
+  return build.take();
+}
+
+}  // namespace rigcast::calibration

@@ -1,0 +1,45 @@
+#pragma once
+// A measured speed beside its forecast as a function of the parameters.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibration/parameters.hpp"
+#include "measurements/resolve.hpp"
+#include "perfmodel/serial_time.hpp"
+
+namespace rigcast::calibration {
+
+class Sample {
+ public:
+  /// A run's tokens per second, in decode or prefill, under `profile`: that of its own runtime,
+  /// before fitting.
+  Sample(const ResolvedRun& run, const RuntimeProfile& profile);
+
+  /// Looks up the parameters that its forecast depends on. Values are logarithms.
+  void bind(const std::vector<Parameter>& parameters, const std::vector<double>& values);
+  /// Indices of those parameters.
+  const std::vector<int>& depends_on() const { return depends_on_; }
+
+  /// Logarithm of forecast over measured speed, with its parameters at `values`, in the order of
+  /// depends_on().
+  double error(const double* values) const;
+  /// The same with all parameters given.
+  double error_among(const std::vector<double>& all) const;
+
+  const ResolvedRun& run() const { return *run_; }
+  double weight = 1.0;
+
+ private:
+  double error() const;
+
+  const ResolvedRun* run_;
+  std::unique_ptr<Scenario> scenario_;
+  std::unique_ptr<SerialForecast> forecast_;
+  std::vector<int> depends_on_;
+  std::vector<double*> figures_;
+};
+
+}  // namespace rigcast::calibration

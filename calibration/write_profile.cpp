@@ -1,0 +1,114 @@
+#include "calibration/write_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace rigcast::calibration {
+namespace {
+
+// What the measurements say of one parameter: those whose forecast it moves.
+struct Support {
+  int rows = 0;
+  std::set<std::string> chips;
+  double squares = 0;
+
+  double residual() const { return rows > 0 ? std::sqrt(squares / rows) : 0.0; }
+};
+
+std::vector<Support> supports(std::size_t parameters, const std::vector<Sample>& samples,
+                              const std::vector<double>& errors) {
+  std::vector<Support> out(parameters);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    for (const int p : samples[i].depends_on()) {
+      Support& s = out[std::size_t(p)];
+      ++s.rows;
+      s.chips.insert(samples[i].run().chip);
+      // One row that is off by a factor says nothing of the others.
+      s.squares += std::pow(std::clamp(errors[i], -0.7, 0.7), 2);
+    }
+  return out;
+}
+
+bool ends_with_any(std::string_view path, std::initializer_list<std::string_view> ends) {
+  return std::ranges::any_of(ends, [&](std::string_view end) { return path.ends_with(end); });
+}
+
+// Times and rates have units in the file; everything else is a number.
+std::string value_text(const std::string& path, double value) {
+  if (path.starts_with("gpu.")) return fmt::format("{:.4g}", value);
+  if (ends_with_any(path, {".crossing", ".gpu_crossing", ".token", ".operation_gap", ".launch"}) &&
+      !path.starts_with("builds") && !path.starts_with("windows"))
+    return fmt::format("\"{:.4g} us\"", value * 1e6);
+  if (path.ends_with("read_per_thread")) return fmt::format("\"{:.4g} GB/s\"", value / 1e9);
+  return fmt::format("{:.4g}", value);
+}
+
+std::string figure_text(const Parameter& p, double value, const Support& support,
+                        const std::vector<Parameter>& all, const std::string& from) {
+  const std::string text = value_text(p.path, value);
+  if (support.rows == 0) {
+    const std::string near =
+        p.parent >= 0 ? "near " + all[std::size_t(p.parent)].path : "as before the fit";
+    std::string quoted = near;
+    std::erase(quoted, '"');
+    return fmt::format("{{ value = {}, kind = \"assumed\", source = \"no rows; {}\" }}", text,
+                       quoted);
+  }
+  return fmt::format(
+      "{{ value = {}, kind = \"fitted\", n = {}, chips = {}, residual = {:.3f}, source = "
+      "\"fit on {}\" }}",
+      text, support.rows, support.chips.size(), support.residual(), from);
+}
+
+// "gpu.\"ampere\"" and "read" of "gpu.\"ampere\".read".
+std::pair<std::string, std::string> split_path(const std::string& path) {
+  const auto dot = path.rfind('.');
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+}  // namespace
+
+std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
+                    const std::vector<Parameter>& parameters, const std::vector<Sample>& samples,
+                    const LeftOut& fit, const std::string& file) {
+  std::string from = file;
+  for (char& c : from)
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = '_';
+  const auto support = supports(parameters.size(), samples, fit.fitted);
+  std::string text = fmt::format(
+      "# Written by `rigcast calibrate`: figures that are laid over those of ../{}.toml. n and\n"
+      "# chips: rows and chips whose forecast the figure moves; residual: root mean square of\n"
+      "# their errors, as logarithms.\n",
+      runtime.empty() ? profile.id : runtime);
+  // Tables in the order of the parameters, each once. Builds are an array: last.
+  std::vector<std::string> order;
+  std::map<std::string, std::string> lines;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& p = parameters[i];
+    if (p.runtime != runtime) continue;
+    const auto [table, key] = split_path(p.path);
+    if (!lines.contains(table)) order.push_back(table);
+    lines[table] += fmt::format(
+        "{} = {}\n", key, figure_text(p, std::exp(fit.values[i]), support[i], parameters, from));
+  }
+  for (const std::string& table : order)
+    if (!table.starts_with("builds")) text += fmt::format("\n[{}]\n{}", table, lines.at(table));
+  for (std::size_t b = 0; runtime.empty() && b < profile.eras.size(); ++b) {
+    const auto own = lines.find(fmt::format("builds[{}]", b));
+    text += fmt::format("\n[[builds]]\nyear = {}\n{}", profile.eras[b].year,
+                        own == lines.end() ? "" : own->second);
+  }
+  if (!runtime.empty()) return text;
+  for (const RuntimeProfile::Spread& s : spreads(samples, fit))
+    text += fmt::format(
+        "\n[[spread]]\nmetric = \"{}\"\nregime = \"{}\"\nlow = {:.3f}\nhigh = {:.3f}\nrows = {}\n"
+        "chips = {}\n",
+        s.metric, s.regime, s.low, s.high, s.rows, s.chips);
+  return text;
+}
+
+}  // namespace rigcast::calibration

@@ -1,0 +1,27 @@
+#pragma once
+// Where tokens begin to take longer than the ones before them promised.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "core/base/units.hpp"
+
+namespace rigcast {
+
+/// A token this far above its trend, as a share, has left it: more than runs differ by.
+inline constexpr double kOffTrend = 0.05;
+/// A fall costs this much more than the trend before it, by its end.
+inline constexpr double kLeastFall = 0.15;
+
+struct Knee {
+  std::size_t at = 0;     // the last time on the trend
+  Seconds before, after;  // a token there, and at the end
+};
+
+/// Of times that follow one line and then a steeper one: where they leave the first, to within
+/// `piece` times, whose median stands for them. nullopt: the end is less than kLeastFall above the
+/// first line, or there are too few times to tell.
+std::optional<Knee> knee_of(std::span<const double> times_s, std::size_t piece);
+
+}  // namespace rigcast

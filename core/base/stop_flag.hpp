@@ -1,0 +1,33 @@
+#pragma once
+// How work is told to end early: a flag that it looks at between its pieces.
+
+#include <atomic>
+
+#include "core/base/error.hpp"
+
+namespace rigcast {
+
+/// What work throws that was asked to stop; what it worked on is as it was before.
+class Interrupted : public MachineError {
+ public:
+  Interrupted() : MachineError("interrupted") {}
+};
+
+/// A flag that someone else sets, from a signal handler if need be. Copies look at the same one.
+/// For use by several threads.
+class StopFlag {
+ public:
+  StopFlag() = default;  // nobody asks
+  /// `asked` outlives all copies.
+  explicit StopFlag(const std::atomic<bool>& asked) : asked_(&asked) {}
+
+  bool asked() const { return asked_ && asked_->load(std::memory_order_relaxed); }
+  void leave_if_asked() const {
+    if (asked()) throw Interrupted();
+  }
+
+ private:
+  const std::atomic<bool>* asked_ = nullptr;
+};
+
+}  // namespace rigcast

@@ -1,0 +1,341 @@
+#include "core/catalogue/compose_rig.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/catalogue/gpu_measured.hpp"
+#include "core/hardware/rig_correction.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr std::string_view kUsualCpu = "ryzen-7-5800x";
+constexpr std::string_view kUsualSsd = "samsung-970-evo-plus";
+constexpr std::size_t kMostGpus = 8;
+
+// "2xrtx-3090" is two cards.
+std::pair<int, std::string> counted(const std::string& text) {
+  int count = 0;
+  const char* end = text.data() + text.size();
+  const auto [after, code] = std::from_chars(text.data(), end, count);
+  if (code != std::errc{} || after == end || *after != 'x') return {1, text};
+  return {count, std::string(after + 1, end)};
+}
+
+std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue) {
+  std::vector<GpuPart> gpus;
+  for (const std::string& text : t.texts("gpu")) {
+    const auto [count, name] = counted(text);
+    const auto part = catalogue.gpu(name);
+    if (!part) {
+      t.refuse("gpu", part.error());
+      return {};
+    }
+    if (count < 1)
+      t.refuse("gpu", fmt::format("\"{}\" is no GPU at all", text), "gpu = [] is none");
+    if (count < 1 || gpus.size() + std::size_t(count) > kMostGpus) {
+      t.refuse("gpu", "a rig has at most 8 GPUs");
+      return {};
+    }
+    gpus.insert(gpus.end(), std::size_t(count), *part);
+  }
+  const auto is_unified = [](const GpuPart& g) { return g.unified; };
+  if (gpus.size() > 1 && std::ranges::any_of(gpus, is_unified))
+    t.refuse("gpu", "a GPU with unified memory is the only one of its rig");
+  return gpus;
+}
+
+template <class T>
+void assume(Sourced<T>& figure, std::string_view why) {
+  figure.kind = SourceKind::kAssumed;
+  figure.source = why;
+}
+
+CpuPart find_cpu(const TomlTable& t, const Catalogue& catalogue, const std::vector<GpuPart>& gpus,
+                 std::vector<std::string>& warnings) {
+  const bool unified = !gpus.empty() && gpus.front().unified;
+  const auto given = t.find_text("cpu");
+  const std::string wanted = given     ? *given
+                             : unified ? gpus.front().unified_cpu
+                                       : std::string(kUsualCpu);
+  auto part = catalogue.cpu(wanted);
+  if (!part) {
+    t.refuse("cpu", part.error());
+    return {};
+  }
+  if (!given && !unified) {
+    warnings.push_back(fmt::format("no CPU given: assumed {} (--cpu)", part->name));
+    if (part->clock) assume(*part->clock, "no CPU given");
+  }
+  return *std::move(part);
+}
+
+// The pool of a unified chip is its RAM: only its size can be chosen.
+RamKit unified_pool(const TomlTable& t, const GpuPart& gpu) {
+  RamKit kit;
+  kit.id = kit.name = "unified memory";
+  kit.capacity = gpu.memory;
+  kit.bandwidth = gpu.bandwidth;
+  if (const auto size = t.find_text("ram")) {
+    const auto bytes = parse_bytes(*size);
+    if (!bytes) {
+      t.refuse("ram", bytes.error().message,
+               "a unified chip brings its memory: give its size alone, for example \"64 GiB\"");
+    } else if (*bytes < 256_MiB || *bytes > Bytes{1e14}) {
+      t.refuse("ram", fmt::format("\"{}\" is not a plausible size", *size));
+    } else {
+      kit.capacity = {*bytes, SourceKind::kSpec, "size of the configuration"};
+    }
+  }
+  return kit;
+}
+
+// A size alone: the memory that the CPU officially supports, of that size.
+Result<RamKit> soldered(const CpuPart& cpu, Bytes capacity) {
+  if (!cpu.memory_bandwidth)
+    return bad_input("the RAM's speed is not known for this CPU",
+                     "write channels, speed and size, for example \"2xddr5-6000:64GiB\"");
+  RamKit kit;
+  kit.id = kit.name = cpu.memory_type.empty() ? "memory" : cpu.memory_type;
+  kit.bandwidth = *cpu.memory_bandwidth;
+  kit.capacity = {capacity, SourceKind::kSpec, "size of the configuration"};
+  return kit;
+}
+
+RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& cpu,
+                std::vector<std::string>& warnings) {
+  const auto given = t.find_text("ram");
+  const std::string usual = cpu.memory_channels > 0
+                                ? fmt::format("{}x{}", cpu.memory_channels, cpu.memory_type)
+                                : "2xddr4-3200";
+  auto kit = catalogue.ram(given.value_or(usual));
+  if (!kit && given && parse_bytes(*given)) kit = soldered(cpu, *parse_bytes(*given));
+  if (!kit && !given) kit = catalogue.ram("2xddr4-3200");
+  if (!kit) {
+    t.refuse("ram", kit.error());
+    return {};
+  }
+  // A machine that was measured says what its memory gives, and need not know what it is made of.
+  if (!given && t.has("ram_bandwidth") && t.has("ram_capacity")) {
+    kit->id = kit->name = "memory";
+  } else if (!given) {
+    warnings.push_back(fmt::format("no RAM given: assumed {}, {} (--ram)", kit->id,
+                                   text_gib(kit->capacity.value)));
+    assume(kit->capacity, "no RAM given");
+    assume(kit->bandwidth, "no RAM given");
+  }
+  return *std::move(kit);
+}
+
+SsdPart find_ssd(const TomlTable& t, const Catalogue& catalogue,
+                 std::vector<std::string>& warnings) {
+  const auto given = t.find_text("ssd");
+  auto part = catalogue.ssd(given.value_or(std::string(kUsualSsd)));
+  if (!part) {
+    t.refuse("ssd", part.error());
+    return {};
+  }
+  if (!given && t.has("ssd_read")) {
+    part->id = part->name = "disk";
+  } else if (!given) {
+    warnings.push_back(fmt::format("no SSD given: assumed {} (--ssd)", part->name));
+    assume(part->sequential_read, "no SSD given");
+  }
+  return *std::move(part);
+}
+
+// The slot and the card agree on the lower generation and the fewer lanes.
+PcieLink negotiated(PcieLink slot, PcieLink card) {
+  if (card.generation == 0) return slot;
+  return {std::min(slot.generation, card.generation), std::min(slot.lanes, card.lanes)};
+}
+
+std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
+                                 const std::vector<GpuPart>& gpus) {
+  const auto texts = t.texts("pcie");
+  if (texts.size() > 1 && texts.size() != gpus.size())
+    t.refuse("pcie", fmt::format("{} links for {} GPUs", texts.size(), gpus.size()),
+             "give one for all GPUs, or one for each");
+  std::vector<HostLink> links;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    PcieLink slot = gpus[i].pcie;
+    if (!texts.empty()) {
+      const auto parsed = parse_pcie(texts[std::min(i, texts.size() - 1)]);
+      if (!parsed) {
+        t.refuse("pcie", parsed.error());
+        return links;
+      }
+      slot = negotiated(*parsed, gpus[i].pcie);
+    }
+    if (slot.generation == 0) slot = {4, 16};
+    const auto link = catalogue.host_link(slot);
+    if (!link) {
+      t.refuse("pcie", link.error());
+      return links;
+    }
+    links.push_back(*link);
+    if (texts.empty() && gpus[i].pcie.generation == 0)
+      for (auto* rate : {&links.back().h2d, &links.back().d2h, &links.back().pageable})
+        assume(*rate, "no PCI-E link given");
+  }
+  return links;
+}
+
+// What a machine says of its own CPU: a part of the catalogue stands for the rest.
+void override_cpu(const TomlTable& t, CpuPart& cpu) {
+  cpu.cores = int(t.integer_or("cpu_cores", cpu.cores, 1, 100'000));
+  if (const auto name = t.find_text("cpu_name")) cpu.name = *name;
+  if (const auto simd = t.find_text("cpu_simd")) cpu.simd = *simd;
+  const auto flops = [&](std::string_view key) {
+    return t.find_figure<FlopsPerSecond>(key, FlopsPerSecond{1e6}, FlopsPerSecond{1e17});
+  };
+  if (const auto found = flops("cpu_int8")) cpu.int8_rate = *found;
+  if (const auto found = flops("core_int8")) cpu.core_int8 = *found;
+  if (const auto found = flops("cpu_fp32")) cpu.fp32_rate = *found;
+  if (const auto found = t.find_figure<Hertz>("cpu_clock", Hertz{1e7}, Hertz{2e10})) {
+    cpu.clock = *found;
+    cpu.base_clock = cpu.boost_clock = std::nullopt;  // those of the part that stands for it
+  }
+  if (const auto found = t.find_figure<BytesPerSecond>("core_read", 10_MBps, BytesPerSecond{1e13}))
+    cpu.core_read = *found;
+  if (const auto found = t.find_figure<Bytes>("cpu_cache", 1_KiB, 64_GiB)) cpu.last_level = *found;
+}
+
+// Figures stated by the rig itself replace those of its parts.
+void override_figures(const TomlTable& t, Rig& rig) {
+  const auto rate = [&](std::string_view key) {
+    return t.find_figure<BytesPerSecond>(key, BytesPerSecond{1e5}, BytesPerSecond{1e15});
+  };
+  const auto size = [&](std::string_view key, Bytes least) {
+    return t.find_figure<Bytes>(key, least, Bytes{1e15});
+  };
+  const auto vram_capacity = size("vram_capacity", 16_MiB);
+  if (vram_capacity && rig.gpus.empty())
+    t.refuse("vram_capacity", "there is no GPU whose memory this would be",
+             "name a GPU, or leave it out; rigcast run uses one with --device cuda");
+  const auto vram_bandwidth = rate("vram_bandwidth");
+  const auto fp16 =
+      t.find_figure<FlopsPerSecond>("gpu_fp16", FlopsPerSecond{1e6}, FlopsPerSecond{1e17});
+  const auto share = t.find_number_figure("gpu_share", 0.01, 1.0);
+  for (GpuPart& gpu : rig.gpus) {
+    if (vram_capacity) gpu.memory = *vram_capacity;
+    if (vram_bandwidth) gpu.bandwidth = *vram_bandwidth;
+    if (fp16) gpu.fp16_tensor = *fp16;
+    if (share) gpu.gpu_share = *share;
+  }
+  const auto h2d = rate("pcie_h2d");
+  const auto d2h = rate("pcie_d2h");
+  const auto pageable = rate("pcie_pageable");
+  const auto latency = t.find_figure<Seconds>("pcie_latency", Seconds{0}, Seconds{1});
+  for (HostLink& link : rig.links) {
+    if (h2d) link.h2d = link.d2h = *h2d;
+    if (d2h) link.d2h = *d2h;
+    if (pageable) link.pageable = *pageable;
+    if (latency) link.latency = *latency;
+    link.pageable.value = std::min(link.pageable.value, link.h2d.value);
+  }
+  if (const auto found = size("ram_capacity", 16_MiB)) rig.ram.capacity = *found;
+  if (const auto found = rate("ram_bandwidth")) rig.ram.bandwidth = *found;
+  if (const auto found = rate("ssd_read")) rig.ssd.sequential_read = *found;
+  if (rig.unified() && vram_bandwidth) rig.ram.bandwidth = *vram_bandwidth;
+  if (const auto found = rate("ssd_mapped_read")) rig.ssd.mapped_read = *found;
+  if (const auto found = rate("ssd_cached_read")) rig.ssd.cached_read = *found;
+  override_cpu(t, rig.cpu);
+}
+
+void reserve_memory(const TomlTable& t, Rig& rig) {
+  const bool windows = rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kWsl2;
+  const Sourced<Bytes> desktop{windows ? 600_MiB : 300_MiB, SourceKind::kAssumed, "a desktop"};
+  const Sourced<Bytes> context{400_MiB, SourceKind::kAssumed, "300 to 700 MiB until measured"};
+  const Sourced<Bytes> none{0_B, SourceKind::kAssumed, "inside the GPU's share of the pool"};
+  const Sourced<Bytes> system{windows || rig.os == OperatingSystem::kMacos ? 4_GiB : 2_GiB,
+                              SourceKind::kAssumed, "operating system and other programs"};
+  const auto size = [&](std::string_view key) {
+    return t.find_figure<Bytes>(key, 0_B, Bytes{1e15});
+  };
+  rig.vram_reserved = size("vram_reserved").value_or(rig.unified() ? none : desktop);
+  rig.gpu_context = size("gpu_context").value_or(rig.unified() ? none : context);
+  const Bytes most = rig.ram.capacity.value / 4;
+  rig.ram_reserved =
+      size("ram_reserved")
+          .value_or(Sourced<Bytes>{std::min(system.value, most), system.kind, system.source});
+}
+
+// What stands in the file of measurements beside the rig's wins over what the rig says itself.
+std::optional<Error> merge_measured(TomlDocument& document, const std::filesystem::path& rig) {
+  const std::filesystem::path file = measured_file(rig);
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  auto measured = TomlDocument::read(file);
+  if (!measured) return measured.error();
+  const TomlTable root = measured->root();
+  root.find_text("source");
+  root.table("correction");
+  root.finish();
+  document.merge_table_defaults("rig", *measured);
+  return measured->error();
+}
+
+}  // namespace
+
+void drop_foreign_corrections(const TomlDocument& given, Rig& rig,
+                              std::vector<std::string>& warnings) {
+  constexpr std::string_view kParts[] = {
+      "gpu", "cpu", "ram", "gpu_fp16", "vram_bandwidth", "ram_bandwidth", "cpu_cores"};
+  const bool named = given.has("rig.name") && !given.has("rig.correction");
+  const bool replaced = std::ranges::any_of(
+      kParts, [&](std::string_view part) { return given.has(fmt::format("rig.{}", part)); });
+  if (!named || !replaced || rig.corrections.empty()) return;
+  rig.corrections.clear();
+  warnings.push_back("the rig's speed was measured with its own parts: not corrected here");
+}
+
+std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& catalogue) {
+  const TomlTable rig = document.root().table("rig");
+  const auto name = rig.find_text("name");
+  if (!name) return document.error();
+  const auto file = catalogue.rig_file(*name);
+  if (!file) {
+    rig.refuse("name", file.error());
+    return document.error();
+  }
+  if (auto error = merge_measured(document, *file)) return error;
+  auto named = TomlDocument::read(*file);
+  if (!named) return named.error();
+  document.merge_table_defaults("rig", *named);
+  return document.error();
+}
+
+Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
+                std::vector<std::string>& warnings) {
+  Rig rig;
+  t.set_figure_defaults({SourceKind::kAssumed, "stated by the rig or scenario"});
+  rig.gpus = find_gpus(t, catalogue);
+  rig.cpu = find_cpu(t, catalogue, rig.gpus, warnings);
+  rig.ram =
+      rig.unified() ? unified_pool(t, rig.gpus.front()) : find_ram(t, catalogue, rig.cpu, warnings);
+  rig.ssd = find_ssd(t, catalogue, warnings);
+  rig.links = find_links(t, catalogue, rig.gpus);
+  rig.os = t.choice("os", OperatingSystem::kLinux,
+                    {{"linux", OperatingSystem::kLinux},
+                     {"windows", OperatingSystem::kWindows},
+                     {"wsl2", OperatingSystem::kWsl2},
+                     {"macos", OperatingSystem::kMacos}});
+  apply_gpu_measured(t, catalogue, rig, warnings);
+  override_figures(t, rig);
+  reserve_memory(t, rig);
+  rig.corrections = read_corrections(t.table("correction"));
+  std::string parts = rig.gpus.empty() ? rig.cpu.name : rig.gpus.front().name;
+  if (rig.gpus.size() > 1) parts = fmt::format("{} x {}", rig.gpus.size(), parts);
+  rig.name = parts;
+  t.text_or("name", "");
+  t.find_text("source");
+  t.texts("aliases");
+  t.find_text("vendor");
+  t.finish();
+  return rig;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,130 @@
+#include "core/files/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "core/files/file_io.hpp"
+
+namespace rigcast {
+namespace fs = std::filesystem;
+namespace {
+
+// Standard output or error, where the file is one of them: "/dev/stdout", or the file that the
+// shell opened for it. nullopt: it is another.
+std::optional<int> stream_of(const struct stat& file) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat own {};
+    if (::fstat(stream, &own) == 0 && own.st_dev == file.st_dev && own.st_ino == file.st_ino)
+      return stream;
+  }
+  return std::nullopt;
+}
+
+// Beside the target, and not longer if its name is as long as names may be. Two writers of one
+// process do not write over each other.
+std::string next_name(const fs::path& target) {
+  static std::atomic<int> count{0};
+  const std::string name = fmt::format(".rigcast-{}-{}.tmp", ::getpid(), count++);
+  return (target.parent_path() / name).string();
+}
+
+// The file that a chain of links names, be it there or not; nullopt: the links have no end.
+std::optional<fs::path> end_of_links(fs::path path) {
+  constexpr int kMaxLinks = 40;  // as Linux follows
+  std::error_code none;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    if (!fs::is_symlink(path, none)) return path;
+    path = path.parent_path() / fs::read_symlink(path, none);  // an absolute one stays what it is
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_replaced(const fs::path& target) {
+  struct stat there {};
+  if (::stat(target.c_str(), &there) != 0) return true;
+  return S_ISREG(there.st_mode) && !stream_of(there);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : target_(std::move(other.target_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::exchange(other.file_, -1)),
+      written_(other.written_) {}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0) ::close(file_);
+}
+
+Error OutputFile::failed(const char* what) const {
+  return {ErrorKind::kMachine,
+          fmt::format("cannot {} {}: {}", what, target_.string(), std::strerror(errno))};
+}
+
+Result<OutputFile> OutputFile::create(const fs::path& target) {
+  OutputFile out(target);
+  struct stat there {};
+  const bool is_there = ::stat(target.c_str(), &there) == 0;
+  if (target.filename().empty() || (is_there && S_ISDIR(there.st_mode))) {
+    errno = target.empty() ? ENOENT : EISDIR;
+    return out.failed("create");
+  }
+  if (is_replaced(target)) {
+    if (auto error = out.open_beside()) return *error;
+    return out;
+  }
+  const auto stream = stream_of(there);
+  // Not to be emptied: it may be the program's own standard output, and what it holds its users'.
+  out.file_ = stream ? ::fcntl(*stream, F_DUPFD_CLOEXEC, 0)
+                     : ::open(target.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  if (out.file_ < 0) return out.failed("open");
+  return out;
+}
+
+// Where the target is a link to a file, beside that file, which gives way to the new one.
+std::optional<Error> OutputFile::open_beside() {
+  const auto file = end_of_links(target_);
+  if (!file) {
+    errno = ELOOP;
+    return failed("create");
+  }
+  target_ = *file;
+  std::string name;
+  do {
+    name = next_name(target_);
+    file_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  } while (file_ < 0 && errno == EEXIST);  // of a process that had this one's number
+  if (file_ < 0) return failed("create");
+  temporary_ = TemporaryFile(name);
+  return std::nullopt;
+}
+
+std::optional<Error> OutputFile::write(std::span<const std::byte> bytes) {
+  if (!write_all(file_, bytes)) return failed("write");
+  written_ += bytes.size();
+  return std::nullopt;
+}
+
+std::optional<Error> OutputFile::sync(const StopFlag& stop) {
+  if (!write_back(file_, written_, stop)) return failed("write");
+  return std::nullopt;
+}
+
+std::optional<Error> OutputFile::finish() {
+  if (::close(std::exchange(file_, -1)) != 0) return failed("write");
+  if (temporary_.path().empty()) return std::nullopt;
+  if (std::rename(temporary_.path().c_str(), target_.c_str()) != 0) return failed("write");
+  temporary_.keep();
+  return std::nullopt;
+}
+
+}  // namespace rigcast

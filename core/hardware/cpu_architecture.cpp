@@ -1,0 +1,103 @@
+#include "core/hardware/cpu_architecture.hpp"
+
+#include <algorithm>
+
+namespace rigcast {
+namespace {
+
+// Without dot products pairs of bytes are multiplied into 16 bits and widened by a second
+// instruction, which serves two products of few-bit blocks.
+constexpr double kStepsWithout = 1.5;
+
+// SIMD levels that multiply four bytes and sum them in one instruction.
+bool has_dot_product(std::string_view simd) {
+  constexpr std::string_view kWith[] = {"avx-vnni",     "avx512-vnni", "amx",
+                                        "neon-dotprod", "neon-i8mm",   "sve"};
+  return std::ranges::find(kWith, simd) != std::end(kWith);
+}
+
+// A core of no known design: the usual one of its SIMD level.
+CpuArchitecture usual_of(std::string_view simd) {
+  if (simd == "scalar") return {"", 1, 1};
+  if (simd == "amx") return {"", 2, 64};
+  if (simd.starts_with("avx") && simd != "avx") return {"", 2, 32};
+  if (simd.starts_with("neon-") || simd == "sve") return {"", 2, 16};
+  return {"", 1, 16};
+}
+
+double vector_bytes_per_cycle(const CpuPart& part) {
+  const CpuArchitecture* known = cpu_architecture(part.architecture);
+  const CpuArchitecture core = known ? *known : usual_of(part.simd);
+  return double(core.multipliers) * core.vector_bytes;
+}
+
+}  // namespace
+
+const std::vector<CpuArchitecture>& cpu_architectures() {
+  // Ports that multiply vectors of integers, from the vendors' optimization guides. 512-bit units
+  // count where the core has the dot products of that width; without them, kernels of quantized
+  // blocks are written for 256 bits.
+  static const std::vector<CpuArchitecture> all = {
+      // Intel
+      {"yorkfield", 1, 16},
+      {"sandy-bridge", 1, 16},
+      {"haswell", 1, 32},
+      {"broadwell", 1, 32},
+      {"skylake", 2, 32},
+      {"kaby-lake", 2, 32},
+      {"coffee-lake", 2, 32},
+      {"comet-lake", 2, 32},
+      {"skylake-sp", 2, 32},
+      {"cascade-lake", 2, 64},
+      {"rocket-lake", 1, 64},
+      {"sapphire-rapids", 2, 64},
+      {"alder-lake", 2, 32},
+      {"raptor-lake", 2, 32},
+      {"meteor-lake", 2, 32},
+      {"arrow-lake", 2, 32},
+      {"lunar-lake", 2, 32},
+      {"gracemont", 2, 16},
+      // AMD: Zen 4 runs 512-bit instructions in two halves.
+      {"zen", 2, 16},
+      {"zen+", 2, 16},
+      {"zen2", 2, 32},
+      {"zen3", 2, 32},
+      {"zen4", 2, 32},
+      {"zen5", 2, 64},
+      {"zen5c", 2, 64},
+      // Apple
+      {"apple-m1", 4, 16},
+      {"apple-m2", 4, 16},
+      {"apple-m3", 4, 16},
+      {"apple-m4", 4, 16},
+      {"apple-m5", 4, 16},
+      // Arm and its licensees
+      {"cortex-a72", 1, 16},
+      {"cortex-a76", 2, 16},
+      {"cortex-a78ae", 2, 16},
+      {"cortex-a720", 2, 16},
+      {"cortex-x925", 6, 16},
+      {"neoverse-n1", 2, 16},
+      {"ampereone", 2, 16},
+      // RISC-V without vectors
+      {"sifive-p550", 1, 1},
+  };
+  return all;
+}
+
+const CpuArchitecture* cpu_architecture(std::string_view name) {
+  const auto& all = cpu_architectures();
+  const auto it = std::ranges::find(all, name, &CpuArchitecture::name);
+  return it == all.end() ? nullptr : &*it;
+}
+
+double int8_flops_per_cycle(const CpuPart& part) {
+  const double steps = has_dot_product(part.simd) || part.simd == "scalar" ? 1.0 : kStepsWithout;
+  return 2.0 * vector_bytes_per_cycle(part) / steps;
+}
+
+double fp32_flops_per_cycle(const CpuPart& part) {
+  return 2.0 * std::max(1.0, vector_bytes_per_cycle(part) / 4.0);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,28 @@
+#pragma once
+// What a CPU's cores can multiply: facts of core designs that a cost model needs beside a part's
+// own figures.
+
+#include <string_view>
+#include <vector>
+
+#include "core/hardware/rig.hpp"
+
+namespace rigcast {
+
+struct CpuArchitecture {
+  std::string_view name;  // as in hwprofiles/cpus, "zen4"
+  int multipliers = 2;    // vector units of a core that multiply integers
+  int vector_bytes = 16;  // width of each
+};
+
+const std::vector<CpuArchitecture>& cpu_architectures();
+/// nullptr if there is no such architecture.
+const CpuArchitecture* cpu_architecture(std::string_view name);
+
+/// FLOPs of INT8 products that one performance core can do in a cycle, a multiply-add counted as
+/// two: its multipliers, with dot-product instructions or, without them, in one and a half steps.
+double int8_flops_per_cycle(const CpuPart& part);
+/// The same of FP32 multiply-adds.
+double fp32_flops_per_cycle(const CpuPart& part);
+
+}  // namespace rigcast

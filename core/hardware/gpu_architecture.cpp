@@ -1,0 +1,83 @@
+#include "core/hardware/gpu_architecture.hpp"
+
+#include <algorithm>
+
+namespace rigcast {
+namespace {
+
+// Parts without any published rate: the low end of their siblings, in FLOP for a byte.
+constexpr double kFlopsPerByte = 30.0;
+// No part is built with more bandwidth for a unit than this; one that seems so has its FP32 rate
+// throttled, not its units.
+constexpr double kMostBytesPerCycle = 40.0;
+
+}  // namespace
+
+const std::vector<GpuArchitecture>& gpu_architectures() {
+  static const std::vector<GpuArchitecture> all = {
+      // NVIDIA. Lanes: the vendor's architecture papers, FP32 units of one SM.
+      {"ampere", "", 128},
+      {"ada", "ampere", 128},
+      {"blackwell", "ada", 128},
+      {"ampere-dc", "ampere", 64},
+      {"hopper", "ampere-dc", 128},
+      {"blackwell-dc", "hopper", 128},
+      {"turing", "ampere", 64, true, false},
+      {"volta", "turing", 64, true, false},
+      {"pascal", "turing", 128, true, false},
+      {"pascal-dc", "pascal", 64, false, false},
+      // Apple. Lanes: 128 ALUs of a GPU core.
+      {"apple-m2", "", 128},
+      {"apple-m1", "apple-m2", 128},
+      {"apple-m3", "apple-m2", 128},
+      {"apple-m4", "apple-m3", 128},
+      {"apple-m5", "apple-m4", 128},
+      // AMD. Data sheets count dual issue: 64 lanes twice.
+      {"rdna3", "", 128},
+      {"rdna2", "rdna3", 64},
+      {"rdna1", "rdna2", 64, false},
+      {"rdna3.5", "rdna3", 128},
+      {"rdna4", "rdna3", 128},
+      {"vega", "rdna1", 64},
+      {"polaris", "vega", 64, false},
+      {"cdna1", "vega", 64},
+      {"cdna2", "cdna1", 64},  // data sheets' vector FP32; packed, it is twice that
+      {"cdna3", "cdna2", 128},
+      // Intel. Lanes: 8 vector engines of 16 lanes in an Xe core.
+      {"battlemage", "", 128},
+      {"alchemist", "battlemage", 128},
+  };
+  return all;
+}
+
+const GpuArchitecture* gpu_architecture(std::string_view name) {
+  const auto& all = gpu_architectures();
+  const auto it = std::ranges::find(all, name, &GpuArchitecture::name);
+  return it == all.end() ? nullptr : &*it;
+}
+
+Hertz unit_rate(const GpuPart& part) {
+  const GpuArchitecture* known = gpu_architecture(part.architecture);
+  const double lanes = known ? known->lanes : 128;
+  const double fp32 =
+      part.fp32 ? part.fp32->value.value : kFlopsPerByte * part.bandwidth.value.value;
+  return Hertz{std::max(fp32 / (2.0 * lanes), part.bandwidth.value.value / kMostBytesPerCycle)};
+}
+
+Sourced<FlopsPerSecond> gemm_rate(const GpuPart& part) {
+  if (part.fp16_tensor_fp16acc) return *part.fp16_tensor_fp16acc;
+  if (part.fp16_tensor) return *part.fp16_tensor;
+  if (part.fp32) return *part.fp32;
+  return {FlopsPerSecond{kFlopsPerByte * part.bandwidth.value.value}, SourceKind::kAssumed,
+          "no compute rate in the catalogue"};
+}
+
+Sourced<FlopsPerSecond> tile_rate(const GpuPart& part) {
+  if (part.int8_tensor) return *part.int8_tensor;
+  const GpuArchitecture* known = gpu_architecture(part.architecture);
+  const bool dots = !part.fp16_tensor && part.fp32 && known && known->int8_dot;
+  if (dots) return {part.fp32->value * 4.0, part.fp32->kind, "four INT8 products in a lane"};
+  return gemm_rate(part);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,36 @@
+#pragma once
+// Facts of GPU generations that a cost model needs beside a part's own figures.
+
+#include <string_view>
+#include <vector>
+
+#include "core/hardware/rig.hpp"
+
+namespace rigcast {
+
+struct GpuArchitecture {
+  std::string_view name;       // as in hwprofiles/gpus, "ampere"
+  std::string_view neighbour;  // whose kernels are most alike; empty: none comes before it
+  int lanes = 128;             // FP32 lanes of one unit (SM, CU, core)
+  bool int8_dot = true;        // four 8-bit products in one lane's instruction
+  bool graphs = true;          // runtimes capture a token's kernels in a CUDA graph
+};
+
+/// All known ones, each after its neighbour.
+const std::vector<GpuArchitecture>& gpu_architectures();
+/// nullptr if there is no such architecture.
+const GpuArchitecture* gpu_architecture(std::string_view name);
+
+/// Cycles that all units of the part run in a second: FP32 rate over what one unit's lanes do in a
+/// cycle (a multiply and an add each). Without an FP32 rate, assumed from the bandwidth.
+Hertz unit_rate(const GpuPart& part);
+
+/// Where prefill's products of floats run: FP16 with FP16 accumulation where the part has its own
+/// rate for that, else with FP32 accumulation, else FP32, else assumed from the bandwidth.
+Sourced<FlopsPerSecond> gemm_rate(const GpuPart& part);
+
+/// Where prefill's products of quantized blocks run: INT8 matrix units, else INT8 dot products
+/// on FP32 lanes, else as floats.
+Sourced<FlopsPerSecond> tile_rate(const GpuPart& part);
+
+}  // namespace rigcast

@@ -1,0 +1,164 @@
+#include "core/hardware/hardware_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text/stated_text.hpp"
+
+namespace rigcast {
+namespace {
+
+using stated::match;
+using stated::replaced;
+
+constexpr const char* kParentheses = R"(\([^)]*\))";
+constexpr const char* kSize = R"(\b\d{1,5}\s*Gi?B\b)";
+constexpr const char* kFastestSlot = "5x16";  // the card's own link is the slower one
+
+class Names {
+ public:
+  void add(std::string name) {
+    if (!name.empty() && std::ranges::find(names_, name) == names_.end())
+      names_.push_back(std::move(name));
+  }
+  /// The pattern removed from every name so far, as names of their own.
+  void without(const char* pattern, const char* with = " ") {
+    const std::vector<std::string> before = names_;
+    for (const std::string& name : before) add(replaced(name, pattern, with));
+  }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+// Splits at commas and " + " outside parentheses.
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items(1);
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    depth += (text[i] == '(') - (text[i] == ')');
+    const bool plus = text.compare(i, 3, " + ") == 0;
+    if (depth == 0 && (plus || text[i] == ',')) {
+      items.emplace_back();
+      i += plus ? 2 : 0;
+    } else {
+      items.back() += text[i];
+    }
+  }
+  return items;
+}
+
+std::optional<int> number_of(const std::vector<std::string>& found) {
+  if (found.empty()) return std::nullopt;
+  return std::stoi(found[1]);
+}
+
+std::optional<int> channels_of(const std::string& text) {
+  if (const auto n = number_of(match(text, R"(\b(\d{1,2})\s*(?:-\s*)?ch(?:annels?)?\b)"))) return n;
+  if (const auto n = number_of(match(text, R"(\b(\d{1,2})x\s*(?:lp)?ddr)"))) return n;
+  const auto word = match(text, R"(\b(single|dual|quad|hexa|octa)[ -]channel)");
+  if (word.empty()) return std::nullopt;
+  const std::string w = stated::lower(word[1]);
+  return w == "single" ? 1 : w == "dual" ? 2 : w == "quad" ? 4 : w == "hexa" ? 6 : 8;
+}
+
+std::optional<Bytes> capacity_of(const std::string& text) {
+  if (const auto sticks = match(text, R"(\b(\d{1,2})x(\d{1,4})\s*Gi?B\b)"); !sticks.empty())
+    return 1_GiB * (std::stod(sticks[1]) * std::stod(sticks[2]));
+  if (const auto gib = stated::gib(text)) return 1_GiB * *gib;
+  return std::nullopt;
+}
+
+std::string slot_of(const std::string& text) {
+  const auto found = match(text, R"(\b(?:gen\s*)?(?:\d/)?([1-6])(?:\.0)?\s*x\s*(16|8|4|2|1)\b)");
+  return found.empty() ? "" : fmt::format("{}x{}", found[1], found[2]);
+}
+
+std::vector<std::string> parts_of_links(const std::string& text) {
+  const std::string plus = replaced(text, R"(\s*(;|\s\+\s)\s*)", ";");
+  std::vector<std::string> parts(1);
+  for (const char c : plus) {
+    if (c == ';')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<std::string> gpu_names(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string& item : split_list(stated::clipped(text))) {
+    const std::string name = replaced(item, R"(^\s+|\s+$)");
+    if (!name.empty() && stated::lower(name) != "none") names.push_back(name);
+  }
+  return names;
+}
+
+bool is_unnamed(const std::string& part) {
+  return !match(part, R"(^unknown|\bnot stated|desktop)").empty();
+}
+
+std::vector<std::string> simpler_gpu_names(const std::string& name) {
+  Names names;
+  names.add(replaced(name, R"(^\s+)"));
+  names.without(R"(\((?:R|TM|C)\)|\bNVIDIA\b|\bAMD\b|\bATI\b|\bIntel\b)");
+  names.without(R"(\bGeForce\b)");
+  names.without(R"(\bSXM[345]\b)", "SXM");
+  names.without(R"(\b80GB HBM3\b)", "SXM");  // as the driver calls the H100 SXM
+  names.without(R"(\b(?:Graphics|Generation|Edition|Mac (?:Studio|mini|Pro)|MacBook \w+)\b)");
+  names.without(kSize);
+  names.without(kParentheses);
+  names.without(R"(\b(?:i?GPU|ECO|OC)\b)");
+  names.without(R"(^M([1-9])\b)", "Apple M$1");
+  return names.take();
+}
+
+std::vector<std::string> simpler_cpu_names(const std::string& name) {
+  Names names;
+  names.add(replaced(name, R"(^\s+)"));
+  names.without(R"(\((?:R|TM|C)\)|\bIntel\b|\bAMD\b|\bCPU\b)");
+  names.without(R"(\b\d{1,2}th Gen\b)");
+  names.without(R"(\s+(?:@|w/|with)\s.*$)");
+  names.without(R"(\b\w+-Core Processor\b|\bProcessor\b)");
+  names.without(kParentheses);
+  names.without(R"(-\s*\d{1,4}\s*Gi?B$)");
+  names.without(R"(\b\d{1,3}c\b|\bNPS\d\b)");
+  return names.take();
+}
+
+StatedRam stated_ram(const std::string& text) {
+  StatedRam ram;
+  const auto type = match(text, R"(\b\d{0,2}x?((?:lp)?ddr[345]x?)(?:[- ](\d{3,5})\b)?)");
+  if (!type.empty()) {
+    ram.type = stated::lower(type[1]);
+    if (!type[2].empty()) ram.mega_transfers = std::stoi(type[2]);
+  }
+  ram.channels = channels_of(text);
+  ram.per_socket = stated::contains(stated::lower(text), "per socket");
+  ram.capacity = capacity_of(text);
+  return ram;
+}
+
+StatedPcie stated_pcie(const std::string& text, std::size_t gpus) {
+  StatedPcie pcie;
+  const std::vector<std::string> parts = parts_of_links(text);
+  if (gpus > 1 && parts.size() == gpus) {
+    for (const std::string& part : parts) {
+      const std::string slot = slot_of(part);
+      pcie.slots.push_back(slot.empty() ? kFastestSlot : slot);
+    }
+    return pcie;  // rates of single links cannot be stated
+  }
+  if (parts.size() > 1) return pcie;
+  if (const std::string slot = slot_of(text); !slot.empty()) pcie.slots.push_back(slot);
+  const auto rate = match(text, R"((\d{1,3}(?:\.\d{1,3})?)\s*GB/s)");
+  if (!rate.empty()) pcie.h2d = BytesPerSecond{std::stod(rate[1]) * 1e9};
+  return pcie;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,136 @@
+#pragma once
+// A rig is one machine: GPUs, CPU, RAM, SSD and the links between them, composed from parts in
+// hwprofiles/ or measured. Schema of the files: hwprofiles/README.md.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/sourced.hpp"
+#include "core/base/units.hpp"
+#include "core/text/toml_reader.hpp"
+
+namespace rigcast {
+
+struct PartInfo {
+  std::string id;
+  std::string name;
+  std::string vendor;
+  std::string source;
+  std::vector<std::string> aliases;
+  std::string released;               // "YYYY-MM"
+  std::optional<Sourced<Usd>> price;  // at launch
+  std::string price_date;             // "YYYY-MM"
+};
+
+/// A PCI-E connection: generation and lanes. 0 generations: none.
+struct PcieLink {
+  int generation = 0;
+  int lanes = 0;
+};
+/// "4x16"; errors name the form.
+Result<PcieLink> parse_pcie(std::string_view text);
+std::string text(PcieLink link);
+
+struct GpuPart : PartInfo {
+  std::string architecture;
+  Sourced<Bytes> memory;
+  Sourced<BytesPerSecond> bandwidth;
+  std::optional<Sourced<FlopsPerSecond>> fp16_tensor;  // dense, FP32 accumulation
+  std::optional<Sourced<FlopsPerSecond>> fp16_tensor_fp16acc;
+  std::optional<Sourced<FlopsPerSecond>> int8_tensor;
+  std::optional<Sourced<FlopsPerSecond>> fp32;
+  std::optional<int> units;
+  PcieLink pcie;
+  std::optional<Sourced<Watts>> board_power;
+  bool unified = false;     // shares the machine's memory with the CPU
+  std::string unified_cpu;  // id of the CPU in the same chip
+  Sourced<double> gpu_share{1.0, SourceKind::kSpec, "own memory"};  // of `memory` the GPU may use
+};
+
+struct CpuPart : PartInfo {
+  std::string architecture;
+  int cores = 0;  // performance cores, whole machine
+  int efficiency_cores = 0;
+  int threads = 0;
+  int sockets = 1;
+  int numa_nodes = 1;
+  std::optional<Sourced<Hertz>> clock;                    // sustained on all cores
+  std::optional<Sourced<Hertz>> base_clock, boost_clock;  // performance cores, data sheet
+  std::string simd;
+  int memory_channels = 0;
+  std::string memory_type;
+  std::optional<Sourced<BytesPerSecond>> memory_bandwidth;  // fastest officially supported
+  // From memory to the cores, where that is less:
+  std::optional<Sourced<BytesPerSecond>> core_links;
+  // Measured by a probe: of all cores together, a multiply-add counted as two, and of one core.
+  std::optional<Sourced<FlopsPerSecond>> int8_rate, fp32_rate;
+  std::optional<Sourced<FlopsPerSecond>> core_int8;  // at the clock that all have together
+  std::optional<Sourced<BytesPerSecond>> core_read;  // of memory
+  std::optional<Sourced<Bytes>> last_level;          // the cache that all cores share
+};
+
+struct RamKit : PartInfo {
+  Sourced<Bytes> capacity;
+  Sourced<BytesPerSecond> bandwidth;
+};
+
+struct SsdPart : PartInfo {
+  std::string interface;
+  Sourced<BytesPerSecond> sequential_read;
+  std::optional<Sourced<BytesPerSecond>> mapped_read;  // pages of a mapping, past the cache
+  std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds
+};
+
+/// What one copy between host and one GPU can reach.
+struct HostLink {
+  PcieLink pcie;
+  Sourced<BytesPerSecond> h2d;  // from pinned memory
+  Sourced<BytesPerSecond> d2h;
+  Sourced<BytesPerSecond> pageable;  // from pageable memory, either way
+  Sourced<Seconds> latency;          // of one copy
+};
+
+enum class OperatingSystem { kLinux, kWindows, kWsl2, kMacos };
+std::string_view name(OperatingSystem os);
+
+/// How fast a rig was measured to be with one runtime: measured over forecast without a correction.
+struct Correction {
+  static constexpr double kLeastFactor = 0.02, kMostFactor = 50;  // past these: another machine
+
+  struct Speed {
+    Sourced<double> factor;            // 1: as forecast
+    double spread = 0;                 // log: half-width of the 80 % interval that is left
+    std::vector<std::string> regimes;  // of the runs: the spread holds only there; empty: in all
+  };
+  std::optional<Speed> decode, prefill;  // nullopt: no runs
+  int runs = 0;
+};
+
+struct Rig {
+  std::string name;
+  std::vector<GpuPart> gpus;
+  CpuPart cpu;
+  RamKit ram;
+  SsdPart ssd;
+  std::vector<HostLink> links;  // one per GPU; a unified GPU's is unused
+  OperatingSystem os = OperatingSystem::kLinux;
+  Sourced<Bytes> vram_reserved;                   // on each GPU: desktop, other programs
+  Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes
+  Sourced<Bytes> ram_reserved;                    // operating system and other programs
+  std::map<std::string, Correction> corrections;  // by runtime id
+
+  bool unified() const { return !gpus.empty() && gpus.front().unified; }
+  /// What programs may allocate on the GPU: its share of the memory less what is reserved.
+  Bytes usable_vram(std::size_t gpu) const;
+  Bytes usable_ram() const;
+};
+
+GpuPart read_gpu(const TomlTable& t, std::string id);
+CpuPart read_cpu(const TomlTable& t, std::string id);
+RamKit read_ram(const TomlTable& t, std::string id);
+SsdPart read_ssd(const TomlTable& t, std::string id);
+
+}  // namespace rigcast

@@ -1,0 +1,71 @@
+#pragma once
+// Quant mixes: llama.cpp's file types, each a rule that gives every tensor a block format.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/model/quant_format.hpp"
+
+namespace rigcast {
+
+/// What a tensor is for. The rule of a mix looks at nothing else of the tensor, but its layer and
+/// its row width. kProjection: any matrix that no mix treats apart, as those of latent attention.
+enum class TensorRole : std::uint8_t {
+  kTokenEmbedding,
+  kOutput,
+  kNorm,
+  kAttentionQ,
+  kAttentionK,
+  kAttentionV,
+  kAttentionQKV,
+  kAttentionOutput,
+  kFfnGate,
+  kFfnUp,
+  kFfnDown,
+  kRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+  kBias,
+  kRope,
+  kRecurrent,
+  kProjection,
+};
+
+struct MixRule;
+
+class QuantMix {
+ public:
+  /// By name, ignoring case and "-"/"_", or by llama.cpp's short names ("Q4_K", "MXFP4_MOE");
+  /// unknown: an Error with the nearest names.
+  static Result<QuantMix> from_name(std::string_view name);
+  static std::span<const std::string> names();
+
+  const std::string& name() const { return name_; }
+  /// The format of most weights, Q4_K of "Q4_K_M".
+  QuantFormat base() const { return base_; }
+
+  /// The format that llama.cpp's quantiser gives a tensor with rows of `row_elements` weights, when
+  /// it has no importance matrix. Where that row is no multiple of the format's block: the nearest
+  /// format that holds it, F16 at last. `layer` is -1 outside the blocks. Source:
+  /// ggml-org/llama.cpp, src/llama-quant.cpp of 2025-02; its rule for fused QKV changed in 2026,
+  /// sizes by less than 1 %.
+  QuantFormat format_of(const ModelSpec& model, TensorRole role, int layer,
+                        std::uint64_t row_elements) const;
+
+ private:
+  explicit QuantMix(const MixRule& rule);
+
+  const MixRule* rule_;  // in a static table
+  std::string name_;
+  QuantFormat base_;
+};
+
+}  // namespace rigcast

@@ -1,0 +1,50 @@
+#pragma once
+// Adds tensors to a table, place by place: what the layout of a model in tensor_table.cpp is told
+// in. Names, formats, bytes and plausibility are settled here.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/model/tensor.hpp"
+
+namespace rigcast {
+
+class TensorWriter {
+ public:
+  TensorWriter(const ModelSpec& model, const QuantMix& mix, TensorTable& table)
+      : model_(model), mix_(mix), table_(table) {}
+
+  /// What follows belongs to this layer (-1: to none) and counts in this group of the table.
+  void enter(int layer, WeightGroup& group);
+
+  /// Widths are in weights; `in` is the row. `count` of more than 1 is a stack, as of experts.
+  void matrix(TensorRole role, std::string_view name, std::int64_t in, std::int64_t out,
+              std::int64_t count = 1);
+  void vector(TensorRole role, std::string_view name, std::int64_t width);
+  void bias(std::string_view name, std::int64_t width, std::int64_t count = 1);
+  /// Its bias as well, where the model's norms have one.
+  void norm(std::string_view name, std::int64_t width);
+
+  /// The first thing wrong; nothing is added after it.
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  using Shape = std::array<std::int64_t, 3>;
+  void add(TensorRole role, std::string_view name, std::string_view suffix, Shape shape,
+           int dimensions);
+  std::optional<Error> refusal(const std::string& name, Shape shape);
+
+  const ModelSpec& model_;
+  const QuantMix& mix_;
+  TensorTable& table_;
+  int layer_ = -1;
+  WeightGroup* group_ = nullptr;
+  double most_bytes_ = 0.0;
+  std::optional<Error> error_;
+};
+
+}  // namespace rigcast

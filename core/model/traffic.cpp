@@ -1,0 +1,183 @@
+#include "core/model/traffic.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace rigcast {
+namespace {
+
+// `share` of the group's bytes are read, each weight multiplied with `tokens` tokens.
+OpTraffic matmul_traffic(const WeightGroup& group, double share, double tokens) {
+  OpTraffic t;
+  for (std::size_t f = 0; f < group.bytes_by_format.size(); ++f)
+    t.weight_bytes_by_format[f] = share * double(group.bytes_by_format[f]);
+  t.matmul_flops = 2.0 * double(group.elements()) * tokens;
+  t.matrices = group.matrices;
+  t.products = group.products;
+  t.tokens_per_weight = share > 0 ? tokens / share : 0.0;
+  return t;
+}
+
+// Cells that the attention of the batch reads, each once: the first token's window reaches
+// furthest back.
+TokenCount cells_in_reach(const ModelSpec& model, int layer, BatchShape b) {
+  const TokenCount all = b.cached + b.tokens;
+  if (model.sees_all_tokens(layer)) return all;
+  return std::min(all, model.window->tokens + b.tokens - 1);
+}
+
+// Mean cells that one of the batch's tokens attends to.
+double mean_attended(const ModelSpec& model, int layer, BatchShape b) {
+  const double n = double(b.tokens);
+  if (model.sees_all_tokens(layer)) return double(b.cached) + (n + 1) / 2;
+  const auto width = model.window->tokens;
+  const double growing = double(std::clamp<TokenCount>(width - b.cached, 0, b.tokens));
+  const double grown = growing * (double(b.cached) + (growing + 1) / 2);
+  return (grown + (n - growing) * double(width)) / n;
+}
+
+// Whose cache the layer reads: its own, or that of the last layer of its reach that keeps one.
+int cache_owner(const ModelSpec& model, int layer) {
+  int owner = layer;
+  while (owner > 0 &&
+         !(model.has_kv(owner) && model.sees_all_tokens(owner) == model.sees_all_tokens(layer)))
+    --owner;
+  return owner;
+}
+
+// Vectors into and out of the matrices of an FFN of `width` neurons.
+double ffn_vectors(const ModelSpec& model, double tokens, double width) {
+  return tokens * (2.0 * double(model.hidden) + (model.gated_ffn ? 3.0 : 2.0) * width);
+}
+
+}  // namespace
+
+double OpTraffic::weight_bytes() const {
+  return std::accumulate(weight_bytes_by_format.begin(), weight_bytes_by_format.end(), 0.0);
+}
+
+Bytes OpTraffic::total() const {
+  return {weight_bytes() + kv_read_bytes + kv_write_bytes + activation_bytes};
+}
+
+OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
+  for (std::size_t f = 0; f < weight_bytes_by_format.size(); ++f)
+    weight_bytes_by_format[f] += other.weight_bytes_by_format[f];
+  kv_read_bytes += other.kv_read_bytes;
+  kv_write_bytes += other.kv_write_bytes;
+  activation_bytes += other.activation_bytes;
+  vector_elements += other.vector_elements;
+  matmul_flops += other.matmul_flops;
+  attention_flops += other.attention_flops;
+  matrices += other.matrices;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    products[i].rows += other.products[i].rows;
+    products[i].elements += other.products[i].elements;
+  }
+  wide_heads = wide_heads || other.wide_heads;
+  tokens_per_weight = std::max(tokens_per_weight, other.tokens_per_weight);
+  return *this;
+}
+
+double expected_experts(int experts, int used, double tokens) {
+  const double chance = double(used) / experts;
+  return experts * (1.0 - std::pow(1.0 - chance, tokens));
+}
+
+TokenCount read_cells(TokenCount cached, TokenCount padding) {
+  return (cached + padding - 1) / padding * padding;
+}
+
+OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                             TokenCount tokens) {
+  const WeightGroup& weights = table.layers[std::size_t(layer)].attention;
+  OpTraffic t = matmul_traffic(weights, 1.0, double(tokens));
+  t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  const std::int64_t heads = 2 * (model.heads + model.kv_heads) * model.head_dim;
+  t.vector_elements = double(tokens) * double(2 * model.hidden + heads);
+  return t;
+}
+
+// What kernels of attention keep in registers.
+constexpr double kWideHead = 256;
+
+OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes types) {
+  OpTraffic t;
+  if (model.has_attention(layer)) {
+    const double per_token = kv_bytes_per_token(model, cache_owner(model, layer), types);
+    const TokenCount seen = cells_in_reach(model, layer, b);
+    t.kv_read_bytes = double(read_cells(seen, b.kv_padding)) * per_token;
+    if (model.has_kv(layer)) t.kv_write_bytes = double(b.tokens) * per_token;
+    // Scores and weighted values: two products over every attended cell and query head.
+    const double head = double(model.head_dim_of(layer));
+    const double k_dim =
+        model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
+    const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;
+    t.wide_heads = k_dim > kWideHead;
+    t.attention_flops =
+        2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) * mean_attended(model, layer, b);
+  }
+  if (model.recurrent && model.has_recurrent_mixer(layer)) {
+    // The whole state is read and written at every step.
+    const double state = double(model.recurrent->state_bytes);
+    t.kv_read_bytes += state;
+    t.kv_write_bytes += state;
+  }
+  return t;
+}
+
+OpTraffic attention_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                            BatchShape b, KvTypes types) {
+  OpTraffic t = projection_traffic(model, table, layer, b.tokens);
+  t += cache_traffic(model, layer, b, types);
+  return t;
+}
+
+OpTraffic ffn_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                      TokenCount tokens) {
+  OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].ffn, 1.0, double(tokens));
+  t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  t.vector_elements = ffn_vectors(model, double(tokens), double(model.ffn));
+  return t;
+}
+
+OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int layer,
+                          TokenCount tokens) {
+  if (!model.is_moe_layer(layer)) return {};
+  const MixtureOfExperts& moe = *model.moe;
+  const double touched = expected_experts(moe.experts, moe.experts_used, double(tokens));
+  const double chosen = double(moe.experts_used) / moe.experts;
+  OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].experts, touched / moe.experts,
+                               chosen * double(tokens));
+  t.routed = true;
+  t.products = {};
+  t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
+  t.vector_elements =
+      ffn_vectors(model, double(tokens) * double(moe.experts_used), double(moe.expert_ffn));
+  return t;
+}
+
+OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCount rows) {
+  OpTraffic t = matmul_traffic(table.head, 1.0, double(rows));
+  t.activation_bytes = (hidden_bytes(model) + logits_bytes(model)).value * double(rows);
+  t.vector_elements = double(rows) * double(model.hidden + model.vocabulary);
+  return t;
+}
+
+OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, BatchShape b,
+                         KvTypes types) {
+  OpTraffic t = head_traffic(model, table, b.tokens);
+  for (int layer = 0; layer < model.layers; ++layer) {
+    t += attention_traffic(model, table, layer, b, types);
+    t += ffn_traffic(model, table, layer, b.tokens);
+    t += experts_traffic(model, table, layer, b.tokens);
+  }
+  return t;
+}
+
+Bytes hidden_bytes(const ModelSpec& model) { return {4.0 * double(model.hidden)}; }
+
+Bytes logits_bytes(const ModelSpec& model) { return {4.0 * double(model.vocabulary)}; }
+
+}  // namespace rigcast

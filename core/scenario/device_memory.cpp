@@ -1,0 +1,23 @@
+#include "core/scenario/device_memory.hpp"
+
+namespace rigcast {
+
+std::string_view name(Tier tier) {
+  switch (tier) {
+    case Tier::kVram: return "vram";
+    case Tier::kRam: return "ram";
+    case Tier::kSsd: return "ssd";
+  }
+  return "";
+}
+
+const DeviceMemory* MemoryPlan::shortest() const {
+  const DeviceMemory* worst = nullptr;
+  for (const DeviceMemory& d : devices)
+    if (d.free().value < 0 && (!worst || d.free() < worst->free())) worst = &d;
+  return worst;
+}
+
+bool MemoryPlan::fits() const { return shortest() == nullptr; }
+
+}  // namespace rigcast

@@ -1,0 +1,45 @@
+#pragma once
+// What every device's memory holds, itemised: forecast or measured.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/units.hpp"
+
+namespace rigcast {
+
+enum class Tier { kVram, kRam, kSsd };
+std::string_view name(Tier tier);
+
+struct DeviceMemory {
+  std::string device;  // "GPU 0", "host"
+  Tier tier = Tier::kRam;
+  Bytes weights, kv, activations, staging, page_cache, overhead;
+  Bytes capacity;  // of the device; `overhead` includes what others have reserved of it
+
+  /// Without the page cache, which gives way.
+  Bytes needed() const { return weights + kv + activations + staging + overhead; }
+  Bytes total() const { return needed() + page_cache; }
+  Bytes free() const { return capacity - needed(); }
+};
+
+struct MemoryPlan {
+  std::vector<DeviceMemory> devices;  // GPUs in order, then the host
+  /// Cached tokens that stay in VRAM under the policies that move the rest to RAM.
+  std::optional<TokenCount> resident_tokens;
+  /// Under `spill`: the shares of each GPU's cache and weights that the driver keeps in system
+  /// memory because VRAM is full. Empty under the other policies.
+  struct Spill {
+    double of_kv = 0;
+    double of_weights = 0;
+  };
+  std::vector<Spill> spilled;
+
+  bool fits() const;
+  /// The device that lacks most, and how much; nullptr if all fits.
+  const DeviceMemory* shortest() const;
+};
+
+}  // namespace rigcast

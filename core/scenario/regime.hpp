@@ -1,0 +1,26 @@
+#pragma once
+// Kinds of placement whose speed is limited by different things: forecasts are as sure as others of
+// their kind were right.
+
+#include <string_view>
+
+#include "core/scenario/placement.hpp"
+
+namespace rigcast {
+
+/// The first that applies counts.
+enum class Regime {
+  kCpuOnly,
+  kUnified,  // one pool of memory for CPU and GPU
+  kKvInRam,  // a GPU's layers with their cache in host memory
+  kExpertsInRam,
+  kSplit,  // some layers, or the head, on the host
+  kSeveralGpus,
+  kResident,  // all on one GPU
+};
+inline constexpr int kRegimeCount = 7;
+std::string_view name(Regime regime);
+
+Regime regime_of(const Scenario& scenario, const Placement& placement);
+
+}  // namespace rigcast

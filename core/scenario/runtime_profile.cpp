@@ -1,0 +1,519 @@
+#include "core/scenario/runtime_profile.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace rigcast {
+namespace {
+
+constexpr std::pair<std::string_view, KvPolicy> kPolicies[] = {
+    {"vram", KvPolicy::kVram},   {"ram", KvPolicy::kRam},           {"stream", KvPolicy::kStream},
+    {"paged", KvPolicy::kPaged}, {"combined", KvPolicy::kCombined}, {"spill", KvPolicy::kSpill},
+};
+
+constexpr double kMostScale = 100.0;
+constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
+
+Sourced<Seconds> duration(const TomlTable& t, std::string_view key) {
+  return t.figure<Seconds>(key, Seconds{0}, Seconds{10});
+}
+
+Staging read_staging(const TomlTable& t) {
+  return t.choice("staging", Staging::kPinned,
+                  {{"pinned", Staging::kPinned}, {"pageable", Staging::kPageable}});
+}
+
+RuntimeProfile::Memory read_memory(const TomlTable& t) {
+  RuntimeProfile::Memory m;
+  m.kv = t.choice("kv", KvAllocation::kWholeContext,
+                  {{"whole-context", KvAllocation::kWholeContext},
+                   {"pool", KvAllocation::kPool},
+                   {"blocks", KvAllocation::kBlocks},
+                   {"grown-by-copy", KvAllocation::kGrownByCopy}});
+  m.kv_padding = t.integer_or("kv_padding", 1, 1, 65536);
+  m.logits = t.choice("logits", LogitsRows::kLast,
+                      {{"ubatch", LogitsRows::kUbatch},
+                       {"prompt", LogitsRows::kPrompt},
+                       {"last", LogitsRows::kLast}});
+  m.maps_file = t.flag("maps_file", false);
+  m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
+  const auto optional = [&](const char* key) {
+    const auto bytes = t.find_figure<Bytes>(key, 0_B, 64_GiB);
+    return bytes ? bytes->value : 0_B;
+  };
+  m.process = optional("process");
+  m.process_gpu = optional("process_gpu");
+  m.process_cublas = optional("process_cublas");
+  m.process_experts = optional("process_experts");
+  m.process_file = optional("process_file");
+  t.finish();
+  return m;
+}
+
+RuntimeProfile::Load read_load(const TomlTable& t) {
+  RuntimeProfile::Load l;
+  l.chunk = t.figure<Bytes>("chunk", 4_KiB, 4_GiB).value;
+  l.overlap = t.flag("overlap", false);
+  l.staging = read_staging(t);
+  l.ssd_share = t.number_figure("ssd_share", 0.01, 1.0);
+  l.maps_pages = t.flag("maps_pages", false);
+  l.readers = int(t.integer_or("readers", 1, 1, 1024));
+  l.host_copy = t.figure<BytesPerSecond>("host_copy", 10_MBps, BytesPerSecond{1e13});
+  t.finish();
+  return l;
+}
+
+RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
+  RuntimeProfile::Prefill p;
+  p.streams = t.flag("streams", false);
+  p.streams_alone = t.flag("streams_alone", true);
+  p.stream_min_batch = t.integer_or("stream_min_batch", 32, 1, 1 << 20);
+  p.overlap = t.flag("overlap", false);
+  p.picks_faster = t.flag("picks_faster", false);
+  p.whole_prompt = t.flag("whole_prompt", false);
+  p.cpu_attention = t.flag("cpu_attention", false);
+  p.staging = read_staging(t);
+  p.mapped_share = t.number_figure("mapped_share", 0.01, 1.0);
+  p.experts_need_more = t.flag("experts_need_more", false);
+  p.experts_since = t.find_number_figure("experts_since", 2020, 2100)
+                        .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
+  t.finish();
+  return p;
+}
+
+RuntimeProfile::Decode read_decode(const TomlTable& t) {
+  RuntimeProfile::Decode d;
+  d.crossing = duration(t, "crossing");
+  d.gpu_crossing = duration(t, "gpu_crossing");
+  d.token = duration(t, "token");
+  d.sample = duration(t, "sample");
+  d.tokenize = duration(t, "tokenize");
+  d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
+  d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
+  d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMostScale);
+  d.wide_heads = t.find_number_figure("wide_heads", 0.1, 100).value_or(unit_scale());
+  d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
+  d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
+  const auto optional = [&](const char* key) {
+    return t.find_figure<Seconds>(key, Seconds{0}, Seconds{1e-3})
+        .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
+  };
+  d.host_logit = optional("host_logit");
+  d.copy_start = optional("copy_start");
+  d.cold_question = optional("cold_question");
+  d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
+  d.copies_kv = t.flag("copies_kv", false);
+  d.expands_kv = t.flag("expands_kv", false);
+  t.finish();
+  return d;
+}
+
+// Reads figures of a table; what it leaves out is taken from the fallback, if there is one.
+class Figures {
+ public:
+  explicit Figures(const TomlTable& t, bool required) : t_(t), required_(required) {}
+
+  void share(std::string_view key, Sourced<double>& into, double most) const {
+    if (auto found = t_.find_number_figure(key, 1e-4, most)) {
+      into = *std::move(found);
+    } else if (required_) {
+      t_.require(key);
+    }
+  }
+  void time(std::string_view key, Sourced<Seconds>& into) const {
+    if (auto found = t_.find_figure<Seconds>(key, Seconds{0}, Seconds{1})) {
+      into = *std::move(found);
+    } else if (required_) {
+      t_.require(key);
+    }
+  }
+
+ private:
+  const TomlTable& t_;
+  bool required_;
+};
+
+GpuEfficiency read_gpu_efficiency(const TomlTable& t, const GpuEfficiency* fallback) {
+  GpuEfficiency e = fallback ? *fallback : GpuEfficiency{};
+  const Figures figures(t, !fallback);
+  figures.share("read", e.read, 1.0);
+  figures.share("cycles", e.cycles, 10.0);
+  figures.share("launch", e.launch, kMostScale);
+  figures.share("kv_read", e.kv_read, 1.0);
+  figures.share("gemm", e.gemm, 4.0);
+  figures.share("tiles", e.tiles, 4.0);
+  figures.share("attention", e.attention, 4.0);
+  t.finish();
+  return e;
+}
+
+std::array<FormatEfficiency, kFormatGroupCount> read_formats(const TomlTable& t) {
+  std::array<FormatEfficiency, kFormatGroupCount> all;
+  for (int g = 0; g < kFormatGroupCount; ++g) {
+    FormatEfficiency& f = all[std::size_t(g)];
+    f = {unit_scale(), unit_scale(), unit_scale(), unit_scale()};
+    const TomlTable own = t.table(name(FormatGroup(g)));
+    const Figures figures(own, false);
+    figures.share("cycles", f.cycles, kMostScale);
+    figures.share("batch", f.batch, kMostScale);
+    figures.share("cpu", f.cpu, kMostScale);
+    figures.share("cpu_batch", f.cpu_batch, kMostScale);
+    own.finish();
+  }
+  t.finish();
+  return all;
+}
+
+std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
+  std::array<BackendEfficiency, kBackendCount> all;
+  const auto read = [&](const TomlTable& own, BackendEfficiency& b, bool required) {
+    Figures(own, required).time("launch", b.launch);
+    const Figures figures(own, false);
+    figures.share("slow_host", b.slow_host, kMostScale);
+    figures.share("read", b.read, kMostScale);
+    figures.share("batch", b.batch, kMostScale);
+    figures.share("attention", b.attention, kMostScale);
+    own.finish();
+  };
+  BackendEfficiency fallback{{}, unit_scale(), unit_scale(), unit_scale(), unit_scale()};
+  read(t.table("default"), fallback, true);
+  for (int i = 0; i < kBackendCount; ++i) {
+    all[std::size_t(i)] = fallback;
+    read(t.table(name(Backend(i))), all[std::size_t(i)], false);
+  }
+  t.finish();
+  return all;
+}
+
+WindowsEfficiency read_windows(const TomlTable& t) {
+  WindowsEfficiency w{unit_scale(), unit_scale()};
+  const Figures figures(t, false);
+  figures.share("launch", w.launch, kMostScale);
+  figures.share("cpu", w.cpu, kMostScale);
+  t.finish();
+  return w;
+}
+
+BatchEfficiency read_batch(const TomlTable& t) {
+  BatchEfficiency b;
+  b.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
+  b.tile_half = t.number_figure("tile_half", 0, 1e6);
+  b.gemm_half = t.number_figure("gemm_half", 0, 1e6);
+  b.power = t.number_figure("power", 0, 1);
+  b.experts = t.number_figure("experts", 0.001, 4);
+  b.expand = t.number_figure("expand", 0.001, 4);
+  b.score_bytes = t.number_figure("score_bytes", 0, 1000);
+  b.pipeline = t.number_figure("pipeline", 0, 1);
+  t.finish();
+  return b;
+}
+
+std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
+  if (t.keys().empty()) return std::nullopt;
+  BlockEfficiency b;
+  b.gemm_tile = t.number_figure("gemm_tile", 8, 4096);
+  b.tile_rows = t.number_figure("tile_rows", 1, 4096);
+  b.tile_tokens = t.number_figure("tile_tokens", 1, 4096);
+  b.tile_start = duration(t, "tile_start");
+  b.halves_from = t.number_figure("halves_from", 1, 1e6);
+  b.token_rows = t.number_figure("token_rows", 1, 4096);
+  b.token_idle = t.number_figure("token_idle", 0, 1);
+  b.launch = t.number_figure("launch", 0.1, kMostScale);
+  b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
+  b.attention_rows = t.number_figure("attention_rows", 1, 65536);
+  b.attention_key = duration(t, "attention_key");
+  b.attention_step = duration(t, "attention_step");
+  b.quantized_start = duration(t, "quantized_start");
+  b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);
+  t.finish();
+  return b;
+}
+
+std::vector<Era> read_eras(const TomlTable& t) {
+  std::vector<Era> eras;
+  for (const TomlTable& own : t.tables("builds")) {
+    Era e{own.number_or("year", 0, 2020, 2100), unit_scale(), unit_scale(), unit_scale(),
+          unit_scale()};
+    const Figures figures(own, false);
+    figures.share("graph_launch", e.graph_launch, kMostScale);
+    figures.share("launch", e.launch, kMostScale);
+    figures.share("moe_kernels", e.moe_kernels, kMostScale);
+    figures.share("tiles", e.tiles, kMostScale);
+    own.finish();
+    if (!eras.empty() && e.year <= eras.back().year)
+      own.refuse("year", "builds go from old to new, each with a year of its own");
+    eras.push_back(std::move(e));
+  }
+  return eras;
+}
+
+CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
+  CpuEfficiency c;
+  c.read = t.number_figure("read", 0.001, 1.0);
+  c.read_per_thread = t.figure<BytesPerSecond>("read_per_thread", 10_MBps, BytesPerSecond{1e12});
+  c.socket_share = t.number_figure("socket_share", 0.0, 1.0);
+  c.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
+  c.one_token = t.number_figure("one_token", 0.01, kMostScale);
+  c.exposed = t.number_figure("exposed", 0, 1);
+  c.experts = t.number_figure("experts", 0.01, kMostScale);
+  c.attention = t.number_figure("attention", 0.001, kMostScale);
+  c.cache = t.number_figure("cache", 0.001, kMostScale);
+  const auto none = Sourced<double>{0, SourceKind::kAssumed, {}};
+  c.score = t.find_number_figure("score", 0, 10000).value_or(none);
+  c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
+  c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
+  c.cache_per_cycle = t.find_number_figure("cache_per_cycle", 0.01, 1e4);
+  c.cache_quant_per_cycle = t.find_number_figure("cache_quant_per_cycle", 0.01, 1e4);
+  c.kept_sizes = t.find_number_figure("kept_sizes", 1.01, 100);
+  c.kept_speed = t.find_number_figure("kept_speed", 1, 100);
+  c.kept_weights = t.find_number_figure("kept_weights", 1, 100);
+  c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
+  c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
+  c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);
+  c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
+                  .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
+  c.operation_gap = duration(t, "operation_gap");
+  c.gap_power = t.find_number_figure("gap_power", 0, 1);
+  c.gap_ahead_power = t.find_number_figure("gap_ahead_power", 0, 1);
+  c.blas = t.number_figure("blas", 0.001, 1);
+  c.batch_half = t.number_figure("batch_half", 0, 1e4);
+  const TomlTable shares = t.table("int8_share");
+  for (const std::string& simd : shares.keys())
+    c.int8_share[simd] = shares.number_figure(simd, 0.0001, 10);
+  if (!c.int8_share.contains("scalar")) shares.require("scalar");
+  t.finish();
+  return c;
+}
+
+}  // namespace
+
+std::string_view name(KvPolicy policy) { return kPolicies[std::size_t(policy)].first; }
+
+std::optional<KvPolicy> kv_policy_from(std::string_view text) {
+  for (const auto& [name, policy] : kPolicies)
+    if (name == text) return policy;
+  return std::nullopt;
+}
+
+std::string_view name(Backend backend) {
+  switch (backend) {
+    case Backend::kCpu: return "cpu";
+    case Backend::kCuda: return "cuda";
+    case Backend::kRocm: return "rocm";
+    case Backend::kVulkan: return "vulkan";
+    case Backend::kMetal: return "metal";
+    case Backend::kSycl: return "sycl";
+  }
+  return "";
+}
+
+std::string_view name(FormatGroup group) {
+  constexpr std::string_view kNames[] = {"float", "q8",   "q4",   "q5",   "q2_k",
+                                         "q3_k",  "q4_k", "q5_k", "q6_k", "iq"};
+  return kNames[std::size_t(group)];
+}
+
+FormatGroup format_group(QuantFormat f) {
+  switch (f) {
+    case QuantFormat::kF32:
+    case QuantFormat::kF16:
+    case QuantFormat::kBF16: return FormatGroup::kFloat;
+    case QuantFormat::kQ8_0: return FormatGroup::kQ8;
+    case QuantFormat::kQ4_0:
+    case QuantFormat::kQ4_1: return FormatGroup::kQ4;
+    case QuantFormat::kQ5_0:
+    case QuantFormat::kQ5_1: return FormatGroup::kQ5;
+    case QuantFormat::kQ2_K: return FormatGroup::kQ2K;
+    case QuantFormat::kQ3_K: return FormatGroup::kQ3K;
+    case QuantFormat::kQ4_K: return FormatGroup::kQ4K;
+    case QuantFormat::kQ5_K: return FormatGroup::kQ5K;
+    case QuantFormat::kQ6_K: return FormatGroup::kQ6K;
+    case QuantFormat::kIQ4_NL:
+    case QuantFormat::kIQ4_XS:
+    case QuantFormat::kMXFP4: return FormatGroup::kIq;
+  }
+  return FormatGroup::kFloat;
+}
+
+const FormatEfficiency& RuntimeProfile::format(QuantFormat f) const {
+  const FormatGroup group = format_group(f);
+  const bool as_q4 = group == FormatGroup::kQ5 && !tells_q5_apart;
+  return formats[std::size_t(as_q4 ? FormatGroup::kQ4 : group)];
+}
+
+EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
+  const auto factors = [](const Era& e) {
+    return EraFactors{e.graph_launch.value, e.launch.value, e.moe_kernels.value, e.tiles.value};
+  };
+  if (eras.empty()) return {};
+  if (!year || *year >= eras.back().year) return factors(eras.back());
+  if (*year <= eras.front().year) return factors(eras.front());
+  const auto next = std::ranges::find_if(eras, [&](const Era& e) { return e.year > *year; });
+  const auto before = std::prev(next);
+  const EraFactors a = factors(*before), b = factors(*next);
+  const double share = (*year - before->year) / (next->year - before->year);
+  const auto between = [&](double x, double y) { return x + share * (y - x); };
+  return {between(a.graph_launch, b.graph_launch), between(a.launch, b.launch),
+          between(a.moe_kernels, b.moe_kernels), between(a.tiles, b.tiles)};
+}
+
+const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
+  const auto own = gpu.find(part.architecture);
+  return own != gpu.end() ? own->second : gpu.at("default");
+}
+
+const RuntimeProfile::Spread* RuntimeProfile::spread(std::string_view metric,
+                                                     std::string_view regime) const {
+  const Spread* of_all = nullptr;
+  for (const Spread& s : spreads) {
+    if (s.metric != metric) continue;
+    if (s.regime == regime) return &s;
+    if (s.regime == "all") of_all = &s;
+  }
+  return of_all;
+}
+
+bool RuntimeProfile::has(KvPolicy policy) const {
+  return std::ranges::find(kv_policies, policy) != kv_policies.end();
+}
+
+std::string RuntimeProfile::kv_policy_names() const {
+  std::vector<std::string_view> names;
+  for (const KvPolicy policy : kv_policies) names.push_back(rigcast::name(policy));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+namespace {
+
+constexpr int kMostBases = 4;
+
+// The file itself, its fitted figures over it and its base's under it.
+Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth) {
+  auto own = TomlDocument::read(file);
+  if (!own) return own;
+  TomlDocument document = *own;
+  const auto fit = file.parent_path() / "fitted" / file.filename();
+  std::error_code ignored;
+  if (with_fit && std::filesystem::is_regular_file(fit, ignored)) {
+    auto fitted = TomlDocument::read(fit);
+    if (!fitted) return fitted;
+    document = *std::move(fitted);
+    document.merge_defaults(*own);
+  }
+  const auto base = document.root().find_text("base");
+  if (!base) return document;
+  if (depth >= kMostBases) {
+    document.root().refuse("base", "profiles build on each other without end");
+    return *document.error();
+  }
+  const auto under = layered(file.parent_path() / (*base + ".toml"), with_fit, depth + 1);
+  if (!under) return under;
+  document.merge_defaults(*under);
+  return document;
+}
+
+std::vector<KvPolicy> read_policies(const TomlTable& t) {
+  std::vector<KvPolicy> policies;
+  for (const std::string& text : t.texts("kv_policies")) {
+    if (const auto policy = kv_policy_from(text)) {
+      policies.push_back(*policy);
+    } else {
+      t.refuse("kv_policies", fmt::format("no KV policy named \"{}\"", text),
+               "known: vram, ram, stream, paged, combined, spill");
+    }
+  }
+  if (policies.empty()) t.refuse("kv_policies", "a runtime has at least one KV policy");
+  return policies;
+}
+
+RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
+  RuntimeProfile::Kernels k;
+  k.attention = t.number_figure("attention", 0, 10'000);
+  k.latent = t.find_number_figure("latent", 0, 10'000).value_or(k.attention);
+  k.recurrent = t.number_figure("recurrent", 0, 10'000);
+  k.ffn = t.number_figure("ffn", 0, 10'000);
+  k.moe = t.number_figure("moe", 0, 10'000);
+  k.head = t.number_figure("head", 0, 10'000);
+  t.finish();
+  return k;
+}
+
+std::vector<RuntimeProfile::Spread> read_spreads(const TomlTable& t) {
+  std::vector<RuntimeProfile::Spread> spreads;
+  for (const TomlTable& own : t.tables("spread")) {
+    RuntimeProfile::Spread s;
+    s.metric = own.text("metric");
+    s.regime = own.text("regime");
+    s.low = own.number_or("low", 1.0, 0.001, 1000);
+    s.high = own.number_or("high", 1.0, s.low, 1000);
+    s.rows = int(own.integer_or("rows", 0, 0, 1'000'000));
+    s.chips = int(own.integer_or("chips", 0, 0, 1'000'000));
+    own.finish();
+    spreads.push_back(std::move(s));
+  }
+  return spreads;
+}
+
+std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
+  t.require("default");
+  std::map<std::string, GpuEfficiency> gpus;
+  const GpuEfficiency fallback = read_gpu_efficiency(t.table("default"), nullptr);
+  for (const std::string& architecture : t.keys())
+    gpus[architecture] = architecture == "default"
+                             ? fallback
+                             : read_gpu_efficiency(t.table(architecture), &fallback);
+  return gpus;
+}
+
+}  // namespace
+
+Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, bool with_fit) {
+  auto document = layered(file, with_fit, 0);
+  if (!document) return document.error();
+  const TomlTable t = document->root();
+  RuntimeProfile p;
+  p.id = file.stem().string();
+  p.name = t.text("name");
+  p.era = t.text("era");
+  p.source = t.text("source");
+  p.base = t.text_or("base", "");
+  t.texts("aliases");
+  t.set_figure_defaults({SourceKind::kAssumed, p.source});
+  p.kv_policies = read_policies(t);
+  p.fitted_on = t.texts("fitted_on");
+  p.weight_streaming = t.flag("weight_streaming", false);
+  p.cpu_decode = t.flag("cpu_decode", false);
+  p.ffn_in_ram = t.flag("ffn_in_ram", false);
+  p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);
+  p.memory = read_memory(t.table("memory"));
+  p.load = read_load(t.table("load"));
+  p.prefill = read_prefill(t.table("prefill"));
+  p.decode = read_decode(t.table("decode"));
+  p.kernels = read_kernels(t.table("kernels"));
+  p.gpu = read_gpus(t.table("gpu"));
+  const TomlTable formats = t.table("format");
+  p.tells_q5_apart = formats.has(name(FormatGroup::kQ5));
+  p.formats = read_formats(formats);
+  p.backends = read_backends(t.table("backend"));
+  p.windows = read_windows(t.table("windows"));
+  p.batch = read_batch(t.table("batch"));
+  p.blocks = read_blocks(t.table("blocks"));
+  p.graphs_since = t.find_number_figure("graphs_since", 2020, 2100).value_or(unit_scale());
+  p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
+  p.eras = read_eras(t);
+  p.cpu = read_cpu_efficiency(t.table("cpu"));
+  p.spreads = read_spreads(t);
+
+  const TomlTable uncertainty = t.table("uncertainty");
+  p.uncertainty.decode = uncertainty.number_figure("decode", 0, 10);
+  p.uncertainty.prefill = uncertainty.number_figure("prefill", 0, 10);
+  p.uncertainty.load = uncertainty.number_figure("load", 0, 10);
+  uncertainty.finish();
+  t.finish();
+  if (auto error = document->error()) return *error;
+  return p;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,381 @@
+#include "core/scenario/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/catalogue/compose_rig.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr TokenCount kMostTokens = 1ll << 30;
+constexpr TokenCount kUsualContext = 8192;
+constexpr TokenCount kMostOutput = 10'000'000;  // each output token has its own time
+
+QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallback) {
+  const auto text = t.find_text(key);
+  if (!text) return fallback;
+  const auto type = kv_type_from(*text);
+  if (type) return *type;
+  t.refuse(key, type.error());
+  return fallback;
+}
+
+// The file's true size, where the mix's rule is not what the file was made by.
+void read_model_size(const TomlTable& t, TensorTable& tensors) {
+  const auto size = t.find_figure<Bytes>("size", 1_MiB, Bytes{1e15});
+  const double usual = double(tensors.bytes());
+  if (!size || usual <= 0) return;
+  const double share = size->value.value / usual;
+  if (share >= 0.2 && share <= 5.0) return scale_to(tensors, size->value);
+  t.refuse("size",
+           fmt::format("{} is {:.2g} times what the quant mix gives, {}", text_gib(size->value),
+                       share, text_gib(Bytes{usual})),
+           "choose the mix that is nearest to the file's bits per weight");
+}
+
+// Experts that a token is routed to, where the user has the runtime take fewer or more.
+void read_experts_used(const TomlTable& t, ModelSpec& model) {
+  if (!model.moe) {
+    if (t.has("experts_used"))
+      t.refuse("experts_used", fmt::format("{} has no experts", model.name));
+    return;
+  }
+  model.moe->experts_used =
+      int(t.integer_or("experts_used", model.moe->experts_used, 1, model.moe->experts));
+}
+
+// Its name, formats and size are the file's own.
+void read_model_from_file(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  for (const char* key : {"name", "quant", "size"})
+    if (t.has(key))
+      t.refuse(key, fmt::format("a model file was named, which has its own {}", key),
+               fmt::format("leave out model.{}, or model.file", key));
+  auto model = catalogue.model_file(t.text("file"));
+  if (!model) {
+    t.refuse("file", model.error());
+  } else {
+    s.model = std::move(model->spec);
+    s.tensors = std::move(model->tensors);
+    s.quant = std::move(model->quant);
+    s.model_file = t.text("file");
+    read_experts_used(t, s.model);
+  }
+  t.finish();
+}
+
+void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  if (t.has("file")) return read_model_from_file(t, catalogue, s);
+  if (auto model = catalogue.model(t.text("name"))) {
+    s.model = *std::move(model);
+  } else {
+    t.refuse("name", model.error());  // a missing name was the first error
+  }
+  if (s.model.layers > 0) read_experts_used(t, s.model);
+  s.quant = t.text_or("quant", "Q4_K_M");
+  if (s.model.layers > 0) {
+    const auto mix = QuantMix::from_name(s.quant);
+    if (!mix) {
+      t.refuse("quant", mix.error());
+    } else if (auto table = make_tensor_table(s.model, *mix)) {
+      s.quant = mix->name();
+      s.tensors = *std::move(table);
+    } else {
+      t.refuse("quant", table.error());
+    }
+  }
+  read_model_size(t, s.tensors);
+  t.finish();
+}
+
+void read_placement(const TomlTable& t, Scenario& s) {
+  PlacementSettings& p = s.placement;
+  const int most = s.model.layers + 1;
+  if (t.find_text_if_text("gpu_layers").value_or("auto") != "auto")
+    t.refuse("gpu_layers", "expected a number of layers or \"auto\"");
+  if (!t.find_text_if_text("gpu_layers") && t.has("gpu_layers")) {
+    const auto layers = t.integer("gpu_layers", 0, 1'000'000);
+    if (layers > most && layers != 99 && layers != 999) {
+      t.refuse("gpu_layers",
+               fmt::format("{} is more than {} has: {} layers and the output head", layers,
+                           s.model.name, s.model.layers),
+               fmt::format("give 0 to {}, or \"auto\"", most));
+    }
+    p.gpu_layers = int(std::min<std::int64_t>(layers, most));
+  }
+  p.tensor_split = t.numbers("tensor_split", 0, 1e6);
+  if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
+  if (!p.tensor_split.empty()) {
+    if (p.tensor_split.size() != s.rig.gpus.size())
+      t.refuse("tensor_split",
+               fmt::format("{} shares for {} GPUs", p.tensor_split.size(), s.rig.gpus.size()));
+    if (std::accumulate(p.tensor_split.begin(), p.tensor_split.end(), 0.0) <= 0)
+      t.refuse("tensor_split", "the shares add up to nothing");
+  }
+  p.split_mode = t.choice(
+      "split_mode", SplitMode::kLayer,
+      {{"layer", SplitMode::kLayer}, {"row", SplitMode::kRow}, {"tensor", SplitMode::kTensor}});
+  if (p.split_mode != SplitMode::kLayer)
+    t.refuse("split_mode", fmt::format("split mode {} is not modelled", name(p.split_mode)),
+             "\"layer\" is: whole layers, one GPU after the other");
+  p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
+  if (p.cpu_moe_layers > 0 && !s.model.moe)
+    t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name),
+             s.runtime.ffn_in_ram ? "FFNs of a dense model: --cpu-ffn" : "");
+  p.cpu_ffn_layers = int(t.integer_or("cpu_ffn_layers", 0, 0, s.model.layers));
+  if (p.cpu_ffn_layers > 0 && s.model.moe)
+    t.refuse("cpu_ffn_layers", fmt::format("{} has experts", s.model.name), "--cpu-moe");
+  if (p.cpu_ffn_layers > 0 && !s.runtime.ffn_in_ram)
+    t.refuse("cpu_ffn_layers",
+             fmt::format("{} keeps an FFN with the rest of its layer", s.runtime.name),
+             "choose --runtime llama.cpp, or fewer --gpu-layers");
+  p.decode_device = t.choice("decode_device", DecodeDevice::kPlacement,
+                             {{"placement", DecodeDevice::kPlacement},
+                              {"gpu", DecodeDevice::kGpu},
+                              {"cpu", DecodeDevice::kCpu}});
+  // Without streaming, "gpu" is what a placement with every layer there does anyway; "auto" may
+  // leave some on the host, where they are then computed.
+  const bool none_on_host = !p.gpu_layers || *p.gpu_layers >= s.model.layers;
+  if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && none_on_host)
+    p.decode_device = DecodeDevice::kPlacement;
+  if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && p.gpu_layers)
+    t.refuse("decode_device",
+             fmt::format("{} computes layers where their weights are", s.runtime.name),
+             "with \"gpu\", host layers are streamed: choose --runtime rigcast");
+  if (p.decode_device == DecodeDevice::kCpu && !s.runtime.cpu_decode)
+    t.refuse("decode_device",
+             fmt::format("{} cannot hand over from GPU prefill to CPU decode", s.runtime.name),
+             "use --gpu-layers 0, or --runtime rigcast or transformers");
+  if (p.decode_device != DecodeDevice::kPlacement && s.rig.gpus.empty())
+    p.decode_device = DecodeDevice::kPlacement;
+  t.finish();
+}
+
+void read_kv(const TomlTable& t, Scenario& s) {
+  KvSettings& kv = s.kv;
+  if (const auto text = t.find_text("policy")) {
+    const auto policy = kv_policy_from(*text);
+    if (!policy) {
+      t.refuse("policy", fmt::format("no KV policy named \"{}\"", *text),
+               "known: vram, ram, stream, paged, combined, spill");
+    } else if (!s.runtime.has(*policy)) {
+      t.refuse("policy", fmt::format("{} has no KV policy \"{}\"", s.runtime.name, *text),
+               fmt::format("it has {}", s.runtime.kv_policy_names()));
+    } else {
+      kv.policy = *policy;
+    }
+  }
+  kv.types.k = kv_type(t, "type_k", QuantFormat::kF16);
+  kv.types.v = kv_type(t, "type_v", QuantFormat::kF16);
+  kv.cold_type = kv_type(t, "cold_type", kv.types.k);
+  if (const auto checked = check_kv_types(s.model, kv.types); !checked)
+    t.refuse(t.has("type_k") ? "type_k" : "type_v", checked.error());
+  if (const auto checked = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !checked)
+    t.refuse("cold_type", checked.error());
+  kv.threshold = t.number_or("threshold", 0.95, 0.01, 1.0);
+  kv.hot_tokens = t.integer_or("hot_tokens", 512, 0, kMostTokens);
+  kv.block_tokens = t.integer_or("block_tokens", 128, 1, 65536);
+  kv.evict = t.choice("evict", Eviction::kOldest,
+                      {{"oldest", Eviction::kOldest}, {"lru", Eviction::kLru}});
+  kv.prefetch = t.flag("prefetch", true);
+  const bool needs_gpu = kv.policy != KvPolicy::kVram && kv.policy != KvPolicy::kRam;
+  if (needs_gpu && s.rig.gpus.empty())
+    t.refuse("policy", fmt::format("the KV policy \"{}\" needs a GPU", name(kv.policy)));
+  t.finish();
+}
+
+bool drives(Backend backend, const GpuPart& gpu, OperatingSystem os) {
+  const bool apple = gpu.vendor == "apple";
+  switch (backend) {
+    case Backend::kCpu: return false;
+    case Backend::kCuda: return gpu.vendor == "nvidia";
+    case Backend::kRocm: return gpu.vendor == "amd";
+    case Backend::kVulkan: return !apple;
+    case Backend::kMetal: return apple || os == OperatingSystem::kMacos;
+    case Backend::kSycl: return !apple;
+  }
+  return false;
+}
+
+Backend usual_backend(const GpuPart& gpu, OperatingSystem os) {
+  if (gpu.vendor == "apple" || os == OperatingSystem::kMacos) return Backend::kMetal;
+  if (gpu.vendor == "nvidia") return Backend::kCuda;
+  if (gpu.vendor == "amd" && os == OperatingSystem::kLinux) return Backend::kRocm;
+  return Backend::kVulkan;
+}
+
+Backend read_backend(const TomlTable& t, const Rig& rig) {
+  const auto wanted = t.choice<std::optional<Backend>>("backend", std::nullopt,
+                                                       {{"auto", std::nullopt},
+                                                        {"cuda", Backend::kCuda},
+                                                        {"rocm", Backend::kRocm},
+                                                        {"vulkan", Backend::kVulkan},
+                                                        {"metal", Backend::kMetal},
+                                                        {"sycl", Backend::kSycl}});
+  if (rig.gpus.empty()) return Backend::kCpu;
+  const auto refused_by = [&](Backend backend) {
+    return std::ranges::find_if(rig.gpus,
+                                [&](const GpuPart& gpu) { return !drives(backend, gpu, rig.os); });
+  };
+  const Backend usual = usual_backend(rig.gpus.front(), rig.os);
+  // Cards of several vendors have one backend in common.
+  if (!wanted) return refused_by(usual) == rig.gpus.end() ? usual : Backend::kVulkan;
+  if (const auto gpu = refused_by(*wanted); gpu != rig.gpus.end())
+    t.refuse("backend", fmt::format("{} does not drive {}", name(*wanted), gpu->name),
+             fmt::format("\"auto\" is {} here", name(usual_backend(*gpu, rig.os))));
+  return *wanted;
+}
+
+// "2024-07" as 2024.5: kernels get faster with the month a runtime was built.
+std::optional<double> read_build(const TomlTable& t) {
+  const auto given = t.find_text("build");
+  if (!given) return std::nullopt;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool formed = given->size() == 7 && (*given)[4] == '-' &&
+                      std::ranges::all_of(given->substr(0, 4) + given->substr(5), is_digit);
+  const int year = formed ? std::stoi(given->substr(0, 4)) : 0;
+  const int month = formed ? std::stoi(given->substr(5)) : 0;
+  if (year >= 2023 && year <= 2099 && month >= 1 && month <= 12) return year + (month - 1) / 12.0;
+  t.refuse("build", fmt::format("\"{}\" is no month of a build", *given),
+           "expected 2023-01 to 2099-12, for example \"2025-07\"");
+  return std::nullopt;
+}
+
+bool read_numa(const TomlTable& t) {
+  const std::string numa = t.text_or("numa", "none");
+  if (numa != "none" && numa != "distribute")
+    t.refuse("numa", fmt::format("no NUMA placement named \"{}\"", numa), "none or distribute");
+  return numa == "distribute";
+}
+
+void read_settings(const TomlTable& t, Scenario& s) {
+  t.text_or("name", "");
+  s.settings.backend = read_backend(t, s.rig);
+  s.settings.build_year = read_build(t);
+  s.settings.mmap = t.flag("mmap", true);
+  s.settings.numa_distribute = read_numa(t);
+  s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
+  s.settings.op_offload = t.flag("op_offload", true);
+  s.settings.threads = int(t.integer_or("threads", s.rig.cpu.cores, 1, 100'000));
+  s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));
+  s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
+  s.settings.ubatch = std::min(s.settings.ubatch, s.settings.batch);
+  s.settings.flash_attention = t.flag("flash_attention", true);
+  const bool quantized_v = info(s.kv.types.v).block_elements > 1;
+  if (quantized_v && !s.settings.flash_attention && s.runtime.quantized_v_needs_flash)
+    t.refuse("flash_attention",
+             fmt::format("{} needs flash attention for a quantized V cache", s.runtime.name),
+             "--flash-attn on, or --set kv.type_v=f16");
+  const int threads = std::max(s.rig.cpu.threads, s.rig.cpu.cores);
+  if (s.settings.threads > threads && threads > 0) {
+    s.warnings.push_back(fmt::format("{} threads on a CPU that runs {}: forecast with {}",
+                                     s.settings.threads, threads, threads));
+    s.settings.threads = threads;
+  }
+  t.finish();
+}
+
+void read_workload(const TomlTable& t, Scenario& s) {
+  Workload& w = s.workload;
+  w.depth = t.integer_or("depth", 0, 0, kMostTokens);
+  w.prompt_tokens = t.integer_or("prompt_tokens", 512, 1, kMostTokens);
+  const bool bounded = t.has("context");
+  w.context = t.integer_or("context", std::min(kUsualContext, s.model.context), 1, kMostTokens);
+  const TokenCount room = std::max<TokenCount>(1, w.context - w.depth - w.prompt_tokens);
+  const TokenCount usual = std::min(room, bounded ? kMostOutput : TokenCount{512});
+  w.output_tokens = t.integer_or("output_tokens", usual, 1, kMostOutput);
+  const TokenCount needed = w.depth + w.prompt_tokens + w.output_tokens;
+  if (needed > w.context) {
+    if (bounded)
+      t.refuse("context",
+               fmt::format("{} tokens of prompt and output do not fit into a context of {}",
+                           text_count(needed), text_count(w.context)),
+               fmt::format("give at least --context {}", needed));
+    w.context = needed;
+  }
+  if (w.context > s.model.context)
+    s.warnings.push_back(fmt::format("context {} is beyond the {} that {} was trained for",
+                                     text_count(w.context), text_count(s.model.context),
+                                     s.model.name));
+  w.users = int(t.integer_or("users", 1, 1, 1'000'000));
+  if (w.users > 1) t.refuse("users", "several users are not simulated yet", "forecast one user");
+  w.start =
+      t.choice("start", Start::kWarm,
+               {{"resident", Start::kResident}, {"warm", Start::kWarm}, {"cold", Start::kCold}});
+  t.finish();
+}
+
+}  // namespace
+
+std::string_view name(DecodeDevice device) {
+  switch (device) {
+    case DecodeDevice::kPlacement: return "placement";
+    case DecodeDevice::kGpu: return "gpu";
+    case DecodeDevice::kCpu: return "cpu";
+  }
+  return "";
+}
+
+std::string_view name(SplitMode mode) {
+  switch (mode) {
+    case SplitMode::kLayer: return "layer";
+    case SplitMode::kRow: return "row";
+    case SplitMode::kTensor: return "tensor";
+  }
+  return "";
+}
+
+std::string_view name(Start start) {
+  switch (start) {
+    case Start::kResident: return "resident";
+    case Start::kWarm: return "warm";
+    case Start::kCold: return "cold";
+  }
+  return "";
+}
+
+const Correction* Scenario::correction() const {
+  const auto own = rig.corrections.find(runtime.id);
+  return own == rig.corrections.end() ? nullptr : &own->second;
+}
+
+Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catalogue) {
+  TomlDocument document = given.clone();
+  if (auto error = merge_named_rig(document, catalogue)) return *error;
+  const TomlTable root = document.root();
+  if (!root.has("rig"))
+    root.refuse("rig", "no machine to forecast",
+                "name parts (--gpu rtx-3090), a rig (--rig desktop-ddr5) or a scenario file");
+  if (!root.has("model"))
+    root.refuse("model", "no model to forecast", "for example --model llama-3.1-8b");
+  root.find_text("description");
+
+  Scenario s;
+  s.rig = compose_rig(root.table("rig"), catalogue, s.warnings);
+  drop_foreign_corrections(given, s.rig, s.warnings);
+  const TomlTable runtime = root.table("runtime");
+  const auto file = catalogue.runtime_file(runtime.text_or("name", "llama.cpp"));
+  if (!file) {
+    runtime.refuse("name", file.error());
+    return *document.error();
+  }
+  auto profile = load_runtime_profile(*file);
+  if (!profile) return profile.error();
+  s.runtime = *std::move(profile);
+
+  read_model(root.table("model"), catalogue, s);
+  if (auto error = document.error()) return *error;  // the rest reads against the model
+  read_placement(root.table("placement"), s);
+  read_kv(root.table("kv"), s);
+  read_settings(runtime, s);
+  read_workload(root.table("workload"), s);
+  root.finish();
+  if (auto error = document.error()) return *error;
+  if (s.runtime.prefill.whole_prompt)
+    s.settings.ubatch = s.settings.batch = int(s.workload.prompt_tokens);
+  return s;
+}
+
+}  // namespace rigcast

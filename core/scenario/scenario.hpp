@@ -1,0 +1,113 @@
+#pragma once
+// A scenario: rig + model + quant mix + placement + KV settings + runtime profile + workload, as
+// one TOML file. Every key has one home here; command line flags set the same keys.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "core/hardware/rig.hpp"
+#include "core/model/kv_cache.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/model/quant_mix.hpp"
+#include "core/model/tensor_table.hpp"
+#include "core/scenario/runtime_profile.hpp"
+#include "core/text/toml_reader.hpp"
+
+namespace rigcast {
+
+enum class DecodeDevice {
+  kPlacement,  // every layer where its weights are
+  kGpu,        // every layer on a GPU; weights of host layers are copied there for each token
+  kCpu,        // prefill on the GPU, decode on the CPU
+};
+std::string_view name(DecodeDevice device);
+
+/// How several GPUs share the layers that are on GPUs.
+enum class SplitMode {
+  kLayer,   // whole layers, one GPU after the other
+  kRow,     // each GPU computes rows of every large matrix
+  kTensor,  // each GPU computes a slice of every layer
+};
+std::string_view name(SplitMode mode);
+
+struct PlacementSettings {
+  std::optional<int> gpu_layers;     // nullopt: as many as fit
+  std::vector<double> tensor_split;  // share of the GPU layers per GPU; empty: by free memory
+  int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
+  int cpu_ffn_layers = 0;            // the same of dense FFNs
+  DecodeDevice decode_device = DecodeDevice::kPlacement;
+  SplitMode split_mode = SplitMode::kLayer;
+};
+
+enum class Eviction { kOldest, kLru };
+
+struct KvSettings {
+  KvPolicy policy = KvPolicy::kVram;
+  KvTypes types;
+  double threshold = 0.95;      // of what is left of VRAM, at which blocks leave it
+  TokenCount hot_tokens = 512;  // newest tokens that never leave VRAM
+  TokenCount block_tokens = 128;
+  QuantFormat cold_type = QuantFormat::kF16;
+  Eviction evict = Eviction::kOldest;
+  bool prefetch = true;
+
+  /// Of blocks that have left VRAM: those of a cache of halves in `cold_type`, others as they are.
+  KvTypes cold_types() const {
+    const bool halves = types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16;
+    return halves ? KvTypes{cold_type, cold_type} : types;
+  }
+};
+
+struct RuntimeSettings {
+  int threads = 0;  // 0 in the file: all performance cores
+  int batch = 2048;
+  int ubatch = 512;
+  bool flash_attention = true;
+  Backend backend = Backend::kCpu;     // "auto" in the file: what suits the GPUs
+  std::optional<double> build_year{};  // 2024.5: July 2024; nullopt: the profile's own era
+  bool mmap = true;                    // host weights are the file's pages; else pinned buffers
+  bool numa_distribute = false;        // threads and weights spread over the sockets
+  bool cpu_blas = false;               // the CPU's large batches: FP32 products of a BLAS
+  bool op_offload = true;              // large batches of host layers may be computed on the GPU
+};
+
+enum class Start { kResident, kWarm, kCold };
+std::string_view name(Start start);
+
+struct Workload {
+  TokenCount depth = 0;  // tokens already in the cache when the request comes
+  TokenCount prompt_tokens = 512;
+  TokenCount output_tokens = 128;
+  TokenCount context = 0;  // the limit that memory is planned for
+  int users = 1;
+  Start start = Start::kWarm;
+
+  /// Tokens in the cache when the last output token is computed.
+  TokenCount last_position() const { return depth + prompt_tokens + output_tokens - 1; }
+};
+
+struct Scenario {
+  Rig rig;
+  ModelSpec model;
+  std::string quant;
+  TensorTable tensors;
+  RuntimeProfile runtime;
+  PlacementSettings placement;
+  KvSettings kv;
+  RuntimeSettings settings;
+  Workload workload;
+  std::optional<std::filesystem::path> model_file;  // that the model was read from
+  std::vector<std::string> warnings;
+
+  /// What the rig's own runs say of this runtime's speed; nullptr: nothing.
+  const Correction* correction() const;
+};
+
+/// Reads every key of `document`, fills in the defaults and resolves all names.
+Result<Scenario> make_scenario(const TomlDocument& document, const Catalogue& catalogue);
+
+}  // namespace rigcast

@@ -1,0 +1,30 @@
+#pragma once
+// What the kernels of one instruction set are: a table of functions, and the memory they work in.
+
+#include <cstdint>
+
+#include "engine/kernels/cpu/aligned.hpp"
+#include "engine/kernels/cpu/rounded.hpp"
+#include "engine/model/matrix.hpp"
+
+namespace rigcast::engine::cpu {
+
+/// What one thread needs to multiply a batch; grows to what is asked of it.
+struct TileScratch {
+  AlignedVector<std::uint8_t> weights;  // [column / 4][lanes][4], a chunk of columns
+  AlignedVector<float> a, b;            // [scale block][lanes]
+  AlignedVector<float> sums;            // [group][8 rows][lanes]
+};
+
+struct Int8Kernels {
+  const char* name;
+  /// y[i] = sum over columns of w[first + i] * x, for rows [first, last).
+  void (*multiply_row)(const Matrix& w, std::int64_t first, std::int64_t last, const RoundedRow& x,
+                       float* y);
+  /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and every row t of the batch.
+  void (*multiply_batch)(const Matrix& w, std::int64_t first, std::int64_t last,
+                         const RoundedRows& x, float* y, std::int64_t stride,
+                         TileScratch& scratch);
+};
+
+}  // namespace rigcast::engine::cpu

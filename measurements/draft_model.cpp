@@ -1,0 +1,90 @@
+// [model] of a run: which model, which mix, and the file's size where no mix gives it.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/text/stated_text.hpp"
+#include "measurements/draft.hpp"
+#include "measurements/model_names.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr double kSameSize = 0.03;  // files differ by padding, metadata and a tensor's mix
+
+// A label of a mix that stands where a model is given without one.
+std::string label_of(const Measurement& m, const NotedSettings& noted) {
+  if (!m.quant.empty()) return m.quant;
+  const bool usual = noted.ollama || stated::contains(stated::lower(m.notes), "ollama default");
+  return usual ? "ollama default" : "";
+}
+
+// Mixes for one kind of model, or without quantisation, stand for no other label.
+bool stands_for_others(const std::string& mix) {
+  return mix != "MXFP4" && mix != "F32" && mix != "BF16";
+}
+
+std::string nearest_mix(const ModelSpec& model, double bytes, Lookup& lookup) {
+  std::string nearest;
+  double least = INFINITY;
+  for (const std::string& mix : QuantMix::names()) {
+    if (!stands_for_others(mix)) continue;
+    const auto size = lookup.size_of(model, mix);
+    if (!size) continue;
+    const double distance = std::abs(std::log(size->bytes / bytes));
+    if (distance < least) {
+      least = distance;
+      nearest = mix;
+    }
+  }
+  return nearest;
+}
+
+std::optional<double> stated_bytes(const Measurement& m, const ModelSpec& model,
+                                   const std::string& label, Lookup& lookup) {
+  if (m.size) return m.size->value;
+  const auto bits = bits_per_weight_of_label(label);
+  const auto size = lookup.size_of(model, "Q8_0");
+  if (!bits || !size) return std::nullopt;
+  return size->elements * *bits / 8;
+}
+
+ModelDraft drafted(std::shared_ptr<const ModelSpec> spec, const NotedSettings& noted,
+                   const std::string& mix, double usual, std::optional<double> stated) {
+  ModelDraft draft;
+  draft.toml = fmt::format("[model]\nname = \"{}\"\nquant = \"{}\"\n", spec->id, mix);
+  if (noted.experts_used && spec->moe && *noted.experts_used < spec->moe->experts_used)
+    draft.toml += fmt::format("experts_used = {}\n", *noted.experts_used);
+  draft.spec = std::move(spec);
+  draft.size = Bytes{usual};
+  if (!stated || std::abs(*stated / usual - 1) <= kSameSize) return draft;
+  draft.size = Bytes{*stated};
+  draft.toml += fmt::format("size = \"{:.4f} GiB\"\n", *stated / (1_GiB).value);
+  return draft;
+}
+
+}  // namespace
+
+Result<ModelDraft> draft_model(const Measurement& m, const NotedSettings& noted, Lookup& lookup) {
+  auto spec = lookup.model(m.model, m.params_b);
+  if (!spec) return bad_input(fmt::format("no model named \"{}\"", stated::clipped(m.model)));
+  const std::string label = label_of(m, noted);
+  const auto rule = mix_of_label(label);
+  const auto bytes = stated_bytes(m, *spec, label, lookup);
+  if (rule) {
+    const auto usual = lookup.size_of(*spec, rule->name());
+    if (!usual) return bad_input(fmt::format("{} cannot be stored as {}", spec->id, rule->name()));
+    return drafted(std::move(spec), noted, rule->name(), usual->bytes,
+                   m.size ? bytes : std::nullopt);
+  }
+  if (label.empty() && !bytes) return bad_input("no quant mix and no file size stated");
+  if (!bytes)
+    return bad_input(
+        fmt::format("no rule for mix {} and no file size stated", stated::clipped(label)));
+  const std::string mix = nearest_mix(*spec, *bytes, lookup);
+  const auto usual = lookup.size_of(*spec, mix);
+  if (!usual) return bad_input(fmt::format("{} has no size", spec->id));
+  return drafted(std::move(spec), noted, mix, usual->bytes, bytes);
+}
+
+}  // namespace rigcast

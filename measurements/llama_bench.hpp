@@ -1,0 +1,29 @@
+#pragma once
+// What llama-bench prints with -o csv, -o json and -o jsonl: the same fields in three forms. Older
+// builds lack some of them.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "measurements/measurement.hpp"
+#include "measurements/record.hpp"
+
+namespace rigcast {
+
+/// An array of objects, or an object a line.
+Result<std::vector<Record>> llama_bench_json(std::string_view text, const std::string& file);
+
+/// The run of a record. A prompt and an answer measured as one (-pg) have no speed of their own:
+/// nullopt.
+Result<std::optional<Measurement>> llama_bench_run(const Record& record);
+
+/// "llama 8B Q4_K - Medium" is the model "llama 8B" in "Q4_K - Medium".
+struct ModelType {
+  std::string model;
+  std::string quant;
+};
+ModelType split_model_type(std::string_view text);
+
+}  // namespace rigcast

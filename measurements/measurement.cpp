@@ -1,0 +1,22 @@
+#include "measurements/measurement.hpp"
+
+namespace rigcast {
+
+std::string_view name(Metric metric) {
+  switch (metric) {
+    case Metric::kTg: return "tg_tps";
+    case Metric::kPp: return "pp_tps";
+    case Metric::kTtft: return "ttft_s";
+    case Metric::kLoad: return "load_s";
+    case Metric::kVram: return "vram_gb";
+  }
+  return "";
+}
+
+std::optional<Metric> metric_from(std::string_view text) {
+  for (const Metric m : {Metric::kTg, Metric::kPp, Metric::kTtft, Metric::kLoad, Metric::kVram})
+    if (name(m) == text) return m;
+  return std::nullopt;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,184 @@
+#include "measurements/read_measurements.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/text/csv.hpp"
+#include "measurements/llama_bench.hpp"
+#include "measurements/record.hpp"
+
+namespace rigcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kMostBytes = 100'000'000;
+constexpr int kMostLayers = 1'000'000;
+
+bool has_column(const CsvRow& header, std::string_view name) {
+  return std::ranges::any_of(header, [&](const CsvField& f) { return f.text == name; });
+}
+
+std::optional<Error> missing_columns(const CsvRow& header, std::vector<std::string> needed,
+                                     const std::string& file) {
+  std::erase_if(needed, [&](const std::string& name) { return has_column(header, name); });
+  if (needed.empty()) return std::nullopt;
+  return bad_input(fmt::format("no column {}", fmt::join(needed, ", ")),
+                   "expected the columns of runtimes/measurements/README.md, or what llama-bench "
+                   "prints with -o csv",
+                   SourceRef{file, header.front().line, 1});
+}
+
+Result<std::vector<Record>> records_of(const std::vector<CsvRow>& rows, const std::string& file) {
+  std::vector<Record> records;
+  const CsvRow& header = rows.front();
+  for (auto row = rows.begin() + 1; row != rows.end(); ++row) {
+    if (row->size() != header.size())
+      return bad_input(fmt::format("{} fields under {} columns", row->size(), header.size()),
+                       "put a field that holds a comma into quotes",
+                       SourceRef{file, row->front().line, 1});
+    Record& record = records.emplace_back(file, row->front().line);
+    for (std::size_t i = 0; i < header.size(); ++i) {
+      const CsvField& field = (*row)[i];
+      record.set(header[i].text, field.text, field.line, field.column);
+    }
+  }
+  return records;
+}
+
+void read_machine(const Record& r, Measurement& m) {
+  m.gpu = r.text("gpu");
+  m.gpu_count = r.whole("gpu_count", 1000).value_or(m.gpu.empty() || m.gpu == "none" ? 0 : 1);
+  m.cpu = r.text("cpu");
+  m.ram_type = r.text("ram_type");
+  if (const auto rate = r.number("ram_gbps_if_stated", 1e6); rate && *rate > 0)
+    m.ram_bandwidth = BytesPerSecond{*rate * 1e9};
+  m.pcie = r.text("pcie_if_stated");
+  m.os = r.text("os");
+}
+
+void read_model(const Record& r, Measurement& m) {
+  m.model = r.text("model");
+  m.params_b = r.number("params_b", 1e6);
+  m.quant = r.text("quant");
+  if (const auto gib = r.number("size_gib_if_stated", 1e6); gib && *gib > 0)
+    m.size = Bytes{*gib * (1_GiB).value};
+}
+
+void read_placement(const Record& r, Measurement& m) {
+  m.gpu_layers = r.whole_or_automatic("ngl", kMostLayers);
+  m.layers = r.whole("n_layers", kMostLayers);
+  m.cpu_moe_layers = r.whole("n_cpu_moe", kMostLayers);
+  m.kv_location = r.text("kv_location");
+  m.type_k = r.text("ctk");
+  m.type_v = r.text("ctv");
+  m.flash_attention = r.flag("flash_attn");
+  m.threads = r.whole("threads", kMostLayers);
+  m.batch = r.whole("batch", 1 << 24);
+  m.ubatch = r.whole("ubatch", 1 << 24);
+}
+
+void read_figure(const Record& r, Measurement& m) {
+  m.depth = r.tokens("depth");
+  m.prompt = r.tokens("n_prompt");
+  m.generated = r.tokens("n_gen");
+  if (const auto metric = metric_from(r.text("metric"))) {
+    m.metric = *metric;
+  } else {
+    r.refuse("metric", "no metric of that name", "known: tg_tps, pp_tps, ttft_s, load_s, vram_gb");
+  }
+  if (!r.has("value")) r.refuse("value", "this row has no value");
+  m.value = r.number("value", 1e12).value_or(0);
+  m.stdev = r.number("stdev", 1e12);
+}
+
+Result<std::optional<Measurement>> own_run(const Record& r) {
+  Measurement m;
+  m.line = r.line();
+  m.id = r.text("id");
+  m.source = r.text("source");
+  m.date = r.text("source_date");
+  m.tool = r.text("tool");
+  m.build = r.text("tool_build");
+  m.notes = r.text("notes");
+  read_machine(r, m);
+  read_model(r, m);
+  read_placement(r, m);
+  read_figure(r, m);
+  if (r.error()) return *r.error();
+  return std::optional<Measurement>{std::move(m)};
+}
+
+template <class Run>
+Result<std::vector<Measurement>> runs_of(const Result<std::vector<Record>>& records, Run run,
+                                         const std::string& file,
+                                         std::vector<std::string>* skipped) {
+  if (!records) return records.error();
+  std::vector<Measurement> out;
+  for (const Record& record : *records) {
+    auto measured = run(record);
+    if (!measured) return measured.error();
+    if (*measured) {
+      Measurement& m = out.emplace_back(*std::move(*measured));
+      if (m.source.empty()) m.source = file;
+      if (m.id.empty()) m.id = fmt::format("{}:{}", file, m.line);
+    } else if (skipped) {
+      skipped->push_back(
+          fmt::format("{}:{}: prompt and output measured as one", file, record.line()));
+    }
+  }
+  return out;
+}
+
+Result<std::vector<Measurement>> parse_table(std::string_view text, const std::string& file,
+                                             std::vector<std::string>* skipped) {
+  const auto rows = parse_csv(text, file);
+  if (!rows) return rows.error();
+  if (rows->empty())
+    return bad_input("there are no measurements in this file", {}, SourceRef{file, 1, 1});
+  const CsvRow& header = rows->front();
+  const bool bench = has_column(header, "avg_ts") || has_column(header, "model_filename");
+  const auto missing =
+      bench ? missing_columns(header, {"model_type", "n_prompt", "n_gen", "n_gpu_layers", "avg_ts"},
+                              file)
+            : missing_columns(header, {"gpu", "model", "quant", "metric", "value"}, file);
+  if (missing) return *missing;
+  const auto records = records_of(*rows, file);
+  return bench ? runs_of(records, llama_bench_run, file, skipped)
+               : runs_of(records, own_run, file, skipped);
+}
+
+}  // namespace
+
+Result<std::vector<Measurement>> parse_measurements(std::string_view text, const std::string& file,
+                                                    std::vector<std::string>* skipped) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  const bool json = begin != std::string_view::npos && (text[begin] == '[' || text[begin] == '{');
+  if (json) return runs_of(llama_bench_json(text, file), llama_bench_run, file, skipped);
+  return parse_table(text, file, skipped);
+}
+
+Result<std::vector<Measurement>> read_measurements(const fs::path& path,
+                                                   std::vector<std::string>* skipped) {
+  const std::string file = path.string();
+  const auto refused = [&](std::string why) {
+    return Error{ErrorKind::kMachine, std::move(why), {}, SourceRef{file, 0, 0}};
+  };
+  std::error_code code;
+  if (!fs::is_regular_file(path, code)) return refused("there is no such file");
+  const auto size = fs::file_size(path, code);
+  if (code) return refused("its size cannot be read");
+  if (size > kMostBytes)
+    return bad_input(fmt::format("{} MB of measurements are more than 100", size / 1'000'000),
+                     "split the file", SourceRef{file, 0, 0});
+  std::ifstream in(path, std::ios::binary);
+  std::string text(std::size_t(size), '\0');
+  in.read(text.data(), std::streamsize(size));
+  if (!in && size > 0) return refused("it cannot be read");
+  return parse_measurements(text, file, skipped);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,121 @@
+#include "measurements/resolve.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/text/stated_text.hpp"
+#include "measurements/build_month.hpp"
+#include "measurements/draft.hpp"
+#include "perfmodel/memory.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr TokenCount kDeep = 8192;
+
+// A run that went well fits: by more than this it did not, by less our account of it is off.
+constexpr double kMemoryDoubt = 0.05;
+
+bool nearly_fits(const Scenario& s, const Placement& placement) {
+  if (s.rig.unified()) return true;
+  const MemoryPlan plan = plan_memory(s, placement, s.workload.last_position());
+  return std::ranges::all_of(plan.devices, [](const DeviceMemory& d) {
+    return d.needed() <= d.capacity * (1.0 + kMemoryDoubt);
+  });
+}
+
+std::string chip_of(const Rig& rig) {
+  std::set<std::string> ids;
+  for (const GpuPart& gpu : rig.gpus) ids.insert(gpu.id);
+  return ids.empty() ? rig.cpu.id : fmt::format("{}", fmt::join(ids, "+"));
+}
+
+}  // namespace
+
+Result<Resolver::Made> Resolver::make(const std::string& toml) {
+  if (const auto known = made_.find(toml); known != made_.end()) return known->second;
+  const auto made = [&]() -> Result<Made> {
+    const auto document = TomlDocument::parse(toml, "measured run");
+    if (!document) return bad_input(document.error().message);
+    auto scenario = make_scenario(*document, lookup_.catalogue());
+    if (!scenario) return bad_input(scenario.error().message, scenario.error().hint);
+    const Placement placement = resolve_placement(*scenario);
+    const Regime regime = regime_of(*scenario, placement);
+    const bool fits = nearly_fits(*scenario, placement);
+    return Made{std::make_shared<const Scenario>(*std::move(scenario)), regime, fits};
+  };
+  return made_.emplace(toml, made()).first->second;
+}
+
+namespace {
+
+// llama.cpp fits what nobody placed so that 1024 MiB of VRAM stay free (PR 16653, 2025-12).
+std::string room_left_free(const Measurement& m, const NotedSettings& noted,
+                           const PlacementDraft& placement) {
+  const auto built = build_month(m);
+  const bool ollama = stated::contains(stated::lower(m.tool), "ollama");
+  const bool fits_itself =
+      placement.automatic && !ollama && !noted.ik_llama && built && built->text() >= "2025-12";
+  return fits_itself ? "vram_reserved = \"1024 MiB\"\n" : "";
+}
+
+}  // namespace
+
+std::optional<Resolver::Made> Resolver::fewest_experts_in_ram(
+    const Measurement& m, const NotedSettings& noted, const ModelSpec& model, const RigDraft& rig,
+    const std::string& head, const std::string& rest) {
+  std::optional<Made> best;
+  for (int few = 1, many = model.layers; few <= many;) {
+    const int layers = (few + many) / 2;
+    const auto placement = draft_placement(m, noted, model, rig, layers);
+    if (!placement) return std::nullopt;
+    const auto made = make(head + placement->toml + rest);
+    if (!made) return std::nullopt;
+    if (made->fits) best = *made;
+    (made->fits ? many : few) = layers + (made->fits ? -1 : 1);
+  }
+  return best;
+}
+
+Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
+  const NotedSettings noted = noted_settings(m);
+  if (noted.cpu_or_gpu) return bad_input("whether the GPU or the CPU computed is not stated");
+  if (noted.did_not_fit) return bad_input("its source says that it did not fit into VRAM");
+  const auto model = draft_model(m, noted, lookup_);
+  if (!model) return model.error();
+  const auto rig = own_rig_ ? own_rig(m) : draft_rig(m, model->size, lookup_);
+  if (!rig) return rig.error();
+  const auto placement = draft_placement(m, noted, *model->spec, *rig);
+  if (!placement) return placement.error();
+  const std::string rest = draft_runtime(m, noted, placement->quantized_v) + draft_workload(m);
+  const std::string head = rig->toml + room_left_free(m, noted, *placement) + model->toml;
+  auto made = make(head + placement->toml + rest);
+  if (!made) return made.error();
+  // Ollama moves whole layers of a model that is too large; llama.cpp moves experts first.
+  const bool moves_experts = placement->automatic && made->regime == Regime::kSplit &&
+                             model->spec->moe && !noted.ollama && !noted.automatic_split;
+  if (moves_experts) {
+    auto fitting = fewest_experts_in_ram(m, noted, *model->spec, *rig, head, rest);
+    if (fitting) made = *std::move(fitting);
+  }
+  if (!made->fits) return bad_input("does not fit into memory as stated");
+  const bool host_works = made->regime == Regime::kSplit || made->regime == Regime::kExpertsInRam ||
+                          made->regime == Regime::kKvInRam;
+  if (host_works && !rig->host_stated)
+    return bad_input("the host computes, and neither its CPU nor its RAM is stated");
+  ResolvedRun run{m, made->scenario, rig->text, chip_of(made->scenario->rig)};
+  run.ram_known = rig->ram_known;
+  run.regime = made->regime;
+  run.deep = m.depth >= kDeep;
+  run.quantized_kv = placement->quantized_kv;
+  return run;
+}
+
+Result<ResolvedRun> resolve(const Measurement& m, const Catalogue& catalogue) {
+  return Resolver(catalogue).resolve(m);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,440 @@
+#include "perfmodel/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "perfmodel/prefill_device.hpp"
+#include "perfmodel/runtimes/cold_cache.hpp"
+#include "perfmodel/runtimes/engine_plan.hpp"
+
+namespace rigcast {
+namespace {
+
+// Builds the operations of one pass, layer by layer.
+class StepBuilder {
+ public:
+  StepBuilder(const Scenario& s, const Placement& p, const MemoryPlan& m, BatchShape batch,
+              Phase phase)
+      : s_(s), p_(p), memory_(m), batch_(batch), phase_(phase) {}
+
+  std::vector<StepOp> layer(int l) {
+    ops_.clear();
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    const DeviceIndex device = decode() ? at.decode_on : prefill_device(s_, p_, batch_, l);
+    const bool cpu_attention =
+        decode() ? at.decode_cache_on == kHost
+                 : s_.kv.policy == KvPolicy::kRam && s_.runtime.prefill.cpu_attention;
+    const bool host_cache = device != kHost && cpu_attention;
+    if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
+      if (host_cache && s_.model.has_attention(l)) {
+        split_attention(l, device);
+      } else {
+        attention(l, device);
+      }
+    }
+    if (s_.model.has_ffn(l)) {
+      const bool moe = s_.model.is_moe_layer(l);
+      ffn(l, moe ? device : expert_device(l, device));
+      if (moe) experts(l, expert_device(l, device));
+    }
+    return ops_;
+  }
+
+  StepOp head(DeviceIndex device, TokenCount rows) {
+    StepOp op;
+    op.kind = ActivityKind::kHead;
+    op.device = device;
+    OpTraffic t = head_traffic(s_.model, s_.tensors, rows);
+    const double spilled = take_spilled(t, p_.head, device);
+    op.traffic = t;
+    op.launches = Launches::kHead;
+    op.cost = operation_cost(s_, device, t, rows, Launches::kHead);
+    add_fetch(op, spill_fetch(spilled));
+    return op;
+  }
+
+ private:
+  bool decode() const { return phase_ == Phase::kDecode; }
+
+  Launches mixer_launches(int l) const {
+    return s_.model.has_recurrent_mixer(l) ? Launches::kRecurrent : Launches::kAttention;
+  }
+
+  StepOp& add(ActivityKind kind, int layer, DeviceIndex device, const OpTraffic& t,
+              Launches launches) {
+    StepOp op;
+    op.kind = kind;
+    op.layer = layer;
+    op.device = device;
+    op.traffic = t;
+    op.launches = launches;
+    op.cost = operation_cost(s_, device, t, batch_.tokens, launches);
+    ops_.push_back(std::move(op));
+    return ops_.back();
+  }
+
+  // A copy of weights that live on the host to the GPU that computes with them.
+  void fetch_weights(StepOp& op, DeviceIndex home, double bytes, bool known_ahead) const {
+    if (op.device == kHost || home != kHost || bytes <= 0 || s_.rig.unified()) return;
+    const bool overlap =
+        decode() ? s_.runtime.decode.prefetch_depth > 0 : s_.runtime.prefill.overlap;
+    Fetch f;
+    f.bytes = {bytes};
+    f.mapped = !decode() && s_.settings.mmap && s_.runtime.prefill.staging == Staging::kPageable;
+    f.charged = charged_weights(s_, f.bytes, f.mapped);
+    f.ahead = overlap && known_ahead;
+    op.fetch = f;
+  }
+
+  // Joins a second copy that the same operation waits for.
+  static void add_fetch(StepOp& op, Fetch f) {
+    if (f.bytes.value <= 0) return;
+    if (op.fetch) {
+      op.fetch->bytes += f.bytes;
+      op.fetch->charged += f.charged;
+      op.fetch->start += f.start;
+      op.fetch->ahead = op.fetch->ahead && f.ahead;
+    } else {
+      op.fetch = f;
+    }
+  }
+
+  DeviceIndex expert_device(int l, DeviceIndex device) const {
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    if (decode()) return at.decode_experts_on;
+    if (device == kHost || at.experts != kHost) return device;
+    // A whole layer of the host is streamed; experts alone have rules of their own.
+    if (at.weights == kHost) return device;
+    return (s_.model.is_moe_layer(l) ? streams_experts() : streams_matrices()) ? device : kHost;
+  }
+
+  bool streams_matrices() const {
+    const RuntimeProfile::Prefill& prefill = s_.runtime.prefill;
+    return prefill.streams && s_.settings.op_offload && batch_.tokens >= prefill.stream_min_batch;
+  }
+
+  bool streams_experts() const {
+    const RuntimeProfile::Prefill& prefill = s_.runtime.prefill;
+    const double since = prefill.experts_since.value;
+    if (!prefill.streams || !s_.settings.op_offload) return false;
+    if (s_.settings.build_year.value_or(since) < since) return false;
+    const MixtureOfExperts& moe = *s_.model.moe;
+    const int times = prefill.experts_need_more ? moe.experts / std::max(1, moe.experts_used) : 1;
+    return batch_.tokens >= prefill.stream_min_batch * times;
+  }
+
+  void attention(int l, DeviceIndex device) {
+    OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const DeviceIndex home = p_.layers[std::size_t(l)].weights;
+    const double weights = t.weight_bytes();
+    double spilled = take_spilled(t, home, device);
+    OpTraffic cache = cache_traffic(s_.model, l, batch_, s_.kv.types);
+    const double all_read = cache.kv_read_bytes;
+    const bool in_ram = cache_in_ram(l, device);
+    const bool reads_ram = in_ram && !keeps_own_cache(l, device);
+    const double cold = device == kHost ? 0.0 : cold_read_share(l, reads_ram);
+    const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
+    // Cold blocks are read from the ring they arrive in, in their own type.
+    const ColdSplit split =
+        decode() ? cold_split(s_, p_, l, device, cold * cache.attention_flops, cold_bytes)
+                 : ColdSplit{};
+    const double on_gpu = cold_bytes - split.on_cpu;
+    cache.kv_read_bytes = all_read * (1.0 - cold) + on_gpu;
+    const double kv_spilled = device == kHost ? 0.0 : all_read * spill_of(device).of_kv;
+    cache.kv_read_bytes -= kv_spilled;
+    spilled += kv_spilled;
+    if (decode() && s_.runtime.decode.copies_kv && s_.model.has_kv(l)) {
+      cache.kv_read_bytes += all_read;
+      cache.kv_write_bytes += all_read;
+    }
+    // The host begins when it has the queries, so that the projections are before its part.
+    const bool apart = split.on_cpu > 0;
+    if (!apart) t += cache;
+    StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
+    fetch_weights(op, home, weights, true);
+    add_fetch(op, spill_fetch(spilled));
+    if (cold <= 0 && !reads_ram) return;
+    StepOp& cached = apart ? add(ActivityKind::kAttention, l, device, cache, Launches::kNone) : op;
+    cold_cache(cached, l, split, cold_bytes, in_ram);
+  }
+
+  // The layer computes on a GPU and its KV lives in host memory.
+  bool cache_in_ram(int l, DeviceIndex device) const {
+    return !s_.rig.unified() && device != kHost && p_.layers[std::size_t(l)].kv == kHost;
+  }
+
+  // Where the host decodes, the GPU keeps what its own layers' prompts have given.
+  bool keeps_own_cache(int l, DeviceIndex device) const {
+    return is_own_engine(s_.runtime) && !decode() && p_.host_decodes() &&
+           p_.layers[std::size_t(l)].weights == device;
+  }
+
+  // Attention over the cache on the CPU, everything else of the layer on the GPU.
+  void split_attention(int l, DeviceIndex device) {
+    const OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
+    fetch_weights(op, p_.layers[std::size_t(l)].weights, t.weight_bytes(), true);
+    add(ActivityKind::kCacheAttention, l, kHost, cache_traffic(s_.model, l, batch_, s_.kv.types),
+        Launches::kNone);
+  }
+
+  void ffn(int l, DeviceIndex device) {
+    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const bool moe = s_.model.is_moe_layer(l);
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    const DeviceIndex home = moe ? at.weights : at.experts;
+    const Launches launches = moe ? Launches::kHalfMoe : Launches::kFfn;
+    const double weights = t.weight_bytes();
+    const double spilled = take_spilled(t, home, device);
+    StepOp& op = add(ActivityKind::kFfn, l, device, t, launches);
+    fetch_weights(op, home, weights, true);
+    add_fetch(op, spill_fetch(spilled));
+  }
+
+  void experts(int l, DeviceIndex device) {
+    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const DeviceIndex home = p_.layers[std::size_t(l)].experts;
+    const double weights = t.weight_bytes();
+    const double spilled = take_spilled(t, home, device);
+    StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kHalfMoe);
+    // Which experts a few tokens need is known only after the router; a batch needs nearly all.
+    fetch_weights(op, home, weights, !decode());
+    add_fetch(op, spill_fetch(spilled));
+  }
+
+  MemoryPlan::Spill spill_of(DeviceIndex device) const {
+    return device == kHost || memory_.spilled.empty() ? MemoryPlan::Spill{}
+                                                      : memory_.spilled[std::size_t(device)];
+  }
+
+  // Weight bytes that the driver keeps in system memory: read over the link, not from VRAM.
+  double take_spilled(OpTraffic& t, DeviceIndex home, DeviceIndex device) const {
+    const double share = home == device ? spill_of(device).of_weights : 0.0;
+    const double bytes = share * t.weight_bytes();
+    for (double& b : t.weight_bytes_by_format) b *= 1.0 - share;
+    return bytes;
+  }
+
+  Fetch spill_fetch(double bytes) const {
+    Fetch f = kv_fetch(s_, bytes);
+    f.ahead = false;  // the GPU reads it in place, when it needs it
+    return f;
+  }
+
+  // Share of the layer's cached tokens that attention has to bring from RAM.
+  double cold_read_share(int l, bool in_ram) const {
+    if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
+    const TokenCount cached = batch_.cached + batch_.tokens;
+    // What the batch itself adds is in VRAM while it computes.
+    const bool leaves = is_own_engine(s_.runtime) && s_.kv.policy == KvPolicy::kStream;
+    if (in_ram && !leaves) return double(batch_.cached) / double(cached);
+    const TokenCount cold = cold_tokens(s_, memory_, batch_);
+    if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
+    // Every step reads all blocks in order, so the least recently used one is always the one that
+    // is needed next: once the blocks outnumber the space, LRU keeps none of them.
+    const TokenCount read =
+        s_.kv.evict == Eviction::kLru ? std::max(cold, cached - s_.kv.hot_tokens) : cold;
+    return std::min(1.0, double(read) / double(cached));
+  }
+
+  // Blocks of another type, as it may be, than where the cache lies in RAM from the start.
+  bool leaves_vram(bool in_ram) const { return !in_ram || s_.kv.policy == KvPolicy::kStream; }
+
+  // Bytes of a cold token for a byte of a hot one.
+  double cold_ratio(int l) const {
+    const double hot = kv_bytes_per_token(s_.model, l, s_.kv.types);
+    return hot > 0 ? kv_bytes_per_token(s_.model, l, s_.kv.cold_types()) / hot : 1;
+  }
+
+  void cold_cache(StepOp& op, int l, const ColdSplit& split, double cold_bytes, bool in_ram) {
+    const double over_link = cold_bytes - split.on_cpu;
+    if (split.on_cpu > 0) op.host_part = split.cost;
+    add_fetch(op, leaves_vram(in_ram) ? cold_fetch(s_, l, over_link) : kv_fetch(s_, over_link));
+    // They are made halves again before attention reads them.
+    const KvTypes cold = s_.kv.cold_types();
+    const bool alike = cold.k == s_.kv.types.k && cold.v == s_.kv.types.v;
+    const bool widens = cold_bytes > 0 && leaves_vram(in_ram) && !alike;
+    if (widens && s_.runtime.blocks) op.cost.gap += s_.runtime.blocks->quantized_start.value;
+    // Every new token pushes the oldest one out, in blocks, on average one a token.
+    const KvTypes to = leaves_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
+    op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
+  }
+
+  const Scenario& s_;
+  const Placement& p_;
+  const MemoryPlan& memory_;
+  const BatchShape batch_;
+  const Phase phase_;
+  std::vector<StepOp> ops_;
+};
+
+// The hidden state moves wherever neighbouring operations run on different devices.
+void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops) {
+  DeviceIndex at = kHost;  // the embedding rows come from host memory
+  for (StepOp& op : ops) {
+    if (op.device != at && !s.rig.unified()) {
+      op.handoffs = 1;
+      op.from = at;
+      op.handoff_bytes = hidden_bytes(s.model) * double(tokens);
+      // From the cache's side come attention outputs, to it go q, k and v.
+      if (op.kind == ActivityKind::kCacheAttention)
+        op.handoff_bytes = Bytes{4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
+                                 double(s.model.head_dim) * double(tokens)};
+    } else if (op.device != at) {
+      op.handoffs = 1;
+      op.from = at;
+    }
+    at = op.device;
+  }
+}
+
+// Of what the CPU reads for every token its last-level cache keeps all, less where it is more, and
+// nothing beyond some sizes: it is read in order, again and again.
+void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!s.rig.cpu.last_level || !e.kept_sizes) return;
+  Bytes read;
+  for (const StepOp& op : ops) {
+    if (op.device == kHost) read += op.cost.bytes;
+    if (op.host_part) read += op.host_part->bytes;
+  }
+  const double sizes = read / s.rig.cpu.last_level->value, most = e.kept_sizes->value;
+  const double kept = std::clamp((most - sizes) / (most - 1.0), 0.0, 1.0);
+  const auto left = [&](const std::optional<Sourced<double>>& speed) {
+    return speed ? 1.0 - kept * (1.0 - 1.0 / speed->value) : 1.0;
+  };
+  const double of_cache = left(e.kept_speed), of_weights = left(e.kept_weights);
+  for (StepOp& op : ops) {
+    if (op.device == kHost)
+      op.cost.charged *= op.kind == ActivityKind::kCacheAttention ? of_cache : of_weights;
+    if (op.host_part) op.host_part->charged *= of_cache;
+  }
+}
+
+// Logits of the host's beside a GPU are copied, and looked through by one thread.
+Seconds sample_time(const Scenario& s, DeviceIndex head) {
+  const auto& decode = s.runtime.decode;
+  const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
+  return decode.sample.value +
+         (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
+}
+
+// The host of the project's own engine looks up the rows that a GPU begins a prompt with, where the
+// first layer of a token is the host's.
+Seconds embedding_time(const Scenario& s, const Placement& p, TokenCount tokens) {
+  const LayerPlacement& first = p.layers.front();
+  if (!is_own_engine(s.runtime) || first.decode_on != kHost || first.prefill_on == kHost) return {};
+  // An element is taken out of its block, and put where the GPU finds it.
+  return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
+}
+
+// Where it decodes alone, it is given the prompt's keys and values once all of it is computed.
+void hand_over(const Scenario& s, const Placement& p, Step& step) {
+  if (!is_own_engine(s.runtime) || !p.host_decodes() || s.rig.unified()) return;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
+    if (gpu == kHost) continue;
+    step.logits_from = gpu;
+    step.logits +=
+        Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * double(s.workload.prompt_tokens)};
+  }
+}
+
+}  // namespace
+
+std::vector<StepOp> layer_operations(const Scenario& s, const Placement& p,
+                                     const MemoryPlan& memory, BatchShape batch, Phase phase,
+                                     int layer) {
+  return StepBuilder(s, p, memory, batch, phase).layer(layer);
+}
+
+StepOp head_operation(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                      BatchShape batch, Phase phase, DeviceIndex device, TokenCount rows) {
+  return StepBuilder(s, p, memory, batch, phase).head(device, rows);
+}
+
+std::vector<int> alike_layers(const Scenario& s, const Placement& p) {
+  const ModelSpec& m = s.model;
+  const auto kind = [&](int l) {
+    return std::tuple(m.sees_all_tokens(l), m.has_kv(l), m.has_attention(l),
+                      m.has_recurrent_mixer(l), m.has_ffn(l), m.is_moe_layer(l), m.head_dim_of(l),
+                      m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0);
+  };
+  // A layer without a cache of its own reads another's: those compare by their predecessors too.
+  const auto alike = [&](int a, int b) {
+    const auto x = std::size_t(a), y = std::size_t(b);
+    const bool borrows = m.has_attention(a) && !m.has_kv(a);
+    return !borrows && kind(a) == kind(b) && p.layers[x] == p.layers[y] &&
+           s.tensors.layers[x] == s.tensors.layers[y];
+  };
+  std::vector<int> first, classes;
+  for (int l = 0; l < m.layers; ++l) {
+    const auto same = std::ranges::find_if(classes, [&](int c) { return alike(c, l); });
+    first.push_back(same == classes.end() ? l : *same);
+    if (same == classes.end()) classes.push_back(l);
+  }
+  return first;
+}
+
+TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, BatchShape batch) {
+  const TokenCount cached = batch.cached + batch.tokens;
+  if (is_own_engine(s.runtime) && (memory.resident_tokens || s.kv.policy == KvPolicy::kStream))
+    return engine_cold_tokens(s, memory.resident_tokens.value_or(0), batch.cached, cached);
+  if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
+  return std::min(cached, read_cells(cached - *memory.resident_tokens, s.kv.block_tokens));
+}
+
+Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory, TokenCount cached,
+                 StepGrouping grouping) {
+  const BatchShape batch{cached - 1, 1, s.runtime.memory.kv_padding};
+  StepBuilder builder(s, p, memory, batch, Phase::kDecode);
+  std::vector<StepOp> ops;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const auto layer = builder.layer(l);
+    ops.insert(ops.end(), layer.begin(), layer.end());
+  }
+  ops.push_back(builder.head(p.head_on, 1));
+  keep_in_cache(s, ops);
+  add_handoffs(s, 1, ops);
+
+  Step step;
+  step.ops = group_layers(ops, grouping);
+  step.host_work = s.runtime.decode.token.value;
+  step.sample = sample_time(s, p.head_on);
+  step.logits_from = p.head_on;
+  // The project's own engine chooses a token where its logits are.
+  if (p.head_on != kHost && !s.rig.unified() && !is_own_engine(s.runtime))
+    step.logits = logits_bytes(s.model);
+  return step;
+}
+
+Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping) {
+  const BatchShape batch{cached, tokens, s.runtime.memory.kv_padding};
+  StepBuilder builder(s, p, memory, batch, Phase::kPrefill);
+  std::vector<StepOp> ops;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const auto layer = builder.layer(l);
+    ops.insert(ops.end(), layer.begin(), layer.end());
+  }
+  const DeviceIndex head = is_own_engine(s.runtime) ? p.head_on : p.head;
+  if (last) {
+    const TokenCount rows = s.runtime.memory.logits == LogitsRows::kPrompt ? tokens : 1;
+    ops.push_back(builder.head(head, rows));
+  }
+  add_handoffs(s, tokens, ops);
+
+  Step step;
+  step.ops = group_layers(ops, grouping);
+  step.host_work = s.runtime.decode.token.value + embedding_time(s, p, tokens);
+  if (last) {
+    step.sample = sample_time(s, head);
+    step.logits_from = head;
+    if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
+    hand_over(s, p, step);
+  }
+  return step;
+}
+
+}  // namespace rigcast

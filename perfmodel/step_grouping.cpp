@@ -1,0 +1,78 @@
+#include "perfmodel/step_grouping.hpp"
+
+#include <algorithm>
+
+namespace rigcast {
+namespace {
+
+bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
+
+// Only some layers have copies that run ahead. While the others compute, the link works until the
+// runtime's buffers are full: those of merged layers would hold more.
+bool link_rests(const std::vector<StepOp>& ops) {
+  std::vector<int> fetching, layers;
+  for (const StepOp& op : ops) {
+    if (op.layer < 0) continue;
+    if (layers.empty() || layers.back() != op.layer) layers.push_back(op.layer);
+    if (fetches_ahead(op) && (fetching.empty() || fetching.back() != op.layer))
+      fetching.push_back(op.layer);
+  }
+  return !fetching.empty() && fetching.size() < layers.size();
+}
+
+bool same_class(const StepOp& a, const StepOp& b) {
+  const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->ahead) : 0; };
+  return a.kind == b.kind && a.device == b.device && a.from == b.from &&
+         (a.handoffs > 0) == (b.handoffs > 0) && ahead(a) == ahead(b) &&
+         a.host_part.has_value() == b.host_part.has_value();
+}
+
+void merge_into(StepOp& a, const StepOp& b) {
+  a.cost += b.cost;
+  a.handoffs += b.handoffs;
+  a.handoff_bytes += b.handoff_bytes;
+  a.store += b.store;
+  if (a.fetch) {
+    a.fetch->bytes += b.fetch->bytes;
+    a.fetch->charged += b.fetch->charged;
+    a.fetch->start += b.fetch->start;
+  }
+  if (a.host_part) *a.host_part += *b.host_part;
+}
+
+}  // namespace
+
+std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping grouping) {
+  const int most = grouping.layers;
+  if (most <= 1) return ops;
+  const auto end_of_layer = [&](std::size_t i) {
+    std::size_t j = i;
+    while (j < ops.size() && ops[j].layer == ops[i].layer) ++j;
+    return j;
+  };
+  std::vector<StepOp> out;
+  const bool apart = link_rests(ops);
+  const auto mergeable = [&](const StepOp& a, const StepOp& b) {
+    return same_class(a, b) && !(apart && fetches_ahead(a));
+  };
+  std::size_t group = 0;  // where the open group starts in `out`
+  int merged = 0;
+  for (std::size_t i = 0; i < ops.size();) {
+    const std::size_t j = end_of_layer(i);
+    const bool same = merged > 0 && merged < most && out.size() - group == j - i &&
+                      std::equal(ops.begin() + long(i), ops.begin() + long(j),
+                                 out.begin() + long(group), mergeable);
+    if (same) {
+      for (std::size_t k = i; k < j; ++k) merge_into(out[group + k - i], ops[k]);
+      ++merged;
+    } else {
+      group = out.size();
+      out.insert(out.end(), ops.begin() + long(i), ops.begin() + long(j));
+      merged = 1;
+    }
+    i = j;
+  }
+  return out;
+}
+
+}  // namespace rigcast

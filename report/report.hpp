@@ -1,0 +1,129 @@
+#pragma once
+// What a run gave: the same type, predicted or measured, so that one can be subtracted from the
+// other. The JSON keys are a contract (docs/report.md).
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/metrics.hpp"
+#include "core/scenario/device_memory.hpp"
+#include "core/scenario/placement.hpp"
+#include "core/scenario/scenario.hpp"
+#include "report/activity.hpp"
+
+namespace rigcast {
+
+enum class Origin { kPredicted, kMeasured };
+
+struct TtftBreakdown {
+  Seconds load, tokenize, transfer, prefill, sample;
+  Seconds total() const { return load + tokenize + transfer + prefill + sample; }
+};
+
+/// What keeps a phase busy most: `share` of the phase's time.
+struct Bottleneck {
+  Resource resource = Resource::kVram;
+  double share = 0;
+};
+
+struct Interval {
+  double lo = 0, hi = 0;
+};
+
+struct PositionSpeed {
+  TokenCount tokens = 0;  // in the cache when the token is decoded
+  double tokens_per_s = 0;
+  Seconds tpot;
+  Resource bound_by = Resource::kVram;
+  std::optional<Interval> spread{};  // of tokens_per_s over the runs of a measurement
+};
+
+/// What a measurement says of itself.
+struct MeasuredFigures {
+  int runs = 0;
+  BytesPerSecond read;     // of weights and cache while decoding
+  BytesPerSecond ceiling;  // that this machine's memory was measured to give; 0: was not measured
+  std::vector<double> token_s{};  // of every token after the first, in one of the runs
+};
+
+struct MemoryPoint {
+  TokenCount tokens = 0;
+  std::string device;
+  Bytes total;
+};
+
+enum class CliffAxis {
+  kPosition,  // speed falls within a run, at this many tokens in the cache
+  kContext,   // memory no longer fits when the context limit is set beyond this
+};
+
+struct Cliff {
+  CliffAxis axis = CliffAxis::kPosition;
+  TokenCount at_tokens = 0;
+  double before_tokens_per_s = 0;
+  double after_tokens_per_s = 0;  // 0: does not run
+  std::string cause;              // "KV blocks leave VRAM and come back over PCI-E"
+  std::string device;             // "GPU 0"
+  Tier tier = Tier::kVram;        // which filled
+};
+
+/// One change to the scenario, simulated.
+struct Advice {
+  std::string change;       // "KV type q8_0"
+  std::string flags;        // "--kv-type q8_0"
+  double tokens_per_s = 0;  // over the same workload
+  Seconds ttft;
+  double gain = 0;   // total request time before / after - 1
+  std::string note;  // "no cliff", "cliff moves to 37,900"
+};
+
+struct Report {
+  Origin origin = Origin::kPredicted;
+  std::shared_ptr<const Scenario> scenario;
+  Placement placement;
+
+  std::optional<TtftBreakdown> resident, warm, cold;  // TTFT by start
+  double prefill_tokens_per_s = 0;
+  double decode_tokens_per_s = 0;
+  TpotSummary tpot;
+  std::vector<PositionSpeed> by_position;
+
+  MemoryPlan memory;  // at the end of the run
+  std::vector<MemoryPoint> timeline;
+  TokenCount longest_context = 0;  // that fits with this placement, at most the model's own
+  std::vector<Cliff> cliffs;
+
+  Bottleneck prefill_bound, decode_bound;
+  std::optional<Bottleneck> warm_bound, cold_bound;    // of the whole TTFT
+  std::array<double, kResourceCount> utilisation{};    // of the decode
+  std::array<double, kResourceCount> traffic_bytes{};  // of one request from resident
+  // Of a forecast 80 % intervals, of a measurement the range of its runs.
+  std::optional<Interval> tokens_per_s_interval, ttft_interval, prefill_interval;
+  std::array<int, kSourceKindCount> inputs{};  // figures by kind
+  std::vector<std::string> assumed;            // names of the assumed ones
+
+  std::optional<MeasuredFigures> measured;
+  std::vector<Advice> advice;
+  bool fits = true;
+  std::vector<std::string> errors, warnings;
+
+  /// The TTFT of the scenario's own start.
+  const std::optional<TtftBreakdown>& ttft() const;
+};
+
+/// "rigcast.report/1", indented by two spaces.
+std::string to_json(const Report& report);
+/// One header line, then one line a decoded position.
+std::string to_csv(const Report& report);
+
+struct TextStyle {
+  bool colour = false;
+  int width = 100;
+};
+/// For people: the answer, the reason, what to do.
+std::string to_text(const Report& report, TextStyle style);
+
+}  // namespace rigcast

@@ -1,0 +1,333 @@
+// The report as JSON. Its keys are a contract: a new one may be added, none is renamed or removed
+// without another schema number.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/model/kv_cache.hpp"
+#include "core/text/unit_text.hpp"
+#include "report/report.hpp"
+
+namespace rigcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no NaN and no infinity.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json number(Seconds time) { return number(time.value); }
+
+Json whole_bytes(double bytes) {
+  return std::fabs(bytes) < 9e18 ? Json(std::int64_t(std::llround(bytes))) : Json();
+}
+Json whole_bytes(Bytes bytes) { return whole_bytes(bytes.value); }
+
+Json text(std::string_view s) { return Json(std::string(s)); }
+
+template <class T, class F>
+Json list(const T& items, F each) {
+  Json out = Json::array();
+  for (const auto& item : items) out.push_back(each(item));
+  return out;
+}
+
+template <class T, class F>
+Json maybe(const std::optional<T>& value, F each) {
+  return value ? each(*value) : Json();
+}
+
+// "2xddr4-2666:32GiB", as a scenario takes it; a unified chip's pool by its size alone.
+std::string ram_text(const Rig& rig) {
+  std::string size = exact_text(rig.ram.capacity.value);
+  std::erase(size, ' ');
+  return rig.unified() ? size : fmt::format("{}:{}", rig.ram.id, size);
+}
+
+Json rig_json(const Rig& rig) {
+  Json gpus_usable = Json::array();
+  for (std::size_t g = 0; g < rig.gpus.size(); ++g)
+    gpus_usable.push_back(whole_bytes(rig.usable_vram(g)));
+  return {
+      {"name", rig.name},
+      {"gpu", list(rig.gpus, [](const GpuPart& g) { return g.id; })},
+      {"gpu_names", list(rig.gpus, [](const GpuPart& g) { return g.name; })},
+      {"gpu_memory_bytes",
+       list(rig.gpus, [](const GpuPart& g) { return whole_bytes(g.memory.value); })},
+      {"gpu_usable_bytes", gpus_usable},
+      {"cpu", rig.cpu.id},
+      {"cpu_name", rig.cpu.name},
+      {"ram", ram_text(rig)},
+      {"ram_name", rig.ram.name},
+      {"ram_capacity_bytes", whole_bytes(rig.ram.capacity.value)},
+      {"ssd", rig.ssd.id},
+      {"ssd_name", rig.ssd.name},
+      {"pcie", list(rig.links, [](const HostLink& l) { return rigcast::text(l.pcie); })},
+      {"os", text(name(rig.os))},
+      {"vram_reserved", exact_text(rig.vram_reserved.value)},
+      {"vram_reserved_bytes", whole_bytes(rig.vram_reserved.value)},
+      {"gpu_context_bytes", whole_bytes(rig.gpu_context.value)},
+      {"ram_reserved_bytes", whole_bytes(rig.ram_reserved.value)},
+  };
+}
+
+Json model_json(const Scenario& s) {
+  return {
+      {"name", s.model.id},
+      {"full_name", s.model.name},
+      {"quant", s.quant},
+      {"architecture", s.model.architecture},
+      {"layers", s.model.layers},
+      {"context", s.model.context},
+      {"parameters", s.tensors.elements()},
+      {"tensor_bytes", s.tensors.bytes()},
+      {"kv_bytes_per_token", number(kv_bytes_per_token(s.model, s.kv.types))},
+  };
+}
+
+Json placement_json(const Scenario& s, const Placement& placement) {
+  return {
+      {"gpu_layers", placement.gpu_layers},
+      {"gpu_layers_auto", !s.placement.gpu_layers.has_value()},
+      {"tensor_split", list(s.placement.tensor_split, [](double x) { return number(x); })},
+      {"split_mode", text(name(s.placement.split_mode))},
+      {"cpu_moe_layers", s.placement.cpu_moe_layers},
+      {"cpu_ffn_layers", s.placement.cpu_ffn_layers},
+      {"decode_device", text(name(s.placement.decode_device))},
+  };
+}
+
+Json kv_json(const KvSettings& kv) {
+  return {
+      {"policy", text(name(kv.policy))},
+      {"type_k", kv_type_name(kv.types.k)},
+      {"type_v", kv_type_name(kv.types.v)},
+      {"threshold", number(kv.threshold)},
+      {"hot_tokens", kv.hot_tokens},
+      {"block_tokens", kv.block_tokens},
+      {"cold_type", kv_type_name(kv.cold_type)},
+      {"evict", kv.evict == Eviction::kLru ? "lru" : "oldest"},
+      {"prefetch", kv.prefetch},
+  };
+}
+
+// "2024-07", as a scenario takes it; nothing stands for the profile's own era.
+Json build_text(std::optional<double> build_year) {
+  return maybe(build_year, [](double year) {
+    const int months = int(std::lround(year * 12));
+    return Json(fmt::format("{:04}-{:02}", months / 12, months % 12 + 1));
+  });
+}
+
+Json runtime_json(const Scenario& s) {
+  return {
+      {"name", s.runtime.id},
+      {"full_name", s.runtime.name},
+      {"era", s.runtime.era},
+      {"threads", s.settings.threads},
+      {"batch", s.settings.batch},
+      {"ubatch", s.settings.ubatch},
+      {"flash_attention", s.settings.flash_attention},
+      {"backend", text(name(s.settings.backend))},
+      {"build", build_text(s.settings.build_year)},
+      {"mmap", s.settings.mmap},
+      {"numa", s.settings.numa_distribute ? "distribute" : "none"},
+      {"cpu_blas", s.settings.cpu_blas},
+      {"op_offload", s.settings.op_offload},
+  };
+}
+
+Json workload_json(const Workload& w) {
+  return {
+      {"depth", w.depth},
+      {"prompt_tokens", w.prompt_tokens},
+      {"output_tokens", w.output_tokens},
+      {"context", w.context},
+      {"users", w.users},
+      {"start", text(name(w.start))},
+  };
+}
+
+Json scenario_json(const Report& r) {
+  if (!r.scenario) return Json();
+  const Scenario& s = *r.scenario;
+  return {
+      {"rig", rig_json(s.rig)},
+      {"model", model_json(s)},
+      {"placement", placement_json(s, r.placement)},
+      {"kv", kv_json(s.kv)},
+      {"runtime", runtime_json(s)},
+      {"workload", workload_json(s.workload)},
+  };
+}
+
+Json ttft_json(const std::optional<TtftBreakdown>& ttft) {
+  return maybe(ttft, [](const TtftBreakdown& t) -> Json {
+    return {
+        {"total_s", number(t.total())},
+        {"breakdown_s",
+         {{"load", number(t.load)},
+          {"tokenize", number(t.tokenize)},
+          {"transfer", number(t.transfer)},
+          {"prefill", number(t.prefill)},
+          {"sample", number(t.sample)}}},
+    };
+  });
+}
+
+Json pair(const Interval& i) { return Json::array({number(i.lo), number(i.hi)}); }
+
+Json decode_json(const Report& r) {
+  const auto position = [](const PositionSpeed& p) -> Json {
+    return {
+        {"tokens", p.tokens},
+        {"tokens_per_s", number(p.tokens_per_s)},
+        {"tpot_s", number(p.tpot)},
+        {"bound_by", text(json_key(p.bound_by))},
+        {"spread", maybe(p.spread, pair)},
+    };
+  };
+  return {
+      {"tokens_per_s", number(r.decode_tokens_per_s)},
+      {"tpot_s",
+       {{"mean", number(r.tpot.mean)},
+        {"p50", number(r.tpot.p50)},
+        {"p90", number(r.tpot.p90)},
+        {"p99", number(r.tpot.p99)}}},
+      {"by_position", list(r.by_position, position)},
+  };
+}
+
+Json memory_json(const DeviceMemory& d) {
+  return {
+      {"device", d.device},
+      {"tier", text(name(d.tier))},
+      {"weights", whole_bytes(d.weights)},
+      {"kv", whole_bytes(d.kv)},
+      {"activations", whole_bytes(d.activations)},
+      {"staging", whole_bytes(d.staging)},
+      {"page_cache", whole_bytes(d.page_cache)},
+      {"overhead", whole_bytes(d.overhead)},
+      {"total", whole_bytes(d.total())},
+      {"capacity", whole_bytes(d.capacity)},
+  };
+}
+
+Json timeline_json(const MemoryPoint& m) {
+  return {{"tokens", m.tokens}, {"device", m.device}, {"total", whole_bytes(m.total)}};
+}
+
+Json cliff_json(const Cliff& c) {
+  return {
+      {"axis", c.axis == CliffAxis::kPosition ? "position" : "context"},
+      {"at_tokens", c.at_tokens},
+      {"before_tokens_per_s", number(c.before_tokens_per_s)},
+      {"after_tokens_per_s", number(c.after_tokens_per_s)},
+      {"cause", c.cause},
+      {"device", c.device},
+      {"tier", text(name(c.tier))},
+  };
+}
+
+Json bottleneck_json(const Bottleneck& b) {
+  return {{"resource", text(json_key(b.resource))}, {"share", number(b.share)}};
+}
+
+Json utilisation_json(const Report& r) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < r.utilisation.size(); ++i)
+    out[std::string(json_key(Resource(i)))] = number(r.utilisation[i]);
+  return out;
+}
+
+// Bytes travel on routes; compute and waiting have none.
+Json traffic_json(const Report& r) {
+  Json out = Json::object();
+  for (const Resource route :
+       {Resource::kSsd, Resource::kRam, Resource::kH2d, Resource::kD2h, Resource::kVram})
+    out[std::string(json_key(route))] = whole_bytes(r.traffic_bytes[std::size_t(route)]);
+  return out;
+}
+
+Json interval_json(const Report& r) {
+  return {
+      {"tokens_per_s", maybe(r.tokens_per_s_interval, pair)},
+      {"ttft_s", maybe(r.ttft_interval, pair)},
+      {"prefill_tokens_per_s", maybe(r.prefill_interval, pair)},
+  };
+}
+
+Json inputs_json(const Report& r) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < r.inputs.size(); ++i)
+    out[std::string(name(SourceKind(i)))] = r.inputs[i];
+  return out;
+}
+
+Json correction_json(const Report& r) {
+  const Correction* own = r.scenario ? r.scenario->correction() : nullptr;
+  if (!own) return Json();
+  const auto speed = [](const Correction::Speed& s) -> Json {
+    return {{"factor", number(s.factor.value)},
+            {"spread", number(s.spread)},
+            {"regimes", s.regimes},
+            {"kind", text(name(s.factor.kind))},
+            {"source", s.factor.source}};
+  };
+  return {{"decode", maybe(own->decode, speed)},
+          {"prefill", maybe(own->prefill, speed)},
+          {"runs", own->runs}};
+}
+
+Json measured_json(const MeasuredFigures& m) {
+  constexpr double kSteps = 1e8;  // in a second
+  return {{"runs", m.runs},
+          {"read_bytes_per_s", number(m.read.value)},
+          {"ceiling_bytes_per_s", m.ceiling.value > 0 ? number(m.ceiling.value) : Json()},
+          {"token_s",
+           list(m.token_s, [](double s) { return number(std::round(s * kSteps) / kSteps); })}};
+}
+
+Json advice_json(const Advice& a) {
+  return {
+      {"change", a.change},       {"tokens_per_s", number(a.tokens_per_s)},
+      {"ttft_s", number(a.ttft)}, {"gain", number(a.gain)},
+      {"flags", a.flags},
+  };
+}
+
+}  // namespace
+
+std::string to_json(const Report& r) {
+  const Json json = {
+      {"schema", "rigcast.report/1"},
+      {"origin", r.origin == Origin::kMeasured ? "measured" : "predicted"},
+      {"scenario", scenario_json(r)},
+      {"ttft",
+       {{"resident", ttft_json(r.resident)},
+        {"warm", ttft_json(r.warm)},
+        {"cold", ttft_json(r.cold)}}},
+      {"prefill_tokens_per_s", number(r.prefill_tokens_per_s)},
+      {"decode", decode_json(r)},
+      {"memory", list(r.memory.devices, memory_json)},
+      {"timeline", list(r.timeline, timeline_json)},
+      {"cliffs", list(r.cliffs, cliff_json)},
+      {"bottleneck",
+       {{"prefill", bottleneck_json(r.prefill_bound)},
+        {"decode", bottleneck_json(r.decode_bound)}}},
+      {"utilisation", utilisation_json(r)},
+      {"traffic_bytes", traffic_json(r)},
+      {"interval", interval_json(r)},
+      {"inputs", inputs_json(r)},
+      {"correction", correction_json(r)},
+      {"measured", maybe(r.measured, measured_json)},
+      {"advice", list(r.advice, advice_json)},
+      {"fits", r.fits},
+      {"errors", r.errors},
+      {"warnings", r.warnings},
+  };
+  // A file's name may hold bytes that are no UTF-8: better a mark in the text than no report.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rigcast

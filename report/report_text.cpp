@@ -1,0 +1,357 @@
+// The report for people: the answer first, then the reason, then what to do.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text/unit_text.hpp"
+#include "report/report.hpp"
+#include "report/report_words.hpp"
+#include "report/terminal/text_chart.hpp"
+#include "report/text_screen.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr std::size_t kLabelWidth = 15;
+constexpr std::size_t kFigureWidth = 27;
+constexpr std::size_t kBesideChart = 48;    // the margin of the y axis, and what a cliff says
+constexpr std::size_t kMemoryFigures = 18;  // device and capacity
+constexpr std::size_t kFewestCells = 4;
+constexpr std::size_t kMostCliffs = 3;
+constexpr std::size_t kMostAdvice = 3;
+constexpr std::size_t kChangeWidth = 22;
+constexpr std::size_t kFlagsWidth = 24;
+constexpr std::size_t kMostNotes = 5;
+constexpr std::size_t kMostTabled = 8;
+constexpr double kWorthTwo = 1.25;  // the output's ends differ by more than this
+
+class Screen : TextScreen {
+ public:
+  Screen(const Report& report, TextStyle style)
+      : TextScreen(style), r_(report), s_(*report.scenario) {}
+
+  std::string text() {
+    headline();
+    if (r_.fits) {
+      first_token();
+      speed();
+      positions();
+      if (!r_.measured) chart();
+      memory();
+      cliffs();
+    } else {
+      errors();
+      memory();
+    }
+    advice();
+    inputs();
+    notes();
+    next();
+    return out_;
+  }
+
+ private:
+  void headline() {
+    const std::string fit = r_.fits ? fit_text(r_) : paint_.yellow(shortage_text(r_.memory));
+    line(spread(paint_.bold(title_text(r_)), fit, width_));
+    gap();
+  }
+
+  void errors() {
+    constexpr std::string_view kSaid = "does not fit: ";  // in the headline
+    for (std::string_view error : r_.errors) {
+      if (error.starts_with(kSaid)) error.remove_prefix(kSaid.size());
+      paragraph("  why    ", error);
+    }
+    if (!r_.errors.empty()) gap();
+  }
+
+  // label | figure and interval | what it is of            what binds
+  void row(std::string_view label, const std::string& figure, const std::string& interval,
+           const std::string& of, const std::string& bound) {
+    std::string figures = pad_right(figure + interval, kFigureWidth);
+    if (!figures.ends_with(' ')) figures += "  ";
+    const std::string left = pad_right("  " + std::string(label), kLabelWidth) + figures + of;
+    line(spread(left, paint_.dim(bound), width_));
+  }
+
+  void first_token() {
+    std::string label = "first token";
+    const auto start_row = [&](Start start, const std::optional<TtftBreakdown>& ttft,
+                               const std::string& of, const std::string& bound) {
+      if (!ttft) return;
+      const bool asked = start == s_.workload.start;
+      const std::string figure = time_text(ttft->total());
+      std::string interval;
+      if (asked && r_.ttft_interval)
+        interval = time_interval_text(ttft->total(), r_.ttft_interval->lo, r_.ttft_interval->hi);
+      row(label, asked ? paint_.bold(figure) : figure, interval, of, bound);
+      label.clear();
+    };
+    const auto bound = [](const std::optional<Bottleneck>& b) { return b ? bound_text(*b) : ""; };
+    start_row(Start::kResident, r_.resident, prompt_text(s_.workload) + ", resident",
+              bound_text(r_.prefill_bound));
+    start_row(Start::kWarm, r_.warm, "warm, file in page cache", bound(r_.warm_bound));
+    start_row(Start::kCold, r_.cold, "cold, file on SSD", bound(r_.cold_bound));
+    breakdown();
+  }
+
+  // Loading differs by start, the rest does not.
+  void breakdown() {
+    const auto& ttft = r_.ttft();
+    if (!ttft) return;
+    std::string loads;
+    const auto load = [&](const std::optional<TtftBreakdown>& t, std::string_view from) {
+      if (!t || !(t->load.value > 0)) return;
+      loads += fmt::format("{}{} {}", loads.empty() ? "load " : ", ", time_text(t->load), from);
+    };
+    load(r_.warm, "from page cache");
+    load(r_.cold, "from SSD");
+    for (const std::string& text : {loads, breakdown_text(*ttft)})
+      if (!text.empty()) line(paint_.dim(fmt::format("{:{}}{}", "", kLabelWidth, text)));
+  }
+
+  void speed() {
+    const auto interval = [](const std::optional<Interval>& i) {
+      return i ? rate_interval_text(i->lo, i->hi) : "";
+    };
+    const bool told = r_.resident.has_value();  // by the row of the first token
+    if (r_.prefill_tokens_per_s > 0)
+      row("prefill", rate_text(r_.prefill_tokens_per_s), interval(r_.prefill_interval),
+          told ? "" : prompt_text(s_.workload), told ? "" : bound_text(r_.prefill_bound));
+    if (!(r_.decode_tokens_per_s > 0)) return;
+    row("speed", paint_.bold(rate_text(r_.decode_tokens_per_s)), interval(r_.tokens_per_s_interval),
+        s_.workload.output_tokens == 1
+            ? "of the second token"
+            : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
+        bound_text(r_.decode_bound));
+    ends();
+    if (!r_.measured) return;
+    paragraph("  read           ", read_text(*r_.measured));
+    const std::string shared = shared_text(r_);
+    if (shared.empty()) return;
+    paragraph("  moved          ", "by a request: " + moved_text(r_));
+    paragraph("  shared         ", shared);
+  }
+
+  // Speed at the two ends of the output, where they differ enough to matter.
+  void ends() {
+    if (r_.by_position.size() < 2) return;
+    const auto near = [&](TokenCount tokens) {
+      return *std::ranges::min_element(
+          r_.by_position, {}, [&](const PositionSpeed& p) { return std::abs(p.tokens - tokens); });
+    };
+    const PositionSpeed first = near(s_.workload.depth + s_.workload.prompt_tokens);
+    const PositionSpeed last = near(s_.workload.last_position());
+    if (first.tokens_per_s < kWorthTwo * last.tokens_per_s) return;
+    row("", rate_text(first.tokens_per_s), "",
+        fmt::format("at {} tokens", text_count(first.tokens)), bound_by(first));
+    row("", rate_text(last.tokens_per_s), "", fmt::format("at {} tokens", text_count(last.tokens)),
+        bound_by(last));
+  }
+
+  static std::string bound_by(const PositionSpeed& p) {
+    return fmt::format("bound by {}", name(p.bound_by));
+  }
+
+  void positions() {
+    if (r_.by_position.empty() || r_.by_position.size() > kMostTabled) return;
+    std::string tokens = pad_right("  at token", kLabelWidth);
+    std::string speeds = pad_right("  tok/s", kLabelWidth);
+    std::string bounds = pad_right("  bound by", kLabelWidth);
+    std::string spreads = pad_right("  of the runs", kLabelWidth);
+    const std::size_t cell = std::min<std::size_t>(12, (width_ - kLabelWidth) / kMostTabled);
+    for (const PositionSpeed& p : r_.by_position) {
+      tokens += pad_left(text_count(p.tokens), cell);
+      speeds += pad_left(three_digits(p.tokens_per_s), cell);
+      bounds += pad_left(std::string(short_name(p.bound_by)), cell);
+      if (!p.spread) continue;
+      const double half = (p.spread->hi - p.spread->lo) / 2 / p.tokens_per_s;
+      spreads += pad_left(fmt::format("±{:.1f} %", 100 * half), cell);
+    }
+    gap();
+    line(tokens);
+    line(speeds);
+    line(paint_.dim(r_.measured ? spreads : bounds));
+  }
+
+  // Positions are sampled, cliffs are exact: each adds a corner to the curve, or a step where the
+  // next sample has already fallen as far.
+  std::vector<ChartPoint> curve() const {
+    std::vector<ChartPoint> points;
+    for (const PositionSpeed& p : r_.by_position)
+      if (std::isfinite(p.tokens_per_s)) points.push_back({double(p.tokens), p.tokens_per_s});
+    if (points.size() < 2) return {};
+    std::ranges::stable_sort(points, {}, &ChartPoint::x);
+    for (const Cliff& c : r_.cliffs) {
+      const double at = double(c.at_tokens);
+      const auto next = std::ranges::upper_bound(points, at, {}, &ChartPoint::x);
+      if (c.axis != CliffAxis::kPosition || next == points.end()) continue;
+      const bool is_step = next->y <= 1.05 * c.after_tokens_per_s;
+      const auto corner = points.insert(next, {at, c.before_tokens_per_s});
+      if (is_step) points.insert(corner + 1, {at, c.after_tokens_per_s});
+    }
+    return points;
+  }
+
+  void chart() {
+    const std::vector<ChartPoint> points = curve();
+    if (points.empty()) return;
+    ChartFrame frame;
+    frame.columns = width_ - kBesideChart;
+    std::vector<std::string> lines = draw_chart(points, frame);
+    std::size_t row = 0;
+    for (const Cliff& c : r_.cliffs) {
+      if (c.axis != CliffAxis::kPosition || row + 1 >= lines.size()) continue;
+      lines[row++] += paint_.yellow(fmt::format("  cliff at {} tokens", text_count(c.at_tokens)));
+      lines[row++] += paint_.yellow("  " + change_text(c));
+    }
+    gap();
+    for (const std::string& l : lines) line(l);
+  }
+
+  void memory() {
+    const auto in_use = [](const DeviceMemory& d) {
+      return (d.total() - d.overhead).value > 0 || d.free().value < 0;
+    };
+    if (std::ranges::none_of(r_.memory.devices, in_use)) return;
+    if (r_.fits) gap();
+    const std::string_view legend = "  █ weights   ▓ KV ▒ buffers ░ reserved · page cache   free";
+    const std::size_t figures = kMemoryFigures + text_width(legend);
+    const std::size_t cells = std::max(width_, figures + kFewestCells) - figures;
+    line(pad_right("  memory in GiB", kMemoryFigures + cells) + std::string(legend));
+    for (const DeviceMemory& d : r_.memory.devices)
+      if (in_use(d)) memory_row(d, cells);
+  }
+
+  // Two decimals at most: the header has the unit for all, so that figures compare at a glance.
+  static std::string gib(Bytes b, std::size_t width) {
+    const double value = b.value / 0x1p30;
+    const bool large = !(std::fabs(value) < 9.995);
+    const std::string text = large ? three_digits(value) : fmt::format("{:.2f}", value);
+    return pad_left(b.value == 0 ? "-" : text, width);
+  }
+
+  void memory_row(const DeviceMemory& d, std::size_t cells) {
+    const Bytes buffers = d.activations + d.staging;
+    const BarSegment segments[] = {{d.weights.value, "█"},
+                                   {d.kv.value, "▓"},
+                                   {buffers.value, "▒"},
+                                   {d.overhead.value, "░"},
+                                   {d.page_cache.value, "·"}};
+    const bool over = d.free().value < 0;
+    const std::string free = gib(d.free(), 7);
+    line(pad_right("  " + device_label(s_.rig, d), 8) + gib(d.capacity, 8) + "  " +
+         draw_bar(segments, d.capacity.value, cells) + gib(d.weights, 11) + gib(d.kv, 7) +
+         gib(buffers, 10) + gib(d.overhead, 11) + gib(d.page_cache, 13) +
+         (over ? paint_.yellow(free) : free));
+  }
+
+  void cliffs() {
+    if (r_.cliffs.empty()) return;
+    gap();
+    std::size_t shown = 0;
+    for (const Cliff& c : r_.cliffs) {
+      if (shown++ == kMostCliffs) {
+        line(fmt::format("         {} more: --format json", r_.cliffs.size() - kMostCliffs));
+        return;
+      }
+      const bool context = c.axis == CliffAxis::kContext;
+      std::string text = fmt::format("{} {} tokens: {}; {}", context ? "context beyond" : "at",
+                                     text_count(c.at_tokens), change_text(c), c.cause);
+      if (s_.rig.gpus.size() > 1 && !c.device.empty()) text += fmt::format(" ({})", c.device);
+      for (std::size_t i = 0; const std::string& part : wrap_words(printable(text), width_ - 9))
+        line(paint_.yellow((i++ == 0 ? "  cliff  " : "         ") + part));
+    }
+  }
+
+  // Where what was asked for does not fit, the nearest that does.
+  bool shorter_context_fits() const {
+    return !r_.fits && r_.longest_context > 0 && r_.longest_context < s_.workload.context;
+  }
+
+  void advice() {
+    if (r_.advice.empty() && !shorter_context_fits()) return;
+    gap();
+    std::string label = r_.fits ? "  try   " : "  fits  ";
+    if (shorter_context_fits()) {
+      line(fmt::format("{}this placement, up to a context of {} tokens in place of {}", label,
+                       text_count(r_.longest_context), text_count(s_.workload.context)));
+      label = "        ";
+    }
+    for (std::size_t i = 0; i < std::min(r_.advice.size(), kMostAdvice); ++i) {
+      const Advice& a = r_.advice[i];
+      const std::string change = pad_right(printable(a.change), kChangeWidth);
+      advice_row(label + change + "  " + effect_text(a, r_.fits),
+                 a.flags.empty() ? "" : "-> " + printable(a.flags));
+      label = "        ";
+    }
+  }
+
+  // Flags begin in one column where they fit.
+  void advice_row(const std::string& left, const std::string& flags) {
+    const bool fits = text_width(flags) <= kFlagsWidth;
+    const bool aligned = fits && text_width(left) + 2 + kFlagsWidth <= width_;
+    line(aligned ? pad_right(left, width_ - kFlagsWidth) + paint_.bold(flags)
+                 : spread(left, paint_.bold(flags), width_));
+  }
+
+  void inputs() {
+    if (!r_.fits) return;
+    const std::string out = inputs_text(r_);
+    if (out.empty()) return;
+    gap();
+    paragraph("  inputs ", out);
+  }
+
+  void notes() {
+    if (!r_.warnings.empty() && !r_.fits) gap();
+    for (std::size_t i = 0; i < std::min(r_.warnings.size(), kMostNotes); ++i)
+      paragraph("  note   ", r_.warnings[i]);
+    if (r_.warnings.size() > kMostNotes)
+      line(fmt::format("         {} more: --format json", r_.warnings.size() - kMostNotes));
+  }
+
+  void next() {
+    gap();
+    if (!r_.fits) {
+      line(fmt::format("  next   {} shows what there is to choose from",
+                       paint_.bold("rigcast list gpus|ram|models|quants")));
+      return;
+    }
+    if (r_.measured) {
+      if (s_.rig.gpus.empty())
+        line(fmt::format("  next   {} with the same flags for the forecast, {} for scripts",
+                         paint_.bold("rigcast simulate"), paint_.bold("--format json")));
+      else
+        line(fmt::format("  next   {} with the same model for the forecast",
+                         paint_.bold(fmt::format("rigcast simulate --gpu {} --runtime rigcast",
+                                                 printable(s_.rig.gpus.front().id)))));
+      return;
+    }
+    line(fmt::format("  next   {} for the timeline, {} for scripts",
+                     paint_.bold("--trace run.json"), paint_.bold("--format json")));
+  }
+
+  const Report& r_;
+  const Scenario& s_;
+};
+
+}  // namespace
+
+const std::optional<TtftBreakdown>& Report::ttft() const {
+  switch (scenario ? scenario->workload.start : Start::kResident) {
+    case Start::kResident: return resident;
+    case Start::kWarm: return warm;
+    case Start::kCold: return cold;
+  }
+  return resident;
+}
+
+std::string to_text(const Report& report, TextStyle style) {
+  RIGCAST_ASSERT(report.scenario != nullptr);
+  return Screen(report, style).text();
+}
+
+}  // namespace rigcast

@@ -1,0 +1,229 @@
+#include "report/report_words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text/unit_text.hpp"
+#include "report/terminal/text_style.hpp"
+
+namespace rigcast {
+namespace {
+
+std::string short_name(std::string_view part) {
+  for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
+    if (part.starts_with(maker)) return printable(part.substr(maker.size()));
+  return printable(part);
+}
+
+}  // namespace
+
+std::string rig_name(const Rig& rig) {
+  if (rig.gpus.empty()) return short_name(rig.cpu.name);
+  std::string out;
+  for (std::size_t g = 0; g < rig.gpus.size();) {
+    std::size_t end = g;
+    while (end < rig.gpus.size() && rig.gpus[end].name == rig.gpus[g].name) ++end;
+    if (g > 0) out += " + ";
+    if (end - g > 1) out += fmt::format("{} x ", end - g);
+    out += short_name(rig.gpus[g].name);
+    g = end;
+  }
+  return out;
+}
+
+std::string title_text(const Report& r) {
+  const Scenario& s = *r.scenario;
+  if (r.measured)
+    return fmt::format("{} {} on {}, measured", printable(s.model.name), printable(s.quant),
+                       rig_name(s.rig));
+  std::string title = fmt::format("{} {} on {}, {}", printable(s.model.name), printable(s.quant),
+                                  rig_name(s.rig), printable(s.runtime.name));
+  if (!s.runtime.era.empty()) title += fmt::format(" ({})", printable(s.runtime.era));
+  if (r.origin == Origin::kMeasured) title += ", measured";
+  return title;
+}
+
+namespace {
+
+std::string paged_text(const Report& r) {
+  const TokenCount resident = r.memory.resident_tokens.value_or(0);
+  if (resident >= r.scenario->workload.context) return "fits in VRAM, all of its context";
+  return fmt::format("VRAM holds {} tokens of KV, the rest is in RAM", text_count(resident));
+}
+
+}  // namespace
+
+std::string fit_text(const Report& r) {
+  const Scenario& s = *r.scenario;
+  if (r.measured) {
+    const std::string runs =
+        fmt::format("{} {}", r.measured->runs, r.measured->runs == 1 ? "run" : "runs");
+    const bool no_thread_counts = r.placement.gpu_layers > s.model.layers;
+    if (no_thread_counts && shared_text(r).empty()) return runs;
+    return fmt::format("{}, {} threads", runs, s.settings.threads);
+  }
+  const int layers = s.model.layers;
+  if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
+    return fmt::format("{} of {} layers on the GPU{}{}", r.placement.gpu_layers, layers,
+                       s.rig.gpus.size() > 1 ? "s" : "",
+                       r.placement.gpu_layers == layers ? ", head on the CPU" : "");
+  std::string up_to;
+  if (r.longest_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.longest_context));
+  if (s.rig.gpus.empty()) return "fits in RAM" + up_to;
+  if (s.rig.unified()) return "fits in unified memory" + up_to;
+  if (s.placement.cpu_moe_layers > 0)
+    return fmt::format("fits{}, experts of {} layers in RAM", up_to, s.placement.cpu_moe_layers);
+  if (s.placement.cpu_ffn_layers > 0)
+    return fmt::format("fits{}, FFNs of {} layers in RAM", up_to, s.placement.cpu_ffn_layers);
+  switch (s.kv.policy) {
+    case KvPolicy::kVram: return "fits in VRAM" + up_to;
+    case KvPolicy::kRam:
+    case KvPolicy::kStream: return "fits" + up_to + ", KV in RAM";
+    case KvPolicy::kPaged:
+    case KvPolicy::kCombined: return paged_text(r);
+    case KvPolicy::kSpill: return "fits" + up_to + ", spilling to RAM";
+  }
+  return "";
+}
+
+std::string shortage_text(const MemoryPlan& memory) {
+  const DeviceMemory* worst = memory.shortest();
+  if (!worst) return "does not fit";
+  return fmt::format("does not fit: short by {} on {}", text_gib(-worst->free()),
+                     worst->device == "host" ? "the host (RAM)" : printable(worst->device));
+}
+
+std::string prompt_text(const Workload& w) {
+  const std::string prompt = text_count(w.prompt_tokens) + "-token prompt";
+  if (w.depth == 0) return prompt;
+  return fmt::format("{} after {}", prompt, text_count(w.depth));
+}
+
+std::string breakdown_text(const TtftBreakdown& ttft) {
+  std::string out;
+  const auto add = [&](std::string_view what, Seconds time) {
+    if (time.value == 0) return;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, time_text(time));
+  };
+  add("tokenize", ttft.tokenize);
+  add("transfer", ttft.transfer);
+  add("prefill", ttft.prefill);
+  add("sample", ttft.sample);
+  return out;
+}
+
+std::string_view short_name(Resource resource) {
+  switch (resource) {
+    case Resource::kSsd: return "SSD";
+    case Resource::kRam: return "RAM";
+    case Resource::kCpu: return "CPU";
+    case Resource::kH2d:
+    case Resource::kD2h: return "PCI-E";
+    case Resource::kVram: return "VRAM";
+    case Resource::kGpu: return "GPU";
+    case Resource::kLaunch: return "launches";
+    case Resource::kHandoff: return "handoffs";
+    case Resource::kHostWork: return "host";
+  }
+  return "";
+}
+
+std::string bound_text(const Bottleneck& b) {
+  return fmt::format("bound by {} {}", name(b.resource), share_text(b.share));
+}
+
+std::string change_text(const Cliff& c) {
+  if (!(c.after_tokens_per_s > 0)) return rate_text(c.before_tokens_per_s) + ", then does not run";
+  return fmt::format("{} -> {}", three_digits(c.before_tokens_per_s),
+                     rate_text(c.after_tokens_per_s));
+}
+
+std::string device_label(const Rig& rig, const DeviceMemory& d) {
+  if (d.tier == Tier::kRam) return "RAM";
+  if (d.tier == Tier::kSsd) return "SSD";
+  if (rig.gpus.size() > 1) return printable(d.device);
+  return rig.unified() ? "GPU" : "VRAM";
+}
+
+std::string effect_text(const Advice& a, bool has_base) {
+  std::string out;
+  if (has_base && std::isfinite(a.gain) && std::fabs(a.gain) >= 0.01) {
+    out = a.gain >= 1 ? three_digits(1 + a.gain) + " x as fast, "
+                      : share_text(std::fabs(a.gain)) + (a.gain > 0 ? " faster, " : " slower, ");
+  }
+  out += rate_text(a.tokens_per_s);
+  if (!a.note.empty()) return out + ", " + printable(a.note);
+  return out + ", TTFT " + time_text(a.ttft);
+}
+
+std::string read_text(const MeasuredFigures& m) {
+  const auto rate = [](BytesPerSecond r) {
+    return fmt::format("{} GB/s", three_digits(r.value / 1e9));
+  };
+  std::string out = fmt::format("{} of weights and cache while decoding", rate(m.read));
+  if (m.ceiling.value > 0)
+    out += fmt::format(", {} of the {} that this machine's memory gives",
+                       share_text(m.read / m.ceiling), rate(m.ceiling));
+  return out;
+}
+
+std::string shared_text(const Report& r) {
+  const std::vector<LayerPlacement>& layers = r.placement.layers;
+  const ModelSpec& model = r.scenario->model;
+  if (r.scenario->rig.gpus.empty() || layers.empty()) return "";
+  const auto count = [&](auto is) { return std::ranges::count_if(layers, is); };
+  const auto on_gpu = count([](const LayerPlacement& l) { return l.weights != kHost; });
+  const auto decoded = count([](const LayerPlacement& l) { return l.decode_on != kHost; });
+  const auto streamed =
+      count([](const LayerPlacement& l) { return l.weights == kHost && l.decode_on != kHost; });
+  const auto caches = count(
+      [](const LayerPlacement& l) { return l.decode_on != kHost && l.decode_cache_on == kHost; });
+  int experts = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (model.is_moe_layer(int(i)) && layers[i].weights != kHost && layers[i].experts == kHost)
+      ++experts;
+  const bool cpu_decode = decoded == 0 && on_gpu > 0, head = r.placement.head_on != kHost;
+  if (decoded == std::ssize(layers) && head && experts + caches + streamed == 0) return "";
+  std::string out = fmt::format("{}{} of {} layers{} on GPU 0", cpu_decode ? "prompts: " : "",
+                                on_gpu, layers.size(), head ? " and the head" : "");
+  if (streamed > 0) out += fmt::format(", {} streamed to it", streamed);
+  if (cpu_decode) out += "; decode: all on the CPU";
+  if (!cpu_decode && !head) out += ", head on the CPU";
+  if (experts > 0) out += fmt::format(", experts of {} layers in RAM", experts);
+  if (caches > 0) out += ", KV in RAM";
+  return out;
+}
+
+std::string moved_text(const Report& r) {
+  std::string out;
+  const auto add = [&](Resource resource, std::string_view before, std::string_view after) {
+    const double bytes = r.traffic_bytes[std::size_t(resource)];
+    if (bytes > 0)
+      out += fmt::format("{}{}{}{}", out.empty() ? "" : ", ", before, text_gb(Bytes{bytes}), after);
+  };
+  add(Resource::kRam, "RAM ", "");
+  add(Resource::kVram, "VRAM ", "");
+  add(Resource::kH2d, "", " to the GPU");
+  add(Resource::kD2h, "", " to the host");
+  return out;
+}
+
+std::string inputs_text(const Report& r) {
+  std::string out;
+  for (const SourceKind kind : {SourceKind::kMeasured, SourceKind::kSpec, SourceKind::kFitted,
+                                SourceKind::kPublished, SourceKind::kAssumed}) {
+    const int n = r.inputs[std::size_t(kind)];
+    if (n > 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", n, name(kind));
+    const Correction* own = r.scenario ? r.scenario->correction() : nullptr;
+    if (n > 0 && kind == SourceKind::kMeasured && own) out += " (speed correction)";
+  }
+  if (out.empty()) return out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(r.assumed.size(), 2); ++i)
+    out += (i == 0 ? ": " : ", ") + printable(r.assumed[i]);
+  if (r.assumed.size() > 2) out += ", ...";
+  return out;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,33 @@
+#pragma once
+// What the text report says, apart from where it stands on the screen.
+
+#include <string>
+#include <string_view>
+
+#include "report/report.hpp"
+
+namespace rigcast {
+
+std::string rig_name(const Rig& rig);                   // "RTX 3060 12GB + 2 x RTX 3090"
+std::string title_text(const Report& report);           // "Llama 3.1 8B Q6_K on RTX 3060, ..."
+std::string fit_text(const Report& report);             // "fits in VRAM up to 30,200 tokens"
+std::string shortage_text(const MemoryPlan& memory);    // "does not fit: short by 2 GiB on GPU 0"
+std::string prompt_text(const Workload& workload);      // "512-token prompt after 8,192"
+std::string breakdown_text(const TtftBreakdown& ttft);  // after the load: "tokenize 1.00 ms, ..."
+std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94 %"
+std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"
+/// How fast a measurement read memory, beside what memory gives.
+std::string read_text(const MeasuredFigures& measured);
+/// What a GPU and the host share: "24 of 32 layers on GPU 0, head on the CPU"; empty: nothing.
+std::string shared_text(const Report& report);
+/// Bytes of one request: "RAM 12.0 GB, VRAM 40.0 GB, 1.20 MB to the GPU, 0.60 MB to the host".
+std::string moved_text(const Report& report);
+std::string inputs_text(const Report& report);  // "9 spec, 1 assumed: PCI-E latency"
+/// Speed and what else changes; against the report only if that has a speed (`has_base`).
+std::string effect_text(const Advice& advice, bool has_base);
+/// Narrow enough for a column of a table.
+std::string_view short_name(Resource resource);
+/// "VRAM", "RAM", "GPU 1".
+std::string device_label(const Rig& rig, const DeviceMemory& device);
+
+}  // namespace rigcast

@@ -1,0 +1,166 @@
+// Files that the program writes: whole, or not there, and never in place of what is no file.
+
+#include "core/files/output_file.hpp"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <future>
+#include <string>
+#include <utility>
+
+#include "tests/catch.hpp"
+#include "tests/folder.hpp"
+
+using namespace rigcast;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::optional<Error> write(const fs::path& target, const std::string& text) {
+  auto file = OutputFile::create(target);
+  if (!file) return file.error();
+  if (auto error = file->write(bytes_of(text))) return error;
+  return file->finish();
+}
+
+}  // namespace
+
+TEST_CASE("A file has its name once it is whole", "[core][output]") {
+  const test::Folder folder;
+  const std::string target = folder.write("x", "what was there");
+  auto file = OutputFile::create(target);
+  REQUIRE(file);
+  CHECK_FALSE(file->write(bytes_of("one ")));
+  CHECK_FALSE(file->write(bytes_of("two")));
+  CHECK_FALSE(file->sync());
+  CHECK(test::read(target) == "what was there");
+  CHECK(folder.names().size() == 2);
+  auto moved = *std::move(file);
+  CHECK_FALSE(moved.finish());
+  CHECK(test::read(target) == "one two");
+  CHECK(folder.names() == Names{"x"});
+}
+
+TEST_CASE("A file that is not finished leaves nothing, nor does one that cannot be renamed",
+          "[core][output]") {
+  const test::Folder folder;
+  { REQUIRE_FALSE(OutputFile::create(folder / "x")->write(bytes_of("half"))); }
+  CHECK(folder.names().empty());
+  {
+    auto file = OutputFile::create(folder / "x");
+    fs::create_directory(folder / "x");  // meanwhile
+    const auto error = file->finish();
+    REQUIRE(error);
+    CHECK(error->kind == ErrorKind::kMachine);
+    CHECK(error->message.find(folder / "x") != std::string::npos);
+  }
+  CHECK(folder.names() == Names{"x"});
+}
+
+TEST_CASE("What a signal handler removes is gone, and who wrote them is told", "[core][output]") {
+  const test::Folder folder;
+  auto file = OutputFile::create(folder / "x");
+  REQUIRE(file);
+  REQUIRE(folder.names().size() == 1);
+  remove_temporary_files();
+  CHECK(folder.names().empty());
+  CHECK(file->finish());
+  const std::string kept = folder.write("kept", "");
+  { TemporaryFile(kept).keep(); }
+  CHECK(fs::exists(kept));
+  { const TemporaryFile file_of_ours(kept); }
+  CHECK_FALSE(fs::exists(kept));
+}
+
+TEST_CASE("A folder is no file to write", "[core][output]") {
+  const test::Folder folder;
+  for (const std::string& target : {folder.path().string(), folder / "", std::string()}) {
+    const auto file = OutputFile::create(target);
+    REQUIRE_FALSE(file);
+    CHECK(file.error().kind == ErrorKind::kMachine);
+  }
+  CHECK(fs::is_directory(folder.path()));
+}
+
+TEST_CASE("A pipe is written to and stays one", "[core][output]") {
+  const test::Folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_FALSE(is_replaced(pipe));
+  auto reader = std::async(std::launch::async, [&] { return test::read(pipe); });
+  CHECK_FALSE(write(pipe, "through it"));
+  CHECK(reader.get() == "through it");
+  CHECK(fs::is_fifo(pipe));
+  CHECK(folder.names() == Names{"pipe"});
+}
+
+TEST_CASE("A device stays one", "[core][output]") {
+  const test::Folder folder;
+  const std::string null = folder / "null";
+  if (::mknod(null.c_str(), S_IFCHR | 0600, ::makedev(1, 3)) != 0) return;  // not permitted
+  CHECK_FALSE(is_replaced(null));
+  static_cast<void>(write(null, "lost"));  // where devices may be made, they may be barred
+  CHECK(fs::is_character_file(null));
+  CHECK(folder.names() == Names{"null"});
+}
+
+TEST_CASE("A link stays one: the file that it names is written", "[core][output]") {
+  const test::Folder folder;
+  fs::create_directory(folder / "elsewhere");
+  const std::string file = folder.write("elsewhere/x", "what was there");
+  fs::create_symlink(file, folder / "link");
+  CHECK_FALSE(write(folder / "link", "new"));
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(test::read(file) == "new");
+  CHECK(folder.names().size() == 2);
+}
+
+TEST_CASE("A link to a file that is not there yet stays one", "[core][output]") {
+  const test::Folder folder;
+  fs::create_directory(folder / "elsewhere");
+  fs::create_symlink("elsewhere/second", folder / "first");
+  fs::create_symlink("x", folder / "elsewhere/second");
+  CHECK_FALSE(write(folder / "first", "new"));
+  CHECK(fs::is_symlink(folder / "first"));
+  CHECK(fs::is_symlink(folder / "elsewhere/second"));
+  CHECK(test::read(folder / "elsewhere/x") == "new");
+  CHECK(folder.names().size() == 2);
+}
+
+TEST_CASE("Links that lead nowhere are no file to write", "[core][output]") {
+  const test::Folder folder;
+  fs::create_symlink("b", folder / "a");
+  fs::create_symlink("a", folder / "b");
+  const auto error = write(folder / "a", "new");
+  REQUIRE(error);
+  CHECK(error->message.find("cannot create") == 0);
+  CHECK(fs::is_symlink(folder / "a"));
+}
+
+TEST_CASE("A name may be as long as names of files are", "[core][output]") {
+  const test::Folder folder;
+  const std::string name(255, 'n');
+  CHECK_FALSE(write(folder / name, "ours"));
+  CHECK(test::read(folder / name) == "ours");
+}
+
+TEST_CASE("A link that waits where the temporary file would be is not followed", "[core][output]") {
+  const test::Folder folder;
+  const std::string victim = folder.write("victim", "untouched");
+  for (int i = 0; i < 100; ++i)
+    fs::create_symlink(victim, folder / (".rigcast-" + std::to_string(::getpid()) + "-" +
+                                         std::to_string(i) + ".tmp"));
+  CHECK_FALSE(write(folder / "x", "ours"));
+  CHECK(test::read(victim) == "untouched");
+  CHECK(test::read(folder / "x") == "ours");
+  CHECK_FALSE(fs::is_symlink(folder / "x"));
+}

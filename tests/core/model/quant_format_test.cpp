@@ -1,0 +1,50 @@
+#include "core/model/quant_format.hpp"
+
+#include <set>
+#include <string>
+
+#include "tests/catch.hpp"
+
+namespace rigcast {
+
+TEST_CASE("A block format's name finds it, in any case", "[quant]") {
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const auto f = QuantFormat(i);
+    std::string name(info(f).name);
+    CHECK(quant_format_from(name) == f);
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+    CHECK(quant_format_from(name) == f);
+  }
+  CHECK_FALSE(quant_format_from("Q4_K_M").has_value());
+  CHECK_FALSE(quant_format_from("").has_value());
+}
+
+TEST_CASE("Blocks have the bits per weight that ggml states", "[quant]") {
+  const auto bits = [](QuantFormat f) { return info(f).bits_per_weight(); };
+  CHECK(bits(QuantFormat::kQ2_K) == 2.625);
+  CHECK(bits(QuantFormat::kQ3_K) == 3.4375);
+  CHECK(bits(QuantFormat::kIQ4_XS) == 4.25);
+  CHECK(bits(QuantFormat::kMXFP4) == 4.25);
+  CHECK(bits(QuantFormat::kQ4_0) == 4.5);
+  CHECK(bits(QuantFormat::kIQ4_NL) == 4.5);
+  CHECK(bits(QuantFormat::kQ4_1) == 5.0);
+  CHECK(bits(QuantFormat::kQ5_0) == 5.5);
+  CHECK(bits(QuantFormat::kQ5_K) == 5.5);
+  CHECK(bits(QuantFormat::kQ5_1) == 6.0);
+  CHECK(bits(QuantFormat::kBF16) == 16.0);
+}
+
+TEST_CASE("No two block formats share a GGUF type id", "[quant]") {
+  std::set<std::uint32_t> ids;
+  for (const QuantFormatInfo& f : kQuantFormats) ids.insert(f.gguf_type);
+  CHECK(ids.size() == kQuantFormats.size());
+}
+
+TEST_CASE("A tensor's bytes are its rows' blocks", "[quant]") {
+  CHECK(tensor_bytes(QuantFormat::kQ4_K, 4096, 14336) == 4096ull / 256 * 144 * 14336);
+  CHECK(tensor_bytes(QuantFormat::kQ8_0, 32, 1) == 34);
+  CHECK(tensor_bytes(QuantFormat::kF32, 7, 3) == 84);
+  CHECK(tensor_bytes(QuantFormat::kQ6_K, 256, 0) == 0);
+}
+
+}  // namespace rigcast

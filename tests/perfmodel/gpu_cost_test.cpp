@@ -1,0 +1,232 @@
+// What an operation costs on a GPU, by hand.
+
+#include <string>
+
+#include "perfmodel/operation.hpp"
+#include "perfmodel/cost.hpp"
+#include "tests/catch.hpp"
+#include "tests/core/profile_fixture.hpp"
+#include "tests/perfmodel/machine_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+namespace {
+
+constexpr double kElements = 1e9;
+constexpr double kBandwidth = 400e9;
+
+// One card without matrix units, at the figures of kProfile.
+Scenario of_gpu(const std::string& architecture, const std::string& profile = kProfile) {
+  Scenario s = scenario_of(llama_2_7b());
+  s.runtime = *load_profile(profile);
+  s.settings.backend = Backend::kCuda;
+  s.rig.cpu.vendor = "intel";
+  GpuPart& card = s.rig.gpus.front();
+  card.architecture = architecture;
+  card.fp32 = {10_TFLOPs, SourceKind::kSpec, "a test"};
+  s.rig.links.front().h2d.value = 8_GBps;
+  return s;
+}
+
+// Kernels whose thread blocks are known.
+constexpr const char* kBlocks = R"(
+[blocks]
+gemm_tile = 128
+tile_rows = 32
+tile_tokens = 64
+tile_start = "1 us"
+halves_from = 65
+token_rows = 32
+token_idle = 0.5
+launch = 2
+vector_bytes = 4
+attention_rows = 128
+attention_key = "60 ns"
+attention_step = "5 ns"
+quantized_cache = 0.5
+quantized_start = "1 us"
+)";
+
+OpTraffic product(double tokens, QuantFormat format = QuantFormat::kQ8_0) {
+  OpTraffic t;
+  t.weight_bytes_by_format[std::size_t(format)] = kElements * info(format).bits_per_weight() / 8;
+  t.matmul_flops = 2 * kElements * tokens;
+  t.tokens_per_weight = tokens;
+  return t;
+}
+
+// The rate at which a batch multiplies floats: gemm and gemm_half of kProfile.
+double float_rate(double tokens) { return 10e12 * 0.42 / (1 + 67 / tokens); }
+// And quantized blocks, four in a lane: tiles and tile_half.
+double tile_rate(double tokens) { return 4 * 10e12 * 0.24 / (1 + 30 / tokens); }
+
+double seconds(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+  return gpu_cost(s, 0, t, tokens, 0).compute.value;
+}
+
+double read_seconds(const Scenario& s, TokenCount tokens) {
+  return gpu_cost(s, 0, product(double(tokens)), tokens, 0).charged.value / kBandwidth;
+}
+
+double gap(const Scenario& s, Launches launches) {
+  return operation_cost(s, 0, {}, 1, launches).gap.value;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA multiplies quantized blocks as tiles where lanes have dot products", "[gpu]") {
+  CHECK(seconds(of_gpu("pascal"), product(64), 64) == Approx(2 * kElements * 64 / tile_rate(64)));
+}
+
+TEST_CASE("CUDA writes them out as FP16 where there are none, and multiplies those", "[gpu]") {
+  Scenario s = of_gpu("pascal-dc");
+  const OpTraffic t = product(64);
+  // Read, written as two bytes an element, read again, at `expand` of the bandwidth.
+  const double moved = (kElements * 34 / 32 + 4 * kElements) / (kBandwidth * 0.8);
+  CHECK(seconds(s, t, 64) == Approx(moved + 2 * kElements * 64 / float_rate(64)));
+  const OpTraffic floats = product(64, QuantFormat::kF16);
+  CHECK(seconds(s, floats, 64) == Approx(2 * kElements * 64 / float_rate(64)));
+  s.settings.backend = Backend::kVulkan;  // has kernels of its own, at the rate of floats
+  CHECK(seconds(s, t, 64) == Approx(2 * kElements * 64 / (tile_rate(64) / 4)));
+}
+
+TEST_CASE("Metal reads a card's weights over the link, once for every token", "[gpu]") {
+  Scenario s = of_gpu("rdna1");
+  const double bytes = kElements * 34 / 32;
+  const double in_vram = bytes / (0.78 * kBandwidth);
+  CHECK(read_seconds(s, 1) == Approx(in_vram));
+  CHECK(read_seconds(s, 64) == Approx(in_vram));
+  s.settings.backend = Backend::kMetal;
+  CHECK(read_seconds(s, 1) == Approx(bytes / 8e9));
+  CHECK(read_seconds(s, 64) == Approx(64 * bytes / 8e9));
+  OpTraffic routed = product(64);
+  routed.tokens_per_weight = 0.5;  // an expert that few tokens choose is read once all the same
+  CHECK(gpu_cost(s, 0, routed, 64, 0).charged.value / kBandwidth == Approx(bytes / 8e9));
+  s.rig.gpus.front().unified = true;
+  CHECK(read_seconds(s, 64) == Approx(in_vram));
+}
+
+TEST_CASE("Metal streams no weights of host layers for a prompt", "[gpu]") {
+  Scenario s = of_gpu("rdna1");
+  s.runtime.prefill.streams = true;
+  s.runtime.prefill.stream_min_batch = 32;
+  CHECK(place(s, 10).layers.front().prefill_on == 0);
+  s.settings.backend = Backend::kMetal;
+  CHECK(place(s, 10).layers.front().prefill_on == kHost);
+  CHECK(place(s, 10).layers.back().prefill_on == 0);
+}
+
+TEST_CASE("A runtime may stream prompts only where the GPU decodes as well", "[gpu]") {
+  Scenario s = of_gpu("rdna1");
+  s.runtime.prefill.streams = true;
+  CHECK(place(s, 0).layers.front().prefill_on == 0);
+  s.runtime.prefill.streams_alone = false;
+  CHECK(place(s, 0).layers.front().prefill_on == kHost);
+  CHECK(place(s, 10).layers.front().prefill_on == 0);
+  s.placement.decode_device = DecodeDevice::kCpu;
+  CHECK(place(s, 10).layers.front().prefill_on == kHost);
+  CHECK(place(s, 10).layers.back().prefill_on == 0);  // its weights are there
+  s.placement.decode_device = DecodeDevice::kGpu;
+  CHECK(place(s, 0).layers.front().prefill_on == 0);
+}
+
+TEST_CASE("Kernels start later on Windows and in a Linux inside of it", "[gpu]") {
+  Scenario s = of_gpu("pascal", kProfile + "[windows]\nlaunch = 1.3\ncpu = 0.8\n");
+  const double elsewhere = gap(s, Launches::kFfn);
+  CHECK(elsewhere == Approx(3e-6 * 1.25 * 7.5));  // the backend's gap, the card's factor, kernels
+  for (const auto os : {OperatingSystem::kWindows, OperatingSystem::kWsl2}) {
+    s.rig.os = os;
+    CHECK(gap(s, Launches::kFfn) == Approx(1.3 * elsewhere));
+  }
+  s.rig.os = OperatingSystem::kMacos;
+  CHECK(gap(s, Launches::kFfn) == elsewhere);
+}
+
+TEST_CASE("Latent attention has launches of its own, where a profile states them", "[gpu]") {
+  std::string text = kProfile;
+  text.replace(text.find("recurrent = "), 0, "latent = 30\n");
+  Scenario s = of_gpu("pascal", text);
+  const double launch = 3e-6 * 1.25;
+  CHECK(gap(s, Launches::kAttention) == Approx(12 * launch));
+  s.model = deepseek_v2_lite();
+  CHECK(gap(s, Launches::kAttention) == Approx(30 * launch));
+  CHECK(gap(s, Launches::kFfn) == Approx(7.5 * launch));
+  s.runtime = *load_profile(kProfile);
+  CHECK(gap(s, Launches::kAttention) == Approx(12 * launch));
+}
+
+TEST_CASE("Wide heads scale what is read of the cache and what is done with it", "[gpu]") {
+  Scenario s = of_gpu("pascal");
+  s.runtime.decode.wide_heads.value = 2;
+  OpTraffic t;
+  t.kv_read_bytes = 1e9;
+  t.attention_flops = 4e9;
+  const OpCost narrow = gpu_cost(s, 0, t, 1, 0), narrow_batch = gpu_cost(s, 0, t, 64, 0);
+  t.wide_heads = true;
+  const OpCost wide = gpu_cost(s, 0, t, 1, 0), wide_batch = gpu_cost(s, 0, t, 64, 0);
+  CHECK(narrow.charged.value == Approx(1e9 / 0.6));  // kv_read
+  CHECK(wide.charged.value == Approx(2 * narrow.charged.value));
+  // kv_cycles for every product, on units of 128 lanes with a multiply and an add each.
+  CHECK(narrow.gap.value == Approx(1e9 * 0.02 / (10e12 / (2 * 128))));
+  CHECK(wide.gap.value == Approx(2 * narrow.gap.value));
+  CHECK(wide.bytes == narrow.bytes);
+  CHECK(wide_batch.charged.value == Approx(2 * narrow_batch.charged.value));
+  CHECK(wide_batch.compute == narrow_batch.compute);
+  s.settings.flash_attention = false;  // 1.6 of it without, for one token
+  CHECK(gpu_cost(s, 0, t, 1, 0).charged.value == Approx(2 * 1.6 * narrow.charged.value));
+}
+
+TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const double key = 60e-9, step = 5e-9, keys = 10000;  // of the last token
+  OpTraffic t;
+  const auto with_tokens = [&](TokenCount tokens) {
+    t.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * double(tokens) *
+                        (keys - double(tokens - 1) / 2);
+    return seconds(s, t, tokens);
+  };
+  // However few tokens: as long as products take less.
+  const double of_keys = keys * (key + step * double(s.model.head_dim));
+  CHECK(with_tokens(16) == Approx(of_keys));
+  CHECK(with_tokens(32) == Approx(of_keys));
+  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
+  CHECK(with_tokens(32) == Approx(2 * of_keys));
+  s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
+  s.runtime.blocks->attention_key.value = s.runtime.blocks->attention_step.value = Seconds{0};
+  CHECK(with_tokens(32) == Approx(2 * with_tokens(16)).epsilon(0.01));  // some see fewer keys
+}
+
+TEST_CASE("A batch's weights are written out as halves, or are multiplied as they lie", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  OpTraffic t = product(1);
+  const auto of_tokens = [&](TokenCount tokens, bool routed) {
+    OpTraffic own = t;
+    own.matmul_flops *= double(tokens);
+    own.tokens_per_weight = double(tokens);
+    own.routed = routed;
+    return gpu_cost(s, 0, own, tokens, 0).compute.value;
+  };
+  s.runtime.batch.expand.value = 0.001;  // so dear that it tells
+  CHECK(of_tokens(65, false) > 100 * of_tokens(64, false));
+  CHECK(of_tokens(65, true) < 2 * of_tokens(64, true));
+}
+
+TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]") {
+  constexpr double kUsual = 0.92;  // of a data sheet, measured
+  const auto seconds = [&](const std::string& read, Sourced<BytesPerSecond> bandwidth) {
+    std::string profile = kProfile;
+    profile.replace(profile.find("read = 0.78"), 11, "read = " + read);
+    Scenario s = of_gpu("pascal", profile);
+    s.rig.gpus.front().bandwidth = bandwidth;
+    return (gpu_cost(s, 0, product(1), 1, 0).charged / bandwidth.value).value;
+  };
+  const Sourced<BytesPerSecond> sheet{BytesPerSecond{kBandwidth}, SourceKind::kSpec, "a test"};
+  const Sourced<BytesPerSecond> usual{kUsual * sheet.value, SourceKind::kMeasured, "a test"};
+  const double bytes = product(1).weight_bytes();
+  CHECK(seconds("0.78", sheet) == Approx(bytes / (0.78 * kBandwidth)));
+  CHECK(seconds("0.78", usual) == Approx(bytes / (0.78 * kBandwidth)));
+  // But never more than was measured.
+  CHECK(seconds("0.97", sheet) == Approx(bytes / (0.97 * kBandwidth)));
+  CHECK(seconds("0.97", usual) == Approx(bytes / (kUsual * kBandwidth)));
+}

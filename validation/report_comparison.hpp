@@ -1,0 +1,37 @@
+#pragma once
+// A forecast beside the run of the same scenario: figure by figure, and by kind of activity.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/report.hpp"
+#include "report/trace.hpp"
+#include "validation/validation.hpp"
+
+namespace rigcast {
+
+/// What a configuration is called where a runtime profile names those it was fitted on:
+/// "llama-3.2-1b Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads", and with a GPU what it has a
+/// part in. How much is decoded does not count.
+std::string configuration_of(const Scenario& scenario);
+
+/// A row for every figure that both reports have; the metric is its path in the report. `measured`
+/// is a report's JSON, as a run wrote it. An error if it is none. Activities that both sides have
+/// follow as "activities.prefill.ffn".
+Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
+                                                   std::string_view measured,
+                                                   std::span<const ActivityRow> activities);
+
+/// What a run recorded, as measured times by phase and kind; of decode, the mean of its tokens.
+std::vector<ActivityRow> activities_of(std::span<const TraceEvent> measured);
+/// The same of a forecast of as many tokens, beside those of a run: everything that either side
+/// recorded.
+std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
+                                            std::span<const ActivityRow> measured);
+
+/// Positions of the cache at which a measured report tells speeds.
+std::vector<TokenCount> positions_of(std::string_view measured);
+
+}  // namespace rigcast

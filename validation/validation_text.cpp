@@ -1,0 +1,178 @@
+// The validation for people: how far off by kind of placement, then what is farthest off, then what
+// was left out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/text/unit_text.hpp"
+#include "report/text_screen.hpp"
+#include "validation/validation.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr std::size_t kRegimeWidth = 18;
+constexpr std::size_t kCellWidth = 9;
+constexpr std::size_t kInsideWidth = 14;
+constexpr std::size_t kIdWidth = 10;
+constexpr std::size_t kMetricWidth = 9;
+constexpr std::size_t kMostWorst = 10;
+constexpr std::size_t kMostReasons = 12;
+
+std::string_view meaning(std::string_view metric) {
+  const auto known = metric_from(metric);
+  if (!known) return "";
+  switch (*known) {
+    case Metric::kTg: return "tokens generated per second";
+    case Metric::kPp: return "prompt tokens processed per second";
+    case Metric::kTtft: return "seconds to the first token";
+    case Metric::kLoad: return "seconds to load the model";
+    case Metric::kVram: return "GB of GPU memory";
+  }
+  return "";
+}
+
+std::string percent(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "-";
+}
+
+std::string signed_percent(double share) {
+  return std::isfinite(share) ? fmt::format("{:+.1f} %", 100 * share) : "-";
+}
+
+// What an id ends in tells it from its neighbours: "runs.jsonl:12".
+std::string clip_left(const std::string& text, std::size_t width) {
+  if (text_width(text) <= width) return text;
+  std::string out;
+  std::size_t lost = text_width(text) - width + 1;
+  for (const char c : text) {
+    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    if (starts && lost > 0 && --lost == 0) {
+      out = "…";
+      lost = 0;
+      continue;
+    }
+    if (!out.empty() && (starts || out != "…")) out += c;
+  }
+  return out;
+}
+
+// Reasons that differ in the names and figures they give are one kind.
+std::string kind_of(const std::string& reason) {
+  return printable(reason.substr(0, std::min(reason.find(": "), reason.find(" \""))));
+}
+
+// Without words that take the room of those that tell parts apart.
+std::string short_rig(std::string rig) {
+  for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
+    for (auto at = rig.find(maker); at != std::string::npos; at = rig.find(maker, at))
+      rig.erase(at, maker.size());
+  return printable(rig);
+}
+
+class Screen : TextScreen {
+ public:
+  Screen(const Validation& validation, TextStyle style) : TextScreen(style), v_(validation) {}
+
+  std::string text() {
+    const auto rows = std::int64_t(v_.rows.size());
+    const auto all = rows + std::int64_t(v_.skipped.size());
+    line(spread(paint_.bold(printable(v_.against)),
+                fmt::format("{} of {} runs forecast", text_count(rows), text_count(all)), width_));
+    summary();
+    worst();
+    skipped();
+    return out_;
+  }
+
+ private:
+  void summary() {
+    std::string metric;
+    for (const ValidationSummary& s : v_.summary) {
+      if (s.metric != metric) heading(metric = s.metric);
+      std::string row = pad_right("  " + s.regime, kRegimeWidth);
+      row += pad_left(text_count(s.chips), kCellWidth) + pad_left(text_count(s.n), kCellWidth);
+      for (const std::string& cell :
+           {percent(s.median_abs_error), percent(s.p90_abs_error), signed_percent(s.bias)})
+        row += pad_left(cell, kCellWidth + 1);
+      row += pad_left(share_text(s.coverage), kInsideWidth);
+      line(s.regime == "all" ? paint_.bold(row) : row);
+    }
+    if (v_.summary.empty()) return;
+    gap();
+    line(
+        paint_.dim("  error = forecast / measured - 1; chips weigh alike, however many rows they "
+                   "have"));
+  }
+
+  void heading(const std::string& metric) {
+    gap();
+    const std::string_view said = meaning(metric);
+    line("  " + paint_.bold(printable(metric)) + (said.empty() ? "" : ", " + std::string(said)));
+    std::string row = pad_right("  regime", kRegimeWidth);
+    row += pad_left("chips", kCellWidth) + pad_left("rows", kCellWidth);
+    for (const char* cell : {"median", "p90", "bias"}) row += pad_left(cell, kCellWidth + 1);
+    line(paint_.dim(row + pad_left("inside 80 %", kInsideWidth)));
+  }
+
+  // As a factor: half is as far off as double.
+  void worst() {
+    std::vector<const ValidationRow*> rows;
+    for (const ValidationRow& row : v_.rows) rows.push_back(&row);
+    const auto distance = [](const ValidationRow* r) {
+      return -std::fabs(std::log(r->predicted / r->measured));
+    };
+    std::ranges::stable_sort(rows, {}, distance);
+    rows.resize(std::min(rows.size(), kMostWorst));
+    if (rows.empty()) return;
+    gap();
+    line("  " + paint_.bold("farthest off, as a factor"));
+    const std::size_t used = 2 + kIdWidth + 1 + kMetricWidth + 3 * kCellWidth + 2;
+    const std::size_t what = (width_ - used) / 2;
+    const auto row = [&](const std::string& id, const std::string& rig, const std::string& model,
+                         const std::string& metric, const std::string& measured,
+                         const std::string& predicted, const std::string& error) {
+      return "  " + pad_right(clip_left(id, kIdWidth), kIdWidth + 1) +
+             pad_right(clip(rig, what), what + 1) + pad_right(clip(model, what), what + 1) +
+             pad_right(clip(metric, kMetricWidth - 1), kMetricWidth) +
+             pad_left(measured, kCellWidth) + pad_left(predicted, kCellWidth) +
+             pad_left(error, kCellWidth);
+    };
+    line(paint_.dim(row("id", "rig", "model", "metric", "measured", "forecast", "error")));
+    for (const ValidationRow* r : rows)
+      line(row(printable(r->id), short_rig(r->rig), printable(r->what), printable(r->metric),
+               three_digits(r->measured), three_digits(r->predicted),
+               fmt::format("{:+.0f} %", 100 * r->error())));
+  }
+
+  void skipped() {
+    if (v_.skipped.empty()) return;
+    std::map<std::string, int> counts;
+    for (const SkippedRun& s : v_.skipped) ++counts[kind_of(s.reason)];
+    std::vector<std::pair<std::string, int>> kinds(counts.begin(), counts.end());
+    std::ranges::stable_sort(kinds,
+                             [](const auto& a, const auto& b) { return a.second > b.second; });
+    gap();
+    line("  " +
+         paint_.bold(fmt::format("skipped {}", text_count(std::int64_t(v_.skipped.size())))));
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      if (i == kMostReasons) {
+        line(pad_left("", 10) + fmt::format("{} more reasons: --format json", kinds.size() - i));
+        return;
+      }
+      line(pad_left(text_count(kinds[i].second), 8) + "  " + kinds[i].first);
+    }
+  }
+
+  const Validation& v_;
+};
+
+}  // namespace
+
+std::string to_text(const Validation& validation, TextStyle style) {
+  return Screen(validation, style).text();
+}
+
+}  // namespace rigcast
