@@ -100,7 +100,7 @@ void add_gpus(Builder& build) {
 
 // A group without figures of its own has none to find.
 bool has_figures(const RuntimeProfile& profile, FormatGroup group) {
-  return group != FormatGroup::kQ5 || profile.tells_q5_apart;
+  return group != FormatGroup::kQ5 || profile.has_q5_figures;
 }
 
 void add_formats(Builder& build, const RuntimeProfile& profile) {
@@ -148,8 +148,8 @@ void add_batch(Builder& build) {
         fmt::format("batch.{}", key), spread,
         [figure](RuntimeProfile& p) { return &(p.batch.*figure).value; }, 1e-3, most);
   };
-  add("tile_half", &BatchEfficiency::tile_half, 0.5, 1000);
-  add("gemm_half", &BatchEfficiency::gemm_half, 0.5, 1000);
+  add("tile_half_rate_batch", &BatchEfficiency::tile_half_rate_batch, 0.5, 1000);
+  add("gemm_half_rate_batch", &BatchEfficiency::gemm_half_rate_batch, 0.5, 1000);
   add("power", &BatchEfficiency::power, 0.3, 1.0);
   add("experts", &BatchEfficiency::experts, 0.4, 1.5);
   add("expand", &BatchEfficiency::expand, 0.3, 1.0);
@@ -209,11 +209,12 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
       "cpu.socket_share", 0.5, [](Profile& p) { return &p.cpu.socket_share.value; }, 0.01, 1);
   build.add("cpu.one_token", 0.4, [](Profile& p) { return &p.cpu.one_token.value; });
   build.add(
-      "cpu.exposed", 0.5, [](Profile& p) { return &p.cpu.exposed.value; }, 0.01, 1);
+      "cpu.unoverlapped_share", 0.5, [](Profile& p) { return &p.cpu.unoverlapped_share.value; },
+      0.01, 1);
   build.add("cpu.experts", 0.3, [](Profile& p) { return &p.cpu.experts.value; });
   build.add("cpu.attention", 0.5, [](Profile& p) { return &p.cpu.attention.value; });
-  build.add("cpu.batch_half", 0.5, [](Profile& p) { return &p.cpu.batch_half.value; });
-  build.add("cpu.operation_gap", 0.5, [](Profile& p) { return &p.cpu.operation_gap.value.value; });
+  build.add("cpu.half_rate_batch", 0.5, [](Profile& p) { return &p.cpu.half_rate_batch.value; });
+  build.add("cpu.barrier_time", 0.5, [](Profile& p) { return &p.cpu.barrier_time.value.value; });
   // What cores reach of their own rate is much alike; AVX2 is the best known.
   int root = -1;
   for (const std::string_view level :
@@ -247,8 +248,8 @@ std::vector<Parameter> parameters(const RuntimeProfile& profile,
     build.fork(fork.id, "backend.cuda.launch", 0.3);
     build.own(fork, "batch.speed", 0.3, [](RuntimeProfile& p) { return &p.batch.speed.value; });
     build.own(fork, "cpu.speed", 0.5, [](RuntimeProfile& p) { return &p.cpu.speed.value; });
-    build.own(fork, "cpu.batch_half", 0.5,
-              [](RuntimeProfile& p) { return &p.cpu.batch_half.value; });
+    build.own(fork, "cpu.half_rate_batch", 0.5,
+              [](RuntimeProfile& p) { return &p.cpu.half_rate_batch.value; });
     build.fork(fork.id, "cpu.one_token", 0.4);
     build.fork(fork.id, "cpu.cache", 0.5);
     build.fork(fork.id, "decode.kv_cycles_quant", 0.5);

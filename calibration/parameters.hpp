@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/runtime_profile.hpp"
 
 namespace rigcast::calibration {
 

@@ -40,7 +40,7 @@ bool ends_with_any(std::string_view path, std::initializer_list<std::string_view
 // Times and rates have units in the file; everything else is a number.
 std::string value_text(const std::string& path, double value) {
   if (path.starts_with("gpu.")) return fmt::format("{:.4g}", value);
-  if (ends_with_any(path, {".crossing", ".gpu_crossing", ".token", ".operation_gap", ".launch"}) &&
+  if (ends_with_any(path, {".crossing", ".gpu_crossing", ".token", ".barrier_time", ".launch"}) &&
       !path.starts_with("builds") && !path.starts_with("windows"))
     return fmt::format("\"{:.4g} us\"", value * 1e6);
   if (path.ends_with("read_per_thread")) return fmt::format("\"{:.4g} GB/s\"", value / 1e9);

@@ -16,6 +16,7 @@
 #include "cli/output.hpp"
 #include "cli/own_runs.hpp"
 #include "cli/verbs.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "measurements/read_measurements.hpp"
 
 namespace rigcast::cli {

@@ -8,7 +8,7 @@
 #include "cli/verbs.hpp"
 #include "core/model/kv_cache.hpp"
 #include "core/model/tensor_table.hpp"
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "core/text/unit_text.hpp"
 
 namespace rigcast::cli {

@@ -9,7 +9,7 @@
 #include "cli/output.hpp"
 #include "cli/validate_runs.hpp"
 #include "cli/verbs.hpp"
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "core/text/unit_text.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"

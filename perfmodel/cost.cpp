@@ -24,7 +24,7 @@ struct MatmulSplit {
   double quant_bytes = 0;
 };
 
-MatmulSplit split_matmul(const Scenario& s, const OpTraffic& t) {
+MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
   MatmulSplit m;
   double all = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
@@ -51,14 +51,14 @@ MatmulSplit split_matmul(const Scenario& s, const OpTraffic& t) {
 
 // Bytes that attention moves of the cache. Where grouped queries are expanded, K and V are read,
 // written once for every query head, and read again.
-double cache_bytes(const Scenario& s, const OpTraffic& t) {
+double cache_bytes(const StepContext& s, const OpTraffic& t) {
   const double kv = t.kv_read_bytes + t.kv_write_bytes;
   if (!s.runtime.decode.expands_kv) return kv;
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
 }
 
 // One token: what every query head multiplies with the cache, which memory hides little of.
-Seconds cache_products(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& decode = s.runtime.decode;
   const bool quantized = info(s.kv.types.k).block_elements > 1;
   const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value;
@@ -69,7 +69,7 @@ Seconds cache_products(const Scenario& s, const GpuPart& gpu, const OpTraffic& t
 
 // Without flash attention every score is written, scaled, normalised and read as F32, by kernels of
 // their own that nothing hides.
-Seconds score_passes(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
   return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
 }
@@ -85,13 +85,13 @@ bool is_windows(const Rig& rig) {
 }
 
 // Of several GPUs all work unless a split says otherwise.
-bool one_gpu_works(const Scenario& s) {
+bool one_gpu_works(const StepContext& s) {
   const auto& split = s.placement.tensor_split;
   return s.rig.gpus.size() == 1 ||
          std::ranges::count_if(split, [](double share) { return share > 0; }) == 1;
 }
 
-bool captures_graphs(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
+bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   const double since = s.runtime.graphs_since.value;
   return tokens == 1 && one_gpu_works(s) && s.settings.backend == Backend::kCuda &&
@@ -99,7 +99,7 @@ bool captures_graphs(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
 }
 
 // From one kernel's end to the next one's start.
-Seconds launch_gap(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
+Seconds launch_gap(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const EraFactors era = s.runtime.era_at(s.settings.build_year);
   double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
@@ -112,14 +112,14 @@ Seconds launch_gap(const Scenario& s, const GpuPart& gpu, TokenCount tokens) {
 
 // Parts whose power limit is low for their rate run large products below it. `usual`: watts for a
 // TFLOP/s of a desktop card; twice as much no longer helps.
-double power_share(const Scenario& s, const GpuPart& gpu, FlopsPerSecond rate, double usual) {
+double power_share(const StepContext& s, const GpuPart& gpu, FlopsPerSecond rate, double usual) {
   if (!gpu.board_power) return 1.0;
   const double watts = gpu.board_power->value.value / (rate.value / 1e12);
   return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
 }
 
 // CUDA's tiles of quantized blocks need 8-bit dot products; on tensor cores they came later.
-bool expands_weights(const Scenario& s, const GpuPart& gpu) {
+bool expands_weights(const StepContext& s, const GpuPart& gpu) {
   if (s.settings.backend != Backend::kCuda) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   const double since = s.runtime.tiles_since.value;
@@ -132,7 +132,7 @@ double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.
 // Products of a batch by blocks of known shapes. A long batch's quantized weights are written out
 // as halves, by a kernel for each matrix; a product then reads those while it computes. Both pass
 // through VRAM alike.
-Seconds block_matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t,
+Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                           TokenCount tokens) {
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
@@ -147,7 +147,7 @@ Seconds block_matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic
     return std::max(halves / passing, Seconds{t.matmul_flops * share / gemm});
   };
   const Seconds of_floats = multiply(Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
-  if (!t.routed && n >= blocks.halves_from.value) {
+  if (!t.routed && n >= blocks.fp16_from_batch.value) {
     const Bytes halves{2.0 * split.elements};
     const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
     const Seconds launches = launch_gap(s, gpu, tokens) * (share > 0 ? double(t.matrices) : 0.0);
@@ -159,14 +159,15 @@ Seconds block_matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic
   const BlockCut cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
   const double tiles = quants.value * e.tiles.value * power_share(s, gpu, quants, 0.6) *
                        (t.routed ? batch.experts.value : busy_in_largest_blocks(t, n, cut)) /
-                       (1.0 + batch.tile_half.value / shared);
+                       (1.0 + batch.tile_half_rate_batch.value / shared);
   return of_floats + Seconds{t.matmul_flops * split.quants_scaled / tiles} +
          blocks.tile_start.value * double(t.matrices);
 }
 
 // Large products: quantized ones as INT8 tiles, by older builds as FP16 after writing the weights
 // out; floats as FP16. A weight that few tokens share is worth less.
-Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t, TokenCount tokens) {
+Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                    TokenCount tokens) {
   if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
@@ -178,7 +179,7 @@ Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t, T
       backend.batch.value * batch.speed.value * (t.routed ? batch.experts.value : 1.0);
   const FlopsPerSecond floats = gemm_rate(gpu).value;
   const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
-                      (1.0 + batch.gemm_half.value / shared);
+                      (1.0 + batch.gemm_half_rate_batch.value / shared);
   double seconds = t.matmul_flops * split.floats_scaled / gemm;
   if (expands_weights(s, gpu)) {
     const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
@@ -187,7 +188,8 @@ Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t, T
   } else {
     const FlopsPerSecond quants = tile_rate(gpu).value;
     const double tiles = quants.value * e.tiles.value * era.tiles * common *
-                         power_share(s, gpu, quants, 0.6) / (1.0 + batch.tile_half.value / shared);
+                         power_share(s, gpu, quants, 0.6) /
+                         (1.0 + batch.tile_half_rate_batch.value / shared);
     seconds += t.matmul_flops * split.quants_scaled / tiles;
   }
   return Seconds{seconds};
@@ -196,7 +198,7 @@ Seconds matmul_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t, T
 // Metal leaves the weights of a GPU with memory of its own in the host's: they are read over the
 // link, and without Apple's matrix instructions once for every token. llama.cpp issues 15228,
 // 26949.
-double weights_charged(const Scenario& s, std::size_t gpu, const OpTraffic& t, double share) {
+double weights_charged(const StepContext& s, std::size_t gpu, const OpTraffic& t, double share) {
   const GpuPart& part = s.rig.gpus[gpu];
   if (s.settings.backend != Backend::kMetal || part.unified) return t.weight_bytes() / share;
   const double readings = std::max(1.0, t.tokens_per_weight);
@@ -204,7 +206,7 @@ double weights_charged(const Scenario& s, std::size_t gpu, const OpTraffic& t, d
 }
 
 // One token: the units' own work on every byte, which memory hides little of.
-Seconds unpack_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
+Seconds unpack_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   double cycles = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
     cycles += t.weight_bytes_by_format[f] * s.runtime.format(QuantFormat(f)).cycles.value;
@@ -213,7 +215,7 @@ Seconds unpack_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t) {
   return Seconds{cycles / unit_rate(gpu).value};
 }
 
-double used_cores(const Scenario& s) {
+double used_cores(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   const double threads = s.settings.threads;
   const double fast = std::min(threads, double(cpu.cores));
@@ -226,7 +228,7 @@ double used_cores(const Scenario& s) {
 
 // With few cores at work a CPU runs near its boost clock, with all of them between that and its
 // base clock.
-Hertz working_clock(const Scenario& s) {
+Hertz working_clock(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   constexpr double kAllCores = 0.6;  // of the way from base to boost, as coolers allow
   const auto value = [](const std::optional<Sourced<Hertz>>& f) { return f->value; };
@@ -240,22 +242,22 @@ Hertz working_clock(const Scenario& s) {
 
 // Large batches of a build with a BLAS: weights are expanded to FP32, whatever their format. Routed
 // experts stay with the runtime's own kernels.
-bool uses_blas(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+bool uses_blas(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   constexpr TokenCount kBlasTokens = 32;
   return s.settings.cpu_blas && !t.routed && tokens >= kBlasTokens;
 }
 
 // FLOPs that one core can do in a second: as a probe measured all of them together, or by design
 // and clock.
-double rate_of_core(const Scenario& s, const std::optional<Sourced<FlopsPerSecond>>& measured,
+double rate_of_core(const StepContext& s, const std::optional<Sourced<FlopsPerSecond>>& measured,
                     double per_cycle) {
   if (measured) return measured->value.value / std::max(1, s.rig.cpu.cores);
   return working_clock(s).value * per_cycle;
 }
-double int8_rate_of_core(const Scenario& s) {
+double int8_rate_of_core(const StepContext& s) {
   return rate_of_core(s, s.rig.cpu.int8_rate, int8_flops_per_cycle(s.rig.cpu));
 }
-double fp32_rate_of_core(const Scenario& s) {
+double fp32_rate_of_core(const StepContext& s) {
   return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
 }
 
@@ -265,12 +267,12 @@ struct CpuWork {
   Seconds total() const { return weights + cache; }
 };
 
-const QuantFormatInfo& cache_format(const Scenario& s, const OpTraffic& t) {
+const QuantFormatInfo& cache_format(const StepContext& s, const OpTraffic& t) {
   return info(t.cache_format.value_or(s.kv.types.k));
 }
 
 // How often attention reads the cache: once for all queries that share an element's work.
-double cache_reads(const Scenario& s, const OpTraffic& t) {
+double cache_reads(const StepContext& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const double elements = t.kv_read_bytes * 8.0 / cache_format(s, t).bits_per_weight();
   if (!e.cache_queries || elements <= 0) return 1;
@@ -279,7 +281,7 @@ double cache_reads(const Scenario& s, const OpTraffic& t) {
 }
 
 // In bytes of weights that take as long.
-double cache_charged(const Scenario& s, const OpTraffic& t, TokenCount tokens, double bytes) {
+double cache_charged(const StepContext& s, const OpTraffic& t, TokenCount tokens, double bytes) {
   constexpr double kCacheOfCore = 3e6;  // the last level: 2 to 4 MB a core, 1 to 8 seen
   const CpuEfficiency& e = s.runtime.cpu;
   if (!e.cache_stride || tokens > kMatVecTokens || bytes <= 0) return bytes;
@@ -289,7 +291,7 @@ double cache_charged(const Scenario& s, const OpTraffic& t, TokenCount tokens, d
 }
 
 // FLOPs of one token's attention, and what the cache's elements take before queries meet them.
-double cache_flops(const Scenario& s, const OpTraffic& t) {
+double cache_flops(const StepContext& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const QuantFormatInfo& format = cache_format(s, t);
   const bool quantized = format.block_elements > 1;
@@ -298,31 +300,32 @@ double cache_flops(const Scenario& s, const OpTraffic& t) {
 }
 
 // FLOPs of a batch's attention, and what its scores take besides.
-double batch_flops(const Scenario& s, const OpTraffic& t) {
+double batch_flops(const StepContext& s, const OpTraffic& t) {
   const double score = 4.0 * double(std::max<std::int64_t>(1, s.model.head_dim));
   return t.attention_flops * (1.0 + s.runtime.cpu.score.value / score);
 }
 
-Seconds vector_time(const Scenario& s, const OpTraffic& t) {
+Seconds vector_time(const StepContext& s, const OpTraffic& t) {
   return s.runtime.cpu.element.value * (t.vector_elements / used_cores(s));
 }
 
 // Once after a matrix, of all threads.
-Seconds meeting_time(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+Seconds barrier_overhead(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const bool ahead = tokens <= kMatVecTokens && !t.routed && t.weight_bytes() > 0;
-  const auto& power = ahead && e.gap_ahead_power ? e.gap_ahead_power : e.gap_power;
-  return e.operation_gap.value * std::pow(double(s.settings.threads), power ? power->value : 1.0);
+  const auto& power = ahead && e.barrier_exponent_with_prefetch ? e.barrier_exponent_with_prefetch
+                                                                : e.barrier_thread_exponent;
+  return e.barrier_time.value * std::pow(double(s.settings.threads), power ? power->value : 1.0);
 }
 
-bool knows_clock(const Scenario& s) {
+bool knows_clock(const StepContext& s) {
   const auto& clock = s.rig.cpu.clock;
   return clock && clock->kind == SourceKind::kMeasured;
 }
 
 // Of a core's multipliers, what a thread has while all work: 1 where it has the core for itself,
 // half where two share it. nullopt: nothing tells.
-std::optional<double> share_of_core(const Scenario& s) {
+std::optional<double> share_of_core(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   if (!cpu.core_int8 || !cpu.int8_rate) return std::nullopt;
   return std::min(1.0, int8_rate_of_core(s) / cpu.core_int8->value.value);
@@ -331,13 +334,13 @@ std::optional<double> share_of_core(const Scenario& s) {
 // Time of what a batch's products take beside multiplying, to what it is where a thread has a core
 // for itself: of two that share it one does this while the other multiplies. For profiles whose
 // figures know of such threads, which `cache_per_cycle` tells.
-double beside_products(const Scenario& s) {
+double smt_contention(const StepContext& s) {
   return s.runtime.cpu.cache_per_cycle ? share_of_core(s).value_or(1.0) : 1.0;
 }
 
 // FLOPs/s on the cache of all threads, where `alone` is that of threads with a core each. Of
 // threads that share one, a clock tells it; between the two, both take their part of the time.
-double cache_rate(const Scenario& s, double alone,
+double cache_rate(const StepContext& s, double alone,
                   const std::optional<Sourced<double>>& per_cycle) {
   if (!per_cycle || !knows_clock(s)) return alone;
   const double shared = used_cores(s) * working_clock(s).value * per_cycle->value;
@@ -346,13 +349,13 @@ double cache_rate(const Scenario& s, double alone,
 }
 
 // One token's or a batch's FLOPs.
-CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const auto own = e.int8_share.find(s.rig.cpu.simd);
   const double share =
       (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
   const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
-  const double beside = tokens > kMatVecTokens ? beside_products(s) : 1.0;
+  const double beside = tokens > kMatVecTokens ? smt_contention(s) : 1.0;
   const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
   const double rate = used_cores(s) * int8_rate_of_core(s) * reached * e.speed.value * os;
   double scaled = 0, all = 0;
@@ -372,7 +375,7 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   if (tokens <= kMatVecTokens)
     matmul /= e.one_token.value;
   else
-    matmul *= 1.0 + e.batch_half.value * beside / std::max(t.tokens_per_weight, 1.0);
+    matmul *= 1.0 + e.half_rate_batch.value * beside / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
   if (tokens > kMatVecTokens)
     return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
@@ -387,17 +390,18 @@ CpuWork cpu_compute(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
 // One token's time beyond the longer of computing and reading. Cores that wait for memory compute
 // nothing: the longer hides only part of the shorter. Where the cache has a figure of its own, it
 // is read after the weights, and neither hides what the other leaves.
-Seconds unhidden(const Scenario& s, const CpuWork& compute, const CpuWork& read) {
+Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const CpuWork& read) {
   const CpuEfficiency& e = s.runtime.cpu;
-  if (!e.cache_exposed) return e.exposed.value * std::min(compute.total(), read.total());
+  if (!e.kv_unoverlapped_share)
+    return e.unoverlapped_share.value * std::min(compute.total(), read.total());
   const Seconds apart = std::max(compute.weights, read.weights) +
                         std::max(compute.cache, read.cache) -
                         std::max(compute.total(), read.total());
-  return apart + e.exposed.value * std::min(compute.weights, read.weights) +
-         e.cache_exposed->value * std::min(compute.cache, read.cache);
+  return apart + e.unoverlapped_share.value * std::min(compute.weights, read.weights) +
+         e.kv_unoverlapped_share->value * std::min(compute.cache, read.cache);
 }
 
-BytesPerSecond cpu_read_rate(const Scenario& s, double share) {
+BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
   // A rate that was measured was reached: little of it is out of reach.
   constexpr double kOfMeasured = 0.95;  // also of what links carry
   if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
@@ -421,7 +425,7 @@ double share_of(const GpuPart& part, double share) {
 }
 
 // As fast as the rig's own runs were.
-OpCost corrected(const Scenario& s, OpCost cost, TokenCount tokens) {
+OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {
   const double speed = device_speed(s, tokens);
   cost.gap = cost.gap / speed;
   cost.compute = cost.compute / speed;
@@ -431,7 +435,7 @@ OpCost corrected(const Scenario& s, OpCost cost, TokenCount tokens) {
 
 // A block goes over the keys one after the other: with few blocks that is what a batch's attention
 // takes, not its products.
-Seconds batch_attention_time(const Scenario& s, const GpuPart& gpu, const OpTraffic& t,
+Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value;
@@ -453,7 +457,7 @@ Seconds batch_attention_time(const Scenario& s, const GpuPart& gpu, const OpTraf
 
 }  // namespace
 
-OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
+OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
                 double kernels) {
   const GpuPart& part = s.rig.gpus[gpu];
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
@@ -485,11 +489,11 @@ OpCost gpu_cost(const Scenario& s, std::size_t gpu, const OpTraffic& t, TokenCou
   return corrected(s, cost, tokens);
 }
 
-BytesPerSecond cpu_cache_rate(const Scenario& s) {
+BytesPerSecond cpu_cache_rate(const StepContext& s) {
   return cpu_read_rate(s, s.runtime.cpu.read.value) * device_speed(s, 1);
 }
 
-OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
+OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   OpCost cost;
   const BytesPerSecond full = s.rig.ram.bandwidth.value;
   const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
@@ -497,11 +501,11 @@ OpCost cpu_cost(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
   const double charged_kv = cache_charged(s, t, tokens, kv);
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
   cost.charged = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
-  cost.gap = meeting_time(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
+  cost.gap = barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();
   if (tokens <= kMatVecTokens)
-    cost.gap += unhidden(
+    cost.gap += unoverlapped_time(
         s, compute,
         {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
   return corrected(s, cost, tokens);

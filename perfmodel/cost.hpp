@@ -4,17 +4,18 @@
 #include "core/model/traffic.hpp"
 #include "core/scenario/scenario.hpp"
 #include "perfmodel/roofline.hpp"
+#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 
 /// On a GPU, for a batch of `tokens`, launched as `kernels` kernels.
-OpCost gpu_cost(const Scenario& scenario, std::size_t gpu, const OpTraffic& traffic,
+OpCost gpu_cost(const StepContext& context, std::size_t gpu, const OpTraffic& traffic,
                 TokenCount tokens, double kernels);
 
 /// On the CPU with the scenario's threads, for a batch of `tokens`.
-OpCost cpu_cost(const Scenario& scenario, const OpTraffic& traffic, TokenCount tokens);
+OpCost cpu_cost(const StepContext& context, const OpTraffic& traffic, TokenCount tokens);
 
 /// What the CPU's attention can read of a cache in RAM.
-BytesPerSecond cpu_cache_rate(const Scenario& scenario);
+BytesPerSecond cpu_cache_rate(const StepContext& context);
 
 }  // namespace rigcast

@@ -32,7 +32,7 @@ void add_gpu(const Scenario& s, Tally& tally) {
   const bool floats = mix && info(mix->base()).block_elements == 1;
   tally.add(floats ? e.gemm : e.tiles, "prefill efficiency");
   tally.add(e.attention, "prefill attention efficiency");
-  tally.add(s.runtime.batch.tile_half, "prefill batch curve");
+  tally.add(s.runtime.batch.tile_half_rate_batch, "prefill batch curve");
   tally.add(s.runtime.backends[std::size_t(s.settings.backend)].launch, "kernel gap");
   tally.add(s.rig.gpu_context, "GPU context size");
   if (gpu.unified) {
@@ -56,13 +56,12 @@ Inputs tally_inputs(const Scenario& s) {
   }
   if (!s.rig.gpus.empty()) add_gpu(s, tally);
   const bool cpu_works = s.rig.gpus.empty() || !s.placement.gpu_layers ||
-                         *s.placement.gpu_layers <= s.model.layers ||
-                         s.kv.policy == KvPolicy::kRam || s.kv.policy == KvPolicy::kCombined ||
+                         *s.placement.gpu_layers <= s.model.layers || host_attends(s.kv.policy) ||
                          s.placement.cpu_moe_layers > 0 || s.placement.cpu_ffn_layers > 0;
   if (cpu_works) {
     tally.add(s.runtime.cpu.read, "CPU mat-vec efficiency");
     tally.add(s.runtime.cpu.cache, "CPU attention efficiency");
-    tally.add(s.runtime.cpu.operation_gap, "CPU thread meetings");
+    tally.add(s.runtime.cpu.barrier_time, "CPU thread meetings");
     tally.add(s.runtime.decode.crossing, "CPU-GPU handoff");
     tally.add(s.rig.cpu.clock ? *s.rig.cpu.clock
                               : s.rig.cpu.boost_clock.value_or(Sourced<Hertz>{Hertz{3e9}}),

@@ -4,15 +4,13 @@
 
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
+#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 
 /// Memory when `cached` tokens are in the context; runtimes that allocate for the context limit
 /// take it all from the start.
-MemoryPlan plan_memory(const Scenario& scenario, const Placement& placement, TokenCount cached);
-
-/// The compute buffer of one device: the largest of the stages that share it.
-Bytes compute_buffer(const Scenario& scenario, bool holds_head);
+MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
 /// The placement of the scenario: as asked for, or with as many layers on the GPUs as fit.
 Placement resolve_placement(const Scenario& scenario);

@@ -7,6 +7,7 @@
 #include "core/model/traffic.hpp"
 #include "core/scenario/placement.hpp"
 #include "perfmodel/roofline.hpp"
+#include "perfmodel/step_context.hpp"
 #include "report/activity.hpp"
 
 namespace rigcast {
@@ -23,14 +24,17 @@ struct Fetch {
 };
 
 /// What an operation launches on a GPU: how many kernels is the runtime's to say.
-enum class Launches { kNone, kAttention, kRecurrent, kFfn, kHalfMoe, kHead };
+enum class Launches { kNone, kAttention, kRecurrent, kFfn, kMoePart, kHead };
 
 struct StepOp {
   ActivityKind kind = ActivityKind::kFfn;
   int layer = -1;
   DeviceIndex device = kHost;
-  OpTraffic traffic;  // what `cost` was made of
+  // What `cost` is made of:
+  OpTraffic traffic;
+  TokenCount tokens = 1;
   Launches launches = Launches::kNone;
+  bool dequantizes_cache = false;  // cold blocks of another type, before attention reads them
   OpCost cost;
   std::optional<Fetch> fetch;
   std::optional<OpCost> host_part;  // computed on the CPU at the same time, then merged
@@ -42,13 +46,21 @@ struct StepOp {
 };
 
 /// The cost of what one operation moves, for a batch of `tokens`.
-OpCost operation_cost(const Scenario& scenario, DeviceIndex device, const OpTraffic& traffic,
+OpCost operation_cost(const StepContext& context, DeviceIndex device, const OpTraffic& traffic,
                       TokenCount tokens, Launches launches);
+OpCost operation_cost(const StepContext& context, const StepOp& op);
+/// Computes cost and copy anew, after figures of the runtime have changed.
+void price(const StepContext& context, StepOp& op);
 /// What a copy takes, from pinned memory's rate on, by how much of that the runtime reaches.
-Bytes charged_weights(const Scenario& scenario, Bytes bytes, bool mapped);
+Bytes charged_weights(const StepContext& context, Bytes bytes, bool mapped);
+
+/// Bytes from a GPU to the host, with nobody else there.
+Seconds copy_out_time(const StepContext& context, DeviceIndex gpu, Bytes bytes);
+/// The operation's copy, with nobody else on the link, nor on the memory it comes from.
+Seconds fetch_time(const StepContext& context, const StepOp& op);
 
 /// Of one operation without its handoff.
-Seconds time_alone(const Scenario& scenario, const StepOp& op);
+Seconds time_alone(const StepContext& context, const StepOp& op);
 
 /// What a handoff before `op` takes. A copy shorter than the wait itself takes no share of the link
 /// worth counting: it only makes the wait longer.
@@ -56,6 +68,8 @@ struct Handoff {
   Seconds wait;
   bool copies_in = false, copies_out = false;  // longer ones, over the links
 };
-Handoff handoff_of(const Scenario& scenario, const StepOp& op);
+Handoff handoff_of(const StepContext& context, const StepOp& op);
+/// The wait and the copies, with nobody else on the links, nor on the host's memory.
+Seconds handoff_time(const StepContext& context, const StepOp& op);
 
 }  // namespace rigcast

@@ -4,17 +4,17 @@
 
 namespace rigcast {
 
-DeviceIndex prefill_device(const Scenario& s, const Placement& p, BatchShape batch, int l) {
+DeviceIndex prefill_device(const StepContext& s, const Placement& p, const Batch& batch, int l) {
   const LayerPlacement& at = p.layers[std::size_t(l)];
   const bool streamed = at.prefill_on != kHost && at.weights == kHost;
   if (!streamed || s.rig.unified()) return at.prefill_on;
   // The last ubatch of a prompt may be too short to pay for the copy.
-  if (batch.tokens < s.runtime.prefill.stream_min_batch) return kHost;
+  if (batch.tokens() < s.runtime.prefill.stream_min_batch) return kHost;
   if (!s.runtime.prefill.picks_faster) return at.prefill_on;
   OpTraffic t = attention_traffic(s.model, s.tensors, l, batch, s.kv.types);
-  t += ffn_traffic(s.model, s.tensors, l, batch.tokens);
-  t += experts_traffic(s.model, s.tensors, l, batch.tokens);
-  const OpCost cpu = cpu_cost(s, t, batch.tokens);
+  t += ffn_traffic(s.model, s.tensors, l, batch.tokens());
+  t += experts_traffic(s.model, s.tensors, l, batch.tokens());
+  const OpCost cpu = cpu_cost(s, t, batch.tokens());
   const Seconds on_cpu = time_alone(s, cpu, kHost);
   const HostLink& link = s.rig.links[std::size_t(at.prefill_on)];
   return Bytes{t.weight_bytes()} / link.h2d.value < on_cpu ? at.prefill_on : kHost;

@@ -3,11 +3,12 @@
 
 #include "core/model/traffic.hpp"
 #include "core/scenario/placement.hpp"
+#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 
 /// Who computes a layer for a batch of a prompt: a layer of the host's may be a GPU's then.
-DeviceIndex prefill_device(const Scenario& scenario, const Placement& placement, BatchShape batch,
-                           int layer);
+DeviceIndex prefill_device(const StepContext& context, const Placement& placement,
+                           const Batch& batch, int layer);
 
 }  // namespace rigcast

@@ -11,7 +11,7 @@ struct GpuUse {
 
 class Sum {
  public:
-  explicit Sum(const Scenario& s) : s_(s), rig_(s.rig), gpus_(s.rig.gpus.size()) {}
+  explicit Sum(const StepContext& s) : s_(s), rig_(s.rig), gpus_(s.rig.gpus.size()) {}
 
   void op(const StepOp& op) {
     if (op.device == kHost) {
@@ -103,13 +103,13 @@ class Sum {
       use_.add(Resource::kH2d, 0, bytes.value);
   }
 
-  const Scenario& s_;
+  const StepContext s_;
   const Rig& rig_;
   std::vector<GpuUse> gpus_;
   ResourceUse use_;
 };
 
-Sum sum_of(const Scenario& s, const Step& step) {
+Sum sum_of(const StepContext& s, const Step& step) {
   Sum sum(s);
   for (const StepOp& op : step.ops) sum.op(op);
   sum.host_work(step);
@@ -126,8 +126,8 @@ ResourceUse& ResourceUse::operator+=(const ResourceUse& other) {
   return *this;
 }
 
-ResourceUse resource_use(const Scenario& s, const Step& step) { return sum_of(s, step).use(); }
+ResourceUse resource_use(const StepContext& s, const Step& step) { return sum_of(s, step).use(); }
 
-Seconds lower_bound(const Scenario& s, const Step& step) { return {sum_of(s, step).busiest()}; }
+Seconds lower_bound(const StepContext& s, const Step& step) { return {sum_of(s, step).busiest()}; }
 
 }  // namespace rigcast

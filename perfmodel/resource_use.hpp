@@ -20,9 +20,9 @@ struct ResourceUse {
   ResourceUse& operator+=(const ResourceUse& other);
   double of(Resource r) const { return seconds[std::size_t(r)]; }
 };
-ResourceUse resource_use(const Scenario& scenario, const Step& step);
+ResourceUse resource_use(const StepContext& context, const Step& step);
 
 /// No schedule of the step is faster than its busiest resource.
-Seconds lower_bound(const Scenario& scenario, const Step& step);
+Seconds lower_bound(const StepContext& context, const Step& step);
 
 }  // namespace rigcast

@@ -12,12 +12,12 @@ OpCost& OpCost::operator+=(const OpCost& other) {
   return *this;
 }
 
-BytesPerSecond memory_rate(const Scenario& s, DeviceIndex device) {
+BytesPerSecond memory_rate(const StepContext& s, DeviceIndex device) {
   const bool vram = device != kHost && !s.rig.unified();
   return vram ? s.rig.gpus[std::size_t(device)].bandwidth.value : s.rig.ram.bandwidth.value;
 }
 
-Seconds time_alone(const Scenario& s, const OpCost& cost, DeviceIndex device) {
+Seconds time_alone(const StepContext& s, const OpCost& cost, DeviceIndex device) {
   return cost.gap + std::max(cost.compute, cost.charged / memory_rate(s, device));
 }
 

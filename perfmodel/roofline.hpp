@@ -2,6 +2,7 @@
 // What an operation asks of its device, and how long it takes there.
 
 #include "core/scenario/placement.hpp"
+#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 
@@ -17,9 +18,9 @@ struct OpCost {
 };
 
 /// Of the memory that the device reads, by the data sheet: VRAM, or the host's.
-BytesPerSecond memory_rate(const Scenario& scenario, DeviceIndex device);
+BytesPerSecond memory_rate(const StepContext& context, DeviceIndex device);
 
 /// The roofline: the gap, then the longer of computing and reading, with nobody else on the memory.
-Seconds time_alone(const Scenario& scenario, const OpCost& cost, DeviceIndex device);
+Seconds time_alone(const StepContext& context, const OpCost& cost, DeviceIndex device);
 
 }  // namespace rigcast

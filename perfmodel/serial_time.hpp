@@ -1,7 +1,10 @@
 #pragma once
-// A forecast in closed form: every operation after the one before, nothing contends. What the
-// simulator gives for a runtime that overlaps nothing, a thousand times faster: for fitting.
+// A forecast in closed form, a thousand times faster than the simulator: for fitting, and for
+// comparing the candidates of a plan. Both price the same steps. Where a runtime overlaps nothing
+// they agree but for rounding; where copies run beside operations, the simulator also knows who
+// shares a memory at every moment (tests/sim/serial_time_test.cpp states the bound).
 
+#include <optional>
 #include <vector>
 
 #include "perfmodel/memory.hpp"
@@ -24,41 +27,47 @@ class SerialForecast {
   const Placement& placement() const { return placement_; }
 
  private:
+  // Handoffs of a step: their waits change with the runtime's figures.
   struct Handoffs {
     double host = 0, gpu = 0;  // how many, between CPU and GPU, between two GPUs
-    Seconds copies;
+    Seconds copies;            // of hidden states, and of logits to the host
   };
-  // An operation as often as layers alike it exist.
-  struct Item {
-    StepOp op;
-    TokenCount tokens = 1;
-    double count = 1;
-  };
+  // One step, with one operation for all layers that are alike.
   struct Pass {
-    std::vector<Item> items;
+    Phase phase = Phase::kDecode;
+    TokenCount tokens = 1;
+    std::vector<StepOp> ops;
+    std::vector<double> counts;  // of each operation
     Handoffs handoffs;
-    double weight = 1;  // how many tokens, or ubatches of the prompt, it stands for
-    bool samples = true;
+    TokenCount sampled_rows = 0;
+    DeviceIndex sampled_on = kHost;
+    bool first = false;               // of the prompt
+    double weight = 1;                // how many tokens, or ubatches of the prompt, it stands for
+    std::optional<Step> overlapping;  // where copies run ahead of operations: the step as it is
   };
 
   Handoffs count_handoffs(const Step& step) const;
-  Pass pass(Phase phase, BatchShape batch, bool last, double weight) const;
+  Pass decode_pass(TokenCount cached, double weight) const;
+  Pass prefill_pass(TokenCount cached, TokenCount tokens, bool last, double weight) const;
+  Pass pass_of(Step step, Phase phase, TokenCount tokens, double weight) const;
+  std::vector<StepOp> priced(std::vector<StepOp> ops, Phase phase,
+                             const std::vector<double>& counts) const;
   void plan_tokens();
   void plan_ubatches();
-  Seconds time_of(const Item& item) const;
   Seconds time_of(const Handoffs& handoffs) const;
   Seconds time_of(const Pass& pass, std::vector<double>* by_device) const;
 
   const Scenario& s_;
   Placement placement_;
   MemoryPlan memory_;
-  std::vector<std::pair<int, int>> classes_;  // a layer, and how many are alike
+  std::vector<int> alike_;           // for every layer the first one like it
+  std::vector<double> class_sizes_;  // for a layer that is the first: how many are like it
   std::vector<Pass> tokens_, ubatches_;
 };
 
 /// Time that several GPUs save on a prompt of `ubatches`, each taking `by_device` seconds there,
 /// when every GPU starts on the next ubatch as soon as it is done with its layers.
-Seconds pipeline_saving(const Scenario& scenario, const std::vector<double>& by_device,
+Seconds pipeline_saving(const StepContext& context, const std::vector<double>& by_device,
                         double ubatches);
 
 }  // namespace rigcast

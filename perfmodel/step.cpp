@@ -4,9 +4,9 @@
 #include <cmath>
 #include <tuple>
 
+#include "perfmodel/kv_fetch.hpp"
 #include "perfmodel/prefill_device.hpp"
-#include "perfmodel/runtimes/cold_cache.hpp"
-#include "perfmodel/runtimes/engine_plan.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {
 namespace {
@@ -14,11 +14,12 @@ namespace {
 // Builds the operations of one pass, layer by layer.
 class StepBuilder {
  public:
-  StepBuilder(const Scenario& s, const Placement& p, const MemoryPlan& m, BatchShape batch,
+  StepBuilder(const StepContext& s, const Placement& p, const MemoryPlan& m, const Batch& batch,
               Phase phase)
-      : s_(s), p_(p), memory_(m), batch_(batch), phase_(phase) {}
+      : s_(s), rules_(runtime_model(s.runtime)), p_(p), memory_(m), batch_(batch), phase_(phase) {}
 
-  std::vector<StepOp> layer(int l) {
+  /// Valid until the next call.
+  const std::vector<StepOp>& layer(int l) {
     ops_.clear();
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     const DeviceIndex device = decode() ? at.decode_on : prefill_device(s_, p_, batch_, l);
@@ -48,8 +49,9 @@ class StepBuilder {
     OpTraffic t = head_traffic(s_.model, s_.tensors, rows);
     const double spilled = take_spilled(t, p_.head, device);
     op.traffic = t;
+    op.tokens = rows;
     op.launches = Launches::kHead;
-    op.cost = operation_cost(s_, device, t, rows, Launches::kHead);
+    op.cost = operation_cost(s_, op);
     add_fetch(op, spill_fetch(spilled));
     return op;
   }
@@ -68,8 +70,9 @@ class StepBuilder {
     op.layer = layer;
     op.device = device;
     op.traffic = t;
+    op.tokens = batch_.tokens();
     op.launches = launches;
-    op.cost = operation_cost(s_, device, t, batch_.tokens, launches);
+    op.cost = operation_cost(s_, op);
     ops_.push_back(std::move(op));
     return ops_.back();
   }
@@ -111,7 +114,7 @@ class StepBuilder {
 
   bool streams_matrices() const {
     const RuntimeProfile::Prefill& prefill = s_.runtime.prefill;
-    return prefill.streams && s_.settings.op_offload && batch_.tokens >= prefill.stream_min_batch;
+    return prefill.streams && s_.settings.op_offload && batch_.tokens() >= prefill.stream_min_batch;
   }
 
   bool streams_experts() const {
@@ -121,11 +124,11 @@ class StepBuilder {
     if (s_.settings.build_year.value_or(since) < since) return false;
     const MixtureOfExperts& moe = *s_.model.moe;
     const int times = prefill.experts_need_more ? moe.experts / std::max(1, moe.experts_used) : 1;
-    return batch_.tokens >= prefill.stream_min_batch * times;
+    return batch_.tokens() >= prefill.stream_min_batch * times;
   }
 
   void attention(int l, DeviceIndex device) {
-    OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens());
     const DeviceIndex home = p_.layers[std::size_t(l)].weights;
     const double weights = t.weight_bytes();
     double spilled = take_spilled(t, home, device);
@@ -137,8 +140,9 @@ class StepBuilder {
     const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
     // Cold blocks are read from the ring they arrive in, in their own type.
     const ColdSplit split =
-        decode() ? cold_split(s_, p_, l, device, cold * cache.attention_flops, cold_bytes)
-                 : ColdSplit{};
+        decode()
+            ? rules_.split_cold_blocks(s_, p_, l, device, cold * cache.attention_flops, cold_bytes)
+            : ColdSplit{};
     const double on_gpu = cold_bytes - split.on_cpu;
     cache.kv_read_bytes = all_read * (1.0 - cold) + on_gpu;
     const double kv_spilled = device == kHost ? 0.0 : all_read * spill_of(device).of_kv;
@@ -166,13 +170,13 @@ class StepBuilder {
 
   // Where the host decodes, the GPU keeps what its own layers' prompts have given.
   bool keeps_own_cache(int l, DeviceIndex device) const {
-    return is_own_engine(s_.runtime) && !decode() && p_.host_decodes() &&
+    return rules_.keeps_prompt_cache_on_gpu() && !decode() && p_.host_decodes() &&
            p_.layers[std::size_t(l)].weights == device;
   }
 
   // Attention over the cache on the CPU, everything else of the layer on the GPU.
   void split_attention(int l, DeviceIndex device) {
-    const OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    const OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens());
     StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
     fetch_weights(op, p_.layers[std::size_t(l)].weights, t.weight_bytes(), true);
     add(ActivityKind::kCacheAttention, l, kHost, cache_traffic(s_.model, l, batch_, s_.kv.types),
@@ -180,11 +184,11 @@ class StepBuilder {
   }
 
   void ffn(int l, DeviceIndex device) {
-    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens());
     const bool moe = s_.model.is_moe_layer(l);
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     const DeviceIndex home = moe ? at.weights : at.experts;
-    const Launches launches = moe ? Launches::kHalfMoe : Launches::kFfn;
+    const Launches launches = moe ? Launches::kMoePart : Launches::kFfn;
     const double weights = t.weight_bytes();
     const double spilled = take_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kFfn, l, device, t, launches);
@@ -193,11 +197,11 @@ class StepBuilder {
   }
 
   void experts(int l, DeviceIndex device) {
-    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens);
+    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens());
     const DeviceIndex home = p_.layers[std::size_t(l)].experts;
     const double weights = t.weight_bytes();
     const double spilled = take_spilled(t, home, device);
-    StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kHalfMoe);
+    StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kMoePart);
     // Which experts a few tokens need is known only after the router; a batch needs nearly all.
     fetch_weights(op, home, weights, !decode());
     add_fetch(op, spill_fetch(spilled));
@@ -225,10 +229,10 @@ class StepBuilder {
   // Share of the layer's cached tokens that attention has to bring from RAM.
   double cold_read_share(int l, bool in_ram) const {
     if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
-    const TokenCount cached = batch_.cached + batch_.tokens;
+    const TokenCount cached = batch_.cached() + batch_.tokens();
     // What the batch itself adds is in VRAM while it computes.
-    const bool leaves = is_own_engine(s_.runtime) && s_.kv.policy == KvPolicy::kStream;
-    if (in_ram && !leaves) return double(batch_.cached) / double(cached);
+    const bool leaves = rules_.streams_in_blocks() && s_.kv.policy == KvPolicy::kStream;
+    if (in_ram && !leaves) return double(batch_.cached()) / double(cached);
     const TokenCount cold = cold_tokens(s_, memory_, batch_);
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
     // Every step reads all blocks in order, so the least recently used one is always the one that
@@ -250,27 +254,30 @@ class StepBuilder {
   void cold_cache(StepOp& op, int l, const ColdSplit& split, double cold_bytes, bool in_ram) {
     const double over_link = cold_bytes - split.on_cpu;
     if (split.on_cpu > 0) op.host_part = split.cost;
-    add_fetch(op, leaves_vram(in_ram) ? cold_fetch(s_, l, over_link) : kv_fetch(s_, over_link));
+    Fetch fetch = kv_fetch(s_, over_link);
+    if (leaves_vram(in_ram)) fetch.start = rules_.cold_copy_start(s_, l, over_link);
+    add_fetch(op, fetch);
     // They are made halves again before attention reads them.
     const KvTypes cold = s_.kv.cold_types();
     const bool alike = cold.k == s_.kv.types.k && cold.v == s_.kv.types.v;
-    const bool widens = cold_bytes > 0 && leaves_vram(in_ram) && !alike;
-    if (widens && s_.runtime.blocks) op.cost.gap += s_.runtime.blocks->quantized_start.value;
+    op.dequantizes_cache = cold_bytes > 0 && leaves_vram(in_ram) && !alike;
+    op.cost = operation_cost(s_, op);
     // Every new token pushes the oldest one out, in blocks, on average one a token.
     const KvTypes to = leaves_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
-    op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens)};
+    op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens())};
   }
 
-  const Scenario& s_;
+  const StepContext s_;
+  const RuntimeModel& rules_;
   const Placement& p_;
   const MemoryPlan& memory_;
-  const BatchShape batch_;
+  const Batch& batch_;
   const Phase phase_;
   std::vector<StepOp> ops_;
 };
 
 // The hidden state moves wherever neighbouring operations run on different devices.
-void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops) {
+void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& ops) {
   DeviceIndex at = kHost;  // the embedding rows come from host memory
   for (StepOp& op : ops) {
     if (op.device != at && !s.rig.unified()) {
@@ -289,22 +296,26 @@ void add_handoffs(const Scenario& s, TokenCount tokens, std::vector<StepOp>& ops
   }
 }
 
-// Of what the CPU reads for every token its last-level cache keeps all, less where it is more, and
-// nothing beyond some sizes: it is read in order, again and again.
-void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {
+}  // namespace
+
+// What the CPU reads for every token it reads in order, again and again: its last-level cache keeps
+// all of it up to its own size, and ever less up to `llc_capacity_factor` of that.
+void apply_last_level_cache(const StepContext& s, std::vector<StepOp>& ops,
+                            const std::vector<double>& counts) {
   const CpuEfficiency& e = s.runtime.cpu;
-  if (!s.rig.cpu.last_level || !e.kept_sizes) return;
+  if (!s.rig.cpu.last_level || !e.llc_capacity_factor) return;
   Bytes read;
-  for (const StepOp& op : ops) {
-    if (op.device == kHost) read += op.cost.bytes;
-    if (op.host_part) read += op.host_part->bytes;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const double count = counts.empty() ? 1.0 : counts[i];
+    if (ops[i].device == kHost) read += ops[i].cost.bytes * count;
+    if (ops[i].host_part) read += ops[i].host_part->bytes * count;
   }
-  const double sizes = read / s.rig.cpu.last_level->value, most = e.kept_sizes->value;
+  const double sizes = read / s.rig.cpu.last_level->value, most = e.llc_capacity_factor->value;
   const double kept = std::clamp((most - sizes) / (most - 1.0), 0.0, 1.0);
   const auto left = [&](const std::optional<Sourced<double>>& speed) {
     return speed ? 1.0 - kept * (1.0 - 1.0 / speed->value) : 1.0;
   };
-  const double of_cache = left(e.kept_speed), of_weights = left(e.kept_weights);
+  const double of_cache = left(e.llc_kv_speedup), of_weights = left(e.llc_weight_speedup);
   for (StepOp& op : ops) {
     if (op.device == kHost)
       op.cost.charged *= op.kind == ActivityKind::kCacheAttention ? of_cache : of_weights;
@@ -313,48 +324,27 @@ void keep_in_cache(const Scenario& s, std::vector<StepOp>& ops) {
 }
 
 // Logits of the host's beside a GPU are copied, and looked through by one thread.
-Seconds sample_time(const Scenario& s, DeviceIndex head) {
+Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
   const auto& decode = s.runtime.decode;
   const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
-  return decode.sample.value +
-         (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
+  const Seconds one = decode.sample.value +
+                      (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
+  return one * double(rows);
 }
 
-// The host of the project's own engine looks up the rows that a GPU begins a prompt with, where the
-// first layer of a token is the host's.
-Seconds embedding_time(const Scenario& s, const Placement& p, TokenCount tokens) {
-  const LayerPlacement& first = p.layers.front();
-  if (!is_own_engine(s.runtime) || first.decode_on != kHost || first.prefill_on == kHost) return {};
-  // An element is taken out of its block, and put where the GPU finds it.
-  return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
+Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
+  const Seconds token = s.runtime.decode.token.value;
+  if (phase == Phase::kDecode) return token;
+  return token + runtime_model(s.runtime).embedding_time(s, p, tokens);
 }
 
-// Where it decodes alone, it is given the prompt's keys and values once all of it is computed.
-void hand_over(const Scenario& s, const Placement& p, Step& step) {
-  if (!is_own_engine(s.runtime) || !p.host_decodes() || s.rig.unified()) return;
-  for (int l = 0; l < s.model.layers; ++l) {
-    const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
-    if (gpu == kHost) continue;
-    step.logits_from = gpu;
-    step.logits +=
-        Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * double(s.workload.prompt_tokens)};
-  }
+bool overlaps(const Step& step) {
+  return std::ranges::any_of(step.ops, [](const StepOp& op) {
+    return (op.fetch && op.fetch->ahead) || op.host_part || op.store.value > 0;
+  });
 }
 
-}  // namespace
-
-std::vector<StepOp> layer_operations(const Scenario& s, const Placement& p,
-                                     const MemoryPlan& memory, BatchShape batch, Phase phase,
-                                     int layer) {
-  return StepBuilder(s, p, memory, batch, phase).layer(layer);
-}
-
-StepOp head_operation(const Scenario& s, const Placement& p, const MemoryPlan& memory,
-                      BatchShape batch, Phase phase, DeviceIndex device, TokenCount rows) {
-  return StepBuilder(s, p, memory, batch, phase).head(device, rows);
-}
-
-std::vector<int> alike_layers(const Scenario& s, const Placement& p) {
+std::vector<int> alike_layers(const StepContext& s, const Placement& p) {
   const ModelSpec& m = s.model;
   const auto kind = [&](int l) {
     return std::tuple(m.sees_all_tokens(l), m.has_kv(l), m.has_attention(l),
@@ -377,64 +367,97 @@ std::vector<int> alike_layers(const Scenario& s, const Placement& p) {
   return first;
 }
 
-TokenCount cold_tokens(const Scenario& s, const MemoryPlan& memory, BatchShape batch) {
-  const TokenCount cached = batch.cached + batch.tokens;
-  if (is_own_engine(s.runtime) && (memory.resident_tokens || s.kv.policy == KvPolicy::kStream))
-    return engine_cold_tokens(s, memory.resident_tokens.value_or(0), batch.cached, cached);
-  if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
-  return std::min(cached, read_cells(cached - *memory.resident_tokens, s.kv.block_tokens));
+namespace {
+
+// Layers that are alike have the same operations: only the first of them is computed.
+std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuilder& builder) {
+  const std::vector<int> alike = alike_layers(s, p);
+  std::vector<StepOp> ops;
+  std::vector<std::pair<std::size_t, std::size_t>> range(alike.size());  // in `ops`
+  for (std::size_t l = 0; l < alike.size(); ++l) {
+    const auto first = std::size_t(alike[l]);
+    range[l].first = ops.size();
+    if (first == l) {
+      const std::vector<StepOp>& layer = builder.layer(int(l));
+      if (l == 0) ops.reserve(layer.size() * alike.size() + 1);
+      ops.insert(ops.end(), layer.begin(), layer.end());
+    } else {
+      for (std::size_t i = range[first].first; i < range[first].second; ++i) {
+        StepOp op = ops[i];
+        op.layer = int(l);
+        ops.push_back(std::move(op));
+      }
+    }
+    range[l].second = ops.size();
+  }
+  return ops;
 }
 
-Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory, TokenCount cached,
-                 StepGrouping grouping) {
-  const BatchShape batch{cached - 1, 1, s.runtime.memory.kv_padding};
+}  // namespace
+
+TokenCount cold_tokens(const StepContext& s, const MemoryPlan& memory, const Batch& batch) {
+  return runtime_model(s.runtime).cold_tokens(s, memory, batch);
+}
+
+Batch batch_of_one(const Scenario& s, TokenCount cached, TokenCount tokens) {
+  const Sequence one{cached, tokens, s.workload.depth, s.workload.prompt_tokens};
+  return {{one}, s.runtime.memory.kv_padding};
+}
+
+Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& memory,
+                 const Batch& batch, StepGrouping grouping) {
   StepBuilder builder(s, p, memory, batch, Phase::kDecode);
-  std::vector<StepOp> ops;
-  for (int l = 0; l < s.model.layers; ++l) {
-    const auto layer = builder.layer(l);
-    ops.insert(ops.end(), layer.begin(), layer.end());
-  }
-  ops.push_back(builder.head(p.head_on, 1));
-  keep_in_cache(s, ops);
-  add_handoffs(s, 1, ops);
+  std::vector<StepOp> ops = layers_of(s, p, builder);
+  const auto sequences = TokenCount(batch.sequences.size());
+  ops.push_back(builder.head(p.head_on, sequences));
+  apply_last_level_cache(s, ops, {});
+  add_handoffs(s, batch.tokens(), ops);
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work = s.runtime.decode.token.value;
-  step.sample = sample_time(s, p.head_on);
+  step.host_work = host_time(s, p, Phase::kDecode, batch.tokens());
+  step.sample = sample_time(s, p.head_on, sequences);
   step.logits_from = p.head_on;
-  // The project's own engine chooses a token where its logits are.
-  if (p.head_on != kHost && !s.rig.unified() && !is_own_engine(s.runtime))
-    step.logits = logits_bytes(s.model);
+  if (p.head_on != kHost && !s.rig.unified() && !runtime_model(s.runtime).samples_on_gpu())
+    step.logits = logits_bytes(s.model) * double(sequences);
   return step;
 }
 
-Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
-                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping) {
-  const BatchShape batch{cached, tokens, s.runtime.memory.kv_padding};
+Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& memory,
+                  const Batch& batch, bool last, StepGrouping grouping) {
+  const RuntimeModel& rules = runtime_model(s.runtime);
   StepBuilder builder(s, p, memory, batch, Phase::kPrefill);
-  std::vector<StepOp> ops;
-  for (int l = 0; l < s.model.layers; ++l) {
-    const auto layer = builder.layer(l);
-    ops.insert(ops.end(), layer.begin(), layer.end());
-  }
-  const DeviceIndex head = is_own_engine(s.runtime) ? p.head_on : p.head;
+  std::vector<StepOp> ops = layers_of(s, p, builder);
+  const TokenCount tokens = batch.tokens();
+  const auto sequences = TokenCount(batch.sequences.size());
+  const DeviceIndex head = rules.prompt_head(p);
   if (last) {
-    const TokenCount rows = s.runtime.memory.logits == LogitsRows::kPrompt ? tokens : 1;
+    const TokenCount rows = s.runtime.memory.logits == LogitsRows::kPrompt ? tokens : sequences;
     ops.push_back(builder.head(head, rows));
   }
   add_handoffs(s, tokens, ops);
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work = s.runtime.decode.token.value + embedding_time(s, p, tokens);
-  if (last) {
-    step.sample = sample_time(s, head);
-    step.logits_from = head;
-    if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model);
-    hand_over(s, p, step);
-  }
+  step.host_work = host_time(s, p, Phase::kPrefill, tokens);
+  if (!last) return step;
+  step.sample = sample_time(s, head, sequences);
+  step.logits_from = head;
+  if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model) * double(sequences);
+  const KvHandover handover = rules.prompt_handover(s, p, batch);
+  if (handover.from != kHost) step.logits_from = handover.from;
+  step.logits += handover.bytes;
   return step;
+}
+
+Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory, TokenCount cached,
+                 StepGrouping grouping) {
+  return decode_step(s, p, memory, batch_of_one(s, cached - 1, 1), grouping);
+}
+
+Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping) {
+  return prefill_step(s, p, memory, batch_of_one(s, cached, tokens), last, grouping);
 }
 
 }  // namespace rigcast

@@ -9,7 +9,7 @@ bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
 
 // Only some layers have copies that run ahead. While the others compute, the link works until the
 // runtime's buffers are full: those of merged layers would hold more.
-bool link_rests(const std::vector<StepOp>& ops) {
+bool some_layers_stream(const std::vector<StepOp>& ops) {
   std::vector<int> fetching, layers;
   for (const StepOp& op : ops) {
     if (op.layer < 0) continue;
@@ -51,7 +51,7 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping gr
     return j;
   };
   std::vector<StepOp> out;
-  const bool apart = link_rests(ops);
+  const bool apart = some_layers_stream(ops);
   const auto mergeable = [&](const StepOp& a, const StepOp& b) {
     return same_class(a, b) && !(apart && fetches_ahead(a));
   };

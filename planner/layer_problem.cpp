@@ -94,7 +94,7 @@ class Whole {
   }
 
   void share_memory() {
-    const MemoryPlan plan = pages(s_) ? least_memory(s_, placement_) : memory_;
+    const MemoryPlan plan = evicts(s_.kv.policy) ? least_memory(s_, placement_) : memory_;
     double all_kv = 0;
     for (int l = 0; l < s_.model.layers; ++l) all_kv += kv_share(l);
     for (std::size_t m = 0; m < plan.devices.size(); ++m) {
@@ -136,7 +136,8 @@ class Builder {
     for (std::size_t m = 0; m < idle_.size(); ++m) {
       const bool is_gpu = m + 1 < idle_.size();
       const DeviceMemory& d = plan.devices[m];
-      const double usable = is_gpu && pages(s) ? usable_when_paged(s, d) : d.capacity.value;
+      const double usable =
+          is_gpu && evicts(s.kv.policy) ? usable_when_paged(s, d) : d.capacity.value;
       p.capacity.push_back(usable - idle_[m] - (is_gpu ? headroom.value : 0.0));
     }
     connect();
@@ -226,10 +227,6 @@ bool is_like_the_one_before(const Scenario& s, DeviceIndex d) {
   const HostLink &own = s.rig.links[at], &before = s.rig.links[at - 1];
   return s.rig.gpus[at].id == s.rig.gpus[at - 1].id && own.h2d.value == before.h2d.value &&
          s.rig.usable_vram(at).value == s.rig.usable_vram(at - 1).value;
-}
-
-bool pages(const Scenario& s) {
-  return s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;
 }
 
 MemoryPlan least_memory(const Scenario& given, const Placement& placement) {

@@ -26,8 +26,6 @@ struct LayerProblem {
 
 /// Which of the two has layers and which has none makes no difference.
 bool is_like_the_one_before(const Scenario& scenario, DeviceIndex gpu);
-/// The cache leaves GPUs by blocks.
-bool pages(const Scenario& scenario);
 /// At the context limit, when all blocks that may have left a GPU.
 MemoryPlan least_memory(const Scenario& scenario, const Placement& placement);
 /// Bytes of a GPU that are filled before such blocks leave.

@@ -40,7 +40,7 @@ Lack lack_of(const Scenario& s, Bytes headroom) {
 // One more layer at a time, as long as they fit: for where the sum was too careful. Layers that
 // drive blocks of the cache out are no gain.
 void grow(Scenario& s, Bytes headroom) {
-  if (s.rig.gpus.size() != 1 || pages(s)) return;
+  if (s.rig.gpus.size() != 1 || evicts(s.kv.policy)) return;
   for (int& layers = *s.placement.gpu_layers; layers <= s.model.layers;) {
     ++layers;
     if (fits(s, headroom)) continue;
@@ -162,7 +162,7 @@ std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes he
 
 PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
                                  Bytes headroom) {
-  if (scenario.rig.gpus.size() == 1 && pages(scenario))
+  if (scenario.rig.gpus.size() == 1 && evicts(scenario.kv.policy))
     return layers_against_cache(scenario, cost, headroom);
   if (scenario.placement.tensor_split.empty()) return scenario.placement;
   return Balance(scenario, cost, headroom).run();

@@ -34,17 +34,17 @@ SIMD = "avx512-vnni"
 # preference: what no run tells stays as it is.
 FIGURES = [
     ("cpu", "read", 0.95, 1.0),
-    ("cpu", "exposed", 0.001, 1),
+    ("cpu", "unoverlapped_share", 0.001, 1),
     ("cpu", "one_token", 0.01, 4),
     ("cpu", "cache", 0.01, 4),
     ("cpu", "cache_element", 0.01, 100),
     ("cpu", "cache_element_quant", 0.01, 100),
-    ("cpu", "cache_exposed", 0.001, 1),
-    ("cpu", "operation_gap", 0.01, 20),  # us
+    ("cpu", "kv_unoverlapped_share", 0.001, 1),
+    ("cpu", "barrier_time", 0.01, 20),  # us
     ("cpu", "element", 0.001, 10),       # ns
     ("cpu", "attention", 0.01, 4),
     ("cpu", "score", 1, 5000),
-    ("cpu", "batch_half", 0.1, 1000),
+    ("cpu", "half_rate_batch", 0.1, 1000),
     ("cpu.int8_share", SIMD, 0.05, 2),
     ("format.q8", "cpu", 0.05, 20),
     ("format.q8", "cpu_batch", 0.05, 20),
@@ -67,7 +67,7 @@ GPU_FIGURES = [
     ("gpu.default", "gemm", 0.1, 1.3),
     ("gpu.default", "tiles", 0.02, 1),
     ("gpu.default", "attention", 0.01, 1),
-    ("batch", "tile_half", 1, 1000),
+    ("batch", "tile_half_rate_batch", 1, 1000),
     ("batch", "expand", 0.05, 1),
     ("batch", "experts", 0.05, 4),
     ("blocks", "token_idle", 0.01, 1),
@@ -95,7 +95,7 @@ METRICS = ["decode.tokens_per_s", "prefill_tokens_per_s", "activities.prefill.at
            "activities.decode.head"]
 # What a token takes of a traced GPU is not what it takes without marks.
 GPU_METRICS = METRICS[:4] + ["activities.prefill.experts"]
-UNITS = {"operation_gap": "us", "element": "ns", "attention_key": "ns", "attention_step": "ns",
+UNITS = {"barrier_time": "us", "element": "ns", "attention_key": "ns", "attention_step": "ns",
          "token": "us", "tile_start": "us", "quantized_start": "us"}
 
 

@@ -93,7 +93,7 @@ class Collector {
       add(fmt::format("KV policy {}", name(policy)), fmt::format("--kv {}", name(policy)),
           {{"kv.policy", quoted(name(policy))}});
     }
-    if (s_.kv.policy != KvPolicy::kPaged && s_.kv.policy != KvPolicy::kCombined) return;
+    if (!evicts(s_.kv.policy)) return;
     const auto set = [&](const char* change, const char* key, const char* value) {
       add(change, fmt::format("--set {}={}", key, value), {{key, value}});
     };

@@ -4,13 +4,11 @@
 #include <cmath>
 
 #include "perfmodel/memory.hpp"
-#include "perfmodel/runtimes/engine_plan.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast::sim {
 namespace {
 
-// Neighbours merged in a sweep: the coarsest that keeps overlap within 1 % (bench/sampling).
-constexpr int kSweepGroup = 4;
 // An exact run is cut into stretches so that its graph stays small.
 constexpr TokenCount kStretch = 2048;
 
@@ -25,8 +23,8 @@ TokenCount tokens_ahead(const Scenario& s, const Step& step) {
 
 // Whole blocks of the cache go to RAM.
 bool leaves_in_blocks(const Scenario& s) {
-  const bool pages = s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined;
-  return pages || (s.kv.policy == KvPolicy::kStream && is_own_engine(s.runtime));
+  const bool streams = s.kv.policy == KvPolicy::kStream;
+  return evicts(s.kv.policy) || (streams && runtime_model(s.runtime).streams_in_blocks());
 }
 
 }  // namespace
@@ -36,7 +34,7 @@ DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, D
       p_(placement),
       detail_(detail),
       memory_(plan_memory(scenario, placement, scenario.workload.context)),
-      grouping_{detail == Detail::kSweep ? kSweepGroup : 1},
+      grouping_(grouping_of(detail)),
       overlaps_(overlaps(step(scenario.workload.context))),
       lead_(overlaps_ ? tokens_ahead(scenario, step(scenario.workload.context)) : 0),
       granularity_(std::max(scenario.runtime.memory.kv_padding,

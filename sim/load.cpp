@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "perfmodel/runtimes/engine_plan.hpp"
+#include "perfmodel/host_copies.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 #include "sim/graph.hpp"
 
 namespace rigcast::sim {
@@ -28,12 +29,11 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   const auto at = [&](DeviceIndex d) -> double& {
     return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
   };
-  const bool own = is_own_engine(s.runtime) && !s.rig.gpus.empty() && !s.rig.unified();
-  const bool on_host = !own || engine_embeddings(s, p) > 0;
+  const bool on_host = runtime_model(s.runtime).end_matrices(s, p).embeddings > 0;
   if (on_host) at(kHost) += double(s.tensors.embedding.bytes());
   // Tied embeddings are one matrix in the file that both sides may need.
   const bool tied = s.tensors.head_is_embedding && on_host;
-  const double shared = tied ? double(s.tensors.tensors.front().bytes) : 0.0;
+  const double shared = tied ? tied_matrix(s).value : 0.0;
   at(p.head) += double(s.tensors.head.bytes()) - shared;
   at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
@@ -44,18 +44,9 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   std::vector<Portion> out;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
-  // Decoding on the CPU needs there what prefill has on the GPU.
-  double copied = 0;
-  const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu && !s.rig.unified();
-  if (cpu_decode && !s.runtime.memory.maps_file) {
-    for (std::size_t l = 0; l < p.layers.size(); ++l) {
-      const LayerWeights& w = s.tensors.layers[l];
-      if (p.layers[l].weights != kHost) copied += double(w.together());
-      if (p.layers[l].experts != kHost) copied += double(w.apart());
-    }
-    if (p.head != kHost) copied += double(s.tensors.head.bytes()) - shared;
-  }
-  if (copied > 0) out.push_back({kHost, Bytes{copied}, true});
+  // A mapped file's pages are the copy that the host keeps of what a GPU has.
+  const Bytes copied = s.runtime.memory.maps_file ? Bytes{} : host_copies(s, p, p.head);
+  if (copied.value > 0) out.push_back({kHost, copied, true});
   if (shared > 0 && p.head != kHost && !s.rig.unified())
     out.push_back({p.head, Bytes{shared}, true});
   return out;
@@ -83,10 +74,9 @@ class Pipeline {
     const NodeId read = from_disk ? read_file(bytes) : kNoNode;
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
-    // A mapped file's pages are the weights themselves; everything else is copied out of them, as
-    // is what the project's own engine keeps for a GPU.
+    // A mapped file's pages are the weights themselves; everything else is copied out of them.
     const bool maps =
-        s_.runtime.memory.maps_file && !(is_own_engine(s_.runtime) && !s_.rig.gpus.empty());
+        s_.runtime.memory.maps_file && !runtime_model(s_.runtime).copies_host_weights(s_);
     if (to_gpu ? pinned : !maps) ready = stage(bytes, read, to_gpu);
     if (to_gpu)
       upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);

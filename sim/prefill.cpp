@@ -6,6 +6,7 @@
 #include "perfmodel/memory.hpp"
 #include "perfmodel/operation.hpp"
 #include "perfmodel/serial_time.hpp"
+#include "perfmodel/ubatches.hpp"
 
 namespace rigcast::sim {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 // Up to this many ubatches are simulated one by one; of longer prompts, this many are sampled.
 constexpr std::int64_t kMostWhole = 12;
 constexpr std::int64_t kSamples = 7;
-constexpr int kSweepGroup = 4;
 
 class Prompt {
  public:
@@ -21,7 +21,7 @@ class Prompt {
       : s_(s),
         p_(p),
         memory_(plan_memory(s, p, s.workload.context)),
-        grouping_{detail == Detail::kSweep ? kSweepGroup : 1},
+        grouping_(grouping_of(detail)),
         count_(ubatch_count(s)) {}
 
   // Time from the end of ubatch first - 1 to the end of ubatch last - 1.
@@ -39,16 +39,7 @@ class Prompt {
 
   // All ubatches but the last by sampling, the last as it is.
   double sampled() {
-    std::vector<std::int64_t> at;
-    for (std::int64_t i = 0; i < kSamples; ++i) at.push_back((count_ - 2) * i / (kSamples - 1));
-    // A window that fills up bends the line.
-    if (s_.model.window) {
-      const auto full = (s_.model.window->tokens - s_.workload.depth) / s_.settings.ubatch;
-      for (const std::int64_t i : {full - 1, full, full + 1})
-        if (i > 0 && i < count_ - 2) at.push_back(i);
-    }
-    std::ranges::sort(at);
-    at.erase(std::unique(at.begin(), at.end()), at.end());
+    const std::vector<std::int64_t> at = sampled_ubatches(s_, count_, kSamples);
     std::vector<double> time;
     for (const std::int64_t i : at) time.push_back(span(i, i + 1));
     double sum = time.front();
@@ -90,21 +81,21 @@ class Prompt {
 // other at the same time, what that saves is known in closed form.
 Seconds saved_by_pipeline(const Scenario& s, const Placement& p, const Prompt& prompt) {
   if (s.rig.gpus.size() < 2 || prompt.count() < 2) return {};
-  // Time grows on a line from the first ubatch to the last: their mean is that of all.
+  // Time grows on a line from the first ubatch to the one before the last, which may be shorter.
+  const double count = double(prompt.count());
+  const std::pair<std::int64_t, double> weights[] = {
+      {0, (count - 1) / 2}, {prompt.count() - 2, (count - 1) / 2}, {prompt.count() - 1, 1.0}};
   std::vector<double> by_device(s.rig.gpus.size());
-  for (const std::int64_t i : {std::int64_t{0}, prompt.count() - 1}) {
+  for (const auto& [i, weight] : weights) {
     const std::vector<Step> steps = prefill_steps(s, p, prompt.memory(), {}, i, i + 1);
     for (const StepOp& op : steps.front().ops)
-      if (op.device != kHost) by_device[std::size_t(op.device)] += 0.5 * time_alone(s, op).value;
+      if (op.device != kHost)
+        by_device[std::size_t(op.device)] += weight / count * time_alone(s, op).value;
   }
   return pipeline_saving(s, by_device, double(prompt.count()));
 }
 
 }  // namespace
-
-std::int64_t ubatch_count(const Scenario& s) {
-  return (s.workload.prompt_tokens + s.settings.ubatch - 1) / s.settings.ubatch;
-}
 
 std::vector<Step> prefill_steps(const Scenario& s, const Placement& p, const MemoryPlan& memory,
                                 StepGrouping grouping, std::int64_t first, std::int64_t last) {

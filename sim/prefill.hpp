@@ -20,6 +20,5 @@ PrefillForecast forecast_prefill(const Scenario& scenario, const Placement& plac
 std::vector<Step> prefill_steps(const Scenario& scenario, const Placement& placement,
                                 const MemoryPlan& memory, StepGrouping grouping, std::int64_t first,
                                 std::int64_t last);
-std::int64_t ubatch_count(const Scenario& scenario);
 
 }  // namespace rigcast::sim

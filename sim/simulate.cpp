@@ -12,6 +12,7 @@
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resource_use.hpp"
+#include "perfmodel/ubatches.hpp"
 #include "sim/cliffs.hpp"
 #include "sim/load.hpp"
 #include "sim/prefill.hpp"

@@ -14,13 +14,8 @@ constexpr double kShortGap = 0.03;
 
 }  // namespace
 
-bool overlaps(const Step& step) {
-  return std::ranges::any_of(step.ops, [](const StepOp& op) {
-    return (op.fetch && op.fetch->ahead) || op.host_part || op.store.value > 0;
-  });
-}
-
-StepGraph::StepGraph(const Scenario& scenario, bool overlaps) : s_(scenario), overlaps_(overlaps) {}
+StepGraph::StepGraph(const StepContext& context, bool overlaps)
+    : s_(context), overlaps_(overlaps) {}
 
 NodeId StepGraph::chain(NodeId before, NodeId node) {
   graph_.order(before, node);
@@ -97,9 +92,7 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
 }
 
 Seconds StepGraph::memory_time(DeviceIndex device, Bytes charged) const {
-  const bool vram = device != kHost && !s_.rig.unified();
-  return charged /
-         (vram ? s_.rig.gpus[std::size_t(device)].bandwidth.value : s_.rig.ram.bandwidth.value);
+  return charged / memory_rate(s_, device);
 }
 
 // Whether `op` can be one activity with its neighbours. Alone on the machine, times add up exactly;

@@ -16,7 +16,7 @@ class StepGraph {
  public:
   /// `overlaps`: copies run beside operations, so the two sides of a roofline are kept apart and
   /// contend. Without overlap every operation is alone on the machine and one activity is exact.
-  StepGraph(const Scenario& scenario, bool overlaps);
+  StepGraph(const StepContext& context, bool overlaps);
 
   /// Appends a step that begins when the one before has ended. `token` labels it in a trace.
   /// Returns the node at which its token id is known.
@@ -65,7 +65,7 @@ class StepGraph {
   NodeId chain(NodeId before, NodeId node);
   void label(NodeId first, NodeId last, ActivityKind kind, const StepOp& op, double bytes);
 
-  const Scenario& s_;
+  const StepContext s_;
   const bool overlaps_;
   Graph graph_;
   NodeId last_ = kNoNode;
@@ -78,6 +78,5 @@ class StepGraph {
 };
 
 /// Anything of the step runs beside something else of it or of its neighbours.
-bool overlaps(const Step& step);
 
 }  // namespace rigcast::sim

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "core/catalogue/file_cache.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "core/text/nearest_name.hpp"
 
 namespace rigcast {
@@ -21,6 +23,33 @@ auto load(const fs::path& file, Read read)
   auto part = read(document->root(), file.stem().string());
   if (auto error = document->error()) return *error;
   return part;
+}
+
+template <class Read>
+auto part_reader(Read read) {
+  return [read](const fs::path& file) { return load(file, read); };
+}
+
+// Of a PCI-E generation, as its file states them.
+struct LaneRates {
+  Sourced<BytesPerSecond> lane;
+  Sourced<double> pinned_share, pageable_share;
+  Sourced<Seconds> latency;
+};
+
+LaneRates read_lane_rates(const TomlTable& t, const std::string&) {
+  const std::string source = t.text("source");
+  t.text("name");
+  t.text_or("vendor", "");
+  t.texts("aliases");
+  t.set_figure_defaults({SourceKind::kSpec, source});
+  LaneRates rates;
+  rates.lane = t.figure<BytesPerSecond>("lane", 1_MBps, BytesPerSecond{1e12});
+  rates.pinned_share = t.number_figure("pinned_share", 0.01, 1.0);
+  rates.pageable_share = t.number_figure("pageable_share", 0.01, 1.0);
+  rates.latency = t.figure<Seconds>("latency", Seconds{0}, Seconds{1});
+  t.finish();
+  return rates;
 }
 
 // "2xddr4-2666": channels of 64 bits at so many million transfers a second.
@@ -46,6 +75,21 @@ std::optional<RamKit> kit_by_formula(std::string_view id) {
 }
 
 }  // namespace
+
+struct Catalogue::Kept {
+  FileCache<GpuPart> gpus;
+  FileCache<CpuPart> cpus;
+  FileCache<SsdPart> ssds;
+  FileCache<RamKit> kits;
+  FileCache<LaneRates> links;
+  FileCache<ModelSpec> models;
+  FileCache<RuntimeProfile> runtimes;
+};
+
+Catalogue::Catalogue(fs::path root)
+    : root_(std::move(root)),
+      called_(std::make_shared<NamesByFolder>()),
+      kept_(std::make_shared<Kept>()) {}
 
 fs::path measured_file(const fs::path& rig_file) {
   return fs::path(rig_file).replace_extension(".measured.toml");
@@ -115,19 +159,19 @@ Result<fs::path> Catalogue::find(std::string_view folder, std::string_view noun,
 Result<GpuPart> Catalogue::gpu(std::string_view name) const {
   const auto file = find("hwprofiles/gpus", "GPU", "gpus", name);
   if (!file) return file.error();
-  return load(*file, read_gpu);
+  return kept_->gpus.get(*file, part_reader(read_gpu));
 }
 
 Result<CpuPart> Catalogue::cpu(std::string_view name) const {
   const auto file = find("hwprofiles/cpus", "CPU", "cpus", name);
   if (!file) return file.error();
-  return load(*file, read_cpu);
+  return kept_->cpus.get(*file, part_reader(read_cpu));
 }
 
 Result<SsdPart> Catalogue::ssd(std::string_view name) const {
   const auto file = find("hwprofiles/ssds", "SSD", "ssds", name);
   if (!file) return file.error();
-  return load(*file, read_ssd);
+  return kept_->ssds.get(*file, part_reader(read_ssd));
 }
 
 Result<RamKit> Catalogue::ram(std::string_view text) const {
@@ -135,7 +179,7 @@ Result<RamKit> Catalogue::ram(std::string_view text) const {
   const std::string_view id = text.substr(0, colon);
   RamKit kit;
   if (const auto file = find("hwprofiles/ram", "RAM kit", "ram", id)) {
-    auto loaded = load(*file, read_ram);
+    auto loaded = kept_->kits.get(*file, part_reader(read_ram));
     if (!loaded) return loaded.error();
     kit = *std::move(loaded);
   } else if (auto computed = kit_by_formula(as_id(id))) {
@@ -157,7 +201,7 @@ Result<RamKit> Catalogue::ram(std::string_view text) const {
 Result<ModelSpec> Catalogue::model(std::string_view name) const {
   const auto file = find("models", "model", "models", name);
   if (!file) return file.error();
-  return load_model_spec(*file);
+  return kept_->models.get(*file, load_model_spec);
 }
 
 Result<ModelFile> Catalogue::model_file(const fs::path& file) const {
@@ -185,29 +229,28 @@ Result<fs::path> Catalogue::runtime_file(std::string_view name) const {
   return find("runtimes", "runtime", "runtimes", name);
 }
 
+Result<RuntimeProfile> Catalogue::runtime(const fs::path& file) const {
+  return kept_->runtimes.get(
+      file, [](const fs::path& f) { return load_runtime_profile(f); },
+      [](const RuntimeProfile& profile) { return profile.files; });
+}
+
 Result<HostLink> Catalogue::host_link(PcieLink pcie) const {
   const fs::path file = root_ / fmt::format("hwprofiles/links/pcie-{}.toml", pcie.generation);
-  auto document = TomlDocument::read(file);
-  if (!document)
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored))
     return bad_input(fmt::format("no figures for PCI-E generation {}", pcie.generation));
-  const TomlTable t = document->root();
-  const std::string source = t.text("source");
-  t.text("name");
-  t.text_or("vendor", "");
-  t.texts("aliases");
-  t.set_figure_defaults({SourceKind::kSpec, source});
-  const auto lane = t.figure<BytesPerSecond>("lane", 1_MBps, BytesPerSecond{1e12});
-  const auto pinned = t.number_figure("pinned_share", 0.01, 1.0);
-  const auto pageable = t.number_figure("pageable_share", 0.01, 1.0);
+  const auto rates = kept_->links.get(file, part_reader(read_lane_rates));
+  if (!rates) return rates.error();
   HostLink link;
   link.pcie = pcie;
-  const BytesPerSecond raw = lane.value * pcie.lanes;
-  link.h2d = {raw * pinned.value, pinned.kind, pinned.source};
+  const BytesPerSecond raw = rates->lane.value * pcie.lanes;
+  link.h2d = {raw * rates->pinned_share.value, rates->pinned_share.kind,
+              rates->pinned_share.source};
   link.d2h = link.h2d;
-  link.pageable = {raw * pageable.value, pageable.kind, pageable.source};
-  link.latency = t.figure<Seconds>("latency", Seconds{0}, Seconds{1});
-  t.finish();
-  if (auto error = document->error()) return *error;
+  link.pageable = {raw * rates->pageable_share.value, rates->pageable_share.kind,
+                   rates->pageable_share.source};
+  link.latency = rates->latency;
   return link;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The data that ships with rigcast: parts, rigs, model specs and runtime profiles, found by id,
-// name or alias, ignoring case and punctuation.
+// name or alias, ignoring case and punctuation. What was read is kept in memory until its file
+// changes.
 
 #include <filesystem>
 #include <map>
@@ -13,14 +14,14 @@
 #include "core/hardware/rig.hpp"
 #include "core/model/model_file.hpp"
 #include "core/model/model_spec.hpp"
+#include "core/runtime/runtime_profile.hpp"
 
 namespace rigcast {
 
 class Catalogue {
  public:
   /// `root` holds hwprofiles/, models/ and runtimes/.
-  explicit Catalogue(std::filesystem::path root)
-      : root_(std::move(root)), called_(std::make_shared<NamesByFolder>()) {}
+  explicit Catalogue(std::filesystem::path root);
 
   /// RIGCAST_DATA if set, else the data beside the program, else that of the source tree.
   static Result<Catalogue> open(const std::filesystem::path& program);
@@ -38,6 +39,8 @@ class Catalogue {
   Result<HostLink> host_link(PcieLink link) const;
   Result<std::filesystem::path> rig_file(std::string_view name) const;
   Result<std::filesystem::path> runtime_file(std::string_view name) const;
+  /// The profile in that file, with its fitted figures.
+  Result<RuntimeProfile> runtime(const std::filesystem::path& file) const;
 
   /// Ids, sorted.
   std::vector<std::string> ids(std::string_view folder) const;
@@ -54,6 +57,8 @@ class Catalogue {
 
   std::filesystem::path root_;
   std::shared_ptr<NamesByFolder> called_;
+  struct Kept;
+  std::shared_ptr<Kept> kept_;  // what was read, shared by copies
   ModelFileReader read_model_file_;
 };
 

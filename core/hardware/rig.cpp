@@ -67,6 +67,11 @@ Bytes Rig::usable_vram(std::size_t gpu) const {
   return std::max(Bytes{0}, pool - vram_reserved.value);
 }
 
+const Correction* Rig::correction(const std::string& runtime) const {
+  const auto own = corrections.find(runtime);
+  return own == corrections.end() ? nullptr : &own->second;
+}
+
 Bytes Rig::usable_ram() const {
   return std::max(Bytes{0}, ram.capacity.value - ram_reserved.value);
 }

@@ -126,6 +126,8 @@ struct Rig {
   /// What programs may allocate on the GPU: its share of the memory less what is reserved.
   Bytes usable_vram(std::size_t gpu) const;
   Bytes usable_ram() const;
+  /// What the rig's own runs say of a runtime's speed; nullptr: nothing.
+  const Correction* correction(const std::string& runtime) const;
 };
 
 GpuPart read_gpu(const TomlTable& t, std::string id);

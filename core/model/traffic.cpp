@@ -19,16 +19,16 @@ OpTraffic matmul_traffic(const WeightGroup& group, double share, double tokens) 
   return t;
 }
 
-// Cells that the attention of the batch reads, each once: the first token's window reaches
+// Cells that the attention of the sequence reads, each once: the first token's window reaches
 // furthest back.
-TokenCount cells_in_reach(const ModelSpec& model, int layer, BatchShape b) {
+TokenCount cells_in_reach(const ModelSpec& model, int layer, const Sequence& b) {
   const TokenCount all = b.cached + b.tokens;
   if (model.sees_all_tokens(layer)) return all;
   return std::min(all, model.window->tokens + b.tokens - 1);
 }
 
-// Mean cells that one of the batch's tokens attends to.
-double mean_attended(const ModelSpec& model, int layer, BatchShape b) {
+// Mean cells that one of its new tokens attends to.
+double mean_attended(const ModelSpec& model, int layer, const Sequence& b) {
   const double n = double(b.tokens);
   if (model.sees_all_tokens(layer)) return double(b.cached) + (n + 1) / 2;
   const auto width = model.window->tokens;
@@ -89,6 +89,18 @@ TokenCount read_cells(TokenCount cached, TokenCount padding) {
   return (cached + padding - 1) / padding * padding;
 }
 
+TokenCount Batch::cached() const {
+  TokenCount sum = 0;
+  for (const Sequence& s : sequences) sum += s.cached;
+  return sum;
+}
+
+TokenCount Batch::tokens() const {
+  TokenCount sum = 0;
+  for (const Sequence& s : sequences) sum += s.tokens;
+  return sum;
+}
+
 OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, int layer,
                              TokenCount tokens) {
   const WeightGroup& weights = table.layers[std::size_t(layer)].attention;
@@ -102,25 +114,27 @@ OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, i
 // What kernels of attention keep in registers.
 constexpr double kWideHead = 256;
 
-OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes types) {
+OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, KvTypes types) {
   OpTraffic t;
   if (model.has_attention(layer)) {
     const double per_token = kv_bytes_per_token(model, cache_owner(model, layer), types);
-    const TokenCount seen = cells_in_reach(model, layer, b);
-    t.kv_read_bytes = double(read_cells(seen, b.kv_padding)) * per_token;
-    if (model.has_kv(layer)) t.kv_write_bytes = double(b.tokens) * per_token;
     // Scores and weighted values: two products over every attended cell and query head.
     const double head = double(model.head_dim_of(layer));
     const double k_dim =
         model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
     const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;
     t.wide_heads = k_dim > kWideHead;
-    t.attention_flops =
-        2.0 * model.heads * (k_dim + v_dim) * double(b.tokens) * mean_attended(model, layer, b);
+    for (const Sequence& s : batch.sequences) {
+      const TokenCount seen = cells_in_reach(model, layer, s);
+      t.kv_read_bytes += double(read_cells(seen, batch.kv_padding)) * per_token;
+      if (model.has_kv(layer)) t.kv_write_bytes += double(s.tokens) * per_token;
+      t.attention_flops +=
+          2.0 * model.heads * (k_dim + v_dim) * double(s.tokens) * mean_attended(model, layer, s);
+    }
   }
   if (model.recurrent && model.has_recurrent_mixer(layer)) {
-    // The whole state is read and written at every step.
-    const double state = double(model.recurrent->state_bytes);
+    // Every sequence has a state, which is read and written whole at every step.
+    const double state = double(model.recurrent->state_bytes) * double(batch.sequences.size());
     t.kv_read_bytes += state;
     t.kv_write_bytes += state;
   }
@@ -128,8 +142,8 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape b, KvTypes
 }
 
 OpTraffic attention_traffic(const ModelSpec& model, const TensorTable& table, int layer,
-                            BatchShape b, KvTypes types) {
-  OpTraffic t = projection_traffic(model, table, layer, b.tokens);
+                            const Batch& b, KvTypes types) {
+  OpTraffic t = projection_traffic(model, table, layer, b.tokens());
   t += cache_traffic(model, layer, b, types);
   return t;
 }
@@ -165,13 +179,13 @@ OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCo
   return t;
 }
 
-OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, BatchShape b,
+OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, const Batch& b,
                          KvTypes types) {
-  OpTraffic t = head_traffic(model, table, b.tokens);
+  OpTraffic t = head_traffic(model, table, b.tokens());
   for (int layer = 0; layer < model.layers; ++layer) {
     t += attention_traffic(model, table, layer, b, types);
-    t += ffn_traffic(model, table, layer, b.tokens);
-    t += experts_traffic(model, table, layer, b.tokens);
+    t += ffn_traffic(model, table, layer, b.tokens());
+    t += experts_traffic(model, table, layer, b.tokens());
   }
   return t;
 }

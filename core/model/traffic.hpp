@@ -4,6 +4,8 @@
 
 #include <array>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/base/units.hpp"
 #include "core/model/kv_cache.hpp"
@@ -41,21 +43,38 @@ double expected_experts(int experts, int used, double tokens);
 /// itself included, are in the cache: cells come in multiples of `padding`.
 TokenCount read_cells(TokenCount cached, TokenCount padding);
 
-/// One batch of `tokens` new tokens, the last at position cached + tokens.
-struct BatchShape {
-  TokenCount cached = 0;  // tokens in the cache before the batch
-  TokenCount tokens = 1;
-  TokenCount kv_padding = 1;
+/// One sequence's part in a step.
+struct Sequence {
+  TokenCount cached = 0;  // tokens in its cache before the step
+  TokenCount tokens = 1;  // new ones, the last at position cached + tokens
+  /// How its cache is filled: ubatches up to `depth`, then the prompt's, then token by token.
+  TokenCount depth = 0;
+  TokenCount prompt = 0;
+};
+
+/// The sequences that one step computes together. A single user is a batch of one.
+struct Batch {
+  std::vector<Sequence> sequences;
+  TokenCount kv_padding = 1;  // attention reads every sequence's cells in multiples of this
+
+  Batch(std::vector<Sequence> all, TokenCount padding)
+      : sequences(std::move(all)), kv_padding(padding) {}
+  /// Of one sequence.
+  Batch(TokenCount cached, TokenCount tokens, TokenCount padding = 1)
+      : sequences{{cached, tokens}}, kv_padding(padding) {}
+
+  TokenCount cached() const;  // before the step, of all sequences
+  TokenCount tokens() const;  // new ones, of all sequences
 };
 
 /// Norm, q, k, v, attention over the cache, output projection; a recurrent layer's mixer.
 OpTraffic attention_traffic(const ModelSpec& model, const TensorTable& table, int layer,
-                            BatchShape batch, KvTypes types);
+                            const Batch& batch, KvTypes types);
 /// The same without the attention over the cache: where that is computed elsewhere.
 OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, int layer,
                              TokenCount tokens);
 /// The attention over the cache alone.
-OpTraffic cache_traffic(const ModelSpec& model, int layer, BatchShape batch, KvTypes types);
+OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, KvTypes types);
 /// A dense FFN; of a MoE layer the router and the shared experts.
 OpTraffic ffn_traffic(const ModelSpec& model, const TensorTable& table, int layer,
                       TokenCount tokens);
@@ -66,7 +85,7 @@ OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int 
 OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCount rows);
 
 /// Everything a decode step reads: the sum over layers and head.
-OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, BatchShape batch,
+OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, const Batch& batch,
                          KvTypes types);
 
 /// Bytes of one token's hidden state, F32.

@@ -72,7 +72,7 @@ Placement place(const Scenario& s, int gpu_layers) {
     if (s.placement.decode_device == DecodeDevice::kGpu) l.decode_on = gpu;
     if (s.placement.decode_device == DecodeDevice::kCpu) l.decode_on = kHost;
     l.decode_experts_on = cpu_experts ? kHost : l.decode_on;
-    const bool host_cache = s.kv.policy == KvPolicy::kRam || s.kv.policy == KvPolicy::kStream;
+    const bool host_cache = keeps_cache_in_ram(s.kv.policy);
     const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu;
     l.kv = host_cache || cpu_decode ? kHost : l.decode_on;
     l.decode_cache_on = s.kv.policy == KvPolicy::kRam ? kHost : l.decode_on;

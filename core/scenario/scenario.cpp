@@ -336,10 +336,7 @@ std::string_view name(Start start) {
   return "";
 }
 
-const Correction* Scenario::correction() const {
-  const auto own = rig.corrections.find(runtime.id);
-  return own == rig.corrections.end() ? nullptr : &own->second;
-}
+const Correction* Scenario::correction() const { return rig.correction(runtime.id); }
 
 Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catalogue) {
   TomlDocument document = given.clone();
@@ -361,7 +358,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
     runtime.refuse("name", file.error());
     return *document.error();
   }
-  auto profile = load_runtime_profile(*file);
+  auto profile = catalogue.runtime(*file);
   if (!profile) return profile.error();
   s.runtime = *std::move(profile);
 

@@ -14,7 +14,7 @@
 #include "core/model/model_spec.hpp"
 #include "core/model/quant_mix.hpp"
 #include "core/model/tensor_table.hpp"
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/runtime_profile.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {

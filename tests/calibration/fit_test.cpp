@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "calibration/write_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 

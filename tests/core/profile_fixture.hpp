@@ -7,16 +7,16 @@
 #include <fstream>
 #include <string>
 
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 
 namespace rigcast::fixtures {
 
 inline const std::string kProfile = R"(name = "test"
 era = "2026"
 source = "made up for a test"
+rules = "transformers"
 kv_policies = ["vram", "ram"]
 [memory]
-kv = "grown-by-copy"
 kv_padding = 32
 logits = "prompt"
 staging = "4 MiB"
@@ -59,8 +59,8 @@ launch = 4
 [backend.default]
 launch = "3 us"
 [batch]
-tile_half = 30
-gemm_half = 67
+tile_half_rate_batch = 30
+gemm_half_rate_batch = 67
 power = 0.9
 experts = 0.5
 expand = 0.8
@@ -71,12 +71,12 @@ read = 0.72
 read_per_thread = "10 GB/s"
 socket_share = 0.4
 one_token = 0.5
-exposed = 0.6
+unoverlapped_share = 0.6
 experts = 0.8
 attention = 0.3
 cache = 0.25
-operation_gap = "4 us"
-batch_half = 2
+barrier_time = "4 us"
+half_rate_batch = 2
 blas = 0.6
 [cpu.int8_share]
 scalar = 0.1

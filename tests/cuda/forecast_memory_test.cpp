@@ -6,6 +6,7 @@
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
+#include "core/runtime/load_profile.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

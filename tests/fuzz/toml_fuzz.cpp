@@ -6,7 +6,7 @@
 #include "core/hardware/rig.hpp"
 #include "core/hardware/rig_correction.hpp"
 #include "core/model/model_spec.hpp"
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "core/text/toml_reader.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

@@ -61,12 +61,12 @@ Sourced<FlopsPerSecond> measured(double flops) {
 
 TEST_CASE("A batch on the CPU takes a share of what its cores multiply in INT8", "[cpu]") {
   Scenario s = of_cpu();
-  // Half of the rate at two tokens that share a weight (batch_half), two thirds of it at four.
+  // Half of the rate at two tokens that share a weight (half_rate_batch), two thirds of it at four.
   const double full = 2 * kElements * 16 / (8 * kCoreFlops * kShare);
   CHECK(seconds(s, 16) == Approx(full * (1 + 2.0 / 16)));
-  s.runtime.cpu.batch_half.value = 16;
+  s.runtime.cpu.half_rate_batch.value = 16;
   CHECK(seconds(s, 16) == Approx(full * 2));
-  s.runtime.cpu.batch_half.value = 0;
+  s.runtime.cpu.half_rate_batch.value = 0;
   CHECK(seconds(s, 16) == Approx(full));
   s.rig.cpu.architecture = "zen5";  // twice as wide
   CHECK(seconds(s, 16) == Approx(full / 2));
@@ -106,7 +106,7 @@ TEST_CASE("Threads with a core each work on the cache by what a core multiplies"
 
 TEST_CASE("Of threads that share multipliers one unpacks while the other multiplies", "[cpu]") {
   Scenario s = of_cpu();
-  s.runtime.cpu.batch_half.value = 16;
+  s.runtime.cpu.half_rate_batch.value = 16;
   s.runtime.cpu.cache_per_cycle = Sourced<double>{10, SourceKind::kAssumed, {}};
   // Eight threads multiply as much as four would by themselves: the rest takes half of what it did
   // beside, and so does unpacking.
@@ -123,7 +123,7 @@ TEST_CASE("One token meets a weight alone: no batch is too small for it", "[cpu]
   Scenario s = of_cpu();
   const double one = seconds(s, 1);
   CHECK(one == Approx(2 * kElements / (8 * kCoreFlops * kShare * 0.5)));  // one_token
-  s.runtime.cpu.batch_half.value = 16;
+  s.runtime.cpu.half_rate_batch.value = 16;
   CHECK(seconds(s, 1) == one);
   CHECK(seconds(s, 8) == Approx(8 * one));
 }
@@ -231,7 +231,7 @@ TEST_CASE("Windows takes of the cores' rate, a Linux inside of it does not", "[c
 TEST_CASE("Reading the cache follows the weights where it has a figure of its own", "[cpu]") {
   Scenario s = of_cpu();
   CpuEfficiency& e = s.runtime.cpu;
-  e.operation_gap.value = Seconds{0};
+  e.barrier_time.value = Seconds{0};
   OpTraffic t = product(1);
   t.kv_read_bytes = 2e9;  // F16
   t.attention_flops = 1e9;
@@ -240,9 +240,10 @@ TEST_CASE("Reading the cache follows the weights where it has a figure of its ow
   const OpCost alone = cpu_cost(s, t, 1);
   const double work = seconds(s, 1), cache = t.attention_flops / e.cache.value / clock;
   CHECK(alone.compute.value == Approx(work + cache));
-  CHECK(alone.gap.value == Approx(e.exposed.value * std::min(work + cache, read + read_cache)));
+  CHECK(alone.gap.value ==
+        Approx(e.unoverlapped_share.value * std::min(work + cache, read + read_cache)));
 
-  e.cache_exposed = Sourced<double>{0.5, SourceKind::kAssumed, {}};
+  e.kv_unoverlapped_share = Sourced<double>{0.5, SourceKind::kAssumed, {}};
   e.cache_element.value = 3000;  // now the cores bind on the cache, memory on the weights
   const double busy = (t.attention_flops + 1e9 * 3000) / e.cache.value / clock;
   REQUIRE(busy > read_cache);
@@ -250,7 +251,7 @@ TEST_CASE("Reading the cache follows the weights where it has a figure of its ow
   const OpCost apart = cpu_cost(s, t, 1);
   const Seconds charged = apart.charged / s.rig.ram.bandwidth.value;
   CHECK(apart.gap.value + std::max(apart.compute, charged).value ==
-        Approx(read + e.exposed.value * work + busy + 0.5 * read_cache));
+        Approx(read + e.unoverlapped_share.value * work + busy + 0.5 * read_cache));
   s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};  // its elements cost nothing here
   CHECK(cpu_cost(s, t, 1).compute < apart.compute);
 }
@@ -275,9 +276,9 @@ TEST_CASE("Threads that meet by a tree wait less for many of them", "[cpu]") {
   OpTraffic t;
   t.matrices = 3;
   s.settings.threads = 16;
-  const double once = 3 * s.runtime.cpu.operation_gap.value.value;
+  const double once = 3 * s.runtime.cpu.barrier_time.value.value;
   CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 16));
-  s.runtime.cpu.gap_power = Sourced<double>{0.5, SourceKind::kAssumed, {}};
+  s.runtime.cpu.barrier_thread_exponent = Sourced<double>{0.5, SourceKind::kAssumed, {}};
   CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 4));
 }
 
@@ -285,7 +286,7 @@ TEST_CASE("Threads that ask memory for their next weights while they wait lose l
           "[cpu]") {
   Scenario s = of_cpu();
   s.settings.threads = 16;
-  s.runtime.cpu.gap_power = Sourced<double>{0.5, SourceKind::kAssumed, {}};
+  s.runtime.cpu.barrier_thread_exponent = Sourced<double>{0.5, SourceKind::kAssumed, {}};
   OpTraffic weights, experts, cache;
   weights.matrices = experts.matrices = 3;
   cache.matrices = 1;
@@ -297,8 +298,8 @@ TEST_CASE("Threads that ask memory for their next weights while they wait lose l
     return cpu_cost(s, t, tokens).gap.value;
   };
   const double before[] = {gap(weights, 1), gap(weights, 512), gap(experts, 1), gap(cache, 1)};
-  s.runtime.cpu.gap_ahead_power = Sourced<double>{0.25, SourceKind::kAssumed, {}};
-  const double once = 3 * s.runtime.cpu.operation_gap.value.value;
+  s.runtime.cpu.barrier_exponent_with_prefetch = Sourced<double>{0.25, SourceKind::kAssumed, {}};
+  const double once = 3 * s.runtime.cpu.barrier_time.value.value;
   CHECK(before[0] - gap(weights, 1) == Approx(once * (4 - 2)));
   CHECK(gap(weights, 512) == before[1]);  // a batch computes
   CHECK(gap(experts, 1) == before[2]);    // nothing tells who comes next

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "perfmodel/operation.hpp"
 #include "perfmodel/cost.hpp"
+#include "perfmodel/operation.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
@@ -36,7 +36,7 @@ gemm_tile = 128
 tile_rows = 32
 tile_tokens = 64
 tile_start = "1 us"
-halves_from = 65
+fp16_from_batch = 65
 token_rows = 32
 token_idle = 0.5
 launch = 2
@@ -56,9 +56,9 @@ OpTraffic product(double tokens, QuantFormat format = QuantFormat::kQ8_0) {
   return t;
 }
 
-// The rate at which a batch multiplies floats: gemm and gemm_half of kProfile.
+// The rate at which a batch multiplies floats: gemm and gemm_half_rate_batch of kProfile.
 double float_rate(double tokens) { return 10e12 * 0.42 / (1 + 67 / tokens); }
-// And quantized blocks, four in a lane: tiles and tile_half.
+// And quantized blocks, four in a lane: tiles and tile_half_rate_batch.
 double tile_rate(double tokens) { return 4 * 10e12 * 0.24 / (1 + 30 / tokens); }
 
 double seconds(const Scenario& s, const OpTraffic& t, TokenCount tokens) {

@@ -44,7 +44,7 @@ inline RuntimeProfile whole_context_runtime() {
   r.id = r.name = "fixture";
   r.kv_policies = {KvPolicy::kVram,  KvPolicy::kRam,      KvPolicy::kStream,
                    KvPolicy::kPaged, KvPolicy::kCombined, KvPolicy::kSpill};
-  r.memory.kv = KvAllocation::kWholeContext;
+  r.rules = RuntimeRules::kLlamaCpp;
   r.memory.kv_padding = 256;
   r.memory.logits = LogitsRows::kUbatch;
   r.memory.maps_file = true;

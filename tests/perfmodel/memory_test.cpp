@@ -1,5 +1,6 @@
 #include "perfmodel/memory.hpp"
 
+#include "perfmodel/runtimes/contiguous_cache.hpp"
 #include "tests/catch.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
@@ -36,7 +37,7 @@ TEST_CASE("The cache is taken whole at load, in multiples of the padding", "[mem
 
 TEST_CASE("A cache that grows by copying follows the tokens and needs a layer twice", "[memory]") {
   Scenario s = scenario_of(llama_2_7b());
-  s.runtime.memory.kv = KvAllocation::kGrownByCopy;
+  s.runtime.rules = RuntimeRules::kTransformers;
   CHECK(gpu(plan_of(s, 33, 1024)).kv == 0.5 * 1_GiB);
   CHECK(gpu(plan_of(s, 33, 2048)).kv == 1_GiB);
   CHECK(gpu(plan_of(s, 33, 2048)).staging == 1_GiB / 32.0);

@@ -1,7 +1,7 @@
 // Profiles that build on others, and fitted figures beside them.
 #include <string>
 
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/runtime_profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
 
@@ -77,13 +77,13 @@ TEST_CASE("A list of builds takes the place of the base's", "[runtime]") {
 TEST_CASE("A base may have a base", "[runtime]") {
   const ProfileFolder folder;
   folder.write("test", kProfile);
-  folder.write("a", based_on("test", "[batch]\npower = 0.5\ntile_half = 1\n"));
-  folder.write("b", based_on("a", "[batch]\ntile_half = 2\n"));
+  folder.write("a", based_on("test", "[batch]\npower = 0.5\ntile_half_rate_batch = 1\n"));
+  folder.write("b", based_on("a", "[batch]\ntile_half_rate_batch = 2\n"));
   const auto p = folder.load("b");
   REQUIRE(p);
-  CHECK(p->batch.tile_half.value == 2);
+  CHECK(p->batch.tile_half_rate_batch.value == 2);
   CHECK(p->batch.power.value == 0.5);
-  CHECK(p->batch.gemm_half.value == 67);
+  CHECK(p->batch.gemm_half_rate_batch.value == 67);
   CHECK(p->base == "a");
 }
 

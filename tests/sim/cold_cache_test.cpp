@@ -1,6 +1,7 @@
-#include "perfmodel/runtimes/cold_cache.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/operation.hpp"
+#include "perfmodel/runtimes/rigcast_kv.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 
 #include <cmath>
 
@@ -23,7 +24,7 @@ const Settings kCombined = with(kOwn, {{"kv.policy", "combined"}});
 ColdSplit split_of(const Scenario& s, double blocks) {
   // 32 heads of 128 elements; a key and a value of 8 heads are 4 KiB.
   const double flops = 4.0 * 32 * 128 * 128 * blocks;
-  return cold_split(s, resolve_placement(s), 0, 0, flops, blocks * kBlock);
+  return split_blocks(s, resolve_placement(s), 0, 0, flops, blocks * kBlock);
 }
 
 Seconds link_time(const Scenario& s, double bytes) {
@@ -45,12 +46,13 @@ double host_reading(const Scenario& s, TokenCount cached) {
 TEST_CASE("Every copy of cold blocks starts late, of small layers once for several", "[cold]") {
   Scenario s = scenario(kOwn);
   s.runtime.decode.copy_start.value = Seconds{10e-6};
-  CHECK(cold_fetch(s, 0, 0).start == Seconds{});
+  CHECK(cold_block_copy_start(s, 0, 0) == Seconds{});
   // 100 blocks are seven pieces of 16, and more than the ring takes of two layers at once.
-  CHECK(cold_fetch(s, 0, 100 * kBlock).start.value == Approx(70e-6));
+  CHECK(cold_block_copy_start(s, 0, 100 * kBlock).value == Approx(70e-6));
   // Four layers of eight blocks are a group.
-  CHECK(cold_fetch(s, 0, 8 * kBlock).start.value == Approx(10e-6 / 4));
-  CHECK(cold_fetch(scenario(), 0, 100 * kBlock).start == Seconds{});
+  CHECK(cold_block_copy_start(s, 0, 8 * kBlock).value == Approx(10e-6 / 4));
+  const Scenario other = scenario();
+  CHECK(runtime_model(other.runtime).cold_copy_start(other, 0, 100 * kBlock) == Seconds{});
 }
 
 TEST_CASE("What the link brings while the GPU does the rest of a layer is not the host's",
@@ -73,8 +75,8 @@ TEST_CASE("What the link brings while the GPU does the rest of a layer is not th
 
 TEST_CASE("The last-level cache keeps what tokens read again, if that is not much", "[cold]") {
   Scenario s = scenario(with(kOwn, {{"kv.policy", "ram"}}));
-  s.runtime.cpu.kept_sizes = Sourced<double>{3, SourceKind::kAssumed, {}};
-  s.runtime.cpu.kept_speed = Sourced<double>{2, SourceKind::kAssumed, {}};
+  s.runtime.cpu.llc_capacity_factor = Sourced<double>{3, SourceKind::kAssumed, {}};
+  s.runtime.cpu.llc_kv_speedup = Sourced<double>{2, SourceKind::kAssumed, {}};
   const double from_memory = host_reading(s, 4000);
   const double read = 4000 * 131072.0;  // of all layers
   const auto with_cache = [&](double bytes) {
@@ -88,8 +90,8 @@ TEST_CASE("The last-level cache keeps what tokens read again, if that is not muc
 
 TEST_CASE("The last-level cache keeps weights as well, which come less fast", "[cold]") {
   Scenario s = scenario(with(kOwn, {{"placement.gpu_layers", "32"}}));  // the head is the host's
-  s.runtime.cpu.kept_sizes = Sourced<double>{3, SourceKind::kAssumed, {}};
-  s.runtime.cpu.kept_weights = Sourced<double>{1.5, SourceKind::kAssumed, {}};
+  s.runtime.cpu.llc_capacity_factor = Sourced<double>{3, SourceKind::kAssumed, {}};
+  s.runtime.cpu.llc_weight_speedup = Sourced<double>{1.5, SourceKind::kAssumed, {}};
   const Placement p = resolve_placement(s);
   const auto head = [&] {
     return decode_step(s, p, plan_memory(s, p, s.workload.context), 100).ops.back().cost;

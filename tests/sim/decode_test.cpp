@@ -52,7 +52,7 @@ TEST_CASE("alone, a token takes the sum of its GPU part, CPU part and handoffs",
   const int layers = GENERATE(0, 12, 32, 33);
   Simulated t(Settings{{"placement.gpu_layers", std::to_string(layers)}});
   const TokenCount cached = 1000;
-  const BatchShape batch{cached - 1, 1, t.s.runtime.memory.kv_padding};
+  const Batch batch{cached - 1, 1, t.s.runtime.memory.kv_padding};
   const auto alone = [&](DeviceIndex device, const OpTraffic& traffic, double kernels) {
     const OpCost c =
         device == kHost ? cpu_cost(t.s, traffic, 1) : gpu_cost(t.s, 0, traffic, 1, kernels);

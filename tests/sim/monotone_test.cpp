@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "perfmodel/ubatches.hpp"
 #include "perfmodel/memory.hpp"
 #include "sim/decode.hpp"
 #include "sim/load.hpp"
@@ -13,7 +14,7 @@
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_generator.hpp"
 
-using namespace rigcast;
+    using namespace rigcast;
 using namespace rigcast::sim;
 using fixtures::ScenarioGenerator;
 

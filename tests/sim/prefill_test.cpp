@@ -1,10 +1,11 @@
 #include "sim/prefill.hpp"
+#include "perfmodel/ubatches.hpp"
 #include "perfmodel/memory.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
-using namespace rigcast;
+    using namespace rigcast;
 using namespace rigcast::sim;
 using fixtures::scenario;
 using fixtures::Settings;

@@ -39,7 +39,7 @@ struct Token {
   Placement placement;
   MemoryPlan memory;
   ResourceUse use;
-  BatchShape batch;
+  Batch batch;
 };
 
 // Sums of integers and of shares of them: only the order of additions differs.

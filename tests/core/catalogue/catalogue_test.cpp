@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "core/text/nearest_name.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"

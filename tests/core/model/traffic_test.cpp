@@ -58,7 +58,7 @@ TEST_CASE("The head moves the output matrix once, and one row of logits a row", 
 
 TEST_CASE("Attention reads every cached token and writes the new ones", "[traffic]") {
   // A token's keys and values are 2 x 2 heads x 16 x 2 B = 128 B.
-  const OpTraffic one = cache_traffic(tiny(), 0, {.cached = 99, .tokens = 1}, kHalf);
+  const OpTraffic one = cache_traffic(tiny(), 0, {99, 1}, kHalf);
   CHECK(one.kv_read_bytes == 100 * 128.0);
   CHECK(one.kv_write_bytes == 128.0);
   // Scores and values: two products of 2 FLOPs over 100 cells, 4 heads, 16 wide.
@@ -67,7 +67,7 @@ TEST_CASE("Attention reads every cached token and writes the new ones", "[traffi
 }
 
 TEST_CASE("A batch reads the cache once, and its tokens see one more cell each", "[traffic]") {
-  const OpTraffic t = cache_traffic(tiny(), 0, {.cached = 10, .tokens = 4}, kHalf);
+  const OpTraffic t = cache_traffic(tiny(), 0, {10, 4}, kHalf);
   CHECK(t.kv_read_bytes == 14 * 128.0);
   CHECK(t.kv_write_bytes == 4 * 128.0);
   CHECK(t.attention_flops == 2.0 * 2 * (11 + 12 + 13 + 14) * 4 * 16);
@@ -79,29 +79,28 @@ TEST_CASE("Cells are read in whole multiples of the runtime's padding", "[traffi
   CHECK(read_cells(256, 256) == 256);
   CHECK(read_cells(257, 256) == 512);
   CHECK(read_cells(257, 1) == 257);
-  const OpTraffic t =
-      cache_traffic(tiny(), 0, {.cached = 256, .tokens = 1, .kv_padding = 256}, kHalf);
+  const OpTraffic t = cache_traffic(tiny(), 0, {256, 1, 256}, kHalf);
   CHECK(t.kv_read_bytes == 512 * 128.0);
 }
 
 TEST_CASE("A sliding window bounds what a token reads", "[traffic]") {
   ModelSpec m = tiny(2);
   m.window = SlidingWindow{.tokens = 8, .full_every = 2};
-  const BatchShape late{.cached = 99, .tokens = 1};
+  const Batch late{99, 1};
   CHECK(cache_traffic(m, 0, late, kHalf).kv_read_bytes == 8 * 128.0);
   CHECK(cache_traffic(m, 1, late, kHalf).kv_read_bytes == 100 * 128.0);
-  CHECK(cache_traffic(m, 0, {.cached = 3, .tokens = 1}, kHalf).kv_read_bytes == 4 * 128.0);
+  CHECK(cache_traffic(m, 0, {3, 1}, kHalf).kv_read_bytes == 4 * 128.0);
 }
 
 TEST_CASE("In a batch the first token's window reaches furthest back", "[traffic]") {
   ModelSpec m = tiny();
   m.window = SlidingWindow{.tokens = 8, .full_every = 0};
   // Tokens 101 to 104 see cells 94 to 104: 8 + 3 of them, 8 each.
-  const OpTraffic t = cache_traffic(m, 0, {.cached = 100, .tokens = 4}, kHalf);
+  const OpTraffic t = cache_traffic(m, 0, {100, 4}, kHalf);
   CHECK(t.kv_read_bytes == 11 * 128.0);
   CHECK(t.attention_flops == 2.0 * 2 * (4 * 8) * 4 * 16);
   // From the start 1, 2, ... 8, 8, 8, 8 of them.
-  const OpTraffic prompt = cache_traffic(m, 0, {.cached = 0, .tokens = 11}, kHalf);
+  const OpTraffic prompt = cache_traffic(m, 0, {0, 11}, kHalf);
   CHECK(prompt.kv_read_bytes == 11 * 128.0);
   CHECK(prompt.attention_flops == Approx(2.0 * 2 * (36 + 3 * 8) * 4 * 16));
 }
@@ -109,7 +108,7 @@ TEST_CASE("In a batch the first token's window reaches furthest back", "[traffic
 TEST_CASE("Layers with wider heads read and compute by their own width", "[traffic]") {
   ModelSpec m = tiny(2);
   m.window = SlidingWindow{.tokens = 8, .full_every = 2, .full_head_dim = 32, .full_kv_heads = 1};
-  const OpTraffic t = cache_traffic(m, 1, {.cached = 99, .tokens = 1}, kHalf);
+  const OpTraffic t = cache_traffic(m, 1, {99, 1}, kHalf);
   CHECK(t.kv_read_bytes == 100 * 2.0 * 1 * 32 * 2);
   CHECK(t.attention_flops == 2.0 * 2 * 100 * 4 * 32);
 }
@@ -118,7 +117,7 @@ TEST_CASE("A layer that shares an earlier layer's cache reads it and writes noth
   ModelSpec m = tiny(4);
   m.shared_kv_layers = 2;
   m.window = SlidingWindow{.tokens = 8, .full_every = 2};
-  const BatchShape b{.cached = 99, .tokens = 1};
+  const Batch b{99, 1};
   const OpTraffic windowed = cache_traffic(m, 2, b, kHalf);
   CHECK(windowed.kv_read_bytes == 8 * 128.0);
   CHECK(windowed.kv_write_bytes == 0);
@@ -133,7 +132,7 @@ TEST_CASE("A recurrent layer moves its state both ways; its attention layers the
   ModelSpec m = tiny(2);
   m.recurrent =
       RecurrentLayers{.full_attention_every = 2, .attention_layers = {}, .state_bytes = 1000};
-  const BatchShape b{.cached = 99, .tokens = 1};
+  const Batch b{99, 1};
   const OpTraffic mixer = cache_traffic(m, 0, b, kHalf);
   CHECK(mixer.kv_read_bytes == 1000);
   CHECK(mixer.kv_write_bytes == 1000);
@@ -144,7 +143,7 @@ TEST_CASE("A recurrent layer moves its state both ways; its attention layers the
 TEST_CASE("Attention and mixer side by side move both", "[traffic]") {
   ModelSpec m = tiny();
   m.recurrent = RecurrentLayers{.attention_layers = {}, .parallel = true, .state_bytes = 1000};
-  const OpTraffic t = cache_traffic(m, 0, {.cached = 99, .tokens = 1}, kHalf);
+  const OpTraffic t = cache_traffic(m, 0, {99, 1}, kHalf);
   CHECK(t.kv_read_bytes == 100 * 128.0 + 1000);
   CHECK(t.kv_write_bytes == 128.0 + 1000);
 }
@@ -153,21 +152,21 @@ TEST_CASE("A layer of experts alone has no cache and no state", "[traffic]") {
   ModelSpec m = with_experts(tiny(2), 4, 1, 32);
   m.pattern = "ME";
   m.recurrent = RecurrentLayers{.attention_layers = {}, .state_bytes = 1000};
-  const BatchShape b{.cached = 99, .tokens = 1};
+  const Batch b{99, 1};
   CHECK(cache_traffic(m, 0, b, kHalf).kv_read_bytes == 1000);
   CHECK(cache_traffic(m, 1, b, kHalf).total() == 0_B);
 }
 
 TEST_CASE("Latent attention reads one compressed row a token for all heads", "[traffic]") {
   const ModelSpec m = deepseek_v2_lite();
-  const OpTraffic t = cache_traffic(m, 5, {.cached = 999, .tokens = 1}, kHalf);
+  const OpTraffic t = cache_traffic(m, 5, {999, 1}, kHalf);
   CHECK(t.kv_read_bytes == 1000.0 * (512 + 64) * 2);
   CHECK(t.kv_write_bytes == (512 + 64) * 2.0);
   CHECK(t.attention_flops == 2.0 * 16 * (512 + 64 + 512) * 1000);
 }
 
 TEST_CASE("Heads of more than 256 dimensions are wide, and stay so in a sum", "[traffic]") {
-  const BatchShape b{.cached = 99, .tokens = 1};
+  const Batch b{99, 1};
   CHECK_FALSE(cache_traffic(gemma_2_2b(), 0, b, kHalf).wide_heads);  // 256
   CHECK(cache_traffic(deepseek_v2_lite(), 0, b, kHalf).wide_heads);  // rows of 512 + 64
   ModelSpec m = tiny(2);
@@ -209,7 +208,7 @@ TEST_CASE("A decode step reads exactly what the tensor table calls active", "[tr
   for (const ModelSpec& m : models) {
     for (const char* mix : {"F16", "Q8_0", "Q4_K_M"}) {
       const TensorTable table = table_of(m, mix);
-      const OpTraffic t = decode_traffic(m, table, {.cached = 100, .tokens = 1}, kHalf);
+      const OpTraffic t = decode_traffic(m, table, {100, 1}, kHalf);
       INFO(m.architecture << " " << mix);
       CHECK(t.weight_bytes() == Approx(table.active_bytes(m)).epsilon(1e-12));
     }
@@ -218,7 +217,7 @@ TEST_CASE("A decode step reads exactly what the tensor table calls active", "[tr
 
 TEST_CASE("A decode step's KV is what a token takes, times the tokens seen", "[traffic]") {
   const ModelSpec m = llama_3_8b();
-  const OpTraffic t = decode_traffic(m, table_of(m), {.cached = 1023, .tokens = 1}, kHalf);
+  const OpTraffic t = decode_traffic(m, table_of(m), {1023, 1}, kHalf);
   // 32 layers x 2 x 8 heads x 128 x 2 B = 128 KiB a token.
   CHECK(t.kv_read_bytes == 1024.0 * 131072);
   CHECK(t.kv_write_bytes == 131072.0);
@@ -228,7 +227,7 @@ TEST_CASE("A decode step's KV is what a token takes, times the tokens seen", "[t
 
 TEST_CASE("Half as wide a KV type moves just over half of the bytes", "[traffic]") {
   const KvTypes q8{QuantFormat::kQ8_0, QuantFormat::kQ8_0};
-  const BatchShape b{.cached = 999, .tokens = 1};
+  const Batch b{999, 1};
   const double f16 = cache_traffic(llama_3_8b(), 0, b, kHalf).kv_read_bytes;
   CHECK(cache_traffic(llama_3_8b(), 0, b, q8).kv_read_bytes == Approx(f16 * 8.5 / 16));
 }
@@ -236,7 +235,7 @@ TEST_CASE("Half as wide a KV type moves just over half of the bytes", "[traffic]
 TEST_CASE("Traffic adds up by its parts", "[traffic]") {
   const ModelSpec m = tiny();
   const TensorTable table = table_of(m);
-  const BatchShape b{.cached = 10, .tokens = 2};
+  const Batch b{10, 2};
   OpTraffic sum = projection_traffic(m, table, 0, 2);
   sum += cache_traffic(m, 0, b, kHalf);
   const OpTraffic whole = attention_traffic(m, table, 0, b, kHalf);
@@ -244,4 +243,22 @@ TEST_CASE("Traffic adds up by its parts", "[traffic]") {
   CHECK(whole.matmul_flops == sum.matmul_flops);
   CHECK(whole.total().value ==
         whole.weight_bytes() + whole.kv_read_bytes + whole.kv_write_bytes + whole.activation_bytes);
+}
+
+TEST_CASE("Sequences of a batch share its weights, and each reads a cache of its own") {
+  const ModelSpec m = tiny();
+  const TensorTable table = table_of(m);
+  const Batch two{{{99, 1}, {199, 3}}, 1};
+  CHECK(two.cached() == 298);
+  CHECK(two.tokens() == 4);
+  const OpTraffic first = cache_traffic(m, 0, {99, 1}, kHalf);
+  const OpTraffic second = cache_traffic(m, 0, {199, 3}, kHalf);
+  const OpTraffic both = cache_traffic(m, 0, two, kHalf);
+  CHECK(both.kv_read_bytes == first.kv_read_bytes + second.kv_read_bytes);
+  CHECK(both.kv_write_bytes == first.kv_write_bytes + second.kv_write_bytes);
+  CHECK(both.attention_flops == first.attention_flops + second.attention_flops);
+  const OpTraffic alone = attention_traffic(m, table, 0, {99, 1}, kHalf);
+  const OpTraffic all = attention_traffic(m, table, 0, two, kHalf);
+  CHECK(all.weight_bytes() == alone.weight_bytes());
+  CHECK(all.matmul_flops == 4 * alone.matmul_flops);
 }

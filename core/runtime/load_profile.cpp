@@ -1,4 +1,4 @@
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,11 +7,6 @@
 
 namespace rigcast {
 namespace {
-
-constexpr std::pair<std::string_view, KvPolicy> kPolicies[] = {
-    {"vram", KvPolicy::kVram},   {"ram", KvPolicy::kRam},           {"stream", KvPolicy::kStream},
-    {"paged", KvPolicy::kPaged}, {"combined", KvPolicy::kCombined}, {"spill", KvPolicy::kSpill},
-};
 
 constexpr double kMostScale = 100.0;
 constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
@@ -27,11 +22,6 @@ Staging read_staging(const TomlTable& t) {
 
 RuntimeProfile::Memory read_memory(const TomlTable& t) {
   RuntimeProfile::Memory m;
-  m.kv = t.choice("kv", KvAllocation::kWholeContext,
-                  {{"whole-context", KvAllocation::kWholeContext},
-                   {"pool", KvAllocation::kPool},
-                   {"blocks", KvAllocation::kBlocks},
-                   {"grown-by-copy", KvAllocation::kGrownByCopy}});
   m.kv_padding = t.integer_or("kv_padding", 1, 1, 65536);
   m.logits = t.choice("logits", LogitsRows::kLast,
                       {{"ubatch", LogitsRows::kUbatch},
@@ -102,7 +92,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   };
   d.host_logit = optional("host_logit");
   d.copy_start = optional("copy_start");
-  d.cold_question = optional("cold_question");
+  d.host_roundtrip = optional("host_roundtrip");
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
   d.copies_kv = t.flag("copies_kv", false);
   d.expands_kv = t.flag("expands_kv", false);
@@ -199,8 +189,8 @@ WindowsEfficiency read_windows(const TomlTable& t) {
 BatchEfficiency read_batch(const TomlTable& t) {
   BatchEfficiency b;
   b.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
-  b.tile_half = t.number_figure("tile_half", 0, 1e6);
-  b.gemm_half = t.number_figure("gemm_half", 0, 1e6);
+  b.tile_half_rate_batch = t.number_figure("tile_half_rate_batch", 0, 1e6);
+  b.gemm_half_rate_batch = t.number_figure("gemm_half_rate_batch", 0, 1e6);
   b.power = t.number_figure("power", 0, 1);
   b.experts = t.number_figure("experts", 0.001, 4);
   b.expand = t.number_figure("expand", 0.001, 4);
@@ -217,7 +207,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.tile_rows = t.number_figure("tile_rows", 1, 4096);
   b.tile_tokens = t.number_figure("tile_tokens", 1, 4096);
   b.tile_start = duration(t, "tile_start");
-  b.halves_from = t.number_figure("halves_from", 1, 1e6);
+  b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.token_idle = t.number_figure("token_idle", 0, 1);
   b.launch = t.number_figure("launch", 0.1, kMostScale);
@@ -256,7 +246,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.socket_share = t.number_figure("socket_share", 0.0, 1.0);
   c.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
   c.one_token = t.number_figure("one_token", 0.01, kMostScale);
-  c.exposed = t.number_figure("exposed", 0, 1);
+  c.unoverlapped_share = t.number_figure("unoverlapped_share", 0, 1);
   c.experts = t.number_figure("experts", 0.01, kMostScale);
   c.attention = t.number_figure("attention", 0.001, kMostScale);
   c.cache = t.number_figure("cache", 0.001, kMostScale);
@@ -266,19 +256,19 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.cache_element_quant = t.find_number_figure("cache_element_quant", 0, 1000).value_or(none);
   c.cache_per_cycle = t.find_number_figure("cache_per_cycle", 0.01, 1e4);
   c.cache_quant_per_cycle = t.find_number_figure("cache_quant_per_cycle", 0.01, 1e4);
-  c.kept_sizes = t.find_number_figure("kept_sizes", 1.01, 100);
-  c.kept_speed = t.find_number_figure("kept_speed", 1, 100);
-  c.kept_weights = t.find_number_figure("kept_weights", 1, 100);
+  c.llc_capacity_factor = t.find_number_figure("llc_capacity_factor", 1.01, 100);
+  c.llc_kv_speedup = t.find_number_figure("llc_kv_speedup", 1, 100);
+  c.llc_weight_speedup = t.find_number_figure("llc_weight_speedup", 1, 100);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
-  c.cache_exposed = t.find_number_figure("cache_exposed", 0, 1);
+  c.kv_unoverlapped_share = t.find_number_figure("kv_unoverlapped_share", 0, 1);
   c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
                   .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
-  c.operation_gap = duration(t, "operation_gap");
-  c.gap_power = t.find_number_figure("gap_power", 0, 1);
-  c.gap_ahead_power = t.find_number_figure("gap_ahead_power", 0, 1);
+  c.barrier_time = duration(t, "barrier_time");
+  c.barrier_thread_exponent = t.find_number_figure("barrier_thread_exponent", 0, 1);
+  c.barrier_exponent_with_prefetch = t.find_number_figure("barrier_exponent_with_prefetch", 0, 1);
   c.blas = t.number_figure("blas", 0.001, 1);
-  c.batch_half = t.number_figure("batch_half", 0, 1e4);
+  c.half_rate_batch = t.number_figure("half_rate_batch", 0, 1e4);
   const TomlTable shares = t.table("int8_share");
   for (const std::string& simd : shares.keys())
     c.int8_share[simd] = shares.number_figure(simd, 0.0001, 10);
@@ -287,114 +277,17 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   return c;
 }
 
-}  // namespace
-
-std::string_view name(KvPolicy policy) { return kPolicies[std::size_t(policy)].first; }
-
-std::optional<KvPolicy> kv_policy_from(std::string_view text) {
-  for (const auto& [name, policy] : kPolicies)
-    if (name == text) return policy;
-  return std::nullopt;
-}
-
-std::string_view name(Backend backend) {
-  switch (backend) {
-    case Backend::kCpu: return "cpu";
-    case Backend::kCuda: return "cuda";
-    case Backend::kRocm: return "rocm";
-    case Backend::kVulkan: return "vulkan";
-    case Backend::kMetal: return "metal";
-    case Backend::kSycl: return "sycl";
-  }
-  return "";
-}
-
-std::string_view name(FormatGroup group) {
-  constexpr std::string_view kNames[] = {"float", "q8",   "q4",   "q5",   "q2_k",
-                                         "q3_k",  "q4_k", "q5_k", "q6_k", "iq"};
-  return kNames[std::size_t(group)];
-}
-
-FormatGroup format_group(QuantFormat f) {
-  switch (f) {
-    case QuantFormat::kF32:
-    case QuantFormat::kF16:
-    case QuantFormat::kBF16: return FormatGroup::kFloat;
-    case QuantFormat::kQ8_0: return FormatGroup::kQ8;
-    case QuantFormat::kQ4_0:
-    case QuantFormat::kQ4_1: return FormatGroup::kQ4;
-    case QuantFormat::kQ5_0:
-    case QuantFormat::kQ5_1: return FormatGroup::kQ5;
-    case QuantFormat::kQ2_K: return FormatGroup::kQ2K;
-    case QuantFormat::kQ3_K: return FormatGroup::kQ3K;
-    case QuantFormat::kQ4_K: return FormatGroup::kQ4K;
-    case QuantFormat::kQ5_K: return FormatGroup::kQ5K;
-    case QuantFormat::kQ6_K: return FormatGroup::kQ6K;
-    case QuantFormat::kIQ4_NL:
-    case QuantFormat::kIQ4_XS:
-    case QuantFormat::kMXFP4: return FormatGroup::kIq;
-  }
-  return FormatGroup::kFloat;
-}
-
-const FormatEfficiency& RuntimeProfile::format(QuantFormat f) const {
-  const FormatGroup group = format_group(f);
-  const bool as_q4 = group == FormatGroup::kQ5 && !tells_q5_apart;
-  return formats[std::size_t(as_q4 ? FormatGroup::kQ4 : group)];
-}
-
-EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
-  const auto factors = [](const Era& e) {
-    return EraFactors{e.graph_launch.value, e.launch.value, e.moe_kernels.value, e.tiles.value};
-  };
-  if (eras.empty()) return {};
-  if (!year || *year >= eras.back().year) return factors(eras.back());
-  if (*year <= eras.front().year) return factors(eras.front());
-  const auto next = std::ranges::find_if(eras, [&](const Era& e) { return e.year > *year; });
-  const auto before = std::prev(next);
-  const EraFactors a = factors(*before), b = factors(*next);
-  const double share = (*year - before->year) / (next->year - before->year);
-  const auto between = [&](double x, double y) { return x + share * (y - x); };
-  return {between(a.graph_launch, b.graph_launch), between(a.launch, b.launch),
-          between(a.moe_kernels, b.moe_kernels), between(a.tiles, b.tiles)};
-}
-
-const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
-  const auto own = gpu.find(part.architecture);
-  return own != gpu.end() ? own->second : gpu.at("default");
-}
-
-const RuntimeProfile::Spread* RuntimeProfile::spread(std::string_view metric,
-                                                     std::string_view regime) const {
-  const Spread* of_all = nullptr;
-  for (const Spread& s : spreads) {
-    if (s.metric != metric) continue;
-    if (s.regime == regime) return &s;
-    if (s.regime == "all") of_all = &s;
-  }
-  return of_all;
-}
-
-bool RuntimeProfile::has(KvPolicy policy) const {
-  return std::ranges::find(kv_policies, policy) != kv_policies.end();
-}
-
-std::string RuntimeProfile::kv_policy_names() const {
-  std::vector<std::string_view> names;
-  for (const KvPolicy policy : kv_policies) names.push_back(rigcast::name(policy));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-namespace {
-
 constexpr int kMostBases = 4;
 
 // The file itself, its fitted figures over it and its base's under it.
-Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth) {
+Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth,
+                             std::vector<std::filesystem::path>& files) {
+  files.push_back(file);
   auto own = TomlDocument::read(file);
   if (!own) return own;
   TomlDocument document = *own;
   const auto fit = file.parent_path() / "fitted" / file.filename();
+  if (with_fit) files.push_back(fit);
   std::error_code ignored;
   if (with_fit && std::filesystem::is_regular_file(fit, ignored)) {
     auto fitted = TomlDocument::read(fit);
@@ -408,7 +301,7 @@ Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, i
     document.root().refuse("base", "profiles build on each other without end");
     return *document.error();
   }
-  const auto under = layered(file.parent_path() / (*base + ".toml"), with_fit, depth + 1);
+  const auto under = layered(file.parent_path() / (*base + ".toml"), with_fit, depth + 1, files);
   if (!under) return under;
   document.merge_defaults(*under);
   return document;
@@ -470,10 +363,10 @@ std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
 }  // namespace
 
 Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, bool with_fit) {
-  auto document = layered(file, with_fit, 0);
+  RuntimeProfile p;
+  auto document = layered(file, with_fit, 0, p.files);
   if (!document) return document.error();
   const TomlTable t = document->root();
-  RuntimeProfile p;
   p.id = file.stem().string();
   p.name = t.text("name");
   p.era = t.text("era");
@@ -481,6 +374,11 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.base = t.text_or("base", "");
   t.texts("aliases");
   t.set_figure_defaults({SourceKind::kAssumed, p.source});
+  t.require("rules");
+  p.rules = t.choice("rules", RuntimeRules::kLlamaCpp,
+                     {{name(RuntimeRules::kLlamaCpp), RuntimeRules::kLlamaCpp},
+                      {name(RuntimeRules::kTransformers), RuntimeRules::kTransformers},
+                      {name(RuntimeRules::kRigcast), RuntimeRules::kRigcast}});
   p.kv_policies = read_policies(t);
   p.fitted_on = t.texts("fitted_on");
   p.weight_streaming = t.flag("weight_streaming", false);
@@ -494,7 +392,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.kernels = read_kernels(t.table("kernels"));
   p.gpu = read_gpus(t.table("gpu"));
   const TomlTable formats = t.table("format");
-  p.tells_q5_apart = formats.has(name(FormatGroup::kQ5));
+  p.has_q5_figures = formats.has(name(FormatGroup::kQ5));
   p.formats = read_formats(formats);
   p.backends = read_backends(t.table("backend"));
   p.windows = read_windows(t.table("windows"));

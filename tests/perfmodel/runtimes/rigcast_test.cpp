@@ -1,6 +1,7 @@
 // What `rigcast run` takes, as forecasts plan it.
 
-#include "perfmodel/runtimes/engine_plan.hpp"
+#include "perfmodel/runtimes/rigcast_buffers.hpp"
+#include "perfmodel/runtimes/rigcast_kv.hpp"
 #include "perfmodel/memory.hpp"
 
 #include "core/scenario/engine_memory.hpp"
@@ -20,7 +21,7 @@ constexpr double kList = 65536.0 * 8;
 Scenario own(ModelSpec model, const char* quant = "Q4_K_M", Bytes vram = 24_GiB) {
   Scenario s = scenario_of(std::move(model), machine(vram), quant);
   s.runtime.memory = {};
-  s.runtime.memory.kv = KvAllocation::kBlocks;
+  s.runtime.rules = RuntimeRules::kRigcast;
   s.runtime.prefill.streams = true;
   s.workload.context = 32768;
   return s;
@@ -249,14 +250,14 @@ TEST_CASE("A file takes of RAM what it is read with", "[memory]") {
 TEST_CASE("What no batch touches of the host's buffers takes no memory", "[memory]") {
   Scenario s = own(llama_3_8b());
   const double rows = double(engine_buffers(s, place(s, 10), kHost).value);
-  const double untouched = engine_untouched(s, place(s, 10)).value;
+  const double untouched = engine_untouched_buffers(s, place(s, 10)).value;
   // All rows but 64; of those, hidden states are the host's own.
   const double hidden = (512 - 64) * 4096.0 * 4;
   CHECK(untouched == Approx(rows * (512 - 64) / 512 - hidden));
-  CHECK(engine_untouched(s, place(s, 33)) == 0_B);
+  CHECK(engine_untouched_buffers(s, place(s, 33)) == 0_B);
   s.rig.links.front().h2d.value = 10_MBps;  // nobody streams over such a link
   s.runtime.prefill.picks_faster = true;
-  CHECK(engine_untouched(s, place(s, 10)) == 0_B);
+  CHECK(engine_untouched_buffers(s, place(s, 10)) == 0_B);
 }
 
 TEST_CASE("The batch by which the host is timed is none that is too long", "[memory]") {
@@ -282,7 +283,8 @@ TEST_CASE("Blocks have left when the step after the one that pushed them out tak
   s.workload.prompt_tokens = 64;
   s.workload.output_tokens = 1000;
   const auto cold = [&](TokenCount hot, TokenCount from, TokenCount to) {
-    return engine_cold_tokens(s, hot, from, to) / kBlock;
+    const Sequence step{from, to - from, s.workload.depth, s.workload.prompt_tokens};
+    return cold_block_tokens(s, hot, step) / kBlock;
   };
   // Batches of 512. That of tokens 512 to 1,023 pushes out the first four.
   CHECK(cold(0, 0, 512) == 0);

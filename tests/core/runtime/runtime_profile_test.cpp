@@ -1,4 +1,4 @@
-#include "core/scenario/runtime_profile.hpp"
+#include "core/runtime/load_profile.hpp"
 
 #include <set>
 #include <string>
@@ -63,7 +63,7 @@ TEST_CASE("A profile says what a runtime does", "[runtime]") {
   CHECK(p->has(KvPolicy::kRam));
   CHECK_FALSE(p->has(KvPolicy::kPaged));
   CHECK(p->kv_policy_names() == "vram, ram");
-  CHECK(p->memory.kv == KvAllocation::kGrownByCopy);
+  CHECK(p->rules == RuntimeRules::kTransformers);
   CHECK(p->memory.kv_padding == 32);
   CHECK(p->memory.logits == LogitsRows::kPrompt);
   CHECK(p->memory.staging == 4_MiB);
@@ -83,9 +83,9 @@ TEST_CASE("A profile says what a runtime does", "[runtime]") {
   CHECK(p->batch.pipeline.value == 0.6);
   CHECK(p->cpu.int8_share.at("avx2").value == 0.25);
   CHECK(p->cpu.socket_share.value == 0.4);
-  CHECK(p->cpu.exposed.value == 0.6);
+  CHECK(p->cpu.unoverlapped_share.value == 0.6);
   CHECK(p->cpu.cache.value == 0.25);
-  CHECK(p->cpu.batch_half.value == 2);
+  CHECK(p->cpu.half_rate_batch.value == 2);
   CHECK(p->cpu.blas.value == 0.6);
   CHECK(p->uncertainty.prefill.value == 0.45);
 }
@@ -352,10 +352,11 @@ TEST_CASE("Each required key that is missing is named", "[runtime]") {
       {"gpu.default", {"read", "cycles", "launch", "kv_read", "gemm", "tiles", "attention"}},
       {"backend.default", {"launch"}},
       {"batch",
-       {"tile_half", "gemm_half", "power", "experts", "expand", "score_bytes", "pipeline"}},
+       {"tile_half_rate_batch", "gemm_half_rate_batch", "power", "experts", "expand", "score_bytes",
+        "pipeline"}},
       {"cpu",
-       {"read", "read_per_thread", "socket_share", "one_token", "exposed", "experts", "attention",
-        "cache", "operation_gap", "batch_half", "blas"}},
+       {"read", "read_per_thread", "socket_share", "one_token", "unoverlapped_share", "experts",
+        "attention", "cache", "barrier_time", "half_rate_batch", "blas"}},
       {"cpu.int8_share", {"scalar"}},
       {"uncertainty", {"decode", "prefill", "load"}}};
   for (const auto& [table, keys] : tables)
@@ -386,37 +387,38 @@ TEST_CASE("Shares above what is possible and unknown keys are refused", "[runtim
     const char* from;
     const char* to;
   };
-  for (const auto& [table, from, to] : {Line{"gpu.default", "read", "read = 1.2"},
-                                        {"gpu.default", "cycles", "cycles = 11"},
-                                        {"gpu.default", "launch", "launch = 0"},
-                                        {"gpu.default", "launch", "launch = \"4 us\""},
-                                        {"gpu.default", "kv_read", "kv_read = 1.01"},
-                                        {"gpu.default", "gemm", "gemm = 4.5"},
-                                        {"gpu.default", "tiles", "tiles = -0.1"},
-                                        {"gpu.ampere", "read", "kernel_gap = \"1 us\""},
-                                        {"backend.default", "launch", "launch = 3"},
-                                        {"backend.default", "launch", "launch = \"2 s\""},
-                                        {"batch", "power", "power = 5"},
-                                        {"batch", "pipeline", "pipeline = 1.1"},
-                                        {"batch", "tile_half", "tile_half = -1"},
-                                        {"cpu", "cache", "cache = 0"},
-                                        {"cpu", "socket_share", "socket_share = 1.5"},
-                                        {"cpu.int8_share", "scalar", "scalar = -2"},
-                                        {"cpu.int8_share", "scalar", "scalar = 11"},
-                                        {"cpu", "blas", "blas = 1.5"},
-                                        {"cpu", "batch_half", "batch_half = -1"},
-                                        {"kernels", "moe", "moe = 14\nlatent = -1"},
-                                        {"decode", "crossing", "crossing = \"45\""},
-                                        {"decode", "kv_without_flash", "kv_without_flash = 0"},
-                                        {"decode", "kv_cycles", "kv_cycles = 11"},
-                                        {"prefill", "mapped_share", "mapped_share = 2"},
-                                        {"cpu", "exposed", "exposed = -0.5"},
-                                        {"kernels", "moe", "moe = -1"},
-                                        {"memory", "kv_padding", "kv_padding = 0"},
-                                        {"memory", "kv = ", "kv = \"grown\""},
-                                        {"load", "ssd_share", "ssd_shar = 0.8"},
-                                        {"", "era", "era = \"2026\"\ngraphs_since = 1999"},
-                                        {"", "era", "era = \"2026\"\ntiles_since = \"2024\""}}) {
+  for (const auto& [table, from, to] :
+       {Line{"gpu.default", "read", "read = 1.2"},
+        {"gpu.default", "cycles", "cycles = 11"},
+        {"gpu.default", "launch", "launch = 0"},
+        {"gpu.default", "launch", "launch = \"4 us\""},
+        {"gpu.default", "kv_read", "kv_read = 1.01"},
+        {"gpu.default", "gemm", "gemm = 4.5"},
+        {"gpu.default", "tiles", "tiles = -0.1"},
+        {"gpu.ampere", "read", "kernel_gap = \"1 us\""},
+        {"backend.default", "launch", "launch = 3"},
+        {"backend.default", "launch", "launch = \"2 s\""},
+        {"batch", "power", "power = 5"},
+        {"batch", "pipeline", "pipeline = 1.1"},
+        {"batch", "tile_half_rate_batch", "tile_half_rate_batch = -1"},
+        {"cpu", "cache", "cache = 0"},
+        {"cpu", "socket_share", "socket_share = 1.5"},
+        {"cpu.int8_share", "scalar", "scalar = -2"},
+        {"cpu.int8_share", "scalar", "scalar = 11"},
+        {"cpu", "blas", "blas = 1.5"},
+        {"cpu", "half_rate_batch", "half_rate_batch = -1"},
+        {"kernels", "moe", "moe = 14\nlatent = -1"},
+        {"decode", "crossing", "crossing = \"45\""},
+        {"decode", "kv_without_flash", "kv_without_flash = 0"},
+        {"decode", "kv_cycles", "kv_cycles = 11"},
+        {"prefill", "mapped_share", "mapped_share = 2"},
+        {"cpu", "unoverlapped_share", "unoverlapped_share = -0.5"},
+        {"kernels", "moe", "moe = -1"},
+        {"memory", "kv_padding", "kv_padding = 0"},
+        {"memory", "logits", "logits = \"all\""},
+        {"load", "ssd_share", "ssd_shar = 0.8"},
+        {"", "era", "era = \"2026\"\ngraphs_since = 1999"},
+        {"", "era", "era = \"2026\"\ntiles_since = \"2024\""}}) {
     INFO(table << ": " << to);
     const auto p = load_profile(changed(table, from, to));
     REQUIRE_FALSE(p);
@@ -445,4 +447,14 @@ TEST_CASE("KV policies, backends and format groups have names of their own", "[r
   for (int g = 0; g < kFormatGroupCount; ++g) groups.insert(name(FormatGroup(g)));
   CHECK(backends.size() == kBackendCount);
   CHECK(groups.size() == kFormatGroupCount);
+}
+
+TEST_CASE("Rules that nobody wrote are an error that names those there are", "[runtime]") {
+  const auto unknown = load_profile(changed("", "rules", "rules = \"pool\""));
+  REQUIRE_FALSE(unknown);
+  CHECK(contains(unknown.error().message + unknown.error().hint, "pool"));
+  CHECK(contains(unknown.error().message + unknown.error().hint, "llama.cpp"));
+  const auto missing = load_profile(changed("", "rules", ""));
+  REQUIRE_FALSE(missing);
+  CHECK(contains(missing.error().message, "rules"));
 }

@@ -1,0 +1,60 @@
+// What it costs to make a scenario: the first time, and once the catalogue has read its files.
+// Sweeps, plans and comparisons make one for every candidate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/scenario.hpp"
+
+using namespace rigcast;
+
+namespace {
+
+constexpr double kBarMs = 1.0;
+constexpr int kRepeats = 51;
+
+constexpr const char* kScenario = R"(
+  [rig]
+  gpu = ["rtx-3060-12gb"]
+  cpu = "ryzen-7-5800x"
+  ram = "2xddr4-3200:64GiB"
+  ssd = "samsung-990-pro"
+  pcie = "4x16"
+  [model]
+  name = "llama-3.1-8b"
+  quant = "Q4_K_M"
+)";
+
+double milliseconds(const TomlDocument& document, const Catalogue& catalogue) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto made = make_scenario(document, catalogue);
+  const auto end = std::chrono::steady_clock::now();
+  if (!made) throw std::runtime_error(made.error().text());
+  return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main() {
+  const auto document = TomlDocument::parse(kScenario, "bench/make_scenario");
+  if (!document) return 1;
+  std::vector<double> cold, warm;
+  const Catalogue kept(RIGCAST_SOURCE_DIR);
+  milliseconds(*document, kept);
+  for (int i = 0; i < kRepeats; ++i) {
+    cold.push_back(milliseconds(*document, Catalogue(RIGCAST_SOURCE_DIR)));
+    warm.push_back(milliseconds(*document, kept));
+  }
+  fmt::print(
+      "make_scenario: {:.3f} ms with files to read, {:.3f} ms without (bar {} ms), {:.1f} x\n",
+      median(cold), median(warm), kBarMs, median(cold) / median(warm));
+  return median(warm) <= kBarMs ? 0 : 1;
+}

@@ -1,0 +1,67 @@
+#include "core/runtime/runtime_profile.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace rigcast {
+
+std::string_view name(RuntimeRules rules) {
+  switch (rules) {
+    case RuntimeRules::kLlamaCpp: return "llama.cpp";
+    case RuntimeRules::kTransformers: return "transformers";
+    case RuntimeRules::kRigcast: return "rigcast";
+  }
+  return "";
+}
+
+const FormatEfficiency& RuntimeProfile::format(QuantFormat f) const {
+  const FormatGroup group = format_group(f);
+  const bool as_q4 = group == FormatGroup::kQ5 && !has_q5_figures;
+  return formats[std::size_t(as_q4 ? FormatGroup::kQ4 : group)];
+}
+
+EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
+  const auto factors = [](const Era& e) {
+    return EraFactors{e.graph_launch.value, e.launch.value, e.moe_kernels.value, e.tiles.value};
+  };
+  if (eras.empty()) return {};
+  if (!year || *year >= eras.back().year) return factors(eras.back());
+  if (*year <= eras.front().year) return factors(eras.front());
+  const auto next = std::ranges::find_if(eras, [&](const Era& e) { return e.year > *year; });
+  const auto before = std::prev(next);
+  const EraFactors a = factors(*before), b = factors(*next);
+  const double share = (*year - before->year) / (next->year - before->year);
+  const auto between = [&](double x, double y) { return x + share * (y - x); };
+  return {between(a.graph_launch, b.graph_launch), between(a.launch, b.launch),
+          between(a.moe_kernels, b.moe_kernels), between(a.tiles, b.tiles)};
+}
+
+const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
+  const auto own = gpu.find(part.architecture);
+  return own != gpu.end() ? own->second : gpu.at("default");
+}
+
+const RuntimeProfile::Spread* RuntimeProfile::spread(std::string_view metric,
+                                                     std::string_view regime) const {
+  const Spread* of_all = nullptr;
+  for (const Spread& s : spreads) {
+    if (s.metric != metric) continue;
+    if (s.regime == regime) return &s;
+    if (s.regime == "all") of_all = &s;
+  }
+  return of_all;
+}
+
+bool RuntimeProfile::has(KvPolicy policy) const {
+  return std::ranges::find(kv_policies, policy) != kv_policies.end();
+}
+
+std::string RuntimeProfile::kv_policy_names() const {
+  std::vector<std::string_view> names;
+  for (const KvPolicy policy : kv_policies) names.push_back(rigcast::name(policy));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace rigcast

@@ -1,0 +1,14 @@
+#include "perfmodel/kv_fetch.hpp"
+
+namespace rigcast {
+
+Fetch kv_fetch(const StepContext& s, double bytes) {
+  Fetch f;
+  f.kind = ActivityKind::kFetchKv;
+  f.bytes = {bytes};
+  f.charged = f.bytes / s.runtime.decode.stream_share.value;
+  f.ahead = s.kv.prefetch && s.runtime.decode.prefetch_depth > 0;
+  return f;
+}
+
+}  // namespace rigcast

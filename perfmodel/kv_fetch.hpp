@@ -1,0 +1,11 @@
+#pragma once
+// Copies of keys and values from host memory to a GPU.
+
+#include "perfmodel/operation.hpp"
+
+namespace rigcast {
+
+/// A copy of so many bytes of the cache to the GPU that attends to them.
+Fetch kv_fetch(const StepContext& context, double bytes);
+
+}  // namespace rigcast

@@ -1,0 +1,86 @@
+#include "perfmodel/overlap.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "perfmodel/resource_use.hpp"
+
+namespace rigcast {
+namespace {
+
+// Walks operations in their order, with a clock for each copy engine.
+class Schedule {
+ public:
+  explicit Schedule(const StepContext& s) : s_(s), engines_(s.rig.gpus.size()) {}
+
+  void append(const Step& step) {
+    now_ += step.host_work;
+    for (const StepOp& op : step.ops) append(op);
+    if (step.logits.value > 0) now_ += copy_out_time(s_, step.logits_from, step.logits);
+    now_ += step.sample;
+  }
+
+  Seconds now() const { return now_; }
+
+ private:
+  struct CopyEngine {
+    Seconds in_free;                // when the last copy to the GPU has ended
+    std::deque<Seconds> consumers;  // ends of the operations that free the buffers, oldest first
+  };
+
+  void append(const StepOp& op) {
+    const Seconds ready = now_ + handoff_time(s_, op);
+    const Seconds begin = op.fetch ? std::max(ready, fetch(op, ready)) : ready;
+    Seconds done = begin + time_alone(s_, op.cost, op.device);
+    if (op.fetch) engines_[std::size_t(op.device)].consumers.push_back(done);
+    if (op.host_part) done = std::max(done, ready + time_alone(s_, *op.host_part, kHost));
+    now_ = done;
+  }
+
+  // When the copy that the operation waits for has ended.
+  Seconds fetch(const StepOp& op, Seconds ready) {
+    CopyEngine& engine = engines_[std::size_t(op.device)];
+    Seconds begin = engine.in_free;
+    if (op.fetch->ahead) {
+      const std::size_t buffers = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
+      while (engine.consumers.size() > buffers) engine.consumers.pop_front();
+      if (engine.consumers.size() == buffers) begin = std::max(begin, engine.consumers.front());
+    } else {
+      begin = std::max(begin, ready);
+    }
+    engine.in_free = begin + fetch_time(s_, op);
+    return engine.in_free;
+  }
+
+  const StepContext s_;
+  std::vector<CopyEngine> engines_;
+  Seconds now_;
+};
+
+// Steps after which copies that run ahead have filled the buffers.
+int steps_to_fill(const StepContext& s, const Step& step) {
+  const auto copies =
+      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
+  if (copies == 0) return 0;
+  const auto buffers = std::max(2, s.runtime.decode.prefetch_depth);
+  return int((buffers + copies - 1) / copies) + 1;
+}
+
+}  // namespace
+
+Seconds first_period(const StepContext& s, const Step& step) {
+  Schedule schedule(s);
+  schedule.append(step);
+  return std::max(schedule.now(), lower_bound(s, step));
+}
+
+Seconds steady_period(const StepContext& s, const Step& step) {
+  Schedule schedule(s);
+  for (int i = steps_to_fill(s, step); i > 0; --i) schedule.append(step);
+  const Seconds before = schedule.now();
+  schedule.append(step);
+  return std::max(schedule.now() - before, lower_bound(s, step));
+}
+
+}  // namespace rigcast

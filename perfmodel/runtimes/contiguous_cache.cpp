@@ -1,0 +1,188 @@
+#include "perfmodel/runtimes/contiguous_cache.hpp"
+
+#include <algorithm>
+
+namespace rigcast {
+namespace {
+
+DeviceMemory& device(MemoryPlan& plan, DeviceIndex index) {
+  return index == kHost ? plan.devices.back() : plan.devices[std::size_t(index)];
+}
+
+// Of the tensors that LayerWeights::apart counts.
+bool is_apart(const ModelSpec& model, const Tensor& t) {
+  switch (t.role) {
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+    case TensorRole::kExpertDown: return true;
+    case TensorRole::kFfnGate:
+    case TensorRole::kFfnUp:
+    case TensorRole::kFfnDown: return !model.is_moe_layer(t.layer);
+    default: return false;
+  }
+}
+
+// KV bytes on each device when `cells` tokens are held.
+void add_kv(const MemoryContext& s, const Placement& p, TokenCount cells, KvTypes types,
+            bool on_host, MemoryPlan& plan) {
+  for (int l = 0; l < s.model.layers; ++l) {
+    const Bytes bytes{kv_bytes(s.model, l, cells, types)};
+    device(plan, on_host ? kHost : p.layers[std::size_t(l)].kv).kv += bytes;
+  }
+}
+
+double largest_kv(const MemoryContext& s, TokenCount cells) {
+  double largest = 0;
+  for (int l = 0; l < s.model.layers; ++l)
+    largest = std::max(largest, kv_bytes(s.model, l, cells, s.kv.types));
+  return largest;
+}
+
+// Room for `layers` layers' KV on every GPU for which `needs` holds.
+template <class Needs>
+void add_kv_room(const MemoryContext& s, TokenCount cells, int layers, Needs needs,
+                 MemoryPlan& plan) {
+  const Bytes room{largest_kv(s, cells) * layers};
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
+    if (needs(DeviceIndex(g))) plan.devices[g].staging += room;
+}
+
+int kv_ring_layers(const MemoryContext& s) {
+  return std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
+}
+
+// A ring of staged layers wherever attention on a GPU reads KV that lives in RAM.
+void add_kv_ring(const MemoryContext& s, const Placement& p, TokenCount cells, MemoryPlan& plan) {
+  if (s.rig.unified()) return;
+  const auto reads_ram = [&](DeviceIndex g) {
+    return std::ranges::any_of(p.layers, [&](const LayerPlacement& l) {
+      const bool in_prefill = l.prefill_on == g && !s.runtime.prefill.cpu_attention;
+      return l.kv == kHost && (in_prefill || l.decode_cache_on == g);
+    });
+  };
+  add_kv_room(s, cells, kv_ring_layers(s), reads_ram, plan);
+}
+
+// The layer keeps every token: no window, no fixed state alone.
+bool grows(const ModelSpec& model, int layer) {
+  return model.has_kv(layer) && model.sees_all_tokens(layer);
+}
+
+// Tokens whose KV every GPU can hold below the threshold, in whole blocks.
+TokenCount resident_capacity(const MemoryContext& s, const Placement& p, const MemoryPlan& plan) {
+  double fewest = 1e18;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    double per_token = 0;
+    double windows = 0;  // layers that stop growing hold their windows from the start
+    for (int l = 0; l < s.model.layers; ++l) {
+      if (p.layers[std::size_t(l)].kv != DeviceIndex(g)) continue;
+      if (grows(s.model, l)) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
+      windows += kv_bytes(s.model, l, grows(s.model, l) ? 0 : s.workload.context, s.kv.types);
+    }
+    if (per_token <= 0) continue;
+    const Bytes usable = plan.devices[g].capacity - s.rig.vram_reserved.value;
+    const Bytes taken = plan.devices[g].needed() - s.rig.vram_reserved.value + Bytes{windows};
+    const double room = usable.value * s.kv.threshold - taken.value;
+    fewest = std::min(fewest, std::max(0.0, room / per_token));
+  }
+  const auto tokens = TokenCount(std::min(fewest, 1e12));
+  return tokens / s.kv.block_tokens * s.kv.block_tokens;
+}
+
+void add_paged_kv(const MemoryContext& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
+  const TokenCount capacity = resident_capacity(s, p, plan);
+  plan.resident_tokens = capacity;
+  const TokenCount held = std::min(cached, capacity);
+  add_kv(s, p, std::max(held, std::min(cached, s.kv.hot_tokens)), s.kv.types, false, plan);
+  const TokenCount cold = read_cells(cached - held, s.kv.block_tokens);
+  for (int l = 0; l < s.model.layers; ++l)
+    if (grows(s.model, l))
+      plan.devices.back().kv +=
+          Bytes{double(cold) * kv_bytes_per_token(s.model, l, s.kv.cold_types())};
+}
+
+}  // namespace
+
+void ContiguousCache::add_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
+                                MemoryPlan& plan) const {
+  const TokenCount cells = this->cells(s, cached);
+  const auto has_weights = [&](DeviceIndex g) {
+    return plan.devices[std::size_t(g)].weights.value > 0;
+  };
+  if (evicts(s.kv.policy)) {
+    add_kv_room(s, s.kv.block_tokens * 8, kv_ring_layers(s), has_weights, plan);
+    add_paged_kv(s, p, cached, plan);
+  } else {
+    const bool leaves = s.kv.policy == KvPolicy::kStream;
+    add_kv(s, p, cells, leaves ? s.kv.cold_types() : s.kv.types, leaves, plan);
+    add_kv_ring(s, p, cells, plan);
+  }
+  if (grows_by_copy() && s.kv.policy == KvPolicy::kVram)
+    add_kv_room(s, cells, 1, has_weights, plan);
+}
+
+TokenCount ContiguousCache::cold_tokens(const StepContext& s, const MemoryPlan& memory,
+                                        const Batch& batch) const {
+  const TokenCount cached = batch.cached() + batch.tokens();
+  if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
+  return std::min(cached, read_cells(cached - *memory.resident_tokens, s.kv.block_tokens));
+}
+
+// Streamed weights pass through buffers in VRAM: one matrix at a time, or whole layers ahead.
+void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement& p,
+                                         MemoryPlan& plan) const {
+  if (s.rig.unified()) return;
+  const bool ahead = s.runtime.prefill.overlap || s.runtime.decode.prefetch_depth > 0;
+  const int depth = std::max(2, s.runtime.decode.prefetch_depth);
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    const auto here = [&](DeviceIndex d) { return d == DeviceIndex(g); };
+    double layer = 0;
+    double matrix = 0;
+    for (const Tensor& t : s.tensors.tensors) {
+      if (t.layer < 0 || t.layer >= s.model.layers) continue;
+      const LayerPlacement& at = p.layers[std::size_t(t.layer)];
+      const bool expert = is_apart(s.model, t);
+      const bool in_prefill =
+          here(at.prefill_on) && s.runtime.prefill.streams && s.settings.op_offload;
+      const bool in_decode = here(expert ? at.decode_experts_on : at.decode_on);
+      if ((expert ? at.experts : at.weights) != kHost || !(in_prefill || in_decode)) continue;
+      matrix = std::max(matrix, double(t.bytes));
+      const LayerWeights& w = s.tensors.layers[std::size_t(t.layer)];
+      const double shared = at.weights == kHost ? double(w.together()) : 0;
+      layer = std::max(layer, shared + (at.experts == kHost ? double(w.apart()) : 0));
+    }
+    plan.devices[g].staging += Bytes{ahead ? layer * depth : matrix};
+  }
+}
+
+Bytes compute_buffer(const MemoryContext& s, bool holds_head) {
+  const double rows = double(std::clamp<TokenCount>(s.workload.context, 1, s.settings.ubatch));
+  const double hidden = rows * hidden_bytes(s.model).value;
+  const double context = double(s.workload.context);
+  double logits_rows = 1;
+  if (s.runtime.memory.logits == LogitsRows::kUbatch) logits_rows = rows;
+  if (s.runtime.memory.logits == LogitsRows::kPrompt)
+    logits_rows = double(s.workload.prompt_tokens);
+  // A graph allocator reuses one buffer for all stages, so the largest stage counts.
+  const double mask = rows * context * (s.settings.flash_attention ? 2.0 : 4.0);
+  const double scores =
+      s.settings.flash_attention ? 0.0 : double(s.model.heads) * context * rows * 4.0;
+  const double qkv =
+      rows * 4.0 * double(s.model.heads + 2 * s.model.kv_heads) * double(s.model.head_dim);
+  const double attention = scores + qkv + mask;
+  double inner = double(s.model.ffn);
+  if (s.model.moe)
+    inner = std::max(inner, double(s.model.moe->experts_used * s.model.moe->expert_ffn +
+                                   s.model.moe->shared_ffn));
+  const double ffn = rows * 4.0 * inner * (s.model.gated_ffn ? 2.0 : 1.0) + mask;
+  const double logits = holds_head ? logits_rows * logits_bytes(s.model).value : 0.0;
+  return {hidden + std::max({attention, ffn, logits})};
+}
+
+Bytes ContiguousCache::compute_buffers(const MemoryContext& s, const Placement& p,
+                                       DeviceIndex device, bool works) const {
+  const bool holds_head = p.head == device;
+  return works || holds_head ? compute_buffer(s, holds_head) : Bytes{};
+}
+
+}  // namespace rigcast

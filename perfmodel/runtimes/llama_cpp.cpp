@@ -1,0 +1,9 @@
+#include "perfmodel/runtimes/llama_cpp.hpp"
+
+namespace rigcast {
+
+TokenCount LlamaCpp::cells(const MemoryContext& s, TokenCount) const {
+  return read_cells(s.workload.context, s.runtime.memory.kv_padding);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,85 @@
+#include "perfmodel/runtimes/rigcast.hpp"
+
+#include "perfmodel/runtimes/rigcast_buffers.hpp"
+#include "perfmodel/runtimes/rigcast_kv.hpp"
+
+namespace rigcast {
+
+Bytes RigcastEngine::compute_buffers(const MemoryContext& s, const Placement& p, DeviceIndex device,
+                                     bool) const {
+  return engine_buffers(s, p, device);
+}
+
+Bytes RigcastEngine::untouched_buffers(const MemoryContext& s, const Placement& p) const {
+  return engine_untouched_buffers(s, p);
+}
+
+void RigcastEngine::add_weight_buffers(const MemoryContext& s, const Placement& p,
+                                       MemoryPlan& plan) const {
+  add_engine_weight_buffers(s, p, plan);
+}
+
+void RigcastEngine::add_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
+                              MemoryPlan& plan) const {
+  add_block_cache(s, p, cached, plan);
+}
+
+EndMatrices RigcastEngine::end_matrices(const StepContext& s, const Placement& p) const {
+  if (s.rig.unified()) return {1, p.head};
+  EndMatrices ends{1, p.head_on};  // the host that has it for tokens has it for prompts, too
+  if (!s.tensors.head_is_embedding) return ends;
+  const bool looks_up_rows = p.host_decodes() || p.layers.front().decode_on == kHost;
+  const int copies_for_gpu = looks_up_rows ? 0 : 1;
+  ends.embeddings = p.head_on == kHost ? 1 + copies_for_gpu : 1 - copies_for_gpu;
+  return ends;
+}
+
+bool RigcastEngine::loads_cublas(const MemoryContext& s, const Placement& p) const {
+  return engine_loads_cublas(s, p);
+}
+
+bool RigcastEngine::copies_host_weights(const StepContext& s) const { return !s.rig.gpus.empty(); }
+
+TokenCount RigcastEngine::cold_tokens(const StepContext& s, const MemoryPlan& memory,
+                                      const Batch& batch) const {
+  if (!memory.resident_tokens && s.kv.policy != KvPolicy::kStream) return 0;
+  const auto sequences = TokenCount(batch.sequences.size());
+  const TokenCount hot = memory.resident_tokens.value_or(0) / std::max<TokenCount>(1, sequences);
+  TokenCount cold = 0;
+  for (const Sequence& sequence : batch.sequences) cold += cold_block_tokens(s, hot, sequence);
+  return cold;
+}
+
+Seconds RigcastEngine::embedding_time(const StepContext& s, const Placement& p,
+                                      TokenCount tokens) const {
+  const LayerPlacement& first = p.layers.front();
+  if (first.decode_on != kHost || first.prefill_on == kHost) return {};
+  // An element is taken out of its block, and put where the GPU finds it.
+  return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
+}
+
+KvHandover RigcastEngine::prompt_handover(const StepContext& s, const Placement& p,
+                                          const Batch& batch) const {
+  KvHandover handover;
+  if (!p.host_decodes() || s.rig.unified()) return handover;
+  double prompt = 0;
+  for (const Sequence& sequence : batch.sequences) prompt += double(sequence.prompt);
+  for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
+    if (gpu == kHost) continue;
+    handover.from = gpu;
+    handover.bytes += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * prompt};
+  }
+  return handover;
+}
+
+Seconds RigcastEngine::cold_copy_start(const StepContext& s, int layer, double bytes) const {
+  return cold_block_copy_start(s, layer, bytes);
+}
+
+ColdSplit RigcastEngine::split_cold_blocks(const StepContext& s, const Placement& p, int layer,
+                                           DeviceIndex device, double flops, double bytes) const {
+  return split_blocks(s, p, layer, device, flops, bytes);
+}
+
+}  // namespace rigcast

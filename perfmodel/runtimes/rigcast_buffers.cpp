@@ -1,0 +1,218 @@
+#include "perfmodel/runtimes/rigcast_buffers.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/scenario/engine_memory.hpp"
+#include "perfmodel/prefill_device.hpp"
+#include "perfmodel/runtimes/rigcast_kv.hpp"
+
+namespace rigcast {
+namespace {
+
+// Matrices of a layer that a product takes side by side: they are written out as halves together.
+constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
+    {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
+    {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
+    {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
+    {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
+}};
+
+// The GPU computes the layer, in prompts at least.
+bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
+  const LayerPlacement& l = p.layers[std::size_t(layer)];
+  if (l.weights != kHost) return l.weights == gpu;
+  return l.decode_on == gpu || (p.lends(layer) && l.prefill_on == gpu);
+}
+
+// The largest product's weights as halves; 0 where they are halves.
+double halves_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+  std::vector<std::array<double, kJoined.size()>> elements(std::size_t(s.model.layers)),
+      halves(elements);
+  for (const Tensor& t : s.tensors.tensors) {
+    if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
+    for (std::size_t j = 0; j < kJoined.size(); ++j) {
+      if (std::ranges::find(kJoined[j], t.role) == kJoined[j].end()) continue;
+      elements[std::size_t(t.layer)][j] += double(t.elements());
+      if (t.format == QuantFormat::kF16) halves[std::size_t(t.layer)][j] += double(t.elements());
+    }
+  }
+  double most = 0;
+  for (std::size_t l = 0; l < elements.size(); ++l)
+    for (std::size_t j = 0; j < kJoined.size(); ++j)
+      if (halves[l][j] < elements[l][j]) most = std::max(most, 2.0 * elements[l][j]);
+  return most;
+}
+
+bool is_expert(TensorRole role) {
+  using enum TensorRole;
+  return role == kExpertGate || role == kExpertUp || role == kExpertDown;
+}
+
+// What a layer's experts are in formats that a batch takes in groups.
+bool takes_groups(QuantFormat format) {
+  using enum QuantFormat;
+  switch (format) {
+    case kQ4_0:
+    case kQ4_1:
+    case kQ5_0:
+    case kQ5_1:
+    case kQ8_0:
+    case kQ4_K:
+    case kQ5_K:
+    case kQ6_K: return true;
+    default: return false;
+  }
+}
+
+// Of the layer, whose experts the host keeps: a GPU computes those of a batch.
+bool lends_experts(const MemoryContext& s, const Placement& p, int layer, DeviceIndex gpu) {
+  const LayerPlacement& l = p.layers[std::size_t(layer)];
+  if (l.experts != kHost || l.decode_experts_on != kHost || l.prefill_on != gpu) return false;
+  return s.model.is_moe_layer(layer) && (l.weights == gpu || l.decode_on == gpu || p.lends(layer));
+}
+
+// One expert's bytes in the layer where they are most, of those whose experts are lent.
+double lent_expert_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+  std::vector<double> bytes(std::size_t(s.model.layers));
+  for (const Tensor& t : s.tensors.tensors) {
+    if (t.layer < 0 || t.layer >= s.model.layers || !is_expert(t.role)) continue;
+    if (lends_experts(s, p, t.layer, gpu) && takes_groups(t.format))
+      bytes[std::size_t(t.layer)] += double(t.bytes);
+  }
+  const double most = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
+  return s.model.moe ? most / s.model.moe->experts : 0;
+}
+
+double expert_slot_bytes(const MemoryContext& s, double one) {
+  return one > 0 ? std::max(one, std::min(double(kExpertSlotBytes), one * s.model.moe->experts))
+                 : 0;
+}
+
+// The largest layer of those that are copied for tokens, or may be for a batch. Experts come with
+// the layers that are copied for tokens; to a batch they come by themselves.
+double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+  double most = 0;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const LayerPlacement& at = p.layers[std::size_t(l)];
+    if (at.weights != kHost || !computes_layer(p, l, gpu)) continue;
+    const LayerWeights& w = s.tensors.layers[std::size_t(l)];
+    const bool experts = at.decode_experts_on == gpu;
+    most = std::max(most, double(w.attention.bytes() + w.ffn.bytes()) +
+                              (experts ? double(w.experts.bytes()) : 0.0));
+  }
+  return most;
+}
+
+// Vectors of as many tokens as a batch may have, whatever the prompt.
+double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
+  constexpr double kFloat = 4, kHalf = 2;
+  constexpr double kRounded = 1 + kFloat / 32 + kFloat / 16;  // with scales and sums
+  const ModelSpec& m = s.model;
+  const double n = s.settings.ubatch, hidden = double(m.hidden);
+  const double q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
+  const double expert = m.moe ? double(m.moe->expert_ffn) : 0, dense = double(m.ffn);
+  bool has_dense = false;
+  for (int l = 0; l < m.layers; ++l) has_dense = has_dense || !m.is_moe_layer(l);
+  const double middle = std::max(has_dense ? dense : 0, expert);
+  double bytes = n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
+                      double(m.head_dim) * kFloat);
+  bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
+  double between = has_dense ? std::min<double>(n, kMostShortBatch) * dense : 0;
+  if (m.moe) {
+    const double routed = std::min<double>(n, copies_experts ? kMostRoutedToCopied : kMostRouted);
+    const double choices = routed * m.moe->experts_used;
+    between = std::max(between, choices * expert);
+    bytes += choices * (expert * kHalf + hidden * kFloat) + routed * m.moe->experts * kFloat;
+  }
+  return bytes + between * kFloat + double(m.vocabulary) * kFloat;
+}
+
+bool host_computes(const MemoryContext& s, const Placement& p) {
+  return p.head_on == kHost || (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) ||
+         std::ranges::any_of(p.layers, [](const LayerPlacement& l) {
+           return l.decode_on == kHost || l.decode_experts_on == kHost ||
+                  l.decode_cache_on == kHost;
+         });
+}
+
+// Tokens of the host's longest turn. Its layers and caches go by batches; the head and cold blocks
+// by tokens; so do experts whose batches a GPU computes, once the host was timed.
+TokenCount host_rows(const MemoryContext& s, const Placement& p) {
+  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
+  if (p.host_decodes()) return batch;  // it looks up the prompt's embeddings, too
+  TokenCount rows = 1;
+  for (const LayerPlacement& l : p.layers) {
+    if (l.weights == kHost ? l.decode_on == kHost : s.kv.policy == KvPolicy::kRam) return batch;
+    if (!s.model.moe || l.experts != kHost || l.decode_experts_on != kHost) continue;
+    const bool lent = l.prefill_on != kHost && lent_expert_bytes(s, p, l.prefill_on) > 0;
+    rows = std::max(rows, lent ? timed_tokens(s.model, s.settings.ubatch) : batch);
+  }
+  return rows;
+}
+
+}  // namespace
+
+Bytes engine_buffers(const MemoryContext& s, const Placement& p, DeviceIndex device) {
+  if (device == kHost) {
+    if (!host_computes(s, p)) return {};
+    const double own = cpu_buffer_bytes(s.model, double(host_rows(s, p)));
+    if (s.rig.gpus.empty()) return {own};
+    return {own + double(message_floats(s.model)) * sizeof(float) * s.settings.ubatch};
+  }
+  const bool copies_experts = lent_expert_bytes(s, p, device) > 0;
+  return {gpu_vector_bytes(s, copies_experts) + halves_bytes(s, p, device) +
+          double(kBlasWorkspaceBytes)};
+}
+
+Bytes engine_untouched_buffers(const MemoryContext& s, const Placement& p) {
+  // By a batch of this many the host is timed; one that decodes alone is not.
+  const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
+  const TokenCount rows = host_rows(s, p);
+  const Batch batch{s.workload.depth, rows};
+  bool lends = false;
+  for (int l = 0; l < s.model.layers; ++l) {
+    if (!p.lends(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
+    if (prefill_device(s, p, batch, l) == kHost) return {};
+    lends = true;
+  }
+  if (!lends || rows <= kept) return {};
+  // A batch's hidden states are the host's own: it looks them up.
+  const double hidden = hidden_bytes(s.model).value * double(rows - kept);
+  const double all = engine_buffers(s, p, kHost).value;
+  return Bytes{std::max(0.0, all - double(kept) / double(rows) * all - hidden)};
+}
+
+bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
+  if (s.settings.ubatch > kMostShortBatch) return true;
+  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
+  if (batch <= kFewTokens) return false;
+  std::vector<bool> has_floats(std::size_t(s.model.layers));
+  for (const Tensor& t : s.tensors.tensors)
+    if (t.layer >= 0 && t.layer < s.model.layers && t.dimensions > 1 &&
+        t.role != TensorRole::kRouter && info(t.format).block_elements == 1)
+      has_floats[std::size_t(t.layer)] = true;
+  for (int l = 0; l < s.model.layers; ++l)
+    if (prefill_device(s, p, {s.workload.depth, batch}, l) != kHost && has_floats[std::size_t(l)])
+      return true;
+  return false;
+}
+
+void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
+  if (s.rig.unified()) return;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    const auto gpu = DeviceIndex(g);
+    double lent_cache = 0;
+    for (int l = 0; l < s.model.layers; ++l)
+      if (p.lends(l) && p.layers[std::size_t(l)].prefill_on == gpu)
+        lent_cache = std::max(lent_cache, kv_block_bytes(s, l, s.kv.types));
+    // Two slots take blocks of a file in turn; one set of planes is what they become.
+    const double weights =
+        3 * (streamed_layer_bytes(s, p, gpu) + expert_slot_bytes(s, lent_expert_bytes(s, p, gpu)));
+    const double caches =
+        2 * double(kv_blocks(s, s.workload.depth + s.workload.prompt_tokens)) * lent_cache;
+    plan.devices[g].staging += Bytes{weights + caches};
+  }
+}
+
+}  // namespace rigcast

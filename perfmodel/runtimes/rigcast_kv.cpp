@@ -1,0 +1,280 @@
+#include "perfmodel/runtimes/rigcast_kv.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/scenario/engine_memory.hpp"
+#include "perfmodel/cost.hpp"
+#include "perfmodel/kv_fetch.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr TokenCount kMostTokens = 1'000'000'000'000;  // that stay where no cache leaves a GPU
+
+// Tokens that the cache has before the first is decoded.
+TokenCount prompt_end(const MemoryContext& s) {
+  return s.workload.depth + s.workload.prompt_tokens;
+}
+
+bool changes_type(const MemoryContext& s) {
+  const KvTypes cold = s.kv.cold_types();
+  return cold.k != s.kv.types.k || cold.v != s.kv.types.v;
+}
+
+// The layer's cache leaves its GPU by blocks.
+bool leaves(const MemoryContext& s) {
+  return evicts(s.kv.policy) || (s.kv.policy == KvPolicy::kStream && !s.rig.unified());
+}
+
+// Whose memory attention finds the layer's newest tokens in.
+DeviceIndex cache_device(const MemoryContext& s, const Placement& p, int layer) {
+  const LayerPlacement& l = p.layers[std::size_t(layer)];
+  return s.rig.unified() ? l.kv : l.decode_cache_on;
+}
+
+// What a GPU keeps of the cache, in blocks of all its layers.
+struct GpuCache {
+  int layers = 0;
+  double block = 0;       // bytes, in the cache's types
+  double cold_block = 0;  // bytes of what has left
+  double cold_layer = 0;  // of its largest layer
+  double layer = 0;       // the same in the cache's types
+};
+
+GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+  GpuCache c;
+  for (int l = 0; l < s.model.layers; ++l) {
+    if (cache_device(s, p, l) != gpu || !s.model.has_kv(l)) continue;
+    const double hot = kv_block_bytes(s, l, s.kv.types),
+                 cold = kv_block_bytes(s, l, s.kv.cold_types());
+    ++c.layers;
+    c.block += hot;
+    c.cold_block += cold;
+    c.layer = std::max(c.layer, hot);
+    c.cold_layer = std::max(c.cold_layer, cold);
+  }
+  return c;
+}
+
+// Kernels find a block by lists: one of each layer where blocks leave, else one of all.
+double list_bytes(const MemoryContext& s, const GpuCache& c) {
+  const int lists = leaves(s) ? std::max(1, c.layers) : 1;
+  return double(lists) * double(kMostKvBlocks) * sizeof(void*);
+}
+
+// What cold blocks take of the GPU on their way out and back.
+double ring_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cold) {
+  const KvRing ring = kv_ring(cold, c.layers, std::int64_t(c.cold_layer));
+  const double slots = double(ring.blocks) * ring.layers() * c.cold_layer;
+  return slots + (changes_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
+}
+
+// Blocks that the longest batch writes. As many are on their way out while it does.
+TokenCount batch_blocks(const MemoryContext& s) {
+  const Workload& w = s.workload;
+  const TokenCount longest = std::max(w.depth, w.prompt_tokens);
+  return kv_blocks(s, std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
+}
+
+struct Shares {
+  TokenCount on_gpu = 0, cold = 0;  // blocks
+};
+
+// `hot`: blocks that are to stay. Of the others those leave that are full. Batches need the most
+// room, as long as there are any; then tokens, which write one block.
+Shares shares_of(const MemoryContext& s, TokenCount cached, TokenCount hot) {
+  const auto held = [&](TokenCount tokens, TokenCount step) {
+    return std::min(kv_blocks(s, tokens), std::max(hot, step) + step);
+  };
+  const TokenCount full = cached / s.kv.block_tokens;
+  return {std::max(held(std::min(cached, prompt_end(s)), batch_blocks(s)), held(cached, 1)),
+          std::clamp<TokenCount>(kv_blocks(s, cached) - hot, 0, std::max<TokenCount>(0, full))};
+}
+
+double gpu_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot) {
+  const Shares shares = shares_of(s, cached, hot);
+  return double(shares.on_gpu) * c.block + list_bytes(s, c) + ring_bytes(s, c, shares.cold);
+}
+
+// Blocks that may stay on a GPU for all to be below the threshold while `cached` tokens come.
+TokenCount hot_blocks(const MemoryContext& s, const GpuCache& c, const DeviceMemory& gpu,
+                      TokenCount cached) {
+  const Bytes others = s.rig.vram_reserved.value;
+  const double usable = (gpu.capacity - others).value * s.kv.threshold;
+  const double room = usable - (gpu.needed() - others).value;
+  const auto most = TokenCount(std::clamp((room - list_bytes(s, c)) / c.block, 0.0, 1e9));
+  if (most >= kv_blocks(s, cached)) return most;
+  TokenCount hot = most;
+  while (hot > 0 && gpu_bytes(s, c, cached, hot) > room) --hot;
+  return hot;
+}
+
+// The fewest of all GPUs.
+TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCount cached,
+                           const MemoryPlan& plan) {
+  TokenCount fewest = kMostTokens;
+  // As the longest context needs it, whichever of its tokens this is about.
+  const TokenCount longest = std::max(cached, s.workload.context);
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    const GpuCache c = gpu_cache(s, p, DeviceIndex(g));
+    if (c.layers == 0) continue;
+    fewest = std::min(fewest, hot_blocks(s, c, plan.devices[g], longest) * s.kv.block_tokens);
+  }
+  return fewest;
+}
+
+// Of a GPU whose blocks leave beyond `hot` tokens.
+void add_leaving(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot,
+                 DeviceMemory& gpu, DeviceMemory& host) {
+  if (c.layers == 0) return;
+  const Shares shares = shares_of(s, cached, kv_blocks(s, hot));
+  gpu.kv += Bytes{double(shares.on_gpu) * c.block + list_bytes(s, c)};
+  gpu.staging += Bytes{ring_bytes(s, c, shares.cold)};
+  host.kv += Bytes{double(read_cells(shares.cold, kColdPieceBlocks)) * c.cold_block};
+}
+
+// What the host's share of cold blocks is measured with is given back before there are any.
+void add_timed_cache(DeviceMemory& host) {
+  host.staging += std::max(Bytes{}, Bytes{double(kTimedCacheBytes)} - host.kv);
+}
+
+// Caches that stay where they are, all of the host's among them.
+void add_staying(const MemoryContext& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
+  for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex at = cache_device(s, p, l);
+    const double block = kv_block_bytes(s, l, s.kv.types);
+    if (at == kHost || !leaves(s))
+      (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
+          Bytes{double(kv_blocks(s, cached)) * block};
+    // Where the host decodes, a GPU keeps what prompts have given.
+    const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
+    if (p.host_decodes() && gpu != kHost && !s.rig.unified())
+      plan.devices[std::size_t(gpu)].kv +=
+          Bytes{double(kv_blocks(s, std::min(cached, prompt_end(s)))) * block};
+  }
+}
+
+// One step: the tokens [from, to).
+struct Tokens {
+  TokenCount from = 0, to = 0;
+};
+
+// The one before, back to the first of the context: batches up to the depth, then the prompt's,
+// then token after token.
+Tokens step_before(const StepContext& s, const Sequence& sequence, TokenCount from) {
+  if (from > sequence.depth + sequence.prompt) return {from - 1, from};
+  const TokenCount begin = from > sequence.depth ? sequence.depth : 0;
+  return {begin + (from - begin - 1) / s.settings.ubatch * s.settings.ubatch, from};
+}
+
+bool takes_blocks(const StepContext& s, const Tokens& step) {
+  return kv_blocks(s, step.to) > kv_blocks(s, step.from);
+}
+
+// The last step of those up to `step` that took new blocks.
+Tokens taking_blocks(const StepContext& s, const Sequence& sequence, Tokens step) {
+  const TokenCount prompt_end = sequence.depth + sequence.prompt;
+  while (step.from > 0 && !takes_blocks(s, step)) {
+    const TokenCount block = (step.from - 1) / s.kv.block_tokens * s.kv.block_tokens;
+    step = step_before(s, sequence,
+                       step.from > prompt_end ? std::max(prompt_end, block) + 1 : step.from);
+  }
+  return step;
+}
+
+// What the GPU takes for a token in a layer beside the cache: the host waits for its question.
+Seconds layer_time_without_kv(const StepContext& s, const Placement& p, int l, DeviceIndex device) {
+  StepOp op;
+  op.device = device;
+  Seconds sum = s.runtime.decode.host_roundtrip.value;
+  const auto take = [&](const OpTraffic& t, Launches launches) {
+    op.cost = operation_cost(s, device, t, 1, launches);
+    sum += time_alone(s, op);
+  };
+  const bool moe = s.model.is_moe_layer(l), recurrent = s.model.has_recurrent_mixer(l);
+  const bool experts = p.layers[std::size_t(l)].decode_experts_on == device;
+  take(projection_traffic(s.model, s.tensors, l, 1),
+       recurrent ? Launches::kRecurrent : Launches::kAttention);
+  if (s.model.has_ffn(l) && (moe || experts))
+    take(ffn_traffic(s.model, s.tensors, l, 1), moe ? Launches::kMoePart : Launches::kFfn);
+  if (moe && experts) take(experts_traffic(s.model, s.tensors, l, 1), Launches::kMoePart);
+  return sum;
+}
+
+}  // namespace
+
+// All layers keep all tokens, those with a window as well.
+double kv_block_bytes(const StepContext& s, int layer, KvTypes types) {
+  return double(s.kv.block_tokens) * kv_bytes_per_token(s.model, layer, types);
+}
+
+TokenCount kv_blocks(const StepContext& s, TokenCount tokens) {
+  return read_cells(tokens, s.kv.block_tokens) / s.kv.block_tokens;
+}
+
+void add_block_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
+                     MemoryPlan& plan) {
+  add_staying(s, p, cached, plan);
+  DeviceMemory& host = plan.devices.back();
+  const auto gpus = plan.devices.size() - 1;
+  if (!leaves(s)) {
+    for (std::size_t g = 0; g < gpus; ++g)
+      if (plan.devices[g].activations.value > 0) plan.devices[g].kv += Bytes{list_bytes(s, {})};
+    return;
+  }
+  TokenCount hot = 0;
+  if (s.kv.policy != KvPolicy::kStream) {
+    plan.resident_tokens = resident_tokens(s, p, cached, plan);
+    hot = std::max(*plan.resident_tokens, s.kv.hot_tokens);
+  }
+  for (std::size_t g = 0; g < gpus; ++g)
+    add_leaving(s, gpu_cache(s, p, DeviceIndex(g)), cached, hot, plan.devices[g], host);
+  if (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) add_timed_cache(host);
+}
+
+TokenCount cold_block_tokens(const StepContext& s, TokenCount hot, const Sequence& sequence) {
+  const Tokens last =
+      taking_blocks(s, sequence, {sequence.cached, sequence.cached + sequence.tokens});
+  if (last.from == 0) return 0;
+  const Tokens before = taking_blocks(s, sequence, step_before(s, sequence, last.from));
+  const TokenCount left =
+      std::min(kv_blocks(s, before.to) - kv_blocks(s, hot), before.from / s.kv.block_tokens);
+  return std::max<TokenCount>(0, left) * s.kv.block_tokens;
+}
+
+Seconds cold_block_copy_start(const StepContext& s, int layer, double bytes) {
+  if (bytes <= 0) return {};
+  const double block = kv_block_bytes(s, layer, s.kv.cold_types());
+  const auto blocks = TokenCount(std::ceil(bytes / block));
+  const KvRing ring = kv_ring(blocks, s.model.layers, std::int64_t(block));
+  return s.runtime.decode.copy_start.value *
+         (std::ceil(double(blocks) / kColdPieceBlocks) / ring.group_layers);
+}
+
+ColdSplit split_blocks(const StepContext& s, const Placement& p, int layer, DeviceIndex device,
+                       double flops, double bytes) {
+  ColdSplit split;
+  if (s.kv.policy != KvPolicy::kCombined || device == kHost || bytes <= 0) return split;
+  OpTraffic cold;
+  cold.kv_read_bytes = bytes;
+  cold.attention_flops = flops;
+  cold.cache_format = s.kv.cold_types().k;
+  const OpCost cpu = cpu_cost(s, cold, 1);
+  const double on_host = time_alone(s, cpu, kHost).value;
+  const BytesPerSecond link = s.rig.links[std::size_t(device)].h2d.value;
+  const double over_link = (kv_fetch(s, bytes).charged / link).value;
+  const Bytes ahead = link * (layer_time_without_kv(s, p, layer, device) + cpu_cost(s, {}, 1).gap);
+  const double shared = std::max(0.0, bytes - ahead.value) * over_link / (on_host + over_link);
+  if (shared < kLeastHostGain * bytes) return {};
+  split.on_cpu = std::floor(shared / kv_block_bytes(s, layer, s.kv.cold_types())) *
+                 kv_block_bytes(s, layer, s.kv.cold_types());
+  if (split.on_cpu <= 0) return {};
+  cold.kv_read_bytes = split.on_cpu;
+  cold.attention_flops *= split.on_cpu / bytes;
+  split.cost = cpu_cost(s, cold, 1);
+  split.cost.gap += s.runtime.decode.host_roundtrip.value;
+  return split;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,11 @@
+#pragma once
+// The runtimes whose rules are known.
+
+#include "perfmodel/runtimes/runtime_model.hpp"
+
+namespace rigcast {
+
+/// The rules that the profile names. Lives as long as the program.
+const RuntimeModel& runtime_model(const RuntimeProfile& profile);
+
+}  // namespace rigcast
