@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
+#include "engine/backends/cpu/products.hpp"
 #include "engine/kernels/cpu/floats.hpp"
 #include "engine/kernels/cpu/int8.hpp"
-#include "engine/runtime/products.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "core/catalogue/catalogue.hpp"
-#include "engine/gguf/read_model.hpp"
-#include "engine/runtime/cpu_executor.hpp"
-#include "engine/runtime/load.hpp"
-#include "engine/runtime/request.hpp"
+#include "engine/backends/cpu/cpu_executor.hpp"
+#include "engine/gguf/model/read_model.hpp"
+#include "engine/load/load.hpp"
+#include "engine/run/request.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 using namespace rigcast;

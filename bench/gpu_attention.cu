@@ -10,10 +10,10 @@
 
 #include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
-#include "engine/kernels/cuda/decode_attention.cuh"
-#include "engine/kernels/cuda/place.cuh"
-#include "engine/kernels/cuda/prefill_attention.cuh"
-#include "engine/kernels/cuda/widen_cache.cuh"
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kernels/cuda/attention/prefill_attention.cuh"
+#include "engine/kernels/cuda/kv/place.cuh"
+#include "engine/kernels/cuda/kv/widen_cache.cuh"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -247,8 +247,8 @@ int main(int argc, char** argv) {
   const auto named = [&](std::string_view name) {
     return std::ranges::find(only, name) != only.end();
   };
-  const bool parts = named("decode") || named("splits") || named("prefill") || named("after") ||
-                     named("place");
+  const bool parts =
+      named("decode") || named("splits") || named("prefill") || named("after") || named("place");
   const bool types = named("F16") || named("Q8_0") || named("Q4_0");
   const auto wanted = [&](std::string_view part) { return !parts || named(part); };
   const Stream stream;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/catalogue/catalogue.hpp"
-#include "engine/runtime/cuda_executor.hpp"
-#include "engine/runtime/request.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/run/request.hpp"
 #include "probe/gpu.hpp"
 
 using namespace rigcast;
@@ -84,7 +84,7 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   if (!spec) return spec.error();
   const auto table = make_tensor_table(*spec, *QuantMix::from_name(row.quant));
   if (!table) return table.error();
-  CudaOptions options;
+  ExecutorOptions options;
   options.ubatch = row.ubatch;
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "engine/kernels/cuda/message.cuh"
+#include "engine/cuda/message.cuh"
 
 namespace rigcast::bench {
 

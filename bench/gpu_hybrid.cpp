@@ -20,11 +20,11 @@
 
 #include "bench/gpu_handoff.cuh"
 #include "core/catalogue/catalogue.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/cuda/pinned_pages.cuh"
-#include "engine/cuda/vram.cuh"
-#include "engine/runtime/cuda_executor.hpp"
-#include "engine/runtime/request.hpp"
+#include "engine/cuda/memory/pinned_pages.cuh"
+#include "engine/cuda/memory/vram.cuh"
+#include "engine/run/request.hpp"
 #include "probe/dram_read.hpp"
 
 using namespace rigcast;
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   if (!spec) return spec.error();
   const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
   if (!table) return table.error();
-  CudaOptions options;
+  ExecutorOptions options;
   options.placement = placement_of(row, *spec);
   options.threads = threads;
   if (row.share == Share::kCold) options.hot_tokens = row.hot_tokens;
@@ -299,7 +299,7 @@ Result<std::unique_ptr<Executor>> executor_of(const CopiedRow& row, const Catalo
   if (!spec) return spec.error();
   const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
   if (!table) return table.error();
-  CudaOptions options;
+  ExecutorOptions options;
   options.ubatch = row.ubatch;
   options.threads = threads;
   if (!resident) {

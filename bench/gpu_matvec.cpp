@@ -10,9 +10,9 @@
 
 #include "bench/gpu_read.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
-#include "engine/kernels/cuda/dequantize.cuh"
-#include "engine/kernels/cuda/matvec.cuh"
-#include "engine/kernels/cuda/round.cuh"
+#include "engine/kernels/cuda/activations/round.cuh"
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/weights/dequantize.cuh"
 
 using namespace rigcast;
 using namespace rigcast::engine;

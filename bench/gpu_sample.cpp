@@ -9,10 +9,12 @@
 #include "bench/gpu_read.cuh"
 #include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
-#include "engine/kernels/cuda/sample.cuh"
-#include "engine/runtime/sampler.hpp"
+#include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/sampling/argmax.cuh"
+#include "engine/kernels/cuda/sampling/sample.cuh"
+#include "engine/run/sampler.hpp"
 
-using namespace rigcast::engine;
+    using namespace rigcast::engine;
 using rigcast::bench::seconds;
 
 namespace {

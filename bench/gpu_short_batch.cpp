@@ -10,10 +10,10 @@
 #include <functional>
 #include <string>
 
+#include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
-#include "engine/cuda/matmul.cuh"
-#include "engine/kernels/cuda/dequantize.cuh"
-#include "engine/kernels/cuda/short_batch.cuh"
+#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/cuda/weights/dequantize.cuh"
 
 using namespace rigcast;
 using namespace rigcast::engine;

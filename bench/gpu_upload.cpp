@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "core/catalogue/catalogue.hpp"
+#include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
-#include "engine/kernels/cuda/synthesize.cuh"
-#include "engine/runtime/load.hpp"
-#include "engine/runtime/upload.cuh"
+#include "engine/kernels/cuda/weights/synthesize.cuh"
+#include "engine/load/load.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 using namespace rigcast;

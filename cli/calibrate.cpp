@@ -12,10 +12,11 @@
 #include <thread>
 
 #include "calibration/left_out_table.hpp"
+#include "calibration/own_runs.hpp"
 #include "calibration/write_profile.hpp"
-#include "cli/output.hpp"
-#include "cli/own_runs.hpp"
+#include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/output_file.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "measurements/read_measurements.hpp"
 
@@ -24,6 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace calibration;
+
+struct OwnRunsOptions {
+  std::string runs;  // empty: another fit is asked for
+  std::string rig;
+};
 
 struct Options {
   OwnRunsOptions own;
@@ -203,9 +209,16 @@ std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Pro
                     left_out_table(fit.samples, fit.errors));
 }
 
+int correct_own_rig(const Options& options, const Catalogue& catalogue) {
+  const auto own = correct_rig(options.own.runs, options.own.rig, options.folder, catalogue);
+  if (!own) return fail(own.error());
+  const std::string text = options.format == Format::kJson ? to_json(*own) : to_text(*own);
+  if (auto error = emit({}, text)) return fail(*error);
+  return kDone;
+}
+
 int calibrate_verb(const Options& options, const Catalogue& catalogue) {
-  if (!options.own.runs.empty())
-    return correct_rig(options.own, options.folder, options.format, catalogue);
+  if (!options.own.runs.empty()) return correct_own_rig(options, catalogue);
   if (options.against.empty())
     return fail(bad_input("--against is required", "or --own, for runs of one's own machine"));
   const auto measured = read_measurements(options.against);
@@ -258,7 +271,17 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("--jobs", options->jobs, "fits at the same time [all cores]")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  options->own.add_to(*verb);
+  CLI::Option* own =
+      verb->add_option("--own", options->own.runs,
+                       "instead: runs of one's own machine, to correct its rig by; csv, json or "
+                       "jsonl")
+          ->type_name("FILE")
+          ->excludes("--against")
+          ->excludes("--runtime")
+          ->excludes("--jobs");
+  verb->add_option("--rig", options->own.rig, "that rig: of the catalogue, or a rig file")
+      ->type_name("RIG")
+      ->needs(own);
   static const std::map<std::string, Format> kFormats = {{"text", Format::kText},
                                                          {"json", Format::kJson}};
   verb->add_option("--format", options->format, "text or json")

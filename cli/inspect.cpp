@@ -1,11 +1,11 @@
 #include <memory>
 
-#include "cli/inspected.hpp"
-#include "cli/model_argument.hpp"
-#include "cli/output.hpp"
+#include "cli/shared/inspected.hpp"
+#include "cli/shared/model_argument.hpp"
+#include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "engine/gguf/clean_text.hpp"
-#include "engine/gguf/read_model.hpp"
+#include "engine/gguf/model/read_model.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/output.hpp"
+#include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/model/kv_cache.hpp"
 #include "core/model/tensor_table.hpp"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/lost_file.hpp"
-#include "cli/output.hpp"
+#include "cli/shared/lost_file.hpp"
+#include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/text/nearest_name.hpp"
-#include "engine/gguf/read_model.hpp"
+#include "engine/gguf/model/read_model.hpp"
 
 namespace {
 
@@ -60,7 +60,7 @@ int parse_and_run(int argc, char** argv) {
   cli::add_synth(app, open, run);
   cli::add_tokenize(app, open, run);
   cli::add_list(app, open, run);
-  cli::add_execute_kept(app, open, run);
+  cli::add_run_worker(app, open, run);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
     return cli::kBadInput;

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "cli/output.hpp"
-#include "cli/plan_tools.hpp"
-#include "cli/scenario_flags.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/plan_tools.hpp"
+#include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"

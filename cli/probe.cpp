@@ -6,14 +6,15 @@
 #include <memory>
 #include <vector>
 
-#include "cli/output.hpp"
-#include "cli/probed_gpus.hpp"
-#include "cli/this_machine.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/probed_gpus.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/output_file.hpp"
 #include "core/text/unit_text.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
 #include "report/terminal/text_style.hpp"
+#include "validation/runs/local_machine.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -84,7 +85,7 @@ int probe_verb(const Options& options, const Catalogue& catalogue) {
     return kDone;
   }
   const std::string toml =
-      probe::rig_toml(*machine, cpu_of_catalogue(machine->host, catalogue), gpus);
+      probe::rig_toml(*machine, validation::cpu_of_catalogue(machine->host, catalogue), gpus);
   if (auto error = write_file(options.file, toml)) return fail(*error);
   fmt::print("\n  wrote  {}: rigcast simulate --rig {} --model llama-3.2-1b\n", options.file,
              options.file);

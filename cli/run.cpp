@@ -4,14 +4,16 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/executed.hpp"
-#include "cli/model_argument.hpp"
-#include "cli/output.hpp"
-#include "cli/run_logits.hpp"
-#include "cli/scenario_flags.hpp"
+#include "cli/shared/model_argument.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/run_logits.hpp"
+#include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
+#include "validation/runs/local_machine.hpp"
+#include "validation/runs/measure.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -19,7 +21,7 @@ namespace {
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
-  ExecuteOptions execute;
+  validation::ExecuteOptions execute;
   LogitsOptions logits;
   std::string weights;
   std::string device = "cpu";
@@ -38,7 +40,7 @@ std::string render(const Report& report, const OutputOptions& output) {
 // How many tokens a text or a file of ids has is known when it is read, and so is what fits beside
 // a text into the context.
 std::optional<Error> count_tokens_later(TomlDocument& document, const Options& options,
-                                        ExecuteOptions& how) {
+                                        validation::ExecuteOptions& how) {
   const bool text = options.execute.prompt.has_value();
   if (text) document.erase("workload.prompt_tokens");  // of a scenario file
   const bool ids = !options.logits.tokens_file.empty() && document.has("workload.context");
@@ -48,7 +50,7 @@ std::optional<Error> count_tokens_later(TomlDocument& document, const Options& o
 }
 
 Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
-                             ExecuteOptions& how) {
+                             validation::ExecuteOptions& how) {
   auto document = options.flags.document();
   if (!document) return document.error();
   if (auto error = count_tokens_later(*document, options, how)) return *error;
@@ -59,7 +61,7 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
   }
   const bool limited = document->has("rig.vram_capacity");
   const bool ram_limited = document->has("rig.ram_capacity");
-  auto scenario = make_scenario_here(*document, catalogue, how.device);
+  auto scenario = validation::make_scenario_here(*document, catalogue, how.device);
   if (scenario && limited && !scenario->rig.gpus.empty())
     how.vram_limit = scenario->rig.gpus.front().memory.value;
   if (scenario && ram_limited) how.ram_limit = scenario->rig.ram.capacity.value;
@@ -67,16 +69,16 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
 }
 
 int run_verb(const Options& options, const Catalogue& catalogue) {
-  ExecuteOptions how = options.execute;
-  if (options.device == "cuda") how.device = Device::kCuda;
+  validation::ExecuteOptions how = options.execute;
+  if (options.device == "cuda") how.device = validation::Device::kCuda;
   auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
-  if (auto error = refuse_to_run(*scenario, how)) return fail(*error);
+  if (auto error = validation::refuse_to_run(*scenario, how)) return fail(*error);
   if (!options.logits.tokens_file.empty()) return write_logits(*scenario, how, options.logits);
   how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
   how.trace = !options.trace_file.empty();
-  auto executed = execute(scenario, how);
+  auto executed = validation::execute(scenario, how);
   if (!executed) return fail(executed.error());
   if (executed->traced_slowdown) {
     const std::string title = scenario->model.name + " measured";

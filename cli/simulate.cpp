@@ -2,9 +2,10 @@
 
 #include <memory>
 
-#include "cli/output.hpp"
-#include "cli/scenario_flags.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "sim/advice.hpp"
 #include "sim/simulate.hpp"

@@ -9,15 +9,15 @@
 #include <set>
 #include <thread>
 
-#include "cli/interrupt.hpp"
-#include "cli/output.hpp"
-#include "cli/plan_tools.hpp"
-#include "cli/scenario_flags.hpp"
-#include "cli/sweep_inputs.hpp"
-#include "cli/sweep_part.hpp"
-#include "cli/sweep_space.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/plan_tools.hpp"
+#include "cli/shared/scenario_flags.hpp"
+#include "cli/shared/workers.hpp"
+#include "cli/sweep/inputs.hpp"
+#include "cli/sweep/part.hpp"
+#include "cli/sweep/space.hpp"
 #include "cli/verbs.hpp"
-#include "cli/workers.hpp"
+#include "core/files/interrupt.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "cli/interrupt.hpp"
-#include "cli/output.hpp"
+#include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/interrupt.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/synth/synthetic_model.hpp"
 

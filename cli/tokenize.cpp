@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/output.hpp"
+#include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 

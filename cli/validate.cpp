@@ -1,19 +1,26 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <memory>
 
-#include "cli/interrupt.hpp"
-#include "cli/output.hpp"
-#include "cli/validate_runs.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/interrupt.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/unit_text.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"
 #include "sim/simulate.hpp"
+#include "validation/bars.hpp"
+#include "validation/runs/campaign.hpp"
+#include "validation/runs/packed_runs.hpp"
+#include "validation/runs/suite.hpp"
 #include "validation/validation.hpp"
 
 namespace rigcast::cli {
@@ -23,6 +30,20 @@ constexpr const char* kNeedsFile =
     "--against runtimes/measurements/benchmarks.csv, or what llama-bench wrote with -o csv|json|"
     "jsonl";
 
+struct RunsOptions {
+  ScenarioFlags flags;
+  validation::CampaignOptions campaign;
+  std::vector<std::string> replay;  // folders or packed files
+  std::string pack;                 // a folder
+  std::string bars;
+  bool as_written = false;
+  std::string suite;
+  std::string device = "auto";
+  bool file = false;
+
+  void add_to(CLI::App& verb);
+};
+
 struct Options {
   OutputOptions output;
   std::string against;
@@ -30,6 +51,92 @@ struct Options {
   bool doubtful = false;
   RunsOptions runs;
 };
+
+void RunsOptions::add_to(CLI::App& verb) {
+  constexpr const char* kGroup = "Runs";
+  flags.add_to(verb);
+  verb.add_option("--suite", suite,
+                  "scenarios to run one after the other: quick, cpu, gpu-resident, or a file")
+      ->type_name("NAME")
+      ->group(kGroup);
+  verb.add_option("--device", device,
+                  "cpu, cuda (an NVIDIA GPU), or auto: as the suite says, which may be another "
+                  "where there is a GPU")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->type_name("DEVICE")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_flag("--file", file, "also warm and cold starts, from a file that is written for it")
+      ->group(kGroup);
+  verb.add_option("--repeat", campaign.repeat, "timed runs from resident weights")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--keep", campaign.folder, "folder for rigs, forecasts and runs")
+      ->type_name("DIR")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_flag("--resume", campaign.resume,
+                "go on with what --keep holds: runs that are over stay")
+      ->group(kGroup);
+  verb.add_option("--time-limit", campaign.time_limit,
+                  "seconds that a try of one run may take, with its weights")
+      ->check(CLI::Range(1, 86400))
+      ->type_name("S")
+      ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--scratch", campaign.scratch, "folder for weights and the disk's test file")
+      ->type_name("DIR")
+      ->group(kGroup);
+  verb.add_option("--replay", replay,
+                  "forecast anew what was kept, in folders or packed files; nothing is run")
+      ->type_name("PATH")
+      ->group(kGroup);
+  verb.add_flag("--as-written", as_written,
+                "with --replay: the forecasts that were written before the runs")
+      ->group(kGroup);
+  verb.add_option("--bars", bars, "end with 1 if a median error is above the file's bar")
+      ->type_name("FILE")
+      ->group(kGroup);
+  verb.add_option("--pack", pack, "write what a folder keeps into one file, named with -o")
+      ->type_name("DIR")
+      ->excludes("--replay")
+      ->group(kGroup);
+}
+
+// Of the suite that was asked for, of the scenario file if it is one, or of the flags.
+Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& catalogue) {
+  std::string file = options.flags.file();
+  if (!options.suite.empty()) {
+    const bool gpu = options.device != "cpu" && bool(engine::cuda_device());
+    const auto found = validation::find_suite(options.suite, gpu, catalogue);
+    if (!found) return found.error();
+    file = found->string();
+  }
+  if (!file.empty() && validation::is_suite(file)) return validation::read_suite(file);
+  if (!options.suite.empty())
+    return bad_input("--suite: there are no runs in this file", "[[run]] with name and scenario",
+                     SourceRef{file});
+  auto document = options.flags.document();
+  if (!document) return document.error();
+  if (!document->has("model.name") && !document->has("model.file"))
+    return bad_input("validate needs a scenario to run, or a file of measurements",
+                     "--suite quick, --model llama-3.2-1b, a scenario, or --against runs.jsonl as "
+                     "llama-bench writes it");
+  validation::Suite suite;
+  suite.runs.push_back({"this scenario", *std::move(document), options.file});
+  return suite;
+}
+
+Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalogue) {
+  using validation::Device;
+  auto suite = suite_of(options, catalogue);
+  if (!suite) return suite.error();
+  if (options.device != "auto")
+    suite->device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
+  return validation::run_campaign(*suite, options.campaign, catalogue);
+}
 
 // Written over itself while it grows; silent where nobody watches.
 class Progress {
@@ -59,7 +166,7 @@ class Progress {
 };
 
 // Equal scenarios are forecast once.
-class Forecasts {
+class ForecastCache {
  public:
   const Report& of(const std::shared_ptr<const Scenario>& scenario) {
     const auto [it, fresh] = made_.try_emplace(scenario);
@@ -131,17 +238,20 @@ class Comparison {
   const Options& options_;
   Resolver resolver_;
   std::string runtime_;  // id; empty: all
-  Forecasts forecasts_;
+  ForecastCache forecasts_;
   Validation result_;
 };
 
-std::string render(const Validation& validation, const Options& options) {
+std::string render(const Validation& validation, const std::vector<BarVerdict>& verdicts,
+                   const Options& options) {
   const OutputOptions& output = options.output;
   const TextStyle style{wants_colour(output), 100};
   switch (output.format) {
     case Format::kText:
-      return options.against.empty() ? runs_to_text(validation, style) : to_text(validation, style);
-    case Format::kJson: return to_json(validation);
+      return (options.against.empty() ? runs_to_text(validation, style)
+                                      : to_text(validation, style)) +
+             to_text(verdicts);
+    case Format::kJson: return to_json(validation, verdicts);
     case Format::kCsv: return to_csv(validation);
   }
   return {};
@@ -184,8 +294,10 @@ Result<Validation> against_file(const Options& options, const Catalogue& catalog
   return Comparison(options, catalogue, *runtime).compare(*runs, unread);
 }
 
-int verdict(const Validation& validation, const std::vector<ErrorLimit>& limits) {
+int verdict(const Validation& validation, const std::vector<ErrorLimit>& limits,
+            const std::vector<BarVerdict>& verdicts) {
   std::vector<std::string> failures = exceeded(validation.summary, limits);
+  std::ranges::copy(missed(verdicts), std::back_inserter(failures));
   if (validation.rows.empty())
     failures = {fmt::format("{}: none of {} runs has a forecast", validation.against,
                             text_count(std::int64_t(validation.skipped.size())))};
@@ -193,7 +305,17 @@ int verdict(const Validation& validation, const std::vector<ErrorLimit>& limits)
   return failures.empty() ? kDone : kAnswerIsNo;
 }
 
+int pack_runs(const Options& options) {
+  if (options.output.file.empty())
+    return fail(bad_input("--pack: name the file with -o", "-o my-runs.jsonl.gz"));
+  const auto suite = validation::read_archive(options.runs.pack);
+  if (!suite) return fail(suite.error());
+  if (auto error = validation::write_packed(*suite, options.output.file)) return fail(*error);
+  return kDone;
+}
+
 int validate_verb(const Options& options, const Catalogue& catalogue) {
+  if (!options.runs.pack.empty()) return pack_runs(options);
   std::vector<ErrorLimit> limits;
   for (const std::string& text : options.fail_above) {
     const auto limit = parse_error_limit(text);
@@ -201,14 +323,25 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
       return fail(bad_input("--fail-above: " + limit.error().message, limit.error().hint));
     limits.push_back(*limit);
   }
-  const auto validation = !options.against.empty()       ? against_file(options, catalogue)
-                          : !options.runs.replay.empty() ? replay_runs(options.runs, catalogue)
-                                                         : validate_runs(options.runs, catalogue);
+  std::vector<ErrorBar> bars;
+  if (!options.runs.bars.empty()) {
+    auto read = read_bars(options.runs.bars);
+    if (!read) return fail(read.error());
+    bars = *std::move(read);
+  }
+  using validation::Forecasts;
+  const auto forecasts = options.runs.as_written ? Forecasts::kAsWritten : Forecasts::kAnew;
+  const auto& replay = options.runs.replay;
+  const auto validation = !options.against.empty() ? against_file(options, catalogue)
+                          : !replay.empty() ? validation::replay_runs(replay, catalogue, forecasts)
+                                            : run_suite(options.runs, catalogue);
   if (!validation) return fail(validation.error());
-  if (auto error = emit(options.output, render(*validation, options))) return fail(*error);
+  const auto verdicts = judge(validation->rows, bars);
+  if (auto error = emit(options.output, render(*validation, verdicts, options)))
+    return fail(*error);
   if (interrupted())
     return fail({ErrorKind::kMachine, "interrupted", "--resume goes on with the other runs"});
-  return verdict(*validation, limits);
+  return verdict(*validation, limits, verdicts);
 }
 
 }  // namespace
@@ -234,6 +367,7 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast validate --model llama-3.2-1b --quant Q8_0 --file\n"
       "  rigcast validate --suite quick --keep mine --format csv -o mine.csv\n"
+      "  rigcast validate --pack mine -o mine.jsonl.gz && rigcast validate --replay mine.jsonl.gz\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {

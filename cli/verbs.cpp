@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cli/output.hpp"
+#include "cli/shared/output.hpp"
 
 namespace rigcast::cli {
 

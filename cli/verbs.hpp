@@ -24,7 +24,7 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run);
-void add_execute_kept(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_run_worker(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_run(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run);

@@ -21,7 +21,7 @@ if(NOT RIGCAST_CUDA STREQUAL "OFF")
     rigcast_cuda_architectures(CMAKE_CUDA_ARCHITECTURES ${RIGCAST_CUDA_ARCHITECTURES})
     enable_language(CUDA)
     find_package(CUDAToolkit)
-    # The library itself is loaded when it is used: engine/cuda/cublas.cu.
+    # The library itself is loaded when it is used: engine/cuda/cublas/cublas.cu.
     find_path(RIGCAST_CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     mark_as_advanced(RIGCAST_CUBLAS_INCLUDE_DIR)
     if(TARGET CUDA::cudart_static AND RIGCAST_CUBLAS_INCLUDE_DIR)

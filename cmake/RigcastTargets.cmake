@@ -14,8 +14,7 @@ endfunction()
 # One translation unit per header of the folder and those in it, holding nothing but its inclusion.
 function(rigcast_check_headers name)
   set(here ${CMAKE_CURRENT_SOURCE_DIR})
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-       ${here}/*.hpp ${here}/*/*.hpp ${here}/*/*/*.hpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${here}/*.hpp)
   set(sources)
   foreach(header ${headers})
     string(REPLACE "/" "_" stem ${header})

@@ -1,7 +1,7 @@
 #pragma once
 // Copies of keys and values from host memory to a GPU.
 
-#include "perfmodel/operation.hpp"
+#include "perfmodel/cost/operation.hpp"
 
 namespace rigcast {
 

@@ -1,6 +1,6 @@
 #include "perfmodel/prefill_device.hpp"
 
-#include "perfmodel/cost.hpp"
+#include "perfmodel/cost/cost.hpp"
 
 namespace rigcast {
 

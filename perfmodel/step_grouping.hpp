@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "perfmodel/operation.hpp"
+#include "perfmodel/cost/operation.hpp"
 
 namespace rigcast {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
-#include "perfmodel/operation.hpp"
 #include "perfmodel/serial_time.hpp"
 #include "perfmodel/step.hpp"
 

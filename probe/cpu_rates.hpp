@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 #include "probe/takes.hpp"
 
 namespace rigcast::probe {

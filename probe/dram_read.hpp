@@ -6,7 +6,7 @@
 #include <span>
 
 #include "engine/memory/large_pages.hpp"
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 #include "probe/takes.hpp"
 
 namespace rigcast::probe {

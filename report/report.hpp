@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/base/metrics.hpp"
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
@@ -116,6 +118,10 @@ struct Report {
 
 /// "rigcast.report/1", indented by two spaces.
 std::string to_json(const Report& report);
+/// The same read back, as the report of `scenario` (nullptr: of none), of which the JSON tells only
+/// what people ask about. What a report lacks is zero, what is no number there is not a number.
+/// Errors: another schema, or a figure of another kind, with its path.
+Result<Report> report_from_json(std::string_view text, std::shared_ptr<const Scenario> scenario);
 /// One header line, then one line a decoded position.
 std::string to_csv(const Report& report);
 

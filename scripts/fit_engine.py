@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the rigcast profile's figures of CPUs, or of GPUs, on runs that `rigcast validate` has kept.
 
-Usage: scripts/fit_engine.py [--gpu] [--runs DIR ...] [--build build/release] [--write]
+Usage: scripts/fit_engine.py [--gpu] [--runs FILE ...] [--build build/release] [--write]
 Every run is forecast anew on the rig that was probed before it; the figures below move until speeds
 and times by activity agree best. With --write they go into runtimes/rigcast.toml, and the runs'
 configurations into its `fitted_on`: `rigcast validate` counts those in no summary.
@@ -23,11 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy
 from scipy.optimize import least_squares
 
+from validation_runs import kept_runs
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROFILE = ROOT / "runtimes" / "rigcast.toml"
-RUNS = [ROOT / "tests" / "validation" / "fit"]
-GPU_RUNS = [ROOT / "tests" / "validation" / "fit-h200",
-            ROOT / "tests" / "validation" / "fit-h200-studied" / "gpu-resident"]
+KEPT = ROOT / "tests" / "validation"
+RUNS = [KEPT / "fit.jsonl.gz"]
+GPU_RUNS = [KEPT / "fit-h200.jsonl.gz", KEPT / "fit-h200-studied" / "gpu-resident.jsonl.gz"]
 SIMD = "avx512-vnni"
 
 # Table, key, least, most. Figures start where the profile has them, and are held there by a weak
@@ -143,10 +145,9 @@ class Replays:
     def __init__(self, program, runs, gpu):
         self.program, self.runs, self.gpu = program, runs, gpu
         self.calm = set()
-        for folder in runs:
-            with open(pathlib.Path(folder) / "times.csv", newline="") as file:
-                self.calm |= {r["run"] for r in csv.DictReader(file)
-                              if float(r["machine_changed"]) < CALM}
+        for file in runs:
+            self.calm |= {run["name"] for run in kept_runs(file)
+                          if run["times"] and run["times"]["machine_changed"] < CALM}
 
     def rows(self, profile_text):
         with tempfile.TemporaryDirectory() as data:
@@ -221,15 +222,14 @@ def configurations(rows):
 
 
 def date_of(runs):
-    with open(pathlib.Path(runs) / "times.csv", newline="") as file:
-        return next(csv.DictReader(file))["run_started"][:10]
+    return next(r["times"]["run_started"] for r in kept_runs(runs) if r["times"])[:10]
 
 
 def write(profile, values, rows, runs, gpu):
-    folders = [pathlib.Path(r).resolve() for r in runs]
+    files = [pathlib.Path(r).resolve() for r in runs]
     places = " and ".join(str(f.relative_to(ROOT)) if f.is_relative_to(ROOT) else f.name
-                          for f in folders)
-    source = f"scripts/fit_engine.py on {places} of {date_of(folders[0])}"
+                          for f in files)
+    source = f"scripts/fit_engine.py on {places} of {date_of(files[0])}"
     text = profile.with_values(values, source)
     others = [n for n in profile.fitted_on() if ("GPU" in n) != gpu]
     names = "".join(f"  {json.dumps(n)},\n" for n in sorted({*others, *configurations(rows)}))

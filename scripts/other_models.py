@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What one model's run on a machine cannot say of another model: kOtherModels of perfmodel/correction.hpp.
+"""What one model's run on a machine cannot say of another model: kOtherModels of perfmodel/cost/correction.hpp.
 
 Of every machine, regime and source in what `rigcast calibrate` left, each row corrects each row of
 another model as `rigcast calibrate --own` would. Forecasts saw no row of the chip; machines weigh
@@ -11,7 +11,7 @@ import math
 
 import left_out
 
-NORMAL_80, RUN_NOISE = 1.2816, 0.05  # as in perfmodel/correction.hpp
+NORMAL_80, RUN_NOISE = 1.2816, 0.05  # as in perfmodel/cost/correction.hpp
 
 
 def quantile(weighted, share):

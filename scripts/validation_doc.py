@@ -3,7 +3,7 @@
 README's summaries of them.
 
 Usage: scripts/validation_doc.py [--build build/release] [--runs DIR] [-o FILE] [--check]
-Reads what `rigcast validate --keep` has left in tests/validation/. With --check it writes nothing and
+Reads the packed runs of tests/validation/. With --check it writes nothing and
 fails if the files are not what it would write.
 """
 import argparse
@@ -11,50 +11,15 @@ import pathlib
 import statistics
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
 
 from validation_runs import MIB, ROOT, RUNS, machines
 
 TARGET = ROOT / "docs" / "validation.md"
 README = ROOT / "README.md"
 PICTURES = ROOT / "docs" / "pictures"
-MEMORY_ALLOWED = 100 * MIB  # however large a share of a small model
 RESIDENT = {"resident"}
 SHARED = {"layer split", "experts in RAM"}
 CACHES = {"KV in RAM"}
-
-
-@dataclass
-class Figure:
-    key: str
-    label: str
-    median: float  # what the median and the largest error may be
-    worst: float
-    regimes: set | None = None  # None: all
-
-
-ON_CPU = [
-    Figure("decode", "decode", 0.06, 0.15),
-    Figure("resident", "first token, resident", 0.10, 0.25),
-    Figure("warm", "first token, warm start", 0.10, 0.25),
-    Figure("cold", "first token, cold start", 0.15, 0.30),
-    Figure("memory", "peak memory", 0.02, 0.04),
-]
-ON_GPU = [
-    Figure("decode", "resident: decode", 0.06, 0.12, RESIDENT),
-    Figure("prefill", "resident: prefill", 0.10, 0.20, RESIDENT),
-    Figure("decode", "layers, experts shared with the host: decode", 0.08, 0.20, SHARED),
-    Figure("prefill", "layers, experts shared with the host: prefill", 0.12, 0.30, SHARED),
-    Figure("decode", "KV cache not all in VRAM: decode", 0.08, 0.20, CACHES),
-    Figure("cold", "first token, cold start", 0.15, 0.30),
-    Figure("vram", "VRAM", 0.02, 0.04),
-    Figure("ram", "RAM", 0.02, 0.04),
-    Figure("cliff", "where speed falls", 0.02, 0.02),
-]
-
-
-def figures_of(machine):
-    return ON_GPU if machine.has_gpu else ON_CPU
 
 
 def percent(share):
@@ -67,53 +32,22 @@ def table(header, rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def error(figure, run):
-    """As a share; of a place, of the context."""
-    pair = run.pairs[figure.key]
-    if figure.key != "cliff":
-        return pair.error
-    return (pair.predicted - pair.measured) / run.scenario["workload"]["context"]
-
-
-def within(figure, run, share):
-    pair = run.pairs[figure.key]
-    off = abs(pair.predicted - pair.measured)
-    if figure.key in ("memory", "vram", "ram") and off <= MEMORY_ALLOWED:
-        return True
-    if figure.key == "cliff" and off <= run.scenario["kv"]["block_tokens"]:
-        return True
-    return abs(error(figure, run)) <= share
-
-
-def verdict(figure, runs):
-    median = statistics.median(abs(error(figure, r)) for r in runs)
-    good = sum(within(figure, r, figure.median) for r in runs)
-    median_holds = median <= figure.median or 2 * good > len(runs)
-    worst_holds = all(within(figure, r, figure.worst) for r in runs)
-    return "holds" if median_holds and worst_holds else "**missed**"
-
-
-def bar_text(figure):
-    if figure.key == "cliff":
+def bar_text(bar):
+    if bar["metric"].startswith("cliffs"):
         return "2 % of the context, or a block"
-    bar = f"{100 * figure.median:.0f} / {100 * figure.worst:.0f} %"
-    return bar + (", or 100 MiB" if figure.key in ("memory", "vram", "ram") else "")
+    text = f"{100 * bar['allowed_median']:.0f} / {100 * bar['allowed_worst']:.0f} %"
+    return text + (", or 100 MiB" if bar["metric"].startswith("memory") else "")
 
 
 def summary(machine):
     rows = []
-    for figure in figures_of(machine):
-        runs = [r for r in machine.judged if figure.key in r.pairs and
-                (figure.regimes is None or r.regime in figure.regimes)]
-        if not runs:
-            continue
-        worst = max(runs, key=lambda r: abs(error(figure, r)))
-        known = [r.pairs[figure.key].inside for r in runs
-                 if r.pairs[figure.key].inside is not None]
-        median = statistics.median(abs(error(figure, r)) for r in runs)
-        rows.append([figure.label, len(runs), f"{100 * median:.1f} %",
-                     f"{percent(error(figure, worst))} ({worst.name})", bar_text(figure),
-                     verdict(figure, runs), f"{sum(known)} of {len(known)}" if known else "-"])
+    for bar in machine.bars:
+        worst = bar["worst"]
+        holds = bar["median_holds"] and bar["worst_holds"]
+        known = f"{bar['inside']} of {bar['with_interval']}" if bar["with_interval"] else "-"
+        rows.append([bar["label"], bar["runs"], f"{100 * bar['median_abs_error']:.1f} %",
+                     f"{percent(worst['error'])} ({worst['id']})", bar_text(bar),
+                     "holds" if holds else "**missed**", known])
     return table(["", "runs", "median error", "worst", "allowed", "", "inside 80 %"], rows)
 
 
@@ -162,12 +96,10 @@ def by_regime(machine):
 
 
 def largest(machine, count=5):
-    found = [(error(f, r), f.label, r) for f in figures_of(machine) for r in machine.judged
-             if f.key in r.pairs and (f.regimes is None or r.regime in f.regimes)
-             and not within(f, r, f.median)]
+    found = [(run["error"], bar["label"], run["id"]) for bar in machine.bars for run in bar["beyond"]]
     found.sort(key=lambda e: -abs(e[0]))
     return table(["the largest errors", "", "error"],
-                 [[r.name, label, percent(e)] for e, label, r in found[:count]])
+                 [[name, label, percent(e)] for e, label, name in found[:count]])
 
 
 def activities(runs):
@@ -270,12 +202,13 @@ def readme(found):
 def document(found):
     return f"""# Forecasts, and the runs that followed
 
-Written by `scripts/validation_doc.py` from `tests/validation/`, where `rigcast validate --keep` left
-them: for each configuration the machine as it was probed (`NN.rig.toml`), the forecast that was on
-disk before the run began (`NN.forecast.json`, times in `times.csv`), the run (`NN.measured.json`) and
-its times by activity. An error is forecast over measured less one. The configurations that figures of
-the `rigcast` profile were fitted on are in `tests/validation/fit*` and count nowhere here, nor do
-those in `tests/validation/fit-h200-studied`, which were judged before and then looked at.
+Written by `scripts/validation_doc.py` from `tests/validation/`, what `rigcast validate --keep` left and
+`--pack` packed: for each configuration the machine as it was probed, the forecast that was on disk before
+the run began, when that was, the run and its times by activity; `zcat` shows them, a run a line. An error
+is forecast over measured less one. The configurations that figures of the `rigcast` profile were fitted
+on are in `tests/validation/fit*` and count nowhere here, nor do those in
+`tests/validation/fit-h200-studied`, which were judged before and then looked at. Of these only what a
+test or a fit reads is still there; the history has the others, up to e1a8c6c.
 
 `ctest -R validation` forecasts them anew with the program as it is, and fails where that is off by
 more than is allowed.

@@ -1,10 +1,10 @@
-"""What `rigcast validate --keep` has left in tests/validation: forecasts beside the runs that followed.
+"""What tests/validation holds of machines: forecasts beside the runs that followed, as `rigcast validate
+--keep` left them and `--pack` packed them.
 
-A machine is a folder with suite.toml, or one with several such folders; those called fit... hold the
-runs that figures were fitted on.
+A machine is a packed file, or a folder with several of them; those called fit... hold the runs that
+figures were fitted on.
 """
-import csv
-import io
+import gzip
 import json
 import pathlib
 import subprocess
@@ -16,6 +16,12 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNS = ROOT / "tests" / "validation"
 MIB = 2**20
+PACKED = ".jsonl.gz"
+BARS = RUNS / "bars.toml"
+FIGURES = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prefill",
+           "ttft.resident.total_s": "resident", "ttft.warm.total_s": "warm",
+           "ttft.cold.total_s": "cold", "memory.0.total": "memory", "memory.vram": "vram",
+           "memory.ram": "ram", "cliffs.0.at_tokens": "cliff"}
 
 
 @dataclass
@@ -32,10 +38,8 @@ class Pair:
 @dataclass
 class Run:
     name: str
-    what: str
     regime: str
     counted: bool
-    changed: float
     pairs: dict
     activities: list
     forecast: dict
@@ -51,7 +55,8 @@ class Machine:
     name: str
     rigs: list  # as probed, of every run
     runs: list
-    times: list  # rows of times.csv
+    times: list  # of every run
+    bars: list  # verdicts of `rigcast validate --bars` on forecasts as they were written
 
     @property
     def has_gpu(self):
@@ -60,10 +65,6 @@ class Machine:
     @property
     def judged(self):
         return [r for r in self.runs if r.counted]
-
-
-def own_bytes(device):
-    return sum(device[k] for k in ("weights", "kv", "activations", "staging"))
 
 
 def cliff_within(forecast):
@@ -76,82 +77,61 @@ def cliff_within(forecast):
     return None
 
 
-def pairs_of(forecast, measured):
-    def pair(find, interval=None):
-        try:
-            predicted, real = find(forecast), find(measured)
-        except (KeyError, TypeError):
-            return None
-        if not predicted or not real:
-            return None
-        bounds = forecast["interval"].get(interval) if interval else None
-        return Pair(predicted, real, bounds[0] <= real <= bounds[1] if bounds else None)
-
-    found = {
-        "decode": pair(lambda r: r["decode"]["tokens_per_s"], "tokens_per_s"),
-        "prefill": pair(lambda r: r["prefill_tokens_per_s"], "prefill_tokens_per_s"),
-        "resident": pair(lambda r: r["ttft"]["resident"]["total_s"], "ttft_s"),
-        "warm": pair(lambda r: r["ttft"]["warm"]["total_s"]),
-        "cold": pair(lambda r: r["ttft"]["cold"]["total_s"]),
-    }
-    host = Pair(own_bytes(forecast["memory"][-1]), measured["memory"][-1]["total"])
-    if len(forecast["memory"]) == 1:
-        found["memory"] = host
-    else:
-        found["vram"] = Pair(own_bytes(forecast["memory"][0]), own_bytes(measured["memory"][0]))
-        found["ram"] = host
-    at, cliffs = cliff_within(forecast), measured["cliffs"]
-    if at and cliffs:
-        found["cliff"] = Pair(at, cliffs[0]["at_tokens"])
-    return {key: value for key, value in found.items() if value and value.measured}
+def validate(program, files):
+    """Forecasts as they were written beside their runs, and held to the bars. Exit code 1: a bar is
+    missed, which the document shows."""
+    done = subprocess.run([program, "validate", "--as-written", "--bars", BARS, "--format", "json",
+                           "--replay", *files], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode not in (0, 1) or not done.stdout:
+        sys.exit(f"{program} validate --replay {files}: {done.stderr}")
+    return json.loads(done.stdout)
 
 
-def replay(program, folder):
-    done = subprocess.run([program, "validate", "--replay", folder, "--format", "csv"], cwd=ROOT,
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{program} validate --replay {folder}: {done.stderr}")
-    return list(csv.DictReader(io.StringIO(done.stdout)))
+def kept_runs(file):
+    """Lines of JSON after a header."""
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines][1:]
 
 
-def read_suite(folder, program):
-    suite = tomllib.loads((folder / "suite.toml").read_text())["run"]
-    with open(folder / "times.csv", newline="") as file:
-        times = {row["run"]: row for row in csv.DictReader(file)}
-    now = defaultdict(list)
-    for row in replay(program, folder):
-        now[row["id"]].append(row)
+def read_suite(kept, file, program):
+    rows = defaultdict(dict)
+    for row in validate(program, [file])["rows"]:
+        rows[row["id"]][row["metric"]] = row
     runs = []
-    for i, entry in enumerate(suite, 1):
-        name = entry["name"]
-        if name not in times:
+    for run in kept:
+        if not run["times"]:
             continue
-        part = lambda what: json.loads((folder / f"{i:02}.{what}.json").read_text())
-        forecast, measured = part("forecast"), part("measured")
-        own = now[name][0]
-        runs.append(Run(name, own["what"], own["regime"], own["counted"] == "1",
-                        float(times[name]["machine_changed"]), pairs_of(forecast, measured),
-                        part("activities"), forecast, measured))
-    return runs, list(times.values())
+        own = rows[run["name"]]
+        pairs = {key: Pair(own[m]["predicted"], own[m]["measured"], own[m]["inside"])
+                 for m, key in FIGURES.items() if m in own}
+        first = next(iter(own.values()))
+        runs.append(Run(run["name"], first["regime"], first["counted"], pairs, run["activities"],
+                        run["forecast"], run["measured"]))
+    return runs
 
 
-def suites_of(folder):
-    return [folder] if (folder / "suite.toml").exists() else \
-        sorted(p.parent for p in folder.glob("*/suite.toml"))
+def stem_of(path):
+    return path.name.removesuffix(PACKED)
 
 
-def read_machine(folder, program):
+def suites_of(path):
+    return sorted(path.glob("*" + PACKED), key=stem_of) if path.is_dir() else \
+        [path] if path.name.endswith(PACKED) else []
+
+
+def read_machine(path, program):
     rigs, runs, times = [], [], []
-    for suite in suites_of(folder):
-        rigs += [tomllib.loads(p.read_text()) for p in sorted(suite.glob("*.rig.toml"))]
-        own_runs, own_times = read_suite(suite, program)
-        runs += own_runs
-        times += own_times
-    return Machine(folder.name, rigs, runs, times)
+    for suite in suites_of(path):
+        kept = kept_runs(suite)
+        rigs += [tomllib.loads(run["rig"]) for run in kept if run["rig"]]
+        runs += read_suite(kept, suite, program)
+        times += [{"run": run["name"], **run["times"]} for run in kept if run["times"]]
+    return Machine(stem_of(path), rigs, runs, times,
+                   validate(program, suites_of(path))["bars"])
 
 
 def machines(program, runs=RUNS):
     """Those with a GPU first."""
-    folders = [p for p in sorted(pathlib.Path(runs).iterdir())
+    found = [p for p in sorted(pathlib.Path(runs).iterdir())
                if not p.name.startswith("fit") and suites_of(p)]
-    return sorted((read_machine(f, program) for f in folders), key=lambda m: not m.has_gpu)
+    return sorted((read_machine(p, program) for p in found), key=lambda m: not m.has_gpu)

@@ -8,7 +8,7 @@
 
 #include "core/scenario/regime.hpp"
 #include "core/text/unit_text.hpp"
-#include "perfmodel/correction.hpp"
+#include "perfmodel/cost/correction.hpp"
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resource_use.hpp"

@@ -3,59 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
 
 namespace rigcast {
 namespace {
-
-using Json = nlohmann::json;
-
-// A report as a run wrote it; else null.
-Json run_report(std::string_view text) {
-  Json json = Json::parse(text, nullptr, false);
-  const auto says = [&](const char* key, const char* value) {
-    const auto found = json.find(key);
-    return found != json.end() && *found == value;
-  };
-  const bool known =
-      json.is_object() && says("schema", "rigcast.report/1") && says("origin", "measured");
-  if (!known) json = Json();
-  return json;
-}
-
-// Of decode.by_position, as far as it is a list of objects.
-std::vector<TokenCount> positions(const Json& report) {
-  std::vector<TokenCount> out;
-  const Json::json_pointer path("/decode/by_position");
-  if (!report.contains(path) || !report.at(path).is_array()) return out;
-  for (const Json& p : report.at(path)) {
-    const auto tokens = p.is_object() ? p.find("tokens") : p.end();
-    out.push_back(p.is_object() && tokens != p.end() && tokens->is_number_integer()
-                      ? tokens->get<TokenCount>()
-                      : -1);
-  }
-  return out;
-}
-
-// A number above zero under a path such as "/ttft/cold/total_s".
-std::optional<double> figure(const Json& json, const std::string& path) {
-  const Json::json_pointer pointer(path);
-  if (!json.contains(pointer)) return std::nullopt;
-  const Json& value = json.at(pointer);
-  if (!value.is_number() || !(value.get<double>() > 0)) return std::nullopt;
-  return value.get<double>();
-}
-
-// "decode.tokens_per_s" of "/decode/tokens_per_s".
-std::string metric_of(std::string path) {
-  std::ranges::replace(path, '/', '.');
-  return path.substr(1);
-}
 
 // What the process itself takes of the host's memory: not what others do, nor the page cache.
 double process_bytes(const Report& report) {
@@ -66,8 +20,7 @@ double process_bytes(const Report& report) {
 
 class Rows {
  public:
-  Rows(const std::string& id, const Report& predicted, const Json& measured)
-      : predicted_(predicted), measured_(measured) {
+  Rows(const std::string& id, const Report& predicted) {
     const Scenario& s = *predicted.scenario;
     shape_.id = id;
     shape_.rig = s.rig.name;
@@ -76,20 +29,14 @@ class Rows {
     shape_.regime = regime_of(s, predicted.placement);
     shape_.deep = s.workload.depth + s.workload.prompt_tokens >= 8192;
     shape_.quantized_kv = s.kv.types.k != QuantFormat::kF16;
+    shape_.gpu = !s.rig.gpus.empty();
     shape_.counted =
         std::ranges::find(s.runtime.fitted_on, shape_.what) == s.runtime.fitted_on.end();
   }
 
-  void add(const std::string& path, double predicted, std::optional<Interval> interval = {},
-           const std::string& suffix = {}) {
-    add_at(path, path, predicted, interval, suffix);
-  }
-  void add_at(const std::string& path, const std::string& metric, double predicted,
-              std::optional<Interval> interval, const std::string& suffix) {
-    add_row(metric_of(metric), predicted, figure(measured_, path).value_or(0), interval, suffix);
-  }
-  void add_row(const std::string& metric, double predicted, double measured,
-               std::optional<Interval> interval = {}, const std::string& suffix = {}) {
+  // Of figures that both have.
+  void add(std::string_view metric, double predicted, double measured,
+           std::optional<Interval> interval = {}, const std::string& suffix = {}) {
     if (!(predicted > 0) || !(measured > 0)) return;
     ValidationRow row = shape_;
     row.id += suffix;
@@ -99,37 +46,30 @@ class Rows {
     row.interval = interval;
     rows_.push_back(std::move(row));
   }
-  // Of one memory, by tier, what the engine itself takes; of a run on a GPU.
-  void add_tier(const DeviceMemory& predicted, std::size_t device) {
-    double measured = 0;
-    for (const char* part : {"weights", "kv", "activations", "staging"})
-      measured += figure(measured_, fmt::format("/memory/{}/{}", device, part)).value_or(0);
-    // Of the host's also what the process takes beside.
-    if (predicted.tier == Tier::kRam)
-      measured = figure(measured_, fmt::format("/memory/{}/total", device)).value_or(0);
-    const double own = predicted.tier == Tier::kRam
-                           ? process_bytes(predicted_)
-                           : (predicted.needed() - predicted.overhead).value;
-    add_row(fmt::format("memory.{}", name(predicted.tier)), own, measured, {});
-  }
-  void add_start(const std::string& start, const std::optional<TtftBreakdown>& ttft,
-                 std::optional<Interval> interval) {
-    if (!ttft) return;
-    const std::string path = "/ttft/" + start;
-    add(path + "/total_s", ttft->total().value, interval);
-    add(path + "/breakdown_s/load", ttft->load.value);
-    add(path + "/breakdown_s/prefill", ttft->prefill.value);
+  void add_start(std::string_view start, const std::optional<TtftBreakdown>& predicted,
+                 const std::optional<TtftBreakdown>& measured, std::optional<Interval> interval) {
+    if (!predicted || !measured) return;
+    const auto metric = [&](const char* part) { return fmt::format("ttft.{}.{}", start, part); };
+    add(metric("total_s"), predicted->total().value, measured->total().value, interval);
+    add(metric("breakdown_s.load"), predicted->load.value, measured->load.value);
+    add(metric("breakdown_s.prefill"), predicted->prefill.value, measured->prefill.value);
   }
   void add_activity(const ActivityRow& a) {
     std::string metric = fmt::format("activities.{}.{}", name(a.phase), name(a.kind));
     std::ranges::replace(metric, ' ', '_');
-    add_row(metric, a.predicted_s, a.measured_s);
+    add(metric, a.predicted_s, a.measured_s);
+  }
+  // Where speed falls: as a place in the context, and within a block of the cache.
+  void add_cliff(TokenCount predicted, TokenCount measured, const Scenario& s) {
+    const std::size_t before = rows_.size();
+    add("cliffs.0.at_tokens", double(predicted), double(measured));
+    if (rows_.size() == before) return;
+    rows_.back().scale = double(s.workload.context);
+    rows_.back().allowed = double(s.kv.block_tokens);
   }
   std::vector<ValidationRow> take() { return std::move(rows_); }
 
  private:
-  const Report& predicted_;
-  const Json& measured_;
   ValidationRow shape_;  // what all rows say alike
   std::vector<ValidationRow> rows_;
 };
@@ -224,35 +164,58 @@ std::string configuration_of(const Scenario& s) {
   return s.rig.gpus.empty() ? text : text + ", " + with_gpu(s);
 }
 
-Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
-                                                   std::string_view measured,
-                                                   std::span<const ActivityRow> activities) {
-  const Json json = run_report(measured);
-  if (json.is_null()) return Error{ErrorKind::kBadInput, id + ": not the JSON report of a run"};
-  Rows rows(id, predicted, json);
-  rows.add("/decode/tokens_per_s", predicted.decode_tokens_per_s, predicted.tokens_per_s_interval);
-  rows.add("/prefill_tokens_per_s", predicted.prefill_tokens_per_s, predicted.prefill_interval);
-  const auto of = [&](Start start) {
+namespace {
+
+void add_starts(Rows& rows, const Report& predicted, const Report& measured) {
+  const auto interval_of = [&](Start start) {
     return predicted.scenario->workload.start == start ? predicted.ttft_interval : std::nullopt;
   };
-  rows.add_start("resident", predicted.resident, of(Start::kResident));
-  rows.add_start("warm", predicted.warm, of(Start::kWarm));
-  rows.add_start("cold", predicted.cold, of(Start::kCold));
-  const std::vector<TokenCount> at = positions(json);
-  for (std::size_t i = 0; i < at.size(); ++i)
+  rows.add_start("resident", predicted.resident, measured.resident, interval_of(Start::kResident));
+  rows.add_start("warm", predicted.warm, measured.warm, interval_of(Start::kWarm));
+  rows.add_start("cold", predicted.cold, measured.cold, interval_of(Start::kCold));
+}
+
+void add_positions(Rows& rows, const Report& predicted, const Report& measured) {
+  for (const PositionSpeed& m : measured.by_position)
     for (const PositionSpeed& p : predicted.by_position)
-      if (p.tokens == at[i])
-        rows.add_at(fmt::format("/decode/by_position/{}/tokens_per_s", i),
-                    "/decode/by_position/tokens_per_s", p.tokens_per_s, {},
-                    fmt::format(" at {}", p.tokens));
-  if (const auto cliff = cliff_within(predicted)) rows.add("/cliffs/0/at_tokens", double(*cliff));
+      if (p.tokens == m.tokens)
+        rows.add("decode.by_position.tokens_per_s", p.tokens_per_s, m.tokens_per_s, {},
+                 fmt::format(" at {}", p.tokens));
+}
+
+// What the engine itself takes: of the host's memory also what the process takes beside.
+void add_memory(Rows& rows, const Report& predicted, const Report& measured) {
   const auto& devices = predicted.memory.devices;
-  if (devices.size() == 1) rows.add("/memory/0/total", process_bytes(predicted));
-  if (devices.size() == 2)
-    for (std::size_t d = 0; d < devices.size(); ++d) rows.add_tier(devices[d], d);
+  if (devices.size() > 2 || measured.memory.devices.size() != devices.size()) return;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const DeviceMemory &forecast = devices[d], &run = measured.memory.devices[d];
+    const bool host = devices.size() == 1 || forecast.tier == Tier::kRam;
+    const Bytes own = run.weights + run.kv + run.activations + run.staging;
+    rows.add(devices.size() == 1 ? "memory.0.total" : fmt::format("memory.{}", name(forecast.tier)),
+             host ? process_bytes(predicted) : (forecast.needed() - forecast.overhead).value,
+             host ? run.total().value : own.value);
+  }
+}
+
+}  // namespace
+
+std::vector<ValidationRow> compare_reports(const std::string& id, const Report& predicted,
+                                           const Report& measured,
+                                           std::span<const ActivityRow> activities) {
+  Rows rows(id, predicted);
+  rows.add("decode.tokens_per_s", predicted.decode_tokens_per_s, measured.decode_tokens_per_s,
+           predicted.tokens_per_s_interval);
+  rows.add("prefill_tokens_per_s", predicted.prefill_tokens_per_s, measured.prefill_tokens_per_s,
+           predicted.prefill_interval);
+  add_starts(rows, predicted, measured);
+  add_positions(rows, predicted, measured);
+  if (const auto cliff = cliff_within(predicted); cliff && !measured.cliffs.empty())
+    rows.add_cliff(*cliff, measured.cliffs.front().at_tokens, *predicted.scenario);
+  add_memory(rows, predicted, measured);
   for (const Resource route : {Resource::kRam, Resource::kVram, Resource::kH2d, Resource::kD2h})
-    rows.add(fmt::format("/traffic_bytes/{}", json_key(route)),
-             predicted.traffic_bytes[std::size_t(route)]);
+    rows.add(fmt::format("traffic_bytes.{}", json_key(route)),
+             predicted.traffic_bytes[std::size_t(route)],
+             measured.traffic_bytes[std::size_t(route)]);
   for (const ActivityRow& a : activities) rows.add_activity(a);
   return rows.take();
 }
@@ -268,9 +231,10 @@ std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicte
   return joined(times_by_kind(predicted, decoded_tokens(predicted)), times);
 }
 
-std::vector<TokenCount> positions_of(std::string_view measured) {
-  std::vector<TokenCount> out = positions(run_report(measured));
-  std::erase_if(out, [](TokenCount tokens) { return tokens < 0; });
+std::vector<TokenCount> positions_of(const Report& measured) {
+  std::vector<TokenCount> out;
+  for (const PositionSpeed& p : measured.by_position)
+    if (p.tokens >= 0) out.push_back(p.tokens);
   return out;
 }
 

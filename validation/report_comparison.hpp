@@ -3,7 +3,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "report/report.hpp"
@@ -17,12 +16,12 @@ namespace rigcast {
 /// part in. How much is decoded does not count.
 std::string configuration_of(const Scenario& scenario);
 
-/// A row for every figure that both reports have; the metric is its path in the report. `measured`
-/// is a report's JSON, as a run wrote it. An error if it is none. Activities that both sides have
-/// follow as "activities.prefill.ffn".
-Result<std::vector<ValidationRow>> compare_reports(const std::string& id, const Report& predicted,
-                                                   std::string_view measured,
-                                                   std::span<const ActivityRow> activities);
+/// A row for every figure that both reports have; the metric is its path in the report's JSON, and
+/// of memory its tier. `predicted` has a scenario. Activities that both sides have follow as
+/// "activities.prefill.ffn".
+std::vector<ValidationRow> compare_reports(const std::string& id, const Report& predicted,
+                                           const Report& measured,
+                                           std::span<const ActivityRow> activities);
 
 /// What a run recorded, as measured times by phase and kind; of decode, the mean of its tokens.
 std::vector<ActivityRow> activities_of(std::span<const TraceEvent> measured);
@@ -32,6 +31,6 @@ std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicte
                                             std::span<const ActivityRow> measured);
 
 /// Positions of the cache at which a measured report tells speeds.
-std::vector<TokenCount> positions_of(std::string_view measured);
+std::vector<TokenCount> positions_of(const Report& measured);
 
 }  // namespace rigcast

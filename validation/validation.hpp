@@ -36,6 +36,10 @@ struct ValidationRow {
   double predicted = 0, measured = 0;
   std::optional<Interval> interval;
   bool counted = true;  // no: figures of the runtime profile were fitted on it
+  bool gpu = false;     // the rig has one
+  // What bars take an error for a share of; 0: of what was measured. And by how much forecast and
+  // run may differ, whatever the share.
+  double scale = 0, allowed = 0;
 
   double error() const { return predicted / measured - 1; }
   /// The measured figure is in the interval of the predicted one; nullopt: there is none.
@@ -92,7 +96,9 @@ Result<ErrorLimit> parse_error_limit(std::string_view text);
 std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
                                   std::span<const ErrorLimit> limits);
 
-/// "rigcast.validation/1", indented by two spaces.
+struct BarVerdict;  // bars.hpp
+/// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars" lists.
+std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
 std::string to_json(const Validation& validation);
 /// One header line, then one line a row.
 std::string to_csv(const Validation& validation);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text/csv_quote.hpp"
+#include "validation/bars.hpp"
 #include "validation/validation.hpp"
 
 namespace rigcast {
@@ -54,11 +55,30 @@ Json activity_json(const ActivityRow& a) {
   };
 }
 
+Json run_json(const BarVerdict::Run& run) { return {{"id", run.id}, {"error", number(run.error)}}; }
+
 template <class T, class F>
 Json list(const T& items, F each) {
   Json out = Json::array();
   for (const auto& item : items) out.push_back(each(item));
   return out;
+}
+
+Json verdict_json(const BarVerdict& v) {
+  return {
+      {"label", v.bar.label},
+      {"metric", v.bar.metric},
+      {"runs", v.runs},
+      {"median_abs_error", number(v.median)},
+      {"worst", run_json(v.worst)},
+      {"allowed_median", v.bar.median},
+      {"allowed_worst", v.bar.worst},
+      {"median_holds", v.median_holds},
+      {"worst_holds", v.worst_holds},
+      {"inside", v.inside},
+      {"with_interval", v.with_interval},
+      {"beyond", list(v.beyond, run_json)},
+  };
 }
 
 std::string field(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
@@ -67,11 +87,11 @@ std::string field(bool value) { return value ? "1" : "0"; }
 
 }  // namespace
 
-std::string to_json(const Validation& v) {
+std::string to_json(const Validation& v, std::span<const BarVerdict> verdicts) {
   const auto remark = [](const SkippedRun& s) -> Json {
     return {{"id", s.id}, {"reason", s.reason}};
   };
-  const Json json = {
+  Json json = {
       {"schema", "rigcast.validation/1"},
       {"rows", list(v.rows, row_json)},
       {"summary", list(v.summary, summary_json)},
@@ -80,9 +100,12 @@ std::string to_json(const Validation& v) {
       {"skipped", list(v.skipped, remark)},
       {"notes", list(v.notes, remark)},
   };
+  if (!verdicts.empty()) json["bars"] = list(verdicts, verdict_json);
   // Names come from files of others, and may hold bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
+
+std::string to_json(const Validation& v) { return to_json(v, {}); }
 
 std::string to_csv(const Validation& v) {
   std::string out =

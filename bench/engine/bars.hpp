@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/catalogue/catalogue.hpp"
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 
 namespace rigcast::bench {
 

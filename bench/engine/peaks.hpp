@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/engine/contenders.hpp"
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 
 namespace rigcast::bench {
 

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 
 namespace rigcast::bench {
 

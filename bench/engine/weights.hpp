@@ -8,7 +8,7 @@
 #include "core/model/model_spec.hpp"
 #include "engine/memory/large_pages.hpp"
 #include "engine/model/matrix.hpp"
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 
 namespace rigcast::bench {
 

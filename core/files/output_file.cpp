@@ -127,4 +127,11 @@ std::optional<Error> OutputFile::finish() {
   return std::nullopt;
 }
 
+std::optional<Error> write_file(const std::filesystem::path& target, std::string_view text) {
+  auto file = OutputFile::create(target);
+  if (!file) return file.error();
+  if (auto error = file->write(std::as_bytes(std::span(text)))) return error;
+  return file->finish();
+}
+
 }  // namespace rigcast

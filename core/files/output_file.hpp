@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/base/stop_flag.hpp"
@@ -41,6 +42,9 @@ class OutputFile {
   int file_ = -1;
   std::uint64_t written_ = 0;  // bytes
 };
+
+/// The whole file at once.
+std::optional<Error> write_file(const std::filesystem::path& target, std::string_view text);
 
 /// Whether finish() puts a new file there. Else the target is written to as it is.
 bool is_replaced(const std::filesystem::path& target);

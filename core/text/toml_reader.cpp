@@ -134,6 +134,14 @@ bool is_writable(const toml::node& node, bool in_list = false) {
   return all;
 }
 
+// Tables that are written as { ... } in another document are sections of one of their own; figures
+// are not.
+void write_as_sections(toml::table& root) {
+  root.is_inline(false);
+  for (auto&& [key, node] : root)
+    if (toml::table* table = node.as_table(); table && !is_figure(*table)) table->is_inline(false);
+}
+
 bool is_within(std::string_view path, std::string_view ancestor) {
   return path.starts_with(ancestor) &&
          (path.size() == ancestor.size() || path[ancestor.size()] == '.' ||
@@ -199,6 +207,20 @@ Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
   if (in.bad()) return bad_input("cannot read " + path.string());
   if (text.size() > kLargestFile) return bad_input(path.string() + " is larger than 16 MiB");
   return parse(text, path.string());
+}
+
+TomlDocument TomlDocument::of(const TomlTable& table) {
+  const TomlTable::Node& node = *table.node_;
+  TomlDocument out(node.state->file);
+  if (node.table) out.state_->root = *node.table;
+  write_as_sections(out.state_->root);
+  for (const auto& [path, place] : node.state->places) {
+    if (path.starts_with(node.prefix))
+      out.state_->places.emplace(path.substr(node.prefix.size()), place);
+    else if (path + "." == node.prefix)
+      out.state_->places.emplace("", place);
+  }
+  return out;
 }
 
 std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_view value,

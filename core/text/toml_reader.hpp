@@ -33,6 +33,9 @@ class TomlDocument {
   /// A file larger than 16 MiB, unreadable or malformed is an Error.
   static Result<TomlDocument> read(const std::filesystem::path& path);
 
+  /// What a table of another document holds. Errors about it name where it stands there.
+  static TomlDocument of(const TomlTable& table);
+
   /// Sets "table.key" to a value in TOML syntax; what is no TOML value is taken as text.
   /// Later errors about it name `origin`, for example "--set kv.threshold".
   std::optional<Error> set(std::string_view dotted_key, std::string_view value, std::string origin);

@@ -9,16 +9,14 @@
 #include <set>
 #include <utility>
 
+#include "engine/architectures/architecture.hpp"
+#include "engine/model/layer_weights.hpp"
 #include "engine/model/model.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-
-constexpr std::string_view kExecuted[] = {"llama", "qwen2", "qwen3", "qwen3moe"};
-
-bool is_qwen(const ModelSpec& spec) { return spec.architecture.starts_with("qwen"); }
 
 // What the model has and the engine does not do, in words; empty: nothing.
 std::string_view unexecuted_trait(const ModelSpec& m) {
@@ -127,6 +125,16 @@ class Binder {
     return t ? MatrixStack{{t->data, t->format, columns, rows}, count} : MatrixStack{};
   }
 
+  void bind(const std::string& name, const Shape& shape, std::vector<float>& to) {
+    to = vector(name, shape[0]);
+  }
+  void bind(const std::string& name, const Shape& shape, Matrix& to) {
+    to = matrix(name, shape[0], shape[1]);
+  }
+  void bind(const std::string& name, const Shape& shape, MatrixStack& to) {
+    to = stack(name, shape[0], shape[1], int(shape[2]));
+  }
+
   /// A tensor that nothing asked for would change what the model computes.
   void finish() {
     for (const auto& [name, tensor] : by_name_)
@@ -176,48 +184,44 @@ class Binder {
   std::optional<Error> error_;
 };
 
-void bind_attention(const ModelSpec& m, const std::string& block, Binder& binder, Layer& layer) {
-  const std::int64_t q = m.heads * m.head_dim;
-  const std::int64_t kv = m.kv_heads * m.head_dim;
-  layer.attention_norm = binder.vector(block + "attn_norm.weight", m.hidden);
-  layer.q = binder.matrix(block + "attn_q.weight", m.hidden, q);
-  layer.k = binder.matrix(block + "attn_k.weight", m.hidden, kv);
-  layer.v = binder.matrix(block + "attn_v.weight", m.hidden, kv);
-  layer.output = binder.matrix(block + "attn_output.weight", q, m.hidden);
-  if (m.qkv_bias) {
-    layer.q_bias = binder.vector(block + "attn_q.bias", q);
-    layer.k_bias = binder.vector(block + "attn_k.bias", kv);
-    layer.v_bias = binder.vector(block + "attn_v.bias", kv);
+// Widths of a layer's weight, the row first; empty: the layer has none.
+Shape shape_of(const ModelSpec& m, int layer, LayerWeight weight) {
+  using enum LayerWeight;
+  const Shape none;
+  const std::int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
+  const MixtureOfExperts* const moe = m.is_moe_layer(layer) ? &*m.moe : nullptr;
+  switch (weight) {
+    case kAttentionNorm:
+    case kFfnNorm: return {m.hidden};
+    case kQ: return {m.hidden, q};
+    case kK:
+    case kV: return {m.hidden, kv};
+    case kOutput: return {q, m.hidden};
+    case kQBias: return m.qkv_bias ? Shape{q} : none;
+    case kKBias:
+    case kVBias: return m.qkv_bias ? Shape{kv} : none;
+    case kOutputBias: return m.output_bias ? Shape{m.hidden} : none;
+    case kQNorm:
+    case kKNorm: return m.qk_norm ? Shape{m.head_dim} : none;
+    case kGate:
+    case kUp: return moe ? none : Shape{m.hidden, m.ffn};
+    case kDown: return moe ? none : Shape{m.ffn, m.hidden};
+    case kRouter: return moe ? Shape{m.hidden, moe->experts} : none;
+    case kExpertGate:
+    case kExpertUp: return moe ? Shape{m.hidden, moe->expert_ffn, moe->experts} : none;
+    case kExpertDown: return moe ? Shape{moe->expert_ffn, m.hidden, moe->experts} : none;
   }
-  if (m.output_bias) layer.output_bias = binder.vector(block + "attn_output.bias", m.hidden);
-  if (!m.qk_norm) return;
-  layer.q_norm = binder.vector(block + "attn_q_norm.weight", m.head_dim);
-  layer.k_norm = binder.vector(block + "attn_k_norm.weight", m.head_dim);
-}
-
-void bind_experts(const ModelSpec& m, const std::string& block, Binder& binder, Layer& layer) {
-  const MixtureOfExperts& moe = *m.moe;
-  layer.router = binder.matrix(block + "ffn_gate_inp.weight", m.hidden, moe.experts);
-  layer.expert_gate =
-      binder.stack(block + "ffn_gate_exps.weight", m.hidden, moe.expert_ffn, moe.experts);
-  layer.expert_up =
-      binder.stack(block + "ffn_up_exps.weight", m.hidden, moe.expert_ffn, moe.experts);
-  layer.expert_down =
-      binder.stack(block + "ffn_down_exps.weight", moe.expert_ffn, m.hidden, moe.experts);
+  return none;
 }
 
 Layer bind_layer(const ModelSpec& m, int index, Binder& binder) {
-  const std::string block = fmt::format("blk.{}.", index);
   Layer layer;
-  bind_attention(m, block, binder, layer);
-  layer.ffn_norm = binder.vector(block + "ffn_norm.weight", m.hidden);
-  if (m.is_moe_layer(index)) {
-    bind_experts(m, block, binder, layer);
-  } else {
-    layer.gate = binder.matrix(block + "ffn_gate.weight", m.hidden, m.ffn);
-    layer.up = binder.matrix(block + "ffn_up.weight", m.hidden, m.ffn);
-    layer.down = binder.matrix(block + "ffn_down.weight", m.ffn, m.hidden);
-  }
+  for_each_weight(
+      [&](LayerWeight weight, auto& to) {
+        if (const Shape shape = shape_of(m, index, weight); !shape.empty())
+          binder.bind(fmt::format("blk.{}.{}", index, name_of(weight)), shape, to);
+      },
+      layer);
   return layer;
 }
 
@@ -237,10 +241,13 @@ void bind_all(Binder& binder, Model& model) {
 }  // namespace
 
 std::optional<Error> refuse_to_execute(const ModelSpec& m) {
-  if (std::ranges::find(kExecuted, m.architecture) == std::end(kExecuted))
+  if (!find_architecture(m.architecture)) {
+    std::vector<std::string_view> names;
+    for (const Architecture& a : architectures()) names.push_back(a.name);
     return bad_input(
         fmt::format("models of the architecture \"{}\" are not executed", m.architecture),
-        fmt::format("{} are; forecasts know more", fmt::join(kExecuted, ", ")));
+        fmt::format("{} are; forecasts know more", fmt::join(names, ", ")));
+  }
   if (const std::string_view trait = unexecuted_trait(m); !trait.empty())
     return bad_input(fmt::format("{} has {}, which is not executed", m.name, trait));
   const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
@@ -269,27 +276,6 @@ Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
   bind_all(binder, model);
   if (binder.error()) return *binder.error();
   return model;
-}
-
-// What the publishers' config.json have, told apart by what a spec holds: Qwen2 and 3 turn with a
-// base of 1e6, Llama 3 (its vocabulary, or its rope factors) with 5e5; the first vocabulary of
-// Llama and of Mistral 7B v0.1 is of 32000 and goes with 1e4, the later ones of Mistral, those of
-// CodeLlama and mixtures of experts with 1e6.
-Hyperparameters usual_hyperparameters(const ModelSpec& spec) {
-  constexpr std::int64_t kLlama2Vocabulary = 32'000;
-  constexpr std::int64_t kLlama3Vocabulary = 128'256;
-  Hyperparameters h;
-  h.norm_eps = is_qwen(spec) ? 1e-6f : 1e-5f;
-  h.rope_dims = int(spec.head_dim);
-  h.rope_pairs = is_qwen(spec) ? RopePairs::kHalves : RopePairs::kNeighbours;
-  h.rope_base = 1e6f;
-  if (is_qwen(spec)) return h;
-  if (spec.rope_freqs || spec.vocabulary == kLlama3Vocabulary) {
-    h.rope_base = 5e5f;
-  } else if (spec.vocabulary == kLlama2Vocabulary && !spec.moe) {
-    h.rope_base = 1e4f;
-  }
-  return h;
 }
 
 }  // namespace rigcast::engine

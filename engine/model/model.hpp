@@ -10,25 +10,10 @@
 
 #include "core/base/error.hpp"
 #include "core/model/model_spec.hpp"
+#include "engine/architectures/hyperparameters.hpp"
 #include "engine/model/matrix.hpp"
 
 namespace rigcast::engine {
-
-/// Which elements of a head turn together.
-enum class RopePairs {
-  kNeighbours,  // 2i and 2i + 1: files of "llama" (their q and k rows are permuted to suit)
-  kHalves,      // i and i + n / 2: qwen2, qwen3
-};
-
-/// What computing needs and sizes do not.
-struct Hyperparameters {
-  float norm_eps = 1e-5f;
-  float rope_base = 10000.0f;
-  int rope_dims = 0;  // of a head, even; the rest does not turn
-  RopePairs rope_pairs = RopePairs::kNeighbours;
-  float rope_scale = 1.0f;         // positions are multiplied by this (linear scaling: 1 / factor)
-  bool normalised_experts = true;  // weights of the chosen experts are made to sum to 1
-};
 
 struct Layer {
   std::vector<float> attention_norm;
@@ -61,8 +46,8 @@ struct NamedTensor {
   const std::byte* data = nullptr;
 };
 
-/// Why the model cannot be computed: an architecture other than "llama", "qwen2", "qwen3" and
-/// "qwen3moe", or a trait that is not executed; nullopt if it can.
+/// Why the model cannot be computed: an architecture that engine/architectures does not have, or a
+/// trait that is not executed; nullopt if it can.
 std::optional<Error> refuse_to_execute(const ModelSpec& spec);
 
 /// Puts every tensor in its place and checks its shape against the spec. Vectors are copied to F32.
@@ -70,8 +55,5 @@ std::optional<Error> refuse_to_execute(const ModelSpec& spec);
 /// shape, or of a format that its place cannot have.
 Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
                          std::span<const NamedTensor> tensors, std::shared_ptr<const void> storage);
-
-/// Hyperparameters that files of this architecture usually have, for weights that no file brings.
-Hyperparameters usual_hyperparameters(const ModelSpec& spec);
 
 }  // namespace rigcast::engine

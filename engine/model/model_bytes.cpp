@@ -1,36 +1,35 @@
 #include "engine/model/model_bytes.hpp"
 
+#include "engine/model/layer_weights.hpp"
+
 namespace rigcast::engine {
+
 namespace {
 
-template <class... Vectors>
-std::int64_t vector_bytes(const Vectors&... vectors) {
-  return std::int64_t((0 + ... + vectors.size()) * sizeof(float));
+std::int64_t bytes_of(const std::vector<float>& v) {
+  return std::int64_t(v.size() * sizeof(float));
 }
-
-std::int64_t stack_bytes(const MatrixStack& s) { return s ? s.first.bytes() * s.count : 0; }
-
-template <class... Matrices>
-std::int64_t matrix_bytes(const Matrices&... matrices) {
-  return (0 + ... + (matrices ? matrices.bytes() : 0));
-}
+std::int64_t bytes_of(const Matrix& m) { return m ? m.bytes() : 0; }
+std::int64_t bytes_of(const MatrixStack& s) { return s ? s.first.bytes() * s.count : 0; }
 
 }  // namespace
 
-std::int64_t expert_bytes(const Layer& l) {
-  return stack_bytes(l.expert_gate) + stack_bytes(l.expert_up) + stack_bytes(l.expert_down);
+std::int64_t expert_bytes(const Layer& layer) {
+  std::int64_t bytes = 0;
+  for_each_stack([&](LayerWeight, const MatrixStack& stack) { bytes += bytes_of(stack); }, layer);
+  return bytes;
 }
 
-std::int64_t layer_bytes(const Layer& l) {
-  return expert_bytes(l) + matrix_bytes(l.q, l.k, l.v, l.output, l.gate, l.up, l.down, l.router) +
-         vector_bytes(l.attention_norm, l.q_bias, l.k_bias, l.v_bias, l.output_bias, l.q_norm,
-                      l.k_norm, l.ffn_norm);
+std::int64_t layer_bytes(const Layer& layer) {
+  std::int64_t bytes = 0;
+  for_each_weight([&](LayerWeight, const auto& weight) { bytes += bytes_of(weight); }, layer);
+  return bytes;
 }
 
 std::int64_t embedding_and_head_bytes(const Model& m) {
   const bool tied = m.head.data == m.embedding.data;
-  return m.embedding.bytes() + (tied ? 0 : m.head.bytes()) +
-         vector_bytes(m.final_norm, m.rope_factors);
+  return bytes_of(m.embedding) + (tied ? 0 : bytes_of(m.head)) + bytes_of(m.final_norm) +
+         bytes_of(m.rope_factors);
 }
 
 std::int64_t model_bytes(const Model& m) {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/model/quant_format.hpp"
-#include "engine/cuda/host_device.hpp"
+#include "engine/synth/host_device.hpp"
 #include "engine/synth/narrow_float.hpp"
 #include "engine/synth/weight_scales.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/cuda/host_device.hpp"
+#include "engine/synth/host_device.hpp"
 
 namespace rigcast::engine {
 

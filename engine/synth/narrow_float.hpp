@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/cuda/host_device.hpp"
+#include "engine/synth/host_device.hpp"
 
 namespace rigcast::engine {
 

@@ -10,7 +10,7 @@
 #include "core/model/tensor_table.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/model.hpp"
-#include "engine/runtime/team.hpp"
+#include "engine/threads/team.hpp"
 
 namespace rigcast::engine {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "engine/tokenizer/byte_alphabet.hpp"
-#include "engine/tokenizer/utf8.hpp"
-#include "engine/tokenizer/vocabulary_check.hpp"
+#include "engine/tokenizer/text/byte_alphabet.hpp"
+#include "engine/tokenizer/text/utf8.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary_check.hpp"
 
 namespace rigcast::engine {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "core/base/error.hpp"
 #include "engine/tokenizer/merge_list.hpp"
-#include "engine/tokenizer/pretokenizer.hpp"
-#include "engine/tokenizer/vocabulary.hpp"
+#include "engine/tokenizer/text/pretokenizer.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary.hpp"
 
 namespace rigcast::engine {
 

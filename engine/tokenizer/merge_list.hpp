@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/tokenizer/vocabulary.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary.hpp"
 
 namespace rigcast::engine {
 

@@ -1,8 +1,8 @@
 #include "engine/tokenizer/piece_table.hpp"
 
-#include "engine/tokenizer/byte_alphabet.hpp"
 #include "engine/tokenizer/sentence_piece.hpp"
-#include "engine/tokenizer/vocabulary_check.hpp"
+#include "engine/tokenizer/text/byte_alphabet.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary_check.hpp"
 
 namespace rigcast::engine {
 namespace {

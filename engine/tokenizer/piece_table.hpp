@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/vocabulary.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary.hpp"
 
 namespace rigcast::engine {
 

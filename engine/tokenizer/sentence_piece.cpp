@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/tokenizer/utf8.hpp"
-#include "engine/tokenizer/vocabulary_check.hpp"
+#include "engine/tokenizer/text/utf8.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary_check.hpp"
 
 namespace rigcast::engine {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/tokenizer/merge_list.hpp"
-#include "engine/tokenizer/vocabulary.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary.hpp"
 
 namespace rigcast::engine {
 

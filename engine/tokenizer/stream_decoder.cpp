@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/tokenizer/utf8.hpp"
+#include "engine/tokenizer/text/utf8.hpp"
 
 namespace rigcast::engine {
 
@@ -12,15 +12,7 @@ StreamDecoder::StreamDecoder(Tokenizer tokenizer, DecodeOptions options)
       drop_space_(tokenizer_.adds_space_prefix() && !options.continues) {}
 
 std::string StreamDecoder::push(TokenId id) {
-  std::string_view piece = tokenizer_.piece(id);
-  if (tokenizer_.is_control(id)) {
-    drop_space_ = tokenizer_.adds_space_prefix();
-    if (!options_.special) return {};
-  } else if (drop_space_ && !piece.empty()) {
-    if (piece.front() == ' ') piece.remove_prefix(1);
-    drop_space_ = false;
-  }
-  held_ += piece;
+  held_ += tokenizer_.next_text(id, drop_space_, options_);
   std::string whole = std::exchange(held_, {});
   const std::size_t tail = incomplete_utf8_tail(whole);
   held_ = whole.substr(whole.size() - tail);

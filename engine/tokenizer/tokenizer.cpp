@@ -9,11 +9,10 @@
 
 #include "engine/tokenizer/byte_pair.hpp"
 #include "engine/tokenizer/piece_table.hpp"
-#include "engine/tokenizer/pretokenizer.hpp"
 #include "engine/tokenizer/sentence_piece.hpp"
-#include "engine/tokenizer/special_tokens.hpp"
-#include "engine/tokenizer/stream_decoder.hpp"
-#include "engine/tokenizer/vocabulary_check.hpp"
+#include "engine/tokenizer/text/pretokenizer.hpp"
+#include "engine/tokenizer/vocabulary/special_tokens.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary_check.hpp"
 
 namespace rigcast::engine {
 
@@ -190,10 +189,24 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions options) const {
-  StreamDecoder decoder(*this, options);
+  bool drop_space = adds_space_prefix() && !options.continues;
   std::string text;
-  for (const TokenId id : ids) text += decoder.push(id);
-  return text + decoder.finish();
+  for (const TokenId id : ids) text += next_text(id, drop_space, options);
+  return text;
+}
+
+std::string_view Tokenizer::next_text(TokenId id, bool& drop_space,
+                                      const DecodeOptions& options) const {
+  std::string_view text = piece(id);
+  if (is_control(id)) {
+    drop_space = adds_space_prefix();
+    return options.special ? text : std::string_view();
+  }
+  if (drop_space && !text.empty()) {
+    if (text.front() == ' ') text.remove_prefix(1);
+    drop_space = false;
+  }
+  return text;
 }
 
 std::string_view Tokenizer::piece(TokenId id) const { return parts_->pieces[id]; }
@@ -213,7 +226,6 @@ std::optional<TokenId> Tokenizer::eot() const { return parts_->vocabulary.eot; }
 std::optional<TokenId> Tokenizer::unknown() const { return parts_->vocabulary.unknown; }
 std::optional<TokenId> Tokenizer::pad() const { return parts_->vocabulary.pad; }
 bool Tokenizer::adds_bos() const { return parts_->add_bos; }
-bool Tokenizer::adds_eos() const { return parts_->add_eos; }
 bool Tokenizer::adds_space_prefix() const { return parts_->add_space_prefix; }
 const std::vector<std::string>& Tokenizer::warnings() const { return parts_->warnings; }
 

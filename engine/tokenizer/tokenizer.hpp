@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "engine/tokenizer/vocabulary.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary.hpp"
 
 namespace rigcast::engine {
 
@@ -47,6 +47,11 @@ class Tokenizer {
   /// vocabulary has a token for every byte.
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
+  /// What decode() adds for one more id. `drop_space`: a space that the id begins with is left out,
+  /// as encode() put it before the text; set for the next id. At first: adds_space_prefix(), unless
+  /// the ids go on after other text.
+  std::string_view next_text(TokenId id, bool& drop_space, const DecodeOptions& options) const;
+
   /// The bytes of one token: whole characters or not. Empty outside of the vocabulary.
   std::string_view piece(TokenId id) const;
 
@@ -65,7 +70,6 @@ class Tokenizer {
 
   /// What the vocabulary leaves out has been filled in.
   bool adds_bos() const;
-  bool adds_eos() const;
   bool adds_space_prefix() const;
 
   /// What a user should know: results may differ from the model's own tokenizer.

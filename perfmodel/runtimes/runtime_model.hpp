@@ -5,7 +5,7 @@
 #include "core/model/traffic.hpp"
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
-#include "perfmodel/operation.hpp"
+#include "perfmodel/cost/operation.hpp"
 #include "perfmodel/step_context.hpp"
 
 namespace rigcast {

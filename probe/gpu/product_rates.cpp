@@ -1,7 +1,7 @@
 // How fast the GPU multiplies weights with batches of tokens.
 #include <algorithm>
 
-#include "engine/cuda/cublas.cuh"
+#include "engine/cuda/cublas/cublas.cuh"
 #include "probe/gpu/device_time.cuh"
 #include "probe/gpu/gpu_parts.hpp"
 #include "probe/gpu/random_bits.cuh"

@@ -2,10 +2,10 @@
 // those that judge are not those that may be fitted on.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,8 @@ using nlohmann::json;
 namespace {
 
 struct Line {
-  std::string name, flags;
+  std::string name;
+  TomlDocument scenario;
 };
 
 std::vector<Line> lines_of(const std::string& suite) {
@@ -29,17 +30,19 @@ std::vector<Line> lines_of(const std::string& suite) {
   REQUIRE(document);
   std::vector<Line> lines;
   for (const TomlTable& run : document->root().tables("run"))
-    lines.push_back({run.text("name"), run.text("flags")});
+    lines.push_back({run.text("name"), TomlDocument::of(run.table("scenario"))});
   return lines;
 }
 
 // As `rigcast validate` forecasts it, on a machine that is known.
 json forecast(const Line& line) {
-  std::vector<std::string> words = {"simulate", "--rig",    "h200-16core", "--runtime", "rigcast",
-                                    "--start",  "resident", "--no-advice", "--format",  "json"};
-  std::istringstream flags(line.flags);
-  for (std::string word; flags >> word;) words.push_back(word);
-  if (line.flags.find("--vram-limit") != std::string::npos)
+  const Folder folder;
+  const std::string file = folder / "scenario.toml";
+  std::ofstream(file) << line.scenario.text();
+  std::vector<std::string> words = {"simulate",    file,       "--rig",   "h200-16core",
+                                    "--runtime",   "rigcast",  "--start", "resident",
+                                    "--no-advice", "--format", "json"};
+  if (line.scenario.has("rig.vram_capacity"))
     for (const char* other : {"rig.gpu_context", "rig.vram_reserved"})
       words.insert(words.end(), {"--set", other + std::string("=\"0 MiB\"")});
   const Outcome o = run(words);

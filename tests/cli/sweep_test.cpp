@@ -66,7 +66,7 @@ TEST_CASE("An interrupted sweep goes on where it was", "[cli][sweep]") {
   const std::string file = folder / "out.csv";
   Words words = kSwept;
   words.insert(words.end(),
-               {"--set", "workload.prompt_tokens=100..400:100", "-o", file, "--jobs", "1"});
+               {"--set", "workload.prompt_tokens=100..400:50", "-o", file, "--jobs", "1"});
   const Outcome first = sweep(words, {.interrupt_after = std::chrono::milliseconds(1000)});
   REQUIRE(first.exit == 3);
   CHECK(contains(first.error, "the same command goes on from there"));
@@ -92,7 +92,7 @@ TEST_CASE("A sweep whose rig has been edited since starts anew, and says so", "[
   const std::string rig_file = rig("40"), file = folder / "out.csv", part = file + ".part";
   Words words{"sweep", "--rig", rig_file, "--model", "llama-3.2-1b", "--jobs", "1"};
   words.insert(words.end(), kSwept.begin(), kSwept.end());
-  words.insert(words.end(), {"--set", "workload.prompt_tokens=100..1000:100", "-o", file});
+  words.insert(words.end(), {"--set", "workload.prompt_tokens=100..1000:20", "-o", file});
   const auto interrupted = [&] {
     const Outcome o = run(words, {.interrupt_after = std::chrono::milliseconds(1000)});
     INFO(o.error);
@@ -103,7 +103,7 @@ TEST_CASE("A sweep whose rig has been edited since starts anew, and says so", "[
   CHECK_FALSE(contains(interrupted(), "anew"));
   rig("50");
   CHECK(contains(interrupted(), "rig, model or catalogue file has changed since " + part));
-  words[words.size() - 3] = "workload.prompt_tokens=100..900:100";
+  words[words.size() - 3] = "workload.prompt_tokens=100..900:20";
   CHECK(contains(interrupted(), part + " was of another sweep"));
   folder.write("out.csv.part", "1,2\n3,4\n");
   const Outcome foreign = run(words);

@@ -22,12 +22,14 @@ std::string suite(const Folder& folder) {
   const std::string rig = folder / "rig.toml", file = folder / "suite.toml";
   std::ofstream(rig) << "gpu = []\ncpu = \"ryzen-9-7950x\"\ncpu_cores = 2\n"
                         "ram = \"2xddr5-6000:64GiB\"\nssd = \"samsung-990-pro\"\n";
-  const std::string flags = "--rig " + rig +
-                            " --model smollm2-135m --quant Q8_0 --prompt-tokens 20 "
-                            "--output-tokens 9 --threads 2";
-  std::ofstream(file) << "[[run]]\nname = \"resident\"\nflags = \"" << flags << "\"\n"
-                      << "[[run]]\nname = \"all starts\"\nfile = true\nflags = \"" << flags
-                      << "\"\n";
+  const std::string scenario = "scenario.rig.name = \"" + rig +
+                               "\"\n"
+                               "scenario.model = { name = \"smollm2-135m\", quant = \"Q8_0\" }\n"
+                               "scenario.workload = { prompt_tokens = 20, output_tokens = 9 }\n"
+                               "scenario.runtime.threads = 2\n";
+  std::ofstream(file) << "[[run]]\nname = \"resident\"\n"
+                      << scenario << "[[run]]\nname = \"all starts\"\nfile = true\n"
+                      << scenario;
   return file;
 }
 
@@ -36,7 +38,7 @@ std::vector<pid_t> processes_of_runs(const std::string& folder) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string words = read(entry.path() / "cmdline");
-    if (contains(words, "execute-kept") && contains(words, folder))
+    if (contains(words, "run-worker") && contains(words, folder))
       found.push_back(std::stoi(entry.path().filename()));
   }
   return found;
@@ -44,9 +46,11 @@ std::vector<pid_t> processes_of_runs(const std::string& folder) {
 
 std::string endless(const Folder& folder) {
   const std::string file = suite(folder), text = read(file);
-  std::ofstream(file) << "[[run]]\nname = \"endless\"\nflags = \"--rig " << folder / "rig.toml"
-                      << " --model smollm2-135m --prompt-tokens 8 --output-tokens 100000 "
-                         "--threads 2\"\n"
+  std::ofstream(file) << "[[run]]\nname = \"endless\"\nscenario.rig.name = \""
+                      << folder / "rig.toml"
+                      << "\"\nscenario.model.name = \"smollm2-135m\"\n"
+                         "scenario.workload = { prompt_tokens = 8, output_tokens = 100000 }\n"
+                         "scenario.runtime.threads = 2\n"
                       << text;
   return file;
 }
@@ -100,6 +104,13 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
     CHECK(replayed[metric]["predicted"] == row["predicted"]);
     CHECK(replayed[metric]["measured"] == row["measured"]);
   }
+
+  // In one file they say the same.
+  const std::string packed = folder / "packed.jsonl.gz";
+  REQUIRE(run({"validate", "--pack", kept, "-o", packed}).exit == 0);
+  const Outcome of_file = run({"validate", "--replay", packed, "--format", "json"});
+  CHECK(of_file.exit == 0);
+  CHECK(of_file.out == again.out);
 }
 
 TEST_CASE("A validation goes on where it was, and tries no run again that ended it",
@@ -137,7 +148,7 @@ TEST_CASE("A validation goes on where it was, and tries no run again that ended 
             .empty());
 
   const std::string other = folder / "other.toml";
-  std::ofstream(other) << "[[run]]\nname = \"x\"\nflags = \"--model smollm2-360m\"\n";
+  std::ofstream(other) << "[[run]]\nname = \"x\"\nscenario.model.name = \"smollm2-360m\"\n";
   const Outcome refused = validate(other);
   CHECK(refused.exit == 2);
   CHECK(contains(refused.error, "is of another suite"));
@@ -238,19 +249,19 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
     CHECK(o.exit == 2);
     return o.error;
   };
-  CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"--modle x\"\n").find("--modle") !=
-        std::string::npos);
-  CHECK(error_of("[[run]]\nname = \"a\"\n").find("suite.toml:1:1: run[0].flags") !=
-        std::string::npos);
-  // What only the scenario refuses is told with its run and file, too.
-  const std::string bad =
-      error_of("[[run]]\nname = \"a\"\nflags = \"--model qwen3-0.6b --gpu-layers many\"\n");
-  CHECK(contains(bad, "suite.toml: a: --gpu-layers"));
+  const std::string run_a = "[[run]]\nname = \"a\"\n";
+  const std::string of_model = run_a + "scenario.model.name = \"qwen3-0.6b\"\n";
+  CHECK(contains(error_of(of_model + "scenario.model.qaunt = \"Q8_0\"\n"), "model.qaunt"));
+  CHECK(contains(error_of(run_a), "suite.toml:1:1: run[0].scenario"));
+  // What only the scenario refuses is told with its run and place, too.
+  const std::string bad = error_of(of_model + "scenario.placement.gpu_layers = \"many\"\n");
+  CHECK(contains(bad, "suite.toml: a: "));
+  CHECK(contains(bad, "suite.toml:4:"));
+  CHECK(contains(bad, "placement.gpu_layers"));
   CHECK(error_of("run = []\n").find("no runs") != std::string::npos);
-  CHECK(error_of("[[run]]\nname = \"a\"\nflags = \"\"\nrepaet = 3\n").find("repaet") !=
-        std::string::npos);
+  CHECK(contains(error_of(of_model + "repaet = 3\n"), "repaet"));
   CHECK(run({"validate", "--replay", folder / "nothing"}).exit == 2);
-  const std::string kept = RIGCAST_SOURCE_DIR "/tests/validation/fit";
+  const std::string kept = RIGCAST_SOURCE_DIR "/tests/validation/fit.jsonl.gz";
   CHECK(run({"validate", "--replay", kept, folder / "nothing"}).exit == 2);
   const Outcome unknown = run({"validate", "--suite", "qiuck"});
   CHECK(unknown.exit == 2);
@@ -260,7 +271,7 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
 }
 
 TEST_CASE("Configurations that the profile was fitted on count nowhere", "[cli][validate]") {
-  const std::string fit = RIGCAST_SOURCE_DIR "/tests/validation/fit";
+  const std::string fit = RIGCAST_SOURCE_DIR "/tests/validation/fit.jsonl.gz";
   const Outcome text = run({"validate", "--replay", fit});
   REQUIRE(text.exit == 0);
   CHECK(text.out.find("nothing is counted") != std::string::npos);

@@ -28,8 +28,10 @@ Run run(const std::string& example, std::vector<std::pair<std::string, std::stri
   if (!scenario) FAIL(scenario.error().text());
   sim::SimulateOptions options;
   options.positions = std::move(positions);
-  return {*document,
-          sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), options)};
+  Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), options);
+  const std::string text = to_json(report);
+  CHECK(to_json(*report_from_json(text, report.scenario)) == text);
+  return {*document, std::move(report)};
 }
 
 Report report_of(const std::string& example,

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/model/kv_cache.hpp"
-#include "engine/gguf/read_model.hpp"
-#include "engine/runtime/cpu_executor.hpp"
+#include "engine/backends/cpu/cpu_executor.hpp"
+#include "engine/gguf/model/read_model.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "engine/gguf/read_model.hpp"
+#include "engine/gguf/model/read_model.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -34,11 +34,13 @@ Report a_forecast() {
 void run_report(std::string_view text) {
   static const Report forecast = a_forecast();
   static const std::vector<ActivityRow> activities(1);
-  fuzz::check(compare_reports("fuzz", forecast, text, activities));
-}
-
-void positions(std::string_view text) {
-  for (const TokenCount at : positions_of(text)) RIGCAST_ASSERT(at >= 0);
+  const auto report = report_from_json(text, forecast.scenario);
+  if (!fuzz::check(report)) return;
+  fuzz::sink = fuzz::sink + compare_reports("fuzz", forecast, *report, activities).size();
+  for (const TokenCount at : positions_of(*report)) RIGCAST_ASSERT(at >= 0);
+  const std::string again = to_json(*report);
+  const auto twice = report_from_json(again, forecast.scenario);
+  RIGCAST_ASSERT(twice.ok() && to_json(*twice) == again);
 }
 
 void activities(std::string_view text) {
@@ -52,7 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input in(data, size);
   switch (in.byte()) {
     case 'r': run_report(in.rest()); break;
-    case 'p': positions(in.rest()); break;
     case 'a': activities(in.rest()); break;
     default: llama_bench(in.rest()); break;
   }

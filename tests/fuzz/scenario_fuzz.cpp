@@ -1,13 +1,13 @@
 // Any text as a file that names others: the first letter says whether a scenario on the catalogue,
-// a suite of runs with flags as of the command line, or figures of quality.
+// a suite of runs, or figures of quality.
 
 #include <unistd.h>
 
-#include "cli/suite.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
 #include "planner/quality.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "validation/runs/suite.hpp"
 
 namespace {
 
@@ -22,7 +22,7 @@ void scenario(std::string_view text) {
 }
 
 void suite(const std::filesystem::path& file) {
-  const auto read = cli::read_suite(file);
+  const auto read = validation::read_suite(file);
   if (fuzz::check(read)) RIGCAST_ASSERT(!read->runs.empty());
 }
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/tokenizer/byte_alphabet.hpp"
 #include "engine/tokenizer/piece_table.hpp"
+#include "engine/tokenizer/text/byte_alphabet.hpp"
+#include "engine/tokenizer/text/utf8.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
-#include "engine/tokenizer/utf8.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

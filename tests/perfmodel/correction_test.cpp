@@ -1,13 +1,13 @@
 // How what own runs say of a rig's speed is stored, and what it changes.
 
-#include "perfmodel/correction.hpp"
+#include "perfmodel/cost/correction.hpp"
 #include "core/hardware/rig_correction.hpp"
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
-#include "perfmodel/cost.hpp"
+#include "perfmodel/cost/cost.hpp"
 #include "perfmodel/inputs.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "perfmodel/cost.hpp"
+#include "perfmodel/cost/cost.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"

@@ -1,6 +1,6 @@
 // What waves of thread blocks leave idle, by hand.
 
-#include "perfmodel/gpu_blocks.hpp"
+#include "perfmodel/cost/gpu_blocks.hpp"
 
 #include "tests/catch.hpp"
 

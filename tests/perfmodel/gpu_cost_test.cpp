@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "perfmodel/cost.hpp"
-#include "perfmodel/operation.hpp"
+#include "perfmodel/cost/cost.hpp"
+#include "perfmodel/cost/operation.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"

@@ -270,6 +270,47 @@ TEST_CASE("A report without anything in it is still JSON", "[report]") {
   CHECK(json["ttft"]["resident"].is_null());
 }
 
+TEST_CASE("A report that is read back is the same report", "[report]") {
+  Report odd = predicted();
+  odd.origin = Origin::kMeasured;
+  odd.decode_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
+  odd.measured = MeasuredFigures{3, BytesPerSecond{1e9}, {}, {0.01, 0.25}};
+  odd.by_position.push_back({7, 1.5, Seconds{0.1}, Resource::kH2d, Interval{1, 2}});
+  odd.cliffs.push_back({CliffAxis::kContext, 9, 2, 1, "a cause", "GPU 0", Tier::kRam});
+  odd.advice.push_back({"a change", "--flag", 3, Seconds{4}, 0.5, ""});
+  odd.errors = {"an error"};
+  for (const Report& report : {predicted(), too_large(), odd, Report{}}) {
+    const std::string text = to_json(report);
+    const auto again = report_from_json(text, report.scenario);
+    if (!again) FAIL(again.error().text());
+    CHECK(to_json(*again) == text);
+  }
+}
+
+TEST_CASE("What is no report says where", "[report]") {
+  const std::string kEnd = " is not as docs/report.md has it";
+  const auto message = [](Json json) {
+    const auto report = report_from_json(json.dump(), nullptr);
+    return report ? std::string() : report.error().message;
+  };
+  const Json good = Json::parse(to_json(predicted()));
+  CHECK(message(good).empty());
+  const auto with = [&](const char* path, Json value) {
+    Json changed = good;
+    changed[Json::json_pointer(path)] = std::move(value);
+    return message(changed);
+  };
+  CHECK(with("/schema", "rigcast.report/2").ends_with(": schema" + kEnd));
+  CHECK(with("/origin", "guessed").ends_with(": origin" + kEnd));
+  CHECK(with("/decode", 3).ends_with(": decode/" + kEnd));
+  CHECK(with("/decode/tokens_per_s", "fast").ends_with(": decode/tokens_per_s" + kEnd));
+  CHECK(with("/interval/ttft_s", Json::array({1})).ends_with(": interval/ttft_s" + kEnd));
+  CHECK(with("/bottleneck/decode/resource", "luck").ends_with("bottleneck/decode/resource" + kEnd));
+  CHECK(with("/memory", "much").ends_with(": memory" + kEnd));
+  CHECK_FALSE(report_from_json("[]", nullptr));
+  CHECK_FALSE(report_from_json("{", nullptr));
+}
+
 TEST_CASE("CSV has one line a position under its header", "[report]") {
   Report r = predicted();
   r.by_position = {{512, 42.5, Seconds{0.0235}, Resource::kVram},

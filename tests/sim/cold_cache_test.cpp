@@ -1,5 +1,5 @@
+#include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
-#include "perfmodel/operation.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 

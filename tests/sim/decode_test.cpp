@@ -3,7 +3,7 @@
 #include "perfmodel/memory.hpp"
 
 #include "core/scenario/engine_memory.hpp"
-#include "perfmodel/cost.hpp"
+#include "perfmodel/cost/cost.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

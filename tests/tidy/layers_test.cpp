@@ -1,4 +1,4 @@
-// Who may include whom, as layers.txt says.
+// Who may include whom, as layers.txt says, and that no files include each other in a circle.
 
 #include <map>
 #include <optional>
@@ -105,6 +105,47 @@ std::string refusal(const Layers& layers, const SourceFile& file, const Include&
   return "is a library that this folder does not use";
 }
 
+// A header and the file that implements it are one.
+std::string unit_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+using Graph = std::map<std::string, std::set<std::string>>;
+
+Graph include_graph() {
+  Graph graph;
+  for (const SourceFile& file : files()) {
+    if (!file.is_source()) continue;
+    std::set<std::string>& included = graph[unit_of(file.path)];
+    for (const std::string& line : file.lines)
+      if (const auto include = include_of(line); include && include->quoted)
+        included.insert(unit_of(include->path));
+    included.erase(unit_of(file.path));
+  }
+  return graph;
+}
+
+// The first circle that is found, as "a -> b -> a"; empty: there is none.
+std::string circle_in(const Graph& graph) {
+  std::map<std::string, bool> finished;  // false: on the way that is being walked
+  std::vector<std::string> way;
+  std::string circle;
+  const auto walk = [&](const auto& self, const std::string& unit) -> void {
+    const auto [seen, is_new] = finished.try_emplace(unit, false);
+    if (!is_new && !seen->second) {
+      for (auto at = std::ranges::find(way, unit); at != way.end(); ++at) circle += *at + " -> ";
+      circle += unit;
+    }
+    if (!is_new || !circle.empty()) return;
+    way.push_back(unit);
+    if (const auto included = graph.find(unit); included != graph.end())
+      for (const std::string& next : included->second)
+        if (circle.empty()) self(self, next);
+    way.pop_back();
+    finished[unit] = true;
+  };
+  for (const auto& [unit, included] : graph) walk(walk, unit);
+  return circle;
+}
+
 }  // namespace
 
 TEST_CASE("Every include follows the arrows", "[tidy]") {
@@ -132,6 +173,26 @@ TEST_CASE("Every include follows the arrows", "[tidy]") {
   CHECK(out.empty());
 }
 
+TEST_CASE("No files include each other in a circle", "[tidy]") {
+  const Graph graph = include_graph();
+  CHECK(graph.size() > 300);
+  CHECK(circle_in(graph) == "");
+  CHECK(circle_in({{"a", {"b", "c"}}, {"b", {"c"}}, {"c", {}}}) == "");
+  CHECK(circle_in({{"a", {"b"}}, {"b", {"c"}}, {"c", {"b"}}}) == "b -> c -> b");
+}
+
+TEST_CASE("No folder holds more than 25 sources", "[tidy]") {
+  constexpr int kMaxSources = 25;
+  std::map<std::string, int> sources;
+  for (const SourceFile& file : files())
+    if (file.is_source()) ++sources[file.path.substr(0, file.path.rfind('/'))];
+  std::string out;
+  for (const auto& [folder, n] : sources)
+    if (n > kMaxSources) out += folder + ": " + std::to_string(n) + "\n";
+  INFO(out);
+  CHECK(out.empty());
+}
+
 TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
   const Layers layers = read_layers();
   const auto refused = [&](const char* file, const std::string& line) {
@@ -154,9 +215,9 @@ TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
   CHECK(refused("core/hardware/rig.cpp", "#include \"rig.hpp\""));
   CHECK(refused("core/base/units.hpp", "#include \"core/text/unit_text.hpp\""));
   CHECK(refused("core/hardware/rig.cpp", "#include \"core/scenario/scenario.hpp\""));
-  CHECK(refused("engine/runtime/executor.hpp", "#include \"perfmodel/memory.hpp\""));
-  CHECK(refused("engine/runtime/executor.hpp", "#include \"validation/validation.hpp\""));
-  CHECK(refused("perfmodel/cost.cpp", "#include \"engine/kv/kv_cache.hpp\""));
+  CHECK(refused("engine/run/executor.hpp", "#include \"perfmodel/memory.hpp\""));
+  CHECK(refused("engine/run/executor.hpp", "#include \"validation/validation.hpp\""));
+  CHECK(refused("perfmodel/cost/cost.cpp", "#include \"engine/kv/kv_cache.hpp\""));
   CHECK_FALSE(refused("core/text/toml_reader.cpp", "#include <toml++/toml.h>"));
   CHECK_FALSE(refused("sim/graph.cpp", "#include <simgrid/s4u.hpp>"));
   CHECK_FALSE(refused("sim/graph.cpp", "#include \"core/hardware/rig.hpp\""));

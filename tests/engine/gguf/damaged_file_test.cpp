@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "engine/gguf/read_model.hpp"
+#include "engine/gguf/model/read_model.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
 
 namespace rigcast::engine {

@@ -1,6 +1,6 @@
 // Models of files: the catalogue's shapes there and back, and metadata that lie.
 
-#include "engine/gguf/read_model.hpp"
+#include "engine/gguf/model/read_model.hpp"
 
 #include <cmath>
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "engine/gguf/read_model.hpp"
+#include "engine/gguf/model/read_model.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
 

@@ -1,20 +1,30 @@
 // Synthetic weights as a model: activations stay finite and logits tell prompts apart.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/model/tensor_table.hpp"
 #include "engine/kernels/ref/forward.hpp"
-#include "engine/runtime/process_memory.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
 
 namespace rigcast::engine {
 namespace {
+
+// Of this process, now.
+Bytes resident_memory() {
+  std::ifstream status("/proc/self/statm");
+  double all = 0, resident = 0;
+  status >> all >> resident;
+  return Bytes{resident * double(::sysconf(_SC_PAGESIZE))};
+}
 
 using fixtures::make_tiny_model;
 using fixtures::TinyModel;

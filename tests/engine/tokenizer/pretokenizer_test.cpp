@@ -1,6 +1,6 @@
 // Where the three regular expressions cut.
 
-#include "engine/tokenizer/pretokenizer.hpp"
+#include "engine/tokenizer/text/pretokenizer.hpp"
 
 #include <numeric>
 

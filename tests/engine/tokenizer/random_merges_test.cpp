@@ -7,8 +7,8 @@
 #include <set>
 
 #include "engine/tokenizer/piece_table.hpp"
-#include "engine/tokenizer/pretokenizer.hpp"
 #include "engine/tokenizer/sentence_piece.hpp"
+#include "engine/tokenizer/text/pretokenizer.hpp"
 #include "tests/engine/tokenizer/tokenizer_fixtures.hpp"
 
 using namespace rigcast;

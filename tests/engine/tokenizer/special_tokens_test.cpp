@@ -1,6 +1,6 @@
 // Tokens that are found in the text as they are written.
 
-#include "engine/tokenizer/special_tokens.hpp"
+#include "engine/tokenizer/vocabulary/special_tokens.hpp"
 
 #include <algorithm>
 

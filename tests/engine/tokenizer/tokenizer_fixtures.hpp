@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/byte_alphabet.hpp"
+#include "engine/tokenizer/text/byte_alphabet.hpp"
+#include "engine/tokenizer/text/utf8.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
-#include "engine/tokenizer/utf8.hpp"
 #include "tests/catch.hpp"
 
 namespace rigcast::fixtures {

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/utf8.hpp"
+#include "engine/tokenizer/text/utf8.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,10 +1,10 @@
 // Vocabularies that cannot be: each is an error that names what is wrong.
 
-#include "engine/tokenizer/vocabulary.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary.hpp"
 
 #include <limits>
 
-#include "engine/tokenizer/vocabulary_check.hpp"
+#include "engine/tokenizer/vocabulary/vocabulary_check.hpp"
 #include "tests/engine/tokenizer/tokenizer_fixtures.hpp"
 
 using namespace rigcast;

@@ -1,9 +1,9 @@
 // Where the words of every family end. The splits are what Perl gives for the same expressions,
 // one after the other.
 
-#include "engine/tokenizer/word_patterns.hpp"
+#include "engine/tokenizer/text/word_patterns.hpp"
 
-#include "engine/tokenizer/pretokenizer.hpp"
+#include "engine/tokenizer/text/pretokenizer.hpp"
 #include "tests/engine/tokenizer/tokenizer_fixtures.hpp"
 
 using namespace rigcast;

@@ -1,0 +1,253 @@
+#include "calibration/own_runs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "calibration/speed_of_runs.hpp"
+#include "core/files/output_file.hpp"
+#include "core/hardware/rig_correction.hpp"
+#include "measurements/read_measurements.hpp"
+#include "measurements/resolve.hpp"
+#include "perfmodel/cost/correction.hpp"
+#include "sim/simulate.hpp"
+
+namespace rigcast::calibration {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRigFileHint =
+    "write its parts into a file, my-rig.toml: gpu = [\"rtx-3090\"], cpu = \"ryzen-9-7950x\", "
+    "ram = \"2xddr5-6000:64GiB\", one a line";
+
+using Corrections = std::map<std::string, Correction>;
+
+Result<PredictedFigure> forecast(const std::shared_ptr<const Scenario>& scenario, Metric metric) {
+  sim::SimulateOptions how;
+  how.cliffs = false;
+  const Report report = sim::simulate(scenario, how);
+  if (!report.fits) return bad_input(report.errors.empty() ? "does not fit" : report.errors[0]);
+  const auto figure = figure_of(report, metric);
+  if (!figure) return bad_input(fmt::format("the forecast has no {}", name(metric)));
+  return *figure;
+}
+
+std::shared_ptr<const Scenario> with_corrections(const Scenario& s, const Corrections& c) {
+  auto copy = std::make_shared<Scenario>(s);
+  copy->rig.corrections = c;
+  return copy;
+}
+
+Result<ComparedRun> compare(const Measurement& m, Resolver& resolver) {
+  if (m.doubtful()) return bad_input("marked SUSPECT or CAUTION by its source");
+  if (m.metric != Metric::kTg && m.metric != Metric::kPp) return bad_input("no speed");
+  if (!(m.value > 0)) return bad_input("its figure is zero");
+  auto run = resolver.resolve(m);
+  if (!run) return run.error();
+  const auto bare = with_corrections(*run->scenario, {});
+  const auto before = forecast(bare, m.metric);
+  if (!before) return before.error();
+  constexpr double kOtherMachine = 50;  // times as fast or as slow
+  if (std::abs(std::log(m.value / before->value)) > std::log(kOtherMachine))
+    return bad_input(fmt::format("{:.3g} beside a forecast of {:.3g}: not a run of this rig",
+                                 m.value, before->value));
+  return ComparedRun{*std::move(run), bare, *before, *before};
+}
+
+OwnRun logarithms(const ComparedRun& c) {
+  const Measurement& m = c.run.measured;
+  return {std::log(m.value / c.before.value),
+          profile_spread(*c.scenario, name(m.metric), c.run.regime) / kNormal80,
+          m.stdev.value_or(0) / m.value};
+}
+
+// Of the runs of one runtime and metric; nullopt: there are none.
+std::optional<Correction::Speed> speed_of(const std::vector<ComparedRun>& all,
+                                          const std::string& runtime, Metric metric,
+                                          const std::string& source) {
+  std::vector<OwnRun> runs;
+  std::set<std::string> regimes;
+  for (const ComparedRun& c : all) {
+    if (c.runtime() != runtime || c.run.measured.metric != metric) continue;
+    runs.push_back(logarithms(c));
+    regimes.emplace(name(c.run.regime));
+  }
+  if (runs.empty()) return std::nullopt;
+  Correction::Speed speed =
+      speed_of_runs(runs, metric == Metric::kTg ? kOtherModelsDecode : kOtherModelsPrefill);
+  speed.factor.source = source;
+  speed.regimes.assign(regimes.begin(), regimes.end());
+  return speed;
+}
+
+Corrections corrections_of(const std::vector<ComparedRun>& all, const std::string& source) {
+  Corrections out;
+  for (const ComparedRun& run : all) {
+    Correction& c = out[run.runtime()];
+    if (++c.runs > 1) continue;
+    c.decode = speed_of(all, run.runtime(), Metric::kTg, source);
+    c.prefill = speed_of(all, run.runtime(), Metric::kPp, source);
+  }
+  return out;
+}
+
+// Those of other runtimes stay.
+Result<Corrections> add_to_file(Corrections corrections, const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return corrections;
+  const auto document = TomlDocument::read(file);
+  if (!document) return document.error();
+  // A file that holds anything else is not one of ours to write over.
+  const TomlTable root = document->root();
+  root.find_text("source");
+  corrections.merge(read_corrections(root.table("correction")));
+  root.finish();
+  if (auto error = document->error()) return *error;
+  return corrections;
+}
+
+std::string interval_text(const PredictedFigure& f) {
+  if (!f.interval) return "no interval";
+  return fmt::format("{:+.0f} % to {:+.0f} %", 100 * (f.interval->lo / f.value - 1),
+                     100 * (f.interval->hi / f.value - 1));
+}
+
+OwnRuns compare_all(const std::vector<Measurement>& measured,
+                    const std::vector<std::string>& unread, Resolver& resolver) {
+  OwnRuns own;
+  for (const std::string& line : unread) {
+    const auto at = line.rfind(": ");
+    own.skipped.push_back({line.substr(0, at), line.substr(at + 2)});
+  }
+  for (const Measurement& m : measured) {
+    auto run = compare(m, resolver);
+    if (run)
+      own.runs.push_back(*std::move(run));
+    else
+      own.skipped.push_back({m.id, run.error().message});
+  }
+  return own;
+}
+
+Json speed_json(const std::optional<Correction::Speed>& speed) {
+  if (!speed) return Json();
+  return {{"factor", speed->factor.value}, {"spread", speed->spread}, {"regimes", speed->regimes}};
+}
+
+// How the interval of the first run of the kind narrowed stands for all.
+std::string line(const OwnRuns& own, const std::string& runtime, bool decode,
+                 const std::optional<Correction::Speed>& speed) {
+  const auto is_of = [&](const ComparedRun& c) {
+    return c.runtime() == runtime && c.is_decode() == decode;
+  };
+  const auto first = std::ranges::find_if(own.runs, is_of);
+  if (!speed || first == own.runs.end()) return {};
+  const auto n = std::ranges::count_if(own.runs, is_of);
+  return fmt::format("{} {}: devices {:.3f} x as fast, by {} run{}; 80 % interval {}, was {}\n",
+                     runtime, decode ? "decode" : "prefill", speed->factor.value, n,
+                     n == 1 ? "" : "s", interval_text(first->after), interval_text(first->before));
+}
+
+// A machine that is known by its parts alone has nowhere to keep a correction.
+Error rig_error(Error error) {
+  error.message = "--rig: " + error.message;
+  error.hint += (error.hint.empty() ? "" : "\n  ") + std::string(kRigFileHint);
+  return error;
+}
+
+}  // namespace
+
+std::string ComparedRun::what() const {
+  std::string text = fmt::format("{} {}", scenario->model.id, scenario->quant);
+  if (scenario->workload.depth > 0) text += fmt::format(" @ d{}", scenario->workload.depth);
+  return text;
+}
+
+Result<OwnRuns> correct_rig(const std::string& file, const std::string& rig, const fs::path& output,
+                            const Catalogue& catalogue) {
+  if (rig.empty())
+    return rig_error(bad_input("name the file of the machine that these runs are of"));
+  const auto rig_file = catalogue.rig_file(rig);
+  if (!rig_file) return rig_error(rig_file.error());
+  auto resolver = Resolver::on_rig(catalogue, rig);
+  if (!resolver) return resolver.error();
+  std::vector<std::string> unread;
+  const auto measured = read_measurements(file, &unread);
+  if (!measured) return measured.error();
+
+  OwnRuns own = compare_all(*measured, unread, *resolver);
+  if (own.runs.empty())
+    return bad_input(
+        fmt::format("{}: none of {} runs can be held against this rig", file, own.skipped.size()),
+        own.skipped.empty() ? "" : fmt::format("{}: {}", own.skipped[0].id, own.skipped[0].reason));
+
+  own.file = output.empty() ? measured_file(*rig_file) : output;
+  const std::string source = fs::path(file).filename().string();
+  own.corrections = corrections_of(own.runs, source);
+  for (ComparedRun& run : own.runs) {
+    const auto after =
+        forecast(with_corrections(*run.scenario, own.corrections), run.run.measured.metric);
+    if (!after) return after.error();
+    run.after = *after;
+  }
+  const auto all = add_to_file(own.corrections, own.file);
+  if (!all) return all.error();
+  if (auto error = write_file(own.file, to_toml(*all, source))) {
+    if (output.empty()) error->hint = "copy the rig's file to a folder of yours, and name it there";
+    return *error;
+  }
+  return own;
+}
+
+std::string to_json(const OwnRuns& own) {
+  const auto pair = [](const PredictedFigure& f) {
+    return f.interval ? Json::array({f.interval->lo, f.interval->hi}) : Json();
+  };
+  Json json{{"schema", "rigcast.own_runs/1"}, {"file", own.file.string()}};
+  json["runs"] = Json::array();
+  for (const ComparedRun& c : own.runs)
+    json["runs"].push_back({{"id", c.run.measured.id},
+                            {"runtime", c.runtime()},
+                            {"model", c.scenario->model.id},
+                            {"quant", c.scenario->quant},
+                            {"regime", name(c.run.regime)},
+                            {"metric", name(c.run.measured.metric)},
+                            {"forecast", c.before.value},
+                            {"measured", c.run.measured.value},
+                            {"corrected", c.after.value},
+                            {"interval_before", pair(c.before)},
+                            {"interval", pair(c.after)}});
+  json["corrections"] = Json::object();
+  for (const auto& [runtime, c] : own.corrections)
+    json["corrections"][runtime] = {
+        {"decode", speed_json(c.decode)}, {"prefill", speed_json(c.prefill)}, {"runs", c.runs}};
+  json["skipped"] = Json::array();
+  for (const SkippedRun& s : own.skipped)
+    json["skipped"].push_back({{"id", s.id}, {"reason", s.reason}});
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_text(const OwnRuns& own) {
+  std::string text = fmt::format("{:<40}{:<9}{:>11}{:>11}{:>11}  tok/s\n", "run", "", "forecast",
+                                 "measured", "corrected");
+  for (const ComparedRun& c : own.runs)
+    text += fmt::format("{:<40}{:<9}{:>11.4g}{:>11.4g}{:>11.4g}\n", c.what(),
+                        c.is_decode() ? "decode" : "prefill", c.before.value, c.run.measured.value,
+                        c.after.value);
+  text += '\n';
+  for (const auto& [runtime, c] : own.corrections) {
+    text += line(own, runtime, true, c.decode);
+    text += line(own, runtime, false, c.prefill);
+  }
+  for (const SkippedRun& s : own.skipped) text += fmt::format("skipped {}: {}\n", s.id, s.reason);
+  return text + fmt::format("\nwritten to {}; delete it to forget these runs\n", own.file.string());
+}
+
+}  // namespace rigcast::calibration

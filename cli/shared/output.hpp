@@ -1,0 +1,32 @@
+#pragma once
+// Where results go: standard output or a file, in the format asked for.
+
+#include <CLI/App.hpp>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+
+namespace rigcast::cli {
+
+enum ExitCode { kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kMachineFailed = 3 };
+
+enum class Format { kText, kJson, kCsv };
+
+struct OutputOptions {
+  Format format = Format::kText;
+  std::string file;  // empty: standard output
+
+  void add_to(CLI::App& verb);
+};
+
+/// Prints "rigcast: ..." with the hint below, and gives the exit code of its kind.
+int fail(const Error& error);
+
+/// Standard output is a terminal and NO_COLOR is not set.
+bool wants_colour(const OutputOptions& options);
+
+/// Writes text to the file, as OutputFile does, or to standard output.
+std::optional<Error> emit(const OutputOptions& options, const std::string& text);
+
+}  // namespace rigcast::cli

@@ -1,0 +1,110 @@
+#include "cli/shared/plan_tools.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "core/text/unit_text.hpp"
+#include "perfmodel/serial_time.hpp"
+#include "sim/simulate.hpp"
+
+namespace rigcast::cli {
+
+double request_seconds(const Scenario& s) {
+  const SerialForecast forecast(s);
+  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
+}
+
+Report forecast_to_rank(std::shared_ptr<const Scenario> scenario) {
+  sim::SimulateOptions how;
+  how.detail = sim::Detail::kSweep;
+  how.cliffs = false;
+  return sim::simulate(std::move(scenario), how);
+}
+
+Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
+                        std::vector<TokenCount> positions) {
+  sim::SimulateOptions how;
+  how.positions = std::move(positions);
+  return sim::simulate(std::move(scenario), how);
+}
+
+planner::Space space_of(const TomlDocument& document, const Scenario& s) {
+  planner::Space space = planner::whole_space(s);
+  if (document.has("model.quant") || document.has("model.size")) space.quants = {s.quant};
+  if (document.has("kv.type_k") || document.has("kv.type_v")) space.kv_types = {s.kv.types};
+  if (document.has("kv.policy")) space.policies = {s.kv.policy};
+  if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
+  if (document.has("runtime.threads")) space.threads.clear();
+  if (document.has("placement.decode_device")) space.decode_devices = {s.placement.decode_device};
+  const bool has_split = document.has("placement.tensor_split") ||
+                         document.has("placement.cpu_moe_layers") ||
+                         document.has("placement.cpu_ffn_layers");
+  if (s.placement.gpu_layers || has_split) space.places_layers = false;
+  return space;
+}
+
+CLI::Validator number_within(double lo, double hi) {
+  const auto check = [lo, hi](const std::string& text) {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const bool is_number = !text.empty() && *end == 0;
+    return is_number && value >= lo && value <= hi
+               ? std::string()
+               : fmt::format("expected a number from {:g} to {:g}, got \"{}\"", lo, hi, text);
+  };
+  return CLI::Validator(check, "");
+}
+
+void WishFlags::add_to(CLI::App& verb) {
+  constexpr const char* kGroup = "Plan";
+  verb.add_option("--objective", objective, "speed, quality or context; else a balance")
+      ->check(CLI::IsMember({"speed", "quality", "context"}))
+      ->type_name("WHAT")
+      ->group(kGroup);
+  verb.add_option("--min-tps", min_tps, "tokens per second, at least")
+      ->check(number_within(0, 1e9))
+      ->type_name("X")
+      ->group(kGroup);
+  verb.add_option("--max-ttft", max_ttft, "time to first token, at most: 2 s")
+      ->type_name("TIME")
+      ->group(kGroup);
+  verb.add_option("--max-loss", max_loss, "quality lost, at most, in nats: 0.02")
+      ->check(number_within(0, 1e3))
+      ->type_name("NATS")
+      ->group(kGroup);
+  verb.add_option("--headroom", headroom, "VRAM of each GPU that stays free")
+      ->type_name("SIZE")
+      ->group(kGroup);
+}
+
+Result<planner::Wish> WishFlags::wish() const {
+  using planner::Objective;
+  planner::Wish wish;
+  wish.min_tokens_per_s = min_tps;
+  if (max_loss >= 0) wish.max_loss = max_loss;
+  const auto of_flag = [](const char* flag, Error error) {
+    error.message = fmt::format("{}: {}", flag, error.message);
+    return error;
+  };
+  if (!max_ttft.empty()) {
+    const auto time = parse_duration(max_ttft);
+    if (!time) return of_flag("--max-ttft", time.error());
+    wish.max_ttft = *time;
+  }
+  if (!headroom.empty()) {
+    const auto bytes = parse_bytes(headroom);
+    if (!bytes) return of_flag("--headroom", bytes.error());
+    wish.headroom = *bytes;
+  }
+  if (objective == "speed") wish.objective = Objective::kSpeed;
+  if (objective == "quality") wish.objective = Objective::kQuality;
+  if (objective == "context") wish.objective = Objective::kContext;
+  return wish;
+}
+
+Result<planner::QualityTable> read_quality(const Catalogue& catalogue) {
+  return planner::QualityTable::read(catalogue.root() / "models" / "quality");
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,155 @@
+#include "cli/shared/scenario_flags.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/shared/model_argument.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+void ScenarioFlags::add(CLI::App& verb, const char* group, const char* name, const char* keys,
+                        Flag::Kind kind, const char* type, const char* help) {
+  Flag& flag = flags_.emplace_back(Flag{name, keys, kind, {}, nullptr});
+  flag.option = verb.add_option(name, flag.value, help)->type_name(type)->group(group);
+}
+
+void ScenarioFlags::add_to(CLI::App& verb) {
+  verb.add_option("scenario", file_, "scenario file; flags win over it")->type_name("FILE.toml");
+  const char* rig = "Rig";
+  add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
+  add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]", "GPUs; \"2xrtx-3090\" is two");
+  add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU", "");
+  add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT",
+      "channels x speed : size, 2xddr5-6000:64GiB");
+  add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "");
+  add(verb, rig, "--pcie", "rig.pcie", Flag::kTextList, "GENxLANES", "slot of the GPU, 4x16");
+  add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
+  add(verb, rig, "--ram-limit", "rig.ram_capacity", Flag::kText, "SIZE", "RAM");
+  const char* model = "Model";
+  add(verb, model, "--model", "model.name", Flag::kModel, "MODEL",
+      "a model of the catalogue, or a .gguf file");
+  add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
+  add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
+      "true size of the file, where no mix is exact");
+  const char* place = "Placement";
+  add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
+      "last N layers on the GPU; with more than all, the head too");
+  add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
+      "share of each GPU");
+  add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",
+      "layer; row and tensor are not modelled");
+  add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
+      "first N layers keep their experts in RAM");
+  add(verb, place, "--cpu-ffn", "placement.cpu_ffn_layers", Flag::kValue, "N",
+      "first N layers of a dense model keep their FFN in RAM");
+  add(verb, place, "--decode-device", "placement.decode_device", Flag::kText, "gpu|cpu", "");
+  const char* kv = "KV cache";
+  add(verb, kv, "--kv", "kv.policy", Flag::kText, "POLICY",
+      "vram, ram, stream, paged, combined or spill");
+  add(verb, kv, "--kv-type", "kv.type_k kv.type_v", Flag::kText, "TYPE", "f16, q8_0, q4_0");
+  const char* work = "Workload";
+  add(verb, work, "--prompt-tokens", "workload.prompt_tokens", Flag::kValue, "N", "");
+  add(verb, work, "--output-tokens", "workload.output_tokens", Flag::kValue, "N", "");
+  add(verb, work, "--context", "workload.context", Flag::kValue, "N",
+      "limit that memory is planned for");
+  add(verb, work, "--depth", "workload.depth", Flag::kValue, "N", "tokens already in the cache");
+  add(verb, work, "--users", "workload.users", Flag::kValue, "N", "");
+  add(verb, work, "--start", "workload.start", Flag::kText, "STATE", "resident, warm or cold");
+  const char* runtime = "Runtime";
+  add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
+      "llama.cpp, rigcast or transformers");
+  add(verb, runtime, "--batch", "runtime.batch", Flag::kValue, "N", "");
+  add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
+  add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");
+  add(verb, runtime, "--flash-attn", "runtime.flash_attention", Flag::kOnOff, "on|off", "");
+  add(verb, runtime, "--backend", "runtime.backend", Flag::kText, "NAME",
+      "auto, cuda, rocm, vulkan, metal or sycl");
+  add(verb, runtime, "--build", "runtime.build", Flag::kText, "YYYY-MM",
+      "month the runtime was built");
+  add(verb, runtime, "--mmap", "runtime.mmap", Flag::kOnOff, "on|off",
+      "off: host weights in pinned buffers");
+  add(verb, runtime, "--numa", "runtime.numa", Flag::kText, "HOW",
+      "none or distribute: over the sockets");
+  add(verb, runtime, "--op-offload", "runtime.op_offload", Flag::kOnOff, "on|off",
+      "prefill of host layers on the GPU");
+  verb.add_option("--set", sets_, "any key of the scenario file")
+      ->type_name("KEY=VALUE")
+      ->group("Any key")
+      ->allow_extra_args(false)
+      ->take_all();
+}
+
+// A model of one kind takes the place of what the scenario file says of the other.
+std::optional<Error> ScenarioFlags::set_model(TomlDocument& document, const Flag& flag) {
+  const bool is_file = names_model_file(flag.value);
+  if (is_file) {
+    for (const char* key : {"model.name", "model.quant", "model.size"}) document.erase(key);
+  } else {
+    document.erase("model.file");
+  }
+  return document.set(is_file ? "model.file" : "model.name", toml_text(flag.value), flag.name);
+}
+
+Result<TomlDocument> ScenarioFlags::document_without_sets() const {
+  TomlDocument document("command line");
+  if (!file_.empty()) {
+    auto read = TomlDocument::read(file_);
+    if (!read) return read.error();
+    document = *std::move(read);
+  }
+  for (const Flag& flag : flags_) {
+    if (flag.option->count() == 0) continue;
+    std::string value = flag.value;
+    switch (flag.kind) {
+      case Flag::kValue: break;
+      case Flag::kText: value = toml_text(value); break;
+      case Flag::kTextList: {
+        std::vector<std::string> items;
+        for (const std::string& item : split(value, ',')) items.push_back(toml_text(item));
+        value = fmt::format("[{}]", fmt::join(items, ", "));
+        break;
+      }
+      case Flag::kNumberList: value = fmt::format("[{}]", value); break;
+      case Flag::kOnOff:
+        if (value != "on" && value != "off")
+          return bad_input(fmt::format("{}: expected on or off, got \"{}\"", flag.name, value));
+        value = value == "on" ? "true" : "false";
+        break;
+      case Flag::kModel:
+        if (auto error = set_model(document, flag)) return *error;
+        continue;
+    }
+    for (const std::string& key : split(flag.key, ' '))
+      if (auto error = document.set(key, value, flag.name)) return *error;
+  }
+  return document;
+}
+
+Result<TomlDocument> ScenarioFlags::document() const {
+  auto document = document_without_sets();
+  if (!document) return document;
+  for (const std::string& set : sets_) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return bad_input(fmt::format("--set {}: expected KEY=VALUE", set),
+                       "for example --set kv.threshold=0.9");
+    const std::string key = set.substr(0, equals);
+    if (auto error = document->set(key, set.substr(equals + 1), "--set " + key)) return *error;
+  }
+  return document;
+}
+
+}  // namespace rigcast::cli

@@ -1,0 +1,82 @@
+#include "cli/sweep/inputs.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "engine/gguf/file.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Files = std::set<fs::path>;
+
+template <class Iterator>
+void add_toml_files(const fs::path& folder, Files& files) {
+  std::error_code ignored;
+  for (const auto& entry : Iterator(folder, fs::directory_options::skip_permission_denied, ignored))
+    if (entry.path().extension() == ".toml") files.insert(entry.path());
+}
+
+// What the base or the sweep gives `key` in `table`, "name" in "rig".
+std::set<std::string> values_of(const char* table, const char* key, const TomlDocument& base,
+                                std::span<const SweptKey> keys) {
+  std::set<std::string> out;
+  const auto take = [&](const TomlDocument& document) {
+    if (const auto text = document.root().table(table).find_text_if_text(key)) out.insert(*text);
+  };
+  take(base);
+  const std::string dotted = fmt::format("{}.{}", table, key);
+  for (const SweptKey& swept : keys)
+    for (std::size_t i = 0; swept.key == dotted && i < swept.values.size(); ++i) {
+      TomlDocument with("");
+      if (!with.set(dotted, swept.values[i], "")) take(with);
+    }
+  return out;
+}
+
+std::string content(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string size_and_time(const fs::path& file) {
+  std::error_code ignored;
+  return fmt::format("{} {} {}\n", file.string(), fs::file_size(file, ignored),
+                     fs::last_write_time(file, ignored).time_since_epoch().count());
+}
+
+std::string parts_of_model(const std::string& path) {
+  const auto file = engine::GgufFile::open(path);
+  if (!file) return size_and_time(path);
+  std::string out;
+  for (std::size_t i = 0; i < file->parts().size(); ++i) out += size_and_time(file->part_path(i));
+  return out;
+}
+
+}  // namespace
+
+std::string inputs_id(const Catalogue& catalogue, const TomlDocument& base,
+                      std::span<const SweptKey> keys) {
+  Files files;
+  for (const char* part : {"hwprofiles", "models", "runtimes"})
+    add_toml_files<fs::recursive_directory_iterator>(catalogue.root() / part, files);
+  for (const std::string& rig : values_of("rig", "name", base, keys))
+    if (const auto file = catalogue.rig_file(rig)) files.insert({*file, measured_file(*file)});
+  for (const std::string& runtime : values_of("runtime", "name", base, keys))
+    if (const auto file = catalogue.runtime_file(runtime)) {
+      const fs::path folder = fs::absolute(*file).parent_path();  // of those that it builds on too
+      add_toml_files<fs::directory_iterator>(folder, files);
+      add_toml_files<fs::directory_iterator>(folder / "fitted", files);
+    }
+  std::string all = size_and_time("/proc/self/exe");
+  for (const fs::path& file : files) all += file.string() + "\n" + content(file);
+  for (const std::string& model : values_of("model", "file", base, keys))
+    all += parts_of_model(model);
+  return fmt::format("{:016x}", std::hash<std::string>{}(all));
+}
+
+}  // namespace rigcast::cli

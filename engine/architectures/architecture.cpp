@@ -1,0 +1,29 @@
+#include "engine/architectures/architecture.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rigcast::engine {
+
+std::span<const Architecture> architectures() {
+  static const std::array all = {kLlama, kQwen2, kQwen3, kQwen3Moe};
+  return all;
+}
+
+const Architecture* find_architecture(std::string_view name) {
+  const auto at = std::ranges::find(architectures(), name, &Architecture::name);
+  return at == architectures().end() ? nullptr : &*at;
+}
+
+Hyperparameters usual_hyperparameters(const ModelSpec& spec) {
+  const Architecture* const known = find_architecture(spec.architecture);
+  const Architecture& architecture = known ? *known : kLlama;
+  Hyperparameters h;
+  h.norm_eps = architecture.norm_eps;
+  h.rope_dims = int(spec.head_dim);
+  h.rope_pairs = architecture.rope_pairs;
+  h.rope_base = architecture.rope_base(spec);
+  return h;
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,47 @@
+#include "engine/backends/backend.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "engine/backends/cpu/make_cpu_executor.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
+
+namespace rigcast::engine {
+
+void Backends::add(EngineBackend backend) {
+  std::string name = backend.name;
+  by_name_.insert_or_assign(std::move(name), std::move(backend));
+}
+
+Result<const EngineBackend*> Backends::find(std::string_view name) const {
+  const auto at = by_name_.find(name);
+  if (at == by_name_.end())
+    return bad_input(fmt::format("there is no backend \"{}\"", name),
+                     fmt::format("one of: {}", fmt::join(names(), ", ")));
+  return &at->second;
+}
+
+std::vector<std::string> Backends::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, backend] : by_name_) out.push_back(name);
+  return out;
+}
+
+const Backends& built_in_backends() {
+  static const Backends all = [] {
+    Backends backends;
+    backends.add({"cpu", {}, make_cpu_executor, make_synthetic_cpu_executor});
+    // Of the executors of a GPU one is made of a model in memory, which no backend has to do.
+    backends.add({"cuda", cuda_device,
+                  [](const GgufFile& file, const ExecutorOptions& options) {
+                    return make_cuda_executor(file, options);
+                  },
+                  make_synthetic_cuda_executor});
+    return backends;
+  }();
+  return all;
+}
+
+}  // namespace rigcast::engine

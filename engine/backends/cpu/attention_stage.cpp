@@ -1,0 +1,246 @@
+// One layer's attention: projections, the cache, and the mix of its values.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "engine/backends/cpu/activity_span.hpp"
+#include "engine/backends/cpu/cpu_layers.hpp"
+#include "engine/kernels/cpu/elementwise.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using cpu::kPartition;
+
+void add_bias(std::span<float> to, const std::vector<float>& bias) {
+  if (!bias.empty()) cpu::add_scaled(to, bias.data(), 1.0f);
+}
+
+double vector_bytes(const Layer& w) {
+  const std::size_t elements = w.attention_norm.size() + w.q_bias.size() + w.k_bias.size() +
+                               w.v_bias.size() + w.output_bias.size() + w.q_norm.size() +
+                               w.k_norm.size();
+  return 4.0 * double(elements);
+}
+
+}  // namespace
+
+TokenCount CpuLayers::seen_from(int layer, TokenCount position) const {
+  return position + 1 - model_->spec.attended_tokens(layer, position + 1);
+}
+
+// Biases, norms of heads, turning, and the cache, for one token of the step.
+void CpuLayers::place_queries(int layer, std::int64_t row) {
+  const ModelSpec& spec = model_->spec;
+  const Layer& w = weights(layer);
+  const std::size_t dim = std::size_t(spec.head_dim);
+  const std::size_t q_width = std::size_t(spec.heads) * dim,
+                    kv_width = std::size_t(spec.kv_heads) * dim;
+  float* q = q_.data() + std::size_t(row) * q_width;
+  float* k = k_.data() + std::size_t(row) * kv_width;
+  float* v = v_.data() + std::size_t(row) * kv_width;
+  add_bias({q, q_width}, w.q_bias);
+  add_bias({k, kv_width}, w.k_bias);
+  add_bias({v, kv_width}, w.v_bias);
+  const std::size_t angles = rope_.pairs() * 2;
+  const std::span<const float> turn(angles_.data() + std::size_t(row) * angles, angles);
+  const auto place = [&](float* head, const std::vector<float>& norm) {
+    if (!norm.empty()) cpu::rms_norm({head, dim}, norm, model_->hyper.norm_eps, head);
+    rope_.turn(turn, head);
+  };
+  for (std::size_t h = 0; h < q_width; h += dim) place(q + h, w.q_norm);
+  for (std::size_t h = 0; h < kv_width; h += dim) place(k + h, w.k_norm);
+  cache_.store(layer, cached_ + row, k, v);
+}
+
+// Rows [first, last) of the step and one KV head: all partitions in turn, by one thread.
+void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
+                            std::int64_t last) {
+  const ModelSpec& spec = model_->spec;
+  const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
+  const int rows = int(last - first) * group;
+  own.rows.resize(std::size_t(rows * dim));
+  own.from.clear();
+  own.to.clear();
+  for (std::int64_t t = first; t < last; ++t) {
+    const float* q = q_.data() + (t * spec.heads + kv_head * group) * dim;
+    std::copy_n(q, group * dim, own.rows.data() + (t - first) * group * dim);
+    own.from.insert(own.from.end(), std::size_t(group), seen_from(layer, cached_ + t));
+    own.to.insert(own.to.end(), std::size_t(group), cached_ + t + 1);
+  }
+  const TokenCount from = own.from.front() / kPartition, to = cached_ + last;
+  const int count = int((to - 1) / kPartition + 1 - from);
+  own.o.resize(std::size_t(count) * std::size_t(rows * dim));
+  own.m.resize(std::size_t(count * rows));
+  own.l.resize(std::size_t(count * rows));
+  for (int p = 0; p < count; ++p) {
+    const TokenCount begin = (from + p) * kPartition;
+    cache_.runs(layer, kv_head, begin, std::min(begin + kPartition, to), own.runs);
+    const std::int64_t at = std::int64_t(p) * rows;
+    cpu::attend(own.runs, begin, cache_.types(), dim,
+                {own.rows.data(), rows, own.from.data(), own.to.data()},
+                1.0f / std::sqrt(float(dim)),
+                {own.o.data() + at * dim, own.m.data() + at, own.l.data() + at}, own.attention);
+  }
+  for (int r = 0; r < rows; ++r) {
+    const std::int64_t t = first + r / group, h = kv_head * group + r % group;
+    cpu::mix_partials({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
+                      dim, mixed_.data() + (t * spec.heads + h) * dim);
+  }
+}
+
+void CpuLayers::attend_batch(Worker& worker, int layer) {
+  const int group = model_->spec.heads / model_->spec.kv_heads;
+  const std::int64_t at_once = std::max(1, 32 / group);  // rows that share a reading of the cache
+  const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
+  worker.hand_out(model_->spec.kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+    const std::int64_t first = task % pieces * at_once;
+    attend_rows(thread(worker), layer, int(task / pieces), first,
+                std::min(tokens_, first + at_once));
+  });
+}
+
+// From queries, keys and values that place() completes for each row, without a barrier at the end.
+// Of one token, `around` may say what follows on its heads.
+template <class Place>
+void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
+                                  AroundHeads around) {
+  if (tokens_ == 1) {
+    around.before = [&, before = std::move(around.before)] {
+      place(0);
+      if (before) before();
+    };
+    return one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
+                    mixed_.data(), around);
+  }
+  worker.barrier();
+  // Some neighbours at once: their rows of the cache share lines.
+  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) place(row);
+  });
+  attend_batch(worker, layer);
+}
+
+// The output matrix's input from what heads have mixed: of a batch row by row, of one token while
+// heads are mixed.
+void CpuLayers::attend_to_input(Worker& worker, int layer) {
+  const Matrix& output = weights(layer).output;
+  const std::int64_t width = output.columns, dim = model_->spec.head_dim;
+  const auto place = [&](std::int64_t row) { place_queries(layer, row); };
+  if (tokens_ == 1) {
+    one_.fetch_ahead(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1);
+    return attend_over_cache(
+        worker, layer, place,
+        {.before = [&] { size_input(input_, width, 1, {&output}); },
+         .mixed =
+             [&](std::int64_t begin, std::int64_t end) {
+               input_.set_part(begin * dim,
+                               {mixed_.data() + begin * dim, std::size_t((end - begin) * dim)});
+             },
+         .heads = std::lcm(Input::kPart, dim) / dim});
+  }
+  attend_over_cache(worker, layer, place, {});
+  prepare(
+      worker, input_, width, tokens_, {&output}, [] {},
+      [&](std::int64_t row, std::span<float> out) {
+        std::copy_n(mixed_.data() + row * width, width, out.data());
+      });
+}
+
+// Room for a step's projections, and what its attention moves of the cache.
+void CpuLayers::size_attention(int layer, std::int64_t q_width, std::int64_t kv_width) {
+  q_.resize(std::size_t(tokens_ * q_width));
+  k_.resize(std::size_t(tokens_ * kv_width));
+  v_.resize(std::size_t(tokens_ * kv_width));
+  mixed_.resize(q_.size());
+  const TokenCount seen = cached_ + tokens_ - seen_from(layer, cached_);
+  bytes_ += {0, double(seen * cache_.token_bytes()), double(tokens_ * cache_.token_bytes())};
+}
+
+void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
+  const ModelSpec& spec = model_->spec;
+  const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
+  ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
+  worker.alone([&] { size_attention(layer, q_width, kv_width); });
+  attend_over_cache(worker, layer,
+                    [&](std::int64_t row) {
+                      const float* const from = projected + row * (q_width + 2 * kv_width);
+                      std::copy_n(from, q_width, q_.begin() + row * q_width);
+                      std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
+                      std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
+                      place_queries(layer, row);
+                    },
+                    {});
+  worker.barrier();
+}
+
+// Bias, norms of heads and turns of the step's first token.
+void CpuLayers::turn_query(int layer, float* q) {
+  const ModelSpec& spec = model_->spec;
+  const Layer& w = weights(layer);
+  const std::size_t dim = std::size_t(spec.head_dim), width = std::size_t(spec.heads) * dim;
+  add_bias({q, width}, w.q_bias);
+  const std::span<const float> turn(angles_.data(), rope_.pairs() * 2);
+  for (std::size_t h = 0; h < width; h += dim) {
+    if (!w.q_norm.empty()) cpu::rms_norm({q + h, dim}, w.q_norm, model_->hyper.norm_eps, q + h);
+    rope_.turn(turn, q + h);
+  }
+}
+
+const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const float* q,
+                                              const KvCache& cache, TokenCount tokens) {
+  const ModelSpec& spec = model_->spec;
+  const std::size_t dim = std::size_t(spec.head_dim), heads = std::size_t(spec.heads);
+  const TokenCount from = seen_from(layer, cached_);
+  ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
+  worker.alone([&] {
+    q_.assign(q, q + heads * dim);
+    turn_query(layer, q_.data());
+    part_.o.assign(heads * dim, 0.0f);
+    part_.m.assign(heads, -std::numeric_limits<float>::infinity());
+    part_.l.assign(heads, 0.0f);
+    bytes_.kv_read += double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes());
+  });
+  if (from < tokens)
+    one_.run_part(worker, cache, layer, from, tokens, q_.data(),
+                  {part_.o.data(), part_.m.data(), part_.l.data()});
+  worker.barrier();
+  return part_;
+}
+
+void CpuLayers::fetch_ahead(Worker& worker, int layer, const KvCache& cache, TokenCount tokens) {
+  one_.fetch_ahead(worker, cache, layer, seen_from(layer, cached_), tokens);
+}
+
+void CpuLayers::attention(Worker& worker, int layer) {
+  const ModelSpec& spec = model_->spec;
+  const Layer& w = weights(layer);
+  const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
+  const double matrices = double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes());
+  ProductScratch& scratch = thread(worker).products;
+  ActivitySpan span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
+  const auto before = [&] {
+    size_attention(layer, q_width, kv_width);
+    bytes_.weights += matrices + vector_bytes(w);
+  };
+  prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v}, before,
+          [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });
+  const Product projections[] = {{&w.q, input_, q_.data(), q_width},
+                                 {&w.k, input_, k_.data(), kv_width},
+                                 {&w.v, input_, v_.data(), kv_width}};
+  multiply(worker, projections, scratch, if_one({&w.output}));
+  attend_to_input(worker, layer);
+  worker.alone([&] { pending_ = true; });
+  const Product output{&w.output, input_, block_.data(), spec.hidden};
+  multiply(worker, {&output, 1}, scratch, if_one(first_of_block(layer)));
+  if (w.output_bias.empty()) return;
+  worker.barrier();
+  worker.hand_out(tokens_, 1, [&](std::int64_t row, std::int64_t) {
+    add_bias({block_.data() + row * spec.hidden, std::size_t(spec.hidden)}, w.output_bias);
+  });
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,71 @@
+#include "engine/backends/cpu/cpu_executor.hpp"
+
+#include <algorithm>
+
+#include "engine/model/model_bytes.hpp"
+
+namespace rigcast::engine {
+
+CpuExecutor::CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options)
+    : options_(options),
+      weights_(options.ram.take(std::size_t(model_bytes(*model)), "weights")),
+      team_(options.threads, Team::kPatience, options.stop),
+      layers_(std::move(model), options) {}
+
+std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
+  const TokenCount before = cached_;
+  cache().reserve(before + TokenCount(tokens.size()));
+  try {
+    return steps(tokens, which);
+  } catch (...) {
+    truncate(before);
+    throw;
+  }
+}
+
+std::span<const float> CpuExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
+  const TokenCount count = TokenCount(tokens.size());
+  std::vector<float> all;
+  std::span<const float> logits;
+  for (TokenCount done = 0; done < count;) {
+    const TokenCount now = std::min(options_.ubatch, count - done);
+    const bool last = done + now == count;
+    const Logits own = which == Logits::kLast && !last ? Logits::kNone : which;
+    logits = step(tokens.subspan(std::size_t(done), std::size_t(now)), own);
+    if (which == Logits::kAll) all.insert(all.end(), logits.begin(), logits.end());
+    done += now;
+  }
+  if (which != Logits::kAll) return logits;
+  logits_ = std::move(all);
+  return logits_;
+}
+
+std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, Logits which) {
+  layers_.record_into(recorder_);
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached_, std::int64_t(tokens.size()));
+    layers_.embed(worker, tokens);
+    layers_.through(worker, 0, model().spec.layers);
+    if (which != Logits::kNone) layers_.head(worker, which);
+  });
+  cached_ += TokenCount(tokens.size());
+  return which == Logits::kNone ? std::span<const float>()
+                                : std::span<const float>(layers_.logits());
+}
+
+void CpuExecutor::truncate(TokenCount tokens) {
+  cached_ = std::min(cached_, tokens);
+  cache().truncate(cached_);
+}
+
+void CpuExecutor::fill(TokenCount tokens) {
+  cache().reserve(cached_ + tokens);
+  team_.run([&](Worker& worker) {
+    worker.share(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+      layers_.fill(cached_ + begin, cached_ + end);
+    });
+  });
+  cached_ += tokens;
+}
+
+}  // namespace rigcast::engine

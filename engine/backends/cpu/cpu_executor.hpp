@@ -1,0 +1,42 @@
+#pragma once
+// The executor of the CPU: all layers, one after the other.
+
+#include <memory>
+
+#include "engine/backends/cpu/cpu_layers.hpp"
+#include "engine/run/executor.hpp"
+
+namespace rigcast::engine {
+
+class CpuExecutor : public Executor {
+ public:
+  /// Throws MachineError if threads cannot be made, ShortOfMemory if the weights exceed
+  /// options.ram.
+  CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options);
+
+  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
+
+  TokenCount cached() const override { return cached_; }
+  void truncate(TokenCount tokens) override;
+  void fill(TokenCount tokens) override;
+
+  int threads() const override { return options_.threads; }
+  const Model& model() const override { return layers_.model(); }
+  MovedBytes take_bytes() override { return layers_.take_bytes(); }
+  DeviceMemory host() const override { return host_memory(options_.ram); }
+  KvCache& cache() { return layers_.cache(); }
+  const KvCache& cache() const { return layers_.cache(); }
+
+ private:
+  std::span<const float> steps(std::span<const std::int32_t> tokens, Logits which);
+  std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
+
+  CpuOptions options_;
+  RamShare weights_;
+  Team team_;
+  CpuLayers layers_;
+  TokenCount cached_ = 0;  // before the tokens of this step
+  std::vector<float> logits_;
+};
+
+}  // namespace rigcast::engine

@@ -1,0 +1,118 @@
+#include "engine/backends/cpu/decode_attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace rigcast::engine {
+
+using cpu::kPartition;
+
+namespace {
+
+void fetch(const cpu::KvRun& run, std::int64_t row_bytes) {
+  for (const auto* const rows : {run.k, run.v})
+    for (std::int64_t at = 0; at < run.tokens * row_bytes; at += 64)
+      __builtin_prefetch(static_cast<const std::byte*>(rows) + at, 0, 2);
+}
+
+}  // namespace
+
+DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
+    : kv_heads_(spec.kv_heads),
+      group_(spec.heads / spec.kv_heads),
+      dim_(int(spec.head_dim)),
+      threads_(std::size_t(threads)) {}
+
+void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                          TokenCount to, const float* q, float* out, const AroundHeads& around) {
+  attend_partitions(worker, cache, layer, from, to, q, around);
+  merge(worker, around, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
+    cpu::mix_partials(of_head, int(count_), heads, dim_, out + head * dim_);
+  });
+}
+
+void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                               TokenCount to, const float* q, const cpu::Partials& out) {
+  attend_partitions(worker, cache, layer, from, to, q, {});
+  merge(worker, {}, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
+    cpu::merge_partials(of_head, int(count_), heads, dim_,
+                        {out.o + head * dim_, out.m + head, out.l + head});
+  });
+}
+
+// A task is a head's partition; heads of a partition are neighbours.
+std::int64_t DecodeAttention::tasks(TokenCount from, TokenCount to) const {
+  return kv_heads_ * ((to - 1) / kPartition + 1 - from / kPartition);
+}
+
+// Of every member but the first: what its own cache holds, and less than half of its share, for
+// members are not equally fast.
+std::int64_t DecodeAttention::tasks_ahead(std::int64_t tasks, std::int64_t task_bytes,
+                                          int members) const {
+  return std::min(ReadAhead::kMost / task_bytes, tasks / (2 * members));
+}
+
+void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+                                  TokenCount to) {
+  if (worker.first()) ahead_ = {&cache, layer, from, to};
+  if (worker.first() || from >= to) return;
+  const std::int64_t own =
+      tasks_ahead(tasks(from, to), kPartition * cache.token_bytes() / kv_heads_, worker.count());
+  Thread& thread = threads_[std::size_t(worker.index())];
+  for (std::int64_t task = (worker.index() - 1) * own; task < worker.index() * own; ++task) {
+    const TokenCount token = (from / kPartition + task / kv_heads_) * kPartition;
+    cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), thread.runs);
+    for (const cpu::KvRun& run : thread.runs) fetch(run, cache.token_bytes() / kv_heads_ / 2);
+  }
+}
+
+void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, int layer,
+                                        TokenCount from, TokenCount to, const float* q,
+                                        const AroundHeads& around) {
+  const TokenCount first = from / kPartition;
+  const std::int64_t all = tasks(from, to);
+  worker.alone([&] {
+    if (around.before) around.before();
+    count_ = all / kv_heads_;
+    o_.resize(std::size_t(all * group_ * dim_));
+    m_.resize(std::size_t(all * group_));
+    l_.resize(std::size_t(all * group_));
+    own_tasks_ =
+        std::exchange(ahead_, {}) == Seen{&cache, layer, from, to}
+            ? tasks_ahead(all, kPartition * cache.token_bytes() / kv_heads_, worker.count())
+            : 0;
+  });
+  Thread& own = threads_[std::size_t(worker.index())];
+  own.from.assign(std::size_t(group_), from);
+  own.to.assign(std::size_t(group_), to);
+  const auto attend = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const TokenCount token = (first + task / kv_heads_) * kPartition;
+      cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), own.runs);
+      const std::int64_t at = task * group_;
+      cpu::attend(own.runs, token, cache.types(), dim_,
+                  {q + task % kv_heads_ * group_ * dim_, group_, own.from.data(), own.to.data()},
+                  1.0f / std::sqrt(float(dim_)),
+                  {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention);
+    }
+  };
+  if (!worker.first()) attend((worker.index() - 1) * own_tasks_, worker.index() * own_tasks_);
+  const std::int64_t of_members = (worker.count() - 1) * own_tasks_;
+  worker.share_shrinking(all - of_members, [&](std::int64_t begin, std::int64_t end) {
+    attend(of_members + begin, of_members + end);
+  });
+}
+
+// Every head by one thread: use(head, its partials, heads apart from each other).
+template <class Use>
+void DecodeAttention::merge(Worker& worker, const AroundHeads& around, const Use& use) {
+  const std::int64_t heads = kv_heads_ * group_;
+  worker.hand_out(heads, around.heads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t h = begin; h < end; ++h)
+      use(h, {o_.data() + h * dim_, m_.data() + h, l_.data() + h}, heads);
+    if (around.mixed) around.mixed(begin, end);
+  });
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,38 @@
+#include "engine/backends/cpu/make_cpu_executor.hpp"
+
+#include <utility>
+
+#include "engine/backends/cpu/cpu_executor.hpp"
+#include "engine/load/load.hpp"
+#include "engine/synth/synthetic_model.hpp"
+#include "engine/threads/team.hpp"
+
+namespace rigcast::engine {
+
+namespace {
+
+Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const ExecutorOptions& options) {
+  if (!model) return model.error();
+  CpuOptions own{options.threads, options.kv_types, options.kv_block, options.ubatch};
+  own.ram = Ram(options.ram_limit);
+  own.stop = options.stop;
+  return std::unique_ptr<Executor>(
+      std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)), own));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_cpu_executor(const GgufFile& file,
+                                                    const ExecutorOptions& options) {
+  return executor_of(load_with_pages(file, options.stop), options);
+}
+
+Result<std::unique_ptr<Executor>> make_synthetic_cpu_executor(const ModelSpec& spec,
+                                                              const TensorTable& tensors,
+                                                              std::uint64_t seed,
+                                                              const ExecutorOptions& options) {
+  Team team(options.threads, Team::kPatience, options.stop);
+  return executor_of(make_synthetic_model(spec, tensors, seed, team), options);
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,145 @@
+#include "engine/backends/cpu/products.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+// Rows of weights that a thread takes at once when `left` bytes of all matrices are still to be
+// taken: a part of what is left, so that long stretches are done in one go and all threads end
+// together all the same. For a batch: whole tiles of any instruction set. Integers gain nothing
+// from more than one; floats read the whole batch for every piece.
+std::int64_t rows_at_once(const Multiplied& m, std::int64_t left, int threads) {
+  constexpr std::int64_t kLeast = 64 << 10, kTile = 32, kFloatTiles = 8;
+  if (m.batch && needs_integers(*m.w)) return kTile;
+  const std::int64_t bytes = left / (2 * threads),
+                     row = std::max<std::int64_t>(1, m.w->row_bytes());
+  if (m.batch) return kTile * std::clamp<std::int64_t>(2 * bytes / row / kTile, 2, kFloatTiles);
+  return std::max<std::int64_t>(4, std::max(kLeast, bytes) / row);
+}
+
+// What threads take, in order: the same for all of them. The first `most` pieces.
+void cut(std::span<const Multiplied> matrices, int threads, std::size_t most,
+         std::vector<RowPiece>& out) {
+  out.clear();
+  std::int64_t left = 0;
+  for (const Multiplied& m : matrices) left += m.w->bytes();
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const Matrix& w = *matrices[i].w;
+    for (std::int64_t first = 0; first < w.rows && out.size() < most;) {
+      const std::int64_t last = std::min(w.rows, first + rows_at_once(matrices[i], left, threads));
+      out.push_back({i, first, last});
+      left -= (last - first) * w.row_bytes();
+      first = last;
+    }
+  }
+}
+
+// Of the matrices that come next: what a member takes first, as far as its own cache keeps it.
+void read_ahead(Worker& worker, std::span<const Matrix* const> next, ProductScratch& scratch) {
+  const auto own = std::size_t(worker.index());
+  scratch.matrices.clear();
+  for (const Matrix* const w : next) scratch.matrices.push_back({w, false});
+  cut(scratch.matrices, worker.count(), own + 1, scratch.pieces);
+  if (scratch.pieces.size() <= own) return worker.read_ahead({});
+  const auto& [matrix, first, last] = scratch.pieces[own];
+  const std::int64_t bytes = (last - first) * next[matrix]->row_bytes();
+  worker.read_ahead({next[matrix]->row(first), std::size_t(std::min(bytes, ReadAhead::kMost))});
+}
+
+}  // namespace
+
+bool needs_integers(const Matrix& w) { return cpu::has_int8_kernel(w.format); }
+
+void Input::resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats) {
+  columns_ = columns;
+  rows_ = rows;
+  integers_ = integers;
+  floats_ = floats;
+  if (rows == 1) {
+    if (integers) rounded_row_.resize(columns);
+    if (floats) row_.resize(std::size_t(columns));
+  } else {
+    if (integers) rounded_.resize(columns, rows);
+    if (floats) batch_.resize(columns, rows);
+  }
+}
+
+void Input::set_row(std::int64_t index, std::span<const float> row) {
+  if (rows_ == 1) {
+    if (integers_) cpu::round_row(row, rounded_row_);
+    if (floats_) std::copy(row.begin(), row.end(), row_.begin());
+  } else {
+    if (integers_) cpu::round_row(row, rounded_, index);
+    if (floats_) batch_.set_row(index, row);
+  }
+}
+
+void Input::set_row(std::int64_t index, const Input& one) {
+  RIGCAST_ASSERT(one.rows_ == 1 && rows_ > 1);
+  if (integers_) cpu::copy_row(one.rounded_row_, rounded_, index);
+  if (floats_) batch_.set_row(index, one.row_);
+}
+
+void Input::set_rows(std::int64_t first, std::span<const float> values) {
+  if (rows_ == 1) return set_row(0, values);
+  if (floats_) batch_.set_rows(first, values);
+  const auto columns = std::size_t(columns_);
+  for (std::size_t at = 0; integers_ && at < values.size(); at += columns)
+    cpu::round_row(values.subspan(at, columns), rounded_, first++);
+}
+
+std::int64_t Input::rows_at_once() const {
+  return floats_ && rows_ > 1 ? cpu::FloatBatch::kLine : 1;
+}
+
+std::int64_t group_rows(std::initializer_list<const Matrix*> matrices) {
+  const bool integers = std::ranges::all_of(matrices, [](auto* m) { return needs_integers(*m); });
+  return integers ? cpu::kGroupRows : std::max(cpu::kGroupRows, cpu::FloatBatch::kGroup);
+}
+
+std::int64_t Input::rows_together() const { return std::max(rows_at_once(), cpu::kGroupRows); }
+
+void Input::set_part(std::int64_t first, std::span<const float> values) {
+  RIGCAST_ASSERT(rows_ == 1 && first % kPart == 0);
+  if (integers_) cpu::round_part(values, first, rounded_row_);
+  if (floats_) std::copy(values.begin(), values.end(), row_.begin() + first);
+}
+
+// Rows [first, last) of the weights.
+void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std::int64_t last,
+                   float* y, std::int64_t stride, ProductScratch& scratch) {
+  const cpu::Int8Kernels& integer = cpu::int8_kernels();
+  const Input& in = *x.input;
+  if (in.rows_ == 1) {
+    if (needs_integers(w)) return integer.multiply_row(w, first, last, in.rounded_row_, y + first);
+    return cpu::multiply_row_f32(w, first, last, in.row_.data(), y + first);
+  }
+  if (needs_integers(w))
+    return integer.multiply_batch(w, first, last, {in.rounded_, x.first, x.count}, y, stride,
+                                  scratch.tiles);
+  cpu::multiply_batch_f32(w, first, last, {in.batch_, x.first, x.count}, y, stride, scratch.floats);
+}
+
+// Every member's first piece is its own, which it may have asked memory for.
+void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
+              std::span<const Matrix* const> next) {
+  scratch.matrices.clear();
+  for (const Product& p : products) scratch.matrices.push_back({p.w, p.x.input->rows() > 1});
+  cut(scratch.matrices, worker.count(), std::size_t(-1), scratch.pieces);
+  const auto compute = [&](std::size_t piece) {
+    const auto& [matrix, first, last] = scratch.pieces[piece];
+    const Product& p = products[matrix];
+    multiply_rows(*p.w, p.x, first, last, p.y, p.stride, scratch);
+  };
+  const std::size_t all = scratch.pieces.size(), own = std::size_t(worker.index()),
+                    firsts = std::min(all, std::size_t(worker.count()));
+  if (own < firsts) compute(own);
+  worker.hand_out(std::int64_t(all - firsts), 1,
+                  [&](std::int64_t piece, std::int64_t) { compute(firsts + std::size_t(piece)); });
+  read_ahead(worker, next, scratch);
+}
+
+}  // namespace rigcast::engine

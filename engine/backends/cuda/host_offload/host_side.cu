@@ -1,0 +1,275 @@
+#include "engine/backends/cuda/host_offload/host_side.cuh"
+
+#include <algorithm>
+#include <chrono>
+#include <numbers>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "engine/synth/counter_rng.hpp"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+CpuOptions with_caches(CpuOptions options, const HostParts& parts) {
+  options.cached_layers = parts.cached_layers();
+  return options;
+}
+
+}  // namespace
+
+HostSide::HostSide(std::shared_ptr<const Model> model, const HostParts& parts, CpuOptions options,
+                   BeforeTurn before_turn)
+    : parts_(parts),
+      before_turn_(std::move(before_turn)),
+      calls_(parts.calls()),
+      team_(options.threads, Team::kBesideGpu, options.stop),
+      layers_(std::move(model), with_caches(options, parts)) {}
+
+template <class Job>
+void HostSide::run(const Job& job) {
+  team_.run([&](Worker& worker) {
+    if (before_turn_) before_turn_(worker.index());
+    job(worker);
+  });
+}
+
+void HostSide::token(Mailbox& mailbox, const Stream& stream, TokenCount cached, std::int32_t id) {
+  forget_periods();
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, 1);
+    for (const HostCall& call : calls_)
+      if (happens(call)) await_and_answer(worker, call, mailbox, stream, cached, id);
+  });
+  for (const HostCall& call : calls_)
+    if (happens(call)) count_message(call);
+}
+
+void HostSide::begin_token(TokenCount cached) {
+  next_call_ = 0;
+  forget_periods();
+  team_.run([&](Worker& worker) { layers_.begin(worker, cached, 1); });
+}
+
+void HostSide::answer_next(Mailbox& mailbox, const Stream& stream, TokenCount cached,
+                           std::int32_t id) {
+  while (next_call_ < calls_.size() && !happens(calls_[next_call_])) ++next_call_;
+  RIGCAST_ASSERT(next_call_ < calls_.size());
+  const HostCall& call = calls_[next_call_++];
+  team_.run([&](Worker& worker) { await_and_answer(worker, call, mailbox, stream, cached, id); });
+  count_message(call);
+}
+
+void HostSide::await_and_answer(Worker& worker, const HostCall& call, Mailbox& mailbox,
+                                const Stream& stream, TokenCount cached, std::int32_t id) {
+  fetch_ahead(worker, call, cached);
+  if (worker.first()) {
+    message_ = mailbox.await(stream);
+    count_period(call);
+  }
+  worker.barrier();
+  answer(worker, call, mailbox, id);
+  if (worker.first()) mailbox.answer();
+}
+
+void HostSide::forget_periods() {
+  asked_cold_.reset();
+  in_periods_ = {};
+  periods_ = 0;
+}
+
+void HostSide::count_period(const HostCall& call) {
+  const auto since = std::exchange(asked_cold_, std::nullopt);
+  if (call.kind != HostCall::Kind::kCold) return;
+  asked_cold_ = std::chrono::steady_clock::now();
+  if (!since) return;
+  in_periods_ += Seconds{std::chrono::duration<double>(*asked_cold_ - *since).count()};
+  ++periods_;
+}
+
+std::optional<Seconds> HostSide::cold_period() const {
+  return periods_ > 0 ? std::optional(in_periods_ / double(periods_)) : std::nullopt;
+}
+
+// The memory would have nothing to do while the GPU works towards the call.
+void HostSide::fetch_ahead(Worker& worker, const HostCall& call, TokenCount cached) {
+  using enum HostCall::Kind;
+  if (call.kind == kCold)
+    layers_.fetch_ahead(worker, call.first, *cold_.cache, cold_.tokens);
+  else if (call.kind == kCache)
+    layers_.fetch_ahead(worker, call.first, layers_.cache(), cached + 1);
+}
+
+void HostSide::decode(TokenCount cached, std::int32_t id) {
+  run([&](Worker& worker) {
+    layers_.begin(worker, cached, 1);
+    layers_.embed(worker, {&id, 1});
+    layers_.through(worker, 0, layers_.model().spec.layers);
+    layers_.head(worker, Logits::kLast);
+  });
+}
+
+void HostSide::answer(Worker& worker, const HostCall& call, Mailbox& mailbox, std::int32_t id) {
+  using enum HostCall::Kind;
+  if (before_turn_) before_turn_(worker.index());
+  const ModelSpec& spec = layers_.model().spec;
+  const auto put = [&](std::span<const float> values) {
+    if (worker.first()) std::ranges::copy(values, mailbox.answer_to_write());
+  };
+  const auto take_hidden = [&] {
+    worker.alone([&] { std::copy_n(message_, spec.hidden, layers_.hidden().begin()); });
+  };
+  switch (call.kind) {
+    case kLayers:
+      if (call.first == 0)
+        layers_.embed(worker, {&id, 1});
+      else
+        take_hidden();
+      layers_.through(worker, call.first, call.end);
+      layers_.settle(worker);
+      put(layers_.hidden());
+      break;
+    case kCold: answer_cold(worker, call.first, mailbox); break;
+    case kCache:
+      layers_.attend(worker, call.first, message_);
+      put(layers_.mixed());
+      break;
+    case kExperts: {
+      const auto used = std::size_t(spec.moe->experts_used);
+      const float* const weights = message_ + spec.hidden;
+      const auto* const ids = reinterpret_cast<const int*>(weights + used);
+      layers_.mix_chosen(worker, call.first, message_, {ids, used}, {weights, used});
+      put(layers_.mixture());
+      break;
+    }
+    case kHead:
+      take_hidden();
+      layers_.head(worker, Logits::kLast);
+      break;
+  }
+}
+
+// The GPU's scores are in powers of two.
+void HostSide::answer_cold(Worker& worker, int layer, Mailbox& mailbox) {
+  const CpuLayers::Part& part =
+      layers_.attend_part(worker, layer, message_, *cold_.cache, cold_.tokens);
+  if (!worker.first()) return;
+  float* to = std::ranges::copy(part.o, mailbox.answer_to_write()).out;
+  for (const float m : part.m) *to++ = m * float(std::numbers::log2e);
+  std::ranges::copy(part.l, to);
+}
+
+void HostSide::count_rows(std::size_t taken, std::size_t given) {
+  sent_.to_host += double(taken * sizeof(float));
+  sent_.to_gpu += double(given * sizeof(float));
+}
+
+void HostSide::count_message(const HostCall& call) {
+  using enum HostCall::Kind;
+  const ModelSpec& spec = layers_.model().spec;
+  const auto hidden = std::size_t(spec.hidden), q = std::size_t(spec.heads * spec.head_dim),
+             kv = std::size_t(spec.kv_heads * spec.head_dim);
+  switch (call.kind) {
+    case kLayers: return count_rows(call.first > 0 ? hidden : 0, hidden);
+    case kCold: return count_rows(q, q + 2 * std::size_t(spec.heads));
+    case kCache: return count_rows(q + 2 * kv, q);
+    case kExperts: return count_rows(hidden + 2 * std::size_t(spec.moe->experts_used), hidden);
+    case kHead: return count_rows(hidden, 0);
+  }
+}
+
+MovedBytes HostSide::take_bytes() {
+  MovedBytes all = layers_.take_bytes();
+  all.on_host = all.total();
+  all += std::exchange(sent_, {});
+  return all;
+}
+
+template <class Stage>
+void HostSide::on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage) {
+  const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
+  run([&](Worker& worker) {
+    layers_.begin(worker, cached, tokens);
+    copy_rows(worker, hidden, layers_.hidden());
+    stage(worker);
+    layers_.settle(worker);
+    copy_rows(worker, layers_.hidden(), hidden);
+  });
+  count_rows(hidden.size(), hidden.size());
+}
+
+void HostSide::copy_rows(Worker& worker, std::span<const float> from, std::span<float> to) const {
+  const std::int64_t width = layers_.model().spec.hidden;
+  worker.share(rows(from.size(), width), 8, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(from.begin() + begin * width, from.begin() + end * width, to.begin() + begin * width);
+  });
+}
+
+void HostSide::embed(TokenCount cached, std::span<const std::int32_t> ids,
+                     std::span<float> hidden) {
+  team_.run([&](Worker& worker) {
+    layers_.begin(worker, cached, std::int64_t(ids.size()));
+    layers_.embed(worker, ids);
+    copy_rows(worker, layers_.hidden(), hidden);
+  });
+  count_rows(0, hidden.size());
+}
+
+void HostSide::through(int first, int end, TokenCount cached, std::span<float> hidden) {
+  on_rows(cached, hidden, [&](Worker& worker) { layers_.through(worker, first, end); });
+}
+
+void HostSide::mixture(int layer, TokenCount cached, std::span<float> hidden) {
+  on_rows(cached, hidden, [&](Worker& worker) { layers_.mixture_of_experts(worker, layer); });
+}
+
+void HostSide::attend(int layer, TokenCount cached, std::span<const float> projected,
+                      std::span<float> mixed) {
+  const ModelSpec& spec = layers_.model().spec;
+  const std::int64_t width = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  run([&](Worker& worker) {
+    layers_.begin(worker, cached, rows(projected.size(), width));
+    layers_.attend(worker, layer, projected.data());
+    worker.alone([&] { std::ranges::copy(layers_.mixed(), mixed.begin()); });
+  });
+  count_rows(projected.size(), mixed.size());
+}
+
+void HostSide::head(TokenCount cached, std::span<const float> hidden) {
+  const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
+  run([&](Worker& worker) {
+    layers_.begin(worker, cached, tokens);
+    worker.alone([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
+    layers_.head(worker, Logits::kAll);
+  });
+  count_rows(hidden.size(), 0);
+}
+
+Seconds HostSide::time_layer(int layer, TokenCount tokens, bool experts_alone) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t stream = stream_key(1, "batch");
+  layers_.cache().reserve(tokens);
+  std::vector<float> hidden(std::size_t(tokens * layers_.model().spec.hidden));
+  const auto run = [&] {
+    for (std::size_t i = 0; i < hidden.size(); ++i)
+      hidden[i] = float(std::int32_t(random_word(stream, i))) * 0x1p-31f;
+    const auto begin = Clock::now();
+    experts_alone ? mixture(layer, 0, hidden) : through(layer, layer + 1, 0, hidden);
+    return Seconds{std::chrono::duration<double>(Clock::now() - begin).count()};
+  };
+  run();  // memory is taken
+  const Seconds time = run();
+  layers_.cache().truncate(0);
+  take_bytes();
+  return time;
+}
+
+void HostSide::fill(TokenCount cached, TokenCount tokens) {
+  team_.run([&](Worker& worker) {
+    worker.share(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+      layers_.fill(cached + begin, cached + end);
+    });
+  });
+}
+
+}  // namespace rigcast::engine::cuda

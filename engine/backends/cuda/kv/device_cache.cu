@@ -1,0 +1,180 @@
+#include "engine/backends/cuda/kv/device_cache.cuh"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "engine/cuda/cuda_call.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+int bytes_of_row(QuantFormat type, std::int64_t width) {
+  const QuantFormatInfo& f = info(type);
+  return int(width / f.block_elements * f.block_bytes);
+}
+
+Cache layout(const ModelSpec& spec, KvTypes types, TokenCount block_tokens) {
+  Cache c;
+  c.block_tokens = int(block_tokens);
+  c.kv_heads = spec.kv_heads;
+  c.head_dim = int(spec.head_dim);
+  c.k_type = types.k;
+  c.v_type = types.v;
+  c.k_row = bytes_of_row(types.k, spec.head_dim);
+  c.v_row = bytes_of_row(types.v, spec.head_dim);
+  return c;
+}
+
+}  // namespace
+
+DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec,
+                         const CacheShape& shape, const std::vector<int>& layers)
+    : vram_(vram),
+      stream_(stream),
+      shape_(shape),
+      view_(layout(spec, shape.types, shape.block_tokens)),
+      layers_(int(layers.size())),
+      place_of_(std::size_t(spec.layers), -1),
+      block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
+      list_(vram.take((shape.hot_tokens ? std::max<std::size_t>(1, layers.size()) : 1) *
+                          kMostKvBlocks * sizeof(std::byte*),
+                      "KV cache")) {
+  view_.blocks = list_.as<std::byte*>();
+  for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
+  if (shape.hot_tokens && layers_ > 0)
+    cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers,
+                                         shape.cold_memory);
+}
+
+Cache DeviceCache::view(int layer_of_model) const {
+  Cache c = view_;
+  if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMostKvBlocks);
+  return c;
+}
+
+void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
+  const TokenCount wanted = blocks_for(tokens), have = TokenCount(blocks_.size());
+  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->lacks_room()))) return;
+  if (wanted > TokenCount(kMostKvBlocks))
+    throw MachineError("the context is longer than the cache can list");
+  if (cold_) {
+    stream_.wait();  // for what is being written, and for readers of what changes its place
+    settle_moved();
+    const TokenCount hot = wanted - cold_->count();
+    move_out(hot - blocks_for(*shape_.hot_tokens), cached);
+  }
+  take_blocks(wanted - TokenCount(blocks_.size()), cached);
+  while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(take_free());
+  if (cold_) make_room(cached);
+  send_lists();
+}
+
+// Begins to move out the oldest blocks that are full, as many as these less those on their way.
+void DeviceCache::move_out(TokenCount blocks, TokenCount cached) {
+  const TokenCount full = cached / view_.block_tokens;
+  for (TokenCount i = cold_->moving(); i < blocks; ++i) {
+    const TokenCount next = cold_->count() + cold_->moving();
+    if (next >= std::min(full, TokenCount(blocks_.size()))) return;
+    cold_->begin_moving(blocks_[std::size_t(next)]);
+  }
+}
+
+void DeviceCache::settle_moved() {
+  const TokenCount before = cold_->count();
+  cold_->finish_moving();
+  for (TokenCount b = before; b < cold_->count(); ++b)
+    free_.push_back(std::exchange(blocks_[std::size_t(b)], nullptr));
+}
+
+// So that `count` are free; where memory is short, older ones leave at once.
+void DeviceCache::take_blocks(TokenCount count, TokenCount cached) {
+  while (TokenCount(free_.size()) < count) {
+    // One by one where any may give its memory back.
+    const std::size_t more = cold_ ? 1 : std::size_t(count) - free_.size();
+    try {
+      pieces_.push_back(vram_.take(more * block_bytes_, "KV cache"));
+    } catch (const ShortOfMemory&) {
+      if (!cold_) throw;
+      move_out(cold_->moving() + 1, cached);
+      if (cold_->moving() == 0) throw;
+      settle_moved();
+      continue;
+    }
+    for (std::size_t i = 0; i < more; ++i)
+      free_.push_back(pieces_.back().as<std::byte>() + i * block_bytes_);
+    // Rows of blocks are read by 16 bytes, which go beyond the last one: what is there is not used,
+    // but it is something.
+    if (!holds_halves())
+      RIGCAST_CUDA_CALL(
+          cudaMemsetAsync(pieces_.back().as(), 0, more * block_bytes_, stream_.get()));
+  }
+}
+
+// For what comes back of the cold blocks: free blocks give their memory for it, and others leave.
+void DeviceCache::make_room(TokenCount cached) {
+  for (;;) {
+    try {
+      static_cast<void>(cold_->make_room());
+      return;
+    } catch (const ShortOfMemory&) {
+      if (free_.empty()) {
+        move_out(cold_->moving() + 1, cached);
+        if (cold_->moving() == 0) throw;
+        settle_moved();
+      }
+      const auto is_free = [&](const VramPiece& p) {
+        return std::ranges::find(free_, p.as<std::byte>()) != free_.end();
+      };
+      std::erase_if(pieces_, is_free);
+      free_.clear();
+    }
+  }
+}
+
+std::byte* DeviceCache::take_free() {
+  std::byte* const block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void DeviceCache::truncate(TokenCount tokens) {
+  if (!cold_ || tokens >= TokenCount(blocks_.size()) * view_.block_tokens) return;
+  stream_.wait();
+  settle_moved();
+  const TokenCount whole = tokens / view_.block_tokens, kept = blocks_for(tokens);
+  // The block that goes on being written must be here.
+  std::byte* written = nullptr;
+  if (kept > whole && whole < cold_->count()) {
+    take_blocks(1, tokens);
+    written = take_free();
+    make_room(tokens);
+    cold_->bring_back(whole, written);
+  }
+  while (TokenCount(blocks_.size()) > kept) {
+    if (blocks_.back()) free_.push_back(blocks_.back());
+    blocks_.pop_back();
+  }
+  if (written) blocks_[std::size_t(whole)] = written;
+  cold_->truncate(whole);
+  send_lists();
+}
+
+void DeviceCache::send_lists() {
+  std::swap(sent_, sent_before_);
+  sent_.arrived.wait();
+  sent_.lists.assign(std::size_t(cold_ ? layers_ : 1), blocks_);
+  if (cold_) ++generation_;
+  for (int layer = 0; layer < int(sent_.lists.size()); ++layer) {
+    std::vector<std::byte*>& blocks = sent_.lists[std::size_t(layer)];
+    if (blocks.empty()) continue;
+    for (TokenCount b = 0; cold_ && b < std::min(cold_->count(), TokenCount(blocks.size())); ++b)
+      blocks[std::size_t(b)] = cold_->place_of(layer, b);
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostKvBlocks,
+                                      blocks.data(), blocks.size() * sizeof(std::byte*),
+                                      cudaMemcpyHostToDevice, stream_.get()));
+  }
+  sent_.arrived.set(stream_);
+}
+
+}  // namespace rigcast::engine::cuda

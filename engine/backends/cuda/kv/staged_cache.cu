@@ -1,0 +1,81 @@
+#include "engine/backends/cuda/kv/staged_cache.cuh"
+
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr const char* kItem = "staged KV cache";
+
+}  // namespace
+
+StagedCache::StagedCache(Vram& vram, const Stream& computing, const Stream& copying, KvCache& host,
+                         const Cache& like)
+    : vram_(vram), computing_(computing), copying_(copying), host_(host) {
+  RIGCAST_ASSERT(std::int64_t(host.layer_bytes()) == like.layer_bytes());
+  for (Side& side : sides_) side.view = like;
+}
+
+void StagedCache::make_room(Side& side, std::size_t blocks) {
+  side.list = {};
+  side.blocks = {};  // what was there is in the host's cache, too
+  side.blocks = vram_.take(blocks * layer_bytes(), kItem);
+  side.list = vram_.take(blocks * sizeof(std::byte*), kItem);
+  std::vector<std::byte*> places;
+  for (std::size_t i = 0; i < blocks; ++i) places.push_back(side.blocks.as() + i * layer_bytes());
+  // Rows are read by 16 bytes, which go beyond the last one: what is there is not used, but it is
+  // something.
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(side.blocks.as(), 0, blocks * layer_bytes(), computing_.get()));
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(side.list.as(), places.data(), blocks * sizeof(std::byte*),
+                                    cudaMemcpyHostToDevice, computing_.get()));
+  computing_.wait();
+  side.view.blocks = side.list.as<std::byte*>();
+}
+
+void StagedCache::reserve(TokenCount tokens) {
+  const auto wanted = std::size_t((tokens + host_.block_tokens() - 1) / host_.block_tokens());
+  if (wanted <= room_) return;
+  for (const Stream* stream : {&computing_, &copying_, &std::as_const(storing_)}) stream->wait();
+  room_ = 0;
+  for (Side& side : sides_) make_room(side, wanted);
+  room_ = wanted;
+}
+
+void StagedCache::begin() {
+  fetched_ = taken_ = 0;
+  stored_.hold_up(copying_);  // what earlier batches stored may be fetched
+}
+
+void StagedCache::fetch(int layer, TokenCount cached) {
+  Side& side = sides_[fetched_++ % 2];
+  side.stored.hold_up(copying_);
+  const TokenCount blocks = (cached + host_.block_tokens() - 1) / host_.block_tokens();
+  for (TokenCount i = 0; i < blocks; ++i)
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(side.blocks.as() + std::size_t(i) * layer_bytes(),
+                                      host_.block(layer, i), layer_bytes(), cudaMemcpyHostToDevice,
+                                      copying_.get()));
+  bytes_.to_gpu += double(blocks) * double(layer_bytes());
+  side.fetched.set(copying_);
+}
+
+void StagedCache::take() { sides_[taken_++ % 2].fetched.hold_up(computing_); }
+
+void StagedCache::store(int layer, TokenCount cached, TokenCount tokens) {
+  Side& side = sides_[(taken_ - 1) % 2];
+  side.written.set(computing_);
+  side.written.hold_up(storing_);
+  const TokenCount first = cached / host_.block_tokens();
+  const TokenCount last = (cached + tokens - 1) / host_.block_tokens();
+  for (TokenCount i = first; i <= last; ++i)
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(host_.block(layer, i),
+                                      side.blocks.as() + std::size_t(i) * layer_bytes(),
+                                      layer_bytes(), cudaMemcpyDeviceToHost, storing_.get()));
+  bytes_.to_host += double(last - first + 1) * double(layer_bytes());
+  side.stored.set(storing_);
+  stored_.set(storing_);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,33 @@
+#include "engine/backends/cuda/cuda_executor.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+Error none() {
+  return {ErrorKind::kMachine,
+          "--device cuda: this build has no GPU code",
+          "build with a CUDA toolkit (RIGCAST_CUDA=ON), or --device cpu",
+          {}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model>,
+                                                     const ExecutorOptions&) {
+  return none();
+}
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile&, const ExecutorOptions&) {
+  return none();
+}
+
+Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec&, const TensorTable&,
+                                                               std::uint64_t,
+                                                               const ExecutorOptions&) {
+  return none();
+}
+
+Result<GpuDevice> cuda_device() { return none(); }
+void leave_cuda() {}
+
+}  // namespace rigcast::engine

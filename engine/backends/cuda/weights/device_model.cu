@@ -1,0 +1,231 @@
+#include "engine/backends/cuda/weights/device_model.cuh"
+
+#include <algorithm>
+#include <deque>
+#include <future>
+#include <unordered_map>
+
+#include "core/base/error.hpp"
+#include "engine/backends/cuda/weights/alignment.hpp"
+#include "engine/backends/cuda/weights/upload.cuh"
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/synthesize.cuh"
+#include "engine/model/layer_weights.hpp"
+#include "engine/model/rope.hpp"
+#include "engine/synth/synth.hpp"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr std::uint64_t kPiece = 64 << 20;  // of synthetic weights that are made at once
+
+// Weights of one matrix on their way from blocks to planes.
+struct Item {
+  std::string tensor;  // as in a file
+  const std::byte* blocks = nullptr;
+  std::uint64_t first_byte = 0;  // in the tensor: of an expert
+  Matrix* to = nullptr;
+  std::size_t offset = 0;  // in the memory they share
+  bool on_host = false;
+};
+
+std::int64_t row_bytes(const Matrix& m) {
+  const QuantFormatInfo& f = info(m.format);
+  return m.columns / f.block_elements * f.block_bytes;
+}
+
+// Where every matrix and vector of a model goes that is not the host's.
+class Plan {
+ public:
+  Plan(const Model& from, const HostParts& host, DeviceModel& to) {
+    to.layers.resize(from.layers.size());
+    const bool tied = from.head.data == from.embedding.data;
+    if (!host.head()) matrix(from.head, tied ? "token_embd.weight" : "output.weight", to.head);
+    shared_ = tied && !host.head();
+    if (!shared_ && !host.embedding())
+      matrix(from.embedding, "token_embd.weight", to.embedding, true);
+    vector(from.final_norm, to.final_norm);
+    for (int i = 0; i < int(from.layers.size()); ++i) {
+      const Layer& own = from.layers[std::size_t(i)];
+      if (!host.layer(i) || host.lent(i)) vectors(own, to.layers[std::size_t(i)]);
+      if (!host.layer(i) && !host.streamed(i))
+        matrices(own, "blk." + std::to_string(i) + ".", host.experts(i), to.layers[std::size_t(i)]);
+    }
+  }
+
+  // Takes the GPU's memory, and writes the vectors.
+  void place(Vram& vram, const std::vector<double>& frequencies, DeviceModel& to) {
+    const std::size_t floats_bytes = aligned(floats_.size() * sizeof(float));
+    const std::size_t frequencies_bytes = frequencies.size() * sizeof(double);
+    to.memory = vram.take(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
+    for (const Item& item : items_)
+      if (!item.on_host) item.to->planes = to.memory.as<std::byte>() + item.offset;
+    if (shared_) to.embedding = to.head;
+    auto* floats = reinterpret_cast<float*>(to.memory.as<std::byte>() + device_bytes_);
+    RIGCAST_CUDA_CALL(
+        cudaMemcpy(floats, floats_.data(), floats_.size() * sizeof(float), cudaMemcpyHostToDevice));
+    for (const auto& [at, place] : vectors_) *place = floats + at;
+    std::byte* const last = to.memory.as<std::byte>() + device_bytes_ + floats_bytes;
+    RIGCAST_CUDA_CALL(
+        cudaMemcpy(last, frequencies.data(), frequencies_bytes, cudaMemcpyHostToDevice));
+    to.frequencies = reinterpret_cast<const double*>(last);
+    // Copies may still be under way when they have returned, and streams do not wait for them.
+    RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
+  }
+
+  // Begins to take the host's memory: as long as an upload takes, so both go on at once.
+  using HostMemory = std::unique_ptr<PinnedPages>;
+  std::future<HostMemory> pin_host(int device) const {
+    return std::async(std::launch::async, [bytes = host_bytes_, device]() -> HostMemory {
+      if (bytes == 0) return nullptr;
+      RIGCAST_CUDA_CALL(cudaSetDevice(device));
+      return std::make_unique<PinnedPages>(bytes, "input embedding");
+    });
+  }
+  void place_on_host(HostMemory memory, DeviceModel& to) {
+    if (!memory) return;
+    for (const Item& item : items_)
+      if (item.on_host) item.to->planes = memory->on_device() + item.offset;
+    to.host_memory = std::move(memory);
+  }
+
+  std::vector<const Item*> items(bool on_host) const {
+    std::vector<const Item*> out;
+    for (const Item& item : items_)
+      if (item.on_host == on_host) out.push_back(&item);
+    return out;
+  }
+
+ private:
+  void matrix(const engine::Matrix& from, std::string name, Matrix& to, bool on_host = false,
+              std::uint64_t first_byte = 0) {
+    if (!from) return;
+    to = {nullptr, from.format, from.columns, from.rows};
+    std::size_t& end = on_host ? host_bytes_ : device_bytes_;
+    items_.push_back({std::move(name), from.data, first_byte, &to, end, on_host});
+    end += aligned(planes_bytes(from.format, from.columns, from.rows));
+  }
+  void stack(const engine::MatrixStack& from, const std::string& name, MatrixStack& to) {
+    if (!from) return;
+    to.stride = aligned(planes_bytes(from.first.format, from.first.columns, from.first.rows));
+    // Experts lie one after the other: the first tells where the others are.
+    for (int e = 0; e < from.count; ++e)
+      matrix(from.at(e), name, e == 0 ? to.first : others_.emplace_back(), false,
+             std::uint64_t(e) * std::uint64_t(from.first.bytes()));
+  }
+  void vector(const std::vector<float>& from, const float*& to) {
+    if (from.empty()) return;
+    vectors_.emplace_back(floats_.size(), &to);
+    floats_.insert(floats_.end(), from.begin(), from.end());
+    floats_.resize((floats_.size() + 63) / 64 * 64);  // every vector is aligned
+  }
+  void vectors(const Layer& from, DeviceLayer& to) {
+    for_each_vector([&](LayerWeight, const std::vector<float>& own,
+                        const float*& place) { vector(own, place); },
+                    from, to);
+  }
+  void matrices(const Layer& from, const std::string& block, bool experts_on_host,
+                DeviceLayer& to) {
+    const auto name = [&](LayerWeight weight) { return block + std::string(name_of(weight)); };
+    for_each_matrix([&](LayerWeight weight, const engine::Matrix& own,
+                        Matrix& place) { matrix(own, name(weight), place); },
+                    from, to);
+    if (experts_on_host) return;
+    for_each_stack([&](LayerWeight weight, const engine::MatrixStack& own,
+                       MatrixStack& place) { stack(own, name(weight), place); },
+                   from, to);
+  }
+
+  std::vector<Item> items_;
+  std::deque<Matrix> others_;  // of experts but the first
+  std::vector<std::pair<std::size_t, const float**>> vectors_;
+  std::vector<float> floats_;
+  std::size_t device_bytes_ = 0, host_bytes_ = 0;
+  bool shared_ = false;  // the head's matrix is the embedding, too
+};
+
+void end_if_told(const GoOn& go_on) {
+  if (go_on && !go_on()) throw MachineError("stopped before the weights were on the GPU");
+}
+
+// Rows [first, first + rows) of an item have arrived as blocks.
+void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int64_t rows,
+            const std::byte* blocks) {
+  const Matrix& m = *item.to;
+  // Planes are read alone once they are written; the writing is here.
+  repack(m.format, m.columns, m.rows, {first, rows}, blocks, const_cast<std::byte*>(m.planes),
+         stream);
+}
+
+// All bytes of these items, from a file or from memory.
+void upload(Uploader& uploader, const std::vector<const Item*>& items, const GgufFile* file,
+            const GoOn& go_on) {
+  if (items.empty()) return;
+  std::vector<HostTensor> tensors;
+  for (const Item* item : items) {
+    const std::int64_t row = row_bytes(*item->to);
+    tensors.push_back(
+        {item->tensor, item->blocks, std::uint64_t(row * item->to->rows), std::uint64_t(row)});
+  }
+  uploader.upload(tensors, file, [&](const ArrivedPiece& piece) {
+    end_if_told(go_on);
+    const Item& item = *items[piece.tensor];
+    const std::uint64_t row = std::uint64_t(row_bytes(*item.to));
+    unpack(piece.stream, item, std::int64_t(piece.first_byte / row),
+           std::int64_t(piece.bytes / row), piece.on_device);
+  });
+}
+
+// An item's random blocks, as many at once as `blocks` holds.
+void synthesize_item(const Stream& stream, const Item& item, const SyntheticTensor& synthetic,
+                     const VramPiece& blocks, const GoOn& go_on) {
+  const std::uint64_t block = info(synthetic.format).block_bytes;
+  const std::int64_t row = row_bytes(*item.to);
+  const std::int64_t most = std::max<std::int64_t>(1, std::int64_t(kPiece) / row);
+  for (std::int64_t first = 0; first < item.to->rows; first += most) {
+    end_if_told(go_on);
+    const std::int64_t rows = std::min(most, item.to->rows - first);
+    const std::uint64_t begin = item.first_byte + std::uint64_t(first * row);
+    synthesize(stream, synthetic, begin / block, blocks.as<std::byte>(), std::uint64_t(rows * row));
+    unpack(stream, item, first, rows, blocks.as<std::byte>());
+  }
+}
+
+}  // namespace
+
+DeviceModel upload_model(Vram& vram, const Model& model, const HostParts& host,
+                         const GgufFile* file, const UploadHow& how) {
+  DeviceModel out;
+  Plan plan(model, host, out);
+  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+  auto pinned = plan.pin_host(vram.device());
+  Uploader uploader(vram, {.readers = how.readers});
+  upload(uploader, plan.items(false), file, how.go_on);
+  plan.place_on_host(pinned.get(), out);
+  upload(uploader, plan.items(true), file, how.go_on);
+  return out;
+}
+
+DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& host,
+                             const TensorTable& tensors, std::uint64_t seed, const GoOn& go_on) {
+  DeviceModel out;
+  Plan plan(model, host, out);
+  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+  auto pinned = plan.pin_host(vram.device());
+  std::unordered_map<std::string, const Tensor*> by_name;
+  for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
+  const bool routed = routes(tensors);
+  const Stream stream;
+  const VramPiece blocks = vram.take(kPiece, "upload buffers");
+  for (const bool on_host : {false, true}) {
+    if (on_host) plan.place_on_host(pinned.get(), out);
+    for (const Item* item : plan.items(on_host))
+      synthesize_item(stream, *item, synthetic_tensor(*by_name.at(item->tensor), seed, routed),
+                      blocks, go_on);
+  }
+  stream.wait();
+  return out;
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,48 @@
+#pragma once
+// Products of weights and a batch's activations on the tensor cores, for prompts.
+
+#include <cstddef>
+#include <span>
+
+#include "core/scenario/engine_memory.hpp"
+#include "engine/cuda/cublas/cublas.cuh"
+#include "engine/cuda/memory/vram.cuh"
+#include "engine/cuda/value_type.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Queues products on one stream, one after the other.
+class Matmul {
+ public:
+  /// The stream outlives it. Takes its workspace from `vram`. Throws MachineError: the library is
+  /// missing or does not start, or there is no memory for the workspace.
+  Matmul(Vram& vram, const Stream& stream, std::size_t workspace_bytes = kBlasWorkspaceBytes);
+
+  /// weights: [rows][columns], one after another; x: [tokens][columns]; y: [tokens][rows], all
+  /// without gaps. Weights and x are of one type, F16 or BF16; y is F32, or F16 where they are F16.
+  struct Operands {
+    const void* weights = nullptr;
+    const void* x = nullptr;
+    ValueType in = ValueType::kF16;
+    void* y = nullptr;
+    ValueType out = ValueType::kF32;
+    bool add = false;  // to the F32 that y holds
+  };
+  struct Shape {
+    int rows = 0, columns = 0, tokens = 0;
+  };
+  /// y = weights x, or y += weights x. Sums are F32; a result past the range of F16 is infinite.
+  /// Can be recorded into a graph. Throws MachineError where the library refuses.
+  void multiply(const Shape& shape, const Operands& at) const;
+
+ private:
+  VramPiece workspace_;
+  Cublas cublas_;
+};
+
+/// Has cuBLAS load what products of halves with such results take, for which the first ones of a
+/// process wait 0.05 to 0.2 s. For a thread of its own, beside other work: what is loaded stays.
+/// Takes memory of the GPU meanwhile, less than a Matmul does. Throws as Matmul does.
+void load_products(Vram& vram, std::span<const ValueType> results);
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,118 @@
+#include "engine/gguf/model/read_model.hpp"
+
+#include <fmt/format.h>
+
+#include "engine/gguf/model/executed_keys.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+constexpr double kMost = 1e12;  // of a base or a factor
+
+class HyperReader {
+ public:
+  HyperReader(const GgufFile& file, const ModelSpec& spec)
+      : meta_(file.metadata(), file.name()), spec_(spec) {}
+
+  Result<Hyperparameters> read() && {
+    hyper_ = usual_hyperparameters(spec_);
+    hyper_.norm_eps = float(
+        meta_.number_or(key("attention.layer_norm_rms_epsilon"), double(hyper_.norm_eps), 0, 0.1));
+    read_rope();
+    read_rope_scaling();
+    read_expert_weights();
+    if (meta_.error()) return *meta_.error();
+    return hyper_;
+  }
+
+ private:
+  void read_rope();
+  void read_rope_scaling();
+  void read_expert_weights();
+  std::string key(std::string_view end) const {
+    return fmt::format("{}.{}", spec_.architecture, end);
+  }
+
+  MetadataReader meta_;
+  const ModelSpec& spec_;
+  Hyperparameters hyper_;
+};
+
+void HyperReader::read_rope() {
+  constexpr double kBaseOfNoKey = 10'000;
+  hyper_.rope_base = float(meta_.number_or(key("rope.freq_base"), kBaseOfNoKey, 1, kMost));
+  hyper_.rope_dims =
+      int(meta_.integer_or(key("rope.dimension_count"), spec_.head_dim, 2, spec_.head_dim));
+  if (hyper_.rope_dims % 2 != 0)
+    meta_.refuse(fmt::format("\"{}\" is {}, expected an even number", key("rope.dimension_count"),
+                             hyper_.rope_dims));
+}
+
+// Older files have a factor without a type: it is linear. Where both keys are there the new one
+// counts, as in llama.cpp.
+void HyperReader::read_rope_scaling() {
+  const std::string old = key("rope.scale_linear");
+  const std::string now = key("rope.scaling.factor");
+  const std::string factor_key = meta_.has(old) && !meta_.has(now) ? old : now;
+  const double factor = meta_.number_or(factor_key, 1, 0, kMost);
+  const std::string_view type = meta_.text_or(key("rope.scaling.type"), "linear");
+  if (type == "linear") {
+    if (factor > 0) hyper_.rope_scale = float(1.0 / factor);
+    if (factor > 0 && factor < 1e-6) meta_.refuse(fmt::format("\"{}\" is {}", factor_key, factor));
+  } else if (type != "none") {
+    meta_.refuse(fmt::format("\"{}\" is not \"none\" or \"linear\", which is not executed",
+                             key("rope.scaling.type")));
+  }
+}
+
+void HyperReader::read_expert_weights() {
+  if (!spec_.moe) return;
+  constexpr std::int64_t kSoftmax = 1;
+  hyper_.normalised_experts = meta_.flag_or(key("expert_weights_norm"), true);
+  // 0 is what files have that were converted without one.
+  const double scale = meta_.number_or(key("expert_weights_scale"), 1, 0, kMost);
+  const bool softmax = meta_.integer_or(key("expert_gating_func"), kSoftmax, 0, 1000) <= kSoftmax;
+  if ((scale != 0 && scale != 1) || !softmax)
+    meta_.refuse("experts are weighted in a way that is not executed",
+                 "weights by softmax, without a scale, are");
+}
+
+}  // namespace
+
+Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const ModelSpec& spec) {
+  auto hyper = HyperReader(file, spec).read();
+  if (!hyper) return hyper;
+  if (auto error = refuse_unexecuted_keys(file, spec)) return *error;
+  return hyper;
+}
+
+Result<ModelFile> read_model_file(const std::filesystem::path& path) {
+  const auto file = GgufFile::open(path);
+  if (!file) return file.error();
+  auto spec = read_spec(*file);
+  if (!spec) return spec.error();
+  auto tensors = read_tensor_table(*file, *spec);
+  if (!tensors) return tensors.error();
+  std::string quant = quant_name(*file, *spec, *tensors);
+  return ModelFile{*std::move(spec), *std::move(tensors), std::move(quant)};
+}
+
+Result<Model> load_model(const GgufFile& file) {
+  auto spec = read_spec(file);
+  if (!spec) return spec.error();
+  if (auto error = refuse_to_execute(*spec)) {
+    if (!error->where) error->where = SourceRef{file.name()};
+    return *error;
+  }
+  const auto hyper = read_hyperparameters(file, *spec);
+  if (!hyper) return hyper.error();
+  const auto tensors = named_tensors(file);
+  if (!tensors) return tensors.error();
+  auto model = bind_model(*std::move(spec), *hyper, *tensors, file.storage());
+  if (model) return model;
+  Error error = model.error();
+  if (!error.where) error.where = SourceRef{file.name()};
+  return error;
+}
+
+}  // namespace rigcast::engine

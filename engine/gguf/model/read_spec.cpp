@@ -1,0 +1,298 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/text/nearest_name.hpp"
+#include "engine/gguf/clean_text.hpp"
+#include "engine/gguf/model/check_layout.hpp"
+#include "engine/gguf/model/read_model.hpp"
+#include "engine/gguf/model/tensor_name.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+constexpr std::int64_t kMostLayers = 10'000;
+constexpr std::int64_t kMostHeads = 65'536;
+constexpr std::int64_t kWidest = 1 << 24;
+constexpr std::int64_t kMostTokens = 1ll << 32;
+constexpr std::int64_t kLargestVocabulary = 1 << 28;
+constexpr std::size_t kLongestArchitecture = 64;
+
+constexpr std::string_view kUseCatalogue =
+    "such a model can be forecast by its name in the catalogue: rigcast list models";
+
+// Every n-th layer sees all tokens where the file has no key for it: llama.cpp knows by name.
+int usual_full_every(std::string_view architecture) {
+  constexpr std::pair<std::string_view, int> kKnown[] = {
+      {"gemma2", 2}, {"gemma3", 6}, {"gemma3n", 5}, {"cohere2", 4}, {"gpt-oss", 2}, {"olmo2", 4}};
+  for (const auto& [name, every] : kKnown)
+    if (name == architecture) return every;
+  return 0;
+}
+
+class SpecReader {
+ public:
+  explicit SpecReader(const GgufFile& file) : file_(file), meta_(file.metadata(), file.name()) {}
+
+  Result<ModelSpec> read() && {
+    read_names();
+    if (meta_.error()) return *meta_.error();
+    index_traits();
+    read_layers();
+    read_heads();
+    read_vocabulary();
+    read_experts();
+    read_ffn();
+    read_window();
+    read_latent_attention();
+    read_traits();
+    if (meta_.error()) return *meta_.error();
+    if (auto error = check_layout(file_, spec_)) return *error;
+    return std::move(spec_);
+  }
+
+ private:
+  void read_names();
+  void index_traits();
+  void read_layers();
+  void read_heads();
+  void read_vocabulary();
+  void read_experts();
+  void read_ffn();
+  void read_window();
+  std::optional<int> full_every();
+  std::optional<int> period_of(const Value& windowed);
+  void read_latent_attention();
+  void read_traits();
+  int count_norms() const;
+
+  std::string key(std::string_view end) const {
+    return fmt::format("{}.{}", spec_.architecture, end);
+  }
+  // The tensor of that name in the first layer that has one, or outside the layers.
+  const TensorInfo* trait(std::string_view name) const {
+    const auto at = traits_.find(name);
+    return at == traits_.end() ? nullptr : at->second.second;
+  }
+  bool has(std::string_view name) const { return trait(name) != nullptr; }
+  std::int64_t rows_of(std::string_view name) const {
+    const TensorInfo* t = trait(name);
+    return t ? std::int64_t(t->shape[1]) : 0;
+  }
+
+  const GgufFile& file_;
+  MetadataReader meta_;
+  ModelSpec spec_;
+  std::map<std::string_view, std::pair<int, const TensorInfo*>> traits_;
+};
+
+void SpecReader::read_names() {
+  const std::string_view architecture = meta_.text("general.architecture");
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  if (!meta_.error() && (architecture.empty() || architecture.size() > kLongestArchitecture ||
+                         !std::ranges::all_of(architecture, is_plain)))
+    meta_.refuse(fmt::format("general.architecture is \"{}\", expected a word of a-z, 0-9, - and _",
+                             clean_text(architecture.substr(0, kLongestArchitecture))));
+  spec_.architecture = architecture;
+  const std::filesystem::path path(file_.name());
+  const std::string stem = clean_text(path.stem().string());
+  spec_.name = clean_text(meta_.text_or("general.name", ""));
+  if (spec_.name.find_first_not_of(' ') == std::string::npos) spec_.name = stem;
+  spec_.id = as_id(stem);
+  if (spec_.id.empty()) spec_.id = "model";
+  spec_.source = clean_text(path.filename().string());
+}
+
+void SpecReader::index_traits() {
+  for (const TensorInfo& t : file_.tensors()) {
+    const TensorName name = parse_tensor_name(t.name);
+    const auto begin = std::size_t(name.stem.data() - t.name.data());
+    const auto [at, fresh] = traits_.try_emplace(t.name.substr(begin), std::pair(name.layer, &t));
+    if (!fresh && name.layer < at->second.first) at->second = {name.layer, &t};
+    if (role_of(name, t.dimensions) == TensorRole::kRecurrent)
+      return meta_.refuse(fmt::format("\"{}\": recurrent layers are not understood from a file",
+                                      clean_text(t.name)),
+                          std::string(kUseCatalogue));
+  }
+}
+
+void SpecReader::read_layers() {
+  const std::int64_t all = meta_.integer(key("block_count"), 1, kMostLayers);
+  spec_.nextn_layers =
+      int(meta_.integer_or(key("nextn_predict_layers"), 0, 0, std::min<std::int64_t>(all - 1, 16)));
+  spec_.layers = int(all) - spec_.nextn_layers;
+  spec_.context = meta_.integer(key("context_length"), 1, kMostTokens);
+  spec_.shared_kv_layers =
+      int(meta_.integer_or(key("attention.shared_kv_layers"), 0, 0, spec_.layers - 1));
+}
+
+void SpecReader::read_heads() {
+  spec_.hidden = meta_.integer(key("embedding_length"), 1, kWidest);
+  spec_.heads = int(meta_.integer(key("attention.head_count"), 1, kMostHeads));
+  spec_.kv_heads =
+      int(meta_.integer_or(key("attention.head_count_kv"), spec_.heads, 1, spec_.heads));
+  if (spec_.heads % spec_.kv_heads != 0)
+    meta_.refuse(
+        fmt::format("{} query heads are no multiple of {} KV heads", spec_.heads, spec_.kv_heads));
+  if (meta_.has(key("attention.key_length"))) {
+    spec_.head_dim = meta_.integer(key("attention.key_length"), 1, kMostHeads);
+  } else {
+    spec_.head_dim = spec_.hidden / spec_.heads;
+    if (spec_.hidden % spec_.heads != 0)
+      meta_.refuse(
+          fmt::format("an embedding of {} is no multiple of {} heads", spec_.hidden, spec_.heads),
+          key("attention.key_length") + " would say how wide a head is");
+  }
+  if (meta_.has(key("attention.kv_lora_rank"))) return;
+  for (const char* other : {"attention.value_length", "attention.key_length_swa"}) {
+    const std::int64_t width = meta_.integer_or(key(other), spec_.head_dim, 1, kMostHeads);
+    if (width != spec_.head_dim)
+      meta_.refuse(fmt::format("\"{}\" is {} and keys are {} wide, which is not understood",
+                               key(other), width, spec_.head_dim),
+                   std::string(kUseCatalogue));
+  }
+}
+
+void SpecReader::read_vocabulary() {
+  const TensorInfo* embedding = file_.find_tensor("token_embd.weight");
+  if (!embedding)
+    return meta_.refuse("there is no token_embd.weight", "expected a model that reads tokens");
+  const bool fits = embedding->dimensions == 2 &&
+                    embedding->shape[0] == std::uint64_t(spec_.hidden) &&
+                    embedding->shape[1] <= std::uint64_t(kLargestVocabulary);
+  if (!fits)
+    return meta_.refuse(fmt::format("token_embd.weight has the shape {}, expected rows of {}",
+                                    shape_text(*embedding), spec_.hidden));
+  spec_.vocabulary = std::int64_t(embedding->shape[1]);
+  const Value* tokens = file_.metadata().find("tokenizer.ggml.tokens");
+  if (tokens && tokens->count() > std::uint64_t(spec_.vocabulary))
+    meta_.refuse(
+        fmt::format("{} tokens and an embedding for {}", tokens->count(), spec_.vocabulary));
+  spec_.tied_embeddings = file_.find_tensor("output.weight") == nullptr;
+}
+
+void SpecReader::read_experts() {
+  const std::int64_t experts = meta_.integer_or(key("expert_count"), 0, 0, kMostHeads);
+  if (experts == 0) return;
+  MixtureOfExperts moe;
+  moe.experts = int(experts);
+  moe.experts_used = int(meta_.integer(key("expert_used_count"), 1, experts));
+  const bool own = meta_.has(key("expert_feed_forward_length"));
+  moe.expert_ffn =
+      meta_.integer(key(own ? "expert_feed_forward_length" : "feed_forward_length"), 1, kWidest);
+  moe.shared_ffn = rows_of("ffn_up_shexp.weight");
+  moe.shared_gate = has("ffn_gate_inp_shexp.weight");
+  moe.dense_layers = int(meta_.integer_or(key("leading_dense_block_count"), 0, 0, spec_.layers));
+  moe.every = int(meta_.integer_or(key("interleave_moe_layer_step"), 1, 1, 1000));
+  moe.router_bias = has("ffn_gate_inp.bias") || has("exp_probs_b.bias") || has("exp_probs_b");
+  moe.expert_bias = has("ffn_up_exps.bias") || has("ffn_down_exps.bias");
+  spec_.moe = moe;
+}
+
+void SpecReader::read_ffn() {
+  const bool dense = !spec_.moe || spec_.moe->dense_layers > 0 || spec_.moe->every > 1;
+  const std::int64_t up = rows_of("ffn_up.weight");
+  if (dense) spec_.ffn = meta_.integer(key("feed_forward_length"), 1, kWidest);
+  if (has("ffn_gate.weight") || has("ffn_gate_exps.weight") || has("ffn_gate_up_exps.weight"))
+    return;
+  spec_.fused_gate_up = dense && up == 2 * spec_.ffn;
+  spec_.gated_ffn = spec_.fused_gate_up;
+}
+
+// The n of which every n-th layer is not windowed, 0 where all are.
+std::optional<int> SpecReader::period_of(const Value& windowed) {
+  std::vector<bool> flags;
+  windowed.each([&](const Value& v) {
+    const auto flag = v.flag();
+    flags.push_back(flag ? *flag : v.integer().value_or(0) != 0);
+  });
+  flags.resize(std::min(flags.size(), std::size_t(spec_.layers)));
+  const auto first_full = std::ranges::find(flags, false);
+  const int n = first_full == flags.end() ? 0 : int(first_full - flags.begin()) + 1;
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if (flags[i] != !(n > 0 && (int(i) + 1) % n == 0)) return std::nullopt;
+  return n;
+}
+
+std::optional<int> SpecReader::full_every() {
+  const std::string pattern = key("attention.sliding_window_pattern");
+  const Value* value = file_.metadata().find(pattern);
+  if (!value) return usual_full_every(spec_.architecture);
+  if (value->type() != ValueType::kArray) return int(meta_.integer_or(pattern, 0, 0, 1000));
+  const auto n = period_of(*value);
+  if (!n)
+    meta_.refuse(fmt::format("\"{}\" has no period, which is not understood", pattern),
+                 std::string(kUseCatalogue));
+  return n;
+}
+
+void SpecReader::read_window() {
+  SlidingWindow window;
+  window.tokens = meta_.integer_or(key("attention.sliding_window"), 0, 0, kMostTokens);
+  if (window.tokens == 0 || window.tokens >= spec_.context) return;
+  window.full_every = full_every().value_or(0);
+  if (window.full_every != 1) spec_.window = window;  // 1: every layer sees all tokens
+}
+
+// Since 2025-04 the lengths of keys and values are those of the compressed cache, and what a head
+// computes with has keys of its own.
+void SpecReader::read_latent_attention() {
+  if (!meta_.has(key("attention.kv_lora_rank"))) return;
+  LatentAttention mla;
+  mla.q_lora_rank = meta_.integer_or(key("attention.q_lora_rank"), 0, 0, kWidest);
+  mla.kv_lora_rank = meta_.integer(key("attention.kv_lora_rank"), 1, kWidest);
+  mla.qk_rope_dim = meta_.integer(key("rope.dimension_count"), 1, kMostHeads);
+  const bool own = meta_.has(key("attention.key_length_mla"));
+  const std::int64_t k =
+      meta_.integer(key(own ? "attention.key_length_mla" : "attention.key_length"), 1, kMostHeads);
+  mla.v_dim = meta_.integer(key(own ? "attention.value_length_mla" : "attention.value_length"), 1,
+                            kMostHeads);
+  mla.qk_nope_dim = k - mla.qk_rope_dim;
+  if (mla.qk_nope_dim < 1)
+    meta_.refuse(fmt::format("keys of {} of which {} turn", k, mla.qk_rope_dim));
+  spec_.mla = mla;
+  spec_.head_dim = k;
+  spec_.kv_heads = spec_.heads;  // every head has its own, unfolded from the one that is kept
+}
+
+int SpecReader::count_norms() const {
+  int count = 0;
+  for (const char* name : {"attn_norm", "attn_norm_2", "ffn_norm", "post_attention_norm",
+                           "post_ffw_norm", "attn_post_norm", "ffn_post_norm", "layer_output_norm"})
+    count += has(std::string(name) + ".weight");
+  return count;
+}
+
+void SpecReader::read_traits() {
+  const std::int64_t q = spec_.heads * spec_.head_dim;
+  spec_.fused_qkv = has("attn_qkv.weight");
+  spec_.qkv_bias = has("attn_q.bias") || has("attn_qkv.bias");
+  spec_.output_bias = has("attn_output.bias");
+  if (const TensorInfo* norm = trait("attn_q_norm.weight")) {
+    spec_.qk_norm = true;
+    spec_.qk_norm_wide = spec_.heads > 1 && norm->shape[0] == std::uint64_t(q);
+  }
+  spec_.ffn_bias = has("ffn_up.bias") || has("ffn_down.bias");
+  spec_.norm_bias = has("attn_norm.bias") || has("output_norm.bias");
+  spec_.norms_per_layer = count_norms();
+  spec_.rope_freqs = has("rope_freqs.weight");
+  if (const TensorInfo* factors = trait("rope_factors_long.weight"))
+    spec_.rope_factors = std::min<std::int64_t>(std::int64_t(factors->shape[0]), kWidest);
+  spec_.attention_gate = !spec_.mla && rows_of("attn_q.weight") == 2 * q;
+  spec_.attention_sinks = has("attn_sinks.weight");
+  spec_.layer_embedding = meta_.integer_or(key("embedding_length_per_layer_input"), 0, 0, kWidest);
+  spec_.layer_scale = has("layer_output_scale.weight");
+  spec_.nextn_embeddings = has("nextn.embed_tokens.weight");
+}
+
+}  // namespace
+
+Result<ModelSpec> read_spec(const GgufFile& file) { return SpecReader(file).read(); }
+
+}  // namespace rigcast::engine

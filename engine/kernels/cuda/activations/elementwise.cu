@@ -1,0 +1,260 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.hpp"
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/elementwise.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kThreads = 256;
+constexpr unsigned kMostNormThreads = 512;
+
+// N neighbours of a row, which are moved together.
+template <int N>
+struct Pack {
+  float v[N];
+};
+
+template <class T, int N>
+struct alignas(sizeof(T) * N) Stored {
+  T v[N];
+};
+
+__device__ __forceinline__ float widened(float x) { return x; }
+__device__ __forceinline__ float widened(__half x) { return __half2float(x); }
+__device__ __forceinline__ float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+__device__ __forceinline__ void narrow(float x, float& out) { out = x; }
+__device__ __forceinline__ void narrow(float x, __half& out) {
+  constexpr float kMost = 65504.0f;  // comparisons leave NaN as it is
+  out = __float2half_rn(x > kMost ? kMost : x < -kMost ? -kMost : x);
+}
+__device__ __forceinline__ void narrow(float x, __nv_bfloat16& out) {
+  out = __float2bfloat16_rn(x);
+}
+
+template <class T, int N>
+__device__ __forceinline__ Pack<N> load_as(const void* row, int i) {
+  const auto stored = static_cast<const Stored<T, N>*>(row)[i];
+  Pack<N> pack;
+#pragma unroll
+  for (int k = 0; k < N; ++k) pack.v[k] = widened(stored.v[k]);
+  return pack;
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store_as(void* row, int i, const Pack<N>& pack) {
+  Stored<T, N> stored;
+#pragma unroll
+  for (int k = 0; k < N; ++k) narrow(pack.v[k], stored.v[k]);
+  static_cast<Stored<T, N>*>(row)[i] = stored;
+}
+
+template <int N>
+__device__ __forceinline__ Pack<N> load(const void* row, ValueType type, int i) {
+  if (type == ValueType::kF32) return load_as<float, N>(row, i);
+  if (type == ValueType::kF16) return load_as<__half, N>(row, i);
+  return load_as<__nv_bfloat16, N>(row, i);
+}
+
+template <int N>
+__device__ __forceinline__ void store(void* row, ValueType type, int i, const Pack<N>& pack) {
+  if (type == ValueType::kF32) return store_as<float, N>(row, i, pack);
+  if (type == ValueType::kF16) return store_as<__half, N>(row, i, pack);
+  store_as<__nv_bfloat16, N>(row, i, pack);
+}
+
+__device__ __forceinline__ const void* row_of(const ConstRows& rows, std::int64_t token) {
+  const std::int64_t bytes = rows.type == ValueType::kF32 ? 4 : 2;
+  return static_cast<const std::byte*>(rows.data) + token * rows.stride * bytes;
+}
+
+__device__ __forceinline__ void* row_of(const Rows& rows, std::int64_t token) {
+  const std::int64_t bytes = rows.type == ValueType::kF32 ? 4 : 2;
+  return static_cast<std::byte*>(rows.data) + token * rows.stride * bytes;
+}
+
+// x + add + bias of one place.
+template <int N>
+__device__ __forceinline__ Pack<N> added(const void* x, const void* add, const Addition& addition,
+                                         int i) {
+  Pack<N> sum = load_as<float, N>(x, i);
+  if (add) {
+    const Pack<N> more = load<N>(add, addition.add.type, i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum.v[k] += more.v[k];
+  }
+  if (addition.bias) {
+    const Pack<N> bias = load_as<float, N>(addition.bias, i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum.v[k] += bias.v[k];
+  }
+  return sum;
+}
+
+template <int N>
+__global__ void add_rows_kernel(int packs, Rows x, Addition addition) {
+  wait_for_inputs();
+  let_next_start();
+  const int i = int(blockIdx.x * kThreads + threadIdx.x);
+  if (i >= packs) return;
+  void* const row = row_of(x, blockIdx.y);
+  const void* const add = addition.add.data ? row_of(addition.add, blockIdx.y) : nullptr;
+  store_as<float, N>(row, i, added<N>(row, add, addition, i));
+}
+
+// Of all threads of the block, added in one order: every thread gets the same.
+__device__ float block_sum(float mine) {
+  __shared__ float of_warp[kMostNormThreads / kWarp];
+  for (int step = kWarp / 2; step > 0; step /= 2) mine += __shfl_xor_sync(~0u, mine, step);
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned w = 0; w < blockDim.x / kWarp; ++w) sum += of_warp[w];
+  return sum;
+}
+
+// A thread reads in the second pass what it has read or written in the first: from the cache.
+template <int N>
+__global__ void rms_norm_kernel(Batch batch, Rows x, Addition addition, Norm norm, Rows out) {
+  wait_for_inputs();
+  let_next_start();
+  const int packs = batch.width / N;
+  const int begin = int(threadIdx.x), step = int(blockDim.x);
+  void* const row = row_of(x, blockIdx.x);
+  const void* const add = addition.add.data ? row_of(addition.add, blockIdx.x) : nullptr;
+  const bool changes = add || addition.bias;
+  float squares = 0;
+  for (int i = begin; i < packs; i += step) {
+    const Pack<N> value = added<N>(row, add, addition, i);
+    if (changes) store_as<float, N>(row, i, value);
+#pragma unroll
+    for (int k = 0; k < N; ++k) squares += value.v[k] * value.v[k];
+  }
+  const float scale = 1 / sqrtf(block_sum(squares) / float(batch.width) + norm.eps);
+  void* const normed = row_of(out, blockIdx.x);
+  for (int i = begin; i < packs; i += step) {
+    Pack<N> value = load_as<float, N>(row, i);
+    const Pack<N> weight = load_as<float, N>(norm.weight, i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) value.v[k] = value.v[k] * scale * weight.v[k];
+    store<N>(normed, out.type, i, value);
+  }
+}
+
+__device__ __forceinline__ float silu(float x) { return x / (1 + __expf(-x)); }
+
+template <class In, int N>
+__global__ void silu_times_kernel(int packs, ConstRows gate, ConstRows up, Rows out) {
+  wait_for_inputs();
+  let_next_start();
+  const int i = int(blockIdx.x * kThreads + threadIdx.x);
+  if (i >= packs) return;
+  const Pack<N> g = load_as<In, N>(row_of(gate, blockIdx.y), i);
+  Pack<N> value = load_as<In, N>(row_of(up, blockIdx.y), i);
+#pragma unroll
+  for (int k = 0; k < N; ++k) value.v[k] *= silu(g.v[k]);
+  store_as<__half, N>(row_of(out, blockIdx.y), i, value);
+}
+
+__global__ void set_position_kernel(std::int32_t* position, std::int32_t value) {
+  *position = value;
+}
+
+__global__ void advance_kernel(std::int32_t* position, int tokens) {
+  wait_for_inputs();
+  let_next_start();
+  *position += tokens;
+}
+
+// Whether all rows can be moved 4 values at a time.
+bool begins_pack(const void* data, std::size_t value_bytes, std::int64_t stride) {
+  return reinterpret_cast<std::uintptr_t>(data) % (4 * value_bytes) == 0 && stride % 4 == 0;
+}
+bool by_four(const ConstRows& rows) {
+  return begins_pack(rows.data, bytes_of(rows.type), rows.stride);
+}
+bool by_four(const float* vector) { return begins_pack(vector, sizeof(float), 0); }
+bool by_four(const Batch& batch) { return batch.width % 4 == 0; }
+bool by_four(const Addition& a) { return by_four(a.add) && by_four(a.bias); }
+
+void check(const Addition& a) { RIGCAST_ASSERT(!a.add || a.add.type != ValueType::kBF16); }
+
+constexpr int kMostRows = 65535;  // of a grid's second dimension
+
+dim3 grid_of(const Batch& batch, int packs) {
+  RIGCAST_ASSERT(batch.tokens <= kMostRows);
+  return {(unsigned(packs) + kThreads - 1) / kThreads, unsigned(batch.tokens)};
+}
+
+unsigned norm_threads(int packs) {
+  const unsigned whole_warps = (unsigned(packs) + kWarp - 1) / kWarp * kWarp;
+  return std::clamp<unsigned>(whole_warps, kWarp, kMostNormThreads);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    halves_of(const float* from, std::int64_t count, __half* to) {
+  let_next_start();
+  wait_for_inputs();
+  const std::int64_t i = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) narrow(from[i], to[i]);
+}
+
+}  // namespace
+
+void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition) {
+  RIGCAST_ASSERT(x.type == ValueType::kF32);
+  check(addition);
+  if (batch.tokens == 0 || batch.width == 0) return;
+  const bool four = by_four(batch) && by_four(x) && by_four(addition);
+  const int packs = batch.width / (four ? 4 : 1);
+  launch(stream, {grid_of(batch, packs), dim3(kThreads)}, Start::kEarly,
+         four ? add_rows_kernel<4> : add_rows_kernel<1>, packs, x, addition);
+}
+
+void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition,
+              const Norm& norm, const Rows& out) {
+  RIGCAST_ASSERT(x.type == ValueType::kF32 && norm.weight);
+  check(addition);
+  if (batch.tokens == 0 || batch.width == 0) return;
+  const bool four =
+      by_four(batch) && by_four(x) && by_four(addition) && by_four(norm.weight) && by_four(out);
+  const unsigned threads = norm_threads(batch.width / (four ? 4 : 1));
+  launch(stream, {dim3(unsigned(batch.tokens)), dim3(threads)}, Start::kEarly,
+         four ? rms_norm_kernel<4> : rms_norm_kernel<1>, batch, x, addition, norm, out);
+}
+
+void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
+                const ConstRows& up, const Rows& out) {
+  const bool half = gate.type == ValueType::kF16;
+  RIGCAST_ASSERT(gate.type == up.type && (half || gate.type == ValueType::kF32));
+  RIGCAST_ASSERT(out.type == ValueType::kF16);
+  if (batch.tokens == 0 || batch.width == 0) return;
+  const bool four = by_four(batch) && by_four(gate) && by_four(up) && by_four(out);
+  const int packs = batch.width / (four ? 4 : 1);
+  auto* kernel = half ? (four ? silu_times_kernel<__half, 4> : silu_times_kernel<__half, 1>)
+                      : (four ? silu_times_kernel<float, 4> : silu_times_kernel<float, 1>);
+  launch(stream, {grid_of(batch, packs), dim3(kThreads)}, Start::kEarly, kernel, packs, gate, up,
+         out);
+}
+
+void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to) {
+  const unsigned blocks = unsigned((count + kThreads - 1) / kThreads);
+  launch(stream, {dim3(blocks), dim3(kThreads)}, Start::kEarly, halves_of, from, count, to);
+}
+
+void set_position(const Stream& stream, std::int32_t* position, std::int32_t value) {
+  launch(stream, {dim3(1), dim3(1)}, Start::kAfter, set_position_kernel, position, value);
+}
+
+void advance(const Stream& stream, std::int32_t* position, int tokens) {
+  launch(stream, {dim3(1), dim3(1)}, Start::kEarly, advance_kernel, position, tokens);
+}
+
+}  // namespace rigcast::engine::cuda

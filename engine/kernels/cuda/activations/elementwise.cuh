@@ -1,0 +1,51 @@
+#pragma once
+// What lies between the matrix products of a batch of tokens.
+// Everything is queued and not waited for; sums are F32; what becomes half is clamped to +-65504.
+// All throw CudaFailure. Rows may have any width and begin anywhere; 4 values at a time are moved
+// where widths and strides are multiples of 4 and rows begin at multiples of 4 values.
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/value_type.cuh"
+#include "engine/kernels/cuda/activations/round.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Of every operand: one row a token.
+struct Batch {
+  int tokens = 0;
+  int width = 0;  // values of a row
+};
+
+/// x += add + bias, each where it is given.
+struct Addition {
+  ConstRows add{};              // F32 or F16
+  const float* bias = nullptr;  // [width], the same for every row
+};
+
+/// x: F32, [tokens][width] with a stride.
+void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition);
+
+/// x += addition first, and stays so; then out = x / sqrt(mean square of x + eps) * weight. x: F32;
+/// out: any type; weight: [width].
+void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition,
+              const Norm& norm, const Rows& out);
+
+/// out = silu(gate) * up. gate and up: both F16 or both F32; out: F16.
+void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
+                const ConstRows& up, const Rows& out);
+
+/// to[i] = the half nearest to from[i].
+void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to);
+
+/// *position = value. The value travels with the launch: no memory of the host has to last until a
+/// copy has ended.
+void set_position(const Stream& stream, std::int32_t* position, std::int32_t value);
+
+/// *position += tokens
+void advance(const Stream& stream, std::int32_t* position, int tokens = 1);
+
+}  // namespace rigcast::engine::cuda

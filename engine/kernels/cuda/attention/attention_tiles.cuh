@@ -1,0 +1,251 @@
+#pragma once
+// What kernels of attention share: products of 16 x 16 and 16 x 8 tiles, tiles that come from the
+// cache into shared memory, and the scale of probabilities. Code for GPUs alone.
+
+#ifdef __CUDACC__
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "engine/kernels/cuda/kv/cache.cuh"
+
+namespace rigcast::engine::cuda {
+
+using Bytes = const std::byte*;
+
+/// Rows that come from the cache together. Blocks of the cache hold a multiple of it, so these rows
+/// are neighbours in memory and begin at a multiple of 16 bytes, whatever the cache's type.
+inline constexpr int kTileRows = 16;
+
+/// Halves in a row of a tile in shared memory: an odd number of 16 bytes, so that eight rows read
+/// at one column touch every bank once.
+template <int kDim>
+inline constexpr int kTileStride = kDim + 8;
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* at) {
+  return std::uint32_t(__cvta_generic_to_shared(at));
+}
+
+// 16 bytes to shared memory, or zeros: what the source holds is then not read.
+__device__ __forceinline__ void copy_or_zero(std::uint32_t to, Bytes from, bool copy) {
+#if __CUDA_ARCH__ >= 800
+  const int bytes = copy ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+#else
+  uint4 v = make_uint4(0, 0, 0, 0);
+  if (copy) v = *reinterpret_cast<const uint4*>(from);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+#endif
+}
+
+/// Ends a group of copies, which may be empty.
+__device__ __forceinline__ void end_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// This thread's copies have arrived, but for those of the last kUnderWay groups.
+template <int kUnderWay>
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kUnderWay) : "memory");
+#endif
+}
+
+/// Four 8 x 8 tiles of halves; the address is of row `lane % 8` of tile `lane / 8`.
+__device__ __forceinline__ void load_tiles(std::uint32_t (&r)[4], std::uint32_t at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at)
+               : "memory");
+}
+__device__ __forceinline__ void load_tiles_turned(std::uint32_t (&r)[4], std::uint32_t at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at)
+               : "memory");
+}
+
+/// c += a b, 16 x 16 times 16 x 8. A lane holds of c the rows lane / 4 (c[0], c[1]) and 8 further
+/// (c[2], c[3]), columns 2 (lane % 4) and the next.
+__device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
+                                             std::uint32_t b0, std::uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b0));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[2]), "r"(a[3]), "r"(b1));
+#endif
+}
+
+__device__ __forceinline__ std::uint32_t pack_halves(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const std::uint32_t*>(&both);
+}
+
+/// 2^x, within 2^-22 of it; 0 for -infinity.
+__device__ __forceinline__ float power_of_2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Probabilities are 2^(score - m) with m a whole number, 15 below the least one that no score
+/// exceeds. Halves then hold them without overflow; those that are 2^-29 of the largest still have
+/// all their bits, so that a long tail counts; and another m changes no bit of them, so results
+/// hardly depend on how tokens are split.
+__device__ __forceinline__ float exponent_for(float largest_score) {
+  return ceilf(largest_score) - 15.0f;
+}
+
+/// Over the four lanes that share a row of a product.
+__device__ __forceinline__ float row_max(float v) {
+  v = fmaxf(v, __shfl_xor_sync(~0u, v, 1));
+  return fmaxf(v, __shfl_xor_sync(~0u, v, 2));
+}
+__device__ __forceinline__ float row_sum(float v) {
+  v += __shfl_xor_sync(~0u, v, 1);
+  return v + __shfl_xor_sync(~0u, v, 2);
+}
+
+/// Keys or values of one head in one layer of the cache.
+struct HeadRows {
+  std::byte* const* blocks;
+  std::int64_t offset;  // in a block
+  int block_tokens, row_bytes;
+  QuantFormat type;
+
+  /// The row of a token, and so of those after it up to the next multiple of kTileRows.
+  __device__ __forceinline__ Bytes row(int token) const {
+    const int block = token / block_tokens;
+    return row(blocks[block], token - block * block_tokens);
+  }
+  __device__ __forceinline__ Bytes row(Bytes block, int token_of_block) const {
+    return block + offset + token_of_block * row_bytes;
+  }
+};
+__device__ __forceinline__ HeadRows keys_of(const Cache& c, int layer, int head) {
+  return {c.blocks, c.keys_at(layer, head), c.block_tokens, c.k_row, c.k_type};
+}
+__device__ __forceinline__ HeadRows values_of(const Cache& c, int layer, int head) {
+  return {c.blocks, c.values_at(layer, head), c.block_tokens, c.v_row, c.v_type};
+}
+
+// What a block has declared as its shared memory, by bytes from there: the compiler then knows that
+// addresses are shared, and adds constants to them without an instruction (if they are signed).
+template <class T>
+__device__ __forceinline__ T shared_at(int offset) {
+  extern __shared__ __align__(16) std::byte shared[];
+  return *reinterpret_cast<const T*>(shared + offset);
+}
+
+__device__ __forceinline__ int shared_offset(const std::byte* at) {
+  extern __shared__ __align__(16) std::byte shared[];
+  return int(at - shared);
+}
+
+__device__ __forceinline__ __half2 as_halves(std::uint32_t bits) {
+  return *reinterpret_cast<const __half2*>(&bits);
+}
+
+// Two bytes less `zero`, times d. 0x64 before a byte makes the half 1024 + byte.
+__device__ __forceinline__ std::uint32_t scaled_bytes(std::uint32_t bits, std::uint32_t zero,
+                                                      __half2 d) {
+  const __half2 x = __hmul2(__hsub2(as_halves(bits), as_halves(zero)), d);
+  return *reinterpret_cast<const std::uint32_t*>(&x);
+}
+
+/// A row as the cache holds it, in shared memory, of which a lane takes one word of four values in
+/// every block of 32. Blocks of 8 or 4 bits begin with a half and are an odd number of halves long:
+/// the word is spread over two of the memory's, or not, by turns.
+template <QuantFormat kType>
+class RowWords {
+ public:
+  /// `row`: bytes from the beginning of shared memory; even, of halves a multiple of 8.
+  __device__ __forceinline__ RowWords(int row, int word) : row_(row), nibbles_(word / 4 * 4) {
+    const int half = row & 2;
+    odd_ = (row & ~3) + (kBytes ? word : word % 4) * 4 + 2;
+    even_ = odd_ - 2 + 2 * half;
+    odd_shift_ = half * 8;
+    if (kType == QuantFormat::kF16) row_ += word * 8;
+  }
+
+  /// The word's values as halves, each the nearest to d * q. `ahead`: of a word that many further,
+  /// 0 or 4. In 8 or 4 bits 4 bytes past the row may be read.
+  template <int kAhead = 0>
+  __device__ __forceinline__ uint2 halves(int block) const {
+    if constexpr (kType == QuantFormat::kF16) {
+      return shared_at<uint2>(row_ + (block * 64 + kAhead * 8));
+    } else {
+      const int offset = block * kBlock + (kBytes ? kAhead * 4 : 0);
+      const __half2 d = __half2half2(shared_at<__half>(row_ + block * kBlock));
+      const std::uint32_t w = block % 2 == 0 ? word_at(even_, offset, 16 - odd_shift_)
+                                             : word_at(odd_, offset, odd_shift_);
+      const int nibbles = nibbles_ + (kBytes ? 0 : kAhead);
+      const std::uint32_t q = kBytes ? w ^ 0x80808080u : (w >> nibbles) & 0x0F0F0F0Fu;
+      return make_uint2(scaled_bytes(__byte_perm(q, 0x64646464u, 0x4140), kZero, d),
+                        scaled_bytes(__byte_perm(q, 0x64646464u, 0x4342), kZero, d));
+    }
+  }
+
+ private:
+  static constexpr bool kBytes = kType == QuantFormat::kQ8_0;
+  static constexpr int kBlock = kBytes ? 34 : 18;
+  static constexpr std::uint32_t kZero = kBytes ? 0x64806480u : 0x64086408u;  // 1024 + 128, + 8
+
+  static __device__ __forceinline__ std::uint32_t word_at(int at, int offset, int shift) {
+    return __funnelshift_r(shared_at<std::uint32_t>(at + offset),
+                           shared_at<std::uint32_t>(at + (offset + 4)), unsigned(shift));
+  }
+
+  int row_, nibbles_;
+  int even_, odd_;  // where words begin in blocks of even and odd index
+  int odd_shift_;
+};
+
+__device__ __forceinline__ std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) {
+  return __byte_perm(a, b, 0x5410);
+}
+__device__ __forceinline__ std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) {
+  return __byte_perm(a, b, 0x7632);
+}
+
+/// kRows rows as the cache holds them, in shared memory at `from`, to rows of halves of kStride;
+/// rows outside [first, end) become zeros. By kThreads threads. Columns past the head's are left as
+/// they are.
+template <QuantFormat kType, int kRows, int kStride, int kThreads>
+__device__ __forceinline__ void rows_to_halves(int from, int row_bytes, int dim, __half* to,
+                                               int first, int end) {
+  // Eight lanes take the words of a block in a row; a warp's rows are 4 apart, which is another
+  // quarter of the banks for each.
+  constexpr int kWarps = kThreads / 32;
+  const int lane = int(threadIdx.x) % 32, word = lane % 8, warp = int(threadIdx.x) / 32;
+#pragma unroll
+  for (int i = warp; i < kRows / 4; i += kWarps) {
+    const int row = i / 4 * 16 + lane / 8 * 4 + i % 4;
+    const bool seen = row >= first && row < end;
+    const RowWords<kType> words(from + row * row_bytes, word);
+    __half* out = to + row * kStride + word * 4;
+#pragma unroll 4
+    for (int block = 0; block < dim / 32; ++block, out += 32)
+      *reinterpret_cast<uint2*>(out) = seen ? words.halves(block) : make_uint2(0, 0);
+  }
+}
+
+}  // namespace rigcast::engine::cuda
+
+#endif

@@ -1,0 +1,257 @@
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/attention/decode_tiles.cuh"
+#include "engine/kernels/cuda/kv/place_device.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 4;  // at most; each takes every kWarps-th tile of a split by itself
+
+struct Task {
+  Placement placement;
+  float query_scale;
+  int group, dim, window, layer, first_token;
+  bool settled;
+  Start start;
+  int stage_bytes;  // of a warp's ring
+};
+
+// The warp's first tiles are asked for before there is anything to multiply them with.
+template <int kDim, bool kDirect>
+__device__ void start_split(const Ring<kDim, kDirect>& ring, const Span& span, int first,
+                            int warps) {
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) {
+    const int tile = first + i * warps;
+    if (tile < span.end) ring.start(tile, i, span);
+    end_copies();
+  }
+}
+
+// What a block makes of the new token: queries of its heads, of which those past the last are
+// zeros, and the rows of its keys and values.
+template <int kDim>
+struct NewToken {
+  __half queries[kGroupRows][kTileStride<kDim>];
+  __align__(16) std::byte key[2 * kDim], value[2 * kDim];
+  __align__(16) float own[kWarps][kDim];  // a head that a warp is busy with
+};
+
+// By all warps, each one head at a time. `rows`: queries of this block.
+template <int kDim>
+__device__ void make_new(const Task& t, const Cache& cache, const LaneTurns& turns, int rows,
+                         bool keys, NewToken<kDim>& to) {
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int kv_head = int(blockIdx.y), first = kv_head * t.group + int(blockIdx.z) * kGroupRows;
+  const NewHeads heads{t.placement, turns, 0, t.dim, lane, to.own[warp]};
+  for (int i = warp; i < rows + (keys ? 2 : 0); i += int(blockDim.x) / 32) {
+    if (i < rows) {
+      heads.query(first + i);
+      put_halves(heads.own, t.query_scale, t.dim, to.queries[i], lane);
+    } else if (i == rows) {
+      heads.key(kv_head);
+      put_row(cache.k_type, heads.own, t.dim, to.key, lane);
+    } else {
+      heads.value(kv_head);
+      put_row(cache.v_type, heads.own, t.dim, to.value, lane);
+    }
+    __syncwarp();
+  }
+}
+
+// Into the cache, by one of the blocks that see the new token.
+template <int kDim>
+__device__ void keep_new(const NewToken<kDim>& from, const Cache& cache, int layer, int position) {
+  const int head = int(blockIdx.y), row = position % cache.block_tokens;
+  std::byte* block = cache.blocks[position / cache.block_tokens];
+  const int thread = int(threadIdx.x), threads = int(blockDim.x);
+  copy_row(from.key, block + cache.keys_at(layer, head) + row * cache.k_row, cache.k_row, thread,
+           threads);
+  copy_row(from.value, block + cache.values_at(layer, head) + row * cache.v_row, cache.v_row,
+           thread, threads);
+}
+
+// The warp's tiles, each a few steps after it was asked for.
+template <int kDim, bool kDirect>
+__device__ void attend_split(const Ring<kDim, kDirect>& ring, const Span& span, int first,
+                             int warps, const NewRows& newest,
+                             const std::uint32_t (&q)[kDim / 16][4], Mix<kDim>& mix) {
+  int stage = 0;
+  for (int tile = first; tile < span.end; tile += warps) {
+    const int next = tile + (kStages - 1) * warps;
+    if (next < span.end) ring.start(next, (stage + kStages - 1) % kStages, span);
+    end_copies();
+    wait_for_copies<kStages - 1>();
+    __syncwarp();
+    attend_tile(ring, tile, stage, span, newest, q, mix);
+    __syncwarp();
+    stage = (stage + 1) % kStages;
+  }
+  wait_for_copies<0>();
+}
+
+// Every warp's mix in shared memory, for its block to merge.
+template <int kDim>
+struct Shared {
+  float o[kGroupRows][kDim + 8];  // lanes of a warp then touch every bank once
+};
+
+// Two neighbours of a product, or of four products that share a block's columns.
+template <bool kDirect>
+__device__ __forceinline__ void put(const float (*o)[4], int first, float* to) {
+  if constexpr (kDirect) {
+    *reinterpret_cast<float2*>(to) = make_float2(o[0][first], o[0][first + 1]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      reinterpret_cast<float4*>(to)[k] =
+          make_float4(o[0][first + k], o[1][first + k], o[2][first + k], o[3][first + k]);
+  }
+}
+
+template <int kDim, bool kDirect>
+__device__ void show(const Mix<kDim>& mix, int lane, Shared<kDim>& to, float (*m)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = lane / 4 + 8 * h;
+    const float l = row_sum(mix.l[h]);
+    if (lane % 4 == 0) m[row][0] = mix.m[h], m[row][1] = l;
+    float* const out = to.o[row] + lane % 4 * (kDirect ? 2 : 8);
+#pragma unroll
+    for (int d = 0; d < kDim / 8; d += kDirect ? 1 : 4) put<kDirect>(mix.o + d, 2 * h, out + d * 8);
+  }
+}
+
+// The warps' mixes as the split's partial.
+template <int kDim>
+__device__ void write_partial(const Task& t, const Shared<kDim>* mixes, int mix_bytes,
+                              const float (*m)[kGroupRows][2], int warps, int rows, int first_head,
+                              const Partials& out) {
+  const std::int64_t at = std::int64_t(blockIdx.x) * t.placement.heads + first_head;
+  for (int i = int(threadIdx.x); i < rows * kDim; i += int(blockDim.x)) {
+    const int row = i / kDim, column = i % kDim;
+    float most = -INFINITY, l = 0, o = 0;
+    for (int w = 0; w < warps; ++w) most = fmaxf(most, m[w][row][0]);
+    for (int w = 0; w < warps; ++w) {
+      const auto* mix = reinterpret_cast<const Shared<kDim>*>(
+          reinterpret_cast<const std::byte*>(mixes) + w * mix_bytes);
+      const float scale = m[w][row][0] == -INFINITY ? 0 : power_of_2(m[w][row][0] - most);
+      l += scale * m[w][row][1];
+      o += scale * mix->o[row][column];
+    }
+    if (column == 0) out.m[at + row] = most, out.l[at + row] = l;
+    if (column < t.dim && most != -INFINITY) out.o[(at + row) * t.dim + column] = o;
+  }
+}
+
+// grid: splits, KV heads, sixteens of a group. Shared: a ring for each warp.
+template <int kDim, bool kDirect>
+__global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
+                                               : kDirect  ? 2
+                                                          : 3)
+    attend_in_splits(const __grid_constant__ Task t, const __grid_constant__ Cache cache,
+                     const int* position, Partials out) {
+  extern __shared__ __align__(16) std::byte shared[];
+  __shared__ float m[kWarps][kGroupRows][2];
+  __shared__ NewToken<kDim> fresh;
+  let_next_start();
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int warps = int(blockDim.x) / 32, head = int(blockIdx.y);
+  const int first_head = head * t.group + int(blockIdx.z) * kGroupRows;
+  const int rows = min(kGroupRows, t.group - int(blockIdx.z) * kGroupRows);
+  const int own_bytes = kStages * t.stage_bytes;
+  std::byte* own = shared + warp * own_bytes;
+  const Ring<kDim, kDirect> ring{keys_of(cache, t.layer, head),
+                                 values_of(cache, t.layer, head),
+                                 own,
+                                 t.stage_bytes,
+                                 t.dim,
+                                 lane};
+  if (!t.settled) wait_for_inputs();
+  const Span span = span_of_block(*position, t.window, t.first_token);
+  start_split(ring, span, span.first + warp, warps);
+  const LaneTurns turns(t.placement, 0, lane);
+  for (int i = int(threadIdx.x) * 2; i < kGroupRows * kTileStride<kDim>; i += int(blockDim.x) * 2)
+    *reinterpret_cast<std::uint32_t*>(fresh.queries[0] + i) = 0;
+  __syncthreads();
+  wait_for_inputs();
+  const bool sees_new = span.end * kTileRows >= span.to;
+  make_new(t, cache, turns, rows, sees_new, fresh);
+  __syncthreads();
+  if (sees_new && blockIdx.z == 0) keep_new(fresh, cache, t.layer, span.newest());
+  std::uint32_t q[kDim / 16][4];
+  load_queries<kDim, kDirect>(fresh.queries, lane, q);
+  Mix<kDim> mix;
+  attend_split(ring, span, span.first + warp, warps, {fresh.key, fresh.value}, q, mix);
+  __syncwarp();
+  show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
+  __syncthreads();
+  write_partial(t, reinterpret_cast<const Shared<kDim>*>(shared), own_bytes, m, warps, rows,
+                first_head, out);
+}
+
+template <int kDim, bool kDirect>
+void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
+                   const int* position, const Partials& out) {
+  const auto kernel = attend_in_splits<kDim, kDirect>;
+  // Words are read in pairs, also the last one of a tile: 4 bytes more.
+  t.stage_bytes =
+      kDirect ? 2 * Ring<kDim, true>::kTileBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
+  // A mix takes the ring's place in the end.
+  const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
+  t.stage_bytes = (std::max(t.stage_bytes, least) + 15) / 16 * 16;
+  const int own = kStages * t.stage_bytes;
+  const int most = device_facts().block_shared_bytes - int(sizeof(NewToken<kDim>)) - 1024;
+  const int warps = std::clamp(most / own, 1, kWarps);
+  RIGCAST_CUDA_CALL(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
+  const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
+                  unsigned((t.group + kGroupRows - 1) / kGroupRows));
+  launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(warps * own)}, t.start, kernel, t,
+         cache, position, out);
+}
+
+template <int kDim>
+void launch_width(const Stream& stream, const Task& t, const Cache& cache, int splits,
+                  const int* position, const Partials& out) {
+  const bool direct = cache.k_type == QuantFormat::kF16 && cache.v_type == QuantFormat::kF16;
+  (direct ? launch_attend<kDim, true> : launch_attend<kDim, false>)(stream, t, cache, splits,
+                                                                    position, out);
+}
+
+}  // namespace
+
+int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool halves) {
+  constexpr int kLeastTokens = kWarps * kTileRows;  // a tile for every warp
+  // As many blocks as run at once; those that turn rows into halves are smaller and need the others
+  // beside them more.
+  const int fill = (halves ? 2 : 3) * multiprocessors / kv_heads;
+  const int work = (tokens_upper_bound + kLeastTokens - 1) / kLeastTokens;
+  return std::max(1, std::min(fill, work));
+}
+
+void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
+                      int layer, int splits, const int* position, const Partials& partials) {
+  const Task t{attention.placement,
+               query_scale(cache.head_dim),
+               attention.placement.heads / cache.kv_heads,
+               cache.head_dim,
+               attention.window,
+               layer,
+               attention.first_token,
+               attention.settled,
+               attention.start,
+               0};
+  const auto run = t.dim <= 64    ? launch_width<64>
+                   : t.dim <= 96  ? launch_width<96>
+                   : t.dim <= 128 ? launch_width<128>
+                                  : launch_width<256>;
+  run(stream, t, cache, splits, position, partials);
+}
+
+}  // namespace rigcast::engine::cuda

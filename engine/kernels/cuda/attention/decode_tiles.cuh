@@ -1,0 +1,307 @@
+#pragma once
+// Device code: attention of a few queries to tiles of 16 tokens, by one warp.
+
+#include "engine/kernels/cuda/attention/attention_tiles.cuh"
+
+namespace rigcast::engine::cuda {
+
+inline constexpr int kGroupRows =
+    16;  // query heads that share a reading of the cache: a product's rows
+inline constexpr int kStages = 3;  // tiles of a warp that are under way or in use
+
+// The tokens [from, to) of the context, of which the last is the new one, and of them the tiles
+// [first, end) of this block.
+struct Span {
+  int from, to, first, end;
+
+  __device__ int newest() const { return to - 1; }
+};
+__device__ inline Span span_of_block(int position, int window, int first_token) {
+  Span s;
+  s.to = position + 1;
+  s.from = max(first_token, window > 0 ? s.to - window : 0);
+  const int first = s.from / kTileRows, tiles = (s.to + kTileRows - 1) / kTileRows - first;
+  const long long split = blockIdx.x, splits = gridDim.x;
+  s.first = first + int(split * tiles / splits);
+  s.end = first + int((split + 1) * tiles / splits);
+  return s;
+}
+
+// The new token's rows of one head as the cache holds them, in shared memory.
+struct NewRows {
+  const std::byte* key;
+  const std::byte* value;
+};
+
+__device__ inline void copy_row(const std::byte* from, std::byte* to, int bytes, int thread,
+                                int threads) {
+  for (int i = 2 * thread; i < bytes; i += 2 * threads)
+    *reinterpret_cast<std::uint16_t*>(to + i) = *reinterpret_cast<const std::uint16_t*>(from + i);
+}
+
+// A tile of keys and one of values. Direct: both are halves, and copies put each row where products
+// take it from. Otherwise rows come as they are, one after the other.
+template <int kDim, bool kDirect>
+struct Ring {
+  static constexpr int kRowBytes = kTileStride<kDim> * 2, kTileBytes = kTileRows * kRowBytes;
+
+  HeadRows keys, values;
+  std::byte* place;  // this warp's
+  int stage_bytes, dim, lane;
+
+  __device__ std::byte* keys_at(int stage) const { return place + stage * stage_bytes; }
+  __device__ std::byte* values_at(int stage) const {
+    return keys_at(stage) + (kDirect ? kTileBytes : kTileRows * keys.row_bytes);
+  }
+
+  __device__ void start(int tile, int stage, const Span& span) const {
+    const int token = tile * kTileRows, block = token / keys.block_tokens;
+    const int of_block = token - block * keys.block_tokens;
+    const Bytes at = keys.blocks[block];
+    copy(keys.row(at, of_block), keys.row_bytes, token, span, keys_at(stage));
+    copy(values.row(at, of_block), values.row_bytes, token, span, values_at(stage));
+  }
+
+  __device__ void copy(Bytes from, int row_bytes, int token, const Span& span,
+                       std::byte* to) const {
+    const std::uint32_t at = shared_address(to);
+    if constexpr (kDirect) {
+      constexpr int kChunks = kDim / 8;
+#pragma unroll
+      for (int i = lane; i < kTileRows * kChunks; i += 32) {
+        const int row = i / kChunks, chunk = i - row * kChunks;
+        const bool there =
+            token + row >= span.from && token + row < span.newest() && chunk * 8 < dim;
+        copy_or_zero(at + unsigned(row * kRowBytes + chunk * 16),
+                     from + (there ? row * dim * 2 + chunk * 16 : 0), there);
+      }
+    } else {
+      const int first = max(0, span.from - token) * row_bytes;
+      const int end = min(kTileRows, span.newest() - token) * row_bytes;
+#pragma unroll 2
+      for (int i = lane * 16; i < kTileRows * row_bytes; i += 512)
+        if (i + 16 > first && i < end) copy_or_zero(at + unsigned(i), from + i, true);
+    }
+  }
+
+  // The new token's rows, once the tile's copies are there.
+  __device__ void put_newest(int stage, int row, const NewRows& rows) const {
+    copy_row(rows.key, keys_at(stage) + row * (kDirect ? int(kRowBytes) : keys.row_bytes),
+             keys.row_bytes, lane, 32);
+    copy_row(rows.value, values_at(stage) + row * (kDirect ? int(kRowBytes) : values.row_bytes),
+             values.row_bytes, lane, 32);
+    __syncwarp();
+  }
+
+  // Rows of values that nobody may see: a NaN there would spoil products with zeros.
+  __device__ void clear_unseen(int stage, int token, const Span& span) const {
+    for (int row = 0; row < kTileRows; ++row)
+      if (token + row < span.from || token + row >= span.to)
+        for (int i = lane * 2; i < values.row_bytes; i += 64)
+          *reinterpret_cast<std::uint16_t*>(values_at(stage) + row * values.row_bytes + i) = 0;
+    __syncwarp();
+  }
+};
+
+// What a warp has seen: rows lane / 4 and 8 further of the group, as products leave them.
+template <int kDim>
+struct Mix {
+  float o[kDim / 8][4] = {};
+  float m[2] = {-INFINITY, -INFINITY};
+  float l[2] = {};  // of this lane's columns
+
+  // Probabilities of 16 tokens in the form of a product's left side.
+  __device__ void weigh(float (&s)[2][4], std::uint32_t (&p)[4]) {
+    float scale[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float most =
+          row_max(fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1])));
+      const float m_new = fmaxf(m[h], exponent_for(most));
+      scale[h] = power_of_2(m[h] - m_new);
+      m[h] = m_new;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const float a = power_of_2(s[n][2 * h] - m_new), b = power_of_2(s[n][2 * h + 1] - m_new);
+        s[n][2 * h] = a;
+        s[n][2 * h + 1] = b;
+        p[2 * n + h] = pack_halves(a, b);
+      }
+      l[h] = l[h] * scale[h] + ((s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
+    }
+    if (__all_sync(~0u, scale[0] == 1.0f && scale[1] == 1.0f)) return;
+#pragma unroll
+    for (int d = 0; d < kDim / 8; ++d) {
+      o[d][0] *= scale[0], o[d][1] *= scale[0];
+      o[d][2] *= scale[1], o[d][3] *= scale[1];
+    }
+  }
+};
+
+// Which element of its head a product's left side has in step k, register i of a lane. Products of
+// blocks go through a block's words of four in the order in which lanes read them.
+template <bool kDirect>
+__device__ int query_column(int k, int i, int lane) {
+  if (kDirect) return k * 16 + i / 2 * 8 + lane % 4 * 2;
+  return k / 2 * 32 + (k % 2 * 4 + lane % 4) * 4 + i / 2 * 2;
+}
+
+template <int kDim, bool kDirect>
+__device__ void load_queries(const __half (&queries)[kGroupRows][kTileStride<kDim>], int lane,
+                             std::uint32_t (&q)[kDim / 16][4]) {
+#pragma unroll
+  for (int k = 0; k < kDim / 16; ++k)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const __half* row = queries[lane / 4 + i % 2 * 8];
+      q[k][i] = *reinterpret_cast<const std::uint32_t*>(row + query_column<kDirect>(k, i, lane));
+    }
+}
+
+// Scores of 16 tokens, two sums of each: one chain of products would make the next wait.
+template <int kDim>
+__device__ __forceinline__ void score_halves(const std::byte* keys, int lane,
+                                             const std::uint32_t (&q)[kDim / 16][4],
+                                             float (&s)[2][4]) {
+  constexpr int kRowBytes = kTileStride<kDim> * 2;
+  const std::uint32_t at =
+      shared_address(keys) + unsigned((lane / 16 * 8 + lane % 8) * kRowBytes + lane / 8 % 2 * 16);
+  float odd[2][4] = {};
+#pragma unroll
+  for (int k = 0; k < kDim / 16; ++k) {
+    std::uint32_t b[4];
+    load_tiles(b, at + unsigned(k * 32));
+    multiply_add(k % 2 == 0 ? s[0] : odd[0], q[k], b[0], b[1]);
+    multiply_add(k % 2 == 0 ? s[1] : odd[1], q[k], b[2], b[3]);
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) s[i / 4][i % 4] += odd[i / 4][i % 4];
+}
+
+template <int kDim>
+__device__ __forceinline__ void mix_halves(const std::byte* values, int lane,
+                                           const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
+  constexpr int kRowBytes = kTileStride<kDim> * 2;
+  const std::uint32_t at =
+      shared_address(values) + unsigned(lane % 16 * kRowBytes + lane / 16 * 16);
+#pragma unroll
+  for (int d = 0; d < kDim / 16; ++d) {
+    std::uint32_t b[4];
+    load_tiles_turned(b, at + unsigned(d * 32));
+    multiply_add(o[2 * d], p, b[0], b[1]);
+    multiply_add(o[2 * d + 1], p, b[2], b[3]);
+  }
+}
+
+// The same on rows as the cache holds them. Lanes turn what they take into halves by themselves;
+// tokens and elements are in an order that lets a lane take four neighbours, and all lanes other
+// banks: column n of product j is token 2 n + j.
+template <QuantFormat kType, int kDim, bool kWhole>
+__device__ __forceinline__ void score_blocks(int keys, int row_bytes, int dim, int lane,
+                                             const std::uint32_t (&q)[kDim / 16][4],
+                                             float (&s)[2][4]) {
+  const int row = keys + lane / 4 * 2 * row_bytes;
+  const RowWords<kType> rows[2] = {{row, lane % 4}, {row + row_bytes, lane % 4}};
+#pragma unroll
+  for (int block = 0; block < kDim / 32; ++block) {
+    if (!kWhole && block * 32 >= dim) break;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const uint2 low = rows[j].halves(block), high = rows[j].template halves<4>(block);
+      multiply_add(s[j], q[2 * block], low.x, low.y);
+      multiply_add(s[j], q[2 * block + 1], high.x, high.y);
+    }
+  }
+}
+
+// Column n of product 4 * block + e is element 4 n + e of the block.
+template <QuantFormat kType, int kDim, bool kWhole>
+__device__ __forceinline__ void mix_blocks(int values, int row_bytes, int dim, int lane,
+                                           const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
+  const int row = values + lane % 4 * 4 * row_bytes;
+  const RowWords<kType> rows[4] = {{row, lane / 4},
+                                   {row + row_bytes, lane / 4},
+                                   {row + 2 * row_bytes, lane / 4},
+                                   {row + 3 * row_bytes, lane / 4}};
+#pragma unroll
+  for (int block = 0; block < kDim / 32; ++block) {
+    if (!kWhole && block * 32 >= dim) break;
+    uint2 v[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = rows[i].halves(block);
+    float(*const to)[4] = o + 4 * block;
+    multiply_add(to[0], p, low_halves(v[0].x, v[2].x), low_halves(v[1].x, v[3].x));
+    multiply_add(to[1], p, high_halves(v[0].x, v[2].x), high_halves(v[1].x, v[3].x));
+    multiply_add(to[2], p, low_halves(v[0].y, v[2].y), low_halves(v[1].y, v[3].y));
+    multiply_add(to[3], p, high_halves(v[0].y, v[2].y), high_halves(v[1].y, v[3].y));
+  }
+}
+
+// Calls what is wanted for the type, and for heads as wide as the kernel without a look at each
+// block: their loads then overlap.
+template <int kDim, class Blocks>
+__device__ __forceinline__ void for_type(QuantFormat type, int dim, Blocks blocks) {
+  using enum QuantFormat;
+  const auto of_type = [&]<QuantFormat kType>() {
+    if (dim == kDim)
+      blocks.template operator()<kType, true>();
+    else
+      blocks.template operator()<kType, false>();
+  };
+  if (type == kQ8_0)
+    of_type.template operator()<kQ8_0>();
+  else if (type == kQ4_0)
+    of_type.template operator()<kQ4_0>();
+  else
+    of_type.template operator()<kF16>();
+}
+
+template <int kDim, bool kDirect>
+__device__ __forceinline__ void score_tile(const Ring<kDim, kDirect>& ring, int stage,
+                                           const std::uint32_t (&q)[kDim / 16][4],
+                                           float (&s)[2][4]) {
+  const std::byte* keys = ring.keys_at(stage);
+  if constexpr (kDirect)
+    score_halves<kDim>(keys, ring.lane, q, s);
+  else
+    for_type<kDim>(ring.keys.type, ring.dim, [&]<QuantFormat kType, bool kWhole>() {
+      score_blocks<kType, kDim, kWhole>(shared_offset(keys), ring.keys.row_bytes, ring.dim,
+                                        ring.lane, q, s);
+    });
+}
+
+template <int kDim, bool kDirect>
+__device__ __forceinline__ void mix_tile(const Ring<kDim, kDirect>& ring, int stage,
+                                         const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
+  const std::byte* values = ring.values_at(stage);
+  if constexpr (kDirect)
+    mix_halves<kDim>(values, ring.lane, p, o);
+  else
+    for_type<kDim>(ring.values.type, ring.dim, [&]<QuantFormat kType, bool kWhole>() {
+      mix_blocks<kType, kDim, kWhole>(shared_offset(values), ring.values.row_bytes, ring.dim,
+                                      ring.lane, p, o);
+    });
+}
+
+template <int kDim, bool kDirect>
+__device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage, const Span& span,
+                            const NewRows& newest, const std::uint32_t (&q)[kDim / 16][4],
+                            Mix<kDim>& mix) {
+  const int token = tile * kTileRows, lane = ring.lane;
+  if (span.newest() < token + kTileRows) ring.put_newest(stage, span.newest() - token, newest);
+  float s[2][4] = {};
+  score_tile(ring, stage, q, s);
+  if (token < span.from || token + kTileRows > span.to) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int n = lane % 4 * 2 + i % 2, at = token + (kDirect ? i / 4 * 8 + n : 2 * n + i / 4);
+      if (at < span.from || at >= span.to) s[i / 4][i % 4] = -INFINITY;
+    }
+    if constexpr (!kDirect) ring.clear_unseen(stage, token, span);
+  }
+  std::uint32_t p[4];
+  mix.weigh(s, p);
+  mix_tile(ring, stage, p, mix.o);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,98 @@
+#include <cmath>
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/round_device.cuh"
+#include "engine/kernels/cuda/attention/attention_tiles.cuh"
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kAtOnce = 6;  // partials that a warp has under way
+
+// (m, l, o) of one column. {-INFINITY, 0, 0}: of nothing.
+struct Column {
+  float m, l, o;
+};
+
+// What m = -infinity goes with is nothing, whatever it is.
+template <int kCount>
+__device__ Column mix(const float (&m)[kCount], const float (&l)[kCount],
+                      const float (&o)[kCount]) {
+  Column sum{m[0], 0, 0};
+#pragma unroll
+  for (int i = 1; i < kCount; ++i) sum.m = fmaxf(sum.m, m[i]);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const bool some = m[i] != -INFINITY;
+    const float weight = some ? power_of_2(m[i] - sum.m) : 0;
+    sum.l += weight * (some ? l[i] : 0);
+    sum.o += weight * (some ? o[i] : 0);
+  }
+  return sum;
+}
+
+// This warp's partials, every kWarps-th, some at once.
+__device__ Column column_of_warp(const Partials& p, int count, int heads, int dim, int column,
+                                 int warp) {
+  const int head = column / dim;
+  Column sum{-INFINITY, 0, 0};
+  for (int first = warp; first < count; first += kWarps * kAtOnce) {
+    float m[kAtOnce + 1], l[kAtOnce + 1], o[kAtOnce + 1];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int split = first + i * kWarps;
+      m[i] = -INFINITY, l[i] = o[i] = 0;
+      if (split >= count) continue;
+      m[i] = p.m[std::int64_t(split) * heads + head];
+      l[i] = p.l[std::int64_t(split) * heads + head];
+      o[i] = p.o[std::int64_t(split) * heads * dim + column];
+    }
+    m[kAtOnce] = sum.m, l[kAtOnce] = sum.l, o[kAtOnce] = sum.o;
+    sum = mix(m, l, o);
+  }
+  return sum;
+}
+
+// One block of 32 by a warp.
+__device__ void round_32(float x, int block, int lane, const Rounded& out) {
+  const RoundingScale s = rounding_scale(most_of(fabsf(x), 32));
+  const auto q = std::int8_t(rounded_byte(x, s.inverse));
+  const int sum = sum_of(q, 16);
+  out.q[block * 32 + lane] = q;
+  if (lane == 0) out.scale[block] = s.scale;
+  if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = s.scale * float(sum);
+}
+
+// A block of threads for 32 columns.
+__global__ void __launch_bounds__(32 * kWarps)
+    merge(Partials partials, int count, int heads, int dim, float* out, Rounded rounded) {
+  __shared__ Column columns[kWarps][32];
+  let_next_start();
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int column = int(blockIdx.x) * 32 + lane;
+  wait_for_inputs();
+  columns[warp][lane] = column_of_warp(partials, count, heads, dim, column, warp);
+  __syncthreads();
+  if (warp > 0) return;
+  float m[kWarps], l[kWarps], o[kWarps];
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w)
+    m[w] = columns[w][lane].m, l[w] = columns[w][lane].l, o[w] = columns[w][lane].o;
+  const Column sum = mix(m, l, o);
+  const float x = __fdiv_rn(sum.o, sum.l);
+  if (out) out[column] = x;
+  if (rounded.q) round_32(x, int(blockIdx.x), lane, rounded);
+}
+
+}  // namespace
+
+void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
+                    int head_dim, const Outputs& out) {
+  const dim3 grid(unsigned(heads * head_dim / 32));
+  launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, count, heads, head_dim,
+         out.floats, out.rounded);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,442 @@
+#include "engine/kernels/cuda/attention/prefill_attention.cuh"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/attention/attention_tiles.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr float kNoScore = -1e30f;  // the first m; finite, so that a row may see nothing of a tile
+
+// Rows are the query heads of a KV head's group, token by token: row r is head r % group of token
+// r / group. A block takes kRows of them, so what it reads of the cache serves the whole group.
+struct Task {
+  const __half* queries;
+  __half* out;
+  int heads, group, dim, window, layer, rows;
+};
+
+// How a block is made up: kProducts products of 16 rows for each warp, kKeys keys at once.
+template <int kWidth, int kProductsOfWarp, int kKeysAtOnce = kWidth <= 128 ? 64 : 32>
+struct Sizes {
+  static constexpr int kDim = kWidth, kProducts = kProductsOfWarp, kThreads = 32 * kWarps;
+  static constexpr int kKeys = kKeysAtOnce;
+  static constexpr int kRows = kWarps * kProducts * 16;
+  static constexpr int kStride = kTileStride<kDim>, kRowBytes = kStride * 2;
+  static constexpr int kQueryBytes = kRows * kRowBytes, kTileBytes = kKeys * kRowBytes;
+  // That a multiprocessor holds.
+  static constexpr int kBlocks = kDim > 128 ? 1 : kProducts == 2 ? 2 : 3;
+  using Scores = float[kProducts][kKeys / 8][4];
+};
+
+template <class S>
+int parts_of(const Task& t) {
+  return (t.rows + S::kRows - 1) / S::kRows;
+}
+
+__device__ __forceinline__ const __half* query_row(const Task& t, int head, int row) {
+  const int token = row / t.group;
+  return t.queries +
+         (std::int64_t(token) * t.heads + head * t.group + (row - token * t.group)) * t.dim;
+}
+
+template <class S>
+__device__ void start_queries(const Task& t, int head, int first_row, std::uint32_t to) {
+  constexpr int kChunks = S::kDim / 8;
+#pragma unroll 4
+  for (int i = int(threadIdx.x); i < S::kRows * kChunks; i += S::kThreads) {
+    const int row = i / kChunks, chunk = i - row * kChunks;
+    const bool some = first_row + row < t.rows && chunk * 8 < t.dim;
+    const __half* from = query_row(t, head, some ? first_row + row : 0) + (some ? chunk * 8 : 0);
+    copy_or_zero(to + unsigned(row * S::kRowBytes + chunk * 16), reinterpret_cast<Bytes>(from),
+                 some);
+  }
+}
+
+// Keys, or values, of kKeys tokens: halves are copied to where products take them from; other rows
+// are copied as they are, and turned into halves by finish().
+template <class S, bool kDirect>
+struct Tile {
+  HeadRows rows;
+  std::byte* place;
+  std::byte* raw;       // where not direct
+  int dim, begin, end;  // tokens outside become zeros
+
+  __device__ __forceinline__ bool holds(int token) const {
+    return unsigned(token - begin) < unsigned(end - begin);
+  }
+
+  __device__ __forceinline__ void start(int token) const {
+    if constexpr (kDirect)
+      start_halves(token);
+    else
+      start_raw(token);
+  }
+
+  __device__ __forceinline__ void start_halves(int token) const {
+    constexpr int kChunks = S::kDim / 8, kStep = S::kThreads / kChunks;  // rows that start together
+    constexpr int kActive = kStep * kChunks;
+    const int thread = int(threadIdx.x), row0 = thread / kChunks, chunk = thread - row0 * kChunks;
+    if (kActive < S::kThreads && thread >= kActive) return;
+    std::uint32_t to = shared_address(place) + unsigned(row0 * S::kRowBytes + chunk * 16);
+    const bool inside = chunk * 8 < dim;
+    const int column = inside ? chunk * 16 : 0;
+    if (rows.block_tokens % S::kKeys == 0) {  // the tile is in one block
+      Bytes from = rows.row(token) + row0 * dim * 2 + column;
+#pragma unroll
+      for (int row = 0; row < S::kKeys; row += kStep) {
+        if (S::kKeys % kStep != 0 && row0 + row >= S::kKeys) break;
+        copy_or_zero(to + unsigned(row * S::kRowBytes), from + row * dim * 2,
+                     inside && holds(token + row0 + row));
+      }
+    } else {
+      for (int row = row0; row < S::kKeys; row += kStep, to += kStep * S::kRowBytes) {
+        const bool some = inside && holds(token + row);
+        copy_or_zero(to, rows.row(some ? token + row : token) + column, some);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void start_raw(int token) const {
+    const int bytes = kTileRows * rows.row_bytes;
+    const std::uint32_t to = shared_address(raw);
+    for (int part = 0; part < S::kKeys / kTileRows && token + part * kTileRows < end; ++part) {
+      const int first = token + part * kTileRows, wanted = (end - first) * rows.row_bytes;
+      const Bytes from = rows.row(first);
+      for (int i = int(threadIdx.x) * 16; i < min(bytes, wanted); i += S::kThreads * 16)
+        copy_or_zero(to + unsigned(part * bytes + i), from + i, true);
+    }
+  }
+
+  // By all threads, once all copies have arrived.
+  __device__ __forceinline__ void finish(int token) const {
+    if constexpr (!kDirect) {
+      if (rows.type == QuantFormat::kQ8_0)
+        to_halves<QuantFormat::kQ8_0>(token);
+      else if (rows.type == QuantFormat::kQ4_0)
+        to_halves<QuantFormat::kQ4_0>(token);
+      else
+        to_halves<QuantFormat::kF16>(token);
+      __syncthreads();
+    }
+  }
+
+  template <QuantFormat kType>
+  __device__ __forceinline__ void to_halves(int token) const {
+    rows_to_halves<kType, S::kKeys, S::kStride, S::kThreads>(shared_offset(raw), rows.row_bytes,
+                                                             dim, reinterpret_cast<__half*>(place),
+                                                             begin - token, end - token);
+  }
+};
+
+// A warp's rows: of product i those at lane / 4 and 8 further.
+template <class S>
+struct Mix {
+  float o[S::kProducts][S::kDim / 8][4];
+  float m[S::kProducts][2], l[S::kProducts][2];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i) {
+      m[i][0] = m[i][1] = kNoScore;
+      l[i][0] = l[i][1] = 0;
+#pragma unroll
+      for (int d = 0; d < S::kDim / 8; ++d)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) o[i][d][k] = 0;
+    }
+  }
+
+  // Scores become probabilities. m is a whole number near the largest score, so it seldom moves.
+  __device__ __forceinline__ void weigh(typename S::Scores& s) {
+    float scale[S::kProducts][2];
+    bool moved = false;
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float most = fmaxf(s[i][0][2 * h], s[i][0][2 * h + 1]);
+#pragma unroll
+        for (int n = 1; n < S::kKeys / 8; ++n)
+          most = fmaxf(most, fmaxf(s[i][n][2 * h], s[i][n][2 * h + 1]));
+        const float m_new = fmaxf(m[i][h], exponent_for(row_max(most)));
+        scale[i][h] = power_of_2(m[i][h] - m_new);
+        moved |= m[i][h] != m_new;
+        m[i][h] = m_new;
+      }
+    if (__any_sync(~0u, moved)) rescale(scale);
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+      for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          s[i][n][k] = power_of_2(s[i][n][k] - m[i][k / 2]);
+          l[i][k / 2] += s[i][n][k];
+        }
+  }
+
+  __device__ __forceinline__ void rescale(const float (&scale)[S::kProducts][2]) {
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        l[i][h] *= scale[i][h];
+#pragma unroll
+        for (int d = 0; d < S::kDim / 8; ++d) {
+          o[i][d][2 * h] *= scale[i][h];
+          o[i][d][2 * h + 1] *= scale[i][h];
+        }
+      }
+  }
+};
+
+// s = queries times keys. Addresses are this lane's.
+template <class S>
+__device__ __forceinline__ void score(std::uint32_t queries, std::uint32_t keys,
+                                      typename S::Scores& s) {
+#pragma unroll
+  for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+    for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+      for (int k = 0; k < 4; ++k) s[i][n][k] = 0;
+#pragma unroll
+  for (int k = 0; k < S::kDim / 16; ++k) {
+    std::uint32_t a[S::kProducts][4];
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+      load_tiles(a[i], queries + unsigned(i * 16 * S::kRowBytes + k * 32));
+#pragma unroll
+    for (int n = 0; n < S::kKeys / 16; ++n) {
+      std::uint32_t b[4];
+      load_tiles(b, keys + unsigned(n * 16 * S::kRowBytes + k * 32));
+#pragma unroll
+      for (int i = 0; i < S::kProducts; ++i) {
+        multiply_add(s[i][2 * n], a[i], b[0], b[1]);
+        multiply_add(s[i][2 * n + 1], a[i], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// o += probabilities times values.
+template <class S>
+__device__ __forceinline__ void mix_values(std::uint32_t values, const typename S::Scores& s,
+                                           Mix<S>& mix) {
+#pragma unroll
+  for (int n = 0; n < S::kKeys / 16; ++n) {
+    std::uint32_t p[S::kProducts][4];
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        p[i][k] = pack_halves(s[i][2 * n + k / 2][k % 2 * 2], s[i][2 * n + k / 2][k % 2 * 2 + 1]);
+#pragma unroll
+    for (int d = 0; d < S::kDim / 16; ++d) {
+      std::uint32_t b[4];
+      load_tiles_turned(b, values + unsigned(n * 16 * S::kRowBytes + d * 32));
+#pragma unroll
+      for (int i = 0; i < S::kProducts; ++i) {
+        multiply_add(mix.o[i][2 * d], p[i], b[0], b[1]);
+        multiply_add(mix.o[i][2 * d + 1], p[i], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Positions of a lane's rows, and what they see.
+template <class S>
+struct Seen {
+  int at[S::kProducts][2];
+  int window;
+  int least, most;  // of the whole block
+
+  __device__ Seen(const Task& t, int position, int first_row, int lane, int warp)
+      : window(t.window > 0 ? t.window : 1 << 30) {
+    least = position + first_row / t.group;
+    most = position + min(first_row + S::kRows - 1, t.rows - 1) / t.group;
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = first_row + (warp * S::kProducts + i) * 16 + lane / 4 + 8 * h;
+        at[i][h] = position + min(row, t.rows - 1) / t.group;
+      }
+  }
+
+  __device__ int begin() const { return max(0, least + 1 - window); }
+  __device__ int first_tile() const { return begin() / S::kKeys; }
+  __device__ int end_tile() const { return most / S::kKeys + 1; }
+
+  __device__ __forceinline__ void hide(int token, int lane, typename S::Scores& s) const {
+    if (token + S::kKeys - 1 <= least && token > most - window) return;
+#pragma unroll
+    for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+      for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int key = token + n * 8 + lane % 4 * 2 + k % 2, own = at[i][k / 2];
+          if (key > own || key <= own - window) s[i][n][k] = -INFINITY;
+        }
+  }
+};
+
+// Each warp's rows by way of the shared memory where its queries were, 16 bytes at a time.
+template <class S>
+__device__ void write_rows(const Task& t, int head, int first_row, const Mix<S>& mix, __half* own,
+                           int lane) {
+#pragma unroll
+  for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float scale = 1.0f / row_sum(mix.l[i][h]);
+      __half* row = own + (i * 16 + lane / 4 + 8 * h) * S::kStride + lane % 4 * 2;
+#pragma unroll
+      for (int d = 0; d < S::kDim / 8; ++d)
+        *reinterpret_cast<std::uint32_t*>(row + d * 8) =
+            pack_halves(mix.o[i][d][2 * h] * scale, mix.o[i][d][2 * h + 1] * scale);
+    }
+  __syncwarp();
+  const int chunks = t.dim / 8;
+  for (int i = lane; i < S::kProducts * 16 * chunks; i += 32) {
+    const int row = i / chunks, chunk = i - row * chunks;
+    if (first_row + row >= t.rows) break;
+    __half* to = t.out + (query_row(t, head, first_row + row) - t.queries) + chunk * 8;
+    *reinterpret_cast<uint4*>(to) =
+        *reinterpret_cast<const uint4*>(own + row * S::kStride + chunk * 8);
+  }
+}
+
+// While scores of a tile are computed its values arrive, and the next keys while they are mixed.
+template <class S, bool kDirect>
+__device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
+                                             const Tile<S, kDirect>& values, const Seen<S>& seen,
+                                             std::uint32_t queries, int lane, Mix<S>& mix) {
+  const std::uint32_t own_keys =
+      shared_address(keys.place) +
+      unsigned((lane / 16 * 8 + lane % 8) * S::kRowBytes + lane / 8 % 2 * 16);
+  const std::uint32_t own_values =
+      shared_address(values.place) + unsigned((lane % 16) * S::kRowBytes + lane / 16 * 16);
+  const int end = seen.end_tile();
+  for (int tile = seen.first_tile(); tile < end; ++tile) {
+    const int token = tile * S::kKeys;
+    typename S::Scores s;
+    wait_for_copies<0>();
+    __syncthreads();  // and the values before these are used
+    values.start(token);
+    end_copies();
+    keys.finish(token);
+    score<S>(queries, own_keys, s);
+    wait_for_copies<0>();
+    __syncthreads();
+    if (tile + 1 < end) keys.start(token + S::kKeys);
+    end_copies();
+    values.finish(token);
+    seen.hide(token, lane, s);
+    mix.weigh(s);
+    mix_values<S>(own_values, s, mix);
+  }
+}
+
+// Blocks in the order of their work, the longest first; those of one part of the rows together.
+template <class S, bool kDirect>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
+    attend(Task t, Cache cache, const int* position) {
+  extern __shared__ __align__(16) std::byte shared[];
+  let_next_start();
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int part = int(gridDim.x - 1 - blockIdx.x) / cache.kv_heads;
+  const int head = int(blockIdx.x) % cache.kv_heads, first_row = part * S::kRows;
+  std::byte* const tiles = shared + S::kQueryBytes;
+  const Seen<S> seen(t, *position, first_row, lane, warp);
+  const int begin = seen.begin(), end = seen.most + 1;
+  const Tile<S, kDirect> keys{
+      keys_of(cache, t.layer, head), tiles, tiles + 2 * S::kTileBytes, t.dim, begin, end};
+  const Tile<S, kDirect> values{values_of(cache, t.layer, head),
+                                tiles + S::kTileBytes,
+                                tiles + 2 * S::kTileBytes + S::kKeys * cache.k_row + 16,
+                                t.dim,
+                                begin,
+                                end};
+  if constexpr (!kDirect)  // columns past the head's: a NaN there would spoil products with zeros
+    for (int i = int(threadIdx.x); i < 2 * S::kTileBytes / 4; i += S::kThreads)
+      reinterpret_cast<std::uint32_t*>(tiles)[i] = 0;
+  start_queries<S>(t, head, first_row, shared_address(shared));
+  keys.start(seen.first_tile() * S::kKeys);
+  end_copies();
+  Mix<S> mix;
+  mix.clear();
+  __half* own = reinterpret_cast<__half*>(shared) + warp * S::kProducts * 16 * S::kStride;
+  const std::uint32_t own_queries =
+      shared_address(own) + unsigned((lane % 16) * S::kRowBytes + lane / 16 * 16);
+  attend_tiles(keys, values, seen, own_queries, lane, mix);
+  __syncwarp();
+  write_rows(t, head, first_row + warp * S::kProducts * 16, mix, own, lane);
+}
+
+// Shared memory of a block.
+template <class S, bool kDirect>
+int bytes_of(const Cache& cache) {
+  const int raw = kDirect ? 0 : S::kKeys * (cache.k_row + cache.v_row) + 32;
+  return S::kQueryBytes + 2 * S::kTileBytes + raw;
+}
+
+template <class S, bool kDirect>
+void launch_attend(const Stream& stream, const Task& t, const Cache& cache, const int* position) {
+  const auto kernel = attend<S, kDirect>;
+  const int bytes = bytes_of<S, kDirect>(cache);
+  RIGCAST_CUDA_CALL(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  // Blocks that start early lie together on the multiprocessors that the kernel before has left
+  // first, and share them to their end: 1.3 to 1.6 times as long with 512 tokens and fewer.
+  launch(stream,
+         {dim3(unsigned(parts_of<S>(t) * cache.kv_heads)), dim3(S::kThreads), std::size_t(bytes)},
+         Start::kAfter, kernel, t, cache, position);
+}
+
+// Wide blocks use what they read twice as often; narrow ones are twice as many; small ones fit into
+// the 64 KiB of shared memory that Turing has. `room`: bytes that a block may take.
+template <int kDim>
+void launch_width(const Stream& stream, const Task& t, const Cache& cache, const int* position,
+                  int room) {
+  using Narrow = Sizes<kDim, 1>;
+  using Wide = Sizes<kDim, kDim <= 128 ? 2 : 1>;
+  using Small = Sizes<kDim, 1, Narrow::kKeys / 2>;
+  const bool direct = cache.k_type == QuantFormat::kF16 && cache.v_type == QuantFormat::kF16;
+  const bool few = parts_of<Wide>(t) * cache.kv_heads <= device_facts().multiprocessors;
+  if (direct) {
+    const bool wide = !few && bytes_of<Wide, true>(cache) <= room;
+    const auto run = wide                                    ? launch_attend<Wide, true>
+                     : bytes_of<Narrow, true>(cache) <= room ? launch_attend<Narrow, true>
+                                                             : launch_attend<Small, true>;
+    return run(stream, t, cache, position);
+  }
+  const auto run = bytes_of<Wide, false>(cache) <= room ? launch_attend<Wide, false>
+                                                        : launch_attend<Small, false>;
+  run(stream, t, cache, position);
+}
+
+}  // namespace
+
+void attend_causally(const Stream& stream, const PrefillAttention& attention, const Cache& cache,
+                     int layer, const int* position, __half* out) {
+  if (attention.tokens < 1) return;
+  const int group = attention.heads / cache.kv_heads;
+  const Task t{attention.queries, out,   attention.heads,         group, cache.head_dim,
+               attention.window,  layer, attention.tokens * group};
+  const auto run = t.dim <= 64    ? launch_width<64>
+                   : t.dim <= 96  ? launch_width<96>
+                   : t.dim <= 128 ? launch_width<128>
+                                  : launch_width<256>;
+  const int most = device_facts().block_shared_bytes;
+  run(stream, t, cache, position,
+      attention.shared_bytes > 0 ? std::min(attention.shared_bytes, most) : most);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,219 @@
+#include "engine/kernels/cuda/batch/experts_batch.cuh"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/matvec/choose_device.cuh"
+#include "engine/kernels/cuda/matvec/lane_dot.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kExpertsOfWarp = 4, kTokensOfWarp = 8;
+constexpr int kSortThreads = 256;
+
+struct Logits {
+  const std::uint8_t* weights;
+  const float* x;
+  int columns, experts, tokens;
+  float* out;
+  int* counts;
+};
+
+// A warp multiplies four experts' rows with eight tokens.
+template <QuantFormat F>
+__global__ void __launch_bounds__(32 * kWarps) batch_logits(const Logits in) {
+  using Dot = FloatDot<F, 1>;
+  let_next_start();
+  wait_for_inputs();
+  if (blockIdx.x == 0 && blockIdx.y == 0)
+    for (int e = int(threadIdx.x); e < in.experts; e += int(blockDim.x)) in.counts[e] = 0;
+  const int lane = threadIdx.x % 32, parts = in.columns / Dot::kColumns;
+  const int expert = (int(blockIdx.x) * kWarps + int(threadIdx.x / 32)) * kExpertsOfWarp;
+  const int token = int(blockIdx.y) * kTokensOfWarp;
+  if (expert >= in.experts) return;
+  const auto* weights = reinterpret_cast<const uint4*>(in.weights);
+  float sums[kTokensOfWarp][kExpertsOfWarp] = {};
+  for (int part = lane; part < parts; part += 32) {
+    uint4 w[kExpertsOfWarp];
+#pragma unroll
+    for (int e = 0; e < kExpertsOfWarp; ++e)
+      w[e] = load_weights16(weights + std::int64_t(min(expert + e, in.experts - 1)) * parts + part);
+#pragma unroll
+    for (int t = 0; t < kTokensOfWarp; ++t) {
+      const std::int64_t row = min(token + t, in.tokens - 1);
+      const auto x = typename Dot::X::Cursor({{}, in.x + row * in.columns}, part).load();
+#pragma unroll
+      for (int e = 0; e < kExpertsOfWarp; ++e) Dot::add_words(w[e], x, sums[t][e]);
+    }
+  }
+#pragma unroll
+  for (int t = 0; t < kTokensOfWarp; ++t) {
+    const float sum = sum_rows(sums[t], lane);
+    const int e = expert + lane / 8;
+    if (lane % 8 == 0 && e < in.experts && token + t < in.tokens)
+      in.out[std::int64_t(token + t) * in.experts + e] = sum;
+  }
+}
+
+// A warp a token.
+__global__ void __launch_bounds__(32 * kWarps)
+    batch_choices(const float* logits, bool normalised, const ExpertGroups g) {
+  __shared__ float of_warp[kWarps][kMostExperts];
+  let_next_start();
+  wait_for_inputs();
+  const int lane = threadIdx.x % 32;
+  const std::int64_t token = std::int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (token >= g.tokens) return;
+  float* const mine = of_warp[threadIdx.x / 32];
+  for (int e = lane; e < g.experts; e += 32) mine[e] = __ldcg(logits + token * g.experts + e);
+  __syncwarp();
+  int* const ids = g.chosen.ids + token * g.chosen.used;
+  choose(mine, g.experts, g.chosen.used, normalised,
+         {ids, g.chosen.weights + token * g.chosen.used});
+  // Integers: the order in which they are added changes nothing. A lane reads what it wrote.
+  if (lane < g.chosen.used) atomicAdd(g.counts + ids[lane], 1);
+}
+
+// Over the block: what threads before this one have, and what all have.
+struct Scanned {
+  int before, all;
+};
+__device__ Scanned scan(int mine) {
+  __shared__ int of_warp[kSortThreads / 32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int upto = mine;
+  for (int d = 1; d < 32; d *= 2) {
+    const int other = __shfl_up_sync(~0u, upto, unsigned(d));
+    if (lane >= d) upto += other;
+  }
+  __syncthreads();
+  if (lane == 31) of_warp[warp] = upto;
+  __syncthreads();
+  Scanned s{upto - mine, 0};
+  for (int w = 0; w < kSortThreads / 32; ++w) {
+    if (w < warp) s.before += of_warp[w];
+    s.all += of_warp[w];
+  }
+  return s;
+}
+
+__device__ int groups_of(int count, int group_tokens) {
+  return (count + group_tokens - 1) / group_tokens;
+}
+
+// Where an expert's choices and groups begin.
+struct Begin {
+  int choice, group;
+};
+__device__ Begin begin_of(const ExpertGroups& g, int expert) {
+  int choices = 0, groups = 0;
+  for (int e = int(threadIdx.x); e < expert; e += kSortThreads) {
+    const int count = __ldcg(g.counts + e);
+    choices += count;
+    groups += groups_of(count, g.group_tokens);
+  }
+  return {scan(choices).all, scan(groups).all};
+}
+
+// A block an expert: its groups, and its choices in ascending order.
+__global__ void __launch_bounds__(kSortThreads) sort_choices(const ExpertGroups g) {
+  let_next_start();
+  wait_for_inputs();
+  const int expert = int(blockIdx.x), thread = int(threadIdx.x);
+  const Begin begin = begin_of(g, expert);
+  const int count = __ldcg(g.counts + expert);
+  const int groups = groups_of(count, g.group_tokens);
+  for (int i = thread; i < groups; i += kSortThreads) {
+    const int first = i * g.group_tokens;
+    g.groups[begin.group + i] = {expert, begin.choice + first, min(g.group_tokens, count - first)};
+  }
+  if (expert == g.experts - 1 && thread == 0) *g.group_count = begin.group + groups;
+  const int choices = g.tokens * g.chosen.used;
+  const int share = (choices + kSortThreads - 1) / kSortThreads;
+  const int first = min(thread * share, choices), end = min(first + share, choices);
+  int mine = 0;
+  for (int i = first; i < end; ++i) mine += __ldcg(g.chosen.ids + i) == expert;
+  int to = begin.choice + scan(mine).before;
+  for (int i = first; i < end && mine > 0; ++i)
+    if (__ldcg(g.chosen.ids + i) == expert) g.order[to++] = i, --mine;
+}
+
+__global__ void __launch_bounds__(256)
+    add_chosen(const ExpertGroups g, const float4* rows, int fours, float4* hidden) {
+  let_next_start();
+  wait_for_inputs();
+  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= fours) return;
+  const std::int64_t token = blockIdx.y;
+  float4 sum{};
+  for (int e = 0; e < g.chosen.used; ++e) {
+    const std::int64_t choice = token * g.chosen.used + e;
+    const float weight = __ldcg(g.chosen.weights + choice);
+    const float4 row = __ldcg(rows + choice * fours + i);
+    sum.x = fmaf(weight, row.x, sum.x), sum.y = fmaf(weight, row.y, sum.y);
+    sum.z = fmaf(weight, row.z, sum.z), sum.w = fmaf(weight, row.w, sum.w);
+  }
+  float4& to = hidden[token * fours + i];
+  to = {to.x + sum.x, to.y + sum.y, to.z + sum.z, to.w + sum.w};
+}
+
+void queue_logits(const Router& router, const float* x, const ExpertGroups& g,
+                  const Stream& stream) {
+  const Matrix& w = router.w;
+  const Logits in{reinterpret_cast<const std::uint8_t*>(w.planes),
+                  x,
+                  int(w.columns),
+                  g.experts,
+                  g.tokens,
+                  router.logits,
+                  g.counts};
+  constexpr int kExpertsOfBlock = kWarps * kExpertsOfWarp;
+  const Shape shape{dim3(unsigned((g.experts + kExpertsOfBlock - 1) / kExpertsOfBlock),
+                         unsigned((g.tokens + kTokensOfWarp - 1) / kTokensOfWarp)),
+                    dim3(32 * kWarps)};
+  using enum QuantFormat;
+  if (w.format == kF32) return launch(stream, shape, Start::kEarly, batch_logits<kF32>, in);
+  if (w.format == kF16) return launch(stream, shape, Start::kEarly, batch_logits<kF16>, in);
+  if (w.format == kBF16) return launch(stream, shape, Start::kEarly, batch_logits<kBF16>, in);
+  throw std::invalid_argument("route_batch: weights must be F32, F16 or BF16");
+}
+
+}  // namespace
+
+int group_tokens_for(int tokens, int used, int experts) {
+  const int mean = tokens * used / experts;
+  return mean <= 6 ? 16 : mean <= 16 ? 32 : 64;
+}
+
+int most_groups(int tokens, int used, int experts, int group_tokens) {
+  const int choices = tokens * used;
+  return std::min(experts, choices) + choices / group_tokens;
+}
+
+void route_batch(const Router& router, const float* x, const ExpertGroups& g,
+                 const Stream& stream) {
+  const Matrix& w = router.w;
+  if (w.rows != g.experts || w.rows > kMostExperts || g.chosen.used > w.rows ||
+      g.chosen.used > kMostUsed || w.columns % 32 != 0)
+    throw std::invalid_argument("route_batch: too many experts, or columns that are not 32s");
+  if (g.tokens == 0) return;
+  queue_logits(router, x, g, stream);
+  launch(stream, {dim3(unsigned((g.tokens + kWarps - 1) / kWarps)), dim3(32 * kWarps)},
+         Start::kEarly, batch_choices, router.logits, router.normalised, g);
+  launch(stream, {dim3(unsigned(g.experts)), dim3(kSortThreads)}, Start::kEarly, sort_choices, g);
+}
+
+void add_experts(const ExpertGroups& groups, const float* rows, int width, float* hidden,
+                 const Stream& stream) {
+  if (width % 4 != 0) throw std::invalid_argument("add_experts: width must be 4s");
+  if (groups.tokens == 0) return;
+  const int fours = width / 4;
+  launch(stream, {dim3(unsigned(fours + 255) / 256, unsigned(groups.tokens)), dim3(256)},
+         Start::kEarly, add_chosen, groups, reinterpret_cast<const float4*>(rows), fours,
+         reinterpret_cast<float4*>(hidden));
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,67 @@
+#pragma once
+// Products of quantized weights with a batch of tokens on tensor cores (sm_80 and later): weights
+// are read as they lie, once for up to 64 tokens, and become halves in registers; activations are
+// halves, sums F32, in a fixed order. Everything is queued; launches are kEarly, and read weights
+// before their inputs are there. All throw CudaFailure, and std::invalid_argument where formats or
+// shapes do not fit.
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <span>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/batch/experts_batch.cuh"
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Formats that these take: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K.
+bool takes_short_batch(QuantFormat format);
+/// Whether the current GPU runs them.
+bool has_short_batch();
+
+/// [tokens][columns], aligned to 16 bytes.
+struct HalfBatch {
+  const __half* x = nullptr;
+  int tokens = 0;
+};
+
+/// Row t of the output is at out + t * stride.
+struct ShortBatchJob {
+  Matrix w;
+  float* out = nullptr;
+  const float* bias = nullptr;  // [rows]; null: none
+};
+struct ShortBatchRows {
+  std::int64_t stride = 0;  // in floats
+  bool add = false;         // to what the output holds
+};
+
+/// How work is cut: a thread block has 8 warps and multiplies row_warps * 32 rows with up to
+/// `tokens` tokens; 8 / row_warps warps share the columns of a row. 0: as it suits the shape.
+struct ShortBatchCut {
+  int tokens = 0;     // 16, 32 or 64
+  int row_warps = 0;  // 1, 2, 4 or 8; more where shared memory does not hold what fewer need
+};
+
+/// Up to kMostJobs products with the same activations: out = w x + bias. Jobs that follow each
+/// other in one format are one launch.
+void short_batch(std::span<const ShortBatchJob> jobs, const HalfBatch& x,
+                 const ShortBatchRows& rows, const Stream& stream, const ShortBatchCut& cut = {});
+
+/// out[token][rows] = silu(gate x) * (up x), clamped to +-65504. between[tokens][rows]: for its own
+/// use.
+void short_batch_gate_up(const Matrix& gate, const Matrix& up, const HalfBatch& x, float* between,
+                         __half* out, const Stream& stream, const ShortBatchCut& cut = {});
+
+/// The same for each expert's tokens of x[tokens]: row t * used + i of `out` is that of token t and
+/// its i-th expert.
+void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
+                     const __half* x, float* between, __half* out, const Stream& stream);
+
+/// out[tokens * used][rows] = down of the expert of the row x[tokens * used].
+void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const __half* x, float* out,
+                  const Stream& stream);
+
+}  // namespace rigcast::engine::cuda

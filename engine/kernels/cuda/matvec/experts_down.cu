@@ -1,0 +1,88 @@
+#include <stdexcept>
+
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/row_stream.cuh"
+#include "engine/kernels/cuda/weights/for_format.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kRows = 2;
+
+template <class Lane>
+using Stages = Ring<Lane, 10400>;
+
+struct Down {
+  PlaneView view;
+  std::size_t stride;
+  std::int64_t rows;
+  int columns;
+  ChosenExperts experts;
+  Inputs x;
+  ExpertsSum sum;
+};
+
+__device__ PlaneView of_expert(PlaneView v, std::size_t at) {
+  const auto moved = [&](const std::uint8_t* p) { return p ? p + at : nullptr; };
+  return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
+}
+
+__device__ Inputs inputs_of(const Down& d, int i) {
+  const std::int64_t at = std::int64_t(i) * d.columns;
+  const Rounded& r = d.x.rounded;
+  return {{r.q + at, r.scale + at / 32, r.sum16 + at / 16}, d.x.floats + at};
+}
+
+// A warp goes through all experts' rows, so that their sum needs no other warp.
+template <QuantFormat F>
+__global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_constant__ Down d) {
+  using Lane = LaneDot<F, kRows>;
+  extern __shared__ __align__(16) std::byte shared[];
+  let_next_start();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const std::int64_t row = (std::int64_t(blockIdx.x) * kWarps + warp) * kRows;
+  if (row >= d.rows) return;
+  wait_for_inputs();
+  // Of expert i in lane i: no group waits for them again.
+  const bool mine = lane < d.experts.used;
+  const int id_here = mine ? __float_as_int(load_input4(d.experts.ids + lane)) : 0;
+  const float weight_here = mine ? load_input4(d.experts.weights + lane) : 0;
+  float all[kRows] = {};
+  stream_rows<Lane, kRows, Stages<Lane>>(
+      shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(d.columns), d.experts.used,
+      [&](int i) {
+        const auto id = std::size_t(__shfl_sync(~0u, id_here, i));
+        return RowGroup{of_expert(d.view, id * d.stride), row, d.rows, d.columns};
+      },
+      [] {}, [&](int i) { return inputs_of(d, i); },
+      [&](int i, const float(&sums)[kRows]) {
+        const float weight = __shfl_sync(~0u, weight_here, i);
+        for (int r = 0; r < kRows; ++r) all[r] = fmaf(weight, sums[r], all[r]);
+      });
+  float sum = sum_rows(all, lane);
+  const std::int64_t at = row + lane / (32 / kRows);
+  if (lane % (32 / kRows) != 0 || at >= d.rows) return;
+  if (d.sum.add) sum += load_input4(d.sum.add + at);
+  d.sum.out[at] = sum;
+}
+
+}  // namespace
+
+void experts_down(const MatrixStack& down, const ChosenExperts& experts, const Inputs& x,
+                  const ExpertsSum& sum, const Stream& stream, Start start) {
+  const Matrix& m = down.first;
+  if (m.columns % 32 != 0 || experts.used > kMostUsed)
+    throw std::invalid_argument("experts_down: columns must be 32s, and experts at most 32");
+  const Down d{view_of(m), down.stride, m.rows, int(m.columns), experts, x, sum};
+  constexpr int kRowsOfBlock = kWarps * kRows;
+  Shape shape{dim3(unsigned((m.rows + kRowsOfBlock - 1) / kRowsOfBlock)), dim3(32 * kWarps)};
+  for_format(m.format, [&]<QuantFormat F>() {
+    shape.shared_bytes = kWarps * Stages<LaneDot<F, kRows>>::kBytes;
+    RIGCAST_CUDA_CALL(cudaFuncSetAttribute(
+        down_experts<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)));
+    launch(stream, shape, start, down_experts<F>, d);
+  });
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "engine/kernels/cuda/activations/round_device.cuh"
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/row_stream.cuh"
+#include "engine/kernels/cuda/weights/for_format.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kRows = 4;
+constexpr int kRowsOfBlock = 32;  // a thread block rounds what it computed
+static_assert(kWarps * kRows == kRowsOfBlock);
+
+template <class Lane>
+using Stages = Ring<Lane, 7200>;
+
+struct Part {
+  PlaneView view;
+  QuantFormat format;
+  std::size_t stride;  // from one expert to the next
+};
+
+struct GateUp {
+  Part gate, up;
+  std::int64_t rows;
+  int columns;
+  Inputs x;
+  Outputs out;
+  const int* ids;  // or null: no experts
+};
+
+__device__ PlaneView of_expert(PlaneView v, std::size_t at) {
+  const auto moved = [&](const std::uint8_t* p) { return p ? p + at : nullptr; };
+  return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
+}
+
+// The expert of this block, and the weights before inputs only where there is none to choose.
+struct Weights {
+  PlaneView gate, up;
+};
+__device__ Weights weights_of(const GateUp& g) {
+  if (!g.ids) return {g.gate.view, g.up.view};
+  wait_for_inputs();
+  const std::size_t id = __float_as_uint(load_input4(g.ids + blockIdx.y));
+  return {of_expert(g.gate.view, id * g.gate.stride), of_expert(g.up.view, id * g.up.stride)};
+}
+
+__device__ float silu(float x) { return x / (1 + expf(-x)); }
+
+// By the first warp: the block's 32 values are the 32 that share a scale.
+__device__ void round_block(float value, const Rounded& out, std::int64_t rows) {
+  const int lane = threadIdx.x;
+  const std::int64_t at = blockIdx.y * rows + std::int64_t(blockIdx.x) * kRowsOfBlock;
+  const RoundingScale s = rounding_scale(most_of(fabsf(value), 32));
+  const auto q = std::int8_t(rounded_byte(value, s.inverse));
+  const int sum = sum_of(int(q), 16);
+  out.q[at + lane] = q;
+  if (lane == 0) out.scale[at / 32] = s.scale;
+  if (lane % 16 == 0) out.sum16[at / 16 + lane / 16] = s.scale * float(sum);
+}
+
+// The first of a warp's four rows among the block's.
+__device__ int in_block() { return int(threadIdx.x / 32) * kRows; }
+
+// In the matrix; a warp past the last row multiplies the last rows once more.
+__device__ std::int64_t first_row(std::int64_t rows) {
+  const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + in_block();
+  return row < rows ? row : (rows - 1) / kRows * kRows;
+}
+
+// Both are of row lane / 8 of the warp's four.
+struct Products {
+  float gate = 0, up = 0;
+};
+
+__device__ void write_out(const GateUp& g, const Products& products) {
+  __shared__ float values[kRowsOfBlock];
+  const int lane = threadIdx.x % 32;
+  if (lane % 8 == 0) values[in_block() + lane / 8] = silu(products.gate) * products.up;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + lane;
+  if (g.out.floats && row < g.rows) g.out.floats[blockIdx.y * g.rows + row] = values[lane];
+  if (g.out.rounded.q) round_block(values[lane], g.out.rounded, g.rows);
+}
+
+template <QuantFormat F>
+inline constexpr int kBlocks = blocks_that_fit<Stages<LaneDot<F, kRows>>>(kWarps, 4);
+
+template <QuantFormat F>
+__global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
+    gate_up_one_format(const __grid_constant__ GateUp g) {
+  using Lane = LaneDot<F, kRows>;
+  extern __shared__ __align__(16) std::byte shared[];
+  let_next_start();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const Weights weights = weights_of(g);
+  const std::int64_t row = first_row(g.rows);
+  Products products;
+  stream_rows<Lane, kRows, Stages<Lane>>(
+      shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 2,
+      [&](int i) {
+        return RowGroup{i == 0 ? weights.gate : weights.up, row, g.rows, g.columns};
+      },
+      [] { wait_for_inputs(); }, [&](int) { return g.x; },
+      [&](int i, const float(&sums)[kRows]) {
+        (i == 0 ? products.gate : products.up) = sum_rows(sums, lane);
+      });
+  write_out(g, products);
+}
+
+__global__ void __launch_bounds__(32 * kWarps, 2)
+    gate_up_two_formats(const __grid_constant__ GateUp g) {
+  extern __shared__ __align__(16) std::byte shared[];
+  let_next_start();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const Weights weights = weights_of(g);
+  const std::int64_t row = first_row(g.rows);
+  Products products;
+  for (int i = 0; i < 2; ++i) {
+    on_device_for_format(i == 0 ? g.gate.format : g.up.format, [&]<QuantFormat F>() {
+      using Lane = LaneDot<F, kRows>;
+      const RowGroup rows{i == 0 ? weights.gate : weights.up, row, g.rows, g.columns};
+      stream_rows<Lane, kRows, Stages<Lane>>(
+          shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 1,
+          [&](int) { return rows; }, [] { wait_for_inputs(); }, [&](int) { return g.x; },
+          [&](int, const float(&sums)[kRows]) {
+            (i == 0 ? products.gate : products.up) = sum_rows(sums, lane);
+          });
+      wait_for_group<0>();
+    });
+    __syncthreads();  // stages of the other format lie across those of other warps
+  }
+  write_out(g, products);
+}
+
+std::size_t shared_bytes(QuantFormat format) {
+  std::size_t bytes = 0;
+  for_format(format, [&]<QuantFormat F>() { bytes = kWarps * Stages<LaneDot<F, kRows>>::kBytes; });
+  return bytes;
+}
+
+void launch_gate_up(const GateUp& g, int used, const Stream& stream, Start start) {
+  Shape shape{dim3(unsigned((g.rows + kRowsOfBlock - 1) / kRowsOfBlock), unsigned(used)),
+              dim3(32 * kWarps)};
+  shape.shared_bytes = std::max(shared_bytes(g.gate.format), shared_bytes(g.up.format));
+  const auto launch_as = [&](void (*kernel)(GateUp)) {
+    RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           int(shape.shared_bytes)));
+    launch(stream, shape, start, kernel, g);
+  };
+  if (g.gate.format != g.up.format) return launch_as(gate_up_two_formats);
+  for_format(g.gate.format, [&]<QuantFormat F>() { launch_as(gate_up_one_format<F>); });
+}
+
+GateUp checked(const MatrixStack& gate, const MatrixStack& up, const Inputs& x,
+               const Outputs& out) {
+  const Matrix &a = gate.first, &b = up.first;
+  if (a.rows != b.rows || a.columns != b.columns || a.columns % 32 != 0)
+    throw std::invalid_argument("gate_up: matrices must be alike, of a multiple of 32 columns");
+  if (out.rounded.q && a.rows % 32 != 0)
+    throw std::invalid_argument("gate_up: rounded rows must be a multiple of 32");
+  return {{view_of(a), a.format, gate.stride},
+          {view_of(b), b.format, up.stride},
+          a.rows,
+          int(a.columns),
+          x,
+          out,
+          nullptr};
+}
+
+}  // namespace
+
+void gate_up(const Matrix& gate, const Matrix& up, const Inputs& x, const Outputs& out,
+             const Stream& stream, Start start) {
+  launch_gate_up(checked({gate, 0}, {up, 0}, x, out), 1, stream, start);
+}
+
+void experts_gate_up(const MatrixStack& gate, const MatrixStack& up, const ChosenExperts& experts,
+                     const Inputs& x, const Outputs& out, const Stream& stream, Start start) {
+  GateUp g = checked(gate, up, x, out);
+  g.ids = experts.ids;
+  launch_gate_up(g, experts.used, stream, start);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,120 @@
+#include <stdexcept>
+
+#include "engine/kernels/cuda/matvec/choose_device.cuh"
+#include "engine/kernels/cuda/matvec/lane_dot.cuh"
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / 32;
+constexpr int kAhead = 8;  // 16 bytes each that a thread loads before the inputs are there
+
+struct Routing {
+  const std::uint8_t* weights;
+  int columns;
+  int experts;
+  const float* x;
+  bool normalised;
+  float* logits;
+  unsigned* arrivals;
+  ChosenExperts chosen;
+};
+
+template <QuantFormat F>
+__device__ float dot_part(const uint4& w, const float* x, int part) {
+  using Dot = FloatDot<F, 1>;
+  const auto in = typename Dot::X::Cursor({{}, x}, part).load();
+  float sum[1] = {};
+  Dot::add_words(w, in, sum[0]);
+  return sum[0];
+}
+
+// This block's row times x, in thread 0.
+template <QuantFormat F>
+__device__ float logit(const Routing& r) {
+  const int parts = r.columns / FloatDot<F, 1>::kColumns;
+  const auto* row = reinterpret_cast<const uint4*>(r.weights) + std::int64_t(blockIdx.x) * parts;
+  uint4 ahead[kAhead];
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) {
+    const int part = i * kThreads + int(threadIdx.x);
+    ahead[i] = part < parts ? load_weights16(row + part) : uint4{};
+  }
+  wait_for_inputs();
+  typename FloatDot<F, 1>::X x[kAhead]{};
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) {
+    const int part = i * kThreads + int(threadIdx.x);
+    if (part < parts) x[i] = typename FloatDot<F, 1>::X::Cursor({{}, r.x}, part).load();
+  }
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) FloatDot<F, 1>::add_words(ahead[i], x[i], sum);
+  for (int part = kAhead * kThreads + int(threadIdx.x); part < parts; part += kThreads)
+    sum += dot_part<F>(load_weights16(row + part), r.x, part);
+  const float warp_sum[1] = {sum};
+  __shared__ float sums[kWarps];
+  const float total = sum_rows(warp_sum, int(threadIdx.x % 32));
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = total;
+  __syncthreads();
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Whether this block is the last to have written its logit.
+__device__ bool arrives_last(const Routing& r, float value) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    r.logits[blockIdx.x] = value;
+    __threadfence();
+    last = atomicAdd(r.arrivals, 1u) + 1 == gridDim.x;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+// All experts' logits, to where one warp reads them many times.
+__device__ void gather_logits(const Routing& r, float* logits) {
+  for (int e = int(threadIdx.x); e < r.experts; e += kThreads) logits[e] = __ldcg(r.logits + e);
+  __syncthreads();
+}
+
+template <QuantFormat F>
+__global__ void __launch_bounds__(kThreads) route_token(const Routing r) {
+  let_next_start();
+  const float value = logit<F>(r);
+  if (!arrives_last(r, value)) return;
+  __shared__ float logits[kMostExperts];
+  gather_logits(r, logits);
+  if (threadIdx.x < 32)
+    choose(logits, r.experts, r.chosen.used, r.normalised, {r.chosen.ids, r.chosen.weights});
+  if (threadIdx.x == 0) *r.arrivals = 0;
+}
+
+}  // namespace
+
+void route(const Router& router, const float* x, const ChosenExperts& chosen, const Stream& stream,
+           Start start) {
+  const Matrix& w = router.w;
+  if (w.rows > kMostExperts || chosen.used > w.rows || chosen.used > kMostUsed ||
+      w.columns % 32 != 0)
+    throw std::invalid_argument("route: too many experts, or columns that are not 32s");
+  const Routing r{reinterpret_cast<const std::uint8_t*>(w.planes),
+                  int(w.columns),
+                  int(w.rows),
+                  x,
+                  router.normalised,
+                  router.logits,
+                  router.arrivals,
+                  chosen};
+  const Shape shape{dim3(unsigned(w.rows)), dim3(kThreads)};
+  using enum QuantFormat;
+  if (w.format == kF32) return launch(stream, shape, start, route_token<kF32>, r);
+  if (w.format == kF16) return launch(stream, shape, start, route_token<kF16>, r);
+  if (w.format == kBF16) return launch(stream, shape, start, route_token<kBF16>, r);
+  throw std::invalid_argument("route: weights must be F32, F16 or BF16");
+}
+
+}  // namespace rigcast::engine::cuda

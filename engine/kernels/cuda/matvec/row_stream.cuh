@@ -1,0 +1,164 @@
+#pragma once
+// Device code: a warp multiplies groups of rows, copying weights to shared memory some steps ahead.
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/matvec/lane_dot.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Stages that a warp keeps in flight within kBudget bytes: enough that the warps that fit on a
+/// multiprocessor together have several times what its memory delivers within a latency.
+template <class Lane, int kBudget>
+struct Ring {
+  static constexpr int kFit = kBudget / int(sizeof(typename Lane::Stage));
+  static constexpr int kStages = kFit < 3 ? 3 : kFit > 9 ? 9 : kFit;
+  static constexpr int kBytes = (kStages * int(sizeof(typename Lane::Stage)) + 15) / 16 * 16;
+};
+
+/// Shared memory of a multiprocessor that blocks can have, of the capability that is compiled for
+/// (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+#if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+inline constexpr int kMultiprocessorSharedKib = 228;
+#elif __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 870
+inline constexpr int kMultiprocessorSharedKib = 164;
+#elif __CUDA_ARCH__ >= 860
+inline constexpr int kMultiprocessorSharedKib = 100;
+#else
+inline constexpr int kMultiprocessorSharedKib = 64;
+#endif
+
+/// Thread blocks of a multiprocessor that shared memory lets in, up to `most`: registers are not to
+/// keep them out, for what waits for its inputs has weights under way as well.
+template <class Ring>
+constexpr int blocks_that_fit(int warps, int most) {
+  // With what the driver takes of each block.
+  const int fit = (kMultiprocessorSharedKib - 1) * 1024 / (warps * Ring::kBytes + 1280);
+  return fit < 1 ? 1 : fit > most ? most : fit;
+}
+
+/// The steps that a warp takes along rows of `parts` parts: `count` of them, beginning at `first`.
+struct Steps {
+  int parts, first, count;
+
+  /// Whether there is a part for the lane, `step` steps after the first.
+  __device__ __forceinline__ bool reaches(int step, int lane) const {
+    return (first + step) * 32 + lane < parts;
+  }
+};
+
+/// Those of warp `index` of `warps` that share rows.
+template <class Lane>
+__device__ __forceinline__ Steps steps_of(int columns, int index = 0, int warps = 1) {
+  const int parts = columns / Lane::kColumns, all = (parts + 31) / 32;
+  const int first = all * index / warps;
+  return {parts, first, all * (index + 1) / warps - first};
+}
+
+// Walks the steps of all groups, ahead of the walk that multiplies.
+template <class Lane, class GroupOf>
+class Fetcher {
+ public:
+  __device__ Fetcher(const GroupOf& group_of, int groups, const Steps& steps, int lane)
+      : group_of_(group_of),
+        groups_(groups),
+        steps_(steps),
+        lane_(lane),
+        source_(group_of(0), steps.first * 32 + lane) {}
+
+  /// Begins the copies of one step, or of none where no step is left.
+  __device__ __forceinline__ void next(typename Lane::Stage& stage) {
+    if (group_ < groups_) {
+      if (steps_.reaches(step_, lane_)) source_.fetch(stage, lane_);
+      if constexpr (requires { source_.fetch_shared(stage, 0); })
+        source_.fetch_shared(stage, lane_);
+      source_.advance();
+      if (++step_ == steps_.count) {
+        step_ = 0;
+        if (++group_ < groups_)
+          source_ = typename Lane::Source(group_of_(group_), steps_.first * 32 + lane_);
+      }
+    }
+    end_group();
+  }
+
+ private:
+  const GroupOf& group_of_;
+  int groups_;
+  Steps steps_;
+  int lane_;
+  int group_ = 0, step_ = 0;
+  typename Lane::Source source_;
+};
+
+// The same for activations.
+template <class Lane, class InputsOf>
+class InputWalk {
+ public:
+  __device__ InputWalk(const InputsOf& inputs_of, int groups, const Steps& steps, int lane)
+      : inputs_of_(inputs_of),
+        groups_(groups),
+        steps_(steps),
+        lane_(lane),
+        cursor_(inputs_of(0), steps.first * 32 + lane) {}
+
+  /// What it gives where no column is left does not matter.
+  __device__ __forceinline__ void next(typename Lane::X& x) {
+    if (group_ == groups_) return;
+    if (steps_.reaches(step_, lane_)) x = cursor_.load();
+    cursor_.advance();
+    if (++step_ == steps_.count) {
+      step_ = 0;
+      if (++group_ < groups_)
+        cursor_ = typename Lane::X::Cursor(inputs_of_(group_), steps_.first * 32 + lane_);
+    }
+  }
+
+ private:
+  const InputsOf& inputs_of_;
+  int groups_;
+  Steps steps_;
+  int lane_;
+  int group_ = 0, step_ = 0;
+  typename Lane::X::Cursor cursor_;
+};
+
+/// Multiplies `groups` groups of kRows rows, one after the other, each in `steps`. group_of(i): a
+/// RowGroup, all of the same columns. ready() is called once weights are on their way.
+/// inputs_of(i): what group i is multiplied with. at_end(i, sums): this lane's part of the
+/// products; it is not called where there are no steps. All lanes of a warp take part in every
+/// call.
+template <class Lane, int kRows, class Ring, class GroupOf, class Ready, class InputsOf,
+          class AtEnd>
+__device__ __forceinline__ void stream_rows(std::byte* shared, const Steps& steps, int groups,
+                                            const GroupOf& group_of, const Ready& ready,
+                                            const InputsOf& inputs_of, const AtEnd& at_end) {
+  constexpr int kStages = Ring::kStages;
+  if (steps.count == 0) return ready();
+  auto* ring = reinterpret_cast<typename Lane::Stage*>(shared);
+  const int lane = threadIdx.x % 32;
+  Fetcher<Lane, GroupOf> weights(group_of, groups, steps, lane);
+  for (int i = 0; i < kStages; ++i) weights.next(ring[i]);
+  ready();
+  InputWalk<Lane, InputsOf> inputs(inputs_of, groups, steps, lane);
+  typename Lane::X x{};
+  inputs.next(x);
+  RowGroup rows = group_of(0);
+  float sums[kRows] = {};
+  int slot = 0, group = 0, step = 0;
+  for (int left = groups * steps.count; left > 0; --left) {
+    wait_for_group<kStages - 1>();
+    __syncwarp();
+    if (steps.reaches(step, lane)) Lane::add(ring[slot], rows, steps.first + step, lane, x, sums);
+    __syncwarp();
+    weights.next(ring[slot]);
+    inputs.next(x);
+    slot = slot + 1 == kStages ? 0 : slot + 1;
+    if (++step < steps.count) continue;
+    at_end(group, sums);
+    step = 0;
+    for (float& sum : sums) sum = 0;
+    if (++group < groups) rows = group_of(group);
+  }
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,58 @@
+#include "engine/kernels/cuda/sampling/argmax.cuh"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/sampling/logit_rank.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kThreads = 256;
+constexpr unsigned kMaxBlocks = 128;
+
+__device__ unsigned long long block_largest(unsigned long long mine) {
+  __shared__ unsigned long long of_warp[kThreads / kWarp];
+  for (int step = kWarp / 2; step > 0; step /= 2)
+    mine = max(mine, __shfl_xor_sync(~0u, mine, step));
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
+  __syncthreads();
+  for (const unsigned long long other : of_warp) mine = max(mine, other);
+  return mine;
+}
+
+// The block that ends last writes the result, and leaves the state as it was.
+__global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state,
+                              ArgmaxResult result) {
+  wait_for_inputs();
+  let_next_start();
+  unsigned long long best = 0;
+  for (int i = int(blockIdx.x * kThreads + threadIdx.x); i < count; i += int(gridDim.x * kThreads))
+    best = max(best, rank_of(logits[i], i));
+  best = block_largest(best);
+  if (threadIdx.x != 0) return;
+  atomicMax(&state->best, best);
+  __threadfence();
+  if (atomicAdd(&state->done, 1u) + 1 < gridDim.x) return;
+  __threadfence();
+  const unsigned long long all = atomicExch(&state->best, 0ull);
+  state->done = 0;
+  const std::int32_t id = index_of_rank(all);
+  if (result.on_device) *result.on_device = id;
+  if (result.on_host) *result.on_host = id;
+}
+
+}  // namespace
+
+void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
+            const ArgmaxResult& result) {
+  RIGCAST_ASSERT(count > 0);
+  // Several logits a thread: blocks that find little only add to the waiting at the end.
+  const unsigned blocks = (unsigned(count) + 4 * kThreads - 1) / (4 * kThreads);
+  launch(stream, {dim3(std::min(blocks, kMaxBlocks)), dim3(kThreads)}, Start::kEarly, argmax_kernel,
+         logits, count, state, result);
+}
+
+}  // namespace rigcast::engine::cuda

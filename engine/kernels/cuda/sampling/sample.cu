@@ -1,0 +1,297 @@
+// Two kernels: the first counts logits by the highest bits of their rank, from which follows how
+// low the k largest go; the second collects those down to there, a few hundred of a vocabulary, and
+// its block that ends last sorts them and draws.
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/sampling/logit_rank.cuh"
+#include "engine/kernels/cuda/sampling/sample.cuh"
+#include "engine/synth/counter_rng.hpp"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+using Rank = unsigned long long;
+
+constexpr int kWarp = 32;
+constexpr int kThreads = 512;
+constexpr int kAtOnce = 8;  // logits that a thread loads together
+constexpr unsigned kMostBlocks = 128;
+constexpr int kBins = SampleState::kBins;
+constexpr int kBinBits = 12;
+constexpr int kMostSorted = SampleState::kMostSorted;
+constexpr int kBinsOfThread = kBins / kThreads;
+static_assert(kBins == 1 << kBinBits && kBinsOfThread % 4 == 0);
+
+struct Logits {
+  const float* values;
+  int count;
+};
+
+// Calls visit(rank) for every `step`th logit from `begin` on.
+template <class Visit>
+__device__ __forceinline__ void for_each_rank(const Logits& logits, int begin, int step,
+                                              const Visit& visit) {
+  for (int first = begin; first < logits.count; first += kAtOnce * step) {
+    float v[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int i = first + k * step;
+      v[k] = i < logits.count ? logits.values[i] : 0.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int i = first + k * step;
+      if (i < logits.count) visit(rank_of(v[k], i));
+    }
+  }
+}
+
+template <class Visit>
+__device__ __forceinline__ void for_each_rank_of_grid(const Logits& logits, const Visit& visit) {
+  for_each_rank(logits, int(blockIdx.x * kThreads + threadIdx.x), int(gridDim.x * kThreads), visit);
+}
+
+__global__ void __launch_bounds__(kThreads) count_kernel(Logits logits, SampleState* state) {
+  __shared__ unsigned counts[kBins];
+  for (int i = int(threadIdx.x); i < kBins; i += kThreads) counts[i] = 0;
+  __syncthreads();
+  wait_for_inputs();
+  let_next_start();
+  for_each_rank_of_grid(logits, [&](Rank r) { atomicAdd(&counts[r >> (64 - kBinBits)], 1u); });
+  __syncthreads();
+  for (int i = int(threadIdx.x); i < kBins; i += kThreads)
+    if (counts[i] > 0) atomicAdd(&state->counts[i], counts[i]);
+}
+
+// Where the k-th largest rank is, as far as is known: in [floor, floor + 2^shift).
+struct Cut {
+  Rank floor;
+  int shift;
+  int above, inside;  // ranks above that range, and in it
+  __device__ int found() const { return above + inside; }
+};
+
+// The bin in which the `wanted`th largest lies, and how many are above and inside. Every thread of
+// the block gets it. `counts` are aligned to 16 bytes.
+__device__ Cut find_bin(const unsigned* counts, int wanted) {
+  __shared__ unsigned of_warp[kThreads / kWarp];
+  __shared__ Cut cut;
+  const int thread = int(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+  const int first = kBins - (thread + 1) * kBinsOfThread;  // thread 0 has the highest
+  unsigned mine[kBinsOfThread], sum = 0;
+#pragma unroll
+  for (int k = 0; k < kBinsOfThread; k += 4) {
+    const uint4 four = *reinterpret_cast<const uint4*>(counts + first + k);
+    mine[k] = four.x, mine[k + 1] = four.y, mine[k + 2] = four.z, mine[k + 3] = four.w;
+    sum += four.x + four.y + four.z + four.w;
+  }
+  unsigned through = sum;  // of the threads before, and of this one
+  for (int step = 1; step < kWarp; step *= 2) {
+    const unsigned other = __shfl_up_sync(~0u, through, step);
+    if (lane >= step) through += other;
+  }
+  if (lane == kWarp - 1) of_warp[warp] = through;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kThreads / kWarp; ++w) through += w < warp ? of_warp[w] : 0;
+  unsigned above = through - sum;
+  if (above < unsigned(wanted) && unsigned(wanted) <= through) {
+#pragma unroll
+    for (int k = kBinsOfThread - 1; k >= 0; --k) {
+      if (above < unsigned(wanted) && unsigned(wanted) <= above + mine[k])
+        cut = {Rank(first + k), 0, int(above), int(mine[k])};
+      above += mine[k];
+    }
+  }
+  __syncthreads();
+  return cut;
+}
+
+__device__ Cut first_cut(const SampleState& state, int wanted) {
+  Cut cut = find_bin(state.counts, wanted);
+  cut.shift = 64 - kBinBits;
+  cut.floor <<= cut.shift;
+  return cut;
+}
+
+// Logits that are nearly equal fill one bin: it is divided until few enough are left. Ranks differ,
+// so that it comes to an end.
+__device__ Cut narrowed(Cut cut, const Logits& logits, int wanted, unsigned* counts) {
+  while (cut.found() > kMostSorted) {
+    const int shift = max(cut.shift - kBinBits, 0);
+    const Rank mask = (Rank(1) << (cut.shift - shift)) - 1;
+    __syncthreads();
+    for (int i = int(threadIdx.x); i < kBins; i += kThreads) counts[i] = 0;
+    __syncthreads();
+    for_each_rank(logits, int(threadIdx.x), kThreads, [&](Rank r) {
+      if (r >> cut.shift == cut.floor >> cut.shift) atomicAdd(&counts[r >> shift & mask], 1u);
+    });
+    __syncthreads();
+    const Cut within = find_bin(counts, wanted - cut.above);
+    cut = {cut.floor | within.floor << shift, shift, cut.above + within.above, within.inside};
+  }
+  return cut;
+}
+
+// The block that ends last sees what the others have written.
+__device__ bool ends_last(unsigned* done) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(done, 1u) + 1 == gridDim.x;
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// How many of the first `count` of `run` ranks, the largest first, are larger than `rank`.
+__device__ __forceinline__ int larger_in(const Rank* ranks, int count, int run, Rank rank) {
+  int larger = 0;
+  for (int step = run; step > 0; step /= 2) {
+    const int next = larger + step;
+    if (next <= count && ranks[next - 1] > rank) larger = next;
+  }
+  return larger;
+}
+
+// The largest first, in `ranks` or in `spare`. A rank's place in its run of 32 is how many there
+// are larger; in two runs that become one it goes down by as many as are larger in the other one.
+__device__ const Rank* sorted(Rank* ranks, Rank* spare, int count) {
+  for (int i = int(threadIdx.x); i < count; i += kThreads) {
+    const int begin = i / kWarp * kWarp, end = min(begin + kWarp, count);
+    const Rank rank = ranks[i];
+    int larger = 0;
+    for (int j = begin; j < end; ++j) larger += ranks[j] > rank;
+    spare[begin + larger] = rank;
+  }
+  for (int run = kWarp; run < count; run *= 2) {
+    __syncthreads();
+    Rank* const from = spare;
+    spare = ranks;
+    ranks = from;
+    for (int i = int(threadIdx.x); i < count; i += kThreads) {
+      const int begin = i & -run, other = begin ^ run;
+      const int there = max(0, min(count - other, run));
+      spare[(begin & other) + i - begin + larger_in(from + other, there, run, from[i])] = from[i];
+    }
+  }
+  __syncthreads();
+  return spare;
+}
+
+// What the block that draws has in shared memory.
+struct Work {
+  union {
+    alignas(16) unsigned counts[kBins];  // while the cut is narrowed
+    Rank spare[kMostSorted];             // after that
+  };
+  Rank ranks[kMostSorted];
+  double sums[kMostDrawnFrom];
+  int collected;
+};
+
+// The ranks down to the cut, sorted.
+__device__ const Rank* candidates(const Cut& first, const Logits& logits, int wanted,
+                                  const SampleState& state, Work& work) {
+  Cut cut = first;
+  if (first.found() <= kMostSorted) {
+    for (int i = int(threadIdx.x); i < cut.found(); i += kThreads)
+      work.ranks[i] = __ldcg(&state.candidates[i]);
+  } else {
+    if (threadIdx.x == 0) work.collected = 0;
+    cut = narrowed(first, logits, wanted, work.counts);
+    for_each_rank(logits, int(threadIdx.x), kThreads, [&](Rank r) {
+      if (r >= cut.floor) work.ranks[atomicAdd(&work.collected, 1)] = r;
+    });
+  }
+  __syncthreads();
+  return sorted(work.ranks, work.spare, cut.found());
+}
+
+// Each becomes the sum of all up to it, added in their order. By one thread.
+__device__ void add_up(double* values, int count) {
+  constexpr int kLoaded = 16;  // together, before they are needed
+  double sum = 0;
+  for (int first = 0; first < count; first += kLoaded) {
+    double v[kLoaded];
+#pragma unroll
+    for (int k = 0; k < kLoaded; ++k) v[k] = first + k < count ? values[first + k] : 0;
+#pragma unroll
+    for (int k = 0; k < kLoaded; ++k) v[k] = sum += v[k];
+#pragma unroll
+    for (int k = 0; k < kLoaded; ++k)
+      if (first + k < count) values[first + k] = v[k];
+  }
+}
+
+// How many of the first `count` sums `is` holds for.
+template <class Is>
+__device__ int count_sums(const double* sums, int count, const Is& is) {
+  int all = 0;
+  for (int first = 0; first < count; first += kThreads) {
+    const int i = first + int(threadIdx.x);
+    all += __syncthreads_count(i < count && is(sums[i]));
+  }
+  return all;
+}
+
+__device__ __forceinline__ float logit_of(Rank rank) { return logit_of_bits(unsigned(rank >> 32)); }
+
+// Of the `kept` largest ranks; step by step what Sampler::next does. The sums only grow, so that
+// those to the left of a border can be counted; they are NaN if the largest logit is infinite, and
+// nothing is counted then.
+__device__ int drawn_id(const Draw& draw, const Rank* ranks, int kept, double* sums) {
+  const float largest = logit_of(ranks[0]);
+  for (int i = int(threadIdx.x); i < kept; i += kThreads)
+    sums[i] = exp(double(logit_of(ranks[i]) - largest) / double(draw.temperature));
+  __syncthreads();
+  if (threadIdx.x == 0) add_up(sums, kept);
+  __syncthreads();
+  const double enough = double(draw.top_p) * sums[kept - 1];
+  const int used = 1 + count_sums(sums, kept - 1, [&](double s) { return s < enough; });
+  const double at = double(random_word(draw.seed, draw.number) >> 11) * 0x1p-53 * sums[used - 1];
+  return index_of_rank(ranks[count_sums(sums, used - 1, [&](double s) { return s <= at; })]);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    draw_kernel(Logits logits, SampleState* state, ArgmaxResult result) {
+  __shared__ Work work;
+  wait_for_inputs();
+  let_next_start();
+  const Draw draw = state->draw;
+  const int wanted = min(max(draw.top_k, 1), min(kMostDrawnFrom, logits.count));
+  const Cut cut = first_cut(*state, wanted);
+  if (cut.found() <= kMostSorted)
+    for_each_rank_of_grid(logits, [&](Rank r) {
+      if (r >= cut.floor) state->candidates[atomicAdd(&state->collected, 1u)] = r;
+    });
+  if (!ends_last(&state->done)) return;
+  const Rank* const ranks = candidates(cut, logits, wanted, *state, work);
+  // With a NaN among the logits, and so in the first place, no token is drawn.
+  const std::int32_t id =
+      index_of_rank(ranks[0]) == kNoToken ? kNoToken : drawn_id(draw, ranks, wanted, work.sums);
+  for (int i = int(threadIdx.x); i < kBins; i += kThreads) state->counts[i] = 0;
+  if (threadIdx.x > 0) return;
+  state->collected = 0;
+  state->done = 0;
+  state->draw.number = draw.number + 1;
+  if (result.on_device) *result.on_device = id;
+  if (result.on_host) *result.on_host = id;
+}
+
+}  // namespace
+
+void sample(const Stream& stream, const float* logits, int count, SampleState* state,
+            const ArgmaxResult& result) {
+  RIGCAST_ASSERT(count > 0);
+  const unsigned of_block = kThreads * kAtOnce;
+  const dim3 blocks(std::min((unsigned(count) + of_block - 1) / of_block, kMostBlocks));
+  const Logits all{logits, count};
+  launch(stream, {blocks, dim3(kThreads)}, Start::kEarly, count_kernel, all, state);
+  launch(stream, {blocks, dim3(kThreads)}, Start::kEarly, draw_kernel, all, state, result);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,103 @@
+#include "engine/load/host_weights.hpp"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "engine/load/upload_plan.hpp"
+#include "engine/load/upload_source.hpp"
+#include "engine/memory/large_pages.hpp"
+#include "engine/model/layer_weights.hpp"
+#include "engine/threads/team.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+constexpr std::uint64_t kAlignment = 256;
+constexpr std::uint64_t kPiece = 8 << 20;
+constexpr int kReaders = 8;
+
+// A matrix, or equal ones in a row, and where it goes.
+struct Kept {
+  Matrix* matrix = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t at = 0;
+};
+
+class Keeper {
+ public:
+  Keeper(Model& model, const HostParts& parts) : parts_(parts) {
+    using enum TensorRole;
+    const bool tied = model.head.data == model.embedding.data;
+    add(kTokenEmbedding, -1, model.embedding);
+    for (int i = 0; i < int(model.layers.size()); ++i) layer(i, model.layers[std::size_t(i)]);
+    if (!tied) add(kOutput, -1, model.head);
+  }
+
+  const std::vector<Kept>& kept() const { return kept_; }
+  std::uint64_t bytes() const { return end_; }
+
+ private:
+  void add(TensorRole role, int layer, Matrix& m, int count = 1) {
+    if (!m || !parts_.has(role, layer)) return;
+    const std::uint64_t bytes = std::uint64_t(m.bytes()) * std::uint64_t(count);
+    kept_.push_back({&m, bytes, end_});
+    end_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  // Experts last: what else a layer has is copied in one go.
+  void layer(int i, Layer& l) {
+    for_each_matrix([&](LayerWeight weight, Matrix& m) { add(role_of(weight), i, m); }, l);
+    for_each_stack(
+        [&](LayerWeight weight, MatrixStack& s) { add(role_of(weight), i, s.first, s.count); }, l);
+  }
+
+  const HostParts& parts_;
+  std::vector<Kept> kept_;
+  std::uint64_t end_ = 0;
+};
+
+// Every byte of every tensor to its place.
+void read_all(const std::vector<HostTensor>& tensors, const std::vector<std::byte*>& to,
+              const GgufFile* file, const HostWeightsHow& how) {
+  const auto reads = plan_upload(tensors, file, kPiece);
+  if (!reads) throw MachineError(reads.error().text());
+  const UploadSource source(tensors, file, *reads);
+  Team readers(how.readers > 0 ? how.readers : kReaders);
+  readers.run([&](Worker& worker) {
+    const LargePages buffer(kPiece + UploadSource::kSlack);
+    worker.share(std::int64_t(reads->size()), 1, [&](std::int64_t i, std::int64_t) {
+      if (how.go_on && !how.go_on()) throw MachineError("stopped before the weights were read");
+      const UploadRead& read = (*reads)[std::size_t(i)];
+      const std::byte* const first = source.fill(read, buffer.data()).first;
+      for (const UploadPiece& p : read.pieces)
+        std::memcpy(to[p.tensor] + p.first_byte, first + p.at, p.bytes);
+    });
+  });
+}
+
+}  // namespace
+
+Model with_host_weights(const Model& model, const HostParts& parts, const GgufFile* file,
+                        const HostWeightsHow& how) {
+  Model out = model;
+  const bool tied = model.head.data == model.embedding.data;
+  const Keeper keeper(out, parts);
+  if (keeper.kept().empty()) return out;
+  const std::shared_ptr<std::byte> memory = how.make(std::size_t(keeper.bytes()));
+  std::vector<HostTensor> tensors;
+  std::vector<std::byte*> to;
+  for (const Kept& k : keeper.kept()) {
+    tensors.push_back(
+        {"a matrix of the host's", k.matrix->data, k.bytes, std::uint64_t(k.matrix->row_bytes())});
+    to.push_back(memory.get() + k.at);
+  }
+  read_all(tensors, to, file, how);
+  for (std::size_t i = 0; i < to.size(); ++i) keeper.kept()[i].matrix->data = to[i];
+  if (tied) out.head = out.embedding;
+  out.storage =
+      std::make_shared<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<const void>>>(
+          memory, model.storage);
+  return out;
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,44 @@
+#include "engine/model/layer_weights.hpp"
+
+#include <cstddef>
+#include <iterator>
+
+namespace rigcast::engine {
+
+namespace {
+
+struct Row {
+  TensorRole role;
+  std::string_view name;
+};
+
+using enum TensorRole;
+constexpr Row kRows[] = {
+    {kNorm, "attn_norm.weight"},
+    {kAttentionQ, "attn_q.weight"},
+    {kAttentionK, "attn_k.weight"},
+    {kAttentionV, "attn_v.weight"},
+    {kAttentionOutput, "attn_output.weight"},
+    {kBias, "attn_q.bias"},
+    {kBias, "attn_k.bias"},
+    {kBias, "attn_v.bias"},
+    {kBias, "attn_output.bias"},
+    {kNorm, "attn_q_norm.weight"},
+    {kNorm, "attn_k_norm.weight"},
+    {kNorm, "ffn_norm.weight"},
+    {kFfnGate, "ffn_gate.weight"},
+    {kFfnUp, "ffn_up.weight"},
+    {kFfnDown, "ffn_down.weight"},
+    {kRouter, "ffn_gate_inp.weight"},
+    {kExpertGate, "ffn_gate_exps.weight"},
+    {kExpertUp, "ffn_up_exps.weight"},
+    {kExpertDown, "ffn_down_exps.weight"},
+};
+static_assert(std::size(kRows) == std::size_t(LayerWeight::kExpertDown) + 1);
+
+}  // namespace
+
+TensorRole role_of(LayerWeight weight) { return kRows[std::size_t(weight)].role; }
+std::string_view name_of(LayerWeight weight) { return kRows[std::size_t(weight)].name; }
+
+}  // namespace rigcast::engine

@@ -1,0 +1,105 @@
+#pragma once
+// A layer's weights, listed once: binding, counting, copying and uploading walk through this list.
+
+#include <string_view>
+
+#include "core/model/quant_mix.hpp"
+
+namespace rigcast::engine {
+
+/// In the order in which they are bound and laid out in memory.
+enum class LayerWeight {
+  kAttentionNorm,
+  kQ,
+  kK,
+  kV,
+  kOutput,
+  kQBias,
+  kKBias,
+  kVBias,
+  kOutputBias,
+  kQNorm,
+  kKNorm,
+  kFfnNorm,
+  kGate,
+  kUp,
+  kDown,
+  kRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+};
+
+/// What it is for, as quant mixes and placements tell tensors apart.
+TensorRole role_of(LayerWeight weight);
+/// Its name in a GGUF file, behind "blk.N.": "attn_q.weight".
+std::string_view name_of(LayerWeight weight);
+
+/// visit(weight, layers.member...) for every weight of Layer or cuda::DeviceLayer: of one layer, or
+/// of several side by side. Weights that a layer does not have are visited as well; they are empty.
+template <class Visit, class... Layers>
+void for_each_weight(const Visit& visit, Layers&... layers) {
+  using enum LayerWeight;
+  visit(kAttentionNorm, layers.attention_norm...);
+  visit(kQ, layers.q...);
+  visit(kK, layers.k...);
+  visit(kV, layers.v...);
+  visit(kOutput, layers.output...);
+  visit(kQBias, layers.q_bias...);
+  visit(kKBias, layers.k_bias...);
+  visit(kVBias, layers.v_bias...);
+  visit(kOutputBias, layers.output_bias...);
+  visit(kQNorm, layers.q_norm...);
+  visit(kKNorm, layers.k_norm...);
+  visit(kFfnNorm, layers.ffn_norm...);
+  visit(kGate, layers.gate...);
+  visit(kUp, layers.up...);
+  visit(kDown, layers.down...);
+  visit(kRouter, layers.router...);
+  visit(kExpertGate, layers.expert_gate...);
+  visit(kExpertUp, layers.expert_up...);
+  visit(kExpertDown, layers.expert_down...);
+}
+
+/// Rows and columns; equal matrices behind each other, one an expert; anything else is a vector.
+template <class Weight>
+concept WeightMatrix = requires(const Weight& w) {
+  w.columns;
+};
+template <class Weight>
+concept WeightStack = requires(const Weight& w) {
+  w.first.columns;
+};
+
+/// for_each_weight() of the matrices alone: attention, dense FFN, router.
+template <class Visit, class... Layers>
+void for_each_matrix(const Visit& visit, Layers&... layers) {
+  for_each_weight(
+      [&](LayerWeight weight, auto& first, auto&... others) {
+        if constexpr (WeightMatrix<decltype(first)>) visit(weight, first, others...);
+      },
+      layers...);
+}
+
+/// The same of the routed experts' stacks.
+template <class Visit, class... Layers>
+void for_each_stack(const Visit& visit, Layers&... layers) {
+  for_each_weight(
+      [&](LayerWeight weight, auto& first, auto&... others) {
+        if constexpr (WeightStack<decltype(first)>) visit(weight, first, others...);
+      },
+      layers...);
+}
+
+/// The same of norms and biases.
+template <class Visit, class... Layers>
+void for_each_vector(const Visit& visit, Layers&... layers) {
+  for_each_weight(
+      [&](LayerWeight weight, auto& first, auto&... others) {
+        if constexpr (!WeightMatrix<decltype(first)> && !WeightStack<decltype(first)>)
+          visit(weight, first, others...);
+      },
+      layers...);
+}
+
+}  // namespace rigcast::engine

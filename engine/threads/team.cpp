@@ -1,0 +1,148 @@
+#include "engine/threads/team.hpp"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+
+#include "core/base/error.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// Until the atomic is no longer `old`. By the clock: a pause takes 5 ns or 60.
+void Team::await_change(const std::atomic<int>& value, int old) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kLooks = 64;  // some microseconds
+  const auto until = Clock::now() + patience_;
+  do
+    for (int i = 0; i < kLooks; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      pause();
+    }
+  while (Clock::now() < until);
+  value.wait(old, std::memory_order_acquire);
+}
+
+Team::Team(int threads, Patience patience, StopFlag stop) : patience_(patience), stop_(stop) {
+  RIGCAST_ASSERT(threads >= 1);
+  threads_.reserve(std::size_t(threads - 1));
+  try {
+    for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { member(i); });
+  } catch (const std::system_error& e) {
+    send_home();
+    throw MachineError("no more threads after " + std::to_string(threads_.size() + 1) + ": " +
+                       e.what());
+  }
+}
+
+Team::~Team() { send_home(); }
+
+void Team::send_home() {
+  leave_.store(true, std::memory_order_relaxed);
+  started_.fetch_add(1, std::memory_order_release);
+  started_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+void Team::member(int index) {
+  Worker worker(*this, index);
+  for (int seen = kBefore;;) {
+    await_change(started_, seen);
+    seen = started_.load(std::memory_order_acquire);
+    if (leave_.load(std::memory_order_relaxed)) return;
+    do_job(worker);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
+  }
+}
+
+// A system that wakes a thread may put it beside the one that woke it, two on one core, and leave
+// them there for half a second: longer than a short prompt takes. So whoever finds another member
+// on its CPU moves to one that has none, and is free again from then on. Where that is refused, or
+// there are more members than CPUs, it stays.
+void Team::part() {
+#if defined(__linux__)
+  const int job = started_.load(std::memory_order_relaxed), here = ::sched_getcpu();
+  const auto take = [&](int cpu) {
+    return cpu >= 0 && cpu < CPU_SETSIZE &&
+           taken_[std::size_t(cpu)].exchange(job, std::memory_order_relaxed) != job;
+  };
+  cpu_set_t allowed;
+  if (size() == 1 || take(here) || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(std::size_t(cpu), &allowed) || !take(cpu)) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(std::size_t(cpu), &own);
+    if (::sched_setaffinity(0, sizeof own, &own) == 0)
+      ::sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
+#endif
+}
+
+void Team::do_job(Worker& worker) {
+  part();
+  try {
+    (*job_)(worker);
+  } catch (const Stopped&) {
+  } catch (...) {
+    fail(std::current_exception());
+  }
+}
+
+void Team::run(const std::function<void(Worker&)>& job) {
+  stop_.leave_if_asked();
+  job_ = &job;
+  arrived_ = 0;
+  next_ = 0;
+  failed_ = false;
+  error_ = nullptr;
+  running_ = int(threads_.size());
+  started_.fetch_add(1, std::memory_order_acq_rel);
+  started_.notify_all();
+  Worker self(*this, 0);
+  do_job(self);
+  for (int left; (left = running_.load(std::memory_order_acquire)) != 0;)
+    await_change(running_, left);
+  if (error_) std::rethrow_exception(error_);
+}
+
+bool Team::arrives_last() {
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < size()) return false;
+  arrived_.store(0, std::memory_order_relaxed);
+  next_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void Team::let_go() {
+  phase_.fetch_add(1, std::memory_order_release);
+  phase_.notify_all();
+}
+
+void Team::await_phase(int phase, ReadAhead& ahead) {
+  while (phase_.load(std::memory_order_acquire) == phase)
+    if (!ahead.ask()) return await_change(phase_, phase);
+}
+
+void Team::fail(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  failed_.store(true, std::memory_order_release);
+  let_go();
+}
+
+}  // namespace rigcast::engine

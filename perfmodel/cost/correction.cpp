@@ -1,0 +1,41 @@
+#include "perfmodel/cost/correction.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast {
+namespace {
+
+const std::optional<Correction::Speed>& of_metric(const Correction& c, std::string_view metric) {
+  return metric == "tg_tps" ? c.decode : c.prefill;
+}
+
+}  // namespace
+
+double device_speed(const StepContext& s, TokenCount tokens) {
+  const Correction* c = s.correction();
+  if (!c) return 1.0;
+  const auto& speed = tokens == 1 ? c->decode : c->prefill;
+  return speed ? speed->factor.value : 1.0;
+}
+
+double profile_spread(const StepContext& s, std::string_view metric, Regime regime) {
+  if (const auto* spread = s.runtime.spread(metric, name(regime)))
+    return std::log(spread->high / spread->low) / 2.0;
+  const auto& u = s.runtime.uncertainty;
+  return std::log1p((metric == "tg_tps" ? u.decode : u.prefill).value);
+}
+
+std::optional<double> narrower_spread(const StepContext& s, std::string_view metric,
+                                      Regime regime) {
+  const Correction* c = s.correction();
+  if (!c) return std::nullopt;
+  const auto& speed = of_metric(*c, metric);
+  if (!speed || speed->spread >= profile_spread(s, metric, regime)) return std::nullopt;
+  const auto& regimes = speed->regimes;
+  const bool measured =
+      regimes.empty() || std::ranges::find(regimes, name(regime)) != regimes.end();
+  return measured ? std::optional<double>(speed->spread) : std::nullopt;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,69 @@
+#include "perfmodel/cost/gpu_blocks.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast {
+namespace {
+
+// Time for each second that it would take with all units busy.
+double stretch(double blocks, double units) { return std::ceil(blocks / units) * units / blocks; }
+
+double blocks_of(double rows, double tokens, const BlockCut& cut) {
+  return std::ceil(rows / cut.rows) * std::ceil(tokens / cut.tokens);
+}
+
+// The mean over products, by their share of the work.
+template <class StretchOf>
+double mean_stretch(const OpTraffic& t, const StretchOf& stretch_of) {
+  double elements = 0, sum = 0;
+  for (const ProductShape& p : t.products) {
+    if (p.rows == 0) continue;
+    elements += double(p.elements);
+    sum += double(p.elements) * stretch_of(double(p.rows));
+  }
+  return elements > 0 ? sum / elements : 1.0;
+}
+
+// Fewer units may be without a block where blocks get larger.
+constexpr double kNearlyAll = 0.8;
+
+}  // namespace
+
+double busy_in_blocks(const OpTraffic& products, double tokens, const BlockCut& cut) {
+  if (cut.units <= 0) return 1.0;
+  return 1.0 / mean_stretch(products, [&](double rows) {
+           return stretch(blocks_of(rows, tokens, cut), cut.units);
+         });
+}
+
+double busy_in_largest_blocks(const OpTraffic& products, double tokens, const BlockCut& cut) {
+  if (cut.units <= 0) return 1.0;
+  return 1.0 / mean_stretch(products, [&](double rows) {
+           BlockCut larger = cut;
+           for (const double times : {8, 4, 2, 1}) {
+             larger.rows = times * cut.rows;
+             const double blocks = blocks_of(rows, tokens, larger);
+             if (times == 1 || blocks >= kNearlyAll * cut.units) return stretch(blocks, cut.units);
+           }
+           return 1.0;
+         });
+}
+
+double busy_with_blocks(double blocks, double units) {
+  if (units <= 0 || blocks <= units) return 1.0;
+  return 1.0 / stretch(blocks, 2 * units);
+}
+
+double idle_of_token(const OpTraffic& products, const BlockCut& cut) {
+  if (cut.units <= 0) return 0.0;
+  const double many = 44 * cut.units;  // rows: as engine/kernels/cuda/matvec/matvec chooses
+  const double mean = mean_stretch(products, [&](double rows) {
+    const double at_once = (rows >= many ? 2 : 1) * cut.rows * cut.units;
+    // With less than a wave, those that have a block draw what the others leave.
+    return rows <= at_once ? 1.0 : stretch(rows, at_once);
+  });
+  return mean - 1.0;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,99 @@
+#include "perfmodel/cost/operation.hpp"
+
+#include <algorithm>
+
+#include "perfmodel/cost/cost.hpp"
+
+namespace rigcast {
+namespace {
+
+// A copy over a link is no faster than the host's memory at the other end.
+BytesPerSecond shared_rate(const StepContext& s, BytesPerSecond link) {
+  return std::min(link, s.rig.ram.bandwidth.value);
+}
+
+}  // namespace
+
+OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic& t,
+                      TokenCount tokens, Launches launches) {
+  if (device == kHost) return cpu_cost(s, t, tokens);
+  const auto& kernels = s.runtime.kernels;
+  const auto count = [&]() -> double {
+    switch (launches) {
+      case Launches::kNone: return 0;
+      case Launches::kAttention: return (s.model.mla ? kernels.latent : kernels.attention).value;
+      case Launches::kRecurrent: return kernels.recurrent.value;
+      case Launches::kFfn: return kernels.ffn.value;
+      case Launches::kHead: return kernels.head.value;
+      case Launches::kMoePart: break;
+    }
+    return kernels.moe.value / 2 * s.runtime.era_at(s.settings.build_year).moe_kernels;
+  };
+  return gpu_cost(s, std::size_t(device), t, tokens, count());
+}
+
+Bytes charged_weights(const StepContext& s, Bytes bytes, bool mapped) {
+  return bytes /
+         (mapped ? s.runtime.prefill.mapped_share.value : s.runtime.decode.stream_share.value);
+}
+
+OpCost operation_cost(const StepContext& s, const StepOp& op) {
+  OpCost cost = operation_cost(s, op.device, op.traffic, op.tokens, op.launches);
+  if (op.dequantizes_cache && s.runtime.blocks) cost.gap += s.runtime.blocks->quantized_start.value;
+  return cost;
+}
+
+void price(const StepContext& s, StepOp& op) {
+  op.cost = operation_cost(s, op);
+  if (!op.fetch) return;
+  // What comes with weights is cache, which is not in a mapped file.
+  const bool has_weights = op.fetch->kind == ActivityKind::kFetchWeights;
+  const Bytes weights{has_weights ? op.traffic.weight_bytes() : 0.0};
+  op.fetch->charged = charged_weights(s, weights, op.fetch->mapped) +
+                      (op.fetch->bytes - weights) / s.runtime.decode.stream_share.value;
+}
+
+Seconds fetch_time(const StepContext& s, const StepOp& op) {
+  if (!op.fetch) return {};
+  const HostLink& link = s.rig.links[std::size_t(op.device)];
+  const BytesPerSecond rate = (op.fetch->pageable ? link.pageable : link.h2d).value;
+  return op.fetch->start + op.fetch->charged / shared_rate(s, rate);
+}
+
+Seconds copy_out_time(const StepContext& s, DeviceIndex gpu, Bytes bytes) {
+  return bytes / shared_rate(s, s.rig.links[std::size_t(gpu)].d2h.value);
+}
+
+Seconds time_alone(const StepContext& s, const StepOp& op) {
+  const Seconds t = time_alone(s, op.cost, op.device) + fetch_time(s, op);
+  return op.host_part ? std::max(t, time_alone(s, *op.host_part, kHost)) : t;
+}
+
+Handoff handoff_of(const StepContext& s, const StepOp& op) {
+  Handoff h;
+  if (op.handoffs <= 0) return h;
+  const bool gpus = op.from != kHost && op.device != kHost;
+  const Seconds once = (gpus ? s.runtime.decode.gpu_crossing : s.runtime.decode.crossing).value;
+  const Seconds wait = once * op.handoffs;
+  h.wait = wait;
+  if (op.handoff_bytes.value <= 0 || s.rig.unified()) return h;
+  const auto copy = [&](BytesPerSecond rate, bool& over_link) {
+    const Seconds alone = op.handoff_bytes / rate;
+    over_link = alone >= wait;
+    if (!over_link) h.wait += alone;
+  };
+  if (op.from != kHost) copy(s.rig.links[std::size_t(op.from)].d2h.value, h.copies_out);
+  if (op.device != kHost) copy(s.rig.links[std::size_t(op.device)].h2d.value, h.copies_in);
+  return h;
+}
+
+Seconds handoff_time(const StepContext& s, const StepOp& op) {
+  const Handoff h = handoff_of(s, op);
+  Seconds t = h.wait;
+  if (h.copies_out) t += copy_out_time(s, op.from, op.handoff_bytes);
+  if (h.copies_in)
+    t += op.handoff_bytes / shared_rate(s, s.rig.links[std::size_t(op.device)].h2d.value);
+  return t;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,272 @@
+// The report's JSON read back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "report/report.hpp"
+
+namespace rigcast {
+namespace {
+
+using Json = nlohmann::json;
+
+// A JSON object whose entries are read by type. `wrong` keeps the path of the first one of another
+// type; reading goes on with defaults.
+class Fields {
+ public:
+  Fields(const Json* json, std::string path, std::string& wrong)
+      : json_(json && !json->is_null() ? json : nullptr), path_(std::move(path)), wrong_(wrong) {
+    if (!json_ || json_->is_object()) return;
+    refuse("");
+    json_ = nullptr;
+  }
+
+  bool is_there() const { return json_ != nullptr; }
+  Fields at(const char* key) const { return {find(key), path_ + key + "/", wrong_}; }
+
+  void refuse(const char* key) const {
+    if (wrong_.empty()) wrong_ = path_ + key;
+  }
+
+  double number(const char* key) const {
+    const Json* value = find(key);
+    return value ? number_of(*value, key) : 0;
+  }
+  std::int64_t integer(const char* key) const {
+    const Json* value = find(key);
+    if (!value || value->is_null()) return 0;
+    if (value->is_number_integer()) return value->get<std::int64_t>();
+    refuse(key);
+    return 0;
+  }
+  int count(const char* key) const {
+    return int(std::clamp<std::int64_t>(integer(key), 0, std::numeric_limits<int>::max()));
+  }
+  std::string text(const char* key) const {
+    const Json* value = find(key);
+    if (!value) return {};
+    if (value->is_string()) return value->get<std::string>();
+    refuse(key);
+    return {};
+  }
+  bool flag(const char* key, bool fallback) const {
+    const Json* value = find(key);
+    if (!value) return fallback;
+    if (value->is_boolean()) return value->get<bool>();
+    refuse(key);
+    return fallback;
+  }
+  // Which of `n` enumerators has the name that stands there.
+  template <class E, class F>
+  E named(const char* key, int n, F name_of) const {
+    const std::string given = text(key);
+    for (int i = 0; i < n; ++i)
+      if (name_of(E(i)) == given) return E(i);
+    refuse(key);
+    return E(0);
+  }
+  std::optional<Interval> interval(const char* key) const {
+    const Json* value = find(key);
+    if (!value || value->is_null()) return std::nullopt;
+    if (value->is_array() && value->size() == 2)
+      return Interval{number_of((*value)[0], key), number_of((*value)[1], key)};
+    refuse(key);
+    return std::nullopt;
+  }
+  template <class F>
+  void each(const char* key, F read) const {
+    for (const Json& item : list(key)) {
+      if (!wrong_.empty()) return;
+      read(Fields(&item, path_ + key + "/", wrong_));
+    }
+  }
+  std::vector<double> numbers(const char* key) const {
+    std::vector<double> out;
+    for (const Json& item : list(key)) out.push_back(number_of(item, key));
+    return out;
+  }
+  std::vector<std::string> texts(const char* key) const {
+    std::vector<std::string> out;
+    for (const Json& item : list(key)) {
+      if (item.is_string())
+        out.push_back(item.get<std::string>());
+      else
+        refuse(key);
+    }
+    return out;
+  }
+
+ private:
+  const Json* find(const char* key) const {
+    if (!json_) return nullptr;
+    const auto found = json_->find(key);
+    return found == json_->end() ? nullptr : &*found;
+  }
+  double number_of(const Json& value, const char* key) const {
+    if (value.is_number()) return value.get<double>();
+    if (!value.is_null()) refuse(key);
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const Json& list(const char* key) const {
+    static const Json kEmpty = Json::array();
+    const Json* value = find(key);
+    if (!value || value->is_null()) return kEmpty;
+    if (value->is_array()) return *value;
+    refuse(key);
+    return kEmpty;
+  }
+
+  const Json* json_;  // nullptr: absent, reads as empty
+  std::string path_;  // "decode/"
+  std::string& wrong_;
+};
+
+Seconds seconds(const Fields& f, const char* key) { return Seconds{f.number(key)}; }
+Bytes bytes(const Fields& f, const char* key) { return Bytes{f.number(key)}; }
+Resource resource(const Fields& f, const char* key) {
+  return f.named<Resource>(key, kResourceCount, [](Resource r) { return json_key(r); });
+}
+Tier tier(const Fields& f) {
+  return f.named<Tier>("tier", int(Tier::kSsd) + 1, [](Tier t) { return name(t); });
+}
+
+std::optional<TtftBreakdown> ttft(const Fields& f) {
+  if (!f.is_there()) return std::nullopt;
+  const Fields b = f.at("breakdown_s");
+  return TtftBreakdown{seconds(b, "load"), seconds(b, "tokenize"), seconds(b, "transfer"),
+                       seconds(b, "prefill"), seconds(b, "sample")};
+}
+
+void read_decode(const Fields& f, Report& out) {
+  out.decode_tokens_per_s = f.number("tokens_per_s");
+  const Fields tpot = f.at("tpot_s");
+  out.tpot = {seconds(tpot, "mean"), seconds(tpot, "p50"), seconds(tpot, "p90"),
+              seconds(tpot, "p99")};
+  f.each("by_position", [&](const Fields& p) {
+    out.by_position.push_back({p.integer("tokens"), p.number("tokens_per_s"), seconds(p, "tpot_s"),
+                               resource(p, "bound_by"), p.interval("spread")});
+  });
+}
+
+DeviceMemory device_memory(const Fields& f) {
+  DeviceMemory d;
+  d.device = f.text("device");
+  d.tier = tier(f);
+  d.weights = bytes(f, "weights");
+  d.kv = bytes(f, "kv");
+  d.activations = bytes(f, "activations");
+  d.staging = bytes(f, "staging");
+  d.page_cache = bytes(f, "page_cache");
+  d.overhead = bytes(f, "overhead");
+  d.capacity = bytes(f, "capacity");
+  return d;
+}
+
+Cliff cliff(const Fields& f) {
+  Cliff c;
+  c.axis = f.named<CliffAxis>("axis", 2, [](CliffAxis a) {
+    return std::string_view(a == CliffAxis::kPosition ? "position" : "context");
+  });
+  c.at_tokens = f.integer("at_tokens");
+  c.before_tokens_per_s = f.number("before_tokens_per_s");
+  c.after_tokens_per_s = f.number("after_tokens_per_s");
+  c.cause = f.text("cause");
+  c.device = f.text("device");
+  c.tier = tier(f);
+  return c;
+}
+
+void read_memory(const Fields& f, Report& out) {
+  f.each("memory", [&](const Fields& d) { out.memory.devices.push_back(device_memory(d)); });
+  f.each("timeline", [&](const Fields& m) {
+    out.timeline.push_back({m.integer("tokens"), m.text("device"), bytes(m, "total")});
+  });
+  f.each("cliffs", [&](const Fields& c) { out.cliffs.push_back(cliff(c)); });
+}
+
+void read_use(const Fields& f, Report& out) {
+  const auto bound = [](const Fields& b) {
+    return b.is_there() ? Bottleneck{resource(b, "resource"), b.number("share")} : Bottleneck{};
+  };
+  out.prefill_bound = bound(f.at("bottleneck").at("prefill"));
+  out.decode_bound = bound(f.at("bottleneck").at("decode"));
+  const Fields use = f.at("utilisation"), traffic = f.at("traffic_bytes"), inputs = f.at("inputs");
+  for (std::size_t i = 0; i < out.utilisation.size(); ++i) {
+    const std::string key(json_key(Resource(i)));
+    out.utilisation[i] = use.number(key.c_str());
+    out.traffic_bytes[i] = traffic.number(key.c_str());
+  }
+  for (std::size_t i = 0; i < out.inputs.size(); ++i)
+    out.inputs[i] = inputs.count(std::string(name(SourceKind(i))).c_str());
+}
+
+std::optional<MeasuredFigures> measured(const Fields& f) {
+  if (!f.is_there()) return std::nullopt;
+  MeasuredFigures m;
+  m.runs = f.count("runs");
+  m.read = BytesPerSecond{f.number("read_bytes_per_s")};
+  const double ceiling = f.number("ceiling_bytes_per_s");
+  m.ceiling = BytesPerSecond{ceiling > 0 ? ceiling : 0};
+  m.token_s = f.numbers("token_s");
+  return m;
+}
+
+Placement placement(const Fields& scenario, const Scenario* of) {
+  const int layers = scenario.at("placement").count("gpu_layers");
+  if (of && !of->rig.gpus.empty()) return place(*of, std::min(layers, of->model.layers + 1));
+  Placement out;
+  out.gpu_layers = layers;
+  return out;
+}
+
+void read_all(const Fields& f, Report& out) {
+  if (f.text("schema") != "rigcast.report/1") f.refuse("schema");
+  out.origin = f.named<Origin>("origin", 2, [](Origin o) {
+    return std::string_view(o == Origin::kPredicted ? "predicted" : "measured");
+  });
+  out.placement = placement(f.at("scenario"), out.scenario.get());
+  const Fields starts = f.at("ttft"), interval = f.at("interval");
+  out.resident = ttft(starts.at("resident"));
+  out.warm = ttft(starts.at("warm"));
+  out.cold = ttft(starts.at("cold"));
+  out.prefill_tokens_per_s = f.number("prefill_tokens_per_s");
+  read_decode(f.at("decode"), out);
+  read_memory(f, out);
+  read_use(f, out);
+  out.tokens_per_s_interval = interval.interval("tokens_per_s");
+  out.ttft_interval = interval.interval("ttft_s");
+  out.prefill_interval = interval.interval("prefill_tokens_per_s");
+  out.measured = measured(f.at("measured"));
+  f.each("advice", [&](const Fields& a) {
+    Advice advice;
+    advice.change = a.text("change");
+    advice.flags = a.text("flags");
+    advice.tokens_per_s = a.number("tokens_per_s");
+    advice.ttft = seconds(a, "ttft_s");
+    advice.gain = a.number("gain");
+    out.advice.push_back(std::move(advice));
+  });
+  out.fits = f.flag("fits", true);
+  out.errors = f.texts("errors");
+  out.warnings = f.texts("warnings");
+}
+
+}  // namespace
+
+Result<Report> report_from_json(std::string_view text, std::shared_ptr<const Scenario> scenario) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return bad_input("not the JSON of a report");
+  Report report;
+  report.scenario = std::move(scenario);
+  std::string wrong;
+  read_all(Fields(&json, "", wrong), report);
+  if (!wrong.empty())
+    return bad_input(
+        fmt::format("not the JSON of a report: {} is not as docs/report.md has it", wrong));
+  return report;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,146 @@
+// What the engine takes of a GPU and of the host, beside what is forecast for the same scenario.
+#include "core/model/traffic.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/placement/host_parts.hpp"
+#include "perfmodel/memory.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/executor_fixture.hpp"
+#include "tests/perfmodel/machine_fixture.hpp"
+#include "core/runtime/load_profile.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+using rigcast::fixtures::llama_3_8b;
+using rigcast::fixtures::machine;
+using rigcast::fixtures::mixtral_8x7b;
+using rigcast::fixtures::qwen3_30b_a3b;
+
+namespace {
+
+struct Case {
+  const char* name;
+  ModelSpec model;
+  const char* quant = "Q4_K_M";
+  int gpu_layers = 1000;  // the head as well
+  KvPolicy policy = KvPolicy::kVram;
+  DecodeDevice decode = DecodeDevice::kPlacement;
+  int cpu_moe = 0;
+  QuantFormat cold = QuantFormat::kF16;
+  Bytes vram = 64_GiB;
+};
+
+// Few layers of a model, so that they are there in a second; nothing else is smaller.
+ModelSpec layers_of(ModelSpec spec, int layers) {
+  spec.layers = layers;
+  spec.context = 32768;
+  return spec;
+}
+
+Scenario scenario_for(const Case& c) {
+  Scenario s = rigcast::fixtures::scenario_of(c.model, machine(c.vram), c.quant);
+  auto runtime = load_runtime_profile(RIGCAST_SOURCE_DIR "/runtimes/rigcast.toml");
+  REQUIRE(runtime);
+  s.runtime = *std::move(runtime);
+  s.placement.gpu_layers = std::min(c.gpu_layers, s.model.layers + 1);
+  s.placement.decode_device = c.decode;
+  s.placement.cpu_moe_layers = c.cpu_moe;
+  s.kv.policy = c.policy;
+  s.kv.cold_type = c.cold;
+  s.settings.threads = 4;
+  s.workload.depth = 12000;
+  s.workload.prompt_tokens = 1024;
+  s.workload.output_tokens = 200;
+  s.workload.context = 16384;
+  return s;
+}
+
+// As rigcast run does it.
+ExecutorOptions options_for(const Scenario& s, const Placement& placement, const MemoryPlan& plan) {
+  ExecutorOptions o;
+  o.kv_types = s.kv.types;
+  o.kv_block = s.kv.block_tokens;
+  o.cold_type = s.kv.cold_type;
+  o.threads = s.settings.threads;
+  if (s.kv.policy == KvPolicy::kStream) o.hot_tokens = 0;
+  if (s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined)
+    o.hot_tokens = plan.resident_tokens;
+  if (s.kv.policy == KvPolicy::kCombined) o.host_share.reset();
+  if (HostParts(s.model, placement).any()) o.placement = placement;
+  o.batches_by = BatchesBy::kGpu;  // as where copying is faster
+  return o;
+}
+
+// The larger of 2 % and 100 MiB.
+void check_near(const char* what, double taken, double forecast) {
+  INFO(what << ": " << taken / 0x1p20 << " MiB taken, " << forecast / 0x1p20 << " forecast");
+  CHECK(std::fabs(taken - forecast) <= std::max(0.02 * taken, 100 * 0x1p20));
+}
+
+void check(const Case& c) {
+  INFO(c.name);
+  const Scenario s = scenario_for(c);
+  const Placement placement = place(s, *s.placement.gpu_layers);
+  const MemoryPlan plan = plan_memory(s, placement, s.workload.last_position());
+  if (c.vram < 64_GiB) REQUIRE(plan.resident_tokens.value_or(1 << 30) < s.workload.depth);
+  auto made = make_synthetic_cuda_executor(s.model, s.tensors, 1, options_for(s, placement, plan));
+  if (!made) FAIL(made.error().text());
+  Executor& executor = **made;
+  executor.fill(s.workload.depth);
+  std::vector<std::int32_t> ids = prompt_of(std::size_t(s.workload.prompt_tokens), 500);
+  executor.forward(ids, Logits::kLast);
+  Sampler sampler({});
+  std::int32_t id = 7;
+  for (TokenCount i = 1; i < s.workload.output_tokens; ++i) id = executor.decode(id, sampler);
+  REQUIRE(executor.cached() == s.workload.last_position());
+  const DeviceMemory gpu = executor.gpus().front(), host = executor.host();
+  const DeviceMemory &its = plan.devices.front(), &rams = plan.devices.back();
+  check_near("GPU, weights", gpu.weights.value, its.weights.value);
+  check_near("GPU, KV cache", gpu.kv.value, its.kv.value);
+  check_near("GPU, activations", gpu.activations.value, its.activations.value);
+  check_near("GPU, staging", gpu.staging.value, its.staging.value);
+  check_near("GPU", (gpu.needed() - gpu.overhead).value, (its.needed() - its.overhead).value);
+  check_near("host, weights", host.weights.value, rams.weights.value);
+  check_near("host, KV cache", host.kv.value, rams.kv.value);
+  check_near("host, activations", host.activations.value, rams.activations.value);
+}
+
+}  // namespace
+
+TEST_CASE("Forecast memory is what the engine takes, by every policy",
+          "[cuda][memory][gpu][hybrid]") {
+  using enum KvPolicy;
+  const ModelSpec dense = layers_of(llama_3_8b(), 12);
+  check({.name = "all on the GPU", .model = dense});
+  check({.name = "F16", .model = dense, .quant = "F16"});
+  check({.name = "a cache in RAM", .model = dense, .policy = kRam});
+  check({.name = "stream", .model = dense, .policy = kStream});
+  check({.name = "stream, rounded", .model = dense, .policy = kStream, .cold = QuantFormat::kQ8_0});
+  // Of a cache of 0.6 GiB a part stays.
+  check({.name = "paged", .model = dense, .policy = kPaged, .vram = 3.4 * 1_GiB});
+  check({.name = "combined", .model = dense, .policy = kCombined, .vram = 3.4 * 1_GiB});
+}
+
+TEST_CASE("Forecast memory is what the engine takes, by every placement",
+          "[cuda][memory][gpu][hybrid]") {
+  using enum DecodeDevice;
+  const ModelSpec dense = layers_of(llama_3_8b(), 12);
+  check({.name = "layers on the host, lent to prompts", .model = dense, .gpu_layers = 6});
+  check({.name = "the head on the host", .model = dense, .gpu_layers = 12});
+  check({.name = "layers streamed", .model = dense, .gpu_layers = 6, .decode = kGpu});
+  check({.name = "decode on the host", .model = dense, .decode = kCpu});
+  check({.name = "the same, prompts shared", .model = dense, .gpu_layers = 6, .decode = kCpu});
+  ModelSpec tied = dense;
+  tied.tied_embeddings = true;
+  check({.name = "tied", .model = tied});
+  check({.name = "tied, the head on the host", .model = tied, .gpu_layers = 12});
+}
+
+TEST_CASE("Forecast memory is what the engine takes, of experts", "[cuda][memory][gpu][hybrid]") {
+  const ModelSpec many = layers_of(qwen3_30b_a3b(), 6), few = layers_of(mixtral_8x7b(), 3);
+  check({.name = "many experts", .model = many});
+  check({.name = "many experts in RAM", .model = many, .cpu_moe = 4});
+  check({.name = "few experts in RAM", .model = few, .cpu_moe = 3});
+  check({.name = "layers with them on the host", .model = many, .gpu_layers = 3});
+  check({.name = "streamed", .model = many, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+}

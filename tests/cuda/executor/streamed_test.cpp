@@ -1,0 +1,428 @@
+// Models of which the host keeps layers or experts that the GPU computes, by every kind of
+// placement.
+#include <algorithm>
+
+#include "core/model/traffic.hpp"
+#include "engine/synth/synthetic_model.hpp"
+#include "tests/cuda/executor/whole_models.hpp"
+#include "tests/folder.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+enum class Of {
+  kGpu,              // the GPU's own
+  kStreamed,         // copied for every token and batch
+  kLent,             // the host's, whose batches the GPU may compute
+  kExperts,          // the GPU's, but for its experts
+  kStreamedExperts,  // streamed, but for its experts
+};
+
+LayerPlacement layer_of(Of of) {
+  LayerPlacement l{0, 0, 0, 0, 0, 0, 0};
+  if (of == Of::kLent) l = {.prefill_on = 0};
+  if (of == Of::kStreamed || of == Of::kStreamedExperts) l.weights = l.experts = kHost;
+  if (of == Of::kExperts || of == Of::kStreamedExperts) l.experts = l.decode_experts_on = kHost;
+  return l;
+}
+
+struct Case {
+  const char* name;
+  std::vector<Of> layers;
+
+  ExecutorOptions options(BatchesBy by = BatchesBy::kGpu) const {
+    Placement p;
+    for (const Of of : layers) p.layers.push_back(layer_of(of));
+    p.head = p.head_on = 0;
+    ExecutorOptions options;
+    options.placement = p;
+    options.threads = 2;
+    options.batches_by = by;
+    return options;
+  }
+  int streamed() const { return int(std::ranges::count(layers, Of::kStreamed)); }
+};
+
+using enum Of;
+
+// An odd and an even number of layers, which take turns in two slots.
+const std::vector<Case> kStreamedCases = {{"the first layer streamed", {kStreamed, kGpu, kGpu}},
+                                          {"the one in the middle", {kGpu, kStreamed, kGpu}},
+                                          {"the last one", {kGpu, kGpu, kStreamed}},
+                                          {"the outer two", {kStreamed, kGpu, kStreamed}},
+                                          {"all", {kStreamed, kStreamed, kStreamed}}};
+const std::vector<Case> kLentCases = {{"the first layer lent", {kLent, kGpu, kGpu}},
+                                      {"the last two", {kGpu, kLent, kLent}},
+                                      {"all lent", {kLent, kLent, kLent}},
+                                      {"one lent, one streamed", {kLent, kGpu, kStreamed}}};
+const std::vector<Case> kExpertCases = {
+    {"experts in RAM", {kExperts, kExperts, kExperts}},
+    {"experts of one layer", {kGpu, kExperts, kGpu}},
+    {"streamed with experts", {kStreamed, kGpu, kStreamed}},
+    {"streamed without experts", {kStreamedExperts, kGpu, kStreamedExperts}},
+    {"lent with experts", {kLent, kLent, kGpu}}};
+
+TinyTraits of_three(TinyTraits traits) {
+  traits.layers = 3;
+  return traits;
+}
+
+// Everything a user may do, in turn: batches, tokens, drawn ones, a context that was cut.
+std::vector<std::vector<float>> logits_of_a_session(const TinyModel& tiny,
+                                                    ExecutorOptions options) {
+  options.ubatch = 40;
+  options.kv_block = 48;
+  const auto executor = on_gpu(tiny, options);
+  std::vector<std::vector<float>> all;
+  const auto keep = [&](std::span<const float> logits) {
+    all.emplace_back(logits.begin(), logits.end());
+  };
+  const auto tokens = prompt_of(130, 500);
+  const auto part = [&](std::size_t first, std::size_t count) {
+    return std::span(tokens).subspan(first, count);
+  };
+  keep(executor->forward(part(0, 100), Logits::kAll));
+  for (std::size_t i = 100; i < 105; ++i) keep(executor->forward(part(i, 1), Logits::kLast));
+  keep(executor->forward(part(105, 25), Logits::kAll));
+  Sampler greedy({}), drawing({.temperature = 1, .seed = 5});
+  std::int32_t id = 7;
+  for (int i = 0; i < 4; ++i) id = executor->decode(id, i < 2 ? greedy : drawing);
+  keep(executor->forward({&id, 1}, Logits::kLast));
+  executor->truncate(60);
+  keep(executor->forward(part(60, 30), Logits::kAll));
+  keep(executor->forward(part(90, 1), Logits::kLast));
+  return all;
+}
+
+void check_session(const TinyTraits& traits, const std::vector<Case>& cases) {
+  const TinyModel tiny = model_of(of_three(traits));
+  const auto want = logits_of_a_session(tiny, {});
+  for (const Case& c : cases)
+    for (const bool graphs : {true, false}) {
+      ExecutorOptions options = c.options();
+      options.graphs = graphs;
+      INFO(traits.architecture << " " << traits.mix << ", " << c.name << ", graphs " << graphs);
+      CHECK(logits_of_a_session(tiny, options) == want);
+    }
+}
+
+void check_against_reference(const TinyTraits& traits, const std::vector<std::string>& mixes,
+                             const std::vector<Case>& cases) {
+  for_each_mix(traits, mixes, [&](const KnownModel& known) {
+    for (const Case& c : cases)
+      for (const Way& way : kWays)
+        for (const BatchesBy by : {BatchesBy::kHost, BatchesBy::kGpu, BatchesBy::kFaster}) {
+          INFO(known.name() << ", " << c.name << ", " << way.name << ", " << int(by));
+          check_near(known, agreement_of(known.tiny, way, known.tokens, known.want, c.options(by)));
+        }
+  });
+}
+
+double matrix_bytes(const Layer& l) {
+  double bytes = 0;
+  for (const Matrix* m : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down, &l.router})
+    bytes += double(m->bytes());
+  for (const MatrixStack* s : {&l.expert_gate, &l.expert_up, &l.expert_down})
+    bytes += double(s->first.bytes() * s->count);
+  return bytes;
+}
+
+// Rows of the model are a multiple of 256 bytes, so nothing is copied along.
+double streamed_bytes(const TinyModel& tiny, const Case& c, Of of) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < c.layers.size(); ++i)
+    if (c.layers[i] == of) bytes += matrix_bytes(tiny.model.layers[i]);
+  return bytes;
+}
+
+Bytes held(const Executor& executor) {
+  const DeviceMemory gpu = executor.gpus().front();
+  return gpu.weights + gpu.kv + gpu.activations + gpu.staging;
+}
+
+}  // namespace
+
+// The kernels are the same, and so is all that they add up.
+TEST_CASE("Streamed layers give the bits of the GPU's own", "[cuda][gpu][hybrid]") {
+  for (const char* mix : {"F32", "F16", "Q8_0", "Q4_K_M"})
+    check_session({.mix = mix}, kStreamedCases);
+  check_session({.architecture = "qwen2", .mix = "Q4_K_M", .qkv_bias = true}, kStreamedCases);
+  check_session({.architecture = "qwen3", .mix = "BF16", .qk_norm = true}, kStreamedCases);
+  check_session({.mix = "Q4_K_M", .experts = 8}, {kExpertCases[2]});
+}
+
+TEST_CASE("Lent layers and experts in RAM give the reference's logits, whoever computes a batch",
+          "[cuda][gpu][hybrid]") {
+  check_against_reference({}, {"F32", "Q8_0", "Q4_K_M"}, kLentCases);
+  check_against_reference({.window = 100}, {"F16"}, kLentCases);
+  check_against_reference({.architecture = "qwen2", .qkv_bias = true}, {"Q4_K_M"}, {kLentCases[1]});
+  check_against_reference({.experts = 8}, {"F16", "Q4_K_M"}, kExpertCases);
+  check_against_reference(
+      {.architecture = "qwen3moe", .qk_norm = true, .experts = 16, .experts_used = 4}, {"Q8_0"},
+      kExpertCases);
+}
+
+// A batch of a lent layer's is the GPU's, to the last bit; later batches read what it has stored.
+TEST_CASE("A prompt through lent layers gives the bits of the GPU's own", "[cuda][gpu][hybrid]") {
+  const auto prompt_logits = [](const TinyModel& tiny, ExecutorOptions options, QuantFormat kv) {
+    options.ubatch = 40;
+    options.kv_block = 48;
+    options.kv_types = {kv, kv};
+    const auto executor = on_gpu(tiny, options);
+    std::vector<float> all;
+    for (const std::size_t first : {std::size_t(0), std::size_t(100)}) {
+      const auto tokens = prompt_of(200, 500);
+      const auto logits = executor->forward(std::span(tokens).subspan(first, 100), Logits::kAll);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    return all;
+  };
+  for (const char* mix : {"F16", "Q4_K_M"})
+    for (const QuantFormat kv : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0}) {
+      TinyTraits traits = of_three({.mix = mix});
+      const TinyModel tiny = model_of(traits);
+      auto want = prompt_logits(tiny, {}, kv);
+      for (const Case& c : kLentCases) {
+        // Embeddings of a first layer that is the host's are looked up there: the same numbers.
+        INFO(mix << ", " << c.name << ", " << info(kv).name);
+        CHECK(prompt_logits(tiny, c.options(), kv) == want);
+      }
+    }
+}
+
+TEST_CASE("Experts that are copied for a batch give the bits of the GPU's own",
+          "[cuda][sm_80][gpu][hybrid]") {
+  const TinyModel tiny = model_of(of_three({.mix = "Q4_K_M", .experts = 16, .experts_used = 4}));
+  for (const TokenCount ubatch : {20, 150}) {
+    ExecutorOptions resident;
+    resident.ubatch = ubatch;
+    const auto want = together(*on_gpu(tiny, resident), prompt_of(150, 500));
+    for (const Case& c : kExpertCases) {
+      ExecutorOptions options = c.options();
+      options.ubatch = ubatch;
+      INFO(c.name << ", " << ubatch);
+      CHECK(together(*on_gpu(tiny, options), prompt_of(150, 500)) == want);
+    }
+  }
+}
+
+TEST_CASE("Greedy tokens are the same wherever weights are copied from", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model(of_three({.mix = "F32"}));
+  const auto want = greedy(tiny, {}, 300);
+  for (const auto& cases : {kStreamedCases, kLentCases})
+    for (const Case& c : cases) {
+      INFO(c.name);
+      CHECK(greedy(tiny, c.options(), 300) == want);
+      ExecutorOptions kernels = c.options();
+      kernels.graphs = false;
+      CHECK(greedy(tiny, kernels, 60) == std::vector(want.begin(), want.begin() + 60));
+    }
+}
+
+TEST_CASE("Streamed bytes are counted once for every token and batch", "[cuda][gpu][hybrid]") {
+  for (const TinyTraits& given :
+       std::vector<TinyTraits>{{.mix = "Q4_K_M"}, {.mix = "F16", .experts = 8}}) {
+    const TinyModel tiny = model_of(of_three(given));
+    const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name(given.mix));
+    for (const Case& c : kStreamedCases) {
+      INFO(c.name);
+      const double streamed = streamed_bytes(tiny, c, kStreamed);
+      const auto executor = on_gpu(tiny, c.options());
+      executor->forward(prompt_of(40, 500), Logits::kLast);
+      CHECK(executor->take_bytes().to_gpu == Approx(streamed).epsilon(1e-9));
+      Sampler sampler({});
+      for (int i = 0; i < 3; ++i) {
+        executor->decode(7, sampler);
+        const MovedBytes moved = executor->take_bytes();
+        const OpTraffic counted = decode_traffic(tiny.model.spec, *table, {40 + i, 1, 1}, {});
+        CHECK(moved.weights == Approx(counted.weight_bytes()).epsilon(1e-9));
+        CHECK(moved.kv_read == Approx(counted.kv_read_bytes).epsilon(1e-9));
+        CHECK(moved.kv_written == Approx(counted.kv_write_bytes).epsilon(1e-9));
+        CHECK(moved.to_gpu == Approx(streamed).epsilon(1e-9));
+        CHECK(moved.to_host == 0);
+        CHECK(moved.on_host == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("A lent layer's keys and values go to the host in whole blocks", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = model_of(of_three({.mix = "Q8_0"}));
+  const Case c{"", {kGpu, kLent, kGpu}};
+  ExecutorOptions options = c.options();
+  options.ubatch = 100;
+  options.kv_block = 48;
+  const auto executor = on_gpu(tiny, options);
+  executor->forward(prompt_of(100, 500), Logits::kLast);
+  const double token = 2 * 2 * 64 * 2;  // K and V of two heads of 64 halves
+  MovedBytes moved = executor->take_bytes();
+  const double weights = streamed_bytes(tiny, c, kLent);
+  CHECK(moved.to_gpu == Approx(weights).epsilon(1e-9));
+  CHECK(moved.to_host == Approx(3 * 48 * token).epsilon(1e-9));
+  executor->forward(prompt_of(20, 500), Logits::kLast);
+  moved = executor->take_bytes();
+  CHECK(moved.to_gpu == Approx(weights + 3 * 48 * token).epsilon(1e-9));
+  CHECK(moved.to_host == Approx(48 * token).epsilon(1e-9));  // tokens 100 to 119
+}
+
+namespace {
+
+// Layers of 29 MB: slots and planes are more than what an upload or a batch takes for a while.
+TinyModel model_of_large_layers() {
+  return make_tiny_model(
+      of_three({.mix = "F16", .hidden = 1024, .heads = 16, .kv_heads = 4, .ffn = 4096}));
+}
+
+}  // namespace
+
+TEST_CASE("A limit has room for the slots of streamed weights, or says what they lack",
+          "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = model_of_large_layers();
+  const auto model = std::make_shared<const Model>(tiny.model);
+  const Case streamed{"", {kStreamed, kStreamed, kStreamed}}, lent{"", {kLent, kLent, kGpu}};
+  for (const Case& c : {streamed, lent}) {
+    ExecutorOptions options = c.options();
+    options.ubatch = 4;
+    const auto executor = on_gpu(tiny, options);
+    const DeviceMemory gpu = executor->gpus().front();
+    options.vram_limit = held(*executor) + 2_MiB;  // blocks of the cache are still to be taken
+    const auto logits = on_gpu(tiny, options)->forward(prompt_of(4, 500), Logits::kLast);
+    CHECK(logits.size() == 500);
+    options.vram_limit = held(*executor) - 0.5 * gpu.staging;
+    const auto refused = make_cuda_executor(model, options);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == ErrorKind::kDoesNotFit);
+    CHECK(refused.error().text().find("asked for the streamed weights") != std::string::npos);
+    // Where nobody insists the host computes batches; tokens of streamed layers have no other way.
+    options.batches_by = BatchesBy::kFaster;
+    const auto made = make_cuda_executor(model, options);
+    CHECK(made.ok() == (c.streamed() == 0));
+    if (made) CHECK((*made)->gpus().front().staging.value == 0);
+  }
+}
+
+TEST_CASE("Lent layers give way where the cache needs their memory", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = model_of_large_layers();
+  ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options();
+  const auto tokens = prompt_of(40, 500);
+  const double without_cache = held(*on_gpu(tiny, options)).value;
+  options.vram_limit = Bytes{without_cache} + 64_KiB;  // half a block of the cache
+  CHECK_THROWS_AS(on_gpu(tiny, options)->forward(tokens, Logits::kLast), ShortOfMemory);
+  options.batches_by = BatchesBy::kFaster;
+  const auto executor = on_gpu(tiny, options);
+  REQUIRE(executor->gpus().front().staging > 0_B);
+  const auto logits = executor->forward(tokens, Logits::kAll);
+  CHECK(executor->gpus().front().staging == 0_B);
+  options.vram_limit.reset();
+  options.batches_by = BatchesBy::kHost;
+  CHECK(std::ranges::equal(logits, on_gpu(tiny, options)->forward(tokens, Logits::kAll)));
+}
+
+TEST_CASE("Lent layers stay lent where the host's memory is what is short", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = model_of_large_layers();
+  ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options(BatchesBy::kFaster);
+  options.upload_threads = 1;
+  const auto free = on_gpu(tiny, options);
+  const Bytes staging = free->gpus().front().staging;
+  REQUIRE(staging > 0_B);
+  free->forward(prompt_of(40, 500), Logits::kLast);
+  // Buffers of the upload, which are given back before the first token, take 40 MiB and some.
+  options.ram_limit = free->host().needed() + 48_MiB;
+  const auto executor = on_gpu(tiny, options);
+  executor->forward(prompt_of(40, 500), Logits::kLast);
+  CHECK_THROWS_AS(executor->fill(1 << 17), ShortOfMemory);
+  CHECK(executor->gpus().front().staging >= staging);
+  executor->truncate(0);
+  CHECK(executor->forward(prompt_of(40, 500), Logits::kLast).size() == 500);
+}
+
+TEST_CASE("Locked memory that waits to be used again is counted", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model(of_three({.mix = "F16"}));
+  const auto executor = on_gpu(tiny, Case{"", {kLent, kGpu, kLent}}.options());
+  const auto tokens = prompt_of(300, 500);
+  executor->forward(tokens, Logits::kLast);
+  const Bytes taken = executor->host().kv;
+  CHECK(taken > 0_B);
+  executor->truncate(0);
+  CHECK(executor->host().kv == taken);
+  executor->forward(tokens, Logits::kLast);
+  CHECK(executor->host().kv == taken);
+}
+
+TEST_CASE("A file's and random weights are streamed as those in memory", "[cuda][gpu][hybrid]") {
+  const TinyModel tiny = make_tiny_model(of_three({.mix = "Q4_K_M"}));
+  const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name("Q4_K_M"));
+  const test::Folder folder;
+  REQUIRE_FALSE(write_synthetic_file(tiny.model.spec, *table, "Q4_K_M", 7, folder / "x.gguf",
+                                     [](std::uint64_t) { return true; }));
+  const auto file = GgufFile::open(folder / "x.gguf");
+  REQUIRE(file);
+  const auto tokens = prompt_of(50, 500);
+  auto resident = make_cuda_executor(*file, {});
+  REQUIRE(resident);
+  const auto want = together(**resident, tokens);
+  for (const Case& c : {kStreamedCases[3], kLentCases[2]}) {
+    auto from_file = make_cuda_executor(*file, c.options());
+    auto made = make_synthetic_cuda_executor(tiny.model.spec, *table, 7, c.options());
+    REQUIRE(from_file);
+    REQUIRE(made);
+    CHECK(together(**from_file, tokens) == want);
+    CHECK(together(**made, tokens) == want);
+  }
+}
+
+namespace {
+
+// A prompt in two batches and some tokens.
+void check_watched(const std::vector<Of>& layers) {
+  const TinyModel tiny = model_of(of_three({.mix = "Q4_K_M", .experts = 8}));
+  for (const bool graphs : {true, false}) {
+    ExecutorOptions options = Case{"", layers}.options();
+    options.graphs = graphs;
+    options.ubatch = 32;
+    options.kv_block = 48;
+    const auto executor = on_gpu(tiny, options);
+    Sampler sampler({});
+    std::int32_t id = sampler.next(executor->forward(prompt_of(60, 500), Logits::kLast));
+    for (int i = 0; i < 3; ++i) id = executor->decode(id, sampler);
+    for (const float logit : executor->forward({&id, 1}, Logits::kLast))
+      REQUIRE(std::isfinite(logit));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Streamed layers give numbers, whatever is watched", "[cuda][gpu][hybrid][sanitize]") {
+  check_watched({kStreamed, kGpu, kStreamed});
+}
+
+// Kernels wait for the host here, which cannot answer where a tool lets one thing run at a time.
+TEST_CASE("Lent layers and experts of the host give numbers, whatever is watched",
+          "[cuda][gpu][hybrid][sanitize][host_answers]") {
+  check_watched({kLent, kStreamed, kExperts});
+}
+
+TEST_CASE("Placements that no one executes are refused", "[cuda]") {
+  const TinyModel tiny = make_tiny_model(of_three({.mix = "F16", .experts = 8}));
+  const auto refused = [&](const LayerPlacement& l) {
+    ExecutorOptions options;
+    options.placement.emplace();
+    options.placement->layers.assign(3, l);
+    const auto made = make_cuda_executor(std::make_shared<const Model>(tiny.model), options);
+    return !made && made.error().kind == ErrorKind::kBadInput;
+  };
+  LayerPlacement on_gpu{0, 0, 0, 0, 0, 0, 0};
+  const auto with = [&](auto change) {
+    LayerPlacement l = on_gpu;
+    change(l);
+    return l;
+  };
+  CHECK(refused(with([](LayerPlacement& l) { l.decode_on = kHost; })));
+  CHECK(refused(with([](LayerPlacement& l) { l.kv = kHost; })));
+  CHECK(refused(with([](LayerPlacement& l) { l.experts = kHost; })));
+  CHECK(refused(with([](LayerPlacement& l) { l.weights = kHost; })));
+  CHECK(refused(with([](LayerPlacement& l) { l.prefill_on = 1; })));
+}

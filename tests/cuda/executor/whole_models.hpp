@@ -1,0 +1,105 @@
+#pragma once
+// Tiny models on a GPU, and how far their logits may be from the reference's.
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/backends/cuda/cuda_executor.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/executor_fixture.hpp"
+#include "tests/engine/logits_compare.hpp"
+
+namespace rigcast::engine::fixtures {
+
+inline std::unique_ptr<Executor> on_gpu(const TinyModel& tiny,
+                                        const ExecutorOptions& options = {}) {
+  auto made = make_cuda_executor(std::make_shared<const Model>(tiny.model), options);
+  if (!made) FAIL(made.error().text());
+  return *std::move(made);
+}
+
+inline std::vector<float> together(Executor& executor, const std::vector<std::int32_t>& tokens) {
+  const auto logits = executor.forward(tokens, Logits::kAll);
+  return {logits.begin(), logits.end()};
+}
+
+inline std::vector<float> one_by_one(Executor& executor, const std::vector<std::int32_t>& tokens) {
+  std::vector<float> all;
+  for (const std::int32_t& t : tokens) {
+    const auto logits = executor.forward({&t, 1}, Logits::kLast);
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  return all;
+}
+
+/// A batch's activations are rounded to halves before every product: by 2^-11 at most, a third of
+/// whose square is the mean. Weights in F32 and BF16 are, too, and quantized ones of a long batch;
+/// and so are queries, keys, values and shares of attention in any way.
+inline double half_bound(const TinyTraits& t) {
+  constexpr double kOfOneRounding = 0x1p-22 / 3;
+  return kOfOneRounding * (16.0 * t.layers + 2);
+}
+
+/// How tokens are given: one by one, or in batches of which short ones read weights as they lie.
+struct Way {
+  const char* name;
+  TokenCount ubatch;  // 1: one by one
+};
+inline constexpr Way kWays[] = {
+    {"one by one", 1}, {"in short batches", 64}, {"in a long batch", 512}};
+
+inline Agreement agreement_of(const TinyModel& tiny, const Way& way,
+                              const std::vector<std::int32_t>& tokens,
+                              const std::vector<std::vector<float>>& want,
+                              ExecutorOptions options = {}) {
+  options.ubatch = way.ubatch;
+  const auto executor = on_gpu(tiny, options);
+  return compare(way.ubatch > 1 ? together(*executor, tokens) : one_by_one(*executor, tokens),
+                 want);
+}
+
+/// A model of three layers that GPU and host are to share, and what the reference makes of it.
+struct KnownModel {
+  TinyTraits traits;
+  TinyModel tiny;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::vector<float>> want;  // logits of every token
+
+  std::string name() const { return traits.architecture + " " + traits.mix; }
+};
+
+template <class Check>
+void for_each_mix(TinyTraits traits, const std::vector<std::string>& mixes, const Check& check) {
+  traits.layers = 3;
+  for (const std::string& mix : mixes) {
+    traits.mix = mix;
+    KnownModel known{traits, model_of(traits), prompt_of(150, traits.vocabulary), {}};
+    known.want = reference_logits(known.tiny, known.tokens);
+    check(known);
+  }
+}
+
+/// Logits are as near to the reference's as roundings of both sides allow: the host rounds to
+/// integers in batches of any length.
+inline void check_near(const KnownModel& known, const Agreement& a) {
+  const bool floats = is_float(known.traits.mix);
+  const double bound = half_bound(known.traits) + (floats ? 0 : rounding_bound(known.traits));
+  CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
+  CHECK(a.mean_kl <= (floats ? 1e-3 : 5e-3));
+  CHECK(a.nmse <= bound);
+  CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+}
+
+/// The likeliest tokens behind a prompt of 40, one after the other.
+inline std::vector<std::int32_t> greedy(const TinyModel& tiny, const ExecutorOptions& options,
+                                        int tokens) {
+  const auto executor = on_gpu(tiny, options);
+  Sampler sampler({});
+  std::vector<std::int32_t> ids{sampler.next(executor->forward(prompt_of(40, 500), Logits::kLast))};
+  while (int(ids.size()) < tokens) ids.push_back(executor->decode(ids.back(), sampler));
+  return ids;
+}
+
+}  // namespace rigcast::engine::fixtures

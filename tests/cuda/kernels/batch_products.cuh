@@ -1,0 +1,94 @@
+#pragma once
+// Products of many tokens in double, and how far those with weights as halves may be off.
+
+#include <cuda_fp16.h>
+
+#include "tests/cuda/kernels/products.cuh"
+
+namespace rigcast::fixtures {
+
+/// Activations of tokens as halves, on the GPU, and as doubles.
+struct BatchOnDevice {
+  std::int64_t columns;
+  std::vector<std::uint16_t> halves;
+  OnDevice<std::uint16_t> there;
+  std::vector<double> value;
+
+  BatchOnDevice(const std::vector<float>& x, std::int64_t columns_)
+      : columns(columns_), halves(rounded(x)), there(halves) {
+    for (const std::uint16_t h : halves) value.push_back(double(engine::ref::half_to_float(h)));
+  }
+  const __half* get() const { return reinterpret_cast<const __half*>(there.get()); }
+  const double* row(std::size_t token) const { return &value[token * std::size_t(columns)]; }
+
+ private:
+  static std::vector<std::uint16_t> rounded(const std::vector<float>& x) {
+    std::vector<std::uint16_t> out;
+    for (const float v : x) out.push_back(engine::ref::float_to_half(v));
+    return out;
+  }
+};
+
+/// A product of many tokens, and what its weights' roundings depend on.
+struct BatchProduct : Product {
+  double inputs = 0;  // sum of the magnitudes of the activations
+};
+
+/// A row of weights, which many tokens are multiplied with.
+class WeightRow {
+ public:
+  WeightRow(const Weights& w, std::int64_t row) {
+    const std::vector<float> values = w.row(row), zeros = w.row_of_zeros(row);
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      value_.push_back(double(values[j]));
+      // scale * code is w less the value of code 0, which is a term too.
+      terms_.push_back(std::abs(double(values[j])) + 2 * std::abs(double(zeros[j])));
+    }
+  }
+  BatchProduct times(const double* x) const {
+    BatchProduct p;
+    for (std::size_t j = 0; j < value_.size(); ++j) {
+      p.value += value_[j] * x[j];
+      p.terms += terms_[j] * std::abs(x[j]);
+      p.inputs += std::abs(x[j]);
+    }
+    return p;
+  }
+
+ private:
+  std::vector<double> value_, terms_;
+};
+
+/// A weight is scale * code + min in halves: scale and min are rounded, and so is what comes out,
+/// by 2^-11 each; the magnitudes of scale * code, of the min and of the weight are at most twice
+/// its `terms`. Halves below 2^-14 are off by 2^-25: a scale as many times as its code says, 127
+/// at most (IQ4_XS). Sums in F32 are as for cuBLAS: cut off by 2^-23 for each product. 16 more for
+/// sums of blocks, bias and residual.
+inline double batch_bound(const BatchProduct& p, std::int64_t columns) {
+  const double of_terms = 0x1p-10 * (1 + 0x1p-9) + (double(columns) + 16) * 0x1p-23;
+  return of_terms * p.terms + (127 + 2) * 0x1p-25 * p.inputs;
+}
+
+/// silu(gate) * up as a half, clamped, and how far it may be off.
+struct SwiGlu {
+  double value = 0, allowed = 0;
+};
+inline SwiGlu swiglu(const BatchProduct& gate, const BatchProduct& up, std::int64_t columns) {
+  const double silu = gate.value / (1 + std::exp(-gate.value));
+  const double g_bound = batch_bound(gate, columns), u_bound = batch_bound(up, columns);
+  // silu's slope is below 1.1; expf is off by 2 units, and sum, quotient and product round.
+  const double allowed = 1.1 * g_bound * (std::abs(up.value) + u_bound) + std::abs(silu) * u_bound +
+                         8 * 0x1p-24 * std::abs(silu * up.value);
+  const double value = std::clamp(silu * up.value, -65504.0, 65504.0);
+  return {value, allowed + 0x1p-11 * (std::abs(value) + allowed) + 0x1p-25};
+}
+
+inline double worst_of(const std::vector<std::uint16_t>& got, const std::vector<SwiGlu>& expected) {
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    worst = std::max(
+        worst, off(engine::ref::half_to_float(got[i]), expected[i].value, expected[i].allowed));
+  return worst;
+}
+
+}  // namespace rigcast::fixtures

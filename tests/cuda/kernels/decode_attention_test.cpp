@@ -1,0 +1,246 @@
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
+
+#include "engine/kernels/cpu/rounded.hpp"
+#include "engine/kernels/cuda/kv/place.cuh"
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/cache_data.cuh"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+struct Decode {
+  CacheShape cache;
+  int group = 4;
+  int splits = 3;
+  int window = 0;
+  bool settled = false;
+  float spread = 1;  // of the queries: larger ones make few tokens count
+};
+
+// The new token's [queries | keys | values] as they are projected. Nothing is turned: that is for
+// the tests of place().
+struct Projected {
+  std::vector<float> rows;
+  int q_width, kv_width;
+
+  explicit Projected(const Decode& d)
+      : q_width(d.cache.kv_heads * d.group * d.cache.dim),
+        kv_width(d.cache.kv_heads * d.cache.dim) {
+    rows = normal_values(std::size_t(q_width), 7, d.spread);
+    const std::vector<float> kv = normal_values(std::size_t(2 * kv_width), 8);
+    rows.insert(rows.end(), kv.begin(), kv.end());
+  }
+
+  cuda::Placement placement(const Decode& d, const float* on_device) const {
+    cuda::Placement p;
+    p.q.rows = on_device;
+    p.k.rows = on_device + q_width;
+    p.v.rows = on_device + q_width + kv_width;
+    p.heads = d.cache.kv_heads * d.group;
+    return p;
+  }
+
+  // As they are multiplied with keys.
+  std::vector<float> queries(const Decode& d) const {
+    std::vector<float> scaled(rows.begin(), rows.begin() + q_width);
+    for (float& x : scaled) x *= cuda::query_scale(d.cache.dim);
+    return halves_to_floats(floats_to_halves(scaled));
+  }
+};
+
+struct Answer {
+  std::vector<float> out, scale, sum16;
+  std::vector<std::int8_t> q;
+};
+
+// All memory that is written begins as NaNs.
+Answer run(const Decode& d, CacheData& data) {
+  const Stream stream;
+  const int heads = d.cache.kv_heads * d.group;
+  const std::size_t width = std::size_t(heads * d.cache.dim), splits = std::size_t(d.splits);
+  const Projected projected(d);
+  const OnDevice<float> rows(projected.rows);
+  const OnDevice<int> position(std::vector<int>{d.cache.tokens - 1});
+  const OnDevice<float> m(splits * std::size_t(heads)), l(splits * std::size_t(heads)),
+      o(splits * width), out(width), scale(width / 32), sum16(width / 16);
+  const OnDevice<std::int8_t> q(width);
+  const cuda::Partials partials{m.get(), l.get(), o.get()};
+  cuda::attend_partially(stream, {projected.placement(d, rows.get()), d.window, d.settled},
+                         data.on_device(), CacheData::kLayer, d.splits, position.get(), partials);
+  cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim,
+                       {{q.get(), scale.get(), sum16.get()}, out.get()});
+  stream.wait();
+  data.take_newest();
+  return {out.read(), scale.read(), sum16.read(), q.read()};
+}
+
+CacheData data_of(const Decode& d) {
+  CacheShape shape = d.cache;
+  shape.newest = false;
+  return CacheData(shape);
+}
+
+Compared compare(const Decode& d, const CacheData& data, const std::vector<float>& out) {
+  const std::vector<float> queries = Projected(d).queries(d);
+  Compared c;
+  const int to = d.cache.tokens, from = d.window > 0 ? std::max(0, to - d.window) : 0;
+  for (int head = 0; head < d.cache.kv_heads * d.group; ++head) {
+    const std::size_t at = std::size_t(head * d.cache.dim);
+    const Expected e =
+        attention_in_double(queries.data() + at, data, head / d.group, d.cache.dim, from, to);
+    for (std::size_t i = 0; i < e.out.size(); ++i) c.add(double(out[at + i]), e.out[i], e.bound[i]);
+  }
+  return c;
+}
+
+void check(const Decode& d) {
+  INFO("tokens " << d.cache.tokens << " group " << d.group << " dim " << d.cache.dim << " splits "
+                 << d.splits << " window " << d.window << " types " << int(d.cache.k) << " "
+                 << int(d.cache.v));
+  CacheData data = data_of(d);
+  const std::vector<float> out = run(d, data).out;
+  const Compared c = compare(d, data, out);
+  CHECK(c.worst <= 1);
+  CHECK(c.nmse() <= 1e-6);
+}
+
+Decode of_tokens(int tokens) {
+  Decode d;
+  d.cache.tokens = tokens;
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("Decode attention is that of double precision at any length, with splits that are empty",
+          "[cuda][gpu]") {
+  for (const int tokens : {1, 31, 33, 127, 128, 129, 1000, 4097})
+    for (const int splits : {1, 7, 32}) {
+      Decode d = of_tokens(tokens);
+      d.splits = splits;
+      check(d);
+    }
+}
+
+TEST_CASE("Decode attention serves groups of any size and odd numbers of heads", "[cuda][gpu]") {
+  for (const int group : {1, 2, 3, 4, 7, 8, 12, 16, 20, 33})
+    for (const int kv_heads : {1, 3}) {
+      Decode d = of_tokens(300);
+      d.group = group;
+      d.cache.kv_heads = kv_heads;
+      check(d);
+    }
+}
+
+TEST_CASE("Decode attention takes heads of any width", "[cuda][gpu]") {
+  for (const int dim : {8, 32, 64, 72, 80, 96, 112, 128, 192, 256}) {
+    Decode d = of_tokens(200);
+    d.cache.dim = dim;
+    check(d);
+  }
+}
+
+TEST_CASE("Decode attention sees no further than its window, and reads nothing before it",
+          "[cuda][gpu]") {
+  for (const int tokens : {1, 100, 1000})
+    for (const int window : {1, 16, 100, 129, 1024}) {
+      Decode d = of_tokens(tokens);
+      d.window = window;
+      d.cache.from = std::max(0, tokens - window);  // NaNs before
+      check(d);
+    }
+}
+
+TEST_CASE("Decode attention reads every pair of cache types", "[cuda][gpu]") {
+  const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+  for (const QuantFormat k : types)
+    for (const QuantFormat v : types)
+      for (const int dim : {64, 96, 128, 256}) {
+        Decode d = of_tokens(333);
+        d.cache.k = k;
+        d.cache.v = v;
+        d.cache.dim = dim;
+        d.window = dim == 96 ? 150 : 0;
+        d.cache.from = dim == 96 ? 183 : 0;
+        check(d);
+      }
+}
+
+TEST_CASE("Decode attention is right where few tokens count", "[cuda][gpu]") {
+  for (const float spread : {0.0f, 4.0f, 16.0f}) {
+    Decode d = of_tokens(1500);
+    d.spread = spread;
+    check(d);
+  }
+}
+
+// Probabilities are the same bits however tokens are split; sums differ in their order alone.
+TEST_CASE("Any number of splits gives the same mix within a millionth", "[cuda][gpu]") {
+  Decode d = of_tokens(4097);
+  CacheData data = data_of(d);
+  d.splits = 1;
+  const std::vector<float> one = run(d, data).out;
+  for (const int splits : {2, 7, 32, 66}) {
+    d.splits = splits;
+    const std::vector<float> some = run(d, data).out;
+    double worst = 0;
+    for (std::size_t i = 0; i < one.size(); ++i)
+      worst = std::max(worst, std::abs(double(some[i]) - double(one[i])));
+    CHECK(worst <= 1e-6);
+    d.settled = true;
+    CHECK(run(d, data).out == some);
+    d.settled = false;
+  }
+}
+
+TEST_CASE("Decode attention gives the same bits wherever blocks lie and however long they are",
+          "[cuda][gpu]") {
+  Decode d = of_tokens(1000);
+  CacheData data = data_of(d);
+  const std::vector<float> straight = run(d, data).out;
+  for (const int block_tokens : {16, 48, 128, 1024}) {
+    d.cache.block_tokens = block_tokens;
+    d.cache.order = 5;
+    CacheData other = data_of(d);
+    CHECK(run(d, other).out == straight);
+  }
+}
+
+TEST_CASE("A merge rounds to integers as the CPU does", "[cuda][gpu]") {
+  Decode d = of_tokens(77);
+  d.group = 3;
+  d.cache.dim = 80;
+  CacheData data = data_of(d);
+  const Answer answer = run(d, data);
+  cpu::RoundedRow row;
+  row.resize(std::int64_t(answer.out.size()));
+  cpu::round_row(answer.out, row);
+  CHECK(std::equal(answer.q.begin(), answer.q.end(), row.q.begin()));
+  CHECK(std::equal(answer.scale.begin(), answer.scale.end(), row.scale.begin()));
+  CHECK(std::equal(answer.sum16.begin(), answer.sum16.end(), row.sum16.begin()));
+}
+
+TEST_CASE("A merge leaves out partials of nothing, whatever they hold", "[cuda][gpu]") {
+  const float kNan = NAN;
+  const std::size_t width = 32;
+  std::vector<float> o(3 * width, kNan);
+  for (std::size_t i = 0; i < width; ++i) o[i] = 3, o[2 * width + i] = 8;
+  const OnDevice<float> m(std::vector<float>{1, -INFINITY, 3}), l(std::vector<float>{1, 0, 2}),
+      mixes(o), out(width);
+  const Stream stream;
+  cuda::merge_partials(stream, {m.get(), l.get(), mixes.get()}, 3, 1, 32, {{}, out.get()});
+  stream.wait();
+  // (3 / 4 + 8) / (1 / 4 + 2)
+  for (const float x : out.read()) CHECK(double(x) == Approx(8.75 / 2.25).epsilon(1e-6));
+}
+
+TEST_CASE("Splits fill the GPU and none is without work", "[cuda]") {
+  CHECK(cuda::attention_splits(1, 8, 132) == 1);
+  CHECK(cuda::attention_splits(512, 8, 132) == 8);
+  CHECK(cuda::attention_splits(32768, 8, 132) == 33);
+  CHECK(cuda::attention_splits(32768, 8, 132, false) == 49);
+  CHECK(cuda::attention_splits(32768, 300, 132) == 1);
+}

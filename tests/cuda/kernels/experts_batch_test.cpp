@@ -1,0 +1,275 @@
+#include "engine/kernels/cuda/batch/experts_batch.cuh"
+
+#include <algorithm>
+
+#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/ref/ops.hpp"
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/batch_products.cuh"
+#include "tests/engine/random_values.hpp"
+
+using namespace rigcast;
+using engine::Stream;
+namespace cuda = engine::cuda;
+namespace ref = engine::ref;
+using engine::fixtures::normal_values;
+using fixtures::BatchOnDevice;
+using fixtures::BatchProduct;
+using fixtures::OnDevice;
+using fixtures::PlanesOnDevice;
+using fixtures::Product;
+using fixtures::WeightRow;
+using fixtures::Weights;
+
+namespace {
+
+// Room for everything of a batch.
+struct GroupsOnDevice {
+  int tokens, used, experts, group_tokens;
+  OnDevice<int> ids{choices()};
+  OnDevice<float> weights{choices()};
+  OnDevice<int> counts{std::size_t(experts)}, order{choices()}, group_count{1};
+  OnDevice<cuda::ExpertGroup> groups{
+      std::size_t(cuda::most_groups(tokens, used, experts, group_tokens))};
+
+  std::size_t choices() const { return std::size_t(tokens * used); }
+  cuda::ExpertGroups get() const {
+    return {{ids.get(), weights.get(), used},
+            counts.get(),
+            order.get(),
+            groups.get(),
+            group_count.get(),
+            tokens,
+            experts,
+            group_tokens};
+  }
+};
+
+// What the host makes of the choices.
+struct Sorted {
+  std::vector<int> order;
+  std::vector<std::vector<int>> of_expert;
+
+  Sorted(const std::vector<int>& ids, int experts) : of_expert(std::size_t(experts)) {
+    for (std::size_t i = 0; i < ids.size(); ++i) of_expert[std::size_t(ids[i])].push_back(int(i));
+    for (const auto& choices : of_expert) order.insert(order.end(), choices.begin(), choices.end());
+  }
+};
+
+void check_groups(const GroupsOnDevice& g) {
+  const std::vector<int> ids = g.ids.read();
+  const Sorted expected(ids, g.experts);
+  CHECK(g.order.read() == expected.order);
+  const auto groups = g.groups.read();
+  std::size_t next = 0;
+  int at = 0;
+  bool right = true;
+  for (int e = 0; e < g.experts; ++e) {
+    const int count = int(expected.of_expert[std::size_t(e)].size());
+    for (int first = 0; first < count; first += g.group_tokens, ++next) {
+      REQUIRE(next < groups.size());
+      right &= groups[next].expert == e && groups[next].first == at + first &&
+               groups[next].count == std::min(g.group_tokens, count - first);
+    }
+    at += count;
+  }
+  CHECK(right);
+  CHECK(g.group_count.read()[0] == int(next));
+}
+
+struct RouteCase {
+  QuantFormat format;
+  int tokens, experts, used, group_tokens;
+  bool normalised;
+  std::int64_t columns = 512;
+};
+
+void check_route(const RouteCase& c) {
+  const Weights w(c.format, c.columns, c.experts, 3);
+  const PlanesOnDevice planes(w);
+  const std::size_t n = std::size_t(c.columns), experts = std::size_t(c.experts);
+  const std::size_t used = std::size_t(c.used);
+  const std::vector<float> x = normal_values(std::size_t(c.tokens) * n, 9, 4.0f);
+  const OnDevice<float> x_there(x), logits(std::size_t(c.tokens) * experts);
+  const GroupsOnDevice g{c.tokens, c.used, c.experts, c.group_tokens};
+  const Stream stream;
+  for (int again = 0; again < 2; ++again)
+    cuda::route_batch({planes.matrix(), c.normalised, logits.get()}, x_there.get(), g.get(),
+                      stream);
+  const std::vector<float> got = logits.read(), weights = g.weights.read();
+  const std::vector<int> ids = g.ids.read();
+  double worst = 0, worst_weight = 0;
+  bool same_ids = true;
+  for (std::size_t t = 0; t < std::size_t(c.tokens); ++t) {
+    const std::span row(&got[t * experts], experts);
+    double range = 0;
+    for (std::size_t e = 0; e < experts; ++e) {
+      const Product p = fixtures::product(w, std::int64_t(e),
+                                          [&](std::size_t j) { return double(x[t * n + j]); });
+      worst =
+          std::max(worst, fixtures::off(row[e], p.value, fixtures::bound(p, c.format, c.columns)));
+      range = std::max(range, 2 * std::abs(double(row[e])));
+    }
+    // As for one token: expf is off by 2 units, of an argument that is rounded, on both sides of a
+    // quotient; a lane sums up to 32 and a warp 5 times.
+    const double allowed = (2 * (2 + range) + 32 + 5 + c.used + 2) * 0x1p-23;
+    const auto expected = ref::choose_experts(row, c.used, c.normalised);
+    for (std::size_t i = 0; i < used; ++i) {
+      same_ids &= ids[t * used + i] == expected[i].expert;
+      const double weight = double(expected[i].weight);
+      worst_weight = std::max(
+          worst_weight, fixtures::off(weights[t * used + i], weight, allowed * weight + 0x1p-149));
+    }
+  }
+  INFO(info(c.format).name << ", " << c.tokens << " tokens, " << c.experts << " experts");
+  CHECK(worst <= 1);
+  CHECK(same_ids);
+  CHECK(worst_weight <= 1);
+  check_groups(g);
+}
+
+}  // namespace
+
+TEST_CASE("A batch is routed as its tokens are, and sorted by expert", "[cuda][gpu]") {
+  using enum QuantFormat;
+  check_route({kF32, 150, 128, 8, 16, true});
+  check_route({kF16, 77, 64, 6, 32, false});
+  check_route({kBF16, 200, 8, 2, 64, true, 2048});
+  check_route({kF32, 5, 3, 3, 16, false, 96});
+  check_route({kF32, 1, 1024, 10, 16, true});
+}
+
+namespace {
+
+constexpr int kExperts = 9, kUsed = 3;
+
+// Expert 0 has no token, expert 1 the last one, expert 2 all; the others have some.
+std::vector<float> wished_logits(int tokens) {
+  std::vector<float> x = normal_values(std::size_t(tokens) * 32, 21);
+  for (std::size_t t = 0; t < std::size_t(tokens); ++t) {
+    x[t * 32] = -100;
+    x[t * 32 + 1] = t + 1 == std::size_t(tokens) ? 50.0f : -50.0f;
+    x[t * 32 + 2] = 100;
+  }
+  return x;
+}
+
+// Routed by a matrix that passes the logits on.
+void route_as_wished(const GroupsOnDevice& g, const Stream& stream) {
+  Weights unit(QuantFormat::kF32, 32, kExperts);
+  for (std::size_t i = 0; i < 32 * kExperts; ++i) {
+    const float value = i % 33 == 0 ? 1.0f : 0.0f;
+    std::memcpy(&unit.blocks[4 * i], &value, 4);
+  }
+  const PlanesOnDevice planes(unit);
+  const OnDevice<float> x(wished_logits(g.tokens)), logits(std::size_t(g.tokens) * kExperts);
+  cuda::route_batch({planes.matrix(), true, logits.get()}, x.get(), g.get(), stream);
+  stream.wait();
+}
+
+std::vector<Weights> stack(QuantFormat f, std::int64_t columns, std::int64_t rows,
+                           unsigned seed = 1) {
+  std::vector<Weights> all;
+  for (unsigned i = 0; i < unsigned(kExperts); ++i)
+    all.emplace_back(f, columns, rows, 10 * i + seed);
+  return all;
+}
+
+void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
+  constexpr std::int64_t kColumns = 512, kRows = 162;
+  const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
+  const PlanesOnDevice gate(gates), up(ups);
+  const BatchOnDevice x(normal_values(std::size_t(g.tokens) * kColumns, 3), kColumns);
+  const OnDevice<float> between(g.choices() * kRows);
+  const OnDevice<std::uint16_t> out(g.choices() * kRows);
+  const Stream stream;
+  cuda::grouped_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
+                        x.get(), between.get(), reinterpret_cast<__half*>(out.get()), stream);
+  std::vector<fixtures::SwiGlu> expected(g.choices() * kRows);
+  const Sorted sorted(g.ids.read(), kExperts);
+  for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
+    for (std::size_t i = 0; i < std::size_t(kRows) && !sorted.of_expert[e].empty(); ++i) {
+      const WeightRow gate_row(gates[e], std::int64_t(i)), up_row(ups[e], std::int64_t(i));
+      for (const int choice : sorted.of_expert[e]) {
+        const double* const row = x.row(std::size_t(choice / kUsed));
+        expected[std::size_t(choice) * kRows + i] =
+            fixtures::swiglu(gate_row.times(row), up_row.times(row), kColumns);
+      }
+    }
+  INFO(info(f).name);
+  CHECK(fixtures::worst_of(out.read(), expected) <= 1);
+}
+
+void check_down(QuantFormat f, const GroupsOnDevice& g) {
+  constexpr std::int64_t kColumns = 768, kRows = 132;
+  const auto all = stack(f, kColumns, kRows);
+  const PlanesOnDevice down(all);
+  const BatchOnDevice x(normal_values(g.choices() * kColumns, 3), kColumns);
+  const OnDevice<float> rows(g.choices() * kRows);
+  const std::vector<float> before = normal_values(std::size_t(g.tokens) * kRows, 6);
+  const OnDevice<float> hidden(before);
+  const Stream stream;
+  cuda::grouped_down({down.matrix(), down.stride()}, g.get(), x.get(), rows.get(), stream);
+  cuda::add_experts(g.get(), rows.get(), int(kRows), hidden.get(), stream);
+  const std::vector<float> got = hidden.read(), weights = g.weights.read();
+  const Sorted sorted(g.ids.read(), kExperts);
+  std::vector<BatchProduct> expected(before.size());
+  for (std::size_t i = 0; i < before.size(); ++i)
+    expected[i].value = double(before[i]), expected[i].terms = std::abs(double(before[i]));
+  for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
+    for (std::size_t i = 0; i < std::size_t(kRows) && !sorted.of_expert[e].empty(); ++i) {
+      const WeightRow row(all[e], std::int64_t(i));
+      for (const int choice : sorted.of_expert[e]) {
+        const BatchProduct p = row.times(x.row(std::size_t(choice)));
+        BatchProduct& sum = expected[std::size_t(choice / kUsed) * kRows + i];
+        const double weight = double(weights[std::size_t(choice)]);
+        sum.value += weight * p.value, sum.terms += std::abs(weight) * p.terms;
+        sum.inputs += std::abs(weight) * p.inputs;
+      }
+    }
+  double worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    // One rounding more for each expert that is added.
+    const double allowed =
+        fixtures::batch_bound(expected[i], kColumns) + kUsed * 0x1p-24 * expected[i].terms;
+    worst = std::max(worst, fixtures::off(got[i], expected[i].value, allowed));
+  }
+  INFO(info(f).name);
+  CHECK(worst <= 1);
+}
+
+}  // namespace
+
+TEST_CASE("Experts without tokens, with one and with many", "[cuda][sm_80][gpu]") {
+  using enum QuantFormat;
+  const Stream stream;
+  for (const int group_tokens : {16, 32, 64}) {
+    const GroupsOnDevice g{137, kUsed, kExperts, group_tokens};
+    route_as_wished(g, stream);
+    check_groups(g);
+    const Sorted sorted(g.ids.read(), kExperts);
+    REQUIRE(sorted.of_expert[0].empty());
+    REQUIRE(sorted.of_expert[1].size() == 1);
+    REQUIRE(sorted.of_expert[2].size() == 137);
+    for (const QuantFormat f : {kQ4_K, kQ6_K, kQ8_0}) check_gate_up(f, g), check_down(f, g);
+  }
+}
+
+TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu]") {
+  using enum QuantFormat;
+  const Stream stream;
+  const GroupsOnDevice g{20, kUsed, kExperts, 16};
+  route_as_wished(g, stream);
+  for (const QuantFormat f :
+       {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ5_K, kQ2_K, kQ3_K, kIQ4_NL, kIQ4_XS, kMXFP4})
+    check_gate_up(f, g), check_down(f, g);
+}
+
+TEST_CASE("Experts of a small batch, whatever is watched", "[cuda][sm_80][gpu][sanitize]") {
+  const Stream stream;
+  const GroupsOnDevice g{21, kUsed, kExperts, 16};
+  route_as_wished(g, stream);
+  check_groups(g);
+  check_gate_up(QuantFormat::kQ4_K, g);
+  check_down(QuantFormat::kQ6_K, g);
+}

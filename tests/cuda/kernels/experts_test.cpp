@@ -1,0 +1,170 @@
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/ref/ops.hpp"
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/products.cuh"
+#include "tests/engine/random_values.hpp"
+
+using namespace rigcast;
+using engine::Stream;
+namespace cuda = engine::cuda;
+namespace ref = engine::ref;
+using engine::fixtures::normal_values;
+using fixtures::InputOnDevice;
+using fixtures::OnDevice;
+using fixtures::PlanesOnDevice;
+using fixtures::Product;
+using fixtures::Weights;
+
+namespace {
+
+std::vector<Weights> stack(QuantFormat f, std::int64_t columns, std::int64_t rows, unsigned count) {
+  std::vector<Weights> all;
+  for (unsigned i = 0; i < count; ++i) all.emplace_back(f, columns, rows, 10 * i + 1);
+  return all;
+}
+
+const std::vector<int> kIds = {5, 0, 3};
+const std::vector<float> kWeights = {0.5f, 0.375f, -0.125f};
+
+struct ChosenOnDevice {
+  OnDevice<int> ids{kIds};
+  OnDevice<float> weights{kWeights};
+  cuda::ChosenExperts get() const { return {ids.get(), weights.get(), int(kIds.size())}; }
+};
+
+void check_experts_gate_up(QuantFormat f, QuantFormat up_format) {
+  constexpr std::int64_t kColumns = 512, kRows = 96;
+  const std::vector<Weights> gates = stack(f, kColumns, kRows, 6);
+  const std::vector<Weights> ups = stack(up_format, kColumns, kRows, 6);
+  const PlanesOnDevice gate(gates), up(ups);
+  const InputOnDevice x(normal_values(kColumns, 3));
+  const ChosenOnDevice chosen;
+  const OnDevice<float> floats(kRows * kIds.size());
+  const fixtures::RoundedOnDevice rounded(floats.size());
+  const Stream stream;
+  cuda::experts_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, chosen.get(),
+                        x.get(), {rounded.get(), floats.get()}, stream, cuda::Start::kEarly);
+  const std::vector<float> got = floats.read();
+  double worst = 0;
+  for (std::size_t e = 0; e < kIds.size(); ++e)
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      const Product g = fixtures::product(gates[std::size_t(kIds[e])], i, x);
+      const Product u = fixtures::product(ups[std::size_t(kIds[e])], i, x);
+      const double silu = g.value / (1 + std::exp(-g.value));
+      const double g_bound = fixtures::bound(g, f, kColumns);
+      const double u_bound = fixtures::bound(u, up_format, kColumns);
+      // As for dense layers: silu's slope is below 1.1.
+      const double allowed = 1.1 * g_bound * (std::abs(u.value) + u_bound) +
+                             std::abs(silu) * u_bound + 8 * 0x1p-24 * std::abs(silu * u.value);
+      worst =
+          std::max(worst, fixtures::off(got[e * kRows + std::size_t(i)], silu * u.value, allowed));
+    }
+  INFO(info(f).name);
+  CHECK(worst <= 1);
+  const fixtures::RoundedValues expected = fixtures::rounded_on_cpu(got), there = rounded.read();
+  CHECK((there.q == expected.q && there.scale == expected.scale && there.sum16 == expected.sum16));
+}
+
+void check_experts_down(QuantFormat f, std::int64_t columns, std::int64_t rows) {
+  const std::vector<Weights> all = stack(f, columns, rows, 6);
+  const PlanesOnDevice down(all);
+  const std::size_t n = std::size_t(columns);
+  const InputOnDevice x(normal_values(n * kIds.size(), 3));
+  const ChosenOnDevice chosen;
+  const std::vector<float> before = normal_values(std::size_t(rows), 6);
+  const OnDevice<float> hidden(before);
+  const Stream stream;
+  cuda::experts_down({down.matrix(), down.stride()}, chosen.get(), x.get(),
+                     {hidden.get(), hidden.get()}, stream, cuda::Start::kEarly);
+  const std::vector<float> got = hidden.read();
+  double worst = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    Product sum{double(before[std::size_t(i)]), std::abs(double(before[std::size_t(i)]))};
+    for (std::size_t e = 0; e < kIds.size(); ++e) {
+      const Product p = fixtures::product(all[std::size_t(kIds[e])], i, [&](std::size_t j) {
+        const std::size_t at = e * n + j;
+        return fixtures::takes_floats(f) ? double(x.x[at]) : x.rounded.value(at);
+      });
+      sum.value += double(kWeights[e]) * p.value;
+      sum.terms += std::abs(double(kWeights[e])) * p.terms;
+    }
+    // A lane adds the experts' parts one after the other: two roundings for each.
+    const double allowed =
+        (fixtures::roundings(f, columns) + 2 * double(kIds.size())) * 0x1p-24 * sum.terms;
+    worst = std::max(worst, fixtures::off(got[std::size_t(i)], sum.value, allowed));
+  }
+  INFO(fixtures::named(f, columns, rows));
+  CHECK(worst <= 1);
+}
+
+}  // namespace
+
+TEST_CASE("Gate and up of the experts that were chosen", "[cuda][gpu]") {
+  for (const QuantFormat f : fixtures::kAllFormats) check_experts_gate_up(f, f);
+  check_experts_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ5_K);
+}
+
+TEST_CASE("Down of the experts that were chosen, summed by their weights", "[cuda][gpu]") {
+  for (const QuantFormat f : fixtures::kAllFormats) {
+    check_experts_down(f, 768, 257);
+    check_experts_down(f, 2560, 31);
+  }
+}
+
+namespace {
+
+void check_route(QuantFormat f, std::int64_t experts, int used, bool normalised) {
+  constexpr std::int64_t kColumns = 2048;
+  Weights w(f, kColumns, experts, 3);
+  // Equals: the lower index goes first.
+  if (experts > 4)
+    std::copy_n(w.blocks.begin(), w.row_bytes(),
+                w.blocks.begin() + std::ptrdiff_t(4 * w.row_bytes()));
+  const PlanesOnDevice planes(w);
+  const std::vector<float> x = normal_values(kColumns, 9, 4.0f);
+  const OnDevice<float> x_there(x), logits(static_cast<std::size_t>(experts));
+  const OnDevice<float> weights(static_cast<std::size_t>(used));
+  const OnDevice<int> ids(static_cast<std::size_t>(used));
+  const OnDevice<unsigned> arrivals(std::vector<unsigned>{0});
+  const Stream stream;
+  for (int again = 0; again < 3; ++again)
+    cuda::route({planes.matrix(), normalised, logits.get(), arrivals.get()}, x_there.get(),
+                {ids.get(), weights.get(), used}, stream, cuda::Start::kEarly);
+  stream.wait();
+  const std::vector<float> got = logits.read();
+  double worst = 0;
+  for (std::int64_t i = 0; i < experts; ++i) {
+    const Product p = fixtures::product(w, i, [&](std::size_t j) { return double(x[j]); });
+    worst = std::max(worst,
+                     fixtures::off(got[std::size_t(i)], p.value, fixtures::bound(p, f, kColumns)));
+  }
+  INFO(info(f).name << ", " << experts << " experts, " << used << " used");
+  CHECK(worst <= 1);
+  CHECK(arrivals.read()[0] == 0);
+  const std::vector<ref::ChosenExpert> expected = ref::choose_experts(got, used, normalised);
+  const std::vector<int> got_ids = ids.read();
+  const std::vector<float> got_weights = weights.read();
+  // expf is off by 2 units in the last place, of an argument rounded to 2^-24 of the largest
+  // difference of logits, on both sides of a quotient; a lane sums up to 32 and a warp 5 times.
+  double range = 0;
+  for (const float a : got) range = std::max(range, 2 * std::abs(double(a)));
+  const double allowed = (2 * (2 + range) + 32 + 5 + used + 2) * 0x1p-23;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(got_ids[i] == expected[i].expert);
+    CHECK(std::abs(double(got_weights[i]) - double(expected[i].weight)) <=
+          allowed * double(expected[i].weight) + 0x1p-149);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The router chooses as the scalar reference does", "[cuda][gpu]") {
+  using enum QuantFormat;
+  for (const bool normalised : {false, true}) {
+    check_route(kF32, 128, 8, normalised);
+    check_route(kF16, 64, 6, normalised);
+    check_route(kBF16, 8, 2, normalised);
+    check_route(kF32, 3, 3, normalised);
+    check_route(kF32, 1024, 10, normalised);
+  }
+}

@@ -1,0 +1,201 @@
+#include "engine/kernels/cuda/attention/prefill_attention.cuh"
+
+#include "engine/kernels/cuda/kv/place.cuh"
+#include "engine/kernels/cuda/kv/widen_cache.cuh"
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/cache_data.cuh"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+struct Prefill {
+  CacheShape cache;
+  int tokens = 0;  // the last of the cache's
+  int group = 4;
+  int window = 0;
+  int checked_every = 1;  // tokens
+  float spread = 1;
+  int shared_bytes = 0;
+};
+
+std::vector<float> queries_of(const Prefill& p) {
+  const int width = p.cache.kv_heads * p.group * p.cache.dim;
+  const float scale = p.spread * cuda::query_scale(p.cache.dim);
+  return halves_to_floats(floats_to_halves(normal_values(std::size_t(p.tokens * width), 9, scale)));
+}
+
+std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
+                               const CacheData* halves = nullptr) {
+  const Stream stream;
+  const OnDevice<std::uint16_t> queries(floats_to_halves(queries_of(p)));
+  const OnDevice<int> position(std::vector<int>{p.cache.tokens - p.tokens});
+  const OnDevice<std::uint16_t> out(queries.size());
+  if (halves != nullptr)
+    cuda::widen_cache(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
+                      position.get(), halves->on_device());
+  cuda::attend_causally(stream,
+                        {reinterpret_cast<const __half*>(queries.get()), p.tokens,
+                         p.cache.kv_heads * p.group, p.window, p.shared_bytes},
+                        (halves != nullptr ? *halves : data).on_device(),
+                        halves != nullptr ? 0 : CacheData::kLayer, position.get(),
+                        reinterpret_cast<__half*>(out.get()));
+  stream.wait();
+  return out.read();
+}
+
+void check(const Prefill& p) {
+  INFO("tokens " << p.tokens << " of " << p.cache.tokens << " group " << p.group << " dim "
+                 << p.cache.dim << " window " << p.window << " types " << int(p.cache.k) << " "
+                 << int(p.cache.v));
+  const CacheData data(p.cache);
+  const std::vector<float> queries = queries_of(p);
+  const std::vector<float> out = halves_to_floats(run(p, data));
+  Compared c;
+  const int heads = p.cache.kv_heads * p.group;
+  for (int t = p.tokens - 1; t >= 0; t -= p.checked_every) {
+    const int to = p.cache.tokens - p.tokens + t + 1;
+    const int from = p.window > 0 ? std::max(0, to - p.window) : 0;
+    for (int head = 0; head < heads; ++head) {
+      const std::size_t at = std::size_t(t * heads + head) * std::size_t(p.cache.dim);
+      const Expected e =
+          attention_in_double(queries.data() + at, data, head / p.group, p.cache.dim, from, to);
+      // The mix itself becomes a half.
+      for (std::size_t i = 0; i < e.out.size(); ++i)
+        c.add(double(out[at + i]), e.out[i],
+              e.bound[i] * (1 + 0x1p-11) + std::abs(e.out[i]) * 0x1p-11 + 0x1p-25);
+    }
+  }
+  CHECK(c.worst <= 1);
+  CHECK(c.nmse() <= 1e-6);
+}
+
+Prefill of_tokens(int tokens, int before = 0) {
+  Prefill p;
+  p.tokens = tokens;
+  p.cache.tokens = before + tokens;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("Prefill attention is that of double precision at any length", "[cuda][gpu]") {
+  for (const int tokens : {1, 31, 33, 127, 128, 129, 1000, 4097}) {
+    Prefill p = of_tokens(tokens);
+    p.checked_every = tokens > 200 ? 37 : 1;
+    check(p);
+  }
+}
+
+TEST_CASE("Prefill attention goes on where the cache ends", "[cuda][gpu]") {
+  for (const int before : {1, 63, 64, 500, 3000})
+    for (const int tokens : {1, 40, 130}) check(of_tokens(tokens, before));
+}
+
+TEST_CASE("Prefill attention serves groups of any size and odd numbers of heads", "[cuda][gpu]") {
+  for (const int group : {1, 2, 3, 4, 7, 8, 12, 16, 20})
+    for (const int kv_heads : {1, 3}) {
+      Prefill p = of_tokens(150, 20);
+      p.group = group;
+      p.cache.kv_heads = kv_heads;
+      p.checked_every = 3;
+      check(p);
+    }
+}
+
+TEST_CASE("Prefill attention takes heads of any width", "[cuda][gpu]") {
+  for (const int dim : {8, 32, 64, 72, 80, 96, 112, 128, 192, 256}) {
+    Prefill p = of_tokens(140, 33);
+    p.cache.dim = dim;
+    check(p);
+  }
+}
+
+TEST_CASE("Prefill attention takes heads of any width and cache within Turing's shared memory",
+          "[cuda][gpu]") {
+  using enum QuantFormat;
+  constexpr int kTuring = 64 << 10;
+  for (const int dim : {64, 80, 96, 128, 192, 256})
+    for (const QuantFormat type : {kF16, kQ8_0, kQ4_0})
+      for (const int tokens : {40, 3000}) {  // few blocks, and as many as there are multiprocessors
+        if (type != kF16 && dim % 32 != 0) continue;
+        Prefill p = of_tokens(tokens, 33);
+        p.shared_bytes = kTuring;
+        p.cache.dim = dim;
+        p.cache.k = p.cache.v = type;
+        p.checked_every = tokens / 10;
+        check(p);
+      }
+}
+
+TEST_CASE("Prefill attention sees no further than its window, and reads nothing before it",
+          "[cuda][gpu]") {
+  for (const int before : {0, 700})
+    for (const int window : {1, 16, 100, 129, 1024}) {
+      Prefill p = of_tokens(200, before);
+      p.window = window;
+      p.cache.from = std::max(0, before + 1 - window);  // NaNs before
+      check(p);
+    }
+}
+
+TEST_CASE("Prefill attention reads every pair of cache types", "[cuda][gpu]") {
+  const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+  for (const QuantFormat k : types)
+    for (const QuantFormat v : types)
+      for (const int dim : {64, 96, 128, 256}) {
+        Prefill p = of_tokens(100, 150);
+        p.cache.k = k;
+        p.cache.v = v;
+        p.cache.dim = dim;
+        p.window = dim == 96 ? 90 : 0;
+        p.cache.from = dim == 96 ? 61 : 0;
+        check(p);
+      }
+}
+
+TEST_CASE("Prefill attention is right where few tokens count", "[cuda][gpu]") {
+  for (const float spread : {0.0f, 4.0f, 16.0f}) {
+    Prefill p = of_tokens(300, 100);
+    p.spread = spread;
+    p.checked_every = 7;
+    check(p);
+  }
+}
+
+TEST_CASE("Prefill attention gives the same bits wherever blocks lie and however long they are",
+          "[cuda][gpu]") {
+  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0}) {
+    Prefill p = of_tokens(500, 300);
+    p.cache.k = p.cache.v = type;
+    const std::vector<std::uint16_t> straight = run(p, CacheData(p.cache));
+    for (const int block_tokens : {16, 48, 128, 1024}) {
+      p.cache.block_tokens = block_tokens;
+      p.cache.order = 5;
+      CHECK(run(p, CacheData(p.cache)) == straight);
+    }
+  }
+}
+
+TEST_CASE("A widened cache gives prefill attention the same bits", "[cuda][gpu]") {
+  const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+  for (const QuantFormat k : types)
+    for (const QuantFormat v : types) {
+      Prefill p = of_tokens(120, 300);
+      p.cache.k = k;
+      p.cache.v = v;
+      p.cache.dim = 96;
+      p.window = 200;
+      p.cache.from = 101;
+      CacheShape room = p.cache;
+      room.k = room.v = QuantFormat::kF16;
+      room.order = 9;
+      room.room = room.tokens;
+      room.from = room.tokens;  // nothing but NaNs
+      const CacheData halves(room);
+      const CacheData data(p.cache);
+      CHECK(run(p, data, &halves) == run(p, data));
+    }
+}

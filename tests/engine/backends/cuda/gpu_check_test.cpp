@@ -1,0 +1,146 @@
+#include "engine/backends/cuda/check/gpu_check.hpp"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "engine/backends/cpu/cpu_executor.hpp"
+#include "engine/backends/cuda/check/checked_models.hpp"
+#include "engine/kernels/ref/forward.hpp"
+#include "engine/synth/synthetic_model.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/executor_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+TinyModel model_of_seed(std::uint64_t seed) {
+  TinyTraits traits;
+  traits.mix = "Q4_K_M";
+  traits.layers = 2;
+  traits.vocabulary = 256;
+  traits.seed = seed;
+  return make_tiny_model(traits);
+}
+
+CpuExecutor on_cpu(const TinyModel& tiny) {
+  return CpuExecutor(std::make_shared<const Model>(tiny.model), {});
+}
+
+// Right but for batches of one size, as a GPU is whose kernels for them were compiled to nothing:
+// their vectors are what memory held.
+class WrongBatches : public Executor {
+ public:
+  WrongBatches(Executor& right, std::size_t tokens, float wrong)
+      : right_(right), tokens_(tokens), wrong_(wrong) {}
+
+  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override {
+    const auto logits = right_.forward(tokens, which);
+    if (tokens.size() != tokens_) return logits;
+    logits_.assign(logits.size(), wrong_);
+    return logits_;
+  }
+  TokenCount cached() const override { return right_.cached(); }
+  void truncate(TokenCount tokens) override { right_.truncate(tokens); }
+  void fill(TokenCount tokens) override { right_.fill(tokens); }
+  int threads() const override { return right_.threads(); }
+  const Model& model() const override { return right_.model(); }
+  MovedBytes take_bytes() override { return right_.take_bytes(); }
+  DeviceMemory host() const override { return right_.host(); }
+
+ private:
+  Executor& right_;
+  std::size_t tokens_;
+  float wrong_;
+  std::vector<float> logits_;
+};
+
+// Squared difference over variance, as the check takes it, of all logits after `tokens`.
+double rounding_of(const CheckedModel& checked, std::span<const std::int32_t> tokens) {
+  Team team(1);
+  auto made = make_synthetic_model(checked.spec, checked.table, 1, team);
+  REQUIRE(made);
+  const auto model = std::make_shared<const Model>(*std::move(made));
+  const auto right = ref::forward(*model, tokens);
+  CpuExecutor cpu(model, {});
+  const auto own = cpu.forward(tokens, Logits::kAll);
+  double mean = 0, squares = 0, error = 0;
+  for (const auto& row : right)
+    for (const float v : row) mean += double(v) / double(own.size());
+  for (std::size_t i = 0, r = 0; r < right.size(); ++r)
+    for (const float v : right[r]) {
+      squares += std::pow(double(v) - mean, 2);
+      error += std::pow(double(own[i++]) - double(v), 2);
+    }
+  return error / squares;
+}
+
+}  // namespace
+
+TEST_CASE("The check of a GPU has every quantized format in every product, with experts too") {
+  const auto models = checked_models();
+  REQUIRE(models);
+  std::set<std::pair<QuantFormat, TensorRole>> held;
+  for (const CheckedModel& m : *models) {
+    // Matrices of one product in formats of their own ask for other kernels: those do not count.
+    std::map<int, std::set<QuantFormat>> of_layer;
+    for (const Tensor& t : m.table.tensors)
+      if (t.layer >= 0 && t.dimensions >= 2 && t.role != TensorRole::kRouter)
+        of_layer[t.layer].insert(t.format);
+    for (const Tensor& t : m.table.tensors)
+      if (t.layer >= 0 && t.dimensions >= 2 && of_layer[t.layer].size() == 1)
+        held.emplace(t.format, t.role);
+  }
+  using enum TensorRole;
+  for (int f = 0; f < kQuantFormatCount; ++f) {
+    const auto format = static_cast<QuantFormat>(f);
+    if (info(format).block_elements == 1) continue;
+    INFO(info(format).name);
+    for (const TensorRole role : {kAttentionQ, kAttentionK, kAttentionV, kAttentionOutput, kFfnGate,
+                                  kFfnUp, kFfnDown, kExpertGate, kExpertUp, kExpertDown})
+      CHECK(held.contains({format, role}));
+  }
+}
+
+TEST_CASE("Roundings of activations are far below what the check of a GPU allows") {
+  const auto models = checked_models();
+  REQUIRE(models);
+  std::vector<std::int32_t> tokens(40);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::int32_t((i * 31 + 7) % 256);
+  for (const CheckedModel& m : *models) {
+    INFO(m.what);
+    // A GPU rounds by the same rule, elsewhere: twice as far away at most, squared.
+    CHECK(rounding_of(m, tokens) < kMaxRoundingDifference / 4);
+  }
+}
+
+TEST_CASE("Executors that compute the same pass the check of a GPU") {
+  const TinyModel tiny = model_of_seed(1);
+  CpuExecutor one = on_cpu(tiny), other = on_cpu(tiny);
+  CHECK(difference(one, other) == std::nullopt);
+}
+
+TEST_CASE("Other weights do not pass the check of a GPU") {
+  const TinyModel tiny = model_of_seed(1), other = model_of_seed(2);
+  CpuExecutor one = on_cpu(tiny), two = on_cpu(other);
+  const auto wrong = difference(one, two);
+  REQUIRE(wrong);
+  CHECK(wrong->starts_with("a batch of 100 tokens differ by"));
+}
+
+TEST_CASE("The check of a GPU names the batches that are wrong") {
+  const TinyModel tiny = model_of_seed(1);
+  const auto [most, what] = GENERATE(table<std::size_t, std::string>(
+      {{100, "a batch of 100 tokens"}, {40, "batches of 40 tokens"}, {1, "single tokens"}}));
+  for (const float wrong : {0.0f, 7.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    CpuExecutor right = on_cpu(tiny), inner = on_cpu(tiny);
+    WrongBatches broken(inner, most, wrong);
+    const auto found = difference(broken, right);
+    REQUIRE(found);
+    CHECK(found->starts_with(what));
+  }
+}

@@ -1,0 +1,54 @@
+#include "engine/model/layer_weights.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/catalogue/catalogue.hpp"
+#include "core/model/tensor_table.hpp"
+#include "engine/model/model.hpp"
+#include "tests/catch.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+TEST_CASE("The list of a layer's weights names what tables of tensors have", "[engine][model]") {
+  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const Layer any;
+  std::set<std::string> unseen;
+  for_each_weight([&](LayerWeight weight, const auto&) { unseen.emplace(name_of(weight)); }, any);
+  for (const char* id : {"llama-3.1-8b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-30b-a3b"}) {
+    const auto spec = catalogue.model(id);
+    REQUIRE(spec);
+    const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
+    REQUIRE(table);
+    Layer layer;
+    std::map<std::string, TensorRole> roles;
+    for_each_weight(
+        [&](LayerWeight weight, const auto&) { roles.emplace(name_of(weight), role_of(weight)); },
+        layer);
+    for (const Tensor& t : table->tensors) {
+      if (!t.name.starts_with("blk.0.")) continue;
+      const std::string name = t.name.substr(6);
+      INFO(id << ": " << name);
+      REQUIRE(roles.contains(name));
+      CHECK(roles.at(name) == t.role);
+      unseen.erase(name);
+    }
+  }
+  unseen.erase("attn_output.bias");  // no model of the catalogue that is executed has one
+  CHECK(unseen.empty());
+}
+
+TEST_CASE("Matrices, stacks and vectors make up a layer's weights", "[engine][model]") {
+  Layer layer;
+  int matrices = 0, stacks = 0, vectors = 0, all = 0;
+  for_each_matrix([&](LayerWeight, const Matrix&) { ++matrices; }, layer);
+  for_each_stack([&](LayerWeight, const MatrixStack&) { ++stacks; }, layer);
+  for_each_vector([&](LayerWeight, const std::vector<float>&) { ++vectors; }, layer);
+  for_each_weight([&](LayerWeight, const auto&) { ++all; }, layer);
+  CHECK(matrices == 8);
+  CHECK(stacks == 3);
+  CHECK(matrices + stacks + vectors == all);
+}

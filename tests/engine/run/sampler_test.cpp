@@ -1,0 +1,76 @@
+#include "engine/run/sampler.hpp"
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "engine/run/executor.hpp"
+#include "tests/catch.hpp"
+
+using namespace rigcast::engine;
+
+TEST_CASE("Without temperature the likeliest token comes, of equals the first",
+          "[engine][sampler]") {
+  Sampler greedy({});
+  CHECK(greedy.next(std::vector<float>{1, 3, 2, 3}) == 1);
+  CHECK(greedy.next(std::vector<float>{NAN, 3, NAN, 4}) == 3);
+  CHECK(greedy.next(std::vector<float>{-INFINITY, -5}) == 1);
+  CHECK(greedy.next(std::vector<float>{NAN, NAN}) == 0);
+  for (std::size_t n = 1; n < 70; ++n)
+    for (std::size_t best = 0; best < n; ++best) {
+      std::vector<float> logits(n, -1);
+      logits[best] = 2;
+      logits.back() = best + 1 == n ? 2 : 1;
+      CHECK(greedy.next(logits) == std::int32_t(best));
+    }
+}
+
+TEST_CASE("A logit that is not a number ends the generation", "[engine][sampler]") {
+  for (const float temperature : {0.0f, 1.0f}) {
+    Sampler sampler({.temperature = temperature});
+    std::vector<float> logits(100, 1.0f);
+    CHECK_NOTHROW(sample(sampler, logits, 1, nullptr));
+    logits[97] = -INFINITY;
+    CHECK_NOTHROW(sample(sampler, logits, 1, nullptr));
+    logits[98] = NAN;
+    CHECK_THROWS_AS(sample(sampler, logits, 1, nullptr), rigcast::MachineError);
+    CHECK_THROWS_WITH(sample(sampler, logits, 1, nullptr),
+                      Catch::Matchers::StartsWith("the logit of token 98 is not a number"));
+  }
+}
+
+TEST_CASE("Tokens come as often as they are likely", "[engine][sampler]") {
+  const std::vector<float> logits = {std::log(0.5f), std::log(0.3f), std::log(0.2f)};
+  Sampler sampler({.temperature = 1, .top_k = 0, .top_p = 1, .seed = 3});
+  std::map<int, int> seen;
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) ++seen[sampler.next(logits)];
+  // Five standard deviations of a binomial.
+  for (const auto& [id, p] : std::map<int, double>{{0, 0.5}, {1, 0.3}, {2, 0.2}})
+    CHECK(std::abs(seen[id] - kDraws * p) < 5 * std::sqrt(kDraws * p * (1 - p)));
+}
+
+TEST_CASE("Unlikely tokens are left out as asked", "[engine][sampler]") {
+  const std::vector<float> logits = {std::log(0.5f), std::log(0.3f), std::log(0.2f)};
+  Sampler two({.temperature = 1, .top_k = 2, .top_p = 1, .seed = 1});
+  Sampler most({.temperature = 1, .top_k = 0, .top_p = 0.6f, .seed = 1});
+  Sampler one({.temperature = 1, .top_k = 0, .top_p = 0.0f, .seed = 1});
+  for (int i = 0; i < 2000; ++i) {
+    CHECK(two.next(logits) != 2);
+    CHECK(most.next(logits) != 2);
+    CHECK(one.next(logits) == 0);
+  }
+}
+
+TEST_CASE("The same seed gives the same tokens", "[engine][sampler]") {
+  const std::vector<float> logits(100, 0.0f);
+  const auto draw = [&](std::uint64_t seed) {
+    Sampler s({.temperature = 2, .top_k = 0, .top_p = 1, .seed = seed});
+    std::vector<int> ids;
+    for (int i = 0; i < 50; ++i) ids.push_back(s.next(logits));
+    return ids;
+  };
+  CHECK(draw(1) == draw(1));
+  CHECK(draw(1) != draw(2));
+}

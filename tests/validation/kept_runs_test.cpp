@@ -1,0 +1,59 @@
+// Reports of runs as they were kept: read as types, and written again, they say the same.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "report/report.hpp"
+#include "tests/catch.hpp"
+#include "validation/runs/packed_runs.hpp"
+
+using namespace rigcast;
+using nlohmann::json;
+
+namespace {
+
+// Every figure of `kept`, which may lack keys that are newer.
+void check_holds(const json& again, const json& kept) {
+  if (kept.is_object()) {
+    for (const auto& [key, value] : kept.items()) {
+      INFO(key);
+      REQUIRE(again.contains(key));
+      check_holds(again[key], value);
+    }
+  } else if (kept.is_array()) {
+    REQUIRE(again.size() == kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) check_holds(again[i], kept[i]);
+  } else {
+    CHECK(again == kept);
+  }
+}
+
+// But for the scenario, which a report alone does not hold.
+void check_same(const std::string& text) {
+  const auto report = report_from_json(text, nullptr);
+  if (!report) FAIL(report.error().text());
+  json kept = json::parse(text);
+  kept.erase("scenario");
+  check_holds(json::parse(to_json(*report)), kept);
+}
+
+}  // namespace
+
+TEST_CASE("Reports of all runs that were kept can be read back", "[validation][report]") {
+  namespace fs = std::filesystem;
+  int reports = 0;
+  for (const auto& file :
+       fs::recursive_directory_iterator(RIGCAST_SOURCE_DIR "/tests/validation")) {
+    if (!file.path().string().ends_with(".jsonl.gz")) continue;
+    INFO(file.path());
+    const auto suite = validation::read_archive(file.path());
+    REQUIRE(suite);
+    for (const validation::ArchivedRun& run : suite->runs)
+      for (const std::string& text : {run.measured, run.forecast}) {
+        if (text.empty()) continue;
+        INFO(run.run.name);
+        check_same(text);
+        ++reports;
+      }
+  }
+  CHECK(reports > 300);
+}

@@ -1,0 +1,358 @@
+#include "validation/runs/campaign.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/files/interrupt.hpp"
+#include "core/files/temporary_file.hpp"
+#include "core/text/csv_quote.hpp"
+#include "core/text/unit_text.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/run/measured_report.hpp"
+#include "engine/synth/synthetic_model.hpp"
+#include "probe/gpu_part.hpp"
+#include "probe/machine.hpp"
+#include "validation/report_comparison.hpp"
+#include "validation/runs/archived_scenario.hpp"
+#include "validation/runs/local_machine.hpp"
+#include "validation/runs/packed_runs.hpp"
+#include "validation/runs/replay.hpp"
+#include "validation/runs/run_archive.hpp"
+#include "validation/runs/subprocess.hpp"
+#include "validation/runs/suite.hpp"
+
+namespace rigcast::validation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kTries = 6, kTriesOnGpu = 2;
+constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
+
+void say(const std::string& text) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fflush(stderr);
+}
+
+std::string clock_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// A file of synthetic weights for as long as this lives.
+class WeightFile {
+ public:
+  explicit WeightFile(fs::path path) : path_(std::move(path)) {}
+
+  std::optional<Error> write(const Scenario& s) {
+    say("writing weights ...");
+    auto error =
+        engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_, {}, stop_flag());
+    if (!error) file_ = TemporaryFile(path_);
+    return error;
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  TemporaryFile file_;
+};
+
+// How far memory is from what was probed for as many threads, as a share; 0 where that was not.
+double change_of_memory(const probe::Machine& machine, int threads, BytesPerSecond now) {
+  const bool one = threads == 1;
+  if (!one && threads != machine.host.cores) return 0;
+  const double then = (one ? machine.dram.front() : machine.dram.back()).median;
+  return then > 0 && now.value > 0 ? std::fabs(now.value / then - 1) : 0;
+}
+
+// The host has a part in it, whose rates change with what else it does.
+bool host_takes_part(const TomlDocument& run, Device device) {
+  constexpr const char* kShares[] = {"placement.gpu_layers", "placement.cpu_moe_layers",
+                                     "placement.decode_device", "kv.policy"};
+  return device == Device::kCpu ||
+         std::ranges::any_of(kShares, [&](const char* key) { return run.has(key); });
+}
+
+// With others a run that fails is skipped, and told by its name.
+Error of_only_run(Error error, const Suite& suite) {
+  if (suite.file.empty()) return error;
+  const std::string at = error.where ? error.where->text() + ": " : std::string();
+  error.message = fmt::format("{}: {}{}", suite.runs.front().name, at, error.message);
+  error.where = SourceRef{suite.file.string()};
+  return error;
+}
+
+class Campaign {
+ public:
+  Campaign(const CampaignOptions& options, Device device, const Catalogue& catalogue)
+      : options_(options), device_(device), catalogue_(catalogue), kept_(options.folder) {}
+
+  Result<Validation> all(const Suite& suite) {
+    const OnInterrupt on_interrupt;
+    if (auto error = kept_.begin(suite, options_.resume)) return *error;
+    const std::string began = clock_time();
+    for (std::size_t i = 0; i < suite.runs.size(); ++i) {
+      const SuiteRun& run = suite.runs[i];
+      say(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
+      const auto error = run_or_take(i, run);
+      if (!error) continue;
+      if (suite.runs.size() == 1) return of_only_run(*error, suite);
+      result_.skipped.push_back({run.name, error->message});
+      if (!interrupted() && device_ == Device::kCuda)
+        if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
+    }
+    say("");
+    if (suite.runs.size() > 1) result_.activities.clear();
+    result_.against = kept_.folder().string();
+    result_.when =
+        fmt::format("{} to {}, each forecast written before its run", began, clock_time());
+    result_.summary = summarize(result_.rows);
+    return std::move(result_);
+  }
+
+ private:
+  // Why there are no rows of it, or nothing.
+  std::optional<Error> run_or_take(std::size_t i, const SuiteRun& run) {
+    if (options_.resume && kept_.was_run(i)) {
+      const auto archive = kept_.read();
+      if (!archive) return archive.error();
+      const auto rows = replay(archive->runs.at(i), catalogue_);
+      if (!rows) return rows.error();
+      result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
+      return std::nullopt;
+    }
+    if (interrupted()) return Error{ErrorKind::kMachine, "was not run"};
+    if (const auto why = options_.resume ? kept_.failure(i) : std::nullopt)
+      return Error{ErrorKind::kMachine, *why};
+    const auto error = one_or_interrupted(i, run);
+    if (!error) return std::nullopt;
+    if (interrupted())
+      kept_.forget_run(i);
+    else
+      kept_.fail_run(i, error->message);
+    return error;
+  }
+
+  std::optional<Error> one_or_interrupted(std::size_t i, const SuiteRun& run) try {
+    return one(i, run);
+  } catch (const Interrupted& e) {
+    return Error{ErrorKind::kMachine, e.what()};
+  }
+
+  // One go at a run: what was on disk before it, and what came of it.
+  struct Try {
+    std::string rig, forecast, measured, activities;  // as they are kept
+    std::string written, started;                     // times
+    double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
+    std::vector<ValidationRow> rows;
+    std::vector<ActivityRow> activity_rows;
+    std::optional<std::string> busy;
+    double traced_slowdown = 0;
+    BytesPerSecond ceiling;  // of memory, right after the run
+  };
+
+  // Where neighbours took memory or cores meanwhile, again: the calmest try counts.
+  std::optional<Error> one(std::size_t index, const SuiteRun& run) {
+    TomlDocument document = run.scenario.clone();
+    const auto stated = make_scenario_here(document, catalogue_, device_);
+    if (!stated) return stated.error();  // before anything is measured for it
+    WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
+    const bool own_file = run.file && !run.scenario.has("model.file");
+    if (own_file)
+      if (auto error = write_weights(*stated, weights)) return error;
+    const int most = device_ == Device::kCuda ? kTriesOnGpu : kTries;
+    std::optional<Try> best;
+    int tries = 0;
+    do {
+      if (tries++ > 0) say(fmt::format("{}: the machine changed, again ...", run.name));
+      auto next = attempt(index, run, own_file ? weights.path() : fs::path());
+      if (!next && !best) return next.error();
+      if (!next) break;  // what was interrupted is no better
+      if (!best || next->changed < best->changed) best = *std::move(next);
+    } while (best->changed > kChanged && tries < most);
+    return record(index, run, *std::move(best), tries);
+  }
+
+  std::optional<Error> write_weights(const Scenario& scenario, WeightFile& file) const {
+    const TimeLimit limit(options_.time_limit);
+    return file.write(scenario);
+  }
+
+  std::optional<Error> record(std::size_t index, const SuiteRun& run, Try best, int tries) {
+    if (tries > 1)
+      if (auto error = keep(index, best)) return error;
+    const std::string times =
+        fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(run.name), RIGCAST_VERSION, best.written,
+                    best.started, tries, best.changed);
+    if (auto error = kept_.end_run(index, times)) return error;
+    if (best.changed > kChanged)
+      result_.notes.push_back(
+          {run.name,
+           fmt::format("the machine changed by {:.0f} % while it ran, at best in {} tries",
+                       100 * best.changed, tries)});
+    if (best.busy) result_.notes.push_back({run.name, *best.busy});
+    result_.traced_slowdown =
+        std::max(result_.traced_slowdown.value_or(best.traced_slowdown), best.traced_slowdown);
+    result_.rows.insert(result_.rows.end(), best.rows.begin(), best.rows.end());
+    result_.activities = std::move(best.activity_rows);
+    return std::nullopt;
+  }
+
+  std::optional<Error> keep(std::size_t index, const Try& done) const {
+    const std::pair<const char*, const std::string*> files[] = {
+        {"rig.toml", &done.rig},
+        {"forecast.json", &done.forecast},
+        {"measured.json", &done.measured},
+        {"activities.json", &done.activities}};
+    for (const auto& [what, text] : files)
+      if (!text->empty())
+        if (auto error = kept_.write(index, what, *text)) return error;
+    return std::nullopt;
+  }
+
+  // The cores before every run that they have a part in, and the disk before those that start from
+  // it: that is what neighbours change. Nothing of a rig that is named.
+  Result<std::string> probed_rig(const SuiteRun& run) {
+    if (names_a_rig(run.scenario)) return std::string();
+    if (!machine_) {
+      auto machine = probe::measure_machine(scratch(), say, stop_flag());
+      if (!machine) return machine.error();
+      machine_ = *std::move(machine);
+      if (device_ == Device::kCuda) machine_->gpus = probe::measure_gpus(say, stop_flag());
+    } else {
+      if (run.file || run.scenario.has("model.file"))
+        if (auto error = probe::measure_disk_again(*machine_, scratch(), say, stop_flag()))
+          return *error;
+      if (device_ == Device::kCpu)
+        probe::measure_cores(*machine_, say, stop_flag());
+      else if (host_takes_part(run.scenario, device_))
+        probe::measure_all_cores(*machine_, say, stop_flag());
+    }
+    return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_), gpus());
+  }
+
+  std::vector<std::string> gpus() const {
+    std::vector<std::string> ids;
+    for (const probe::Gpu& gpu : machine_->gpus.found)
+      ids.push_back(probe::gpu_of_catalogue(gpu, catalogue_));
+    return ids;
+  }
+
+  // `weights`: a file to start from; empty: what the scenario says.
+  Result<Try> attempt(std::size_t index, const SuiteRun& run, const fs::path& weights) {
+    Try out;
+    auto rig = probed_rig(run);
+    if (!rig) return rig.error();
+    out.rig = *std::move(rig);
+    if (auto error = keep(index, out)) return *error;
+    auto scenario = scenario_on(run.scenario, out.rig, catalogue_);
+    if (!scenario) return scenario.error();
+    if (!weights.empty()) scenario->model_file = weights;
+    if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
+    if (machine_ && host_takes_part(run.scenario, device_)) {
+      const double within =
+          device_ == Device::kCuda
+              ? 0
+              : change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
+      out.changed = std::max(within, probe::change_of_cores(*machine_, stop_flag()));
+    }
+    return out;
+  }
+
+  HowRun how_run() const {
+    HowRun how{device_, options_.repeat, {}};
+    if (machine_ && !machine_->gpus.found.empty())
+      how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram.read.median};
+    return how;
+  }
+
+  std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run,
+                                        const Scenario& scenario, Try& out) {
+    WorkerRequest request{kept_.folder().string(), index, how_run(), {}, {}, options_.time_limit};
+    if (auto error = refuse_to_run(scenario, execution(run, scenario, request.how))) return error;
+    const Forecast forecast = forecast_of(scenario, engine::reported_positions(scenario.workload));
+    if (!forecast.report.fits)
+      return Error{ErrorKind::kDoesNotFit,
+                   forecast.report.errors.empty() ? "does not fit" : forecast.report.errors[0]};
+    out.forecast = to_json(forecast.report);
+    if (auto error = keep(index, out)) return error;
+    out.written = clock_time();
+    if (auto error = kept_.begin_run(index)) return error;
+    if (scenario.model_file) request.weights = scenario.model_file->string();
+    // As many layers as were forecast, where it was left open how many.
+    if (device_ == Device::kCuda) request.gpu_layers = forecast.report.placement.gpu_layers;
+
+    out.started = clock_time();
+    const auto ran = run_in_subprocess(request);
+    if (!ran) return ran.error();
+    if (interrupted()) return Error{ErrorKind::kMachine, "interrupted"};
+    out.measured = ran->measured;
+    out.busy = ran->busy;
+    out.ceiling = ran->ceiling;
+    out.traced_slowdown = ran->traced_slowdown;
+    out.activity_rows = compare_activities(forecast.events, ran->activities);
+    out.activities = to_json(out.activity_rows);
+    const auto measured = measured_report_of(out.measured, scenario);
+    if (!measured) return measured.error();
+    out.rows = compare_reports(run.name, forecast.report, *measured, out.activity_rows);
+    return keep(index, out);
+  }
+
+  fs::path scratch() const {
+    return options_.scratch.empty() ? fs::temp_directory_path() : options_.scratch;
+  }
+
+  const CampaignOptions& options_;
+  Device device_;
+  const Catalogue& catalogue_;
+  RunArchive kept_;
+  std::optional<probe::Machine> machine_;
+  Validation result_;
+};
+
+}  // namespace
+
+Result<Validation> run_campaign(const Suite& suite, const CampaignOptions& options,
+                                const Catalogue& catalogue) {
+  if (suite.device == Device::kCuda)
+    if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
+  return Campaign(options, suite.device, catalogue).all(suite);
+}
+
+Result<Validation> replay_runs(std::span<const std::string> archives, const Catalogue& catalogue,
+                               Forecasts forecasts) {
+  Validation out;
+  for (const std::string& path : archives) {
+    const auto suite = read_archive(path);
+    if (!suite) return suite.error();
+    for (const ArchivedRun& kept : suite->runs) {
+      if (!kept.skipped.empty()) {
+        out.skipped.push_back({kept.run.name, kept.skipped});
+        continue;
+      }
+      const auto rows = forecasts == Forecasts::kAnew ? replay(kept, catalogue)
+                                                      : compare_as_written(kept, catalogue);
+      if (!rows) return rows.error();
+      out.rows.insert(out.rows.end(), rows->begin(), rows->end());
+    }
+    out.against += (out.against.empty() ? "" : ", ") + path;
+  }
+  out.summary = summarize(out.rows);
+  return out;
+}
+
+}  // namespace rigcast::validation

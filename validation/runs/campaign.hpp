@@ -1,0 +1,36 @@
+#pragma once
+// A suite's forecasts are written down, then its runs are executed, and both are compared.
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "core/catalogue/catalogue.hpp"
+#include "validation/runs/suite.hpp"
+#include "validation/validation.hpp"
+
+namespace rigcast::validation {
+
+struct CampaignOptions {
+  std::filesystem::path folder = "rigcast-validation";  // for rigs, forecasts and runs
+  // For weights and the disk's test file; empty: the system's temporary folder.
+  std::filesystem::path scratch{};
+  int repeat = 3;        // timed runs, where the suite does not say
+  int time_limit = 600;  // seconds, of a try of one run
+  bool resume = false;   // runs of the folder that are over stay
+};
+
+/// Measures the machine, forecasts, writes the forecast down, runs, and compares: for every run of
+/// the suite. Where the machine itself changed meanwhile, again. kMachine
+/// where a suite of GPUs finds none, or it no longer answers.
+Result<Validation> run_campaign(const Suite& suite, const CampaignOptions& options,
+                                const Catalogue& catalogue);
+
+/// Which forecasts kept runs are held against: as the program makes them now, or those that were
+/// written before the runs.
+enum class Forecasts { kAnew, kAsWritten };
+/// What was kept of such validations, in folders or packed files: nothing is run.
+Result<Validation> replay_runs(std::span<const std::string> archives, const Catalogue& catalogue,
+                               Forecasts forecasts = Forecasts::kAnew);
+
+}  // namespace rigcast::validation

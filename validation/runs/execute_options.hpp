@@ -1,0 +1,31 @@
+#pragma once
+// How a scenario is executed on this machine.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/units.hpp"
+#include "engine/run/sampler.hpp"
+
+namespace rigcast::validation {
+
+enum class Device { kCpu, kCuda };
+
+struct ExecuteOptions {
+  Device device = Device::kCpu;
+  std::optional<Bytes> vram_limit;  // of the engine; absent: what the GPU has
+  std::optional<Bytes> ram_limit;   // of the engine; absent: what the host has
+  bool synthetic = false;
+  std::optional<std::string> prompt;  // absent: random tokens, as many as the workload's
+  bool fill_context = false;          // with the answer to `prompt`: no number was asked for
+  int repeat = 3;
+  std::uint64_t seed = 1;
+  engine::Sampling sampling;
+  bool text_to_stderr = false;
+  bool trace = false;
+  std::optional<TokenCount> traced_tokens;     // of the traced run; absent: all
+  std::optional<BytesPerSecond> vram_ceiling;  // as measured before; absent: it is measured
+};
+
+}  // namespace rigcast::validation

@@ -1,0 +1,243 @@
+#include "validation/runs/local_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text/unit_text.hpp"
+#include "engine/backends/cuda/check/gpu_check.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/model/model.hpp"
+#include "perfmodel/memory.hpp"
+#include "probe/gpu_part.hpp"
+#include "probe/host.hpp"
+
+namespace rigcast::validation {
+namespace {
+
+constexpr const char* kRigKeys[] = {"rig.name", "rig.gpu", "rig.cpu"};
+
+std::string machine_name(const probe::Host& host) {
+  const std::string cpu = host.cpu.empty() ? "" : host.cpu + ", ";
+  return fmt::format("this machine ({}{} {})", cpu, host.cores, host.cores == 1 ? "core" : "cores");
+}
+
+// The GPU as the part of the catalogue that it is.
+std::optional<Error> set_gpu(TomlDocument& document, const Catalogue& catalogue) {
+  const auto device = engine::cuda_device();
+  if (!device) return device.error();
+  probe::Gpu gpu;
+  gpu.name = device->name;
+  gpu.memory = device->memory;
+  const std::string part = probe::gpu_of_catalogue(gpu, catalogue);
+  if (part.empty())
+    return bad_input(
+        fmt::format("the catalogue has no {} of {}", device->name, text_gib(device->memory)),
+        "--gpu with the nearest of rigcast list gpus");
+  if (auto error = document.set("rig.gpu", toml_text(part), "this machine")) return error;
+  if (document.has("rig.vram_capacity")) return std::nullopt;
+  return document.set("rig.vram_capacity",
+                      fmt::format("\"{:.0f} MiB\"", device->memory.value / 0x1p20), "this machine");
+}
+
+}  // namespace
+
+bool names_a_rig(const TomlDocument& document) {
+  return std::ranges::any_of(kRigKeys, [&](const char* key) { return document.has(key); });
+}
+
+std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue) {
+  if (const auto known = catalogue.cpu(host.cpu)) return known->id;
+  const bool intel = host.cpu.find("Intel") != std::string::npos;
+  if (host.simd == "avx512-vnni") return intel ? "core-i9-11900k" : "ryzen-9-7950x";
+  return intel ? "core-i7-8700" : "ryzen-7-5800x";
+}
+
+Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
+                                    Device device) {
+  const auto set = [&](const char* key, const std::string& value) {
+    return document.has(key) ? std::nullopt : document.set(key, value, "this machine");
+  };
+  if (auto error = set("runtime.name", "\"rigcast\"")) return *error;
+  if (names_a_rig(document)) return make_scenario(document, catalogue);
+  std::optional<Error> no_gpu;
+  if (device == Device::kCuda) no_gpu = set_gpu(document, catalogue);
+  // What the user can mend is told first: some GPU stands in while the rest is read.
+  if (no_gpu)
+    if (auto error = set("rig.gpu", "\"rtx-4090\"")) return *error;
+  const probe::Host host = probe::read_host();
+  if (auto error = set("rig.cpu", toml_text(cpu_of_catalogue(host, catalogue)))) return *error;
+  if (auto error = set("rig.cpu_cores", fmt::format("{}", host.cores))) return *error;
+  if (auto error =
+          set("rig.ram_capacity", fmt::format("\"{:.0f} MiB\"", host.memory.value / 0x1p20)))
+    return *error;
+  auto scenario = make_scenario(document, catalogue);
+  if (!scenario) return scenario;
+  if (no_gpu) return *no_gpu;
+  scenario->rig.cpu.name = machine_name(host);
+  scenario->warnings.clear();  // of parts that were assumed: none of them enters what is measured
+  return scenario;
+}
+
+namespace {
+
+// " (weights 4.30 GiB, KV cache 1.00 GiB, buffers 104 MiB)".
+std::string parts_text(const DeviceMemory& d) {
+  std::string text;
+  const auto add = [&](const char* what, Bytes bytes) {
+    if (bytes.value > 0) text += fmt::format(", {} {}", what, text_gib(bytes));
+  };
+  add("weights", d.weights);
+  add("KV cache", d.kv);
+  add("buffers", d.activations + d.staging);
+  return text.empty() ? text : " (" + text.substr(2) + ")";
+}
+
+struct Room {
+  Bytes free;
+  const char* where;
+  const char* by = "";  // what bounds it
+};
+
+constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
+
+Error no_room(const DeviceMemory& d, Bytes needed, const Room& room,
+              const std::string& hint = kSmaller) {
+  return {ErrorKind::kDoesNotFit,
+          fmt::format("{} of {} are needed{} and {} are free{}", text_gib(needed), room.where,
+                      parts_text(d), text_gib(room.free), room.by),
+          hint,
+          {}};
+}
+
+// Memory that the scenario takes with `gpu_layers` layers on the GPU, without what others hold.
+DeviceMemory needed_with(const Scenario& s, int gpu_layers, std::size_t device) {
+  return plan_memory(s, place(s, gpu_layers), s.workload.last_position()).devices[device];
+}
+
+// What is free of the host's memory; a limit is of what the engine takes, which is not all of the
+// process.
+Room host_room(const ExecuteOptions& options) {
+  const Bytes free = probe::read_host().available;
+  if (!options.ram_limit || *options.ram_limit > free) return {free, "memory"};
+  return {*options.ram_limit, "memory", " by --ram-limit"};
+}
+
+std::optional<Error> refuse_host(const Scenario& s, const DeviceMemory& host,
+                                 const ExecuteOptions& options) {
+  DeviceMemory own = host;
+  if (options.ram_limit) own.staging -= s.runtime.memory.process;
+  const Bytes needed = own.needed() - s.rig.ram_reserved.value;
+  const Room room = host_room(options);
+  if (needed <= room.free) return std::nullopt;
+  return no_room(own, needed, room);
+}
+
+std::optional<Error> refuse_on_cpu(const Scenario& s, const ExecuteOptions& options) {
+  if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
+    return bad_input(fmt::format("the KV policy {} is not executed on the CPU", name(s.kv.policy)),
+                     "--kv ram");
+  Scenario here = s;
+  here.rig.gpus.clear();
+  here.rig.links.clear();
+  return refuse_host(s, needed_with(here, 0, 0), options);
+}
+
+struct GpuRoom {
+  Bytes free;
+  bool limited = false;  // by --vram-limit
+  bool of_host = false;  // the GPU's memory is the host's
+};
+
+Result<GpuRoom> gpu_room(const ExecuteOptions& options) {
+  const auto device = engine::cuda_device();
+  if (!device) return device.error();
+  const bool limited = options.vram_limit && *options.vram_limit < device->free;
+  return GpuRoom{limited ? *options.vram_limit : device->free, limited, device->integrated};
+}
+
+// What the engine itself takes of the GPU: others' memory and the context are not free.
+Bytes needed_of_gpu(const Scenario& s, int gpu_layers) {
+  const DeviceMemory gpu = needed_with(s, gpu_layers, 0);
+  return gpu.needed() - gpu.overhead;
+}
+
+int layers_that_fit(const Scenario& s, Bytes free) {
+  int layers = s.model.layers + 1;
+  while (layers > 0 && needed_of_gpu(s, layers) > free) --layers;
+  return layers;
+}
+
+// As asked for, or as many as fit.
+int gpu_layers_here(const Scenario& s, Bytes free) {
+  if (s.placement.gpu_layers) return std::min(*s.placement.gpu_layers, s.model.layers + 1);
+  return layers_that_fit(s, free);
+}
+
+// Of `layers` that do not fit.
+std::string fewer_layers_text(const Scenario& s, int layers, Bytes free) {
+  const int fit = layers_that_fit(s, free);
+  return fit < layers ? fmt::format("--gpu-layers {}, or {}", fit, kSmaller) : kSmaller;
+}
+
+std::optional<Error> refuse_placement(const Scenario& s) {
+  if (s.rig.gpus.empty())
+    return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
+  if (s.kv.policy == KvPolicy::kSpill)
+    return bad_input(
+        "the KV policy spill is what a driver does by itself: it is forecast, not executed",
+        "--kv paged");
+  return std::nullopt;
+}
+
+// GPU and host each find room, in the same bytes.
+std::optional<Error> refuse_one_memory(const DeviceMemory& gpu, const DeviceMemory& host,
+                                       Bytes free) {
+  DeviceMemory both = gpu;
+  both.weights += host.weights;
+  both.kv += host.kv;
+  both.activations += host.activations;
+  both.staging += host.staging;
+  const Bytes needed = both.needed() - both.overhead;
+  if (needed <= free) return std::nullopt;
+  return no_room(both, needed, {free, "the memory that GPU and host share"});
+}
+
+std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& options) {
+  if (auto error = refuse_placement(s)) return error;
+  if (auto error = engine::check_gpu(engine::gpu_check_file())) return error;
+  const auto room = gpu_room(options);
+  if (!room) return room.error();
+  const int layers = gpu_layers_here(s, room->free);
+  const DeviceMemory gpu = needed_with(s, layers, 0), host = needed_with(s, layers, 1);
+  const Bytes needed = needed_of_gpu(s, layers);
+  if (needed > room->free)
+    return no_room(gpu, needed, {room->free, "GPU memory", room->limited ? " by --vram-limit" : ""},
+                   fewer_layers_text(s, layers, room->free));
+  if (room->of_host)
+    if (auto error = refuse_one_memory(gpu, host, probe::read_host().available)) return error;
+  return refuse_host(s, host, options);
+}
+
+}  // namespace
+
+std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& options) {
+  if (auto error = engine::refuse_to_execute(s.model)) return error;
+  if (s.workload.users > 1) return bad_input("one user at a time is executed");
+  if (!options.synthetic && !s.model_file)
+    return bad_input(fmt::format("there are no weights of {} to run", s.model.name),
+                     "--weights model.gguf, or --synthetic for random ones of the same shape");
+  if (options.synthetic && s.model_file)
+    return bad_input("--synthetic and a model file exclude each other",
+                     "name a model of the catalogue with --model");
+  return options.device == Device::kCuda ? refuse_on_gpu(s, options) : refuse_on_cpu(s, options);
+}
+
+Result<Placement> placement_here(const Scenario& s, const ExecuteOptions& options) {
+  if (options.device == Device::kCpu) return place(s, 0);
+  const auto room = gpu_room(options);
+  if (!room) return room.error();
+  return place(s, gpu_layers_here(s, room->free));
+}
+
+}  // namespace rigcast::validation

@@ -1,0 +1,33 @@
+#pragma once
+// What a run takes from the machine it runs on: its parts, its memory, and whether it suffices.
+
+#include <optional>
+#include <string>
+
+#include "core/catalogue/catalogue.hpp"
+#include "core/scenario/placement.hpp"
+#include "core/text/toml_reader.hpp"
+#include "probe/host.hpp"
+#include "validation/runs/execute_options.hpp"
+
+namespace rigcast::validation {
+
+/// The scenario says on which machine: a rig, or parts of one.
+bool names_a_rig(const TomlDocument& document);
+
+/// The catalogue's part of that name, or one of its instruction set and vendor.
+std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue);
+
+/// The scenario with the engine as runtime and, if the document names no rig, this machine: its
+/// cores and memory, and its own name in reports.
+Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
+                                    Device device = Device::kCpu);
+
+/// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
+/// or memory that is short (kDoesNotFit).
+std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOptions& options);
+
+/// Where its parts are executed here: on a GPU the layers that were asked for, or that fit.
+Result<Placement> placement_here(const Scenario& scenario, const ExecuteOptions& options);
+
+}  // namespace rigcast::validation

@@ -1,0 +1,410 @@
+#include "validation/runs/measure.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "core/files/interrupt.hpp"
+#include "core/scenario/placement.hpp"
+#include "engine/backends/backend.hpp"
+#include "engine/gguf/model/read_model.hpp"
+#include "engine/load/load.hpp"
+#include "engine/memory/process_memory.hpp"
+#include "engine/placement/host_parts.hpp"
+#include "engine/run/measured_report.hpp"
+#include "engine/threads/team.hpp"
+#include "engine/tokenizer/file_vocabulary.hpp"
+#include "engine/tokenizer/stream_decoder.hpp"
+#include "perfmodel/memory.hpp"
+#include "probe/dram_read.hpp"
+#include "probe/gpu.hpp"
+#include "probe/host.hpp"
+#include "validation/runs/local_machine.hpp"
+
+namespace rigcast::validation {
+namespace {
+
+using namespace engine;
+
+class Stopwatch {
+ public:
+  Seconds elapsed() const {
+    return Seconds{std::chrono::duration<double>(Clock::now() - begin_).count()};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// One line on a terminal that the next one replaces.
+void say(const std::string& text) {
+  if (!::isatty(STDERR_FILENO)) return;
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fflush(stderr);
+}
+
+// A model that is ready to run.
+struct Loaded {
+  std::unique_ptr<Executor> executor;
+  std::optional<Tokenizer> tokenizer;
+  Seconds load;
+};
+
+using MadeExecutor = Result<std::unique_ptr<Executor>>;
+
+// What may leave the GPU, by the policy.
+void set_cache(const Scenario& s, const Placement& placement, ExecutorOptions& out) {
+  out.cold_type = s.kv.cold_type;
+  switch (s.kv.policy) {
+    case KvPolicy::kVram:
+    case KvPolicy::kRam:
+    case KvPolicy::kSpill: return;
+    case KvPolicy::kStream: out.hot_tokens = 0; return;
+    case KvPolicy::kCombined: out.host_share.reset(); [[fallthrough]];  // measured
+    case KvPolicy::kPaged:
+      out.hot_tokens = plan_memory(s, placement, s.workload.last_position())
+                           .resident_tokens.value_or(s.workload.context);
+  }
+}
+
+// What the GPU of a placement is to do, and the host beside it.
+std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
+                             ExecutorOptions& out) {
+  auto placement = placement_here(s, options);
+  if (!placement) return placement.error();
+  set_cache(s, *placement, out);
+  if (HostParts(s.model, *placement).any()) out.placement = *std::move(placement);
+  out.vram_limit = options.vram_limit;
+  // All cores is no wish of the user's: one has to be free for the thread that queues copies.
+  const bool all_cores = s.settings.threads >= int(std::thread::hardware_concurrency());
+  out.upload_threads = all_cores ? 0 : s.settings.threads;
+  out.go_on = [] { return !interrupted(); };
+  return std::nullopt;
+}
+
+// Of a file's weights, or of random ones.
+MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
+  const bool gpu = options.device == Device::kCuda;
+  const auto backend = built_in_backends().find(gpu ? "cuda" : "cpu");
+  if (!backend) return backend.error();
+  ExecutorOptions how;
+  how.kv_types = s.kv.types;
+  how.kv_block = s.kv.block_tokens;
+  how.threads = s.settings.threads;
+  how.ubatch = TokenCount(s.settings.ubatch);
+  how.ram_limit = options.ram_limit;
+  how.stop = stop_flag();
+  if (gpu)
+    if (auto error = set_gpu(s, options, how)) return *error;
+  return file ? (*backend)->from_file(*file, how)
+              : (*backend)->synthetic(s.model, s.tensors, options.seed, how);
+}
+
+Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
+  const Stopwatch watch;
+  auto file = GgufFile::open(*s.model_file);
+  if (!file) return file.error();
+  // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
+  auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
+  auto executor = executor_of(s, options, &*file);
+  auto vocabulary = tokenizer.get();
+  if (!executor) return executor.error();
+  // Runs on token ids need no vocabulary, whatever the file's is.
+  if (!vocabulary && options.prompt) return vocabulary.error();
+  return Loaded{*std::move(executor), vocabulary ? *std::move(vocabulary) : std::nullopt,
+                watch.elapsed()};
+}
+
+Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options) {
+  say("making weights ...");
+  const Stopwatch watch;
+  auto executor = executor_of(s, options, nullptr);
+  say("");
+  if (!executor) return executor.error();
+  return Loaded{*std::move(executor), std::nullopt, watch.elapsed()};
+}
+
+Result<Loaded> load(const Scenario& s, const ExecuteOptions& options) {
+  return options.synthetic ? load_synthetic(s, options) : load_file(s, options);
+}
+
+// What the workload asks, on weights that are loaded.
+class Runner {
+ public:
+  Runner(Scenario& scenario, const ExecuteOptions& options) : s_(scenario), options_(options) {}
+
+  std::optional<Error> prepare(const Loaded& loaded) {
+    if (!options_.prompt) {
+      ids_ = random_prompt(s_.workload.prompt_tokens, s_.model.vocabulary, options_.seed);
+      if (loaded.tokenizer) text_ = loaded.tokenizer->decode(ids_);
+      return std::nullopt;
+    }
+    if (!loaded.tokenizer)
+      return bad_input("--prompt: there is no vocabulary to read text with",
+                       options_.synthetic ? "synthetic weights have none: --prompt-tokens N"
+                                          : "the file has none: --prompt-tokens N");
+    text_ = *options_.prompt;
+    ids_ = loaded.tokenizer->encode(text_, {true, true});
+    if (ids_.empty()) return bad_input("--prompt: the vocabulary has no token for any of the text");
+    s_.workload.prompt_tokens = TokenCount(ids_.size());
+    if (options_.fill_context) {
+      const TokenCount room = s_.workload.context - s_.workload.depth - s_.workload.prompt_tokens;
+      s_.workload.output_tokens = std::clamp<TokenCount>(room, 1, s_.workload.output_tokens);
+    }
+    if (s_.workload.last_position() > s_.workload.context)
+      return bad_input(
+          fmt::format("--prompt: {} tokens and an output of {} exceed the context of {}",
+                      ids_.size(), s_.workload.output_tokens, s_.workload.context),
+          "--context N, --output-tokens N");
+    return std::nullopt;
+  }
+
+  Seconds tokenize(const Loaded& loaded) const {
+    if (!loaded.tokenizer || text_.empty()) return {};
+    const Stopwatch watch;
+    const auto ids = loaded.tokenizer->encode(text_, {true, true});
+    return ids.empty() ? Seconds{} : watch.elapsed();
+  }
+
+  RequestTimes request(Executor& executor, TokenCount output, Recorder* recorder = nullptr) const {
+    executor.truncate(0);
+    executor.fill(s_.workload.depth);
+    Sampler sampler(options_.sampling);
+    return run_request(
+        executor, ids_, output, sampler, [](std::int32_t) { return !interrupted(); }, recorder);
+  }
+
+  // Streams what it decodes.
+  RequestTimes answer(const Loaded& loaded) const {
+    std::FILE* out = options_.text_to_stderr ? stderr : stdout;
+    const auto put = [&](const std::string& text) {
+      std::fwrite(text.data(), 1, text.size(), out);
+      std::fflush(out);
+    };
+    const Tokenizer& tokenizer = *loaded.tokenizer;
+    StreamDecoder stream(tokenizer, {.special = false, .continues = true});
+    Sampler sampler(options_.sampling);
+    Executor& executor = *loaded.executor;
+    put(text_);
+    executor.fill(s_.workload.depth);
+    auto times =
+        run_request(executor, ids_, s_.workload.output_tokens, sampler, [&](std::int32_t id) {
+          if (tokenizer.ends_generation(id)) return false;
+          put(stream.push(id));
+          return !interrupted();
+        });
+    put(stream.finish() + "\n\n");
+    return times;
+  }
+
+  TokenCount output() const { return s_.workload.output_tokens; }
+
+ private:
+  Scenario& s_;
+  const ExecuteOptions& options_;
+  std::vector<std::int32_t> ids_;
+  std::string text_;
+};
+
+// Nothing was timed that could be told.
+Error stopped() { return {ErrorKind::kMachine, "interrupted before a run was over", {}, {}}; }
+
+// What the process took beyond what the engine counts is no part of a limit.
+DeviceMemory memory_of_host(const Executor& executor) {
+  DeviceMemory host = executor.host();
+  if (host.capacity.value > 0) return host;
+  host.overhead = std::max(Bytes{}, peak_memory() - host.needed());
+  host.capacity = probe::read_host().memory;
+  return host;
+}
+
+// A start from the file, cold or warm, to the first token. Nothing of it stays.
+Result<StartTimes> time_start(const Scenario& s, const ExecuteOptions& options,
+                              const Runner& runner, bool cold) {
+  say(cold ? "cold start ..." : "warm start ...");
+  // A GPU's weights are read past the page cache, so that the cold start has left nothing there.
+  if (auto error = cold ? drop_from_page_cache(*s.model_file, stop_flag())
+                        : bring_into_page_cache(*s.model_file, stop_flag()))
+    return *error;
+  auto loaded = load_file(s, options);
+  if (!loaded) return interrupted() ? stopped() : loaded.error();
+  const Seconds tokenize = runner.tokenize(*loaded);
+  return StartTimes{loaded->load, tokenize, runner.request(*loaded->executor, 1)};
+}
+
+// Up to the last token that was traced.
+double slowdown(const MeasuredRuns& runs, const RequestTimes& traced) {
+  const std::size_t last = traced.tokens.at_s.size() - 1;
+  const auto total = [&](const RequestTimes& r) {
+    return r.tokens.at_s[std::min(last, r.tokens.at_s.size() - 1)];
+  };
+  double best = total(runs.resident.front());
+  for (const RequestTimes& r : runs.resident) best = std::min(best, total(r));
+  return total(traced) / best - 1;
+}
+
+// Threads spin at barriers, so they use all of the time that they get.
+std::optional<std::string> busy_text(const MeasuredRuns& runs) {
+  constexpr double kUndisturbed = 0.93;  // the threads sleep while one samples
+  double share = 1;
+  for (const RequestTimes& r : runs.resident) share = std::min(share, r.cpu_share);
+  if (share >= kUndisturbed) return std::nullopt;
+  return fmt::format("the machine was busy: threads waited for a processor {:.0f} % of the time",
+                     100 * (1 - share));
+}
+
+std::optional<Error> time_starts(const Scenario& s, const ExecuteOptions& options, Runner& runner,
+                                 MeasuredRuns& runs) {
+  if (auto error = runner.prepare({})) return *error;
+  for (const bool cold : {true, false}) {
+    auto start = time_start(s, options, runner, cold);
+    if (!start) return start.error();
+    if (interrupted()) return stopped();
+    (cold ? runs.cold : runs.warm) = *start;
+  }
+  return std::nullopt;
+}
+
+// A run that was cut short is no median of anything; as the only one it tells what there is.
+std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& options,
+                                   const Runner& runner, MeasuredRuns& runs) {
+  Executor& executor = *loaded.executor;
+  runs.tokenize = runner.tokenize(loaded);
+  if (options.prompt) {
+    runs.resident.push_back(runner.answer(loaded));
+    runs.warm = StartTimes{loaded.load, runs.tokenize, runs.resident.front()};
+    return std::nullopt;
+  }
+  try {
+    runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
+    for (int i = 0; i < options.repeat && !interrupted(); ++i) {
+      say(fmt::format("run {} of {} ...", i + 1, options.repeat));
+      RequestTimes times = runner.request(executor, runner.output());
+      const bool tells = runs.resident.empty() && times.ids.size() > 1;
+      if (!interrupted() || tells) runs.resident.push_back(std::move(times));
+    }
+  } catch (const Interrupted&) {
+  }
+  return runs.resident.empty() ? std::optional(stopped()) : std::nullopt;
+}
+
+void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns& runs,
+                    const ExecuteOptions& options, Executed& out) try {
+  if (interrupted()) return;
+  say("traced run ...");
+  Recorder recorder;
+  const TokenCount tokens =
+      std::min(runner.output(), options.traced_tokens.value_or(runner.output()));
+  const RequestTimes traced = runner.request(executor, tokens, &recorder);
+  if (interrupted()) return;
+  out.traced_slowdown = slowdown(runs, traced);
+  out.events = recorder.events();
+} catch (const Interrupted&) {
+}
+
+// What is read from: the GPU's memory where there is one, the host's where it has parts as well. It
+// takes seconds, for which nobody waits who has asked for an answer.
+void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
+                    Team& team, MeasuredRuns& runs) try {
+  if (options.prompt || interrupted()) return;
+  const bool gpu = options.device == Device::kCuda;
+  if (gpu) {
+    say("reading the GPU's memory ...");
+    runs.vram_ceiling = options.vram_ceiling ? *options.vram_ceiling
+                                             : BytesPerSecond{probe::vram_read(stop_flag()).median};
+  }
+  if (gpu && !HostParts(s.model, placement).any()) return;
+  say("reading memory ...");
+  runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
+} catch (const Interrupted&) {
+}
+
+// What is not there because of it.
+std::string interrupted_text(const Executed& out, const ExecuteOptions& options,
+                             const MeasuredRuns& runs) {
+  const TokenCount tokens = out.report.scenario->workload.output_tokens;
+  const bool cut = std::ranges::any_of(
+      runs.resident, [&](const RequestTimes& run) { return TokenCount(run.ids.size()) < tokens; });
+  std::vector<std::string_view> missing;
+  if (cut || runs.resident.size() < std::size_t(options.prompt ? 1 : options.repeat))
+    missing.push_back("fewer runs or tokens than asked for");
+  if (options.trace && !out.traced_slowdown) missing.push_back("no trace");
+  if (!options.prompt && out.report.measured->ceiling.value <= 0)
+    missing.push_back("the memory's own rate was not measured");
+  return fmt::format("interrupted: {}", fmt::join(missing, ", "));
+}
+
+void add_warnings(Executed& out, const ExecuteOptions& options, const MeasuredRuns& runs) {
+  std::vector<std::string>& warnings = out.report.warnings;
+  const Scenario& s = *out.report.scenario;
+  const int layers = out.report.placement.gpu_layers;
+  if (options.device == Device::kCuda && !s.placement.gpu_layers && layers <= s.model.layers)
+    warnings.push_back(layers == s.model.layers
+                           ? "the head does not fit into the GPU's memory: it is on the host"
+                           : fmt::format("{} of {} layers fit into the GPU's memory: the others "
+                                         "and the head are on the host",
+                                         layers, s.model.layers));
+  if (auto warning = past_training(s.model, s.workload.last_position()))
+    warnings.push_back(*std::move(warning));
+  if (interrupted()) warnings.push_back(interrupted_text(out, options, runs));
+  if (out.busy) warnings.push_back(*out.busy);
+  if (out.traced_slowdown)
+    warnings.push_back(fmt::format("the traced run took {:.1f} % longer than the fastest timed one",
+                                   100 * *out.traced_slowdown));
+}
+
+}  // namespace
+
+std::optional<std::string> past_training(const ModelSpec& model, TokenCount positions) {
+  if (positions <= model.context) return std::nullopt;
+  return fmt::format(
+      "{} positions, and the model was trained on {} positions: what it says past "
+      "them means nothing, its speed does",
+      positions, model.context);
+}
+
+MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
+  auto loaded = load(s, options);
+  if (!loaded) return loaded.error();
+  return std::move(loaded->executor);
+}
+
+Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) try {
+  Scenario& s = *scenario;
+  const OnInterrupt on_interrupt;
+  const auto placement = placement_here(s, options);
+  if (!placement) return placement.error();
+  Team team(s.settings.threads, Team::kPatience, stop_flag());
+  Runner runner(s, options);
+  MeasuredRuns runs;
+  Executed out;
+  if (!options.prompt && s.model_file)
+    if (auto error = time_starts(s, options, runner, runs)) return *error;
+  reset_peak_memory();
+  auto loaded = load(s, options);
+  if (!loaded) return interrupted() ? stopped() : loaded.error();
+  if (auto error = runner.prepare(*loaded)) return *error;
+  if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
+  runs.gpus = loaded->executor->gpus();
+  runs.host = memory_of_host(*loaded->executor);
+  if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
+  loaded->executor.reset();  // its memory is free for the measurement
+  measure_memory(options, *placement, s, team, runs);
+  say("");
+  out.report = measured_report(scenario, *placement, runs);
+  out.busy = busy_text(runs);
+  add_warnings(out, options, runs);
+  return out;
+} catch (const Interrupted&) {
+  return stopped();
+}
+
+}  // namespace rigcast::validation

@@ -1,0 +1,36 @@
+#pragma once
+// From a scenario to a measured report: weights, prompt, runs.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/scenario/scenario.hpp"
+#include "engine/run/executor.hpp"
+#include "report/report.hpp"
+#include "report/trace.hpp"
+#include "validation/runs/execute_options.hpp"
+
+namespace rigcast::validation {
+
+struct Executed {
+  Report report;
+  std::vector<TraceEvent> events;
+  std::optional<std::string> busy;        // what else ran on the machine's cores, if it mattered
+  std::optional<double> traced_slowdown;  // share by which the traced run took longer; absent:
+                                          // there are no events
+};
+
+/// A warning where a run goes past the positions that the model was trained on.
+std::optional<std::string> past_training(const ModelSpec& model, TokenCount positions);
+
+/// A model that is ready to run: synthetic weights, or the scenario's file.
+Result<std::unique_ptr<engine::Executor>> make_executor(const Scenario& scenario,
+                                                        const ExecuteOptions& options);
+
+/// Times the scenario: from the file cold and warm, where there is one, and `repeat` times
+/// resident.
+Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options);
+
+}  // namespace rigcast::validation

@@ -1,0 +1,74 @@
+#include "validation/runs/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "sim/simulate.hpp"
+#include "validation/report_comparison.hpp"
+#include "validation/runs/archived_scenario.hpp"
+
+namespace rigcast::validation {
+
+Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions) {
+  Forecast out;
+  sim::SimulateOptions how;
+  how.cliffs = scenario.kv.policy == KvPolicy::kPaged || scenario.kv.policy == KvPolicy::kCombined;
+  how.positions = std::move(positions);
+  how.trace = &out.events;
+  out.report = sim::simulate(std::make_shared<const Scenario>(scenario), how);
+  return out;
+}
+
+Result<Report> measured_report_of(std::string_view json, const Scenario& scenario) {
+  auto report = report_from_json(json, std::make_shared<const Scenario>(scenario));
+  if (report && report->origin != Origin::kMeasured)
+    return bad_input("this is the report of a forecast, not of a run");
+  return report;
+}
+
+namespace {
+
+// A run with its own name in what is wrong with it.
+Error of_run(const ArchivedRun& kept, Error error) {
+  error.message = fmt::format("{}: {}", kept.run.name, error.message);
+  return error;
+}
+
+Result<Scenario> scenario_of(const ArchivedRun& kept, const Catalogue& catalogue) {
+  auto scenario = scenario_on(kept.run.scenario, kept.rig, catalogue);
+  if (scenario && kept.run.file && !scenario->model_file)
+    scenario->model_file = "weights.gguf";  // which is gone
+  return scenario;
+}
+
+}  // namespace
+
+Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue) {
+  const auto scenario = scenario_of(kept, catalogue);
+  if (!scenario) return scenario.error();
+  const auto measured = measured_report_of(kept.measured, *scenario);
+  if (!measured) return of_run(kept, measured.error());
+  const Forecast forecast = forecast_of(*scenario, positions_of(*measured));
+  const auto activities = activities_from_json(kept.activities);
+  return compare_reports(kept.run.name, forecast.report, *measured,
+                         compare_activities(forecast.events, activities));
+}
+
+Result<std::vector<ValidationRow>> compare_as_written(const ArchivedRun& kept,
+                                                      const Catalogue& catalogue) {
+  const auto scenario = scenario_of(kept, catalogue);
+  if (!scenario) return scenario.error();
+  if (kept.forecast.empty()) return of_run(kept, bad_input("its forecast was not kept"));
+  const auto forecast =
+      report_from_json(kept.forecast, std::make_shared<const Scenario>(*scenario));
+  if (!forecast) return of_run(kept, forecast.error());
+  const auto measured = measured_report_of(kept.measured, *scenario);
+  if (!measured) return of_run(kept, measured.error());
+  return compare_reports(kept.run.name, *forecast, *measured,
+                         activities_from_json(kept.activities));
+}
+
+}  // namespace rigcast::validation

@@ -1,0 +1,33 @@
+#pragma once
+// Runs that were kept, beside forecasts of them.
+
+#include <vector>
+
+#include "core/catalogue/catalogue.hpp"
+#include "report/report.hpp"
+#include "report/trace.hpp"
+#include "validation/runs/run_archive.hpp"
+#include "validation/validation.hpp"
+
+namespace rigcast::validation {
+
+struct Forecast {
+  Report report;
+  std::vector<TraceEvent> events;
+};
+
+/// As a validation forecasts a run: with speeds at `positions`, and with cliffs where a cache
+/// leaves the GPU.
+Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions);
+
+/// The report of a run, read back. Errors: no report, or one of a forecast.
+Result<Report> measured_report_of(std::string_view json, const Scenario& scenario);
+
+/// Rows of a run that has figures, on the rig that was probed before it: forecast anew.
+Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue);
+
+/// The same beside the forecast that was written before it. Errors: none was kept.
+Result<std::vector<ValidationRow>> compare_as_written(const ArchivedRun& kept,
+                                                      const Catalogue& catalogue);
+
+}  // namespace rigcast::validation

@@ -1,0 +1,157 @@
+#include "validation/runs/run_archive.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "core/files/output_file.hpp"
+#include "core/text/csv.hpp"
+#include "core/text/unit_text.hpp"
+
+namespace rigcast::validation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTimes = "run,rigcast,forecast_written,run_started,tries,machine_changed\n";
+constexpr const char* kUnfinished = "unfinished.txt";
+
+std::optional<std::string> text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+std::optional<Error> make_folder(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (!failed) return std::nullopt;
+  return Error{ErrorKind::kMachine, "cannot be made: " + failed.message(),
+               "--keep DIR, a folder that can be written to", SourceRef{folder.string()}};
+}
+
+}  // namespace
+
+fs::path RunArchive::part(std::size_t index, const char* what) const {
+  return folder_ / fmt::format("{:02}.{}", index + 1, what);
+}
+
+std::optional<std::string> RunArchive::text(std::size_t index, const char* what) const {
+  return text_of(part(index, what));
+}
+
+std::optional<Error> RunArchive::write(std::size_t index, const char* what,
+                                       const std::string& text) const {
+  return write_file(part(index, what), text);
+}
+
+std::optional<Error> RunArchive::is_of(const Suite& suite) const {
+  for (std::size_t i = 0; i < suite.runs.size(); ++i)
+    if (const auto kept = text(i, "scenario.toml"); kept && *kept != suite.runs[i].scenario.text())
+      return bad_input(fmt::format("--resume: {} is of another suite: \"{}\" differs",
+                                   folder_.string(), suite.runs[i].name),
+                       "--keep DIR with another folder");
+  return std::nullopt;
+}
+
+std::optional<Error> RunArchive::begin(const Suite& suite, bool resume) {
+  if (auto error = make_folder(folder_)) return error;
+  if (resume)
+    if (auto error = is_of(suite)) return error;
+  times_ = resume ? text_of(folder_ / "times.csv").value_or(kTimes) : kTimes;
+  std::string text = suite.device == Device::kCuda ? "device = \"cuda\"\n\n" : "";
+  for (std::size_t i = 0; i < suite.runs.size(); ++i) {
+    const SuiteRun& run = suite.runs[i];
+    if (!resume)
+      for (const char* what :
+           {"rig.toml", "forecast.json", "measured.json", "activities.json", kUnfinished}) {
+        std::error_code ignored;
+        fs::remove(part(i, what), ignored);  // of a validation before this one
+      }
+    if (auto error = write(i, "scenario.toml", run.scenario.text())) return error;
+    text += fmt::format("[[run]]\nname = {}\nscenario = {}\nfile = {}\n\n", toml_text(run.name),
+                        toml_text(part(i, "scenario.toml").filename().string()), run.file);
+  }
+  return write_file(suite_file(), text);
+}
+
+bool RunArchive::was_run(std::size_t index) const {
+  std::error_code none;
+  return fs::exists(part(index, "measured.json"), none) &&
+         !fs::exists(part(index, kUnfinished), none);
+}
+
+std::optional<std::string> RunArchive::failure(std::size_t index) const {
+  return text(index, kUnfinished);
+}
+
+std::optional<Error> RunArchive::begin_run(std::size_t index) const {
+  return fail_run(index, "the program ended while it ran");
+}
+
+std::optional<Error> RunArchive::end_run(std::size_t index, const std::string& times) {
+  std::error_code ignored;
+  fs::remove(part(index, kUnfinished), ignored);
+  times_ += times;
+  return write_file(folder_ / "times.csv", times_);
+}
+
+std::optional<Error> RunArchive::fail_run(std::size_t index, const std::string& why) const {
+  return write(index, kUnfinished, why);
+}
+
+void RunArchive::forget_run(std::size_t index) const {
+  std::error_code ignored;
+  for (const char* what : {"measured.json", kUnfinished}) fs::remove(part(index, what), ignored);
+}
+
+namespace {
+
+// By the runs' names. What a row lacks is empty.
+Result<std::map<std::string, RunTimes>> times_of(const fs::path& file) {
+  const auto rows = parse_csv(text_of(file).value_or(""), file.string());
+  if (!rows) return rows.error();
+  std::map<std::string, RunTimes> out;
+  for (std::size_t i = 1; i < rows->size(); ++i) {
+    const CsvRow& row = (*rows)[i];
+    const auto field = [&](std::size_t at) {
+      return at < row.size() ? row[at].text : std::string();
+    };
+    const double tries = std::strtod(field(4).c_str(), nullptr);
+    out[field(0)] = {field(1), field(2), field(3), int(std::clamp(tries, 0.0, 1e6)),
+                     std::strtod(field(5).c_str(), nullptr)};
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<ArchivedSuite> RunArchive::read() const {
+  const auto suite = read_suite(suite_file());
+  if (!suite) return suite.error();
+  const auto times = times_of(folder_ / "times.csv");
+  if (!times) return times.error();
+  ArchivedSuite out{suite->device, {}};
+  for (std::size_t i = 0; i < suite->runs.size(); ++i) {
+    const auto part_text = [&](const char* what) { return text(i, what).value_or(""); };
+    ArchivedRun run{suite->runs[i],
+                    part_text("rig.toml"),
+                    part_text("forecast.json"),
+                    part_text("measured.json"),
+                    part_text("activities.json"),
+                    {},
+                    {}};
+    if (const auto found = times->find(run.run.name); found != times->end())
+      run.times = found->second;
+    if (!was_run(i)) run.skipped = failure(i).value_or("was not run");
+    out.runs.push_back(std::move(run));
+  }
+  return out;
+}
+
+}  // namespace rigcast::validation

@@ -1,0 +1,45 @@
+#pragma once
+// A kept run, executed in a process of its own: what a driver keeps of models that ran before it is
+// no part of what it takes, and what ends it ends no other.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/catalogue/catalogue.hpp"
+#include "validation/runs/archived_scenario.hpp"
+#include "validation/validation.hpp"
+
+namespace rigcast::validation {
+
+/// The other process's verb, which `rigcast --help` does not list, with a request as JSON.
+inline constexpr const char* kWorkerVerb = "run-worker";
+
+/// What that process is told.
+struct WorkerRequest {
+  std::string folder;     // of the validation
+  std::size_t index = 0;  // of the run in it
+  HowRun how;
+  std::string weights;            // a file to start from; empty: as the scenario says
+  std::optional<int> gpu_layers;  // absent: as the scenario says, or as many as fit
+  int time_limit = 600;           // seconds
+};
+
+/// What it tells.
+struct WorkerAnswer {
+  std::string measured;                 // the JSON of its report
+  std::vector<ActivityRow> activities;  // `measured_s`
+  std::optional<std::string> busy;      // as Executed has it
+  double traced_slowdown = 0;
+  BytesPerSecond ceiling;  // of memory, right after the run
+};
+
+/// Waits for it. An interrupt is handed on. Errors: those of execute; kMachine where the process
+/// cannot be made, or ended before it told anything.
+Result<WorkerAnswer> run_in_subprocess(const WorkerRequest& request);
+
+/// The other process's part: executes, and gives what run_in_subprocess reads from its standard
+/// output. Errors: a request that is none.
+Result<std::string> answer_request(const std::string& request, const Catalogue& catalogue);
+
+}  // namespace rigcast::validation

@@ -1,0 +1,76 @@
+#include "validation/runs/suite.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <utility>
+
+namespace rigcast::validation {
+namespace {
+
+// What the run says itself, or what the file beside the suite says.
+Result<TomlDocument> scenario_of(const TomlTable& run, const std::filesystem::path& folder) {
+  if (const auto beside = run.find_text_if_text("scenario"))
+    return TomlDocument::read(folder / *beside);
+  run.require("scenario");
+  return TomlDocument::of(run.table("scenario"));
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
+                                         const Catalogue& catalogue) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  if (fs::is_regular_file(name, none)) return fs::path(name);
+  std::map<std::string, fs::path> suites;
+  for (const auto& entry : fs::directory_iterator(catalogue.root() / "examples/suites", none))
+    suites.emplace(entry.path().stem().string(), entry.path());
+  const auto found = suites.find(name);
+  const auto on_gpu = gpu ? suites.find(name + "-gpu") : suites.end();
+  if (on_gpu != suites.end()) return on_gpu->second;
+  if (found != suites.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, file] : suites) names.push_back(known);
+  return bad_input(fmt::format("--suite: there is no suite \"{}\"", name),
+                   suites.empty() ? "a file with [[run]] tables"
+                                  : fmt::format("{}, or a file", fmt::join(names, ", ")));
+}
+
+bool is_suite(const std::filesystem::path& file) {
+  const auto document = TomlDocument::read(file);
+  return document && document->has("run");
+}
+
+Result<Suite> read_suite(const std::filesystem::path& file) {
+  const auto document = TomlDocument::read(file);
+  if (!document) return document.error();
+  Suite suite;
+  suite.file = file;
+  const TomlTable root = document->root();
+  suite.device =
+      root.choice("device", Device::kCpu, {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
+  for (const TomlTable& t : root.tables("run")) {
+    const std::string name = t.text("name");
+    auto scenario = scenario_of(t, file.parent_path());
+    if (!scenario) {
+      t.refuse("scenario", scenario.error());
+      continue;
+    }
+    SuiteRun run{name, *std::move(scenario), t.flag("file", false)};
+    if (t.has("repeat")) run.repeat = int(t.integer("repeat", 1, 1000));
+    suite.runs.push_back(std::move(run));
+    t.finish();
+  }
+  root.finish();
+  if (auto error = document->error()) return *error;
+  if (suite.runs.empty())
+    return bad_input(
+        "there are no runs in this suite",
+        "[[run]] with name = \"...\" and scenario.model.name = \"...\", or scenario = \"FILE\"",
+        SourceRef{file.string()});
+  return suite;
+}
+
+}  // namespace rigcast::validation
