@@ -111,7 +111,7 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   ExecutorOptions options;
   options.placement = placement_of(row, *spec);
   options.threads = threads;
-  if (row.share == Share::kCold) options.hot_tokens = row.hot_tokens;
+  if (row.share == Share::kCold) options.kv_eviction = KvEviction{.hot_tokens = row.hot_tokens};
   options.host_share = row.host_share == kMeasured ? std::nullopt : std::optional(row.host_share);
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }

@@ -10,6 +10,7 @@
 #include "core/model/kv_cache.hpp"
 #include "core/scenario/placement.hpp"
 #include "engine/kv/kv_cache.hpp"
+#include "engine/kv/kv_eviction.hpp"
 #include "engine/placement/break_even.hpp"
 
 namespace rigcast::engine {
@@ -24,9 +25,9 @@ struct ExecutorOptions {
   int upload_threads = 4;
   bool graphs = true;             // a token is launched as one graph; else kernel by kernel
   std::function<bool()> go_on{};  // asked while weights arrive; false ends that
-  /// Tokens whose keys and values stay on the GPU, in whole blocks; absent: all. Older ones go to
-  /// the host in cold_type, if the cache holds halves, and come over the link for every step.
-  std::optional<TokenCount> hot_tokens{};
+  /// Which keys and values may leave the GPU; absent: none. They go to the host in cold_type, if the
+  /// cache is F16, and return over the link for every step.
+  std::optional<KvEviction> kv_eviction{};
   QuantFormat cold_type = QuantFormat::kF16;  // F16, Q8_0, Q4_0
   /// Of what has left the GPU, the oldest, the host attends to this share itself; absent: to as
   /// much as lets it and the link end together, which is measured.

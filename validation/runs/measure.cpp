@@ -22,7 +22,6 @@
 #include "engine/threads/team.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "engine/tokenizer/stream_decoder.hpp"
-#include "perfmodel/memory.hpp"
 #include "probe/dram_read.hpp"
 #include "probe/gpu.hpp"
 #include "probe/host.hpp"
@@ -60,19 +59,12 @@ struct Loaded {
 
 using MadeExecutor = Result<std::unique_ptr<Executor>>;
 
-// What may leave the GPU, by the policy.
-void set_cache(const Scenario& s, const Placement& placement, ExecutorOptions& out) {
+// What may leave the GPU, by the policy. How much that is follows from the memory that the engine
+// has left, not from a forecast.
+void set_cache(const Scenario& s, ExecutorOptions& out) {
   out.cold_type = s.kv.cold_type;
-  switch (s.kv.policy) {
-    case KvPolicy::kVram:
-    case KvPolicy::kRam:
-    case KvPolicy::kSpill: return;
-    case KvPolicy::kStream: out.hot_tokens = 0; return;
-    case KvPolicy::kCombined: out.host_share.reset(); [[fallthrough]];  // measured
-    case KvPolicy::kPaged:
-      out.hot_tokens = plan_memory(s, placement, s.workload.last_position())
-                           .resident_tokens.value_or(s.workload.context);
-  }
+  out.kv_eviction = kv_eviction_of(s);
+  if (s.kv.policy == KvPolicy::kCombined) out.host_share.reset();  // measured
 }
 
 // What the GPU of a placement is to do, and the host beside it.
@@ -80,7 +72,7 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
                              ExecutorOptions& out) {
   auto placement = placement_here(s, options);
   if (!placement) return placement.error();
-  set_cache(s, *placement, out);
+  set_cache(s, out);
   if (HostParts(s.model, *placement).any()) out.placement = *std::move(placement);
   out.vram_limit = options.vram_limit;
   // All cores is no wish of the user's: one has to be free for the thread that queues copies.

@@ -37,7 +37,7 @@ Placement all_on_gpu(const ModelSpec& spec) {
 }
 
 HostParts parts_of(const ModelSpec& spec, const ExecutorOptions& options) {
-  const bool shares_cold = options.hot_tokens && options.host_share.value_or(1) > 0;
+  const bool shares_cold = options.kv_eviction && options.host_share.value_or(1) > 0;
   if (!options.placement && !shares_cold) return {};
   return HostParts(spec, options.placement ? *options.placement : all_on_gpu(spec), shares_cold);
 }
@@ -50,7 +50,7 @@ KvTypes cold_types_of(const ExecutorOptions& o) {
 }
 
 cuda::CacheShape shape_of(const ExecutorOptions& o, const Ram& ram) {
-  return {o.kv_types, o.kv_block, o.hot_tokens, cold_types_of(o),
+  return {o.kv_types, o.kv_block, o.kv_eviction, cold_types_of(o),
           ram.counted("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
 }
 
@@ -160,7 +160,7 @@ std::int64_t matrix_bytes(const TensorTable& tensors, const HostParts& parts) {
 
 std::optional<Error> refuse(const ExecutorOptions& options) {
   if (options.placement)
-    if (auto error = refuse_placement(*options.placement, options.hot_tokens.has_value()))
+    if (auto error = refuse_placement(*options.placement, options.kv_eviction.has_value()))
       return error;
   constexpr TokenCount kTile = 16;  // of tokens that kernels read together
   if (options.kv_block < kTile || options.kv_block % kTile != 0)

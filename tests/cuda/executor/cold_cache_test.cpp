@@ -18,14 +18,14 @@ ExecutorOptions keeping(TokenCount hot_tokens, QuantFormat cold_type = QuantForm
   ExecutorOptions options;
   options.kv_block = kBlock;
   options.ubatch = 48;
-  options.hot_tokens = hot_tokens;
+  options.kv_eviction = KvEviction{.hot_tokens = hot_tokens};
   options.cold_type = cold_type;
   return options;
 }
 
 ExecutorOptions keeping_all() {
   ExecutorOptions options = keeping(0);
-  options.hot_tokens.reset();
+  options.kv_eviction.reset();
   return options;
 }
 

@@ -1,12 +1,12 @@
 // What the engine takes of a GPU and of the host, beside what is forecast for the same scenario.
 #include "core/model/traffic.hpp"
+#include "core/runtime/load_profile.hpp"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/placement/host_parts.hpp"
 #include "perfmodel/memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
-#include "core/runtime/load_profile.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -56,16 +56,16 @@ Scenario scenario_for(const Case& c) {
 }
 
 // As rigcast run does it.
-ExecutorOptions options_for(const Scenario& s, const Placement& placement, const MemoryPlan& plan) {
+ExecutorOptions options_for(const Scenario& s, const Placement& placement) {
   ExecutorOptions o;
   o.kv_types = s.kv.types;
   o.kv_block = s.kv.block_tokens;
   o.cold_type = s.kv.cold_type;
   o.threads = s.settings.threads;
-  if (s.kv.policy == KvPolicy::kStream) o.hot_tokens = 0;
-  if (s.kv.policy == KvPolicy::kPaged || s.kv.policy == KvPolicy::kCombined)
-    o.hot_tokens = plan.resident_tokens;
+  o.kv_eviction = kv_eviction_of(s);
   if (s.kv.policy == KvPolicy::kCombined) o.host_share.reset();
+  if (o.kv_eviction)  // is decided by the memory that there is
+    o.vram_limit = s.rig.gpus.front().memory.value - s.rig.vram_reserved.value;
   if (HostParts(s.model, placement).any()) o.placement = placement;
   o.batches_by = BatchesBy::kGpu;  // as where copying is faster
   return o;
@@ -83,7 +83,7 @@ void check(const Case& c) {
   const Placement placement = place(s, *s.placement.gpu_layers);
   const MemoryPlan plan = plan_memory(s, placement, s.workload.last_position());
   if (c.vram < 64_GiB) REQUIRE(plan.resident_tokens.value_or(1 << 30) < s.workload.depth);
-  auto made = make_synthetic_cuda_executor(s.model, s.tensors, 1, options_for(s, placement, plan));
+  auto made = make_synthetic_cuda_executor(s.model, s.tensors, 1, options_for(s, placement));
   if (!made) FAIL(made.error().text());
   Executor& executor = **made;
   executor.fill(s.workload.depth);

@@ -83,7 +83,7 @@ TEST_CASE("A cache that 2 GiB do not hold leaves and comes back, and memory stay
   constexpr int kTokens = 16'500;
   ExecutorOptions options;
   options.vram_limit = 2_GiB;
-  options.hot_tokens = 100'000;  // all that there is memory for
+  options.kv_eviction = KvEviction{.hot_tokens = 100'000};  // all that there is memory for
   const TinyModel tiny = make_tiny_model(traits);
   const auto executor = on_gpu(tiny, options);
   const auto round = [&] {

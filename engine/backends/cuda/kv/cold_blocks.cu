@@ -32,7 +32,7 @@ ColdBlocks::ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTy
       host_(spec, types, hot.block_tokens, layers, std::move(memory), kColdPieceBlocks) {
   if (!changes_type()) return;
   RIGCAST_ASSERT(hot.k_type == QuantFormat::kF16 && hot.v_type == QuantFormat::kF16);
-  narrow_ = vram_.take(layers.size() * std::size_t(cold_layer_bytes()), "KV on its way");
+  narrow_ = vram_.take(layers.size() * std::size_t(layer_bytes()), "KV on its way");
 }
 
 // Layers that the ring holds before this one.
@@ -41,7 +41,7 @@ int ColdBlocks::place_in_ring(int layer) const {
 }
 
 std::byte* ColdBlocks::slot(int layer) const {
-  return slots_.as<std::byte>() + place_in_ring(layer) * room_ * cold_layer_bytes();
+  return slots_.as<std::byte>() + place_in_ring(layer) * room_ * layer_bytes();
 }
 
 std::byte* ColdBlocks::place_of(int layer, TokenCount index) const {
@@ -58,7 +58,7 @@ void ColdBlocks::begin_moving(const std::byte* block) {
                  narrow_.as<std::byte>());
     from = narrow_.as<std::byte>();
   }
-  const auto bytes = std::size_t(cold_layer_bytes());
+  const auto bytes = std::size_t(layer_bytes());
   for (std::size_t i = 0; i < layers_.size(); ++i)
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(host_.block(layers_[i], index), from + i * bytes, bytes,
                                       cudaMemcpyDeviceToHost, out_.get()));
@@ -80,22 +80,22 @@ bool ColdBlocks::make_room() {
   slots_ = {};
   widened_ = {};
   lists_ = {};
-  take_room(kv_ring(count_, layers(), cold_layer_bytes()));
+  take_room(kv_ring(count_, layers(), layer_bytes()));
   return true;
 }
 
 void ColdBlocks::take_room(const KvRing& ring) {
   const TokenCount room = ring.blocks;
-  const std::int64_t layer_bytes = room * cold_layer_bytes();
+  const std::int64_t slot_bytes = room * layer_bytes();
   const int ring_layers = ring.layers();
   group_layers_ = ring.group_layers;
-  slots_ = vram_.take(std::size_t(ring_layers * layer_bytes), "KV on its way");
+  slots_ = vram_.take(std::size_t(ring_layers * slot_bytes), "KV on its way");
   if (changes_type())
     widened_ = vram_.take(std::size_t(room * hot_.layer_bytes()), "KV on its way");
   lists_ = vram_.take(std::size_t((ring_layers + 1) * room) * sizeof(std::byte*), "KV on its way");
   std::vector<std::byte*> lists;
   for (TokenCount b = 0; b < ring_layers * room; ++b)
-    lists.push_back(slots_.as<std::byte>() + b * cold_layer_bytes());
+    lists.push_back(slots_.as<std::byte>() + b * layer_bytes());
   for (TokenCount b = 0; b < room; ++b)
     lists.push_back(widened_.as<std::byte>() + b * hot_.layer_bytes());
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(lists_.as(), lists.data(), lists.size() * sizeof lists[0],
@@ -121,7 +121,7 @@ void ColdBlocks::prepare_token(TokenCount first) {
   fetch(0);
   in_.wait();
   prepared_ = wanted;
-  prepared_bytes_ += double((count_ - first_) * cold_layer_bytes()) * double(group_layers_);
+  prepared_bytes_ += double((count_ - first_) * layer_bytes()) * double(group_layers_);
 }
 
 void ColdBlocks::begin_step(const Stream& compute, TokenCount first, bool token, CopyMarks* marks) {
@@ -142,14 +142,14 @@ void ColdBlocks::fetch(int group) {
   const auto from = [&](int layer, TokenCount block) {
     return host_.block(layers_[std::size_t(layer)], block);
   };
-  const auto pitch = std::size_t(room_ * cold_layer_bytes());
-  const auto bytes = double((count_ - first_) * cold_layer_bytes()) * double(end - first);
+  const auto pitch = std::size_t(room_ * layer_bytes());
+  const auto bytes = double((count_ - first_) * layer_bytes()) * double(end - first);
   if (marks_) marks_->begin_copy(ActivityKind::kFetchKv, layers_[std::size_t(first)], in_);
   for (TokenCount b = first_; b < count_;) {
     const TokenCount blocks = std::min(host_.blocks_in_a_row(b), count_ - b);
-    const auto width = std::size_t(blocks * cold_layer_bytes());
+    const auto width = std::size_t(blocks * layer_bytes());
     const auto between = end - first > 1 ? std::size_t(from(first + 1, b) - from(first, b)) : width;
-    RIGCAST_CUDA_CALL(cudaMemcpy2DAsync(slot(first) + b * cold_layer_bytes(), pitch, from(first, b),
+    RIGCAST_CUDA_CALL(cudaMemcpy2DAsync(slot(first) + b * layer_bytes(), pitch, from(first, b),
                                         between, width, std::size_t(end - first),
                                         cudaMemcpyHostToDevice, in_.get()));
     b += blocks;
@@ -193,10 +193,10 @@ void ColdBlocks::end_step(const Stream& compute) {
 
 void ColdBlocks::bring_back(TokenCount index, std::byte* block) {
   prepared_.reset();
-  const auto bytes = std::size_t(cold_layer_bytes());
+  const auto bytes = std::size_t(layer_bytes());
   for (int layer = 0; layer < int(layers_.size()); ++layer) {
     std::byte* const to =
-        changes_type() ? slot(0) + index * cold_layer_bytes() : block + layer * hot_.layer_bytes();
+        changes_type() ? slot(0) + index * layer_bytes() : block + layer * hot_.layer_bytes();
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(to, host_.block(layers_[std::size_t(layer)], index), bytes,
                                       cudaMemcpyHostToDevice, in_.get()));
     if (!changes_type()) continue;
@@ -213,7 +213,7 @@ void ColdBlocks::bring_back(TokenCount index, std::byte* block) {
 }
 
 double ColdBlocks::step_bytes() const {
-  return double((count_ - first_) * cold_layer_bytes()) * double(layers());
+  return double((count_ - first_) * layer_bytes()) * double(layers());
 }
 
 double ColdBlocks::take_moved_bytes() { return std::exchange(moved_bytes_, 0.0); }

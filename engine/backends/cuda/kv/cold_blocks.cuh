@@ -31,6 +31,10 @@ class ColdBlocks {
   TokenCount count() const { return count_; }
   TokenCount moving() const { return moving_; }
   const KvCache& host() const { return host_; }
+  /// The host's types are not the GPU's.
+  bool changes_type() const { return hot_.k_type != types_.k || hot_.v_type != types_.v; }
+  /// Bytes of a layer's block as the host keeps it.
+  std::int64_t layer_bytes() const { return host_.layer_bytes(); }
 
   /// Begins to copy block count() + moving() out, whose layers lie one after the other at `block`;
   /// all that writes it has ended. The place must stay until finish_moving().
@@ -77,8 +81,6 @@ class ColdBlocks {
   double take_prepared_bytes();
 
  private:
-  bool changes_type() const { return hot_.k_type != types_.k || hot_.v_type != types_.v; }
-  std::int64_t cold_layer_bytes() const { return host_.layer_bytes(); }
   int layers() const { return int(layers_.size()); }
   int groups() const { return (layers() + group_layers_ - 1) / group_layers_; }
   void take_room(const KvRing& ring);

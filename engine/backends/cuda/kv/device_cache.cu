@@ -37,12 +37,12 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
       layers_(int(layers.size())),
       place_of_(std::size_t(spec.layers), -1),
       block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
-      list_(vram.take((shape.hot_tokens ? std::max<std::size_t>(1, layers.size()) : 1) *
+      list_(vram.take((shape.eviction ? std::max<std::size_t>(1, layers.size()) : 1) *
                           kMostKvBlocks * sizeof(std::byte*),
                       "KV cache")) {
   view_.blocks = list_.as<std::byte*>();
   for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
-  if (shape.hot_tokens && layers_ > 0)
+  if (shape.eviction && layers_ > 0)
     cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers,
                                          shape.cold_memory);
 }
@@ -59,15 +59,25 @@ void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
   if (wanted > TokenCount(kMostKvBlocks))
     throw MachineError("the context is longer than the cache can list");
   if (cold_) {
+    decide_hot_blocks();
     stream_.wait();  // for what is being written, and for readers of what changes its place
     settle_moved();
-    const TokenCount hot = wanted - cold_->count();
-    move_out(hot - blocks_for(*shape_.hot_tokens), cached);
+    move_out(wanted - cold_->count() - *hot_blocks_, cached);
   }
   take_blocks(wanted - TokenCount(blocks_.size()), cached);
   while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(take_free());
   if (cold_) make_room(cached);
   send_lists();
+}
+
+// Once, when weights and buffers are there: what is left of the memory that the process may take is
+// the cache's.
+void DeviceCache::decide_hot_blocks() {
+  if (hot_blocks_) return;
+  const double held = vram_.held().value, usable = held + vram_.free().value;
+  const KvBlockBytes bytes{view_.block_tokens, layers_, view_.layer_bytes(), cold_->layer_bytes(),
+                           cold_->changes_type()};
+  hot_blocks_ = hot_blocks(*shape_.eviction, bytes, shape_.eviction->threshold * usable - held);
 }
 
 // Begins to move out the oldest blocks that are full, as many as these less those on their way.

@@ -13,17 +13,16 @@
 #include "engine/cuda/mark.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
+#include "engine/kv/kv_eviction.hpp"
 
 namespace rigcast::engine::cuda {
 
 struct CacheShape {
   KvTypes types;  // F16, Q8_0, Q4_0
   TokenCount block_tokens = 128;
-  /// Tokens that stay in the GPU's memory, in whole blocks and at least what a step writes; absent:
-  /// all.
-  std::optional<TokenCount> hot_tokens{};
-  KvTypes cold_types{};      // of the others; those of the GPU unless these are halves
-  MakeMemory cold_memory{};  // of the host, that GPUs copy from and to
+  std::optional<KvEviction> eviction{};  // absent: all tokens stay in the GPU's memory
+  KvTypes cold_types{};                  // of the others; those of the GPU unless these are halves
+  MakeMemory cold_memory{};              // of the host, that GPUs copy from and to
 };
 
 class DeviceCache {
@@ -65,6 +64,7 @@ class DeviceCache {
   TokenCount blocks_for(TokenCount tokens) const {
     return (tokens + view_.block_tokens - 1) / view_.block_tokens;
   }
+  void decide_hot_blocks();
   void move_out(TokenCount blocks, TokenCount cached);
   void settle_moved();
   void take_blocks(TokenCount count, TokenCount cached);
@@ -84,6 +84,7 @@ class DeviceCache {
   std::vector<std::byte*> blocks_;  // by their place in the context; nullptr: cold
   std::vector<std::byte*> free_;    // that hold nothing
   std::unique_ptr<ColdBlocks> cold_;
+  std::optional<TokenCount> hot_blocks_;  // that stay; decided when the cache is first used
   int generation_ = 0;
   // A GPU that reads the host's memory by itself may still copy what was sent: it is kept until it
   // has arrived.

@@ -1,0 +1,64 @@
+#include "engine/kv/kv_eviction.hpp"
+
+#include <algorithm>
+
+#include "core/scenario/engine_memory.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+TokenCount blocks_for(TokenCount tokens, TokenCount block_tokens) {
+  return (tokens + block_tokens - 1) / block_tokens;
+}
+
+// Most blocks that the GPU holds at once while `tokens` arrive, `step` of them at a time: full
+// blocks leave while as many new ones are written.
+TokenCount max_held(TokenCount tokens, TokenCount step, TokenCount hot, TokenCount block_tokens) {
+  const TokenCount written = blocks_for(step, block_tokens);
+  return std::min(blocks_for(tokens, block_tokens), std::max(hot, written) + written);
+}
+
+// The ring through which cold blocks return, and the lists by which kernels find its slots.
+double ring_bytes(const KvBlockBytes& b, TokenCount cold) {
+  const KvRing ring = kv_ring(cold, b.layers, b.cold_layer_bytes);
+  const double slots = double(ring.layers()) * double(ring.blocks);
+  const double dequantized = b.changes_type ? double(ring.blocks) : 0;
+  const double pointers = (slots + double(ring.blocks)) * sizeof(void*);
+  return slots * double(b.cold_layer_bytes) + dequantized * double(b.hot_layer_bytes) + pointers;
+}
+
+double gpu_bytes(const KvEviction& e, const KvBlockBytes& b, TokenCount hot) {
+  const TokenCount held =
+      std::max(max_held(std::min(e.context, e.prompt_end), e.max_batch_tokens, hot, b.block_tokens),
+               max_held(e.context, 1, hot, b.block_tokens));
+  const TokenCount full = e.context / b.block_tokens;
+  const TokenCount cold =
+      std::clamp<TokenCount>(blocks_for(e.context, b.block_tokens) - hot, 0, full);
+  return double(held) * double(b.layers) * double(b.hot_layer_bytes) + ring_bytes(b, cold);
+}
+
+}  // namespace
+
+std::optional<KvEviction> kv_eviction_of(const Scenario& s) {
+  if (s.kv.policy == KvPolicy::kStream) return KvEviction{.hot_tokens = 0};
+  if (!evicts(s.kv.policy)) return std::nullopt;
+  const Workload& w = s.workload;
+  KvEviction e;
+  e.threshold = s.kv.threshold;
+  e.min_hot_tokens = s.kv.hot_tokens;
+  e.context = std::max(w.context, w.last_position());
+  e.prompt_end = w.depth + w.prompt_tokens;
+  e.max_batch_tokens =
+      std::clamp<TokenCount>(std::max(w.depth, w.prompt_tokens), 1, s.settings.ubatch);
+  return e;
+}
+
+TokenCount hot_blocks(const KvEviction& e, const KvBlockBytes& b, double available_bytes) {
+  if (e.hot_tokens) return blocks_for(*e.hot_tokens, b.block_tokens);
+  const TokenCount all = blocks_for(e.context, b.block_tokens);
+  TokenCount hot = all;
+  while (hot > 0 && gpu_bytes(e, b, hot) > available_bytes) --hot;
+  return std::max(hot, std::min(all, blocks_for(e.min_hot_tokens, b.block_tokens)));
+}
+
+}  // namespace rigcast::engine

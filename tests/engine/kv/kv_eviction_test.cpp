@@ -1,0 +1,70 @@
+#include "engine/kv/kv_eviction.hpp"
+
+#include <initializer_list>
+
+#include "core/scenario/engine_memory.hpp"
+#include "tests/catch.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+namespace {
+
+// Blocks of 64 KiB in each of 4 layers: 256 KiB for 16 tokens.
+constexpr KvBlockBytes kBytes{
+    .block_tokens = 16, .layers = 4, .hot_layer_bytes = 64 << 10, .cold_layer_bytes = 64 << 10};
+constexpr double kBlock = 256 << 10;
+
+// Token by token up to 100 blocks.
+KvEviction up_to_100_blocks() {
+  KvEviction e;
+  e.context = 1600;
+  return e;
+}
+
+// What 100 blocks take of the GPU where `hot` stay: these, one that is written while another is on
+// its way out, and the slots of the ring with a pointer each, and one for each block of a layer.
+double taken(TokenCount hot) {
+  const KvRing ring = kv_ring(100 - hot, kBytes.layers, kBytes.cold_layer_bytes);
+  const double slots = double(ring.layers() * ring.blocks);
+  return double(std::min<TokenCount>(100, std::max<TokenCount>(hot, 1) + 1)) * kBlock +
+         slots * 0x1p16 + (slots + double(ring.blocks)) * 8;
+}
+
+}  // namespace
+
+TEST_CASE("A cache that fits stays whole", "[engine][kv]") {
+  CHECK(hot_blocks(up_to_100_blocks(), kBytes, 100 * kBlock) == 100);
+}
+
+TEST_CASE("As many blocks stay as fit beside the ring of cold ones", "[engine][kv]") {
+  for (const TokenCount hot : {0, 1, 7, 50, 90}) {
+    CAPTURE(hot);
+    CHECK(hot_blocks(up_to_100_blocks(), kBytes, taken(hot)) >= hot);
+    CHECK(hot_blocks(up_to_100_blocks(), kBytes, taken(hot) - 1) < std::max<TokenCount>(hot, 1));
+  }
+}
+
+TEST_CASE("Batches need room for what they write while older blocks leave", "[engine][kv]") {
+  KvEviction e = up_to_100_blocks();
+  const TokenCount alone = hot_blocks(e, kBytes, 60 * kBlock);
+  e.prompt_end = 1200, e.max_batch_tokens = 160;  // 10 blocks instead of one
+  CHECK(hot_blocks(e, kBytes, 60 * kBlock) < alone);
+  CHECK(hot_blocks(e, kBytes, 60 * kBlock) >= alone - 10);
+}
+
+TEST_CASE("The newest tokens stay even where they do not fit", "[engine][kv]") {
+  KvEviction e = up_to_100_blocks();
+  e.min_hot_tokens = 100;
+  CHECK(hot_blocks(e, kBytes, 0) == 7);
+  e.min_hot_tokens = 1'000'000;
+  CHECK(hot_blocks(e, kBytes, 0) == 100);
+}
+
+TEST_CASE("A given number of tokens is kept, whatever memory there is", "[engine][kv]") {
+  KvEviction e = up_to_100_blocks();
+  e.hot_tokens = 33;
+  CHECK(hot_blocks(e, kBytes, 0) == 3);
+  e.hot_tokens = 0;
+  CHECK(hot_blocks(e, kBytes, 1e12) == 0);
+}

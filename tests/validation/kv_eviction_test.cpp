@@ -1,0 +1,65 @@
+// The engine decides by its own account of memory how much of a cache stays on the GPU; the
+// forecast replays the rule. Given the same memory both keep the same tokens.
+#include "engine/kv/kv_eviction.hpp"
+
+#include <cmath>
+
+#include "core/catalogue/catalogue.hpp"
+#include "core/runtime/load_profile.hpp"
+#include "core/scenario/engine_memory.hpp"
+#include "tests/perfmodel/machine_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+namespace {
+
+Scenario paged(Bytes vram, TokenCount context, QuantFormat cold) {
+  Scenario s = scenario_of(llama_3_8b(), machine(vram), "Q4_K_M");
+  auto runtime = load_runtime_profile(RIGCAST_SOURCE_DIR "/runtimes/rigcast.toml");
+  REQUIRE(runtime);
+  s.runtime = *std::move(runtime);
+  s.kv.policy = KvPolicy::kPaged;
+  s.kv.cold_type = cold;
+  s.workload.depth = context / 2;
+  s.workload.prompt_tokens = 1024;
+  s.workload.output_tokens = 128;
+  s.workload.context = context;
+  return s;
+}
+
+engine::KvBlockBytes block_bytes(const Scenario& s) {
+  const auto bytes = [&](KvTypes types) {
+    return std::int64_t(double(s.kv.block_tokens) * kv_bytes_per_token(s.model, 0, types));
+  };
+  return {s.kv.block_tokens, s.model.layers, bytes(s.kv.types), bytes(s.kv.cold_types()),
+          s.kv.cold_type != QuantFormat::kF16};
+}
+
+}  // namespace
+
+TEST_CASE("Engine and forecast keep as many tokens on the GPU", "[validation][kv]") {
+  for (const double gib : {7.0, 8.0, 9.5})
+    for (const TokenCount context : {16'384, 32'768, 131'072})
+      for (const QuantFormat cold : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0}) {
+        CAPTURE(gib, context, int(cold));
+        const Scenario s = paged(gib * 1_GiB, context, cold);
+        const Placement p = place(s, s.model.layers + 1);
+        const MemoryPlan plan = plan_memory(s, p, s.workload.last_position());
+        const DeviceMemory& gpu = plan.devices.front();
+        const engine::KvBlockBytes bytes = block_bytes(s);
+        // What the engine holds before the cache is first used: a layer's list of blocks, and a
+        // block in which cold ones are quantized on their way out.
+        const double others = s.rig.vram_reserved.value.value;
+        double held = (gpu.weights + gpu.activations + gpu.overhead).value - others +
+                      double(s.model.layers) * double(kMostKvBlocks) * sizeof(void*);
+        if (bytes.changes_type) held += double(bytes.layers) * double(bytes.cold_layer_bytes);
+        const double usable = gpu.capacity.value - others;
+        const TokenCount blocks =
+            engine::hot_blocks(*engine::kv_eviction_of(s), bytes, s.kv.threshold * usable - held);
+        const TokenCount all = (context + s.kv.block_tokens - 1) / s.kv.block_tokens;
+        REQUIRE(plan.resident_tokens);
+        // The engine counts the pointers of the ring as well, less than a block's bytes.
+        CHECK(std::abs(std::min(*plan.resident_tokens / s.kv.block_tokens, all) - blocks) <= 1);
+      }
+}
