@@ -1,5 +1,5 @@
 #pragma once
-// What a forecast rests on: every figure that entered it, by how we know it.
+// The figures that entered a forecast, counted by the kind of their source.
 
 #include <array>
 #include <string>

@@ -5,7 +5,7 @@
 
 namespace rigcast {
 
-/// A copy of so many bytes of the cache to the GPU that attends to them.
+/// The copy of `bytes` of the cache to the GPU that attends to them.
 Fetch kv_fetch(const StepContext& context, double bytes);
 
 }  // namespace rigcast

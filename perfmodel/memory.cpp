@@ -47,7 +47,7 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   device(plan, p.layers.back().weights).weights += Bytes{double(s.tensors.speculation.bytes())};
   const Bytes head{double(s.tensors.head.bytes())};
   const Bytes embedding{double(s.tensors.embedding.bytes())};
-  // A tied matrix is there once on the host, and once more where the head is.
+  // A tied matrix exists once on the host, and once more on the device of the head.
   const Bytes shared = tied_matrix(s);
   const EndMatrices ends = runtime_model(s.runtime).end_matrices(s, p);
   const DeviceIndex home = ends.head_on;
@@ -56,7 +56,7 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   plan.devices.back().weights += host_copies(s, p, home);
 }
 
-// What the process takes of the host for a GPU's sake.
+// Host memory that the process needs because it uses a GPU.
 Bytes process_on_gpu(const MemoryContext& s, const Placement& p) {
   const RuntimeProfile::Memory& m = s.runtime.memory;
   Bytes all = m.process_gpu;
@@ -98,7 +98,7 @@ void spill(const MemoryContext& s, MemoryPlan& plan) {
     DeviceMemory& gpu = plan.devices[g];
     const Bytes over = gpu.needed() - gpu.capacity;
     if (over.value <= 0 || s.rig.gpus[g].unified) continue;
-    // The driver moves what was allocated last: the cache first, then weights.
+    // The driver moves the latest allocations first: the cache, then weights.
     const Bytes from_kv = std::min(over, gpu.kv);
     const Bytes from_weights = std::min(over - from_kv, gpu.weights);
     plan.spilled[g] = {gpu.kv.value > 0 ? from_kv / gpu.kv : 0.0,
@@ -127,7 +127,7 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount ca
   rules.add_cache(s, p, cached, plan);
   if (s.kv.policy == KvPolicy::kSpill) spill(s, plan);
   if (s.rig.unified()) {
-    // One pool: what the GPU holds is not there for the host.
+    // Unified memory is one pool: what the GPU holds is not available to the host.
     DeviceMemory& host = plan.devices.back();
     host.capacity = std::max(Bytes{0}, host.capacity - plan.devices.front().needed());
   }

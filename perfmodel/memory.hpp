@@ -1,5 +1,5 @@
 #pragma once
-// What a placement takes of every device's memory, itemised, by the allocation rules of the
+// The memory that a placement needs on every device, itemised, by the allocation rules of the
 // runtime profile.
 
 #include "core/scenario/device_memory.hpp"
@@ -8,8 +8,8 @@
 
 namespace rigcast {
 
-/// Memory when `cached` tokens are in the context; runtimes that allocate for the context limit
-/// take it all from the start.
+/// Memory in use when the context holds `cached` tokens. Runtimes that allocate for the context
+/// limit use all of it from the start.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
 /// The placement of the scenario: as asked for, or with as many layers on the GPUs as fit.

@@ -9,7 +9,7 @@
 namespace rigcast {
 namespace {
 
-// Walks operations in their order, with a clock for each copy engine.
+// Walks over the operations in order, with a clock for each copy engine.
 class Schedule {
  public:
   explicit Schedule(const StepContext& s) : s_(s), engines_(s.rig.gpus.size()) {}
@@ -26,7 +26,7 @@ class Schedule {
  private:
   struct CopyEngine {
     Seconds in_free;                // when the last copy to the GPU has ended
-    std::deque<Seconds> consumers;  // ends of the operations that free the buffers, oldest first
+    std::deque<Seconds> consumers;  // the times at which operations free the buffers, oldest first
   };
 
   void append(const StepOp& op) {
@@ -38,7 +38,7 @@ class Schedule {
     now_ = done;
   }
 
-  // When the copy that the operation waits for has ended.
+  // The time at which the operation's copy has ended.
   Seconds fetch(const StepOp& op, Seconds ready) {
     CopyEngine& engine = engines_[std::size_t(op.device)];
     Seconds begin = engine.in_free;
@@ -58,7 +58,7 @@ class Schedule {
   Seconds now_;
 };
 
-// Steps after which copies that run ahead have filled the buffers.
+// The number of steps after which prefetched copies have filled the buffers.
 int steps_to_fill(const StepContext& s, const Step& step) {
   const auto copies =
       std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });

@@ -1,15 +1,15 @@
 #pragma once
-// Time of steps whose copies run beside operations, in closed form.
+// The time of steps whose copies overlap operations, in closed form.
 
 #include "perfmodel/step.hpp"
 
 namespace rigcast {
 
-/// Time from the end of one such step to the end of the next, when steps like it follow each other.
-/// Copies wait for a buffer and for the one before, operations for their copy and the operation
-/// before. Who shares a memory or a link is known by its sums alone: no period is shorter than its
-/// busiest resource needs.
-/// `first_period`: of the first step, before which no copy has run ahead.
+/// `first_period`: the time of the first step, before which no copy has been prefetched.
+/// `steady_period`: the time from the end of one step to the end of the next, when equal steps
+/// follow each other. A copy waits for a buffer and for the previous copy; an operation waits for
+/// its copy and for the previous operation. Contention for a memory or a link is approximated by
+/// sums: no period is shorter than the busiest resource needs.
 Seconds first_period(const StepContext& context, const Step& step);
 Seconds steady_period(const StepContext& context, const Step& step);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which device a layer of the host's is computed on while a prompt goes through.
+// The device that computes a host layer during prefill.
 
 #include "core/model/traffic.hpp"
 #include "core/scenario/placement.hpp"
@@ -7,7 +7,8 @@
 
 namespace rigcast {
 
-/// Who computes a layer for a batch of a prompt: a layer of the host's may be a GPU's then.
+/// The device that computes `layer` for a batch of a prompt. A GPU may compute a layer whose
+/// weights the host keeps.
 DeviceIndex prefill_device(const StepContext& context, const Placement& placement,
                            const Batch& batch, int layer);
 

@@ -28,7 +28,7 @@ class Sum {
     use_.add(Resource::kHostWork, (step.host_work + step.sample).value);
   }
 
-  // Summed over the GPUs: layers of a split run one after the other.
+  // The sum over the GPUs: the layers of a split run one after the other.
   ResourceUse use() const {
     ResourceUse sum = use_;
     for (const GpuUse& g : gpus_) {
@@ -41,7 +41,7 @@ class Sum {
     return sum;
   }
 
-  // The busiest single resource, each GPU's counted apart.
+  // The busiest single resource, with each GPU's resources counted separately.
   double busiest() const {
     double most = *std::ranges::max_element(use_.seconds);
     for (const GpuUse& g : gpus_)

@@ -1,5 +1,6 @@
 #pragma once
-// Sums of a step by resource. No overlap can beat the busiest of them.
+// The demand of a step, summed by resource. No overlap of operations can be faster than the busiest
+// resource.
 
 #include <array>
 
@@ -7,8 +8,8 @@
 
 namespace rigcast {
 
-/// Seconds that the step keeps every resource busy, were each alone; times for `gpu` are of the
-/// busiest one. And true bytes by the same routes.
+/// The seconds for which the step keeps each resource busy by itself (for `gpu`, the busiest GPU),
+/// and the bytes that it moves over the same routes.
 struct ResourceUse {
   std::array<double, kResourceCount> seconds{};
   std::array<double, kResourceCount> bytes{};

@@ -11,9 +11,10 @@
 namespace rigcast {
 namespace {
 
-// Of a longer prompt, so many ubatches are timed; between them time grows on a straight line.
+// The number of ubatches of a long prompt that are computed; time in between is interpolated
+// linearly.
 constexpr std::int64_t kTimedUbatches = 5;
-// Of a longer answer, only some tokens.
+// The number of output tokens of a long answer that are computed.
 constexpr TokenCount kTimedCells = 4;
 
 bool copies_run_ahead(const Step& step) {
@@ -121,7 +122,7 @@ void SerialForecast::plan_tokens() {
   const auto add = [&](TokenCount cached, double weight) {
     tokens_.push_back(decode_pass(cached, weight));
   };
-  // Within a cell of the cache reads are constant; products grow a little, on a straight line.
+  // Reads are constant within a cell of the cache; products grow a little, and linearly.
   const TokenCount cell = s_.runtime.memory.kv_padding;
   if ((last - 1) / cell - (first - 1) / cell < kTimedCells) {
     for (TokenCount at = first; at <= last;) {
@@ -131,7 +132,7 @@ void SerialForecast::plan_tokens() {
     }
     return;
   }
-  // Close to a straight line in the position, with a bend where reading overtakes computing.
+  // Time is nearly linear in the position, with a bend where reading overtakes computing.
   const TokenCount middle = (first + last) / 2;
   add(first, 1.0 / 12);
   add((first + middle) / 2, 4.0 / 12);
@@ -157,8 +158,8 @@ void SerialForecast::plan_ubatches() {
     ubatches_.back().first = ubatches_.size() == 1;
   };
   const std::vector<std::int64_t> at = sampled_ubatches(s_, count, kTimedUbatches);
-  // What a straight line between two of them gives those in between. The first, before which no
-  // copy runs ahead, stands for itself.
+  // Linear interpolation weights: each computed ubatch also stands for its neighbours. The first,
+  // before which no copy is prefetched, stands for itself.
   for (auto it = at.begin(); it != at.end(); ++it) {
     double weight = it == at.begin() ? 1.0 : double(*it - *std::prev(it) + 1) / 2.0;
     if (std::next(it) != at.end()) weight += double(*std::next(it) - *it - 1) / 2.0;

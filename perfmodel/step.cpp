@@ -18,7 +18,7 @@ class StepBuilder {
               Phase phase)
       : s_(s), rules_(runtime_model(s.runtime)), p_(p), memory_(m), batch_(batch), phase_(phase) {}
 
-  /// Valid until the next call.
+  /// The reference is valid until the next call.
   const std::vector<StepOp>& layer(int l) {
     ops_.clear();
     const LayerPlacement& at = p_.layers[std::size_t(l)];
@@ -77,7 +77,7 @@ class StepBuilder {
     return ops_.back();
   }
 
-  // A copy of weights that live on the host to the GPU that computes with them.
+  // The copy of weights from the host to the GPU that computes with them.
   void fetch_weights(StepOp& op, DeviceIndex home, double bytes, bool known_ahead) const {
     if (op.device == kHost || home != kHost || bytes <= 0 || s_.rig.unified()) return;
     const bool overlap =
@@ -90,7 +90,7 @@ class StepBuilder {
     op.fetch = f;
   }
 
-  // Joins a second copy that the same operation waits for.
+  // Merges a second copy that the same operation waits for.
   static void add_fetch(StepOp& op, Fetch f) {
     if (f.bytes.value <= 0) return;
     if (op.fetch) {
@@ -107,7 +107,7 @@ class StepBuilder {
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     if (decode()) return at.decode_experts_on;
     if (device == kHost || at.experts != kHost) return device;
-    // A whole layer of the host is streamed; experts alone have rules of their own.
+    // Whole host layers are streamed here; experts alone follow rules of their own.
     if (at.weights == kHost) return device;
     return (s_.model.is_moe_layer(l) ? streams_experts() : streams_matrices()) ? device : kHost;
   }
@@ -138,7 +138,8 @@ class StepBuilder {
     const bool reads_ram = in_ram && !keeps_own_cache(l, device);
     const double cold = device == kHost ? 0.0 : cold_read_share(l, reads_ram);
     const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
-    // Cold blocks are read from the ring they arrive in, in their own type.
+    // Attention reads cold blocks from the ring buffer into which they are copied, in their own
+    // type.
     const ColdSplit split =
         decode()
             ? rules_.split_cold_blocks(s_, p_, l, device, cold * cache.attention_flops, cold_bytes)
@@ -152,7 +153,7 @@ class StepBuilder {
       cache.kv_read_bytes += all_read;
       cache.kv_write_bytes += all_read;
     }
-    // The host begins when it has the queries, so that the projections are before its part.
+    // The host starts when it has the queries, so the projections come before its part.
     const bool apart = split.on_cpu > 0;
     if (!apart) t += cache;
     StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
@@ -168,13 +169,13 @@ class StepBuilder {
     return !s_.rig.unified() && device != kHost && p_.layers[std::size_t(l)].kv == kHost;
   }
 
-  // Where the host decodes, the GPU keeps what its own layers' prompts have given.
+  // Where the host decodes, the GPU keeps the KV that prompts have produced in its own layers.
   bool keeps_own_cache(int l, DeviceIndex device) const {
     return rules_.keeps_prompt_cache_on_gpu() && !decode() && p_.host_decodes() &&
            p_.layers[std::size_t(l)].weights == device;
   }
 
-  // Attention over the cache on the CPU, everything else of the layer on the GPU.
+  // The CPU attends over the cache; the GPU computes everything else of the layer.
   void split_attention(int l, DeviceIndex device) {
     const OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens());
     StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
@@ -202,7 +203,8 @@ class StepBuilder {
     const double weights = t.weight_bytes();
     const double spilled = take_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kMoePart);
-    // Which experts a few tokens need is known only after the router; a batch needs nearly all.
+    // The experts that a few tokens need are known only after the router; a batch needs nearly all
+    // of them.
     fetch_weights(op, home, weights, !decode());
     add_fetch(op, spill_fetch(spilled));
   }
@@ -212,7 +214,7 @@ class StepBuilder {
                                                       : memory_.spilled[std::size_t(device)];
   }
 
-  // Weight bytes that the driver keeps in system memory: read over the link, not from VRAM.
+  // The driver keeps these weights in system memory: they are read over the link, not from VRAM.
   double take_spilled(OpTraffic& t, DeviceIndex home, DeviceIndex device) const {
     const double share = home == device ? spill_of(device).of_weights : 0.0;
     const double bytes = share * t.weight_bytes();
@@ -222,30 +224,30 @@ class StepBuilder {
 
   Fetch spill_fetch(double bytes) const {
     Fetch f = kv_fetch(s_, bytes);
-    f.ahead = false;  // the GPU reads it in place, when it needs it
+    f.ahead = false;  // the GPU reads it in place, when it is needed
     return f;
   }
 
-  // Share of the layer's cached tokens that attention has to bring from RAM.
+  // The share of the layer's cached tokens that are fetched from RAM for attention.
   double cold_read_share(int l, bool in_ram) const {
     if (!s_.model.has_kv(l) || s_.rig.unified()) return 0.0;
     const TokenCount cached = batch_.cached() + batch_.tokens();
-    // What the batch itself adds is in VRAM while it computes.
+    // The KV that the batch adds is in VRAM while the batch computes.
     const bool leaves = rules_.streams_in_blocks() && s_.kv.policy == KvPolicy::kStream;
     if (in_ram && !leaves) return double(batch_.cached()) / double(cached);
     const TokenCount cold = cold_tokens(s_, memory_, batch_);
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
-    // Every step reads all blocks in order, so the least recently used one is always the one that
+    // Every step reads all blocks in order, so the least recently used block is always the one that
     // is needed next: once the blocks outnumber the space, LRU keeps none of them.
     const TokenCount read =
         s_.kv.evict == Eviction::kLru ? std::max(cold, cached - s_.kv.hot_tokens) : cold;
     return std::min(1.0, double(read) / double(cached));
   }
 
-  // Blocks of another type, as it may be, than where the cache lies in RAM from the start.
+  // Blocks that may have another type than the part of the cache that is in RAM from the start.
   bool leaves_vram(bool in_ram) const { return !in_ram || s_.kv.policy == KvPolicy::kStream; }
 
-  // Bytes of a cold token for a byte of a hot one.
+  // The ratio of a cold token's bytes to a hot token's.
   double cold_ratio(int l) const {
     const double hot = kv_bytes_per_token(s_.model, l, s_.kv.types);
     return hot > 0 ? kv_bytes_per_token(s_.model, l, s_.kv.cold_types()) / hot : 1;
@@ -257,12 +259,12 @@ class StepBuilder {
     Fetch fetch = kv_fetch(s_, over_link);
     if (leaves_vram(in_ram)) fetch.start = rules_.cold_copy_start(s_, l, over_link);
     add_fetch(op, fetch);
-    // They are made halves again before attention reads them.
+    // Blocks of another type are dequantized to FP16 before attention reads them.
     const KvTypes cold = s_.kv.cold_types();
     const bool alike = cold.k == s_.kv.types.k && cold.v == s_.kv.types.v;
     op.dequantizes_cache = cold_bytes > 0 && leaves_vram(in_ram) && !alike;
     op.cost = operation_cost(s_, op);
-    // Every new token pushes the oldest one out, in blocks, on average one a token.
+    // Every new token evicts the oldest one, in whole blocks: on average one token per step.
     const KvTypes to = leaves_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens())};
   }
@@ -276,7 +278,7 @@ class StepBuilder {
   std::vector<StepOp> ops_;
 };
 
-// The hidden state moves wherever neighbouring operations run on different devices.
+// A handoff moves the hidden state between neighbouring operations on different devices.
 void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& ops) {
   DeviceIndex at = kHost;  // the embedding rows come from host memory
   for (StepOp& op : ops) {
@@ -284,7 +286,7 @@ void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& 
       op.handoffs = 1;
       op.from = at;
       op.handoff_bytes = hidden_bytes(s.model) * double(tokens);
-      // From the cache's side come attention outputs, to it go q, k and v.
+      // Attention outputs come from the device of the cache; q, k and v go to it.
       if (op.kind == ActivityKind::kCacheAttention)
         op.handoff_bytes = Bytes{4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
                                  double(s.model.head_dim) * double(tokens)};
@@ -298,8 +300,8 @@ void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& 
 
 }  // namespace
 
-// What the CPU reads for every token it reads in order, again and again: its last-level cache keeps
-// all of it up to its own size, and ever less up to `llc_capacity_factor` of that.
+// LLC hit rate: the CPU reads the same bytes in the same order for every token. The rate is 1 up to
+// the size of the last-level cache, and falls to 0 at `llc_capacity_factor` times that size.
 void apply_last_level_cache(const StepContext& s, std::vector<StepOp>& ops,
                             const std::vector<double>& counts) {
   const CpuEfficiency& e = s.runtime.cpu;
@@ -323,7 +325,7 @@ void apply_last_level_cache(const StepContext& s, std::vector<StepOp>& ops,
   }
 }
 
-// Logits of the host's beside a GPU are copied, and looked through by one thread.
+// Logits that the host computes beside a GPU are copied, and one thread searches them.
 Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
   const auto& decode = s.runtime.decode;
   const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
@@ -351,7 +353,8 @@ std::vector<int> alike_layers(const StepContext& s, const Placement& p) {
                       m.has_recurrent_mixer(l), m.has_ffn(l), m.is_moe_layer(l), m.head_dim_of(l),
                       m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0);
   };
-  // A layer without a cache of its own reads another's: those compare by their predecessors too.
+  // A layer without a cache of its own reads another layer's: such layers also compare by their
+  // predecessors.
   const auto alike = [&](int a, int b) {
     const auto x = std::size_t(a), y = std::size_t(b);
     const bool borrows = m.has_attention(a) && !m.has_kv(a);
@@ -369,7 +372,7 @@ std::vector<int> alike_layers(const StepContext& s, const Placement& p) {
 
 namespace {
 
-// Layers that are alike have the same operations: only the first of them is computed.
+// Layers that are alike have the same operations, so only the first of them is computed.
 std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuilder& builder) {
   const std::vector<int> alike = alike_layers(s, p);
   std::vector<StepOp> ops;

@@ -1,7 +1,7 @@
 #pragma once
-// A step is one pass over the layers: one decoded token, or one ubatch of a prompt. Here it is a
-// plain list of operations with what each costs on its device; the simulator turns the list into
-// activities that contend and overlap, the closed-form bound sums it by resource.
+// A step is one pass over the layers: one decoded token, or one ubatch of a prompt. It is a plain
+// list of operations with the cost of each on its device. The simulator turns the list into
+// activities that contend and overlap; the closed form sums it by resource.
 
 #include <vector>
 
@@ -21,46 +21,47 @@ struct Step {
   DeviceIndex logits_from = kHost;
 };
 
-/// Operations that run beside others: copies ahead of them, or a part on the CPU.
+/// True if copies are prefetched, or the CPU computes a part, while other operations run.
 bool overlaps(const Step& step);
 
-/// For every layer, the first one whose operations are the same: of equal tensors, kind and
-/// placement.
+/// For every layer, the first layer with the same operations: equal tensors, kind and placement.
 std::vector<int> alike_layers(const StepContext& context, const Placement& placement);
 
-/// One token of every sequence of the batch.
+/// The step that decodes one token of every sequence of the batch.
 Step decode_step(const StepContext& context, const Placement& placement, const MemoryPlan& memory,
                  const Batch& batch, StepGrouping grouping = {});
 
-/// Prompt tokens of every sequence of the batch; with logits of their last ones, if `last`.
+/// The step that computes prompt tokens of every sequence of the batch; with logits of their last
+/// tokens if `last`.
 Step prefill_step(const StepContext& context, const Placement& placement, const MemoryPlan& memory,
                   const Batch& batch, bool last, StepGrouping grouping = {});
 
-/// The scenario's single user: `tokens` new ones after `cached`.
+/// The batch of the scenario's single user: `tokens` new tokens after `cached`.
 Batch batch_of_one(const Scenario& scenario, TokenCount cached, TokenCount tokens);
 
-/// Its decode of one token when `cached` tokens, itself included, are in the context.
+/// The step that decodes this user's token when the context holds `cached` tokens, itself included.
 Step decode_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
                  TokenCount cached, StepGrouping grouping = {});
 
-/// One ubatch of its prompt: `tokens` new ones after `cached`; with logits for the last, if `last`.
+/// The step of one ubatch of this user's prompt: `tokens` new tokens after `cached`; with logits
+/// for the last token if `last`.
 Step prefill_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
                   TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping = {});
 
-// What makes up a step beside its operations, for those who compute costs anew:
+// The parts of a step other than its operations, for callers that recompute costs:
 
-/// Lowers what a token's operations take where the CPU's last-level cache keeps what they read.
-/// `counts`: how often each of them is there; empty: once.
+/// Lowers the cost of a token's operations by what the CPU's last-level cache holds of their reads.
+/// `counts`: how often each operation occurs; empty: once.
 void apply_last_level_cache(const StepContext& context, std::vector<StepOp>& ops,
                             const std::vector<double>& counts);
-/// Time of the host before a step of `tokens` tokens.
+/// Time of the host's work before a step of `tokens` tokens.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
                   TokenCount tokens);
-/// Time of choosing a token from each of `rows` rows of logits of this device.
+/// Time of sampling a token from each of `rows` rows of logits on device `head`.
 Seconds sample_time(const StepContext& context, DeviceIndex head, TokenCount rows);
 
-/// Tokens outside VRAM while the batch goes through, under the policies that move KV to RAM, in
-/// whole blocks.
+/// Tokens whose KV is outside VRAM during the step, in whole blocks, under the policies that move
+/// KV to RAM.
 TokenCount cold_tokens(const StepContext& context, const MemoryPlan& memory, const Batch& batch);
 
 }  // namespace rigcast

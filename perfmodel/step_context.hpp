@@ -1,14 +1,14 @@
 #pragma once
-// What of a scenario a forecast's parts depend on. Both refer to a scenario, which must outlive
-// them.
+// The parts of a scenario on which a forecast depends. Both structs refer to a scenario, which must
+// outlive them.
 
 #include "core/scenario/scenario.hpp"
 
 namespace rigcast {
 
-/// What a step's cost depends on, beside the batch that it computes: no workload.
+/// The inputs of a step's cost other than its batch. The workload is not among them.
 struct StepContext {
-  // Not explicit: whoever has a scenario may ask for the cost of a step.
+  // The conversion is implicit: a scenario may be passed wherever the cost of a step is computed.
   StepContext(const Scenario& s)  // NOLINT(google-explicit-constructor)
       : rig(s.rig),
         model(s.model),
@@ -18,7 +18,7 @@ struct StepContext {
         kv(s.kv),
         settings(s.settings) {}
 
-  /// What the rig's own runs say of this runtime's speed; nullptr: nothing.
+  /// The correction of this runtime's speed on the rig, from the rig's own runs; nullptr: none.
   const Correction* correction() const { return rig.correction(runtime.id); }
 
   const Rig& rig;
@@ -30,7 +30,7 @@ struct StepContext {
   const RuntimeSettings& settings;
 };
 
-/// What memory depends on: also the workload that it is planned for.
+/// The inputs of a memory plan: those of a step, and the workload that memory is planned for.
 struct MemoryContext : StepContext {
   MemoryContext(const Scenario& s)  // NOLINT(google-explicit-constructor)
       : StepContext(s),
@@ -38,7 +38,7 @@ struct MemoryContext : StepContext {
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
 
   const Workload& workload;
-  bool reads_file;  // weights come from a file
+  bool reads_file;  // weights are read from a file
 };
 
 }  // namespace rigcast

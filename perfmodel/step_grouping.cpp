@@ -7,8 +7,8 @@ namespace {
 
 bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
 
-// Only some layers have copies that run ahead. While the others compute, the link works until the
-// runtime's buffers are full: those of merged layers would hold more.
+// Only some layers prefetch. While the others compute, the link works until the runtime's buffers
+// are full; the buffers of merged layers would hold more.
 bool some_layers_stream(const std::vector<StepOp>& ops) {
   std::vector<int> fetching, layers;
   for (const StepOp& op : ops) {

@@ -1,5 +1,5 @@
 #pragma once
-// Alike layers of a step as one operation each: fewer activities to simulate.
+// Merges the operations of alike layers, so that fewer activities are simulated.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace rigcast {
 
-/// Neighbouring layers of one class merged into one, up to this many.
+/// The largest number of neighbouring layers of one class that become one.
 struct StepGrouping {
   int layers = 1;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The ubatches of a prompt, and which of a long prompt's stand for all.
+// The ubatches of a prompt, and the sample of them that stands for a long prompt.
 
 #include <cstdint>
 #include <vector>
@@ -8,12 +8,13 @@
 
 namespace rigcast {
 
-/// Ubatches of the scenario's prompt.
+/// The number of ubatches of the scenario's prompt.
 std::int64_t ubatch_count(const Scenario& scenario);
 
-/// Of `count` ubatches all but the last, which has the head and may be shorter: at most `samples`
-/// of them evenly, the first and the last among them, and those around the one in which a window
-/// fills up, which bends the line that time grows on. In order.
+/// Chooses the ubatches to compute, in order: at most `samples` of the first count - 1, evenly
+/// spaced with the first and the last among them, and those around the one in which a sliding
+/// window fills up, where time bends. The last ubatch is excluded: it has the head and may be
+/// shorter.
 std::vector<std::int64_t> sampled_ubatches(const Scenario& scenario, std::int64_t count,
                                            std::int64_t samples);
 

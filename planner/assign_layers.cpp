@@ -11,9 +11,11 @@
 namespace rigcast::planner {
 namespace {
 
-// Of each memory. What few steps find is a bound for more of them.
+// The number of steps into which each memory is divided. The solution with few steps is a bound for
+// the search with more.
 constexpr double kFirstSteps = 8, kSteps = 256;
-// Where many ways are as fast as each other, no bound ends them: then what few steps found stays.
+// The limit of extended paths: where very many paths are equally fast, no bound prunes them, and
+// the solution with few steps stays.
 constexpr std::int64_t kMostLooks = 1'000'000;
 
 struct Vertex {
@@ -21,21 +23,21 @@ struct Vertex {
 };
 struct Edge {
   int index = 0;
-  int layer = 0;  // that is placed; layers: the end
+  int layer = 0;  // index of the layer that is placed; layers: the end
   int from = -1, to = -1;
 };
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Edge>;
 using EdgeDescriptor = boost::graph_traits<Graph>::edge_descriptor;
 
-// What a way has taken so far.
+// The state of a partial path: what it has used so far.
 struct Taken {
   int layers = 0;
-  int station = -1;  // of the last of them
+  int station = -1;  // place of the last layer
   double seconds = 0;
   std::array<double, kMostMemories> bytes{};
 
   bool operator==(const Taken&) const = default;
-  // Ways are extended in this order: one that is reached later cannot be a part of them.
+  // Paths are extended in this order: a later path cannot be a prefix of an earlier one.
   bool operator<(const Taken& other) const {
     if (layers != other.layers) return layers < other.layers;
     if (station != other.station) return station < other.station;
@@ -44,7 +46,7 @@ struct Taken {
   }
 };
 
-// What is known of all ways on from a station, before they are gone.
+// Bounds on all continuations from a station, computed before the search.
 class Ahead {
  public:
   explicit Ahead(const AssignmentProblem& p) : p_(p) {
@@ -68,14 +70,14 @@ class Ahead {
     }
   }
 
-  /// No way from there adds less.
+  /// A lower bound of the seconds that any continuation adds.
   double seconds(int station, int layer) const {
     return seconds_[std::size_t(station)][std::size_t(layer)];
   }
-  /// Ways on from there may take of that memory. Where none does, what is taken of it counts no
-  /// more: so it is with devices that are left, and a further GPU makes few further ways.
+  /// True if a continuation may use that memory. Otherwise the use so far no longer matters: so it
+  /// is with devices that are finished, which keeps the number of paths small for further GPUs.
   bool uses(int station, std::size_t memory) const { return used_[std::size_t(station)][memory]; }
-  /// The rest may fit.
+  /// True if the remaining layers may fit.
   bool has_room(int station, const Taken& t) const {
     double free = 0;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
@@ -84,7 +86,7 @@ class Ahead {
   }
 
  private:
-  // Itself and all that ways from there come to, at once or later.
+  // The station itself and all stations that a path from it can reach.
   std::vector<std::size_t> reached_from(std::size_t station) const {
     std::vector<std::size_t> reached{station};
     for (std::size_t i = 0; i < reached.size(); ++i)
@@ -99,7 +101,7 @@ class Ahead {
     for (const auto& of : p_.stations[station].bytes) sum += of[layer];
     return sum;
   }
-  // What `station` takes of is used by ways from `before`.
+  // Records that paths from `before` may use the memories that `station` uses.
   void note_memories(std::size_t station, std::size_t before) {
     const Station& s = p_.stations[station];
     for (std::size_t m = 0; m < p_.capacity.size(); ++m) {
@@ -110,13 +112,15 @@ class Ahead {
   }
 
   const AssignmentProblem& p_;
-  std::vector<std::vector<double>> seconds_, bytes_;      // [station][layer]: from that layer on
-  std::vector<std::vector<bool>> used_by_layers_, used_;  // [station][memory]: by ways from there
+  std::vector<std::vector<double>> seconds_, bytes_;      // [station][layer]: sums from that layer
+                                                          // on
+  std::vector<std::vector<bool>> used_by_layers_, used_;  // [station][memory]: used by paths from
+                                                          // there
 };
 
 class Extend {
  public:
-  /// `looks` counts down; once there are none left no way goes on.
+  /// `looks` is the number of paths that may still be extended.
   Extend(const AssignmentProblem& p, const Ahead& ahead, double at_most, std::int64_t& looks)
       : p_(p), ahead_(ahead), at_most_(at_most), looks_(looks) {}
 
@@ -169,7 +173,8 @@ class Dominates {
   Dominates(const AssignmentProblem& p, const Ahead& ahead, double steps)
       : p_(p), ahead_(ahead), steps_(steps) {}
 
-  // Both are at one place; at the end, and before the first layer, nothing is taken any more.
+  // Both paths are at the same station; at the end, and before the first layer, memory no longer
+  // matters.
   bool operator()(const Taken& a, const Taken& b) const {
     if (a.seconds > b.seconds) return false;
     if (a.station < 0 || a.layers == p_.layers + 1) return true;
@@ -188,7 +193,7 @@ class Dominates {
   double steps_;
 };
 
-// A vertex before all layers, one for every layer and station, and one behind.
+// The graph: a start vertex, a vertex for every layer and station, and an end vertex.
 class LayeredGraph {
  public:
   explicit LayeredGraph(const AssignmentProblem& p) : p_(p) {
@@ -249,7 +254,7 @@ std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
   const Ahead ahead(problem);
   const auto first = shortest_path(problem, layered, ahead, kFirstSteps, problem.at_most,
                                    std::numeric_limits<std::int64_t>::max());
-  // A little more than what is known, for sums in another order.
+  // The bound is slightly above the known solution, for sums in another order.
   const double at_most = first ? first->seconds * (1 + 1e-12) : problem.at_most;
   const auto better = shortest_path(problem, layered, ahead, kSteps, at_most, kMostLooks);
   return better ? better : first;

@@ -1,6 +1,6 @@
 #pragma once
-// Which layer goes where, as a shortest path with limited resources through a graph that has a
-// stage for every layer and a vertex for every place.
+// Assigns layers to devices, as a resource-constrained shortest path through a graph with a stage
+// for every layer and a vertex for every place.
 
 #include <limits>
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace rigcast::planner {
 
-/// Never: such a change, or such a place.
+/// The cost of a change, or of a place, that is forbidden.
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Where a layer may be: a device, or a device that has a part of the layer elsewhere.
+/// A place for a layer: a device, or a device with a part of the layer elsewhere.
 struct Station {
-  int device = 0;               // stations of one device follow each other and share own_bytes
-  std::vector<double> seconds;  // [layer]: what it adds to the request
+  int device = 0;               // stations of one device are adjacent and share own_bytes
+  std::vector<double> seconds;  // [layer]: seconds that the layer adds to the request
   std::vector<std::vector<double>> bytes;  // [memory][layer]
-  std::vector<double> own_bytes;           // [memory], as soon as its device has a layer
-  double end_seconds = 0;                  // what follows the last layer, if that is here
+  std::vector<double> own_bytes;           // [memory], once its device has a layer
+  double end_seconds = 0;                  // time after the last layer, if that is here
   std::vector<double> end_bytes;           // [memory]
 };
 
@@ -25,10 +25,10 @@ struct AssignmentProblem {
   int layers = 0;
   std::vector<Station> stations;
   std::vector<double> capacity;  // [memory], bytes; at most kMostMemories
-  /// Seconds that a layer at `to` adds after one at `from`, kNever if it must not follow it.
-  /// [1 + from][to]; from -1: nothing is before. No station is left and come back to.
+  /// Seconds that a change from `from` to `to` adds, kNever where it is forbidden. [1 + from][to];
+  /// from -1: the start. No path returns to a station that it has left.
   std::vector<std::vector<double>> change;
-  /// Seconds of a solution that is known: no worse one is looked for.
+  /// Seconds of a known solution; slower ones are not searched.
   double at_most = kNever;
 };
 inline constexpr int kMostMemories = 9;  // eight GPUs and the host
@@ -38,10 +38,10 @@ struct Assignment {
   double seconds = 0;
 };
 
-/// The fastest assignment that fits; nullopt if none does, or none within at_most. What is in use
-/// is compared in steps of 1/256 of each memory that is still taken of, whether it fits by the
-/// byte: where two ways differ by less than a step, the faster one goes on. Where very many ways
-/// are about as fast, steps of 1/8 have to do.
+/// The fastest assignment that fits; nullopt if none fits within at_most. Memory use is compared in
+/// steps of 1/256 of what is left of each memory, and checked by the byte: of two paths that differ
+/// by less than a step, the faster one is continued. Where very many paths are nearly as fast,
+/// steps of 1/8 are used.
 std::optional<Assignment> assign_layers(const AssignmentProblem& problem);
 
 }  // namespace rigcast::planner

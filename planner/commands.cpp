@@ -22,7 +22,7 @@ std::string split_text(const Scenario& s, char between) {
   return out;
 }
 
-// For programs without --n-cpu-ffn: the same matrices by their names.
+// A pattern of matrix names, for programs without --n-cpu-ffn.
 std::string ffn_pattern(int layers) {
   std::vector<int> numbers(std::size_t(layers), 0);
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -31,7 +31,7 @@ std::string ffn_pattern(int layers) {
 
 enum class Program { kServer, kBench };
 
-// What llama-server and llama-bench call alike.
+// Adds the flags that llama-server and llama-bench share.
 void add_common(const Scenario& s, const Placement& p, Program program, Words& words) {
   const auto add = [&](const char* flag, std::string value) {
     words.insert(words.end(), {flag, std::move(value)});
@@ -129,7 +129,7 @@ std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   out += fmt::format("# OLLAMA_FLASH_ATTENTION={}\n", s.settings.flash_attention ? 1 : 0);
   if (s.kv.types.k != QuantFormat::kF16)
     out += fmt::format("# OLLAMA_KV_CACHE_TYPE={}\n", kv_type_name(s.kv.types.k));
-  out += "# OLLAMA_NUM_PARALLEL=1\n";  // each request more has a cache of its own
+  out += "# OLLAMA_NUM_PARALLEL=1\n";  // each further request has a cache of its own
   const std::string file = model_file(s);
   out += fmt::format("FROM {}{}\n", file.find('/') == std::string::npos ? "./" : "", file);
   out += fmt::format("PARAMETER num_ctx {}\n", s.workload.context);

@@ -1,5 +1,5 @@
 #pragma once
-// What to type to run a scenario with other programs.
+// Command lines that run a scenario with other programs.
 
 #include <optional>
 #include <string>
@@ -11,25 +11,25 @@
 
 namespace rigcast::planner {
 
-/// llama.cpp or a fork of it runs the scenario, with a policy that its flags can say.
+/// True if llama.cpp or a fork of it can run the scenario, with flags that express its policy.
 bool is_llama_cpp(const Scenario& scenario);
 
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;
 
-/// llama-server with the scenario's placement and settings.
+/// The command of llama-server with the scenario's placement and settings.
 Words llama_server_command(const Scenario& scenario, const Placement& placement);
-/// llama-bench for the prompt and for the output: two, since it counts an output from the depth
-/// that it is given, and the output comes after the prompt.
+/// The commands of llama-bench for the prompt and for the output: two, because it counts an output
+/// from the given depth, and the output follows the prompt.
 std::vector<Words> llama_bench_commands(const Scenario& scenario, const Placement& placement);
 
-/// What of the scenario Ollama cannot be told; nullopt: nothing.
+/// What Ollama cannot express of the scenario; nullopt: it can express all.
 std::optional<Error> check_ollama(const Scenario& scenario);
-/// A Modelfile, with the environment that the server needs as comments. Ollama splits layers over
-/// GPUs by itself: a split of one's own cannot be said.
+/// A Modelfile, with the server's environment variables as comments. Ollama splits layers over GPUs
+/// by itself; a given split cannot be expressed.
 std::string ollama_modelfile(const Scenario& scenario, const Placement& placement);
 
-/// In one line, quoted for a shell where a word needs it.
+/// The command in one line, with shell quotes where needed.
 std::string shell_text(const Words& words);
 
 }  // namespace rigcast::planner

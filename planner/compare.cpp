@@ -23,7 +23,7 @@ double seconds_of(const ComparedRig& rig) {
   return sum;
 }
 
-// What an hour of work less costs: price times time.
+// Price times time: the lower, the better the value.
 double cost_of(const ComparedRig& rig) { return rig.usd ? *rig.usd * seconds_of(rig) : kForever; }
 
 }  // namespace
@@ -35,7 +35,7 @@ bool ComparedRig::qualifies(std::optional<double> budget) const {
 }
 
 void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  // Within a budget money is there to be spent: the fastest wins. Without one, speed for the price.
+  // With a budget, the fastest rig wins; without one, the best speed for its price.
   std::ranges::stable_sort(rigs, {}, [&](const ComparedRig& r) {
     const double first = budget ? seconds_of(r) : cost_of(r);
     return std::tuple(!r.qualifies(budget), first, seconds_of(r));
@@ -43,7 +43,7 @@ void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
 }
 
 void rank_upgrades(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  constexpr double kGain = 1.03;  // less is inside any forecast's noise
+  constexpr double kGain = 1.03;  // a smaller gain is inside any forecast's noise
   const double now = seconds_of(rigs.front());
   const bool is_enough = rigs.front().qualifies({});
   const auto gains = [&](const ComparedRig& r) {

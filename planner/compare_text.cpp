@@ -48,7 +48,7 @@ class Table : TextScreen {
     const bool wins = m.best && m.best->unmet.empty() && r.qualifies(budget_);
     const auto show = [&](const std::string& text) { line(wins ? text : paint_.dim(text)); };
     std::string name = printable(r.name);
-    if (text_width(name) > kNameWidth) {  // in a line of its own
+    if (text_width(name) > kNameWidth) {  // a long name has a line of its own
       show("  " + name);
       name.clear();
     }

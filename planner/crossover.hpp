@@ -1,7 +1,7 @@
 #pragma once
-// Whole layers in RAM take their caches along, and the host's attention slows with every token; an
-// FFN alone leaves the cache in VRAM, and costs two crossings a layer. Which is faster is a matter
-// of the prompt's length.
+// Two ways to place part of a model in RAM. Whole layers take their KV caches along, and the host's
+// attention slows with every token; FFNs alone leave the cache in VRAM, and cost two handoffs a
+// layer. The prompt's length decides which is faster.
 
 #include <optional>
 
@@ -10,15 +10,16 @@
 namespace rigcast::planner {
 
 struct Crossover {
-  TokenCount prompt_tokens = 0;  // from here on `from` is the faster one
+  TokenCount prompt_tokens = 0;  // the length from which `from` is faster
   PlacementSettings below{}, from{};
 };
 
-/// The better of the two placements, by `cost`; nullopt: nothing fits.
+/// The better of the two placements by `cost`; nullopt: neither fits.
 std::optional<PlacementSettings> place_either_way(const Scenario& scenario, Bytes headroom,
                                                   const RequestCost& cost);
 
-/// Within the scenario's context, to 1 %; nullopt: one placement is the better one throughout.
+/// The crossover within the scenario's context, to 1 %; nullopt: one placement is better
+/// throughout.
 std::optional<Crossover> find_crossover(const Scenario& scenario, Bytes headroom,
                                         const RequestCost& cost);
 

@@ -40,12 +40,12 @@ bool may_follow(const LayerStation& from, const LayerStation& to) {
   return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
-// Of such GPUs the first ones have layers.
+// True if the change skips an identical GPU: of identical GPUs, the first ones have layers.
 bool passes_over_its_like(const Scenario& s, DeviceIndex from, DeviceIndex to) {
   return from < to - 1 && is_like_the_one_before(s, to);
 }
 
-// The scenario with all layers at one station.
+// The scenario with all layers at one place.
 class Whole {
  public:
   Whole(const Scenario& given, const LayerStation& at) : s_(given) {
@@ -86,7 +86,8 @@ class Whole {
     return kv_bytes(s_.model, layer, s_.workload.context, s_.kv.types);
   }
 
-  // Room on a GPU for the host's layers in prompts, where there is none until it has a layer, too.
+  // Buffers of a GPU that computes host layers in prompts; it has none until a layer of its own is
+  // placed there.
   double lent_staging(std::size_t memory, const DeviceMemory& alone) const {
     if (*s_.placement.gpu_layers > 0 || alone.tier != Tier::kVram) return 0;
     const MemoryPlan beside = plan_memory(s_, place(s_, 1), s_.workload.context);
@@ -146,8 +147,8 @@ class Builder {
   LayerProblem take() && { return std::move(out_); }
 
  private:
-  // [memory]: what a whole model takes there without its layers and its head; the host's part of
-  // the head is any GPU's.
+  // [memory]: bytes of a model at one place without its layers and its head. The host's part of the
+  // head is counted on any GPU.
   std::vector<double> headless(std::size_t i) const {
     const auto of_device = [&](bool head_on_host) -> const Whole* {
       const LayerStation& at = out_.stations[i];
@@ -180,8 +181,8 @@ class Builder {
     return out;
   }
 
-  // Where the GPU computes prompts of the host's layers, it has buffers for them; layers of its own
-  // need most of those, too.
+  // A GPU that computes prompts of host layers has buffers for them; most of these also serve
+  // layers of its own.
   void take_host_part_off() {
     auto& stations = out_.problem.stations;
     for (std::size_t m = 0; m + 1 < idle_.size(); ++m) {
@@ -216,7 +217,7 @@ class Builder {
   const Scenario& s_;
   LayerProblem out_;
   std::vector<Whole> whole_;
-  std::vector<double> idle_;  // [memory]: what is taken without any layer
+  std::vector<double> idle_;  // [memory]: bytes in use without any layer
 };
 
 }  // namespace

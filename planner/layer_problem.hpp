@@ -1,6 +1,6 @@
 #pragma once
-// The assignment problem of a scenario: what every layer takes of time and memory on every device,
-// and which orders of devices a placement can say.
+// The assignment problem of a scenario: the time and memory of every layer on every device, and the
+// orders of devices that a placement can express.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 
 namespace rigcast::planner {
 
-/// What a station stands for. Layers follow the order host, first GPU, second GPU, ...; those whose
-/// FFN (all routed experts, or a dense one) is in RAM come first; the head is on a GPU only where
-/// no layer is the host's.
+/// The meaning of a place. Layers are in the order host, first GPU, second GPU, ...; layers whose
+/// FFN (all routed experts, or a dense one) is in RAM come first; the head is on a GPU only if no
+/// layer is on the host.
 struct LayerStation {
   DeviceIndex device = kHost;
   bool ffn_in_ram = false;
@@ -24,21 +24,22 @@ struct LayerProblem {
   std::vector<LayerStation> stations;
 };
 
-/// Which of the two has layers and which has none makes no difference.
+/// True if `gpu` and the one before it are identical, so that it makes no difference which of them
+/// has layers.
 bool is_like_the_one_before(const Scenario& scenario, DeviceIndex gpu);
-/// At the context limit, when all blocks that may have left a GPU.
+/// Memory at the context limit, when all blocks that may be evicted have been.
 MemoryPlan least_memory(const Scenario& scenario, const Placement& placement);
-/// Bytes of a GPU that are filled before such blocks leave.
+/// Bytes of a GPU that are filled before blocks are evicted.
 double usable_when_paged(const Scenario& scenario, const DeviceMemory& gpu);
 
-/// Of the scenario with its quant mix, KV settings, batches and workload; its placement settings
-/// but the decode device do not matter. Seconds are of the prompt and all output tokens, each phase
-/// in its middle; GPUs that take turns at a prompt's ubatches are not seen. `headroom`: of each
-/// GPU, that nothing takes. `splits_layers`: an FFN may be in RAM by itself.
+/// The problem for the scenario's quant mix, KV settings, batches and workload; of its placement
+/// settings only the decode device matters. Seconds cover the prompt and all output tokens, each
+/// phase at its middle; pipelining of a prompt over several GPUs is not modelled. `headroom`: bytes
+/// of each GPU that stay free. `splits_layers`: an FFN may be in RAM by itself.
 LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {},
                            bool splits_layers = true);
 
-/// The settings that say an assignment.
+/// The placement settings that express an assignment.
 PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,
                                      const Assignment& assignment);
 

@@ -8,7 +8,8 @@
 namespace rigcast::planner {
 namespace {
 
-// Buffers depend on what shares a device, so a sum over layers can be wrong by some of them.
+// The number of corrections: buffers depend on what shares a device, so a sum over layers can be
+// wrong by some of them.
 constexpr int kMostRepairs = 8;
 
 struct Lack {
@@ -27,7 +28,7 @@ Lack lack_of(const Scenario& s, Bytes headroom) {
     lack.any = lack.any || free < 0;
   }
   if (!plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens) return lack;
-  // Nothing more can leave a GPU, and yet it is too full.
+  // All blocks have been evicted, and the GPU is still too full.
   lack.any = true;
   const MemoryPlan least = least_memory(s, placement);
   for (std::size_t g = 0; g + 1 < least.devices.size(); ++g) {
@@ -37,8 +38,8 @@ Lack lack_of(const Scenario& s, Bytes headroom) {
   return lack;
 }
 
-// One more layer at a time, as long as they fit: for where the sum was too careful. Layers that
-// drive blocks of the cache out are no gain.
+// Adds layers to the GPU one at a time while they fit, because the sum over layers may be too
+// careful. Layers that evict blocks of the cache are no gain.
 void grow(Scenario& s, Bytes headroom) {
   if (s.rig.gpus.size() != 1 || evicts(s.kv.policy)) return;
   for (int& layers = *s.placement.gpu_layers; layers <= s.model.layers;) {
@@ -49,8 +50,8 @@ void grow(Scenario& s, Bytes headroom) {
   }
 }
 
-// Of two splits that cost the same, the one that fills GPUs more evenly leaves more room for
-// context: worth half a percent of time for all of it.
+// A bonus for even splits: of two that cost the same, the one that fills GPUs more evenly leaves
+// more space for context. It is worth half a percent of the time.
 constexpr double kRoom = 0.005;
 
 double fullness(const Scenario& s) {
@@ -63,7 +64,7 @@ double fullness(const Scenario& s) {
   return squares / double(plan.devices.size() - 1);
 }
 
-// Layers moved from one GPU to another while that costs less, by ever smaller steps.
+// Moves layers from one GPU to another while that lowers the cost, in ever smaller steps.
 class Balance {
  public:
   Balance(Scenario s, const RequestCost& cost, Bytes headroom)
@@ -102,7 +103,7 @@ class Balance {
     return false;
   }
 
-  // Of GPUs that are alike the first ones have layers.
+  // True if the split skips an identical GPU: of identical GPUs, the first ones have layers.
   bool passes_over_its_like() const {
     const auto& split = s_.placement.tensor_split;
     for (std::size_t g = 1; g < split.size(); ++g)
@@ -117,8 +118,8 @@ class Balance {
   double least_;
 };
 
-// The memory of a layer less on the GPU is that of blocks of the cache, which may be worth more; or
-// less, where the sum over layers was too careful.
+// Trades layers on the GPU against blocks of the cache: the memory of a layer may be worth more as
+// cache; or less, where the sum over layers was too careful.
 PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost, Bytes headroom) {
   int& layers = *s.placement.gpu_layers;
   double least = cost(s);
@@ -153,7 +154,7 @@ std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes he
       if (i > 0) grow(placed, headroom);
       return placed.placement;
     }
-    // Ever more, for a layer may leave by less than it is found to lack.
+    // The reserve doubles each time, because moving a layer may free less than the shortfall.
     for (std::size_t m = 0; m < lack.bytes.size(); ++m)
       problem.problem.capacity[m] -= lack.bytes[m] * (1 << i);
   }

@@ -13,10 +13,11 @@
 namespace rigcast::planner {
 namespace {
 
-// Of every quant mix and KV type; another one only where the closed form hardly tells them apart.
+// The number of finalists for every quant mix and KV type. A further one is simulated only where
+// the closed form hardly tells them apart.
 constexpr std::size_t kFinalists = 2;
 constexpr double kHardlySlower = 1.25;
-// No one wants what takes so many times as long as a way that loses no more.
+// A candidate is dropped if it takes this many times as long as one that loses no more quality.
 constexpr double kFarSlower = 3;
 
 // The mixes that people choose from, the best first.
@@ -25,7 +26,7 @@ constexpr const char* kMixes[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_
 
 double parameters_of(const Scenario& s) { return double(s.tensors.elements()); }
 
-// Everything is on GPUs, and nothing comes from RAM.
+// True if everything is on GPUs, and nothing is read from RAM.
 bool is_resident(const Scenario& s, const PlacementSettings& p) {
   return p.decode_device == DecodeDevice::kPlacement && p.gpu_layers &&
          *p.gpu_layers > s.model.layers && p.cpu_moe_layers + p.cpu_ffn_layers == 0;
@@ -37,7 +38,7 @@ class Search {
          const RequestCost& cost)
       : base_(base), space_(space), wish_(wish), quality_(quality), cost_(cost) {}
 
-  // By context, mix and types, the fastest first.
+  // All candidates, grouped by context, mix and KV types, the fastest first.
   std::vector<std::vector<Option>> run(Plan& plan) {
     std::vector<std::vector<Option>> all;
     for (const TokenCount context : space_.contexts)
@@ -72,13 +73,13 @@ class Search {
         option.placement.decode_device = device;
         resident = add_batches(s, option, out, plan);
       }
-      // A cache that is in VRAM with all weights has no better place.
+      // A cache in VRAM beside all weights has no better place.
       if (policy == KvPolicy::kVram && resident) break;
     }
     return out;
   }
 
-  // The option with every ubatch; true: with one of them everything is on GPUs.
+  // Adds the option with every ubatch; true if with one of them everything is on GPUs.
   bool add_batches(Scenario& s, Option option, std::vector<Option>& out, Plan& plan) const {
     bool resident = false;
     const PlacementSettings asked = option.placement;
@@ -112,7 +113,8 @@ class Search {
     }
   }
 
-  // A host that decodes has a cache of its own, and a link that brings weights no room for a cache.
+  // True if the two can be combined: a host that decodes has its own cache, and a link that streams
+  // weights has no capacity left for a cache.
   static bool goes_with(DecodeDevice device, KvPolicy policy) {
     return device == DecodeDevice::kPlacement || policy == KvPolicy::kVram;
   }
@@ -179,13 +181,13 @@ void mark_front(std::vector<Choice>& choices) {
     });
 }
 
-// Quality against time, both on a scale of ratios. Along the front from the best quality to the
-// shortest request a straight line says what quality costs here; the knee is farthest on its good
-// side. Where time hardly differs, quality costs no less than kLeastRate.
+// The knee of quality against time, both on logarithmic scales. Along the front, a straight line
+// from the best quality to the shortest request says what quality costs here; the knee is farthest
+// on its good side. Where time hardly differs, quality costs no less than kLeastRate.
 void weigh_front(std::vector<Choice>& choices) {
-  // Nats that hardly anyone notices: what an 8B model loses as Q5_K_M.
+  // A loss in nats that is hardly noticeable: that of an 8B model as Q5_K_M.
   constexpr double kUnseen = 0.01;
-  // Twice the loss is worth a sixth of the time: a judgement.
+  // A judgement: twice the loss is worth a sixth of the time.
   constexpr double kLeastRate = 0.25;
   struct Point {
     double loss, time;
@@ -206,7 +208,7 @@ void weigh_front(std::vector<Choice>& choices) {
   })->choice->is_knee = true;
 }
 
-// What is better comes first; a wish that is met comes before all else.
+// The sort key: plans that meet all constraints first, then the better ones.
 auto rank(const Choice& c, Objective objective) {
   const double loss = c.option.loss.nats, time = c.request().value;
   const double context = -double(c.report.longest_context);

@@ -1,5 +1,6 @@
 #pragma once
-// The best ways to run a model on a rig: searched in closed form, the best of them simulated.
+// Plans the best ways to run a model on a rig: candidates are priced in closed form, and the best
+// of them are simulated.
 
 #include <functional>
 #include <memory>
@@ -14,24 +15,25 @@
 
 namespace rigcast::planner {
 
-/// What may be chosen. What a list has one entry of is settled.
+/// The search space. A list with one entry fixes that setting.
 struct Space {
   std::vector<std::string> quants;
   std::vector<KvTypes> kv_types;
   std::vector<KvPolicy> policies;
   std::vector<int> ubatches;
-  std::vector<int> threads;  // of the host, where it computes
+  std::vector<int> threads;  // host threads, where the host computes
   std::vector<TokenCount> contexts;
   std::vector<DecodeDevice> decode_devices{DecodeDevice::kPlacement};
-  bool places_layers = true;  // else the scenario's placement settings stay
+  bool places_layers = true;  // otherwise the scenario's placement settings stay
   bool splits_layers = true;  // an FFN may be in RAM while the rest of its layer is on a GPU
 };
-/// All that the scenario's runtime can do, with the scenario's context.
+/// Everything that the scenario's runtime supports, at the scenario's context.
 Space whole_space(const Scenario& scenario);
-/// From what the scenario's workload needs to what its model takes.
+/// Contexts from the smallest that holds the workload to the model's limit.
 std::vector<TokenCount> all_contexts(const Scenario& scenario);
 
-/// A Modelfile has no FFN in RAM, no cache in RAM and one type for keys and values.
+/// Restricts the space to what a Modelfile can express: no FFN in RAM, no cache in RAM, and one
+/// type for keys and values.
 void keep_what_ollama_says(Space& space);
 
 enum class Objective {
@@ -46,10 +48,10 @@ struct Wish {
   double min_tokens_per_s = 0;
   std::optional<Seconds> max_ttft;
   std::optional<double> max_loss;  // nats
-  Bytes headroom;                  // of every GPU
+  Bytes headroom;                  // bytes of every GPU that stay free
 };
 
-/// One way to run it: what differs from the scenario that was asked about.
+/// One candidate: the settings that differ from the given scenario.
 struct Option {
   std::string quant;
   KvTypes kv_types{};
@@ -59,7 +61,7 @@ struct Option {
   TokenCount context = 0;
   PlacementSettings placement{};
   QualityLoss loss{};
-  double seconds = 0;  // of the request, in closed form
+  double seconds = 0;  // seconds of the request, in closed form
 };
 
 /// The scenario's own settings.
@@ -70,28 +72,28 @@ Scenario scenario_of(const Scenario& base, const Option& option);
 struct Choice {
   Option option;
   Report report{};
-  bool on_front = false;  // no other is at least as good in quality, time and context
+  bool on_front = false;  // on the Pareto front of quality, time and context
   bool is_knee = false;
-  double merit = 0;     // on the front: how far beyond an even trade of quality for time
-  std::string unmet{};  // which wish it does not meet; empty: all are
+  double merit = 0;     // on the front: distance from an even trade of quality for time
+  std::string unmet{};  // the constraint that it does not meet; empty: none
 
-  /// Of the whole request: TTFT of the scenario's start, and every further token.
+  /// Time of the whole request: TTFT of the scenario's start, and every further token.
   Seconds request() const;
 };
 
-/// At least as good in quality, time and context.
+/// True if `a` is at least as good as `b` in quality, time and context.
 bool is_as_good(const Choice& a, const Choice& b);
 
 struct Plan {
   std::vector<Choice> choices;         // all that were simulated and fit, the best first
-  std::size_t options = 0;             // priced, each with the best of all placements
-  std::size_t too_large = 0;           // of those that do not fit in any placement
-  std::optional<Crossover> crossover;  // of the best choice's mix and cache
+  std::size_t options = 0;             // number of priced candidates, each with its best placement
+  std::size_t too_large = 0;           // number of candidates that fit in no placement
+  std::optional<Crossover> crossover;  // for the mix and cache of the best plan
 };
 
 using Simulate = std::function<Report(std::shared_ptr<const Scenario>)>;
 
-/// `cost` prices a scenario's request, `simulate` forecasts those that are left.
+/// `cost` prices a scenario's request in closed form; `simulate` forecasts the finalists.
 Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
                const QualityTable& quality, const RequestCost& cost, const Simulate& simulate);
 

@@ -1,4 +1,4 @@
-// A plan as JSON: "rigcast.plan/1". Its keys are a contract as those of a report.
+// A plan as JSON: "rigcast.plan/1". Its keys are a contract, as those of a report are.
 #include <nlohmann/json.hpp>
 
 #include "planner/commands.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// null: the program cannot run it so.
+// null: the program cannot run the plan.
 Json commands_json(const Report& r) {
   const Scenario& s = *r.scenario;
   Json server, bench, modelfile;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kShown = 3;
 constexpr std::size_t kMostOfFront = 12;
-constexpr std::string_view kIndent = "         ";  // below a choice's label
+constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
 // "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
 std::string where_text(const Scenario& s, const PlacementSettings& p) {
@@ -145,7 +145,7 @@ class Screen : TextScreen {
     return out;
   }
 
-  // Of a long front, the part that has the knee in its middle.
+  // The part of a long front with the knee in its middle.
   static std::span<const Choice* const> around_knee(const std::vector<const Choice*>& front) {
     const std::size_t shown = std::min(kMostOfFront, front.size());
     const auto knee = std::ranges::find_if(front, &Choice::is_knee) - front.begin();
@@ -188,7 +188,7 @@ class Screen : TextScreen {
   void command() {
     if (plan_.choices.empty()) return;
     const Report& best = plan_.choices.front().report;
-    if (is_llama_cpp(*best.scenario))  // whole: it is there to be copied
+    if (is_llama_cpp(*best.scenario))  // the command is printed in full, so that it can be copied
       out_ += "  next   " + shell_text(llama_server_command(*best.scenario, best.placement)) + "\n";
     else
       line("  next   --emit rigcast writes the best as a scenario file");

@@ -1,5 +1,5 @@
 #pragma once
-// A plan for people, and as JSON.
+// A plan as text and as JSON.
 
 #include <string>
 
@@ -8,19 +8,19 @@
 
 namespace rigcast::planner {
 
-/// What an option settles, in words: "Q4_K_M, KV q8_0, 27 of 32 layers on the GPU, ubatch 1024".
+/// The settings of an option as text: "Q4_K_M, KV q8_0, 27 of 32 layers on the GPU, ubatch 1024".
 std::string option_text(const Scenario& base, const Option& option);
 
-/// The same in few words, for a table: "Q4_K_M/q8_0, 27 of 32".
+/// A short form for tables: "Q4_K_M/q8_0, 27 of 32".
 std::string short_option_text(const Scenario& base, const Option& option);
 
-/// Why a choice is none of the best: a wish that it does not meet, or another that is as good in
-/// everything; empty: it is one of them.
+/// Why a plan is not among the best: a constraint that it does not meet, or another plan that is at
+/// least as good in everything; empty: it is among the best.
 std::string rejection_text(const Scenario& base, const Plan& plan, const Choice& choice);
 
 /// "rigcast.plan/1", indented by two spaces.
 std::string to_json(const Scenario& base, const Plan& plan);
-/// The best choice and the next ones, and the front.
+/// The best plan, the next ones, and the front.
 std::string to_text(const Scenario& base, const Plan& plan, TextStyle style);
 
 }  // namespace rigcast::planner

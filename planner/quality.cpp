@@ -9,18 +9,20 @@
 namespace rigcast::planner {
 namespace {
 
-// The one model whose mixes were all measured in nats.
+// The model for which all mixes were measured in nats.
 constexpr const char* kReference = "llama-3-8b";
-// Nats over ln(perplexity ratio) of dense models' rows that have both (models/quality/README.md).
+// The ratio of nats to ln(perplexity ratio), from dense models' rows that have both
+// (models/quality/README.md).
 constexpr double kNatsPerLogRatio = 1.04;
-// Below it rows hold noise, and what rounding of stored logits adds.
+// Smaller values are dominated by noise and by the rounding of stored logits.
 constexpr double kLeastNats = 0.004;
 // Fitted to dense models of 0.5 to 72 billion weights: level = 0.52 (8e9 / weights) ^ 0.25, within
 // twice as much and half.
 constexpr double kLevelAt8B = 0.52, kLevelFall = 0.25, kLevelDoubt = 2;
-// Between mixes of one model whose level is known.
+// Uncertainty between mixes of one model whose level is known.
 constexpr double kCurveDoubt = 1.5;
-// An importance matrix flatters: nats without one over nats with, of mixes that have both rows.
+// An importance matrix lowers the loss: the ratio of nats without one to nats with one, over mixes
+// that have both rows.
 constexpr double kWithoutMatrix = 1.2;
 
 double geometric_mean(const std::vector<double>& v) {

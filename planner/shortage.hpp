@@ -1,5 +1,5 @@
 #pragma once
-// What is missing where nothing fits.
+// How much memory is missing when nothing fits.
 
 #include <optional>
 
@@ -10,7 +10,7 @@ namespace rigcast::planner {
 /// The scenario with the space's smallest weights and cache.
 Scenario smallest_of(const Scenario& scenario, const Space& space);
 
-/// How much more RAM the scenario needs to fit in some placement, to a tenth of a GiB; nullopt:
+/// The additional RAM with which the scenario fits in some placement, to a tenth of a GiB; nullopt:
 /// more than 4 TiB.
 std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom);
 

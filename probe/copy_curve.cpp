@@ -18,7 +18,7 @@ std::optional<CopyLine> line_through(std::span<const CopyTime> copies) {
     right_b += x;
   }
   const double determinant = ones * squares - sizes * sizes;
-  if (!(determinant > 1e-12 * ones * squares)) return std::nullopt;  // one size alone
+  if (!(determinant > 1e-12 * ones * squares)) return std::nullopt;  // only one size
   const double a = (right_a * squares - right_b * sizes) / determinant;
   const double b = (right_b * ones - right_a * sizes) / determinant;
   if (!(b > 0)) return std::nullopt;

@@ -1,5 +1,5 @@
 #pragma once
-// How long copies take by their size, and the line through them.
+// The time of copies as a function of their size, and the line through it.
 
 #include <optional>
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace rigcast::probe {
 
-/// One copy of one size, from asking for it until the host knows that it is done.
+/// One copy of one size, from the call until the host knows that it is done.
 struct CopyTime {
   double bytes = 0;
   double seconds = 0;
@@ -20,8 +20,8 @@ struct CopyLine {
   double latency_s = 0;
   double bytes_per_s = 0;
 };
-/// Least squares of the relative deviations: small copies say as much as large ones. nullopt: fewer
-/// than two sizes, or times that do not grow with the size.
+/// A least-squares fit of relative deviations, so that small copies count as much as large ones.
+/// nullopt: fewer than two sizes, or times that do not grow with the size.
 std::optional<CopyLine> line_through(std::span<const CopyTime> copies);
 
 /// Copies in one direction between the host and a GPU.
@@ -31,9 +31,9 @@ struct CopyCurve {
     Takes seconds;
   };
   std::vector<Point> points;
-  Takes latency_s, bytes_per_s;  // of the line through each pass over the sizes
+  Takes latency_s, bytes_per_s;  // parameters of the line through each pass over the sizes
 };
-/// Of several passes over the same sizes.
+/// The curve from several passes over the same sizes.
 CopyCurve copy_curve(std::span<const std::vector<CopyTime>> passes);
 
 }  // namespace rigcast::probe

@@ -22,10 +22,10 @@ constexpr int kTakes = 7;
 #if defined(__x86_64__)
 namespace {
 
-constexpr int kSums = 12;  // one alone would wait for itself
+constexpr int kSums = 12;  // a single sum would wait for its own latency
 constexpr std::int64_t kSteps = 1'000'000;
 
-// The compiler takes it for a new value: nothing is computed once for several, or beforehand.
+// Makes the compiler treat `value` as new, so that nothing is hoisted or computed only once.
 template <class T>
 inline void keep(T& value) {
   asm volatile("" : "+v"(value));
@@ -74,8 +74,8 @@ __attribute__((target("avx2,fma"))) void floats_avx2() {
   for (auto& sum : sums) keep(sum);
 }
 
-// One multiplication waits for the other, three cycles each on every core since 2008. Additions
-// would not do: some cores make one of two.
+// A chain of dependent multiplications, three cycles each on every core since 2008. Additions would
+// not do: some cores fuse two of them.
 constexpr int kMultiplications = 8;
 constexpr double kCycles = 3.0 * kMultiplications * double(kSteps);
 void multiply_in_a_row() {
@@ -87,7 +87,7 @@ void multiply_in_a_row() {
         : "+r"(x));
 }
 
-// Of `each` operations an instruction.
+// A loop whose instruction does `each` operations.
 constexpr CpuLoop loop(const char* name, double each, void (*run)()) {
   return {name, each * kSums * double(kSteps), run};
 }
@@ -109,7 +109,7 @@ std::span<const CpuLoop> cpu_loops() { return {}; }
 
 namespace {
 
-// What `amount` a run makes of seconds, again and again.
+// Measures `amount` per second, over several runs.
 Takes take(engine::Team& team, double amount, void (*run)()) {
   std::vector<double> rates;
   for (int i = 0; i < kTakes; ++i) {
@@ -125,7 +125,7 @@ Takes take(engine::Team& team, const CpuLoop& loop) {
   return take(team, loop.operations * team.size(), loop.run);
 }
 
-// Of the fastest of several runs: one that was interrupted tells nothing of the core.
+// The time of the fastest of several runs, because an interrupted run tells nothing of the core.
 double least_seconds(void (*run)()) {
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
@@ -140,8 +140,8 @@ double least_seconds(void (*run)()) {
 #if defined(__x86_64__)
 Takes clock_of(engine::Team& team) { return take(team, kCycles, multiply_in_a_row); }
 
-// Of this thread. Multiplications in a row leave a core's units to whoever shares it, so that they
-// tell the clock alone.
+// Operations per cycle of this thread. The chain of multiplications leaves a core's units to the
+// thread that shares it, so it measures the clock alone.
 double operations_per_cycle(const CpuLoop& loop) {
   const double clock = kCycles / least_seconds(multiply_in_a_row);
   return loop.operations / least_seconds(loop.run) / clock;
@@ -151,7 +151,7 @@ Takes clock_of(engine::Team&) { return {}; }
 double operations_per_cycle(const CpuLoop&) { return 0; }
 #endif
 
-// Some of the processors that this process may use, far from each other.
+// A sample of the processors that this process may use, far from each other.
 std::vector<std::size_t> some_processors() {
   constexpr std::size_t kMost = 16;
   cpu_set_t allowed;
@@ -164,8 +164,8 @@ std::vector<std::size_t> some_processors() {
   return some;
 }
 
-// The most that a thread reaches on some processor: on the others a neighbour has the core's other
-// half, whom no one can tell to rest.
+// The highest rate of a thread on the sampled processors: on some of them another program may use
+// the core's other hardware thread.
 Takes alone(const CpuLoop& loop, double clock, const StopFlag& stop) {
   std::vector<double> rates;
   for (const std::size_t cpu : some_processors()) {

@@ -26,7 +26,7 @@ namespace rigcast::probe {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLarge = 1 << 20, kLargest = 4 << 20;  // requests in order
+constexpr std::size_t kLarge = 1 << 20, kLargest = 4 << 20;  // bytes of a sequential request
 constexpr int kTakes = 5, kMappers = 8;
 constexpr double kRandomSeconds = 0.3;
 
@@ -66,7 +66,7 @@ class ScratchFile {
   int descriptor() const { return fd_; }
   const StopFlag& stop() const { return stop_; }
 
-  // Bytes that no file system or drive makes smaller.
+  // Fills the file with bytes that no file system or drive can compress.
   bool fill() const {
     const Buffer buffer = aligned(kLarge);
     std::mt19937_64 bits(1);
@@ -91,7 +91,7 @@ class ScratchFile {
   int fd_ = -1, direct_ = -1, direct_errno_ = 0;
 };
 
-// A file's bytes in memory, in large pages where the file system has them.
+// A file mapped into memory, in huge pages where the file system supports them.
 class Mapping {
  public:
   explicit Mapping(const ScratchFile& file) : bytes_(file.bytes()) {
@@ -106,7 +106,7 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  std::byte* begin() const { return begin_; }  // nullptr where there is no mapping
+  std::byte* begin() const { return begin_; }  // nullptr if the mapping failed
 
  private:
   std::uint64_t bytes_;
@@ -124,7 +124,7 @@ bool bring_in(std::byte* pages, std::size_t bytes) {
   return true;
 }
 
-// `depth` threads, each with one request under way, until `next` gives no more places.
+// Reads with `depth` threads, each with one request in flight, until `next` has no more offsets.
 template <class Next>
 bool read_all(const ScratchFile& file, bool direct, std::size_t request, int depth, Next next) {
   std::atomic<bool> failed{false};
@@ -140,7 +140,7 @@ bool read_all(const ScratchFile& file, bool direct, std::size_t request, int dep
   return !failed;
 }
 
-// Bytes/s of the whole file; 0 when a read failed.
+// Sequential read of the whole file, in bytes/s; 0 if a read failed.
 double sequential(const ScratchFile& file, bool direct, std::size_t request, int depth) {
   std::atomic<std::uint64_t> place{0};
   const auto begin = std::chrono::steady_clock::now();
@@ -164,8 +164,8 @@ double random_reads(const ScratchFile& file, int depth) {
   return done ? double(count) / seconds_since(begin) : 0;
 }
 
-// The pages of a mapping, as one that begins to read a file at many places at once brings them in.
-// Bytes/s of the whole file; 0 when that failed.
+// Reads the pages of a mapping as a program does that starts at many places at once. Bytes/s of the
+// whole file; 0 if that failed.
 double mapped(const ScratchFile& file) {
   const Mapping map(file);
   if (!map.begin()) return 0;
@@ -185,17 +185,17 @@ double mapped(const ScratchFile& file) {
   return failed ? 0 : double(file.bytes()) / seconds_since(begin);
 }
 
-// Drives differ in what they like: one with a head wants one after the other, one behind a network
-// as many at once as it gets.
+// Sizes and queue depths to try: a drive with a head prefers one request after the other, a network
+// drive as many at once as possible.
 struct Requests {
   std::size_t bytes;
   int at_once;
 };
 constexpr Requests kInOrder[] = {{kLarge, 1}, {kLarge, 4}, {kLargest, 8}, {kLargest, 16}};
 
-// One after the other, take by take: what else happens on the disk meets all. The best requests are
-// those that are fastest in most takes; the fastest of every take would be the disk's luckiest
-// moments, which no file of gigabytes has.
+// Sequential reads, in rounds over all kinds of requests, so that other load on the disk affects
+// all alike. The best kind is the one that is fastest in most rounds; the fastest of every round
+// would be the disk's luckiest moments, which no file of gigabytes has.
 void takes_in_order(const ScratchFile& file, DiskRates& rates) {
   std::array<std::vector<double>, std::size(kInOrder)> direct;
   std::vector<double> pages;
@@ -257,7 +257,7 @@ Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
   }
   std::vector<double> cached;
   for (int i = 0; i <= kTakes; ++i) cached.push_back(sequential(file, false, kLarge, 1));
-  cached.erase(cached.begin());  // it filled the cache
+  cached.erase(cached.begin());  // the first read filled the cache
   rates.page_cache = takes_of(cached);
   if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
     return failed(folder, "the scratch file cannot be read", "");

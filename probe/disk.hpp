@@ -1,5 +1,5 @@
 #pragma once
-// What a disk gives, past the page cache, and what the page cache gives.
+// Rates of a disk, bypassing the page cache, and of the page cache.
 
 #include <filesystem>
 #include <optional>
@@ -13,13 +13,13 @@
 namespace rigcast::probe {
 
 struct RandomReads {
-  int depth = 0;  // requests under way at once
+  int depth = 0;  // requests in flight
   Takes per_s;    // reads of 4 KiB
 };
 
 struct DiskRates {
-  Takes sequential;  // bytes/s, large requests past the page cache, several at once
-  Takes mapped;      // bytes/s, pages of a mapping that the page cache lacks, several threads
+  Takes sequential;  // bytes/s of large direct requests, several in flight
+  Takes mapped;      // bytes/s of uncached pages of a mapping, several threads
   std::vector<RandomReads> random;
   Takes page_cache;  // bytes/s, one thread
 };
@@ -30,8 +30,8 @@ struct DiskRates {
 /// Both throw Interrupted.
 Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
                                const StopFlag& stop = {});
-/// `sequential` and `mapped` of `rates` alone: what neighbours on the disk change from minute to
-/// minute. Errors: the same.
+/// Measures only `sequential` and `mapped` of `rates` again, which other users of the disk change
+/// from minute to minute. Errors: those of measure_disk().
 std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, Bytes size,
                                            DiskRates& rates, const StopFlag& stop = {});
 

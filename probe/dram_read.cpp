@@ -13,8 +13,8 @@
 namespace rigcast::probe {
 namespace {
 
-constexpr std::size_t kPiece = 4096;      // bytes of a stream that are read at once
-constexpr std::int64_t kShare = 2 << 20;  // bytes that a thread takes at once
+constexpr std::size_t kPiece = 4096;      // bytes of a stream that are read in turn
+constexpr std::int64_t kShare = 2 << 20;  // bytes that a thread claims at once
 constexpr int kPasses = 7;
 
 std::size_t buffer_bytes() {
@@ -60,8 +60,8 @@ DramRead::DramRead(engine::Team& team) : team_(team), buffer_(buffer_bytes()) {
   });
 }
 
-// Whoever is free reads on, as in kernels: of parts that were settled ahead the slowest thread's
-// would count, and where others use the machine, that is half as fast.
+// Pieces are claimed dynamically, as in kernels: with fixed parts the slowest thread would count,
+// and where others use the machine, that is half as fast.
 void DramRead::read(const Way& way, std::span<const std::byte> memory) {
   team_.run([&](engine::Worker& worker) {
     std::uint64_t sum = 0;

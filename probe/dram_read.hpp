@@ -1,5 +1,5 @@
 #pragma once
-// How fast the cores together read memory.
+// The rate at which all cores together read memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,14 @@
 
 namespace rigcast::probe {
 
-/// A buffer that no cache holds, read by the whole team.
+/// Reads a buffer that no cache holds, with the whole team.
 class DramRead {
  public:
-  /// No way of reading is the fastest everywhere: it depends on what the processor asks for by
-  /// itself.
+  /// Several patterns are tried: which is fastest depends on the processor's own prefetchers.
   struct Way {
     const char* name;
-    int streams;     // places of the buffer that a thread reads in turn
-    bool ask_ahead;  // as kernels do
+    int streams;     // positions of the buffer that a thread reads alternately
+    bool ask_ahead;  // with software prefetch, as kernels do
   };
   static std::span<const Way> ways();
 
@@ -29,7 +28,7 @@ class DramRead {
   double bytes() const { return double(buffer_.size()); }
   /// One pass over the buffer.
   void read(const Way& way) { read(way, {buffer_.data(), buffer_.size()}); }
-  /// One pass over other memory, 4 KiB at a time: what is left at its end is not read.
+  /// One pass over `memory`, in pieces of 4 KiB; a remainder is not read.
   void read(const Way& way, std::span<const std::byte> memory);
 
  private:
@@ -37,8 +36,8 @@ class DramRead {
   engine::LargePages buffer_;
 };
 
-/// Bytes/s of several passes in the way that is the fastest here. Takes a second or so. n is 0 if
-/// there is no memory for the buffer.
+/// Bytes/s of several passes with the fastest pattern. Takes about a second. n is 0 if there is no
+/// memory for the buffer.
 Takes dram_read(engine::Team& team);
 
 }  // namespace rigcast::probe

@@ -1,5 +1,5 @@
 #pragma once
-// What is measured of the GPUs of this machine.
+// Measurements of this machine's GPUs.
 
 #include <optional>
 #include <string>
@@ -14,27 +14,27 @@
 
 namespace rigcast::probe {
 
-/// Copies between host and GPU, waited for one by one.
+/// Copies between host and GPU; the host waits for each.
 struct CopyRates {
   CopyCurve h2d_pinned, d2h_pinned, h2d_pageable, d2h_pageable;
-  Takes both_ways;  // bytes/s of both directions together, pinned, at once
+  Takes both_ways;  // bytes/s of both directions together, pinned, concurrent
 };
 
-/// Of a buffer that no cache holds.
+/// Rates over a buffer that no cache holds.
 struct VramRates {
   Takes read;  // bytes/s
-  Takes copy;  // bytes/s, those read and those written
+  Takes copy;  // bytes/s, read and written bytes counted
 };
 
-/// Seconds of a kernel that does nothing, one of many in a row, each waiting for the one before.
+/// Seconds of an empty kernel, in a sequence in which each waits for the one before.
 struct LaunchTimes {
   Takes eager;      // launched one by one
   Takes in_graph;   // all launched as one graph
-  Takes dependent;  // the same, each set up while the one before still runs; n 0: not on this GPU
+  Takes dependent;  // with programmatic dependent launch; n 0: not on this GPU
   Takes waited;     // launched alone and waited for by the host
 };
 
-/// weights (rows x columns) times a batch of tokens, by the vendor's library.
+/// Products of weights (rows x columns) with a batch of tokens, by the vendor's library.
 struct ProductCurve {
   struct Point {
     int tokens = 0;
@@ -50,13 +50,14 @@ struct Gpu {
   std::string bus_id;                   // "0000:01:00.0"
   Bytes memory;                         // in all
   Takes context;                        // bytes that creating a context takes
-  std::optional<Bytes> used_by_others;  // before that; nullopt: not told, and in `context`
-  GpuLink link;                         // while copying
+  std::optional<Bytes> used_by_others;  // memory used before that; nullopt: unknown, and included
+                                        // in `context`
+  GpuLink link;                         // state of the link while copying
   CopyRates copies;
   VramRates vram;
   std::vector<ProductCurve> products;
   LaunchTimes launches;
-  Takes handoff;  // seconds from the GPU to the host and back, through pinned memory
+  Takes handoff;  // round trip in seconds from the GPU to the host and back, through pinned memory
   std::vector<std::string> notes;  // what was left out, and why
 };
 
@@ -65,13 +66,13 @@ struct Gpus {
   std::string none;  // why there are none, in one line
 };
 
-/// Takes some seconds for each GPU; looks at `stop` between figures, and throws Interrupted. The
-/// contexts that this process has on them are made anew, so nothing else in it may use CUDA
-/// meanwhile. A figure that cannot be taken is left out and noted.
+/// Takes some seconds per GPU; checks `stop` between figures, and throws Interrupted. Resets this
+/// process' contexts, so no other code in it may use CUDA meanwhile. A figure that cannot be
+/// measured is left out and noted.
 Gpus measure_gpus(const Say& say, const StopFlag& stop = {});
 
-/// How fast the first GPU reads its memory, bytes/s. Takes a second or two, and a quarter of what
-/// is free at most. n is 0 where it cannot be measured. Throws Interrupted.
+/// Rate at which the first GPU reads its memory, in bytes/s. Takes a second or two, and uses at
+/// most a quarter of the free memory. n is 0 where it cannot be measured. Throws Interrupted.
 Takes vram_read(const StopFlag& stop = {});
 
 }  // namespace rigcast::probe

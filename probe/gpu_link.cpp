@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kGigaTransfers[] = {2.5, 5, 8, 16, 32, 64};  // of generations 1, 2, ...
+constexpr double kGigaTransfers[] = {2.5, 5, 8, 16, 32, 64};  // per lane, for generations 1, 2, ...
 constexpr int kMostLanes = 32;
 
 std::string first_line(const fs::path& file) {
@@ -22,7 +22,7 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-// Of "current" or "max". A device that does not know says 0, 63 or 255 lanes.
+// The link "current" or "max" of a device. Unknown values are reported as 0, 63 or 255 lanes.
 PcieLink link_of(const fs::path& device, const std::string& which) {
   const std::string width = first_line(device / (which + "_link_width"));
   int lanes = 0;
@@ -55,7 +55,7 @@ GpuLink read_gpu_link(const fs::path& devices, std::string bus_id) {
   GpuLink link;
   link.now = link_of(device, "current");
   link.card = link_of(device, "max");
-  link.slot = link_of(device.parent_path(), "max");  // the bridge that the card hangs on
+  link.slot = link_of(device.parent_path(), "max");  // the bridge to which the card is connected
   return link;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the operating system tells of the slot that a GPU is in.
+// The PCI-E link of a GPU, as the operating system reports it.
 
 #include <filesystem>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace rigcast::probe {
 
-/// Generation 0: not told.
+/// Generation 0: unknown.
 struct GpuLink {
-  PcieLink now;   // links slow down while nothing is copied: ask while something is
-  PcieLink card;  // the most that the card can do
-  PcieLink slot;  // the most that the slot can do, where that is told
+  PcieLink now;   // links slow down when idle: read it during copies
+  PcieLink card;  // the fastest link of the card
+  PcieLink slot;  // the fastest link of the slot, where known
 
   bool is_told() const { return now.generation > 0 && now.lanes > 0; }
   /// Fewer lanes or an older generation than the card has.
@@ -22,14 +22,15 @@ struct GpuLink {
   }
 };
 
-/// "16.0 GT/s PCIe" is generation 4; 0 for what is no rate of PCI-E, such as "Unknown".
+/// The generation of a PCI-E rate: "16.0 GT/s PCIe" is 4; 0 for other text, such as "Unknown".
 int pcie_generation(std::string_view speed);
 
-/// `devices` is where the kernel lists PCI devices, /sys/bus/pci/devices; `bus_id` as CUDA writes
-/// it, "0000:01:00.0" with letters of either case. Containers may lack all of it.
+/// Reads the link of a GPU. `devices`: the operating system's list of PCI devices,
+/// /sys/bus/pci/devices; `bus_id` as CUDA writes it, "0000:01:00.0" with letters of either case.
+/// Containers may lack all of it.
 GpuLink read_gpu_link(const std::filesystem::path& devices, std::string bus_id);
 
-/// In words, what is narrower and what to do about it; empty if nothing is.
+/// A text on a narrow link and what to do about it; empty if the link is not narrow.
 std::string narrow_link(const GpuLink& link);
 
 }  // namespace rigcast::probe

@@ -9,10 +9,10 @@
 namespace rigcast::probe {
 namespace {
 
-// Drivers tell a little less than data sheets: firmware and check bits have their share.
+// Drivers report a little less memory than data sheets: firmware and ECC take their part.
 constexpr double kSameMemory = 0.1;
 
-// "80GB" of a driver's 79.6 GiB.
+// The size in a product name: "80GB" for the 79.6 GiB that a driver reports.
 std::string size_of(const Gpu& gpu) {
   return fmt::format(" {:.0f}GB", std::ceil(gpu.memory.value / 0x1p30 - 0.01));
 }

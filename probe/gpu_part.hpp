@@ -1,5 +1,5 @@
 #pragma once
-// Which part of the catalogue a GPU is.
+// Identifies the part of the catalogue that a GPU is.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace rigcast::probe {
 
-/// Its id, by the driver's name and by its memory, for names that come in several sizes. Empty: the
-/// catalogue has none of that name, or another size alone.
+/// The part's id, by the driver's name and, for names with several sizes, by the memory. Empty: the
+/// catalogue does not have the name, or only another size.
 std::string gpu_of_catalogue(const Gpu& gpu, const Catalogue& catalogue);
 
 }  // namespace rigcast::probe

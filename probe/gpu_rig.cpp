@@ -10,14 +10,14 @@ namespace rigcast::probe {
 namespace {
 
 constexpr double kTooWide = 0.15;
-constexpr double kMuchUsed = 0.1;  // of the memory, by others
+constexpr double kMuchUsed = 0.1;  // share of the memory that others use
 
 const std::string& id_of(const std::vector<std::string>& ids, std::size_t gpu) {
   static const std::string unknown;
   return gpu < ids.size() ? ids[gpu] : unknown;
 }
 
-// The largest of all GPUs stands for each: a rig file has one for all.
+// The largest value of all GPUs: a rig file has one figure for all.
 template <class Of>
 Takes largest(const std::vector<Gpu>& gpus, Of of) {
   Takes most;

@@ -30,10 +30,11 @@ std::string value_of(const char* file, const std::string& key) {
 double number_in(const std::string& file) {
   std::ifstream in(file);
   double value = 0;
-  return in >> value ? value : std::numeric_limits<double>::infinity();  // "max", or no such file
+  return in >> value ? value : std::numeric_limits<double>::infinity();  // the file holds "max", or
+                                                                         // does not exist
 }
 
-// Cores that hold the processors this process may use: siblings share one.
+// The number of cores that this process may use; hardware threads of one core count once.
 int usable_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -48,7 +49,7 @@ int usable_cores() {
     if (!(in >> siblings)) siblings = std::to_string(cpu);
     cores.insert(siblings);
   }
-  // A container's share of time: "200000 100000" is two processors.
+  // A container's CPU quota: "200000 100000" is two processors.
   std::ifstream quota("/sys/fs/cgroup/cpu.max");
   double time = 0, period = 0;
   const int most =
@@ -56,7 +57,7 @@ int usable_cores() {
   return std::clamp(int(cores.size()), 1, most);
 }
 
-// The widest that llama.cpp has kernels of its own for, and so the catalogue.
+// The widest SIMD level for which llama.cpp, and so the catalogue, has kernels.
 std::string simd_level() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -75,7 +76,7 @@ std::string simd_level() {
 #endif
 }
 
-// "1024K" of the cache of that level that the first core uses.
+// Size ("1024K") of the cache of that level of the first core.
 Bytes cache_of_level(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string at = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";

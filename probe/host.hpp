@@ -1,5 +1,5 @@
 #pragma once
-// What the operating system tells of this machine.
+// Facts on this machine, from the operating system.
 
 #include <string>
 
@@ -11,12 +11,12 @@ struct Host {
   std::string cpu;   // "AMD EPYC 9354 32-Core Processor"
   std::string simd;  // as in hwprofiles/cpus: "avx512-vnni"
   std::string os;    // as in a scenario: "linux" or "wsl2"
-  int cores = 1;     // that this process may run on, two threads of one core counted once
+  int cores = 1;     // cores that this process may use; hardware threads of one core count once
   int numa_nodes = 1;
-  Bytes l2, l3;            // of one core, and of the cores that share one; 0: not told
-  Bytes memory;            // that may be taken: the machine's, or a container's limit
-  bool contained = false;  // that limit is less than what the machine has
-  Bytes available;         // of it, now
+  Bytes l2, l3;            // of one core, and of the cores that share it; 0: unknown
+  Bytes memory;            // the machine's memory, or a container's limit
+  bool contained = false;  // the container's limit is below the machine's memory
+  Bytes available;         // the part of `memory` that is available now
 };
 
 Host read_host();

@@ -27,7 +27,7 @@ std::string today() {
   return text;
 }
 
-// Thread counts that tell how memory is shared: 1, 2, 4, ... and all.
+// Thread counts that show how bandwidth scales: 1, 2, 4, ... and all.
 std::vector<int> thread_counts(int cores) {
   std::vector<int> counts;
   for (int n = 1; n < cores; n *= 2) counts.push_back(n);

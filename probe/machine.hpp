@@ -1,5 +1,5 @@
 #pragma once
-// All that is measured of a machine, and the rig file that says it.
+// The measurements of a machine, and the rig file made of them.
 
 #include <filesystem>
 #include <string>
@@ -17,39 +17,40 @@ namespace rigcast::probe {
 
 struct Machine {
   Host host;
-  std::vector<Takes> dram;  // bytes/s by threads: the first by one
+  std::vector<Takes> dram;  // bytes/s by number of threads, from one
   CpuRates cpu;
   DiskRates disk;
-  Gpus gpus;         // of measure_gpus, where that was called
+  Gpus gpus;         // result of measure_gpus(), where that was called
   std::string date;  // "2026-11-21"
 };
 
-// All of these look at `stop`, and throw Interrupted.
-/// All but the GPUs. Takes 20 to 40 seconds. Errors: those of measure_disk.
+// All of these check `stop`, and throw Interrupted.
+/// Measures everything except the GPUs. Takes 20 to 40 seconds. Errors: those of measure_disk().
 Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say,
                                 const StopFlag& stop = {});
 
-/// Reads of the disk in order, in `machine`. Errors: those of measure_disk.
+/// Measures the disk's sequential reads again, in `machine`. Errors: those of measure_disk().
 std::optional<Error> measure_disk_again(Machine& machine, const std::filesystem::path& scratch,
                                         const Say& say, const StopFlag& stop = {});
 
-/// The same of memory and multiplications alone, in `machine`: they change from minute to minute
-/// where others share the host. Takes some seconds.
+/// Measures memory and multiplications again, in `machine`: they change from minute to minute where
+/// others share the host. Takes some seconds.
 void measure_cores(Machine& machine, const Say& say, const StopFlag& stop = {});
 
-/// The same with all cores at once alone. Takes a second or two.
+/// As measure_cores(), only with all cores at once. Takes a second or two.
 void measure_all_cores(Machine& machine, const Say& say, const StopFlag& stop = {});
 
-/// How far the cores together are from what `machine` says of them, now: the larger change of what
-/// they read and of what they multiply, as a share.
+/// The relative change of the cores' rates since `machine` was measured: the larger of the changes
+/// of memory reads and multiplications.
 double change_of_cores(const Machine& machine, const StopFlag& stop = {});
 
-/// A rig file: every figure measured, with how often and how far apart. `cpu` and `gpus` are the
-/// parts of the catalogue that stand for what was not measured, the latter as in write_gpus.
+/// The text of a rig file: every figure with its number of samples and their spread. `cpu` and
+/// `gpus`: the parts of the catalogue that supply figures which were not measured, the latter as in
+/// write_gpus().
 std::string rig_toml(const Machine& machine, const std::string& cpu,
                      const std::vector<std::string>& gpus = {});
 
-/// Spreads that are too wide to plan with, each with what to do.
+/// Warnings on spreads that are too wide to plan with, each with what to do.
 std::vector<std::string> doubts(const Machine& machine);
 
 }  // namespace rigcast::probe

@@ -5,7 +5,7 @@
 namespace rigcast::probe {
 namespace {
 
-// Nothing of a name may end the text.
+// Removes characters of a name that could end the TOML text.
 std::string clean(std::string_view text) {
   std::string out;
   for (const char c : text)
@@ -13,7 +13,7 @@ std::string clean(std::string_view text) {
   return out;
 }
 
-// Or more of a large whole number: never an exponent.
+// Four digits, or more for a large integer: never an exponent.
 std::string four_digits(double value) {
   return value < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }

@@ -11,8 +11,8 @@
 
 namespace rigcast::probe {
 
-/// Every figure says that it was measured, how often, how far apart, how and when. Figures that
-/// were not taken (n is 0) are left out.
+/// Every figure is written with its number of samples, spread, method and date. Figures that were
+/// not measured (n is 0) are left out.
 class RigFile {
  public:
   explicit RigFile(std::string date) : date_(std::move(date)) {}

@@ -5,7 +5,7 @@
 
 namespace rigcast::probe {
 
-/// Told what comes next.
+/// Called with the name of the next measurement.
 using Say = std::function<void(const std::string&)>;
 
 }  // namespace rigcast::probe

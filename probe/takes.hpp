@@ -1,5 +1,5 @@
 #pragma once
-// A figure that was taken several times.
+// A figure that was measured several times.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What else could be done: alternatives to a scenario, each simulated.
+// Advice: alternatives to a scenario, each of which is simulated.
 
 #include "core/catalogue/catalogue.hpp"
 #include "core/text/toml_reader.hpp"
@@ -18,8 +18,8 @@ struct Alternative {
 /// KV policy, ubatch, flash attention, threads, slot, SSD, RAM kit and more.
 std::vector<Alternative> alternatives(const Scenario& scenario, const Report& report);
 
-/// Simulates all alternatives in sweep mode; the best three that gain, by the time of the whole
-/// request. For a scenario that does not fit, the best three that do.
+/// Simulates all alternatives in sweep mode and returns the three that shorten the whole request
+/// most. For a scenario that does not fit, the best three that do.
 std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalogue,
                            const Report& report);
 

@@ -12,10 +12,11 @@
 namespace rigcast::sim {
 namespace {
 
-// Time that grows this much faster than before begins a fall, and this much faster continues it.
+// A cliff begins where time grows this much faster than before, and continues while it grows this
+// much faster.
 constexpr double kFalls = 3.0;
 constexpr double kStillFalls = 1.5;
-// A trend flatter than this, over the whole range and as a share of a token, counts as this.
+// The smallest slope of a trend, over the whole range and as a share of a token's time.
 constexpr double kFlat = 0.02;
 
 struct Trend {
@@ -90,7 +91,7 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
       ++i;
       continue;
     }
-    // The fall goes on while time grows faster than before it; then a new trend begins.
+    // The cliff lasts while time grows faster than before it; then a new trend begins.
     std::size_t end = i + 1;
     while (end + 1 < points.size() && slope_at(end) > kStillFalls * trend.slope) ++end;
     if (points[end].second > trend.at(points[end].first) * (1 + kLeastFall)) {

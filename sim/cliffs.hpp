@@ -1,5 +1,5 @@
 #pragma once
-// Where speed falls by more than its trend, and why.
+// Finds where speed falls by more than its trend, and why.
 
 #include <vector>
 
@@ -8,11 +8,12 @@
 
 namespace rigcast::sim {
 
-/// Along the tokens in the cache, from `first` to `last`: each located to within one block.
+/// Cliffs along the tokens in the cache, from `first` to `last`, each located to within one block.
 std::vector<Cliff> position_cliffs(const Scenario& scenario, DecodeModel& model, TokenCount first,
                                    TokenCount last);
 
-/// Along the context limit: the longest that fits with this placement, and what comes after it.
+/// Cliffs along the context limit: the longest context that fits with this placement, and what
+/// follows it.
 std::vector<Cliff> context_cliffs(const Scenario& scenario, const Placement& placement,
                                   TokenCount longest);
 

@@ -9,10 +9,10 @@
 namespace rigcast::sim {
 namespace {
 
-// An exact run is cut into stretches so that its graph stays small.
+// An exact run is divided into parts so that its graph stays small.
 constexpr TokenCount kStretch = 2048;
 
-// Tokens that copies run ahead of the operations, as far as the buffers go.
+// The number of tokens by which prefetched copies precede operations, as the buffers allow.
 TokenCount tokens_ahead(const Scenario& s, const Step& step) {
   const auto copies =
       std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
@@ -21,7 +21,7 @@ TokenCount tokens_ahead(const Scenario& s, const Step& step) {
   return (buffers + copies - 1) / copies;
 }
 
-// Whole blocks of the cache go to RAM.
+// True if the cache moves to RAM in whole blocks.
 bool leaves_in_blocks(const Scenario& s) {
   const bool streams = s.kv.policy == KvPolicy::kStream;
   return evicts(s.kv.policy) || (streams && runtime_model(s.runtime).streams_in_blocks());
@@ -51,7 +51,7 @@ Seconds DecodeModel::bound(TokenCount cached) const { return lower_bound(s_, ste
 
 // Periods of the tokens [first, last], simulated one after the other.
 std::vector<double> DecodeModel::run_window(TokenCount first, TokenCount last) {
-  // Buffers fill in the tokens before, and copies of the tokens after contend with these.
+  // The tokens before fill the buffers, and copies for the tokens after contend with these.
   const TokenCount before = overlaps_ ? lead_ + 1 : 0;
   const TokenCount after = lead_;
   graph_.clear();
@@ -77,7 +77,7 @@ Seconds DecodeModel::period(TokenCount cached) {
   return {it->second};
 }
 
-// Within a cell or block time is constant, so a line through the middles of blocks is unbiased.
+// Time is constant within a cell or block, so a line through the middles of blocks is unbiased.
 TokenCount DecodeModel::snapped(TokenCount cached) const {
   const TokenCount cell = (cached - 1) / granularity_;
   return cell * granularity_ + (granularity_ + 1) / 2;
@@ -89,7 +89,7 @@ std::vector<TokenCount> DecodeModel::breaks(TokenCount first, TokenCount last) c
   const auto add = [&](TokenCount n) {
     if (n > first && n < last) at.push_back(n);
   };
-  // What the prompt's last batch wrote leaves later than what a token does.
+  // Blocks of the prompt's last batch are evicted later than those of a token.
   if (leaves_in_blocks(s_)) add(snapped(first + granularity_));
   if (memory_.resident_tokens) {
     add(snapped(*memory_.resident_tokens));
@@ -114,7 +114,7 @@ void DecodeModel::bisect(TokenCount a, TokenCount b, double whole) {
   const double fb = curve_point(b);
   const double fm = curve_point(middle);
   const double line = fa + (fb - fa) * double(middle - a) / double(b - a);
-  // Area that the straight line gets wrong, against what the whole stretch may be off by.
+  // The error of the straight line as an area, compared with the tolerance for the whole interval.
   const double wrong = std::fabs(fm - line) * double(b - a) / 2;
   const double tolerance = (detail_ == Detail::kSweep ? 6e-4 : 1e-4) * whole;
   if (wrong <= tolerance) return;

@@ -1,6 +1,6 @@
 #pragma once
-// The time of one decoded token against the tokens in the cache: simulated in short windows at
-// chosen positions, integrated between them.
+// The time of one decoded token as a function of the tokens in the cache: simulated in short
+// windows at chosen positions, and integrated between them.
 
 #include <map>
 #include <vector>
@@ -16,12 +16,12 @@ class DecodeModel {
  public:
   DecodeModel(const Scenario& scenario, const Placement& placement, Detail detail);
 
-  /// Time of the token that is decoded with `cached` tokens in the cache, itself included, in the
-  /// steady state around it. Simulated once per position.
+  /// Time of the token that is decoded when the cache holds `cached` tokens, itself included, in
+  /// the steady state around it. Each position is simulated once.
   Seconds period(TokenCount cached);
   /// Busy seconds and bytes by resource of that token.
   ResourceUse use(TokenCount cached) const;
-  /// Closed form: no schedule is faster.
+  /// A lower bound in closed form: no schedule is faster.
   Seconds bound(TokenCount cached) const;
 
   /// Periods of every token of [first, last], by adaptive sampling; exactly with Detail::kExact.
@@ -32,9 +32,9 @@ class DecodeModel {
   void refine(TokenCount first, TokenCount last);
 
   const MemoryPlan& memory() const { return memory_; }
-  /// Sampled positions between which time is close to a straight line.
+  /// The sampled positions, between which time is nearly linear.
   const std::map<TokenCount, double>& curve() const { return curve_; }
-  /// Tokens over which time is constant by allocation: cells or blocks.
+  /// The number of tokens over which time is constant because of allocation: a cell or a block.
   TokenCount granularity() const { return granularity_; }
 
  private:
@@ -51,11 +51,11 @@ class DecodeModel {
   MemoryPlan memory_;
   StepGrouping grouping_;
   bool overlaps_ = false;
-  TokenCount lead_ = 0;  // tokens that copies run ahead of operations
+  TokenCount lead_ = 0;  // tokens by which prefetched copies precede operations
   TokenCount granularity_ = 1;
   StepGraph graph_;
   std::map<TokenCount, double> samples_;  // every position simulated
-  std::map<TokenCount, double> curve_;    // those in the middle of cells or blocks
+  std::map<TokenCount, double> curve_;    // samples in the middle of cells or blocks
 };
 
 }  // namespace rigcast::sim

@@ -23,8 +23,8 @@ class Graph {
   /// `after` starts only when `before` has finished. kNoNode on either side is ignored.
   void order(NodeId before, NodeId after);
 
-  /// Runs everything to the end; again, if called again. Throws MachineError if the graph cannot
-  /// make progress.
+  /// Runs the whole graph; every call runs it again. Throws MachineError if the graph cannot make
+  /// progress.
   void run();
 
   /// Seconds since the start of the run.
@@ -41,7 +41,7 @@ class Graph {
     double start = 0, finish = 0;
     std::int32_t first_edge = -1;
     std::int32_t waits_for = 0;
-    std::int32_t arrived = 0;  // of those, in this run
+    std::int32_t arrived = 0;  // predecessors that have finished in this run
     Kind kind = Kind::kJoin;
     std::uint8_t where = 0;  // worker or route
     std::uint8_t gpu = 0;

@@ -10,8 +10,8 @@
 namespace rigcast::sim {
 namespace {
 
-// A very large file is cut into larger chunks: the pipeline's fill is one chunk through all stages
-// but the slowest, which no longer shows in the total.
+// The largest number of chunks: a very large file has larger chunks. The pipeline's fill is one
+// chunk through all stages but the slowest, which is negligible with so many.
 constexpr double kMostChunks = 400;
 constexpr double kMostSweepChunks = 64;
 // Buffers between neighbouring stages of an overlapped load.
@@ -20,10 +20,11 @@ constexpr std::size_t kBuffers = 4;
 struct Portion {
   DeviceIndex device;
   Bytes bytes;
-  bool read_before = false;  // part of another portion, in the page cache since
+  bool read_before = false;  // its bytes belong to another portion and are in the page cache
 };
 
-// What ends where, in file order as far as it matters: host weights, then each GPU's.
+// The portions of the file by destination, in the order in which they are read: host weights, then
+// each GPU's.
 std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   std::vector<double> bytes(s.rig.gpus.size() + 1, 0.0);
   const auto at = [&](DeviceIndex d) -> double& {
@@ -31,7 +32,7 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   };
   const bool on_host = runtime_model(s.runtime).end_matrices(s, p).embeddings > 0;
   if (on_host) at(kHost) += double(s.tensors.embedding.bytes());
-  // Tied embeddings are one matrix in the file that both sides may need.
+  // Tied embeddings are one matrix in the file, which both sides may need.
   const bool tied = s.tensors.head_is_embedding && on_host;
   const double shared = tied ? tied_matrix(s).value : 0.0;
   at(p.head) += double(s.tensors.head.bytes()) - shared;
@@ -44,7 +45,7 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   std::vector<Portion> out;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
-  // A mapped file's pages are the copy that the host keeps of what a GPU has.
+  // For a mapped file, its pages are the host's copy of weights that a GPU has.
   const Bytes copied = s.runtime.memory.maps_file ? Bytes{} : host_copies(s, p, p.head);
   if (copied.value > 0) out.push_back({kHost, copied, true});
   if (shared > 0 && p.head != kHost && !s.rig.unified())
@@ -52,9 +53,10 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   return out;
 }
 
-// Of the route's rate, which is that of requests. More than all of it where pages of a mapping come
-// faster. Several readers, of a GPU's part and of what the host keeps beside it, send requests, and
-// reach what the disk can: of that both rates tell a part, for neighbours only ever take from them.
+// The share of the SSD route's rate, which is the rate of sequential requests. A single reader of
+// mapped pages reaches the rate measured for those, which may be higher. Several readers send
+// requests, and reach the higher of both measured rates: a disk shared with other machines can only
+// be measured too low.
 double share_of_disk(const Scenario& s) {
   const SsdPart& ssd = s.rig.ssd;
   const double share = s.runtime.load.ssd_share.value;
@@ -74,7 +76,7 @@ class Pipeline {
     const NodeId read = from_disk ? read_file(bytes) : kNoNode;
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
-    // A mapped file's pages are the weights themselves; everything else is copied out of them.
+    // The pages of a mapped file are the weights themselves; other weights are copied out of them.
     const bool maps =
         s_.runtime.memory.maps_file && !runtime_model(s_.runtime).copies_host_weights(s_);
     if (to_gpu ? pinned : !maps) ready = stage(bytes, read, to_gpu);
@@ -112,7 +114,7 @@ class Pipeline {
     labels_.emplace_back(node, std::move(e));
   }
 
-  // Where stages do not overlap, a chunk is through before the next one begins.
+  // Without overlap, a chunk passes all stages before the next one begins.
   void serialize(NodeId node) {
     if (!s_.runtime.load.overlap) graph_.order(last_, node);
   }
@@ -148,7 +150,7 @@ class Pipeline {
     return done;
   }
 
-  // Several readers are each as fast as one alone, up to what they reach together.
+  // The rate of several readers: each is as fast as a single one, up to what they reach together.
   BytesPerSecond copy_rate(bool to_gpu) const {
     const auto& one = s_.rig.ssd.cached_read;
     const BytesPerSecond all = s_.runtime.load.host_copy.value;
@@ -179,7 +181,7 @@ class Pipeline {
   ResourceUse use_;
 };
 
-// Where stages do not overlap, a portion takes the same time in one chunk as in many.
+// The number of chunks of a portion. Without overlap one chunk takes as long as many.
 double chunk_count(const Scenario& s, Bytes part, Bytes file, Detail detail, bool traced) {
   if (!s.runtime.load.overlap && !traced) return 1;
   const double most = detail == Detail::kSweep ? kMostSweepChunks : kMostChunks;

@@ -1,6 +1,6 @@
 #pragma once
-// From a file to weights where they compute: a pipeline of chunks through SSD, page cache, staging
-// buffers and PCI-E.
+// Loading weights from a file to where they are used: a pipeline of chunks through SSD, page cache,
+// staging buffers and PCI-E.
 
 #include <vector>
 

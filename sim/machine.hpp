@@ -14,25 +14,25 @@ namespace rigcast::sim {
 
 inline constexpr int kMostGpus = 8;
 
-/// Links that one flow uses together.
+/// The links that one flow uses together.
 enum class Route : std::uint8_t {
   kSsdToRam,           // a file into the page cache
   kRam,                // the CPU reads or writes memory
   kVram,               // a GPU reads or writes its memory; on a unified chip the same as kRam
   kHostToGpu,          // RAM, PCI-E, VRAM
-  kHostToGpuPageable,  // the same through the driver's staging, at its own rate
+  kHostToGpuPageable,  // as kHostToGpu through the driver's staging buffers, at its own rate
   kGpuToHost,
 };
 inline constexpr int kRouteCount = 6;
 
-/// Where an amount of time is spent.
+/// The resource on which time is spent.
 enum class Worker : std::uint8_t {
   kGpu,  // kernels, one after the other
   kCpu,
-  kDelay,  // waits that exclude nobody: handoffs, host work, latencies
+  kDelay,  // waits that block no resource: handoffs, host work, latencies
 };
 
-/// Sets the rates of a rig. Not while a graph runs.
+/// Sets the rates of a rig. Must not be called while a graph runs.
 void set_machine(const Rig& rig);
 
 }  // namespace rigcast::sim

@@ -26,7 +26,8 @@ sg::Engine& engine() {
     struct sigaction before {};
     sigaction(SIGINT, nullptr, &before);
     auto made = std::make_unique<sg::Engine>(&argc, argv);
-    sigaction(SIGINT, &before, nullptr);  // SimGrid's would exit with 1, as an answer does
+    sigaction(SIGINT, &before, nullptr);  // SimGrid's handler would exit with 1, which means an
+                                          // answer of no
     return made;
   }();
   return *instance;

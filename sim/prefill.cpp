@@ -11,7 +11,8 @@
 namespace rigcast::sim {
 namespace {
 
-// Up to this many ubatches are simulated one by one; of longer prompts, this many are sampled.
+// Prompts of up to kMostWhole ubatches are simulated completely; longer ones are sampled at
+// kSamples ubatches.
 constexpr std::int64_t kMostWhole = 12;
 constexpr std::int64_t kSamples = 7;
 
@@ -37,7 +38,7 @@ class Prompt {
     return first == 0 ? end : end - graph.finish(ends[std::size_t(first - 1 - from)]).value;
   }
 
-  // All ubatches but the last by sampling, the last as it is.
+  // Time of all ubatches: all but the last by sampling, the last simulated.
   double sampled() {
     const std::vector<std::int64_t> at = sampled_ubatches(s_, count_, kSamples);
     std::vector<double> time;
@@ -77,8 +78,8 @@ class Prompt {
   std::int64_t count_;
 };
 
-// Steps are simulated one after the other. Where several GPUs work on ubatches that follow each
-// other at the same time, what that saves is known in closed form.
+// Time that several GPUs save when they work on consecutive ubatches at the same time, in closed
+// form: the simulation runs steps one after the other.
 Seconds saved_by_pipeline(const Scenario& s, const Placement& p, const Prompt& prompt) {
   if (s.rig.gpus.size() < 2 || prompt.count() < 2) return {};
   // Time grows on a line from the first ubatch to the one before the last, which may be shorter.

@@ -1,5 +1,5 @@
 #pragma once
-// The prompt, ubatch by ubatch.
+// The simulation of the prompt, ubatch by ubatch.
 
 #include "perfmodel/resource_use.hpp"
 #include "sim/decode.hpp"
@@ -12,7 +12,7 @@ struct PrefillForecast {
   ResourceUse use;
 };
 
-/// Long prompts are sampled at some ubatches and integrated, unless exact.
+/// Long prompts are sampled at some ubatches and integrated, unless `detail` is kExact.
 PrefillForecast forecast_prefill(const Scenario& scenario, const Placement& placement,
                                  Detail detail);
 

@@ -115,7 +115,7 @@ class Simulation {
     return b;
   }
 
-  // A sweep asks for the scenario's own start only.
+  // A sweep needs the scenario's own start only.
   void starts() {
     const auto wanted = [&](Start start) {
       return options_.detail != Detail::kSweep || s_.workload.start == start;
@@ -137,7 +137,8 @@ class Simulation {
     const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens + 1;
     const TokenCount last = s_.workload.last_position();
     std::vector<double> gaps = decode.periods(first, last);
-    // One output token has no gap: its speed is that of the token which would come next.
+    // A single output token has no gap between tokens: its speed is that of the token that would
+    // follow.
     if (gaps.empty()) gaps.push_back(decode.period(first).value);
     report_.tpot = summarize(gaps);
     TokenTimes times;
@@ -157,7 +158,7 @@ class Simulation {
 
   void positions(DecodeModel& decode) {
     std::vector<TokenCount> at = options_.positions;
-    // A grid is for a look at the whole: between samples, lines are as good as those of the run.
+    // For a grid over the whole context, interpolation between samples is accurate enough.
     const bool grid = at.empty() && options_.cliffs && options_.detail != Detail::kExact;
     if (grid) decode.refine(1, s_.workload.context);
     if (at.empty() && options_.cliffs)
@@ -185,8 +186,8 @@ class Simulation {
     report_.cliffs.insert(report_.cliffs.end(), later.begin(), later.end());
   }
 
-  // From the rig's own runs where they tell more than what was left out of the fit; without that,
-  // the profile's word.
+  // The interval around a forecast: from the rig's own runs where it is narrower than that of
+  // left-out chips; without either, the profile's figure.
   Interval around_forecast(double value, std::string_view metric, double else_share) const {
     const Regime regime = regime_of(s_, report_.placement);
     if (const auto own = narrower_spread(s_, metric, regime))
@@ -203,7 +204,7 @@ class Simulation {
         around_forecast(report_.prefill_tokens_per_s, "pp_tps", u.prefill.value);
     const TtftBreakdown& b = *report_.ttft();
     const double compute = (b.total() - b.load).value;
-    // A speed's high end is a time's low end.
+    // The upper end of a speed is the lower end of a time.
     const Interval speed = around_forecast(1.0, "pp_tps", u.prefill.value);
     const Interval rest{compute / speed.hi, compute / std::max(speed.lo, 1e-9)};
     const Interval load = around(b.load.value, u.load.value);
@@ -218,8 +219,8 @@ class Simulation {
     const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
     std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);
     const auto prefills = std::ptrdiff_t(steps.size());
-    // The prompt gives the first output token: its own step, which gives the second, is at the
-    // position behind the prompt.
+    // The prompt's step gives the first output token. The step of that token, which gives the
+    // second, is at the position behind the prompt.
     const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens;
     const TokenCount tokens = std::min(kTracedTokens, s_.workload.output_tokens - 1);
     for (TokenCount t = 0; t < tokens; ++t)

@@ -1,5 +1,5 @@
 #pragma once
-// A scenario in, a report out.
+// Simulates a scenario and returns a report.
 
 #include <memory>
 #include <vector>
@@ -10,11 +10,12 @@
 
 namespace rigcast::sim {
 
-inline constexpr TokenCount kTracedTokens = 8;  // that are decoded, the first ones
+inline constexpr TokenCount kTracedTokens = 8;  // the first decoded tokens that are traced
 
 struct SimulateOptions {
   Detail detail = Detail::kFinal;
-  std::vector<TokenCount> positions;  // to report speed at; empty: an even grid over the context
+  std::vector<TokenCount> positions;  // positions at which speed is reported; empty: an even grid
+                                      // over the context
   bool cliffs = true;
   std::vector<TraceEvent>* trace = nullptr;  // receives load, prefill and the first decoded tokens
 };

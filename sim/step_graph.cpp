@@ -6,10 +6,11 @@
 namespace rigcast::sim {
 namespace {
 
-// Operations in a row on one device that become one activity: enough to halve the time of a
-// simulation, few enough that what copies beside them meet stays the same within 0.1 %.
+// The largest number of consecutive operations on one device that become one activity: enough to
+// halve the time of a simulation, few enough that contention with copies stays the same within 0.1
+// %.
 constexpr int kLongestRun = 8;
-// Launches that take less of an operation than this need no activity of their own.
+// An overhead below this share of the operation's time needs no activity of its own.
 constexpr double kShortGap = 0.03;
 
 }  // namespace
@@ -77,7 +78,7 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
   }
   const auto first = NodeId(graph_.size());
   NodeId done = op.device == kHost ? cpu_part(op.cost, begin) : gpu_part(op, begin);
-  // What was copied is needed no more, whatever the host still does.
+  // The staging buffer is free once the GPU's part ends, whatever the host still computes.
   if (fetched != kNoNode) engines_[std::size_t(op.device)].consumers.push_back(done);
   if (op.host_part) {
     const NodeId host = cpu_part(*op.host_part, ready);
@@ -95,8 +96,8 @@ Seconds StepGraph::memory_time(DeviceIndex device, Bytes charged) const {
   return charged / memory_rate(s_, device);
 }
 
-// Whether `op` can be one activity with its neighbours. Alone on the machine, times add up exactly;
-// beside copies, only operations that are bound by the memory they share with them.
+// True if `op` can be merged with its neighbours into one activity. Without overlap, times add up
+// exactly; with copies beside it, only operations bound by the shared memory may be merged.
 bool StepGraph::plain(const StepOp& op) const {
   if (recording_ || op.fetch || op.host_part || op.store.value > 0) return false;
   if (!overlaps_) {
@@ -126,7 +127,8 @@ NodeId StepGraph::finish_run(NodeId entry) {
 NodeId StepGraph::read_after_gap(DeviceIndex device, Seconds gap, Bytes charged, NodeId entry) {
   const bool host = device == kHost;
   NodeId begin = entry;
-  // A short gap counts as that much more to read: copies beside it take a few per cent of VRAM.
+  // A short overhead counts as additional bytes to read: copies beside it use a few per cent of
+  // VRAM bandwidth.
   if (!host && !s_.rig.unified() && gap < memory_time(device, charged) * kShortGap) {
     charged += s_.rig.gpus[std::size_t(device)].bandwidth.value * gap;
   } else if (gap.value > 0) {
@@ -142,7 +144,7 @@ NodeId StepGraph::gpu_part(const StepOp& op, NodeId entry) {
   const Seconds compute = op.cost.compute;
   if (!overlaps_)
     return chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.gap + std::max(compute, memory)));
-  // The memory side only ever gets slower than alone, so a shorter compute side cannot bind.
+  // Contention can only slow the memory side, so a shorter compute side cannot bind.
   if (compute <= memory) return read_after_gap(gpu, op.cost.gap, op.cost.charged, entry);
 
   NodeId begin = entry;
@@ -192,7 +194,7 @@ NodeId StepGraph::fetch(const StepOp& op, NodeId entry) {
   graph_.order(engine.in, begin);
   engine.in = copy;
   if (op.fetch->ahead) {
-    // The buffer it fills is the one of the fetch `depth` copies ago.
+    // A copy fills the buffer that the fetch `depth` copies ago used.
     const std::size_t depth = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
     while (engine.consumers.size() > depth) engine.consumers.pop_front();
     if (engine.consumers.size() == depth) graph_.order(engine.consumers.front(), begin);

@@ -1,6 +1,6 @@
 #pragma once
-// Turns steps into activities: operations in order on their devices, copies ahead of them on the
-// copy engines, staging buffers that free up as operations end.
+// Turns steps into activities: operations in order on their devices, prefetched copies on the copy
+// engines, staging buffers that are freed as operations end.
 
 #include <array>
 #include <deque>
@@ -14,8 +14,9 @@ namespace rigcast::sim {
 
 class StepGraph {
  public:
-  /// `overlaps`: copies run beside operations, so the two sides of a roofline are kept apart and
-  /// contend. Without overlap every operation is alone on the machine and one activity is exact.
+  /// `overlaps`: copies overlap operations, so the two sides of a roofline are separate activities
+  /// and contend. Without overlap every operation is alone on the machine, and one activity is
+  /// exact.
   StepGraph(const StepContext& context, bool overlaps);
 
   /// Appends a step that begins when the one before has ended. `token` labels it in a trace.
@@ -39,15 +40,15 @@ class StepGraph {
   struct CopyEngines {
     NodeId in = kNoNode;           // last copy towards the GPU
     NodeId out = kNoNode;          // last copy from it
-    std::deque<NodeId> consumers;  // of the newest fetches, newest last
+    std::deque<NodeId> consumers;  // operations that use the latest fetches, newest last
   };
 
-  // Operations that follow each other on one device with nothing beside or between them.
+  // Consecutive operations on one device with nothing beside or between them.
   struct Run {
     DeviceIndex device = kHost;
     int operations = 0;
     Seconds gap;
-    Seconds alone;  // without overlap: all of it
+    Seconds alone;  // without overlap: their whole time
     Bytes charged;
   };
 
@@ -76,7 +77,5 @@ class StepGraph {
   Phase phase_ = Phase::kDecode;
   TokenCount token_ = 0;
 };
-
-/// Anything of the step runs beside something else of it or of its neighbours.
 
 }  // namespace rigcast::sim

@@ -1,5 +1,5 @@
 #pragma once
-// What a runtime's kernels are written in.
+// The GPU interface for which a runtime's kernels are written.
 
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Block formats, by whose kernels do alike.
+// Groups of block formats whose kernels have similar rates.
 
 #include <string_view>
 
@@ -7,7 +7,7 @@
 
 namespace rigcast {
 
-/// Formats whose kernels do alike.
+/// Formats of a group share their efficiency figures.
 enum class FormatGroup { kFloat, kQ8, kQ4, kQ5, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIq };
 inline constexpr int kFormatGroupCount = 10;
 FormatGroup format_group(QuantFormat format);

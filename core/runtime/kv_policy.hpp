@@ -1,5 +1,5 @@
 #pragma once
-// Where keys and values live, and who attends to them.
+// Where keys and values live, and which device attends to them.
 
 #include <optional>
 #include <string_view>
@@ -10,11 +10,11 @@ enum class KvPolicy { kVram, kRam, kStream, kPaged, kCombined, kSpill };
 std::string_view name(KvPolicy policy);
 std::optional<KvPolicy> kv_policy_from(std::string_view text);
 
-/// As memory fills, the cache's older blocks leave VRAM.
+/// True if older blocks of the cache are evicted from VRAM as it fills.
 bool evicts(KvPolicy policy);
-/// All of the cache is in host memory from the start.
+/// True if the whole cache is in host memory from the start.
 bool keeps_cache_in_ram(KvPolicy policy);
-/// The CPU attends to what of the cache is in host memory.
+/// True if the CPU attends to the part of the cache that is in host memory.
 bool host_attends(KvPolicy policy);
 
 }  // namespace rigcast

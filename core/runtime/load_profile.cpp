@@ -100,7 +100,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   return d;
 }
 
-// Reads figures of a table; what it leaves out is taken from the fallback, if there is one.
+// Reads figures of a table; missing ones are taken from the fallback, if there is one.
 class Figures {
  public:
   explicit Figures(const TomlTable& t, bool required) : t_(t), required_(required) {}
@@ -279,7 +279,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
 
 constexpr int kMostBases = 4;
 
-// The file itself, its fitted figures over it and its base's under it.
+// The file's figures with its fitted figures above them, and those of its base below.
 Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth,
                              std::vector<std::filesystem::path>& files) {
   files.push_back(file);

@@ -8,8 +8,8 @@
 
 namespace rigcast {
 
-/// The file's figures; what it lacks comes from the profile that it names as its `base`. Figures in
-/// fitted/ beside it, written by `rigcast calibrate`, win over both unless `with_fit` is false.
+/// The file's figures; missing ones come from the profile that it names as its `base`. Figures in
+/// fitted/ beside it, written by `rigcast calibrate`, override both unless `with_fit` is false.
 Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file,
                                             bool with_fit = true);
 

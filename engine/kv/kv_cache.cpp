@@ -55,7 +55,7 @@ void KvCache::reserve(TokenCount tokens) {
   try {
     while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(make_(piece_bytes()));
   } catch (...) {
-    pieces_.resize(before);  // what will not be used is there for others
+    pieces_.resize(before);  // unused blocks are freed for others
     throw;
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Keys and values of every layer in blocks of tokens, taken from memory as the context grows.
+// The paged KV cache of the CPU: keys and values of every layer in blocks of tokens, which are
+// allocated as the context grows.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,43 +15,44 @@
 
 namespace rigcast::engine {
 
-/// Memory for that many bytes, given back with its last owner. Throws std::bad_alloc.
+/// Allocates `bytes` bytes, which are freed with their last owner. Throws std::bad_alloc.
 using MakeMemory = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
-/// On large pages.
+/// Allocates memory on huge pages.
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
 
-/// Of a model: 0, 1, ...
+/// All layers of a model: 0, 1, ...
 std::vector<int> all_layers(const ModelSpec& spec);
 
 class KvCache {
  public:
-  /// Types as check_kv_types allows. block_tokens >= 1.
+  /// A cache of all layers. `types` must pass check_kv_types(); block_tokens >= 1.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens);
-  /// Of some layers alone, in ascending order: no other is asked for. Memory is made by `make` for
-  /// `piece_blocks` blocks at once, in which a layer's blocks are neighbours.
+  /// A cache of `layers` alone, in ascending order; no other layer may be accessed. `make`
+  /// allocates memory for `piece_blocks` blocks at once, in which a layer's blocks are contiguous.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
           const std::vector<int>& layers, MakeMemory make, int piece_blocks = 1);
 
-  /// Makes room for positions below `tokens`. Throws what `make` throws; then nothing has changed.
+  /// Allocates blocks for positions below `tokens`. Throws what `make` throws; then nothing has
+  /// changed.
   void reserve(TokenCount tokens);
   /// Frees the blocks past those that hold `tokens`.
   void truncate(TokenCount tokens);
 
-  /// One token's keys and values of all KV heads, [kv_heads][head_dim] each, in the cache's types.
-  /// The position has room. Different positions may be stored at the same time.
+  /// Stores one token's keys and values of all KV heads, [kv_heads][head_dim] each, in the cache's
+  /// types. The position must be reserved. Different positions may be stored concurrently.
   void store(int layer, TokenCount position, const float* k, const float* v);
 
-  /// Tokens [begin, end) of one head as runs of neighbouring rows.
+  /// Tokens [begin, end) of one head, as runs of contiguous rows.
   void runs(int layer, int head, TokenCount begin, TokenCount end,
             std::vector<cpu::KvRun>& out) const;
 
-  /// Moves two blocks to each other's memory: what is read stays the same. Of pieces of one block.
+  /// Swaps the memory of two blocks; their contents stay the same. Requires pieces of one block.
   void exchange_memory(TokenCount block_a, TokenCount block_b);
 
   bool keeps(int layer) const { return place_of_[std::size_t(layer)] >= 0; }
-  /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes() in a row.
+  /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes() contiguous bytes.
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
-  /// Blocks from this one on whose parts of a layer are neighbours.
+  /// The number of blocks, from this one on, whose parts of a layer are contiguous.
   TokenCount blocks_in_a_row(TokenCount index) const {
     return piece_blocks_ - index % piece_blocks_;
   }
@@ -58,9 +60,9 @@ class KvCache {
 
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }
-  /// Allocated.
+  /// Allocated bytes.
   std::int64_t bytes() const;
-  /// Of one token in one layer.
+  /// Bytes of one token in one layer.
   std::int64_t token_bytes() const { return kv_heads_ * (k_row_ + v_row_); }
 
  private:
@@ -83,7 +85,7 @@ class KvCache {
   TokenCount block_tokens_;
   int layers_, kv_heads_, head_dim_;
   std::int64_t k_row_, v_row_;  // bytes of one head's row
-  std::vector<int> place_of_;   // of a layer in a block; -1: none
+  std::vector<int> place_of_;   // index of a layer within a block; -1: the layer is not kept
   MakeMemory make_;
   TokenCount piece_blocks_;
   std::vector<Piece> pieces_;

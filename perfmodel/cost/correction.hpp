@@ -1,5 +1,5 @@
 #pragma once
-// How what a user's own runs say of a rig's speed enters a forecast.
+// The effect of a rig's correction, which is fitted to the user's own runs, on a forecast.
 
 #include <optional>
 #include <string_view>
@@ -10,12 +10,13 @@
 
 namespace rigcast {
 
-/// What the speeds of its devices are multiplied by, for a batch of `tokens`.
+/// The factor on the speed of the rig's devices, for a batch of `tokens` tokens.
 double device_speed(const StepContext& context, TokenCount tokens);
 
-/// Log: half-width of the profile's 80 % interval of "tg_tps" or "pp_tps".
+/// Logarithm of the half-width of the profile's 80 % interval of the metric ("tg_tps" or "pp_tps").
 double profile_spread(const StepContext& context, std::string_view metric, Regime regime);
-/// The same of the correction, where that is narrower; nullopt: the profile's holds.
+/// As profile_spread(), from the rig's correction where that is narrower; nullopt: the profile's
+/// interval holds.
 std::optional<double> narrower_spread(const StepContext& context, std::string_view metric,
                                       Regime regime);
 

@@ -11,16 +11,18 @@
 namespace rigcast {
 namespace {
 
-// Up to this many tokens a batch runs as mat-vecs, whose arithmetic hides behind their reads.
+// Batches of up to this many tokens run as matrix-vector products, whose arithmetic is hidden
+// behind their reads.
 constexpr TokenCount kMatVecTokens = 8;
-constexpr double kUsualClock = 3e9;  // of a CPU whose sustained clock is not known
+constexpr double kUsualClock = 3e9;  // assumed for a CPU whose sustained clock is not known
 
-// FLOPs of a batch by what computes them: elements by format, as the bytes tell.
+// The FLOPs of a batch, split by the kernels that compute them. Elements are derived from the bytes
+// of each format.
 struct MatmulSplit {
-  double floats = 0;         // share of the FLOPs on weights that are floats
-  double floats_scaled = 0;  // the same, each format's over what its kernels reach
+  double floats = 0;         // share of the FLOPs on float weights
+  double floats_scaled = 0;  // `floats`, each format divided by its kernels' efficiency
   double quants_scaled = 0;
-  double elements = 0;  // of quantized weights that were read
+  double elements = 0;  // quantized weights that are read
   double quant_bytes = 0;
 };
 
@@ -49,15 +51,15 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
   return m;
 }
 
-// Bytes that attention moves of the cache. Where grouped queries are expanded, K and V are read,
-// written once for every query head, and read again.
+// Bytes of the cache that attention moves. A runtime that expands grouped queries reads K and V,
+// writes one copy for every query head, and reads the copies again.
 double cache_bytes(const StepContext& s, const OpTraffic& t) {
   const double kv = t.kv_read_bytes + t.kv_write_bytes;
   if (!s.runtime.decode.expands_kv) return kv;
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
 }
 
-// One token: what every query head multiplies with the cache, which memory hides little of.
+// Time in which one token's query heads multiply with the cache. Memory reads hide little of it.
 Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& decode = s.runtime.decode;
   const bool quantized = info(s.kv.types.k).block_elements > 1;
@@ -67,14 +69,14 @@ Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic
   return products + (starts ? s.runtime.blocks->quantized_start.value : Seconds{});
 }
 
-// Without flash attention every score is written, scaled, normalised and read as F32, by kernels of
-// their own that nothing hides.
+// Without flash attention every score is written, scaled, normalised and read as F32 by separate
+// kernels, which nothing hides.
 Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
   return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
 }
 
-// A small core takes longer to launch kernels: boards and Arm servers.
+// Boards and Arm servers have small cores, which take longer to launch kernels.
 bool is_slow_host(const CpuPart& cpu) {
   constexpr std::string_view kFast[] = {"intel", "amd", "apple", "nvidia"};
   return std::ranges::find(kFast, cpu.vendor) == std::end(kFast);
@@ -84,7 +86,7 @@ bool is_windows(const Rig& rig) {
   return rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kWsl2;
 }
 
-// Of several GPUs all work unless a split says otherwise.
+// True if the split leaves work for one GPU only. Without a split, every GPU of the rig has work.
 bool one_gpu_works(const StepContext& s) {
   const auto& split = s.placement.tensor_split;
   return s.rig.gpus.size() == 1 ||
@@ -98,7 +100,7 @@ bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens
          (!known || known->graphs) && s.settings.build_year.value_or(since) >= since;
 }
 
-// From one kernel's end to the next one's start.
+// Launch overhead: the time from one kernel's end to the start of the next.
 Seconds launch_gap(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const EraFactors era = s.runtime.era_at(s.settings.build_year);
@@ -110,15 +112,16 @@ Seconds launch_gap(const StepContext& s, const GpuPart& gpu, TokenCount tokens) 
   return backend.launch.value * scale;
 }
 
-// Parts whose power limit is low for their rate run large products below it. `usual`: watts for a
-// TFLOP/s of a desktop card; twice as much no longer helps.
+// A GPU whose power limit is low for its rate runs large products below that rate. `usual`: watts
+// per TFLOP/s of a desktop card; more than twice as many watts no longer help.
 double power_share(const StepContext& s, const GpuPart& gpu, FlopsPerSecond rate, double usual) {
   if (!gpu.board_power) return 1.0;
   const double watts = gpu.board_power->value.value / (rate.value / 1e12);
   return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
 }
 
-// CUDA's tiles of quantized blocks need 8-bit dot products; on tensor cores they came later.
+// True if weights are written out as FP16 before they are multiplied: the CUDA kernels that
+// multiply quantized tiles need 8-bit dot products, and older builds lack them for tensor cores.
 bool expands_weights(const StepContext& s, const GpuPart& gpu) {
   if (s.settings.backend != Backend::kCuda) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
@@ -129,9 +132,9 @@ bool expands_weights(const StepContext& s, const GpuPart& gpu) {
 
 double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
 
-// Products of a batch by blocks of known shapes. A long batch's quantized weights are written out
-// as halves, by a kernel for each matrix; a product then reads those while it computes. Both pass
-// through VRAM alike.
+// Time of a batch's products on kernels whose thread-block shapes are known. For a long batch, one
+// kernel per matrix writes quantized weights out as FP16, and the product reads them while it
+// computes. Both pass through VRAM.
 Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                           TokenCount tokens) {
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
@@ -164,8 +167,9 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
          blocks.tile_start.value * double(t.matrices);
 }
 
-// Large products: quantized ones as INT8 tiles, by older builds as FP16 after writing the weights
-// out; floats as FP16. A weight that few tokens share is worth less.
+// Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,
+// after the weights are written out), float weights as FP16. The rate falls where few tokens share
+// a weight.
 Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                     TokenCount tokens) {
   if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
@@ -195,9 +199,8 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   return Seconds{seconds};
 }
 
-// Metal leaves the weights of a GPU with memory of its own in the host's: they are read over the
-// link, and without Apple's matrix instructions once for every token. llama.cpp issues 15228,
-// 26949.
+// Metal leaves a discrete GPU's weights in host memory: the GPU reads them over the link, and
+// without Apple's matrix instructions once for every token. See llama.cpp issues 15228 and 26949.
 double weights_charged(const StepContext& s, std::size_t gpu, const OpTraffic& t, double share) {
   const GpuPart& part = s.rig.gpus[gpu];
   if (s.settings.backend != Backend::kMetal || part.unified) return t.weight_bytes() / share;
@@ -205,7 +208,8 @@ double weights_charged(const StepContext& s, std::size_t gpu, const OpTraffic& t
   return t.weight_bytes() * readings * (part.bandwidth.value / s.rig.links[gpu].h2d.value);
 }
 
-// One token: the units' own work on every byte, which memory hides little of.
+// Time in which the GPU's units unpack and multiply every byte of weights for one token. Memory
+// reads hide little of it.
 Seconds unpack_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   double cycles = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
@@ -221,13 +225,13 @@ double used_cores(const StepContext& s) {
   const double fast = std::min(threads, double(cpu.cores));
   // Threads beyond the performance cores run on efficiency cores, at about half the rate.
   const double all = fast + 0.5 * std::clamp(threads - fast, 0.0, double(cpu.efficiency_cores));
-  // Two threads on one core add nothing to a kernel that keeps its units busy, and work that is
-  // divided evenly waits for them, while cores with one thread idle.
+  // Two threads on one core add nothing to a kernel that keeps the core's units busy. Cores that
+  // run one thread then wait for them, because work is divided evenly.
   return threads > cpu.cores + cpu.efficiency_cores ? std::min(all, threads / 2) : all;
 }
 
-// With few cores at work a CPU runs near its boost clock, with all of them between that and its
-// base clock.
+// A CPU runs near its boost clock with few cores at work, and between boost and base clock with all
+// of them.
 Hertz working_clock(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   constexpr double kAllCores = 0.6;  // of the way from base to boost, as coolers allow
@@ -240,15 +244,15 @@ Hertz working_clock(const StepContext& s) {
   return all >= boost ? all : boost - (boost - all) * share;
 }
 
-// Large batches of a build with a BLAS: weights are expanded to FP32, whatever their format. Routed
-// experts stay with the runtime's own kernels.
+// True if a BLAS computes the batch: weights of any format are expanded to FP32. Routed experts
+// stay with the runtime's own kernels.
 bool uses_blas(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   constexpr TokenCount kBlasTokens = 32;
   return s.settings.cpu_blas && !t.routed && tokens >= kBlasTokens;
 }
 
-// FLOPs that one core can do in a second: as a probe measured all of them together, or by design
-// and clock.
+// FLOP/s of one core: what a probe measured with all cores at work, or the design's FLOPs per cycle
+// times the clock.
 double rate_of_core(const StepContext& s, const std::optional<Sourced<FlopsPerSecond>>& measured,
                     double per_cycle) {
   if (measured) return measured->value.value / std::max(1, s.rig.cpu.cores);
@@ -261,7 +265,7 @@ double fp32_rate_of_core(const StepContext& s) {
   return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
 }
 
-// What reads weights and what reads the cache, each in seconds of all used cores.
+// Time of the work on weights and of the work on the cache, with all used cores.
 struct CpuWork {
   Seconds weights, cache;
   Seconds total() const { return weights + cache; }
@@ -271,16 +275,17 @@ const QuantFormatInfo& cache_format(const StepContext& s, const OpTraffic& t) {
   return info(t.cache_format.value_or(s.kv.types.k));
 }
 
-// How often attention reads the cache: once for all queries that share an element's work.
+// The number of times attention reads the cache: queries that share an element's work share one
+// read.
 double cache_reads(const StepContext& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const double elements = t.kv_read_bytes * 8.0 / cache_format(s, t).bits_per_weight();
   if (!e.cache_queries || elements <= 0) return 1;
-  const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
+  const double queries = t.attention_flops / (2.0 * elements);  // queries per cache element
   return std::ceil(std::round(queries) / e.cache_queries->value);
 }
 
-// In bytes of weights that take as long.
+// Equivalent bytes: bytes of weights whose read takes as long as `bytes` of the cache.
 double cache_charged(const StepContext& s, const OpTraffic& t, TokenCount tokens, double bytes) {
   constexpr double kCacheOfCore = 3e6;  // the last level: 2 to 4 MB a core, 1 to 8 seen
   const CpuEfficiency& e = s.runtime.cpu;
@@ -290,7 +295,7 @@ double cache_charged(const StepContext& s, const OpTraffic& t, TokenCount tokens
   return bytes * e.cache_stride->value * (1.0 + missed * (cache_reads(s, t) - 1.0));
 }
 
-// FLOPs of one token's attention, and what the cache's elements take before queries meet them.
+// FLOPs of one token's attention, plus the work of unpacking each element of the cache.
 double cache_flops(const StepContext& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const QuantFormatInfo& format = cache_format(s, t);
@@ -299,7 +304,7 @@ double cache_flops(const StepContext& s, const OpTraffic& t) {
   return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
 }
 
-// FLOPs of a batch's attention, and what its scores take besides.
+// FLOPs of a batch's attention, plus the work on each score.
 double batch_flops(const StepContext& s, const OpTraffic& t) {
   const double score = 4.0 * double(std::max<std::int64_t>(1, s.model.head_dim));
   return t.attention_flops * (1.0 + s.runtime.cpu.score.value / score);
@@ -309,7 +314,7 @@ Seconds vector_time(const StepContext& s, const OpTraffic& t) {
   return s.runtime.cpu.element.value * (t.vector_elements / used_cores(s));
 }
 
-// Once after a matrix, of all threads.
+// Time of the barrier of all threads after one matrix.
 Seconds barrier_overhead(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const bool ahead = tokens <= kMatVecTokens && !t.routed && t.weight_bytes() > 0;
@@ -323,23 +328,24 @@ bool knows_clock(const StepContext& s) {
   return clock && clock->kind == SourceKind::kMeasured;
 }
 
-// Of a core's multipliers, what a thread has while all work: 1 where it has the core for itself,
-// half where two share it. nullopt: nothing tells.
+// Share of a core's multipliers that one thread has while all threads work: 1 if it has the core to
+// itself, 1/2 if two threads share it; nullopt if the rig file does not tell.
 std::optional<double> share_of_core(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   if (!cpu.core_int8 || !cpu.int8_rate) return std::nullopt;
   return std::min(1.0, int8_rate_of_core(s) / cpu.core_int8->value.value);
 }
 
-// Time of what a batch's products take beside multiplying, to what it is where a thread has a core
-// for itself: of two that share it one does this while the other multiplies. For profiles whose
-// figures know of such threads, which `cache_per_cycle` tells.
+// SMT contention: the time of a batch's work other than multiplications, relative to a thread that
+// has a core to itself. Of two threads on one core, one does this work while the other multiplies.
+// It applies to profiles that distinguish such threads, which `cache_per_cycle` marks.
 double smt_contention(const StepContext& s) {
   return s.runtime.cpu.cache_per_cycle ? share_of_core(s).value_or(1.0) : 1.0;
 }
 
-// FLOPs/s on the cache of all threads, where `alone` is that of threads with a core each. Of
-// threads that share one, a clock tells it; between the two, both take their part of the time.
+// FLOP/s of all threads on the cache. `alone` is the rate of threads with a core each; the clock
+// gives the rate of threads that share one. Where some share a core, both contribute by their part
+// of the time.
 double cache_rate(const StepContext& s, double alone,
                   const std::optional<Sourced<double>>& per_cycle) {
   if (!per_cycle || !knows_clock(s)) return alone;
@@ -348,7 +354,7 @@ double cache_rate(const StepContext& s, double alone,
   return 1.0 / ((1.0 - half) / alone + half / shared);
 }
 
-// One token's or a batch's FLOPs.
+// Compute time of one token, or of a batch.
 CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const auto own = e.int8_share.find(s.rig.cpu.simd);
@@ -380,16 +386,16 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   if (tokens > kMatVecTokens)
     return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
   const bool quantized = cache_format(s, t).block_elements > 1;
-  // A thread that has a core for itself multiplies at its rate alone.
+  // `rate` is that of threads which may share cores; a thread with a core to itself is faster.
   const double alone = rate / share_of_core(s).value_or(1.0) * e.cache.value;
   const double of_cache =
       cache_rate(s, alone, quantized ? e.cache_quant_per_cycle : e.cache_per_cycle);
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
 }
 
-// One token's time beyond the longer of computing and reading. Cores that wait for memory compute
-// nothing: the longer hides only part of the shorter. Where the cache has a figure of its own, it
-// is read after the weights, and neither hides what the other leaves.
+// Time of one token beyond max(compute, read): a core that waits for memory computes nothing, so
+// the longer of the two hides only a part of the shorter. Where the profile has a figure for the
+// cache alone, the cache is read after the weights, and neither hides the remainder of the other.
 Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const CpuWork& read) {
   const CpuEfficiency& e = s.runtime.cpu;
   if (!e.kv_unoverlapped_share)
@@ -402,29 +408,30 @@ Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const Cp
 }
 
 BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
-  // A rate that was measured was reached: little of it is out of reach.
-  constexpr double kOfMeasured = 0.95;  // also of what links carry
+  // A measured rate has been reached by a program, so nearly all of it can be reached again.
+  constexpr double kOfMeasured = 0.95;  // also of the rate of the cores' links
   if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
   const auto& measured = s.rig.cpu.core_read;
   const BytesPerSecond core =
       measured ? measured->value * kOfMeasured : s.runtime.cpu.read_per_thread.value;
   BytesPerSecond drawn = core * used_cores(s);
   if (s.rig.cpu.core_links) drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured);
-  // Weights that nobody spreads over the sockets lie in the memory of the one that loaded them.
+  // Unless weights are distributed over the sockets, all of them lie in the memory of the socket
+  // that loaded them.
   const double sockets = std::max(1, s.rig.cpu.sockets);
   const double further = s.settings.numa_distribute ? s.runtime.cpu.socket_share.value : 0.0;
   const double reach = (1.0 + (sockets - 1.0) * further) / sockets;
   return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
 }
 
-// A profile's shares are of a data sheet's rate. Of a rate that was measured they are larger: what
-// no kernel reads is not in it.
+// A profile's shares refer to the data sheet's rate. Their share of a measured rate is larger,
+// because the measured rate excludes what no kernel reaches.
 double share_of(const GpuPart& part, double share) {
   constexpr double kMeasured = 0.92;  // of the data sheet
   return part.bandwidth.kind == SourceKind::kMeasured ? std::min(1.0, share / kMeasured) : share;
 }
 
-// As fast as the rig's own runs were.
+// The cost after the rig's correction: its own runs were `device_speed` times as fast as forecast.
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {
   const double speed = device_speed(s, tokens);
   cost.gap = cost.gap / speed;
@@ -433,8 +440,8 @@ OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {
   return cost;
 }
 
-// A block goes over the keys one after the other: with few blocks that is what a batch's attention
-// takes, not its products.
+// A thread block goes over the keys one after the other. With few blocks this latency bounds a
+// batch's attention, not the products.
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -447,7 +454,7 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
   const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
   products = products / busy_with_blocks(cut, units_of(gpu));
   const bool quantized = info(s.kv.types.k).block_elements > 1;
-  // Of the keys that the last of the tokens sees: their mean, and half of the batch.
+  // Keys that the batch's last token sees: the mean over the batch, plus half of the batch.
   const double dim = double(s.model.head_dim);
   const double mean = t.attention_flops / (4.0 * double(s.model.heads) * double(tokens)) / dim;
   const double keys = mean + double(tokens - 1) / 2;

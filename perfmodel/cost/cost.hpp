@@ -8,14 +8,15 @@
 
 namespace rigcast {
 
-/// On a GPU, for a batch of `tokens`, launched as `kernels` kernels.
+/// The cost of `traffic` on GPU number `gpu`, for a batch of `tokens` tokens, launched as `kernels`
+/// kernels.
 OpCost gpu_cost(const StepContext& context, std::size_t gpu, const OpTraffic& traffic,
                 TokenCount tokens, double kernels);
 
-/// On the CPU with the scenario's threads, for a batch of `tokens`.
+/// The cost of `traffic` on the CPU with the scenario's threads, for a batch of `tokens` tokens.
 OpCost cpu_cost(const StepContext& context, const OpTraffic& traffic, TokenCount tokens);
 
-/// What the CPU's attention can read of a cache in RAM.
+/// The rate at which the CPU's attention reads a cache in RAM.
 BytesPerSecond cpu_cache_rate(const StepContext& context);
 
 }  // namespace rigcast

@@ -6,14 +6,15 @@
 namespace rigcast {
 namespace {
 
-// Time for each second that it would take with all units busy.
+// Wave quantization: time relative to a GPU whose units were all busy, for `blocks` thread blocks
+// on `units` units.
 double stretch(double blocks, double units) { return std::ceil(blocks / units) * units / blocks; }
 
 double blocks_of(double rows, double tokens, const BlockCut& cut) {
   return std::ceil(rows / cut.rows) * std::ceil(tokens / cut.tokens);
 }
 
-// The mean over products, by their share of the work.
+// The mean over the products, weighted by their elements.
 template <class StretchOf>
 double mean_stretch(const OpTraffic& t, const StretchOf& stretch_of) {
   double elements = 0, sum = 0;
@@ -25,7 +26,7 @@ double mean_stretch(const OpTraffic& t, const StretchOf& stretch_of) {
   return elements > 0 ? sum / elements : 1.0;
 }
 
-// Fewer units may be without a block where blocks get larger.
+// Larger blocks are used as long as this share of the units still has one.
 constexpr double kNearlyAll = 0.8;
 
 }  // namespace
@@ -57,10 +58,11 @@ double busy_with_blocks(double blocks, double units) {
 
 double idle_of_token(const OpTraffic& products, const BlockCut& cut) {
   if (cut.units <= 0) return 0.0;
-  const double many = 44 * cut.units;  // rows: as engine/kernels/cuda/matvec/matvec chooses
+  const double many = 44 * cut.units;  // rows from which engine/kernels/cuda/matvec doubles its
+                                       // tile
   const double mean = mean_stretch(products, [&](double rows) {
     const double at_once = (rows >= many ? 2 : 1) * cut.rows * cut.units;
-    // With less than a wave, those that have a block draw what the others leave.
+    // With less than one wave, the busy units use the bandwidth that idle ones leave.
     return rows <= at_once ? 1.0 : stretch(rows, at_once);
   });
   return mean - 1.0;

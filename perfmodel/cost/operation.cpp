@@ -7,7 +7,7 @@
 namespace rigcast {
 namespace {
 
-// A copy over a link is no faster than the host's memory at the other end.
+// The rate of a copy is bounded by the link and by the host's memory at its other end.
 BytesPerSecond shared_rate(const StepContext& s, BytesPerSecond link) {
   return std::min(link, s.rig.ram.bandwidth.value);
 }
@@ -46,7 +46,7 @@ OpCost operation_cost(const StepContext& s, const StepOp& op) {
 void price(const StepContext& s, StepOp& op) {
   op.cost = operation_cost(s, op);
   if (!op.fetch) return;
-  // What comes with weights is cache, which is not in a mapped file.
+  // The bytes that accompany weights are KV cache, which is not in a mapped file.
   const bool has_weights = op.fetch->kind == ActivityKind::kFetchWeights;
   const Bytes weights{has_weights ? op.traffic.weight_bytes() : 0.0};
   op.fetch->charged = charged_weights(s, weights, op.fetch->mapped) +

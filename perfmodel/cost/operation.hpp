@@ -16,60 +16,63 @@ namespace rigcast {
 struct Fetch {
   ActivityKind kind = ActivityKind::kFetchWeights;
   Bytes bytes;
-  Bytes charged;  // at the link's rate from pinned memory
-  Seconds start;  // before it carries anything
+  Bytes charged;  // equivalent bytes at the link's rate from pinned memory
+  Seconds start;  // latency before the first byte arrives
   bool pageable = false;
   bool mapped = false;  // from the pages of a mapped file
   bool ahead = false;   // may run before the operation's predecessor has ended
 };
 
-/// What an operation launches on a GPU: how many kernels is the runtime's to say.
+/// The kind of kernels that an operation launches on a GPU. The runtime profile says how many each
+/// kind has.
 enum class Launches { kNone, kAttention, kRecurrent, kFfn, kMoePart, kHead };
 
 struct StepOp {
   ActivityKind kind = ActivityKind::kFfn;
   int layer = -1;
   DeviceIndex device = kHost;
-  // What `cost` is made of:
+  // `cost` is computed from these:
   OpTraffic traffic;
   TokenCount tokens = 1;
   Launches launches = Launches::kNone;
-  bool dequantizes_cache = false;  // cold blocks of another type, before attention reads them
+  bool dequantizes_cache = false;  // cold blocks have another type and are converted before
+                                   // attention reads them
   OpCost cost;
   std::optional<Fetch> fetch;
   std::optional<OpCost> host_part;  // computed on the CPU at the same time, then merged
   Bytes store;                      // GPU to host, off the critical path
-  // The hidden state comes from another device:
+  // The handoff of the hidden state from another device:
   double handoffs = 0;
   DeviceIndex from = kHost;
-  Bytes handoff_bytes;  // of all of them
+  Bytes handoff_bytes;  // of all handoffs together
 };
 
 /// The cost of what one operation moves, for a batch of `tokens`.
 OpCost operation_cost(const StepContext& context, DeviceIndex device, const OpTraffic& traffic,
                       TokenCount tokens, Launches launches);
 OpCost operation_cost(const StepContext& context, const StepOp& op);
-/// Computes cost and copy anew, after figures of the runtime have changed.
+/// Recomputes the cost and the copy of `op` after figures of the runtime have changed.
 void price(const StepContext& context, StepOp& op);
-/// What a copy takes, from pinned memory's rate on, by how much of that the runtime reaches.
+/// Equivalent bytes of a copy of weights: bytes divided by the share of the pinned-memory rate that
+/// the runtime reaches.
 Bytes charged_weights(const StepContext& context, Bytes bytes, bool mapped);
 
-/// Bytes from a GPU to the host, with nobody else there.
+/// Time to copy `bytes` from a GPU to the host over an idle link.
 Seconds copy_out_time(const StepContext& context, DeviceIndex gpu, Bytes bytes);
-/// The operation's copy, with nobody else on the link, nor on the memory it comes from.
+/// Time of the operation's copy over an idle link, from memory that nothing else reads.
 Seconds fetch_time(const StepContext& context, const StepOp& op);
 
-/// Of one operation without its handoff.
+/// Time of one operation without its handoff, on an otherwise idle machine.
 Seconds time_alone(const StepContext& context, const StepOp& op);
 
-/// What a handoff before `op` takes. A copy shorter than the wait itself takes no share of the link
-/// worth counting: it only makes the wait longer.
+/// The time of the handoff before `op`. A copy that is shorter than the wait itself only lengthens
+/// the wait; it uses no notable share of the link.
 struct Handoff {
   Seconds wait;
-  bool copies_in = false, copies_out = false;  // longer ones, over the links
+  bool copies_in = false, copies_out = false;  // the copy is longer than the wait and uses the link
 };
 Handoff handoff_of(const StepContext& context, const StepOp& op);
-/// The wait and the copies, with nobody else on the links, nor on the host's memory.
+/// Time of the wait and the copies over idle links.
 Seconds handoff_time(const StepContext& context, const StepOp& op);
 
 }  // namespace rigcast

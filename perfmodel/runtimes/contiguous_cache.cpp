@@ -9,7 +9,7 @@ DeviceMemory& device(MemoryPlan& plan, DeviceIndex index) {
   return index == kHost ? plan.devices.back() : plan.devices[std::size_t(index)];
 }
 
-// Of the tensors that LayerWeights::apart counts.
+// True for the tensors that LayerWeights::apart() counts.
 bool is_apart(const ModelSpec& model, const Tensor& t) {
   switch (t.role) {
     case TensorRole::kExpertGate:
@@ -38,7 +38,7 @@ double largest_kv(const MemoryContext& s, TokenCount cells) {
   return largest;
 }
 
-// Room for `layers` layers' KV on every GPU for which `needs` holds.
+// Reserves space for the KV of `layers` layers on every GPU for which `needs` holds.
 template <class Needs>
 void add_kv_room(const MemoryContext& s, TokenCount cells, int layers, Needs needs,
                  MemoryPlan& plan) {
@@ -51,7 +51,7 @@ int kv_ring_layers(const MemoryContext& s) {
   return std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
 }
 
-// A ring of staged layers wherever attention on a GPU reads KV that lives in RAM.
+// Attention on a GPU over KV in RAM needs a ring buffer of staged layers.
 void add_kv_ring(const MemoryContext& s, const Placement& p, TokenCount cells, MemoryPlan& plan) {
   if (s.rig.unified()) return;
   const auto reads_ram = [&](DeviceIndex g) {
@@ -63,17 +63,19 @@ void add_kv_ring(const MemoryContext& s, const Placement& p, TokenCount cells, M
   add_kv_room(s, cells, kv_ring_layers(s), reads_ram, plan);
 }
 
-// The layer keeps every token: no window, no fixed state alone.
+// True if the layer keeps the KV of every token: it has no window, and its state is not of fixed
+// size.
 bool grows(const ModelSpec& model, int layer) {
   return model.has_kv(layer) && model.sees_all_tokens(layer);
 }
 
-// Tokens whose KV every GPU can hold below the threshold, in whole blocks.
+// The number of tokens, in whole blocks, whose KV every GPU can hold below the threshold.
 TokenCount resident_capacity(const MemoryContext& s, const Placement& p, const MemoryPlan& plan) {
   double fewest = 1e18;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     double per_token = 0;
-    double windows = 0;  // layers that stop growing hold their windows from the start
+    // Layers with a window have a cache of fixed size from the start.
+    double windows = 0;
     for (int l = 0; l < s.model.layers; ++l) {
       if (p.layers[std::size_t(l)].kv != DeviceIndex(g)) continue;
       if (grows(s.model, l)) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
@@ -128,7 +130,7 @@ TokenCount ContiguousCache::cold_tokens(const StepContext& s, const MemoryPlan& 
   return std::min(cached, read_cells(cached - *memory.resident_tokens, s.kv.block_tokens));
 }
 
-// Streamed weights pass through buffers in VRAM: one matrix at a time, or whole layers ahead.
+// Streamed weights pass through buffers in VRAM: one matrix at a time, or whole prefetched layers.
 void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement& p,
                                          MemoryPlan& plan) const {
   if (s.rig.unified()) return;

@@ -19,11 +19,12 @@ class ContiguousCache : public RuntimeModel {
  protected:
   /// Cells that are allocated when `cached` tokens are held.
   virtual TokenCount cells(const MemoryContext& context, TokenCount cached) const = 0;
-  /// A longer cache is a new tensor: while one layer's is written, the shorter one still exists.
+  /// True if a longer cache is a new tensor: the shorter one exists until the layer has been
+  /// copied.
   virtual bool grows_by_copy() const { return false; }
 };
 
-/// The compute buffer of one device: the largest of the stages that share it.
+/// The compute buffer of one device: the size of the largest stage, since the stages share it.
 Bytes compute_buffer(const MemoryContext& context, bool holds_head);
 
 }  // namespace rigcast

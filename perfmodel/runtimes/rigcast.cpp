@@ -26,7 +26,8 @@ void RigcastEngine::add_cache(const MemoryContext& s, const Placement& p, TokenC
 
 EndMatrices RigcastEngine::end_matrices(const StepContext& s, const Placement& p) const {
   if (s.rig.unified()) return {1, p.head};
-  EndMatrices ends{1, p.head_on};  // the host that has it for tokens has it for prompts, too
+  // A host that computes the head for tokens also computes it for prompts.
+  EndMatrices ends{1, p.head_on};
   if (!s.tensors.head_is_embedding) return ends;
   const bool looks_up_rows = p.host_decodes() || p.layers.front().decode_on == kHost;
   const int copies_for_gpu = looks_up_rows ? 0 : 1;
@@ -54,7 +55,7 @@ Seconds RigcastEngine::embedding_time(const StepContext& s, const Placement& p,
                                       TokenCount tokens) const {
   const LayerPlacement& first = p.layers.front();
   if (first.decode_on != kHost || first.prefill_on == kHost) return {};
-  // An element is taken out of its block, and put where the GPU finds it.
+  // Each element is dequantized and written to memory that the GPU reads.
   return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The project's own engine, as `rigcast run` executes it. Forecast here from what the engine is
-// known to do; nothing of the engine is called.
+// The project's own engine, as `rigcast run` executes it. The forecast follows from what the engine
+// is known to do; it calls nothing of the engine.
 
 #include "perfmodel/runtimes/runtime_model.hpp"
 
@@ -15,12 +15,13 @@ class RigcastEngine : public RuntimeModel {
                           MemoryPlan& plan) const override;
   void add_cache(const MemoryContext& context, const Placement& placement, TokenCount cached,
                  MemoryPlan& plan) const override;
-  /// An embedding that is the head's matrix, too, may be in host memory not at all, for a GPU takes
-  /// rows from its own, or twice: as the host multiplies with it, and as a GPU takes rows from it.
+  /// An embedding that is also the output matrix may be absent from host memory, because a GPU
+  /// takes the rows from its own copy; or present twice, because the host multiplies with one copy
+  /// and a GPU takes rows from the other.
   EndMatrices end_matrices(const StepContext& context, const Placement& placement) const override;
   bool opens_gpu_always() const override { return true; }
   bool loads_cublas(const MemoryContext& context, const Placement& placement) const override;
-  /// What it keeps of a file beside a GPU it has read into memory of its own.
+  /// The weights that the host keeps beside a GPU are read into memory of the engine's own.
   bool copies_host_weights(const StepContext& context) const override;
 
   TokenCount cold_tokens(const StepContext& context, const MemoryPlan& memory,
@@ -29,11 +30,11 @@ class RigcastEngine : public RuntimeModel {
   bool keeps_prompt_cache_on_gpu() const override { return true; }
   bool samples_on_gpu() const override { return true; }
   DeviceIndex prompt_head(const Placement& placement) const override { return placement.head_on; }
-  /// The host looks up the rows that a GPU begins a prompt with, where the first layer of a token
-  /// is the host's.
+  /// The time in which the host looks up the embeddings of a prompt's batch, where the first layer
+  /// of a decode step is the host's.
   Seconds embedding_time(const StepContext& context, const Placement& placement,
                          TokenCount tokens) const override;
-  /// A host that decodes alone is given the prompt's keys and values once all of it is computed.
+  /// A host that decodes alone receives the prompt's KV once the whole prompt is computed.
   KvHandover prompt_handover(const StepContext& context, const Placement& placement,
                              const Batch& batch) const override;
   Seconds cold_copy_start(const StepContext& context, int layer, double bytes) const override;

@@ -10,7 +10,7 @@
 namespace rigcast {
 namespace {
 
-// Matrices of a layer that a product takes side by side: they are written out as halves together.
+// Matrices of a layer that one product multiplies: they are written out as FP16 together.
 constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
@@ -18,14 +18,14 @@ constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
     {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
 }};
 
-// The GPU computes the layer, in prompts at least.
+// True if the GPU computes the layer, at least in prompts.
 bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.weights != kHost) return l.weights == gpu;
   return l.decode_on == gpu || (p.lends(layer) && l.prefill_on == gpu);
 }
 
-// The largest product's weights as halves; 0 where they are halves.
+// Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already.
 double halves_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<std::array<double, kJoined.size()>> elements(std::size_t(s.model.layers)),
       halves(elements);
@@ -49,7 +49,7 @@ bool is_expert(TensorRole role) {
   return role == kExpertGate || role == kExpertUp || role == kExpertDown;
 }
 
-// What a layer's experts are in formats that a batch takes in groups.
+// True if the engine has a grouped GEMM for experts of this format.
 bool takes_groups(QuantFormat format) {
   using enum QuantFormat;
   switch (format) {
@@ -65,14 +65,15 @@ bool takes_groups(QuantFormat format) {
   }
 }
 
-// Of the layer, whose experts the host keeps: a GPU computes those of a batch.
+// True if the host keeps the layer's experts and a GPU computes them for a batch.
 bool lends_experts(const MemoryContext& s, const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.experts != kHost || l.decode_experts_on != kHost || l.prefill_on != gpu) return false;
   return s.model.is_moe_layer(layer) && (l.weights == gpu || l.decode_on == gpu || p.lends(layer));
 }
 
-// One expert's bytes in the layer where they are most, of those whose experts are lent.
+// Bytes of one expert in the layer with the largest experts, of the layers whose experts a GPU
+// computes for a batch.
 double lent_expert_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<double> bytes(std::size_t(s.model.layers));
   for (const Tensor& t : s.tensors.tensors) {
@@ -89,8 +90,8 @@ double expert_slot_bytes(const MemoryContext& s, double one) {
                  : 0;
 }
 
-// The largest layer of those that are copied for tokens, or may be for a batch. Experts come with
-// the layers that are copied for tokens; to a batch they come by themselves.
+// Bytes of the largest layer that is copied to the GPU for tokens, or may be for a batch. Layers
+// that are copied for tokens include their experts; for a batch experts are copied by themselves.
 double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   double most = 0;
   for (int l = 0; l < s.model.layers; ++l) {
@@ -104,10 +105,11 @@ double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIn
   return most;
 }
 
-// Vectors of as many tokens as a batch may have, whatever the prompt.
+// Bytes of the activation buffers for a full ubatch, whatever the prompt's length.
 double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   constexpr double kFloat = 4, kHalf = 2;
-  constexpr double kRounded = 1 + kFloat / 32 + kFloat / 16;  // with scales and sums
+  constexpr double kRounded = 1 + kFloat / 32 + kFloat / 16;  // quantized activations with their
+                                                              // scales and sums
   const ModelSpec& m = s.model;
   const double n = s.settings.ubatch, hidden = double(m.hidden);
   const double q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
@@ -136,11 +138,12 @@ bool host_computes(const MemoryContext& s, const Placement& p) {
          });
 }
 
-// Tokens of the host's longest turn. Its layers and caches go by batches; the head and cold blocks
-// by tokens; so do experts whose batches a GPU computes, once the host was timed.
+// The largest number of tokens that the host computes at once. Its layers and caches are computed
+// by batches, the head and cold blocks by tokens. Experts whose batches a GPU computes are computed
+// by tokens, once the host has been timed.
 TokenCount host_rows(const MemoryContext& s, const Placement& p) {
   const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
-  if (p.host_decodes()) return batch;  // it looks up the prompt's embeddings, too
+  if (p.host_decodes()) return batch;  // the host looks up the prompt's embeddings
   TokenCount rows = 1;
   for (const LayerPlacement& l : p.layers) {
     if (l.weights == kHost ? l.decode_on == kHost : s.kv.policy == KvPolicy::kRam) return batch;
@@ -166,7 +169,7 @@ Bytes engine_buffers(const MemoryContext& s, const Placement& p, DeviceIndex dev
 }
 
 Bytes engine_untouched_buffers(const MemoryContext& s, const Placement& p) {
-  // By a batch of this many the host is timed; one that decodes alone is not.
+  // The host is timed with a batch of this size, unless it decodes alone.
   const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
   const TokenCount rows = host_rows(s, p);
   const Batch batch{s.workload.depth, rows};
@@ -177,7 +180,7 @@ Bytes engine_untouched_buffers(const MemoryContext& s, const Placement& p) {
     lends = true;
   }
   if (!lends || rows <= kept) return {};
-  // A batch's hidden states are the host's own: it looks them up.
+  // The hidden states of a batch are in use in any case: the host looks up its embeddings.
   const double hidden = hidden_bytes(s.model).value * double(rows - kept);
   const double all = engine_buffers(s, p, kHost).value;
   return Bytes{std::max(0.0, all - double(kept) / double(rows) * all - hidden)};
@@ -206,7 +209,7 @@ void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, Memor
     for (int l = 0; l < s.model.layers; ++l)
       if (p.lends(l) && p.layers[std::size_t(l)].prefill_on == gpu)
         lent_cache = std::max(lent_cache, kv_block_bytes(s, l, s.kv.types));
-    // Two slots take blocks of a file in turn; one set of planes is what they become.
+    // Two slots receive blocks of the file alternately; one buffer holds their repacked weights.
     const double weights =
         3 * (streamed_layer_bytes(s, p, gpu) + expert_slot_bytes(s, lent_expert_bytes(s, p, gpu)));
     const double caches =

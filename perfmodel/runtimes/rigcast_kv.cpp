@@ -10,9 +10,10 @@
 namespace rigcast {
 namespace {
 
-constexpr TokenCount kMostTokens = 1'000'000'000'000;  // that stay where no cache leaves a GPU
+constexpr TokenCount kMostTokens = 1'000'000'000'000;  // stands for all tokens, where no cache is
+                                                       // evicted
 
-// Tokens that the cache has before the first is decoded.
+// Tokens in the cache before the first output token is decoded.
 TokenCount prompt_end(const MemoryContext& s) {
   return s.workload.depth + s.workload.prompt_tokens;
 }
@@ -22,24 +23,24 @@ bool changes_type(const MemoryContext& s) {
   return cold.k != s.kv.types.k || cold.v != s.kv.types.v;
 }
 
-// The layer's cache leaves its GPU by blocks.
+// True if blocks of the cache are evicted from the GPU.
 bool leaves(const MemoryContext& s) {
   return evicts(s.kv.policy) || (s.kv.policy == KvPolicy::kStream && !s.rig.unified());
 }
 
-// Whose memory attention finds the layer's newest tokens in.
+// The device in whose memory attention finds the layer's newest tokens.
 DeviceIndex cache_device(const MemoryContext& s, const Placement& p, int layer) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   return s.rig.unified() ? l.kv : l.decode_cache_on;
 }
 
-// What a GPU keeps of the cache, in blocks of all its layers.
+// The part of the cache on one GPU. A block covers all of the GPU's layers.
 struct GpuCache {
   int layers = 0;
   double block = 0;       // bytes, in the cache's types
-  double cold_block = 0;  // bytes of what has left
-  double cold_layer = 0;  // of its largest layer
-  double layer = 0;       // the same in the cache's types
+  double cold_block = 0;  // bytes of an evicted block, in the type on the host
+  double cold_layer = 0;  // bytes of an evicted block's largest layer
+  double layer = 0;       // `cold_layer` in the cache's types
 };
 
 GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
@@ -57,20 +58,21 @@ GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) 
   return c;
 }
 
-// Kernels find a block by lists: one of each layer where blocks leave, else one of all.
+// Kernels find blocks through lists of pointers: one per layer where blocks are evicted, else one
+// for all layers.
 double list_bytes(const MemoryContext& s, const GpuCache& c) {
   const int lists = leaves(s) ? std::max(1, c.layers) : 1;
   return double(lists) * double(kMostKvBlocks) * sizeof(void*);
 }
 
-// What cold blocks take of the GPU on their way out and back.
+// GPU memory of the ring buffer and the conversion of evicted blocks, on their way out and back.
 double ring_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cold) {
   const KvRing ring = kv_ring(cold, c.layers, std::int64_t(c.cold_layer));
   const double slots = double(ring.blocks) * ring.layers() * c.cold_layer;
   return slots + (changes_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
 }
 
-// Blocks that the longest batch writes. As many are on their way out while it does.
+// The number of blocks that the longest batch writes. As many are being evicted meanwhile.
 TokenCount batch_blocks(const MemoryContext& s) {
   const Workload& w = s.workload;
   const TokenCount longest = std::max(w.depth, w.prompt_tokens);
@@ -81,8 +83,9 @@ struct Shares {
   TokenCount on_gpu = 0, cold = 0;  // blocks
 };
 
-// `hot`: blocks that are to stay. Of the others those leave that are full. Batches need the most
-// room, as long as there are any; then tokens, which write one block.
+// Blocks on the GPU and evicted blocks at `cached` tokens. `hot`: the blocks that stay. All other
+// full blocks are evicted. Batches need most space while there are any; then each token writes one
+// block.
 Shares shares_of(const MemoryContext& s, TokenCount cached, TokenCount hot) {
   const auto held = [&](TokenCount tokens, TokenCount step) {
     return std::min(kv_blocks(s, tokens), std::max(hot, step) + step);
@@ -97,7 +100,8 @@ double gpu_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cached, T
   return double(shares.on_gpu) * c.block + list_bytes(s, c) + ring_bytes(s, c, shares.cold);
 }
 
-// Blocks that may stay on a GPU for all to be below the threshold while `cached` tokens come.
+// The largest number of blocks that may stay on a GPU so that memory is below the threshold until
+// `cached` tokens are reached.
 TokenCount hot_blocks(const MemoryContext& s, const GpuCache& c, const DeviceMemory& gpu,
                       TokenCount cached) {
   const Bytes others = s.rig.vram_reserved.value;
@@ -110,11 +114,11 @@ TokenCount hot_blocks(const MemoryContext& s, const GpuCache& c, const DeviceMem
   return hot;
 }
 
-// The fewest of all GPUs.
+// Resident tokens: the minimum over all GPUs.
 TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCount cached,
                            const MemoryPlan& plan) {
   TokenCount fewest = kMostTokens;
-  // As the longest context needs it, whichever of its tokens this is about.
+  // The limit is planned for the longest context, whichever position the plan is for.
   const TokenCount longest = std::max(cached, s.workload.context);
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     const GpuCache c = gpu_cache(s, p, DeviceIndex(g));
@@ -124,7 +128,7 @@ TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCoun
   return fewest;
 }
 
-// Of a GPU whose blocks leave beyond `hot` tokens.
+// Adds the cache of a GPU whose blocks are evicted beyond `hot` tokens.
 void add_leaving(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot,
                  DeviceMemory& gpu, DeviceMemory& host) {
   if (c.layers == 0) return;
@@ -134,12 +138,13 @@ void add_leaving(const MemoryContext& s, const GpuCache& c, TokenCount cached, T
   host.kv += Bytes{double(read_cells(shares.cold, kColdPieceBlocks)) * c.cold_block};
 }
 
-// What the host's share of cold blocks is measured with is given back before there are any.
+// The buffer with which the host's share of cold blocks is measured is freed before there are cold
+// blocks.
 void add_timed_cache(DeviceMemory& host) {
   host.staging += std::max(Bytes{}, Bytes{double(kTimedCacheBytes)} - host.kv);
 }
 
-// Caches that stay where they are, all of the host's among them.
+// Adds caches that are never evicted, including all caches of the host.
 void add_staying(const MemoryContext& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = cache_device(s, p, l);
@@ -147,7 +152,7 @@ void add_staying(const MemoryContext& s, const Placement& p, TokenCount cached, 
     if (at == kHost || !leaves(s))
       (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
           Bytes{double(kv_blocks(s, cached)) * block};
-    // Where the host decodes, a GPU keeps what prompts have given.
+    // Where the host decodes, a GPU keeps the KV that prompts have produced.
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (p.host_decodes() && gpu != kHost && !s.rig.unified())
       plan.devices[std::size_t(gpu)].kv +=
@@ -155,13 +160,13 @@ void add_staying(const MemoryContext& s, const Placement& p, TokenCount cached, 
   }
 }
 
-// One step: the tokens [from, to).
+// The tokens [from, to) of one step.
 struct Tokens {
   TokenCount from = 0, to = 0;
 };
 
-// The one before, back to the first of the context: batches up to the depth, then the prompt's,
-// then token after token.
+// The previous step, back to the start of the context: batches up to the depth, then the prompt's
+// batches, then single tokens.
 Tokens step_before(const StepContext& s, const Sequence& sequence, TokenCount from) {
   if (from > sequence.depth + sequence.prompt) return {from - 1, from};
   const TokenCount begin = from > sequence.depth ? sequence.depth : 0;
@@ -172,7 +177,7 @@ bool takes_blocks(const StepContext& s, const Tokens& step) {
   return kv_blocks(s, step.to) > kv_blocks(s, step.from);
 }
 
-// The last step of those up to `step` that took new blocks.
+// The last step, up to `step`, that allocated new blocks.
 Tokens taking_blocks(const StepContext& s, const Sequence& sequence, Tokens step) {
   const TokenCount prompt_end = sequence.depth + sequence.prompt;
   while (step.from > 0 && !takes_blocks(s, step)) {
@@ -183,7 +188,8 @@ Tokens taking_blocks(const StepContext& s, const Sequence& sequence, Tokens step
   return step;
 }
 
-// What the GPU takes for a token in a layer beside the cache: the host waits for its question.
+// Time of one token in a layer without attention over the cache, including the round trip in which
+// the GPU waits for the host.
 Seconds layer_time_without_kv(const StepContext& s, const Placement& p, int l, DeviceIndex device) {
   StepOp op;
   op.device = device;

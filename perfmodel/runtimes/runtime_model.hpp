@@ -1,6 +1,6 @@
 #pragma once
-// What a runtime does with memory and with a step, beyond the figures of its profile. One
-// implementation for each kind of runtime; runtime_models.hpp finds the one of a profile.
+// The rules of a runtime: its memory and its steps, beyond the figures of its profile. Each kind of
+// runtime has one implementation; runtime_models.hpp finds the one that a profile names.
 
 #include "core/model/traffic.hpp"
 #include "core/scenario/device_memory.hpp"
@@ -10,13 +10,13 @@
 
 namespace rigcast {
 
-/// Copies of the two matrices outside the layers.
+/// The copies of the two matrices outside the layers.
 struct EndMatrices {
   int embeddings = 1;           // copies of the token embedding in host memory
   DeviceIndex head_on = kHost;  // device that holds the output matrix
 };
 
-/// Attention over cold blocks, of which the CPU takes a part while the link brings the rest.
+/// Attention over cold blocks, split between the CPU and the link to the GPU.
 struct ColdSplit {
   double on_cpu = 0;  // bytes
   OpCost cost;        // of attending to them
@@ -34,54 +34,57 @@ class RuntimeModel {
 
   // --- Memory: bytes only.
 
-  /// What a device has for vectors and workspaces. `works`: something of the placement is there.
+  /// Bytes of a device's activations and workspaces. `works`: the device has a part of the
+  /// placement.
   virtual Bytes compute_buffers(const MemoryContext& context, const Placement& placement,
                                 DeviceIndex device, bool works) const = 0;
-  /// The part of the host's compute buffers that is never written to, and takes no memory.
+  /// The part of the host's compute buffers that is never written to, and so occupies no memory.
   virtual Bytes untouched_buffers(const MemoryContext&, const Placement&) const { return {}; }
-  /// Buffers that weights of the host pass through on their way to a GPU.
+  /// Buffers through which host weights are copied to a GPU.
   virtual void add_weight_buffers(const MemoryContext& context, const Placement& placement,
                                   MemoryPlan& plan) const = 0;
-  /// The cache with `cached` tokens in the context, and what it needs on its way between memories.
-  /// Everything else is in the plan; where blocks leave a GPU, sets how many tokens stay.
+  /// Adds the cache at `cached` tokens, and the buffers through which it moves between memories.
+  /// Everything else is in the plan already. Sets the number of resident tokens where blocks are
+  /// evicted.
   virtual void add_cache(const MemoryContext& context, const Placement& placement,
                          TokenCount cached, MemoryPlan& plan) const = 0;
   virtual EndMatrices end_matrices(const StepContext&, const Placement& placement) const {
     return {1, placement.head};
   }
-  /// The program opens the first GPU even where the placement puts nothing on it.
+  /// True if the program opens the first GPU even when the placement puts nothing on it.
   virtual bool opens_gpu_always() const { return false; }
-  /// Kernels of cuBLAS are loaded, and take host memory.
+  /// True if the run loads cuBLAS, whose kernels occupy host memory.
   virtual bool loads_cublas(const MemoryContext&, const Placement&) const { return false; }
-  /// The host's weights are copied out of the page cache even where the profile maps the file.
+  /// True if the host's weights are copied out of the page cache even where the profile maps the
+  /// file.
   virtual bool copies_host_weights(const StepContext&) const { return false; }
 
   // --- Steps.
 
-  /// Tokens outside VRAM while the batch goes through, under the policies that move KV to host
-  /// memory as it grows, in whole blocks.
+  /// Tokens whose KV is outside VRAM during the step, in whole blocks, under the policies that
+  /// evict KV to host memory.
   virtual TokenCount cold_tokens(const StepContext& context, const MemoryPlan& memory,
                                  const Batch& batch) const = 0;
-  /// Under KV policy `stream`, new tokens stay in VRAM until their block is full.
+  /// True if, under KV policy `stream`, new tokens stay in VRAM until their block is full.
   virtual bool streams_in_blocks() const { return false; }
-  /// Where the host decodes alone, a GPU keeps the cache that prompts have given its layers.
+  /// True if a GPU keeps the KV of prompts in its layers while the host decodes alone.
   virtual bool keeps_prompt_cache_on_gpu() const { return false; }
-  /// The next token is chosen where its logits are: they are not copied to the host.
+  /// True if the device that has the logits samples the next token, without a copy to the host.
   virtual bool samples_on_gpu() const { return false; }
-  /// Where the logits of a prompt's last token are computed.
+  /// The device that computes the logits of a prompt's last token.
   virtual DeviceIndex prompt_head(const Placement& placement) const { return placement.head; }
-  /// Time of the host before a prompt's batch, for looking up its embeddings.
+  /// Time in which the host looks up the embeddings of a prompt's batch.
   virtual Seconds embedding_time(const StepContext&, const Placement&, TokenCount) const {
     return {};
   }
-  /// What follows a prompt's last batch.
+  /// The copy of keys and values after a prompt's last batch.
   virtual KvHandover prompt_handover(const StepContext&, const Placement&, const Batch&) const {
     return {};
   }
-  /// Time that copies of `bytes` of a layer's cold blocks take before they carry anything.
+  /// Latency of the copies of `bytes` of a layer's cold blocks, before the first byte arrives.
   virtual Seconds cold_copy_start(const StepContext&, int, double) const { return {}; }
-  /// Under KV policy `combined`, of a layer's `bytes` of cold keys and values, over which one
-  /// token's attention is `flops`: what the CPU attends to.
+  /// The CPU's part, under KV policy `combined`, of one token's attention (`flops`) over a layer's
+  /// `bytes` of cold keys and values.
   virtual ColdSplit split_cold_blocks(const StepContext&, const Placement&, int, DeviceIndex,
                                       double, double) const {
     return {};

@@ -5,7 +5,7 @@
 
 namespace rigcast {
 
-/// The rules that the profile names. Lives as long as the program.
+/// The implementation of the rules that the profile names. It lives as long as the program.
 const RuntimeModel& runtime_model(const RuntimeProfile& profile);
 
 }  // namespace rigcast

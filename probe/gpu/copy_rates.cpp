@@ -1,4 +1,4 @@
-// How fast the host and the GPU copy to each other.
+// Rates of copies between host and GPU.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,10 +11,10 @@ namespace rigcast::probe {
 namespace {
 
 constexpr std::size_t kSmallest = 4 << 10, kLargest = 256 << 20;
-constexpr std::size_t kStep = 4;          // from one size to the next
-constexpr double kCurveSeconds = 0.7;     // for all passes over the sizes
-constexpr double kPageableSeconds = 1.5;  // with pages that are written for each
-constexpr double kPointSeconds = 0.002;   // of copies of one size: small ones are repeated
+constexpr std::size_t kStep = 4;          // factor from one size to the next
+constexpr double kCurveSeconds = 0.7;     // seconds for all passes over the sizes
+constexpr double kPageableSeconds = 1.5;  // seconds with new pages for each pass
+constexpr double kPointSeconds = 0.002;   // seconds of copies of one size: small ones are repeated
 
 struct Place {
   void* to;
@@ -22,7 +22,7 @@ struct Place {
   cudaMemcpyKind kind;
 };
 
-// The median of copies that are waited for one by one.
+// The median time of copies that the host waits for one by one.
 double seconds_of_one(const engine::Stream& stream, const Place& place, std::size_t bytes) {
   std::vector<double> seconds;
   const Clock::time_point begin = Clock::now();
@@ -37,7 +37,7 @@ double seconds_of_one(const engine::Stream& stream, const Place& place, std::siz
 
 std::vector<CopyTime> pass_over(const engine::Stream& stream, const Place& place,
                                 std::size_t largest) {
-  seconds_of_one(stream, place, largest);  // the first touches what later ones find ready
+  seconds_of_one(stream, place, largest);  // the first copy touches pages that later ones reuse
   std::vector<CopyTime> pass;
   for (std::size_t bytes = kSmallest; bytes <= largest; bytes *= kStep)
     pass.push_back({double(bytes), seconds_of_one(stream, place, bytes)});
@@ -53,13 +53,13 @@ CopyCurve curve_of(const engine::Stream& stream, const Place& place, std::size_t
   return copy_curve(passes);
 }
 
-// The host copies what is not pinned first: where its pages lie matters, so that each pass has
-// pages of its own.
+// Copies from pageable memory, which the host first copies to pinned buffers. The location of pages
+// matters, so each pass has new ones.
 CopyCurve pageable_curve(const engine::Stream& stream, void* device, cudaMemcpyKind kind,
                          std::size_t largest) {
   std::vector<std::vector<CopyTime>> passes;
   several_threads(kPageableSeconds, [&] {
-    const auto pages = std::make_unique<std::byte[]>(largest);  // written: they are there
+    const auto pages = std::make_unique<std::byte[]>(largest);  // writing makes the pages resident
     const bool up = kind == cudaMemcpyHostToDevice;
     const Place place{up ? device : pages.get(), up ? pages.get() : device, kind};
     passes.push_back(pass_over(stream, place, largest));
@@ -88,7 +88,7 @@ double both_at_once(const engine::PinnedBuffer& host, const engine::DeviceBuffer
   return 2.0 * kCopies * double(half) / seconds_since(begin);
 }
 
-// A quarter of what the GPU has free is left to others, and sizes stay powers of the step.
+// Largest copy: a quarter of the GPU's free memory stays free, and sizes are powers of the step.
 std::size_t largest_copy() {
   std::size_t free = 0, total = 0;
   RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));

@@ -1,5 +1,5 @@
 #pragma once
-// How long the GPU takes for what is put on a stream, and how often to ask.
+// Timing of queued work by the GPU's clock, and the number of repetitions.
 
 #include <chrono>
 #include <future>
@@ -16,7 +16,7 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// By the GPU's own clock, of what `queue` puts on the stream.
+/// Seconds, by the GPU's clock, of the work that `queue` puts on the stream.
 template <class Queue>
 double device_seconds(const engine::Stream& stream, Queue queue) {
   const engine::Event begin, end;
@@ -38,8 +38,8 @@ std::vector<double> several(double budget_s, Take take) {
   return values;
 }
 
-/// The same with a thread for each take: which core asks moves what the host takes by more than
-/// anything else, so that the spread tells.
+/// As several(), with a new thread for each repetition: the core on which the host thread runs
+/// affects its time most, so the spread includes it.
 template <class Take>
 std::vector<double> several_threads(double budget_s, Take take) {
   int device = 0;

@@ -1,4 +1,4 @@
-// What a context takes of the GPU's memory before anything is allocated.
+// GPU memory of a context, before anything is allocated.
 #include <algorithm>
 
 #include "engine/cuda/cuda_call.cuh"
@@ -12,14 +12,14 @@ constexpr int kTakes = 3;
 
 void make_context(int device) {
   RIGCAST_CUDA_CALL(cudaSetDevice(device));
-  RIGCAST_CUDA_CALL(cudaFree(nullptr));  // older runtimes make it at the first call that needs it
+  RIGCAST_CUDA_CALL(cudaFree(nullptr));  // older runtimes create it at the first call that needs it
 }
 
 }  // namespace
 
 void measure_context(int device, Gpu& gpu) {
   const Nvml nvml;
-  if (const auto now = nvml.memory(gpu.bus_id)) {  // stays where there is no room for a context
+  if (const auto now = nvml.memory(gpu.bus_id)) {  // stays set if there is no memory for a context
     gpu.memory = now->total;
     gpu.used_by_others = now->used;
   }
@@ -41,7 +41,7 @@ void measure_context(int device, Gpu& gpu) {
     return;
   }
   gpu.used_by_others.reset();
-  // Without the driver's library only what is free with a context is told.
+  // Without the driver's library only the free memory with a context is known.
   std::size_t free = 0, total = 0;
   RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
   gpu.memory = Bytes{double(total)};

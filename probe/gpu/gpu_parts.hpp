@@ -1,6 +1,6 @@
 #pragma once
-// The parts of what is measured of a GPU, each on the one that is current. All throw
-// engine::CudaFailure, or std::runtime_error with what is missing.
+// The parts of a GPU's measurement, each on the current device. All throw engine::CudaFailure, or
+// std::runtime_error that names what is missing.
 
 #include <functional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rigcast::probe {
 
-/// How much of the GPU's memory its context takes, what others had before, and how much there is.
+/// Measures the GPU memory of the context, the memory used by others before, and the total.
 void measure_context(int device, Gpu& gpu);
 /// `while_copying` is called once, in the middle of copies in both directions.
 CopyRates measure_copies(const std::function<void()>& while_copying);

@@ -1,5 +1,5 @@
-// How long the GPU waits for the host: it writes a number into pinned memory, the host sees it and
-// writes it back, the GPU sees that.
+// Measures how long the GPU waits for the host: the GPU writes a number into pinned memory, the
+// host sees it and writes it back, and the GPU sees that.
 #include <atomic>
 #include <new>
 
@@ -11,12 +11,12 @@ namespace rigcast::probe {
 namespace {
 
 constexpr unsigned kRounds = 1000;
-constexpr unsigned kStop = 0xFFFFFFFFu;        // an answer to every question
-constexpr double kPatienceSeconds = 2;         // of the host, for one round
-constexpr long long kPatienceNs = 4000000000;  // of the GPU, which must outlast it
+constexpr unsigned kStop = 0xFFFFFFFFu;        // an answer that ends every wait
+constexpr double kPatienceSeconds = 2;         // the host's limit for one round
+constexpr long long kPatienceNs = 4000000000;  // the GPU's limit, which must be longer
 constexpr double kTakeSeconds = 0.5;
 
-// Each number has a cache line of its own: who writes one does not take the other away.
+// Each number has a cache line of its own, to avoid false sharing.
 struct alignas(128) Flag {
   unsigned number = 0;
 };
@@ -41,7 +41,7 @@ __global__ void ask_host(Flags* flags) {
   }
 }
 
-// False: the GPU did not ask in time.
+// Returns false if the GPU did not ask in time.
 bool answer_round(Flags& flags, unsigned round) {
   std::atomic_ref<unsigned> asked(flags.of_gpu.number), answer(flags.of_host.number);
   const Clock::time_point begin = Clock::now();
@@ -56,7 +56,8 @@ double round_trip(const engine::Stream& stream, const engine::PinnedBuffer& shar
   Flags& flags = *new (shared.as()) Flags;
   ask_host<<<1, 1, 0, stream.get()>>>(shared.on_device<Flags>());
   RIGCAST_CUDA_CALL(cudaGetLastError());
-  static_cast<void>(cudaStreamQuery(stream.get()));  // some drivers start nothing until asked
+  static_cast<void>(cudaStreamQuery(stream.get()));  // some drivers start no work until they are
+                                                     // queried
   bool alive = answer_round(flags, 1);
   const Clock::time_point begin = Clock::now();
   for (unsigned round = 2; alive && round <= kRounds; ++round) alive = answer_round(flags, round);
@@ -69,7 +70,7 @@ double round_trip(const engine::Stream& stream, const engine::PinnedBuffer& shar
 
 }  // namespace
 
-// Each take has flags of its own as well: where they lie matters.
+// Each repetition has flags of its own, because their location matters.
 Takes measure_handoff() {
   return takes_of(several_threads(kTakeSeconds, [] {
     const engine::Stream stream;

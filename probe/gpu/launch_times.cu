@@ -1,4 +1,4 @@
-// What a kernel costs that does nothing: alone, in a row, in a graph.
+// The time of an empty kernel: launched alone, in a sequence, and in a graph.
 #include "engine/cuda/cuda_buffer.cuh"
 #include "probe/gpu/device_time.cuh"
 #include "probe/gpu/gpu_parts.hpp"
@@ -8,10 +8,10 @@ namespace {
 
 constexpr int kInRow = 1000;
 constexpr int kThreads = 128;
-constexpr int kHopper = 9;  // the first that starts a kernel while the one before still runs
+constexpr int kHopper = 9;  // the first architecture with programmatic dependent launch
 constexpr double kTakeSeconds = 0.3;
 
-// With the hand-over that dependent launches need; without such a launch it does nothing either.
+// Contains the synchronization for dependent launches, which does nothing otherwise.
 __global__ void nothing() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
@@ -46,7 +46,7 @@ class Row {
   int blocks_;
 };
 
-// Of one kernel of a row that `queue` puts on the stream. The first row is not counted.
+// Time per kernel of a sequence that `queue` puts on the stream. The first sequence is not counted.
 template <class Queue>
 Takes in_row(const engine::Stream& stream, Queue queue) {
   const auto take = [&] { return device_seconds(stream, queue) / kInRow; };

@@ -1,4 +1,4 @@
-// Which GPUs there are, and one after another all that is measured of each.
+// Finds the GPUs, and measures one after another.
 #include <fmt/format.h>
 
 #include <functional>
@@ -16,13 +16,13 @@ namespace {
 
 constexpr const char* kPciDevices = "/sys/bus/pci/devices";
 
-// The kernel's list first: it knows the slot as well.
+// The operating system's list is read first, because it knows the slot as well.
 GpuLink link_now(const std::string& bus_id) {
   GpuLink link = read_gpu_link(kPciDevices, bus_id);
   return link.is_told() ? link : Nvml().link(bus_id);
 }
 
-// What is told without a context.
+// Reads what is known without a context.
 void identify(int device, Gpu& gpu) {
   cudaDeviceProp properties{};
   RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, device));
@@ -38,12 +38,12 @@ struct Part {
   std::function<void()> measure;
 };
 
-// False: the GPU answers no more, and nothing else can be measured.
+// Returns false if the GPU no longer answers, so that nothing else can be measured.
 bool measure_part(const Part& part, Gpu& gpu) {
   const auto note = [&](const std::string& why) {
     gpu.notes.push_back(fmt::format("{} not measured: {}", part.name, why));
   };
-  static_cast<void>(cudaGetLastError());  // what failed before is not this part's failure
+  static_cast<void>(cudaGetLastError());  // clears earlier errors
   try {
     part.measure();
   } catch (const engine::CudaFailure& failure) {
@@ -79,7 +79,7 @@ Gpu measure_gpu(int device, const Say& say, const StopFlag& stop) {
     say(fmt::format("GPU {}, {} ...", device, part.name));
     if (!measure_part(part, gpu)) break;
   }
-  static_cast<void>(cudaDeviceReset());  // nothing of the GPU's memory is kept
+  static_cast<void>(cudaDeviceReset());  // frees all of the GPU's memory
   return gpu;
 }
 

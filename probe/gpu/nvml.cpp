@@ -3,9 +3,8 @@
 namespace rigcast::probe {
 namespace {
 
-// The library's interface as its manual states it; its header comes with the toolkit, not with all
-// of them.
-using Status = int;  // 0: done
+// The library's interface as documented in its manual, because not every toolkit has its header.
+using Status = int;  // 0: success
 struct MemoryInfo {
   unsigned long long total, free, used;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// What NVIDIA's driver tells of a GPU without a context on it. Its library comes with the driver; a
-// container may lack it.
+// Information that NVIDIA's driver has on a GPU without a context. Its library comes with the
+// driver; a container may lack it.
 
 #include <optional>
 #include <string>
@@ -20,9 +20,9 @@ class Nvml {
 
   struct Memory {
     Bytes total;
-    Bytes used;  // by all programs and by the driver itself
+    Bytes used;  // used by all programs and by the driver itself
   };
-  /// nullopt: no library, or it does not know.
+  /// nullopt: the library is missing, or has no answer.
   std::optional<Memory> memory(const std::string& bus_id) const;
   GpuLink link(const std::string& bus_id) const;
 

@@ -1,4 +1,4 @@
-// How fast the GPU multiplies weights with batches of tokens.
+// Rates at which the GPU multiplies weights with batches of tokens.
 #include <algorithm>
 
 #include "engine/cuda/cublas/cublas.cuh"
@@ -10,10 +10,10 @@ namespace rigcast::probe {
 namespace {
 
 constexpr int kMostTokens = 4096;
-constexpr double kTakeSeconds = 300e-6;  // so long that its ends do not count
+constexpr double kTakeSeconds = 300e-6;  // long enough that launch and wait do not count
 constexpr int kMostCalls = 64;
 constexpr double kPointSeconds = 0.02;
-constexpr int kAmpere = 8;  // the first with bf16
+constexpr int kAmpere = 8;  // the first architecture with bf16
 
 struct Kind {
   const char* name;
@@ -26,7 +26,7 @@ constexpr Kind kKinds[] = {
     {"int8", {CUDA_R_8I, CUBLAS_COMPUTE_32I, CUDA_R_32I, 1, 4}, {}},
 };
 
-// Of a model of 8 billion weights: attention's output, the FFN on its way up and on its way down.
+// Matrices of an 8B model: attention output, FFN up and FFN down.
 struct Weights {
   int rows, columns;
   std::size_t count() const { return std::size_t(rows) * std::size_t(columns); }
@@ -47,10 +47,10 @@ class Bench {
     fill_random(weights_, kind.bits, stream_);
     fill_random(batch_, kind.bits, stream_);
   }
-  // n 0: not done here.
+  // n is 0 if the library does not support the product here.
   Takes rate(const Weights& weights, int tokens) {
     const engine::ProductShape shape{weights.rows, weights.columns, tokens};
-    if (!call(shape, weights.count(), 1)) return {};  // chooses its kernel, and loads it
+    if (!call(shape, weights.count(), 1)) return {};  // the first call selects and loads a kernel
     const double once = device_seconds(stream_, [&] { call(shape, weights.count(), 1); });
     const int calls = std::clamp(int(kTakeSeconds / std::max(once, 1e-7)), 1, kMostCalls);
     const auto rates = several(kPointSeconds, [&] {
@@ -61,7 +61,7 @@ class Bench {
   }
 
  private:
-  // Each call reads weights that the one before has not left in the cache.
+  // Each call reads weights that the previous one has not left in the cache.
   bool call(const engine::ProductShape& shape, std::size_t count, int calls) {
     const std::size_t each = count * kind_.type.bytes_in;
     const std::size_t places = std::max<std::size_t>(1, weights_.bytes() / each);

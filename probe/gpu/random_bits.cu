@@ -3,7 +3,7 @@
 namespace rigcast::probe {
 namespace {
 
-// A hash of the place: every bit of the result depends on every bit of it.
+// A hash of the position: every bit of the result depends on every bit of it.
 __device__ unsigned mixed(unsigned x) {
   x = (x ^ (x >> 16)) * 0x7FEB352Du;
   x = (x ^ (x >> 15)) * 0x846CA68Bu;

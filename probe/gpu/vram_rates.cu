@@ -1,4 +1,4 @@
-// How fast kernels read and copy the GPU's memory.
+// Rates at which kernels read and copy the GPU's memory.
 #include <algorithm>
 
 #include "engine/cuda/cuda_buffer.cuh"
@@ -10,13 +10,14 @@ namespace rigcast::probe {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr double kWarmSeconds = 0.2;  // until clocks are up
+constexpr double kWarmSeconds = 0.2;  // seconds until clocks have risen
 constexpr double kTakeSeconds = 0.5;
 
-// No number of blocks keeps memory busy on every GPU.
+// Several numbers of blocks are tried: none is best on every GPU.
 constexpr int kBlocksPerUnit[] = {4, 8, 32};
 
-// Each thread has kAtOnce loads of 16 bytes under way, neighbours beside each other.
+// Each thread has kAtOnce loads of 16 bytes in flight; neighbouring threads read neighbouring
+// addresses.
 template <int kAtOnce>
 __global__ void read_all(const uint4* from, std::size_t count, unsigned* never) {
   const std::size_t step = std::size_t(gridDim.x) * blockDim.x;
@@ -30,7 +31,7 @@ __global__ void read_all(const uint4* from, std::size_t count, unsigned* never) 
     for (int k = 0; k < kAtOnce; ++k) sum ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
   }
   for (; i < count; i += step) sum ^= __ldcs(from + i).x;
-  if (sum == 0x5EEDF00Du) *never = sum;  // nothing can be left out
+  if (sum == 0x5EEDF00Du) *never = sum;  // keeps the compiler from removing the loads
 }
 
 template <int kAtOnce>
@@ -47,7 +48,7 @@ __global__ void copy_all(const uint4* from, uint4* to, std::size_t count) {
   for (; i < count; i += step) to[i] = from[i];
 }
 
-// Far more than the L2 cache holds, and no more than a quarter of what is free.
+// The buffer is far larger than the L2 cache, and at most a quarter of the free memory.
 std::size_t buffer_bytes(const cudaDeviceProp& gpu) {
   constexpr std::size_t kMost = std::size_t(2) << 30, kWhole = 1 << 20;
   std::size_t free = 0, total = 0;
@@ -56,7 +57,7 @@ std::size_t buffer_bytes(const cudaDeviceProp& gpu) {
   return bytes / kWhole * kWhole;
 }
 
-// The best of a few numbers of blocks: GPUs differ in how many loads must be under way.
+// The best of several numbers of blocks: GPUs differ in how many loads must be in flight.
 template <class Kernel>
 Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel, const StopFlag& stop = {}) {
   Takes best;
@@ -70,7 +71,7 @@ Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel, const Stop
   return best;
 }
 
-// A buffer that the caches do not hold, on the GPU that is current.
+// A buffer larger than the caches, on the current GPU.
 class Buffer {
  public:
   Buffer() : gpu_(current()), memory_(buffer_bytes(gpu_)), never_(sizeof(unsigned)) {
@@ -84,7 +85,7 @@ class Buffer {
     return fastest(
         gpu_, double(words_ * sizeof(uint4)), [&](int blocks) { return read_once(blocks); }, stop);
   }
-  // The first half to the second.
+  // Copies the first half to the second.
   Takes copy() const {
     const auto once = [&](int blocks) {
       uint4* const from = memory_.as<uint4>();

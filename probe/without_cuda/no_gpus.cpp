@@ -1,4 +1,4 @@
-// What stands for probe/gpu/ in a build without CUDA.
+// Replaces probe/gpu/ in a build without CUDA.
 #include "probe/gpu.hpp"
 
 namespace rigcast::probe {

@@ -15,7 +15,7 @@ constexpr int kWarp = 32;
 constexpr unsigned kThreads = 256;
 constexpr unsigned kMostNormThreads = 512;
 
-// N neighbours of a row, which are moved together.
+// N neighbouring values of a row, which one thread loads and stores at once.
 template <int N>
 struct Pack {
   float v[N];
@@ -80,7 +80,7 @@ __device__ __forceinline__ void* row_of(const Rows& rows, std::int64_t token) {
   return static_cast<std::byte*>(rows.data) + token * rows.stride * bytes;
 }
 
-// x + add + bias of one place.
+// The N values x + add + bias at one position.
 template <int N>
 __device__ __forceinline__ Pack<N> added(const void* x, const void* add, const Addition& addition,
                                          int i) {
@@ -109,7 +109,7 @@ __global__ void add_rows_kernel(int packs, Rows x, Addition addition) {
   store_as<float, N>(row, i, added<N>(row, add, addition, i));
 }
 
-// Of all threads of the block, added in one order: every thread gets the same.
+// The sum over all threads of the block, in a fixed order: every thread gets the same value.
 __device__ float block_sum(float mine) {
   __shared__ float of_warp[kMostNormThreads / kWarp];
   for (int step = kWarp / 2; step > 0; step /= 2) mine += __shfl_xor_sync(~0u, mine, step);
@@ -120,7 +120,7 @@ __device__ float block_sum(float mine) {
   return sum;
 }
 
-// A thread reads in the second pass what it has read or written in the first: from the cache.
+// In the second pass a thread reads what it read or wrote in the first: from the cache.
 template <int N>
 __global__ void rms_norm_kernel(Batch batch, Rows x, Addition addition, Norm norm, Rows out) {
   wait_for_inputs();
@@ -173,7 +173,7 @@ __global__ void advance_kernel(std::int32_t* position, int tokens) {
   *position += tokens;
 }
 
-// Whether all rows can be moved 4 values at a time.
+// True if all rows can be loaded and stored 4 values at a time.
 bool begins_pack(const void* data, std::size_t value_bytes, std::int64_t stride) {
   return reinterpret_cast<std::uintptr_t>(data) % (4 * value_bytes) == 0 && stride % 4 == 0;
 }
@@ -186,7 +186,7 @@ bool by_four(const Addition& a) { return by_four(a.add) && by_four(a.bias); }
 
 void check(const Addition& a) { RIGCAST_ASSERT(!a.add || a.add.type != ValueType::kBF16); }
 
-constexpr int kMostRows = 65535;  // of a grid's second dimension
+constexpr int kMostRows = 65535;  // the limit of a grid's second dimension
 
 dim3 grid_of(const Batch& batch, int packs) {
   RIGCAST_ASSERT(batch.tokens <= kMostRows);

@@ -1,8 +1,8 @@
 #pragma once
-// What lies between the matrix products of a batch of tokens.
-// Everything is queued and not waited for; sums are F32; what becomes half is clamped to +-65504.
-// All throw CudaFailure. Rows may have any width and begin anywhere; 4 values at a time are moved
-// where widths and strides are multiples of 4 and rows begin at multiples of 4 values.
+// Elementwise operations between the matrix products of a batch of tokens. Calls queue their work
+// and do not wait. Sums are F32; results in F16 are clamped to +-65504. All functions throw
+// CudaFailure. Rows may have any width and begin anywhere; values are moved 4 at a time where
+// widths and strides are multiples of 4 and rows begin at multiples of 4 values.
 
 #include <cuda_fp16.h>
 
@@ -14,13 +14,13 @@
 
 namespace rigcast::engine::cuda {
 
-/// Of every operand: one row a token.
+/// The shape of every operand: one row per token.
 struct Batch {
   int tokens = 0;
   int width = 0;  // values of a row
 };
 
-/// x += add + bias, each where it is given.
+/// x += add + bias, where each is given.
 struct Addition {
   ConstRows add{};              // F32 or F16
   const float* bias = nullptr;  // [width], the same for every row
@@ -29,8 +29,8 @@ struct Addition {
 /// x: F32, [tokens][width] with a stride.
 void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition);
 
-/// x += addition first, and stays so; then out = x / sqrt(mean square of x + eps) * weight. x: F32;
-/// out: any type; weight: [width].
+/// x += addition, in place; then out = x / sqrt(mean square of x + eps) * weight. x: F32; out: any
+/// type; weight: [width].
 void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition,
               const Norm& norm, const Rows& out);
 
@@ -41,8 +41,7 @@ void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
 /// to[i] = the half nearest to from[i].
 void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to);
 
-/// *position = value. The value travels with the launch: no memory of the host has to last until a
-/// copy has ended.
+/// *position = value. The value is a kernel argument, so no host memory has to outlive a copy.
 void set_position(const Stream& stream, std::int32_t* position, std::int32_t value);
 
 /// *position += tokens

@@ -1,20 +1,20 @@
 #pragma once
-// What goes into products with weights, and what comes out of them for the next.
+// Inputs and outputs of products with weights.
 
 #include "engine/kernels/cuda/weights/matrix.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// The activations of one token. F32, F16 and BF16 weights take `floats`, all others `rounded`;
-/// what no matrix of a call takes may be null.
+/// The activations of one token. F32, F16 and BF16 weights are multiplied with `floats`, all others
+/// with `rounded`; a form that no matrix of a call needs may be null.
 struct Inputs {
   Rounded rounded;
   const float* floats = nullptr;  // [columns], aligned to 16 bytes
 };
 
-/// Where activations for the next product go: either or both.
+/// Where the activations of the next product are written: in either form, or in both.
 struct Outputs {
-  Rounded rounded;          // q null: none. Then rows must be a multiple of 32
+  Rounded rounded;          // q null: not written. Otherwise rows must be a multiple of 32
   float* floats = nullptr;  // [rows]
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Values to fill a cache with, where what they are does not matter.
+// Random values that fill a cache when the values do not matter.
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace rigcast::engine::cuda {
 
-/// out[i] in [-1, 1) is a function of first + i. Throws CudaFailure.
+/// out[i], in [-1, 1), is a function of first + i. Throws CudaFailure.
 void random_values(const Stream& stream, std::uint64_t first, float* out, std::int64_t count);
 
 }  // namespace rigcast::engine::cuda

@@ -7,7 +7,8 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Four neighbours a thread: 8 lanes hold 32 values, so all lanes of 8 are in or out together.
+// Each thread has four neighbouring values: 8 lanes hold the 32 values of a scale, so all 8 are
+// inside the row, or none.
 __device__ void round_four(float4 v, int column, bool inside, const Rounded& out) {
   const float magnitude =
       fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));  // passes NaN over
@@ -33,12 +34,12 @@ __device__ float sum_over_block(float value) {
 
 struct Row {
   Tokens tokens;
-  Norm norm;  // no weight: the row is only rounded
+  Norm norm;  // no weight: the row is quantized without a norm
   Rounded out;
   float* also;
 };
 
-// The part of a token's output that is this block's.
+// The part of a token's output that this block writes.
 __device__ Rounded rounded_at(const Rounded& r, std::int64_t token, int columns) {
   return {r.q + token * columns, r.scale + token * (columns / 32),
           r.sum16 + token * (columns / 16)};
@@ -58,7 +59,8 @@ __global__ void __launch_bounds__(1024) round_row(Row row) {
     return column(i) < columns ? *reinterpret_cast<const float4*>(row.norm.weight + column(i))
                                : float4{};
   };
-  constexpr int kAhead = kNorm && kFours <= 4 ? kFours : 0;  // more do not fit into registers
+  constexpr int kAhead = kNorm && kFours <= 4 ? kFours : 0;  // more values do not fit into
+                                                             // registers
   float4 x[kFours], weight[kAhead + 1];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) weight[i] = weight_at(i);
@@ -89,7 +91,7 @@ void round_rows(const Row& row, const Stream& stream, Start start) {
   if (columns % 32 != 0 || columns <= 0 || columns > kMostColumns)
     throw std::invalid_argument("rounding: columns must be a multiple of 32 up to 65536");
   if (row.tokens.count == 0) return;
-  const int fours = (columns / 4 + 1023) / 1024;  // of a thread
+  const int fours = (columns / 4 + 1023) / 1024;  // groups of four values per thread
   const int threads = (columns / 4 + fours - 1) / fours;
   const Shape shape{dim3(unsigned(row.tokens.count)), dim3(unsigned(threads + 31) / 32 * 32)};
   if (fours <= 1) return launch(stream, shape, start, round_row<1, kNorm>, row);

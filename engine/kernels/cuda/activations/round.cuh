@@ -1,5 +1,5 @@
 #pragma once
-// Activations to 8-bit integers, alone or after RMS norm.
+// Quantizes activations to 8-bit integers (Q8_1), with or without RMS norm before it.
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/weights/matrix.cuh"
@@ -9,7 +9,7 @@ namespace rigcast::engine::cuda {
 /// The widest row that one thread block holds in registers.
 inline constexpr int kMostColumns = 65536;
 
-/// Rows of tokens, one after the other.
+/// The rows of `count` tokens, one after the other.
 struct Tokens {
   const float* x = nullptr;  // [count][columns], aligned to 16 bytes
   int columns = 0;           // a multiple of 32, up to kMostColumns
@@ -21,13 +21,13 @@ struct Norm {
   float eps = 0;
 };
 
-/// n = x / sqrt(mean square of x + eps) * weight, rounded to `out` and, where `also` is given, as
-/// it is to also[count][columns]. out.q may be null: then only `also` is written.
+/// n = x / sqrt(mean square of x + eps) * weight, quantized to `out` and, where `also` is given, as
+/// floats to also[count][columns]. out.q may be null: then only `also` is written.
 void norm_and_round(const Tokens& tokens, const Norm& norm, const Rounded& out, float* also,
                     const Stream& stream, Start start);
 
-/// Rounds every 32 by their own scale = max |x| / 127; NaN becomes 0, and so do 32 values of which
-/// one is infinite.
+/// Quantizes every 32 values with their own scale = max |x| / 127. NaN becomes 0, and so do 32
+/// values of which one is infinite.
 void round_tokens(const Tokens& tokens, const Rounded& out, const Stream& stream, Start start);
 
 }  // namespace rigcast::engine::cuda

@@ -1,11 +1,11 @@
 #pragma once
-// Device code: rounding as every kernel that writes rounded activations does it.
+// Device code: quantization, shared by all kernels that write quantized activations.
 
 #include <cstdint>
 
 namespace rigcast::engine::cuda {
 
-/// The scale of 32 values of which `most` is the largest magnitude, and its inverse.
+/// The scale of 32 values whose largest magnitude is `most`, and the inverse of the scale.
 struct RoundingScale {
   float scale = 0, inverse = 0;
 };
@@ -14,14 +14,14 @@ __device__ inline RoundingScale rounding_scale(float most) {
   return {most / 127.0f, 127.0f / most};
 }
 
-/// Nearest, ties to even, in the low byte: the product and the sum round one after the other, as
-/// they do on the CPU. NaN gives 0.
+/// The nearest integer, ties to even, in the low byte. Product and sum are rounded one after the
+/// other, as on the CPU. NaN gives 0.
 __device__ inline std::uint32_t rounded_byte(float x, float inverse) {
   const float v = __fmul_rn(x, inverse);
   return __float_as_uint(__fadd_rn(v == v ? v : 0.0f, 12582912.0f)) & 0xFF;
 }
 
-/// The largest magnitude, NaN aside. `lanes`: a power of two of neighbours.
+/// The largest magnitude over `lanes` neighbouring lanes, a power of two. NaN is ignored.
 __device__ inline float most_of(float magnitude, int lanes) {
   for (int d = lanes / 2; d > 0; d /= 2)
     magnitude = fmaxf(magnitude, __shfl_xor_sync(~0u, magnitude, d));

@@ -1,6 +1,6 @@
 #pragma once
-// What kernels of attention share: products of 16 x 16 and 16 x 8 tiles, tiles that come from the
-// cache into shared memory, and the scale of probabilities. Code for GPUs alone.
+// Device code that the attention kernels share: products of 16 x 16 and 16 x 8 tiles, tiles that
+// are copied from the cache to shared memory, and the scale of probabilities.
 
 #ifdef __CUDACC__
 
@@ -14,12 +14,12 @@ namespace rigcast::engine::cuda {
 
 using Bytes = const std::byte*;
 
-/// Rows that come from the cache together. Blocks of the cache hold a multiple of it, so these rows
-/// are neighbours in memory and begin at a multiple of 16 bytes, whatever the cache's type.
+/// Rows of the cache in a tile. The cache's blocks hold a multiple of it, so these rows are
+/// contiguous and begin at a multiple of 16 bytes, whatever the cache's type.
 inline constexpr int kTileRows = 16;
 
-/// Halves in a row of a tile in shared memory: an odd number of 16 bytes, so that eight rows read
-/// at one column touch every bank once.
+/// F16 values in a row of a tile in shared memory: an odd number of 16-byte chunks, so that eight
+/// rows read at one column touch every bank once.
 template <int kDim>
 inline constexpr int kTileStride = kDim + 8;
 
@@ -27,7 +27,7 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* at) {
   return std::uint32_t(__cvta_generic_to_shared(at));
 }
 
-// 16 bytes to shared memory, or zeros: what the source holds is then not read.
+// Copies 16 bytes to shared memory, or writes zeros without reading the source.
 __device__ __forceinline__ void copy_or_zero(std::uint32_t to, Bytes from, bool copy) {
 #if __CUDA_ARCH__ >= 800
   const int bytes = copy ? 16 : 0;
@@ -42,14 +42,14 @@ __device__ __forceinline__ void copy_or_zero(std::uint32_t to, Bytes from, bool 
 #endif
 }
 
-/// Ends a group of copies, which may be empty.
+/// Commits a group of copies, which may be empty.
 __device__ __forceinline__ void end_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-/// This thread's copies have arrived, but for those of the last kUnderWay groups.
+/// Waits until this thread's copies have arrived, except those of the last kUnderWay groups.
 template <int kUnderWay>
 __device__ __forceinline__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
@@ -57,7 +57,7 @@ __device__ __forceinline__ void wait_for_copies() {
 #endif
 }
 
-/// Four 8 x 8 tiles of halves; the address is of row `lane % 8` of tile `lane / 8`.
+/// Loads four 8 x 8 tiles of F16; `at` is the address of row `lane % 8` of tile `lane / 8`.
 __device__ __forceinline__ void load_tiles(std::uint32_t (&r)[4], std::uint32_t at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -71,8 +71,8 @@ __device__ __forceinline__ void load_tiles_turned(std::uint32_t (&r)[4], std::ui
                : "memory");
 }
 
-/// c += a b, 16 x 16 times 16 x 8. A lane holds of c the rows lane / 4 (c[0], c[1]) and 8 further
-/// (c[2], c[3]), columns 2 (lane % 4) and the next.
+/// c += a b, 16 x 16 times 16 x 8. A lane holds rows lane / 4 (c[0], c[1]) and lane / 4 + 8 (c[2],
+/// c[3]) of c, in columns 2 (lane % 4) and the next.
 __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
                                              std::uint32_t b0, std::uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
@@ -97,22 +97,22 @@ __device__ __forceinline__ std::uint32_t pack_halves(float low, float high) {
   return *reinterpret_cast<const std::uint32_t*>(&both);
 }
 
-/// 2^x, within 2^-22 of it; 0 for -infinity.
+/// 2^x, with a relative error of at most 2^-22; 0 for -infinity.
 __device__ __forceinline__ float power_of_2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// Probabilities are 2^(score - m) with m a whole number, 15 below the least one that no score
-/// exceeds. Halves then hold them without overflow; those that are 2^-29 of the largest still have
-/// all their bits, so that a long tail counts; and another m changes no bit of them, so results
-/// hardly depend on how tokens are split.
+/// Returns m, the scale of the probabilities 2^(score - m): a whole number, 15 below the smallest
+/// one that no score exceeds. F16 then holds probabilities without overflow. Those that are 2^-29
+/// of the largest keep all their bits, so a long tail counts. Another m changes no bit of them, so
+/// results hardly depend on how tokens are split.
 __device__ __forceinline__ float exponent_for(float largest_score) {
   return ceilf(largest_score) - 15.0f;
 }
 
-/// Over the four lanes that share a row of a product.
+/// The maximum, and the sum, over the four lanes that share a row of a product.
 __device__ __forceinline__ float row_max(float v) {
   v = fmaxf(v, __shfl_xor_sync(~0u, v, 1));
   return fmaxf(v, __shfl_xor_sync(~0u, v, 2));
@@ -122,14 +122,14 @@ __device__ __forceinline__ float row_sum(float v) {
   return v + __shfl_xor_sync(~0u, v, 2);
 }
 
-/// Keys or values of one head in one layer of the cache.
+/// The keys, or the values, of one head in one layer of the cache.
 struct HeadRows {
   std::byte* const* blocks;
   std::int64_t offset;  // in a block
   int block_tokens, row_bytes;
   QuantFormat type;
 
-  /// The row of a token, and so of those after it up to the next multiple of kTileRows.
+  /// The address of a token's row; the rows up to the next multiple of kTileRows follow it.
   __device__ __forceinline__ Bytes row(int token) const {
     const int block = token / block_tokens;
     return row(blocks[block], token - block * block_tokens);
@@ -145,8 +145,8 @@ __device__ __forceinline__ HeadRows values_of(const Cache& c, int layer, int hea
   return {c.blocks, c.values_at(layer, head), c.block_tokens, c.v_row, c.v_type};
 }
 
-// What a block has declared as its shared memory, by bytes from there: the compiler then knows that
-// addresses are shared, and adds constants to them without an instruction (if they are signed).
+// A value in the block's shared memory, by its byte offset. The compiler then knows that the
+// address is in shared memory, and adds constants without an instruction (if offsets are signed).
 template <class T>
 __device__ __forceinline__ T shared_at(int offset) {
   extern __shared__ __align__(16) std::byte shared[];
@@ -162,20 +162,20 @@ __device__ __forceinline__ __half2 as_halves(std::uint32_t bits) {
   return *reinterpret_cast<const __half2*>(&bits);
 }
 
-// Two bytes less `zero`, times d. 0x64 before a byte makes the half 1024 + byte.
+// Two bytes minus `zero`, times d. The byte 0x64 above a byte b makes the F16 value 1024 + b.
 __device__ __forceinline__ std::uint32_t scaled_bytes(std::uint32_t bits, std::uint32_t zero,
                                                       __half2 d) {
   const __half2 x = __hmul2(__hsub2(as_halves(bits), as_halves(zero)), d);
   return *reinterpret_cast<const std::uint32_t*>(&x);
 }
 
-/// A row as the cache holds it, in shared memory, of which a lane takes one word of four values in
-/// every block of 32. Blocks of 8 or 4 bits begin with a half and are an odd number of halves long:
-/// the word is spread over two of the memory's, or not, by turns.
+/// A row of the cache in shared memory. A lane reads one word of four values in every block of 32.
+/// A block of 8-bit or 4-bit values begins with an F16 scale and has an odd number of 2-byte units,
+/// so in every other block the word straddles two words of memory.
 template <QuantFormat kType>
 class RowWords {
  public:
-  /// `row`: bytes from the beginning of shared memory; even, of halves a multiple of 8.
+  /// `row`: byte offset in shared memory; even, and for F16 rows a multiple of 8.
   __device__ __forceinline__ RowWords(int row, int word) : row_(row), nibbles_(word / 4 * 4) {
     const int half = row & 2;
     odd_ = (row & ~3) + (kBytes ? word : word % 4) * 4 + 2;
@@ -184,8 +184,8 @@ class RowWords {
     if (kType == QuantFormat::kF16) row_ += word * 8;
   }
 
-  /// The word's values as halves, each the nearest to d * q. `ahead`: of a word that many further,
-  /// 0 or 4. In 8 or 4 bits 4 bytes past the row may be read.
+  /// The word's values as F16, each the nearest to d * q. `ahead`: reads the word at this distance
+  /// instead (0 or 4). For 8-bit and 4-bit values, 4 bytes past the row may be read.
   template <int kAhead = 0>
   __device__ __forceinline__ uint2 halves(int block) const {
     if constexpr (kType == QuantFormat::kF16) {
@@ -213,7 +213,7 @@ class RowWords {
   }
 
   int row_, nibbles_;
-  int even_, odd_;  // where words begin in blocks of even and odd index
+  int even_, odd_;  // where words begin in blocks with even and odd index
   int odd_shift_;
 };
 
@@ -224,14 +224,14 @@ __device__ __forceinline__ std::uint32_t high_halves(std::uint32_t a, std::uint3
   return __byte_perm(a, b, 0x7632);
 }
 
-/// kRows rows as the cache holds them, in shared memory at `from`, to rows of halves of kStride;
-/// rows outside [first, end) become zeros. By kThreads threads. Columns past the head's are left as
-/// they are.
+/// Converts kRows rows of the cache, in shared memory at `from`, to rows of F16 with stride
+/// kStride. Rows outside [first, end) become zeros; columns past the head's are not written.
+/// kThreads threads take part.
 template <QuantFormat kType, int kRows, int kStride, int kThreads>
 __device__ __forceinline__ void rows_to_halves(int from, int row_bytes, int dim, __half* to,
                                                int first, int end) {
-  // Eight lanes take the words of a block in a row; a warp's rows are 4 apart, which is another
-  // quarter of the banks for each.
+  // Eight lanes read the words of a block in a row. A warp's rows are 4 apart, which puts each in
+  // another quarter of the banks.
   constexpr int kWarps = kThreads / 32;
   const int lane = int(threadIdx.x) % 32, word = lane % 8, warp = int(threadIdx.x) / 32;
 #pragma unroll

@@ -10,7 +10,7 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // at most; each takes every kWarps-th tile of a split by itself
+constexpr int kWarps = 4;  // at most; each warp computes every kWarps-th tile of a split
 
 struct Task {
   Placement placement;
@@ -18,10 +18,10 @@ struct Task {
   int group, dim, window, layer, first_token;
   bool settled;
   Start start;
-  int stage_bytes;  // of a warp's ring
+  int stage_bytes;  // bytes of a stage of a warp's ring buffer
 };
 
-// The warp's first tiles are asked for before there is anything to multiply them with.
+// Starts to copy the warp's first tiles, before there are queries to multiply them with.
 template <int kDim, bool kDirect>
 __device__ void start_split(const Ring<kDim, kDirect>& ring, const Span& span, int first,
                             int warps) {
@@ -33,16 +33,16 @@ __device__ void start_split(const Ring<kDim, kDirect>& ring, const Span& span, i
   }
 }
 
-// What a block makes of the new token: queries of its heads, of which those past the last are
-// zeros, and the rows of its keys and values.
+// The block's results for the new token: the queries of its heads (zeros past the last head), and
+// the rows of its keys and values.
 template <int kDim>
 struct NewToken {
   __half queries[kGroupRows][kTileStride<kDim>];
   __align__(16) std::byte key[2 * kDim], value[2 * kDim];
-  __align__(16) float own[kWarps][kDim];  // a head that a warp is busy with
+  __align__(16) float own[kWarps][kDim];  // the head on which a warp works
 };
 
-// By all warps, each one head at a time. `rows`: queries of this block.
+// Computes them with all warps, each one head at a time. `rows`: queries of this block.
 template <int kDim>
 __device__ void make_new(const Task& t, const Cache& cache, const LaneTurns& turns, int rows,
                          bool keys, NewToken<kDim>& to) {
@@ -64,7 +64,7 @@ __device__ void make_new(const Task& t, const Cache& cache, const LaneTurns& tur
   }
 }
 
-// Into the cache, by one of the blocks that see the new token.
+// Writes the new rows to the cache; one of the blocks that see the new token does so.
 template <int kDim>
 __device__ void keep_new(const NewToken<kDim>& from, const Cache& cache, int layer, int position) {
   const int head = int(blockIdx.y), row = position % cache.block_tokens;
@@ -76,7 +76,7 @@ __device__ void keep_new(const NewToken<kDim>& from, const Cache& cache, int lay
            thread, threads);
 }
 
-// The warp's tiles, each a few steps after it was asked for.
+// Computes the warp's tiles, each a few steps after its copy was started.
 template <int kDim, bool kDirect>
 __device__ void attend_split(const Ring<kDim, kDirect>& ring, const Span& span, int first,
                              int warps, const NewRows& newest,
@@ -95,13 +95,13 @@ __device__ void attend_split(const Ring<kDim, kDirect>& ring, const Span& span, 
   wait_for_copies<0>();
 }
 
-// Every warp's mix in shared memory, for its block to merge.
+// Every warp's accumulator in shared memory, for the block to merge.
 template <int kDim>
 struct Shared {
-  float o[kGroupRows][kDim + 8];  // lanes of a warp then touch every bank once
+  float o[kGroupRows][kDim + 8];  // with this width, the lanes of a warp touch every bank once
 };
 
-// Two neighbours of a product, or of four products that share a block's columns.
+// Writes two neighbouring values of a product, or of four products that share a block's columns.
 template <bool kDirect>
 __device__ __forceinline__ void put(const float (*o)[4], int first, float* to) {
   if constexpr (kDirect) {
@@ -127,7 +127,7 @@ __device__ void show(const Mix<kDim>& mix, int lane, Shared<kDim>& to, float (*m
   }
 }
 
-// The warps' mixes as the split's partial.
+// Merges the warps' accumulators into the split's partial result.
 template <int kDim>
 __device__ void write_partial(const Task& t, const Shared<kDim>* mixes, int mix_bytes,
                               const float (*m)[kGroupRows][2], int warps, int rows, int first_head,
@@ -149,7 +149,7 @@ __device__ void write_partial(const Task& t, const Shared<kDim>* mixes, int mix_
   }
 }
 
-// grid: splits, KV heads, sixteens of a group. Shared: a ring for each warp.
+// grid: splits, KV heads, groups of 16 query heads. Shared memory: a ring buffer for each warp.
 template <int kDim, bool kDirect>
 __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
                                                : kDirect  ? 2
@@ -199,10 +199,10 @@ template <int kDim, bool kDirect>
 void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
                    const int* position, const Partials& out) {
   const auto kernel = attend_in_splits<kDim, kDirect>;
-  // Words are read in pairs, also the last one of a tile: 4 bytes more.
+  // Words are read in pairs, including the last one of a tile: 4 bytes more.
   t.stage_bytes =
       kDirect ? 2 * Ring<kDim, true>::kTileBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
-  // A mix takes the ring's place in the end.
+  // The accumulators reuse the ring buffer's memory at the end.
   const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
   t.stage_bytes = (std::max(t.stage_bytes, least) + 15) / 16 * 16;
   const int own = kStages * t.stage_bytes;
@@ -227,9 +227,9 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 }  // namespace
 
 int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool halves) {
-  constexpr int kLeastTokens = kWarps * kTileRows;  // a tile for every warp
-  // As many blocks as run at once; those that turn rows into halves are smaller and need the others
-  // beside them more.
+  constexpr int kLeastTokens = kWarps * kTileRows;  // one tile for every warp
+  // As many blocks as run at once. Blocks that convert rows to F16 are smaller, and need neighbours
+  // on the multiprocessor more.
   const int fill = (halves ? 2 : 3) * multiprocessors / kv_heads;
   const int work = (tokens_upper_bound + kLeastTokens - 1) / kLeastTokens;
   return std::max(1, std::min(fill, work));

@@ -1,5 +1,6 @@
 #pragma once
-// Attention of one token: splits of the context give partial results, which are then merged.
+// Attention of one token (flash decoding): splits of the context give partial results, which are
+// then merged.
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/inputs.cuh"
@@ -8,41 +9,42 @@
 
 namespace rigcast::engine::cuda {
 
-/// (m, l, o) of some tokens and each head: scores s in powers of two (place.cuh), l = sum of
-/// 2^(s - m), o = sum of 2^(s - m) * value. m need not be the largest score, but near it; it is
-/// -infinity where a split has seen nothing, and o is then not written and not read. Scores in
-/// powers of e become such ones by m * log2(e).
+/// Partial results (m, l, o) for some tokens and each head, where scores s are exponents of two
+/// (place.cuh): l = sum of 2^(s - m), o = sum of 2^(s - m) * value. m is near the largest score. A
+/// split that has seen no token has m = -infinity, and its o is neither written nor read. For
+/// scores that are exponents of e, multiply m by log2(e).
 struct Partials {
   float* m = nullptr;  // [split][heads]
   float* l = nullptr;  // [split][heads]
   float* o = nullptr;  // [split][heads][head_dim]
 };
 
-/// One new token's attention in one layer: its heads are placed first, as place() does it. The
-/// cache's blocks hold a multiple of 16 tokens and begin at multiples of 16 bytes; their types are
+/// Attention of one new token in one layer. Its heads are first transformed as place() does. The
+/// cache's blocks hold a multiple of 16 tokens and begin at multiples of 16 bytes; its types are
 /// any of F16, Q8_0 and Q4_0.
 struct DecodeAttention {
-  Placement placement;  // of one token; heads: a multiple of the cache's KV heads
-  int window = 0;       // the last tokens that are seen, this one counted; 0: all
-  /// *position, the cache's list of blocks and the rows before the position were written before the
-  /// last launch that waited for all work ahead of it (a graph's, or one of Start::kAfter): they
-  /// are then read while kernels ahead run.
+  Placement placement;  // one token; heads: a multiple of the cache's KV heads
+  int window = 0;       // number of last tokens that are seen, this one included; 0: all
+  /// True if *position, the cache's list of blocks and the rows before the position were written
+  /// before the last launch that waited for all previous work (a graph's launch, or one with
+  /// Start::kAfter). They are then read while earlier kernels still run.
   bool settled = false;
-  int first_token = 0;  // those before it are attended to elsewhere; a multiple of 16
+  int first_token = 0;  // earlier tokens are attended to elsewhere; a multiple of 16
   Start start = Start::kEarly;
 };
 
-/// The splits for contexts of up to this many tokens: enough to keep every multiprocessor busy,
-/// and none without work. `halves`: keys and values are both F16.
+/// The number of splits for contexts of up to this many tokens: enough to keep every multiprocessor
+/// busy, with work for each. `halves`: keys and values are both F16.
 int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool halves = true);
 
-/// Puts the new token's keys and values into the cache at *position and attends to it and those
-/// before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 256. Throws CudaFailure.
+/// Stores the new token's keys and values in the cache at *position, and attends to it and the
+/// tokens before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 256. Throws
+/// CudaFailure.
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials);
 
-/// out [heads][head_dim] = the mix of partials [0, count). heads * head_dim is a multiple of 32.
-/// NaN where all partials are empty.
+/// out [heads][head_dim] = the attention output, merged from partials [0, count). heads * head_dim
+/// is a multiple of 32. NaN where all partials are empty.
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
                     int head_dim, const Outputs& out);
 

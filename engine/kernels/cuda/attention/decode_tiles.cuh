@@ -6,11 +6,11 @@
 namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
-    16;  // query heads that share a reading of the cache: a product's rows
-inline constexpr int kStages = 3;  // tiles of a warp that are under way or in use
+    16;  // query heads that share a read of the cache: the rows of a product
+inline constexpr int kStages = 3;  // a warp's tiles that are being copied or used
 
-// The tokens [from, to) of the context, of which the last is the new one, and of them the tiles
-// [first, end) of this block.
+// The tokens [from, to) of the context, the last of which is the new one, and the tiles [first,
+// end) of this block.
 struct Span {
   int from, to, first, end;
 
@@ -39,8 +39,9 @@ __device__ inline void copy_row(const std::byte* from, std::byte* to, int bytes,
     *reinterpret_cast<std::uint16_t*>(to + i) = *reinterpret_cast<const std::uint16_t*>(from + i);
 }
 
-// A tile of keys and one of values. Direct: both are halves, and copies put each row where products
-// take it from. Otherwise rows come as they are, one after the other.
+// A warp's ring buffer of stages, each with a tile of keys and one of values. kDirect: both are
+// F16, and copies put each row where products read it. Otherwise rows are copied as they are, one
+// after the other.
 template <int kDim, bool kDirect>
 struct Ring {
   static constexpr int kRowBytes = kTileStride<kDim> * 2, kTileBytes = kTileRows * kRowBytes;
@@ -84,7 +85,7 @@ struct Ring {
     }
   }
 
-  // The new token's rows, once the tile's copies are there.
+  // Copies the new token's rows into the tile, after the tile's own copies have arrived.
   __device__ void put_newest(int stage, int row, const NewRows& rows) const {
     copy_row(rows.key, keys_at(stage) + row * (kDirect ? int(kRowBytes) : keys.row_bytes),
              keys.row_bytes, lane, 32);
@@ -93,7 +94,8 @@ struct Ring {
     __syncwarp();
   }
 
-  // Rows of values that nobody may see: a NaN there would spoil products with zeros.
+  // Clears rows of values that are masked: a NaN there would spoil products with zero
+  // probabilities.
   __device__ void clear_unseen(int stage, int token, const Span& span) const {
     for (int row = 0; row < kTileRows; ++row)
       if (token + row < span.from || token + row >= span.to)
@@ -103,14 +105,15 @@ struct Ring {
   }
 };
 
-// What a warp has seen: rows lane / 4 and 8 further of the group, as products leave them.
+// The accumulator of a warp: rows lane / 4 and lane / 4 + 8 of the group, in the layout of a
+// product's result.
 template <int kDim>
 struct Mix {
   float o[kDim / 8][4] = {};
   float m[2] = {-INFINITY, -INFINITY};
-  float l[2] = {};  // of this lane's columns
+  float l[2] = {};  // over this lane's columns
 
-  // Probabilities of 16 tokens in the form of a product's left side.
+  // Turns scores into probabilities of 16 tokens, in the layout of a product's left operand.
   __device__ void weigh(float (&s)[2][4], std::uint32_t (&p)[4]) {
     float scale[2];
 #pragma unroll
@@ -138,8 +141,8 @@ struct Mix {
   }
 };
 
-// Which element of its head a product's left side has in step k, register i of a lane. Products of
-// blocks go through a block's words of four in the order in which lanes read them.
+// The element of the head that step k of a product has in register i of a lane. For quantized
+// blocks, products go through a block's words of four in the order in which lanes read them.
 template <bool kDirect>
 __device__ int query_column(int k, int i, int lane) {
   if (kDirect) return k * 16 + i / 2 * 8 + lane % 4 * 2;
@@ -158,7 +161,8 @@ __device__ void load_queries(const __half (&queries)[kGroupRows][kTileStride<kDi
     }
 }
 
-// Scores of 16 tokens, two sums of each: one chain of products would make the next wait.
+// Scores of 16 tokens, with two sums for each: a single chain of products would stall on its
+// latency.
 template <int kDim>
 __device__ __forceinline__ void score_halves(const std::byte* keys, int lane,
                                              const std::uint32_t (&q)[kDim / 16][4],
@@ -193,9 +197,9 @@ __device__ __forceinline__ void mix_halves(const std::byte* values, int lane,
   }
 }
 
-// The same on rows as the cache holds them. Lanes turn what they take into halves by themselves;
-// tokens and elements are in an order that lets a lane take four neighbours, and all lanes other
-// banks: column n of product j is token 2 n + j.
+// Scores on quantized rows of the cache, which lanes convert to F16 themselves. Tokens and elements
+// are ordered so that a lane reads four neighbours and all lanes read different banks: column n of
+// product j is token 2 n + j.
 template <QuantFormat kType, int kDim, bool kWhole>
 __device__ __forceinline__ void score_blocks(int keys, int row_bytes, int dim, int lane,
                                              const std::uint32_t (&q)[kDim / 16][4],
@@ -237,8 +241,8 @@ __device__ __forceinline__ void mix_blocks(int values, int row_bytes, int dim, i
   }
 }
 
-// Calls what is wanted for the type, and for heads as wide as the kernel without a look at each
-// block: their loads then overlap.
+// Calls `blocks` for the type. Heads as wide as the kernel need no check of each block, so that
+// their loads overlap.
 template <int kDim, class Blocks>
 __device__ __forceinline__ void for_type(QuantFormat type, int dim, Blocks blocks) {
   using enum QuantFormat;

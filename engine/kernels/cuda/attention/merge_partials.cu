@@ -9,14 +9,14 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kAtOnce = 6;  // partials that a warp has under way
+constexpr int kAtOnce = 6;  // partials that a warp loads at once
 
-// (m, l, o) of one column. {-INFINITY, 0, 0}: of nothing.
+// (m, l, o) of one column. {-INFINITY, 0, 0}: no tokens.
 struct Column {
   float m, l, o;
 };
 
-// What m = -infinity goes with is nothing, whatever it is.
+// Values with m = -infinity count as nothing, whatever they are.
 template <int kCount>
 __device__ Column mix(const float (&m)[kCount], const float (&l)[kCount],
                       const float (&o)[kCount]) {
@@ -33,7 +33,7 @@ __device__ Column mix(const float (&m)[kCount], const float (&l)[kCount],
   return sum;
 }
 
-// This warp's partials, every kWarps-th, some at once.
+// Merges every kWarps-th partial, this warp's, several at once.
 __device__ Column column_of_warp(const Partials& p, int count, int heads, int dim, int column,
                                  int warp) {
   const int head = column / dim;
@@ -55,7 +55,7 @@ __device__ Column column_of_warp(const Partials& p, int count, int heads, int di
   return sum;
 }
 
-// One block of 32 by a warp.
+// Quantizes one block of 32 values, with one warp.
 __device__ void round_32(float x, int block, int lane, const Rounded& out) {
   const RoundingScale s = rounding_scale(most_of(fabsf(x), 32));
   const auto q = std::int8_t(rounded_byte(x, s.inverse));
@@ -65,7 +65,7 @@ __device__ void round_32(float x, int block, int lane, const Rounded& out) {
   if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = s.scale * float(sum);
 }
 
-// A block of threads for 32 columns.
+// One thread block merges 32 columns.
 __global__ void __launch_bounds__(32 * kWarps)
     merge(Partials partials, int count, int heads, int dim, float* out, Rounded rounded) {
   __shared__ Column columns[kWarps][32];

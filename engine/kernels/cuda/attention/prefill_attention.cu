@@ -10,17 +10,18 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr float kNoScore = -1e30f;  // the first m; finite, so that a row may see nothing of a tile
+constexpr float kNoScore = -1e30f;  // the initial m; finite, so that a row may see no token of a
+                                    // tile
 
-// Rows are the query heads of a KV head's group, token by token: row r is head r % group of token
-// r / group. A block takes kRows of them, so what it reads of the cache serves the whole group.
+// The query heads of a KV head's group are rows, token by token: row r is head r % group of token r
+// / group. A block computes kRows of them, so each read of the cache serves the whole group.
 struct Task {
   const __half* queries;
   __half* out;
   int heads, group, dim, window, layer, rows;
 };
 
-// How a block is made up: kProducts products of 16 rows for each warp, kKeys keys at once.
+// The shape of a block: kProducts products of 16 rows for each warp, kKeys keys at once.
 template <int kWidth, int kProductsOfWarp, int kKeysAtOnce = kWidth <= 128 ? 64 : 32>
 struct Sizes {
   static constexpr int kDim = kWidth, kProducts = kProductsOfWarp, kThreads = 32 * kWarps;
@@ -28,7 +29,7 @@ struct Sizes {
   static constexpr int kRows = kWarps * kProducts * 16;
   static constexpr int kStride = kTileStride<kDim>, kRowBytes = kStride * 2;
   static constexpr int kQueryBytes = kRows * kRowBytes, kTileBytes = kKeys * kRowBytes;
-  // That a multiprocessor holds.
+  // Blocks per multiprocessor.
   static constexpr int kBlocks = kDim > 128 ? 1 : kProducts == 2 ? 2 : 3;
   using Scores = float[kProducts][kKeys / 8][4];
 };
@@ -57,8 +58,8 @@ __device__ void start_queries(const Task& t, int head, int first_row, std::uint3
   }
 }
 
-// Keys, or values, of kKeys tokens: halves are copied to where products take them from; other rows
-// are copied as they are, and turned into halves by finish().
+// The keys, or the values, of kKeys tokens. F16 rows are copied to where products read them; other
+// rows are copied as they are, and finish() converts them to F16.
 template <class S, bool kDirect>
 struct Tile {
   HeadRows rows;
@@ -78,14 +79,15 @@ struct Tile {
   }
 
   __device__ __forceinline__ void start_halves(int token) const {
-    constexpr int kChunks = S::kDim / 8, kStep = S::kThreads / kChunks;  // rows that start together
+    constexpr int kChunks = S::kDim / 8, kStep = S::kThreads / kChunks;  // rows that are copied
+                                                                         // together
     constexpr int kActive = kStep * kChunks;
     const int thread = int(threadIdx.x), row0 = thread / kChunks, chunk = thread - row0 * kChunks;
     if (kActive < S::kThreads && thread >= kActive) return;
     std::uint32_t to = shared_address(place) + unsigned(row0 * S::kRowBytes + chunk * 16);
     const bool inside = chunk * 8 < dim;
     const int column = inside ? chunk * 16 : 0;
-    if (rows.block_tokens % S::kKeys == 0) {  // the tile is in one block
+    if (rows.block_tokens % S::kKeys == 0) {  // the whole tile is in one block of the cache
       Bytes from = rows.row(token) + row0 * dim * 2 + column;
 #pragma unroll
       for (int row = 0; row < S::kKeys; row += kStep) {
@@ -112,7 +114,7 @@ struct Tile {
     }
   }
 
-  // By all threads, once all copies have arrived.
+  // Called by all threads, after all copies have arrived.
   __device__ __forceinline__ void finish(int token) const {
     if constexpr (!kDirect) {
       if (rows.type == QuantFormat::kQ8_0)
@@ -133,7 +135,7 @@ struct Tile {
   }
 };
 
-// A warp's rows: of product i those at lane / 4 and 8 further.
+// The accumulator of a warp: rows lane / 4 and lane / 4 + 8 of product i.
 template <class S>
 struct Mix {
   float o[S::kProducts][S::kDim / 8][4];
@@ -151,7 +153,8 @@ struct Mix {
     }
   }
 
-  // Scores become probabilities. m is a whole number near the largest score, so it seldom moves.
+  // Turns scores into probabilities. m is a whole number near the largest score, so it seldom
+  // changes.
   __device__ __forceinline__ void weigh(typename S::Scores& s) {
     float scale[S::kProducts][2];
     bool moved = false;
@@ -195,7 +198,7 @@ struct Mix {
   }
 };
 
-// s = queries times keys. Addresses are this lane's.
+// s = queries times keys. Both addresses are this lane's.
 template <class S>
 __device__ __forceinline__ void score(std::uint32_t queries, std::uint32_t keys,
                                       typename S::Scores& s) {
@@ -249,7 +252,7 @@ __device__ __forceinline__ void mix_values(std::uint32_t values, const typename 
   }
 }
 
-// Positions of a lane's rows, and what they see.
+// The positions of a lane's rows, and the tokens that they see.
 template <class S>
 struct Seen {
   int at[S::kProducts][2];
@@ -287,7 +290,7 @@ struct Seen {
   }
 };
 
-// Each warp's rows by way of the shared memory where its queries were, 16 bytes at a time.
+// Writes each warp's rows through the shared memory of its queries, 16 bytes at a time.
 template <class S>
 __device__ void write_rows(const Task& t, int head, int first_row, const Mix<S>& mix, __half* own,
                            int lane) {
@@ -313,7 +316,8 @@ __device__ void write_rows(const Task& t, int head, int first_row, const Mix<S>&
   }
 }
 
-// While scores of a tile are computed its values arrive, and the next keys while they are mixed.
+// Pipelines the tiles: values are copied while scores are computed, and the next keys while values
+// are summed.
 template <class S, bool kDirect>
 __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
                                              const Tile<S, kDirect>& values, const Seen<S>& seen,
@@ -328,7 +332,7 @@ __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
     const int token = tile * S::kKeys;
     typename S::Scores s;
     wait_for_copies<0>();
-    __syncthreads();  // and the values before these are used
+    __syncthreads();  // and the previous values have been used
     values.start(token);
     end_copies();
     keys.finish(token);
@@ -344,7 +348,7 @@ __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
   }
 }
 
-// Blocks in the order of their work, the longest first; those of one part of the rows together.
+// Blocks are ordered by their work, the longest first; blocks of one part of the rows are adjacent.
 template <class S, bool kDirect>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     attend(Task t, Cache cache, const int* position) {
@@ -364,7 +368,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
                                 t.dim,
                                 begin,
                                 end};
-  if constexpr (!kDirect)  // columns past the head's: a NaN there would spoil products with zeros
+  if constexpr (!kDirect)  // clears columns past the head's: a NaN there would spoil products with
+                           // zeros
     for (int i = int(threadIdx.x); i < 2 * S::kTileBytes / 4; i += S::kThreads)
       reinterpret_cast<std::uint32_t*>(tiles)[i] = 0;
   start_queries<S>(t, head, first_row, shared_address(shared));
@@ -380,7 +385,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   write_rows(t, head, first_row + warp * S::kProducts * 16, mix, own, lane);
 }
 
-// Shared memory of a block.
+// Bytes of shared memory of a block.
 template <class S, bool kDirect>
 int bytes_of(const Cache& cache) {
   const int raw = kDirect ? 0 : S::kKeys * (cache.k_row + cache.v_row) + 32;
@@ -393,15 +398,16 @@ void launch_attend(const Stream& stream, const Task& t, const Cache& cache, cons
   const int bytes = bytes_of<S, kDirect>(cache);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  // Blocks that start early lie together on the multiprocessors that the kernel before has left
-  // first, and share them to their end: 1.3 to 1.6 times as long with 512 tokens and fewer.
+  // The launch waits for the previous kernel: blocks that start early would be packed onto the
+  // multiprocessors that it leaves first, and share them to their end, which takes 1.3 to 1.6 times
+  // as long with 512 tokens or fewer.
   launch(stream,
          {dim3(unsigned(parts_of<S>(t) * cache.kv_heads)), dim3(S::kThreads), std::size_t(bytes)},
          Start::kAfter, kernel, t, cache, position);
 }
 
-// Wide blocks use what they read twice as often; narrow ones are twice as many; small ones fit into
-// the 64 KiB of shared memory that Turing has. `room`: bytes that a block may take.
+// Wide blocks use each read twice as often; narrow ones are twice as many; small ones fit into the
+// 64 KiB of shared memory of Turing. `room`: bytes that a block may use.
 template <int kDim>
 void launch_width(const Stream& stream, const Task& t, const Cache& cache, const int* position,
                   int room) {

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(32 * kWarps) batch_logits(const Logits in) {
   }
 }
 
-// A warp a token.
+// One warp per token.
 __global__ void __launch_bounds__(32 * kWarps)
     batch_choices(const float* logits, bool normalised, const ExpertGroups g) {
   __shared__ float of_warp[kWarps][kMostExperts];
@@ -73,11 +73,11 @@ __global__ void __launch_bounds__(32 * kWarps)
   int* const ids = g.chosen.ids + token * g.chosen.used;
   choose(mine, g.experts, g.chosen.used, normalised,
          {ids, g.chosen.weights + token * g.chosen.used});
-  // Integers: the order in which they are added changes nothing. A lane reads what it wrote.
+  // Integer counts do not depend on the order of additions. A lane reads what it wrote itself.
   if (lane < g.chosen.used) atomicAdd(g.counts + ids[lane], 1);
 }
 
-// Over the block: what threads before this one have, and what all have.
+// Prefix sums over the block: the sum of the threads before this one, and the sum of all.
 struct Scanned {
   int before, all;
 };
@@ -118,7 +118,7 @@ __device__ Begin begin_of(const ExpertGroups& g, int expert) {
   return {scan(choices).all, scan(groups).all};
 }
 
-// A block an expert: its groups, and its choices in ascending order.
+// One block per expert: its groups, and its choices in ascending order.
 __global__ void __launch_bounds__(kSortThreads) sort_choices(const ExpertGroups g) {
   let_next_start();
   wait_for_inputs();

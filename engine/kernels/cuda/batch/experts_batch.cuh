@@ -1,6 +1,6 @@
 #pragma once
-// The experts of a batch's tokens: who goes to whom, in which order, and the sum of what comes
-// back. Everything is queued, on the GPU alone; launches are kEarly.
+// The experts of a batch's tokens: which tokens each expert computes, in which order, and the
+// weighted sum of the results. All work is queued on the GPU; launches are kEarly.
 
 #include <cstdint>
 
@@ -12,29 +12,29 @@ namespace rigcast::engine::cuda {
 /// Up to group_tokens tokens of one expert.
 struct ExpertGroup {
   int expert = 0;
-  int first = 0, count = 0;  // of `order`
+  int first = 0, count = 0;  // indices into `order`
 };
 
-/// On the device. A choice is token * used + i: the i-th expert of a token.
+/// Pointers to device memory. A choice, token * used + i, is the i-th expert of a token.
 struct ExpertGroups {
   ChosenExperts chosen;           // ids and weights [tokens][used]
   int* counts = nullptr;          // [experts]: choices of each
-  int* order = nullptr;           // [tokens * used]: choices by expert, then ascending
+  int* order = nullptr;           // [tokens * used]: choices, sorted by expert and then by index
   ExpertGroup* groups = nullptr;  // [most_groups]
-  int* group_count = nullptr;     // how many there are, or more
+  int* group_count = nullptr;     // the number of groups
   int tokens = 0, experts = 0;
   int group_tokens = 0;  // 16, 32 or 64
-  int at_most = 0;       // groups that products look at; 0: as many as there can be
+  int at_most = 0;       // the number of groups that products visit; 0: all that can exist
 };
 
 inline constexpr int kLeastGroupTokens = 16;
-/// What suits batches of so many tokens.
+/// The group size that suits batches of `tokens` tokens.
 int group_tokens_for(int tokens, int used, int experts);
-/// Groups that `tokens` tokens make at most, however they choose.
+/// The largest number of groups that `tokens` tokens can form, whatever their choices.
 int most_groups(int tokens, int used, int experts, int group_tokens);
 
-/// Chooses as route() does, for each row of x[tokens][columns]; then everything else of `groups`.
-/// router.logits: [tokens][experts]; router.arrivals is not used.
+/// Chooses experts as route() does, for each row of x[tokens][columns]; then fills the rest of
+/// `groups`. router.logits: [tokens][experts]; router.arrivals is not used.
 void route_batch(const Router& router, const float* x, const ExpertGroups& groups,
                  const Stream& stream);
 

@@ -1,8 +1,8 @@
 #pragma once
-// Device code: products of halves on tensor cores, by a warp, with sums in F32. Code for sm_80 and
-// later; what is compiled for less ends the kernel with an error.
-// Lane 4 g + t holds of 16 rows of weights the rows g and g + 8, of 8 tokens the token g as input
-// and the tokens 2 t and 2 t + 1 of a sum, and of 16 columns four.
+// Device code: a warp multiplies F16 values on tensor cores, with sums in F32. Requires sm_80; code
+// for older GPUs ends the kernel with an error. Layout: lane 4 g + t holds, of 16 rows of weights,
+// rows g and g + 8; of 8 tokens, token g as input and tokens 2 t and 2 t + 1 of a sum; and four of
+// 16 columns.
 
 #include <cuda_fp16.h>
 
@@ -10,8 +10,8 @@
 
 namespace rigcast::engine::cuda {
 
-/// Four tiles of 8 rows of 16 bytes: lane i names row i % 8 of tile i / 8, and gets of tile k the
-/// word t of row g.
+/// Loads four tiles of 8 rows of 16 bytes: lane i passes the address of row i % 8 of tile i / 8,
+/// and gets word t of row g of each tile.
 __device__ __forceinline__ void load_tiles(std::uint32_t (&word)[4], const void* shared_row) {
 #if __CUDA_ARCH__ >= 800
   const auto from = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared_row));
@@ -24,13 +24,14 @@ __device__ __forceinline__ void load_tiles(std::uint32_t (&word)[4], const void*
 #endif
 }
 
-/// 16 rows of 16 columns, two halves a word: of row g and g + 8 the lane's first two columns, then
-/// its other two.
+/// 16 rows of 16 columns, two F16 values per word: for rows g and g + 8 the lane's first two
+/// columns, then its other two.
 struct WeightHalves {
   std::uint32_t word[4];
 };
 
-/// sums: of row g with both tokens, then of row g + 8. x: the token's halves of the lane's columns.
+/// `sums`: row g with both tokens, then row g + 8. `x`: the token's F16 values in the lane's
+/// columns.
 __device__ __forceinline__ void multiply_add(float (&sums)[4], const WeightHalves& w, uint2 x) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -42,7 +43,7 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const WeightHalve
 #endif
 }
 
-/// Bytes 0, 1 and 2, 3 of `codes` as halves, 1024 more than they are: exact.
+/// Converts bytes 0, 1 and 2, 3 of `codes` to F16 plus 1024, exactly.
 __device__ __forceinline__ void widen_bytes(std::uint32_t codes, std::uint32_t& low,
                                             std::uint32_t& high) {
   low = __byte_perm(codes, 0x64646464, 0x4140);

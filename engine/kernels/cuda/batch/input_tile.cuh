@@ -1,5 +1,5 @@
 #pragma once
-// Device code: 128 columns of some tokens' activations, as halves in shared memory.
+// Device code: 128 columns of several tokens' activations, as F16 in shared memory.
 
 #include <cuda_fp16.h>
 
@@ -14,13 +14,13 @@ struct InputTile {
   static constexpr int kChunks = kRowBytes / 16;
   static constexpr int kBytes = kTokens * kRowBytes;
 
-  // Tokens that are loaded together have the same 16 columns in different banks.
+  // The layout puts the same 16 columns of tokens that are loaded together into different banks.
   __device__ static __forceinline__ int place_of(int token, int sixteen) {
     return token * kRowBytes + (sixteen ^ (token & 3)) * 32;
   }
 
-  /// Begins the copies of units [unit, unit + 4) of rows[token] of x, tokens below `count`, by
-  /// `threads` threads. Units past a row's `units` are zeros.
+  /// Starts the copies of units [unit, unit + 4) of rows[token] of x, for tokens below `count`,
+  /// with `threads` threads. Units past a row's `units` are zeros.
   __device__ static __forceinline__ void fetch(std::byte* stage, const __half* x, const int* rows,
                                                int count, int units, int unit, int thread,
                                                int threads) {
@@ -40,7 +40,8 @@ struct InputTile {
     }
   }
 
-  /// Columns 4 t to 4 t + 3 of the 16 from 16 * `sixteen` on, of token g of the 8 from `token` on.
+  /// Columns 4 t to 4 t + 3 of the 16 columns from 16 * `sixteen` on, of token g of the 8 tokens
+  /// from `token` on.
   __device__ static __forceinline__ uint2 load(const std::byte* stage, int token, int sixteen,
                                                int lane) {
     return *reinterpret_cast<const uint2*>(stage + place_of(token + lane / 4, sixteen) +

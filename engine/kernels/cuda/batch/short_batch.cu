@@ -8,7 +8,7 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Calls for a format that is taken.
+// Calls `call` for a supported format.
 template <class Call>
 void for_tiled_format(QuantFormat format, const Call& call) {
   using enum QuantFormat;
@@ -64,9 +64,8 @@ int shared_bytes_of(QuantFormat format, int tokens, int row_warps) {
   return bytes;
 }
 
-// The largest tiles of which multiprocessors still have one each, nearly: the larger, the more
-// often is used what a block has loaded. `tokens` and `row_warps` of what was asked stay, where
-// given.
+// Chooses the largest tiles with which nearly every multiprocessor still has one: the larger a
+// tile, the more often its loads are used. Values of `asked` that are not 0 stay.
 ShortBatchCut cut_for(const ShortBatchCut& asked, QuantFormat format, int tokens,
                       std::int64_t rows) {
   const int processors = device_facts().multiprocessors;
@@ -92,15 +91,15 @@ void check(const Matrix& w, std::int64_t columns) {
     throw std::invalid_argument("short_batch: a format, or columns, that it does not take");
 }
 
-// What lets one block at a time onto a multiprocessor, where there are as many: blocks that begin
-// early would share the few that are free, and end late.
+// Shared memory that limits a multiprocessor to one block, where there are enough blocks: blocks
+// that start early would share the few multiprocessors that are free, and end late.
 std::size_t alone(std::int64_t blocks) {
   const DeviceFacts& gpu = device_facts();
   if (blocks > gpu.multiprocessors) return 0;
   return std::size_t(std::min(gpu.multiprocessor_shared_bytes / 2, gpu.block_shared_bytes - 1024));
 }
 
-// All jobs of one format.
+// Launches all jobs of one format.
 void launch_jobs(std::span<const ShortBatchJob> jobs, ShortBatchWork work,
                  const ShortBatchCut& asked, const Stream& stream) {
   const QuantFormat format = jobs.front().w.format;
@@ -125,7 +124,7 @@ void launch_groups(const MatrixStack& stack, const ExpertGroups& g, ShortBatchWo
   work.part_count = 1;
   work.units = int(w.columns / 32);
   work.tokens = g.tokens;
-  // Groups are enough for all multiprocessors.
+  // The groups alone occupy all multiprocessors.
   work.row_warps =
       cut_for({g.group_tokens, kShortWarps}, w.format, g.group_tokens, w.rows).row_warps;
   work.stride = w.rows;

@@ -1,9 +1,9 @@
 #pragma once
-// Products of quantized weights with a batch of tokens on tensor cores (sm_80 and later): weights
-// are read as they lie, once for up to 64 tokens, and become halves in registers; activations are
-// halves, sums F32, in a fixed order. Everything is queued; launches are kEarly, and read weights
-// before their inputs are there. All throw CudaFailure, and std::invalid_argument where formats or
-// shapes do not fit.
+// Products of quantized weights with a small batch of tokens on tensor cores (sm_80 and later).
+// Weights are read in their own format, once for up to 64 tokens, and converted to F16 in
+// registers; activations are F16, sums F32, in a fixed order. Calls queue their work; launches are
+// kEarly, and read weights before their inputs are ready. All functions throw CudaFailure, and
+// std::invalid_argument where formats or shapes do not fit.
 
 #include <cuda_fp16.h>
 
@@ -16,9 +16,9 @@
 
 namespace rigcast::engine::cuda {
 
-/// Formats that these take: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K.
+/// True for the supported formats: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K.
 bool takes_short_batch(QuantFormat format);
-/// Whether the current GPU runs them.
+/// True if the current GPU runs these kernels.
 bool has_short_batch();
 
 /// [tokens][columns], aligned to 16 bytes.
@@ -35,32 +35,33 @@ struct ShortBatchJob {
 };
 struct ShortBatchRows {
   std::int64_t stride = 0;  // in floats
-  bool add = false;         // to what the output holds
+  bool add = false;         // adds to what the output holds
 };
 
-/// How work is cut: a thread block has 8 warps and multiplies row_warps * 32 rows with up to
-/// `tokens` tokens; 8 / row_warps warps share the columns of a row. 0: as it suits the shape.
+/// The tiling: a thread block has 8 warps and multiplies row_warps * 32 rows with up to `tokens`
+/// tokens; 8 / row_warps warps share the columns of a row. 0: chosen by shape.
 struct ShortBatchCut {
   int tokens = 0;     // 16, 32 or 64
-  int row_warps = 0;  // 1, 2, 4 or 8; more where shared memory does not hold what fewer need
+  int row_warps = 0;  // 1, 2, 4 or 8; raised where shared memory is too small for fewer
 };
 
-/// Up to kMostJobs products with the same activations: out = w x + bias. Jobs that follow each
-/// other in one format are one launch.
+/// Up to kMostJobs products with the same activations: out = w x + bias. Consecutive jobs of one
+/// format are one launch.
 void short_batch(std::span<const ShortBatchJob> jobs, const HalfBatch& x,
                  const ShortBatchRows& rows, const Stream& stream, const ShortBatchCut& cut = {});
 
-/// out[token][rows] = silu(gate x) * (up x), clamped to +-65504. between[tokens][rows]: for its own
-/// use.
+/// out[token][rows] = silu(gate x) * (up x), clamped to +-65504. `between`: a work buffer of
+/// [tokens][rows].
 void short_batch_gate_up(const Matrix& gate, const Matrix& up, const HalfBatch& x, float* between,
                          __half* out, const Stream& stream, const ShortBatchCut& cut = {});
 
-/// The same for each expert's tokens of x[tokens]: row t * used + i of `out` is that of token t and
-/// its i-th expert.
+/// As short_batch_gate_up(), for each expert's tokens of x[tokens]: row t * used + i of `out`
+/// belongs to token t and its i-th expert.
 void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
                      const __half* x, float* between, __half* out, const Stream& stream);
 
-/// out[tokens * used][rows] = down of the expert of the row x[tokens * used].
+/// out[tokens * used][rows] = the product of x[tokens * used] and the down matrix of each row's
+/// expert.
 void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const __half* x, float* out,
                   const Stream& stream);
 

@@ -28,10 +28,10 @@ struct ShortBatchWork {
   int row_warps = 0;
   std::int64_t stride = 0;  // of output rows
   bool add = false;
-  // Gate and up: what silu is taken of, and where products go instead of `out`.
+  // Gate and up: `gate` is the argument of silu; results go to `middle` instead of `out`.
   const float* gate = nullptr;
   __half* middle = nullptr;
-  // Experts: groups null: none. Rows of x are choices / choices_of_row.
+  // Experts: `groups` null: none. The row of x is choice / choices_of_row.
   const ExpertGroup* groups = nullptr;
   const int* group_count = nullptr;
   const int* order = nullptr;
@@ -39,8 +39,8 @@ struct ShortBatchWork {
   int choices_of_row = 1;
 };
 
-// Shared memory of a block: rings of stages, and scales as weights take them; later sums of all
-// warps in their place.
+// Shared memory of a block: the ring buffers of stages, and scales in the weights' layout; later
+// the sums of all warps, in the same memory.
 template <QuantFormat F, int kTokens>
 struct ShortBatchShape {
   using W = WeightTile<F>;
@@ -54,7 +54,7 @@ struct ShortBatchShape {
   __host__ __device__ static constexpr int ring_bytes(int row_warps) {
     return kStages * stage_bytes(row_warps);
   }
-  // From a token to the next one: four rows more keep the lanes of a store in different banks.
+  // The distance between tokens: four rows more keep the lanes of a store in different banks.
   __host__ __device__ static constexpr int sums_stride(int row_warps) {
     return row_warps * kTileRows + 4;
   }
@@ -66,27 +66,28 @@ struct ShortBatchShape {
   }
 };
 
-// The `warps` warps that share columns meet; barrier 1 + `id` is theirs.
+// Barrier of the `warps` warps that share columns; it has the number 1 + `id`.
 __device__ __forceinline__ void meet(int id, int warps) {
   if (warps == 1) return __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"r"(id + 1), "r"(warps * 32) : "memory");
 }
 
-// This block's tokens: rows of x and of the output.
+// The rows of x and of the output for this block's tokens.
 template <int kTokens>
 struct BlockTokens {
   int x[kTokens], out[kTokens];
 };
 
-// A warp's part of a block: rows, and every splits-th stage of the columns.
+// A warp's part of a block: its rows, and every splits-th stage of the columns.
 struct WarpShare {
   int row_warp, split, splits;
 };
 
 template <int kTokens>
-using TokenSums = float[2][kTokens / 8][4];  // rows 0 to 15 and 16 to 31; as multiply_add's
+using TokenSums = float[2][kTokens / 8][4];  // rows 0 to 15 and 16 to 31, in the layout of
+                                             // multiply_add()
 
-// Products of one unit: all tokens below `count` of the stage.
+// Adds the products of one unit, for all tokens below `count` of the stage.
 template <QuantFormat F, int kTokens>
 __device__ __forceinline__ void add_unit(const std::byte* inputs, const std::byte* weights,
                                          const UnitScales (*scales)[kTileRows], int u, int count,
@@ -110,7 +111,7 @@ __device__ __forceinline__ void add_unit(const std::byte* inputs, const std::byt
   }
 }
 
-// All stages of a warp. ready(): called once weights are on their way.
+// Adds all stages of a warp. ready() is called once the copies of weights have started.
 template <QuantFormat F, int kTokens, class Ready>
 __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& rows,
                                             const ShortBatchWork& work, const WarpShare& share,
@@ -146,10 +147,11 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
     fetch_inputs(i, i);
     end_group();
   }
-  // As many rounds for all: the last one may have no stage for some.
+  // All warps run the same number of rounds; the last round may have no stage for some.
   for (int i = 0, slot = 0; i * share.splits * kTileUnits < units; ++i) {
     wait_for_group<kStages - 2>();
-    meet(share.split, warps);  // all have their copies, and are done with the stage before
+    meet(share.split, warps);  // all copies have arrived, and the previous stage is no longer in
+                               // use
     const int next = slot == 0 ? kStages - 1 : slot - 1;
     fetch_weights(i + kStages - 1, next);
     fetch_inputs(i + kStages - 1, next);
@@ -166,7 +168,7 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
   wait_for_group<0>();
 }
 
-// All warps' sums, where the others find them: [split][token][row].
+// Writes all warps' sums where the other warps read them: [split][token][row].
 template <QuantFormat F, int kTokens>
 __device__ __forceinline__ void share_sums(std::byte* shared, const ShortBatchWork& work,
                                            const WarpShare& share, const TokenSums<kTokens>& sums) {
@@ -186,13 +188,13 @@ __device__ __forceinline__ void share_sums(std::byte* shared, const ShortBatchWo
 
 __device__ __forceinline__ float silu_of(float x) { return x / (1 + expf(-x)); }
 
-// What elementwise kernels make of what is past the range of halves.
+// Clamps to the range of F16, as the elementwise kernels do.
 __device__ __forceinline__ __half clamped_half(float x) {
   constexpr float kMost = 65504.0f;  // comparisons leave NaN as it is
   return __float2half_rn(x > kMost ? kMost : x < -kMost ? -kMost : x);
 }
 
-// Where a value goes, and what becomes of it.
+// Applies the bias, or silu and up, to a value, and writes it.
 __device__ __forceinline__ void write_one(const ShortBatchWork& work, const ShortBatchPart& part,
                                           std::int64_t row, std::int64_t out_row, float value) {
   if (work.middle) {
@@ -205,7 +207,8 @@ __device__ __forceinline__ void write_one(const ShortBatchWork& work, const Shor
   *to = work.add ? *to + value : value;
 }
 
-// Sums over splits, in their order, and out: a warp has 32 rows, and every splits-th token.
+// Adds the sums of all splits in order, and writes the results: a warp has 32 rows and every
+// splits-th token.
 template <class Shape, int kTokens>
 __device__ __forceinline__ void write_out(const std::byte* shared, const ShortBatchWork& work,
                                           const ShortBatchPart& part, std::int64_t first_row,
@@ -228,7 +231,8 @@ __device__ __forceinline__ PlaneView moved(PlaneView v, std::size_t by) {
   return {moved_one(v.codes), moved_one(v.high), moved_one(v.fields), moved_one(v.scales)};
 }
 
-// The part of the launch that a tile of rows belongs to. By value: parameters are not indexed.
+// The part of the launch to which a tile of rows belongs, by value: kernel parameters are not
+// indexed.
 __device__ __forceinline__ ShortBatchPart part_of(const ShortBatchWork& work, int tile) {
   ShortBatchPart part = work.parts[0];
 #pragma unroll
@@ -265,7 +269,7 @@ __device__ __forceinline__ void multiply_tile(const ShortBatchWork& work) {
   const int warp = threadIdx.x / 32;
   const int splits = kShortWarps / work.row_warps, split = warp / work.row_warps;
   const WarpShare share{warp % work.row_warps, split, splits};
-  // A warp past the last row multiplies the last rows once more.
+  // A warp past the last row repeats the last rows.
   const auto row = min(first_row + share.row_warp * kTileRows,
                        (part.rows - 1) / kTileRows * std::int64_t(kTileRows));
   const TileRows rows{moved(part.view, std::size_t(group.expert) * work.expert_stride),

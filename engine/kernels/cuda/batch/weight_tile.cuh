@@ -1,6 +1,6 @@
 #pragma once
-// Device code: a warp's 32 rows of 128 columns of weights, in shared memory as they lie in planes,
-// and from there to the halves that tensor cores take.
+// Device code: a warp's 32 rows of 128 columns of weights, in shared memory in the layout of
+// planes, and their conversion to F16 for tensor cores.
 
 #include <cuda_fp16.h>
 
@@ -14,17 +14,17 @@ namespace rigcast::engine::cuda {
 inline constexpr int kTileRows = 32;
 inline constexpr int kTileUnits = 4;  // of 32 columns
 
-/// Rows [row, row + 32) of a matrix; `row` is a multiple of 32. Rows past the last are read as the
-/// last one, or as what pads it to four: nobody looks at their products.
+/// Rows [row, row + 32) of a matrix; `row` is a multiple of 32. Rows past the last repeat the last
+/// one, or are its padding to four rows; their products are discarded.
 struct TileRows {
   PlaneView view;
   std::uint32_t row = 0, rows = 0;
-  std::uint32_t units = 0;  // of a row; those of all rows fit 32 bits
+  std::uint32_t units = 0;  // units of a row; the units of all rows fit 32 bits
 
   __device__ __forceinline__ std::uint32_t row_at(int i) const {
     return min(row + unsigned(i), rows - 1);
   }
-  // Part `part` of `parts` where four rows lie together, `bytes` of each.
+  // Part `part` of `parts` in an array that interleaves four rows, with `bytes` bytes for each row.
   __device__ __forceinline__ const std::uint8_t* of_four(const std::uint8_t* plane, int four,
                                                          int part, std::uint32_t parts,
                                                          unsigned bytes) const {
@@ -33,9 +33,8 @@ struct TileRows {
   }
 };
 
-/// Of 32 columns of a row, twice each: what codes are multiplied by, and what is added then; of
-/// Q6_K and Q3_K what the codes of both halves are multiplied by; of Q2_K of both halves what codes
-/// are multiplied by, then what is added.
+/// Factor and summand of 32 columns of a row, each as a pair of equal F16 values. Q6_K and Q3_K:
+/// the factors of both halves. Q2_K: for both halves the factor, then the summand.
 struct alignas(8) UnitScales {
   __half2 first, second;
 };
@@ -50,9 +49,9 @@ struct WeightTile {
   static constexpr bool kBlocks256 = F == kQ4_K || F == kQ5_K;
   static constexpr bool kTable = kTakesCodebook<F>, kTable256 = F == kIQ4_XS;
   static constexpr bool kBytewise = F == kMXFP4;            // of scales
-  static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;  // scale and min, both halves
+  static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;  // scale and min, for both halves
   static constexpr bool kMins = kBlocks256 || kPairs || kTwo;
-  // The code of 0; Q8_0's are 128 more than in the file, and so are values of a table.
+  // The code that stands for 0. Codes of Q8_0, and values of a table, are stored plus 128.
   static constexpr bool kInt8 = kEight || kTable;
   static constexpr int kZero = F == kQ4_0   ? 8
                                : F == kQ5_0 ? 16
@@ -61,8 +60,8 @@ struct WeightTile {
                                : kInt8      ? 128
                                             : 0;
 
-  // Bytes of the parts of a stage.
-  static constexpr int kChunks = kEight ? 8 : kLow ? 2 : 4;  // 16 bytes each of a row's codes
+  // Sizes of the parts of a stage.
+  static constexpr int kChunks = kEight ? 8 : kLow ? 2 : 4;  // chunks of 16 bytes of a row's codes
   static constexpr int kCodes = kTileRows * kChunks * 16;
   static constexpr int kHigh = kSix ? 1024 : kFive || kThree ? 512 : 0;
   static constexpr int kFields = kBlocks256                  ? 512
@@ -72,7 +71,7 @@ struct WeightTile {
   static constexpr int kBlockBytes = kSix     ? 8
                                      : kTwo   ? 16
                                      : kThree ? 24
-                                              : 0;  // of four rows' blocks
+                                              : 0;  // bytes of the blocks of four rows
   static constexpr int kOfFour = kHalves     ? kTileRows / 4 * kBlockBytes
                                  : kBytewise ? 128
                                  : kPairs    ? 512
@@ -82,7 +81,7 @@ struct WeightTile {
   static constexpr int kScalesAt = kFieldsAt + kFields;
   static constexpr int kBytes = kScalesAt + kScales;
 
-  // Rows that are loaded together begin in different banks.
+  // The layout puts rows that are loaded together into different banks.
   __device__ static __forceinline__ int code_at(int row, int chunk) {
     const int mixed = kEight ? chunk ^ (row & 7)
                       : kLow ? chunk ^ (row >> 2 & 1)
@@ -90,7 +89,7 @@ struct WeightTile {
     return (row * kChunks + mixed) * 16;
   }
 
-  /// Begins the copies of units [unit, unit + 4), as far as they exist.
+  /// Starts the copies of units [unit, unit + 4), as far as they exist.
   __device__ static void fetch(std::byte* stage, const TileRows& t, int unit, int lane) {
     constexpr int kUnitBytes = kEight ? 32 : kLow ? 8 : 16, kRowsAtOnce = 32 / kChunks;
     const int left = int(t.units) - unit;
@@ -130,7 +129,7 @@ struct WeightTile {
                                 unsigned(kBlockBytes) / 4) +
                           lane % kParts * 8);
     }
-    // Four rows of a unit a lane.
+    // Each lane copies four rows of a unit.
     if (lane % 4 >= left) return;
     const auto of_four = [&](const std::uint8_t* plane, unsigned bytes) {
       return t.of_four(plane, lane / 4, unit + lane % 4, t.units, bytes);
@@ -146,14 +145,14 @@ struct WeightTile {
       begin_copy<8>(stage + kScalesAt + lane * 8, of_four(t.view.scales, 2));
   }
 
-  /// Scales of row `lane`, to scales[unit][row]; 0 where the row has no unit any more.
+  /// Decodes the scales of row `lane` to scales[unit][row]; 0 where the row has no such unit.
   __device__ static void decode(const std::byte* stage, int unit, int units, int lane,
                                 UnitScales (*scales)[kTileRows]) {
     const auto at = [&](int part, int bytes) { return stage + part + lane * bytes; };
     if constexpr (kBlocks256) {
       const uint4 head = *reinterpret_cast<const uint4*>(at(kFieldsAt, 16));
       const float d = half_bits(head.x & 0xFFFF), m = -half_bits(head.x >> 16);
-      // 48 bits of four units, 12 each.
+      // The head holds 48 bits for four units, 12 bits each.
       const bool second = unit % 8 != 0;
       const std::uint32_t low = second ? __funnelshift_r(head.z, head.w, 16) : head.y;
       const std::uint32_t high = second ? head.w >> 16 : head.z;
@@ -177,8 +176,8 @@ struct WeightTile {
     }
   }
 
-  /// Weights of unit `u`, of rows 0 to 15 and 16 to 31, of columns 4 t to 4 t + 3 of its first 16
-  /// and of its last 16.
+  /// Loads the weights of unit `u`, for rows 0 to 15 and 16 to 31, in columns 4 t to 4 t + 3 of its
+  /// first 16 and of its last 16.
   __device__ static __forceinline__ void load(const std::byte* stage, int u, int lane,
                                               const UnitScales (*scales)[kTileRows],
                                               WeightHalves (&out)[2][2]) {
@@ -216,7 +215,7 @@ struct WeightTile {
   }
 
  private:
-  // Four codes to weights.
+  // Converts four codes to weights.
   __device__ static __forceinline__ void put(std::uint32_t codes, __half2 scale, __half2 min,
                                              std::uint32_t& low, std::uint32_t& high) {
     widen_bytes(codes, low, high);
@@ -228,7 +227,8 @@ struct WeightTile {
     low = weights(low), high = weights(high);
   }
 
-  // `i`: the unit's and row's place in parts of four rows; `s`: the unit's in its block.
+  // `i`: the index of unit and row in arrays that interleave four rows; `s`: the index of the unit
+  // in its block.
   __device__ static __forceinline__ UnitScales scales_at(const std::byte* stage, int i, int row,
                                                          int s) {
     if constexpr (kPairs) {
@@ -251,7 +251,7 @@ struct WeightTile {
       const float d = __half2float(reinterpret_cast<const __half*>(four + 16)[row % 4]);
       return {__float2half2_rn(d * float(by.x)), __float2half2_rn(d * float(by.y))};
     } else if constexpr (kBytewise) {
-      // Halves end at 2^15; below 2^-24 all weights of the unit become 0.
+      // F16 scales end at 2^15; below 2^-24 all weights of the unit become 0.
       const auto e = reinterpret_cast<const std::uint8_t*>(stage + kScalesAt)[i];
       return {__float2half2_rn(fminf(mxfp4_scale(e), 32768.0f)), {}};
     } else {
@@ -259,7 +259,7 @@ struct WeightTile {
     }
   }
 
-  // Words t of both halves of Q2_K and Q3_K.
+  // Word t of each half, for Q2_K and Q3_K.
   __device__ static __forceinline__ uint2 low_codes(const std::byte* stage, int row, int u, int t) {
     const uint2 bits = *reinterpret_cast<const uint2*>(stage + code_at(row, u / 2) + u % 2 * 8);
     uint2 codes = {bits.x >> 2 * t & 0x03030303, bits.y >> 2 * t & 0x03030303};
@@ -271,7 +271,7 @@ struct WeightTile {
     return codes;
   }
 
-  // What lies above the nibbles of words t of both halves.
+  // The bits above the nibbles of word t of each half.
   __device__ static __forceinline__ uint2 high_bits(const std::byte* stage, int row, int u, int t) {
     if constexpr (kFive) {
       const auto* words = reinterpret_cast<const std::uint32_t*>(stage + kHighAt);

@@ -1,5 +1,5 @@
 #pragma once
-// The KV cache as kernels see it: blocks of tokens, each in a piece of memory of its own.
+// The paged KV cache as kernels see it: blocks of tokens, each in its own memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace rigcast::engine::cuda {
 /// Token t is in block t / block_tokens. A block holds [layer][kv head][K|V][token][head_dim], as
 /// the CPU's cache does (engine/kv). Rows are in the cache's types: F16, Q8_0 or Q4_0.
 struct Cache {
-  std::byte* const* blocks = nullptr;  // [block], both the list and what it points to on the GPU
+  std::byte* const* blocks = nullptr;  // [block]; the list and the blocks are on the GPU
   int block_tokens = 128;
   int kv_heads = 0;
   int head_dim = 0;
@@ -28,7 +28,7 @@ struct Cache {
     return std::int64_t(block_tokens) * (k_row + v_row);
   }
   RIGCAST_HOST_DEVICE std::int64_t layer_bytes() const { return kv_heads * head_bytes(); }
-  /// From the block's first byte to the keys of a layer and head; values follow the keys.
+  /// Byte offset in a block of the keys of a layer and head; the values follow the keys.
   RIGCAST_HOST_DEVICE std::int64_t keys_at(int layer, int head) const {
     return layer * layer_bytes() + head * head_bytes();
   }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kWarps = 8;
 
-// A warp for a row, keys and values by turns.
+// One warp per row; keys and values alternate.
 __global__ void __launch_bounds__(32 * kWarps)
     narrow(Cache from, int layers, const std::byte* block, Cache to, std::byte* out) {
   __shared__ __align__(16) float rows[kWarps][kWidestHead];
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 void narrow_block(const Stream& stream, const Cache& from, int layers, const std::byte* block,
                   const Cache& to, std::byte* out) {
-  // It runs beside a token's kernels, which want the multiprocessors.
+  // This kernel runs beside a token's kernels, which need the multiprocessors.
   constexpr unsigned kBlocks = 64;
   launch(stream, {dim3(kBlocks), dim3(32 * kWarps)}, Start::kAfter, narrow, from, layers, block, to,
          out);

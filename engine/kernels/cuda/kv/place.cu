@@ -13,11 +13,12 @@ constexpr int kWarps = 4;
 
 struct Sizes {
   int dim = 0, tokens = 0;
-  int heads_at_once = 1;  // of one token that a warp places: angles are then computed once
+  int heads_at_once = 1;  // heads of one token that a warp computes: it loads the angles once
   float query_scale = 1;
 };
 
-// The angle is reduced in double; what F32 loses of the rest turns by the first term of its series.
+// The angle is reduced in double. The part that F32 loses is applied by the first term of its
+// series.
 __device__ Turn turn_of(int position, double frequency) {
   constexpr double kWhole = 6.283185307179586, kInverse = 0.15915494309189535;
   const double angle = double(position) * frequency;
@@ -28,7 +29,7 @@ __device__ Turn turn_of(int position, double frequency) {
   return {c - s * low, s + c * low};
 }
 
-// Heads are counted through those of queries, keys and values.
+// Heads are numbered: queries first, then keys, then values.
 __device__ void place_head(const NewHeads& heads, const Cache& cache, int layer, const Sizes& s,
                            int head, int position, __half* queries) {
   if (head < heads.p.heads) {
@@ -56,7 +57,7 @@ __global__ void turn_pairs(const double* frequencies, int pairs, const int* posi
     turns[std::int64_t(token) * pairs + i] = turn_of(*position + token, frequencies[i]);
 }
 
-// A warp for some heads of one token.
+// One warp for some heads of one token.
 __global__ void __launch_bounds__(32 * kWarps)
     place_heads(Placement p, Cache cache, int layer, Sizes s, const int* position,
                 __half* queries) {

@@ -1,6 +1,6 @@
 #pragma once
-// Device code: heads of a new token, each by one warp in shared memory: bias, norm, turn, and the
-// rounding to the cache's types.
+// Device code: one warp computes a head of a new token in shared memory: bias, norm, RoPE, and
+// quantization to the cache's type.
 
 #include <cuda_fp16.h>
 
@@ -10,7 +10,7 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kWidestHead = 256;
 
-/// By how much a token's pairs turn: those of this lane.
+/// The RoPE angles of a token's pairs that this lane rotates.
 struct LaneTurns {
   static constexpr int kCount = kWidestHead / 2 / 32;
   Turn turn[kCount];
@@ -28,7 +28,7 @@ __device__ inline float warp_sum(float v) {
   return v;
 }
 
-// A head in shared memory, seen by one warp.
+// RMS norm of a head in shared memory, by one warp.
 __device__ inline void normalise(float* head, const float* weight, float eps, int dim, int lane) {
   float squares = 0;
   for (int i = lane; i < dim; i += 32) squares += head[i] * head[i];
@@ -63,7 +63,7 @@ __device__ inline void put_halves(const float* head, float scale, int dim, __hal
   }
 }
 
-// The value of the largest magnitude among the lanes, of equals the first.
+// The value with the largest magnitude over the lanes; the first of equal ones.
 __device__ inline float largest_of(float x) {
   float most = fabsf(x);
   for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, lanes));
@@ -75,7 +75,7 @@ __device__ inline __half finite_half(float v) {
   return __float2half_rn(fminf(fmaxf(v, -65504.0f), 65504.0f));
 }
 
-// Quotients in double: in F32 they could become ties that they are not.
+// Quotients are double: in F32, rounding could create ties.
 __device__ inline int nearest_level(float x, __half step, double low, double high) {
   const double d = double(__half2float(step));
   return d == 0 ? 0 : int(fmin(fmax(rint(double(x) / d), low), high));
@@ -101,7 +101,7 @@ __device__ inline void put_q4_0(const float* head, int dim, std::byte* out, int 
   }
 }
 
-/// A head as a row of the cache.
+/// Writes a head as a row of the cache.
 __device__ inline void put_row(QuantFormat type, const float* head, int dim, std::byte* out,
                                int lane) {
   if (type == QuantFormat::kF16)
@@ -126,7 +126,7 @@ __device__ inline void load_head(const ProjectedRows& from, int token, int head,
   __syncwarp();
 }
 
-/// The heads of one token as the model has them, in `own` [dim].
+/// Computes the heads of one token as the model defines them, in `own` [dim].
 struct NewHeads {
   const Placement& p;
   const LaneTurns& turns;

@@ -10,9 +10,9 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPiece = 8;  // values that a thread turns into 16 bytes
+constexpr int kPiece = 8;  // values that a thread converts to 16 bytes of F16
 
-// A row's address in a cache, keys or values.
+// The address of a row of keys or values.
 __device__ std::byte* row_of(const Cache& c, int layer, int head, int token, bool values) {
   const int block = token / c.block_tokens, row = token - block * c.block_tokens;
   return c.blocks[block] + (values ? c.values_at(layer, head) + row * c.v_row
@@ -57,7 +57,8 @@ __device__ uint4 piece_of(QuantFormat type, const std::byte* row, int piece) {
   return reinterpret_cast<const uint4*>(row)[piece];
 }
 
-// Neighbouring threads: pieces of a row, then rows, which are neighbours in memory.
+// Neighbouring threads convert neighbouring pieces of a row, then the next row, which follows in
+// memory.
 __device__ void widen_tokens(const Cache& from, int layer, const TokenRange& tokens,
                              const Cache& to) {
   const int head = int(blockIdx.y) / 2, pieces = from.head_dim / kPiece;
@@ -74,7 +75,7 @@ __device__ void widen_tokens(const Cache& from, int layer, const TokenRange& tok
   }
 }
 
-// grid: some blocks for each head's keys and values.
+// grid: several blocks for each head's keys and values.
 __global__ void __launch_bounds__(kThreads)
     widen(Cache from, int layer, int window, int tokens, const int* position, Cache to) {
   let_next_start();
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) widen_range(Cache from, TokenRange t
   widen_tokens(from, 0, tokens, to);
 }
 
-// Some on every multiprocessor; they go round.
+// The number of blocks is fixed, several per multiprocessor; each loops over the rows.
 dim3 grid_for(const Cache& cache) {
   constexpr unsigned kBlocks = 1024;
   const unsigned heads = 2 * unsigned(cache.kv_heads);

@@ -1,5 +1,5 @@
 #pragma once
-// Device code: which experts a token takes, from its logits.
+// Device code: softmax and top-k, which choose a token's experts from its router logits.
 
 #include <cstdint>
 
@@ -8,9 +8,10 @@
 
 namespace rigcast::engine::cuda {
 
-// Larger goes first: by logits, NaN last, then the lower index. 0 is none.
+// A sort key: larger is chosen first. Ordered by logit, NaN last, then by lower index. 0 stands for
+// none.
 __device__ inline std::uint64_t key_of(float logit, int expert) {
-  const std::uint32_t bits = __float_as_uint(logit + 0.0f);  // no -0
+  const std::uint32_t bits = __float_as_uint(logit + 0.0f);  // adding 0 turns -0 into 0
   const std::uint32_t ordered = bits >> 31 ? ~bits : bits | 0x80000000;
   return std::uint64_t(isnan(logit) ? 0 : ordered) << 32 | ~std::uint32_t(expert);
 }
@@ -38,20 +39,20 @@ __device__ inline Softmax softmax_of(const float* logits, int experts) {
   return s;
 }
 
-/// Where a token's choices go: [used] each.
+/// Where a token's choices are written: [used] each.
 struct Choices {
   int* ids;
   float* weights;
 };
 
-/// The `used` likeliest of a token's experts, by one warp; lane i keeps the i-th. logits[experts]
-/// in shared memory.
+/// Chooses the `used` most probable experts of a token, with one warp; lane i keeps the i-th.
+/// logits[experts] is in shared memory.
 __device__ inline void choose(const float* logits, int experts, int used, bool normalised,
                               const Choices& to) {
   const int lane = threadIdx.x % 32;
   const Softmax softmax = softmax_of(logits, experts);
   static_assert(kMostExperts <= 32 * 32 && kMostUsed <= 32);
-  std::uint32_t taken = 0;  // of this lane's experts: lane, lane + 32, ...
+  std::uint32_t taken = 0;  // bit set over this lane's experts: lane, lane + 32, ...
   int chosen = 0;
   float probability = 0, sum = 0;
   for (int i = 0; i < used; ++i) {

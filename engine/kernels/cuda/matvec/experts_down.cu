@@ -34,7 +34,7 @@ __device__ Inputs inputs_of(const Down& d, int i) {
   return {{r.q + at, r.scale + at / 32, r.sum16 + at / 16}, d.x.floats + at};
 }
 
-// A warp goes through all experts' rows, so that their sum needs no other warp.
+// One warp goes through the rows of all experts, so that no sum crosses warps.
 template <QuantFormat F>
 __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_constant__ Down d) {
   using Lane = LaneDot<F, kRows>;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
   const std::int64_t row = (std::int64_t(blockIdx.x) * kWarps + warp) * kRows;
   if (row >= d.rows) return;
   wait_for_inputs();
-  // Of expert i in lane i: no group waits for them again.
+  // Lane i holds the id and weight of expert i, so that later groups need not load them again.
   const bool mine = lane < d.experts.used;
   const int id_here = mine ? __float_as_int(load_input4(d.experts.ids + lane)) : 0;
   const float weight_here = mine ? load_input4(d.experts.weights + lane) : 0;

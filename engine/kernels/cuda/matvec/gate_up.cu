@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kRows = 4;
-constexpr int kRowsOfBlock = 32;  // a thread block rounds what it computed
+constexpr int kRowsOfBlock = 32;  // a thread block quantizes its own results
 static_assert(kWarps * kRows == kRowsOfBlock);
 
 template <class Lane>
@@ -20,7 +20,7 @@ using Stages = Ring<Lane, 7200>;
 struct Part {
   PlaneView view;
   QuantFormat format;
-  std::size_t stride;  // from one expert to the next
+  std::size_t stride;  // bytes from one expert to the next
 };
 
 struct GateUp {
@@ -29,7 +29,7 @@ struct GateUp {
   int columns;
   Inputs x;
   Outputs out;
-  const int* ids;  // or null: no experts
+  const int* ids;  // null: no experts
 };
 
 __device__ PlaneView of_expert(PlaneView v, std::size_t at) {
@@ -37,7 +37,8 @@ __device__ PlaneView of_expert(PlaneView v, std::size_t at) {
   return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
 }
 
-// The expert of this block, and the weights before inputs only where there is none to choose.
+// The weights of this block's expert. They are read before the inputs are ready only where no
+// expert has to be chosen.
 struct Weights {
   PlaneView gate, up;
 };
@@ -50,7 +51,7 @@ __device__ Weights weights_of(const GateUp& g) {
 
 __device__ float silu(float x) { return x / (1 + expf(-x)); }
 
-// By the first warp: the block's 32 values are the 32 that share a scale.
+// Called by the first warp: the block's 32 values share a scale.
 __device__ void round_block(float value, const Rounded& out, std::int64_t rows) {
   const int lane = threadIdx.x;
   const std::int64_t at = blockIdx.y * rows + std::int64_t(blockIdx.x) * kRowsOfBlock;
@@ -62,16 +63,16 @@ __device__ void round_block(float value, const Rounded& out, std::int64_t rows) 
   if (lane % 16 == 0) out.sum16[at / 16 + lane / 16] = s.scale * float(sum);
 }
 
-// The first of a warp's four rows among the block's.
+// The index within the block of the first of a warp's four rows.
 __device__ int in_block() { return int(threadIdx.x / 32) * kRows; }
 
-// In the matrix; a warp past the last row multiplies the last rows once more.
+// The index within the matrix; a warp past the last row repeats the last rows.
 __device__ std::int64_t first_row(std::int64_t rows) {
   const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + in_block();
   return row < rows ? row : (rows - 1) / kRows * kRows;
 }
 
-// Both are of row lane / 8 of the warp's four.
+// The products for row lane / 8 of the warp's four rows.
 struct Products {
   float gate = 0, up = 0;
 };
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
           });
       wait_for_group<0>();
     });
-    __syncthreads();  // stages of the other format lie across those of other warps
+    __syncthreads();  // stages of the other format overlap those of other warps
   }
   write_out(g, products);
 }

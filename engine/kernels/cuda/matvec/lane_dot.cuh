@@ -1,6 +1,7 @@
 #pragma once
-// Device code: what a lane of a warp does in each format. A warp goes along kRows rows at once, in
-// steps; of a step every lane has kColumns neighbouring columns, whose activations it loads once.
+// Device code: the dot product of one lane, for each format. A warp goes along kRows rows at once,
+// in steps. In a step every lane has kColumns neighbouring columns, whose activations it loads
+// once.
 
 #include <cuda_fp16.h>
 
@@ -18,7 +19,7 @@ namespace rigcast::engine::cuda {
 // - Source, where a lane is: fetch() begins the copies of a step, advance() goes to the next one;
 // - add(), which multiplies a step. Both of a lane whose columns exist.
 
-/// Q4_0, Q4_1, Q5_0, Q5_1: a unit a lane.
+/// Q4_0, Q4_1, Q5_0, Q5_1: one unit of 32 weights per lane.
 template <QuantFormat F, int kRows>
 struct LegacyDot {
   static constexpr int kColumns = 32;
@@ -76,7 +77,7 @@ struct LegacyDot {
   }
 };
 
-/// Q8_0: half a unit a lane.
+/// Q8_0: half a unit per lane.
 template <int kRows>
 struct EightDot {
   static constexpr int kColumns = 16;
@@ -125,7 +126,7 @@ struct EightDot {
   }
 };
 
-/// IQ4_NL, IQ4_XS, MXFP4: a unit a lane; codes become the int8 of a table.
+/// IQ4_NL, IQ4_XS, MXFP4: one unit per lane; codes are looked up in an int8 table.
 template <QuantFormat F, int kRows>
 struct CodebookDot {
   static constexpr int kColumns = 32;
@@ -141,11 +142,11 @@ struct CodebookDot {
     Pack<Scale, kScales> scales[kBlocks256 ? 1 : 32];
   };
 
-  // Of IQ4_XS lane i copies the head of row i / 4 and block i % 4 of the step.
+  // For IQ4_XS, lane i copies the head of row i / 4 and block i % 4 of the step.
   struct Source {
     RowsCursor<kRows> codes;
     const std::uint8_t* scales;
-    int heads_left = 0;  // 0 and below: the lane has none to copy
+    int heads_left = 0;  // 0 or less: the lane has no more to copy
     __device__ Source(const RowGroup& g, int unit)
         : codes(g, g.view.codes, g.units() * 16, unit * 16) {
       if constexpr (kBlocks256) {
@@ -162,7 +163,7 @@ struct CodebookDot {
       for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
       if constexpr (!kBlocks256) begin_pack(s.scales[lane], scales);
     }
-    // By all lanes, those past the last column as well.
+    // Called by all lanes, including those past the last column.
     __device__ __forceinline__ void fetch_shared(Stage& s, int lane) const {
       if constexpr (kBlocks256)
         if (heads_left > 0) begin_copy<8>(&s.heads[lane / 4][lane % 4], scales);
@@ -176,7 +177,7 @@ struct CodebookDot {
 
   __device__ static void add(const Stage& s, const RowGroup& g, int, int lane, const X& x,
                              float (&sum)[kRows]) {
-    const int first = int(g.row % kScales);  // 0 where copies have no more than the group's rows
+    const int first = int(g.row % kScales);  // 0 where a copy has only the group's rows
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const uint4 codes = s.codes[r][lane];
@@ -201,7 +202,7 @@ struct CodebookDot {
   }
 };
 
-/// F32, F16, BF16: 16 bytes a lane.
+/// F32, F16, BF16: 16 bytes per lane.
 template <QuantFormat F, int kRows>
 struct FloatDot {
   static constexpr int kBytes = F == QuantFormat::kF32 ? 4 : 2;

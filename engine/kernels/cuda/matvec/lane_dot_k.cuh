@@ -1,5 +1,6 @@
 #pragma once
-// Device code: what a lane of a warp does in formats of 256 weights a block; see lane_dot.cuh.
+// Device code: the dot product of one lane, for formats with 256 weights per block; see
+// lane_dot.cuh.
 
 #include <cuda_fp16.h>
 
@@ -10,7 +11,7 @@
 
 namespace rigcast::engine::cuda {
 
-/// Q4_K and Q5_K: a unit a lane, 8 lanes a block.
+/// Q4_K and Q5_K: one unit per lane, 8 lanes per block.
 template <QuantFormat F, int kRows>
 struct KDot {
   static constexpr int kColumns = 32;
@@ -28,7 +29,7 @@ struct KDot {
     RowsCursor<kRows> codes;
     const std::uint8_t* high;
     const std::uint8_t* heads;
-    int heads_left;  // 0 and below: the lane has none to copy
+    int heads_left;  // 0 or less: the lane has no more to copy
     __device__ Source(const RowGroup& g, int unit)
         : codes(g, g.view.codes, g.units() * 16, unit * 16),
           high(by_four(g, g.view.high, g.units(), unit, 4)) {
@@ -41,7 +42,7 @@ struct KDot {
       for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
       if constexpr (kFive) begin_pack(s.high[lane], high);
     }
-    // By all lanes, those past the last column as well.
+    // Called by all lanes, including those past the last column.
     __device__ __forceinline__ void fetch_shared(Stage& s, int lane) const {
       if (heads_left > 0) begin_copy<16>(&s.heads[lane / 4][lane % 4], heads);
     }
@@ -73,7 +74,7 @@ struct KDot {
   }
 };
 
-/// Q6_K: a unit a lane, 8 lanes a block.
+/// Q6_K: one unit per lane, 8 lanes per block.
 template <int kRows>
 struct SixDot {
   static constexpr int kColumns = 32;
@@ -125,7 +126,7 @@ struct SixDot {
   }
 };
 
-/// Q2_K and Q3_K: a unit a lane, 8 lanes a block.
+/// Q2_K and Q3_K: one unit per lane, 8 lanes per block.
 template <QuantFormat F, int kRows>
 struct LowBitsDot {
   static constexpr int kColumns = 32;
@@ -134,7 +135,7 @@ struct LowBitsDot {
   using X = Rounded32;
   // A copy has at least 4 bytes: two rows with fields of a byte copy those of four.
   static constexpr int kFields = kRows * sizeof(Field) >= 4 ? kRows : 4 / int(sizeof(Field));
-  // What four rows have together of a block, copied by as many lanes, 8 bytes each.
+  // The bytes of a block's head that four rows share; as many lanes as needed copy 8 bytes each.
   static constexpr int kHeadBytes = kThree ? 24 : 16;
 
   struct Stage {

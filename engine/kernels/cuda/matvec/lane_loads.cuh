@@ -1,5 +1,5 @@
 #pragma once
-// Device code: copies to shared memory that run on their own, loads of activations, sums over rows.
+// Device code: asynchronous copies to shared memory, loads of activations, sums over rows.
 
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace rigcast::engine::cuda {
 
-/// Begins a copy of 4, 8 or 16 aligned bytes. Past the L1 cache where that is possible: weights are
-/// read once, and activations stay there.
+/// Starts an asynchronous copy of 4, 8 or 16 aligned bytes. Copies of 16 bytes bypass the L1 cache:
+/// weights are read once, and activations stay there.
 template <int kBytes>
 __device__ __forceinline__ void begin_copy(void* shared, const std::uint8_t* from) {
 #if __CUDA_ARCH__ >= 800
@@ -26,14 +26,14 @@ __device__ __forceinline__ void begin_copy(void* shared, const std::uint8_t* fro
 #endif
 }
 
-/// Copies begun since the last call are a group.
+/// Commits the copies started since the last call as a group.
 __device__ __forceinline__ void end_group() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-/// All groups but the last `kPending` of this thread are there.
+/// Waits until all groups of this thread but the last `kPending` have arrived.
 template <int kPending>
 __device__ __forceinline__ void wait_for_group() {
 #if __CUDA_ARCH__ >= 800
@@ -41,7 +41,7 @@ __device__ __forceinline__ void wait_for_group() {
 #endif
 }
 
-/// Weights, wherever the compiler would rather have their load.
+/// Loads weights at this place in the code; the compiler may not move the load.
 __device__ __forceinline__ uint4 load_weights16(const void* from) {
   uint4 v;
   asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -50,8 +50,9 @@ __device__ __forceinline__ uint4 load_weights16(const void* from) {
   return v;
 }
 
-// What the kernel before wrote may not be read through the cache for constants, which a load may
-// become where the compiler sees no store, nor before the kernel has waited.
+// Loads activations. What the previous kernel wrote must not be read through the read-only cache,
+// which a plain load may become where the compiler sees no store; nor before the kernel has waited
+// for its inputs.
 __device__ __forceinline__ uint4 load_input16(const void* from) {
   uint4 v;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -72,8 +73,8 @@ __device__ __forceinline__ float load_input4(const void* from) {
   return v;
 }
 
-/// Sums of `kRows` values over lanes that are up to kDistance apart. Lane i gets that of row
-/// i / (2 * kDistance / kRows). The order of additions is fixed.
+/// Sums of `kRows` values over lanes that are up to kDistance apart. Lane i gets the sum of row i /
+/// (2 * kDistance / kRows). The order of additions is fixed.
 template <int kRows, int kDistance = 16>
 __device__ __forceinline__ float sum_rows(const float (&value)[kRows], int lane) {
   static_assert(kRows <= 2 * kDistance && (kRows & (kRows - 1)) == 0);

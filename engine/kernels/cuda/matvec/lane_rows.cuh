@@ -1,5 +1,5 @@
 #pragma once
-// Device code: where a lane of a warp is in planes and activations, and products of four bytes.
+// Device code: the position of a lane in weights and activations, and products of four bytes.
 
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace rigcast::engine::cuda {
 
-/// Rows [row, row + kRows) of a matrix, `row` a multiple of kRows. Those past the last row are read
-/// as the last one.
+/// Rows [row, row + kRows) of a matrix; `row` is a multiple of kRows. Rows past the last repeat the
+/// last one.
 struct RowGroup {
   PlaneView view;
   std::int64_t row;
@@ -22,7 +22,7 @@ struct RowGroup {
   }
 };
 
-// Where a lane is in a plane whose rows follow one another.
+// The position of a lane in an array whose rows follow one another.
 template <int kRows>
 struct RowsCursor {
   const std::uint8_t* at[kRows];
@@ -38,7 +38,8 @@ struct RowsCursor {
   }
 };
 
-// The same where four rows lie together, `bytes` of each in one of `parts` parts.
+// The address in an array that interleaves four rows, with `bytes` bytes of each row in one of
+// `parts` parts.
 __device__ __forceinline__ const std::uint8_t* by_four(const RowGroup& g, const std::uint8_t* plane,
                                                        std::int64_t parts, int part, int bytes) {
   return plane + (g.row / 4 * parts + part) * (4 * bytes) + (g.row % 4) * bytes;
@@ -54,13 +55,13 @@ __device__ __forceinline__ int dot_ss(std::uint32_t a, std::uint32_t b, int sum)
   return __dp4a(int(a), int(b), sum);
 }
 
-/// 32 rounded activations.
+/// 32 quantized activations.
 struct Rounded32 {
   std::uint32_t q[8];
   float scale;
-  float2 sums;  // of each half
+  float2 sums;  // sums of the two halves
 
-  // Where a lane is; it goes on by 32 units.
+  // The position of a lane; advance() moves it by 32 units.
   struct Cursor {
     const std::int8_t* q;
     const float* scale;
@@ -86,7 +87,7 @@ struct HalfDots {
   int low = 0, high = 0;
 };
 
-// The high nibbles count 16 times until the end, which saves a shift of every word.
+// The high nibbles count 16 times until the last line, which saves a shift of every word.
 __device__ __forceinline__ HalfDots dot4(uint4 codes, const Rounded32& x) {
   HalfDots d;
 #pragma unroll
@@ -124,7 +125,7 @@ __device__ __forceinline__ HalfDots dot6(uint4 codes, uint2 high, const Rounded3
   return d;
 }
 
-// The part that is a group's of what four rows have together.
+// The group's part of the data that four rows share.
 template <class T, int kRows>
 struct alignas(sizeof(T) * kRows >= 16 ? 16 : sizeof(T) * kRows) Pack {
   T row[kRows];

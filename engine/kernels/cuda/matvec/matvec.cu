@@ -32,8 +32,9 @@ struct Jobs {
   Inputs x;
 };
 
-// How a block of threads shares rows: groups of `rows`, each by `split` warps that take a part of
-// its columns. More rows a warp load activations less often; a split keeps as many warps busy.
+// The tiling of a thread block: groups of `rows` rows, each computed by `split` warps that share
+// its columns. With more rows per warp, activations are loaded less often; a split keeps as many
+// warps busy.
 template <int kRows_, int kSplit_>
 struct Tiling {
   static constexpr int kRows = kRows_, kSplit = kSplit_;
@@ -44,7 +45,7 @@ using ManyRows = std::conditional_t<kTakesFloats<F>, Tiling<8, 4>, Tiling<4, 1>>
 template <QuantFormat F>
 using FewRows = std::conditional_t<kTakesFloats<F>, Tiling<8, 4>, Tiling<4, 2>>;
 
-// Sums of the block's rows by the warps that share them: thread i gets that of row i.
+// Sums over the warps that share the block's rows: thread i gets the sum of row i.
 template <class T>
 __device__ __forceinline__ float sum_of_warps(float sum) {
   __shared__ float parts[kWarps][T::kRows];
@@ -59,7 +60,8 @@ __device__ __forceinline__ float sum_of_warps(float sum) {
   return all;
 }
 
-// Where this thread writes a row: of one that a warp sums alone, by the first lane that has it.
+// The row that this thread writes. Where one warp sums a row alone, the first lane that has the sum
+// writes it.
 template <class T>
 __device__ __forceinline__ std::int64_t row_to_write(std::int64_t first_of_block) {
   if constexpr (T::kSplit > 1)
@@ -109,7 +111,8 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F, T>)
   multiply<F, T>(jobs.job[job_of_block(jobs)], jobs, shared);
 }
 
-// For the mixes that files have: fewer registers than with all formats.
+// Kernels for the pairs of formats that occur in files: they need fewer registers than one for all
+// formats.
 template <QuantFormat F, QuantFormat G, class T>
 __global__ void __launch_bounds__(32 * kWarps, kBlocks<G, T>)
     matvec_two_formats(const __grid_constant__ Jobs jobs) {
@@ -132,7 +135,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4)
                        [&]<QuantFormat F>() { multiply<F, TilingOf<F>>(job, jobs, shared); });
 }
 
-// What a format's tiling takes of a block.
+// The rows and the shared memory of a block under a format's tiling.
 struct Share {
   int rows = 0;
   std::size_t shared_bytes = 0;

@@ -1,7 +1,8 @@
 #pragma once
-// Products of weights with one token's activations: what decode spends its time on. Weights are
-// read before the kernel before has ended (Start::kEarly), so they must have been there before it
-// was launched; everything else is read and written after it. Sums run in a fixed order.
+// Matrix-vector products with one token's activations, which take most of the time of decode.
+// Weights are read before the previous kernel has ended (Start::kEarly), so they must have been
+// written before that kernel was launched; everything else is read and written after it. Sums run
+// in a fixed order.
 
 #include <cstddef>
 #include <span>
@@ -37,18 +38,18 @@ struct MatrixStack {
 
 inline constexpr int kMostUsed = 32;
 
-/// On the device, written by route() or by an earlier kernel.
+/// Pointers to device memory that route() or an earlier kernel has written.
 struct ChosenExperts {
   int* ids = nullptr;        // [used], experts of the stack
   float* weights = nullptr;  // [used]
   int used = 0;              // up to kMostUsed
 };
 
-/// The same for each of the experts: out of expert i of `used` is at token i of `out`.
+/// As gate_up(), for each of the experts: the result of expert i of `used` is at token i of `out`.
 void experts_gate_up(const MatrixStack& gate, const MatrixStack& up, const ChosenExperts& experts,
                      const Inputs& x, const Outputs& out, const Stream& stream, Start start);
 
-/// out = add + sum of weights[i] * (down of expert i) x[i], with x[i] at token i of `x`. `add` may
+/// out = add + sum of weights[i] * (down of expert i) x[i], where x[i] is token i of `x`. `add` may
 /// be `out`, or null.
 struct ExpertsSum {
   const float* add = nullptr;  // [rows]
@@ -57,11 +58,12 @@ struct ExpertsSum {
 void experts_down(const MatrixStack& down, const ChosenExperts& experts, const Inputs& x,
                   const ExpertsSum& sum, const Stream& stream, Start start);
 
-/// Chooses experts as ref::choose_experts does: the likeliest first, of equals the lower index.
+/// Chooses experts as ref::choose_experts does: the most probable first, and the lower index of
+/// equal ones.
 struct Router {
   Matrix w;  // F32, F16 or BF16, a row for each expert, up to kMostExperts
   bool normalised = false;
-  float* logits = nullptr;       // [experts], for the kernel's own use
+  float* logits = nullptr;       // [experts]: the kernel's work buffer
   unsigned* arrivals = nullptr;  // 0 before the first launch, and after each one
 };
 inline constexpr int kMostExperts = 1024;

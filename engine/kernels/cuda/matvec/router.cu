@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / 32;
-constexpr int kAhead = 8;  // 16 bytes each that a thread loads before the inputs are there
+constexpr int kAhead = 8;  // 16-byte loads of a thread before the inputs are ready
 
 struct Routing {
   const std::uint8_t* weights;
@@ -31,7 +31,7 @@ __device__ float dot_part(const uint4& w, const float* x, int part) {
   return sum[0];
 }
 
-// This block's row times x, in thread 0.
+// The product of this block's row and x, in thread 0.
 template <QuantFormat F>
 __device__ float logit(const Routing& r) {
   const int parts = r.columns / FloatDot<F, 1>::kColumns;
@@ -62,7 +62,7 @@ __device__ float logit(const Routing& r) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// Whether this block is the last to have written its logit.
+// True if this block is the last to write its logit.
 __device__ bool arrives_last(const Routing& r, float value) {
   __shared__ bool last;
   if (threadIdx.x == 0) {
@@ -75,7 +75,7 @@ __device__ bool arrives_last(const Routing& r, float value) {
   return last;
 }
 
-// All experts' logits, to where one warp reads them many times.
+// Copies all experts' logits to shared memory, where one warp reads them many times.
 __device__ void gather_logits(const Routing& r, float* logits) {
   for (int e = int(threadIdx.x); e < r.experts; e += kThreads) logits[e] = __ldcg(r.logits + e);
   __syncthreads();

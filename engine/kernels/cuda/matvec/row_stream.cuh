@@ -1,13 +1,14 @@
 #pragma once
-// Device code: a warp multiplies groups of rows, copying weights to shared memory some steps ahead.
+// Device code: a warp multiplies groups of rows, and copies weights to shared memory some steps
+// ahead.
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/matvec/lane_dot.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// Stages that a warp keeps in flight within kBudget bytes: enough that the warps that fit on a
-/// multiprocessor together have several times what its memory delivers within a latency.
+/// The number of stages that a warp keeps in flight within kBudget bytes: enough that the warps on
+/// a multiprocessor together have several times (bandwidth x latency) in flight.
 template <class Lane, int kBudget>
 struct Ring {
   static constexpr int kFit = kBudget / int(sizeof(typename Lane::Stage));
@@ -15,7 +16,7 @@ struct Ring {
   static constexpr int kBytes = (kStages * int(sizeof(typename Lane::Stage)) + 15) / 16 * 16;
 };
 
-/// Shared memory of a multiprocessor that blocks can have, of the capability that is compiled for
+/// Shared memory per multiprocessor that blocks can use, for the capability that is compiled for
 /// (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 #if !defined(__CUDA_ARCH__) || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
 inline constexpr int kMultiprocessorSharedKib = 228;
@@ -27,26 +28,26 @@ inline constexpr int kMultiprocessorSharedKib = 100;
 inline constexpr int kMultiprocessorSharedKib = 64;
 #endif
 
-/// Thread blocks of a multiprocessor that shared memory lets in, up to `most`: registers are not to
-/// keep them out, for what waits for its inputs has weights under way as well.
+/// Thread blocks per multiprocessor that shared memory allows, up to `most`. Registers must not
+/// limit them further, because blocks that wait for their inputs already have weights in flight.
 template <class Ring>
 constexpr int blocks_that_fit(int warps, int most) {
-  // With what the driver takes of each block.
+  // Each block includes the driver's share of its shared memory.
   const int fit = (kMultiprocessorSharedKib - 1) * 1024 / (warps * Ring::kBytes + 1280);
   return fit < 1 ? 1 : fit > most ? most : fit;
 }
 
-/// The steps that a warp takes along rows of `parts` parts: `count` of them, beginning at `first`.
+/// The steps of a warp along rows of `parts` parts: `count` steps, beginning at `first`.
 struct Steps {
   int parts, first, count;
 
-  /// Whether there is a part for the lane, `step` steps after the first.
+  /// True if there is a part for the lane, `step` steps after the first.
   __device__ __forceinline__ bool reaches(int step, int lane) const {
     return (first + step) * 32 + lane < parts;
   }
 };
 
-/// Those of warp `index` of `warps` that share rows.
+/// The steps of warp `index` of `warps` warps that share rows.
 template <class Lane>
 __device__ __forceinline__ Steps steps_of(int columns, int index = 0, int warps = 1) {
   const int parts = columns / Lane::kColumns, all = (parts + 31) / 32;
@@ -54,7 +55,7 @@ __device__ __forceinline__ Steps steps_of(int columns, int index = 0, int warps 
   return {parts, first, all * (index + 1) / warps - first};
 }
 
-// Walks the steps of all groups, ahead of the walk that multiplies.
+// Walks over the steps of all groups, ahead of the walk that multiplies.
 template <class Lane, class GroupOf>
 class Fetcher {
  public:
@@ -65,7 +66,7 @@ class Fetcher {
         lane_(lane),
         source_(group_of(0), steps.first * 32 + lane) {}
 
-  /// Begins the copies of one step, or of none where no step is left.
+  /// Starts the copies of one step, or none if no step is left.
   __device__ __forceinline__ void next(typename Lane::Stage& stage) {
     if (group_ < groups_) {
       if (steps_.reaches(step_, lane_)) source_.fetch(stage, lane_);
@@ -90,7 +91,7 @@ class Fetcher {
   typename Lane::Source source_;
 };
 
-// The same for activations.
+// The corresponding walk over activations.
 template <class Lane, class InputsOf>
 class InputWalk {
  public:
@@ -101,7 +102,7 @@ class InputWalk {
         lane_(lane),
         cursor_(inputs_of(0), steps.first * 32 + lane) {}
 
-  /// What it gives where no column is left does not matter.
+  /// The result is unspecified where no column is left.
   __device__ __forceinline__ void next(typename Lane::X& x) {
     if (group_ == groups_) return;
     if (steps_.reaches(step_, lane_)) x = cursor_.load();
@@ -123,10 +124,9 @@ class InputWalk {
 };
 
 /// Multiplies `groups` groups of kRows rows, one after the other, each in `steps`. group_of(i): a
-/// RowGroup, all of the same columns. ready() is called once weights are on their way.
-/// inputs_of(i): what group i is multiplied with. at_end(i, sums): this lane's part of the
-/// products; it is not called where there are no steps. All lanes of a warp take part in every
-/// call.
+/// RowGroup; all have the same columns. ready() is called once the copies of weights have started.
+/// inputs_of(i): the activations for group i. at_end(i, sums): this lane's part of the products; it
+/// is not called where there are no steps. All lanes of a warp take part in every call.
 template <class Lane, int kRows, class Ring, class GroupOf, class Ready, class InputsOf,
           class AtEnd>
 __device__ __forceinline__ void stream_rows(std::byte* shared, const Steps& steps, int groups,

@@ -23,7 +23,7 @@ __device__ unsigned long long block_largest(unsigned long long mine) {
   return mine;
 }
 
-// The block that ends last writes the result, and leaves the state as it was.
+// The block that ends last writes the result, and resets the state.
 __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state,
                               ArgmaxResult result) {
   wait_for_inputs();
@@ -49,7 +49,8 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
 void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
             const ArgmaxResult& result) {
   RIGCAST_ASSERT(count > 0);
-  // Several logits a thread: blocks that find little only add to the waiting at the end.
+  // Each thread reads several logits: more blocks with less work would only lengthen the wait at
+  // the end.
   const unsigned blocks = (unsigned(count) + 4 * kThreads - 1) / (4 * kThreads);
   launch(stream, {dim3(std::min(blocks, kMaxBlocks)), dim3(kThreads)}, Start::kEarly, argmax_kernel,
          logits, count, state, result);

@@ -1,5 +1,5 @@
 #pragma once
-// The likeliest token.
+// Greedy sampling: the token with the largest logit.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace rigcast::engine::cuda {
 
-/// What argmax works in; zeros at first, and after every run.
+/// The state of argmax; zeros at first, and after every run.
 struct ArgmaxState {
   unsigned long long best = 0;
   unsigned done = 0;
@@ -20,7 +20,7 @@ struct ArgmaxResult {
   std::int32_t* on_device = nullptr;
   std::int32_t* on_host = nullptr;
 };
-/// The index of the largest of `count` logits, of equals the lowest; kNoToken where one is NaN.
+/// The index of the largest of `count` logits, the lowest of equal ones; kNoToken where one is NaN.
 void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
             const ArgmaxResult& result);
 

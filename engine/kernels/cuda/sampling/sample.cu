@@ -1,6 +1,6 @@
-// Two kernels: the first counts logits by the highest bits of their rank, from which follows how
-// low the k largest go; the second collects those down to there, a few hundred of a vocabulary, and
-// its block that ends last sorts them and draws.
+// Two kernels. The first builds a histogram of the highest bits of the logits' ranks, which bounds
+// the k largest from below. The second collects the ranks above that bound, a few hundred of a
+// vocabulary; its block that ends last sorts them and samples.
 
 #include <algorithm>
 
@@ -66,16 +66,16 @@ __global__ void __launch_bounds__(kThreads) count_kernel(Logits logits, SampleSt
     if (counts[i] > 0) atomicAdd(&state->counts[i], counts[i]);
 }
 
-// Where the k-th largest rank is, as far as is known: in [floor, floor + 2^shift).
+// The range that contains the k-th largest rank: [floor, floor + 2^shift).
 struct Cut {
   Rank floor;
   int shift;
-  int above, inside;  // ranks above that range, and in it
+  int above, inside;  // number of ranks above the range, and in it
   __device__ int found() const { return above + inside; }
 };
 
-// The bin in which the `wanted`th largest lies, and how many are above and inside. Every thread of
-// the block gets it. `counts` are aligned to 16 bytes.
+// Finds the bin that contains the `wanted`th largest rank, and the number of ranks above and inside
+// it. Every thread of the block gets the result. `counts` are aligned to 16 bytes.
 __device__ Cut find_bin(const unsigned* counts, int wanted) {
   __shared__ unsigned of_warp[kThreads / kWarp];
   __shared__ Cut cut;
@@ -88,7 +88,7 @@ __device__ Cut find_bin(const unsigned* counts, int wanted) {
     mine[k] = four.x, mine[k + 1] = four.y, mine[k + 2] = four.z, mine[k + 3] = four.w;
     sum += four.x + four.y + four.z + four.w;
   }
-  unsigned through = sum;  // of the threads before, and of this one
+  unsigned through = sum;  // the sum over the threads up to this one
   for (int step = 1; step < kWarp; step *= 2) {
     const unsigned other = __shfl_up_sync(~0u, through, step);
     if (lane >= step) through += other;
@@ -117,8 +117,8 @@ __device__ Cut first_cut(const SampleState& state, int wanted) {
   return cut;
 }
 
-// Logits that are nearly equal fill one bin: it is divided until few enough are left. Ranks differ,
-// so that it comes to an end.
+// Narrows the range: nearly equal logits fill one bin, which is divided until few enough are left.
+// Ranks differ, so this ends.
 __device__ Cut narrowed(Cut cut, const Logits& logits, int wanted, unsigned* counts) {
   while (cut.found() > kMostSorted) {
     const int shift = max(cut.shift - kBinBits, 0);
@@ -136,7 +136,7 @@ __device__ Cut narrowed(Cut cut, const Logits& logits, int wanted, unsigned* cou
   return cut;
 }
 
-// The block that ends last sees what the others have written.
+// True in the block that ends last, which sees what the others have written.
 __device__ bool ends_last(unsigned* done) {
   __shared__ bool last;
   __threadfence();
@@ -147,7 +147,7 @@ __device__ bool ends_last(unsigned* done) {
   return last;
 }
 
-// How many of the first `count` of `run` ranks, the largest first, are larger than `rank`.
+// The number of the first `count` ranks of a sorted run of `run` that are larger than `rank`.
 __device__ __forceinline__ int larger_in(const Rank* ranks, int count, int run, Rank rank) {
   int larger = 0;
   for (int step = run; step > 0; step /= 2) {
@@ -157,8 +157,9 @@ __device__ __forceinline__ int larger_in(const Rank* ranks, int count, int run, 
   return larger;
 }
 
-// The largest first, in `ranks` or in `spare`. A rank's place in its run of 32 is how many there
-// are larger; in two runs that become one it goes down by as many as are larger in the other one.
+// Sorts in descending order; the result is in `ranks` or in `spare`. A rank's place in its run of
+// 32 is the number of larger ones; when two runs are merged, its place grows by the number of
+// larger ranks in the other run.
 __device__ const Rank* sorted(Rank* ranks, Rank* spare, int count) {
   for (int i = int(threadIdx.x); i < count; i += kThreads) {
     const int begin = i / kWarp * kWarp, end = min(begin + kWarp, count);
@@ -182,7 +183,7 @@ __device__ const Rank* sorted(Rank* ranks, Rank* spare, int count) {
   return spare;
 }
 
-// What the block that draws has in shared memory.
+// Shared memory of the block that samples.
 struct Work {
   union {
     alignas(16) unsigned counts[kBins];  // while the cut is narrowed
@@ -193,7 +194,7 @@ struct Work {
   int collected;
 };
 
-// The ranks down to the cut, sorted.
+// The ranks above the lower bound, sorted.
 __device__ const Rank* candidates(const Cut& first, const Logits& logits, int wanted,
                                   const SampleState& state, Work& work) {
   Cut cut = first;
@@ -211,9 +212,9 @@ __device__ const Rank* candidates(const Cut& first, const Logits& logits, int wa
   return sorted(work.ranks, work.spare, cut.found());
 }
 
-// Each becomes the sum of all up to it, added in their order. By one thread.
+// Prefix sums in place, added in order, by one thread.
 __device__ void add_up(double* values, int count) {
-  constexpr int kLoaded = 16;  // together, before they are needed
+  constexpr int kLoaded = 16;  // values that are loaded at once, before they are needed
   double sum = 0;
   for (int first = 0; first < count; first += kLoaded) {
     double v[kLoaded];
@@ -227,7 +228,7 @@ __device__ void add_up(double* values, int count) {
   }
 }
 
-// How many of the first `count` sums `is` holds for.
+// The number of the first `count` sums for which `is` holds.
 template <class Is>
 __device__ int count_sums(const double* sums, int count, const Is& is) {
   int all = 0;
@@ -240,9 +241,9 @@ __device__ int count_sums(const double* sums, int count, const Is& is) {
 
 __device__ __forceinline__ float logit_of(Rank rank) { return logit_of_bits(unsigned(rank >> 32)); }
 
-// Of the `kept` largest ranks; step by step what Sampler::next does. The sums only grow, so that
-// those to the left of a border can be counted; they are NaN if the largest logit is infinite, and
-// nothing is counted then.
+// Samples among the `kept` largest ranks, in the same steps as Sampler::next. The sums only grow,
+// so counting those below a border finds it; they are NaN if the largest logit is infinite, and
+// then none is counted.
 __device__ int drawn_id(const Draw& draw, const Rank* ranks, int kept, double* sums) {
   const float largest = logit_of(ranks[0]);
   for (int i = int(threadIdx.x); i < kept; i += kThreads)
@@ -270,7 +271,7 @@ __global__ void __launch_bounds__(kThreads)
     });
   if (!ends_last(&state->done)) return;
   const Rank* const ranks = candidates(cut, logits, wanted, *state, work);
-  // With a NaN among the logits, and so in the first place, no token is drawn.
+  // A NaN among the logits has the first rank; then no token is sampled.
   const std::int32_t id =
       index_of_rank(ranks[0]) == kNoToken ? kNoToken : drawn_id(draw, ranks, wanted, work.sums);
   for (int i = int(threadIdx.x); i < kBins; i += kThreads) state->counts[i] = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Device code: eight neighbouring weights from planes as floats.
+// Device code: dequantizes eight neighbouring weights.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -9,7 +9,7 @@
 
 namespace rigcast::engine::cuda {
 
-/// A place in a matrix: the row, and how many units of 32 a row has.
+/// A row of a matrix, and the number of units of 32 weights in a row.
 struct RowOf {
   std::int64_t row;
   std::int64_t units;
@@ -33,7 +33,8 @@ __device__ inline KFields k_fields(uint4 head, int s) {
   return {half_bits(head.x & 0xFFFF) * float(f & 63), half_bits(head.x >> 16) * float(f >> 6 & 63)};
 }
 
-// Byte i of `codes` less an offset: bytes become the last bits of 2^23, which needs no conversion.
+// Byte i of `codes` minus an offset. The byte becomes the low bits of the float 2^23, which needs
+// no conversion.
 template <int kOffset>
 __device__ inline float code_float(std::uint32_t codes, int i) {
   const std::uint32_t bits = __byte_perm(codes, 0x4B000000, 0x7440 + i);
@@ -64,7 +65,7 @@ __device__ inline void codes_of(const PlaneView& v, const RowOf& at, int unit, i
   }
 }
 
-// The same of a table's formats.
+// As codes_of(), for formats whose codes index a table.
 template <QuantFormat F>
 __device__ inline void values_of(const PlaneView& v, const RowOf& at, int unit, int part,
                                  float (&w)[8]) {
@@ -78,7 +79,7 @@ __device__ inline void values_of(const PlaneView& v, const RowOf& at, int unit, 
   }
 }
 
-// The same of Q2_K and Q3_K.
+// As codes_of(), for Q2_K and Q3_K.
 template <QuantFormat F>
 __device__ inline void low_codes_of(const PlaneView& v, const RowOf& at, int unit, int part,
                                     float (&w)[8]) {

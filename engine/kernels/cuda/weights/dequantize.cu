@@ -37,7 +37,7 @@ __device__ void put(__nv_bfloat16* to, const float (&w)[8]) {
 struct Rows {
   std::int64_t columns;
   RowRange range;
-  const int* ids;  // or null: row i is range.first + i
+  const int* ids;  // null: row i is range.first + i
 };
 
 template <QuantFormat F, class T>

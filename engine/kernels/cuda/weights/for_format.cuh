@@ -1,5 +1,5 @@
 #pragma once
-// From a format that is known when the program runs to one that a kernel is built for.
+// Dispatch from a format known at run time to a kernel compiled for it.
 
 #include <utility>
 
@@ -26,7 +26,7 @@ __device__ void on_device_for_format_among(QuantFormat format, const Call& call,
   ((int(format) == kFormats ? call.template operator()<QuantFormat(kFormats)>() : void()), ...);
 }
 
-/// The same within a kernel, which then holds the code of every format.
+/// The same dispatch within a kernel, which then contains the code of every format.
 template <class Call>
 __device__ void on_device_for_format(QuantFormat format, const Call& call) {
   on_device_for_format_among(format, call, std::make_integer_sequence<int, kQuantFormatCount>());

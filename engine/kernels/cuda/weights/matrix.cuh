@@ -1,5 +1,5 @@
 #pragma once
-// Weights and activations as kernels on the GPU take them.
+// Weights and activations in the layout that the GPU's kernels read.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +20,9 @@ struct Matrix {
   explicit operator bool() const { return planes != nullptr; }
 };
 
-/// Activations of one token as integers: x = scale * q, every 32 by their scale = max |x| / 127.
-/// Sums are those of scale * q over 16 neighbours: weights of the form a * u + b cost one more
-/// product, b * sum. Of several tokens: one after the other.
+/// Quantized activations of one token, as Q8_1: x = scale * q, with scale = max |x| / 127 for every
+/// 32 values. `sum16` holds sums of scale * q over 16 values: for weights of the form a * u + b,
+/// they give the term b * sum. Several tokens follow one another.
 struct Rounded {
   std::int8_t* q = nullptr;  // [columns], aligned to 16 bytes
   float* scale = nullptr;    // [columns / 32]

@@ -7,8 +7,8 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Bytes of 32 weights in each plane. `high` and what follows it are in rows of four, except where
-// a row's part is a multiple of 16 bytes by itself.
+// Bytes of 32 weights in each array. `high` and the arrays after it interleave four rows, except
+// where a row's part is a multiple of 16 bytes by itself.
 struct UnitBytes {
   int codes = 0, high = 0, fields = 0, scales = 0;
   bool high_by_row = false, fields_by_row = false;
@@ -39,7 +39,7 @@ UnitBytes unit_bytes(QuantFormat format) {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Where a kernel writes.
+// The addresses to which a kernel writes.
 struct Target {
   std::uint8_t* codes;
   std::uint8_t* high;
@@ -47,12 +47,12 @@ struct Target {
   std::uint8_t* scales;
 };
 
-// One unit of the file and where it goes.
+// One unit of the file, and its position in the layout.
 struct Place {
   const std::uint8_t* block;
   int s;                 // the unit's index in its block
-  std::int64_t by_row;   // units of earlier rows and of this one
-  std::int64_t by_four;  // the same where four rows lie together
+  std::int64_t by_row;   // index of the unit over all rows
+  std::int64_t by_four;  // index of the unit in arrays that interleave four rows
 };
 
 __device__ void put8(std::uint8_t* to, std::uint32_t value) { *to = std::uint8_t(value); }
@@ -63,7 +63,7 @@ __device__ void put32(std::uint8_t* to, std::uint32_t value) {
   *reinterpret_cast<std::uint32_t*>(to) = value;
 }
 
-// Code i of a unit with up to 8 bits, as the file has it.
+// Code i of a unit, up to 8 bits, from the file's block.
 template <QuantFormat F>
 __device__ std::uint32_t code_at(const std::uint8_t* b, int s, int i) {
   using enum QuantFormat;
@@ -129,7 +129,7 @@ __device__ std::uint32_t q3_k_high(const std::uint8_t* b, int i) {
   return b[96 + 8 + i % 4] >> (2 * (i / 4)) & 3;
 }
 
-// Of Q4_K and Q5_K: by the thread of a block's first unit.
+// Writes the head of a Q4_K or Q5_K block; called by the thread of its first unit.
 __device__ void put_head(const Place& p, const Target& to) {
   const std::uint8_t* b = p.block + 4;
   std::uint32_t words[3] = {};
@@ -173,8 +173,8 @@ __device__ void put_unit(const Place& p, const Target& to) {
   }
 }
 
-// What 256 weights have in `scales`, by the thread of a block's first unit; `four` of earlier fours
-// of rows and of this one.
+// Writes the `scales` of 256 weights; called by the thread of the block's first unit. `four`: index
+// over groups of four rows.
 template <QuantFormat F>
 __device__ void put_block(const std::uint8_t* b, std::int64_t four, int row, std::uint8_t* scales) {
   using enum QuantFormat;
@@ -189,7 +189,7 @@ __device__ void put_block(const std::uint8_t* b, std::int64_t four, int row, std
 }
 
 struct Geometry {
-  std::int64_t units;  // of a row
+  std::int64_t units;  // units of a row
   RowRange range;
 };
 

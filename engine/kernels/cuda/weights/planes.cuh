@@ -1,6 +1,6 @@
 #pragma once
-// How each format lies in the GPU's memory: parts that lanes of a warp load 4, 8 or 16 bytes at a
-// time, each part in a plane of its own.
+// The struct-of-arrays layout of each weight format in GPU memory: the parts of a block that lanes
+// of a warp load 4, 8 or 16 bytes at a time are in separate arrays ("planes").
 
 #include <cstddef>
 #include <cstdint>
@@ -26,15 +26,15 @@ namespace rigcast::engine::cuda {
 //   bytes: of each row 16 times 2 high bits of scale, then of each row d.
 // F32, F16 and BF16 stay as they are in a file.
 
-/// From a matrix's first byte to its planes, each aligned to 256 bytes, and to its end.
+/// Byte offsets of a matrix's arrays, each aligned to 256 bytes, and of its end.
 struct PlaneOffsets {
   std::size_t codes = 0, high = 0, fields = 0, scales = 0;
   std::size_t end = 0;
 };
 PlaneOffsets plane_offsets(QuantFormat format, std::int64_t columns, std::int64_t rows);
 
-/// What a matrix takes, a multiple of 256 bytes: as many bytes per weight as the file, and rows
-/// rounded up to four where planes hold four together.
+/// The bytes of a matrix, a multiple of 256: as many per weight as in the file, with rows rounded
+/// up to four where an array interleaves four rows.
 std::size_t planes_bytes(QuantFormat format, std::int64_t columns, std::int64_t rows);
 
 /// Some rows of a matrix.
@@ -43,14 +43,13 @@ struct RowRange {
   std::int64_t count = 0;
 };
 
-/// Writes rows [first, first + count) of a matrix of `rows` rows, whose blocks as in a GGUF file
-/// are at `blocks` on the device (the first row of the range first, any alignment). Other rows'
-/// planes are left alone: a matrix may come in pieces. `columns`: a multiple of 32 and of the
-/// block.
+/// Writes rows [first, first + count) of a matrix of `rows` rows, whose GGUF blocks are at `blocks`
+/// on the device (the first row of the range first, any alignment). Other rows are left alone, so a
+/// matrix may arrive in pieces. `columns`: a multiple of 32 and of the block.
 void repack(QuantFormat format, std::int64_t columns, std::int64_t rows, RowRange range,
             const std::byte* blocks, std::byte* planes, const Stream& stream);
 
-/// Planes as kernels take them. Null where the format has no such part.
+/// The arrays as kernels read them; null where the format has no such part.
 struct PlaneView {
   const std::uint8_t* codes = nullptr;
   const std::uint8_t* high = nullptr;

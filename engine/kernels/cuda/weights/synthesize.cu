@@ -7,8 +7,8 @@
 #include "engine/synth/block_fields.hpp"
 #include "engine/synth/counter_rng.hpp"
 
-// A block of threads makes a tile in shared memory, first all of its words, then the fields of its
-// blocks: blocks of most formats begin and end within words, and fields are read before they are
+// A thread block generates a tile in shared memory: first all of its words, then the fields of its
+// blocks. Blocks of most formats begin and end within words, and fields are read before they are
 // replaced.
 
 namespace rigcast::engine::cuda {
@@ -18,12 +18,12 @@ constexpr unsigned kThreads = 256;
 constexpr unsigned kMostTileBytes = 16384;
 
 struct Range {
-  std::uint64_t first_byte;  // of the tensor
+  std::uint64_t first_byte;  // byte offset in the tensor
   std::uint64_t bytes;
   std::byte* out;
 };
 
-// Sixteen blocks of any format are whole words: every tile but the last is.
+// Sixteen blocks of any format are whole words, as is every tile but the last.
 RIGCAST_HOST_DEVICE constexpr unsigned tile_bytes(unsigned block) {
   return kMostTileBytes / (16 * block) * 16 * block;
 }
@@ -34,7 +34,7 @@ __global__ void synthesize_tiles(std::uint64_t key, WeightScales scales, Range r
   __shared__ std::uint64_t words[kTile / 8 + 1];
   const std::uint64_t done = std::uint64_t(blockIdx.x) * kTile;
   const std::uint64_t first = range.first_byte + done;
-  const unsigned skew = unsigned(first % 8);  // of the tile's first byte in its word
+  const unsigned skew = unsigned(first % 8);  // position of the tile's first byte in its word
   const std::uint64_t left = range.bytes - done;
   const unsigned n = left < kTile ? unsigned(left) : kTile;
 
