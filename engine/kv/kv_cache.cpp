@@ -47,6 +47,7 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
     rows.head_dim = spec.head_dim_of(layer);
     rows.k_row = std::int64_t(tensor_bytes(types.k, std::uint64_t(rows.head_dim), 1));
     rows.v_row = std::int64_t(tensor_bytes(types.v, std::uint64_t(rows.head_dim), 1));
+    alike_ = alike_ && rows.token_bytes() == token_bytes(0);
   }
   for (const int layer : layers) {
     rows_[std::size_t(layer)].begin = all_token_bytes_;
@@ -55,9 +56,8 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
 }
 
 std::int64_t KvCache::token_bytes() const {
-  const std::int64_t bytes = token_bytes(0);
-  for (const Rows& rows : rows_) RIGCAST_ASSERT(rows.token_bytes() == bytes);
-  return bytes;
+  RIGCAST_ASSERT(alike_);
+  return token_bytes(0);
 }
 
 void KvCache::reserve(TokenCount tokens) {

@@ -99,6 +99,7 @@ class KvCache {
   KvTypes types_;
   TokenCount block_tokens_;
   std::vector<Rows> rows_;            // by layer
+  bool alike_ = true;                 // a token takes as much in every layer
   std::int64_t all_token_bytes_ = 0;  // in all layers that are kept
   MakeMemory make_;
   TokenCount piece_blocks_;

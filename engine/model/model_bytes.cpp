@@ -12,6 +12,22 @@ std::int64_t bytes_of(const std::vector<float>& v) {
 std::int64_t bytes_of(const Matrix& m) { return m ? m.bytes() : 0; }
 std::int64_t bytes_of(const MatrixStack& s) { return s ? s.first.bytes() * s.count : 0; }
 
+// Whether or not they lie in memory; of a stack, one.
+std::int64_t read_bytes(const std::vector<float>& v) { return bytes_of(v); }
+std::int64_t read_bytes(const Matrix& m) { return m.bytes(); }
+std::int64_t read_bytes(const MatrixStack& s) { return s.first.bytes(); }
+
+// Weights from `first` to `last` in the order of LayerWeight.
+std::int64_t read_bytes(const Layer& layer, LayerWeight first, LayerWeight last) {
+  std::int64_t bytes = 0;
+  for_each_weight(
+      [&](LayerWeight weight, const auto& values) {
+        if (first <= weight && weight <= last) bytes += read_bytes(values);
+      },
+      layer);
+  return bytes;
+}
+
 }  // namespace
 
 std::int64_t expert_bytes(const Layer& layer) {
@@ -36,6 +52,22 @@ std::int64_t model_bytes(const Model& m) {
   std::int64_t bytes = embedding_and_head_bytes(m);
   for (const Layer& l : m.layers) bytes += layer_bytes(l);
   return bytes;
+}
+
+std::int64_t attention_weight_bytes(const Layer& layer) {
+  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kKNorm);
+}
+
+std::int64_t ffn_weight_bytes(const Layer& layer) {
+  return read_bytes(layer, LayerWeight::kFfnNorm, LayerWeight::kRouter);
+}
+
+std::int64_t one_expert_bytes(const Layer& layer) {
+  return read_bytes(layer, LayerWeight::kExpertGate, LayerWeight::kExpertDown);
+}
+
+std::int64_t head_weight_bytes(const Model& m) {
+  return read_bytes(m.head) + read_bytes(m.final_norm) + read_bytes(m.rope_factors);
 }
 
 }  // namespace rigcast::engine

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/model/fused_blocks.hpp"
 #include "engine/model/layer_weights.hpp"
 
 namespace rigcast::engine {
@@ -31,6 +32,19 @@ std::optional<Error> refuse_router(const std::string& name, const Matrix& router
   if (router.format == kF32 || router.format == kF16 || router.format == kBF16) return std::nullopt;
   return refused(fmt::format("\"{}\" in {}", name, info(router.format).name),
                  "routers are in F32, F16 or BF16 there");
+}
+
+// Blocks come in the order in which HostParts::calls() has the host answer for them.
+std::optional<Error> refuse_operations(const Model& model) {
+  if (auto error = refuse_layers(model, pre_norm_blocks(), "a GPU")) return error;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const auto blocks = fuse(model.layers[i].ops, pre_norm_blocks()).value();
+    if (blocks.size() != 2 || blocks[0] != FusedBlock::kAttention ||
+        blocks[1] == FusedBlock::kAttention)
+      return refused(fmt::format("{}, layer {},", model.spec.name, i),
+                     "a layer is attention, then an FFN or experts there");
+  }
+  return std::nullopt;
 }
 
 // Vectors and blocks of the cache are of one width for all layers.
@@ -65,6 +79,7 @@ std::optional<Error> refuse_layer(const Model& model, int index) {
 }  // namespace
 
 std::optional<Error> refuse_shapes_on_gpu(const Model& model) {
+  if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = refuse_layer(model, i)) return error;

@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/activity_span.hpp"
 #include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
+#include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -17,13 +18,6 @@ using cpu::kPartition;
 
 void add_bias(std::span<float> to, const std::vector<float>& bias) {
   if (!bias.empty()) cpu::add_scaled(to, bias.data(), 1.0f);
-}
-
-double vector_bytes(const Layer& w) {
-  const std::size_t elements = w.attention_norm.size() + w.q_bias.size() + w.k_bias.size() +
-                               w.v_bias.size() + w.output_bias.size() + w.q_norm.size() +
-                               w.k_norm.size();
-  return 4.0 * double(elements);
 }
 
 }  // namespace
@@ -215,12 +209,11 @@ void CpuLayers::attention(Worker& worker, int layer, const Next& next) {
   const std::int64_t hidden = model_->spec.hidden;
   const Layer& w = weights(layer);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
-  const double matrices = double(w.q.bytes() + w.k.bytes() + w.v.bytes() + w.output.bytes());
   ProductScratch& scratch = thread(worker).products;
   ActivitySpan span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
   const auto before = [&] {
     size_attention(layer);
-    bytes_.weights += matrices + vector_bytes(w);
+    bytes_.weights += double(attention_weight_bytes(w));
   };
   prepare(worker, input_, hidden, tokens_, {&w.q, &w.k, &w.v}, before,
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });

@@ -4,6 +4,7 @@
 #include "engine/backends/cpu/activity_span.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/model/model_bytes.hpp"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine {
@@ -130,8 +131,7 @@ void CpuLayers::head(Worker& worker, Logits which) {
   ActivitySpan span(worker, recorder_, ActivityKind::kHead, -1, cached_, bytes_);
   const auto before = [&] {
     logits_.resize(std::size_t(rows * model_->head.rows));
-    const std::size_t vectors = model_->final_norm.size() + model_->rope_factors.size();
-    bytes_.weights += double(model_->head.bytes()) + 4.0 * double(vectors);
+    bytes_.weights += double(head_weight_bytes(*model_));
   };
   prepare(worker, input_, model_->spec.hidden, rows, {&model_->head}, before,
           [&](std::int64_t row, std::span<float> out) {

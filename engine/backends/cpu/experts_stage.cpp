@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/activity_span.hpp"
 #include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
+#include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -66,7 +67,7 @@ void CpuLayers::size_jobs(const Layer& w) {
   cpu::grow(gate_, std::size_t(jobs_.rows() * gate.rows));
   cpu::grow(up_, std::size_t(jobs_.rows() * gate.rows));
   cpu::grow(expert_out_, std::size_t(jobs_.rows() * down.rows));
-  bytes_.weights += double(gate.bytes() + up.bytes() + down.bytes()) * double(jobs_.jobs().size());
+  bytes_.weights += double(one_expert_bytes(w)) * double(jobs_.jobs().size());
 }
 
 // Which experts every token goes to. Its normed state is kept as they take it, rounded once.
@@ -96,7 +97,7 @@ void CpuLayers::route(Worker& worker, const Layer& w) {
   worker.alone([&] {
     if (tokens_ == 1) choose_experts(w, 0, 1, order);
     size_jobs(w);
-    bytes_.weights += double(w.router.bytes()) + 4.0 * double(w.ffn_norm.size());
+    bytes_.weights += double(ffn_weight_bytes(w));
     pending_ = true;  // rows have been normed: what experts give takes the place of what was added
   });
 }

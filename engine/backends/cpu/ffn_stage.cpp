@@ -5,6 +5,7 @@
 #include "engine/backends/cpu/activity_span.hpp"
 #include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
+#include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
 
@@ -35,8 +36,7 @@ void CpuLayers::ffn(Worker& worker, int layer, const Next& next) {
     cpu::grow(gate_, std::size_t(tokens_ * width));
     cpu::grow(up_, std::size_t(tokens_ * width));
     size_input(gated_, width, tokens_, {&w.down});
-    bytes_.weights +=
-        double(w.gate.bytes() + w.up.bytes() + w.down.bytes()) + 4.0 * double(w.ffn_norm.size());
+    bytes_.weights += double(ffn_weight_bytes(w));
   };
   prepare(worker, input_, hidden, tokens_, {&w.gate, &w.up}, before,
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.ffn_norm, out); });

@@ -5,10 +5,11 @@
 #include <utility>
 
 #include "core/scenario/engine_memory.hpp"
+#include "engine/backends/cuda/cuda_executor.cuh"
 #include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/forward/state.cuh"
 #include "engine/backends/cuda/host_offload/host_share.cuh"
-#include "engine/backends/cuda/pinned_memory.hpp"
-#include "engine/backends/cuda/state.cuh"
+#include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/device_facts.cuh"
@@ -95,11 +96,11 @@ Made made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pin
   products.wait();
   upload_buffers = RamShare();
   auto state = std::make_unique<State>(
-      *std::move(model), std::move(weights), std::move(vram),
-      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), parts, sharing,
-                         options.threads, options.batches_by, ram, options.kv_memory,
-                         options.before_turn, options.stop});
-  state->host_weights = std::move(host_weights);
+      cuda::PlacedModel{*std::move(model), parts, std::move(weights), std::move(host_weights)},
+      std::move(vram),
+      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), sharing, options.threads,
+                         options.batches_by, ram, options.kv_memory, options.before_turn,
+                         options.stop});
   return cuda::executor_of(std::move(state), options.graphs);
 } catch (const ShortOfMemory& e) {
   return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};

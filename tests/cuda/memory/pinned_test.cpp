@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/base/error.hpp"
-#include "engine/backends/cuda/pinned_memory.hpp"
+#include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "tests/catch.hpp"

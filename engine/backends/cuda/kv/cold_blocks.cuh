@@ -3,6 +3,27 @@
 // and their way back into a ring of two slots whenever attention needs them. A slot is for a group
 // of neighbouring layers: several where they are small, since a kernel that waits for a copy begins
 // late.
+//
+// The protocol of eviction: who calls what, in this order.
+//
+//   Between steps, DeviceCache::reserve(), where a step needs more blocks than there are:
+//   1. finish_moving()  blocks whose copies began at the last reserve() are cold: their places on
+//                       the GPU are free
+//   2. begin_moving()   for each of the oldest full blocks that are too many: its copy to the host
+//                       begins, beside the step that follows
+//   3. make_room()      the ring on the GPU has room for all cold blocks of two groups of layers
+//   Before a token, the executor by KvState::prepare_token(); not recorded:
+//   4. prepare_token()  waits until the first group's blocks are on the GPU, unless the token
+//                       before has left them there
+//   Within a step, queued or recorded, by queue_token() and queue_batch() through KvState:
+//   5. begin_step()     copies for the second group begin, of a batch for the first one, too
+//   6. await(), done()  before and behind the attention of each layer, in their order; done() of a
+//                       group's last layer lets the group after the next take its place
+//   7. end_step()       of a token alone: it ends when the first group's blocks, which done() has
+//                       asked for, are back on the GPU for the next token
+//
+//   DeviceCache::truncate(), between steps: bring_back() where the block that goes on being written
+//   is cold, then truncate(). What was prepared is forgotten.
 
 #include <memory>
 #include <optional>
@@ -52,10 +73,9 @@ class ColdBlocks {
   /// leads to it. Changes with make_room().
   std::byte* place_of(int layer, TokenCount index) const;
 
-  // Of one step, queued or recorded; blocks [first, count()) come back for it.
+  // Of one step; blocks [first, count()) come back for it.
 
-  /// Before every token's step, recorded or not: the first group is on the GPU then. The step
-  /// leaves it there for the next.
+  /// The first group is on the GPU then.
   void prepare_token(TokenCount first);
   /// Begins with the first groups, after all that is queued on `compute`. `token`: the step was
   /// prepared, and the next is another token's. `marks` may be null, and is told of copies until

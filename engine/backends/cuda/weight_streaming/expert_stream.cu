@@ -6,6 +6,8 @@
 #include "core/scenario/engine_memory.hpp"
 #include "engine/cuda/settle.cuh"
 #include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/model/layer_weights.hpp"
+#include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -22,68 +24,56 @@ std::size_t planes_of(const engine::MatrixStack& s) {
   return s ? aligned(planes_bytes(s.first.format, s.first.columns, s.first.rows)) : 0;
 }
 
-std::size_t blocks_of(const engine::MatrixStack& s) { return s ? std::size_t(s.first.bytes()) : 0; }
-
 int experts_of(const Model& model) { return model.spec.moe ? model.spec.moe->experts : 0; }
 
-}  // namespace
-
-std::size_t ExpertStream::Stacks::slot_bytes() const {
-  return blocks_of(gate) + blocks_of(up) + blocks_of(down);
+// Of one expert: as it lies in a slot, and among the planes.
+std::size_t slot_bytes_of(const Layer& layer) { return std::size_t(one_expert_bytes(layer)); }
+std::size_t planes_bytes_of(const Layer& layer) {
+  std::size_t bytes = 0;
+  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { bytes += planes_of(s); }, layer);
+  return bytes;
 }
 
-std::size_t ExpertStream::Stacks::planes_bytes() const {
-  return planes_of(gate) + planes_of(up) + planes_of(down);
-}
-
-std::vector<ExpertStream::Stacks> ExpertStream::stacks_of(const Model& model,
-                                                          const std::vector<int>& layers) {
-  std::vector<Stacks> stacks(model.layers.size());
-  for (const int layer : layers) {
-    const Layer& w = model.layers[std::size_t(layer)];
-    stacks[std::size_t(layer)] = {w.expert_gate, w.expert_up, w.expert_down};
-  }
-  return stacks;
-}
-
-std::size_t ExpertStream::most(const std::vector<Stacks>& stacks,
-                               std::size_t (Stacks::*of)() const) {
+// What one expert takes, or as many as kExpertSlotBytes hold, in the largest of the layers.
+template <class BytesOf>
+std::size_t most(const Model& model, const std::vector<int>& layers, const BytesOf& bytes_of) {
   std::size_t most = 0;
-  for (const Stacks& s : stacks) {
-    const std::size_t one = (s.*of)();
-    most = std::max({most, one, std::min(kExpertSlotBytes, one * std::size_t(s.gate.count))});
+  for (const int i : layers) {
+    const Layer& layer = model.layers[std::size_t(i)];
+    const std::size_t one = bytes_of(layer);
+    most = std::max(
+        {most, one, std::min(kExpertSlotBytes, one * std::size_t(layer.expert_gate.count))});
   }
   return most;
 }
 
+}  // namespace
+
 ExpertStream::ExpertStream(Vram& vram, const Stream& computing, const Model& model,
                            const std::vector<int>& layers, DeviceModel& weights)
     : computing_(computing),
-      stacks_(stacks_of(model, layers)),
-      slots_(vram, computing, most(stacks_, &Stacks::slot_bytes), kItem),
-      planes_(vram.take(most(stacks_, &Stacks::planes_bytes), kItem)),
+      model_(model),
+      first_layer_(layers.front()),
+      slots_(vram, computing, most(model, layers, slot_bytes_of), kItem),
+      planes_(vram.take(most(model, layers, planes_bytes_of), kItem)),
       counts_(std::size_t(std::max(1, experts_of(model))) * sizeof(int)) {
-  for (const int layer : layers) {
-    const Stacks& s = stacks_[std::size_t(layer)];
-    DeviceLayer& to = weights.layers[std::size_t(layer)];
-    const auto shape = [](const engine::MatrixStack& from) {
-      return MatrixStack{{nullptr, from.first.format, from.first.columns, from.first.rows},
-                         planes_of(from)};
-    };
-    to.expert_gate = shape(s.gate);
-    to.expert_up = shape(s.up);
-    to.expert_down = shape(s.down);
-  }
+  for (const int i : layers)
+    for_each_stack(
+        [](LayerWeight, const engine::MatrixStack& from, MatrixStack& to) {
+          to = {{nullptr, from.first.format, from.first.columns, from.first.rows}, planes_of(from)};
+        },
+        model.layers[std::size_t(i)], weights.layers[std::size_t(i)]);
 }
 
 // Experts whose blocks fit into a slot and whose planes fit, too.
-int ExpertStream::at_once(const Stacks& s) const {
-  return int(std::min(slots_.slot_bytes() / s.slot_bytes(), planes_.bytes() / s.planes_bytes()));
+int ExpertStream::at_once(const Layer& layer) const {
+  return int(std::min(slots_.slot_bytes() / slot_bytes_of(layer),
+                      planes_.bytes() / planes_bytes_of(layer)));
 }
 
-std::vector<ExpertStream::Chunk> ExpertStream::chunks_of(const Stacks& s,
+std::vector<ExpertStream::Chunk> ExpertStream::chunks_of(const Layer& layer,
                                                          std::span<const int> counts) const {
-  const int experts = int(counts.size()), most = at_once(s);
+  const int experts = int(counts.size()), most = at_once(layer);
   std::vector<Chunk> chunks;
   for (int e = 0; e < experts; ++e) {
     if (counts[std::size_t(e)] == 0) continue;
@@ -95,12 +85,12 @@ std::vector<ExpertStream::Chunk> ExpertStream::chunks_of(const Stacks& s,
 
 // In the slot: all gates of the chunk, all ups, all downs. Neighbours are one copy for each, and so
 // are those that are not far apart.
-std::vector<CopyRun> ExpertStream::runs_of(const Stacks& s, const Chunk& chunk,
+std::vector<CopyRun> ExpertStream::runs_of(const Layer& layer, const Chunk& chunk,
                                            std::span<const int> counts) const {
   std::vector<CopyRun> runs;
   std::size_t begin = 0;
-  for (const engine::MatrixStack* stack : {&s.gate, &s.up, &s.down}) {
-    const std::int64_t one = stack->first.bytes();
+  const auto add = [&](LayerWeight, const engine::MatrixStack& stack) {
+    const std::int64_t one = stack.first.bytes();
     int last = -1;  // the expert behind the stack's last copy
     for (int e = chunk.first; e < chunk.end; ++e) {
       if (counts[std::size_t(e)] == 0) continue;
@@ -108,15 +98,16 @@ std::vector<CopyRun> ExpertStream::runs_of(const Stacks& s, const Chunk& chunk,
         runs.back().bytes += std::size_t((e + 1 - last) * one);
       else
         runs.push_back(
-            {stack->at(e).data, std::size_t(one), begin + std::size_t((e - chunk.first) * one)});
+            {stack.at(e).data, std::size_t(one), begin + std::size_t((e - chunk.first) * one)});
       last = e + 1;
     }
     begin += std::size_t((chunk.end - chunk.first) * one);
-  }
+  };
+  for_each_stack(add, layer);
   return runs;
 }
 
-ArrivedExperts ExpertStream::unpack(const Stacks& s, const Chunk& chunk,
+ArrivedExperts ExpertStream::unpack(const Layer& layer, const Chunk& chunk,
                                     std::span<const int> counts, const std::byte* blocks) {
   std::byte* planes = planes_.as();
   const auto stack = [&](const engine::MatrixStack& from) {
@@ -137,26 +128,26 @@ ArrivedExperts ExpertStream::unpack(const Stacks& s, const Chunk& chunk,
                        stride};
   };
   ArrivedExperts arrived{chunk.first, chunk.end, {}, {}, {}};
-  arrived.gate = stack(s.gate);
-  arrived.up = stack(s.up);
-  arrived.down = stack(s.down);
+  arrived.gate = stack(layer.expert_gate);
+  arrived.up = stack(layer.expert_up);
+  arrived.down = stack(layer.expert_down);
   return arrived;
 }
 
 void ExpertStream::bring(int layer, std::span<const int> counts,
                          const std::function<void(const ArrivedExperts&)>& use) {
-  const Stacks& s = stacks_[std::size_t(layer)];
-  const std::vector<Chunk> chunks = chunks_of(s, counts);
+  const Layer& w = model_.layers[std::size_t(layer)];
+  const std::vector<Chunk> chunks = chunks_of(w, counts);
   const auto fill = [&](std::size_t i) {
     if (i >= chunks.size()) return;
-    const std::vector<CopyRun> runs = runs_of(s, chunks[i], counts);
+    const std::vector<CopyRun> runs = runs_of(w, chunks[i], counts);
     for (const CopyRun& run : runs) bytes_ += double(run.bytes);
     slots_.fill(int(i % 2), runs);
   };
   fill(0);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     fill(i + 1);
-    const ArrivedExperts arrived = unpack(s, chunks[i], counts, slots_.arrived(int(i % 2)));
+    const ArrivedExperts arrived = unpack(w, chunks[i], counts, slots_.arrived(int(i % 2)));
     slots_.emptied(int(i % 2));
     settle(computing_);
     use(arrived);
@@ -164,14 +155,11 @@ void ExpertStream::bring(int layer, std::span<const int> counts,
 }
 
 BytesPerSecond ExpertStream::measure_link() {
-  for (const Stacks& s : stacks_) {
-    if (!s.gate) continue;
-    // As of a batch whose tokens chose all.
-    const int experts = std::min(s.gate.count, at_once(s));
-    const std::vector<int> counts(std::size_t(experts), 1);
-    return slots_.measure(runs_of(s, {0, experts}, counts));
-  }
-  return {};
+  // As of a batch whose tokens chose all.
+  const Layer& layer = model_.layers[std::size_t(first_layer_)];
+  const int experts = std::min(layer.expert_gate.count, at_once(layer));
+  const std::vector<int> counts(std::size_t(experts), 1);
+  return slots_.measure(runs_of(layer, {0, experts}, counts));
 }
 
 }  // namespace rigcast::engine::cuda

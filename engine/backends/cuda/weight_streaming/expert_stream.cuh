@@ -25,8 +25,9 @@ struct ArrivedExperts {
 /// Throws CudaFailure.
 class ExpertStream {
  public:
-  /// Of these layers, whose blocks lie in pinned memory of `model`. Takes "streamed weights" from
-  /// `vram` (ShortOfMemory), and gives `weights` the shapes of their experts.
+  /// Of these layers, at least one, whose blocks lie in pinned memory of `model`, which outlives
+  /// it. Takes "streamed weights" from `vram` (ShortOfMemory), and gives `weights` the shapes of
+  /// their experts.
   ExpertStream(Vram& vram, const Stream& computing, const Model& model,
                const std::vector<int>& layers, DeviceModel& weights);
 
@@ -42,26 +43,20 @@ class ExpertStream {
   double take_bytes() { return std::exchange(bytes_, 0.0); }
 
  private:
-  struct Stacks {
-    engine::MatrixStack gate, up, down;  // on the host
-    std::size_t slot_bytes() const;      // of one expert
-    std::size_t planes_bytes() const;
-  };
   // Experts [first, end) that are in a slot together.
   struct Chunk {
     int first = 0, end = 0;
   };
-  static std::vector<Stacks> stacks_of(const Model& model, const std::vector<int>& layers);
-  static std::size_t most(const std::vector<Stacks>& stacks, std::size_t (Stacks::*of)() const);
-  int at_once(const Stacks& stacks) const;
-  std::vector<Chunk> chunks_of(const Stacks& stacks, std::span<const int> counts) const;
-  std::vector<CopyRun> runs_of(const Stacks& stacks, const Chunk& chunk,
+  int at_once(const Layer& layer) const;
+  std::vector<Chunk> chunks_of(const Layer& layer, std::span<const int> counts) const;
+  std::vector<CopyRun> runs_of(const Layer& layer, const Chunk& chunk,
                                std::span<const int> counts) const;
-  ArrivedExperts unpack(const Stacks& stacks, const Chunk& chunk, std::span<const int> counts,
+  ArrivedExperts unpack(const Layer& layer, const Chunk& chunk, std::span<const int> counts,
                         const std::byte* blocks);
 
   const Stream& computing_;
-  std::vector<Stacks> stacks_;  // by layer of the model
+  const Model& model_;
+  int first_layer_;  // of those whose experts come
   CopySlots slots_;
   VramPiece planes_;
   PinnedBuffer counts_;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/backends/cuda/state.cuh"
+#include "engine/backends/cuda/forward/stages.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/run/recorder.hpp"
 

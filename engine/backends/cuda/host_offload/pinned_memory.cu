@@ -1,4 +1,4 @@
-#include "engine/backends/cuda/pinned_memory.hpp"
+#include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 
 #include <map>
 #include <mutex>

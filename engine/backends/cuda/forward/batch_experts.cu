@@ -1,0 +1,78 @@
+#include "engine/backends/cuda/forward/batch_experts.cuh"
+
+#include <algorithm>
+#include <span>
+
+#include "engine/backends/cuda/forward/batch_products.cuh"
+#include "engine/backends/cuda/forward/decode.cuh"
+#include "engine/backends/cuda/weights/expert_groups.cuh"
+#include "engine/kernels/cuda/batch/short_batch.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// Products of these experts' groups.
+struct GroupWeights {
+  const MatrixStack &gate, &up, &down;
+};
+void multiply_groups(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g) {
+  const ShortVectors& v = f.buffers.shorts;
+  grouped_gate_up(w.gate, w.up, g, f.buffers.batch.x, v.between, v.middle, f.stream);
+  grouped_down(w.down, g, v.middle, v.experts, f.stream);
+}
+
+// The same with weights that are copied from the host as they are chosen.
+void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
+                     const ExpertGroups& g) {
+  const std::span<int> counts = copied.counts();
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(counts.data(), g.counts, counts.size_bytes(),
+                                    cudaMemcpyDeviceToHost, f.stream.get()));
+  f.stream.wait();
+  const auto groups_of = [&](int first, int end) {
+    int groups = 0;
+    for (int e = first; e < end; ++e)
+      groups += (counts[std::size_t(e)] + g.group_tokens - 1) / g.group_tokens;
+    return groups;
+  };
+  copied.bring(layer, counts, [&](const ArrivedExperts& here) {
+    ExpertGroups own = g;
+    own.groups += groups_of(0, here.first);
+    own.at_most = groups_of(here.first, here.end);
+    multiply_groups(f, {here.gate, here.up, here.down}, own);
+  });
+}
+
+// Of rows [first, first + tokens) of vectors.hidden. The router takes floats: halves would send
+// tokens elsewhere.
+void experts_in_groups(const ForwardContext& f, ExpertStream* copied, int layer, int first,
+                       int tokens) {
+  const DeviceLayer& w = f.layer(layer);
+  const ShortVectors& v = f.buffers.shorts;
+  float* const normed = f.buffers.vectors.normed;
+  ExpertGroups g = v.groups;
+  g.tokens = tokens;
+  g.group_tokens = group_tokens_for(tokens, g.chosen.used, g.experts);
+  norm_rows(f, first, tokens, w.ffn_norm, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
+  norm_rows(f, first, tokens, w.ffn_norm, {normed, ValueType::kF32, f.hidden()});
+  route_batch({w.router, f.hyper().normalised_experts, v.router_logits}, normed, g, f.stream);
+  if (copied)
+    multiply_copied(f, *copied, layer, g);
+  else
+    multiply_groups(f, {w.expert_gate, w.expert_up, w.expert_down}, g);
+  add_experts(g, v.experts, f.hidden(), f.hidden_row(first), f.stream);
+}
+
+}  // namespace
+
+void queue_batch_experts(const ForwardContext& f, ExpertStream* copied, int layer, int tokens) {
+  const DeviceLayer& w = f.layer(layer);
+  const bool groups = groups_experts(w);
+  const int at_once = groups ? f.buffers.shorts.routed : 1;
+  for (int first = 0; first < tokens; first += at_once)
+    if (groups)
+      experts_in_groups(f, copied, layer, first, std::min(at_once, tokens - first));
+    else
+      queue_experts(f, w, first);
+}
+
+}  // namespace rigcast::engine::cuda

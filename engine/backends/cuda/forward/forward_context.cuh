@@ -1,0 +1,35 @@
+#pragma once
+// What the kernels of a layer compute with: weights, vectors, and the stream that they are queued
+// on. Where its keys and values are, and who computes what it leaves to the host, is not in it.
+
+#include "engine/backends/cuda/forward/buffers.cuh"
+#include "engine/backends/cuda/weights/placed_model.cuh"
+#include "engine/cuda/cublas/matmul.cuh"
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/kv/new_tokens.cuh"
+
+namespace rigcast::engine::cuda {
+
+struct ForwardContext {
+  const PlacedModel& model;
+  const Stream& stream;
+  const Matmul& matmul;
+  const Buffers& buffers;
+
+  const ModelSpec& spec() const { return model.spec(); }
+  const Hyperparameters& hyper() const { return model.model->hyper; }
+  const DeviceLayer& layer(int i) const { return model.gpu_layer(i); }
+  int hidden() const { return int(spec().hidden); }
+  /// The hidden state of a token of the step.
+  float* hidden_row(int row) const {
+    return buffers.vectors.hidden + std::int64_t(row) * spec().hidden;
+  }
+};
+
+/// Queues the rotary embedding's angles for `tokens` tokens from *token.position on.
+void queue_rope_angles(const ForwardContext& f, int tokens);
+
+/// How a layer's new tokens are placed: vectors.projected holds [q | k | v] rows without gaps.
+Placement placement_of(const ForwardContext& f, int layer);
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,81 @@
+#include "engine/backends/cuda/forward/state.cuh"
+
+#include <utility>
+
+#include "core/scenario/engine_memory.hpp"
+#include "engine/backends/cuda/forward/batch_products.cuh"
+#include "engine/backends/cuda/host_offload/pinned_memory.hpp"
+#include "engine/cuda/memory/pinned_pages.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// Of the host's cache: what the GPU copies from and to is locked. What waits to be used again is
+// still taken, and so counted.
+MakeMemory cache_memory(const HostParts& host, const StateOptions& o) {
+  const auto counted = [&](MakeMemory make) { return o.ram.counted("KV cache", std::move(make)); };
+  if (o.kv_memory) return counted(o.kv_memory);
+  if (host.decodes() && !host.layers_cached_on_gpu().empty()) return counted(make_pinned_block);
+  if (!host.lent_layers().empty())
+    return reused(o.ram, "KV cache", pinned_memory("KV cache", o.stop));
+  return counted(make_large_pages);
+}
+
+// nullptr: the host computes nothing.
+std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const Stream& stream,
+                                               const DeviceCache& cache, const StateOptions& o) {
+  if (!model.host.computes()) return nullptr;
+  CpuOptions cpu{o.threads, o.cache.types, o.cache.block_tokens, TokenCount(o.ubatch)};
+  cpu.kv_memory = cache_memory(model.host, o);
+  cpu.ram = o.ram;
+  cpu.stop = o.stop;
+  auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_turn);
+  if (model.host.decodes())
+    host->handover.emplace(stream, cache, host->side.layers().cache(),
+                           model.host.layers_cached_on_gpu());
+  return host;
+}
+
+std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
+  return model.host.any() ? model.host.layers_cached_on_gpu() : all_layers(model.spec());
+}
+
+// As many splits as the longest context gets, and the host's part.
+int most_splits(const ModelSpec& spec, const DeviceContext& device, const DeviceCache& cache) {
+  return 1 + attention_splits(1 << 30, spec.kv_heads, device.multiprocessors, cache.holds_halves());
+}
+
+void take_batch_memory(State& s, BatchesBy by) {
+  s.streamed.take_memory(by);
+  s.buffers.take_for_batches(*s.model.model, halves_for_batch(s.model.gpu),
+                             s.streamed.copies_experts() ? kMostRoutedToCopied : kMostRouted,
+                             s.device.vram, s.device.stream);
+}
+
+// The host computes batches where the GPU has no room to.
+void make_room_for_batches(State& s, BatchesBy by) try {
+  take_batch_memory(s, by);
+} catch (const ShortOfMemory&) {
+  if (by != BatchesBy::kFaster) throw;
+  s.buffers.batch = {};
+  take_batch_memory(s, BatchesBy::kHost);
+}
+
+}  // namespace
+
+State::State(PlacedModel model_, Vram vram, const StateOptions& options)
+    : model(std::move(model_)),
+      ram(options.ram),
+      device(std::move(vram)),
+      kv(device.vram, device.stream, spec(), options.cache, layers_cached_on_gpu(model),
+         options.sharing, model.host.shares_cold()),
+      matmul(device.vram, device.stream),
+      host(make_host_offload(model, device.stream, kv.cache(), options)),
+      buffers(*model.model, options.ubatch, most_splits(spec(), device, kv.cache()), device.vram,
+              device.stream),
+      streamed(model, device.vram, device.stream, kv.cache(), host.get(), options.ubatch),
+      stop(options.stop) {
+  make_room_for_batches(*this, options.batches_by);
+}
+
+}  // namespace rigcast::engine::cuda

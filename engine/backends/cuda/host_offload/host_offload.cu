@@ -1,0 +1,97 @@
+#include "engine/backends/cuda/host_offload/host_offload.cuh"
+
+#include <utility>
+
+#include "core/scenario/engine_memory.hpp"
+#include "engine/cuda/cuda_call.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+std::size_t rows_bytes(const ModelSpec& m, TokenCount tokens) {
+  return std::size_t(tokens) * message_floats(m) * sizeof(float);
+}
+
+}  // namespace
+
+HostOffload::HostOffload(const Stream& stream, std::shared_ptr<const Model> model,
+                         const HostParts& parts, const CpuOptions& options, BeforeTurn before_turn)
+    : side(model, parts, options, std::move(before_turn)),
+      mailbox(message_floats(model->spec)),
+      stream_(stream),
+      buffers_(options.ram.take(rows_bytes(model->spec, options.ubatch), "activations")),
+      rows_(rows_bytes(model->spec, options.ubatch), "rows of a batch") {}
+
+void HostOffload::send(std::initializer_list<MessagePart> parts) {
+  cuda::send(stream_, {parts.begin(), parts.size()}, mailbox.view());
+}
+
+void HostOffload::receive(std::initializer_list<AnswerUse> answer) {
+  cuda::receive(stream_, mailbox.view(), {answer.begin(), answer.size()});
+  run_turn();
+}
+
+void HostOffload::send_last(std::initializer_list<MessagePart> parts) {
+  send(parts);
+  run_turn();
+}
+
+// A message and, but for a token's last one, its answer are queued.
+void HostOffload::run_turn() {
+  if (take_turn) take_turn();
+}
+
+// Rows that are on the GPU, in the host's memory once all work before has ended.
+std::span<float> HostOffload::fetch_rows(const float* rows, std::int64_t count) {
+  float* const to = rows_.as<float>();
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(to, rows, std::size_t(count) * sizeof(float),
+                                    cudaMemcpyDeviceToHost, stream_.get()));
+  stream_.wait();
+  return {to, std::size_t(count)};
+}
+
+void HostOffload::return_rows(std::span<const float> rows, float* to) {
+  RIGCAST_CUDA_CALL(
+      cudaMemcpyAsync(to, rows.data(), rows.size_bytes(), cudaMemcpyHostToDevice, stream_.get()));
+  stream_.wait();  // the rows' memory is used again
+}
+
+template <class Compute>
+void HostOffload::on_hidden(const BatchRows& hidden, const Compute& compute) {
+  const auto rows = fetch_rows(hidden.first, hidden.tokens * spec().hidden);
+  compute(rows);
+  return_rows(rows, hidden.first);
+}
+
+void HostOffload::embed(TokenCount cached, std::span<const std::int32_t> ids, float* hidden) {
+  const std::span<float> rows(rows_.as<float>(), ids.size() * std::size_t(spec().hidden));
+  embedded_.wait();
+  side.embed(cached, ids, rows);
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(hidden, rows.data(), rows.size_bytes(), cudaMemcpyHostToDevice,
+                                    stream_.get()));
+  embedded_.set(stream_);
+}
+
+void HostOffload::compute_layers(int first, int end, const BatchRows& hidden) {
+  on_hidden(hidden, [&](std::span<float> rows) { side.through(first, end, hidden.cached, rows); });
+}
+
+void HostOffload::compute_experts(int layer, const BatchRows& hidden) {
+  on_hidden(hidden, [&](std::span<float> rows) { side.mixture(layer, hidden.cached, rows); });
+}
+
+void HostOffload::attend(int layer, const BatchRows& projected) {
+  const AttentionShape& shape = side.layers().model().layers[std::size_t(layer)].attention;
+  const std::int64_t q = shape.q_width();
+  const auto rows = fetch_rows(projected.first, projected.tokens * (q + 2 * shape.kv_width()));
+  // The mix takes the projections' place, which were copied by then.
+  const auto mixed = rows.first(std::size_t(projected.tokens) * std::size_t(q));
+  side.attend(layer, projected.cached, rows, mixed);
+  return_rows(mixed, projected.first);
+}
+
+void HostOffload::compute_logits(const BatchRows& hidden) {
+  side.head(hidden.cached, fetch_rows(hidden.first, hidden.tokens * spec().hidden));
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,54 @@
+#include "engine/backends/cuda/kv/kv_state.cuh"
+
+#include <utility>
+
+namespace rigcast::engine::cuda {
+
+void KvState::split_cold() {
+  const ColdBlocks* const cold = cache_.cold();
+  if (!cold || !shares_cold_) return;
+  if (split_at_ == cache_.generation()) return;
+  split_at_ = cache_.generation();
+  const TokenCount blocks = sharing_.of_host(cold->count(), cold_block());
+  if (std::exchange(host_blocks_, blocks) != blocks) ++splits_changed_;
+}
+
+void KvState::observe(Seconds period) {
+  if (sharing_.took(period, double(host_blocks_) * cold_block())) split_at_.reset();
+}
+
+void KvState::prepare_token() {
+  if (ColdBlocks* const cold = cache_.cold()) cold->prepare_token(host_blocks_);
+}
+
+void KvState::begin_token(CopyMarks* marks) {
+  if (ColdBlocks* const cold = cache_.cold()) cold->begin_step(stream_, host_blocks_, true, marks);
+}
+
+void KvState::begin_batch(CopyMarks* marks) {
+  if (ColdBlocks* const cold = cache_.cold()) cold->begin_step(stream_, 0, false, marks);
+}
+
+bool KvState::await(int layer) {
+  ColdBlocks* const cold = cache_.cold();
+  return cold && cold->await(stream_, layer);
+}
+
+void KvState::done(int layer) {
+  if (ColdBlocks* const cold = cache_.cold()) cold->done(stream_, layer);
+}
+
+void KvState::end_token() {
+  if (ColdBlocks* const cold = cache_.cold()) cold->end_step(stream_);
+}
+
+MovedBytes KvState::take_bytes() {
+  MovedBytes all;
+  if (ColdBlocks* const cold = cache_.cold()) {
+    all.to_host += cold->take_moved_bytes();
+    all.to_gpu += cold->take_prepared_bytes();
+  }
+  return all;
+}
+
+}  // namespace rigcast::engine::cuda

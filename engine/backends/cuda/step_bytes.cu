@@ -1,0 +1,67 @@
+#include "engine/backends/cuda/step_bytes.cuh"
+
+#include <algorithm>
+
+#include "engine/backends/cuda/weights/expert_groups.cuh"
+#include "engine/model/model_bytes.hpp"
+
+namespace rigcast::engine::cuda {
+
+// Keys and values of the step are the GPU's to read and write.
+bool StepBytes::keeps_cache(int layer) const {
+  return kv.cache().layer(layer) >= 0 || (way.layers && model.host.lent(layer));
+}
+
+// Tokens of the context that the GPU attends to in a step; the host has its share of one token's.
+TokenCount StepBytes::seen_here(int layer) const {
+  const TokenCount seen = model.spec().attended_tokens(layer, cached + 1) + tokens - 1;
+  return tokens > 1 ? seen : std::min(seen, cached + 1 - kv.cold_of_host());
+}
+
+double StepBytes::of_experts(int layer) const {
+  const double router = double(ffn_weight_bytes(model.layer(layer)));
+  if (model.host.computes_experts(layer) && !streamed.brings_experts(way, layer)) return router;
+  // Of a batch in groups, an expert at most once: which ones are chosen stays on the GPU.
+  const MixtureOfExperts& moe = *model.spec().moe;
+  const double read = moe.experts_used * double(tokens);
+  const bool groups = groups_experts(model.gpu_layer(layer));
+  return router + double(one_expert_bytes(model.layer(layer))) *
+                      (groups ? std::min(read, double(moe.experts)) : read);
+}
+
+double StepBytes::of_stage(ActivityKind kind, int layer) const {
+  switch (kind) {
+    case ActivityKind::kAttention: {
+      const double weights = double(attention_weight_bytes(model.layer(layer)));
+      if (!keeps_cache(layer)) return weights;
+      return weights + double((seen_here(layer) + tokens) * kv.cache().token_bytes());
+    }
+    case ActivityKind::kFfn: return double(ffn_weight_bytes(model.layer(layer)));
+    case ActivityKind::kExperts: return of_experts(layer);
+    case ActivityKind::kHead: return double(head_weight_bytes(*model.model));
+    case ActivityKind::kFetchWeights: return streamed.layer_bytes(layer);
+    default: return 0;
+  }
+}
+
+MovedBytes StepBytes::all() const {
+  MovedBytes moved;
+  const double token_bytes = double(kv.cache().token_bytes());
+  for (int layer = 0; layer < model.spec().layers; ++layer) {
+    const bool brought = streamed.is_brought(way, layer);
+    if (model.host.layer(layer) && !brought) continue;
+    if (brought) moved.to_gpu += streamed.layer_bytes(layer);
+    if (keeps_cache(layer)) {
+      moved.kv_read += double(seen_here(layer)) * token_bytes;
+      moved.kv_written += double(tokens) * token_bytes;
+    }
+    moved.weights += double(attention_weight_bytes(model.layer(layer)));
+    const bool moe = model.spec().is_moe_layer(layer);
+    moved.weights += of_stage(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
+  }
+  if (!model.host.head()) moved.weights += of_stage(ActivityKind::kHead, -1);
+  moved.to_gpu += kv.step_bytes();
+  return moved;
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,30 @@
+#pragma once
+// A model whose weights are in a GPU's memory, in the host's, or in both.
+
+#include <memory>
+
+#include "engine/backends/cuda/weights/device_model.cuh"
+#include "engine/memory/ram.hpp"
+#include "engine/model/model.hpp"
+#include "engine/placement/host_parts.hpp"
+
+namespace rigcast::engine::cuda {
+
+struct PlacedModel {
+  std::shared_ptr<const Model> model;  // with what the host keeps
+  HostParts host;                      // which parts the host keeps
+  DeviceModel gpu;
+  RamShare host_weights;  // what the host's weights take of its memory
+
+  const ModelSpec& spec() const { return model->spec; }
+  const Layer& layer(int i) const { return model->layers[std::size_t(i)]; }
+  const DeviceLayer& gpu_layer(int i) const { return gpu.layers[std::size_t(i)]; }
+};
+
+/// Values of a token's queries, and of its keys or values, of all heads.
+inline int q_width(const AttentionShape& a) { return int(a.q_width()); }
+inline int kv_width(const AttentionShape& a) { return int(a.kv_width()); }
+/// A row of q, k and v without gaps.
+inline int qkv_width(const AttentionShape& a) { return q_width(a) + 2 * kv_width(a); }
+
+}  // namespace rigcast::engine::cuda
