@@ -24,6 +24,7 @@
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/cuda/memory/vram.cuh"
+#include "engine/model/layer_weights.hpp"
 #include "engine/run/request.hpp"
 #include "probe/dram_read.hpp"
 
@@ -200,8 +201,11 @@ std::vector<std::span<const std::byte>> memory_of_first(int layers, const Model&
   std::vector<std::span<const std::byte>> all;
   for (int i = 0; i < layers; ++i) {
     const Layer& l = model.layers[std::size_t(i)];
-    for (const Matrix* m : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down})
-      all.emplace_back(m->data, std::size_t(m->bytes()));
+    for_each_matrix(
+        [&](LayerWeight, const Matrix& m) {
+          if (m) all.emplace_back(m.data, std::size_t(m.bytes()));
+        },
+        l);
   }
   std::ranges::sort(all, {}, [](const auto& part) { return part.data(); });
   const auto address = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); };

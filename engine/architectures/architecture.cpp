@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/error.hpp"
+
 namespace rigcast::engine {
 
 std::span<const Architecture> architectures() {
@@ -24,6 +26,12 @@ Hyperparameters usual_hyperparameters(const ModelSpec& spec) {
   h.rope_pairs = architecture.rope_pairs;
   h.rope_base = architecture.rope_base(spec);
   return h;
+}
+
+std::vector<LayerOp> layer_ops(const ModelSpec& spec, int layer) {
+  const Architecture* const architecture = find_architecture(spec.architecture);
+  RIGCAST_ASSERT(architecture);
+  return architecture->layer_ops(spec, layer);
 }
 
 }  // namespace rigcast::engine

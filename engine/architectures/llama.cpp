@@ -1,6 +1,7 @@
 // Llama, and what has its shape: Mistral, Mixtral, CodeLlama.
 
 #include "engine/architectures/architecture.hpp"
+#include "engine/architectures/pre_norm_decoder.hpp"
 
 namespace rigcast::engine {
 
@@ -19,6 +20,12 @@ float rope_base(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Architecture kLlama{"llama", RopePairs::kNeighbours, 1e-5f, rope_base};
+constinit const Architecture kLlama{.name = "llama",
+                                    .rope_pairs = RopePairs::kNeighbours,
+                                    .norm_eps = 1e-5f,
+                                    .rope_base = rope_base,
+                                    .layer_ops = pre_norm_layer,
+                                    .unexecuted_trait = not_pre_norm_decoder,
+                                    .keys = &kDecoderKeys};
 
 }  // namespace rigcast::engine

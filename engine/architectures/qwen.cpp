@@ -1,6 +1,7 @@
 // Qwen2 and Qwen3, dense and with experts.
 
 #include "engine/architectures/architecture.hpp"
+#include "engine/architectures/pre_norm_decoder.hpp"
 
 namespace rigcast::engine {
 
@@ -10,7 +11,13 @@ namespace {
 float rope_base(const ModelSpec&) { return 1e6f; }
 
 constexpr Architecture qwen(std::string_view name) {
-  return {name, RopePairs::kHalves, 1e-6f, rope_base};
+  return {.name = name,
+          .rope_pairs = RopePairs::kHalves,
+          .norm_eps = 1e-6f,
+          .rope_base = rope_base,
+          .layer_ops = pre_norm_layer,
+          .unexecuted_trait = not_pre_norm_decoder,
+          .keys = &kDecoderKeys};
 }
 
 }  // namespace

@@ -37,20 +37,31 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
                  const std::vector<int>& layers, MakeMemory make, int piece_blocks)
     : types_(types),
       block_tokens_(block_tokens),
-      layers_(int(layers.size())),
-      kv_heads_(spec.kv_heads),
-      head_dim_(int(spec.head_dim)),
-      k_row_(std::int64_t(tensor_bytes(types.k, std::uint64_t(spec.head_dim), 1))),
-      v_row_(std::int64_t(tensor_bytes(types.v, std::uint64_t(spec.head_dim), 1))),
-      place_of_(std::size_t(spec.layers), -1),
+      rows_(std::size_t(spec.layers)),
       make_(std::move(make)),
       piece_blocks_(piece_blocks) {
   RIGCAST_ASSERT(block_tokens >= 1 && piece_blocks >= 1);
-  for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
+  for (int layer = 0; layer < spec.layers; ++layer) {
+    Rows& rows = rows_[std::size_t(layer)];
+    rows.kv_heads = spec.kv_heads_of(layer);
+    rows.head_dim = spec.head_dim_of(layer);
+    rows.k_row = std::int64_t(tensor_bytes(types.k, std::uint64_t(rows.head_dim), 1));
+    rows.v_row = std::int64_t(tensor_bytes(types.v, std::uint64_t(rows.head_dim), 1));
+    alike_ = alike_ && rows.token_bytes() == token_bytes(0);
+  }
+  for (const int layer : layers) {
+    rows_[std::size_t(layer)].begin = all_token_bytes_;
+    all_token_bytes_ += token_bytes(layer);
+  }
+}
+
+std::int64_t KvCache::token_bytes() const {
+  RIGCAST_ASSERT(alike_);
+  return token_bytes(0);
 }
 
 void KvCache::reserve(TokenCount tokens) {
-  if (layers_ == 0) return;
+  if (all_token_bytes_ == 0) return;
   const std::size_t before = pieces_.size();
   try {
     while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(make_(piece_bytes()));
@@ -64,32 +75,34 @@ void KvCache::truncate(TokenCount tokens) {
   if (pieces_.size() > pieces_for(tokens)) pieces_.resize(pieces_for(tokens));
 }
 
-std::int64_t KvCache::k_offset(int head, TokenCount token) const {
-  return head * block_tokens_ * (k_row_ + v_row_) + token * k_row_;
+std::int64_t KvCache::k_offset(const Rows& rows, int head, TokenCount token) const {
+  return head * block_tokens_ * (rows.k_row + rows.v_row) + token * rows.k_row;
 }
 
-std::int64_t KvCache::v_offset(int head, TokenCount token) const {
-  return head * block_tokens_ * (k_row_ + v_row_) + block_tokens_ * k_row_ + token * v_row_;
+std::int64_t KvCache::v_offset(const Rows& rows, int head, TokenCount token) const {
+  return k_offset(rows, head, 0) + block_tokens_ * rows.k_row + token * rows.v_row;
 }
 
 void KvCache::store(int layer, TokenCount position, const float* k, const float* v) {
   std::byte* block = at(layer, position / block_tokens_);
   const TokenCount token = position % block_tokens_;
-  const std::size_t width = std::size_t(head_dim_);
-  for (int head = 0; head < kv_heads_; ++head, k += head_dim_, v += head_dim_) {
-    put(types_.k, {k, width}, block + k_offset(head, token));
-    put(types_.v, {v, width}, block + v_offset(head, token));
+  const Rows& r = rows(layer);
+  const std::size_t width = std::size_t(r.head_dim);
+  for (int head = 0; head < r.kv_heads; ++head, k += width, v += width) {
+    put(types_.k, {k, width}, block + k_offset(r, head, token));
+    put(types_.v, {v, width}, block + v_offset(r, head, token));
   }
 }
 
 void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
                    std::vector<cpu::KvRun>& out) const {
   out.clear();
+  const Rows& r = rows(layer);
   while (begin < end) {
     const std::byte* block = at(layer, begin / block_tokens_);
     const TokenCount token = begin % block_tokens_;
     const TokenCount count = std::min(end - begin, block_tokens_ - token);
-    out.push_back({block + k_offset(head, token), block + v_offset(head, token), count});
+    out.push_back({block + k_offset(r, head, token), block + v_offset(r, head, token), count});
     begin += count;
   }
 }

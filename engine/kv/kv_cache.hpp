@@ -49,13 +49,16 @@ class KvCache {
   /// Swaps the memory of two blocks; their contents stay the same. Requires pieces of one block.
   void exchange_memory(TokenCount block_a, TokenCount block_b);
 
-  bool keeps(int layer) const { return place_of_[std::size_t(layer)] >= 0; }
-  /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes() contiguous bytes.
+  bool keeps(int layer) const { return rows(layer).begin >= 0; }
+  /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes(layer) contiguous
+  /// bytes.
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
   /// The number of blocks, from this one on, whose parts of a layer are contiguous.
   TokenCount blocks_in_a_row(TokenCount index) const {
     return piece_blocks_ - index % piece_blocks_;
   }
+  std::int64_t layer_bytes(int layer) const { return block_tokens_ * token_bytes(layer); }
+  /// The same of a model whose layers are all alike, as those are that a GPU computes.
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
 
   KvTypes types() const { return types_; }
@@ -63,29 +66,44 @@ class KvCache {
   /// Allocated bytes.
   std::int64_t bytes() const;
   /// Bytes of one token in one layer.
-  std::int64_t token_bytes() const { return kv_heads_ * (k_row_ + v_row_); }
+  std::int64_t token_bytes(int layer) const { return rows(layer).token_bytes(); }
+  /// The same of a model whose layers are all alike.
+  std::int64_t token_bytes() const;
 
  private:
   using Piece = std::shared_ptr<std::byte>;  // [layer][block][kv head][K|V][token][head_dim]
 
-  std::size_t piece_bytes() const { return std::size_t(piece_blocks_ * layers_ * layer_bytes()); }
+  // How a layer keeps a token.
+  struct Rows {
+    int kv_heads = 0;
+    std::int64_t head_dim = 0;
+    std::int64_t k_row = 0, v_row = 0;  // bytes of one head's row
+    std::int64_t begin = -1;            // bytes of a token in the layers before; -1: not kept
+
+    std::int64_t token_bytes() const { return kv_heads * (k_row + v_row); }
+  };
+
+  const Rows& rows(int layer) const { return rows_[std::size_t(layer)]; }
+  std::size_t piece_bytes() const {
+    return std::size_t(piece_blocks_ * block_tokens_ * all_token_bytes_);
+  }
   std::byte* at(int layer, TokenCount block) const {
-    const std::int64_t place =
-        place_of_[std::size_t(layer)] * piece_blocks_ + block % piece_blocks_;
-    return pieces_[std::size_t(block / piece_blocks_)].get() + place * layer_bytes();
+    return pieces_[std::size_t(block / piece_blocks_)].get() +
+           piece_blocks_ * block_tokens_ * rows(layer).begin +
+           block % piece_blocks_ * layer_bytes(layer);
   }
   std::size_t pieces_for(TokenCount tokens) const {
     const TokenCount blocks = (tokens + block_tokens_ - 1) / block_tokens_;
     return std::size_t((blocks + piece_blocks_ - 1) / piece_blocks_);
   }
-  std::int64_t k_offset(int head, TokenCount token) const;
-  std::int64_t v_offset(int head, TokenCount token) const;
+  std::int64_t k_offset(const Rows& rows, int head, TokenCount token) const;
+  std::int64_t v_offset(const Rows& rows, int head, TokenCount token) const;
 
   KvTypes types_;
   TokenCount block_tokens_;
-  int layers_, kv_heads_, head_dim_;
-  std::int64_t k_row_, v_row_;  // bytes of one head's row
-  std::vector<int> place_of_;   // index of a layer within a block; -1: the layer is not kept
+  std::vector<Rows> rows_;            // by layer
+  bool alike_ = true;                 // a token takes as much in every layer
+  std::int64_t all_token_bytes_ = 0;  // in all layers that are kept
   MakeMemory make_;
   TokenCount piece_blocks_;
   std::vector<Piece> pieces_;

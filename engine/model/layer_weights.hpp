@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "core/base/error.hpp"
 #include "core/model/quant_mix.hpp"
 
 namespace rigcast::engine {
@@ -100,6 +101,30 @@ void for_each_vector(const Visit& visit, Layers&... layers) {
           visit(weight, first, others...);
       },
       layers...);
+}
+
+/// The weight that `weight` names, of Layer or cuda::DeviceLayer: a matrix, the routed experts'
+/// stack, or a vector. It is of that kind, or the assertion fails.
+template <class AnyLayer>
+const auto& matrix_of(const AnyLayer& layer, LayerWeight weight) {
+  const decltype(AnyLayer::q)* found = nullptr;
+  for_each_matrix([&](LayerWeight w, const auto& m) { found = w == weight ? &m : found; }, layer);
+  RIGCAST_ASSERT(found);
+  return *found;
+}
+template <class AnyLayer>
+const auto& stack_of(const AnyLayer& layer, LayerWeight weight) {
+  const decltype(AnyLayer::expert_gate)* found = nullptr;
+  for_each_stack([&](LayerWeight w, const auto& s) { found = w == weight ? &s : found; }, layer);
+  RIGCAST_ASSERT(found);
+  return *found;
+}
+template <class AnyLayer>
+const auto& vector_of(const AnyLayer& layer, LayerWeight weight) {
+  const decltype(AnyLayer::attention_norm)* found = nullptr;
+  for_each_vector([&](LayerWeight w, const auto& v) { found = w == weight ? &v : found; }, layer);
+  RIGCAST_ASSERT(found);
+  return *found;
 }
 
 }  // namespace rigcast::engine

@@ -1,21 +1,40 @@
 #pragma once
 // A model ready to compute with: facts, what a file says beyond them, and its weights by place.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "core/model/model_spec.hpp"
-#include "engine/architectures/hyperparameters.hpp"
+#include "engine/model/hyperparameters.hpp"
+#include "engine/model/layer_ops.hpp"
 #include "engine/model/matrix.hpp"
 
 namespace rigcast::engine {
 
+/// How a layer's heads attend. Layers of one model may differ.
+struct AttentionShape {
+  int heads = 0;
+  int kv_heads = 0;  // neighbouring heads share one
+  std::int64_t head_dim = 0;
+  TokenCount window = 0;  // newest tokens that a token attends to, itself included; 0: all
+
+  int heads_per_kv_head() const { return heads / kv_heads; }
+  std::int64_t q_width() const { return heads * head_dim; }
+  std::int64_t kv_width() const { return kv_heads * head_dim; }
+  /// The first token that the one at `position` attends to.
+  TokenCount first_attended(TokenCount position) const {
+    return window > 0 ? std::max<TokenCount>(0, position + 1 - window) : 0;
+  }
+  bool operator==(const AttentionShape&) const = default;
+};
+AttentionShape attention_shape(const ModelSpec& spec, int layer);
+
 struct Layer {
+  AttentionShape attention;
+  std::vector<LayerOp> ops;  // what computes it, in order
   std::vector<float> attention_norm;
   Matrix q, k, v, output;
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
@@ -37,23 +56,5 @@ struct Model {
   std::vector<Layer> layers;
   std::shared_ptr<const void> storage;
 };
-
-/// One tensor as a file or a generator offers it.
-struct NamedTensor {
-  std::string_view name;  // as in a GGUF file, "blk.0.attn_q.weight"
-  QuantFormat format{};
-  std::vector<std::int64_t> shape;  // shape[0] is the row, contiguous
-  const std::byte* data = nullptr;
-};
-
-/// Why the model cannot be computed: an architecture that engine/architectures does not have, or a
-/// trait that is not executed; nullopt if it can.
-std::optional<Error> refuse_to_execute(const ModelSpec& spec);
-
-/// Puts every tensor in its place and checks its shape against the spec. Vectors are copied to F32.
-/// Errors: an architecture or a trait that is not executed, a tensor that is missing, of another
-/// shape, or of a format that its place cannot have.
-Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
-                         std::span<const NamedTensor> tensors, std::shared_ptr<const void> storage);
 
 }  // namespace rigcast::engine

@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "engine/model/fused_blocks.hpp"
+#include "engine/model/layer_weights.hpp"
+
 namespace rigcast::engine {
 namespace {
 
@@ -31,34 +34,53 @@ std::optional<Error> refuse_router(const std::string& name, const Matrix& router
                  "routers are in F32, F16 or BF16 there");
 }
 
+// Blocks come in the order in which HostParts::calls() has the host answer for them.
+std::optional<Error> refuse_operations(const Model& model) {
+  if (auto error = refuse_layers(model, pre_norm_blocks(), "a GPU")) return error;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const auto blocks = fuse(model.layers[i].ops, pre_norm_blocks()).value();
+    if (blocks.size() != 2 || blocks[0] != FusedBlock::kAttention ||
+        blocks[1] == FusedBlock::kAttention)
+      return refused(fmt::format("{}, layer {},", model.spec.name, i),
+                     "a layer is attention, then an FFN or experts there");
+  }
+  return std::nullopt;
+}
+
+// Vectors and blocks of the cache are of one width for all layers.
+std::optional<Error> refuse_heads(const Model& model) {
+  for (const Layer& l : model.layers) {
+    const AttentionShape &own = l.attention, &first = model.layers.front().attention;
+    if (own.head_dim % 8 != 0 || own.head_dim > kWidestHead)
+      return refused(fmt::format("{} with heads of {}", model.spec.name, own.head_dim),
+                     fmt::format("heads are a multiple of 8 up to {} wide there", kWidestHead));
+    if (own.head_dim != first.head_dim || own.kv_heads != first.kv_heads)
+      return refused(
+          fmt::format("{} with layers of {} KV heads of {} and of {} of {}", model.spec.name,
+                      first.kv_heads, first.head_dim, own.kv_heads, own.head_dim),
+          "all layers have the same heads there");
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> refuse_layer(const Model& model, int index) {
   const Layer& l = model.layers[std::size_t(index)];
-  const std::string block = fmt::format("blk.{}.", index);
-  const std::pair<const char*, const Matrix*> matrices[] = {
-      {"attn_q", &l.q},
-      {"attn_k", &l.k},
-      {"attn_v", &l.v},
-      {"attn_output", &l.output},
-      {"ffn_gate", &l.gate},
-      {"ffn_up", &l.up},
-      {"ffn_down", &l.down},
-      {"ffn_gate_inp", &l.router},
-      {"ffn_gate_exps", &l.expert_gate.first},
-      {"ffn_up_exps", &l.expert_up.first},
-      {"ffn_down_exps", &l.expert_down.first}};
-  for (const auto& [name, w] : matrices)
-    if (auto error = refuse_row(block + name + ".weight", *w)) return error;
-  if (l.router.rows == 0) return std::nullopt;
-  return refuse_router(block + "ffn_gate_inp.weight", l.router, model.spec.moe->experts_used);
+  const auto name = [&](LayerWeight w) { return fmt::format("blk.{}.{}", index, name_of(w)); };
+  std::optional<Error> error;
+  const auto check = [&](LayerWeight weight, const Matrix& w) {
+    if (!error) error = refuse_row(name(weight), w);
+  };
+  for_each_matrix(check, l);
+  for_each_stack([&](LayerWeight weight, const MatrixStack& s) { check(weight, s.first); }, l);
+  if (error || l.router.rows == 0) return error;
+  return refuse_router(name(LayerWeight::kRouter), l.router, model.spec.moe->experts_used);
 }
 
 }  // namespace
 
 std::optional<Error> refuse_shapes_on_gpu(const Model& model) {
-  const std::int64_t head = model.spec.head_dim;
-  if (head % 8 != 0 || head > kWidestHead)
-    return refused(fmt::format("{} with heads of {}", model.spec.name, head),
-                   fmt::format("heads are a multiple of 8 up to {} wide there", kWidestHead));
+  if (auto error = refuse_operations(model)) return error;
+  if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = refuse_layer(model, i)) return error;
   return refuse_row("output.weight", model.head);

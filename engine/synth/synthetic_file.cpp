@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/architectures/architecture.hpp"
+#include "engine/architectures/bind_model.hpp"
 #include "engine/gguf/writer.hpp"
 #include "engine/synth/synth.hpp"
 #include "engine/synth/synthetic_model.hpp"

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/architectures/architecture.hpp"
+#include "engine/architectures/bind_model.hpp"
 #include "engine/synth/synth.hpp"
 
 namespace rigcast::engine {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/kernels/ref/forward.hpp"
+#include "engine/model/layer_weights.hpp"
 #include "tests/engine/random_values.hpp"
 #include "tests/engine/tiny_model.hpp"
 
@@ -33,10 +34,8 @@ inline Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& sto
   decode(m.embedding, 1);
   decode(m.head, 1);
   for (Layer& l : m.layers) {
-    for (Matrix* w : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down, &l.router})
-      decode(*w, 1);
-    for (MatrixStack* w : {&l.expert_gate, &l.expert_up, &l.expert_down})
-      decode(w->first, w->count);
+    for_each_matrix([&](LayerWeight, Matrix& w) { decode(w, 1); }, l);
+    for_each_stack([&](LayerWeight, MatrixStack& w) { decode(w.first, w.count); }, l);
   }
   return m;
 }

@@ -12,6 +12,8 @@
 
 #include "core/base/error.hpp"
 #include "core/model/tensor_table.hpp"
+#include "engine/architectures/architecture.hpp"
+#include "engine/architectures/bind_model.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/model/model.hpp"
 #include "engine/synth/synth.hpp"
@@ -35,8 +37,10 @@ struct TinyTraits {
   bool qk_norm = false;  // always of qwen3 and qwen3moe
   int experts = 0;       // 0: dense
   int experts_used = 2;
-  std::int64_t window = 0;    // tokens; 0: all layers see all tokens
-  int window_full_every = 0;  // every n-th layer sees all tokens all the same
+  std::int64_t window = 0;         // tokens; 0: all layers see all tokens
+  int window_full_every = 0;       // every n-th layer sees all tokens all the same
+  std::int64_t full_head_dim = 0;  // in those layers; 0: head_dim
+  int full_kv_heads = 0;           // likewise; 0: kv_heads
   bool rope_freqs = false;
   std::uint64_t seed = 1;
 };
@@ -89,7 +93,11 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.output_bias = t.output_bias;
   m.qk_norm = t.qk_norm || t.architecture.starts_with("qwen3");
   m.rope_freqs = t.rope_freqs;
-  if (t.window > 0) m.window = SlidingWindow{.tokens = t.window, .full_every = t.window_full_every};
+  if (t.window > 0)
+    m.window = SlidingWindow{.tokens = t.window,
+                             .full_every = t.window_full_every,
+                             .full_head_dim = t.full_head_dim,
+                             .full_kv_heads = t.full_kv_heads};
   if (t.experts == 0) return m;
   m.moe.emplace();
   m.moe->experts = t.experts;
@@ -158,27 +166,18 @@ class Binder {
   std::string prefix_;
 };
 
-inline Layer bind_layer(const Binder& b) {
+inline void fill(const Binder& b, const std::string& name, Matrix& to) { to = b.matrix(name); }
+inline void fill(const Binder& b, const std::string& name, MatrixStack& to) { to = b.stack(name); }
+inline void fill(const Binder& b, const std::string& name, std::vector<float>& to) {
+  to = b.vector(name);
+}
+
+inline Layer bind_layer(const TinyModel& tiny, int index) {
+  const Binder binder(tiny, "blk." + std::to_string(index) + ".");
   Layer l;
-  l.attention_norm = b.vector("attn_norm.weight");
-  l.q = b.matrix("attn_q.weight");
-  l.k = b.matrix("attn_k.weight");
-  l.v = b.matrix("attn_v.weight");
-  l.output = b.matrix("attn_output.weight");
-  l.q_bias = b.vector("attn_q.bias");
-  l.k_bias = b.vector("attn_k.bias");
-  l.v_bias = b.vector("attn_v.bias");
-  l.output_bias = b.vector("attn_output.bias");
-  l.q_norm = b.vector("attn_q_norm.weight");
-  l.k_norm = b.vector("attn_k_norm.weight");
-  l.ffn_norm = b.vector("ffn_norm.weight");
-  l.gate = b.matrix("ffn_gate.weight");
-  l.up = b.matrix("ffn_up.weight");
-  l.down = b.matrix("ffn_down.weight");
-  l.router = b.matrix("ffn_gate_inp.weight");
-  l.expert_gate = b.stack("ffn_gate_exps.weight");
-  l.expert_up = b.stack("ffn_up_exps.weight");
-  l.expert_down = b.stack("ffn_down_exps.weight");
+  l.attention = attention_shape(tiny.model.spec, index);
+  l.ops = layer_ops(tiny.model.spec, index);
+  for_each_weight([&](LayerWeight w, auto& to) { fill(binder, std::string(name_of(w)), to); }, l);
   return l;
 }
 
@@ -193,8 +192,7 @@ inline void rebind(TinyModel& tiny) {
   m.final_norm = whole.vector("output_norm.weight");
   m.rope_factors = whole.vector("rope_freqs.weight");
   m.layers.clear();
-  for (int i = 0; i < m.spec.layers; ++i)
-    m.layers.push_back(tiny_detail::bind_layer({tiny, "blk." + std::to_string(i) + "."}));
+  for (int i = 0; i < m.spec.layers; ++i) m.layers.push_back(tiny_detail::bind_layer(tiny, i));
   m.storage = tiny.tensors;
 }
 

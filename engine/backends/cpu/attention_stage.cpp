@@ -22,17 +22,12 @@ void add_bias(std::span<float> to, const std::vector<float>& bias) {
 
 }  // namespace
 
-TokenCount CpuLayers::seen_from(int layer, TokenCount position) const {
-  return position + 1 - model_->spec.attended_tokens(layer, position + 1);
-}
-
 // Biases, norms of heads, turning, and the cache, for one token of the step.
 void CpuLayers::place_queries(int layer, std::int64_t row) {
-  const ModelSpec& spec = model_->spec;
   const Layer& w = weights(layer);
-  const std::size_t dim = std::size_t(spec.head_dim);
-  const std::size_t q_width = std::size_t(spec.heads) * dim,
-                    kv_width = std::size_t(spec.kv_heads) * dim;
+  const std::size_t dim = std::size_t(w.attention.head_dim),
+                    q_width = std::size_t(w.attention.q_width()),
+                    kv_width = std::size_t(w.attention.kv_width());
   float* q = q_.data() + std::size_t(row) * q_width;
   float* k = k_.data() + std::size_t(row) * kv_width;
   float* v = v_.data() + std::size_t(row) * kv_width;
@@ -53,16 +48,16 @@ void CpuLayers::place_queries(int layer, std::int64_t row) {
 // Rows [first, last) of the step and one KV head: all partitions in turn, by one thread.
 void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
                             std::int64_t last) {
-  const ModelSpec& spec = model_->spec;
-  const int dim = int(spec.head_dim), group = spec.heads / spec.kv_heads;
+  const AttentionShape& shape = this->shape(layer);
+  const int dim = int(shape.head_dim), group = shape.heads_per_kv_head();
   const int rows = int(last - first) * group;
   own.rows.resize(std::size_t(rows * dim));
   own.from.clear();
   own.to.clear();
   for (std::int64_t t = first; t < last; ++t) {
-    const float* q = q_.data() + (t * spec.heads + kv_head * group) * dim;
+    const float* q = q_.data() + (t * shape.heads + kv_head * group) * dim;
     std::copy_n(q, group * dim, own.rows.data() + (t - first) * group * dim);
-    own.from.insert(own.from.end(), std::size_t(group), seen_from(layer, cached_ + t));
+    own.from.insert(own.from.end(), std::size_t(group), shape.first_attended(cached_ + t));
     own.to.insert(own.to.end(), std::size_t(group), cached_ + t + 1);
   }
   const TokenCount from = own.from.front() / kPartition, to = cached_ + last;
@@ -82,15 +77,15 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
   for (int r = 0; r < rows; ++r) {
     const std::int64_t t = first + r / group, h = kv_head * group + r % group;
     cpu::mix_partials({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
-                      dim, mixed_.data() + (t * spec.heads + h) * dim);
+                      dim, mixed_.data() + (t * shape.heads + h) * dim);
   }
 }
 
 void CpuLayers::attend_batch(Worker& worker, int layer) {
-  const int group = model_->spec.heads / model_->spec.kv_heads;
+  const int group = shape(layer).heads_per_kv_head();
   const std::int64_t at_once = std::max(1, 32 / group);  // rows that share a reading of the cache
   const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
-  worker.hand_out(model_->spec.kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
+  worker.hand_out(shape(layer).kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
     const std::int64_t first = task % pieces * at_once;
     attend_rows(thread(worker), layer, int(task / pieces), first,
                 std::min(tokens_, first + at_once));
@@ -107,8 +102,8 @@ void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
       place(0);
       if (before) before();
     };
-    return one_.run(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1, q_.data(),
-                    mixed_.data(), around);
+    return one_.run(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1,
+                    q_.data(), mixed_.data(), around);
   }
   worker.barrier();
   // Some neighbours at once: their rows of the cache share lines.
@@ -122,10 +117,10 @@ void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
 // heads are mixed.
 void CpuLayers::attend_to_input(Worker& worker, int layer) {
   const Matrix& output = weights(layer).output;
-  const std::int64_t width = output.columns, dim = model_->spec.head_dim;
+  const std::int64_t width = output.columns, dim = shape(layer).head_dim;
   const auto place = [&](std::int64_t row) { place_queries(layer, row); };
   if (tokens_ == 1) {
-    one_.fetch_ahead(worker, cache_, layer, seen_from(layer, cached_), cached_ + 1);
+    one_.fetch_ahead(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1);
     return attend_over_cache(
         worker, layer, place,
         {.before = [&] { size_input(input_, width, 1, {&output}); },
@@ -145,20 +140,21 @@ void CpuLayers::attend_to_input(Worker& worker, int layer) {
 }
 
 // Room for a step's projections, and what its attention moves of the cache.
-void CpuLayers::size_attention(int layer, std::int64_t q_width, std::int64_t kv_width) {
-  q_.resize(std::size_t(tokens_ * q_width));
-  k_.resize(std::size_t(tokens_ * kv_width));
-  v_.resize(std::size_t(tokens_ * kv_width));
+void CpuLayers::size_attention(int layer) {
+  const AttentionShape& shape = this->shape(layer);
+  q_.resize(std::size_t(tokens_ * shape.q_width()));
+  k_.resize(std::size_t(tokens_ * shape.kv_width()));
+  v_.resize(std::size_t(tokens_ * shape.kv_width()));
   mixed_.resize(q_.size());
-  const TokenCount seen = cached_ + tokens_ - seen_from(layer, cached_);
-  bytes_ += {0, double(seen * cache_.token_bytes()), double(tokens_ * cache_.token_bytes())};
+  const TokenCount seen = cached_ + tokens_ - shape.first_attended(cached_);
+  const std::int64_t token_bytes = cache_.token_bytes(layer);
+  bytes_ += {0, double(seen * token_bytes), double(tokens_ * token_bytes)};
 }
 
 void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
-  const ModelSpec& spec = model_->spec;
-  const std::int64_t q_width = spec.heads * spec.head_dim, kv_width = spec.kv_heads * spec.head_dim;
+  const std::int64_t q_width = shape(layer).q_width(), kv_width = shape(layer).kv_width();
   ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
-  worker.alone([&] { size_attention(layer, q_width, kv_width); });
+  worker.alone([&] { size_attention(layer); });
   attend_over_cache(worker, layer,
                     [&](std::int64_t row) {
                       const float* const from = projected + row * (q_width + 2 * kv_width);
@@ -173,9 +169,9 @@ void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
 
 // Bias, norms of heads and turns of the step's first token.
 void CpuLayers::turn_query(int layer, float* q) {
-  const ModelSpec& spec = model_->spec;
   const Layer& w = weights(layer);
-  const std::size_t dim = std::size_t(spec.head_dim), width = std::size_t(spec.heads) * dim;
+  const std::size_t dim = std::size_t(w.attention.head_dim),
+                    width = std::size_t(w.attention.q_width());
   add_bias({q, width}, w.q_bias);
   const std::span<const float> turn(angles_.data(), rope_.pairs() * 2);
   for (std::size_t h = 0; h < width; h += dim) {
@@ -186,17 +182,17 @@ void CpuLayers::turn_query(int layer, float* q) {
 
 const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const float* q,
                                               const KvCache& cache, TokenCount tokens) {
-  const ModelSpec& spec = model_->spec;
-  const std::size_t dim = std::size_t(spec.head_dim), heads = std::size_t(spec.heads);
-  const TokenCount from = seen_from(layer, cached_);
+  const std::size_t width = std::size_t(shape(layer).q_width()),
+                    heads = std::size_t(shape(layer).heads);
+  const TokenCount from = shape(layer).first_attended(cached_);
   ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
   worker.alone([&] {
-    q_.assign(q, q + heads * dim);
+    q_.assign(q, q + width);
     turn_query(layer, q_.data());
-    part_.o.assign(heads * dim, 0.0f);
+    part_.o.assign(width, 0.0f);
     part_.m.assign(heads, -std::numeric_limits<float>::infinity());
     part_.l.assign(heads, 0.0f);
-    bytes_.kv_read += double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes());
+    bytes_.kv_read += double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes(layer));
   });
   if (from < tokens)
     one_.run_part(worker, cache, layer, from, tokens, q_.data(),
@@ -206,20 +202,20 @@ const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const f
 }
 
 void CpuLayers::fetch_ahead(Worker& worker, int layer, const KvCache& cache, TokenCount tokens) {
-  one_.fetch_ahead(worker, cache, layer, seen_from(layer, cached_), tokens);
+  one_.fetch_ahead(worker, cache, layer, shape(layer).first_attended(cached_), tokens);
 }
 
-void CpuLayers::attention(Worker& worker, int layer) {
-  const ModelSpec& spec = model_->spec;
+void CpuLayers::attention(Worker& worker, int layer, const Next& next) {
+  const std::int64_t hidden = model_->spec.hidden;
   const Layer& w = weights(layer);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
   ProductScratch& scratch = thread(worker).products;
   ActivitySpan span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
   const auto before = [&] {
-    size_attention(layer, q_width, kv_width);
+    size_attention(layer);
     bytes_.weights += double(attention_weight_bytes(w));
   };
-  prepare(worker, input_, spec.hidden, tokens_, {&w.q, &w.k, &w.v}, before,
+  prepare(worker, input_, hidden, tokens_, {&w.q, &w.k, &w.v}, before,
           [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });
   const Product projections[] = {{&w.q, input_, q_.data(), q_width},
                                  {&w.k, input_, k_.data(), kv_width},
@@ -227,12 +223,12 @@ void CpuLayers::attention(Worker& worker, int layer) {
   multiply(worker, projections, scratch, if_one({&w.output}));
   attend_to_input(worker, layer);
   worker.alone([&] { pending_ = true; });
-  const Product output{&w.output, input_, block_.data(), spec.hidden};
-  multiply(worker, {&output, 1}, scratch, if_one(first_of_block(layer)));
+  const Product output{&w.output, input_, block_.data(), hidden};
+  multiply(worker, {&output, 1}, scratch, next);
   if (w.output_bias.empty()) return;
   worker.barrier();
   worker.hand_out(tokens_, 1, [&](std::int64_t row, std::int64_t) {
-    add_bias({block_.data() + row * spec.hidden, std::size_t(spec.hidden)}, w.output_bias);
+    add_bias({block_.data() + row * hidden, std::size_t(hidden)}, w.output_bias);
   });
 }
 

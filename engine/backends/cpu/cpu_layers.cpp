@@ -18,13 +18,25 @@ KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
 
 }  // namespace
 
+std::optional<Error> refuse_layers_on_cpu(const Model& model) {
+  return refuse_layers(model, pre_norm_blocks(), "the CPU");
+}
+
 CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options)
     : model_(std::move(model)),
       ram_(options.ram),
       cache_(cache_for(model_->spec, options)),
       rope_(model_->hyper, model_->rope_factors),
       one_(model_->spec, options.threads),
-      threads_(std::size_t(options.threads)) {}
+      threads_(std::size_t(options.threads)) {
+  if (const auto error = refuse_layers_on_cpu(*model_)) throw MachineError(error->text());
+  for (int layer = 0; layer < int(model_->layers.size()); ++layer) {
+    first_stages_.push_back(stages_.size());
+    const auto blocks = fuse(weights(layer).ops, pre_norm_blocks());
+    for (const FusedBlock block : *blocks) stages_.push_back({block, layer});
+  }
+  first_stages_.push_back(stages_.size());
+}
 
 // Vectors grow with the longest step there was, and stay.
 void CpuLayers::take_buffers(std::int64_t tokens) {
@@ -64,22 +76,28 @@ void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
   });
 }
 
-CpuLayers::Next CpuLayers::first_of(int layer) const {
-  const Layer& w = weights(layer);
-  return {&w.q, &w.k, &w.v};
+CpuLayers::Next CpuLayers::first_of(const Stage& stage) const {
+  const Layer& w = weights(stage.layer);
+  switch (stage.block) {
+    case FusedBlock::kAttention: return {&w.q, &w.k, &w.v};
+    case FusedBlock::kFfn: return {&w.gate, &w.up};
+    case FusedBlock::kExperts: return {&w.router};
+  }
+  return {};
 }
 
-CpuLayers::Next CpuLayers::first_of_block(int layer) const {
-  const Layer& w = weights(layer);
-  return model_->spec.is_moe_layer(layer) ? Next{&w.router} : Next{&w.gate, &w.up};
+void CpuLayers::compute(Worker& worker, const Stage& stage, const Next& next) {
+  switch (stage.block) {
+    case FusedBlock::kAttention: return attention(worker, stage.layer, next);
+    case FusedBlock::kFfn: return ffn(worker, stage.layer, next);
+    case FusedBlock::kExperts: return experts(worker, stage.layer, next);
+  }
 }
 
 void CpuLayers::through(Worker& worker, int first, int end) {
-  for (int layer = first; layer < end; ++layer) {
-    const Next next = layer + 1 < end ? if_one(first_of(layer + 1)) : Next();
-    attention(worker, layer);
-    model_->spec.is_moe_layer(layer) ? experts(worker, layer, next) : ffn(worker, layer, next);
-  }
+  const std::size_t last = first_stages_[std::size_t(end)];
+  for (std::size_t i = first_stages_[std::size_t(first)]; i < last; ++i)
+    compute(worker, stages_[i], i + 1 < last ? if_one(first_of(stages_[i + 1])) : Next());
 }
 
 void CpuLayers::settle(Worker& worker) {
@@ -126,11 +144,13 @@ void CpuLayers::head(Worker& worker, Logits which) {
 
 void CpuLayers::fill(TokenCount first, TokenCount last) {
   constexpr std::uint64_t stream = stream_key(1, "cache");
-  const std::size_t width = std::size_t(model_->spec.kv_heads * model_->spec.head_dim);
-  std::vector<float> k(width), v(width);
+  std::vector<float> k, v;
   for (TokenCount t = first; t < last; ++t)
     for (int layer = 0; layer < model_->spec.layers; ++layer) {
       if (!cache_.keeps(layer)) continue;
+      const std::size_t width = std::size_t(shape(layer).kv_width());
+      k.resize(width);
+      v.resize(width);
       std::uint64_t at = (std::uint64_t(t) * 1024 + std::uint64_t(layer)) * width;
       for (std::size_t i = 0; i < width; ++i, ++at) {
         const std::uint64_t bits = random_word(stream, at);

@@ -1,5 +1,6 @@
 #pragma once
-// What the CPU computes of a model, stage by stage: a team of threads goes through each together.
+// What the CPU computes of a model, stage by stage: a team of threads goes through each together. A
+// stage is a fused block of a layer's operations.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/memory/ram.hpp"
+#include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/run/executor.hpp"
@@ -35,8 +37,12 @@ struct CpuOptions {
   StopFlag stop{};         // ends what goes on with Interrupted
 };
 
+/// Why the CPU cannot compute the model: names a layer's operation that is in none of its stages.
+std::optional<Error> refuse_layers_on_cpu(const Model& model);
+
 class CpuLayers {
  public:
+  /// The model is one that refuse_layers_on_cpu() lets pass, or MachineError is thrown.
   CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options);
 
   // Stages: every member of a team of options.threads calls them, with the same arguments.
@@ -99,21 +105,25 @@ class CpuLayers {
     std::vector<int> order;  // of experts
   };
 
-  /// What a token is multiplied with first in layers[layer], and in its FFN or its experts.
+  /// A block of a layer, and what a token is multiplied with first in the one that comes next.
   using Next = std::vector<const Matrix*>;
-  Next first_of(int layer) const;
-  Next first_of_block(int layer) const;
+  struct Stage {
+    FusedBlock block{};
+    int layer = 0;
+  };
+  void compute(Worker& worker, const Stage& stage, const Next& next);
+  Next first_of(const Stage& stage) const;
   /// A batch's tiles fill the caches that another's weights would come into.
   Next if_one(Next next) const { return tokens_ == 1 ? std::move(next) : Next(); }
 
   void take_buffers(std::int64_t tokens);
-  void attention(Worker& worker, int layer);
+  void attention(Worker& worker, int layer, const Next& next);
   void place_queries(int layer, std::int64_t row);
   void turn_query(int layer, float* q);
   void attend_batch(Worker& worker, int layer);
   void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
   void ffn(Worker& worker, int layer, const Next& next);
-  void size_attention(int layer, std::int64_t q_width, std::int64_t kv_width);
+  void size_attention(int layer);
   template <class Place>
   void attend_over_cache(Worker& worker, int layer, const Place& place, AroundHeads around);
   void attend_to_input(Worker& worker, int layer);
@@ -147,12 +157,13 @@ class CpuLayers {
   void gate(Worker& worker, std::int64_t width);
   /// Adds what the last block gave to the hidden state of a row; then its norm.
   void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
-  /// First token that a query at `position` sees.
-  TokenCount seen_from(int layer, TokenCount position) const;
+  const AttentionShape& shape(int layer) const { return weights(layer).attention; }
   Thread& thread(const Worker& worker) { return threads_[std::size_t(worker.index())]; }
   Layer const& weights(int layer) const { return model_->layers[std::size_t(layer)]; }
 
   std::shared_ptr<const Model> model_;
+  std::vector<Stage> stages_;              // of all layers, in order
+  std::vector<std::size_t> first_stages_;  // of every layer, and behind the last one
   Ram ram_;
   KvCache cache_;
   RamShare buffers_;           // of the vectors below

@@ -19,31 +19,36 @@ void fetch(const cpu::KvRun& run, std::int64_t row_bytes) {
 }  // namespace
 
 DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
-    : kv_heads_(spec.kv_heads),
-      group_(spec.heads / spec.kv_heads),
-      dim_(int(spec.head_dim)),
-      threads_(std::size_t(threads)) {}
+    : threads_(std::size_t(threads)) {
+  for (int layer = 0; layer < spec.layers; ++layer) shapes_.push_back(attention_shape(spec, layer));
+}
 
 void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                           TokenCount to, const float* q, float* out, const AroundHeads& around) {
+  const int dim = int(shape(layer).head_dim), heads = shape(layer).heads;
   attend_partitions(worker, cache, layer, from, to, q, around);
-  merge(worker, around, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
-    cpu::mix_partials(of_head, int(count_), heads, dim_, out + head * dim_);
+  merge(worker, layer, around, [&](std::int64_t head, const cpu::Partials& of_head) {
+    cpu::mix_partials(of_head, int(count_), heads, dim, out + head * dim);
   });
 }
 
 void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                                TokenCount to, const float* q, const cpu::Partials& out) {
+  const int dim = int(shape(layer).head_dim), heads = shape(layer).heads;
   attend_partitions(worker, cache, layer, from, to, q, {});
-  merge(worker, {}, [&](std::int64_t head, const cpu::Partials& of_head, std::int64_t heads) {
-    cpu::merge_partials(of_head, int(count_), heads, dim_,
-                        {out.o + head * dim_, out.m + head, out.l + head});
+  merge(worker, layer, {}, [&](std::int64_t head, const cpu::Partials& of_head) {
+    cpu::merge_partials(of_head, int(count_), heads, dim,
+                        {out.o + head * dim, out.m + head, out.l + head});
   });
 }
 
 // A task is a head's partition; heads of a partition are neighbours.
-std::int64_t DecodeAttention::tasks(TokenCount from, TokenCount to) const {
-  return kv_heads_ * ((to - 1) / kPartition + 1 - from / kPartition);
+std::int64_t DecodeAttention::tasks(int layer, TokenCount from, TokenCount to) const {
+  return shape(layer).kv_heads * ((to - 1) / kPartition + 1 - from / kPartition);
+}
+
+std::int64_t DecodeAttention::task_bytes(const KvCache& cache, int layer) const {
+  return kPartition * cache.token_bytes(layer) / shape(layer).kv_heads;
 }
 
 // Of every member but the first: what its own cache holds, and less than half of its share, for
@@ -58,12 +63,13 @@ void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int laye
   if (worker.first()) ahead_ = {&cache, layer, from, to};
   if (worker.first() || from >= to) return;
   const std::int64_t own =
-      tasks_ahead(tasks(from, to), kPartition * cache.token_bytes() / kv_heads_, worker.count());
+      tasks_ahead(tasks(layer, from, to), task_bytes(cache, layer), worker.count());
+  const int kv_heads = shape(layer).kv_heads;
   Thread& thread = threads_[std::size_t(worker.index())];
   for (std::int64_t task = (worker.index() - 1) * own; task < worker.index() * own; ++task) {
-    const TokenCount token = (from / kPartition + task / kv_heads_) * kPartition;
-    cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), thread.runs);
-    for (const cpu::KvRun& run : thread.runs) fetch(run, cache.token_bytes() / kv_heads_ / 2);
+    const TokenCount token = (from / kPartition + task / kv_heads) * kPartition;
+    cache.runs(layer, int(task % kv_heads), token, std::min(token + kPartition, to), thread.runs);
+    for (const cpu::KvRun& run : thread.runs) fetch(run, cache.token_bytes(layer) / kv_heads / 2);
   }
 }
 
@@ -71,30 +77,31 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
                                         TokenCount from, TokenCount to, const float* q,
                                         const AroundHeads& around) {
   const TokenCount first = from / kPartition;
-  const std::int64_t all = tasks(from, to);
+  const std::int64_t all = tasks(layer, from, to);
+  const int kv_heads = shape(layer).kv_heads, group = shape(layer).heads_per_kv_head(),
+            dim = int(shape(layer).head_dim);
   worker.alone([&] {
     if (around.before) around.before();
-    count_ = all / kv_heads_;
-    o_.resize(std::size_t(all * group_ * dim_));
-    m_.resize(std::size_t(all * group_));
-    l_.resize(std::size_t(all * group_));
-    own_tasks_ =
-        std::exchange(ahead_, {}) == Seen{&cache, layer, from, to}
-            ? tasks_ahead(all, kPartition * cache.token_bytes() / kv_heads_, worker.count())
-            : 0;
+    count_ = all / kv_heads;
+    o_.resize(std::size_t(all * group * dim));
+    m_.resize(std::size_t(all * group));
+    l_.resize(std::size_t(all * group));
+    own_tasks_ = std::exchange(ahead_, {}) == Seen{&cache, layer, from, to}
+                     ? tasks_ahead(all, task_bytes(cache, layer), worker.count())
+                     : 0;
   });
   Thread& own = threads_[std::size_t(worker.index())];
-  own.from.assign(std::size_t(group_), from);
-  own.to.assign(std::size_t(group_), to);
+  own.from.assign(std::size_t(group), from);
+  own.to.assign(std::size_t(group), to);
   const auto attend = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
-      const TokenCount token = (first + task / kv_heads_) * kPartition;
-      cache.runs(layer, int(task % kv_heads_), token, std::min(token + kPartition, to), own.runs);
-      const std::int64_t at = task * group_;
-      cpu::attend(own.runs, token, cache.types(), dim_,
-                  {q + task % kv_heads_ * group_ * dim_, group_, own.from.data(), own.to.data()},
-                  1.0f / std::sqrt(float(dim_)),
-                  {o_.data() + at * dim_, m_.data() + at, l_.data() + at}, own.attention);
+      const TokenCount token = (first + task / kv_heads) * kPartition;
+      cache.runs(layer, int(task % kv_heads), token, std::min(token + kPartition, to), own.runs);
+      const std::int64_t at = task * group;
+      cpu::attend(own.runs, token, cache.types(), dim,
+                  {q + task % kv_heads * group * dim, group, own.from.data(), own.to.data()},
+                  1.0f / std::sqrt(float(dim)),
+                  {o_.data() + at * dim, m_.data() + at, l_.data() + at}, own.attention);
     }
   };
   if (!worker.first()) attend((worker.index() - 1) * own_tasks_, worker.index() * own_tasks_);
@@ -104,13 +111,13 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
   });
 }
 
-// Every head by one thread: use(head, its partials, heads apart from each other).
+// Every head by one thread: use(head, its partials, which are as many apart as there are heads).
 template <class Use>
-void DecodeAttention::merge(Worker& worker, const AroundHeads& around, const Use& use) {
-  const std::int64_t heads = kv_heads_ * group_;
+void DecodeAttention::merge(Worker& worker, int layer, const AroundHeads& around, const Use& use) {
+  const std::int64_t heads = shape(layer).heads, dim = shape(layer).head_dim;
   worker.hand_out(heads, around.heads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t h = begin; h < end; ++h)
-      use(h, {o_.data() + h * dim_, m_.data() + h, l_.data() + h}, heads);
+      use(h, {o_.data() + h * dim, m_.data() + h, l_.data() + h});
     if (around.mixed) around.mixed(begin, end);
   });
 }

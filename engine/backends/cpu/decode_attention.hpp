@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "core/model/model_spec.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
+#include "engine/model/model.hpp"
 #include "engine/threads/team.hpp"
 
 namespace rigcast::engine {
@@ -55,18 +55,20 @@ class DecodeAttention {
     std::vector<TokenCount> from, to;
   };
 
-  std::int64_t tasks(TokenCount from, TokenCount to) const;
+  const AttentionShape& shape(int layer) const { return shapes_[std::size_t(layer)]; }
+  std::int64_t tasks(int layer, TokenCount from, TokenCount to) const;
+  std::int64_t task_bytes(const KvCache& cache, int layer) const;
   std::int64_t tasks_ahead(std::int64_t tasks, std::int64_t task_bytes, int members) const;
   void attend_partitions(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                          TokenCount to, const float* q, const AroundHeads& around);
   template <class Use>
-  void merge(Worker& worker, const AroundHeads& around, const Use& use);
+  void merge(Worker& worker, int layer, const AroundHeads& around, const Use& use);
 
-  int kv_heads_, group_, dim_;
-  std::vector<float> o_, m_, l_;  // partials: [partition][kv head][query]
-  TokenCount count_ = 0;          // partitions
-  Seen ahead_;                    // that was fetched
-  std::int64_t own_tasks_ = 0;    // of every member but the first
+  std::vector<AttentionShape> shapes_;  // by layer
+  std::vector<float> o_, m_, l_;        // partials: [partition][kv head][query]
+  TokenCount count_ = 0;                // partitions
+  Seen ahead_;                          // that was fetched
+  std::int64_t own_tasks_ = 0;          // of every member but the first
   std::vector<Thread> threads_;
 };
 

@@ -98,6 +98,7 @@ void CpuLayers::route(Worker& worker, const Layer& w) {
     if (tokens_ == 1) choose_experts(w, 0, 1, order);
     size_jobs(w);
     bytes_.weights += double(ffn_weight_bytes(w));
+    pending_ = true;  // rows have been normed: what experts give takes the place of what was added
   });
 }
 
@@ -115,10 +116,7 @@ void CpuLayers::experts(Worker& worker, int layer, const Next& next) {
   mix_experts(worker);
 }
 
-void CpuLayers::mixture_of_experts(Worker& worker, int layer) {
-  experts(worker, layer, {});
-  worker.alone([&] { pending_ = true; });
-}
+void CpuLayers::mixture_of_experts(Worker& worker, int layer) { experts(worker, layer, {}); }
 
 void CpuLayers::mix_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
                            std::span<const float> shares) {

@@ -9,9 +9,10 @@
 
 namespace rigcast::engine {
 
-// Rows of a batch, or parts of one row.
+// Rows of a batch, or parts of one row. Rows have been normed by then: what the FFN gives takes the
+// place of what the block before gave.
 void CpuLayers::gate(Worker& worker, std::int64_t width) {
-  worker.barrier();
+  worker.alone([&] { pending_ = true; });
   if (tokens_ != 1)
     return worker.share(tokens_, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
       make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {

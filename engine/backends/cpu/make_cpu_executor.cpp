@@ -13,6 +13,7 @@ namespace {
 
 Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const ExecutorOptions& options) {
   if (!model) return model.error();
+  if (auto error = refuse_layers_on_cpu(*model)) return *error;
   CpuOptions own{options.threads, options.kv_types, options.kv_block, options.ubatch};
   own.ram = Ram(options.ram_limit);
   own.stop = options.stop;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/architectures/architecture.hpp"
 #include "engine/gguf/model/executed_keys.hpp"
 
 namespace rigcast::engine {

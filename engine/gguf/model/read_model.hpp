@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/model/model_file.hpp"
+#include "engine/architectures/bind_model.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/model/model.hpp"
 

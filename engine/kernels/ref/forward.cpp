@@ -1,5 +1,6 @@
 #include "engine/kernels/ref/forward.hpp"
 
+#include <array>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -17,6 +18,14 @@ struct LayerCache {
   Vector values;
 };
 
+// One token on its way through the layers.
+struct Token {
+  std::int64_t position = 0;
+  std::array<Vector, kActivationCount> vectors;
+
+  Vector& operator[](Activation a) { return vectors[std::size_t(a)]; }
+};
+
 Vector product(const Matrix& m, const Vector& x) {
   Vector y(std::size_t(m.rows));
   matvec(m, x, y);
@@ -29,54 +38,35 @@ Vector normed(const Vector& x, const Vector& weight, float eps) {
   return y;
 }
 
-// An empty bias is none.
 void add(Vector& x, const Vector& other) {
   for (std::size_t i = 0; i < other.size(); ++i) x[i] += other[i];
 }
 
-Vector biased_product(const Matrix& m, const Vector& bias, const Vector& x) {
-  Vector y = product(m, x);
-  add(y, bias);
-  return y;
+// change(head) of each head of a vector of heads that lie one after the other.
+template <class Change>
+Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
+  const auto width = std::size_t(head_dim);
+  for (std::size_t begin = 0; begin < heads.size(); begin += width)
+    change(std::span(heads).subspan(begin, width));
+  return heads;
 }
 
-// Head after head: the norm of queries or keys if there is one, then their position.
-void place_heads(Vector& heads, const Vector& norm, std::int64_t position, std::size_t width,
-                 const Model& model) {
-  for (std::size_t begin = 0; begin < heads.size(); begin += width) {
-    const std::span<float> head(heads.data() + begin, width);
-    if (!norm.empty()) rms_norm(head, norm, model.hyper.norm_eps, head);
-    rope(head, position, rotation_of(model));
-  }
-}
-
-Vector attention(const Model& model, int index, std::int64_t position, const Vector& x,
-                 LayerCache& cache) {
-  const Layer& layer = model.layers[std::size_t(index)];
-  const auto width = std::size_t(model.spec.head_dim_of(index));
-  const auto kv_heads = std::size_t(model.spec.kv_heads_of(index));
-  const auto heads = std::size_t(model.spec.heads);
-
-  Vector q = biased_product(layer.q, layer.q_bias, x);
-  Vector k = biased_product(layer.k, layer.k_bias, x);
-  const Vector v = biased_product(layer.v, layer.v_bias, x);
-  place_heads(q, layer.q_norm, position, width, model);
-  place_heads(k, layer.k_norm, position, width, model);
+// The token's key and value join the cache before its query attends.
+Vector attention(const AttentionShape& shape, Token& token, Activation query, LayerCache& cache) {
+  const Vector &k = token[Activation::kKey], &v = token[Activation::kValue];
   cache.keys.insert(cache.keys.end(), k.begin(), k.end());
   cache.values.insert(cache.values.end(), v.begin(), v.end());
-
-  const std::int64_t end = position + 1;
-  const std::int64_t first = end - model.spec.attended_tokens(index, end);
-  Vector mixed(heads * width);
-  for (std::size_t h = 0; h < heads; ++h) {
-    // Neighbouring query heads share a KV head.
-    const std::size_t at = h / (heads / kv_heads) * width;
-    const KvRows rows{cache.keys.data() + at, cache.values.data() + at,
-                      std::int64_t(kv_heads * width)};
-    attend(std::span(q).subspan(h * width, width), rows, first, end,
-           std::span(mixed).subspan(h * width, width));
+  const Vector& q = token[query];
+  Vector out(q.size());
+  const auto width = std::size_t(shape.head_dim);
+  for (int head = 0; head < shape.heads; ++head) {
+    const std::int64_t kv = head / shape.heads_per_kv_head() * shape.head_dim;
+    const KvRows rows{cache.keys.data() + kv, cache.values.data() + kv, shape.kv_width()};
+    attend(std::span(q).subspan(std::size_t(head) * width, width), rows,
+           shape.first_attended(token.position), token.position + 1,
+           std::span(out).subspan(std::size_t(head) * width, width));
   }
-  return biased_product(layer.output, layer.output_bias, mixed);
+  return out;
 }
 
 // down (silu(gate x) * up x)
@@ -87,21 +77,48 @@ Vector gated_ffn(const Matrix& gate, const Matrix& up, const Matrix& down, const
   return product(down, inner);
 }
 
-Vector mixture(const Model& model, const Layer& layer, const Vector& x) {
-  const Vector logits = product(layer.router, x);
+Vector experts(const Model& model, const Layer& layer, const LayerOp& op, const Vector& x) {
+  const auto stack = [&](std::size_t i) { return stack_of(layer, op.weights[i]); };
+  const MatrixStack gate = stack(1), up = stack(2), down = stack(3);
+  const Vector logits = product(matrix_of(layer, op.weights[0]), x);
   Vector sum(x.size());
   for (const ChosenExpert& chosen :
        choose_experts(logits, model.spec.moe->experts_used, model.hyper.normalised_experts)) {
     const int e = chosen.expert;
-    const Vector y =
-        gated_ffn(layer.expert_gate.at(e), layer.expert_up.at(e), layer.expert_down.at(e), x);
+    const Vector y = gated_ffn(gate.at(e), up.at(e), down.at(e), x);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += chosen.weight * y[i];
   }
   return sum;
 }
 
-Vector feed_forward(const Model& model, const Layer& layer, const Vector& x) {
-  return layer.router ? mixture(model, layer, x) : gated_ffn(layer.gate, layer.up, layer.down, x);
+// What the operation gives to op.out.
+Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Token& token,
+                 LayerCache& cache) {
+  const Vector& x = token[op.in];
+  const float eps = model.hyper.norm_eps;
+  const auto matrix = [&](std::size_t i) { return matrix_of(layer, op.weights[i]); };
+  const auto vector = [&]() -> const Vector& { return vector_of(layer, op.weights[0]); };
+  const auto sum = [](Vector a, const Vector& b) {
+    add(a, b);
+    return a;
+  };
+  switch (op.kind) {
+    case OpKind::kRmsNorm: return normed(x, vector(), eps);
+    case OpKind::kHeadRmsNorm:
+      return each_head(x, layer.attention.head_dim,
+                       [&](std::span<float> head) { rms_norm(head, vector(), eps, head); });
+    case OpKind::kLinear: return product(matrix(0), x);
+    case OpKind::kAddBias: return sum(x, vector());
+    case OpKind::kRope:
+      return each_head(x, layer.attention.head_dim, [&](std::span<float> head) {
+        rope(head, token.position, rotation_of(model));
+      });
+    case OpKind::kAttention: return attention(layer.attention, token, op.in, cache);
+    case OpKind::kGatedFfn: return gated_ffn(matrix(0), matrix(1), matrix(2), x);
+    case OpKind::kExperts: return experts(model, layer, op, x);
+    case OpKind::kAddResidual: return sum(token[op.out], x);
+  }
+  RIGCAST_ASSERT(false);
 }
 
 Vector embedding_of(const Model& model, std::int32_t token) {
@@ -115,18 +132,15 @@ Vector embedding_of(const Model& model, std::int32_t token) {
 
 std::vector<std::vector<float>> hidden_states(const Model& model,
                                               std::span<const std::int32_t> tokens) {
-  const float eps = model.hyper.norm_eps;
   std::vector<LayerCache> caches(model.layers.size());
   std::vector<Vector> states;
-  for (const std::int32_t token : tokens) {
-    const auto position = std::int64_t(states.size());
-    Vector x = embedding_of(model, token);
-    for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      const Layer& layer = model.layers[i];
-      add(x, attention(model, int(i), position, normed(x, layer.attention_norm, eps), caches[i]));
-      add(x, feed_forward(model, layer, normed(x, layer.ffn_norm, eps)));
-    }
-    states.push_back(std::move(x));
+  for (const std::int32_t id : tokens) {
+    Token token{.position = std::int64_t(states.size()), .vectors = {}};
+    token[Activation::kHidden] = embedding_of(model, id);
+    for (std::size_t i = 0; i < model.layers.size(); ++i)
+      for (const LayerOp& op : model.layers[i].ops)
+        token[op.out] = result_of(op, model, model.layers[i], token, caches[i]);
+    states.push_back(std::move(token[Activation::kHidden]));
   }
   return states;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The whole model in scalar F32, a token at a time, every weight dequantized where it is used:
-// slow, obvious, and the reference for logits.
+// The whole model in scalar F32, a token at a time, each layer's operations one by one, every
+// weight dequantized where it is used: slow, obvious, and the reference for logits.
 
 #include <cstdint>
 #include <span>

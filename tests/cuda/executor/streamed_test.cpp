@@ -123,10 +123,9 @@ void check_against_reference(const TinyTraits& traits, const std::vector<std::st
 
 double matrix_bytes(const Layer& l) {
   double bytes = 0;
-  for (const Matrix* m : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down, &l.router})
-    bytes += double(m->bytes());
-  for (const MatrixStack* s : {&l.expert_gate, &l.expert_up, &l.expert_down})
-    bytes += double(s->first.bytes() * s->count);
+  for_each_matrix([&](LayerWeight, const Matrix& m) { bytes += double(m.bytes()); }, l);
+  for_each_stack(
+      [&](LayerWeight, const MatrixStack& s) { bytes += double(s.first.bytes() * s.count); }, l);
   return bytes;
 }
 

@@ -121,6 +121,8 @@ TEST_CASE("One layer and two tokens by hand", "[forward]") {
   m.head = f32(one, 2);
   m.final_norm = {1, 1};
   Layer l;
+  l.attention = attention_shape(m.spec, 0);
+  l.ops = layer_ops(m.spec, 0);
   l.attention_norm = l.ffn_norm = {1, 1};
   l.q = l.k = l.v = l.output = l.gate = l.up = l.down = f32(one, 2);
   m.layers = {l};
@@ -227,11 +229,14 @@ TEST_CASE("Equal experts are one dense FFN, however many are used", "[forward]")
       }
     }
     Model dense = mixture.model;
+    ModelSpec dense_spec = dense.spec;
+    dense_spec.moe.reset();
     for (Layer& l : dense.layers) {
       l.gate = l.expert_gate.at(0);
       l.up = l.expert_up.at(0);
       l.down = l.expert_down.at(0);
       l.router = {};
+      l.ops = layer_ops(dense_spec, 0);
     }
     const Logits expected = forward(dense, kPrompt);
     CHECK(difference(forward(mixture.model, kPrompt), expected) < kRounding);
@@ -352,9 +357,14 @@ TEST_CASE("Biases, head norms and rope factors count", "[forward]") {
   }
   const TinyModel normed = make_tiny_model(small("qwen3"));
   const Logits with_norm = forward(normed.model, kPrompt);
-  for (const auto field : {&Layer::q_norm, &Layer::k_norm})
-    CHECK(difference(without(normed, [&](Model& m) { (m.layers[0].*field).clear(); }), with_norm) >
-          1e-4);
+  for (const LayerWeight norm : {LayerWeight::kQNorm, LayerWeight::kKNorm}) {
+    const auto drop = [&](Model& m) {
+      const std::vector<LayerWeight> weights = {norm};
+      CHECK(std::erase_if(m.layers[0].ops, [&](const auto& op) { return op.weights == weights; }) ==
+            1);
+    };
+    CHECK(difference(without(normed, drop), with_norm) > 1e-4);
+  }
   traits = small("llama");
   traits.rope_freqs = true;
   const TinyModel factors = make_tiny_model(traits);

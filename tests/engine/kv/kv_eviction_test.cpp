@@ -38,10 +38,11 @@ TEST_CASE("A cache that fits stays whole", "[engine][kv]") {
 }
 
 TEST_CASE("As many blocks stay as fit beside the ring of cold ones", "[engine][kv]") {
-  for (const TokenCount hot : {0, 1, 7, 50, 90}) {
-    CAPTURE(hot);
-    CHECK(hot_blocks(up_to_100_blocks(), kBytes, taken(hot)) >= hot);
-    CHECK(hot_blocks(up_to_100_blocks(), kBytes, taken(hot) - 1) < std::max<TokenCount>(hot, 1));
+  for (const double blocks : {2.5, 20.0, 51.0, 77.7, 98.0}) {
+    const TokenCount hot = hot_blocks(up_to_100_blocks(), kBytes, blocks * kBlock);
+    CAPTURE(blocks, hot);
+    CHECK(taken(hot) <= blocks * kBlock);
+    for (TokenCount more = hot + 1; more <= 100; ++more) CHECK(taken(more) > blocks * kBlock);
   }
 }
 

@@ -59,14 +59,12 @@ void check_kept(const Model& model, const Memory& memory, const Model& want) {
       CHECK(memory.holds(*mine) == (i < 2));
       if (i < 2) CHECK(same_bytes(*mine, *its));
     }
-    const std::pair<const MatrixStack*, const MatrixStack*> experts[] = {
-        {&a.expert_gate, &b.expert_gate},
-        {&a.expert_up, &b.expert_up},
-        {&a.expert_down, &b.expert_down}};
-    for (const auto& [mine, its] : experts) {
-      CHECK(memory.holds(mine->at(mine->count - 1)) == (i < 3));
-      if (i < 3) CHECK(same_bytes(mine->first, its->first, mine->count));
-    }
+    for_each_stack(
+        [&](LayerWeight, const MatrixStack& mine, const MatrixStack& its) {
+          CHECK(memory.holds(mine.at(mine.count - 1)) == (i < 3));
+          if (i < 3) CHECK(same_bytes(mine.first, its.first, mine.count));
+        },
+        a, b);
     CHECK(memory.holds(a.router) == (i < 3));  // the host routes what its experts compute
   }
   CHECK(memory.holds(model.embedding));  // the first layer is the host's

@@ -11,6 +11,7 @@
 
 #include "core/model/tensor_table.hpp"
 #include "engine/kernels/ref/forward.hpp"
+#include "engine/model/layer_weights.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
@@ -159,13 +160,16 @@ TEST_CASE("Every tensor of a table has its place in the tiny model", "[synth]") 
   traits.layers = 1;
   const TinyModel m = make_tiny_model(traits);
   const Layer& l = m.model.layers[0];
-  for (const Matrix& x : {m.model.embedding, m.model.head, l.q, l.k, l.v, l.output, l.router,
-                          l.expert_gate.first, l.expert_up.first, l.expert_down.first})
-    CHECK(bool(x));
-  for (const auto* v :
-       {&l.attention_norm, &l.q_bias, &l.k_bias, &l.v_bias, &l.output_bias, &l.q_norm, &l.k_norm,
-        &l.ffn_norm, &m.model.final_norm, &m.model.rope_factors})
-    CHECK_FALSE(v->empty());
+  CHECK(bool(m.model.embedding));
+  CHECK(bool(m.model.head));
+  CHECK_FALSE(m.model.final_norm.empty());
+  CHECK_FALSE(m.model.rope_factors.empty());
+  int there = 0;
+  const auto count = [&](LayerWeight, const auto& w) { there += bool(w); };
+  for_each_matrix(count, l);
+  for_each_stack(count, l);
+  for_each_vector([&](LayerWeight, const auto& v) { there += !v.empty(); }, l);
+  CHECK(there == 16);
   // The 20 of them are all there are.
   CHECK(m.tensors->size() == 20);
   CHECK(m.named().size() == 20);

@@ -17,8 +17,9 @@ constexpr int kUnpaced = 512;
 // batch.x = the mix of a layer for vectors.projected, whose keys and values go to `cache`.
 void attend_batch(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
   const Vectors& v = f.buffers.vectors;
-  attend_causally(f.stream, {v.queries, tokens, f.spec().heads, window_of(f.spec(), layer)}, cache,
-                  kept, f.buffers.token.position, f.buffers.batch.x);
+  const AttentionShape& a = f.layer(layer).attention;
+  attend_causally(f.stream, {v.queries, tokens, a.heads, int(a.window)}, cache, kept,
+                  f.buffers.token.position, f.buffers.batch.x);
 }
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
@@ -48,7 +49,8 @@ void attend_on_host(const ForwardContext& f, HostOffload& host, TokenCount cache
                     int tokens) {
   float* const projected = f.buffers.vectors.projected;
   host.attend(layer, {projected, cached, tokens});
-  to_halves(f.stream, projected, std::int64_t(tokens) * q_width(f.spec()), f.buffers.batch.x);
+  to_halves(f.stream, projected, std::int64_t(tokens) * q_width(f.layer(layer).attention),
+            f.buffers.batch.x);
 }
 
 // batch.x = the mix of a layer, from vectors.projected
@@ -73,6 +75,29 @@ void experts(State& s, const BatchWay& way, TokenCount cached, int layer, int to
     s.host->compute_experts(layer, {f.hidden_row(0), cached, tokens});
   else
     queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens);
+}
+
+// The layer's operations on the GPU, or on the host where its share of them is.
+void queue_layer(State& s, const BatchWay& way, TokenCount cached, int layer, int tokens,
+                 Stages* stages) {
+  const ForwardContext f = s.forward();
+  const DeviceLayer& w = f.layer(layer);
+  for (const FusedBlock block : w.blocks) {
+    if (stages) stages->begin(activity_of(block), layer);
+    switch (block) {
+      case FusedBlock::kAttention:
+        norm(f, w.attention_norm, tokens);
+        project_qkv(f, w, tokens);
+        attend(s, cached, layer, tokens);
+        add_attention_output(f, w, tokens);
+        break;
+      case FusedBlock::kFfn:
+        norm(f, w.ffn_norm, tokens);
+        add_ffn(f, w, tokens);
+        break;
+      case FusedBlock::kExperts: experts(s, way, cached, layer, tokens); break;
+    }
+  }
 }
 
 // The host's layers from `first` on, up to one whose weights are copied; gives the first behind.
@@ -113,20 +138,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
       begin(ActivityKind::kFetchWeights, layer);
       s.streamed.bring_layer(cached, layer);
     }
-    const DeviceLayer& w = f.layer(layer);
-    begin(ActivityKind::kAttention, layer);
-    norm(f, w.attention_norm, tokens);
-    project_qkv(f, w, tokens);
-    attend(s, cached, layer, tokens);
-    add_attention_output(f, w, tokens);
-    begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
-    if (w.router) {
-      experts(s, way, cached, layer, tokens);
-    } else {
-      norm(f, w.ffn_norm, tokens);
-      add_ffn(f, w, tokens);
-    }
-    ++layer;
+    queue_layer(s, way, cached, layer++, tokens, stages);
   }
   advance(f.stream, f.buffers.token.position, tokens);
   s.streamed.end(way);

@@ -87,9 +87,9 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   float* const to = f.buffers.vectors.projected;
   if (!are_short(f, tokens, {&w.q, &w.k, &w.v}))
     return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to});
-  const int q = q_width(f.spec()), kv = kv_width(f.spec());
+  const int q = q_width(w.attention), kv = kv_width(w.attention);
   const ShortBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
-  short_batch(jobs, {f.buffers.batch.x, tokens}, {qkv_width(f.spec())}, f.stream);
+  short_batch(jobs, {f.buffers.batch.x, tokens}, {qkv_width(w.attention)}, f.stream);
 }
 
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens) {

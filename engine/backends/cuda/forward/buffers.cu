@@ -52,17 +52,32 @@ FfnWidths ffn_widths(const Model& model) {
   return widths;
 }
 
+// Of the widest attention.
+struct AttentionWidths {
+  int q = 0, qkv = 0, heads = 0;
+};
+AttentionWidths attention_widths(const Model& model) {
+  AttentionWidths widths;
+  for (const Layer& l : model.layers) {
+    widths.q = std::max(widths.q, q_width(l.attention));
+    widths.qkv = std::max(widths.qkv, qkv_width(l.attention));
+    widths.heads = std::max(widths.heads, l.attention.heads);
+  }
+  return widths;
+}
+
 void take_vectors(Vectors& v, const Model& model, int ubatch, Vram& vram) {
   const ModelSpec& m = model.spec;
   const std::int64_t n = ubatch, hidden = m.hidden;
+  const AttentionWidths widths = attention_widths(model);
   Pieces all;
   all.add(v.ids, n);
   all.add(v.hidden, n * hidden);
   all.add(v.normed, n * hidden);
   all.add(v.rounded, n * hidden);
-  all.add(v.projected, n * qkv_width(m));
+  all.add(v.projected, n * widths.qkv);
   all.add(v.turns, n * (model.hyper.rope_dims / 2));
-  all.add(v.queries, n * q_width(m));
+  all.add(v.queries, n * widths.q);
   v.memory = all.take(vram);
   v.tokens = ubatch;
 }
@@ -71,18 +86,19 @@ void take_token_vectors(TokenVectors& v, const Model& model, int splits, Vram& v
   const ModelSpec& m = model.spec;
   const int used = experts_used(m);
   const std::int64_t middle = ffn_widths(model).widest();
+  const AttentionWidths widths = attention_widths(model);
   Pieces one;
-  one.add(v.mixed, q_width(m));
-  one.add(v.mixed_rounded, q_width(m));
+  one.add(v.mixed, widths.q);
+  one.add(v.mixed_rounded, widths.q);
   one.add(v.middle, middle * used);
   one.add(v.middle_rounded, middle * used);
   one.add(v.chosen.ids, used);
   one.add(v.chosen.weights, used);
   one.add(v.router_logits, m.moe ? m.moe->experts : 1);
   one.add(v.arrivals, 1);
-  one.add(v.partials.m, std::int64_t(splits) * m.heads);
-  one.add(v.partials.l, std::int64_t(splits) * m.heads);
-  one.add(v.partials.o, std::int64_t(splits) * q_width(m));
+  one.add(v.partials.m, std::int64_t(splits) * widths.heads);
+  one.add(v.partials.l, std::int64_t(splits) * widths.heads);
+  one.add(v.partials.o, std::int64_t(splits) * widths.q);
   one.add(v.logits, m.vocabulary);
   one.add(v.argmax, 1);
   one.add(v.sampling, 1);
@@ -133,7 +149,8 @@ Buffers::Buffers(const Model& model, int ubatch, int splits, Vram& vram, const S
   // What nobody but cuBLAS writes: initcheck does not see that it does.
   RIGCAST_CUDA_CALL(cudaMemsetAsync(
       vectors.projected, 0,
-      std::size_t(ubatch) * std::size_t(qkv_width(model.spec)) * sizeof(float), stream.get()));
+      std::size_t(ubatch) * std::size_t(attention_widths(model).qkv) * sizeof(float),
+      stream.get()));
 }
 
 void Buffers::take_for_batches(const Model& model, std::int64_t fp16_weights, int routed,
@@ -141,7 +158,7 @@ void Buffers::take_for_batches(const Model& model, std::int64_t fp16_weights, in
   const ModelSpec& m = model.spec;
   const std::int64_t n = vectors.tokens, middle = ffn_widths(model).widest();
   Pieces many;
-  many.add(batch.x, n * std::max<std::int64_t>({m.hidden, q_width(m), middle}));
+  many.add(batch.x, n * std::max<std::int64_t>({m.hidden, attention_widths(model).q, middle}));
   many.add(batch.middle, 2 * n * middle);
   many.add(batch.weights, fp16_weights);
   batch.memory = many.take(vram);

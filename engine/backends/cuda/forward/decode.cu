@@ -42,9 +42,10 @@ Outputs mix(const TokenVectors& token, bool floats) {
 }
 
 // The host's part of the context, as one more split.
-void take_cold_part(const ForwardContext& f, HostOffload& host, int split) {
+void take_cold_part(const ForwardContext& f, HostOffload& host, const AttentionShape& a,
+                    int split) {
   const Partials& p = f.buffers.token.partials;
-  const int heads = f.spec().heads, q = q_width(f.spec());
+  const int heads = a.heads, q = q_width(a);
   host.receive({{p.o + std::int64_t(split) * q, q},
                 {p.m + std::int64_t(split) * heads, heads},
                 {p.l + std::int64_t(split) * heads, heads}});
@@ -52,12 +53,12 @@ void take_cold_part(const ForwardContext& f, HostOffload& host, int split) {
 
 // Over the GPU's cache. The host attends to the oldest of the cold blocks meanwhile.
 void attend_here(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, int splits) {
-  const ModelSpec& m = f.spec();
+  const AttentionShape& a = f.layer(layer).attention;
   const TokenVectors& token = f.buffers.token;
   const int kept = kv.cache().layer(layer);
-  DecodeAttention attention{placement_of(f, layer), window_of(m, layer), true};
+  DecodeAttention attention{placement_of(f, layer), int(a.window), true};
   const TokenCount of_host = kv.cold_of_host();
-  if (of_host > 0) host->send({{f.buffers.vectors.projected, q_width(m)}});
+  if (of_host > 0) host->send({{f.buffers.vectors.projected, q_width(a)}});
   attention.first_token = int(of_host);
   if (kv.await(kept)) {
     attention.settled = false;
@@ -66,15 +67,16 @@ void attend_here(const ForwardContext& f, KvState& kv, HostOffload* host, int la
   attend_partially(f.stream, attention, kv.cache().view(layer), kept, splits, token.position,
                    token.partials);
   kv.done(kept);
-  if (of_host > 0) take_cold_part(f, *host, splits++);
-  merge_partials(f.stream, token.partials, splits, m.heads, int(m.head_dim),
+  if (of_host > 0) take_cold_part(f, *host, a, splits++);
+  merge_partials(f.stream, token.partials, splits, a.heads, int(a.head_dim),
                  mix(token, takes_floats(f.layer(layer).output)));
 }
 
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {
   const TokenVectors& token = f.buffers.token;
-  const int q = q_width(f.spec());
-  host.send({{f.buffers.vectors.projected, qkv_width(f.spec())}});
+  const AttentionShape& a = f.layer(layer).attention;
+  const int q = q_width(a);
+  host.send({{f.buffers.vectors.projected, qkv_width(a)}});
   host.receive({{token.mixed, q}});
   if (!takes_floats(f.layer(layer).output))
     round_tokens({token.mixed, q}, token.mixed_rounded, f.stream, Start::kEarly);
@@ -90,7 +92,7 @@ void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, 
 
 // vectors.projected = [q | k | v] of the normed hidden state
 void project_qkv(const ForwardContext& f, const DeviceLayer& w) {
-  const int q = q_width(f.spec()), kv = kv_width(f.spec());
+  const int q = q_width(w.attention), kv = kv_width(w.attention);
   float* const projected = f.buffers.vectors.projected;
   norm(f, w.attention_norm, any_takes_floats(w.q, w.k, w.v));
   const MatvecJob projections[] = {
@@ -137,6 +139,26 @@ int layers_on_host(const ForwardContext& f, HostOffload& host, int first) {
   first == 0 ? host.send({}) : host.send({{hidden, f.hidden()}});
   host.receive({{hidden, f.hidden()}});
   return f.model.host.end_of_layers(first);
+}
+
+// The layer's operations on the GPU, or on the host where its share of them is.
+void queue_layer(State& s, int layer, int splits, Stages* stages) {
+  const ForwardContext f = s.forward();
+  const DeviceLayer& w = f.layer(layer);
+  for (const FusedBlock block : w.blocks) {
+    if (stages) stages->begin(activity_of(block), layer);
+    switch (block) {
+      case FusedBlock::kAttention:
+        project_qkv(f, w);
+        attend(f, s.kv, s.host.get(), layer, splits);
+        add_attention_output(f, w);
+        break;
+      case FusedBlock::kFfn: ffn(f, w); break;
+      case FusedBlock::kExperts:
+        s.on_host().experts(layer) ? experts_on_host(f, *s.host, w) : queue_experts(f, w, 0);
+        break;
+    }
+  }
 }
 
 void choose(const ForwardContext& f, Choice choice) {
@@ -192,19 +214,7 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
       begin(ActivityKind::kFetchWeights, layer);
       streamed->take(layer);
     }
-    const DeviceLayer& w = f.layer(layer);
-    begin(ActivityKind::kAttention, layer);
-    project_qkv(f, w);
-    attend(f, s.kv, s.host.get(), layer, splits);
-    add_attention_output(f, w);
-    begin(w.router ? ActivityKind::kExperts : ActivityKind::kFfn, layer);
-    if (!w.router)
-      ffn(f, w);
-    else if (on_host.experts(layer))
-      experts_on_host(f, *s.host, w);
-    else
-      queue_experts(f, w, 0);
-    ++layer;
+    queue_layer(s, layer++, splits, stages);
   }
   if (on_host.head()) {
     begin(ActivityKind::kHandoff, -1);

@@ -11,14 +11,14 @@ void queue_rope_angles(const ForwardContext& f, int tokens) {
 
 Placement placement_of(const ForwardContext& f, int layer) {
   const DeviceLayer& w = f.layer(layer);
-  const int q = q_width(f.spec()), kv = kv_width(f.spec());
-  const std::int64_t stride = qkv_width(f.spec());
+  const int q = q_width(w.attention), kv = kv_width(w.attention);
+  const std::int64_t stride = qkv_width(w.attention);
   const float* const rows = f.buffers.vectors.projected;
   Placement p;
   p.q = {rows, stride, w.q_bias};
   p.k = {rows + q, stride, w.k_bias};
   p.v = {rows + q + kv, stride, w.v_bias};
-  p.heads = f.spec().heads;
+  p.heads = w.attention.heads;
   p.q_norm = w.q_norm;
   p.k_norm = w.k_norm;
   p.norm_eps = f.hyper().norm_eps;
@@ -26,10 +26,6 @@ Placement placement_of(const ForwardContext& f, int layer) {
   p.rope_dims = f.hyper().rope_dims;
   p.turns = f.buffers.vectors.turns;
   return p;
-}
-
-int window_of(const ModelSpec& spec, int layer) {
-  return spec.sees_all_tokens(layer) ? 0 : int(spec.window->tokens);
 }
 
 }  // namespace rigcast::engine::cuda

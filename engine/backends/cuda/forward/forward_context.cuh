@@ -32,7 +32,4 @@ void queue_rope_angles(const ForwardContext& f, int tokens);
 /// How a layer's new tokens are placed: vectors.projected holds [q | k | v] rows without gaps.
 Placement placement_of(const ForwardContext& f, int layer);
 
-/// Tokens that a layer sees, as kernels take it: 0 is all.
-int window_of(const ModelSpec& spec, int layer);
-
 }  // namespace rigcast::engine::cuda

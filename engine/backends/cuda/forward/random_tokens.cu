@@ -7,11 +7,11 @@ namespace rigcast::engine::cuda {
 
 void queue_random_tokens(const ForwardContext& f, const DeviceCache& cache, TokenCount cached,
                          int tokens) {
-  const std::int64_t width = qkv_width(f.spec());
   const Vectors& v = f.buffers.vectors;
   queue_rope_angles(f, tokens);
   for (int layer = 0; layer < f.spec().layers; ++layer) {
     if (cache.layer(layer) < 0) continue;
+    const std::int64_t width = qkv_width(f.layer(layer).attention);
     const std::uint64_t first =
         (std::uint64_t(cached) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
     random_values(f.stream, first, v.projected, tokens * width);

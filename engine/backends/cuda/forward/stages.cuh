@@ -2,6 +2,7 @@
 // Who wants to know when the stages of a step begin.
 
 #include "engine/cuda/copy_marks.cuh"
+#include "engine/model/fused_blocks.hpp"
 #include "report/activity.hpp"
 
 namespace rigcast::engine::cuda {
@@ -11,5 +12,15 @@ class Stages : public CopyMarks {
  public:
   virtual void begin(ActivityKind kind, int layer) = 0;
 };
+
+/// The stage that computes a layer's block.
+inline ActivityKind activity_of(FusedBlock block) {
+  switch (block) {
+    case FusedBlock::kAttention: return ActivityKind::kAttention;
+    case FusedBlock::kFfn: return ActivityKind::kFfn;
+    case FusedBlock::kExperts: return ActivityKind::kExperts;
+  }
+  RIGCAST_ASSERT(false);
+}
 
 }  // namespace rigcast::engine::cuda

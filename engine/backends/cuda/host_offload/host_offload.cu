@@ -81,9 +81,9 @@ void HostOffload::compute_experts(int layer, const BatchRows& hidden) {
 }
 
 void HostOffload::attend(int layer, const BatchRows& projected) {
-  const std::int64_t head_dim = spec().head_dim, q = spec().heads * head_dim;
-  const std::int64_t width = q + 2 * spec().kv_heads * head_dim;
-  const auto rows = fetch_rows(projected.first, projected.tokens * width);
+  const AttentionShape& shape = side.layers().model().layers[std::size_t(layer)].attention;
+  const std::int64_t q = shape.q_width();
+  const auto rows = fetch_rows(projected.first, projected.tokens * (q + 2 * shape.kv_width()));
   // The mix takes the projections' place, which were copied by then.
   const auto mixed = rows.first(std::size_t(projected.tokens) * std::size_t(q));
   side.attend(layer, projected.cached, rows, mixed);

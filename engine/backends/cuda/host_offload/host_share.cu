@@ -35,7 +35,7 @@ class HostAttention {
             spec, types, kBlock, {0}, [this](std::size_t bytes) { return piece(bytes); },
             kColdPieceBlocks),
         attention_(spec, threads),
-        q_(std::size_t(spec.heads * spec.head_dim), 0.01f),
+        q_(std::size_t(attention_shape(spec, 0).q_width()), 0.01f),
         out_(q_.size()) {
     constexpr TokenCount kPiece = kBlock * kColdPieceBlocks;
     tokens_ = TokenCount(kTimedCacheBytes) / (cache_.token_bytes() * kPiece) * kPiece;

@@ -167,12 +167,13 @@ void HostSide::count_rows(std::size_t taken, std::size_t given) {
 void HostSide::count_message(const HostCall& call) {
   using enum HostCall::Kind;
   const ModelSpec& spec = layers_.model().spec;
-  const auto hidden = std::size_t(spec.hidden), q = std::size_t(spec.heads * spec.head_dim),
-             kv = std::size_t(spec.kv_heads * spec.head_dim);
+  const auto hidden = std::size_t(spec.hidden);
+  const auto shape = [&] { return layers_.model().layers[std::size_t(call.first)].attention; };
+  const auto q = [&] { return std::size_t(shape().q_width()); };
   switch (call.kind) {
     case kLayers: return count_rows(call.first > 0 ? hidden : 0, hidden);
-    case kCold: return count_rows(q, q + 2 * std::size_t(spec.heads));
-    case kCache: return count_rows(q + 2 * kv, q);
+    case kCold: return count_rows(q(), q() + 2 * std::size_t(shape().heads));
+    case kCache: return count_rows(q() + 2 * std::size_t(shape().kv_width()), q());
     case kExperts: return count_rows(hidden + 2 * std::size_t(spec.moe->experts_used), hidden);
     case kHead: return count_rows(hidden, 0);
   }
@@ -225,8 +226,8 @@ void HostSide::mixture(int layer, TokenCount cached, std::span<float> hidden) {
 
 void HostSide::attend(int layer, TokenCount cached, std::span<const float> projected,
                       std::span<float> mixed) {
-  const ModelSpec& spec = layers_.model().spec;
-  const std::int64_t width = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  const AttentionShape& shape = layers_.model().layers[std::size_t(layer)].attention;
+  const std::int64_t width = shape.q_width() + 2 * shape.kv_width();
   run([&](Worker& worker) {
     layers_.begin(worker, cached, rows(projected.size(), width));
     layers_.attend(worker, layer, projected.data());

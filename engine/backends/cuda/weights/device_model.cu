@@ -48,6 +48,8 @@ class Plan {
     vector(from.final_norm, to.final_norm);
     for (int i = 0; i < int(from.layers.size()); ++i) {
       const Layer& own = from.layers[std::size_t(i)];
+      to.layers[std::size_t(i)].attention = own.attention;
+      to.layers[std::size_t(i)].blocks = fuse(own.ops, pre_norm_blocks()).value();
       if (!host.layer(i) || host.lent(i)) vectors(own, to.layers[std::size_t(i)]);
       if (!host.layer(i) && !host.streamed(i))
         matrices(own, "blk." + std::to_string(i) + ".", host.experts(i), to.layers[std::size_t(i)]);

@@ -12,6 +12,7 @@
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/gguf/file.hpp"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
 #include "engine/placement/host_parts.hpp"
 
@@ -19,6 +20,8 @@ namespace rigcast::engine::cuda {
 
 /// Vectors are F32 on the GPU; nullptr: the model has none.
 struct DeviceLayer {
+  AttentionShape attention;
+  std::vector<FusedBlock> blocks;  // what computes it, in order
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;

@@ -22,9 +22,9 @@ struct PlacedModel {
 };
 
 /// Values of a token's queries, and of its keys or values, of all heads.
-inline int q_width(const ModelSpec& spec) { return spec.heads * int(spec.head_dim); }
-inline int kv_width(const ModelSpec& spec) { return spec.kv_heads * int(spec.head_dim); }
+inline int q_width(const AttentionShape& a) { return int(a.q_width()); }
+inline int kv_width(const AttentionShape& a) { return int(a.kv_width()); }
 /// A row of q, k and v without gaps.
-inline int qkv_width(const ModelSpec& spec) { return q_width(spec) + 2 * kv_width(spec); }
+inline int qkv_width(const AttentionShape& a) { return q_width(a) + 2 * kv_width(a); }
 
 }  // namespace rigcast::engine::cuda

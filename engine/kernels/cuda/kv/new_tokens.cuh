@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/architectures/hyperparameters.hpp"
+#include "engine/model/hyperparameters.hpp"
 
 namespace rigcast::engine::cuda {
 

@@ -1,9 +1,12 @@
 // Tensors in their places, and what has no place.
 
+#include "engine/architectures/bind_model.hpp"
+
 #include <cmath>
 #include <functional>
 #include <memory>
 
+#include "engine/architectures/architecture.hpp"
 #include "engine/gguf/model/read_model.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"

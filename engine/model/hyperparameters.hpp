@@ -1,8 +1,6 @@
 #pragma once
 // What computing a model needs to know beyond the shapes of its tensors.
 
-#include "core/model/model_spec.hpp"
-
 namespace rigcast::engine {
 
 /// Which elements of a head turn together.
@@ -20,8 +18,5 @@ struct Hyperparameters {
   float rope_scale = 1.0f;         // positions are multiplied by this (linear scaling: 1 / factor)
   bool normalised_experts = true;  // weights of the chosen experts are made to sum to 1
 };
-
-/// Hyperparameters that files of this architecture usually have, for weights that no file brings.
-Hyperparameters usual_hyperparameters(const ModelSpec& spec);
 
 }  // namespace rigcast::engine

@@ -1,3 +1,5 @@
+#include "engine/architectures/bind_model.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -5,48 +7,16 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "engine/architectures/architecture.hpp"
 #include "engine/model/layer_weights.hpp"
-#include "engine/model/model.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-
-// What the model has and the engine does not do, in words; empty: nothing.
-std::string_view unexecuted_trait(const ModelSpec& m) {
-  const std::pair<bool, std::string_view> traits[] = {
-      {m.window && (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
-                    m.window->full_key_is_value),
-       "layers without a window that differ from the others"},
-      {m.mla.has_value(), "latent attention"},
-      {m.recurrent.has_value(), "recurrent layers"},
-      {!m.pattern.empty(), "layers of one block alone"},
-      {m.fused_qkv, "q, k and v in one matrix"},
-      {m.fused_gate_up || !m.gated_ffn, "an FFN without a gate of its own"},
-      {m.ffn_bias, "biases in the FFN"},
-      {m.norm_bias, "norms with a bias"},
-      {m.norms_per_layer != 2, "other than two norms in a layer"},
-      {m.rope_factors > 0, "two vectors of rope factors"},
-      {m.qk_norm_wide, "a norm over all heads"},
-      {m.attention_gate, "a gate on the attention"},
-      {m.attention_sinks, "attention sinks"},
-      {m.shared_kv_layers > 0, "layers that share a KV cache"},
-      {m.layer_embedding > 0, "embeddings for each layer"},
-      {m.layer_scale, "a scale for each layer"},
-      {m.nextn_layers > 0, "layers that draft tokens"},
-      {m.moe && m.moe->shared_ffn > 0, "shared experts"},
-      {m.moe && (m.moe->router_bias || m.moe->expert_bias), "biased experts"},
-  };
-  for (const auto& [has, words] : traits)
-    if (has) return words;
-  return {};
-}
 
 std::optional<Error> refuse_hyper(const ModelSpec& m, const Hyperparameters& h) {
   const auto positive = [](float x) { return std::isfinite(x) && x > 0; };
@@ -188,7 +158,8 @@ class Binder {
 Shape shape_of(const ModelSpec& m, int layer, LayerWeight weight) {
   using enum LayerWeight;
   const Shape none;
-  const std::int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
+  const AttentionShape attention = attention_shape(m, layer);
+  const std::int64_t q = attention.q_width(), kv = attention.kv_width();
   const MixtureOfExperts* const moe = m.is_moe_layer(layer) ? &*m.moe : nullptr;
   switch (weight) {
     case kAttentionNorm:
@@ -202,7 +173,7 @@ Shape shape_of(const ModelSpec& m, int layer, LayerWeight weight) {
     case kVBias: return m.qkv_bias ? Shape{kv} : none;
     case kOutputBias: return m.output_bias ? Shape{m.hidden} : none;
     case kQNorm:
-    case kKNorm: return m.qk_norm ? Shape{m.head_dim} : none;
+    case kKNorm: return m.qk_norm ? Shape{attention.head_dim} : none;
     case kGate:
     case kUp: return moe ? none : Shape{m.hidden, m.ffn};
     case kDown: return moe ? none : Shape{m.ffn, m.hidden};
@@ -216,6 +187,8 @@ Shape shape_of(const ModelSpec& m, int layer, LayerWeight weight) {
 
 Layer bind_layer(const ModelSpec& m, int index, Binder& binder) {
   Layer layer;
+  layer.attention = attention_shape(m, index);
+  layer.ops = layer_ops(m, index);
   for_each_weight(
       [&](LayerWeight weight, auto& to) {
         if (const Shape shape = shape_of(m, index, weight); !shape.empty())
@@ -241,14 +214,15 @@ void bind_all(Binder& binder, Model& model) {
 }  // namespace
 
 std::optional<Error> refuse_to_execute(const ModelSpec& m) {
-  if (!find_architecture(m.architecture)) {
+  const Architecture* const architecture = find_architecture(m.architecture);
+  if (!architecture) {
     std::vector<std::string_view> names;
     for (const Architecture& a : architectures()) names.push_back(a.name);
     return bad_input(
         fmt::format("models of the architecture \"{}\" are not executed", m.architecture),
         fmt::format("{} are; forecasts know more", fmt::join(names, ", ")));
   }
-  if (const std::string_view trait = unexecuted_trait(m); !trait.empty())
+  if (const std::string_view trait = architecture->unexecuted_trait(m); !trait.empty())
     return bad_input(fmt::format("{} has {}, which is not executed", m.name, trait));
   const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
                      m.heads % m.kv_heads == 0 && m.head_dim > 0 && m.vocabulary > 0;

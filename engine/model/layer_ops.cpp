@@ -1,0 +1,47 @@
+#include "engine/model/layer_ops.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace rigcast::engine {
+
+namespace {
+
+std::string_view name_of(Activation activation) {
+  switch (activation) {
+    case Activation::kHidden: return "hidden";
+    case Activation::kNormed: return "normed";
+    case Activation::kQuery: return "query";
+    case Activation::kKey: return "key";
+    case Activation::kValue: return "value";
+    case Activation::kAttended: return "attended";
+    case Activation::kBranch: return "branch";
+  }
+  return {};
+}
+
+std::string_view name_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kRmsNorm: return "rms_norm";
+    case OpKind::kHeadRmsNorm: return "head_rms_norm";
+    case OpKind::kLinear: return "linear";
+    case OpKind::kAddBias: return "add_bias";
+    case OpKind::kRope: return "rope";
+    case OpKind::kAttention: return "attention";
+    case OpKind::kGatedFfn: return "gated_ffn";
+    case OpKind::kExperts: return "experts";
+    case OpKind::kAddResidual: return "add_residual";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string text(const LayerOp& op) {
+  std::string out = fmt::format("{} = {}({}", name_of(op.out), name_of(op.kind), name_of(op.in));
+  for (const LayerWeight weight : op.weights) out += fmt::format(", {}", name_of(weight));
+  return out + ")";
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,48 @@
+#pragma once
+// A layer as the list of operations that computes it. The reference walks the list one operation at
+// a time; backends compute several of them at once (fused_blocks.hpp).
+
+#include <string>
+#include <vector>
+
+#include "engine/model/layer_weights.hpp"
+
+namespace rigcast::engine {
+
+/// Vectors of one token that operations read and write.
+enum class Activation {
+  kHidden,    // [hidden]: the residual stream, which each layer hands to the next
+  kNormed,    // [hidden]: the input of attention, FFN or experts
+  kQuery,     // [heads][head_dim]
+  kKey,       // [kv_heads][head_dim]
+  kValue,     // [kv_heads][head_dim]
+  kAttended,  // [heads][head_dim]: values, weighted by attention
+  kBranch,    // [hidden]: what attention, FFN or experts give to the residual stream
+};
+inline constexpr int kActivationCount = int(Activation::kBranch) + 1;
+
+/// What an operation computes of `in` and its weights w0, w1, ...
+enum class OpKind {
+  kRmsNorm,      // out = in / rms(in) * w0
+  kHeadRmsNorm,  // the same of each head; w0 has a head's width
+  kLinear,       // out = w0 in
+  kAddBias,      // out = in + w0
+  kRope,         // out = each head of `in`, turned by the token's position
+  kAttention,    // out = the query `in` over the KV cache, which kKey and kValue join before
+  kGatedFfn,     // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
+  kExperts,      // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks
+  kAddResidual,  // out = out + in
+};
+
+struct LayerOp {
+  OpKind kind{};
+  Activation in{}, out{};
+  std::vector<LayerWeight> weights{};
+
+  bool operator==(const LayerOp&) const = default;
+};
+
+/// "normed = rms_norm(hidden, attn_norm.weight)"
+std::string text(const LayerOp& op);
+
+}  // namespace rigcast::engine
