@@ -1,4 +1,4 @@
-// Identifiers that banned_words.txt lists.
+// Identifiers and file names that banned_words.txt lists.
 
 #include <cctype>
 #include <map>
@@ -67,8 +67,18 @@ std::vector<std::string> identifiers(const std::string& line) {
   return out;
 }
 
+// The name of a file without its folder, its ending and "_test".
+std::string stem(const std::string& path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  name = name.substr(0, name.find('.'));
+  if (name.ends_with("_test")) name.resize(name.size() - 5);
+  return name;
+}
+
 std::string violations(const SourceFile& file, const BannedWords& words) {
   std::string out;
+  if (const auto word = words.instead_of(stem(file.path)))
+    out += file.path + ": the file's name: " + *word + "\n";
   for (std::size_t i = 0; i < file.lines.size(); ++i)
     for (const std::string& identifier : identifiers(file.lines[i]))
       if (const auto word = words.instead_of(identifier))
@@ -78,7 +88,7 @@ std::string violations(const SourceFile& file, const BannedWords& words) {
 
 }  // namespace
 
-TEST_CASE("No identifier is one that the field has a better word for", "[tidy]") {
+TEST_CASE("No identifier and no file has a name that the field has a better word for", "[tidy]") {
   const BannedWords words = read_words(
       rigcast::tidy::read(std::string(RIGCAST_SOURCE_DIR) + "/tests/tidy/banned_words.txt"));
   REQUIRE(words.names.size() > 10);
@@ -96,4 +106,7 @@ TEST_CASE("Banned words are found in code, not in comments and strings", "[tidy]
   CHECK(found("constexpr int kMostRows = 1;") == "a.cpp:1: kMostRows: kMax\n");
   CHECK(found("int older = 1, bold = 2;  // old").empty());
   CHECK(found("f(\"old \\\" old\");").empty());
+  CHECK(violations({"core/old_test.cpp", {}}, words) ==
+        "core/old_test.cpp: the file's name: new\n");
+  CHECK(violations({"core/older.cpp", {}}, words).empty());
 }
