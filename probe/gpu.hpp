@@ -16,33 +16,7 @@ namespace rigcast::probe {
 
 /// Copies between host and GPU, waited for one by one.
 struct CopyRates {
-  CopyCurve h2d_pinned, d2h_pinned, h2d_pageable, d2h_pageable;
-  Takes both_ways;  // bytes/s of both directions together, pinned, at once
-};
-
-/// Of a buffer that no cache holds.
-struct VramRates {
-  Takes read;  // bytes/s
-  Takes copy;  // bytes/s, those read and those written
-};
-
-/// Seconds of a kernel that does nothing, one of many in a row, each waiting for the one before.
-struct LaunchTimes {
-  Takes eager;      // launched one by one
-  Takes in_graph;   // all launched as one graph
-  Takes dependent;  // the same, each set up while the one before still runs; n 0: not on this GPU
-  Takes waited;     // launched alone and waited for by the host
-};
-
-/// weights (rows x columns) times a batch of tokens, by the vendor's library.
-struct ProductCurve {
-  struct Point {
-    int tokens = 0;
-    Takes flops_per_s;  // operations/s for int8
-  };
-  std::string type;  // "f16", "bf16" with F32 sums, "int8" with 32-bit sums
-  int rows = 0, columns = 0;
-  std::vector<Point> points;
+  CopyCurve h2d_pinned, d2h_pinned, h2d_pageable;
 };
 
 struct Gpu {
@@ -53,10 +27,7 @@ struct Gpu {
   std::optional<Bytes> used_by_others;  // before that; nullopt: not told, and in `context`
   GpuLink link;                         // while copying
   CopyRates copies;
-  VramRates vram;
-  std::vector<ProductCurve> products;
-  LaunchTimes launches;
-  Takes handoff;  // seconds from the GPU to the host and back, through pinned memory
+  Takes vram_read;                 // bytes/s, of a buffer that no cache holds
   std::vector<std::string> notes;  // what was left out, and why
 };
 

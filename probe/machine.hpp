@@ -44,8 +44,9 @@ void measure_all_cores(Machine& machine, const Say& say, const StopFlag& stop = 
 /// they read and of what they multiply, as a share.
 double change_of_cores(const Machine& machine, const StopFlag& stop = {});
 
-/// A rig file: every figure measured, with how often and how far apart. `cpu` and `gpus` are the
-/// parts of the catalogue that stand for what was not measured, the latter as in write_gpus.
+/// A rig file: every figure measured, with how often and how far apart. `cpu` (empty: the catalogue
+/// has none of its name) and `gpus`, as in write_gpus, are the parts of the catalogue that say what
+/// was not measured.
 std::string rig_toml(const Machine& machine, const std::string& cpu,
                      const std::vector<std::string>& gpus = {});
 
