@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     fmt::print("no GPU: {}\n", gpus.none);
     return 1;
   }
-  const double memory = gpus.found.front().vram.read.median;
+  const double memory = gpus.found.front().vram_read.median;
   fmt::print("{}, memory reads {:.0f} GB/s, median of {} runs\n\n", gpus.found.front().name,
              memory / 1e9, kRuns);
   fmt::print("{:<36}{:>15} {:>6}  {:>8} {:>5}\n", "", "", "spread", "bar", "ratio");

@@ -44,9 +44,6 @@ class KvCache {
   void runs(int layer, int head, TokenCount begin, TokenCount end,
             std::vector<cpu::KvRun>& out) const;
 
-  /// Moves two blocks to each other's memory: what is read stays the same. Of pieces of one block.
-  void exchange_memory(TokenCount block_a, TokenCount block_b);
-
   bool keeps(int layer) const { return place_of_[std::size_t(layer)] >= 0; }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes() in a row.
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
