@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "core/base/statistics.hpp"
 #include "engine/backends/cpu/products.hpp"
 #include "engine/kernels/cpu/floats.hpp"
 #include "engine/kernels/cpu/int8.hpp"
@@ -28,11 +29,6 @@ double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
-}
-
-double median(std::vector<double> v) {
-  std::ranges::sort(v);
-  return v[v.size() / 2];
 }
 
 // Any bits but for exponents: all bytes below 0x40 are finite scales, and speed hardly depends on

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/statistics.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/gguf/model/read_model.hpp"
@@ -33,11 +34,6 @@ constexpr double kDiskBar = 0.85, kFirstTokenBar = 1.5;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> v) {
-  std::ranges::sort(v);
-  return v[v.size() / 2];
 }
 
 // The whole file past the page cache, in requests of `bytes` by `threads` at once.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/statistics.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/run/request.hpp"
@@ -50,11 +51,6 @@ constexpr Row kRows[] = {
     {"qwen3-30b-a3b", "Q4_K_M", 512, 0, 2},
 };
 constexpr int kRuns = 5;
-
-double median(std::vector<double> v) {
-  std::ranges::nth_element(v, v.begin() + std::ptrdiff_t(v.size() / 2));
-  return v[v.size() / 2];
-}
 
 struct Figures {
   double tokens_per_s = 0, spread = 0;
@@ -123,7 +119,7 @@ int main(int argc, char** argv) {
     fmt::print("no GPU: {}\n", gpus.none);
     return 1;
   }
-  const double memory = gpus.found.front().vram.read.median;
+  const double memory = gpus.found.front().vram_read.median;
   fmt::print("{}, memory reads {:.0f} GB/s, median of {} runs\n\n", gpus.found.front().name,
              memory / 1e9, kRuns);
   fmt::print("{:<36}{:>15} {:>6}  {:>8} {:>5}\n", "", "", "spread", "bar", "ratio");

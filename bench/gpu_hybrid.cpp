@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/gpu_handoff.cuh"
+#include "core/base/statistics.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/cuda/cuda_stream.cuh"
@@ -96,11 +97,6 @@ Placement placement_of(const Row& row, const ModelSpec& spec) {
   }
   p.head = p.head_on = row.gpu_layers == kNone ? kHost : 0;
   return p;
-}
-
-double median(std::vector<double> v) {
-  std::ranges::nth_element(v, v.begin() + std::ptrdiff_t(v.size() / 2));
-  return v[v.size() / 2];
 }
 
 Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& catalogue,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/gpu_read.cuh"
+#include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/activations/round.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
@@ -21,23 +22,6 @@ namespace {
 
 constexpr std::size_t kPool = std::size_t(3) << 30;  // bytes of weights that launches rotate over
 constexpr int kMostCopies = 64;
-
-/// Microseconds of one of `count` launches that follow each other in a graph.
-double microseconds(const Stream& stream, int count, const std::function<void(int)>& one) {
-  const RecordedGraph graph(stream, [&] {
-    for (int i = 0; i < count; ++i) one(i);
-  });
-  const Event begin, end;
-  double best = 1e9;
-  for (int again = 0; again < 6; ++again) {
-    begin.record(stream);
-    graph.launch(stream);
-    end.record(stream);
-    end.wait();
-    best = std::min(best, Event::seconds_between(begin, end) * 1e6 / count);
-  }
-  return best;
-}
 
 struct Bench {
   Stream stream;
@@ -78,7 +62,7 @@ void bench_matvec(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t ro
                   const char* what) {
   const std::size_t bytes = cuda::planes_bytes(f, columns, rows);
   const int n = copies(bytes);
-  const double us = microseconds(b.stream, n, [&](int i) {
+  const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const cuda::MatvecJob job{b.matrix(f, columns, rows, bytes * std::size_t(i)),
                               b.out.as<float>()};
     cuda::matvec(std::span(&job, 1), b.inputs(), b.stream, cuda::Start::kEarly);
@@ -91,7 +75,7 @@ void bench_qkv(Bench& b, QuantFormat f, QuantFormat v) {
   const std::size_t k_bytes = cuda::planes_bytes(f, 4096, 1024);
   const std::size_t bytes = q_bytes + k_bytes + cuda::planes_bytes(v, 4096, 1024);
   const int n = copies(bytes);
-  const double us = microseconds(b.stream, n, [&](int i) {
+  const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const std::size_t at = bytes * std::size_t(i);
     float* out = b.out.as<float>();
     const cuda::MatvecJob jobs[] = {{b.matrix(f, 4096, 4096, at), out},
@@ -110,7 +94,7 @@ void bench_gate_up(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
       {reinterpret_cast<std::int8_t*>(out), reinterpret_cast<float*>(out + (1 << 17)),
        reinterpret_cast<float*>(out + (1 << 18))},
       nullptr};
-  const double us = microseconds(b.stream, n, [&](int i) {
+  const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const std::size_t at = 2 * bytes * std::size_t(i);
     cuda::gate_up(b.matrix(f, columns, rows, at), b.matrix(f, columns, rows, at + bytes),
                   b.inputs(), outputs, b.stream, cuda::Start::kEarly);
@@ -140,7 +124,7 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
                             reinterpret_cast<float*>(more + (1 << 17)),
                             reinterpret_cast<float*>(more + (1 << 18))};
   const auto early = cuda::Start::kEarly;
-  const double us = microseconds(b.stream, n, [&](int i) {
+  const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     std::size_t at = bytes * std::size_t(i);
     int next = 0;
     const auto take = [&](QuantFormat g, std::int64_t columns, std::int64_t rows) {
@@ -177,7 +161,7 @@ void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
   RIGCAST_CUDA_CALL(cudaMemset(weights.as(), 0, weights.bytes()));
   const cuda::ChosenExperts chosen{ids.as<int>(), weights.as<float>(), used};
   auto* out = b.out.as<float>();
-  double us = microseconds(b.stream, n, [&](int i) {
+  double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const std::size_t at = set * std::size_t(i);
     cuda::experts_gate_up({b.matrix(f, columns, rows, at), bytes},
                           {b.matrix(f, columns, rows, at + set / 2), bytes}, chosen, b.inputs(),
@@ -186,7 +170,7 @@ void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
   b.print(fmt::format("{:<7}{} x gate+up {}x{}", info(f).name, used, columns, rows), us,
           double(set));
   const std::size_t down = cuda::planes_bytes(f, rows, columns);
-  us = microseconds(b.stream, n, [&](int i) {
+  us = bench::best_microseconds(b.stream, n, [&](int i) {
     cuda::experts_down({b.matrix(f, rows, columns, set * std::size_t(i)), down}, chosen, b.inputs(),
                        {nullptr, out}, b.stream, cuda::Start::kEarly);
   });
@@ -215,7 +199,7 @@ int bench_formats(Bench& b) {
   constexpr std::int64_t kColumns = 4096, kRows = 14336;
   const auto gb_s = [&](QuantFormat f) {
     const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
-    const double us = microseconds(b.stream, copies(bytes), [&](int i) {
+    const double us = bench::best_microseconds(b.stream, copies(bytes), [&](int i) {
       const cuda::MatvecJob job{b.matrix(f, kColumns, kRows, bytes * std::size_t(i)),
                                 b.out.as<float>()};
       cuda::matvec(std::span(&job, 1), b.inputs(), b.stream, cuda::Start::kEarly);
@@ -241,7 +225,7 @@ void bench_dequantize(Bench& b, QuantFormat f) {
   const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
   const int n = std::min(copies(bytes), 16);
   const DeviceBuffer out(std::size_t(kColumns * kRows) * 2);
-  const double us = microseconds(b.stream, n, [&](int i) {
+  const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     cuda::dequantize(b.matrix(f, kColumns, kRows, bytes * std::size_t(i)), {0, kRows},
                      cuda::FloatType::kF16, out.as(), b.stream);
   });
@@ -256,7 +240,7 @@ void bench_small(Bench& b) {
                               reinterpret_cast<float*>(out + (1 << 17)),
                               reinterpret_cast<float*>(out + (1 << 18))};
   for (const int columns : {4096, 14336}) {
-    const double us = microseconds(b.stream, 64, [&](int) {
+    const double us = bench::best_microseconds(b.stream, 64, [&](int) {
       cuda::norm_and_round({b.inputs().floats, columns, 1}, {b.zeros.as<float>(), 1e-5f}, rounded,
                            nullptr, b.stream, cuda::Start::kEarly);
     });
@@ -265,7 +249,7 @@ void bench_small(Bench& b) {
   const DeviceBuffer small(1 << 16);
   RIGCAST_CUDA_CALL(cudaMemset(small.as(), 0, small.bytes()));
   auto* words = small.as<float>();
-  const double us = microseconds(b.stream, 64, [&](int i) {
+  const double us = bench::best_microseconds(b.stream, 64, [&](int i) {
     const cuda::Matrix w = b.matrix(QuantFormat::kF32, 2048, 128, std::size_t(i) << 20);
     cuda::route({w, true, words, small.as<unsigned>() + 8192}, b.inputs().floats,
                 {small.as<int>() + 4096, words + 6144, 8}, b.stream, cuda::Start::kEarly);

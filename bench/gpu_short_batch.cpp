@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/batch/short_batch.cuh"
@@ -22,23 +23,6 @@ namespace {
 
 constexpr std::size_t kPool = std::size_t(1) << 30;  // bytes of weights that launches rotate over
 constexpr int kMostTokens = 512, kMostColumns = 27648, kMostRows = 27648;
-
-/// Microseconds of one of `count` launches that follow each other in a graph.
-double microseconds(const Stream& stream, int count, const std::function<void(int)>& one) {
-  const RecordedGraph graph(stream, [&] {
-    for (int i = 0; i < count; ++i) one(i);
-  });
-  const Event begin, end;
-  double best = 1e9;
-  for (int again = 0; again < 5; ++again) {
-    begin.record(stream);
-    graph.launch(stream);
-    end.record(stream);
-    end.wait();
-    best = std::min(best, Event::seconds_between(begin, end) * 1e6 / count);
-  }
-  return best;
-}
 
 struct Product {
   QuantFormat format;
@@ -56,14 +40,14 @@ class Bench {
   }
 
   double as_they_lie(const Product& p, int tokens, const cuda::ShortBatchCut& cut) {
-    return microseconds(stream_, copies(p), [&](int i) {
+    return bench::best_microseconds(stream_, copies(p), [&](int i) {
       const cuda::ShortBatchJob job{matrix(p, i), out_.as<float>()};
       cuda::short_batch({&job, 1}, {x_.as<__half>(), tokens}, {p.rows}, stream_, cut);
     });
   }
   // With halves that are there.
   double product(const Product& p, int tokens) {
-    return microseconds(stream_, 6, [&](int i) {
+    return bench::best_microseconds(stream_, 6, [&](int i) {
       matmul_.multiply(
           {int(p.rows), int(p.columns), tokens},
           {pool_.as<std::byte>() + std::size_t(i) * (std::size_t(160) << 20), x_.as<__half>(),
@@ -71,7 +55,7 @@ class Bench {
     });
   }
   double halves(const Product& p, int tokens) {
-    return microseconds(stream_, copies(p), [&](int i) {
+    return bench::best_microseconds(stream_, copies(p), [&](int i) {
       cuda::dequantize(matrix(p, i), {0, p.rows}, cuda::FloatType::kF16, halves_.as(), stream_);
       matmul_.multiply(
           {int(p.rows), int(p.columns), tokens},

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "core/base/statistics.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
 
@@ -34,11 +35,6 @@ double milliseconds(const TomlDocument& document, const Catalogue& catalogue) {
   const auto end = std::chrono::steady_clock::now();
   if (!made) throw std::runtime_error(made.error().text());
   return std::chrono::duration<double, std::milli>(end - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +18,8 @@
 #include "core/files/output_file.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "measurements/read_measurements.hpp"
+#include "report/terminal/progress_line.hpp"
+#include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -92,8 +93,6 @@ Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& prof
   return out;
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
-
 std::string to_text(const std::vector<Accuracy>& all, const Runs& runs) {
   std::string text = fmt::format(
       "{} of {} usable figures were fitted. Errors are absolute, chips weigh equally; left out:\n"
@@ -108,9 +107,9 @@ std::string to_text(const std::vector<Accuracy>& all, const Runs& runs) {
                       "rows", "fitted median", "p90", "left out med.", "p90", "bias", "inside");
     metric = a.metric;
     text += fmt::format("{:<16}{:>6}{:>7}{:>16}{:>10}{:>14}{:>10}{:>9}{:>9}\n", a.regime, a.chips,
-                        a.rows, percent(a.fitted_median), percent(a.fitted_p90),
-                        percent(a.left_out_median), percent(a.left_out_p90), percent(a.bias),
-                        percent(a.covered));
+                        a.rows, percent_text(a.fitted_median), percent_text(a.fitted_p90),
+                        percent_text(a.left_out_median), percent_text(a.left_out_p90),
+                        percent_text(a.bias), percent_text(a.covered));
   }
   return text;
 }
@@ -173,10 +172,8 @@ Fit fit_runs(const Runs& runs, const Profiles& profiles, int jobs) {
     for (Sample& s : all) s.bind(parameters, start);
     return all;
   };
-  const bool watched = isatty(STDERR_FILENO);
-  const auto progress = [&](int done, int all) {
-    if (watched)
-      fmt::print(stderr, "\rfitted without {} of {} chips{}", done, all, done == all ? "\n" : "");
+  const auto progress = [](int done, int all) {
+    show_progress(done == all ? "" : fmt::format("fitted without {} of {} chips", done, all));
   };
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   LeftOut errors = leave_chips_out(parameters, samples, jobs > 0 ? jobs : cores, progress);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +11,8 @@
 #include "cli/verbs.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/compare.hpp"
+#include "planner/compare_text.hpp"
+#include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -243,8 +244,7 @@ void keep_best(std::vector<planner::ComparedRig>& compared, std::optional<double
 }
 
 void progress(std::size_t done, std::size_t all) {
-  if (all > 10 && isatty(STDERR_FILENO))
-    fmt::print(stderr, "\r{} of {} rigs{}", done, all, done == all ? "\n" : "");
+  if (all > 10) show_progress(done == all ? "" : fmt::format("{} of {} rigs", done, all));
 }
 
 int compare_verb(const Options& o, const Catalogue& catalogue) {

@@ -6,9 +6,11 @@
 
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/catalogue/usual_parts.hpp"
 #include "core/model/kv_cache.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/load_profile.hpp"
+#include "core/text/csv_quote.hpp"
 #include "core/text/unit_text.hpp"
 
 namespace rigcast::cli {
@@ -119,9 +121,11 @@ Result<Table> list_runtimes(const Catalogue& c) {
 }
 
 Result<Table> list_quants(const Catalogue& c) {
-  Table t{{"id", "bits a weight", "llama-3.1-8b"}, {}};
-  const auto model = c.model("llama-3.1-8b");
+  const auto usual = usual_parts(c);
+  if (!usual) return usual.error();
+  const auto model = c.model(usual->model);
   if (!model) return model.error();
+  Table t{{"id", "bits a weight", model->id}, {}};
   for (const std::string& name : QuantMix::names()) {
     const auto mix = QuantMix::from_name(name);
     if (!mix) return mix.error();
@@ -158,8 +162,8 @@ std::string as_csv(const Table& t) {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const bool quote = cells[i].find(',') != std::string::npos;
-      out += (i ? "," : "") + (quote ? "\"" + cells[i] + "\"" : cells[i]);
+      if (i > 0) out += ',';
+      out += csv_quote(cells[i]);
     }
     out += "\n";
   };

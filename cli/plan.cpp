@@ -10,6 +10,7 @@
 #include "cli/verbs.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
+#include "planner/plan_json.hpp"
 #include "planner/plan_text.hpp"
 #include "planner/shortage.hpp"
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "core/text/unit_text.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "report/terminal/text_style.hpp"
 #include "validation/runs/local_machine.hpp"
 
@@ -67,16 +67,12 @@ std::string table(const probe::Machine& m, const std::vector<std::string>& gpus)
 }
 
 int probe_verb(const Options& options, const Catalogue& catalogue) {
-  const bool live = ::isatty(STDERR_FILENO) != 0;
   const std::filesystem::path scratch = options.scratch.empty()
                                             ? std::filesystem::current_path()
                                             : std::filesystem::path(options.scratch);
-  const probe::Say say = [&](const std::string& what) {
-    if (live) std::fprintf(stderr, "\r\033[K%s", what.c_str());
-  };
-  auto machine = probe::measure_machine(scratch, say);
+  auto machine = probe::measure_machine(scratch, show_progress);
   if (!machine) return fail(machine.error());
-  machine->gpus = probe::measure_gpus(say);
+  machine->gpus = probe::measure_gpus(show_progress);
   const std::vector<std::string> gpus = ids_of(machine->gpus, catalogue);
   std::fputs(table(*machine, gpus).c_str(), stdout);
   if (options.file.empty()) {

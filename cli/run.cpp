@@ -6,6 +6,7 @@
 
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
+#include "cli/shared/report_output.hpp"
 #include "cli/shared/run_logits.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
@@ -27,15 +28,6 @@ struct Options {
   std::string device = "cpu";
   std::string trace_file;
 };
-
-std::string render(const Report& report, const OutputOptions& output) {
-  switch (output.format) {
-    case Format::kText: return to_text(report, {wants_colour(output), 100});
-    case Format::kJson: return to_json(report);
-    case Format::kCsv: return to_csv(report);
-  }
-  return {};
-}
 
 // How many tokens a text or a file of ids has is known when it is read, and so is what fits beside
 // a text into the context.

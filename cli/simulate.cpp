@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/shared/output.hpp"
+#include "cli/shared/report_output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
@@ -21,15 +22,6 @@ struct Options {
   bool exact = false;
   bool no_advice = false;
 };
-
-std::string render(const Report& report, const OutputOptions& output) {
-  switch (output.format) {
-    case Format::kText: return to_text(report, {wants_colour(output), 100});
-    case Format::kJson: return to_json(report);
-    case Format::kCsv: return to_csv(report);
-  }
-  return {};
-}
 
 int simulate_verb(const Options& options, const Catalogue& catalogue) {
   const auto document = options.flags.document();

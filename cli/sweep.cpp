@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +17,9 @@
 #include "cli/sweep/space.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
+#include "core/text/csv_quote.hpp"
+#include "report/json_values.hpp"
+#include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -85,15 +87,14 @@ Json row(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
   const std::vector<std::string> values = sweep.space.values(index);
   for (std::size_t i = 0; i < values.size(); ++i) out[sweep.space.keys()[i].key] = values[i];
   const auto scenario = scenario_at(sweep, index, catalogue);
-  const auto number = [](double v) { return std::isfinite(v) ? Json(v) : Json(); };
   std::optional<Report> report;
   if (scenario) report = forecast_to_rank(std::make_shared<const Scenario>(*scenario));
   const bool fits = report && report->fits;
   out["fits"] = fits;
   out["gpu_layers"] = report ? Json(report->placement.gpu_layers) : Json();
-  out["tokens_per_s"] = fits ? number(report->decode_tokens_per_s) : Json();
-  out["ttft_s"] = fits ? number(report->ttft()->total().value) : Json();
-  out["prefill_tokens_per_s"] = fits ? number(report->prefill_tokens_per_s) : Json();
+  out["tokens_per_s"] = fits ? json_number(report->decode_tokens_per_s) : Json();
+  out["ttft_s"] = fits ? json_number(report->ttft()->total().value) : Json();
+  out["prefill_tokens_per_s"] = fits ? json_number(report->prefill_tokens_per_s) : Json();
   double vram = 0, ram = 0;
   if (report)
     for (const DeviceMemory& d : report->memory.devices)
@@ -110,13 +111,7 @@ Json row(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
 
 std::string csv_field(const Json& value) {
   if (value.is_null()) return "";
-  if (value.is_string()) {
-    std::string text = value.get<std::string>(), out = "\"";
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-    return out + "\"";
-  }
-  return value.dump();
+  return value.is_string() ? csv_quote(value.get<std::string>()) : value.dump();
 }
 
 std::string line_of(const Json& row, Format format) {
@@ -178,7 +173,6 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
   std::vector<std::int64_t> wanted;
   for (const std::int64_t p : share.pieces)
     if (!part.has(p)) wanted.push_back(p);
-  const bool watched = isatty(STDERR_FILENO);
   Pieces how;
   how.work = [&](std::int64_t piece) {
     std::string out;
@@ -190,13 +184,12 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
   how.take = [&](std::int64_t piece, const std::string& text) {
     part.add(piece, text);
     const std::int64_t done = std::int64_t(part.count()) * share.piece_size;
-    if (watched)
-      fmt::print(stderr, "\r{} of {} scenarios", std::min(done, share.size()), share.size());
+    show_progress(fmt::format("{} of {} scenarios", std::min(done, share.size()), share.size()));
     return !interrupted();
   };
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   run_pieces(wanted, jobs > 0 ? jobs : cores, how);
-  if (watched) fmt::print(stderr, "\n");
+  show_progress("");
 }
 
 int sweep_verb(const Options& o, const Catalogue& catalogue) {

@@ -1,8 +1,5 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include "cli/shared/output.hpp"
@@ -10,6 +7,7 @@
 #include "core/files/interrupt.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/synth/synthetic_model.hpp"
+#include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -20,31 +18,6 @@ struct Options {
   std::string file;
   int layers = 0;
   std::uint64_t seed = 1;
-};
-
-// A line on a terminal that says how far it is, twice a second.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::uint64_t all) : all_(all), shown_(::isatty(STDERR_FILENO) != 0) {}
-  ~ProgressLine() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void operator()(std::uint64_t done) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!shown_ || now - last_ < std::chrono::milliseconds(500)) return;
-    last_ = now;
-    std::fprintf(stderr, "\r\033[K%s of %s", text_gib(Bytes{double(done)}).c_str(),
-                 text_gib(Bytes{double(all_)}).c_str());
-    std::fflush(stderr);
-  }
-
- private:
-  std::uint64_t all_;
-  bool shown_;
-  std::chrono::steady_clock::time_point last_{};
 };
 
 int synth_verb(const Options& o, const Catalogue& catalogue) {
@@ -60,10 +33,13 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   std::optional<Error> error;
   const OnInterrupt on_interrupt;
   {
-    ProgressLine line(table->bytes());
-    error = engine::write_synthetic_file(
-        *model, *table, mix->name(), o.seed, o.file, [&](std::uint64_t done) { line(done); },
-        stop_flag());
+    ProgressLine line;
+    const std::string all = text_gib(Bytes{double(table->bytes())});
+    const auto progress = [&](std::uint64_t done) {
+      line.show(fmt::format("{} of {}", text_gib(Bytes{double(done)}), all));
+    };
+    error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file, progress,
+                                         stop_flag());
   }
   if (error) return fail(*error);
   fmt::print("{}: {} {}, {} of random weights\n", o.file, model->name, mix->name(),

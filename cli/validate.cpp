@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -16,12 +14,16 @@
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "sim/simulate.hpp"
 #include "validation/bars.hpp"
 #include "validation/runs/campaign.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/suite.hpp"
 #include "validation/validation.hpp"
+#include "validation/validation_json.hpp"
+#include "validation/validation_runs_text.hpp"
+#include "validation/validation_text.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -138,33 +140,6 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
   return validation::run_campaign(*suite, options.campaign, catalogue);
 }
 
-// Written over itself while it grows; silent where nobody watches.
-class Progress {
- public:
-  explicit Progress(std::size_t all) : all_(all), shown_(isatty(STDERR_FILENO) == 1) {}
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() {
-    if (shown_ && written_) fmt::print(stderr, "\r\x1b[K");
-  }
-
-  void show(std::size_t done) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!shown_ || now - last_ < std::chrono::milliseconds(200)) return;
-    last_ = now;
-    written_ = true;
-    fmt::print(stderr, "\r{} of {} runs", text_count(std::int64_t(done)),
-               text_count(std::int64_t(all_)));
-    std::fflush(stderr);
-  }
-
- private:
-  std::size_t all_;
-  bool shown_;
-  bool written_ = false;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 // Equal scenarios are forecast once.
 class ForecastCache {
  public:
@@ -192,9 +167,9 @@ class Comparison {
       const auto at = line.rfind(": ");
       result_.skipped.push_back({line.substr(0, at), line.substr(at + 2)});
     }
-    Progress progress(runs.size());
+    ProgressLine progress;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      progress.show(i);
+      progress.show(fmt::format("{} of {} runs", i, runs.size()));
       const std::string reason = add(runs[i]);
       if (!reason.empty()) result_.skipped.push_back({runs[i].id, reason});
     }

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/catalogue/usual_parts.hpp"
 #include "core/hardware/hardware_names.hpp"
+#include "core/hardware/rig_text.hpp"
 #include "core/text/stated_text.hpp"
 #include "measurements/draft.hpp"
 
@@ -61,12 +63,17 @@ int usual_transfers(const std::string& type) {
 }
 
 // A CPU that nobody names: a desktop's of that RAM's generation, with a core for every thread.
-std::string usual_cpu(const Measurement& m) {
-  const std::string type = stated_ram(m.ram_type).type;
-  const int threads = m.threads.value_or(0);
-  if (type.rfind("ddr5", 0) == 0)
-    return threads > 12 ? "ryzen-9-7950x" : threads > 8 ? "ryzen-9-7900x" : "ryzen-7-7700x";
-  return threads > 8 ? "ryzen-9-5950x" : "ryzen-7-5800x";
+Result<std::string> usual_cpu(const Measurement& m, const Catalogue& catalogue) {
+  const auto usual = usual_parts(catalogue);
+  if (!usual) return usual.error();
+  const bool ddr5 = stated_ram(m.ram_type).type.rfind("ddr5", 0) == 0;
+  const std::vector<std::string>& ids = ddr5 ? usual->cpus_with_ddr5 : usual->cpus_with_ddr4;
+  for (const std::string& id : ids) {
+    const auto cpu = catalogue.cpu(id);
+    if (!cpu) return cpu.error();
+    if (cpu->cores >= m.threads.value_or(0)) return id;
+  }
+  return ids.back();
 }
 
 // "(VM, 56 threads)": a part of the CPU, two threads of each core.
@@ -122,14 +129,7 @@ std::string os_of(const Measurement& m, const RigDraft& rig) {
 
 // "2 x RTX 3090, Core i9-10900X".
 std::string rig_text(const std::vector<GpuPart>& gpus, const std::optional<CpuPart>& cpu) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < gpus.size();) {
-    const auto next = std::find_if(gpus.begin() + std::ptrdiff_t(i), gpus.end(),
-                                   [&](const GpuPart& g) { return g.id != gpus[i].id; });
-    const std::size_t count = std::size_t(next - gpus.begin()) - i;
-    parts.push_back(count > 1 ? fmt::format("{} x {}", count, gpus[i].name) : gpus[i].name);
-    i += count;
-  }
+  std::vector<std::string> parts = counted_names(gpus);
   if (cpu) parts.push_back(cpu->name);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -153,7 +153,11 @@ Result<RigDraft> draft_rig(const Measurement& m, Bytes size, Lookup& lookup) {
   std::vector<std::string> ids;
   for (const GpuPart& gpu : rig.gpus) ids.push_back(fmt::format("\"{}\"", gpu.id));
   rig.toml = fmt::format("[rig]\ngpu = [{}]\nos = \"{}\"\n", fmt::join(ids, ", "), os_of(m, rig));
-  if (!rig.unified()) rig.toml += fmt::format("cpu = \"{}\"\n", cpu ? cpu->id : usual_cpu(m));
+  if (!rig.unified()) {
+    const auto id = cpu ? Result<std::string>(cpu->id) : usual_cpu(m, lookup.catalogue());
+    if (!id) return id.error();
+    rig.toml += fmt::format("cpu = \"{}\"\n", *id);
+  }
   if (const auto cores = cpu ? virtual_cores(m, *cpu) : std::nullopt)
     rig.toml += fmt::format("cpu_cores = {}\n", *cores);
   if (!rig.gpus.empty()) rig.toml += memory_toml(rig, names.front());

@@ -1,6 +1,6 @@
 #include "perfmodel/prefill_device.hpp"
 
-#include "perfmodel/cost/cost.hpp"
+#include "perfmodel/cost/cpu_cost.hpp"
 
 namespace rigcast {
 

@@ -10,6 +10,7 @@
 
 #include "core/text/unit_text.hpp"
 #include "planner/plan_text.hpp"
+#include "report/report_json.hpp"
 
 namespace rigcast::planner {
 namespace {

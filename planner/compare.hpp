@@ -42,9 +42,6 @@ std::string upgrade_text(const std::vector<ComparedRig>& rigs, std::optional<dou
 /// Speed at the position nearest to `tokens`.
 double speed_at(const Report& report, TokenCount tokens);
 
-/// One table per model, and the verdict.
-std::string to_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget,
-                    const std::string& verdict, const Workload& workload, TextStyle style);
 /// "rigcast.comparison/1"
 std::string to_json(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
 

@@ -1,10 +1,10 @@
-// The table of a comparison.
+#include "planner/compare_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/text/unit_text.hpp"
-#include "planner/compare.hpp"
 #include "planner/plan_text.hpp"
 #include "report/text_screen.hpp"
 

@@ -1,8 +1,10 @@
-// A plan as JSON: "rigcast.plan/1". Its keys are a contract, as those of a report are.
+#include "planner/plan_json.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include "planner/commands.hpp"
 #include "planner/plan_text.hpp"
+#include "report/report_json.hpp"
 
 namespace rigcast::planner {
 namespace {

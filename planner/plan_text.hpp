@@ -1,10 +1,10 @@
 #pragma once
-// A plan as text and as JSON.
+// A plan as text.
 
 #include <string>
 
 #include "planner/plan.hpp"
-#include "report/report.hpp"
+#include "report/terminal/text_style.hpp"
 
 namespace rigcast::planner {
 
@@ -18,8 +18,6 @@ std::string short_option_text(const Scenario& base, const Option& option);
 /// least as good in everything; empty: it is among the best.
 std::string rejection_text(const Scenario& base, const Plan& plan, const Choice& choice);
 
-/// "rigcast.plan/1", indented by two spaces.
-std::string to_json(const Scenario& base, const Plan& plan);
 /// The best plan, the next ones, and the front.
 std::string to_text(const Scenario& base, const Plan& plan, TextStyle style);
 

@@ -16,33 +16,7 @@ namespace rigcast::probe {
 
 /// Copies between host and GPU; the host waits for each.
 struct CopyRates {
-  CopyCurve h2d_pinned, d2h_pinned, h2d_pageable, d2h_pageable;
-  Takes both_ways;  // bytes/s of both directions together, pinned, concurrent
-};
-
-/// Rates over a buffer that no cache holds.
-struct VramRates {
-  Takes read;  // bytes/s
-  Takes copy;  // bytes/s, read and written bytes counted
-};
-
-/// Seconds of an empty kernel, in a sequence in which each waits for the one before.
-struct LaunchTimes {
-  Takes eager;      // launched one by one
-  Takes in_graph;   // all launched as one graph
-  Takes dependent;  // with programmatic dependent launch; n 0: not on this GPU
-  Takes waited;     // launched alone and waited for by the host
-};
-
-/// Products of weights (rows x columns) with a batch of tokens, by the vendor's library.
-struct ProductCurve {
-  struct Point {
-    int tokens = 0;
-    Takes flops_per_s;  // operations/s for int8
-  };
-  std::string type;  // "f16", "bf16" with F32 sums, "int8" with 32-bit sums
-  int rows = 0, columns = 0;
-  std::vector<Point> points;
+  CopyCurve h2d_pinned, d2h_pinned, h2d_pageable;
 };
 
 struct Gpu {
@@ -54,10 +28,7 @@ struct Gpu {
                                         // in `context`
   GpuLink link;                         // state of the link while copying
   CopyRates copies;
-  VramRates vram;
-  std::vector<ProductCurve> products;
-  LaunchTimes launches;
-  Takes handoff;  // round trip in seconds from the GPU to the host and back, through pinned memory
+  Takes vram_read;                 // bytes/s, of a buffer that no cache holds
   std::vector<std::string> notes;  // what was left out, and why
 };
 

@@ -27,59 +27,18 @@ Takes largest(const std::vector<Gpu>& gpus, Of of) {
   return most;
 }
 
-void write_curve(RigFile& file, const char* direction, const char* memory, const CopyCurve& curve) {
-  if (curve.points.empty()) return;
-  std::vector<double> kib, us;
-  for (const CopyCurve::Point& point : curve.points) {
-    kib.push_back(point.bytes / 0x1p10);
-    us.push_back(point.seconds.median * 1e6);
-  }
-  file.line("[[gpu_measured.copies]]");
-  file.text("direction", direction);
-  file.text("memory", memory);
-  file.numbers("kib", kib);
-  file.numbers("us", us);
-}
-
-void write_products(RigFile& file, const ProductCurve& curve) {
-  std::vector<double> tokens, giga;
-  for (const ProductCurve::Point& point : curve.points) {
-    tokens.push_back(point.tokens);
-    giga.push_back(point.flops_per_s.median / 1e9);
-  }
-  file.line("[[gpu_measured.products]]");
-  file.text("type", curve.type);
-  file.number("rows", curve.rows);
-  file.number("columns", curve.columns);
-  file.numbers("tokens", tokens);
-  file.numbers("gflop_per_s", giga);
-}
-
 void write_table(RigFile& file, const Gpu& gpu, const std::string& id) {
   const CopyRates& copies = gpu.copies;
-  const LaunchTimes& launches = gpu.launches;
   file.line("\n[[gpu_measured]]");
   file.text("gpu", id.empty() ? gpu.name : id);
   file.text("name", gpu.name);
   if (gpu.memory > Bytes{}) file.size("vram_capacity", gpu.memory, "as the driver tells");
-  file.rate("vram_bandwidth", gpu.vram.read, "a kernel reads a buffer that no cache holds");
-  file.rate("vram_copy", gpu.vram.copy, "a kernel copies half of it, bytes read and written");
+  file.rate("vram_bandwidth", gpu.vram_read, "a kernel reads a buffer that no cache holds");
   file.rate("pcie_h2d", copies.h2d_pinned.bytes_per_s, "line through copies from pinned memory");
   file.rate("pcie_d2h", copies.d2h_pinned.bytes_per_s, "line through copies to pinned memory");
   file.rate("pcie_pageable", copies.h2d_pageable.bytes_per_s,
             "line through copies from pageable memory");
-  file.rate("pcie_both", copies.both_ways, "both directions at once, together");
   file.time("pcie_latency", copies.h2d_pinned.latency_s, "the same line, a copy without bytes");
-  file.time("launch", launches.eager, "kernels in a row, launched one by one");
-  file.time("launch_in_graph", launches.in_graph, "kernels in a row, one graph");
-  file.time("launch_dependent", launches.dependent, "kernels in a row, one graph, set up early");
-  file.time("launch_waited", launches.waited, "one kernel, launched and waited for");
-  file.time("handoff", gpu.handoff, "GPU to host and back through pinned memory");
-  write_curve(file, "h2d", "pinned", copies.h2d_pinned);
-  write_curve(file, "d2h", "pinned", copies.d2h_pinned);
-  write_curve(file, "h2d", "pageable", copies.h2d_pageable);
-  write_curve(file, "d2h", "pageable", copies.d2h_pageable);
-  for (const ProductCurve& curve : gpu.products) write_products(file, curve);
 }
 
 }  // namespace
@@ -129,7 +88,7 @@ std::vector<std::string> gpu_doubts(const Gpu& gpu) {
       out.push_back(fmt::format("{} varied by {:.0f} %: end other programs and probe again", what,
                                 100 * takes.spread));
   };
-  look("VRAM reads", gpu.vram.read);
+  look("VRAM reads", gpu.vram_read);
   look("copies to the GPU", gpu.copies.h2d_pinned.bytes_per_s);
   look("copies from the GPU", gpu.copies.d2h_pinned.bytes_per_s);
   look("copies from pageable memory", gpu.copies.h2d_pageable.bytes_per_s);

@@ -91,7 +91,7 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   file.text("name", "this machine");
   file.text("source", "rigcast probe, " + m.date);
   write_gpus(file, m.gpus.found, gpus);
-  file.text("cpu", cpu);
+  if (!cpu.empty()) file.text("cpu", cpu);
   file.text("cpu_name", m.host.cpu);
   file.number("cpu_cores", m.host.cores);
   file.text("cpu_simd", m.host.simd);

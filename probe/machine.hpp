@@ -44,9 +44,9 @@ void measure_all_cores(Machine& machine, const Say& say, const StopFlag& stop = 
 /// of memory reads and multiplications.
 double change_of_cores(const Machine& machine, const StopFlag& stop = {});
 
-/// The text of a rig file: every figure with its number of samples and their spread. `cpu` and
-/// `gpus`: the parts of the catalogue that supply figures which were not measured, the latter as in
-/// write_gpus().
+/// The text of a rig file: every figure with its number of samples and their spread. `cpu` (empty:
+/// the catalogue has none of its name) and `gpus`: the parts of the catalogue that supply figures
+/// which were not measured, the latter as in write_gpus().
 std::string rig_toml(const Machine& machine, const std::string& cpu,
                      const std::vector<std::string>& gpus = {});
 

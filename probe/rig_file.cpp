@@ -13,11 +13,6 @@ std::string clean(std::string_view text) {
   return out;
 }
 
-// Four digits, or more for a large integer: never an exponent.
-std::string four_digits(double value) {
-  return value < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
-}
-
 }  // namespace
 
 void RigFile::text(std::string_view key, std::string_view value) {
@@ -33,13 +28,6 @@ void RigFile::texts(std::string_view key, const std::vector<std::string>& values
 
 void RigFile::number(std::string_view key, int value) {
   out_ += fmt::format("{} = {}\n", key, value);
-}
-
-void RigFile::numbers(std::string_view key, const std::vector<double>& values) {
-  std::string list;
-  for (const double value : values)
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", four_digits(value));
-  out_ += fmt::format("{} = [{}]\n", key, list);
 }
 
 void RigFile::rate(std::string_view key, const Takes& takes, std::string_view how) {

@@ -22,7 +22,6 @@ class RigFile {
   void text(std::string_view key, std::string_view value);
   void texts(std::string_view key, const std::vector<std::string>& values);
   void number(std::string_view key, int value);
-  void numbers(std::string_view key, const std::vector<double>& values);
   void rate(std::string_view key, const Takes& bytes_per_s, std::string_view how);
   void frequency(std::string_view key, const Takes& hertz, std::string_view how);
   void flops(std::string_view key, const Takes& flops_per_s, std::string_view how);

@@ -116,20 +116,4 @@ struct Report {
   const std::optional<TtftBreakdown>& ttft() const;
 };
 
-/// "rigcast.report/1", indented by two spaces.
-std::string to_json(const Report& report);
-/// The same read back, as the report of `scenario` (nullptr: of none), of which the JSON tells only
-/// what people ask about. What a report lacks is zero, what is no number there is not a number.
-/// Errors: another schema, or a figure of another kind, with its path.
-Result<Report> report_from_json(std::string_view text, std::shared_ptr<const Scenario> scenario);
-/// One header line, then one line a decoded position.
-std::string to_csv(const Report& report);
-
-struct TextStyle {
-  bool colour = false;
-  int width = 100;
-};
-/// For people: the answer, the reason, what to do.
-std::string to_text(const Report& report, TextStyle style);
-
 }  // namespace rigcast

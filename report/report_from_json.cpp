@@ -1,12 +1,11 @@
-// The report's JSON read back.
+#include "report/report_from_json.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "report/report.hpp"
 
 namespace rigcast {
 namespace {
@@ -130,7 +129,7 @@ Resource resource(const Fields& f, const char* key) {
   return f.named<Resource>(key, kResourceCount, [](Resource r) { return json_key(r); });
 }
 Tier tier(const Fields& f) {
-  return f.named<Tier>("tier", int(Tier::kSsd) + 1, [](Tier t) { return name(t); });
+  return f.named<Tier>("tier", int(Tier::kRam) + 1, [](Tier t) { return name(t); });
 }
 
 std::optional<TtftBreakdown> ttft(const Fields& f) {

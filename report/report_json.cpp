@@ -1,5 +1,5 @@
-// The report as JSON. Its keys are a contract: a new one may be added, none is renamed or removed
-// without another schema number.
+#include "report/report_json.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,15 +7,14 @@
 
 #include "core/model/kv_cache.hpp"
 #include "core/text/unit_text.hpp"
-#include "report/report.hpp"
+#include "report/json_values.hpp"
 
 namespace rigcast {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no NaN and no infinity.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json number(double value) { return json_number(value); }
 Json number(Seconds time) { return number(time.value); }
 
 Json whole_bytes(double bytes) {
@@ -24,13 +23,6 @@ Json whole_bytes(double bytes) {
 Json whole_bytes(Bytes bytes) { return whole_bytes(bytes.value); }
 
 Json text(std::string_view s) { return Json(std::string(s)); }
-
-template <class T, class F>
-Json list(const T& items, F each) {
-  Json out = Json::array();
-  for (const auto& item : items) out.push_back(each(item));
-  return out;
-}
 
 template <class T, class F>
 Json maybe(const std::optional<T>& value, F each) {
@@ -50,10 +42,10 @@ Json rig_json(const Rig& rig) {
     gpus_usable.push_back(whole_bytes(rig.usable_vram(g)));
   return {
       {"name", rig.name},
-      {"gpu", list(rig.gpus, [](const GpuPart& g) { return g.id; })},
-      {"gpu_names", list(rig.gpus, [](const GpuPart& g) { return g.name; })},
+      {"gpu", json_list(rig.gpus, [](const GpuPart& g) { return g.id; })},
+      {"gpu_names", json_list(rig.gpus, [](const GpuPart& g) { return g.name; })},
       {"gpu_memory_bytes",
-       list(rig.gpus, [](const GpuPart& g) { return whole_bytes(g.memory.value); })},
+       json_list(rig.gpus, [](const GpuPart& g) { return whole_bytes(g.memory.value); })},
       {"gpu_usable_bytes", gpus_usable},
       {"cpu", rig.cpu.id},
       {"cpu_name", rig.cpu.name},
@@ -62,7 +54,7 @@ Json rig_json(const Rig& rig) {
       {"ram_capacity_bytes", whole_bytes(rig.ram.capacity.value)},
       {"ssd", rig.ssd.id},
       {"ssd_name", rig.ssd.name},
-      {"pcie", list(rig.links, [](const HostLink& l) { return rigcast::text(l.pcie); })},
+      {"pcie", json_list(rig.links, [](const HostLink& l) { return rigcast::text(l.pcie); })},
       {"os", text(name(rig.os))},
       {"vram_reserved", exact_text(rig.vram_reserved.value)},
       {"vram_reserved_bytes", whole_bytes(rig.vram_reserved.value)},
@@ -89,7 +81,7 @@ Json placement_json(const Scenario& s, const Placement& placement) {
   return {
       {"gpu_layers", placement.gpu_layers},
       {"gpu_layers_auto", !s.placement.gpu_layers.has_value()},
-      {"tensor_split", list(s.placement.tensor_split, [](double x) { return number(x); })},
+      {"tensor_split", json_list(s.placement.tensor_split, [](double x) { return number(x); })},
       {"split_mode", text(name(s.placement.split_mode))},
       {"cpu_moe_layers", s.placement.cpu_moe_layers},
       {"cpu_ffn_layers", s.placement.cpu_ffn_layers},
@@ -194,7 +186,7 @@ Json decode_json(const Report& r) {
         {"p50", number(r.tpot.p50)},
         {"p90", number(r.tpot.p90)},
         {"p99", number(r.tpot.p99)}}},
-      {"by_position", list(r.by_position, position)},
+      {"by_position", json_list(r.by_position, position)},
   };
 }
 
@@ -285,7 +277,7 @@ Json measured_json(const MeasuredFigures& m) {
           {"read_bytes_per_s", number(m.read.value)},
           {"ceiling_bytes_per_s", m.ceiling.value > 0 ? number(m.ceiling.value) : Json()},
           {"token_s",
-           list(m.token_s, [](double s) { return number(std::round(s * kSteps) / kSteps); })}};
+           json_list(m.token_s, [](double s) { return number(std::round(s * kSteps) / kSteps); })}};
 }
 
 Json advice_json(const Advice& a) {
@@ -309,9 +301,9 @@ std::string to_json(const Report& r) {
         {"cold", ttft_json(r.cold)}}},
       {"prefill_tokens_per_s", number(r.prefill_tokens_per_s)},
       {"decode", decode_json(r)},
-      {"memory", list(r.memory.devices, memory_json)},
-      {"timeline", list(r.timeline, timeline_json)},
-      {"cliffs", list(r.cliffs, cliff_json)},
+      {"memory", json_list(r.memory.devices, memory_json)},
+      {"timeline", json_list(r.timeline, timeline_json)},
+      {"cliffs", json_list(r.cliffs, cliff_json)},
       {"bottleneck",
        {{"prefill", bottleneck_json(r.prefill_bound)},
         {"decode", bottleneck_json(r.decode_bound)}}},
@@ -321,7 +313,7 @@ std::string to_json(const Report& r) {
       {"inputs", inputs_json(r)},
       {"correction", correction_json(r)},
       {"measured", maybe(r.measured, measured_json)},
-      {"advice", list(r.advice, advice_json)},
+      {"advice", json_list(r.advice, advice_json)},
       {"fits", r.fits},
       {"errors", r.errors},
       {"warnings", r.warnings},

@@ -1,11 +1,11 @@
-// The report for people: the answer first, then the reason, then what to do.
+#include "report/report_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/text/unit_text.hpp"
-#include "report/report.hpp"
 #include "report/report_words.hpp"
 #include "report/terminal/text_chart.hpp"
 #include "report/text_screen.hpp"
@@ -339,15 +339,6 @@ class Screen : TextScreen {
 };
 
 }  // namespace
-
-const std::optional<TtftBreakdown>& Report::ttft() const {
-  switch (scenario ? scenario->workload.start : Start::kResident) {
-    case Start::kResident: return resident;
-    case Start::kWarm: return warm;
-    case Start::kCold: return cold;
-  }
-  return resident;
-}
 
 std::string to_text(const Report& report, TextStyle style) {
   RIGCAST_ASSERT(report.scenario != nullptr);

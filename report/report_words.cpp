@@ -1,36 +1,27 @@
 #include "report/report_words.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/hardware/rig_text.hpp"
 #include "core/text/unit_text.hpp"
 #include "report/terminal/text_style.hpp"
 
 namespace rigcast {
-namespace {
-
-std::string short_name(std::string_view part) {
+std::string without_makers(std::string_view parts) {
+  std::string text(parts);
   for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
-    if (part.starts_with(maker)) return printable(part.substr(maker.size()));
-  return printable(part);
+    for (auto at = text.find(maker); at != std::string::npos; at = text.find(maker, at))
+      text.erase(at, maker.size());
+  return printable(text);
 }
 
-}  // namespace
-
 std::string rig_name(const Rig& rig) {
-  if (rig.gpus.empty()) return short_name(rig.cpu.name);
-  std::string out;
-  for (std::size_t g = 0; g < rig.gpus.size();) {
-    std::size_t end = g;
-    while (end < rig.gpus.size() && rig.gpus[end].name == rig.gpus[g].name) ++end;
-    if (g > 0) out += " + ";
-    if (end - g > 1) out += fmt::format("{} x ", end - g);
-    out += short_name(rig.gpus[g].name);
-    g = end;
-  }
-  return out;
+  if (rig.gpus.empty()) return without_makers(rig.cpu.name);
+  return without_makers(fmt::format("{}", fmt::join(counted_names(rig.gpus), " + ")));
 }
 
 std::string title_text(const Report& r) {
@@ -142,7 +133,6 @@ std::string change_text(const Cliff& c) {
 
 std::string device_label(const Rig& rig, const DeviceMemory& d) {
   if (d.tier == Tier::kRam) return "RAM";
-  if (d.tier == Tier::kSsd) return "SSD";
   if (rig.gpus.size() > 1) return printable(d.device);
   return rig.unified() ? "GPU" : "VRAM";
 }

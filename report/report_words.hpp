@@ -8,6 +8,8 @@
 
 namespace rigcast {
 
+/// Names of parts without words that take the room of those that tell parts apart.
+std::string without_makers(std::string_view parts);
 std::string rig_name(const Rig& rig);                   // "RTX 3060 12GB + 2 x RTX 3090"
 std::string title_text(const Report& report);           // "Llama 3.1 8B Q6_K on RTX 3060, ..."
 std::string fit_text(const Report& report);             // "fits in VRAM up to 30,200 tokens"

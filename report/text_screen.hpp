@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "report/report.hpp"
 #include "report/terminal/text_style.hpp"
 
 namespace rigcast {

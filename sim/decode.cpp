@@ -47,8 +47,6 @@ Step DecodeModel::step(TokenCount cached) const {
 
 ResourceUse DecodeModel::use(TokenCount cached) const { return resource_use(s_, step(cached)); }
 
-Seconds DecodeModel::bound(TokenCount cached) const { return lower_bound(s_, step(cached)); }
-
 // Periods of the tokens [first, last], simulated one after the other.
 std::vector<double> DecodeModel::run_window(TokenCount first, TokenCount last) {
   // The tokens before fill the buffers, and copies for the tokens after contend with these.

@@ -21,8 +21,6 @@ class DecodeModel {
   Seconds period(TokenCount cached);
   /// Busy seconds and bytes by resource of that token.
   ResourceUse use(TokenCount cached) const;
-  /// A lower bound in closed form: no schedule is faster.
-  Seconds bound(TokenCount cached) const;
 
   /// Periods of every token of [first, last], by adaptive sampling; exactly with Detail::kExact.
   std::vector<double> periods(TokenCount first, TokenCount last);

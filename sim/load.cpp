@@ -30,12 +30,13 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   const auto at = [&](DeviceIndex d) -> double& {
     return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
   };
-  const bool on_host = runtime_model(s.runtime).end_matrices(s, p).embeddings > 0;
+  const EndMatrices ends = runtime_model(s.runtime).end_matrices(s, p);
+  const bool on_host = ends.embeddings > 0;
   if (on_host) at(kHost) += double(s.tensors.embedding.bytes());
   // Tied embeddings are one matrix in the file, which both sides may need.
   const bool tied = s.tensors.head_is_embedding && on_host;
   const double shared = tied ? tied_matrix(s).value : 0.0;
-  at(p.head) += double(s.tensors.head.bytes()) - shared;
+  at(ends.head_on) += double(s.tensors.head.bytes()) - shared;
   at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
@@ -46,10 +47,10 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
   // For a mapped file, its pages are the host's copy of weights that a GPU has.
-  const Bytes copied = s.runtime.memory.maps_file ? Bytes{} : host_copies(s, p, p.head);
+  const Bytes copied = s.runtime.memory.maps_file ? Bytes{} : host_copies(s, p, ends.head_on);
   if (copied.value > 0) out.push_back({kHost, copied, true});
-  if (shared > 0 && p.head != kHost && !s.rig.unified())
-    out.push_back({p.head, Bytes{shared}, true});
+  if (shared > 0 && ends.head_on != kHost && !s.rig.unified())
+    out.push_back({ends.head_on, Bytes{shared}, true});
   return out;
 }
 

@@ -96,19 +96,4 @@ Result<ErrorLimit> parse_error_limit(std::string_view text);
 std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
                                   std::span<const ErrorLimit> limits);
 
-struct BarVerdict;  // bars.hpp
-/// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars" lists.
-std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
-std::string to_json(const Validation& validation);
-/// One header line, then one line a row.
-std::string to_csv(const Validation& validation);
-/// A list of what "activities" holds.
-std::string to_json(std::span<const ActivityRow> activities);
-/// The same list read; what is no activity is left out.
-std::vector<ActivityRow> activities_from_json(std::string_view text);
-/// The same of forecasts that were run: every configuration's figures, and by how much they miss.
-std::string runs_to_text(const Validation& validation, TextStyle style);
-/// For people: the summary, the rows farthest off, what was skipped and why.
-std::string to_text(const Validation& validation, TextStyle style);
-
 }  // namespace rigcast

@@ -1,19 +1,16 @@
-// Validations for programs: JSON, and CSV with one line a row.
+#include "validation/validation_json.hpp"
+
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/text/csv_quote.hpp"
-#include "validation/bars.hpp"
-#include "validation/validation.hpp"
+#include "report/json_values.hpp"
 
 namespace rigcast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json row_json(const ValidationRow& row) {
   const auto inside = row.inside();
@@ -22,11 +19,12 @@ Json row_json(const ValidationRow& row) {
       {"rig", row.rig},
       {"regime", std::string(name(row.regime))},
       {"metric", row.metric},
-      {"predicted", number(row.predicted)},
-      {"measured", number(row.measured)},
-      {"error", number(row.error())},
-      {"interval",
-       row.interval ? Json::array({number(row.interval->lo), number(row.interval->hi)}) : Json()},
+      {"predicted", json_number(row.predicted)},
+      {"measured", json_number(row.measured)},
+      {"error", json_number(row.error())},
+      {"interval", row.interval
+                       ? Json::array({json_number(row.interval->lo), json_number(row.interval->hi)})
+                       : Json()},
       {"inside", inside ? Json(*inside) : Json()},
       {"counted", row.counted},
   };
@@ -38,10 +36,10 @@ Json summary_json(const ValidationSummary& s) {
       {"regime", s.regime},
       {"n", s.n},
       {"chips", s.chips},
-      {"median_abs_error", number(s.median_abs_error)},
-      {"p90_abs_error", number(s.p90_abs_error)},
-      {"bias", number(s.bias)},
-      {"coverage", number(s.coverage)},
+      {"median_abs_error", json_number(s.median_abs_error)},
+      {"p90_abs_error", json_number(s.p90_abs_error)},
+      {"bias", json_number(s.bias)},
+      {"coverage", json_number(s.coverage)},
   };
 }
 
@@ -49,19 +47,14 @@ Json activity_json(const ActivityRow& a) {
   return {
       {"phase", std::string(name(a.phase))},
       {"kind", std::string(name(a.kind))},
-      {"predicted_s", number(a.predicted_s)},
-      {"measured_s", number(a.measured_s)},
-      {"error", number(a.predicted_s / a.measured_s - 1)},
+      {"predicted_s", json_number(a.predicted_s)},
+      {"measured_s", json_number(a.measured_s)},
+      {"error", json_number(a.predicted_s / a.measured_s - 1)},
   };
 }
 
-Json run_json(const BarVerdict::Run& run) { return {{"id", run.id}, {"error", number(run.error)}}; }
-
-template <class T, class F>
-Json list(const T& items, F each) {
-  Json out = Json::array();
-  for (const auto& item : items) out.push_back(each(item));
-  return out;
+Json run_json(const BarVerdict::Run& run) {
+  return {{"id", run.id}, {"error", json_number(run.error)}};
 }
 
 Json verdict_json(const BarVerdict& v) {
@@ -69,7 +62,7 @@ Json verdict_json(const BarVerdict& v) {
       {"label", v.bar.label},
       {"metric", v.bar.metric},
       {"runs", v.runs},
-      {"median_abs_error", number(v.median)},
+      {"median_abs_error", json_number(v.median)},
       {"worst", run_json(v.worst)},
       {"allowed_median", v.bar.median},
       {"allowed_worst", v.bar.worst},
@@ -77,13 +70,11 @@ Json verdict_json(const BarVerdict& v) {
       {"worst_holds", v.worst_holds},
       {"inside", v.inside},
       {"with_interval", v.with_interval},
-      {"beyond", list(v.beyond, run_json)},
+      {"beyond", json_list(v.beyond, run_json)},
   };
 }
 
-std::string field(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
-
-std::string field(bool value) { return value ? "1" : "0"; }
+std::string csv_flag(bool value) { return value ? "1" : "0"; }
 
 }  // namespace
 
@@ -93,14 +84,14 @@ std::string to_json(const Validation& v, std::span<const BarVerdict> verdicts) {
   };
   Json json = {
       {"schema", "rigcast.validation/1"},
-      {"rows", list(v.rows, row_json)},
-      {"summary", list(v.summary, summary_json)},
-      {"activities", list(v.activities, activity_json)},
-      {"traced_slowdown", v.traced_slowdown ? number(*v.traced_slowdown) : Json()},
-      {"skipped", list(v.skipped, remark)},
-      {"notes", list(v.notes, remark)},
+      {"rows", json_list(v.rows, row_json)},
+      {"summary", json_list(v.summary, summary_json)},
+      {"activities", json_list(v.activities, activity_json)},
+      {"traced_slowdown", v.traced_slowdown ? json_number(*v.traced_slowdown) : Json()},
+      {"skipped", json_list(v.skipped, remark)},
+      {"notes", json_list(v.notes, remark)},
   };
-  if (!verdicts.empty()) json["bars"] = list(verdicts, verdict_json);
+  if (!verdicts.empty()) json["bars"] = json_list(verdicts, verdict_json);
   // Names come from files of others, and may hold bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -113,18 +104,19 @@ std::string to_csv(const Validation& v) {
       "interval_lo,interval_hi,inside,counted\n";
   for (const ValidationRow& r : v.rows) {
     const auto inside = r.inside();
-    out += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(r.id), csv_quote(r.rig),
-        csv_quote(r.chip), csv_quote(r.what), name(r.regime), field(r.deep), field(r.quantized_kv),
-        field(r.ram_known), r.metric, field(r.predicted), field(r.measured), field(r.error()),
-        r.interval ? field(r.interval->lo) : "", r.interval ? field(r.interval->hi) : "",
-        inside ? field(*inside) : "", field(r.counted));
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_quote(r.id),
+                       csv_quote(r.rig), csv_quote(r.chip), csv_quote(r.what), name(r.regime),
+                       csv_flag(r.deep), csv_flag(r.quantized_kv), csv_flag(r.ram_known), r.metric,
+                       csv_number(r.predicted), csv_number(r.measured), csv_number(r.error()),
+                       r.interval ? csv_number(r.interval->lo) : "",
+                       r.interval ? csv_number(r.interval->hi) : "",
+                       inside ? csv_flag(*inside) : "", csv_flag(r.counted));
   }
   return out;
 }
 
 std::string to_json(std::span<const ActivityRow> activities) {
-  return list(activities, activity_json).dump(2) + "\n";
+  return json_list(activities, activity_json).dump(2) + "\n";
 }
 
 std::vector<ActivityRow> activities_from_json(std::string_view text) {

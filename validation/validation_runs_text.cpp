@@ -1,4 +1,5 @@
-// Forecasts that were run, for people: every configuration's figures, then how far off they are.
+#include "validation/validation_runs_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 
 #include "core/text/unit_text.hpp"
 #include "report/text_screen.hpp"
-#include "validation/validation.hpp"
 
 namespace rigcast {
 namespace {
@@ -32,8 +32,6 @@ constexpr Shown kShown[] = {
 };
 
 constexpr std::size_t kForecastWidth = 22, kMeasuredWidth = 11, kErrorWidth = 10, kInsideWidth = 13;
-
-std::string percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 
 class Screen : TextScreen {
  public:
@@ -84,7 +82,7 @@ class Screen : TextScreen {
     const auto inside = row.inside();
     line(pad_right(fmt::format("    {:<16}{}", shown.label, shown.unit), left) +
          pad_left(forecast, kForecastWidth) + pad_left(number(row.measured), kMeasuredWidth) +
-         pad_left(percent(row.error()), kErrorWidth) +
+         pad_left(signed_percent_text(row.error()), kErrorWidth) +
          pad_left(!inside   ? "-"
                   : *inside ? "yes"
                             : "no",
@@ -166,7 +164,8 @@ class Screen : TextScreen {
       line(fmt::format("    {:<10}{:<18}", name(a.phase), name(a.kind)) +
            pad_left(time_text(Seconds{a.predicted_s}), kForecastWidth) +
            pad_left(time_text(Seconds{a.measured_s}), kMeasuredWidth) +
-           pad_left(both ? percent(a.predicted_s / a.measured_s - 1) : "-", kErrorWidth));
+           pad_left(both ? signed_percent_text(a.predicted_s / a.measured_s - 1) : "-",
+                    kErrorWidth));
     }
   }
 

@@ -1,5 +1,5 @@
-// The validation for people: how far off by kind of placement, then what is farthest off, then what
-// was left out.
+#include "validation/validation_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <map>
 
 #include "core/text/unit_text.hpp"
+#include "report/report_words.hpp"
 #include "report/text_screen.hpp"
-#include "validation/validation.hpp"
 
 namespace rigcast {
 namespace {
@@ -34,14 +34,6 @@ std::string_view meaning(std::string_view metric) {
   return "";
 }
 
-std::string percent(double share) {
-  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "-";
-}
-
-std::string signed_percent(double share) {
-  return std::isfinite(share) ? fmt::format("{:+.1f} %", 100 * share) : "-";
-}
-
 // What an id ends in tells it from its neighbours: "runs.jsonl:12".
 std::string clip_left(const std::string& text, std::size_t width) {
   if (text_width(text) <= width) return text;
@@ -62,14 +54,6 @@ std::string clip_left(const std::string& text, std::size_t width) {
 // Reasons that differ in the names and figures they give are one kind.
 std::string kind_of(const std::string& reason) {
   return printable(reason.substr(0, std::min(reason.find(": "), reason.find(" \""))));
-}
-
-// Without words that take the room of those that tell parts apart.
-std::string short_rig(std::string rig) {
-  for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
-    for (auto at = rig.find(maker); at != std::string::npos; at = rig.find(maker, at))
-      rig.erase(at, maker.size());
-  return printable(rig);
 }
 
 class Screen : TextScreen {
@@ -94,8 +78,8 @@ class Screen : TextScreen {
       if (s.metric != metric) heading(metric = s.metric);
       std::string row = pad_right("  " + s.regime, kRegimeWidth);
       row += pad_left(text_count(s.chips), kCellWidth) + pad_left(text_count(s.n), kCellWidth);
-      for (const std::string& cell :
-           {percent(s.median_abs_error), percent(s.p90_abs_error), signed_percent(s.bias)})
+      for (const std::string& cell : {percent_text(s.median_abs_error),
+                                      percent_text(s.p90_abs_error), signed_percent_text(s.bias)})
         row += pad_left(cell, kCellWidth + 1);
       row += pad_left(share_text(s.coverage), kInsideWidth);
       line(s.regime == "all" ? paint_.bold(row) : row);
@@ -142,7 +126,7 @@ class Screen : TextScreen {
     };
     line(paint_.dim(row("id", "rig", "model", "metric", "measured", "forecast", "error")));
     for (const ValidationRow* r : rows)
-      line(row(printable(r->id), short_rig(r->rig), printable(r->what), printable(r->metric),
+      line(row(printable(r->id), without_makers(r->rig), printable(r->what), printable(r->metric),
                three_digits(r->measured), three_digits(r->predicted),
                fmt::format("{:+.0f} %", 100 * r->error())));
   }

@@ -58,12 +58,16 @@ double needed_gb(const Scenario& s, const QuantFactors& quant, const ParameterCo
   return count.total * quant.memory_bytes + cache_bytes / kGiB + kOverheadGb;
 }
 
+double usable_ram_gib(const Rig& rig) {
+  return std::max(Bytes{0}, rig.ram.capacity.value - rig.ram_reserved.value).value / kGiB;
+}
+
 // Active experts in VRAM, the others in RAM: the tool's rule, whatever engine does that.
 bool fits_with_experts_in_ram(const Scenario& s, const QuantFactors& quant,
                               const ParameterCount& count) {
   const double gib = quant.memory_bytes * kGB / kGiB;  // of 10^9 parameters
   return std::max(count.active * gib * 1.1, 0.5) <= vram_gib(s.rig) &&
-         (count.total - count.active) * gib <= s.rig.usable_ram().value / kGiB;
+         (count.total - count.active) * gib <= usable_ram_gib(s.rig);
 }
 
 // Explicit placement: as told. In its planner a MoE model that is not all on the GPU is one with
@@ -72,7 +76,7 @@ std::optional<RunMode> run_mode(const Scenario& s, const QuantFactors& quant,
                                 const ParameterCount& count) {
   const auto share = placed_gpu_share(s);
   const double needed = needed_gb(s, quant, count);
-  const double ram = s.rig.usable_ram().value / kGiB;
+  const double ram = usable_ram_gib(s.rig);
   const auto if_fits = [&](RunMode mode, double available) {
     return share || needed <= available ? std::optional(mode) : std::nullopt;
   };

@@ -31,7 +31,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* rig = "Rig";
   add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
   add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]", "GPUs; \"2xrtx-3090\" is two");
-  add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU", "");
+  add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU",
+      "a CPU of the catalogue; 2x-ID is one in each of two sockets");
   add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT",
       "channels x speed : size, 2xddr5-6000:64GiB");
   add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "");

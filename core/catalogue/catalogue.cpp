@@ -52,6 +52,21 @@ LaneRates read_lane_rates(const TomlTable& t, const std::string&) {
   return rates;
 }
 
+// A machine with two of the CPU, one in each socket.
+CpuPart in_two_sockets(CpuPart cpu) {
+  cpu.id = "2x-" + cpu.id;
+  cpu.name = "2x " + cpu.name;
+  cpu.source += ", two sockets";
+  for (std::string& alias : cpu.aliases) alias = "2x " + alias;
+  for (int* count : {&cpu.cores, &cpu.efficiency_cores, &cpu.threads, &cpu.sockets, &cpu.numa_nodes,
+                     &cpu.memory_channels})
+    *count *= 2;
+  for (auto* rate : {&cpu.memory_bandwidth, &cpu.core_links})
+    if (*rate) (*rate)->value = (*rate)->value * 2.0;
+  if (cpu.price) cpu.price->value = cpu.price->value * 2.0;
+  return cpu;
+}
+
 // "2xddr4-2666": channels of 64 bits at so many million transfers a second.
 std::optional<RamKit> kit_by_formula(std::string_view id) {
   const auto x = id.find("xddr");
@@ -164,8 +179,12 @@ Result<GpuPart> Catalogue::gpu(std::string_view name) const {
 
 Result<CpuPart> Catalogue::cpu(std::string_view name) const {
   const auto file = find("hwprofiles/cpus", "CPU", "cpus", name);
-  if (!file) return file.error();
-  return kept_->cpus.get(*file, part_reader(read_cpu));
+  if (file) return kept_->cpus.get(*file, part_reader(read_cpu));
+  const std::string id = as_id(name);
+  if (!id.starts_with("2x")) return file.error();
+  auto one = cpu(std::string_view(id).substr(id.starts_with("2x-") ? 3 : 2));
+  if (!one || one->sockets > 1) return file.error();
+  return in_two_sockets(*std::move(one));
 }
 
 Result<SsdPart> Catalogue::ssd(std::string_view name) const {

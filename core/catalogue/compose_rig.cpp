@@ -1,18 +1,20 @@
 #include "core/catalogue/compose_rig.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "core/catalogue/gpu_measured.hpp"
+#include "core/catalogue/usual_parts.hpp"
 #include "core/hardware/rig_correction.hpp"
+#include "core/hardware/rig_text.hpp"
 
 namespace rigcast {
 namespace {
 
-constexpr std::string_view kUsualCpu = "ryzen-7-5800x";
-constexpr std::string_view kUsualSsd = "samsung-970-evo-plus";
+constexpr Hertz kUsualClock{3e9};
 constexpr std::size_t kMostGpus = 8;
 
 // "2xrtx-3090" is two cards.
@@ -53,14 +55,42 @@ void assume(Sourced<T>& figure, std::string_view why) {
   figure.source = why;
 }
 
+// The name of the part that was given, or of the one that stands in for it.
+std::string named_or_usual(const TomlTable& t, std::string_view key, const Catalogue& catalogue,
+                           std::string UsualParts::*part) {
+  if (const auto given = t.find_text(key)) return *given;
+  const auto usual = usual_parts(catalogue);
+  if (!usual) t.refuse(key, usual.error());
+  return usual ? (*usual).*part : std::string();
+}
+
+// A CPU that the catalogue lacks: what the rig says of it is all that is known.
+CpuPart described_cpu(const TomlTable& t) {
+  for (const char* key : {"cpu_cores", "cpu_simd"}) t.require(key);
+  CpuPart cpu;
+  const std::string name = t.text_or("cpu_name", "");
+  cpu.id = cpu.name = name.empty() ? "CPU" : name;
+  for (const auto& [word, vendor] :
+       {std::pair{"Intel", "intel"}, {"INTEL", "intel"}, {"AMD", "amd"}, {"Apple", "apple"}})
+    if (cpu.name.find(word) != std::string::npos) cpu.vendor = vendor;
+  cpu.cores = 1;
+  cpu.clock = {kUsualClock, SourceKind::kAssumed, "a CPU that the catalogue lacks"};
+  return cpu;
+}
+
 CpuPart find_cpu(const TomlTable& t, const Catalogue& catalogue, const std::vector<GpuPart>& gpus,
                  std::vector<std::string>& warnings) {
   const bool unified = !gpus.empty() && gpus.front().unified;
-  const auto given = t.find_text("cpu");
-  const std::string wanted = given     ? *given
-                             : unified ? gpus.front().unified_cpu
-                                       : std::string(kUsualCpu);
-  auto part = catalogue.cpu(wanted);
+  const bool given = t.has("cpu");
+  if (!given && !unified && t.has("cpu_name")) {
+    CpuPart cpu = described_cpu(t);
+    if (!t.has("cpu_clock"))
+      warnings.push_back(fmt::format("the catalogue has no {}: its clock is assumed", cpu.name));
+    return cpu;
+  }
+  auto part =
+      catalogue.cpu(!given && unified ? gpus.front().unified_cpu
+                                      : named_or_usual(t, "cpu", catalogue, &UsualParts::cpu));
   if (!part) {
     t.refuse("cpu", part.error());
     return {};
@@ -107,12 +137,12 @@ Result<RamKit> soldered(const CpuPart& cpu, Bytes capacity) {
 RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& cpu,
                 std::vector<std::string>& warnings) {
   const auto given = t.find_text("ram");
-  const std::string usual = cpu.memory_channels > 0
-                                ? fmt::format("{}x{}", cpu.memory_channels, cpu.memory_type)
-                                : "2xddr4-3200";
-  auto kit = catalogue.ram(given.value_or(usual));
+  auto kit = catalogue.ram(given ? *given
+                           : cpu.memory_channels > 0
+                               ? fmt::format("{}x{}", cpu.memory_channels, cpu.memory_type)
+                               : named_or_usual(t, "ram", catalogue, &UsualParts::ram));
   if (!kit && given && parse_bytes(*given)) kit = soldered(cpu, *parse_bytes(*given));
-  if (!kit && !given) kit = catalogue.ram("2xddr4-3200");
+  if (!kit && !given) kit = catalogue.ram(named_or_usual(t, "ram", catalogue, &UsualParts::ram));
   if (!kit) {
     t.refuse("ram", kit.error());
     return {};
@@ -131,8 +161,8 @@ RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& c
 
 SsdPart find_ssd(const TomlTable& t, const Catalogue& catalogue,
                  std::vector<std::string>& warnings) {
-  const auto given = t.find_text("ssd");
-  auto part = catalogue.ssd(given.value_or(std::string(kUsualSsd)));
+  const bool given = t.has("ssd");
+  auto part = catalogue.ssd(named_or_usual(t, "ssd", catalogue, &UsualParts::ssd));
   if (!part) {
     t.refuse("ssd", part.error());
     return {};
@@ -327,9 +357,8 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
   override_figures(t, rig);
   reserve_memory(t, rig);
   rig.corrections = read_corrections(t.table("correction"));
-  std::string parts = rig.gpus.empty() ? rig.cpu.name : rig.gpus.front().name;
-  if (rig.gpus.size() > 1) parts = fmt::format("{} x {}", rig.gpus.size(), parts);
-  rig.name = parts;
+  rig.name = rig.gpus.empty() ? rig.cpu.name
+                              : fmt::format("{}", fmt::join(counted_names(rig.gpus), " + "));
   t.text_or("name", "");
   t.find_text("source");
   t.texts("aliases");

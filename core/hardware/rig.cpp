@@ -72,10 +72,6 @@ const Correction* Rig::correction(const std::string& runtime) const {
   return own == corrections.end() ? nullptr : &own->second;
 }
 
-Bytes Rig::usable_ram() const {
-  return std::max(Bytes{0}, ram.capacity.value - ram_reserved.value);
-}
-
 // Cards whose memory has no chips for its check bits keep them in the same: one byte of sixteen.
 constexpr double kLeftByEcc = 15.0 / 16.0;
 

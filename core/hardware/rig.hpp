@@ -56,8 +56,8 @@ struct CpuPart : PartInfo {
   int efficiency_cores = 0;
   int threads = 0;
   int sockets = 1;
-  int numa_nodes = 1;
-  std::optional<Sourced<Hertz>> clock;                    // sustained on all cores
+  int numa_nodes = 1;                   // data for a model of NUMA: no forecast reads it yet
+  std::optional<Sourced<Hertz>> clock;  // sustained on all cores
   std::optional<Sourced<Hertz>> base_clock, boost_clock;  // performance cores, data sheet
   std::string simd;
   int memory_channels = 0;
@@ -125,7 +125,6 @@ struct Rig {
   bool unified() const { return !gpus.empty() && gpus.front().unified; }
   /// What programs may allocate on the GPU: its share of the memory less what is reserved.
   Bytes usable_vram(std::size_t gpu) const;
-  Bytes usable_ram() const;
   /// What the rig's own runs say of a runtime's speed; nullptr: nothing.
   const Correction* correction(const std::string& runtime) const;
 };

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace rigcast {
@@ -61,9 +60,6 @@ constexpr const QuantFormatInfo& info(QuantFormat f) { return kQuantFormats[std:
 static_assert(info(QuantFormat::kQ4_K).bits_per_weight() == 4.5);
 static_assert(info(QuantFormat::kQ6_K).bits_per_weight() == 6.5625);
 static_assert(info(QuantFormat::kQ8_0).bits_per_weight() == 8.5);
-
-/// By name, ignoring case. nullopt if there is no such format.
-std::optional<QuantFormat> quant_format_from(std::string_view name);
 
 /// Bytes of `rows` rows of `row_elements` weights. row_elements must be a multiple of the block.
 std::uint64_t tensor_bytes(QuantFormat f, std::uint64_t row_elements, std::uint64_t rows);

@@ -179,17 +179,6 @@ OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCo
   return t;
 }
 
-OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, const Batch& b,
-                         KvTypes types) {
-  OpTraffic t = head_traffic(model, table, b.tokens());
-  for (int layer = 0; layer < model.layers; ++layer) {
-    t += attention_traffic(model, table, layer, b, types);
-    t += ffn_traffic(model, table, layer, b.tokens());
-    t += experts_traffic(model, table, layer, b.tokens());
-  }
-  return t;
-}
-
 Bytes hidden_bytes(const ModelSpec& model) { return {4.0 * double(model.hidden)}; }
 
 Bytes logits_bytes(const ModelSpec& model) { return {4.0 * double(model.vocabulary)}; }

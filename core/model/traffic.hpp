@@ -84,10 +84,6 @@ OpTraffic experts_traffic(const ModelSpec& model, const TensorTable& table, int 
 /// Final norm and output matrix for `rows` rows of logits.
 OpTraffic head_traffic(const ModelSpec& model, const TensorTable& table, TokenCount rows);
 
-/// Everything a decode step reads: the sum over layers and head.
-OpTraffic decode_traffic(const ModelSpec& model, const TensorTable& table, const Batch& batch,
-                         KvTypes types);
-
 /// Bytes of one token's hidden state, F32.
 Bytes hidden_bytes(const ModelSpec& model);
 /// Bytes of one row of logits, F32.

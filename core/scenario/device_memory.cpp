@@ -6,7 +6,6 @@ std::string_view name(Tier tier) {
   switch (tier) {
     case Tier::kVram: return "vram";
     case Tier::kRam: return "ram";
-    case Tier::kSsd: return "ssd";
   }
   return "";
 }

@@ -10,7 +10,7 @@
 
 namespace rigcast {
 
-enum class Tier { kVram, kRam, kSsd };
+enum class Tier { kVram, kRam };
 std::string_view name(Tier tier);
 
 struct DeviceMemory {

@@ -1,5 +1,9 @@
 #include "core/text/csv_quote.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 namespace rigcast {
 
 std::string csv_quote(std::string_view text) {
@@ -10,6 +14,10 @@ std::string csv_quote(std::string_view text) {
     out += c;
   }
   return out + '"';
+}
+
+std::string csv_number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "";
 }
 
 }  // namespace rigcast

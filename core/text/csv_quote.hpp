@@ -1,5 +1,5 @@
 #pragma once
-// A text as a field of comma-separated values (RFC 4180); measured/csv.hpp reads them.
+// Texts and numbers as fields of comma-separated values (RFC 4180); core/text/csv.hpp reads them.
 
 #include <string>
 #include <string_view>
@@ -8,5 +8,8 @@ namespace rigcast {
 
 /// In quotes if it holds a comma, a quote or the end of a line, else as it is.
 std::string csv_quote(std::string_view text);
+
+/// All digits of the number; empty where it is not finite.
+std::string csv_number(double value);
 
 }  // namespace rigcast

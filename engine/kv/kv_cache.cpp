@@ -107,14 +107,6 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
   }
 }
 
-void KvCache::exchange_memory(TokenCount block_a, TokenCount block_b) {
-  RIGCAST_ASSERT(piece_blocks_ == 1);
-  Piece& a = pieces_[std::size_t(block_a)];
-  Piece& b = pieces_[std::size_t(block_b)];
-  std::swap_ranges(a.get(), a.get() + piece_bytes(), b.get());
-  std::swap(a, b);
-}
-
 std::int64_t KvCache::bytes() const { return std::int64_t(pieces_.size() * piece_bytes()); }
 
 }  // namespace rigcast::engine

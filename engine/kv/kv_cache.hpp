@@ -46,9 +46,6 @@ class KvCache {
   void runs(int layer, int head, TokenCount begin, TokenCount end,
             std::vector<cpu::KvRun>& out) const;
 
-  /// Swaps the memory of two blocks; their contents stay the same. Requires pieces of one block.
-  void exchange_memory(TokenCount block_a, TokenCount block_b);
-
   bool keeps(int layer) const { return rows(layer).begin >= 0; }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes(layer) contiguous
   /// bytes.

@@ -4,19 +4,13 @@
 #include <cmath>
 
 #include "core/base/knee.hpp"
+#include "core/base/statistics.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 constexpr std::size_t kPositions = 8, kMostPositions = 64;
 constexpr std::size_t kTokensOfPosition = 64;  // in long outputs
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 std::optional<Interval> range(const std::vector<double>& values) {
   if (values.size() < 2) return std::nullopt;
@@ -121,7 +115,7 @@ void add_readings(Report& report, const MeasuredRuns& runs) {
 // Where blocks of the cache begin to leave the GPU, speed falls within the run.
 void add_cliff(Report& report, const std::vector<double>& gaps) {
   const Scenario& s = *report.scenario;
-  if (s.kv.policy != KvPolicy::kPaged && s.kv.policy != KvPolicy::kCombined) return;
+  if (!evicts(s.kv.policy)) return;
   const auto knee = knee_of(gaps, std::size_t(s.kv.block_tokens / 4));
   if (!knee) return;
   Cliff cliff;

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "perfmodel/cost/cost.hpp"
+#include "perfmodel/cost/cpu_cost.hpp"
+#include "perfmodel/cost/gpu_cost.hpp"
 
 namespace rigcast {
 namespace {

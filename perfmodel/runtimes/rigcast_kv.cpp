@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/scenario/engine_memory.hpp"
-#include "perfmodel/cost/cost.hpp"
+#include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/kv_fetch.hpp"
 
 namespace rigcast {

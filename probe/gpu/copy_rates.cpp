@@ -53,39 +53,34 @@ CopyCurve curve_of(const engine::Stream& stream, const Place& place, std::size_t
   return copy_curve(passes);
 }
 
-// Copies from pageable memory, which the host first copies to pinned buffers. The location of pages
-// matters, so each pass has new ones.
-CopyCurve pageable_curve(const engine::Stream& stream, void* device, cudaMemcpyKind kind,
-                         std::size_t largest) {
+// Copies to the GPU. The host copies what is not pinned first: where its pages lie matters, so that
+// each pass has pages of its own.
+CopyCurve pageable_curve(const engine::Stream& stream, void* device, std::size_t largest) {
   std::vector<std::vector<CopyTime>> passes;
   several_threads(kPageableSeconds, [&] {
-    const auto pages = std::make_unique<std::byte[]>(largest);  // writing makes the pages resident
-    const bool up = kind == cudaMemcpyHostToDevice;
-    const Place place{up ? device : pages.get(), up ? pages.get() : device, kind};
-    passes.push_back(pass_over(stream, place, largest));
+    const auto pages = std::make_unique<std::byte[]>(largest);  // written: they are there
+    passes.push_back(pass_over(stream, {device, pages.get(), cudaMemcpyHostToDevice}, largest));
     return 0.0;
   });
   return copy_curve(passes);
 }
 
-// Bytes/s of both directions, from the start of the first to the end of the last.
-double both_at_once(const engine::PinnedBuffer& host, const engine::DeviceBuffer& device,
+// Calls `meanwhile` in the middle of copies in both directions.
+void copy_both_ways(const engine::PinnedBuffer& host, const engine::DeviceBuffer& device,
                     const engine::Stream& up, const engine::Stream& down,
                     const std::function<void()>& meanwhile) {
   constexpr int kCopies = 4;
   const std::size_t half = host.bytes() / 2;
   std::byte* const of_host = host.as<std::byte>();
   std::byte* const of_device = device.as<std::byte>();
-  const Clock::time_point begin = Clock::now();
   for (int i = 0; i < kCopies; ++i) {
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(of_device, of_host, half, cudaMemcpyHostToDevice, up.get()));
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(of_host + half, of_device + half, half,
                                       cudaMemcpyDeviceToHost, down.get()));
   }
-  if (meanwhile) meanwhile();
+  meanwhile();
   up.wait();
   down.wait();
-  return 2.0 * kCopies * double(half) / seconds_since(begin);
 }
 
 // Largest copy: a quarter of the GPU's free memory stays free, and sizes are powers of the step.
@@ -109,12 +104,9 @@ CopyRates measure_copies(const std::function<void()>& while_copying) {
     std::memset(pinned.as(), 1, largest);
     rates.h2d_pinned = curve_of(up, {device.as(), pinned.as(), cudaMemcpyHostToDevice}, largest);
     rates.d2h_pinned = curve_of(up, {pinned.as(), device.as(), cudaMemcpyDeviceToHost}, largest);
-    both_at_once(pinned, device, up, down, while_copying);
-    rates.both_ways = takes_of(
-        several(kCurveSeconds, [&] { return both_at_once(pinned, device, up, down, {}); }));
+    copy_both_ways(pinned, device, up, down, while_copying);
   }
-  rates.h2d_pageable = pageable_curve(up, device.as(), cudaMemcpyHostToDevice, largest);
-  rates.d2h_pageable = pageable_curve(up, device.as(), cudaMemcpyDeviceToHost, largest);
+  rates.h2d_pageable = pageable_curve(up, device.as(), largest);
   return rates;
 }
 

@@ -14,9 +14,6 @@ namespace rigcast::probe {
 void measure_context(int device, Gpu& gpu);
 /// `while_copying` is called once, in the middle of copies in both directions.
 CopyRates measure_copies(const std::function<void()>& while_copying);
-VramRates measure_vram();
-std::vector<ProductCurve> measure_products();
-LaunchTimes measure_launches();
-Takes measure_handoff();
+Takes measure_vram();
 
 }  // namespace rigcast::probe

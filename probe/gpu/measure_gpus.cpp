@@ -69,10 +69,7 @@ Gpu measure_gpu(int device, const Say& say, const StopFlag& stop) {
        }},
       {"context", [&] { measure_context(device, gpu); }},
       {"copies", [&] { gpu.copies = measure_copies(look_at_link); }},
-      {"memory", [&] { gpu.vram = measure_vram(); }},
-      {"matrix products", [&] { gpu.products = measure_products(); }},
-      {"launches", [&] { gpu.launches = measure_launches(); }},
-      {"handoff", [&] { gpu.handoff = measure_handoff(); }},
+      {"memory", [&] { gpu.vram_read = measure_vram(); }},
   };
   for (const Part& part : parts) {
     stop.leave_if_asked();

@@ -10,18 +10,17 @@ __device__ unsigned mixed(unsigned x) {
   return x ^ (x >> 16);
 }
 
-__global__ void fill_words(unsigned* words, std::size_t count, BitPattern bits) {
+__global__ void fill_words(unsigned* words, std::size_t count) {
   const std::size_t step = std::size_t(gridDim.x) * blockDim.x;
   for (std::size_t i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
-    words[i] = (mixed(unsigned(i)) & bits.random) | bits.set;
+    words[i] = mixed(unsigned(i));
 }
 
 }  // namespace
 
-void fill_random(const engine::DeviceBuffer& buffer, BitPattern bits,
-                 const engine::Stream& stream) {
+void fill_random(const engine::DeviceBuffer& buffer, const engine::Stream& stream) {
   fill_words<<<1024, 256, 0, stream.get()>>>(buffer.as<unsigned>(),
-                                             buffer.bytes() / sizeof(unsigned), bits);
+                                             buffer.bytes() / sizeof(unsigned));
   RIGCAST_CUDA_CALL(cudaGetLastError());
 }
 

@@ -1,4 +1,4 @@
-// Rates at which kernels read and copy the GPU's memory.
+// Rates at which kernels read the GPU's memory.
 #include <algorithm>
 
 #include "engine/cuda/cuda_buffer.cuh"
@@ -34,20 +34,6 @@ __global__ void read_all(const uint4* from, std::size_t count, unsigned* never) 
   if (sum == 0x5EEDF00Du) *never = sum;  // keeps the compiler from removing the loads
 }
 
-template <int kAtOnce>
-__global__ void copy_all(const uint4* from, uint4* to, std::size_t count) {
-  const std::size_t step = std::size_t(gridDim.x) * blockDim.x;
-  std::size_t i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  for (; i + (kAtOnce - 1) * step < count; i += kAtOnce * step) {
-    uint4 v[kAtOnce];
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) v[k] = __ldcs(from + i + k * step);
-#pragma unroll
-    for (int k = 0; k < kAtOnce; ++k) __stcs(to + i + k * step, v[k]);
-  }
-  for (; i < count; i += step) to[i] = from[i];
-}
-
 // The buffer is far larger than the L2 cache, and at most a quarter of the free memory.
 std::size_t buffer_bytes(const cudaDeviceProp& gpu) {
   constexpr std::size_t kMost = std::size_t(2) << 30, kWhole = 1 << 20;
@@ -75,7 +61,7 @@ Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel, const Stop
 class Buffer {
  public:
   Buffer() : gpu_(current()), memory_(buffer_bytes(gpu_)), never_(sizeof(unsigned)) {
-    fill_random(memory_, {}, stream_);
+    fill_random(memory_, stream_);
     words_ = memory_.bytes() / sizeof(uint4);
     const int any = kBlocksPerUnit[0] * gpu_.multiProcessorCount;
     for (const auto begin = Clock::now(); seconds_since(begin) < kWarmSeconds;) read_once(any);
@@ -84,17 +70,6 @@ class Buffer {
   Takes read(const StopFlag& stop = {}) const {
     return fastest(
         gpu_, double(words_ * sizeof(uint4)), [&](int blocks) { return read_once(blocks); }, stop);
-  }
-  // Copies the first half to the second.
-  Takes copy() const {
-    const auto once = [&](int blocks) {
-      uint4* const from = memory_.as<uint4>();
-      return timed([&] {
-        copy_all<4><<<blocks, kThreads, 0, stream_.get()>>>(from, from + words_ / 2, words_ / 2);
-      });
-    };
-    once(kBlocksPerUnit[0] * gpu_.multiProcessorCount);
-    return fastest(gpu_, double(words_ / 2 * 2 * sizeof(uint4)), once);
   }
 
  private:
@@ -127,10 +102,7 @@ class Buffer {
 
 }  // namespace
 
-VramRates measure_vram() {
-  const Buffer buffer;
-  return {buffer.read(), buffer.copy()};
-}
+Takes measure_vram() { return Buffer().read(); }
 
 Takes vram_read(const StopFlag& stop) try {
   RIGCAST_CUDA_CALL(cudaSetDevice(0));

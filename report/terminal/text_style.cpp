@@ -142,6 +142,14 @@ std::string share_text(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
 
+std::string percent_text(double share) {
+  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : std::string(kUnknown);
+}
+
+std::string signed_percent_text(double share) {
+  return std::isfinite(share) ? fmt::format("{:+.1f} %", 100 * share) : std::string(kUnknown);
+}
+
 std::string time_text(Seconds time) {
   return std::isfinite(time.value) ? text(time) : std::string(kUnknown);
 }

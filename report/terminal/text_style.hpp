@@ -9,6 +9,11 @@
 
 namespace rigcast {
 
+struct TextStyle {
+  bool colour = false;
+  int width = 100;
+};
+
 /// Escape codes, or none: a pipe gets the same text without them.
 class Paint {
  public:
@@ -44,9 +49,11 @@ std::string printable(std::string_view text);
 
 /// Three significant digits with thousands separators, no exponent: "0.31", "43.0", "1,230".
 std::string three_digits(double value);
-std::string rate_text(double tokens_per_s);  // "43.0 tok/s"
-std::string share_text(double share);        // "91 %"
-std::string time_text(Seconds time);         // "310 ms"
+std::string rate_text(double tokens_per_s);     // "43.0 tok/s"
+std::string share_text(double share);           // "91 %"
+std::string percent_text(double share);         // "3.4 %"
+std::string signed_percent_text(double share);  // "+3.4 %"
+std::string time_text(Seconds time);            // "310 ms"
 /// " (0.27 to 0.36)", in the unit that `value` is printed in.
 std::string time_interval_text(Seconds value, double lo_s, double hi_s);
 std::string rate_interval_text(double lo, double hi);

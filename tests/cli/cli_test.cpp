@@ -16,15 +16,6 @@ const std::string kScenario =
     "[model]\n"
     "name = \"llama-3.2-1b\"\n";
 
-void check_refused(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
-  const Outcome o = run(words);
-  INFO("stdout: " << o.out << "\nstderr: " << o.error);
-  CHECK(o.exit == 2);
-  CHECK(o.out.empty());
-  CHECK(o.error.rfind("rigcast: ", 0) == 0);
-  for (const std::string& part : parts) CHECK(contains(o.error, part));
-}
-
 }  // namespace
 
 TEST_CASE("Every verb has help, and it ends well", "[cli]") {

@@ -78,15 +78,6 @@ std::string faster_runs(const Folder& folder, const std::string& rig) {
   return folder.write("runs.jsonl", all);
 }
 
-void check_refused(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
-  const Outcome o = run(words);
-  INFO("stdout: " << o.out << "\nstderr: " << o.error);
-  CHECK(o.exit == 2);
-  CHECK(o.out.empty());
-  CHECK(o.error.rfind("rigcast: ", 0) == 0);
-  for (const std::string& part : parts) CHECK(contains(o.error, part));
-}
-
 }  // namespace
 
 TEST_CASE("Own runs move the forecasts of their rig, until they are forgotten", "[cli]") {

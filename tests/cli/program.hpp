@@ -128,4 +128,16 @@ inline std::vector<std::string> quick(const std::vector<std::string>& more = {})
   return words;
 }
 
+/// The program refuses what it is asked: exit code 2, nothing on standard output, and all the parts
+/// in what it says.
+inline void check_refused(const std::vector<std::string>& words,
+                          const std::vector<std::string>& parts) {
+  const Outcome o = run(words);
+  INFO("stdout: " << o.out << "\nstderr: " << o.error);
+  CHECK(o.exit == 2);
+  CHECK(o.out.empty());
+  CHECK(o.error.rfind("rigcast: ", 0) == 0);
+  for (const std::string& part : parts) CHECK(contains(o.error, part));
+}
+
 }  // namespace rigcast::cli_test

@@ -66,15 +66,6 @@ std::set<std::string> ids(const json& list) {
   return out;
 }
 
-void check_refused(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
-  const Outcome o = run(words);
-  INFO("stdout: " << o.out << "\nstderr: " << o.error);
-  CHECK(o.exit == 2);
-  CHECK(o.out.empty());
-  CHECK(o.error.rfind("rigcast: ", 0) == 0);
-  for (const std::string& part : parts) CHECK(contains(o.error, part));
-}
-
 }  // namespace
 
 TEST_CASE("validate has help with examples, and the program names it", "[cli]") {

@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "perfmodel/memory.hpp"
+#include "report/report_from_json.hpp"
+#include "report/report_json.hpp"
 #include "sim/advice.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"

@@ -4,8 +4,11 @@
 #include <memory>
 
 #include "measurements/read_measurements.hpp"
+#include "report/report_from_json.hpp"
+#include "report/report_json.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "validation/report_comparison.hpp"
+#include "validation/validation_json.hpp"
 
 namespace {
 

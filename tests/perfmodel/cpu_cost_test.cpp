@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "perfmodel/cost/cost.hpp"
+#include "perfmodel/cost/cpu_cost.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
@@ -43,7 +43,12 @@ double seconds(const Scenario& s, TokenCount tokens) {
   return cpu_cost(s, product(double(tokens)), tokens).compute.value;
 }
 
-double read_rate(const Scenario& s) { return cpu_cache_rate(s).value; }
+// What a token's product reads of memory in a second.
+double read_rate(const Scenario& s) {
+  const OpTraffic weights = product(1);
+  const double share = weights.weight_bytes() / cpu_cost(s, weights, 1).charged.value;
+  return s.rig.ram.bandwidth.value.value * share;
+}
 
 // Of one token's attention of 8 GFLOPs.
 double seconds_of_attention(const Scenario& s) {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "perfmodel/cost/cost.hpp"
+#include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/operation.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"

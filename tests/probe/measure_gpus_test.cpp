@@ -23,11 +23,8 @@ TEST_CASE("GPUs are measured, or one line says why not", "[probe]") {
     if (!gpu.notes.empty()) continue;  // another program may hold the GPU's memory
     CHECK(gpu.memory > 1_GiB);
     CHECK(gpu.context.median < gpu.memory.value / 2);
-    CHECK(gpu.vram.read.median > 1e10);
-    CHECK(gpu.vram.read.median > gpu.copies.h2d_pinned.bytes_per_s.median);
+    CHECK(gpu.vram_read.median > 1e10);
+    CHECK(gpu.vram_read.median > gpu.copies.h2d_pinned.bytes_per_s.median);
     CHECK(gpu.copies.h2d_pinned.latency_s.median < 1e-3);
-    CHECK(gpu.launches.in_graph.median < gpu.launches.waited.median);
-    CHECK(gpu.handoff.median > 1e-7);
-    CHECK(gpu.handoff.median < 1e-3);
   }
 }

@@ -7,6 +7,10 @@
 #include <sstream>
 
 #include "core/text/unit_text.hpp"
+#include "report/report_csv.hpp"
+#include "report/report_from_json.hpp"
+#include "report/report_json.hpp"
+#include "report/report_text.hpp"
 #include "report/terminal/text_chart.hpp"
 #include "report/terminal/text_style.hpp"
 #include "tests/catch.hpp"

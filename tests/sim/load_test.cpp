@@ -134,7 +134,8 @@ TEST_CASE("a cold start reads every byte of the file once", "[load]") {
       // The head is the embedding: needed on both sides, stored once.
       Settings{{"model.name", "llama-3.2-3b"}, {"placement.gpu_layers", "29"}},
       Settings{{"model.name", "llama-3.2-3b"}, {"placement.gpu_layers", "5"}},
-      Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}});
+      Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}},
+      with(kRigcast, {{"placement.gpu_layers", "33"}, {"placement.decode_device", "cpu"}}));
   const Loaded l(settings);
   const LoadForecast cold = l.load(Start::kCold);
   CHECK(cold.use.bytes[std::size_t(Resource::kSsd)] == Approx(l.file().value).epsilon(1e-12));
@@ -145,7 +146,12 @@ TEST_CASE("what a load brings to the GPUs is what their memory holds", "[load]")
   const Settings settings =
       GENERATE(Settings{}, Settings{{"placement.gpu_layers", "10"}},
                Settings{{"model.name", "llama-3.2-3b"}, {"placement.gpu_layers", "29"}},
-               Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}});
+               Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}},
+               // Of its output matrices the host has the only one: no GPU waits for it.
+               with(kRigcast, {{"placement.gpu_layers", "33"}, {"placement.decode_device", "cpu"}}),
+               with(kRigcast, {{"model.name", "llama-3.2-3b"},
+                               {"placement.gpu_layers", "29"},
+                               {"placement.decode_device", "cpu"}}));
   const Loaded l(settings);
   double weights = 0;
   const MemoryPlan plan = plan_memory(l.s, l.p, 1);

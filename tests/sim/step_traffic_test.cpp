@@ -5,6 +5,7 @@
 #include "perfmodel/resource_use.hpp"
 #include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
+#include "tests/decode_traffic.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;

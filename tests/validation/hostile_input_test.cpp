@@ -8,8 +8,10 @@
 
 #include "core/text/toml_reader.hpp"
 #include "measurements/read_measurements.hpp"
+#include "report/report_from_json.hpp"
 #include "tests/hostile.hpp"
 #include "validation/report_comparison.hpp"
+#include "validation/validation_json.hpp"
 
 using namespace rigcast;
 using namespace rigcast::fixtures;

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/report.hpp"
+#include "report/report_from_json.hpp"
+#include "report/report_json.hpp"
 #include "tests/catch.hpp"
 #include "validation/runs/packed_runs.hpp"
 

@@ -9,6 +9,8 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
+#include "validation/validation_json.hpp"
+#include "validation/validation_text.hpp"
 
 using namespace rigcast;
 using fixtures::contains;

@@ -20,6 +20,8 @@
 #include "engine/synth/synthetic_model.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
+#include "report/report_json.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/archived_scenario.hpp"
 #include "validation/runs/local_machine.hpp"
@@ -28,6 +30,7 @@
 #include "validation/runs/run_archive.hpp"
 #include "validation/runs/subprocess.hpp"
 #include "validation/runs/suite.hpp"
+#include "validation/validation_json.hpp"
 
 namespace rigcast::validation {
 namespace {
@@ -36,12 +39,6 @@ namespace fs = std::filesystem;
 
 constexpr int kTries = 6, kTriesOnGpu = 2;
 constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
-
-void say(const std::string& text) {
-  if (::isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r\033[K%s", text.c_str());
-  std::fflush(stderr);
-}
 
 std::string clock_time() {
   const std::time_t now = std::time(nullptr);
@@ -58,7 +55,7 @@ class WeightFile {
   explicit WeightFile(fs::path path) : path_(std::move(path)) {}
 
   std::optional<Error> write(const Scenario& s) {
-    say("writing weights ...");
+    show_progress("writing weights ...");
     auto error =
         engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_, {}, stop_flag());
     if (!error) file_ = TemporaryFile(path_);
@@ -107,7 +104,7 @@ class Campaign {
     const std::string began = clock_time();
     for (std::size_t i = 0; i < suite.runs.size(); ++i) {
       const SuiteRun& run = suite.runs[i];
-      say(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
+      show_progress(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
       const auto error = run_or_take(i, run);
       if (!error) continue;
       if (suite.runs.size() == 1) return of_only_run(*error, suite);
@@ -115,7 +112,7 @@ class Campaign {
       if (!interrupted() && device_ == Device::kCuda)
         if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
     }
-    say("");
+    show_progress("");
     if (suite.runs.size() > 1) result_.activities.clear();
     result_.against = kept_.folder().string();
     result_.when =
@@ -178,7 +175,7 @@ class Campaign {
     std::optional<Try> best;
     int tries = 0;
     do {
-      if (tries++ > 0) say(fmt::format("{}: the machine changed, again ...", run.name));
+      if (tries++ > 0) show_progress(fmt::format("{}: the machine changed, again ...", run.name));
       auto next = attempt(index, run, own_file ? weights.path() : fs::path());
       if (!next && !best) return next.error();
       if (!next) break;  // what was interrupted is no better
@@ -229,18 +226,20 @@ class Campaign {
   Result<std::string> probed_rig(const SuiteRun& run) {
     if (names_a_rig(run.scenario)) return std::string();
     if (!machine_) {
-      auto machine = probe::measure_machine(scratch(), say, stop_flag());
+      auto machine = probe::measure_machine(scratch(), show_progress, stop_flag());
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
-      if (device_ == Device::kCuda) machine_->gpus = probe::measure_gpus(say, stop_flag());
+      if (device_ == Device::kCuda)
+        machine_->gpus = probe::measure_gpus(show_progress, stop_flag());
     } else {
       if (run.file || run.scenario.has("model.file"))
-        if (auto error = probe::measure_disk_again(*machine_, scratch(), say, stop_flag()))
+        if (auto error =
+                probe::measure_disk_again(*machine_, scratch(), show_progress, stop_flag()))
           return *error;
       if (device_ == Device::kCpu)
-        probe::measure_cores(*machine_, say, stop_flag());
+        probe::measure_cores(*machine_, show_progress, stop_flag());
       else if (host_takes_part(run.scenario, device_))
-        probe::measure_all_cores(*machine_, say, stop_flag());
+        probe::measure_all_cores(*machine_, show_progress, stop_flag());
     }
     return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_), gpus());
   }
@@ -276,7 +275,7 @@ class Campaign {
   HowRun how_run() const {
     HowRun how{device_, options_.repeat, {}};
     if (machine_ && !machine_->gpus.found.empty())
-      how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram.read.median};
+      how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram_read.median};
     return how;
   }
 

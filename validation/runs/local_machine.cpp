@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/hardware/hardware_names.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/architectures/bind_model.hpp"
 #include "engine/backends/cuda/check/gpu_check.hpp"
@@ -15,7 +16,7 @@
 namespace rigcast::validation {
 namespace {
 
-constexpr const char* kRigKeys[] = {"rig.name", "rig.gpu", "rig.cpu"};
+constexpr const char* kRigKeys[] = {"rig.name", "rig.gpu", "rig.cpu", "rig.cpu_name"};
 
 std::string machine_name(const probe::Host& host) {
   const std::string cpu = host.cpu.empty() ? "" : host.cpu + ", ";
@@ -47,11 +48,26 @@ bool names_a_rig(const TomlDocument& document) {
 }
 
 std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue) {
-  if (const auto known = catalogue.cpu(host.cpu)) return known->id;
-  const bool intel = host.cpu.find("Intel") != std::string::npos;
-  if (host.simd == "avx512-vnni") return intel ? "core-i9-11900k" : "ryzen-9-7950x";
-  return intel ? "core-i7-8700" : "ryzen-7-5800x";
+  for (const std::string& name : simpler_cpu_names(host.cpu))
+    if (const auto known = catalogue.cpu(name)) return known->id;
+  return "";
 }
+
+namespace {
+
+// The CPU as a part of the catalogue, or as what the operating system tells of it.
+std::optional<Error> set_cpu(TomlDocument& document, const Catalogue& catalogue,
+                             const probe::Host& host) {
+  const std::string part = cpu_of_catalogue(host, catalogue);
+  if (!part.empty()) return document.set("rig.cpu", toml_text(part), "this machine");
+  for (const auto& [key, value] :
+       {std::pair{"rig.cpu_name", &host.cpu}, {"rig.cpu_simd", &host.simd}})
+    if (!document.has(key))
+      if (auto error = document.set(key, toml_text(*value), "this machine")) return error;
+  return std::nullopt;
+}
+
+}  // namespace
 
 Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
                                     Device device) {
@@ -62,11 +78,12 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
   if (names_a_rig(document)) return make_scenario(document, catalogue);
   std::optional<Error> no_gpu;
   if (device == Device::kCuda) no_gpu = set_gpu(document, catalogue);
-  // What the user can mend is told first: some GPU stands in while the rest is read.
+  // What the user can mend is told first: any GPU stands in while the rest is checked.
   if (no_gpu)
-    if (auto error = set("rig.gpu", "\"rtx-4090\"")) return *error;
+    if (auto error = set("rig.gpu", toml_text(catalogue.ids("hwprofiles/gpus").at(0))))
+      return *error;
   const probe::Host host = probe::read_host();
-  if (auto error = set("rig.cpu", toml_text(cpu_of_catalogue(host, catalogue)))) return *error;
+  if (auto error = set_cpu(document, catalogue, host)) return *error;
   if (auto error = set("rig.cpu_cores", fmt::format("{}", host.cores))) return *error;
   if (auto error =
           set("rig.ram_capacity", fmt::format("\"{:.0f} MiB\"", host.memory.value / 0x1p20)))

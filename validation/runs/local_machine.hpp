@@ -15,7 +15,7 @@ namespace rigcast::validation {
 /// The scenario says on which machine: a rig, or parts of one.
 bool names_a_rig(const TomlDocument& document);
 
-/// The catalogue's part of that name, or one of its instruction set and vendor.
+/// The id of the catalogue's part of that name; empty: it has none.
 std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue);
 
 /// The scenario with the engine as runtime and, if the document names no rig, this machine: its

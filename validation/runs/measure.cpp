@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +24,7 @@
 #include "probe/dram_read.hpp"
 #include "probe/gpu.hpp"
 #include "probe/host.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "validation/runs/local_machine.hpp"
 
 namespace rigcast::validation {
@@ -42,13 +42,6 @@ class Stopwatch {
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin_ = Clock::now();
 };
-
-// One line on a terminal that the next one replaces.
-void say(const std::string& text) {
-  if (!::isatty(STDERR_FILENO)) return;
-  std::fprintf(stderr, "\r\033[K%s", text.c_str());
-  std::fflush(stderr);
-}
 
 // A model that is ready to run.
 struct Loaded {
@@ -116,10 +109,10 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
 }
 
 Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options) {
-  say("making weights ...");
+  show_progress("making weights ...");
   const Stopwatch watch;
   auto executor = executor_of(s, options, nullptr);
-  say("");
+  show_progress("");
   if (!executor) return executor.error();
   return Loaded{*std::move(executor), std::nullopt, watch.elapsed()};
 }
@@ -221,7 +214,7 @@ DeviceMemory memory_of_host(const Executor& executor) {
 // A start from the file, cold or warm, to the first token. Nothing of it stays.
 Result<StartTimes> time_start(const Scenario& s, const ExecuteOptions& options,
                               const Runner& runner, bool cold) {
-  say(cold ? "cold start ..." : "warm start ...");
+  show_progress(cold ? "cold start ..." : "warm start ...");
   // A GPU's weights are read past the page cache, so that the cold start has left nothing there.
   if (auto error = cold ? drop_from_page_cache(*s.model_file, stop_flag())
                         : bring_into_page_cache(*s.model_file, stop_flag()))
@@ -278,7 +271,7 @@ std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& o
   try {
     runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
     for (int i = 0; i < options.repeat && !interrupted(); ++i) {
-      say(fmt::format("run {} of {} ...", i + 1, options.repeat));
+      show_progress(fmt::format("run {} of {} ...", i + 1, options.repeat));
       RequestTimes times = runner.request(executor, runner.output());
       const bool tells = runs.resident.empty() && times.ids.size() > 1;
       if (!interrupted() || tells) runs.resident.push_back(std::move(times));
@@ -291,7 +284,7 @@ std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& o
 void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns& runs,
                     const ExecuteOptions& options, Executed& out) try {
   if (interrupted()) return;
-  say("traced run ...");
+  show_progress("traced run ...");
   Recorder recorder;
   const TokenCount tokens =
       std::min(runner.output(), options.traced_tokens.value_or(runner.output()));
@@ -309,12 +302,12 @@ void measure_memory(const ExecuteOptions& options, const Placement& placement, c
   if (options.prompt || interrupted()) return;
   const bool gpu = options.device == Device::kCuda;
   if (gpu) {
-    say("reading the GPU's memory ...");
+    show_progress("reading the GPU's memory ...");
     runs.vram_ceiling = options.vram_ceiling ? *options.vram_ceiling
                                              : BytesPerSecond{probe::vram_read(stop_flag()).median};
   }
   if (gpu && !HostParts(s.model, placement).any()) return;
-  say("reading memory ...");
+  show_progress("reading memory ...");
   runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
 } catch (const Interrupted&) {
 }
@@ -390,7 +383,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
   loaded->executor.reset();  // its memory is free for the measurement
   measure_memory(options, *placement, s, team, runs);
-  say("");
+  show_progress("");
   out.report = measured_report(scenario, *placement, runs);
   out.busy = busy_text(runs);
   add_warnings(out, options, runs);

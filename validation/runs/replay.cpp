@@ -6,16 +6,18 @@
 #include <string_view>
 #include <utility>
 
+#include "report/report_from_json.hpp"
 #include "sim/simulate.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/archived_scenario.hpp"
+#include "validation/validation_json.hpp"
 
 namespace rigcast::validation {
 
 Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions) {
   Forecast out;
   sim::SimulateOptions how;
-  how.cliffs = scenario.kv.policy == KvPolicy::kPaged || scenario.kv.policy == KvPolicy::kCombined;
+  how.cliffs = evicts(scenario.kv.policy);
   how.positions = std::move(positions);
   how.trace = &out.events;
   out.report = sim::simulate(std::make_shared<const Scenario>(scenario), how);

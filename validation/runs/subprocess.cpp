@@ -18,10 +18,12 @@
 
 #include "core/files/interrupt.hpp"
 #include "engine/backends/cuda/cuda_executor.hpp"
+#include "report/report_json.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
 #include "validation/runs/run_archive.hpp"
+#include "validation/validation_json.hpp"
 
 namespace rigcast::validation {
 namespace {

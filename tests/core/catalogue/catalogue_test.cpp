@@ -146,6 +146,29 @@ TEST_CASE("A CPU's bandwidth is channels times 8 bytes times its memory's rate",
   CHECK(checked >= 15);
 }
 
+TEST_CASE("Two sockets of a CPU double what it has, and leave its clocks", "[catalogue]") {
+  const auto one = catalogue().cpu("xeon-gold-6138");
+  REQUIRE(one);
+  for (const char* name : {"2x-xeon-gold-6138", "2xxeon-gold-6138", "2x Intel Xeon Gold 6138"}) {
+    const auto two = catalogue().cpu(name);
+    INFO(name);
+    REQUIRE(two);
+    CHECK(two->id == "2x-xeon-gold-6138");
+    CHECK(two->name == "2x " + one->name);
+    CHECK(two->sockets == 2);
+    CHECK(two->cores == 2 * one->cores);
+    CHECK(two->threads == 2 * one->threads);
+    CHECK(two->memory_channels == 2 * one->memory_channels);
+    CHECK(two->memory_bandwidth->value == one->memory_bandwidth->value * 2.0);
+    CHECK(two->price->value == one->price->value * 2.0);
+    CHECK(two->base_clock->value == one->base_clock->value);
+  }
+  CHECK_FALSE(catalogue().cpu("2x-2x-xeon-gold-6138"));
+  const auto unknown = catalogue().cpu("2x-xeon-gold-6139");
+  REQUIRE_FALSE(unknown);
+  CHECK(contains(unknown.error().message, "2x-xeon-gold-6139"));
+}
+
 TEST_CASE("Every CPU has a base and a boost clock that its sustained clock agrees with",
           "[catalogue]") {
   for (const std::string& id : catalogue().ids("hwprofiles/cpus")) {

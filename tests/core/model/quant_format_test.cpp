@@ -7,18 +7,6 @@
 
 namespace rigcast {
 
-TEST_CASE("A block format's name finds it, in any case", "[quant]") {
-  for (int i = 0; i < kQuantFormatCount; ++i) {
-    const auto f = QuantFormat(i);
-    std::string name(info(f).name);
-    CHECK(quant_format_from(name) == f);
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
-    CHECK(quant_format_from(name) == f);
-  }
-  CHECK_FALSE(quant_format_from("Q4_K_M").has_value());
-  CHECK_FALSE(quant_format_from("").has_value());
-}
-
 TEST_CASE("Blocks have the bits per weight that ggml states", "[quant]") {
   const auto bits = [](QuantFormat f) { return info(f).bits_per_weight(); };
   CHECK(bits(QuantFormat::kQ2_K) == 2.625);

@@ -5,6 +5,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/model_fixtures.hpp"
+#include "tests/decode_traffic.hpp"
 
 using namespace rigcast;
 using namespace rigcast::fixtures;

@@ -9,6 +9,7 @@
 #include "engine/threads/team.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/decode_traffic.hpp"
 #include "tests/engine/executor_fixture.hpp"
 
 using namespace rigcast;

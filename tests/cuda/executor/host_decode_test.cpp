@@ -2,6 +2,7 @@
 #include "core/model/traffic.hpp"
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/decode_traffic.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

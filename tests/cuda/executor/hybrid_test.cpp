@@ -6,6 +6,7 @@
 #include "engine/placement/host_parts.hpp"
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/decode_traffic.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

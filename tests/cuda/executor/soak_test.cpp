@@ -1,9 +1,9 @@
 // Many tokens of a shared model: memory stays, and so do the tokens.
-#include <fstream>
 #include <vector>
 
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/resident_memory.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -18,16 +18,9 @@ struct Held {
   double resident = 0;  // of the process
 };
 
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double all = 0, resident = 0;
-  statm >> all >> resident;
-  return resident * 4096;
-}
-
 Held held_by(const Executor& executor) {
   return {executor.gpus().front().needed() - executor.gpus().front().overhead,
-          executor.host().needed(), resident_bytes()};
+          executor.host().needed(), test::resident_memory().value};
 }
 
 // A prompt and an answer, from an empty context on.

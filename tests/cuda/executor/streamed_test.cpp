@@ -5,6 +5,7 @@
 #include "core/model/traffic.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/decode_traffic.hpp"
 #include "tests/folder.hpp"
 
 using namespace rigcast;

@@ -1,5 +1,4 @@
 // Page-locked memory that is refused: said with what it was for, and nothing is kept.
-#include <fstream>
 #include <string>
 
 #include "core/base/error.hpp"
@@ -7,37 +6,18 @@
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "tests/catch.hpp"
+#include "tests/machine_error.hpp"
+#include "tests/resident_memory.hpp"
 
 namespace rigcast::engine {
-namespace {
-
-template <class Make>
-std::string text_of_failed(const Make& make) {
-  try {
-    make();
-  } catch (const MachineError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-// Of this process, in memory now.
-double resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  double all = 0, resident = 0;
-  statm >> all >> resident;
-  return resident * 4096;
-}
-
-}  // namespace
 
 // More than any machine has; where there is no GPU, that is what is said.
 TEST_CASE("Pinned memory that is refused says what it was for", "[cuda]") {
-  const std::string of_buffer = text_of_failed(
+  const std::string of_buffer = test::machine_error(
       [] { static_cast<void>(PinnedBuffer(std::size_t(1) << 46, "rows of a batch")); });
   CHECK(of_buffer.find("pinned memory: ") == 0);
   CHECK(of_buffer.find(" GiB asked for the rows of a batch, refused: ") != std::string::npos);
-  const std::string of_pages = text_of_failed(
+  const std::string of_pages = test::machine_error(
       [] { static_cast<void>(PinnedPages(std::size_t(1) << 60, "input embedding")); });
   CHECK(of_pages.find("pinned memory: ") == 0);
   CHECK(of_pages.find(" asked for the input embedding, refused: ") != std::string::npos);
@@ -75,9 +55,9 @@ TEST_CASE("Pages are given back, whether they could be locked or not", "[cuda]")
     }
   };
   once();  // with what the driver takes for itself
-  const double before = resident_bytes();
+  const double before = test::resident_memory().value;
   for (int i = 0; i < 20; ++i) once();
-  CHECK(resident_bytes() < before + kBytes);
+  CHECK(test::resident_memory().value < before + kBytes);
 }
 
 }  // namespace rigcast::engine

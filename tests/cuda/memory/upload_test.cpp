@@ -19,6 +19,7 @@
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"
 #include "tests/folder.hpp"
+#include "tests/machine_error.hpp"
 #include "tests/page_cache.hpp"
 
 namespace rigcast::engine {
@@ -135,16 +136,6 @@ std::vector<Bytewise> read_by_source(const std::vector<HostTensor>& tensors, con
   return out;
 }
 
-template <class Job>
-std::string machine_error(const Job& job) {
-  try {
-    job();
-  } catch (const MachineError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 }  // namespace
 
 TEST_CASE("Reads cover all tensors in whole rows and are nearly full", "[cuda][upload]") {
@@ -254,7 +245,7 @@ TEST_CASE("A file that has become shorter is an error", "[cuda][upload]") {
   const GgufFile file = random.open();
   const auto read = [&] { read_by_source(tensors_of(file), &file, 65'536); };
   std::filesystem::resize_file(random.path, std::filesystem::file_size(random.path) - 1);
-  CHECK(machine_error(read).find("it is not the file any more that was opened") !=
+  CHECK(test::machine_error(read).find("it is not the file any more that was opened") !=
         std::string::npos);
 }
 
@@ -276,7 +267,7 @@ TEST_CASE("A file that ends while it is read is an error", "[cuda][upload]") {
   const UploadSource source(tensors, &file, reads);
   std::filesystem::resize_file(random.path, 100'000);
   Bytewise buffer(65'536 + UploadSource::kSlack);
-  const std::string text = machine_error([&] { source.fill(reads.back(), buffer.data()); });
+  const std::string text = test::machine_error([&] { source.fill(reads.back(), buffer.data()); });
   CHECK(text.find("reading the weights failed: it ends at byte ") != std::string::npos);
 }
 
@@ -386,12 +377,12 @@ TEST_CASE("An upload that is stopped in its middle leaves nothing running", "[cu
   const auto stop_at_third = [&](const ArrivedPiece&) {
     if (++pieces == 3) stop.request_stop();
   };
-  const std::string text =
-      machine_error([&] { uploader.upload(tensors, &file, stop_at_third, stop.get_token()); });
+  const std::string text = test::machine_error(
+      [&] { uploader.upload(tensors, &file, stop_at_third, stop.get_token()); });
   CHECK(text == "stopped before the weights were on the GPU");
   CHECK(pieces < 10);
   // Asked for before it begins.
-  CHECK(machine_error([&] {
+  CHECK(test::machine_error([&] {
           uploader.upload(
               tensors, &file, [&](const ArrivedPiece&) { ++pieces; }, stop.get_token());
         }) == "stopped before the weights were on the GPU");
@@ -424,19 +415,20 @@ TEST_CASE("An upload says what cannot be read", "[cuda][gpu][upload]") {
   const auto cut_file = [&](const ArrivedPiece&) {
     std::filesystem::resize_file(random.path, 10'000);
   };
-  CHECK(machine_error([&] {
+  CHECK(test::machine_error([&] {
           uploader.upload(tensors, &file, cut_file);
         }).find("reading the weights failed: it ends at byte ") != std::string::npos);
   std::filesystem::remove(random.path);
-  CHECK(machine_error([&] { upload_all(uploader, tensors, &file); }).find(random.path.string()) ==
-        0);
+  CHECK(test::machine_error([&] {
+          upload_all(uploader, tensors, &file);
+        }).find(random.path.string()) == 0);
   const auto loose = in_memory(random.contents, 1);
   CHECK(upload_all(uploader, loose, nullptr).bytes == random.contents);
 }
 
 TEST_CASE("Upload buffers count against the limit", "[cuda][gpu][upload]") {
   Vram vram(0, 1_MiB);
-  CHECK(machine_error([&] {
+  CHECK(test::machine_error([&] {
           Uploader uploader(vram, {8 << 20, 2});
         }).find("asked for the upload buffers") != std::string::npos);
   CHECK(vram.held() == 0_B);

@@ -8,17 +8,13 @@
 #include "core/base/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
 #include "tests/catch.hpp"
+#include "tests/machine_error.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
 
 std::string text_of_failed_take(Vram& vram, std::size_t bytes, const std::string& item) {
-  try {
-    vram.take(bytes, item);
-  } catch (const MachineError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return test::machine_error([&] { vram.take(bytes, item); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/run/measured_report.hpp"
 
 #include "core/scenario/placement.hpp"
+#include "report/report_text.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

@@ -1,10 +1,7 @@
 // Synthetic weights as a model: activations stay finite and logits tell prompts apart.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,17 +12,10 @@
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
+#include "tests/resident_memory.hpp"
 
 namespace rigcast::engine {
 namespace {
-
-// Of this process, now.
-Bytes resident_memory() {
-  std::ifstream status("/proc/self/statm");
-  double all = 0, resident = 0;
-  status >> all >> resident;
-  return Bytes{resident * double(::sysconf(_SC_PAGESIZE))};
-}
 
 using fixtures::make_tiny_model;
 using fixtures::TinyModel;
@@ -143,12 +133,12 @@ TEST_CASE("Vectors of a model whose matrices are elsewhere take little memory", 
   double bytes = 0;
   for (const Tensor& t : table->tensors)
     if (t.dimensions == 1) bytes += double(t.bytes);
-  const Bytes before = resident_memory();
+  const Bytes before = test::resident_memory();
   const auto model = make_synthetic_vectors(spec, *table, 1);
   REQUIRE(model);
   // Once as they are made, once as the model has them, and a large page where they begin and end.
   const double most = 2 * bytes + 3 * 2 * 0x1p20;
-  CHECK((resident_memory() - before).value < most);
+  CHECK((test::resident_memory() - before).value < most);
 }
 
 TEST_CASE("Every tensor of a table has its place in the tiny model", "[synth]") {

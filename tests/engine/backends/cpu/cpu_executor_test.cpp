@@ -13,6 +13,7 @@
 #include "core/model/traffic.hpp"
 #include "engine/run/request.hpp"
 #include "tests/catch.hpp"
+#include "tests/decode_traffic.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/engine/logits_compare.hpp"
 

@@ -1,0 +1,239 @@
+#include "perfmodel/cost/cpu_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/hardware/cpu_architecture.hpp"
+#include "perfmodel/cost/kernel_cost.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr double kUsualClock = 3e9;  // of a CPU whose sustained clock is not known
+
+double used_cores(const StepContext& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  const double threads = s.settings.threads;
+  const double fast = std::min(threads, double(cpu.cores));
+  // Threads beyond the performance cores run on efficiency cores, at about half the rate.
+  const double all = fast + 0.5 * std::clamp(threads - fast, 0.0, double(cpu.efficiency_cores));
+  // Two threads on one core add nothing to a kernel that keeps the core's units busy. Cores that
+  // run one thread then wait for them, because work is divided evenly.
+  return threads > cpu.cores + cpu.efficiency_cores ? std::min(all, threads / 2) : all;
+}
+
+// A CPU runs near its boost clock with few cores at work, and between boost and base clock with all
+// of them.
+Hertz working_clock(const StepContext& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  constexpr double kAllCores = 0.6;  // of the way from base to boost, as coolers allow
+  const auto value = [](const std::optional<Sourced<Hertz>>& f) { return f->value; };
+  if (!cpu.base_clock || !cpu.boost_clock) return cpu.clock ? value(cpu.clock) : Hertz{kUsualClock};
+  const Hertz base = value(cpu.base_clock), boost = value(cpu.boost_clock);
+  const Hertz all = cpu.clock ? value(cpu.clock) : base + (boost - base) * kAllCores;
+  const double sockets = s.settings.numa_distribute ? 1.0 : std::max(1, cpu.sockets);
+  const double share = std::min(1.0, used_cores(s) * sockets / std::max(1, cpu.cores));
+  return all >= boost ? all : boost - (boost - all) * share;
+}
+
+// True if a BLAS computes the batch: weights of any format are expanded to FP32. Routed experts
+// stay with the runtime's own kernels.
+bool uses_blas(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  constexpr TokenCount kBlasTokens = 32;
+  return s.settings.cpu_blas && !t.routed && tokens >= kBlasTokens;
+}
+
+// FLOP/s of one core: what a probe measured with all cores at work, or the design's FLOPs per cycle
+// times the clock.
+double rate_of_core(const StepContext& s, const std::optional<Sourced<FlopsPerSecond>>& measured,
+                    double per_cycle) {
+  if (measured) return measured->value.value / std::max(1, s.rig.cpu.cores);
+  return working_clock(s).value * per_cycle;
+}
+double int8_rate_of_core(const StepContext& s) {
+  return rate_of_core(s, s.rig.cpu.int8_rate, int8_flops_per_cycle(s.rig.cpu));
+}
+double fp32_rate_of_core(const StepContext& s) {
+  return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
+}
+
+// Time of the work on weights and of the work on the cache, with all used cores.
+struct CpuWork {
+  Seconds weights, cache;
+  Seconds total() const { return weights + cache; }
+};
+
+const QuantFormatInfo& cache_format(const StepContext& s, const OpTraffic& t) {
+  return info(t.cache_format.value_or(s.kv.types.k));
+}
+
+// The number of times attention reads the cache: queries that share an element's work share one
+// read.
+double cache_reads(const StepContext& s, const OpTraffic& t) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const double elements = t.kv_read_bytes * 8.0 / cache_format(s, t).bits_per_weight();
+  if (!e.cache_queries || elements <= 0) return 1;
+  const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
+  return std::ceil(std::round(queries) / e.cache_queries->value);
+}
+
+// Equivalent bytes: bytes of weights whose read takes as long as `bytes` of the cache.
+double cache_charged(const StepContext& s, const OpTraffic& t, TokenCount tokens, double bytes) {
+  constexpr double kCacheOfCore = 3e6;  // the last level: 2 to 4 MB a core, 1 to 8 seen
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!e.cache_stride || tokens > kMatVecTokens || bytes <= 0) return bytes;
+  const double held = kCacheOfCore * std::max(1, s.rig.cpu.cores) / std::max(1, s.rig.cpu.sockets);
+  const double missed = std::max(0.0, 1.0 - held / bytes);
+  return bytes * e.cache_stride->value * (1.0 + missed * (cache_reads(s, t) - 1.0));
+}
+
+// FLOPs of one token's attention, plus the work of unpacking each element of the cache.
+double cache_flops(const StepContext& s, const OpTraffic& t) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const QuantFormatInfo& format = cache_format(s, t);
+  const bool quantized = format.block_elements > 1;
+  const double elements = t.kv_read_bytes * 8.0 / format.bits_per_weight() * cache_reads(s, t);
+  return t.attention_flops + elements * (quantized ? e.cache_element_quant : e.cache_element).value;
+}
+
+// FLOPs of a batch's attention, plus the work on each score.
+double batch_flops(const StepContext& s, const OpTraffic& t) {
+  const double score = 4.0 * double(std::max<std::int64_t>(1, s.model.head_dim));
+  return t.attention_flops * (1.0 + s.runtime.cpu.score.value / score);
+}
+
+Seconds vector_time(const StepContext& s, const OpTraffic& t) {
+  return s.runtime.cpu.element.value * (t.vector_elements / used_cores(s));
+}
+
+// Time of the barrier of all threads after one matrix.
+Seconds barrier_overhead(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const bool ahead = tokens <= kMatVecTokens && !t.routed && t.weight_bytes() > 0;
+  const auto& power = ahead && e.barrier_exponent_with_prefetch ? e.barrier_exponent_with_prefetch
+                                                                : e.barrier_thread_exponent;
+  return e.barrier_time.value * std::pow(double(s.settings.threads), power ? power->value : 1.0);
+}
+
+bool knows_clock(const StepContext& s) {
+  const auto& clock = s.rig.cpu.clock;
+  return clock && clock->kind == SourceKind::kMeasured;
+}
+
+// Share of a core's multipliers that one thread has while all threads work: 1 if it has the core to
+// itself, 1/2 if two threads share it; nullopt if the rig file does not tell.
+std::optional<double> share_of_core(const StepContext& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  if (!cpu.core_int8 || !cpu.int8_rate) return std::nullopt;
+  return std::min(1.0, int8_rate_of_core(s) / cpu.core_int8->value.value);
+}
+
+// SMT contention: the time of a batch's work other than multiplications, relative to a thread that
+// has a core to itself. Of two threads on one core, one does this work while the other multiplies.
+// It applies to profiles that distinguish such threads, which `cache_per_cycle` marks.
+double smt_contention(const StepContext& s) {
+  return s.runtime.cpu.cache_per_cycle ? share_of_core(s).value_or(1.0) : 1.0;
+}
+
+// FLOP/s of all threads on the cache. `alone` is the rate of threads with a core each; the clock
+// gives the rate of threads that share one. Where some share a core, both contribute by their part
+// of the time.
+double cache_rate(const StepContext& s, double alone,
+                  const std::optional<Sourced<double>>& per_cycle) {
+  if (!per_cycle || !knows_clock(s)) return alone;
+  const double shared = used_cores(s) * working_clock(s).value * per_cycle->value;
+  const double half = std::min(1.0, 2.0 * (1.0 - share_of_core(s).value_or(0.5)));
+  return 1.0 / ((1.0 - half) / alone + half / shared);
+}
+
+// Compute time of one token, or of a batch.
+CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const auto own = e.int8_share.find(s.rig.cpu.simd);
+  const double share =
+      (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
+  const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
+  const double beside = tokens > kMatVecTokens ? smt_contention(s) : 1.0;
+  const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
+  const double rate = used_cores(s) * int8_rate_of_core(s) * reached * e.speed.value * os;
+  double scaled = 0, all = 0;
+  if (uses_blas(s, t, tokens)) {
+    const double blas = used_cores(s) * fp32_rate_of_core(s);
+    return {Seconds{t.matmul_flops / (blas * e.blas.value)},
+            Seconds{t.attention_flops / (rate * e.attention.value)}};
+  }
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
+    const auto format = QuantFormat(f);
+    const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
+    all += elements;
+    const FormatEfficiency& of_format = s.runtime.format(format);
+    scaled += elements / (tokens <= kMatVecTokens ? of_format.cpu : of_format.cpu_batch).value;
+  }
+  double matmul = all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
+  if (tokens <= kMatVecTokens)
+    matmul /= e.one_token.value;
+  else
+    matmul *= 1.0 + e.half_rate_batch.value * beside / std::max(t.tokens_per_weight, 1.0);
+  if (t.routed) matmul /= e.experts.value;
+  if (tokens > kMatVecTokens)
+    return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
+  const bool quantized = cache_format(s, t).block_elements > 1;
+  // `rate` is that of threads which may share cores; a thread with a core to itself is faster.
+  const double alone = rate / share_of_core(s).value_or(1.0) * e.cache.value;
+  const double of_cache =
+      cache_rate(s, alone, quantized ? e.cache_quant_per_cycle : e.cache_per_cycle);
+  return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
+}
+
+// Time of one token beyond max(compute, read): a core that waits for memory computes nothing, so
+// the longer of the two hides only a part of the shorter. Where the profile has a figure for the
+// cache alone, the cache is read after the weights, and neither hides the remainder of the other.
+Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const CpuWork& read) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!e.kv_unoverlapped_share)
+    return e.unoverlapped_share.value * std::min(compute.total(), read.total());
+  const Seconds apart = std::max(compute.weights, read.weights) +
+                        std::max(compute.cache, read.cache) -
+                        std::max(compute.total(), read.total());
+  return apart + e.unoverlapped_share.value * std::min(compute.weights, read.weights) +
+         e.kv_unoverlapped_share->value * std::min(compute.cache, read.cache);
+}
+
+BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
+  // A rate that was measured was reached: little of it is out of reach.
+  constexpr double kOfMeasured = 0.95;  // also of what links carry
+  if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
+  const auto& measured = s.rig.cpu.core_read;
+  const BytesPerSecond core =
+      measured ? measured->value * kOfMeasured : s.runtime.cpu.read_per_thread.value;
+  BytesPerSecond drawn = core * used_cores(s);
+  if (s.rig.cpu.core_links) drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured);
+  // Unless weights are distributed over the sockets, all of them lie in the memory of the socket
+  // that loaded them.
+  const double sockets = std::max(1, s.rig.cpu.sockets);
+  const double further = s.settings.numa_distribute ? s.runtime.cpu.socket_share.value : 0.0;
+  const double reach = (1.0 + (sockets - 1.0) * further) / sockets;
+  return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
+}
+
+}  // namespace
+
+OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  OpCost cost;
+  const BytesPerSecond full = s.rig.ram.bandwidth.value;
+  const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
+  const double kv = cache_bytes(s, t);
+  const double charged_kv = cache_charged(s, t, tokens, kv);
+  cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  cost.charged = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
+  cost.gap = barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
+  const CpuWork compute = cpu_compute(s, t, tokens);
+  cost.compute = compute.total();
+  if (tokens <= kMatVecTokens)
+    cost.gap += unoverlapped_time(
+        s, compute,
+        {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
+  return corrected(s, cost, tokens);
+}
+
+}  // namespace rigcast

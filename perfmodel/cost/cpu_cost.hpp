@@ -1,0 +1,13 @@
+#pragma once
+// What an operation's traffic costs on the CPU with the scenario's threads.
+
+#include "core/model/traffic.hpp"
+#include "perfmodel/cost/roofline.hpp"
+#include "perfmodel/step_context.hpp"
+
+namespace rigcast {
+
+/// For a batch of `tokens`.
+OpCost cpu_cost(const StepContext& context, const OpTraffic& traffic, TokenCount tokens);
+
+}  // namespace rigcast

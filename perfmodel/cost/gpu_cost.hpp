@@ -1,0 +1,14 @@
+#pragma once
+// What an operation's traffic costs on a GPU, by what the runtime's kernels reach of it.
+
+#include "core/model/traffic.hpp"
+#include "perfmodel/cost/roofline.hpp"
+#include "perfmodel/step_context.hpp"
+
+namespace rigcast {
+
+/// For a batch of `tokens`, launched as `kernels` kernels.
+OpCost gpu_cost(const StepContext& context, std::size_t gpu, const OpTraffic& traffic,
+                TokenCount tokens, double kernels);
+
+}  // namespace rigcast

@@ -1,0 +1,24 @@
+#pragma once
+// Validations for programs: JSON, and CSV with one line a row.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "validation/bars.hpp"
+#include "validation/validation.hpp"
+
+namespace rigcast {
+
+/// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars" lists.
+std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
+std::string to_json(const Validation& validation);
+/// One header line, then one line a row.
+std::string to_csv(const Validation& validation);
+/// A list of what "activities" holds.
+std::string to_json(std::span<const ActivityRow> activities);
+/// The same list read; what is no activity is left out.
+std::vector<ActivityRow> activities_from_json(std::string_view text);
+
+}  // namespace rigcast
