@@ -1,6 +1,6 @@
 #pragma once
-// What a run gave: the same type, predicted or measured, so that one can be subtracted from the
-// other. The JSON keys are a contract (docs/report.md).
+// The results of a run: one type for predicted and measured ones, so that they can be compared. The
+// JSON keys are a contract (docs/report.md).
 
 #include <array>
 #include <memory>
@@ -25,7 +25,7 @@ struct TtftBreakdown {
   Seconds total() const { return load + tokenize + transfer + prefill + sample; }
 };
 
-/// What keeps a phase busy most: `share` of the phase's time.
+/// The busiest resource of a phase, busy for `share` of its time.
 struct Bottleneck {
   Resource resource = Resource::kVram;
   double share = 0;
@@ -43,7 +43,7 @@ struct PositionSpeed {
   std::optional<Interval> spread{};  // of tokens_per_s over the runs of a measurement
 };
 
-/// What a measurement says of itself.
+/// Facts about a measurement itself.
 struct MeasuredFigures {
   int runs = 0;
   BytesPerSecond read;     // of weights and cache while decoding
@@ -102,7 +102,7 @@ struct Report {
   std::optional<Bottleneck> warm_bound, cold_bound;    // of the whole TTFT
   std::array<double, kResourceCount> utilisation{};    // of the decode
   std::array<double, kResourceCount> traffic_bytes{};  // of one request from resident
-  // Of a forecast 80 % intervals, of a measurement the range of its runs.
+  // Forecast: 80 % intervals. Measurement: the range over its runs.
   std::optional<Interval> tokens_per_s_interval, ttft_interval, prefill_interval;
   std::array<int, kSourceKindCount> inputs{};  // figures by kind
   std::vector<std::string> assumed;            // names of the assumed ones
@@ -118,11 +118,11 @@ struct Report {
 
 /// "rigcast.report/1", indented by two spaces.
 std::string to_json(const Report& report);
-/// The same read back, as the report of `scenario` (nullptr: of none), of which the JSON tells only
-/// what people ask about. What a report lacks is zero, what is no number there is not a number.
-/// Errors: another schema, or a figure of another kind, with its path.
+/// Reads a report's JSON, as the report of `scenario` (nullptr: none); the JSON holds only a part
+/// of the scenario. Missing figures are zero, and non-numbers are NaN. Errors: another schema, or a
+/// figure of another type, with its path.
 Result<Report> report_from_json(std::string_view text, std::shared_ptr<const Scenario> scenario);
-/// One header line, then one line a decoded position.
+/// A header line, then one line per decoded position.
 std::string to_csv(const Report& report);
 
 struct TextStyle {

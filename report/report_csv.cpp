@@ -1,4 +1,5 @@
-// One line a decoded position; what a run has once is repeated, so that every line stands alone.
+// One line per decoded position; figures of the whole run are repeated, so that every line is
+// complete.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -15,7 +15,7 @@
 
 namespace rigcast {
 
-/// What a report says of a metric.
+/// A report's figure for a metric.
 struct PredictedFigure {
   double value = 0;
   std::optional<Interval> interval;
@@ -37,8 +37,8 @@ struct ValidationRow {
   std::optional<Interval> interval;
   bool counted = true;  // no: figures of the runtime profile were fitted on it
   bool gpu = false;     // the rig has one
-  // What bars take an error for a share of; 0: of what was measured. And by how much forecast and
-  // run may differ, whatever the share.
+  // `scale`: the reference for relative errors; 0: the measured value. `allowed`: an absolute
+  // difference that always passes.
   double scale = 0, allowed = 0;
 
   double error() const { return predicted / measured - 1; }
@@ -58,8 +58,8 @@ struct ValidationSummary {
   double coverage = 0;  // inside their intervals; not a number where rows have none
 };
 
-/// Of the rows that count: by metric, then a line for each regime that has rows, then for deep
-/// context, quantized KV, all.
+/// Summaries of the rows that count: by metric, then a line for each regime that has rows, then for
+/// deep context, quantized KV, all.
 std::vector<ValidationSummary> summarize(std::span<const ValidationRow> rows);
 
 struct SkippedRun {
@@ -67,7 +67,7 @@ struct SkippedRun {
   std::string reason;
 };
 
-/// How long one kind of activity took of a phase; of decode, of a token.
+/// Time of one kind of activity in a phase; for decode, per token.
 struct ActivityRow {
   Phase phase = Phase::kDecode;
   ActivityKind kind = ActivityKind::kHostWork;
@@ -85,7 +85,7 @@ struct Validation {
   std::vector<SkippedRun> notes;          // what is to be known of runs that have rows
 };
 
-/// What a median error may not exceed, in any regime.
+/// The limit of a median error, in any regime.
 struct ErrorLimit {
   std::string metric;  // as rows name it; empty: every one
   double share = 0;
@@ -100,13 +100,13 @@ struct BarVerdict;  // bars.hpp
 /// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars" lists.
 std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
 std::string to_json(const Validation& validation);
-/// One header line, then one line a row.
+/// A header line, then one line per row.
 std::string to_csv(const Validation& validation);
 /// A list of what "activities" holds.
 std::string to_json(std::span<const ActivityRow> activities);
-/// The same list read; what is no activity is left out.
+/// Reads such a list; elements that are not activities are skipped.
 std::vector<ActivityRow> activities_from_json(std::string_view text);
-/// The same of forecasts that were run: every configuration's figures, and by how much they miss.
+/// A text on forecasts that were run: every configuration's figures and errors.
 std::string runs_to_text(const Validation& validation, TextStyle style);
 /// For people: the summary, the rows farthest off, what was skipped and why.
 std::string to_text(const Validation& validation, TextStyle style);

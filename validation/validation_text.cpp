@@ -42,7 +42,7 @@ std::string signed_percent(double share) {
   return std::isfinite(share) ? fmt::format("{:+.1f} %", 100 * share) : "-";
 }
 
-// What an id ends in tells it from its neighbours: "runs.jsonl:12".
+// Clips the beginning, because the end of an id distinguishes it: "runs.jsonl:12".
 std::string clip_left(const std::string& text, std::size_t width) {
   if (text_width(text) <= width) return text;
   std::string out;
@@ -64,7 +64,7 @@ std::string kind_of(const std::string& reason) {
   return printable(reason.substr(0, std::min(reason.find(": "), reason.find(" \""))));
 }
 
-// Without words that take the room of those that tell parts apart.
+// The rig's name without words that do not distinguish parts.
 std::string short_rig(std::string rig) {
   for (const std::string_view maker : {"NVIDIA GeForce ", "NVIDIA ", "AMD ", "Intel "})
     for (auto at = rig.find(maker); at != std::string::npos; at = rig.find(maker, at))
@@ -117,7 +117,7 @@ class Screen : TextScreen {
     line(paint_.dim(row + pad_left("inside 80 %", kInsideWidth)));
   }
 
-  // As a factor: half is as far off as double.
+  // Errors are compared as factors: half is as far off as double.
   void worst() {
     std::vector<const ValidationRow*> rows;
     for (const ValidationRow& row : v_.rows) rows.push_back(&row);

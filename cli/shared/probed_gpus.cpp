@@ -23,7 +23,7 @@ std::string link_text(const probe::GpuLink& link) {
   return fmt::format("PCI-E {} (the card: {})", text(link.now), card);
 }
 
-// Of the matrix with the most rows: the widest part of a layer.
+// Rows for the matrix with the most rows: the widest part of a layer.
 std::string product_rows(const probe::Gpu& gpu) {
   std::string out;
   for (const probe::ProductCurve& curve : gpu.products) {
