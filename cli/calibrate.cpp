@@ -52,7 +52,7 @@ struct Profiles {
   }
 };
 
-// As they are without a fit: where every fit starts.
+// The profiles without fitted figures, from which every fit starts.
 Result<Profiles> load_profiles(const std::string& name, const Catalogue& catalogue) {
   const auto file = catalogue.runtime_file(name);
   if (!file) return file.error();
@@ -154,7 +154,7 @@ std::string to_json(const std::vector<Accuracy>& all, const std::vector<Sample>&
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// What is fitted, and what came of it.
+// The fitted parameters, and the result of the fit.
 struct Fit {
   std::vector<Parameter> parameters;
   std::vector<Sample> samples;

@@ -25,11 +25,11 @@ struct Options {
   std::string base;
   double budget = 0;
 
-  /// Without rigs to compare: what one new part would do.
+  /// True if no rigs are given: then single new parts are compared.
   bool upgrades() const { return rigs.empty() && gpus.empty(); }
 };
 
-// What somebody pays for a part: --price rtx-3090=750.
+// Prices given by the user: --price rtx-3090=750.
 using Prices = std::map<std::string, double>;
 
 Result<Prices> prices_of(const Options& o, const Catalogue& catalogue) {
@@ -154,7 +154,7 @@ void add_price(const Rig& rig, const Prices& prices, planner::ComparedRig& out) 
   if (powered) out.watts = watts;
 }
 
-// Of the new part alone; a slot or RAM has no price in the catalogue.
+// Adds the price of the new part alone; a slot or RAM has no price in the catalogue.
 void add_upgrade_price(const Named& named, const Prices& prices, planner::ComparedRig& out) {
   out.usd.reset();
   out.price_note.clear();

@@ -65,7 +65,7 @@ FileFacts facts_of(const engine::GgufFile& file) {
   return facts;
 }
 
-// What the file holds is shown whatever it is; what a model of it would be, where that is known.
+// The file's contents are shown whatever it is; a model is derived from it where that is possible.
 Result<Inspected> inspect_file(const Options& options) {
   if (options.quant_given)
     return bad_input("--quant: a model file has its own formats", "leave out --quant");

@@ -53,7 +53,7 @@ std::string scenario_file(const TomlDocument& document, const Scenario& base,
   return out.text();
 }
 
-// What the flags and the file settle has to be something that the program can be told.
+// Checks that the program can run the settings of flags and file.
 std::optional<Error> check_emit(const std::string& program, const Scenario& asked) {
   auto error = program == "ollama" ? planner::check_ollama(asked) : std::nullopt;
   if (program == "llama.cpp" && !planner::is_llama_cpp(asked))
@@ -148,7 +148,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
       planner::make_plan(*scenario, space, *wish, *quality, request_seconds, forecast_to_rank);
   if (plan.choices.empty())
     return fail(nothing_fits(*document, catalogue, *scenario, space, *wish, plan.options));
-  // What is shown is forecast in full.
+  // The plans that are shown are forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.choices.size()); ++i)
     plan.choices[i].report = forecast_to_show(plan.choices[i].report.scenario);
   const std::string text = o.emit.empty()

@@ -29,8 +29,8 @@ struct Options {
   std::string trace_file;
 };
 
-// How many tokens a text or a file of ids has is known when it is read, and so is what fits beside
-// a text into the context.
+// The number of tokens of a text, or of a file of ids, is known only when it is read, and with it
+// the space that the context leaves for output.
 std::optional<Error> count_tokens_later(TomlDocument& document, const Options& options,
                                         validation::ExecuteOptions& how) {
   const bool text = options.execute.prompt.has_value();

@@ -81,7 +81,7 @@ Result<Scenario> scenario_at(const Sweep& sweep, std::int64_t index, const Catal
   return make_scenario(document, catalogue);
 }
 
-// What is known of one scenario, in the order of the columns.
+// The results of one scenario, in the order of the columns.
 Json row(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
   Json out;
   const std::vector<std::string> values = sweep.space.values(index);

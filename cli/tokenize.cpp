@@ -19,7 +19,7 @@ struct Options {
   OutputOptions output;
 };
 
-// What is readable of a token on one line.
+// A token in readable form, on one line.
 std::string shown(std::string_view piece) {
   return nlohmann::json(std::string(piece))
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -107,7 +107,7 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->group(kGroup);
 }
 
-// Of the suite that was asked for, of the scenario file if it is one, or of the flags.
+// The requested suite, or a suite of the scenario file or of the flags.
 Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& catalogue) {
   std::string file = options.flags.file();
   if (!options.suite.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-// One function a verb: declares its options and says what runs when it is chosen.
+// One function per verb: it declares the verb's options and its action.
 
 #include <CLI/App.hpp>
 #include <functional>

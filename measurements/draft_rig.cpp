@@ -57,7 +57,7 @@ int channels(const StatedRam& ram, const std::optional<CpuPart>& cpu) {
   return cpu && cpu->memory_channels > 0 ? cpu->memory_channels : 2;
 }
 
-// Of a generation whose speed is not said: as most are sold.
+// Transfers of a RAM generation whose speed is not stated: the most common one.
 int usual_transfers(const std::string& type) {
   return type == "ddr5" ? 5600 : type == "ddr4" ? 3200 : 1600;
 }

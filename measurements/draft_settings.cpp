@@ -12,7 +12,7 @@
 namespace rigcast {
 namespace {
 
-// What may be said of where layers are.
+// The statements about the placement of layers.
 struct Layers {
   bool automatic = false;
   int on_gpu = 0;     // up to layers + 1, which includes the head
@@ -41,7 +41,7 @@ Result<QuantFormat> kv_type(const std::string& stated) {
   return bad_input(fmt::format("no KV type \"{}\"", lower));
 }
 
-// Where the cache is meant to be in host memory although layers are on a GPU.
+// True if the cache is in host memory although layers are on a GPU.
 bool has_kv_in_ram(const Measurement& m, const NotedSettings& noted, const RigDraft& rig,
                    const Layers& layers) {
   const bool has_gpu_layers = layers.automatic || layers.on_gpu > 0;

@@ -26,7 +26,7 @@ Error not_json(std::string_view text, const std::string& file, std::size_t byte,
                    SourceRef{file, line + line_of(text, at) - 1, int(at - begin) + 1});
 }
 
-// Where the objects of an array begin: a parsed value no longer knows.
+// The lines on which the objects of an array begin, which a parsed value no longer knows.
 std::vector<int> lines_of_objects(std::string_view text) {
   std::vector<int> lines;
   int line = 1;

@@ -1,6 +1,6 @@
 #pragma once
-// What llama-bench prints with -o csv, -o json and -o jsonl: the same fields in three forms. Older
-// builds lack some of them.
+// Reads the output of llama-bench with -o csv, -o json and -o jsonl: the same fields in three
+// formats. Older builds lack some of them.
 
 #include <string>
 #include <string_view>

@@ -20,14 +20,14 @@ class Lookup {
   /// nullopt: the catalogue has none by this name or a simpler one.
   std::optional<GpuPart> gpu(const std::string& stated);
   std::optional<CpuPart> cpu(const std::string& stated);
-  /// With the number of parameters known, trailing words may go as long as it agrees.
+  /// If the number of parameters is known, trailing words may be dropped while it agrees.
   std::shared_ptr<const ModelSpec> model(const std::string& stated, std::optional<double> params_b);
 
   struct FileSize {
     double bytes = 0;
     double elements = 0;
   };
-  /// Of the model's tensors under a mix; nullopt: the mix cannot hold them.
+  /// Size of the model's tensors under a mix; nullopt: the mix does not support them.
   std::optional<FileSize> size_of(const ModelSpec& model, const std::string& mix);
 
  private:

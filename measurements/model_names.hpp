@@ -1,5 +1,5 @@
 #pragma once
-// How people and programs write the names of models and quant mixes.
+// Names of models and quant mixes, as people and programs write them.
 
 #include <optional>
 #include <string>

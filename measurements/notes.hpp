@@ -1,5 +1,5 @@
 #pragma once
-// What free notes say of a run's settings, by the words that sources use.
+// Settings of a run that free-text notes state, recognised by the words that sources use.
 
 #include <optional>
 #include <string>

@@ -17,7 +17,7 @@ namespace rigcast {
 Result<std::vector<Measurement>> read_measurements(const std::filesystem::path& file,
                                                    std::vector<std::string>* skipped = nullptr);
 
-/// The same of a text; `file` is what errors name.
+/// As read_measurements(), from a text; errors name `file`.
 Result<std::vector<Measurement>> parse_measurements(std::string_view text, const std::string& file,
                                                     std::vector<std::string>* skipped = nullptr);
 

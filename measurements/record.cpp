@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostTokens = 1 << 30;
 
-// As an error shows it: of a hostile field only the beginning.
+// The text for an error message, truncated.
 std::string shown(const std::string& text) {
   return text.size() <= 40 ? text : text.substr(0, 40) + "...";
 }

@@ -1,6 +1,6 @@
 #pragma once
-// One row of a file of measurements, whatever its form: texts by name, read as what they stand for.
-// As with a TOML table, the first error sticks and reading goes on.
+// One row of a file of measurements, in any format: texts by field name, with typed accessors. As
+// with a TOML table, the first error sticks and reading continues.
 
 #include <map>
 #include <optional>
@@ -19,7 +19,7 @@ class Record {
   void set(std::string name, std::string text, int line, int column);
 
   bool has(std::string_view name) const { return !text(name).empty(); }
-  /// Without blanks around it; empty where there is none.
+  /// The field's text without surrounding blanks; empty if there is none.
   std::string text(std::string_view name) const;
   /// Within [0, most]; nullopt where there is none.
   std::optional<double> number(std::string_view name, double most) const;

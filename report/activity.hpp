@@ -32,7 +32,7 @@ inline constexpr int kActivityKindCount = 16;
 std::string_view name(Phase phase);
 std::string_view name(ActivityKind kind);
 
-/// What a machine is made of, as far as time is concerned.
+/// The resources of a machine on which time is spent.
 enum class Resource : std::uint8_t {
   kSsd,
   kRam,

@@ -1,6 +1,6 @@
 #pragma once
-// What a run gave: the same type, predicted or measured, so that one can be subtracted from the
-// other. The JSON keys are a contract (docs/report.md).
+// The results of a run: one type for predicted and measured ones, so that they can be compared. The
+// JSON keys are a contract (docs/report.md).
 
 #include <array>
 #include <memory>
@@ -25,7 +25,7 @@ struct TtftBreakdown {
   Seconds total() const { return load + tokenize + transfer + prefill + sample; }
 };
 
-/// What keeps a phase busy most: `share` of the phase's time.
+/// The busiest resource of a phase, busy for `share` of its time.
 struct Bottleneck {
   Resource resource = Resource::kVram;
   double share = 0;
@@ -43,7 +43,7 @@ struct PositionSpeed {
   std::optional<Interval> spread{};  // of tokens_per_s over the runs of a measurement
 };
 
-/// What a measurement says of itself.
+/// Facts about a measurement itself.
 struct MeasuredFigures {
   int runs = 0;
   BytesPerSecond read;     // of weights and cache while decoding
@@ -102,7 +102,7 @@ struct Report {
   std::optional<Bottleneck> warm_bound, cold_bound;    // of the whole TTFT
   std::array<double, kResourceCount> utilisation{};    // of the decode
   std::array<double, kResourceCount> traffic_bytes{};  // of one request from resident
-  // Of a forecast 80 % intervals, of a measurement the range of its runs.
+  // Forecast: 80 % intervals. Measurement: the range over its runs.
   std::optional<Interval> tokens_per_s_interval, ttft_interval, prefill_interval;
   std::array<int, kSourceKindCount> inputs{};  // figures by kind
   std::vector<std::string> assumed;            // names of the assumed ones

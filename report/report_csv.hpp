@@ -1,5 +1,6 @@
 #pragma once
-// One line a decoded position; what a run has once is repeated, so that every line stands alone.
+// One line per decoded position; figures of the whole run are repeated, so that every line is
+// complete.
 
 #include <string>
 
@@ -7,7 +8,7 @@
 
 namespace rigcast {
 
-/// One header line, then one line a decoded position.
+/// A header line, then one line per decoded position.
 std::string to_csv(const Report& report);
 
 }  // namespace rigcast

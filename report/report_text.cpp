@@ -266,7 +266,7 @@ class Screen : TextScreen {
     }
   }
 
-  // Where what was asked for does not fit, the nearest that does.
+  // True if the request does not fit but a shorter context does.
   bool shorter_context_fits() const {
     return !r_.fits && r_.longest_context > 0 && r_.longest_context < s_.workload.context;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What the text report says, apart from where it stands on the screen.
+// Texts of the report, independent of their layout on the screen.
 
 #include <string>
 #include <string_view>
@@ -18,9 +18,9 @@ std::string prompt_text(const Workload& workload);      // "512-token prompt aft
 std::string breakdown_text(const TtftBreakdown& ttft);  // after the load: "tokenize 1.00 ms, ..."
 std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94 %"
 std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"
-/// How fast a measurement read memory, beside what memory gives.
+/// The rate at which a measured run read memory, compared with the memory's own rate.
 std::string read_text(const MeasuredFigures& measured);
-/// What a GPU and the host share: "24 of 32 layers on GPU 0, head on the CPU"; empty: nothing.
+/// The split between GPU and host: "24 of 32 layers on GPU 0, head on the CPU"; empty: no split.
 std::string shared_text(const Report& report);
 /// Bytes of one request: "RAM 12.0 GB, VRAM 40.0 GB, 1.20 MB to the GPU, 0.60 MB to the host".
 std::string moved_text(const Report& report);

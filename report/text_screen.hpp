@@ -8,7 +8,7 @@
 
 namespace rigcast {
 
-/// What reports are written with: each derives from it and adds its parts.
+/// The base class of text reports: each derives from it and adds its parts.
 class TextScreen {
  protected:
   explicit TextScreen(TextStyle style);

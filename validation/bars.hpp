@@ -1,5 +1,5 @@
 #pragma once
-// How far off forecasts of runs may be, and whether they are.
+// Limits on the errors of forecasts, and whether they hold.
 
 #include <filesystem>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace rigcast {
 
-/// Of the rows of one figure, on machines with a GPU or on those without.
+/// A limit for the rows of one figure, on machines with a GPU or on those without.
 struct ErrorBar {
   std::string label;
   std::string metric;  // as rows name it
@@ -40,7 +40,7 @@ struct BarVerdict {
   std::vector<Run> beyond;  // runs that are not within the median's bar
 };
 
-/// Of the rows that count. A bar without rows has no verdict.
+/// Judges the rows that count. A bar without rows has no verdict.
 std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, std::span<const ErrorBar> bars);
 
 /// A sentence for every bar whose median does not hold.

@@ -11,7 +11,7 @@
 namespace rigcast {
 namespace {
 
-// What the process itself takes of the host's memory: not what others do, nor the page cache.
+// Host memory of the process itself, without that of others and without the page cache.
 double process_bytes(const Report& report) {
   for (const DeviceMemory& d : report.memory.devices)
     if (d.tier == Tier::kRam) return (d.needed() - report.scenario->rig.ram_reserved.value).value;
@@ -34,7 +34,7 @@ class Rows {
         std::ranges::find(s.runtime.fitted_on, shape_.what) == s.runtime.fitted_on.end();
   }
 
-  // Of figures that both have.
+  // Adds a figure that both reports have.
   void add(std::string_view metric, double predicted, double measured,
            std::optional<Interval> interval = {}, const std::string& suffix = {}) {
     if (!(predicted > 0) || !(measured > 0)) return;
@@ -59,7 +59,7 @@ class Rows {
     std::ranges::replace(metric, ' ', '_');
     add(metric, a.predicted_s, a.measured_s);
   }
-  // Where speed falls: as a place in the context, and within a block of the cache.
+  // Adds the cliff: its position in the context, which may differ by a block of the cache.
   void add_cliff(TokenCount predicted, TokenCount measured, const Scenario& s) {
     const std::size_t before = rows_.size();
     add("cliffs.0.at_tokens", double(predicted), double(measured));
@@ -76,7 +76,7 @@ class Rows {
 
 using TimesByKind = std::map<std::pair<Phase, ActivityKind>, double>;
 
-// Those that went through the model: one more is chosen, by the prompt's logits.
+// Tokens that the model computed: one more is sampled from the prompt's logits.
 std::set<TokenCount> decoded_tokens(std::span<const TraceEvent> events) {
   std::set<TokenCount> out;
   for (const TraceEvent& e : events)
@@ -107,7 +107,8 @@ std::vector<ActivityRow> joined(const TimesByKind& predicted, const TimesByKind&
   return out;
 }
 
-// What tells configurations of a GPU apart: "16 layers on the GPU, ubatch 2048, KV paged, ...".
+// Text that distinguishes configurations of a GPU: "16 layers on the GPU, ubatch 2048, KV paged,
+// ...".
 std::string with_gpu(const Scenario& s) {
   const PlacementSettings& p = s.placement;
   std::string text = p.gpu_layers && *p.gpu_layers <= s.model.layers
@@ -183,7 +184,7 @@ void add_positions(Rows& rows, const Report& predicted, const Report& measured) 
                  fmt::format(" at {}", p.tokens));
 }
 
-// What the engine itself takes: of the host's memory also what the process takes beside.
+// Adds the engine's own memory; for the host including the rest of the process.
 void add_memory(Rows& rows, const Report& predicted, const Report& measured) {
   const auto& devices = predicted.memory.devices;
   if (devices.size() > 2 || measured.memory.devices.size() != devices.size()) return;

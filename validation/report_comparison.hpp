@@ -11,9 +11,9 @@
 
 namespace rigcast {
 
-/// What a configuration is called where a runtime profile names those it was fitted on:
-/// "llama-3.2-1b Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads", and with a GPU what it has a
-/// part in. How much is decoded does not count.
+/// The name of a configuration in a runtime profile's list of those it was fitted on: "llama-3.2-1b
+/// Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads", and with a GPU its part. The number of decoded
+/// tokens does not count.
 std::string configuration_of(const Scenario& scenario);
 
 /// A row for every figure that both reports have; the metric is its path in the report's JSON, and
@@ -23,10 +23,10 @@ std::vector<ValidationRow> compare_reports(const std::string& id, const Report& 
                                            const Report& measured,
                                            std::span<const ActivityRow> activities);
 
-/// What a run recorded, as measured times by phase and kind; of decode, the mean of its tokens.
+/// Measured times of a run's activities, by phase and kind; for decode the mean over its tokens.
 std::vector<ActivityRow> activities_of(std::span<const TraceEvent> measured);
-/// The same of a forecast of as many tokens, beside those of a run: everything that either side
-/// recorded.
+/// Compares the activities of a forecast of as many tokens with those of a run: everything that
+/// either recorded.
 std::vector<ActivityRow> compare_activities(std::span<const TraceEvent> predicted,
                                             std::span<const ActivityRow> measured);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Metric kMetrics[] = {Metric::kTg, Metric::kPp, Metric::kTtft, Metric::kLoad,
                                Metric::kVram};
-// Of a scenario that was run: paths in its report.
+// Metrics of a scenario that was run: paths in its report.
 constexpr std::string_view kOfReports[] = {
     "decode.tokens_per_s", "prefill_tokens_per_s", "ttft.resident.total_s",
     "ttft.warm.total_s",   "ttft.cold.total_s",    "memory.0.total",

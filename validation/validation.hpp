@@ -15,7 +15,7 @@
 
 namespace rigcast {
 
-/// What a report says of a metric.
+/// A report's figure for a metric.
 struct PredictedFigure {
   double value = 0;
   std::optional<Interval> interval;
@@ -37,8 +37,8 @@ struct ValidationRow {
   std::optional<Interval> interval;
   bool counted = true;  // no: figures of the runtime profile were fitted on it
   bool gpu = false;     // the rig has one
-  // What bars take an error for a share of; 0: of what was measured. And by how much forecast and
-  // run may differ, whatever the share.
+  // `scale`: the reference for relative errors; 0: the measured value. `allowed`: an absolute
+  // difference that always passes.
   double scale = 0, allowed = 0;
 
   double error() const { return predicted / measured - 1; }
@@ -58,8 +58,8 @@ struct ValidationSummary {
   double coverage = 0;  // inside their intervals; not a number where rows have none
 };
 
-/// Of the rows that count: by metric, then a line for each regime that has rows, then for deep
-/// context, quantized KV, all.
+/// Summaries of the rows that count: by metric, then a line for each regime that has rows, then for
+/// deep context, quantized KV, all.
 std::vector<ValidationSummary> summarize(std::span<const ValidationRow> rows);
 
 struct SkippedRun {
@@ -67,7 +67,7 @@ struct SkippedRun {
   std::string reason;
 };
 
-/// How long one kind of activity took of a phase; of decode, of a token.
+/// Time of one kind of activity in a phase; for decode, per token.
 struct ActivityRow {
   Phase phase = Phase::kDecode;
   ActivityKind kind = ActivityKind::kHostWork;
@@ -85,7 +85,7 @@ struct Validation {
   std::vector<SkippedRun> notes;          // what is to be known of runs that have rows
 };
 
-/// What a median error may not exceed, in any regime.
+/// The limit of a median error, in any regime.
 struct ErrorLimit {
   std::string metric;  // as rows name it; empty: every one
   double share = 0;

@@ -14,11 +14,11 @@ namespace rigcast {
 /// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars" lists.
 std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
 std::string to_json(const Validation& validation);
-/// One header line, then one line a row.
+/// A header line, then one line per row.
 std::string to_csv(const Validation& validation);
 /// A list of what "activities" holds.
 std::string to_json(std::span<const ActivityRow> activities);
-/// The same list read; what is no activity is left out.
+/// Reads such a list; elements that are not activities are skipped.
 std::vector<ActivityRow> activities_from_json(std::string_view text);
 
 }  // namespace rigcast

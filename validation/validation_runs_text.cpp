@@ -18,7 +18,7 @@ struct Shown {
   std::string_view metric, label, unit;
   double scale;  // of the unit
 };
-// What people ask for; the rest is in JSON and CSV.
+// The figures that the text shows; the rest is in JSON and CSV.
 constexpr Shown kShown[] = {
     {"decode.tokens_per_s", "decode", "tok/s", 1},
     {"prefill_tokens_per_s", "prefill", "tok/s", 1},

@@ -34,7 +34,7 @@ std::string_view meaning(std::string_view metric) {
   return "";
 }
 
-// What an id ends in tells it from its neighbours: "runs.jsonl:12".
+// Clips the beginning, because the end of an id distinguishes it: "runs.jsonl:12".
 std::string clip_left(const std::string& text, std::size_t width) {
   if (text_width(text) <= width) return text;
   std::string out;
@@ -101,7 +101,7 @@ class Screen : TextScreen {
     line(paint_.dim(row + pad_left("inside 80 %", kInsideWidth)));
   }
 
-  // As a factor: half is as far off as double.
+  // Errors are compared as factors: half is as far off as double.
   void worst() {
     std::vector<const ValidationRow*> rows;
     for (const ValidationRow& row : v_.rows) rows.push_back(&row);

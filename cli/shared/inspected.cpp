@@ -97,7 +97,7 @@ std::string to_json(const Inspected& model) {
     out["reason"] = text_or_null(model.reason);
   }
   out["tensors"] = tensors_json(model);
-  // What a user named may hold bytes that are no UTF-8.
+  // Names given by the user may hold bytes that are not UTF-8.
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

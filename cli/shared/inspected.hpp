@@ -1,5 +1,6 @@
 #pragma once
-// What inspect shows of a model, of the catalogue or in a file, and its three forms.
+// The contents of `rigcast inspect`, for a model of the catalogue or a file, and its three output
+// formats.
 
 #include <cstdint>
 #include <optional>

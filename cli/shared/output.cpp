@@ -23,7 +23,7 @@ void OutputOptions::add_to(CLI::App& verb) {
 }
 
 int fail(const Error& error) {
-  // What the user gave may hold control characters; a terminal must not obey them.
+  // The user's input may hold control characters, which a terminal must not obey.
   std::string text = error.text();
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = ' ';

@@ -1,5 +1,5 @@
 #pragma once
-// Where results go: standard output or a file, in the format asked for.
+// Writes results to standard output or a file, in the requested format.
 
 #include <CLI/App.hpp>
 #include <optional>

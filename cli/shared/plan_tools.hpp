@@ -1,5 +1,5 @@
 #pragma once
-// What plans and comparisons share: costs, the simulator, what the flags leave open.
+// Tools that plans and comparisons share: costs, the simulator, the search space.
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -13,20 +13,20 @@
 
 namespace rigcast::cli {
 
-/// Of the whole request, in closed form.
+/// Seconds of the whole request, in closed form.
 double request_seconds(const Scenario& scenario);
 /// Quickly, for ranking; and with interval and cliffs, for showing.
 Report forecast_to_rank(std::shared_ptr<const Scenario> scenario);
 Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
                         std::vector<TokenCount> positions = {});
 
-/// What the document leaves open.
+/// The search space of everything that the document leaves open.
 planner::Space space_of(const TomlDocument& document, const Scenario& scenario);
 
 /// Numbers from `lo` to `hi`; neither text nor NaN.
 CLI::Validator number_within(double lo, double hi);
 
-/// What people want, as they typed it.
+/// The constraints as the user typed them.
 struct WishFlags {
   double min_tps = 0, max_loss = -1;
   std::string max_ttft, headroom, objective;

@@ -17,7 +17,7 @@ class ScenarioFlags {
   void add_to(CLI::App& verb);
   /// The scenario file, if one was named, with the flags and --set applied.
   Result<TomlDocument> document() const;
-  /// The same without --set; and what --set was given.
+  /// The document without --set, and the arguments of --set.
   Result<TomlDocument> document_without_sets() const;
   const std::vector<std::string>& sets() const { return sets_; }
   /// The scenario file; empty: none was named.

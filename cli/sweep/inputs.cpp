@@ -21,7 +21,7 @@ void add_toml_files(const fs::path& folder, Files& files) {
     if (entry.path().extension() == ".toml") files.insert(entry.path());
 }
 
-// What the base or the sweep gives `key` in `table`, "name" in "rig".
+// All values that the base or the sweep has for `key` in `table`, such as "name" in "rig".
 std::set<std::string> values_of(const char* table, const char* key, const TomlDocument& base,
                                 std::span<const SweptKey> keys) {
   std::set<std::string> out;

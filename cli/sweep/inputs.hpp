@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep's results depend on besides its own words.
+// The inputs of a sweep's results besides its own words.
 
 #include <span>
 #include <string>

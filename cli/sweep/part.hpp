@@ -9,7 +9,8 @@
 
 namespace rigcast::cli {
 
-/// What results go on from: a sweep of the same words whose inputs are the same.
+/// The identity of a sweep: partial results are continued by a sweep of the same words with the
+/// same inputs.
 struct SweepId {
   std::string words, inputs;  // without spaces
 };

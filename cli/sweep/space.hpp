@@ -22,7 +22,7 @@ Result<SweptKey> parse_swept_key(const std::string& text);
 
 class SweepSpace {
  public:
-  /// Of keys that differ. Errors: more than 100 million scenarios.
+  /// Makes the space of distinct keys. Errors: more than 100 million scenarios.
   static Result<SweepSpace> make(std::vector<SweptKey> keys);
 
   std::int64_t size() const { return size_; }

@@ -74,7 +74,7 @@ class MachineError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What was asked for needs more memory than there is: the answer is no, and nothing is broken.
+/// The request needs more memory than there is: the answer is no, and nothing is broken.
 class ShortOfMemory : public MachineError {
  public:
   using MachineError::MachineError;

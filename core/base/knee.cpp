@@ -44,7 +44,7 @@ struct Line {
   double at(double x) const { return at_zero + slope * x; }
 };
 
-// How many pieces are of the first of two lines that fit best.
+// The number of pieces in the first of the two lines that fit best.
 std::size_t split_of(std::span<const double> y) {
   std::size_t best = 0;
   double squares = std::numeric_limits<double>::infinity();

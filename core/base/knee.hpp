@@ -1,5 +1,5 @@
 #pragma once
-// Where tokens begin to take longer than the ones before them promised.
+// Finds where tokens begin to take longer than the trend of those before.
 
 #include <cstddef>
 #include <optional>
@@ -19,9 +19,9 @@ struct Knee {
   Seconds before, after;  // a token there, and at the end
 };
 
-/// Of times that follow one line and then a steeper one: where they leave the first, to within
-/// `piece` times, whose median stands for them. nullopt: the end is less than kLeastFall above the
-/// first line, or there are too few times to tell.
+/// Finds where times that follow one line, then a steeper one, leave the first line, to within
+/// `piece` times, of which the median counts. nullopt: the end is less than kLeastFall above the
+/// first line, or there are too few times.
 std::optional<Knee> knee_of(std::span<const double> times_s, std::size_t piece);
 
 }  // namespace rigcast

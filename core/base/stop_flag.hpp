@@ -1,5 +1,5 @@
 #pragma once
-// How work is told to end early: a flag that it looks at between its pieces.
+// Cancellation: a flag that work checks between its pieces.
 
 #include <atomic>
 
@@ -7,7 +7,7 @@
 
 namespace rigcast {
 
-/// What work throws that was asked to stop; what it worked on is as it was before.
+/// Thrown by work that was asked to stop; its objects are as they were before.
 class Interrupted : public MachineError {
  public:
   Interrupted() : MachineError("interrupted") {}

@@ -30,7 +30,7 @@ auto part_reader(Read read) {
   return [read](const fs::path& file) { return load(file, read); };
 }
 
-// Of a PCI-E generation, as its file states them.
+// Rates of a PCI-E generation, from its file.
 struct LaneRates {
   Sourced<BytesPerSecond> lane;
   Sourced<double> pinned_share, pageable_share;

@@ -32,7 +32,7 @@ class Catalogue {
   /// "2xddr4-2666", "2xddr4-2666:64GiB", or any channels x JEDEC speed of that form.
   Result<RamKit> ram(std::string_view text) const;
   Result<ModelSpec> model(std::string_view name) const;
-  /// What the reader makes of the file; an Error if none was given.
+  /// The model file, from the reader; an Error if no reader was given.
   Result<ModelFile> model_file(const std::filesystem::path& file) const;
   void read_model_files_with(ModelFileReader reader) { read_model_file_ = std::move(reader); }
   /// The rates of a link of that generation, for all its lanes.
@@ -62,7 +62,8 @@ class Catalogue {
   ModelFileReader read_model_file_;
 };
 
-/// Where a user's own runs of a rig are summed up: "my-rig.toml" -> "my-rig.measured.toml".
+/// The file with the correction from a user's own runs of a rig: "my-rig.toml" ->
+/// "my-rig.measured.toml".
 std::filesystem::path measured_file(const std::filesystem::path& rig_file);
 bool is_measured_file(const std::filesystem::path& file);
 

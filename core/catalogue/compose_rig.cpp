@@ -213,7 +213,8 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
   return links;
 }
 
-// What a machine says of its own CPU: a part of the catalogue stands for the rest.
+// Overrides figures of the CPU with those of the rig file; a part of the catalogue supplies the
+// rest.
 void override_cpu(const TomlTable& t, CpuPart& cpu) {
   cpu.cores = int(t.integer_or("cpu_cores", cpu.cores, 1, 100'000));
   if (const auto name = t.find_text("cpu_name")) cpu.name = *name;
@@ -293,7 +294,7 @@ void reserve_memory(const TomlTable& t, Rig& rig) {
           .value_or(Sourced<Bytes>{std::min(system.value, most), system.kind, system.source});
 }
 
-// What stands in the file of measurements beside the rig's wins over what the rig says itself.
+// Figures in the file of measurements beside the rig override those of the rig itself.
 std::optional<Error> merge_measured(TomlDocument& document, const std::filesystem::path& rig) {
   const std::filesystem::path file = measured_file(rig);
   std::error_code ignored;

@@ -17,7 +17,7 @@ namespace rigcast {
 Rig compose_rig(const TomlTable& table, const Catalogue& catalogue,
                 std::vector<std::string>& warnings);
 
-/// Where `given` names a rig and replaces parts of it, what that rig's runs say does not hold.
+/// Drops corrections from a rig's own runs if `given` names the rig and replaces parts of it.
 void drop_foreign_corrections(const TomlDocument& given, Rig& rig,
                               std::vector<std::string>& warnings);
 

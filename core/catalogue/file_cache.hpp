@@ -1,5 +1,5 @@
 #pragma once
-// What was read from files is kept until one of them changes.
+// A cache of parsed files, each valid until a file it was read from changes.
 
 #include <filesystem>
 #include <map>
@@ -26,8 +26,8 @@ struct FileStamp {
 template <class T>
 class FileCache {
  public:
-  /// What `read(file)` gave, unless the file has changed since. `sources(value)` lists what else
-  /// the value was read from.
+  /// Returns the cached result of `read(file)`, or reads again if the file has changed.
+  /// `sources(value)` lists the other files from which the value was read.
   template <class Read, class Sources>
   Result<T> get(const std::filesystem::path& file, Read read, Sources sources) {
     const std::lock_guard lock(mutex_);

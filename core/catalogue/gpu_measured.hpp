@@ -1,5 +1,5 @@
 #pragma once
-// What `rigcast probe` measured of the GPUs of a rig: the [[gpu_measured]] tables of a rig file.
+// Measurements of a rig's GPUs by `rigcast probe`: the [[gpu_measured]] tables of a rig file.
 // hwprofiles/README.md lists the keys.
 
 #include <optional>

@@ -42,7 +42,7 @@ void end_in_time(int) {
 
 }  // namespace
 
-// What the program was started without, by nohup or as a job in a script's background, stays so.
+// Signals that were ignored at the start, by nohup or for a background job, stay ignored.
 OnInterrupt::OnInterrupt() {
   struct sigaction noting {};
   noting.sa_handler = note;

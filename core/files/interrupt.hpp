@@ -35,9 +35,9 @@ class TimeLimit {
   bool is_over() const;
 };
 
-/// One was noted since the program began, or a time limit is over.
+/// True if a signal was received since the program began, or a time limit is over.
 bool interrupted();
-/// The same, for what works on for long.
+/// The flag of interrupted(), for long-running work.
 StopFlag stop_flag();
 
 }  // namespace rigcast

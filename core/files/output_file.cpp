@@ -90,7 +90,7 @@ Result<OutputFile> OutputFile::create(const fs::path& target) {
   return out;
 }
 
-// Where the target is a link to a file, beside that file, which gives way to the new one.
+// If the target is a link to a file, the new file is created beside that file, and replaces it.
 std::optional<Error> OutputFile::open_beside() {
   const auto file = end_of_links(target_);
   if (!file) {

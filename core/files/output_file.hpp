@@ -46,7 +46,7 @@ class OutputFile {
 /// The whole file at once.
 std::optional<Error> write_file(const std::filesystem::path& target, std::string_view text);
 
-/// Whether finish() puts a new file there. Else the target is written to as it is.
+/// True if finish() replaces the target with a new file. Otherwise the target is written in place.
 bool is_replaced(const std::filesystem::path& target);
 
 }  // namespace rigcast

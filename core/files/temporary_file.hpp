@@ -18,7 +18,7 @@ class TemporaryFile {
 
   const std::string& path() const { return path_; }
   void remove() noexcept;
-  /// It stays, for it has another name by now.
+  /// Keeps the file, which has another name by now.
   void keep() noexcept;
 
  private:
@@ -26,7 +26,7 @@ class TemporaryFile {
   char* listed_ = nullptr;  // the same, as signal handlers see it
 };
 
-/// Those of the whole process, once it is not to go on. For signal handlers.
+/// Removes all temporary files of the process before it ends. For signal handlers.
 void remove_temporary_files() noexcept;
 
 }  // namespace rigcast

@@ -5,7 +5,7 @@
 namespace rigcast {
 namespace {
 
-// Without dot products pairs of bytes are multiplied into 16 bits and widened by a second
+// Without dot products, pairs of bytes are multiplied into 16 bits and widened by a second
 // instruction, which serves two products of few-bit blocks.
 constexpr double kStepsWithout = 1.5;
 

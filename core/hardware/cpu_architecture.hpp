@@ -1,6 +1,6 @@
 #pragma once
-// What a CPU's cores can multiply: facts of core designs that a cost model needs beside a part's
-// own figures.
+// Arithmetic throughput of CPU cores: facts of core designs that a cost model needs in addition to
+// a part's figures.
 
 #include <string_view>
 #include <vector>
@@ -22,7 +22,7 @@ const CpuArchitecture* cpu_architecture(std::string_view name);
 /// FLOPs of INT8 products that one performance core can do in a cycle, a multiply-add counted as
 /// two: its multipliers, with dot-product instructions or, without them, in one and a half steps.
 double int8_flops_per_cycle(const CpuPart& part);
-/// The same of FP32 multiply-adds.
+/// FLOPs per cycle of FP32 multiply-adds.
 double fp32_flops_per_cycle(const CpuPart& part);
 
 }  // namespace rigcast

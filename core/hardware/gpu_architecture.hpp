@@ -16,7 +16,7 @@ struct GpuArchitecture {
   bool graphs = true;          // runtimes capture a token's kernels in a CUDA graph
 };
 
-/// All known ones, each after its neighbour.
+/// All known architectures, each after its predecessor.
 const std::vector<GpuArchitecture>& gpu_architectures();
 /// nullptr if there is no such architecture.
 const GpuArchitecture* gpu_architecture(std::string_view name);
@@ -25,12 +25,12 @@ const GpuArchitecture* gpu_architecture(std::string_view name);
 /// cycle (a multiply and an add each). Without an FP32 rate, assumed from the bandwidth.
 Hertz unit_rate(const GpuPart& part);
 
-/// Where prefill's products of floats run: FP16 with FP16 accumulation where the part has its own
+/// The rate of prefill's float products: FP16 with FP16 accumulation where the part has its own
 /// rate for that, else with FP32 accumulation, else FP32, else assumed from the bandwidth.
 Sourced<FlopsPerSecond> gemm_rate(const GpuPart& part);
 
-/// Where prefill's products of quantized blocks run: INT8 matrix units, else INT8 dot products
-/// on FP32 lanes, else as floats.
+/// The rate of prefill's quantized products: INT8 matrix units, else INT8 dot products on FP32
+/// lanes, else as floats.
 Sourced<FlopsPerSecond> tile_rate(const GpuPart& part);
 
 }  // namespace rigcast

@@ -1,5 +1,6 @@
 #pragma once
-// How people and programs write the names of parts, and what those can be in the catalogue.
+// Names of parts as people and programs write them, and the catalogue names that they may stand
+// for.
 
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ std::vector<std::string> simpler_cpu_names(const std::string& name);
 /// The source says that it does not know.
 bool is_unnamed(const std::string& part);
 
-/// What is said of RAM: "DDR4-2400, 4ch per socket", "12ch DDR5-6000 ECC", "DDR5 96GB (2 DIMM)".
+/// RAM as stated in text: "DDR4-2400, 4ch per socket", "12ch DDR5-6000 ECC", "DDR5 96GB (2 DIMM)".
 struct StatedRam {
   std::string type;  // "ddr5", "lpddr5x"; empty: not stated
   std::optional<int> mega_transfers;
@@ -30,7 +31,7 @@ struct StatedRam {
 };
 StatedRam stated_ram(const std::string& text);
 
-/// What is said of PCI-E: a slot ("4x16") for all GPUs or for each, and the rate of copies.
+/// PCI-E as stated in text: a slot ("4x16") for all GPUs or for each, and the rate of copies.
 struct StatedPcie {
   std::vector<std::string> slots;
   std::optional<BytesPerSecond> h2d;

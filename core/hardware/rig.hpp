@@ -84,7 +84,7 @@ struct SsdPart : PartInfo {
   std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds
 };
 
-/// What one copy between host and one GPU can reach.
+/// Rates of a copy between the host and one GPU.
 struct HostLink {
   PcieLink pcie;
   Sourced<BytesPerSecond> h2d;  // from pinned memory
@@ -96,7 +96,7 @@ struct HostLink {
 enum class OperatingSystem { kLinux, kWindows, kWsl2, kMacos };
 std::string_view name(OperatingSystem os);
 
-/// How fast a rig was measured to be with one runtime: measured over forecast without a correction.
+/// The measured speed of a rig with one runtime: measured over forecast without a correction.
 struct Correction {
   static constexpr double kLeastFactor = 0.02, kMostFactor = 50;  // past these: another machine
 
@@ -123,9 +123,9 @@ struct Rig {
   std::map<std::string, Correction> corrections;  // by runtime id
 
   bool unified() const { return !gpus.empty() && gpus.front().unified; }
-  /// What programs may allocate on the GPU: its share of the memory less what is reserved.
+  /// Memory that programs may allocate on the GPU: its share of the memory minus what is reserved.
   Bytes usable_vram(std::size_t gpu) const;
-  /// What the rig's own runs say of a runtime's speed; nullptr: nothing.
+  /// The correction of a runtime's speed, from the rig's own runs; nullptr: none.
   const Correction* correction(const std::string& runtime) const;
 };
 

@@ -11,7 +11,7 @@
 namespace rigcast {
 namespace {
 
-// What llama.cpp offers as --cache-type-k and --cache-type-v.
+// The types that llama.cpp offers as --cache-type-k and --cache-type-v.
 constexpr std::array kKvTypes = {
     QuantFormat::kF32,  QuantFormat::kF16,  QuantFormat::kBF16,
     QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1,

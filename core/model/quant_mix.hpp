@@ -12,8 +12,8 @@
 
 namespace rigcast {
 
-/// What a tensor is for. The rule of a mix looks at nothing else of the tensor, but its layer and
-/// its row width. kProjection: any matrix that no mix treats apart, as those of latent attention.
+/// The role of a tensor. The rule of a mix depends only on the role, the layer and the row width.
+/// kProjection: any matrix that no mix distinguishes, such as those of latent attention.
 enum class TensorRole : std::uint8_t {
   kTokenEmbedding,
   kOutput,

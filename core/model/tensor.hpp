@@ -54,7 +54,7 @@ struct LayerWeights {
   WeightGroup experts;    // all routed experts of the layer
 
   std::uint64_t bytes() const { return attention.bytes() + ffn.bytes() + experts.bytes(); }
-  /// Of what may live by itself, apart from the rest: all routed experts, or else the FFN.
+  /// Bytes of the part that may be placed separately: all routed experts, or else the FFN.
   std::uint64_t apart() const { return (experts.bytes() > 0 ? experts : ffn).bytes(); }
   std::uint64_t together() const { return bytes() - apart(); }
   bool operator==(const LayerWeights&) const = default;

@@ -92,8 +92,8 @@ void write_attention(const ModelSpec& m, int layer, Writer& w) {
   write_head_attention(m, layer, w);
 }
 
-// One matrix of the residual's width stands for several of a mixer; what is left of a row, and
-// what never is quantised, is one vector.
+// Several matrices of a mixer are modelled as one of the residual's width; the rest of a row, and
+// what is never quantised, as one vector.
 void write_recurrent_mixer(const ModelSpec& m, Writer& w) {
   const std::int64_t quantised = m.recurrent->layer_parameters - m.recurrent->layer_f32_parameters;
   const std::int64_t rows = quantised / m.hidden;
@@ -148,7 +148,7 @@ void write_mixers(const ModelSpec& m, int layer, Writer& w) {
   if (m.has_recurrent_mixer(layer)) write_recurrent_mixer(m, w);
 }
 
-// What a few architectures add to a block.
+// Additional tensors of a few architectures.
 void write_block_extras(const ModelSpec& m, Writer& w) {
   if (m.layer_embedding > 0) {
     w.matrix(Role::kProjection, "inp_gate", m.hidden, m.layer_embedding);

@@ -18,7 +18,8 @@ class TensorWriter {
   TensorWriter(const ModelSpec& model, const QuantMix& mix, TensorTable& table)
       : model_(model), mix_(mix), table_(table) {}
 
-  /// What follows belongs to this layer (-1: to none) and counts in this group of the table.
+  /// Following tensors belong to this layer (-1: to none) and are counted in this group of the
+  /// table.
   void enter(int layer, WeightGroup& group);
 
   /// Widths are in weights; `in` is the row. `count` of more than 1 is a stack, as of experts.

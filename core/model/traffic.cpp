@@ -111,7 +111,7 @@ OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, i
   return t;
 }
 
-// What kernels of attention keep in registers.
+// The head width that attention kernels keep in registers.
 constexpr double kWideHead = 256;
 
 OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, KvTypes types) {

@@ -59,7 +59,7 @@ struct Batch {
 
   Batch(std::vector<Sequence> all, TokenCount padding)
       : sequences(std::move(all)), kv_padding(padding) {}
-  /// Of one sequence.
+  /// A batch of one sequence.
   Batch(TokenCount cached, TokenCount tokens, TokenCount padding = 1)
       : sequences{{cached, tokens}}, kv_padding(padding) {}
 
@@ -70,7 +70,8 @@ struct Batch {
 /// Norm, q, k, v, attention over the cache, output projection; a recurrent layer's mixer.
 OpTraffic attention_traffic(const ModelSpec& model, const TensorTable& table, int layer,
                             const Batch& batch, KvTypes types);
-/// The same without the attention over the cache: where that is computed elsewhere.
+/// The traffic of a layer's projections, without attention over the cache, for layers where that is
+/// computed elsewhere.
 OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, int layer,
                              TokenCount tokens);
 /// The attention over the cache alone.

@@ -1,5 +1,5 @@
 #pragma once
-// What every device's memory holds, itemised: forecast or measured.
+// The contents of every device's memory, itemised; forecast or measured.
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ struct DeviceMemory {
   Bytes weights, kv, activations, staging, page_cache, overhead;
   Bytes capacity;  // of the device; `overhead` includes what others have reserved of it
 
-  /// Without the page cache, which gives way.
+  /// The sum without the page cache, which can be reclaimed.
   Bytes needed() const { return weights + kv + activations + staging + overhead; }
   Bytes total() const { return needed() + page_cache; }
   Bytes free() const { return capacity - needed(); }
@@ -38,7 +38,7 @@ struct MemoryPlan {
   std::vector<Spill> spilled;
 
   bool fits() const;
-  /// The device that lacks most, and how much; nullptr if all fits.
+  /// The device with the largest shortfall; nullptr if everything fits.
   const DeviceMemory* shortest() const;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Sizes of what the project's own engine takes beside weights: the engine allocates by them, and
-// forecasts of it plan by them.
+// Buffer sizes of the project's own engine: the engine allocates by them, and its forecasts use
+// them.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace rigcast {
 
-/// Blocks of a cache that a GPU lists for its kernels, by a pointer each.
+/// The number of cache blocks in the lists of pointers that GPU kernels use.
 inline constexpr std::size_t kMostKvBlocks = 1 << 16;
 
-/// Blocks that have left a GPU lie in pieces of so many of the host's memory: a copy of 16 blocks
-/// of an 8B model's layer is 8 MB, the link's full rate.
+/// Evicted blocks are allocated in pieces of so many in host memory: a copy of 16 blocks of an 8B
+/// model's layer is 8 MB, which reaches the link's full rate.
 inline constexpr int kColdPieceBlocks = 16;
 
-/// Where blocks that have left a GPU arrive when attention needs them: two groups of neighbouring
+/// The ring buffer into which evicted blocks are copied for attention: two groups of neighbouring
 /// layers in turn, with a slot for each of their layers.
 struct KvRing {
   TokenCount blocks = 0;  // of a slot
@@ -24,39 +24,41 @@ struct KvRing {
 
   int layers() const { return 2 * group_layers; }
 };
-/// For `cold` blocks, of `layer_bytes` each, in every one of `layers` layers.
+/// The ring buffer for `cold` blocks, of `layer_bytes` each, in every one of `layers` layers.
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 
-/// The host is asked about blocks that have left a GPU where that makes a layer shorter by this
-/// share at least: to ask costs the GPU more than its wait, which differs from token to token.
+/// The smallest share of a layer's copy time that the host must save before it attends to evicted
+/// blocks: a host operation costs the GPU more than its wait, which varies from token to token.
 inline constexpr double kLeastHostGain = 0.15;
 
-/// Of a cache by which the host's part of one that has left a GPU is timed when a model is loaded:
-/// more than most processors keep.
+/// Bytes of the cache with which the host's attention is timed when a model is loaded: larger than
+/// most processors' caches.
 inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
 
-/// Tokens that a GPU takes one by one, for that is cheaper than a batch.
+/// Batches of up to this many tokens are computed one by one, which is cheaper.
 inline constexpr TokenCount kFewTokens = 2;
-/// Tokens of a batch that a GPU multiplies with weights as they lie; longer ones have them written
-/// out as halves first.
+/// The largest batch that a GPU multiplies with quantized weights directly; for longer ones weights
+/// are written out as FP16 first.
 inline constexpr int kMostShortBatch = 64;
-/// Tokens whose experts are taken at once: weights are then read seldom, and rows take little room.
-/// Where they are copied for it, that takes longer than all else.
+/// Tokens whose experts are computed at once: weights are then read seldom, and rows need little
+/// memory. The limit is higher where experts are copied for a batch, because copying takes longer
+/// than all else.
 inline constexpr int kMostRouted = 1024, kMostRoutedToCopied = 4096;
-/// Experts of the host's that are copied together: one where that is more, all where that is less.
+/// Bytes of host experts that are copied together: one expert if it is larger, all if they are
+/// smaller.
 inline constexpr std::size_t kExpertSlotBytes = 32 << 20;
-/// Of cuBLAS; what the library's manual advises for Hopper.
+/// The workspace of cuBLAS, as the library's manual advises for Hopper.
 inline constexpr std::size_t kBlasWorkspaceBytes = 32 << 20;
 
-/// Tokens of the batch by which the host is timed when a model is loaded: so many that weights are
-/// used, not only read; of experts, too. No batch has more than `ubatch`.
+/// Tokens of the batch with which the host is timed when a model is loaded: so many that weights,
+/// and experts, are reused and not only read; at most `ubatch`.
 TokenCount timed_tokens(const ModelSpec& model, TokenCount ubatch);
 
-/// Bytes of the vectors of a step of `tokens` tokens on the CPU, logits of one of them included.
+/// Bytes of the activations of a CPU step of `tokens` tokens, including logits of one of them.
 double cpu_buffer_bytes(const ModelSpec& model, double tokens);
 
-/// Floats of the widest message between host and GPU for one token: projections, part of an
-/// attention, or a hidden state and the experts that were chosen.
+/// Floats of the largest message between host and GPU for one token: projections, partial
+/// attention, or a hidden state with the chosen experts.
 std::size_t message_floats(const ModelSpec& model);
 
 }  // namespace rigcast

@@ -1,6 +1,6 @@
 #pragma once
-// Which tensor lives and computes where. The one vocabulary that planner, simulator and engine
-// share for it.
+// Placement: the device that stores, and the device that computes, each tensor. Planner, simulator
+// and engine share this vocabulary.
 
 #include <vector>
 
@@ -13,13 +13,13 @@ using DeviceIndex = int;
 inline constexpr DeviceIndex kHost = -1;
 
 struct LayerPlacement {
-  DeviceIndex weights = kHost;     // where what stays together lives: LayerWeights::together
-  DeviceIndex experts = kHost;     // where routed experts live, or of a dense layer the FFN
+  DeviceIndex weights = kHost;     // location of LayerWeights::together()
+  DeviceIndex experts = kHost;     // location of routed experts, or of a dense layer's FFN
   DeviceIndex prefill_on = kHost;  // where the layer's operations run
   DeviceIndex decode_on = kHost;
   DeviceIndex decode_experts_on = kHost;
   DeviceIndex decode_cache_on = kHost;  // where decode's attention over the cache runs
-  DeviceIndex kv = kHost;               // where its KV lives, as far as it fits there
+  DeviceIndex kv = kHost;               // location of its KV, as far as it fits there
 
   bool operator==(const LayerPlacement&) const = default;
 };
@@ -32,14 +32,14 @@ struct Placement {
 
   /// Layers whose weights are copied to a GPU for every token.
   bool streams_weights(int layer) const;
-  /// Tokens are decoded by the host alone; a GPU is for prompts then, if for anything.
+  /// True if the host decodes alone; a GPU then computes prompts, if anything.
   bool host_decodes() const;
-  /// Layers of the host's that a GPU may compute for a prompt's batch, with weights that are copied
-  /// for it. None where the host decodes alone.
+  /// True for a host layer that a GPU may compute for a prompt's batch, with copied weights
+  /// (prefill offload). Never where the host decodes alone.
   bool lends(int layer) const;
 };
 
-/// With exactly `gpu_layers` of layers + 1 on the GPUs.
+/// Places exactly `gpu_layers` of layers + 1 on the GPUs.
 Placement place(const Scenario& scenario, int gpu_layers);
 
 }  // namespace rigcast

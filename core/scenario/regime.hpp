@@ -1,6 +1,6 @@
 #pragma once
-// Kinds of placement whose speed is limited by different things: forecasts are as sure as others of
-// their kind were right.
+// Kinds of placement with different bottlenecks: the uncertainty of a forecast is that of its
+// regime.
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 namespace rigcast {
 
-/// The first that applies counts.
+/// The first regime that applies counts.
 enum class Regime {
   kCpuOnly,
   kUnified,  // one pool of memory for CPU and GPU

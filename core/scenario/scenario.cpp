@@ -135,8 +135,8 @@ void read_placement(const TomlTable& t, Scenario& s) {
                              {{"placement", DecodeDevice::kPlacement},
                               {"gpu", DecodeDevice::kGpu},
                               {"cpu", DecodeDevice::kCpu}});
-  // Without streaming, "gpu" is what a placement with every layer there does anyway; "auto" may
-  // leave some on the host, where they are then computed.
+  // Without streaming, "gpu" is the same as a placement with every layer there; "auto" may leave
+  // some on the host, which then computes them.
   const bool none_on_host = !p.gpu_layers || *p.gpu_layers >= s.model.layers;
   if (p.decode_device == DecodeDevice::kGpu && !s.runtime.weight_streaming && none_on_host)
     p.decode_device = DecodeDevice::kPlacement;

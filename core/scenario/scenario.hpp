@@ -26,7 +26,7 @@ enum class DecodeDevice {
 };
 std::string_view name(DecodeDevice device);
 
-/// How several GPUs share the layers that are on GPUs.
+/// The way in which several GPUs share layers.
 enum class SplitMode {
   kLayer,   // whole layers, one GPU after the other
   kRow,     // each GPU computes rows of every large matrix
@@ -48,14 +48,14 @@ enum class Eviction { kOldest, kLru };
 struct KvSettings {
   KvPolicy policy = KvPolicy::kVram;
   KvTypes types;
-  double threshold = 0.95;      // of what is left of VRAM, at which blocks leave it
+  double threshold = 0.95;      // share of the remaining VRAM at which blocks are evicted
   TokenCount hot_tokens = 512;  // newest tokens that never leave VRAM
   TokenCount block_tokens = 128;
   QuantFormat cold_type = QuantFormat::kF16;
   Eviction evict = Eviction::kOldest;
   bool prefetch = true;
 
-  /// Of blocks that have left VRAM: those of a cache of halves in `cold_type`, others as they are.
+  /// Types of evicted blocks: `cold_type` if the cache is F16, else the cache's own types.
   KvTypes cold_types() const {
     const bool halves = types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16;
     return halves ? KvTypes{cold_type, cold_type} : types;
@@ -103,7 +103,7 @@ struct Scenario {
   std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::vector<std::string> warnings;
 
-  /// What the rig's own runs say of this runtime's speed; nullptr: nothing.
+  /// The correction of this runtime's speed, from the rig's own runs; nullptr: none.
   const Correction* correction() const;
 };
 

@@ -16,7 +16,7 @@ struct TextPosition {
   int column = 1;
 };
 
-/// Where the first key with more dots begins to have too many; nullopt if all are shorter.
+/// The position at which the first key exceeds the allowed number of dots; nullopt if none does.
 std::optional<TextPosition> overlong_key(std::string_view toml);
 
 }  // namespace rigcast

@@ -324,7 +324,7 @@ void TomlTable::refuse(std::string_view key, std::string message, std::string hi
   auto& state = *node_->state;
   if (state.first_error) return;
   const std::string full = path(key);
-  // Where the key stands, else the nearest table around it that stands somewhere.
+  // The position of the key, else of the nearest enclosing table that has one.
   SourceRef where{state.file};
   for (std::string_view at = full;;) {
     if (const auto set = state.origins.find(at); set != state.origins.end()) {

@@ -33,7 +33,8 @@ class TomlDocument {
   /// A file larger than 16 MiB, unreadable or malformed is an Error.
   static Result<TomlDocument> read(const std::filesystem::path& path);
 
-  /// What a table of another document holds. Errors about it name where it stands there.
+  /// A document with the contents of another document's table. Errors name positions in that
+  /// document.
   static TomlDocument of(const TomlTable& table);
 
   /// Sets "table.key" to a value in TOML syntax; what is no TOML value is taken as text.
@@ -62,7 +63,7 @@ class TomlDocument {
   std::shared_ptr<State> state_;
 };
 
-/// What a plain figure, one without its own kind and source, is taken to be.
+/// The kind and source of plain figures, which state none of their own.
 struct FigureDefaults {
   SourceKind kind = SourceKind::kAssumed;
   std::string source;
@@ -137,7 +138,7 @@ class TomlTable {
   void finish() const;
   /// Records an error at `key` (at the table if the key is absent).
   void refuse(std::string_view key, std::string message, std::string hint = {}) const;
-  /// The same for an error from elsewhere, keeping where that was.
+  /// As refuse(), for an error from elsewhere, whose position is kept.
   void refuse(std::string_view key, const Error& error) const;
   void require(std::string_view key) const;
   std::string path(std::string_view key) const;

@@ -1,5 +1,5 @@
 #pragma once
-// Memory that the system or the driver will not lock: said with what it was for.
+// Errors of page-locked memory that the system or the driver refuses, with its purpose.
 
 #include <cuda_runtime.h>
 
@@ -16,11 +16,11 @@ inline std::string refused_pinned_text(std::size_t bytes, const char* what, cons
          ", refused: " + why;
 }
 
-/// Of an allocation or a registration of `bytes`. Throws ShortOfMemory where there was no more,
-/// MachineError where it failed for another reason.
+/// Checks the result of an allocation or a registration of `bytes`. Throws ShortOfMemory if memory
+/// was exhausted, MachineError for any other failure.
 inline void check_pinned(cudaError_t code, std::size_t bytes, const char* what) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // what was said is not said again by the next call
+  cudaGetLastError();  // clears the error, so that the next call does not report it again
   const std::string text = refused_pinned_text(bytes, what, cudaGetErrorString(code));
   if (code == cudaErrorMemoryAllocation) throw ShortOfMemory(text);
   throw MachineError(text);

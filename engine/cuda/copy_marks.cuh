@@ -1,5 +1,5 @@
 #pragma once
-// Who wants to know when copies run beside a step's stages.
+// Interface of a tracer of copies that run beside a step's stages.
 
 #include "engine/cuda/cuda_stream.cuh"
 #include "report/activity.hpp"
@@ -9,7 +9,7 @@ namespace rigcast::engine::cuda {
 class CopyMarks {
  public:
   virtual ~CopyMarks() = default;
-  /// What is queued on `stream` from here to end_copy() is one copy, for a layer of the model.
+  /// Work queued on `stream` from here to end_copy() is one copy, for a layer of the model.
   virtual void begin_copy(ActivityKind kind, int layer, const Stream& stream) = 0;
   virtual void end_copy(const Stream& stream, double bytes) = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of the GPU, and memory of the host that the GPU reaches, given back with their owner.
+// Owners of GPU memory, and of host memory that the GPU can access.
 
 #include <cstddef>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace rigcast::engine {
 
-/// On the GPU that is current. Throws CudaFailure.
+/// Memory on the current GPU. Throws CudaFailure.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(std::size_t bytes) : bytes_(bytes) {
@@ -25,7 +25,7 @@ class DeviceBuffer {
   }
 
  private:
-  // An error while giving memory back has no one to go to; the next call says it again.
+  // An error of cudaFree cannot be handled here; the next call reports it again.
   struct Free {
     void operator()(std::byte* place) const { static_cast<void>(cudaFree(place)); }
   };

@@ -1,5 +1,5 @@
 #pragma once
-// A queue of work for the GPU, marks in it, and a queue that was recorded to be launched as one.
+// RAII wrappers of CUDA streams, events with time stamps, and captured graphs.
 
 #include <memory>
 #include <type_traits>
@@ -9,12 +9,12 @@
 
 namespace rigcast::engine {
 
-/// Of the GPU that is current; waits for no other stream. Throws CudaFailure, MachineError where no
-/// code in this program fits the GPU.
+/// A non-blocking stream of the current GPU. Throws CudaFailure, MachineError if no code in this
+/// program fits the GPU.
 class Stream {
  public:
   Stream() {
-    device_facts();  // asked now, for launches ask while a graph is recorded
+    device_facts();  // queried now, because launches query it while a graph is captured
     cudaStream_t stream = nullptr;
     RIGCAST_CUDA_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     stream_.reset(stream);
@@ -30,7 +30,7 @@ class Stream {
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Destroy> stream_;
 };
 
-/// A mark whose time the GPU notes when it gets there.
+/// An event with a time stamp by the GPU's clock.
 class Event {
  public:
   Event() {
@@ -43,11 +43,12 @@ class Event {
     RIGCAST_CUDA_CALL(cudaEventRecord(event_.get(), stream.get()));
   }
   void wait() const { RIGCAST_CUDA_CALL(cudaEventSynchronize(event_.get())); }
-  /// What is queued on the stream from here on begins after the mark.
+  /// Later work on the stream waits for the event.
   void hold(const Stream& stream) const {
     RIGCAST_CUDA_CALL(cudaStreamWaitEvent(stream.get(), event_.get(), 0));
   }
-  /// Both have been reached. Half a microsecond is about as fine as it gets.
+  /// Time between two events, which must both have been reached. The resolution is about half a
+  /// microsecond.
   static double seconds_between(const Event& begin, const Event& end) {
     float ms = 0;
     RIGCAST_CUDA_CALL(cudaEventElapsedTime(&ms, begin.event_.get(), end.event_.get()));
@@ -61,7 +62,7 @@ class Event {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy> event_;
 };
 
-/// What `queue` puts on a stream, recorded and not run.
+/// A CUDA graph of the work that `queue` puts on a stream, captured and not run.
 class RecordedGraph {
  public:
   template <class Queue>
@@ -69,13 +70,13 @@ class RecordedGraph {
     make_ready(*record(stream, queue));
   }
 
-  /// In place of what was recorded: a fraction of the time where only arguments have changed.
+  /// Captures again and updates the graph: a fraction of the time if only arguments have changed.
   template <class Queue>
   void record_again(const Stream& stream, Queue queue) {
     const auto graph = record(stream, queue);
     cudaGraphExecUpdateResultInfo info{};
     if (cudaGraphExecUpdate(graph_.get(), graph.get(), &info) == cudaSuccess) return;
-    static_cast<void>(cudaGetLastError());  // it has another shape
+    static_cast<void>(cudaGetLastError());  // the graph has another topology
     make_ready(*graph);
   }
 
@@ -97,7 +98,7 @@ class RecordedGraph {
     try {
       queue();
     } catch (...) {
-      // The stream goes on as if nothing had been recorded.
+      // Ends the capture, so that the stream can be used again.
       if (cudaStreamEndCapture(stream.get(), &recorded) == cudaSuccess && recorded)
         static_cast<void>(cudaGraphDestroy(recorded));
       throw;

@@ -1,5 +1,5 @@
 #pragma once
-// What kernels and their launches ask about the GPU that they run on.
+// Properties of the GPU that kernels and their launches need.
 
 #include <optional>
 #include <string>
@@ -7,18 +7,18 @@
 namespace rigcast::engine {
 
 struct DeviceFacts {
-  int capability = 0;  // of the card: 86 is compute capability 8.6
-  /// The capability that the code which runs there was compiled for: 75 on a card of 8.6 where the
+  int capability = 0;  // compute capability of the card: 86 is 8.6
+  /// The capability for which the code that runs there was compiled: 75 on a card of 8.6 if the
   /// program holds PTX for 7.5 alone. What code can do follows from this, never from the card.
   int compiled_for = 0;
   int multiprocessors = 0;
   int block_shared_bytes = 0;           // shared memory that one block can ask for
-  int multiprocessor_shared_bytes = 0;  // that the blocks of a multiprocessor have together
+  int multiprocessor_shared_bytes = 0;  // shared memory of all blocks of a multiprocessor
   bool integrated = false;              // the card's memory is the host's
 };
 
-/// Of the GPU that is current for this thread; asked once for each GPU. For use by several threads.
-/// Throws MachineError where no code in this program fits the GPU, CudaFailure.
+/// The properties of this thread's current GPU; queried once per GPU. Thread-safe. Throws
+/// MachineError if no code in this program fits the GPU, CudaFailure.
 const DeviceFacts& device_facts();
 
 /// Why kernels of this program cannot run on the GPU, in one line with what to do; nullopt where

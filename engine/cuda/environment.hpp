@@ -1,11 +1,11 @@
 #pragma once
-// What of the process' environment CUDA is not to see.
+// Environment variables that must be hidden from CUDA.
 
 namespace rigcast::engine {
 
-/// Takes CUDA_LAUNCH_BLOCKING away, before CUDA reads it, and says so on standard error if it was
-/// set: with it a launch returns once its work has ended, and work that waits for the host's part
-/// of a token never would.
+/// Removes CUDA_LAUNCH_BLOCKING before CUDA reads it, and reports on standard error if it was set:
+/// with it a launch returns only when its work has ended, and work that waits for a host operation
+/// would never end.
 void ignore_launch_blocking();
 
 }  // namespace rigcast::engine

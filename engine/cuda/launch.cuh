@@ -1,5 +1,6 @@
 #pragma once
-// Launching kernels: every launch is checked, and one after the other they may overlap.
+// Kernel launches: every launch is checked, and consecutive kernels may overlap (programmatic
+// dependent launch).
 
 #include <cuda_runtime.h>
 
@@ -16,10 +17,11 @@ struct Shape {
   std::size_t shared_bytes = 0;  // beyond what the kernel declares
 };
 
-/// When a kernel may start. kEarly: once every block of the one before it has said
-/// let_next_start() or ended; what that one writes is there after wait_for_inputs(). Every kernel
-/// that is launched kEarly calls wait_for_inputs() before it reads or overwrites anything that
-/// kernels before it have touched. Code for GPUs before Hopper takes kEarly as kAfter.
+/// When a kernel may start. kAfter: after all previous work. kEarly: once every block of the
+/// previous kernel has called let_next_start() or ended; what that kernel writes is visible after
+/// wait_for_inputs(). Every kernel launched kEarly must call wait_for_inputs() before it reads or
+/// overwrites anything that previous kernels use. Code for GPUs before Hopper treats kEarly as
+/// kAfter.
 enum class Start { kAfter, kEarly };
 
 template <class... Parameters, class... Arguments>
@@ -34,21 +36,21 @@ void launch(const Stream& stream, const Shape& shape, Start start, void (*kernel
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
-  // Code that was compiled for less cannot wait for its inputs, wherever it runs.
+  // Code compiled for older capabilities cannot wait for its inputs, wherever it runs.
   config.numAttrs = start == Start::kEarly && device_facts().compiled_for >= 90 ? 1 : 0;
   RIGCAST_CUDA_CALL(
       cudaLaunchKernelEx(&config, kernel, Parameters(std::forward<Arguments>(arguments))...));
 }
 
 #ifdef __CUDACC__
-/// What earlier kernels wrote can be read from here on, and what they read can be overwritten.
+/// After this call, results of earlier kernels can be read, and their inputs overwritten.
 __device__ __forceinline__ void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
 }
 
-/// The next kernel may begin with what does not depend on this one.
+/// Allows the next kernel to start with work that does not depend on this one.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

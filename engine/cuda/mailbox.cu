@@ -32,7 +32,7 @@ const float* Mailbox::await(const Stream& stream) {
   const unsigned next = received_ + 1;
   for (unsigned looks = 1; count(0).load(std::memory_order_acquire) != next; ++looks) {
     pause();
-    // Work that has failed, or ended without it, sends nothing more.
+    // Failed or finished work sends no message.
     if (looks % (1 << 16) != 0) continue;
     const cudaError_t state = cudaStreamQuery(stream.get());
     if (state == cudaErrorNotReady) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// A mark in a queue of the GPU that others wait for. Unlike an Event it takes no time.
+// A CUDA event without time stamp, for synchronization between streams and with the host.
 
 #include <memory>
 #include <type_traits>
@@ -9,7 +9,8 @@
 
 namespace rigcast::engine {
 
-/// Of the GPU that is current. One that was never set holds nobody up. Throws CudaFailure.
+/// An event of the current GPU. Waiting for an event that was never set returns at once. Throws
+/// CudaFailure.
 class Mark {
  public:
   Mark() {
@@ -19,15 +20,15 @@ class Mark {
     event_.reset(event);
   }
 
-  /// Behind all that is queued on the stream so far, in place of where it was set before.
+  /// Records the event behind all work queued on the stream so far; a previous record is replaced.
   void set(const Stream& stream) const {
     RIGCAST_CUDA_CALL(cudaEventRecord(event_.get(), stream.get()));
   }
-  /// What is queued on the stream from here on begins once the GPU has passed the mark.
+  /// Later work on the stream waits until the GPU has passed the event.
   void hold_up(const Stream& stream) const {
     RIGCAST_CUDA_CALL(cudaStreamWaitEvent(stream.get(), event_.get(), 0));
   }
-  /// This thread sleeps until the GPU has passed the mark.
+  /// Blocks this thread until the GPU has passed the event.
   void wait() const { RIGCAST_CUDA_CALL(cudaEventSynchronize(event_.get())); }
 
  private:

@@ -12,8 +12,8 @@ struct Parts {
   MessagePart part[kMostParts];
 };
 
-// One block: what is small enough to be sent within a token goes out faster than blocks can agree
-// that all of it has.
+// One block: messages within a token are so small that one block is faster than a barrier across
+// blocks.
 __global__ void __launch_bounds__(1024)
     send_parts(const __grid_constant__ Parts parts, MailboxView box) {
   let_next_start();
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(1024)
   const float* from = box.answer;
   for (const AnswerUse& use : uses.use) {
     for (int i = int(threadIdx.x); i < use.count; i += int(blockDim.x)) {
-      const float x = __ldcv(from + i);  // from the host, not what a cache has of it
+      const float x = __ldcv(from + i);  // bypasses the GPU's caches
       use.to[i] = use.add ? use.to[i] + x : x;
     }
     from += use.count;

@@ -1,5 +1,5 @@
 #pragma once
-// The GPU's side of a mailbox: a vector for the host, and the wait for its answer.
+// The GPU's side of a mailbox: kernels that send a vector to the host, and wait for its answer.
 
 #include <span>
 
@@ -14,17 +14,17 @@ struct MessagePart {
 };
 inline constexpr int kMostParts = 3;
 
-/// Sends the parts one after the other. None: the host is only told that the GPU got here. Throws
-/// std::invalid_argument, CudaFailure.
+/// Sends the parts, one after the other, as one message. No parts: the message only says that the
+/// GPU has arrived. Throws std::invalid_argument, CudaFailure.
 void send(const Stream& stream, std::span<const MessagePart> parts, const MailboxView& box);
 
-/// A part of the answer: it goes to `to` [count], or is added to what is there.
+/// A part of the answer, which is copied to `to` [count], or added to it.
 struct AnswerUse {
   float* to = nullptr;
   int count = 0;
   bool add = false;
 };
-/// Waits for the answer to the last message, whose parts lie one after the other. Throws as send().
+/// Waits for the answer to the last message, whose parts follow one another. Throws as send() does.
 void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerUse> parts);
 
 }  // namespace rigcast::engine::cuda

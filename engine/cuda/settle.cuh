@@ -1,13 +1,13 @@
 #pragma once
-// A rest in a queue of kernels that may begin early.
+// A full barrier in a queue of kernels that may start early.
 
 #include "engine/cuda/cuda_stream.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// A kernel that does nothing and begins once all work before it has ended, copies and marks that
-/// were waited for included. Kernels behind it may begin early (Start::kEarly) and read at once
-/// what that work wrote. Throws CudaFailure.
+/// Launches an empty kernel that starts when all previous work has ended, including copies and
+/// events that the stream waits for. Kernels after it may start early (Start::kEarly) and read at
+/// once what that work wrote. Throws CudaFailure.
 void settle(const Stream& stream);
 
 }  // namespace rigcast::engine::cuda

@@ -1,5 +1,5 @@
 #pragma once
-// A library that the program starts without, and uses where it is.
+// A library that is loaded at run time if it is installed.
 
 #include <initializer_list>
 
@@ -8,11 +8,11 @@ namespace rigcast::engine {
 /// Stays loaded until the process ends: the driver may hold on to its code.
 class SharedLibrary {
  public:
-  /// The first of these that can be loaded; none of them: is_open() is false.
+  /// Loads the first of these names that can be loaded; if none can, is_open() is false.
   explicit SharedLibrary(std::initializer_list<const char*> names);
 
   bool is_open() const { return library_ != nullptr; }
-  /// Null if the library lacks it.
+  /// The function, or null if the library lacks it.
   template <class Function>
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(symbol(name));

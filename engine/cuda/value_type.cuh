@@ -19,7 +19,7 @@ struct Rows {
   explicit operator bool() const { return data != nullptr; }
 };
 
-/// The same to be read only.
+/// As Rows, read-only.
 struct ConstRows {
   const void* data = nullptr;
   ValueType type = ValueType::kF32;

@@ -1,5 +1,6 @@
 #pragma once
-// The bytes of reads: through the page cache where it has them, past it where it does not.
+// Executes planned reads: from the page cache where it holds them, and bypassing it where it does
+// not.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +15,13 @@ namespace rigcast::engine {
 /// For use by several threads. `tensors` and the file behind them outlive it.
 class UploadSource {
  public:
-  /// Room that a buffer has beyond the bytes of a read, and what its begin is aligned to.
+  /// Bytes that a buffer must have beyond those of a read, and the alignment of its start.
   static constexpr std::uint64_t kAlignment = 4096;
   static constexpr std::uint64_t kSlack = 2 * kAlignment;
 
-  /// For the parts that `reads` names, of the files that are mapped, whatever has their names by
-  /// now; not `past_page_cache`: what is not there yet comes through it and stays. Throws
-  /// MachineError: a part is no longer as long as it was.
+  /// Opens the parts that `reads` names, as the mapped files, whatever has their names by now.
+  /// Without `past_page_cache`, uncached bytes are read through the page cache and stay there.
+  /// Throws MachineError if a part is shorter than it was.
   UploadSource(std::span<const HostTensor> tensors, const GgufFile* file,
                std::span<const UploadRead> reads, bool past_page_cache = true);
   ~UploadSource();
@@ -28,8 +29,8 @@ class UploadSource {
   UploadSource& operator=(const UploadSource&) = delete;
 
   struct Filled {
-    const std::byte* first = nullptr;  // of the read, in the buffer
-    bool direct = false;               // it came past the page cache
+    const std::byte* first = nullptr;  // first byte of the read in the buffer
+    bool direct = false;               // read bypassing the page cache
   };
   /// Waits for the disk. Throws MachineError when reading fails or the file ends early.
   Filled fill(const UploadRead& read, std::byte* buffer) const;
@@ -37,7 +38,7 @@ class UploadSource {
  private:
   struct Part {
     int buffered = -1;  // the mapping's descriptor; -1: nothing is read from it
-    int direct = -1;    // past the page cache; -1: there is no such way
+    int direct = -1;    // direct I/O; -1: not supported
     const std::byte* mapped = nullptr;
     std::uint64_t bytes = 0;
     std::string path;

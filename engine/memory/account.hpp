@@ -1,6 +1,6 @@
 #pragma once
-// Bytes of one memory, each share under the name of what it is for, within a limit. Memory itself
-// comes from elsewhere: this counts it, and says no.
+// Accounts for the bytes of one memory, each share under its purpose, within a limit. It allocates
+// nothing: it counts, and refuses.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace detail {
 struct Accounts;
 }
 
-/// Counted as long as it lives; may outlive the account that it comes from.
+/// A share is counted as long as it lives; it may outlive its account.
 class Share {
  public:
   Share() = default;
@@ -49,26 +49,28 @@ class Share {
 /// A handle: copies count on the same account. For use by several threads.
 class Account {
  public:
-  /// nullopt: whatever is asked for is counted, and nothing refused.
+  /// limit nullopt: everything is counted, and nothing refused.
   explicit Account(std::optional<Bytes> limit = {});
 
-  /// `item` is said in texts behind "the": "weights", "KV cache". nullopt when the limit has less:
-  /// then nothing is counted, and what is given back can be taken again.
+  /// Counts `bytes` for `item`, which texts name after "the": "weights", "KV cache". nullopt if the
+  /// limit has less left: then nothing is counted, and it may be tried again after something was
+  /// released.
   std::optional<Share> take(std::size_t bytes, const std::string& item) const;
 
   struct Item {
     std::string name;
     Bytes held;
-    Bytes most;  // that was held at one time
+    Bytes most;  // the largest sum held at one time
   };
-  /// In the order in which they were taken first, also those that hold nothing any more.
+  /// All items, in the order of their first use, including those that hold nothing any more.
   std::vector<Item> items() const;
   Bytes held() const;
   Bytes most_held() const;
   std::optional<Bytes> limit() const;
-  /// Of the limit; nullopt: there is none.
+  /// What is left of the limit; nullopt: there is no limit.
   std::optional<Bytes> free() const;
-  /// "; taken: weights 4.60 GiB, KV cache 1.00 GiB", the largest first; empty: nothing is taken.
+  /// A text such as "; taken: weights 4.60 GiB, KV cache 1.00 GiB", the largest first; empty if
+  /// nothing is held.
   std::string largest_text() const;
 
  private:

@@ -15,7 +15,7 @@ std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to -
 
 }  // namespace
 
-// The system aligns to small pages only, so more is mapped than is needed and the ends given back.
+// The system aligns to small pages only, so more is mapped than needed, and the ends are unmapped.
 LargePages::LargePages(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
@@ -29,7 +29,7 @@ LargePages::LargePages(std::size_t bytes) : bytes_(bytes) {
   if (before > 0) ::munmap(data_, before);
   data_ += before;
   ::munmap(data_ + kept, spare - before);
-  ::madvise(data_, kept, MADV_HUGEPAGE);  // advice: small pages are slower, not wrong
+  ::madvise(data_, kept, MADV_HUGEPAGE);  // only advice: small pages are slower, not wrong
 }
 
 LargePages::~LargePages() {

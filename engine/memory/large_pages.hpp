@@ -1,6 +1,6 @@
 #pragma once
-// Anonymous memory on large pages, where the system has them: what is read from end to end for
-// every token waits for no page walks.
+// Anonymous memory on huge pages, where the system has them: memory that every token reads from end
+// to end then causes few page walks.
 
 #include <cstddef>
 #include <utility>
@@ -10,8 +10,8 @@ namespace rigcast::engine {
 class LargePages {
  public:
   LargePages() = default;
-  /// Zeros, taken from the system as they are touched. Begins a large page if it is as long as one.
-  /// Throws std::bad_alloc.
+  /// Zeroed memory, which the system provides when it is touched. It begins at a huge page if it is
+  /// as long as one. Throws std::bad_alloc.
   explicit LargePages(std::size_t bytes);
   ~LargePages();
   LargePages(LargePages&& other) noexcept { *this = std::move(other); }

@@ -34,7 +34,7 @@ std::optional<double> number_in(const char* file) {
 
 Bytes peak_memory() { return Bytes{1024 * figure("/proc/self/status", "VmHWM:")}; }
 void reset_peak_memory() {
-  ::malloc_trim(0);  // what earlier runs freed is not this one's
+  ::malloc_trim(0);  // memory freed by earlier runs is returned to the system
   std::ofstream("/proc/self/clear_refs") << "5";
 }
 Bytes available_memory() {
@@ -42,7 +42,7 @@ Bytes available_memory() {
   const auto limit = number_in("/sys/fs/cgroup/memory.max");
   const auto used = number_in("/sys/fs/cgroup/memory.current");
   if (!limit || !used) return Bytes{of_system};
-  // Pages of files that no one has used lately give way.
+  // Inactive pages of files can be reclaimed.
   const double gives_way = figure("/sys/fs/cgroup/memory.stat", "inactive_file");
   return Bytes{std::min(of_system, std::max(0.0, *limit - *used + gives_way))};
 }

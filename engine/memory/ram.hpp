@@ -1,6 +1,6 @@
 #pragma once
-// All memory of the host that the engine takes for a model, each share under the name of what it is
-// for, within a limit. Memory itself comes from elsewhere: this counts it, and says no.
+// Accounts for all host memory that the engine uses for a model, each share under its purpose,
+// within a limit. It allocates nothing: it counts, and refuses.
 
 #include <cstddef>
 #include <functional>
@@ -21,20 +21,22 @@ class Ram {
   using Make = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
   using Item = Account::Item;
 
-  /// nullopt: whatever is asked for is counted, and nothing refused.
+  /// limit nullopt: everything is counted, and nothing refused.
   explicit Ram(std::optional<Bytes> limit = {});
 
-  /// `item` goes on with "the": "weights", "KV cache". Throws ShortOfMemory when the limit has
-  /// less: then nothing is counted, and what is given back can be taken again.
+  /// Counts `bytes` for `item`, which texts name after "the": "weights", "KV cache". Throws
+  /// ShortOfMemory when the limit has less left: then nothing is counted, and it may be tried again
+  /// after something was released.
   RamShare take(std::size_t bytes, const std::string& item) const;
-  /// What gives the same memory as `make`, counted until its last owner has left it.
+  /// An allocator that allocates with `make` and counts the memory until its last owner has
+  /// released it.
   Make counted(std::string item, Make make) const;
 
-  /// What is taken but needed by nobody: `give_back` is called, by whoever takes, before anything
-  /// is refused. It must not take.
+  /// Registers memory that is held but not needed: before anything is refused, `give_back` is
+  /// called to release it. It must not allocate.
   void when_short(std::function<void()> give_back) const;
 
-  /// In the order in which they were taken first, also those that hold nothing any more.
+  /// All items, in the order of their first use, including those that hold nothing any more.
   std::vector<Item> items() const { return account_.items(); }
   Bytes held() const { return account_.held(); }
   std::optional<Bytes> limit() const { return account_.limit(); }

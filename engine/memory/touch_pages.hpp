@@ -1,5 +1,5 @@
 #pragma once
-// Memory that the system has already given when it is used first.
+// Makes the pages of anonymous memory resident before their first use.
 
 #include <cstddef>
 
@@ -7,9 +7,9 @@
 
 namespace rigcast::engine {
 
-/// Takes all pages of anonymous memory from the system, by several threads: clearing them is what
-/// takes time. What they hold stays. `begin` begins a page. Throws Interrupted within milliseconds
-/// of being asked to stop.
+/// Touches all pages of anonymous memory with several threads: clearing them is what takes time.
+/// Contents stay. `begin` is at a page boundary. Throws Interrupted within milliseconds of a
+/// request to stop.
 void touch_pages(std::byte* begin, std::size_t bytes, const StopFlag& stop = {});
 
 }  // namespace rigcast::engine

@@ -1,29 +1,29 @@
 #pragma once
-// Whether a prompt's batch goes faster through weights that are copied to the GPU, or on the host.
+// Decides whether a prompt's batch runs on the GPU with copied weights, or on the host.
 
 #include "core/base/units.hpp"
 
 namespace rigcast::engine {
 
-/// Who computes the batches of layers and experts that are the host's, where the placement lets the
-/// GPU: whoever is faster by what was measured, or always the same.
+/// The device that computes the batches of host layers and experts, where the placement allows the
+/// GPU: the faster one by measured rates, or always the same.
 enum class BatchesBy { kFaster, kHost, kGpu };
 
 /// Measured once, when a model is loaded.
 struct BatchRates {
   BytesPerSecond link;  // from the host to the GPU
-  FlopsPerSecond host;  // of a batch's products
+  FlopsPerSecond host;  // for a batch's products
 };
 
-/// What a batch needs of weights that the host keeps.
+/// The work of a batch with weights that the host keeps.
 struct BatchNeeds {
-  Bytes copied;  // weights, and cached keys and values: once for the whole batch
+  Bytes copied;  // weights and cached KV, copied once for the whole batch
   Flops of_token;
   TokenCount tokens = 0;
 };
 
-/// Copying takes copied / link, and the GPU computes in its shadow; the host takes
-/// tokens * of_token / host, and reads its weights in that one's. Attention is in neither.
+/// The times of both ways. Copying takes copied / link, and hides the GPU's computation; the host
+/// takes tokens * of_token / host, and hides its reads of weights. Attention is in neither.
 inline Seconds copying_time(const BatchNeeds& b, const BatchRates& r) { return b.copied / r.link; }
 inline Seconds host_time(const BatchNeeds& b, const BatchRates& r) {
   return double(b.tokens) * b.of_token / r.host;

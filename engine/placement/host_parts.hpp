@@ -1,6 +1,6 @@
 #pragma once
-// Which parts of a model the host keeps and computes where a GPU computes the others. They are the
-// same in prompts and while decoding, unless the host decodes all by itself.
+// The parts of a model that the host keeps and computes beside a GPU. They are the same in prompts
+// and while decoding, unless the host decodes alone.
 
 #include <vector>
 
@@ -11,15 +11,15 @@
 
 namespace rigcast::engine {
 
-/// What the GPU asks the host for within a token, and waits for, unless it is the token's last.
+/// A host operation within a token: the GPU sends a message and waits for the answer, unless it is
+/// the token's last.
 struct HostCall {
   enum class Kind {
-    kLayers,   // [first, end), whole; takes and gives the hidden state
-    kCold,     // attention over old blocks of layer `first`; takes q, gives a part to be merged
-    kCache,    // attention over the cache in layer `first`; takes [q | k | v], gives the mix
-    kExperts,  // of layer `first`; takes the normed hidden state and who was chosen, gives their
-               // sum
-    kHead,     // takes the hidden state, gives nothing
+    kLayers,   // layers [first, end), whole; hidden state in and out
+    kCold,     // attention over cold blocks of layer `first`; q in, partial results out
+    kCache,    // attention over the cache of layer `first`; [q | k | v] in, attention output out
+    kExperts,  // experts of layer `first`; normed hidden state, ids and weights in, their sum out
+    kHead,     // the head; hidden state in, no answer
   };
   Kind kind = Kind::kLayers;
   int first = 0, end = 0;
@@ -30,41 +30,43 @@ struct HostCall {
 class HostParts {
  public:
   HostParts() = default;  // none
-  /// `shares_cold`: of layers whose cache the GPU attends to, the host attends to a share of the
-  /// blocks that have left the GPU.
+  /// `shares_cold`: in layers whose cache the GPU attends to, the host attends to a share of the
+  /// evicted blocks.
   HostParts(const ModelSpec& spec, const Placement& placement, bool shares_cold = false);
 
-  /// A layer as a whole: its weights, its cache and its work.
+  /// True if the host has the whole layer: its weights, its cache and its work.
   bool layer(int i) const { return part(i).layer; }
-  /// Of a layer that a GPU computes: the cache, and the attention over it.
+  /// True if the host has the cache of a layer that a GPU computes, and the attention over it.
   bool cache(int i) const { return part(i).cache; }
-  /// Of a layer that a GPU computes: the routed experts.
+  /// True if the host has the routed experts of a layer that a GPU computes.
   bool experts(int i) const { return part(i).experts; }
-  /// A layer whose weights the host keeps and the GPU copies for every token and every batch; its
-  /// cache is as that of the GPU's other layers.
+  /// True if the host keeps the layer's weights and the GPU copies them for every token and every
+  /// batch; its cache is where those of the GPU's other layers are.
   bool streamed(int i) const { return part(i).streamed; }
-  /// A layer of the host's whose turn at a prompt's batches the GPU may take, with copied weights.
+  /// True if the GPU may compute the host layer for a prompt's batch, with copied weights (prefill
+  /// offload).
   bool lent(int i) const { return part(i).lent; }
-  /// Experts that the host computes for a token: with its layer, or alone.
+  /// True if the host computes the layer's experts for a token, with their layer or alone.
   bool computes_experts(int i) const { return experts(i) || (layer(i) && part(i).moe); }
-  /// The same where the GPU may compute those of a batch.
+  /// True if these experts may be computed by the GPU for a batch.
   bool lends_experts(int i) const { return experts(i) || (lent(i) && part(i).moe); }
   bool head() const { return head_; }
   bool shares_cold() const { return shares_cold_; }
-  /// Hidden states begin on the host: the first layer is there, or all of them while decoding.
+  /// True if the host looks up embeddings: the first layer is there, or all of them while decoding.
   bool embedding() const { return decodes_ || (!parts_.empty() && parts_.front().layer); }
-  /// Tokens are decoded by the host alone. The GPU is for prompts then, with the layers that it has
-  /// the weights of: layer(), cache() and experts() tell which it has not.
+  /// True if the host decodes alone. The GPU then only computes prompts, in the layers of which it
+  /// has weights: layer(), cache() and experts() tell which it has not.
   bool decodes() const { return decodes_; }
 
-  /// A matrix that the host computes with, takes rows from, or keeps for the GPU.
+  /// True for a matrix with which the host computes, from which it takes rows, or which it keeps
+  /// for the GPU.
   bool has(TensorRole role, int layer) const;
   bool has(const Tensor& matrix) const { return has(matrix.role, matrix.layer); }
   bool computes() const { return !calls().empty(); }
   bool any() const { return computes() || !streamed_layers().empty(); }
-  /// The first layer from `first` on that is not the host's.
+  /// The first layer from `first` on that the GPU computes.
   int end_of_layers(int first) const;
-  /// Whose keys and values the host keeps, and whose the GPU keeps.
+  /// Layers whose keys and values the host keeps, and layers whose the GPU keeps.
   std::vector<int> cached_layers() const;
   std::vector<int> layers_cached_on_gpu() const { return layers_with_cache(false); }
   std::vector<int> streamed_layers() const { return layers_that(&Part::streamed); }

@@ -10,7 +10,7 @@
 namespace rigcast::engine {
 namespace {
 
-// A maximum steps over NaN, and the answer would go on with whatever is left.
+// Refuses NaN: a maximum would skip it, and the answer would continue with whatever is left.
 void refuse_nan(std::span<const float> logits) {
   bool any = false;
   for (const float logit : logits) any |= logit != logit;  // one pass of vectors, no exit

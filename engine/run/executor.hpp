@@ -1,5 +1,6 @@
 #pragma once
-// Runs a model: tokens in, logits out, keys and values kept. On which device is another matter.
+// The interface of an executor, which runs a model on some backend: tokens in, logits out, keys and
+// values kept.
 
 #include <cstdint>
 #include <span>
@@ -37,14 +38,14 @@ class Executor {
   /// without its prefill.
   virtual void fill(TokenCount tokens) = 0;
 
-  /// Of the host, that compute: their time is what a busy machine takes away.
+  /// Host threads that compute: a busy machine takes time away from them.
   virtual int threads() const = 0;
   virtual const Model& model() const = 0;
   /// Bytes of weights and cache that were read and written since the last call of this.
   virtual MovedBytes take_bytes() = 0;
-  /// What weights, cache and buffers take of every GPU that is used, now.
+  /// Memory of weights, cache and buffers on every GPU in use, now.
   virtual std::vector<DeviceMemory> gpus() const { return {}; }
-  /// The same of the host's memory. Capacity: the limit; 0: none.
+  /// Host memory of weights, cache and buffers. Capacity: the limit; 0: none.
   virtual DeviceMemory host() const = 0;
   /// Activities are recorded while this is set; nullptr: nothing is.
   void record_into(Recorder* recorder) { recorder_ = recorder; }
@@ -53,10 +54,10 @@ class Executor {
   Recorder* recorder_ = nullptr;
 };
 
-/// What an account of the host's memory holds, itemised as reports are.
+/// The contents of a host account, itemised as in reports.
 DeviceMemory host_memory(const Ram& ram);
 
-/// Samples, and records that.
+/// Samples a token, and records the activity.
 std::int32_t sample(Sampler& sampler, std::span<const float> logits, TokenCount cached,
                     Recorder* recorder);
 

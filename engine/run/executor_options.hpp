@@ -1,5 +1,5 @@
 #pragma once
-// How an executor is to run a model, and the GPU that it may run on.
+// Options of an executor, and the GPU on which it may run.
 
 #include <functional>
 #include <optional>
@@ -15,12 +15,12 @@
 
 namespace rigcast::engine {
 
-/// The CPU's executor takes of these kv_types, kv_block, ubatch, ram_limit, threads and stop.
+/// The CPU's executor uses kv_types, kv_block, ubatch, ram_limit, threads and stop.
 struct ExecutorOptions {
   KvTypes kv_types{};  // F16, Q8_0, Q4_0
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
-  std::optional<Bytes> vram_limit{};  // stands in for a smaller card; absent: all that is free
+  std::optional<Bytes> vram_limit{};  // emulates a smaller card; absent: all that is free
   std::optional<Bytes> ram_limit{};   // of weights, caches and buffers of the host; absent: none
   int upload_threads = 4;
   bool graphs = true;             // a token is launched as one graph; else kernel by kernel
@@ -29,15 +29,15 @@ struct ExecutorOptions {
   /// cache is F16, and return over the link for every step.
   std::optional<KvEviction> kv_eviction{};
   QuantFormat cold_type = QuantFormat::kF16;  // F16, Q8_0, Q4_0
-  /// Of what has left the GPU, the oldest, the host attends to this share itself; absent: to as
-  /// much as lets it and the link end together, which is measured.
+  /// The share of evicted blocks, the oldest ones, to which the host attends; absent: as much as
+  /// lets host and link end together, which is measured.
   std::optional<double> host_share = 0.0;
   std::optional<Placement> placement{};  // absent: all on the GPU
-  int threads = 1;                       // of the host, for its parts
+  int threads = 1;                       // host threads, for the host's parts
   BatchesBy batches_by = BatchesBy::kFaster;
   MakeMemory kv_memory{};  // of the host's caches; absent: large pages
   StopFlag stop{};  // asked between layers and by the host's threads; ends a call with Interrupted
-  // Called by every thread of the host before each of its turns: what it throws ends the step.
+  // Called by every host thread before each host operation; an exception ends the step.
   std::function<void(int thread)> before_turn{};
 };
 

@@ -10,7 +10,7 @@ namespace rigcast::engine {
 namespace {
 
 constexpr std::size_t kPositions = 8, kMostPositions = 64;
-constexpr std::size_t kTokensOfPosition = 64;  // in long outputs
+constexpr std::size_t kTokensOfPosition = 64;  // tokens per reported position in long outputs
 
 std::optional<Interval> range(const std::vector<double>& values) {
   if (values.size() < 2) return std::nullopt;
@@ -29,7 +29,7 @@ TtftBreakdown breakdown(Seconds load, Seconds tokenize, const RequestTimes& r) {
   return {load, tokenize, {}, r.prefill, r.sample};
 }
 
-// How decoding read one memory.
+// The rate at which decoding read one memory.
 struct Reading {
   Resource memory = Resource::kRam;
   BytesPerSecond rate, ceiling;
@@ -37,7 +37,7 @@ struct Reading {
   double share() const { return ceiling.value > 0 ? rate.value / ceiling.value : 0; }
 };
 
-// Of the host's memory where there is no GPU, of both where both compute.
+// Bytes of host memory: all bytes without a GPU, the host's part with one.
 double host_bytes(const MovedBytes& b, bool has_gpu) { return has_gpu ? b.on_host : b.total(); }
 
 Reading reading_of(const MeasuredRuns& runs, Resource memory) {
@@ -87,8 +87,8 @@ void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
   }
 }
 
-// Cores multiply as long as memory does not hold them back. One token at a time is no work for a
-// GPU's multipliers: the time in which no memory is read is lost between kernels.
+// The bottleneck of decode: cores are busy unless memory holds them back. One token at a time is
+// too little work for a GPU's multipliers: time in which no memory is read is lost between kernels.
 Bottleneck decode_bound(const Reading& most, bool has_gpu) {
   constexpr double kBusy = 0.8;  // of the ceiling
   if (has_gpu && most.share() > 0 && most.memory == Resource::kVram)
@@ -98,7 +98,7 @@ Bottleneck decode_bound(const Reading& most, bool has_gpu) {
   return {has_gpu && most.memory == Resource::kVram ? Resource::kGpu : Resource::kCpu, 1.0};
 }
 
-// What held decoding back most: the memory whose reading took the larger part of the time.
+// Adds the bottleneck of decode: the memory whose reads took the largest part of the time.
 void add_readings(Report& report, const MeasuredRuns& runs) {
   const bool has_gpu = !runs.gpus.empty();
   Reading most = reading_of(runs, has_gpu ? Resource::kVram : Resource::kRam);
@@ -112,7 +112,7 @@ void add_readings(Report& report, const MeasuredRuns& runs) {
   report.prefill_bound = {has_gpu ? Resource::kGpu : Resource::kCpu, 1.0};
 }
 
-// Where blocks of the cache begin to leave the GPU, speed falls within the run.
+// Adds the cliff at which blocks of the cache begin to be evicted, if speed falls within the run.
 void add_cliff(Report& report, const std::vector<double>& gaps) {
   const Scenario& s = *report.scenario;
   if (!evicts(s.kv.policy)) return;

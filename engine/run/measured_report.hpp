@@ -1,5 +1,5 @@
 #pragma once
-// What runs of a scenario gave, in the form of a forecast.
+// Turns the measurements of runs of a scenario into a report, in the form of a forecast.
 
 #include <memory>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace rigcast::engine {
 
-/// A start that is not resident: what came before the request.
+/// A start that is not resident: the times before the request.
 struct StartTimes {
   Seconds load, tokenize;
   RequestTimes request;
@@ -22,11 +22,11 @@ struct MeasuredRuns {
   Seconds tokenize;                // of the prompt
   std::vector<DeviceMemory> gpus;  // that were used
   DeviceMemory host;
-  // What reading memory gives; 0: was not measured, or is not read from.
+  // Rates of a plain read of memory; 0: not measured, or not read from.
   BytesPerSecond dram_ceiling, vram_ceiling;
 };
 
-/// Tokens in the cache at which the report of a run tells speeds.
+/// The positions, in tokens in the cache, at which the report of a run gives speeds.
 std::vector<TokenCount> reported_positions(const Workload& workload);
 
 /// Medians over the runs; ranges over the runs where a forecast has intervals.

@@ -1,5 +1,5 @@
 #pragma once
-// Activities of a run, in core's vocabulary, as they happen.
+// Records the activities of a run as they happen, in the terms of report/activity.hpp.
 
 #include <chrono>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace rigcast::engine {
 
-/// Bytes that a step truly moved between memory and what computes, by what they are.
+/// Bytes that a step really moved between memory and compute units, by kind.
 struct MovedBytes {
   double weights = 0, kv_read = 0, kv_written = 0;
-  double on_host = 0;              // of all these, those of the host where a GPU has the others
-  double to_gpu = 0, to_host = 0;  // beside them, over the link
+  double on_host = 0;              // the part of these in host memory, where a GPU has the rest
+  double to_gpu = 0, to_host = 0;  // in addition: bytes over the link
 
   double total() const { return weights + kv_read + kv_written; }
   MovedBytes& operator+=(const MovedBytes& other) {
@@ -35,11 +35,11 @@ class Recorder {
   double now() const { return std::chrono::duration<double>(Clock::now() - origin_).count(); }
   void set_phase(Phase phase) { phase_ = phase; }
 
-  /// What happened from `start_s` until now, on the host.
+  /// Adds an activity of the host from `start_s` until now.
   void add(ActivityKind kind, int layer, TokenCount token, double start_s, double bytes) {
     events_.push_back({track_of(kind, kHost), phase_, kind, layer, token, start_s, now(), bytes});
   }
-  /// The same of a GPU, whose clock tells when it began and ended.
+  /// Adds an activity of a GPU, with times by the GPU's clock.
   void add_on(DeviceIndex gpu, ActivityKind kind, int layer, TokenCount token, double start_s,
               double finish_s, double bytes) {
     events_.push_back({track_of(kind, gpu), phase_, kind, layer, token, start_s, finish_s, bytes});

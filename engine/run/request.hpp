@@ -18,11 +18,12 @@ struct RequestTimes {
   Seconds sample;     // from there to its id
   TokenTimes tokens;  // since the call
   MovedBytes prefill_bytes, decode_bytes;
-  double cpu_share = 0;  // of the threads' time that they had a processor; less than 1: others had
+  double cpu_share = 0;  // share of the threads' time in which they had a processor; below 1, the
+                         // machine was busy
   std::vector<std::int32_t> ids;
 };
 
-/// Told every token as soon as its id is known; false ends the request.
+/// Called with every token as soon as its id is known; false ends the request.
 using OnToken = std::function<bool(std::int32_t id)>;
 
 /// Appends the prompt to the executor's context and decodes up to `output` tokens, each sampled
@@ -33,7 +34,7 @@ RequestTimes run_request(Executor& executor, std::span<const std::int32_t> promp
                          TokenCount output, Sampler& sampler, const OnToken& on_token = {},
                          Recorder* recorder = nullptr);
 
-/// The same ids for the same seed, below `vocabulary`: a prompt for timing.
+/// Random ids below `vocabulary`, the same for the same seed: a prompt for timing.
 std::vector<std::int32_t> random_prompt(TokenCount tokens, std::int64_t vocabulary,
                                         std::uint64_t seed);
 

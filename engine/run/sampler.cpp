@@ -10,8 +10,8 @@
 namespace rigcast::engine {
 
 std::int32_t likeliest(std::span<const float> logits) {
-  // A vocabulary has 100,000 tokens and more: many maxima side by side, then the place of the
-  // largest. NaN is never larger.
+  // A vocabulary has 100,000 tokens or more: several maxima are kept side by side for SIMD, then
+  // the position of the largest is found. NaN is never larger.
   constexpr std::size_t kSide = 16;
   float most[kSide];
   std::fill_n(most, kSide, -std::numeric_limits<float>::infinity());
@@ -39,8 +39,8 @@ std::int32_t Sampler::next(std::span<const float> logits) {
                     [&](std::int32_t a, std::int32_t b) {
                       return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
                     });
-  // Of the shares of the first i + 1, added in their order: engine/kernels/cuda/sampling/sample.cu
-  // adds and compares the same numbers in the same order, and draws the same tokens.
+  // Prefix sums of the probabilities, added in order: engine/kernels/cuda/sampling/sample.cu adds
+  // and compares the same numbers in the same order, and samples the same tokens.
   std::vector<double> sums(kept);
   double all = 0;
   for (std::size_t i = 0; i < kept; ++i)

@@ -1,5 +1,5 @@
 #pragma once
-// From logits to the next token.
+// Samples the next token from logits.
 
 #include <cstdint>
 #include <span>
@@ -9,8 +9,8 @@ namespace rigcast::engine {
 
 struct Sampling {
   float temperature = 0;  // 0: the likeliest token
-  int top_k = 40;         // of the likeliest; 0: all
-  float top_p = 0.95f;    // of the likeliest that together have this probability
+  int top_k = 40;         // number of most probable tokens to choose from; 0: all
+  float top_p = 0.95f;    // smallest set of most probable tokens with this total probability
   std::uint64_t seed = 0;
 };
 
@@ -18,15 +18,16 @@ class Sampler {
  public:
   explicit Sampler(const Sampling& sampling) : sampling_(sampling) {}
 
-  /// The likeliest token is taken, whatever the others' shares.
+  /// True if the most probable token is always taken.
   bool is_greedy() const { return !(sampling_.temperature > 0); }
-  /// The same logits and seed give the same tokens. Of equals the lower id; NaN never wins.
+  /// Samples the next token. The same logits and seed give the same tokens. The lower id of equal
+  /// logits wins; NaN never wins.
   std::int32_t next(std::span<const float> logits);
 
   const Sampling& sampling() const { return sampling_; }
-  /// Which random number the next draw takes.
+  /// The number of draws so far, which selects the next random number.
   std::uint64_t drawn() const { return drawn_; }
-  /// The next draw was made elsewhere, with that number.
+  /// Counts a draw that was made on a GPU with that number.
   void count_draw() { ++drawn_; }
 
  private:
@@ -35,7 +36,7 @@ class Sampler {
   std::vector<std::int32_t> order_;
 };
 
-/// The id of the largest; of equals the lowest.
+/// The id of the largest logit; the lowest of equal ones.
 std::int32_t likeliest(std::span<const float> logits);
 
 }  // namespace rigcast::engine

@@ -21,10 +21,11 @@ void pause() {
 
 }  // namespace
 
-// Until the atomic is no longer `old`. By the clock: a pause takes 5 ns or 60.
+// Waits until the atomic is no longer `old`. Spin time is measured by the clock, because a pause
+// takes 5 ns or 60.
 void Team::await_change(const std::atomic<int>& value, int old) const {
   using Clock = std::chrono::steady_clock;
-  constexpr int kLooks = 64;  // some microseconds
+  constexpr int kLooks = 64;  // polls between looks at the clock: a few microseconds
   const auto until = Clock::now() + patience_;
   do
     for (int i = 0; i < kLooks; ++i) {
@@ -67,10 +68,10 @@ void Team::member(int index) {
   }
 }
 
-// A system that wakes a thread may put it beside the one that woke it, two on one core, and leave
-// them there for half a second: longer than a short prompt takes. So whoever finds another member
-// on its CPU moves to one that has none, and is free again from then on. Where that is refused, or
-// there are more members than CPUs, it stays.
+// Separates members that share a CPU. The scheduler may put a woken thread on the CPU of the thread
+// that woke it, and leave both there for half a second: longer than a short prompt takes. So a
+// member that finds another one on its CPU moves to a CPU without a member, and removes the
+// affinity at once. If that is refused, or there are more members than CPUs, it stays.
 void Team::part() {
 #if defined(__linux__)
   const int job = started_.load(std::memory_order_relaxed), here = ::sched_getcpu();

@@ -1,9 +1,9 @@
 #pragma once
-// A team of threads that go through the same function together, meeting at barriers: a token is
-// hundreds of short stages, and waking threads for each would cost more than the stage.
+// A team of threads that run the same function together and meet at barriers: a token is hundreds
+// of short stages, and waking threads for each would cost more than the stage.
 //
-// Whoever waits at a barrier may ask memory for what it reads next: else memory would have nothing
-// to do while the slowest ends, and while one member does what cannot be shared.
+// A thread that waits at a barrier may prefetch what it reads next: otherwise memory would be idle
+// while the slowest thread ends, and during serial work.
 
 #include <algorithm>
 #include <array>
@@ -25,18 +25,18 @@ namespace rigcast::engine {
 
 class Team;
 
-/// Memory that is asked for bit by bit, towards the member's own second-level cache.
+/// A range of memory that is prefetched in small steps into the thread's own L2 cache.
 class ReadAhead {
  public:
-  /// Bytes that are worth asking for: half of a small second-level cache, for weights and a cache's
-  /// keys may be asked for at once.
+  /// The largest useful range: half of a small L2 cache, because weights and a cache's keys may be
+  /// prefetched at once.
   static constexpr std::int64_t kMost = 512 << 10;
 
   ReadAhead() = default;
   explicit ReadAhead(std::span<const std::byte> memory)
       : at_(memory.data()), end_(memory.data() + memory.size()) {}
 
-  /// The next few lines, which takes some 100 ns. false: there are none left.
+  /// Prefetches the next few cache lines, in about 100 ns. Returns false if none are left.
   bool ask() {
     if (at_ >= end_) return false;
     for (int line = 0; line < kLines && at_ < end_; ++line, at_ += kLine)
@@ -49,7 +49,7 @@ class ReadAhead {
   const std::byte *at_ = nullptr, *end_ = nullptr;
 };
 
-/// One member, as the function it runs sees it.
+/// One member of the team, as the function that it runs sees it.
 class Worker {
  public:
   Worker(Team& team, int index) : team_(team), index_(index) {}
@@ -58,33 +58,34 @@ class Worker {
   int count() const;
   bool first() const { return index_ == 0; }
 
-  /// Waits until every member is here. Spins for a while, then sleeps.
+  /// Waits until every member has arrived. Spins for a while, then sleeps.
   void barrier() {
     alone([] {});
   }
 
-  /// Once every member is here, one of them does `use`; then all go on.
+  /// When every member has arrived, one of them calls `use`; then all continue.
   template <class Use>
   void alone(const Use& use);
 
-  /// All members share [0, n) in pieces of at most `grain`, each done once by whoever is free:
-  /// use(begin, end). Ends with a barrier.
+  /// A parallel loop over [0, n) in pieces of at most `grain`, which free members claim: use(begin,
+  /// end). Ends with a barrier.
   template <class Use>
   void share(std::int64_t n, std::int64_t grain, const Use& use) {
     hand_out(n, grain, use);
     barrier();
   }
 
-  /// The same without the barrier: what comes next in this team begins with one.
+  /// A parallel loop without the barrier at its end: the next stage of this team must begin with
+  /// one.
   template <class Use>
   void hand_out(std::int64_t n, std::int64_t grain, const Use& use);
 
-  /// The same in pieces that shrink to one towards the end: long ones are worked through without a
-  /// word to the others, and all end together. Ends with a barrier.
+  /// A parallel loop whose pieces shrink to one towards the end (guided scheduling): long pieces
+  /// need no synchronization, and all members end together. Ends with a barrier.
   template <class Use>
   void share_shrinking(std::int64_t n, const Use& use);
 
-  /// What this member reads soon: it is asked for wherever the member waits from now on.
+  /// What this member reads soon: it is prefetched wherever the member waits from now on.
   void read_ahead(std::span<const std::byte> memory) { ahead_ = ReadAhead(memory); }
 
  private:
@@ -95,12 +96,12 @@ class Worker {
 
 class Team {
  public:
-  /// How long members that wait look on before they sleep.
+  /// Time for which a waiting member spins before it sleeps.
   using Patience = std::chrono::microseconds;
-  /// Of threads that answer a GPU: longer than its part of a token. One that slept would be there
-  /// 50 microseconds after it was called.
+  /// Spin time of threads that answer a GPU: longer than the GPU's part of a token. A sleeping
+  /// thread would respond only 50 microseconds after it was called.
   static constexpr std::chrono::milliseconds kBesideGpu{10};
-  /// Longer than the stages that threads usually wait for.
+  /// Default spin time: longer than the stages for which threads usually wait.
   static constexpr Patience kPatience{50};
   /// `threads` >= 1, the caller of run() included. `stop` is looked at before every job and every
   /// piece of what members share.
@@ -120,15 +121,16 @@ class Team {
  private:
   friend class Worker;
   static constexpr std::size_t kLine = 64;
-  /// Counts of jobs go round to the least int. A team that begins here does so within its first
-  /// hundred, and not only after days.
+  /// The first value of the job counter, which wraps around to the smallest int. Starting here, a
+  /// team wraps within its first hundred jobs, and not only after days.
   static constexpr int kBefore = std::numeric_limits<int>::max() - 100;
-  struct Stopped {};  // leaves a job that another member has failed
+  struct Stopped {};  // thrown to leave a job that another member has failed
 
   void member(int index);
   void do_job(Worker& worker);
   void part();
-  /// Whether this member is the last to come to a barrier. It lets the others go, which wait.
+  /// True if this member is the last to arrive at a barrier; it then releases the others, which
+  /// wait.
   bool arrives_last();
   void let_go();
   void await_phase(int phase, ReadAhead& ahead);
@@ -144,15 +146,16 @@ class Team {
   std::vector<std::thread> threads_;
   const std::function<void(Worker&)>* job_ = nullptr;
 
-  std::atomic<int> started_{kBefore};           // jobs so far, from kBefore on
-  std::atomic<bool> leave_{false};              // set before the last start, which begins no job
-  std::array<std::atomic<int>, 1024> taken_{};  // by CPU: the last job in which a member was there
+  std::atomic<int> started_{kBefore};           // number of jobs so far, from kBefore on
+  std::atomic<bool> leave_{false};              // set before the last start, which only ends the
+                                                // threads
+  std::array<std::atomic<int>, 1024> taken_{};  // by CPU: the last job in which a member ran there
   std::atomic<int> running_{0};
 
-  // A line each: members that wait look at one while others write the next.
+  // Each has a cache line of its own: waiting members poll one while others write the next.
   alignas(kLine) std::atomic<int> phase_{0};  // barriers passed
   alignas(kLine) std::atomic<int> arrived_{0};
-  alignas(kLine) std::atomic<std::int64_t> next_{0};  // what hand_out() gives next
+  alignas(kLine) std::atomic<std::int64_t> next_{0};  // next index for hand_out()
   alignas(kLine) std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -160,10 +163,10 @@ class Team {
 
 inline int Worker::count() const { return team_.size(); }
 
-// Where `use` throws, it is the last to come that fails the team.
+// If `use` throws, the member that arrived last fails the team.
 template <class Use>
 void Worker::alone(const Use& use) {
-  // In this order: whoever sees the phase of a failure sees the failure.
+  // The order matters: a member that sees the phase of a failure also sees the failure.
   const int phase = team_.phase_.load(std::memory_order_acquire);
   team_.leave_failed();
   if (team_.arrives_last()) {

@@ -54,7 +54,7 @@ XAxis x_axis(std::span<const ChartPoint> points, std::size_t columns) {
   return {first < 0.25 * last ? 0.0 : first, last, columns};
 }
 
-// The same number in every label's unit would be noise: thousands are "8k".
+// Large numbers are shortened, because their zeros would be noise: thousands are "8k".
 std::string tick_label(double x) {
   if (x >= 1e6 && std::fmod(x, 1e5) == 0) return fmt::format("{}M", x / 1e6);
   if (x >= 1e4 && std::fmod(x, 1000) == 0) return fmt::format("{:.0f}k", x / 1000);

@@ -1,5 +1,5 @@
 #pragma once
-// What the folder of a validation says of one run: its scenario, and how it is executed.
+// The scenario of an archived run, and how it is executed.
 
 #include <string>
 
@@ -15,7 +15,7 @@ namespace rigcast::validation {
 Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
                              const Catalogue& catalogue);
 
-/// What is not the scenario's to say.
+/// Settings of a run's execution that are not part of the scenario.
 struct HowRun {
   Device device = Device::kCpu;
   int repeat = 3;

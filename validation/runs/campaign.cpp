@@ -68,7 +68,8 @@ class WeightFile {
   TemporaryFile file_;
 };
 
-// How far memory is from what was probed for as many threads, as a share; 0 where that was not.
+// The relative change of memory bandwidth since the probe with the same number of threads; 0 if
+// that was not probed.
 double change_of_memory(const probe::Machine& machine, int threads, BytesPerSecond now) {
   const bool one = threads == 1;
   if (!one && threads != machine.host.cores) return 0;
@@ -84,7 +85,7 @@ bool host_takes_part(const TomlDocument& run, Device device) {
          std::ranges::any_of(kShares, [&](const char* key) { return run.has(key); });
 }
 
-// With others a run that fails is skipped, and told by its name.
+// A failed run of a suite is skipped and reported by its name; a single run returns its error.
 Error of_only_run(Error error, const Suite& suite) {
   if (suite.file.empty()) return error;
   const std::string at = error.where ? error.where->text() + ": " : std::string();
@@ -150,7 +151,7 @@ class Campaign {
     return Error{ErrorKind::kMachine, e.what()};
   }
 
-  // One go at a run: what was on disk before it, and what came of it.
+  // One attempt at a run: the files written before it, and its results.
   struct Try {
     std::string rig, forecast, measured, activities;  // as they are kept
     std::string written, started;                     // times
@@ -162,7 +163,7 @@ class Campaign {
     BytesPerSecond ceiling;  // of memory, right after the run
   };
 
-  // Where neighbours took memory or cores meanwhile, again: the calmest try counts.
+  // Repeats a run if other programs used memory or cores meanwhile: the calmest attempt counts.
   std::optional<Error> one(std::size_t index, const SuiteRun& run) {
     TomlDocument document = run.scenario.clone();
     const auto stated = make_scenario_here(document, catalogue_, device_);
@@ -292,7 +293,7 @@ class Campaign {
     out.written = clock_time();
     if (auto error = kept_.begin_run(index)) return error;
     if (scenario.model_file) request.weights = scenario.model_file->string();
-    // As many layers as were forecast, where it was left open how many.
+    // The number of GPU layers of the forecast, if the run leaves it open.
     if (device_ == Device::kCuda) request.gpu_layers = forecast.report.placement.gpu_layers;
 
     out.started = clock_time();

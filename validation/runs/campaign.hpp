@@ -29,7 +29,7 @@ Result<Validation> run_campaign(const Suite& suite, const CampaignOptions& optio
 /// Which forecasts kept runs are held against: as the program makes them now, or those that were
 /// written before the runs.
 enum class Forecasts { kAnew, kAsWritten };
-/// What was kept of such validations, in folders or packed files: nothing is run.
+/// Compares archived validations, in folders or packed files, without running anything.
 Result<Validation> replay_runs(std::span<const std::string> archives, const Catalogue& catalogue,
                                Forecasts forecasts = Forecasts::kAnew);
 

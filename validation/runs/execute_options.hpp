@@ -1,5 +1,5 @@
 #pragma once
-// How a scenario is executed on this machine.
+// Options for executing a scenario on this machine.
 
 #include <cstdint>
 #include <optional>

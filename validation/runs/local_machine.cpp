@@ -132,8 +132,7 @@ DeviceMemory needed_with(const Scenario& s, int gpu_layers, std::size_t device) 
   return plan_memory(s, place(s, gpu_layers), s.workload.last_position()).devices[device];
 }
 
-// What is free of the host's memory; a limit is of what the engine takes, which is not all of the
-// process.
+// Available host memory; a limit applies to the engine's memory, which is not all of the process.
 Room host_room(const ExecuteOptions& options) {
   const Bytes free = probe::read_host().available;
   if (!options.ram_limit || *options.ram_limit > free) return {free, "memory"};
@@ -173,7 +172,8 @@ Result<GpuRoom> gpu_room(const ExecuteOptions& options) {
   return GpuRoom{limited ? *options.vram_limit : device->free, limited, device->integrated};
 }
 
-// What the engine itself takes of the GPU: others' memory and the context are not free.
+// GPU memory of the engine itself: memory of others and the context are not free in the first
+// place.
 Bytes needed_of_gpu(const Scenario& s, int gpu_layers) {
   const DeviceMemory gpu = needed_with(s, gpu_layers, 0);
   return gpu.needed() - gpu.overhead;
@@ -185,13 +185,13 @@ int layers_that_fit(const Scenario& s, Bytes free) {
   return layers;
 }
 
-// As asked for, or as many as fit.
+// The requested number of GPU layers, or as many as fit.
 int gpu_layers_here(const Scenario& s, Bytes free) {
   if (s.placement.gpu_layers) return std::min(*s.placement.gpu_layers, s.model.layers + 1);
   return layers_that_fit(s, free);
 }
 
-// Of `layers` that do not fit.
+// A hint for `layers` layers that do not fit.
 std::string fewer_layers_text(const Scenario& s, int layers, Bytes free) {
   const int fit = layers_that_fit(s, free);
   return fit < layers ? fmt::format("--gpu-layers {}, or {}", fit, kSmaller) : kSmaller;

@@ -1,5 +1,5 @@
 #pragma once
-// What a run takes from the machine it runs on: its parts, its memory, and whether it suffices.
+// The machine on which a run is executed: its parts, its memory, and whether it suffices.
 
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
 /// or memory that is short (kDoesNotFit).
 std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOptions& options);
 
-/// Where its parts are executed here: on a GPU the layers that were asked for, or that fit.
+/// The placement on this machine: the requested layers on a GPU, or as many as fit.
 Result<Placement> placement_here(const Scenario& scenario, const ExecuteOptions& options);
 
 }  // namespace rigcast::validation

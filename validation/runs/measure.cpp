@@ -60,7 +60,7 @@ void set_cache(const Scenario& s, ExecutorOptions& out) {
   if (s.kv.policy == KvPolicy::kCombined) out.host_share.reset();  // measured
 }
 
-// What the GPU of a placement is to do, and the host beside it.
+// Sets the parts of GPU and host for a placement.
 std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
                              ExecutorOptions& out) {
   auto placement = placement_here(s, options);
@@ -68,14 +68,14 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
   set_cache(s, out);
   if (HostParts(s.model, *placement).any()) out.placement = *std::move(placement);
   out.vram_limit = options.vram_limit;
-  // All cores is no wish of the user's: one has to be free for the thread that queues copies.
+  // All cores is the default, not a choice: one must be free for the thread that queues copies.
   const bool all_cores = s.settings.threads >= int(std::thread::hardware_concurrency());
   out.upload_threads = all_cores ? 0 : s.settings.threads;
   out.go_on = [] { return !interrupted(); };
   return std::nullopt;
 }
 
-// Of a file's weights, or of random ones.
+// Makes an executor for a file's weights, or for random ones.
 MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
   const bool gpu = options.device == Device::kCuda;
   const auto backend = built_in_backends().find(gpu ? "cuda" : "cpu");
@@ -121,7 +121,7 @@ Result<Loaded> load(const Scenario& s, const ExecuteOptions& options) {
   return options.synthetic ? load_synthetic(s, options) : load_file(s, options);
 }
 
-// What the workload asks, on weights that are loaded.
+// Runs the workload on loaded weights.
 class Runner {
  public:
   Runner(Scenario& scenario, const ExecuteOptions& options) : s_(scenario), options_(options) {}
@@ -202,7 +202,7 @@ class Runner {
 // Nothing was timed that could be told.
 Error stopped() { return {ErrorKind::kMachine, "interrupted before a run was over", {}, {}}; }
 
-// What the process took beyond what the engine counts is no part of a limit.
+// Memory of the process beyond the engine's accounts is not part of a limit.
 DeviceMemory memory_of_host(const Executor& executor) {
   DeviceMemory host = executor.host();
   if (host.capacity.value > 0) return host;
@@ -295,8 +295,8 @@ void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns
 } catch (const Interrupted&) {
 }
 
-// What is read from: the GPU's memory where there is one, the host's where it has parts as well. It
-// takes seconds, for which nobody waits who has asked for an answer.
+// Measures the memories that decode reads: the GPU's if there is one, the host's if it computes a
+// part. It takes seconds, and is skipped if the user waits for an answer.
 void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
                     Team& team, MeasuredRuns& runs) try {
   if (options.prompt || interrupted()) return;
@@ -312,7 +312,7 @@ void measure_memory(const ExecuteOptions& options, const Placement& placement, c
 } catch (const Interrupted&) {
 }
 
-// What is not there because of it.
+// A text on what is missing because of the interruption.
 std::string interrupted_text(const Executed& out, const ExecuteOptions& options,
                              const MeasuredRuns& runs) {
   const TokenCount tokens = out.report.scenario->workload.output_tokens;

@@ -39,7 +39,7 @@ RunTimes times_of(const Json& json) {
           json.at("machine_changed")};
 }
 
-// Without what is not there.
+// JSON without missing fields.
 Json to_json(const ArchivedRun& kept) {
   Json json{{"name", kept.run.name},
             {"scenario", kept.run.scenario.text()},

@@ -13,8 +13,8 @@ namespace rigcast::validation {
 /// Errors: a part of a run that is no JSON; a file that cannot be written.
 std::optional<Error> write_packed(const ArchivedSuite& suite, const std::filesystem::path& file);
 
-/// What a folder of `rigcast validate --keep` holds, or a packed file. Errors: a packed file that
-/// holds more than 64 MiB, is damaged, or has a line that is no run.
+/// Reads a folder of `rigcast validate --keep`, or a packed file. Errors: a packed file that holds
+/// more than 64 MiB, is damaged, or has a line that is not a run.
 Result<ArchivedSuite> read_archive(const std::filesystem::path& path);
 
 }  // namespace rigcast::validation

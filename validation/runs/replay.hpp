@@ -16,8 +16,8 @@ struct Forecast {
   std::vector<TraceEvent> events;
 };
 
-/// As a validation forecasts a run: with speeds at `positions`, and with cliffs where a cache
-/// leaves the GPU.
+/// A forecast as in a validation: with speeds at `positions`, and with cliffs where a cache is
+/// evicted.
 Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions);
 
 /// The report of a run, read back. Errors: no report, or one of a forecast.
@@ -26,7 +26,7 @@ Result<Report> measured_report_of(std::string_view json, const Scenario& scenari
 /// Rows of a run that has figures, on the rig that was probed before it: forecast anew.
 Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue);
 
-/// The same beside the forecast that was written before it. Errors: none was kept.
+/// Compares a kept run with the forecast that was written before it. Errors: none was kept.
 Result<std::vector<ValidationRow>> compare_as_written(const ArchivedRun& kept,
                                                       const Catalogue& catalogue);
 

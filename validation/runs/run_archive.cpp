@@ -112,7 +112,7 @@ void RunArchive::forget_run(std::size_t index) const {
 
 namespace {
 
-// By the runs' names. What a row lacks is empty.
+// Times by the runs' names; missing fields are empty.
 Result<std::map<std::string, RunTimes>> times_of(const fs::path& file) {
   const auto rows = parse_csv(text_of(file).value_or(""), file.string());
   if (!rows) return rows.error();

@@ -19,7 +19,7 @@ struct RunTimes {
   double machine_changed = 0;  // of its cores' and memory's rates, while it ran: a share
 };
 
-/// All that is kept of a run.
+/// Everything that is kept of a run.
 struct ArchivedRun {
   SuiteRun run;
   std::string rig;                             // TOML, as probed before it; empty: it names one
@@ -48,7 +48,7 @@ class RunArchive {
   /// be of the same suite, and stays.
   std::optional<Error> begin(const Suite& suite, bool resume);
 
-  /// All that it holds.
+  /// Reads the whole archive.
   Result<ArchivedSuite> read() const;
 
   /// Its figures are there.
@@ -60,7 +60,7 @@ class RunArchive {
   /// After it, with a row of times.csv.
   std::optional<Error> end_run(std::size_t index, const std::string& times);
   std::optional<Error> fail_run(std::size_t index, const std::string& why) const;
-  /// As if it had not begun.
+  /// Removes a run's files, as if it had not begun.
   void forget_run(std::size_t index) const;
 
  private:

@@ -81,7 +81,7 @@ class OtherProcess {
     }
   }
 
-  // How it ended, in words; "" after exit code 0.
+  // A text on how the process ended; "" after exit code 0.
   std::string ended() const {
     int status = 0;
     while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
@@ -100,7 +100,7 @@ class OtherProcess {
   int failed_ = 0;
 };
 
-// With its place, which is of no other use to who started this.
+// The error with its position in its text, because the parent has no other use for it.
 Json json_of(const Error& error) {
   const std::string place = error.where ? error.where->text() + ": " : "";
   return {{"kind", int(error.kind)}, {"message", place + error.message}, {"hint", error.hint}};

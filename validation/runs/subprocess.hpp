@@ -15,7 +15,7 @@ namespace rigcast::validation {
 /// The other process's verb, which `rigcast --help` does not list, with a request as JSON.
 inline constexpr const char* kWorkerVerb = "run-worker";
 
-/// What that process is told.
+/// The request to the worker process.
 struct WorkerRequest {
   std::string folder;     // of the validation
   std::size_t index = 0;  // of the run in it
@@ -25,7 +25,7 @@ struct WorkerRequest {
   int time_limit = 600;           // seconds
 };
 
-/// What it tells.
+/// The answer of the worker process.
 struct WorkerAnswer {
   std::string measured;                 // the JSON of its report
   std::vector<ActivityRow> activities;  // `measured_s`

@@ -9,7 +9,7 @@
 namespace rigcast::validation {
 namespace {
 
-// What the run says itself, or what the file beside the suite says.
+// The scenario in the run's own table, or in the file beside the suite.
 Result<TomlDocument> scenario_of(const TomlTable& run, const std::filesystem::path& folder) {
   if (const auto beside = run.find_text_if_text("scenario"))
     return TomlDocument::read(folder / *beside);

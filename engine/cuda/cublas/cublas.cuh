@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products by NVIDIA's library. It is loaded when something multiplies and not linked: with
-// cuBLASLt, which it needs, it takes 600 MB, and the program has to start where neither is.
+// Matrix products by cuBLAS. The library is loaded at its first use and not linked: with cuBLASLt,
+// which it needs, it has 600 MB, and the program must start where neither is installed.
 
 #include <cublas_v2.h>
 
@@ -9,12 +9,12 @@
 
 namespace rigcast::engine {
 
-/// What is multiplied, what it is summed in, and what comes out.
+/// The types of operands, sums and results.
 struct ProductType {
   cudaDataType in;
   cublasComputeType_t sums;
   cudaDataType out;
-  std::size_t bytes_in, bytes_out;  // of one value
+  std::size_t bytes_in, bytes_out;  // bytes per value
 };
 
 /// weights (rows x columns, rows one after another) times tokens columns.
@@ -25,24 +25,25 @@ struct ProductShape {
 
 class Cublas {
  public:
-  /// Throws MachineError where the library cannot be loaded or does not start.
+  /// Loads the library. Throws MachineError if it cannot be loaded or does not start.
   explicit Cublas(const Stream& stream);
   ~Cublas();
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
 
-  /// In place of memory of the library's own, for as long as it lives; aligned to 256 bytes.
+  /// Sets a workspace in place of the library's own, for as long as it lives; aligned to 256 bytes.
   void use_workspace(void* on_device, std::size_t bytes);
-  /// Parts of a sum are put together in the type of the sums, also where the result is narrower.
+  /// Makes split sums be added in the type of the sums, even if the result is narrower.
   void keep_sums_wide();
 
   struct Operands {
     const void* weights;
     const void* batch;           // columns values for each token
     void* result;                // rows values for each token
-    bool add_to_result = false;  // what is there already
+    bool add_to_result = false;  // adds to the existing values
   };
-  /// Queued, not waited for. False: the library does not do this type at this shape here.
+  /// Queues a product and does not wait. Returns false if the library does not support this type at
+  /// this shape on this GPU.
   bool multiply(const ProductType& type, const ProductShape& shape, const Operands& at) const;
 
  private:

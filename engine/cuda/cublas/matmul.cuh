@@ -1,5 +1,5 @@
 #pragma once
-// Products of weights and a batch's activations on the tensor cores, for prompts.
+// Products of weights with a batch's activations on tensor cores, for prompts.
 
 #include <cstddef>
 #include <span>
@@ -14,8 +14,8 @@ namespace rigcast::engine::cuda {
 /// Queues products on one stream, one after the other.
 class Matmul {
  public:
-  /// The stream outlives it. Takes its workspace from `vram`. Throws MachineError: the library is
-  /// missing or does not start, or there is no memory for the workspace.
+  /// `stream` must outlive it. Allocates its workspace from `vram`. Throws MachineError if the
+  /// library is missing or does not start, or if there is no memory for the workspace.
   Matmul(Vram& vram, const Stream& stream, std::size_t workspace_bytes = kBlasWorkspaceBytes);
 
   /// weights: [rows][columns], one after another; x: [tokens][columns]; y: [tokens][rows], all
@@ -26,7 +26,7 @@ class Matmul {
     ValueType in = ValueType::kF16;
     void* y = nullptr;
     ValueType out = ValueType::kF32;
-    bool add = false;  // to the F32 that y holds
+    bool add = false;  // adds to the F32 values of y
   };
   struct Shape {
     int rows = 0, columns = 0, tokens = 0;
@@ -40,9 +40,9 @@ class Matmul {
   Cublas cublas_;
 };
 
-/// Has cuBLAS load what products of halves with such results take, for which the first ones of a
-/// process wait 0.05 to 0.2 s. For a thread of its own, beside other work: what is loaded stays.
-/// Takes memory of the GPU meanwhile, less than a Matmul does. Throws as Matmul does.
+/// Makes cuBLAS load its kernels for F16 products with such results, for which the first products
+/// of a process wait 0.05 to 0.2 s. Meant for a separate thread; what is loaded stays. Uses GPU
+/// memory meanwhile, less than a Matmul does. Throws as Matmul does.
 void load_products(Vram& vram, std::span<const ValueType> results);
 
 }  // namespace rigcast::engine::cuda

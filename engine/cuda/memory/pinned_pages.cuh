@@ -1,6 +1,6 @@
 #pragma once
-// Much page-locked memory at once: large pages are there and locked in a fraction of the time that
-// as many small ones take, and several threads clear them.
+// Large allocations of page-locked memory: huge pages are cleared by several threads, and locked in
+// a fraction of the time that small pages take.
 
 #include <memory>
 #include <new>
@@ -12,7 +12,7 @@
 
 namespace rigcast::engine {
 
-/// Memory of the host that GPUs copy from and to, and kernels read and write; begins a page.
+/// Host memory that GPUs copy from and to, and that kernels access; it begins at a page.
 class PinnedPages {
  public:
   /// `what` it is for goes on with "the". Throws as check_pinned and touch_pages; then all is given
@@ -45,7 +45,7 @@ class PinnedPages {
   LargePages pages_;
 };
 
-/// The same for a cache's block.
+/// Page-locked memory for blocks of a KV cache.
 inline std::shared_ptr<std::byte> make_pinned_block(std::size_t bytes) {
   const auto pages = std::make_shared<PinnedPages>(bytes, "KV cache");
   return {pages, pages->data()};

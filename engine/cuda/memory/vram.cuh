@@ -1,6 +1,6 @@
 #pragma once
-// All memory of the GPU that the engine takes, each piece under the name of what it is for, within
-// a limit.
+// Allocates and accounts for all GPU memory of the engine, each piece under its purpose, within a
+// limit.
 
 #include <cstddef>
 #include <memory>
@@ -16,13 +16,14 @@
 
 namespace rigcast::engine::cuda {
 
-/// The GPU's memory is what does not suffice.
+/// GPU memory is exhausted.
 class ShortOfVram : public ShortOfMemory {
  public:
   using ShortOfMemory::ShortOfMemory;
 };
 
-/// Memory of the GPU, given back with it; may outlive the Vram it comes from. Empty: no bytes.
+/// A piece of GPU memory, freed with its owner; may outlive the Vram that it comes from. Empty: no
+/// bytes.
 class VramPiece {
  public:
   VramPiece() = default;
@@ -52,27 +53,27 @@ class VramPiece {
 
   void* place_ = nullptr;
   std::size_t bytes_ = 0;
-  Share share_;  // given back when the memory has been
+  Share share_;  // released after the memory
 };
 
 /// For use by several threads.
 class Vram {
  public:
-  /// Makes `device` the current one of this thread. nullopt: as much as the card has. Throws
-  /// MachineError where there is no such device.
+  /// Makes `device` the current GPU of this thread. limit nullopt: all of the card. Throws
+  /// MachineError if there is no such device.
   Vram(int device, std::optional<Bytes> limit);
 
-  /// Not cleared; aligned to 256 bytes, and counted in steps of as many. `item` goes on with "the":
-  /// "weights", "KV cache". Throws ShortOfVram when the limit or the card has less: then nothing is
-  /// taken, and what is given back can be taken again.
+  /// Allocates `bytes`, uninitialised, aligned to 256 bytes and counted in multiples of it. Texts
+  /// name `item` after "the": "weights", "KV cache". Throws ShortOfVram when the limit or the card
+  /// has less left: then nothing is allocated, and it may be tried again after something was freed.
   VramPiece take(std::size_t bytes, const std::string& item);
 
   using Item = Account::Item;
-  /// In the order in which they were taken first, also those that hold nothing any more.
+  /// All items, in the order of their first use, including those that hold nothing any more.
   std::vector<Item> items() const { return account_.items(); }
   Bytes held() const { return account_.held(); }
   Bytes most_held() const { return account_.most_held(); }
-  /// Of the limit and of the card, whichever is less.
+  /// Free bytes of the limit or of the card, whichever is less.
   Bytes free() const;
   std::optional<Bytes> limit() const { return account_.limit(); }
   int device() const { return device_; }

@@ -24,7 +24,7 @@ struct CacheLineAllocator {
 template <class T>
 using AlignedVector = std::vector<T, CacheLineAllocator<T>>;
 
-/// Room for `size` elements at least; what was there stays, and so does memory that was taken.
+/// Resizes `v` to at least `size` elements. It never shrinks, and elements keep their values.
 template <class Vector>
 void grow(Vector& v, std::size_t size) {
   if (v.size() < size) v.resize(size);

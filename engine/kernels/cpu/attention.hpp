@@ -1,7 +1,7 @@
 #pragma once
-// Attention of a few queries over one partition of the cache, in the form that partitions can be
-// merged: (m, l, o) with m the largest score, l the sum of exp(score - m), o the sum of
-// exp(score - m) * v. All queries of a KV head's group share one reading of its rows.
+// Attention of a few queries over one partition of the cache, with partial results by which
+// partitions are merged: (m, l, o), where m is the largest score, l the sum of exp(score - m) and o
+// the sum of exp(score - m) * v. All queries of a KV head's group share one read of its rows.
 
 #include <cstdint>
 #include <span>
@@ -12,11 +12,11 @@
 
 namespace rigcast::engine::cpu {
 
-/// Tokens that are attended to at once. Results depend on it, so it is fixed, whatever the size of
-/// the cache's blocks.
+/// Tokens of a partition. Results depend on it, so it is fixed, whatever the size of the cache's
+/// blocks.
 inline constexpr TokenCount kPartition = 128;
 
-/// Neighbouring rows of one KV head: keys and values of `tokens` tokens.
+/// Contiguous rows of one KV head: the keys and values of `tokens` tokens.
 struct KvRun {
   const std::byte* k = nullptr;
   const std::byte* v = nullptr;
@@ -42,17 +42,17 @@ struct AttentionScratch {
   AlignedVector<std::byte> copy;
 };
 
-/// `runs` hold the tokens [begin, begin + sum of their tokens), at most kPartition. Cache types:
-/// F32, F16, Q8_0 and Q4_0; head_dim is a multiple of the type's block. Scores are scaled by
-/// `scale`.
+/// Computes the partial results of a partition. `runs` hold the tokens [begin, begin + sum of their
+/// tokens), at most kPartition. Cache types: F32, F16, Q8_0 and Q4_0; head_dim is a multiple of the
+/// type's block. Scores are multiplied by `scale`.
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
             const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch);
 
-/// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into one, of
-/// which o / l is the query's mix.
+/// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into one; its o /
+/// l is the attention output.
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
                     const Partials& out);
-/// out [head_dim] = the mix.
+/// out [head_dim] = the attention output, merged from `count` partials.
 void mix_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
                   float* out);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What happens to activations between the products.
+// Elementwise operations on activations between the products.
 
 #include <cstddef>
 #include <cstdint>

@@ -11,9 +11,9 @@ namespace rigcast::engine::cpu {
 /// Formats that these kernels read: all but F32, F16 and BF16.
 bool has_int8_kernel(QuantFormat format);
 
-/// Of the best instruction set that this CPU has.
+/// The kernels for the best instruction set of this CPU.
 const Int8Kernels& int8_kernels();
-/// All that this CPU can run, the plainest first.
+/// The kernels for all instruction sets that this CPU supports, the simplest first.
 std::span<const Int8Kernels* const> all_int8_kernels();
 
 }  // namespace rigcast::engine::cpu

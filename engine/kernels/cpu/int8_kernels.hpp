@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of one instruction set are: a table of functions, and the memory they work in.
+// The kernels of one instruction set, as a table of functions, and their work buffers.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace rigcast::engine::cpu {
 
-/// What one thread needs to multiply a batch; grows to what is asked of it.
+/// The work buffers of one thread for a batch, which grow as needed.
 struct TileScratch {
   AlignedVector<std::uint8_t> weights;  // [column / 4][lanes][4], a chunk of columns
   AlignedVector<float> a, b;            // [scale block][lanes]
@@ -23,8 +23,7 @@ struct Int8Kernels {
                        float* y);
   /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and every row t of the batch.
   void (*multiply_batch)(const Matrix& w, std::int64_t first, std::int64_t last,
-                         const RoundedRows& x, float* y, std::int64_t stride,
-                         TileScratch& scratch);
+                         const RoundedRows& x, float* y, std::int64_t stride, TileScratch& scratch);
 };
 
 }  // namespace rigcast::engine::cpu

@@ -52,7 +52,7 @@ class DeviceCache {
     return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }
   TokenCount block_tokens() const { return view_.block_tokens; }
-  /// Of one token in one layer.
+  /// Bytes of one token in one layer.
   std::int64_t token_bytes() const { return view_.kv_heads * (view_.k_row + view_.v_row); }
 
   /// Those that have left; nullptr: none ever does.
