@@ -12,12 +12,12 @@
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
-#include "cli/shared/workers.hpp"
 #include "cli/sweep/inputs.hpp"
 #include "cli/sweep/part.hpp"
 #include "cli/sweep/space.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
+#include "sim/workers.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -179,7 +179,7 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
   for (const std::int64_t p : share.pieces)
     if (!part.has(p)) wanted.push_back(p);
   const bool watched = isatty(STDERR_FILENO);
-  Pieces how;
+  sim::Pieces how;
   how.work = [&](std::int64_t piece) {
     std::string out;
     const std::int64_t first = piece * share.piece_size;
@@ -195,7 +195,7 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
     return !interrupted();
   };
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  run_pieces(wanted, jobs > 0 ? jobs : cores, how);
+  sim::run_pieces(wanted, jobs > 0 ? jobs : cores, how);
   if (watched) fmt::print(stderr, "\n");
 }
 
