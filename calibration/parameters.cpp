@@ -31,6 +31,7 @@ class Builder {
     all_.push_back(std::move(p));
     return int(all_.size()) - 1;
   }
+  void in_unit(int i, const char* unit) { all_[std::size_t(i)].unit = unit; }
   bool states(const std::string& architecture) const { return stated_.contains(architecture); }
   void like_parent(int i) { all_[std::size_t(i)].ratio = 1.0; }
   void about(int i, const std::string& architecture) {
@@ -123,8 +124,9 @@ void add_backends(Builder& build) {
   for (const Backend b : {Backend::kCuda, Backend::kRocm, Backend::kVulkan, Backend::kMetal}) {
     const auto at = std::size_t(b);
     const auto path = [&](const char* key) { return fmt::format("backend.{}.{}", name(b), key); };
-    build.add(path("launch"), 0.5,
-              [at](RuntimeProfile& p) { return &p.backends[at].launch.value.value; });
+    build.in_unit(build.add(path("launch"), 0.5,
+                            [at](RuntimeProfile& p) { return &p.backends[at].launch.value.value; }),
+                  "us");
     if (b == Backend::kMetal) continue;
     build.add(
         path("slow_host"), 0.7, [at](RuntimeProfile& p) { return &p.backends[at].slow_host.value; },
@@ -182,10 +184,14 @@ void add_decode(Builder& build) {
   build.add("kernels.recurrent", 0.5, [](Profile& p) { return &p.kernels.recurrent.value; });
   build.add("kernels.latent", 0.5, [](Profile& p) { return &p.kernels.latent.value; });
   build.add("kernels.moe", 0.5, [](Profile& p) { return &p.kernels.moe.value; });
-  build.add("decode.crossing", 0.5, [](Profile& p) { return &p.decode.crossing.value.value; });
-  build.add("decode.gpu_crossing", 0.7,
-            [](Profile& p) { return &p.decode.gpu_crossing.value.value; });
-  build.add("decode.token", 0.5, [](Profile& p) { return &p.decode.token.value.value; });
+  const auto time = [&](const char* path, double spread,
+                        Sourced<Seconds> Profile::Decode::*figure) {
+    const auto in = [figure](Profile& p) { return &(p.decode.*figure).value.value; };
+    build.in_unit(build.add(path, spread, in), "us");
+  };
+  time("decode.crossing", 0.5, &Profile::Decode::crossing);
+  time("decode.gpu_crossing", 0.7, &Profile::Decode::gpu_crossing);
+  time("decode.token", 0.5, &Profile::Decode::token);
   build.add("decode.kv_cycles", 0.5, [](Profile& p) { return &p.decode.kv_cycles.value; });
   build.add("decode.kv_cycles_quant", 0.5,
             [](Profile& p) { return &p.decode.kv_cycles_quant.value; });
@@ -203,8 +209,9 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
   build.add(
       "cpu.read", 0.15, [](Profile& p) { return &p.cpu.read.value; }, 0.1, 0.97);
   build.add("cpu.cache", 0.5, [](Profile& p) { return &p.cpu.cache.value; });
-  build.add("cpu.read_per_thread", 0.3,
-            [](Profile& p) { return &p.cpu.read_per_thread.value.value; });
+  build.in_unit(build.add("cpu.read_per_thread", 0.3,
+                          [](Profile& p) { return &p.cpu.read_per_thread.value.value; }),
+                "GB/s");
   build.add(
       "cpu.socket_share", 0.5, [](Profile& p) { return &p.cpu.socket_share.value; }, 0.01, 1);
   build.add("cpu.one_token", 0.4, [](Profile& p) { return &p.cpu.one_token.value; });
@@ -214,7 +221,9 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
   build.add("cpu.experts", 0.3, [](Profile& p) { return &p.cpu.experts.value; });
   build.add("cpu.attention", 0.5, [](Profile& p) { return &p.cpu.attention.value; });
   build.add("cpu.half_rate_batch", 0.5, [](Profile& p) { return &p.cpu.half_rate_batch.value; });
-  build.add("cpu.barrier_time", 0.5, [](Profile& p) { return &p.cpu.barrier_time.value.value; });
+  build.in_unit(build.add("cpu.barrier_time", 0.5,
+                          [](Profile& p) { return &p.cpu.barrier_time.value.value; }),
+                "us");
   // What cores reach of their own rate is much alike; AVX2 is the best known.
   int root = -1;
   for (const std::string_view level :
@@ -232,6 +241,13 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
 }
 
 }  // namespace
+
+std::string toml_value(const Parameter& parameter, double value) {
+  const std::string_view unit = parameter.unit;
+  if (unit.empty()) return fmt::format("{:.4g}", value);
+  const double size = unit == "us" ? 1e-6 : unit == "ns" ? 1e-9 : 1e9;
+  return fmt::format("\"{:.4g} {}\"", value / size, unit);
+}
 
 std::vector<Parameter> parameters(const RuntimeProfile& profile,
                                   const std::vector<RuntimeProfile>& forks) {

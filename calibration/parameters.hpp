@@ -13,6 +13,7 @@ namespace rigcast::calibration {
 /// A positive figure, fitted as its logarithm.
 struct Parameter {
   std::string path;          // in the profile's file, "gpu.ampere.read"
+  const char* unit = "";     // there: "us", "ns", "GB/s"; "": a number
   std::string architecture;  // of the GPUs it is about; empty: not about one
   std::string runtime;       // the one profile it belongs to; empty: all that build on one
   double prior = 1.0;        // the value that is likely without measurements
@@ -23,6 +24,9 @@ struct Parameter {
   /// Where the figure is in a profile.
   std::function<double*(RuntimeProfile&)> in;
 };
+
+/// Its value as the profile's file has it: "\"1.83 us\"", "0.95". Four digits.
+std::string toml_value(const Parameter& parameter, double value);
 
 /// All parameters of `profile`, whose own figures are the priors, and those of `forks`: profiles
 /// that build on it and may differ in a few. Parents come before their children.

@@ -33,23 +33,9 @@ std::vector<Support> supports(std::size_t parameters, const std::vector<Sample>&
   return out;
 }
 
-bool ends_with_any(std::string_view path, std::initializer_list<std::string_view> ends) {
-  return std::ranges::any_of(ends, [&](std::string_view end) { return path.ends_with(end); });
-}
-
-// Times and rates have units in the file; everything else is a number.
-std::string value_text(const std::string& path, double value) {
-  if (path.starts_with("gpu.")) return fmt::format("{:.4g}", value);
-  if (ends_with_any(path, {".crossing", ".gpu_crossing", ".token", ".barrier_time", ".launch"}) &&
-      !path.starts_with("builds") && !path.starts_with("windows"))
-    return fmt::format("\"{:.4g} us\"", value * 1e6);
-  if (path.ends_with("read_per_thread")) return fmt::format("\"{:.4g} GB/s\"", value / 1e9);
-  return fmt::format("{:.4g}", value);
-}
-
 std::string figure_text(const Parameter& p, double value, const Support& support,
                         const std::vector<Parameter>& all, const std::string& from) {
-  const std::string text = value_text(p.path, value);
+  const std::string text = toml_value(p, value);
   if (support.rows == 0) {
     const std::string near =
         p.parent >= 0 ? "near " + all[std::size_t(p.parent)].path : "as before the fit";

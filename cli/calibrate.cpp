@@ -12,6 +12,7 @@
 
 #include "calibration/left_out_table.hpp"
 #include "calibration/own_runs.hpp"
+#include "calibration/runs/run_fit_text.hpp"
 #include "calibration/write_profile.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
@@ -34,6 +35,7 @@ struct OwnRunsOptions {
 
 struct Options {
   OwnRunsOptions own;
+  std::vector<std::string> kept;  // runs of `rigcast validate`; empty: another fit is asked for
   std::string against;
   std::string runtime = "llama.cpp";
   std::string folder;
@@ -161,7 +163,7 @@ struct Fit {
   LeftOut errors;
 };
 
-Fit fit_runs(const Runs& runs, const Profiles& profiles, int jobs) {
+Fit fit_rows(const Runs& runs, const Profiles& profiles, int jobs) {
   std::vector<Parameter> parameters = calibration::parameters(profiles.base, profiles.forks);
   const std::vector<double> start = likely(parameters);
   const auto samples = [&] {
@@ -175,8 +177,7 @@ Fit fit_runs(const Runs& runs, const Profiles& profiles, int jobs) {
   const auto progress = [](int done, int all) {
     show_progress(done == all ? "" : fmt::format("fitted without {} of {} chips", done, all));
   };
-  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  LeftOut errors = leave_chips_out(parameters, samples, jobs > 0 ? jobs : cores, progress);
+  LeftOut errors = leave_chips_out(parameters, samples, jobs, progress);
   std::vector<Sample> all = samples();  // before what it is bound to moves
   if (!errors.values.empty())
     for (Sample& s : all) s.bind(parameters, errors.values);
@@ -214,10 +215,27 @@ int correct_own_rig(const Options& options, const Catalogue& catalogue) {
   return kDone;
 }
 
+int cores_of(const Options& options) {
+  return options.jobs > 0 ? options.jobs : int(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+int fit_kept_runs(const Options& options, const Catalogue& catalogue) {
+  const auto done = calibrate_on_runs(options.kept, catalogue, cores_of(options));
+  if (!done) return fail(done.error());
+  if (!options.folder.empty())
+    if (auto error = write_file(options.folder, done->toml)) return fail(*error);
+  const std::string text = options.format == Format::kJson ? to_json(*done) : to_text(*done);
+  if (auto error = emit({}, text)) return fail(*error);
+  return kDone;
+}
+
 int calibrate_verb(const Options& options, const Catalogue& catalogue) {
   if (!options.own.runs.empty()) return correct_own_rig(options, catalogue);
+  if (!options.kept.empty()) return fit_kept_runs(options, catalogue);
   if (options.against.empty())
-    return fail(bad_input("--against is required", "or --own, for runs of one's own machine"));
+    return fail(bad_input("--against is required",
+                          "or --runs, for runs of the engine, or --own, for other runs of one's "
+                          "own machine"));
   const auto measured = read_measurements(options.against);
   if (!measured) return fail(measured.error());
   const auto profiles = load_profiles(options.runtime, catalogue);
@@ -237,7 +255,7 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
                               chips.size()),
                   "name a folder for this fit with -o, or correct one rig with --own"));
 
-  const Fit fit = fit_runs(runs, *profiles, options.jobs);
+  const Fit fit = fit_rows(runs, *profiles, cores_of(options));
   if (fit.errors.values.empty())
     return fail({ErrorKind::kMachine, "the fit found no solution", "are the figures plausible?"});
   const fs::path folder =
@@ -263,17 +281,26 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("NAME")
       ->capture_default_str();
   verb->add_option("-o,--output", options->folder,
-                   "folder to write to [runtimes/fitted]; with --own the file [beside the rig's]")
+                   "folder to write to [runtimes/fitted]; with --own the file [beside the rig's]; "
+                   "with --runs the profile's file [none is written]")
       ->type_name("PATH");
   verb->add_option("--jobs", options->jobs, "fits at the same time [all cores]")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
+  verb->add_option(
+          "--runs", options->kept,
+          "instead: what `rigcast validate` kept of runs on a CPU, or on a GPU, to fit the "
+          "profile of their runtime by; folders of --keep or files of --pack")
+      ->type_name("PATH")
+      ->excludes("--against")
+      ->excludes("--runtime");
   CLI::Option* own =
       verb->add_option("--own", options->own.runs,
                        "instead: runs of one's own machine, to correct its rig by; csv, json or "
                        "jsonl")
           ->type_name("FILE")
           ->excludes("--against")
+          ->excludes("--runs")
           ->excludes("--runtime")
           ->excludes("--jobs");
   verb->add_option("--rig", options->own.rig, "that rig: of the catalogue, or a rig file")
@@ -291,7 +318,8 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast calibrate --against runtimes/measurements/benchmarks.csv\n"
       "  rigcast calibrate --against my-runs.jsonl -o my-fit --format json\n"
       "  llama-bench -m model.gguf -o jsonl > my-runs.jsonl\n"
-      "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml");
+      "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml\n"
+      "  rigcast calibrate --runs tests/validation/fit.jsonl.gz -o rigcast.toml");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return calibrate_verb(*options, catalogue);
   });

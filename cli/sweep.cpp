@@ -11,7 +11,6 @@
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
-#include "cli/shared/workers.hpp"
 #include "cli/sweep/inputs.hpp"
 #include "cli/sweep/part.hpp"
 #include "cli/sweep/space.hpp"
@@ -20,6 +19,7 @@
 #include "core/text/csv_quote.hpp"
 #include "report/json_values.hpp"
 #include "report/terminal/progress_line.hpp"
+#include "sim/workers.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -173,7 +173,7 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
   std::vector<std::int64_t> wanted;
   for (const std::int64_t p : share.pieces)
     if (!part.has(p)) wanted.push_back(p);
-  Pieces how;
+  sim::Pieces how;
   how.work = [&](std::int64_t piece) {
     std::string out;
     const std::int64_t first = piece * share.piece_size;
@@ -188,7 +188,7 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
     return !interrupted();
   };
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
-  run_pieces(wanted, jobs > 0 ? jobs : cores, how);
+  sim::run_pieces(wanted, jobs > 0 ? jobs : cores, how);
   show_progress("");
 }
 

@@ -48,15 +48,25 @@ Result<Scenario> scenario_of(const ArchivedRun& kept, const Catalogue& catalogue
 
 }  // namespace
 
-Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue) {
-  const auto scenario = scenario_of(kept, catalogue);
+Result<MeasuredRun> measured_run(const ArchivedRun& kept, const Catalogue& catalogue) {
+  auto scenario = scenario_of(kept, catalogue);
   if (!scenario) return scenario.error();
-  const auto measured = measured_report_of(kept.measured, *scenario);
+  auto measured = measured_report_of(kept.measured, *scenario);
   if (!measured) return of_run(kept, measured.error());
-  const Forecast forecast = forecast_of(*scenario, positions_of(*measured));
-  const auto activities = activities_from_json(kept.activities);
-  return compare_reports(kept.run.name, forecast.report, *measured,
-                         compare_activities(forecast.events, activities));
+  return MeasuredRun{kept.run.name, *std::move(scenario), *std::move(measured),
+                     activities_from_json(kept.activities)};
+}
+
+std::vector<ValidationRow> replay(const MeasuredRun& run) {
+  const Forecast forecast = forecast_of(run.scenario, positions_of(run.measured));
+  return compare_reports(run.name, forecast.report, run.measured,
+                         compare_activities(forecast.events, run.activities));
+}
+
+Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue) {
+  const auto run = measured_run(kept, catalogue);
+  if (!run) return run.error();
+  return replay(*run);
 }
 
 Result<std::vector<ValidationRow>> compare_as_written(const ArchivedRun& kept,

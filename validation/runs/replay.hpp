@@ -1,6 +1,7 @@
 #pragma once
 // Runs that were kept, beside forecasts of them.
 
+#include <string>
 #include <vector>
 
 #include "core/catalogue/catalogue.hpp"
@@ -23,7 +24,17 @@ Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions
 /// The report of a run, read back. Errors: no report, or one of a forecast.
 Result<Report> measured_report_of(std::string_view json, const Scenario& scenario);
 
-/// Rows of a run that has figures, on the rig that was probed before it: forecast anew.
+/// A run that has figures, read back.
+struct MeasuredRun {
+  std::string name;
+  Scenario scenario;  // on the rig that was probed before it
+  Report measured;
+  std::vector<ActivityRow> activities;  // `measured_s`
+};
+Result<MeasuredRun> measured_run(const ArchivedRun& kept, const Catalogue& catalogue);
+
+/// Its rows, forecast anew.
+std::vector<ValidationRow> replay(const MeasuredRun& run);
 Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue);
 
 /// Compares a kept run with the forecast that was written before it. Errors: none was kept.

@@ -1,13 +1,13 @@
 #pragma once
-// Pieces of work for processes of their own: what a piece gives depends on nothing that was done
-// before it, and several cores share them.
+// Pieces of work for processes of their own, as SimGrid simulates one machine a process: what a
+// piece gives depends on nothing that was done before it, and several cores share them.
 
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 
-namespace rigcast::cli {
+namespace rigcast::sim {
 
 struct Pieces {
   /// In a process of its own: the piece's text.
@@ -20,4 +20,4 @@ struct Pieces {
 /// its piece was done.
 void run_pieces(std::span<const std::int64_t> pieces, int jobs, const Pieces& how);
 
-}  // namespace rigcast::cli
+}  // namespace rigcast::sim

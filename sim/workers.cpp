@@ -1,4 +1,4 @@
-#include "cli/shared/workers.hpp"
+#include "sim/workers.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 #include "core/base/error.hpp"
 
-namespace rigcast::cli {
+namespace rigcast::sim {
 namespace {
 
 class Worker {
@@ -127,4 +127,4 @@ void run_pieces(std::span<const std::int64_t> pieces, int jobs, const Pieces& ho
   }
 }
 
-}  // namespace rigcast::cli
+}  // namespace rigcast::sim
