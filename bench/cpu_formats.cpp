@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 #include "engine/backends/cpu/products.hpp"
 #include "engine/kernels/cpu/floats.hpp"
 #include "engine/kernels/cpu/int8.hpp"

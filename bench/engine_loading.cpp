@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/gguf/model/read_model.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/run/request.hpp"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bench/gpu_handoff.cuh"
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/cuda/cuda_stream.cuh"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
 

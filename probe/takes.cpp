@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 
 namespace rigcast::probe {
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <optional>
 
-#include "core/base/statistics.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -55,6 +54,12 @@ bool is_within(const ErrorBar& bar, const ValidationRow& row, double share) {
          std::fabs(error_of(row)) <= share;
 }
 
+// Of a list that is not empty; the mean of the two in the middle.
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 BarVerdict verdict_of(const ErrorBar& bar, const std::vector<const ValidationRow*>& rows) {
   BarVerdict v;
   v.bar = bar;
@@ -69,7 +74,7 @@ BarVerdict verdict_of(const ErrorBar& bar, const std::vector<const ValidationRow
     if (!is_within(bar, *row, bar.median)) v.beyond.push_back(run);
     v.worst_holds = v.worst_holds && is_within(bar, *row, bar.worst);
   }
-  v.median = median(sizes);
+  v.median = median_of(sizes);
   v.median_holds = v.median <= bar.median || 2 * v.beyond.size() < rows.size();
   return v;
 }

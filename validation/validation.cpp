@@ -9,8 +9,6 @@
 #include <map>
 #include <numeric>
 
-#include "core/base/statistics.hpp"
-
 namespace rigcast {
 namespace {
 
@@ -22,6 +20,8 @@ constexpr std::string_view kOfReports[] = {
     "ttft.warm.total_s",   "ttft.cold.total_s",    "memory.0.total",
     "memory.vram",         "memory.ram",           "cliffs.0.at_tokens"};
 constexpr std::string_view kEveryMetric = "median_abs_error";
+// Sums of weights that should be equal differ in their last bits.
+constexpr double kRounding = 1e-9;
 
 using Group = std::vector<const ValidationRow*>;
 
@@ -32,6 +32,26 @@ std::vector<double> chip_weights(const Group& group) {
   std::vector<double> weights;
   for (const ValidationRow* row : group) weights.push_back(1.0 / rows[row->chip]);
   return weights;
+}
+
+// The smallest value up to which the weights reach `share` of their sum.
+double weighted_quantile(const std::vector<double>& values, const std::vector<double>& weights,
+                         double share) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
+  const double wanted = share * std::reduce(weights.begin(), weights.end()) * (1 - kRounding);
+  double reached = 0;
+  for (const std::size_t i : order) {
+    reached += weights[i];
+    if (reached >= wanted) return values[i];
+  }
+  return values[order.back()];
+}
+
+double weighted_mean(const std::vector<double>& values, const std::vector<double>& weights) {
+  return std::inner_product(values.begin(), values.end(), weights.begin(), 0.0) /
+         std::reduce(weights.begin(), weights.end());
 }
 
 // Chips weigh alike among the rows that have an interval.

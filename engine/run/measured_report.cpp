@@ -4,13 +4,17 @@
 #include <cmath>
 
 #include "core/base/knee.hpp"
-#include "core/base/statistics.hpp"
+#include "core/base/quantile.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 constexpr std::size_t kPositions = 8, kMostPositions = 64;
 constexpr std::size_t kTokensOfPosition = 64;  // tokens per reported position in long outputs
+
+double median_or_zero(const std::vector<double>& values) {
+  return values.empty() ? 0 : median(values);
+}
 
 std::optional<Interval> range(const std::vector<double>& values) {
   if (values.size() < 2) return std::nullopt;
@@ -47,7 +51,8 @@ Reading reading_of(const MeasuredRuns& runs, Resource memory) {
     const double on_host = host_bytes(r.decode_bytes, has_gpu);
     return time > 0 ? (host ? on_host : r.decode_bytes.total() - on_host) / time : 0;
   });
-  return {memory, BytesPerSecond{median(rates)}, host ? runs.dram_ceiling : runs.vram_ceiling};
+  return {memory, BytesPerSecond{median_or_zero(rates)},
+          host ? runs.dram_ceiling : runs.vram_ceiling};
 }
 
 struct Window {
@@ -79,9 +84,9 @@ void add_positions(Report& report, const MeasuredRuns& runs, Resource bound) {
                                      own.begin() + std::ptrdiff_t(std::min(end, own.size())));
       if (part.empty()) continue;
       all.insert(all.end(), part.begin(), part.end());
-      each.push_back(1.0 / median(part));
+      each.push_back(1.0 / median_or_zero(part));
     }
-    const double gap = median(all);
+    const double gap = median_or_zero(all);
     report.by_position.push_back(
         {middle_of(window, w), 1.0 / gap, Seconds{gap}, bound, range(each)});
   }
@@ -167,14 +172,14 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
       of_runs(runs.resident, [](const RequestTimes& r) { return tokens_per_second(r.tokens); });
   // The run of the median first token stands for its parts.
   const auto middle = std::ranges::min_element(runs.resident, {}, [&](const RequestTimes& r) {
-    return std::fabs(time_to_first_token(r.tokens).value - median(first));
+    return std::fabs(time_to_first_token(r.tokens).value - median_or_zero(first));
   });
   report.resident = breakdown({}, runs.tokenize, *middle);
   if (runs.warm) report.warm = breakdown(runs.warm->load, runs.warm->tokenize, runs.warm->request);
   if (runs.cold) report.cold = breakdown(runs.cold->load, runs.cold->tokenize, runs.cold->request);
-  report.prefill_tokens_per_s = median(prefill);
+  report.prefill_tokens_per_s = median_or_zero(prefill);
   report.prefill_interval = range(prefill);
-  report.decode_tokens_per_s = median(speed);
+  report.decode_tokens_per_s = median_or_zero(speed);
   report.tokens_per_s_interval = range(speed);
   if (report.scenario->workload.start == Start::kResident) report.ttft_interval = range(first);
 
