@@ -117,6 +117,12 @@ TEST_CASE("The CPU names the operation that none of its stages computes",
   REQUIRE(error);
   CHECK(error->message ==
         "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on the CPU");
+  // A norm that the list leaves out would be computed all the same: it is there.
+  TinyModel normed = make_tiny_model({.architecture = "qwen3", .layers = 1});
+  std::erase_if(normed.model.layers[0].ops,
+                [](const LayerOp& op) { return op.weights == std::vector{kKNorm}; });
+  CHECK(refuse_layers_on_cpu(normed.model)->message ==
+        "tiny, layer 0: no operation uses \"attn_k_norm.weight\"");
   CHECK_THROWS_AS(CpuExecutor(std::make_shared<const Model>(tiny.model), options_of(1)),
                   MachineError);
 }
@@ -132,6 +138,7 @@ TEST_CASE("The CPU computes its stages in the order of the list", "[engine][arch
     check_on_cpu(tiny);
     // And a layer of an FFN alone.
     second.ops.resize(3);
+    second.attention_norm.clear();
     check_on_cpu(tiny);
   }
 }
