@@ -28,16 +28,16 @@ void HostOffload::send(std::initializer_list<MessagePart> parts) {
 
 void HostOffload::receive(std::initializer_list<AnswerUse> answer) {
   cuda::receive(stream_, mailbox.view(), {answer.begin(), answer.size()});
-  run_turn();
+  let_host_answer();
 }
 
 void HostOffload::send_last(std::initializer_list<MessagePart> parts) {
   send(parts);
-  run_turn();
+  let_host_answer();
 }
 
 // A message and, but for a token's last one, its answer are queued.
-void HostOffload::run_turn() {
+void HostOffload::let_host_answer() {
   if (take_turn) take_turn();
 }
 

@@ -65,7 +65,7 @@ class HostOffload {
  private:
   std::span<float> fetch_rows(const float* rows, std::int64_t count);
   void return_rows(std::span<const float> rows, float* to);
-  void run_turn();
+  void let_host_answer();
   const ModelSpec& spec() { return side.layers().model().spec; }
   /// Runs `compute` on rows of the hidden state's width.
   template <class Compute>
