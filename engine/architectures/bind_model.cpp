@@ -154,45 +154,45 @@ class Binder {
   std::optional<Error> error_;
 };
 
-// Widths of a layer's weight, the row first; empty: the layer has none.
-Shape shape_of(const ModelSpec& m, int layer, LayerWeight weight) {
+// Widths of a layer's weight, the row first.
+Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight weight) {
   using enum LayerWeight;
-  const Shape none;
-  const AttentionShape attention = attention_shape(m, layer);
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
-  const MixtureOfExperts* const moe = m.is_moe_layer(layer) ? &*m.moe : nullptr;
+  const MixtureOfExperts moe = m.moe.value_or(MixtureOfExperts());
   switch (weight) {
     case kAttentionNorm:
-    case kFfnNorm: return {m.hidden};
+    case kFfnNorm:
+    case kOutputBias: return {m.hidden};
     case kQ: return {m.hidden, q};
     case kK:
     case kV: return {m.hidden, kv};
     case kOutput: return {q, m.hidden};
-    case kQBias: return m.qkv_bias ? Shape{q} : none;
+    case kQBias: return {q};
     case kKBias:
-    case kVBias: return m.qkv_bias ? Shape{kv} : none;
-    case kOutputBias: return m.output_bias ? Shape{m.hidden} : none;
+    case kVBias: return {kv};
     case kQNorm:
-    case kKNorm: return m.qk_norm ? Shape{attention.head_dim} : none;
+    case kKNorm: return {attention.head_dim};
     case kGate:
-    case kUp: return moe ? none : Shape{m.hidden, m.ffn};
-    case kDown: return moe ? none : Shape{m.ffn, m.hidden};
-    case kRouter: return moe ? Shape{m.hidden, moe->experts} : none;
+    case kUp: return {m.hidden, m.ffn};
+    case kDown: return {m.ffn, m.hidden};
+    case kRouter: return {m.hidden, moe.experts};
     case kExpertGate:
-    case kExpertUp: return moe ? Shape{m.hidden, moe->expert_ffn, moe->experts} : none;
-    case kExpertDown: return moe ? Shape{moe->expert_ffn, m.hidden, moe->experts} : none;
+    case kExpertUp: return {m.hidden, moe.expert_ffn, moe.experts};
+    case kExpertDown: return {moe.expert_ffn, m.hidden, moe.experts};
   }
-  return none;
+  RIGCAST_ASSERT(false);
 }
 
+// The weights that the layer's operations use.
 Layer bind_layer(const ModelSpec& m, int index, Binder& binder) {
   Layer layer;
   layer.attention = attention_shape(m, index);
   layer.ops = layer_ops(m, index);
   for_each_weight(
       [&](LayerWeight weight, auto& to) {
-        if (const Shape shape = shape_of(m, index, weight); !shape.empty())
-          binder.bind(fmt::format("blk.{}.{}", index, name_of(weight)), shape, to);
+        if (uses(layer.ops, weight))
+          binder.bind(fmt::format("blk.{}.{}", index, name_of(weight)),
+                      shape_of(m, layer.attention, weight), to);
       },
       layer);
   return layer;

@@ -71,6 +71,17 @@ Error no_pattern(std::span<const LayerOp> ops, std::size_t matched) {
   return bad_input(fmt::format("{}{} is not executed", which, after));
 }
 
+// A bias or norm that is there and that no operation uses: kernels apply all that are there.
+std::optional<LayerWeight> unused_vector(const Layer& layer) {
+  std::optional<LayerWeight> unused;
+  for_each_vector(
+      [&](LayerWeight weight, const std::vector<float>& values) {
+        if (!unused && !values.empty() && !uses(layer.ops, weight)) unused = weight;
+      },
+      layer);
+  return unused;
+}
+
 }  // namespace
 
 std::span<const BlockPattern> pre_norm_blocks() {
@@ -103,6 +114,9 @@ std::optional<Error> refuse_layers(const Model& model, std::span<const BlockPatt
     if (!blocks)
       return bad_input(fmt::format("{}, layer {}: {} on {}", model.spec.name, i,
                                    blocks.error().message, backend));
+    if (const auto weight = unused_vector(model.layers[i]))
+      return bad_input(fmt::format("{}, layer {}: no operation uses \"{}\"", model.spec.name, i,
+                                   name_of(*weight)));
   }
   return std::nullopt;
 }

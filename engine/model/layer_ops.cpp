@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace rigcast::engine {
@@ -37,6 +38,12 @@ std::string_view name_of(OpKind kind) {
 }
 
 }  // namespace
+
+bool uses(std::span<const LayerOp> ops, LayerWeight weight) {
+  return std::ranges::any_of(ops, [&](const LayerOp& op) {
+    return std::ranges::find(op.weights, weight) != op.weights.end();
+  });
+}
 
 std::string text(const LayerOp& op) {
   std::string out = fmt::format("{} = {}({}", name_of(op.out), name_of(op.kind), name_of(op.in));

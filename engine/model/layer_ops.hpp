@@ -2,6 +2,7 @@
 // A layer as the list of operations that computes it. The reference walks the list one operation at
 // a time; backends compute several of them at once (fused_blocks.hpp).
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct LayerOp {
 
   bool operator==(const LayerOp&) const = default;
 };
+
+/// Whether one of the operations uses the weight.
+bool uses(std::span<const LayerOp> ops, LayerWeight weight);
 
 /// "normed = rms_norm(hidden, attn_norm.weight)"
 std::string text(const LayerOp& op);

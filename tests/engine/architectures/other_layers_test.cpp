@@ -108,15 +108,29 @@ TEST_CASE("The reference computes a layer of another order", "[engine][architect
   for (std::size_t i = 0; i < x.size(); ++i) CHECK(double(state[i]) == Approx(x[i]).margin(1e-5));
 }
 
-TEST_CASE("The CPU names the operation that none of its stages computes",
-          "[engine][architectures]") {
+TEST_CASE("Backends name the operation that they do not compute", "[engine][architectures]") {
   TinyModel tiny = make_tiny_model({.layers = 2});
   CHECK_FALSE(refuse_layers_on_cpu(tiny.model));
+  CHECK_FALSE(refuse_shapes_on_gpu(tiny.model));
+  // The host answers a GPU in the usual order.
+  tiny.model.layers[1].ops = ffn_first(tiny.model.layers[0].ops);
+  CHECK_FALSE(refuse_layers_on_cpu(tiny.model));
+  CHECK(refuse_shapes_on_gpu(tiny.model)->message ==
+        "tiny, layer 1, is not executed on a GPU: a layer is attention, then an FFN or experts "
+        "there");
   tiny.model.layers[1].ops = post_norm_layer();
   const auto error = refuse_layers_on_cpu(tiny.model);
   REQUIRE(error);
   CHECK(error->message ==
         "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on the CPU");
+  CHECK(refuse_shapes_on_gpu(tiny.model)->message ==
+        "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on a GPU");
+  // A norm that the list leaves out would be computed all the same: it is there.
+  TinyModel normed = make_tiny_model({.architecture = "qwen3", .layers = 1});
+  std::erase_if(normed.model.layers[0].ops,
+                [](const LayerOp& op) { return op.weights == std::vector{kKNorm}; });
+  CHECK(refuse_layers_on_cpu(normed.model)->message ==
+        "tiny, layer 0: no operation uses \"attn_k_norm.weight\"");
   CHECK_THROWS_AS(CpuExecutor(std::make_shared<const Model>(tiny.model), options_of(1)),
                   MachineError);
 }
@@ -132,6 +146,7 @@ TEST_CASE("The CPU computes its stages in the order of the list", "[engine][arch
     check_on_cpu(tiny);
     // And a layer of an FFN alone.
     second.ops.resize(3);
+    second.attention_norm.clear();
     check_on_cpu(tiny);
   }
 }

@@ -15,12 +15,8 @@ class Stages : public CopyMarks {
 
 /// The stage that computes a layer's block.
 inline ActivityKind activity_of(FusedBlock block) {
-  switch (block) {
-    case FusedBlock::kAttention: return ActivityKind::kAttention;
-    case FusedBlock::kFfn: return ActivityKind::kFfn;
-    case FusedBlock::kExperts: return ActivityKind::kExperts;
-  }
-  RIGCAST_ASSERT(false);
+  if (block == FusedBlock::kAttention) return ActivityKind::kAttention;
+  return block == FusedBlock::kFfn ? ActivityKind::kFfn : ActivityKind::kExperts;
 }
 
 }  // namespace rigcast::engine::cuda
