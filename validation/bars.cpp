@@ -54,7 +54,7 @@ bool is_within(const ErrorBar& bar, const ValidationRow& row, double share) {
          std::fabs(error_of(row)) <= share;
 }
 
-// Of a list that is not empty; the mean of the two in the middle.
+// The median of a non-empty list; for an even number, the mean of the middle two.
 double median_of(std::vector<double> values) {
   std::ranges::sort(values);
   return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;

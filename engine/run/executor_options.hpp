@@ -25,8 +25,8 @@ struct ExecutorOptions {
   int upload_threads = 4;
   bool graphs = true;             // a token is launched as one graph; else kernel by kernel
   std::function<bool()> go_on{};  // asked while weights arrive; false ends that
-  /// Which keys and values may leave the GPU; absent: none. They go to the host in cold_type, if the
-  /// cache is F16, and return over the link for every step.
+  /// Which keys and values may leave the GPU; absent: none. They go to the host in cold_type, if
+  /// the cache is F16, and return over the link for every step.
   std::optional<KvEviction> kv_eviction{};
   QuantFormat cold_type = QuantFormat::kF16;  // F16, Q8_0, Q4_0
   /// The share of evicted blocks, the oldest ones, to which the host attends; absent: as much as

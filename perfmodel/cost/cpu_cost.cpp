@@ -9,7 +9,7 @@
 namespace rigcast {
 namespace {
 
-constexpr double kUsualClock = 3e9;  // of a CPU whose sustained clock is not known
+constexpr double kUsualClock = 3e9;  // assumed for a CPU whose sustained clock is not known
 
 double used_cores(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
@@ -73,7 +73,7 @@ double cache_reads(const StepContext& s, const OpTraffic& t) {
   const CpuEfficiency& e = s.runtime.cpu;
   const double elements = t.kv_read_bytes * 8.0 / cache_format(s, t).bits_per_weight();
   if (!e.cache_queries || elements <= 0) return 1;
-  const double queries = t.attention_flops / (2.0 * elements);  // that meet an element
+  const double queries = t.attention_flops / (2.0 * elements);  // queries per cache element
   return std::ceil(std::round(queries) / e.cache_queries->value);
 }
 
@@ -200,8 +200,8 @@ Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const Cp
 }
 
 BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
-  // A rate that was measured was reached: little of it is out of reach.
-  constexpr double kOfMeasured = 0.95;  // also of what links carry
+  // A measured rate has been reached by a program, so nearly all of it can be reached again.
+  constexpr double kOfMeasured = 0.95;  // also of the rate of the cores' links
   if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
   const auto& measured = s.rig.cpu.core_read;
   const BytesPerSecond core =

@@ -58,7 +58,7 @@ CopyCurve curve_of(const engine::Stream& stream, const Place& place, std::size_t
 CopyCurve pageable_curve(const engine::Stream& stream, void* device, std::size_t largest) {
   std::vector<std::vector<CopyTime>> passes;
   several_threads(kPageableSeconds, [&] {
-    const auto pages = std::make_unique<std::byte[]>(largest);  // written: they are there
+    const auto pages = std::make_unique<std::byte[]>(largest);  // writing makes the pages resident
     passes.push_back(pass_over(stream, {device, pages.get(), cudaMemcpyHostToDevice}, largest));
     return 0.0;
   });
