@@ -2,6 +2,7 @@
 // toml++ for the files of this folder that parse: no other header includes it.
 
 #include <cmath>
+#include <cstdint>
 
 // Slips of toml++, none of which does harm once it is out of the way:
 // - it asserts that a table's header begins with a key before it checks that it does, and with
