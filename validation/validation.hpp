@@ -37,6 +37,7 @@ struct ValidationRow {
   std::optional<Interval> interval;
   bool counted = true;  // no: figures of the runtime profile were fitted on it
   bool gpu = false;     // the rig has one
+  std::string suite;    // path of the kept runs that it is one of; empty: it was not kept
   // What bars take an error for a share of; 0: of what was measured. And by how much forecast and
   // run may differ, whatever the share.
   double scale = 0, allowed = 0;
@@ -97,7 +98,8 @@ std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
                                   std::span<const ErrorLimit> limits);
 
 struct BarVerdict;  // bars.hpp
-/// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars" lists.
+/// "rigcast.validation/1", indented by two spaces; with verdicts, what "bars"
+/// and "activity_summary" list.
 std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
 std::string to_json(const Validation& validation);
 /// One header line, then one line a row.

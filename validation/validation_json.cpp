@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text/csv_quote.hpp"
+#include "validation/activity_summary.hpp"
 #include "validation/bars.hpp"
 #include "validation/validation.hpp"
 
@@ -81,6 +82,17 @@ Json verdict_json(const BarVerdict& v) {
   };
 }
 
+Json summary_json(const ActivitySummary& s) {
+  return {
+      {"activity", s.activity},
+      {"runs", s.runs},
+      {"share", number(s.share)},
+      {"median_abs_error", number(s.median_abs_error)},
+      {"median_error", number(s.median_error)},
+      {"worst_error", number(s.worst_error)},
+  };
+}
+
 std::string field(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
 std::string field(bool value) { return value ? "1" : "0"; }
@@ -94,13 +106,17 @@ std::string to_json(const Validation& v, std::span<const BarVerdict> verdicts) {
   Json json = {
       {"schema", "rigcast.validation/1"},
       {"rows", list(v.rows, row_json)},
-      {"summary", list(v.summary, summary_json)},
+      {"summary", list(v.summary, [](const ValidationSummary& s) { return summary_json(s); })},
       {"activities", list(v.activities, activity_json)},
       {"traced_slowdown", v.traced_slowdown ? number(*v.traced_slowdown) : Json()},
       {"skipped", list(v.skipped, remark)},
       {"notes", list(v.notes, remark)},
   };
-  if (!verdicts.empty()) json["bars"] = list(verdicts, verdict_json);
+  if (!verdicts.empty()) {
+    json["bars"] = list(verdicts, verdict_json);
+    json["activity_summary"] = list(summarize_activities(v.rows),
+                                    [](const ActivitySummary& s) { return summary_json(s); });
+  }
   // Names come from files of others, and may hold bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
