@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "core/base/quantile.hpp"
+
 namespace rigcast::calibration {
 namespace {
 
@@ -44,24 +46,6 @@ std::map<std::string, int> rows_by_chip(const std::vector<Sample>& samples, cons
   return rows;
 }
 
-struct Weighted {
-  double value, weight;
-};
-
-// The smallest value that at least `share` of the weight does not exceed. `beyond`: weight that is
-// thought to lie outside the values, on either side.
-double quantile(const std::vector<Weighted>& of, double share, double beyond = 0) {
-  std::vector<Weighted> values = of;
-  std::ranges::sort(values, {}, &Weighted::value);
-  double all = 2 * beyond, below = beyond;
-  for (const Weighted& v : values) all += v.weight;
-  for (const Weighted& v : values) {
-    below += v.weight;
-    if (below >= share * all * (1.0 - 1e-12)) return v.value;
-  }
-  return values.empty() ? 0.0 : values.back().value;
-}
-
 // Of a group's errors, those of all chips but one; logarithms of measured over forecast.
 std::vector<Weighted> ratios(const std::vector<Sample>& samples, const Group& g,
                              const std::vector<double>& errors, const std::string& without) {
@@ -81,8 +65,8 @@ double coverage(const std::vector<Sample>& samples, const Group& g,
   double inside = 0;
   for (const auto& [chip, count] : rows) {
     const auto others = ratios(samples, g, errors, chip);
-    const double low = quantile(others, kTail, kBeyond);
-    const double high = quantile(others, 1.0 - kTail, kBeyond);
+    const double low = weighted_quantile(others, kTail, kBeyond);
+    const double high = weighted_quantile(others, 1.0 - kTail, kBeyond);
     for (const std::size_t i : g.rows)
       if (samples[i].run().chip == chip && -errors[i] >= low && -errors[i] <= high)
         inside += 1.0 / count;
@@ -109,10 +93,10 @@ std::vector<Accuracy> accuracy(const std::vector<Sample>& samples, const LeftOut
     a.regime = g.regime;
     a.rows = int(g.rows.size());
     a.chips = int(chips.size());
-    a.fitted_median = quantile(fitted, 0.5);
-    a.fitted_p90 = quantile(fitted, 0.9);
-    a.left_out_median = quantile(left_out, 0.5);
-    a.left_out_p90 = quantile(left_out, 0.9);
+    a.fitted_median = weighted_quantile(fitted, 0.5);
+    a.fitted_p90 = weighted_quantile(fitted, 0.9);
+    a.left_out_median = weighted_quantile(left_out, 0.5);
+    a.left_out_p90 = weighted_quantile(left_out, 0.9);
     a.bias = bias / double(chips.size());
     a.covered = coverage(samples, g, errors.left_out);
     out.push_back(a);
@@ -128,8 +112,9 @@ std::vector<RuntimeProfile::Spread> spreads(const std::vector<Sample>& samples,
     const bool crossing = g.regime == "deep context" || g.regime == "quantized KV";
     if (crossing || (int(chips.size()) < kEnoughChips && g.regime != "all")) continue;
     const auto all = ratios(samples, g, errors.left_out, "");
-    out.push_back({std::string(name(g.metric)), g.regime, std::exp(quantile(all, kTail, kBeyond)),
-                   std::exp(quantile(all, 1.0 - kTail, kBeyond)), int(g.rows.size()),
+    out.push_back({std::string(name(g.metric)), g.regime,
+                   std::exp(weighted_quantile(all, kTail, kBeyond)),
+                   std::exp(weighted_quantile(all, 1.0 - kTail, kBeyond)), int(g.rows.size()),
                    int(chips.size())});
   }
   return out;

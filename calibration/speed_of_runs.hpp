@@ -17,8 +17,9 @@ struct OwnRun {
 /// The standard deviation of a run on a machine that nobody watches; a run may state a larger one.
 inline constexpr double kRunNoise = 0.05;
 /// What a correction cannot carry over from the models that were run to another one. From the rows
-/// of runtimes/measurements, by scripts/other_models.py: where one model corrects the others of its
-/// machine, regime and source, four of five are off by no more than the interval that these give.
+/// of runtimes/measurements, as tests/calibration/other_models_test.cpp has them: where one model
+/// corrects the others of its machine, regime and source, four of five are off by no more than the
+/// interval that these give.
 inline constexpr double kOtherModelsDecode = 0.11, kOtherModelsPrefill = 0.35;
 /// Standard deviations from the middle of a normal distribution to the end of its 80 % interval.
 inline constexpr double kNormal80 = 1.2816;

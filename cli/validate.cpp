@@ -218,14 +218,17 @@ class Comparison {
 };
 
 std::string render(const Validation& validation, const std::vector<BarVerdict>& verdicts,
-                   const Options& options) {
+                   const std::vector<std::string>& exceptions, const Options& options) {
   const OutputOptions& output = options.output;
   const TextStyle style{wants_colour(output), 100};
   switch (output.format) {
-    case Format::kText:
-      return (options.against.empty() ? runs_to_text(validation, style)
-                                      : to_text(validation, style)) +
-             to_text(verdicts);
+    case Format::kText: {
+      std::string text =
+          options.against.empty() ? runs_to_text(validation, style) : to_text(validation, style);
+      text += to_text(verdicts);
+      for (const std::string& exception : exceptions) text += fmt::format("  {}\n", exception);
+      return text;
+    }
     case Format::kJson: return to_json(validation, verdicts);
     case Format::kCsv: return to_csv(validation);
   }
@@ -298,11 +301,12 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
       return fail(bad_input("--fail-above: " + limit.error().message, limit.error().hint));
     limits.push_back(*limit);
   }
-  std::vector<ErrorBar> bars;
+  Bars bars;
   if (!options.runs.bars.empty()) {
     auto read = read_bars(options.runs.bars);
     if (!read) return fail(read.error());
     bars = *std::move(read);
+    if (options.runs.as_written) bars.suites.clear();  // of forecasts of the program as it is
   }
   using validation::Forecasts;
   const auto forecasts = options.runs.as_written ? Forecasts::kAsWritten : Forecasts::kAnew;
@@ -312,7 +316,8 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
                                             : run_suite(options.runs, catalogue);
   if (!validation) return fail(validation.error());
   const auto verdicts = judge(validation->rows, bars);
-  if (auto error = emit(options.output, render(*validation, verdicts, options)))
+  const auto noted = exceptions(validation->rows, bars);
+  if (auto error = emit(options.output, render(*validation, verdicts, noted, options)))
     return fail(*error);
   if (interrupted())
     return fail({ErrorKind::kMachine, "interrupted", "--resume goes on with the other runs"});

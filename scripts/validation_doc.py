@@ -8,9 +8,7 @@ fails if the files are not what it would write.
 """
 import argparse
 import pathlib
-import statistics
 import sys
-from collections import defaultdict
 
 from validation_runs import MIB, ROOT, RUNS, machines
 
@@ -52,11 +50,11 @@ def summary(machine):
 
 
 def coverage(machine):
-    known = [r.pairs[k].inside for r in machine.judged for k in ("decode", "prefill")
-             if k in r.pairs and r.pairs[k].inside is not None]
-    share = 100 * sum(known) / len(known)
+    speeds = [b for b in machine.bars if b["metric"] in ("decode.tokens_per_s", "prefill_tokens_per_s")]
+    known = sum(b["with_interval"] for b in speeds)
+    share = 100 * sum(b["inside"] for b in speeds) / known
     said = "as they should" if 70 <= share <= 90 else "**they should 70 to 90 %**"
-    return f"The 80 % intervals of speeds hold {share:.0f} % of {len(known)} measured ones: {said}."
+    return f"The 80 % intervals of speeds hold {share:.0f} % of {known} measured ones: {said}."
 
 
 def number(value):
@@ -102,25 +100,10 @@ def largest(machine, count=5):
                  [[name, label, percent(e)] for e, label, name in found[:count]])
 
 
-def activities(runs):
-    errors, shares = defaultdict(list), defaultdict(list)
-    for run in runs:
-        total = defaultdict(float)
-        for a in run.activities:
-            total[a["phase"]] += a["measured_s"]
-        for a in run.activities:
-            if a["predicted_s"] > 0 and a["measured_s"] > 0:
-                key = a["phase"], a["kind"]
-                errors[key].append(a["predicted_s"] / a["measured_s"] - 1)
-                shares[key].append(a["measured_s"] / total[a["phase"]])
-    rows = []
-    for key, own in errors.items():
-        share = statistics.median(shares[key])
-        if share < 0.01:
-            continue
-        rows.append([" ".join(key), len(own), f"{100 * share:.0f} %",
-                     f"{100 * statistics.median(map(abs, own)):.1f} %",
-                     percent(statistics.median(own)), percent(max(own, key=abs))])
+def activities(machine):
+    rows = [[a["activity"], a["runs"], f"{100 * a['share']:.0f} %",
+             f"{100 * a['median_abs_error']:.1f} %", percent(a["median_error"]),
+             percent(a["worst_error"])] for a in machine.activities if a["share"] >= 0.01]
     return table(["", "runs", "of its phase", "median error", "middle", "worst"], rows)
 
 
@@ -185,7 +168,7 @@ def section(machine):
 
 By activity, from a traced run of each:
 
-{activities(machine.judged)}
+{activities(machine)}
 """
 
 

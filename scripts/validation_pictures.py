@@ -7,7 +7,6 @@ Needs matplotlib (Debian: python3-matplotlib). scripts/validation_doc.py shows w
 """
 import argparse
 import pathlib
-import statistics
 
 import matplotlib
 
@@ -16,10 +15,9 @@ matplotlib.rcParams["svg.hashsalt"] = "rigcast"  # the same bytes for the same r
 from matplotlib import pyplot as plt
 from matplotlib.ticker import ScalarFormatter
 
-from validation_runs import ROOT, RUNS, cliff_within, machines
+from validation_runs import ROOT, RUNS, machines
 
 FORECAST, MEASURED = "#d95f02", "#1b6ca8"
-PIECE = 32  # tokens whose median time is one dot
 STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
 BAND = dict(color=FORECAST, alpha=0.15, linewidth=0)
 
@@ -49,21 +47,17 @@ def save(figure, file):
 
 
 def by_position(run, file):
-    """One run: the forecast's line, medians of the tokens that were decoded, where either falls."""
+    """One run: speeds that were forecast and measured, and where each falls."""
     figure, ax = axes(run.name, "tokens in the cache")
     points = run.forecast["decode"]["by_position"]
-    work = run.scenario["workload"]
-    first = work["depth"] + work["prompt_tokens"] + 1
     ax.plot([p["tokens"] for p in points], [p["tokens_per_s"] for p in points], color=FORECAST,
             label="forecast")
-    times = run.measured["measured"]["token_s"]
-    dots = [(first + i + PIECE // 2, 1 / statistics.median(times[i:i + PIECE]))
-            for i in range(0, len(times) - PIECE + 1, PIECE)]
-    ax.plot(*zip(*dots), ".", markersize=3, color=MEASURED, label=f"measured, median of {PIECE}")
-    if cliff_within(run.forecast):
-        ax.axvline(cliff_within(run.forecast), color=FORECAST, linestyle="--", linewidth=0.8)
-    for cliff in run.measured["cliffs"][:1]:
-        ax.axvline(cliff["at_tokens"], color=MEASURED, linestyle=":", linewidth=0.8)
+    dots = run.measured["decode"]["by_position"]
+    ax.plot([d["tokens"] for d in dots], [d["tokens_per_s"] for d in dots], ".", markersize=3,
+            color=MEASURED, label="measured")
+    if "cliff" in run.pairs:
+        ax.axvline(run.pairs["cliff"].predicted, color=FORECAST, linestyle="--", linewidth=0.8)
+        ax.axvline(run.pairs["cliff"].measured, color=MEASURED, linestyle=":", linewidth=0.8)
     save(figure, file)
 
 

@@ -41,7 +41,6 @@ class Run:
     regime: str
     counted: bool
     pairs: dict
-    activities: list
     forecast: dict
     measured: dict
 
@@ -57,6 +56,7 @@ class Machine:
     runs: list
     times: list  # of every run
     bars: list  # verdicts of `rigcast validate --bars` on forecasts as they were written
+    activities: list  # errors by activity, of the same
 
     @property
     def has_gpu(self):
@@ -65,16 +65,6 @@ class Machine:
     @property
     def judged(self):
         return [r for r in self.runs if r.counted]
-
-
-def cliff_within(forecast):
-    """Where speed is forecast to fall within the run, or None."""
-    work = forecast["scenario"]["workload"]
-    first = work["depth"] + work["prompt_tokens"]
-    for cliff in forecast["cliffs"]:
-        if cliff["axis"] == "position" and first < cliff["at_tokens"] <= first + work["output_tokens"]:
-            return cliff["at_tokens"]
-    return None
 
 
 def validate(program, files):
@@ -105,8 +95,8 @@ def read_suite(kept, file, program):
         pairs = {key: Pair(own[m]["predicted"], own[m]["measured"], own[m]["inside"])
                  for m, key in FIGURES.items() if m in own}
         first = next(iter(own.values()))
-        runs.append(Run(run["name"], first["regime"], first["counted"], pairs, run["activities"],
-                        run["forecast"], run["measured"]))
+        runs.append(Run(run["name"], first["regime"], first["counted"], pairs, run["forecast"],
+                        run["measured"]))
     return runs
 
 
@@ -126,8 +116,8 @@ def read_machine(path, program):
         rigs += [tomllib.loads(run["rig"]) for run in kept if run["rig"]]
         runs += read_suite(kept, suite, program)
         times += [{"run": run["name"], **run["times"]} for run in kept if run["times"]]
-    return Machine(stem_of(path), rigs, runs, times,
-                   validate(program, suites_of(path))["bars"])
+    whole = validate(program, suites_of(path))
+    return Machine(stem_of(path), rigs, runs, times, whole["bars"], whole["activity_summary"])
 
 
 def machines(program, runs=RUNS):

@@ -19,6 +19,8 @@
 namespace rigcast::sim {
 namespace {
 
+constexpr int kFailed = 3;  // exit code of a worker whose text says why
+
 class Worker {
  public:
   Worker(std::int64_t piece, const Pieces& how) : piece_(piece) {
@@ -73,6 +75,7 @@ class Worker {
     int status = 0;
     while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
     }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kFailed) throw MachineError(text_);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
       throw MachineError(fmt::format("a worker ended early, {}",
                                      WIFSIGNALED(status)
@@ -85,17 +88,18 @@ class Worker {
   [[noreturn]] void work(int out, const Pieces& how) {
     std::signal(SIGINT, SIG_IGN);  // the parent ends what is not wanted any more
     int code = 0;
+    std::string text;
     try {
-      const std::string text = how.work(piece_);
-      for (std::size_t at = 0; at < text.size();) {
-        const ssize_t n = write(out, text.data() + at, text.size() - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) _exit(1);
-        at += std::size_t(n);
-      }
+      text = how.work(piece_);
     } catch (const std::exception& e) {
-      fmt::print(stderr, "rigcast: {}\n", e.what());
-      code = 3;
+      text = e.what();
+      code = kFailed;
+    }
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t n = write(out, text.data() + at, text.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) _exit(1);
+      at += std::size_t(n);
     }
     _exit(code);
   }

@@ -1,11 +1,15 @@
 #include "validation/bars.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
+#include <utility>
 
+#include "core/base/quantile.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -40,9 +44,40 @@ ErrorBar read_bar(const TomlTable& t) {
   return bar;
 }
 
-bool is_judged(const ErrorBar& bar, const ValidationRow& row) {
-  return row.counted && row.gpu == bar.gpu && row.metric == bar.metric &&
-         (bar.regimes.empty() || std::ranges::find(bar.regimes, row.regime) != bar.regimes.end());
+SuiteBars read_suite(const TomlTable& t, const std::vector<ErrorBar>& bars) {
+  SuiteBars suite{t.text("name"), t.texts("alone"), t.texts("never"), t.text("reason")};
+  for (const auto& [key, labels] : {std::pair{"alone", &suite.alone}, {"never", &suite.never}})
+    for (const std::string& label : *labels)
+      if (std::ranges::find(bars, label, &ErrorBar::label) == bars.end())
+        t.refuse(key, fmt::format("there is no bar \"{}\"", label));
+  t.finish();
+  return suite;
+}
+
+template <class T>
+bool contains(const std::vector<T>& list, const T& item) {
+  return std::ranges::find(list, item) != list.end();
+}
+
+bool is_of(const ValidationRow& row, const SuiteBars& suite) {
+  std::string_view path = row.suite;
+  constexpr std::string_view kPacked = ".jsonl.gz";
+  if (path.ends_with(kPacked)) path.remove_suffix(kPacked.size());
+  return path == suite.suite || path.ends_with("/" + suite.suite);
+}
+
+bool are_of_one_suite(std::span<const ValidationRow> rows) {
+  return std::ranges::all_of(
+      rows, [&](const ValidationRow& row) { return row.suite == rows.front().suite; });
+}
+
+bool is_judged(const ErrorBar& bar, const ValidationRow& row, const Bars& bars, bool alone) {
+  if (!row.counted || row.gpu != bar.gpu || row.metric != bar.metric) return false;
+  if (!bar.regimes.empty() && !contains(bar.regimes, row.regime)) return false;
+  return std::ranges::none_of(bars.suites, [&](const SuiteBars& suite) {
+    const bool is_left_out = alone && !suite.alone.empty() && !contains(suite.alone, bar.label);
+    return is_of(row, suite) && (is_left_out || contains(suite.never, bar.label));
+  });
 }
 
 double error_of(const ValidationRow& row) {
@@ -52,12 +87,6 @@ double error_of(const ValidationRow& row) {
 bool is_within(const ErrorBar& bar, const ValidationRow& row, double share) {
   return std::fabs(row.predicted - row.measured) <= std::max(bar.allowed, row.allowed) ||
          std::fabs(error_of(row)) <= share;
-}
-
-// The median of a non-empty list; for an even number, the mean of the middle two.
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 BarVerdict verdict_of(const ErrorBar& bar, const std::vector<const ValidationRow*>& rows) {
@@ -74,31 +103,68 @@ BarVerdict verdict_of(const ErrorBar& bar, const std::vector<const ValidationRow
     if (!is_within(bar, *row, bar.median)) v.beyond.push_back(run);
     v.worst_holds = v.worst_holds && is_within(bar, *row, bar.worst);
   }
-  v.median = median_of(sizes);
+  v.median = median(sizes);
   v.median_holds = v.median <= bar.median || 2 * v.beyond.size() < rows.size();
   return v;
 }
 
-}  // namespace
-
-Result<std::vector<ErrorBar>> read_bars(const std::filesystem::path& file) {
-  const auto document = TomlDocument::read(file);
-  if (!document) return document.error();
-  std::vector<ErrorBar> bars;
-  for (const TomlTable& t : document->root().tables("bar")) bars.push_back(read_bar(t));
-  if (auto error = document->error()) return *error;
-  if (bars.empty())
-    return bad_input("there are no bars in it", "[[bar]]", SourceRef{file.string()});
-  return bars;
+// What holds on the whole is to hold in every regime.
+void hold_by_regime(BarVerdict& v, const std::vector<const ValidationRow*>& rows) {
+  if (!v.median_holds) return;
+  for (const Regime regime : v.bar.regimes) {
+    std::vector<const ValidationRow*> own;
+    std::ranges::copy_if(rows, std::back_inserter(own),
+                         [&](const ValidationRow* row) { return row->regime == regime; });
+    if (own.empty()) continue;
+    const BarVerdict in_regime = verdict_of(v.bar, own);
+    if (in_regime.median_holds || in_regime.median <= v.missed_median) continue;
+    v.median_holds = false;
+    v.missed_in = regime;
+    v.missed_median = in_regime.median;
+  }
 }
 
-std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, std::span<const ErrorBar> bars) {
+}  // namespace
+
+Result<Bars> read_bars(const std::filesystem::path& file) {
+  const auto document = TomlDocument::read(file);
+  if (!document) return document.error();
+  Bars out;
+  for (const TomlTable& t : document->root().tables("bar")) out.bars.push_back(read_bar(t));
+  for (const TomlTable& t : document->root().tables("suite"))
+    out.suites.push_back(read_suite(t, out.bars));
+  if (auto error = document->error()) return *error;
+  if (out.bars.empty())
+    return bad_input("there are no bars in it", "[[bar]]", SourceRef{file.string()});
+  return out;
+}
+
+std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, const Bars& bars) {
+  const bool alone = are_of_one_suite(rows);
   std::vector<BarVerdict> out;
-  for (const ErrorBar& bar : bars) {
+  for (const ErrorBar& bar : bars.bars) {
     std::vector<const ValidationRow*> judged;
     for (const ValidationRow& row : rows)
-      if (is_judged(bar, row)) judged.push_back(&row);
-    if (!judged.empty()) out.push_back(verdict_of(bar, judged));
+      if (is_judged(bar, row, bars, alone)) judged.push_back(&row);
+    if (judged.empty()) continue;
+    out.push_back(verdict_of(bar, judged));
+    hold_by_regime(out.back(), judged);
+  }
+  return out;
+}
+
+std::vector<std::string> exceptions(std::span<const ValidationRow> rows, const Bars& bars) {
+  const bool alone = are_of_one_suite(rows);
+  std::vector<std::string> out;
+  for (const SuiteBars& suite : bars.suites) {
+    if (std::ranges::none_of(rows, [&](const ValidationRow& r) { return is_of(r, suite); }))
+      continue;
+    if (alone && !suite.alone.empty())
+      out.push_back(fmt::format("{} alone is held to {}: {}", suite.suite,
+                                fmt::join(suite.alone, "; "), suite.reason));
+    if (!suite.never.empty())
+      out.push_back(fmt::format("{} is not held to {}: {}", suite.suite,
+                                fmt::join(suite.never, "; "), suite.reason));
   }
   return out;
 }
@@ -106,7 +172,11 @@ std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, std::span<con
 std::vector<std::string> missed(std::span<const BarVerdict> verdicts) {
   std::vector<std::string> out;
   for (const BarVerdict& v : verdicts)
-    if (!v.median_holds)
+    if (v.missed_in)
+      out.push_back(fmt::format("{}, {}: the median error of {:.1f} % is above {:.4g} %",
+                                v.bar.label, name(*v.missed_in), 100 * v.missed_median,
+                                100 * v.bar.median));
+    else if (!v.median_holds)
       out.push_back(fmt::format("{}: the median error of {:.1f} % is above {:.4g} %", v.bar.label,
                                 100 * v.median, 100 * v.bar.median));
   return out;

@@ -2,6 +2,7 @@
 // Limits on the errors of forecasts, and whether they hold.
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,9 +22,22 @@ struct ErrorBar {
   double allowed = 0;            // an error no larger is within, in the metric's own unit
 };
 
-/// A list of [[bar]]: `label`, `on` ("cpu" or "gpu"), `metric`, `median`, `worst`; if wanted
-/// `regimes` and `allowed` (a size, of memory).
-Result<std::vector<ErrorBar>> read_bars(const std::filesystem::path& file);
+/// Of kept runs that not every bar is for.
+struct SuiteBars {
+  std::string suite;               // how the path of its runs ends: "h200-16-cores/gpu-kv"
+  std::vector<std::string> alone;  // where no other is judged: held to these alone; empty: to all
+  std::vector<std::string> never;  // not held to these
+  std::string reason;
+};
+
+struct Bars {
+  std::vector<ErrorBar> bars;
+  std::vector<SuiteBars> suites;
+};
+
+/// [[bar]]: `label`, `on` ("cpu" or "gpu"), `metric`, `median`, `worst`; if wanted `regimes` and
+/// `allowed` (a size, of memory). [[suite]]: `name`, `reason`; `alone`, `never`: labels of bars.
+Result<Bars> read_bars(const std::filesystem::path& file);
 
 struct BarVerdict {
   struct Run {
@@ -36,12 +50,18 @@ struct BarVerdict {
   Run worst;
   int inside = 0, with_interval = 0;  // rows inside their intervals, of those that have one
   bool median_holds = false;          // or more than half of the runs are within it
+  // Where it holds on the whole, but not in each regime: the one that it is farthest off in.
+  std::optional<Regime> missed_in;
+  double missed_median = 0;
   bool worst_holds = false;
   std::vector<Run> beyond;  // runs that are not within the median's bar
 };
 
-/// Judges the rows that count. A bar without rows has no verdict.
-std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, std::span<const ErrorBar> bars);
+/// Judges the rows that count: all together and, where a bar names several regimes, each of them. A
+/// bar without rows has no verdict.
+std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, const Bars& bars);
+/// A sentence for every suite among the rows that not every bar is for: which bars, and why.
+std::vector<std::string> exceptions(std::span<const ValidationRow> rows, const Bars& bars);
 
 /// A sentence for every bar whose median does not hold.
 std::vector<std::string> missed(std::span<const BarVerdict> verdicts);

@@ -9,6 +9,8 @@
 #include <map>
 #include <numeric>
 
+#include "core/base/quantile.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -20,8 +22,6 @@ constexpr std::string_view kOfReports[] = {
     "ttft.warm.total_s",   "ttft.cold.total_s",    "memory.0.total",
     "memory.vram",         "memory.ram",           "cliffs.0.at_tokens"};
 constexpr std::string_view kEveryMetric = "median_abs_error";
-// Sums of weights that should be equal differ in their last bits.
-constexpr double kRounding = 1e-9;
 
 using Group = std::vector<const ValidationRow*>;
 
@@ -34,19 +34,11 @@ std::vector<double> chip_weights(const Group& group) {
   return weights;
 }
 
-// The smallest value up to which the weights reach `share` of their sum.
-double weighted_quantile(const std::vector<double>& values, const std::vector<double>& weights,
-                         double share) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return values[i]; });
-  const double wanted = share * std::reduce(weights.begin(), weights.end()) * (1 - kRounding);
-  double reached = 0;
-  for (const std::size_t i : order) {
-    reached += weights[i];
-    if (reached >= wanted) return values[i];
-  }
-  return values[order.back()];
+double quantile_of(const std::vector<double>& values, const std::vector<double>& weights,
+                   double share) {
+  std::vector<Weighted> all;
+  for (std::size_t i = 0; i < values.size(); ++i) all.push_back({values[i], weights[i]});
+  return weighted_quantile(all, share);
 }
 
 double weighted_mean(const std::vector<double>& values, const std::vector<double>& weights) {
@@ -73,8 +65,8 @@ ValidationSummary summary_of(const std::string& metric, std::string_view regime,
   }
   ValidationSummary s{metric, std::string(regime), int(group.size())};
   s.chips = int(std::lround(std::reduce(weights.begin(), weights.end())));
-  s.median_abs_error = weighted_quantile(sizes, weights, 0.5);
-  s.p90_abs_error = weighted_quantile(sizes, weights, 0.9);
+  s.median_abs_error = quantile_of(sizes, weights, 0.5);
+  s.p90_abs_error = quantile_of(sizes, weights, 0.9);
   s.bias = weighted_mean(errors, weights);
   s.coverage = coverage_of(group);
   return s;

@@ -6,6 +6,7 @@
 
 #include "core/text/csv_quote.hpp"
 #include "report/json_values.hpp"
+#include "validation/activity_summary.hpp"
 
 namespace rigcast {
 namespace {
@@ -74,6 +75,17 @@ Json verdict_json(const BarVerdict& v) {
   };
 }
 
+Json activity_summary_json(const ActivitySummary& s) {
+  return {
+      {"activity", s.activity},
+      {"runs", s.runs},
+      {"share", json_number(s.share)},
+      {"median_abs_error", json_number(s.median_abs_error)},
+      {"median_error", json_number(s.median_error)},
+      {"worst_error", json_number(s.worst_error)},
+  };
+}
+
 std::string csv_flag(bool value) { return value ? "1" : "0"; }
 
 }  // namespace
@@ -91,7 +103,10 @@ std::string to_json(const Validation& v, std::span<const BarVerdict> verdicts) {
       {"skipped", json_list(v.skipped, remark)},
       {"notes", json_list(v.notes, remark)},
   };
-  if (!verdicts.empty()) json["bars"] = json_list(verdicts, verdict_json);
+  if (!verdicts.empty()) {
+    json["bars"] = json_list(verdicts, verdict_json);
+    json["activity_summary"] = json_list(summarize_activities(v.rows), activity_summary_json);
+  }
   // Names come from files of others, and may hold bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

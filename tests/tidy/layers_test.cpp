@@ -218,7 +218,7 @@ TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
   CHECK(refused("engine/run/executor.hpp", "#include \"perfmodel/memory.hpp\""));
   CHECK(refused("engine/run/executor.hpp", "#include \"validation/validation.hpp\""));
   CHECK(refused("perfmodel/cost/gpu_cost.cpp", "#include \"engine/kv/kv_cache.hpp\""));
-  CHECK_FALSE(refused("core/text/toml_reader.cpp", "#include <toml++/toml.h>"));
+  CHECK_FALSE(refused("core/text/toml_parser.hpp", "#include <toml++/toml.h>"));
   CHECK_FALSE(refused("sim/graph.cpp", "#include <simgrid/s4u.hpp>"));
   CHECK_FALSE(refused("sim/graph.cpp", "#include \"core/hardware/rig.hpp\""));
   CHECK_FALSE(refused("cli/main.cpp", "#include \"planner/plan.hpp\""));

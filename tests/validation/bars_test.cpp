@@ -32,12 +32,12 @@ ErrorBar bar(double median, double worst) {
 }
 
 BarVerdict verdict(const std::vector<ValidationRow>& rows, const ErrorBar& b) {
-  const auto all = judge(rows, std::vector{b});
+  const auto all = judge(rows, Bars{{b}, {}});
   REQUIRE(all.size() == 1);
   return all.front();
 }
 
-Result<std::vector<ErrorBar>> read(const std::string& text) {
+Result<Bars> read(const std::string& text) {
   const test::Folder folder;
   std::ofstream(folder / "bars.toml") << text;
   return read_bars(folder / "bars.toml");
@@ -73,10 +73,10 @@ TEST_CASE("A bar judges its figure, its machines and its regimes, and no fitted 
   b.regimes = {Regime::kSplit};
   CHECK(verdict(rows, b).worst.id == "b");
   b.gpu = false;
-  CHECK(judge(rows, std::vector{b}).empty());
+  CHECK(judge(rows, Bars{{b}, {}}).empty());
   b.gpu = true;
   b.metric = "memory.vram";
-  CHECK(judge(rows, std::vector{b}).empty());
+  CHECK(judge(rows, Bars{{b}, {}}).empty());
 }
 
 TEST_CASE("What is allowed whatever the share is within", "[bars]") {
@@ -93,18 +93,63 @@ TEST_CASE("What is allowed whatever the share is within", "[bars]") {
   CHECK(verdict({place}, bar(0.02, 0.04)).worst_holds);
 }
 
+TEST_CASE("A bar of several regimes is to hold in each of them", "[bars]") {
+  ErrorBar b = bar(0.05, 0.5);
+  b.regimes = {Regime::kSplit, Regime::kExpertsInRam};
+  std::vector rows = {row("a", 0.01, Regime::kSplit), row("b", 0.02, Regime::kSplit),
+                      row("c", 0.03, Regime::kSplit), row("d", 0.09, Regime::kExpertsInRam)};
+  const BarVerdict v = verdict(rows, b);
+  CHECK(v.median == Approx(0.025));
+  CHECK_FALSE(v.median_holds);
+  REQUIRE(v.missed_in);
+  CHECK(*v.missed_in == Regime::kExpertsInRam);
+  const auto told = missed(std::vector{v});
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] == "decode, experts in RAM: the median error of 9.0 % is above 5 %");
+  rows[3] = row("d", 0.04, Regime::kExpertsInRam);
+  CHECK(verdict(rows, b).median_holds);
+}
+
+TEST_CASE("A suite that a bar is not for is not held to it", "[bars]") {
+  std::vector rows = {row("a", 0.5), row("b", 0.01)};
+  rows[0].suite = "kept/h200/gpu-kv.jsonl.gz";
+  rows[1].suite = "kept/h200/gpu-files";
+  Bars bars{{bar(0.05, 0.1)}, {{"h200/gpu-kv", {}, {"decode"}, "of an engine before"}}};
+  const auto judged = judge(rows, bars);
+  REQUIRE(judged.size() == 1);
+  CHECK(judged[0].runs == 1);
+  CHECK(judged[0].worst.id == "b");
+  CHECK(exceptions(rows, bars) ==
+        std::vector<std::string>{"h200/gpu-kv is not held to decode: of an engine before"});
+  bars.suites[0].suite = "200/gpu-kv";  // of another machine
+  CHECK(judge(rows, bars)[0].runs == 2);
+  CHECK(exceptions(rows, bars).empty());
+
+  // Alone it is held to some, with others to all.
+  bars.suites = {{"h200/gpu-kv", {"VRAM"}, {}, "few runs"}};
+  CHECK(judge(rows, bars)[0].runs == 2);
+  rows.pop_back();
+  CHECK(judge(rows, bars).empty());
+  CHECK(exceptions(rows, bars) ==
+        std::vector<std::string>{"h200/gpu-kv alone is held to VRAM: few runs"});
+}
+
 TEST_CASE("A file of bars says what is wrong in it", "[bars]") {
   const std::string good = "[[bar]]\nlabel = \"a\"\non = \"gpu\"\nmetric = \"memory.vram\"\n";
   const auto bars = read(good +
                          "median = 0.1\nworst = 0.2\nregimes = [\"resident\"]\n"
                          "allowed = \"100 MiB\"\n");
   REQUIRE(bars);
-  CHECK(bars->front().allowed == 100 * 0x1p20);
-  CHECK(bars->front().regimes == std::vector{Regime::kResident});
+  CHECK(bars->bars.front().allowed == 100 * 0x1p20);
+  CHECK(bars->bars.front().regimes == std::vector{Regime::kResident});
   CHECK_FALSE(read(good));
   CHECK_FALSE(read(good + "median = 0.1\nworst = 0.2\nregimes = [\"here\"]\n"));
   CHECK_FALSE(read(good + "median = 0.1\nworst = 2\n"));
   CHECK_FALSE(read(good + "median = 0.1\nworst = 0.2\nmaen = 1\n"));
   CHECK_FALSE(read("bar = []\n"));
+  const std::string whole = good + "median = 0.1\nworst = 0.2\n[[suite]]\nname = \"s\"\n";
+  CHECK(read(whole + "reason = \"why\"\nnever = [\"a\"]\n"));
+  CHECK_FALSE(read(whole + "never = [\"a\"]\n"));
+  CHECK_FALSE(read(whole + "reason = \"why\"\nalone = [\"b\"]\n"));
   CHECK(read_bars(RIGCAST_SOURCE_DIR "/tests/validation/bars.toml"));
 }

@@ -344,9 +344,10 @@ Result<Validation> replay_runs(std::span<const std::string> archives, const Cata
         out.skipped.push_back({kept.run.name, kept.skipped});
         continue;
       }
-      const auto rows = forecasts == Forecasts::kAnew ? replay(kept, catalogue)
-                                                      : compare_as_written(kept, catalogue);
+      auto rows = forecasts == Forecasts::kAnew ? replay(kept, catalogue)
+                                                : compare_as_written(kept, catalogue);
       if (!rows) return rows.error();
+      for (ValidationRow& row : *rows) row.suite = path;
       out.rows.insert(out.rows.end(), rows->begin(), rows->end());
     }
     out.against += (out.against.empty() ? "" : ", ") + path;
