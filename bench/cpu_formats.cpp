@@ -1,6 +1,6 @@
-// How fast one thread multiplies weights of every format that is accepted, beside Q4_K: one row of
-// activations with a matrix that no cache holds, as a decoded token does, and a batch of 512. In
-// processor time, in turns, medians; exits with 1 where a bar is missed.
+// Speed of one thread with weights of every format, relative to Q4_K: one row of activations times
+// a matrix that exceeds all caches, as for a decoded token, and a batch of 512 tokens. Processor
+// time, alternating runs, medians; exits with 1 if a bar is missed.
 
 #include <fmt/core.h>
 
@@ -21,9 +21,9 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr std::int64_t kColumns = 4096, kTokens = 512, kBatchRows = 256;
-constexpr std::size_t kBytes = std::size_t(256) << 20;  // of a matrix that a token reads
+constexpr std::size_t kBytes = std::size_t(256) << 20;  // bytes of a matrix that a token reads
 constexpr int kTurns = 5;
-constexpr double kDecodeBar = 0.6, kPromptBar = 0.5;  // of Q4_K's
+constexpr double kDecodeBar = 0.6, kPromptBar = 0.5;  // relative to Q4_K
 
 double processor_seconds() {
   timespec now{};
@@ -31,8 +31,8 @@ double processor_seconds() {
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
-// Any bits but for exponents: all bytes below 0x40 are finite scales, and speed hardly depends on
-// codes.
+// Random bits, except for exponents: all bytes below 0x40 are finite scales, and speed hardly
+// depends on codes.
 std::vector<std::byte> weights() {
   std::vector<std::byte> bytes(kBytes);
   std::mt19937 bits(1);
@@ -44,8 +44,8 @@ std::vector<std::byte> weights() {
 }
 
 struct Rates {
-  double gb_s = 0;     // of one row of activations
-  double gflop_s = 0;  // of the batch
+  double gb_s = 0;     // rate for one row of activations
+  double gflop_s = 0;  // rate for the batch
 };
 
 class Bench {
@@ -61,7 +61,7 @@ class Bench {
   }
 
   Rates measure(QuantFormat format) {
-    // Exponents as files have them: products of the least would be subnormal, and slow.
+    // Exponents are like those of files: products with the smallest would be subnormal, and slow.
     if (format == QuantFormat::kMXFP4)
       for (std::size_t at = 0; at < bytes_.size(); at += 17)
         bytes_[at] = std::byte{0x78} | (bytes_[at] & std::byte{7});
@@ -95,7 +95,7 @@ int main() {
   for (int turn = 0; turn <= kTurns; ++turn)
     for (int i = 0; i < kQuantFormatCount; ++i) {
       const Rates r = bench.measure(QuantFormat(i));
-      if (turn == 0) continue;  // memory and buffers are touched
+      if (turn == 0) continue;  // the first round touches memory and buffers
       decode[i].push_back(r.gb_s);
       prompt[i].push_back(r.gflop_s);
     }

@@ -1,5 +1,5 @@
-// How near the engine's kernels come to what the machine can do: ratios taken in one run, and the
-// bars beside them. For a quiet machine; takes a few minutes and 8 GB.
+// Speed of the engine's kernels relative to the machine's limits: ratios of one run, and the bars
+// for them. For a quiet machine; takes a few minutes and 8 GB.
 // Usage: bench_engine_kernels [decode | attention | prefill]      (default: all)
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   const Catalogue catalogue(RIGCAST_SOURCE_DIR);
   const ModelSpec small = model(catalogue, "llama-3.2-1b"),
                   large = model(catalogue, "llama-3.1-8b");
-  engine::Team team(int(std::thread::hardware_concurrency()));
+  engine::ThreadTeam team(int(std::thread::hardware_concurrency()));
   pin(team);
   fmt::print("{} threads; medians, and the spread of the middle half of n runs\n", team.size());
   std::vector<Bar> bars;

@@ -1,6 +1,6 @@
-// Loading a model: from the disk to the first token beside what the disk gives without the page
-// cache, and the first decoded token after a warm start beside the usual one. Ratios of one run,
-// medians of several that take turns.
+// Loading of a model: the time from the disk to the first token, relative to the disk's rate
+// without the page cache; and the first decoded token after a warm start, relative to the usual
+// one. Ratios of one run, medians of several alternating ones.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The whole file past the page cache, in requests of `bytes` by `threads` at once.
+// Reads the whole file with direct I/O, in requests of `bytes` by `threads` threads.
 double direct_read(const std::filesystem::path& path, std::size_t bytes, int threads) {
   const auto size = std::filesystem::file_size(path);
   std::atomic<std::uint64_t> next{0};
@@ -62,8 +62,8 @@ struct Timed {
   double first_step = 0, usual_step = 0;
 };
 
-// Open, load, a prompt of one token: what the disk takes is not hidden behind a long prefill.
-Timed start(const std::filesystem::path& path, Team& team) {
+// Opens, loads and computes a prompt of one token: a long prefill would hide the disk's time.
+Timed start(const std::filesystem::path& path, ThreadTeam& team) {
   const auto begin = std::chrono::steady_clock::now();
   auto file = GgufFile::open(path);
   if (!file) throw MachineError(file.error().text());
@@ -107,14 +107,15 @@ int main(int argc, char** argv) {
   write_file(path);
   const double bytes = double(std::filesystem::file_size(path));
   const int threads = int(std::thread::hardware_concurrency());
-  Team team(threads);
+  ThreadTeam team(threads);
   constexpr std::pair<std::size_t, int> kWays[] = {{1 << 20, 4}, {4 << 20, 2}, {1 << 20, 1}};
   std::vector<double> direct[std::size(kWays)], cold, warm, first, usual;
   const auto start_cold = [&] {
     if (auto error = drop_from_page_cache(path)) throw MachineError(error->text());
     cold.push_back(bytes / start(path, team).to_first_token);
   };
-  // A virtual disk may give more after a pause: everyone is the first of a round equally often.
+  // A virtual disk may be faster after a pause, so every contender is the first of a round equally
+  // often.
   const std::size_t ways = std::size(kWays);
   for (std::size_t round = 0; round < kRounds; ++round) {
     for (std::size_t i = 0; i <= ways; ++i)
@@ -122,13 +123,13 @@ int main(int argc, char** argv) {
         direct[which].push_back(direct_read(path, kWays[which].first, kWays[which].second));
       else
         start_cold();
-    start(path, team);  // after this all of it is in the page cache
+    start(path, team);  // now the whole file is in the page cache
     const Timed w = start(path, team);
     warm.push_back(bytes / w.to_first_token);
     first.push_back(w.first_step);
     usual.push_back(w.usual_step);
   }
-  // The fastest way is what the disk can do; the fastest of several tries would be luck.
+  // The method with the best median is the disk's rate; the best single run would be chance.
   const std::vector<double>& disk = *std::ranges::max_element(
       direct, [](const auto& a, const auto& b) { return median(a) < median(b); });
   const auto spread = [](const std::vector<double>& v) {

@@ -1,4 +1,4 @@
-// What llmfit and canirun.ai forecast for measured decode runs: CSV for scripts/accuracy.py.
+// Forecasts of llmfit and canirun.ai for measured decode runs, as CSV for scripts/accuracy.py.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ using namespace rigcast;
 
 namespace {
 
-// Empty where a tool gives none.
+// A field of the table; empty if a tool has no forecast.
 std::string field(std::optional<double> tokens_per_s) {
   return tokens_per_s ? fmt::format("{:.6g}", *tokens_per_s) : "";
 }

@@ -1,5 +1,5 @@
-// Attention on the GPU by the shapes of an 8B model (32 query heads, 8 KV heads of 128): decode by
-// the bytes of the cache, beside what a plain kernel reads in the same run; prefill by its
+// Attention on the GPU with the shapes of an 8B model (32 query heads, 8 KV heads of 128): decode
+// by the bytes of the cache, relative to a plain reading kernel in the same run; prefill by its
 // products.
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
-#include "engine/kernels/cuda/kv/place.cuh"
-#include "engine/kernels/cuda/kv/widen_cache.cuh"
+#include "engine/kernels/cuda/kv/dequantize_kv.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kHeads = 32, kKvHeads = 8, kDim = 128, kBlockTokens = 128;
 
-__global__ void fill_halves(__half* to, std::size_t count, float scale) {
+__global__ void fill_fp16(__half* to, std::size_t count, float scale) {
   const std::size_t step = std::size_t(gridDim.x) * blockDim.x;
   for (std::size_t i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     unsigned x = unsigned(i) * 2654435761u;
@@ -46,16 +46,16 @@ __global__ void read_all(const uint4* from, std::size_t count, unsigned* never) 
   if (sum == 0x5EEDF00Du) *never = sum;
 }
 
-DeviceBuffer halves(std::size_t count, float scale) {
+DeviceBuffer fp16(std::size_t count, float scale) {
   DeviceBuffer buffer(count * 2);
-  fill_halves<<<1024, 256>>>(buffer.as<__half>(), count, scale);
+  fill_fp16<<<1024, 256>>>(buffer.as<__half>(), count, scale);
   RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
   return buffer;
 }
 
 double plain_read_rate(const Stream& stream) {
   const std::size_t bytes = std::size_t(2) << 30;
-  const DeviceBuffer buffer = halves(bytes / 2, 1);
+  const DeviceBuffer buffer = fp16(bytes / 2, 1);
   const DeviceBuffer never(4);
   return double(bytes) / seconds(stream, 1, [&] {
            read_all<<<132 * 8, 256, 0, stream.get()>>>(buffer.as<uint4>(), bytes / 16,
@@ -63,17 +63,17 @@ double plain_read_rate(const Stream& stream) {
          });
 }
 
-// Layers that lie apart, so that what one reads is not left over from another.
+// Several layers, so that no layer finds its data in the cache from the one before.
 class Context {
  public:
   Context(int tokens, int layers, QuantFormat type)
       : blocks_((tokens - 1) / kBlockTokens + 1),
         layers_(layers),
         cache_(shape(type)),
-        memory_(halves(std::size_t(cache_.layer_bytes() * layers * blocks_) / 2, 1)),
+        memory_(fp16(std::size_t(cache_.layer_bytes() * layers * blocks_) / 2, 1)),
         list_(sizeof(std::byte*) * std::size_t(blocks_)),
         position_(sizeof(int)) {
-    // Any scale and codes that are numbers.
+    // Bytes with finite scales and valid codes.
     if (type != QuantFormat::kF16)
       RIGCAST_CUDA_CALL(cudaMemset(memory_.as(), 0x2C, memory_.bytes()));
     std::vector<std::byte*> list;
@@ -109,22 +109,22 @@ class Context {
 
 constexpr int kWidth = (kHeads + 2 * kKvHeads) * kDim;
 
-// Projections of tokens, and how they are placed.
+// Projections of tokens, and the parameters for storing them.
 struct Projected {
-  DeviceBuffer rows, turns;
+  DeviceBuffer rows, rope_cos_sin;
 
   explicit Projected(int tokens)
-      : rows(halves(std::size_t(tokens) * kWidth * 2, 0.2f)),
-        turns(halves(std::size_t(tokens) * kDim / 2 * sizeof(cuda::Turn) / 2, 0.2f)) {}
+      : rows(fp16(std::size_t(tokens) * kWidth * 2, 0.2f)),
+        rope_cos_sin(fp16(std::size_t(tokens) * kDim / 2 * sizeof(cuda::RopeAngle) / 2, 0.2f)) {}
 
-  cuda::Placement placement() const {
-    cuda::Placement p;
+  cuda::NewTokenInputs placement() const {
+    cuda::NewTokenInputs p;
     p.q = {rows.as<float>(), kWidth, nullptr};
     p.k = {rows.as<float>() + kHeads * kDim, kWidth, nullptr};
     p.v = {rows.as<float>() + (kHeads + kKvHeads) * kDim, kWidth, nullptr};
     p.heads = kHeads;
     p.rope_dims = kDim;
-    p.turns = turns.as<cuda::Turn>();
+    p.rope_cos_sin = rope_cos_sin.as<cuda::RopeAngle>();
     return p;
   }
 };
@@ -137,7 +137,7 @@ struct Scratch {
 
 struct Decode {
   int tokens = 0, splits = 0;
-  bool settled = false;
+  bool inputs_ready = false;
   bool merges = true;
 };
 
@@ -145,7 +145,7 @@ double decode_seconds(const Stream& stream, const Context& context, const Decode
   const Scratch s;
   const int* position = context.position(d.tokens - 1);
   const cuda::Partials partials{s.m.as<float>(), s.l.as<float>(), s.o.as<float>()};
-  const cuda::DecodeAttention attention{s.projected.placement(), 0, d.settled};
+  const cuda::DecodeAttention attention{s.projected.placement(), 0, d.inputs_ready};
   const cuda::Outputs out{{s.q.as<std::int8_t>(), s.scale.as<float>(), s.sum16.as<float>()}};
   return seconds(stream, context.layers(), [&] {
     for (int layer = 0; layer < context.layers(); ++layer) {
@@ -161,7 +161,8 @@ struct Machine {
   double read_rate = 0;
 };
 
-// In microseconds: with a merge, with a settled context as well, and that without a merge.
+// Prints microseconds: with a merge, with Start::kEarly for the cached context as well, and that
+// without a merge.
 void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, QuantFormat type,
             bool by_splits) {
   const Context context(tokens, layers, type);
@@ -170,14 +171,15 @@ void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, Qu
   if (by_splits) all = {4, 8, 16, 33, 49, 66};
   for (const int splits : all) {
     const double t = decode_seconds(stream, context, {tokens, splits});
-    const double settled = decode_seconds(stream, context, {tokens, splits, true});
+    const double inputs_ready = decode_seconds(stream, context, {tokens, splits, true});
     const double attends = decode_seconds(stream, context, {tokens, splits, true, false});
     const double rate = context.token_bytes() * tokens / t;
     std::printf(
         "decode %6d %-5s %3d splits%c %7.2f us %7.1f GB/s %4.2f settled %7.2f us %4.2f, "
         "not merged %7.2f us\n",
         tokens, info(type).name.data(), splits, splits == chosen ? '*' : ' ', t * 1e6, rate / 1e9,
-        rate / gpu.read_rate, settled * 1e6, rate * t / settled / gpu.read_rate, attends * 1e6);
+        rate / gpu.read_rate, inputs_ready * 1e6, rate * t / inputs_ready / gpu.read_rate,
+        attends * 1e6);
   }
 }
 
@@ -185,14 +187,15 @@ void prefill(const Stream& stream, int tokens, QuantFormat type) {
   constexpr int kLayers = 4;
   const Context context(tokens, kLayers, type), halves_of_layer(tokens, 1, QuantFormat::kF16);
   const std::size_t width = kHeads * kDim;
-  const DeviceBuffer queries = halves(std::size_t(tokens) * width, 0.2f);
+  const DeviceBuffer queries = fp16(std::size_t(tokens) * width, 0.2f);
   const DeviceBuffer out(std::size_t(tokens) * width * 2);
   const int* position = context.position(0);
   const auto time = [&](bool widened) {
     return seconds(stream, kLayers, [&] {
       for (int layer = 0; layer < kLayers; ++layer) {
         const cuda::Cache& cache = (widened ? halves_of_layer : context).cache();
-        if (widened) cuda::widen_cache(stream, context.cache(), layer, 0, tokens, position, cache);
+        if (widened)
+          cuda::dequantize_kv(stream, context.cache(), layer, 0, tokens, position, cache);
         cuda::attend_causally(stream, {queries.as<__half>(), tokens, kHeads, 0}, cache,
                               widened ? 0 : layer, position, out.as<__half>());
       }
@@ -205,12 +208,12 @@ void prefill(const Stream& stream, int tokens, QuantFormat type) {
               products / widened / 1e12);
 }
 
-// Few tokens after many that are in the cache.
+// Prefill of few tokens after many cached ones.
 void prefill_after(const Stream& stream, int tokens, int cached, QuantFormat type) {
   constexpr int kLayers = 4;
   const Context context(cached + tokens, kLayers, type);
   const std::size_t width = kHeads * kDim;
-  const DeviceBuffer queries = halves(std::size_t(tokens) * width, 0.2f);
+  const DeviceBuffer queries = fp16(std::size_t(tokens) * width, 0.2f);
   const DeviceBuffer out(std::size_t(tokens) * width * 2);
   const int* position = context.position(cached);
   const double t = seconds(stream, kLayers, [&] {
@@ -223,7 +226,7 @@ void prefill_after(const Stream& stream, int tokens, int cached, QuantFormat typ
               info(type).name.data(), t * 1e6, products / t / 1e12);
 }
 
-void place(const Stream& stream, int tokens) {
+void rope_and_store(const Stream& stream, int tokens) {
   constexpr int kLayers = 8;
   const Context context(tokens, kLayers, QuantFormat::kF16);
   const Projected projected(tokens);
@@ -231,8 +234,8 @@ void place(const Stream& stream, int tokens) {
   const int* position = context.position(0);
   const double t = seconds(stream, kLayers, [&] {
     for (int layer = 0; layer < kLayers; ++layer)
-      cuda::place(stream, projected.placement(), context.cache(), layer, tokens, position,
-                  queries.as<__half>());
+      cuda::rope_and_store(stream, projected.placement(), context.cache(), layer, tokens, position,
+                           queries.as<__half>());
   });
   const double bytes = double(tokens) * kWidth * 6;
   std::printf("place   %6d tokens F16   %20.2f us %8.1f GB/s\n", tokens, t * 1e6, bytes / t / 1e9);
@@ -273,5 +276,5 @@ int main(int argc, char** argv) {
         for (const int cached : {4096, 16384}) prefill_after(stream, tokens, cached, type);
   }
   if (wanted("place"))
-    for (const int tokens : {1, 512, 4096}) place(stream, tokens);
+    for (const int tokens : {1, 512, 4096}) rope_and_store(stream, tokens);
 }

@@ -1,5 +1,5 @@
-// Tokens per second of whole models on a GPU, beside what its memory gives.
-//   bench_gpu_engine [NAME...]     rows whose name holds one of the words; all without one
+// Tokens per second of whole models on a GPU, relative to its memory's rate.
+//   bench_gpu_engine [NAME...]     rows whose name contains one of the words; without one all rows
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Row {
   }
 };
 
-// Of one H200.
+// Bars of an H200.
 constexpr Row kRows[] = {
     {"llama-3.1-8b", "Q4_K_M", 16, 496, 128, 480, 650},
     {"llama-3.1-8b", "Q4_K_M", 16, 32752, 64, 250, 330},
@@ -65,7 +65,7 @@ Figures timed(Executor& executor, const Row& row) {
     executor.fill(row.depth);
     Sampler sampler({});
     const RequestTimes r = run_request(executor, prompt, row.output, sampler);
-    if (run == 0) continue;  // buffers, clocks, graphs
+    if (run == 0) continue;  // the first run prepares buffers, clocks and graphs
     const double decode = r.tokens.at_s.back() - r.tokens.at_s.front();
     speeds.push_back(row.is_prefill() ? double(row.prompt) / r.prefill.value
                                       : double(row.output - 1) / decode);
@@ -112,7 +112,7 @@ bool is_wanted(const Row& row, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* data = std::getenv("RIGCAST_DATA");  // where the build is not at home
+  const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
   const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
   const probe::Gpus gpus = probe::measure_gpus([](const std::string&) {});
   if (gpus.found.empty()) {

@@ -2,8 +2,8 @@
 
 namespace rigcast::bench {
 
-/// Seconds in which a hidden state of `floats` goes from the GPU to the host and back, of many
-/// round trips within one graph; the host copies it and does nothing else.
+/// The time in seconds of a round trip of a hidden state with `floats` elements from the GPU to the
+/// host and back, over many round trips in one graph; the host only copies it.
 double handoff_seconds(int floats);
 
 }  // namespace rigcast::bench

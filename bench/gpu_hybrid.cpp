@@ -1,7 +1,7 @@
-// Tokens per second of models that GPU and host share, beside what the host's memory gives; and of
-// models whose weights are copied, beside what the link gives and what a GPU that has them takes.
-//   bench_gpu_hybrid [NAME...]     rows whose name holds one of the words; all without one,
-//                                  and what a handoff takes
+// Tokens per second of models that are split between GPU and host, relative to the host's memory;
+// and of models whose weights are streamed, relative to the link, and to a GPU that holds them.
+//   bench_gpu_hybrid [NAME...]     rows whose name contains one of the words; without one all rows,
+//                                  and the time of a handoff
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ enum class Share { kLayers, kCache, kCold, kExperts };
 
 constexpr double kMeasured = -1;
 constexpr int kNone = -1;
-constexpr TokenCount kBlocks = 129;  // output in which blocks leave as often as ever
+constexpr TokenCount kBlocks = 129;  // output during which blocks are evicted at the usual rate
 
 struct Row {
   const char* name;
@@ -48,7 +48,7 @@ struct Row {
   TokenCount depth;
   double bar;                 // tokens/s; 0: none
   TokenCount hot_tokens = 0;  // for kCold
-  double host_share = 0;      // of what is not hot
+  double host_share = 0;      // the host's share of cold blocks
   TokenCount output = 24;
 };
 
@@ -76,15 +76,15 @@ constexpr Row kPagedRows[] = {
 constexpr Row kExpertRows[] = {
     {"30B-A3B, experts in RAM", "qwen3-30b-a3b", Share::kExperts, 48, 496, 60},
 };
-// What else the machine does comes and goes: rows of a group take turns, and what is compared is
-// compared in every turn.
+// The load of the machine varies, so rows of a group run alternately, and are compared within every
+// round.
 constexpr std::span<const Row> kGroups[] = {kLayerRows, kCacheRows, kPagedRows, kExpertRows};
 constexpr int kRuns = 7;
-// Threads of a row look on for a while after its run: not beside the next one.
+// The threads of a row spin for a while after its run; this pause keeps that out of the next run.
 constexpr std::chrono::milliseconds kPause{30};
 constexpr TokenCount kPrompt = 4;
 
-// Layers at the end are the GPU's, and the head wherever there is one.
+// The placement of a row: the last layers on the GPU, and the head if there are any.
 Placement placement_of(const Row& row, const ModelSpec& spec) {
   Placement p;
   p.gpu_layers = std::max(0, row.gpu_layers);
@@ -113,8 +113,8 @@ Result<std::unique_ptr<Executor>> executor_of(const Row& row, const Catalogue& c
   return make_synthetic_cuda_executor(*spec, *table, 1, options);
 }
 
-// Of every turn: seconds of a token by a row's name; bytes per second that all threads read of the
-// layers that a row has in the host's memory, and of a buffer that no cache holds.
+// Results of every round: seconds per token by row name; bytes per second at which all threads read
+// the layers that a row has in the host's memory, and a buffer that exceeds all caches.
 struct Table {
   std::map<std::string, std::vector<double>> tokens, own_reads;
   std::vector<double> reads;
@@ -149,37 +149,38 @@ struct Runs {
   }
 };
 
-// What all threads read of the host's memory per second, in the way that is the fastest here.
+// The rate at which all threads read the host's memory, with the fastest method.
 class HostReads {
  public:
   explicit HostReads(int threads) : team_(threads), dram_(team_) {
     double most = 0;
-    const probe::DramRead::Way* fastest = nullptr;
-    for (const auto& way : dram_.ways()) {
-      way_ = &way;
+    const probe::DramRead::ReadPattern* fastest = nullptr;
+    for (const auto& way : dram_.read_patterns()) {
+      pattern_ = &way;
       std::vector<double> rates;
       for (int i = 0; i < 3; ++i) rates.push_back(rate());
       if (median(rates) <= most) continue;
       most = median(rates);
       fastest = &way;
     }
-    way_ = fastest;
+    pattern_ = fastest;
   }
 
-  // Of a buffer that no cache holds.
+  // The rate for a buffer that exceeds all caches.
   double rate() {
     const auto begin = std::chrono::steady_clock::now();
-    dram_.read(*way_);
+    dram_.read(*pattern_);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     return dram_.bytes() / time.count();
   }
-  // Of so much memory again and again: it may lie where reading is slow, and a cache may keep some.
+  // The rate of reading this memory repeatedly: reading may be slower at its addresses, and a cache
+  // may hold a part.
   double rate(const std::vector<std::span<const std::byte>>& memory) {
     double bytes = 0;
-    for (const auto& part : memory) dram_.read(*way_, part);
+    for (const auto& part : memory) dram_.read(*pattern_, part);
     const auto begin = std::chrono::steady_clock::now();
     for (const auto& part : memory) {
-      dram_.read(*way_, part);
+      dram_.read(*pattern_, part);
       bytes += double(part.size());
     }
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
@@ -187,12 +188,12 @@ class HostReads {
   }
 
  private:
-  Team team_;
+  ThreadTeam team_;
   probe::DramRead dram_;
-  const probe::DramRead::Way* way_ = nullptr;
+  const probe::DramRead::ReadPattern* pattern_ = nullptr;
 };
 
-// Matrices of the first layers, those that lie one after the other as one.
+// Matrices of the first layers; contiguous ones are merged.
 std::vector<std::span<const std::byte>> memory_of_first(int layers, const Model& model) {
   std::vector<std::span<const std::byte>> all;
   for (int i = 0; i < layers; ++i) {
@@ -217,7 +218,7 @@ std::vector<std::span<const std::byte>> memory_of_first(int layers, const Model&
   return joined;
 }
 
-// Layers that a row leaves to the host.
+// The number of layers that a row leaves to the host.
 int host_layers(const Row& row, const ModelSpec& spec) {
   return row.share == Share::kLayers ? spec.layers - std::max(0, row.gpu_layers) : 0;
 }
@@ -235,7 +236,7 @@ Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int thre
   Table table;
   for (int i = 0; i <= kRuns; ++i) {
     for (Runs& r : all) {
-      r.one_more(i > 0);  // buffers, clocks and graphs before
+      r.one_more(i > 0);  // the first run prepares buffers, clocks and graphs
       std::this_thread::sleep_for(kPause);
       const Model& model = r.executor->model();
       if (const int layers = host_layers(*r.row, model.spec); i > 0 && layers > 0)
@@ -256,14 +257,14 @@ bool is_wanted(std::string_view name, int argc, char** argv) {
          });
 }
 
-// Weights in RAM that are copied: of the first layers for every token, or for a prompt's batches
-// alone, or of a prompt's experts.
+// A row with streamed weights: of the first layers for every token, or only for a prompt's batches,
+// or of a prompt's experts.
 struct CopiedRow {
   const char* name;
   const char* model;
-  int streamed, lent, lent_experts;  // layers
-  TokenCount prompt, ubatch;         // 0 tokens: it is decoding that is timed
-  double bar;                        // of what binds; 0: none
+  int streamed, offloadable, offloadable_experts;  // layers
+  TokenCount prompt, ubatch;                       // 0 tokens: decoding is timed
+  double bar;                                      // relative to the limit; 0: none
 };
 constexpr CopiedRow kCopiedRows[] = {
     {"8B, 8 of 32 streamed", "llama-3.1-8b", 8, 0, 0, 0, 512, 0.85},
@@ -278,7 +279,7 @@ double pinned_rate() {
   constexpr std::size_t kBytes = 256 << 20;
   cuda::Vram vram(0, std::nullopt);
   const PinnedPages pages(kBytes);
-  const cuda::VramPiece to = vram.take(kBytes, "bench");
+  const cuda::VramPiece to = vram.allocate(kBytes, "bench");
   const Stream stream;
   std::vector<double> rates;
   for (int i = 0; i < 8; ++i) {
@@ -306,9 +307,9 @@ Result<std::unique_ptr<Executor>> executor_of(const CopiedRow& row, const Catalo
     Placement p;
     for (int i = 0; i < spec->layers; ++i) {
       LayerPlacement l{0, 0, 0, 0, 0, 0, 0};
-      if (i < row.lent) l = {.prefill_on = 0};
+      if (i < row.offloadable) l = {.prefill_on = 0};
       if (i < row.streamed) l.weights = l.experts = kHost;
-      if (i < row.lent_experts) l.experts = l.decode_experts_on = kHost;
+      if (i < row.offloadable_experts) l.experts = l.decode_experts_on = kHost;
       p.layers.push_back(l);
     }
     p.head = p.head_on = 0;
@@ -318,7 +319,7 @@ Result<std::unique_ptr<Executor>> executor_of(const CopiedRow& row, const Catalo
 }
 
 struct Timed {
-  double seconds = 0;  // of a token, or of the prompt
+  double seconds = 0;  // per token, or for the prompt
   double copied = 0;   // bytes, over the link to the GPU
 };
 
@@ -333,7 +334,7 @@ Timed timed_prompt(const CopiedRow& row, Executor& executor) {
     executor.forward(prompt, Logits::kLast);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     t.copied = executor.take_bytes().to_gpu;
-    if (i > 0) times.push_back(time.count());  // buffers and clocks before
+    if (i > 0) times.push_back(time.count());  // the first run prepares buffers and clocks
   }
   t.seconds = median(times);
   return t;
@@ -358,7 +359,7 @@ Timed timed_tokens(Executor& executor) {
   return t;
 }
 
-// nullopt: it could not be made, which was said.
+// Times a row; nullopt: its executor could not be made, and an error was printed.
 std::optional<Timed> timed(const CopiedRow& row, const Catalogue& catalogue, int threads,
                            bool resident) {
   auto executor = executor_of(row, catalogue, threads, resident);
@@ -381,7 +382,7 @@ void run(const CopiedRow& row, const Catalogue& catalogue, int threads) {
   std::fflush(stdout);
 }
 
-// What was measured, against what it follows from in the same turn.
+// Comparisons of measured times with what other measurements of the same round imply.
 class Rules {
  public:
   Rules(Table table, const Catalogue& catalogue)
@@ -419,7 +420,7 @@ class Rules {
     return sum;
   }
 
-  // Medians, and the median of what one is of the other.
+  // Prints medians, and the median of the ratios.
   template <class Holds>
   static void say(const std::string& what, const OfTurn& measured, const OfTurn& expected,
                   const Holds& holds) {
@@ -439,8 +440,8 @@ class Rules {
     return [error](double ratio) { return std::abs(ratio - 1) <= error; };
   }
 
-  // A token takes what its layers take on either side: between all and none of them on the GPU by
-  // the bytes of those that are, as nothing overlaps.
+  // A token's time is the sum of its layers' times on both sides: it is interpolated between all
+  // and no layers on the GPU, by the bytes of the layers on it, because nothing overlaps.
   void sum_of_layers(int on_gpu) const {
     const std::string name = fmt::format("head and {} layers", on_gpu);
     if (!has(name) || !has("all on the GPU") || !has("head alone")) return;
@@ -451,14 +452,14 @@ class Rules {
     say(
         name + ", ms, and the sum of layers", time,
         [&](std::size_t t) { return 1e3 * (all[t] + share * (none[t] - all[t])); }, within(0.05));
-    // Some memory is slower than other, and a cache keeps more of few layers than of many.
+    // Memory differs in speed, and a cache holds a larger part of few layers than of many.
     say(
         "  and where all read as fast as these", time,
         [&](std::size_t t) {
           return 1e3 * (all[t] * (1 - share) + share * none[t] * read_none[t] / read[t]);
         },
         within(0.05));
-    // Handoffs are in it.
+    // The time includes handoffs.
     say(
         "  its host layers, GB/s, and as they are read alone",
         [&](std::size_t t) { return bytes / (some[t] - all[t] * (1 - share)) / 1e9; },
@@ -530,7 +531,7 @@ class Rules {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* data = std::getenv("RIGCAST_DATA");  // where the build is not at home
+  const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
   const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
   const int threads = int(std::max(1u, std::thread::hardware_concurrency()));
   HostReads reads(threads);

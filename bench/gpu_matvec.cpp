@@ -1,4 +1,4 @@
-// How near a plain read of memory the products of decode come, on the GPU that is current.
+// Speed of decode's matrix-vector products relative to a plain read of memory, on the current GPU.
 // Matrices rotate over several times the cache; each figure is the best of several replays.
 
 #include <fmt/core.h>
@@ -11,7 +11,7 @@
 #include "bench/gpu_read.cuh"
 #include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
-#include "engine/kernels/cuda/activations/round.cuh"
+#include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
@@ -21,7 +21,7 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr std::size_t kPool = std::size_t(3) << 30;  // bytes of weights that launches rotate over
-constexpr int kMostCopies = 64;
+constexpr int kMaxCopies = 64;
 
 struct Bench {
   Stream stream;
@@ -30,7 +30,7 @@ struct Bench {
   double read_gb_s = 0;
 
   Bench() {
-    // Any bytes do: speed does not depend on values.
+    // Any bytes are suitable: speed does not depend on values.
     RIGCAST_CUDA_CALL(cudaMemset(pool.as(), 0x11, pool.bytes()));
     RIGCAST_CUDA_CALL(cudaMemset(x.as(), 0, x.bytes()));
     RIGCAST_CUDA_CALL(cudaMemset(zeros.as(), 0, zeros.bytes()));
@@ -54,13 +54,11 @@ struct Bench {
   }
 };
 
-int copies(std::size_t bytes) {
-  return int(std::clamp<std::size_t>(kPool / bytes, 1, kMostCopies));
-}
+int copies(std::size_t bytes) { return int(std::clamp<std::size_t>(kPool / bytes, 1, kMaxCopies)); }
 
 void bench_matvec(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t rows,
                   const char* what) {
-  const std::size_t bytes = cuda::planes_bytes(f, columns, rows);
+  const std::size_t bytes = cuda::soa_bytes(f, columns, rows);
   const int n = copies(bytes);
   const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const cuda::MatvecJob job{b.matrix(f, columns, rows, bytes * std::size_t(i)),
@@ -71,9 +69,9 @@ void bench_matvec(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t ro
 }
 
 void bench_qkv(Bench& b, QuantFormat f, QuantFormat v) {
-  const std::size_t q_bytes = cuda::planes_bytes(f, 4096, 4096);
-  const std::size_t k_bytes = cuda::planes_bytes(f, 4096, 1024);
-  const std::size_t bytes = q_bytes + k_bytes + cuda::planes_bytes(v, 4096, 1024);
+  const std::size_t q_bytes = cuda::soa_bytes(f, 4096, 4096);
+  const std::size_t k_bytes = cuda::soa_bytes(f, 4096, 1024);
+  const std::size_t bytes = q_bytes + k_bytes + cuda::soa_bytes(v, 4096, 1024);
   const int n = copies(bytes);
   const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const std::size_t at = bytes * std::size_t(i);
@@ -87,7 +85,7 @@ void bench_qkv(Bench& b, QuantFormat f, QuantFormat v) {
 }
 
 void bench_gate_up(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t rows) {
-  const std::size_t bytes = cuda::planes_bytes(f, columns, rows);
+  const std::size_t bytes = cuda::soa_bytes(f, columns, rows);
   const int n = copies(2 * bytes);
   auto* out = b.out.as<std::byte>();
   const cuda::Outputs outputs{
@@ -102,10 +100,11 @@ void bench_gate_up(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
   b.print(fmt::format("{:<7}gate+up  {}x{}", info(f).name, columns, rows), us, 2.0 * double(bytes));
 }
 
-// A layer of 8B without attention's own kernel: norm, qkv, rounding, o, norm, gate and up, down.
+// A layer of an 8B model without the attention kernel: norm, QKV, quantization, output, norm, gate
+// and up, down.
 void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
   const auto bytes_of = [](QuantFormat g, std::int64_t columns, std::int64_t rows) {
-    return cuda::planes_bytes(g, columns, rows);
+    return cuda::soa_bytes(g, columns, rows);
   };
   const QuantFormat v = of_v_and_down;
   const std::size_t sizes[] = {bytes_of(f, 4096, 4096),  bytes_of(f, 4096, 1024),
@@ -118,11 +117,11 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
   auto* hidden = b.out.as<float>();
   auto* qkv = hidden + 65536;
   const float* weight = b.zeros.as<float>();
-  const cuda::Rounded x = b.inputs().rounded;
+  const cuda::QuantizedActivations x = b.inputs().quantized;
   auto* more = b.out.as<std::byte>() + (1 << 20);
-  const cuda::Rounded inner{reinterpret_cast<std::int8_t*>(more),
-                            reinterpret_cast<float*>(more + (1 << 17)),
-                            reinterpret_cast<float*>(more + (1 << 18))};
+  const cuda::QuantizedActivations inner{reinterpret_cast<std::int8_t*>(more),
+                                         reinterpret_cast<float*>(more + (1 << 17)),
+                                         reinterpret_cast<float*>(more + (1 << 18))};
   const auto early = cuda::Start::kEarly;
   const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     std::size_t at = bytes * std::size_t(i);
@@ -132,15 +131,15 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
       at += sizes[next++];
       return m;
     };
-    cuda::norm_and_round({hidden, 4096, 1}, {weight, 1e-5f}, x, nullptr, b.stream, early);
+    cuda::norm_and_quantize({hidden, 4096, 1}, {weight, 1e-5f}, x, nullptr, b.stream, early);
     const cuda::MatvecJob jobs[] = {{take(f, 4096, 4096), qkv},
                                     {take(f, 4096, 1024), qkv + 4096},
                                     {take(v, 4096, 1024), qkv + 5120}};
     cuda::matvec(jobs, {x}, b.stream, early);
-    cuda::round_tokens({qkv, 4096, 1}, x, b.stream, early);
+    cuda::quantize_tokens({qkv, 4096, 1}, x, b.stream, early);
     const cuda::MatvecJob o{take(f, 4096, 4096), hidden, nullptr, hidden};
     cuda::matvec(std::span(&o, 1), {x}, b.stream, early);
-    cuda::norm_and_round({hidden, 4096, 1}, {weight, 1e-5f}, x, nullptr, b.stream, early);
+    cuda::norm_and_quantize({hidden, 4096, 1}, {weight, 1e-5f}, x, nullptr, b.stream, early);
     const cuda::Matrix gate = take(f, 4096, 14336), up = take(f, 4096, 14336);
     cuda::gate_up(gate, up, {x}, {inner}, b.stream, early);
     const cuda::MatvecJob down{take(v, 14336, 4096), hidden, nullptr, hidden};
@@ -150,7 +149,7 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
 }
 
 void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t rows, int used) {
-  const std::size_t bytes = cuda::planes_bytes(f, columns, rows);
+  const std::size_t bytes = cuda::soa_bytes(f, columns, rows);
   const std::size_t set = bytes * 2 * std::size_t(used);
   const int n = copies(set);
   std::vector<int> numbers;
@@ -169,7 +168,7 @@ void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
   });
   b.print(fmt::format("{:<7}{} x gate+up {}x{}", info(f).name, used, columns, rows), us,
           double(set));
-  const std::size_t down = cuda::planes_bytes(f, rows, columns);
+  const std::size_t down = cuda::soa_bytes(f, rows, columns);
   us = bench::best_microseconds(b.stream, n, [&](int i) {
     cuda::experts_down({b.matrix(f, rows, columns, set * std::size_t(i)), down}, chosen, b.inputs(),
                        {nullptr, out}, b.stream, cuda::Start::kEarly);
@@ -178,8 +177,7 @@ void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
           double(down) * used);
 }
 
-// The products of a model's layer, one by one: what is read of a row, and how many rows there are,
-// differ.
+// The products of a model's layer, one by one, which differ in row length and number of rows.
 struct LayerShape {
   const char* model;
   std::int64_t hidden, attention, kv, ffn;
@@ -192,13 +190,13 @@ void bench_shape(Bench& b, QuantFormat f, const LayerShape& m) {
   bench_matvec(b, f, m.ffn, m.hidden, (name + " down ").c_str());
 }
 
-// What a token reads of an FFN, in every format that is accepted: bytes a second beside Q4_K's.
-// Gives how many miss the bar.
+// The FFN's products of one token in every supported format: bytes per second relative to Q4_K.
+// Returns the number of formats that miss the bar.
 int bench_formats(Bench& b) {
   constexpr double kBar = 0.6;
   constexpr std::int64_t kColumns = 4096, kRows = 14336;
   const auto gb_s = [&](QuantFormat f) {
-    const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
+    const std::size_t bytes = cuda::soa_bytes(f, kColumns, kRows);
     const double us = bench::best_microseconds(b.stream, copies(bytes), [&](int i) {
       const cuda::MatvecJob job{b.matrix(f, kColumns, kRows, bytes * std::size_t(i)),
                                 b.out.as<float>()};
@@ -222,27 +220,27 @@ int bench_formats(Bench& b) {
 
 void bench_dequantize(Bench& b, QuantFormat f) {
   constexpr std::int64_t kColumns = 4096, kRows = 14336;
-  const std::size_t bytes = cuda::planes_bytes(f, kColumns, kRows);
+  const std::size_t bytes = cuda::soa_bytes(f, kColumns, kRows);
   const int n = std::min(copies(bytes), 16);
   const DeviceBuffer out(std::size_t(kColumns * kRows) * 2);
   const double us = bench::best_microseconds(b.stream, n, [&](int i) {
     cuda::dequantize(b.matrix(f, kColumns, kRows, bytes * std::size_t(i)), {0, kRows},
                      cuda::FloatType::kF16, out.as(), b.stream);
   });
-  // Both what is read and what is written.
+  // Bytes read and written.
   b.print(fmt::format("{:<7}to F16    4096x14336", info(f).name), us,
           double(bytes) + 2.0 * double(kColumns * kRows));
 }
 
 void bench_small(Bench& b) {
   auto* out = b.out.as<std::byte>();
-  const cuda::Rounded rounded{reinterpret_cast<std::int8_t*>(out),
-                              reinterpret_cast<float*>(out + (1 << 17)),
-                              reinterpret_cast<float*>(out + (1 << 18))};
+  const cuda::QuantizedActivations quantized{reinterpret_cast<std::int8_t*>(out),
+                                             reinterpret_cast<float*>(out + (1 << 17)),
+                                             reinterpret_cast<float*>(out + (1 << 18))};
   for (const int columns : {4096, 14336}) {
     const double us = bench::best_microseconds(b.stream, 64, [&](int) {
-      cuda::norm_and_round({b.inputs().floats, columns, 1}, {b.zeros.as<float>(), 1e-5f}, rounded,
-                           nullptr, b.stream, cuda::Start::kEarly);
+      cuda::norm_and_quantize({b.inputs().floats, columns, 1}, {b.zeros.as<float>(), 1e-5f},
+                              quantized, nullptr, b.stream, cuda::Start::kEarly);
     });
     fmt::print("norm and round, {:<6} columns      {:>9.2f} us\n", columns, us);
   }

@@ -9,7 +9,7 @@ namespace rigcast::bench {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kLoads = 8;  // in flight for a thread
+constexpr int kLoads = 8;  // loads in flight per thread
 
 __global__ void __launch_bounds__(kThreads)
     read_all(const uint4* from, std::size_t count, unsigned* never) {
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) mixed ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
   }
-  if (mixed == 0x9E3779B9u) *never = mixed;  // so that the loads are not left out
+  if (mixed == 0x9E3779B9u) *never = mixed;  // keeps the compiler from removing the loads
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// What a kernel that only reads gets.
+// The rate of a kernel that only reads.
 
 #include <cstddef>
 

@@ -1,6 +1,6 @@
-// Choosing the next token from 128,256 logits on the GPU, in microseconds of a recorded graph:
-// beside one read of the logits at memory's rate, a kernel that does next to nothing, and what
-// the same draw costs by way of the host.
+// Sampling of the next token from 128,256 logits on the GPU, in microseconds of a captured graph,
+// compared with one read of the logits at memory's rate, a nearly empty kernel, and sampling on the
+// host.
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -14,7 +14,7 @@
 #include "engine/kernels/cuda/sampling/sample.cuh"
 #include "engine/run/sampler.hpp"
 
-    using namespace rigcast::engine;
+using namespace rigcast::engine;
 using rigcast::bench::seconds;
 
 namespace {
@@ -41,7 +41,7 @@ DeviceBuffer copied(const std::vector<T>& values) {
 double drawing(const Stream& stream, const std::vector<float>& logits, int top_k) {
   const DeviceBuffer on_gpu = copied(logits), id(sizeof(std::int32_t));
   std::vector<cuda::SampleState> state(1);
-  state[0].draw = {0.8f, top_k, 0.95f, 1, 0};
+  state[0].params = {0.8f, top_k, 0.95f, 1, 0};
   const DeviceBuffer work = copied(state);
   return seconds(stream, kTimes, [&] {
     for (int i = 0; i < kTimes; ++i)

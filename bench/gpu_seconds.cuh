@@ -1,5 +1,5 @@
 #pragma once
-// How long work on a GPU takes.
+// Timing of work on a GPU.
 
 #include <algorithm>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace rigcast::bench {
 
-/// Seconds of one of `times` that `queue` puts on the stream, which are recorded as one graph; the
-/// median of several takes. Throws CudaFailure.
+/// The time in seconds of one of `times` repeats of what `queue` puts on the stream, captured as
+/// one graph; the median of several samples. Throws CudaFailure.
 template <class Queue>
 double seconds(const engine::Stream& stream, int times, Queue queue) {
   const engine::RecordedGraph graph(stream, queue);
@@ -26,8 +26,8 @@ double seconds(const engine::Stream& stream, int times, Queue queue) {
   return takes[4];
 }
 
-/// Microseconds of one of `count` launches that follow each other in a graph; the best of several
-/// takes, without those that a neighbour slowed down. Throws CudaFailure.
+/// The time in microseconds of one of `count` consecutive launches in a graph; the best of several
+/// samples, which excludes those that other load slowed down. Throws CudaFailure.
 template <class Launch>
 double best_microseconds(const engine::Stream& stream, int count, Launch launch) {
   const engine::RecordedGraph graph(stream, [&] {

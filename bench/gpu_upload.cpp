@@ -1,6 +1,6 @@
-// Weights on their way to the GPU: a file in the page cache beside what copying from pinned memory
-// and copying out of the page cache give on their own, and synthetic weights made on the GPU.
-// Medians of several takes in one run.
+// Upload of weights to the GPU: a file in the page cache, compared with copying from pinned memory
+// alone and copying out of the page cache alone; and synthetic weights generated on the GPU.
+// Medians of several samples in one run.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ using namespace rigcast::engine;
 
 namespace {
 
-constexpr int kTakes = 7;
+constexpr int kSamples = 7;
 constexpr double kUploadBar = 0.70, kSynthesisBar = 500e9;
 constexpr std::size_t kPinned = 256 << 20;
 constexpr std::uint64_t kPiece = 8 << 20;
@@ -40,10 +40,10 @@ double seconds_of(const std::function<void()>& job) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Bytes per second; the first take brings what is needed into place.
+// Bytes per second; the first sample, which allocates memory, does not count.
 double median_rate(double bytes, const std::function<double()>& seconds) {
   std::vector<double> rates;
-  for (int i = 0; i <= kTakes; ++i) {
+  for (int i = 0; i <= kSamples; ++i) {
     const double taken = seconds();
     if (i > 0) rates.push_back(bytes / taken);
   }
@@ -51,11 +51,11 @@ double median_rate(double bytes, const std::function<double()>& seconds) {
   return rates[rates.size() / 2];
 }
 
-// Pieces of the size that uploads copy, from memory that the caches do not hold.
+// Copies pieces of an upload's size, from memory that exceeds the caches.
 double pinned_rate(cuda::Vram& vram) {
   const Stream stream;
   const PinnedBuffer pinned(kPinned);
-  const cuda::VramPiece on_device = vram.take(kPinned, "bench");
+  const cuda::VramPiece on_device = vram.allocate(kPinned, "bench");
   return median_rate(double(kPinned), [&] {
     return seconds_of([&] {
       for (std::size_t at = 0; at < kPinned; at += kPiece)
@@ -66,7 +66,7 @@ double pinned_rate(cuda::Vram& vram) {
   });
 }
 
-// Out of the page cache into pinned memory, by as many threads as an upload has.
+// Copies from the page cache to pinned memory, with as many threads as an upload.
 double cache_rate(const std::filesystem::path& path, int threads) {
   const auto size = std::filesystem::file_size(path);
   const PinnedBuffer pinned(std::size_t(threads) * kPiece);
@@ -86,7 +86,7 @@ double cache_rate(const std::filesystem::path& path, int threads) {
   });
 }
 
-// Tensors one after another in the GPU's memory.
+// Contiguous tensors in the GPU's memory.
 class Destination {
  public:
   Destination(cuda::Vram& vram, const GgufFile& file) {
@@ -96,7 +96,7 @@ class Destination {
       offsets_.push_back(bytes);
       bytes += (t.bytes + 255) / 256 * 256;
     }
-    memory_ = vram.take(bytes, "weights");
+    memory_ = vram.allocate(bytes, "weights");
   }
   std::span<const HostTensor> tensors() const { return tensors_; }
   void take(const cuda::ArrivedPiece& p) const {
@@ -130,7 +130,8 @@ void print(const std::string& what, double rate) {
   fmt::print("{:<46} {:>8.2f} GB/s\n", what, rate / 1e9);
 }
 
-// As much as an input embedding takes: 8B in Q4_K, and in F16. Giving it back is not timed.
+// Pinned memory of the size of an 8B model's embedding, in Q4_K and in F16. Freeing it is not
+// timed.
 void bench_pinning() {
   for (const std::size_t bytes : {std::size_t(295) << 20, std::size_t(1) << 30}) {
     const auto rate = [&](const char* how, const std::function<void()>& take) {
@@ -192,7 +193,7 @@ void bench_synthesis(cuda::Vram& vram) {
     t.dimensions = 2;
     t.format = QuantFormat(i);
     t.bytes = tensor_bytes(t.format, kColumns, kRows);
-    const cuda::VramPiece out = vram.take(t.bytes, "bench");
+    const cuda::VramPiece out = vram.allocate(t.bytes, "bench");
     const double rate = median_rate(double(t.bytes), [&] {
       return seconds_of([&] {
         cuda::synthesize(stream, cuda::synthetic_tensor(t, 1), 0, out.as(), t.bytes);

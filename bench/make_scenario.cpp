@@ -1,5 +1,5 @@
-// What it costs to make a scenario: the first time, and once the catalogue has read its files.
-// Sweeps, plans and comparisons make one for every candidate.
+// The time to make a scenario: the first one, and later ones, for which the catalogue has its files
+// in memory. Sweeps, plans and comparisons make one for every candidate.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a forecast of 4096 output tokens costs in each mode, and how far sampling is from simulating
-// every token. Times are CPU times of the process, the best of several: this is a table to read on
+// The time of a forecast of 4096 output tokens in each mode, and the difference between sampling
+// and simulating every token. Times are CPU times of the process, the best of several: a table for
 // a quiet machine, not a test.
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 #include "sim/simulate.hpp"
 
 using namespace rigcast;
-using sim::Detail;
+using sim::Fidelity;
 
 namespace {
 
@@ -81,12 +81,12 @@ double cpu_ms() {
   return ms(use.ru_utime) + ms(use.ru_stime);
 }
 
-Timing measure(const std::shared_ptr<const Scenario>& given, Detail detail, bool cliffs) {
+Timing measure(const std::shared_ptr<const Scenario>& given, Fidelity fidelity, bool cliffs) {
   sim::SimulateOptions options;
-  options.detail = detail;
+  options.fidelity = fidelity;
   options.cliffs = cliffs;
   Timing best;
-  for (int i = 0; i < (detail == Detail::kExact ? 2 : 5); ++i) {
+  for (int i = 0; i < (fidelity == Fidelity::kExact ? 2 : 5); ++i) {
     const std::uint64_t activities = sim::completed_activities();
     const double start = cpu_ms();
     const Report report = sim::simulate(given, options);
@@ -114,10 +114,10 @@ void mode_row(const Case& c, const char* mode, const Timing& t, Bar bar, double 
 
 void run(const Case& c) {
   const auto given = scenario(c.settings);
-  const Timing exact = measure(given, Detail::kExact, false);
-  const Timing sweep = measure(given, Detail::kSweep, false);
-  const Timing final = measure(given, Detail::kFinal, false);
-  const Timing cliffs = measure(given, Detail::kFinal, true);
+  const Timing exact = measure(given, Fidelity::kExact, false);
+  const Timing sweep = measure(given, Fidelity::kSweep, false);
+  const Timing final = measure(given, Fidelity::kFinal, false);
+  const Timing cliffs = measure(given, Fidelity::kFinal, true);
   mode_row(c, "sweep", sweep, c.bars.sweep, exact.tpot_s, "");
   mode_row(c, "final", final, c.bars.final, exact.tpot_s, fmt::format("{:.1f}", cliffs.ms));
   mode_row(c, "exact", exact, {c.bars.exact_ms, 0}, exact.tpot_s, "");

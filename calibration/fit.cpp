@@ -9,12 +9,13 @@
 namespace rigcast::calibration {
 namespace {
 
-// What a good forecast of a well-stated run is off by: spread of equal runs by different people.
+// Typical error of a good forecast of a well-documented run: the spread of equal runs by different
+// people.
 constexpr double kDecodeSpread = 0.08;
 constexpr double kPrefillSpread = 0.10;
-// From so many spreads on a row counts as one of something else: its settings are not as stated.
+// Errors beyond this number of spreads are outliers: the run's settings are probably not as stated.
 constexpr double kOutlier = 2.0;
-constexpr double kStep = 1e-4;  // of a logarithm, for derivatives
+constexpr double kStep = 1e-4;  // step of a logarithm, for derivatives
 
 class SampleCost : public ceres::CostFunction {
  public:
@@ -45,7 +46,8 @@ class SampleCost : public ceres::CostFunction {
   double scale_ = 1;
 };
 
-// A parameter's distance from what its parent makes likely, in its own spread. Logarithms.
+// The residual of a prior: a parameter's distance from the value that its parent makes likely, in
+// units of its spread. Logarithms.
 struct Distance {
   double ratio, spread;
   template <class T>
@@ -92,7 +94,7 @@ std::vector<double> likely(const std::vector<Parameter>& parameters) {
 
 namespace {
 
-// The whole problem at `values`, which it keeps a reference to.
+// Builds the problem at `values`, to which it keeps a reference.
 void build(ceres::Problem& problem, const std::vector<Parameter>& parameters,
            const std::vector<Sample>& samples, std::vector<double>& values,
            const std::string& left_out) {
@@ -117,7 +119,8 @@ std::vector<double> fit(const std::vector<Parameter>& parameters,
   solver.linear_solver_type = ceres::SPARSE_NORMAL_CHOLESKY;
   solver.max_num_iterations = options.iterations;
   solver.function_tolerance = 1e-8;
-  solver.num_threads = 1;  // samples keep state; and sums in one order give one result
+  solver.num_threads = 1;  // samples keep state, and a fixed order of sums makes results
+                           // deterministic
   solver.logging_type = ceres::SILENT;
   ceres::Solver::Summary summary;
   ceres::Solve(solver, &problem, &summary);
@@ -126,7 +129,8 @@ std::vector<double> fit(const std::vector<Parameter>& parameters,
 }
 
 void weigh(std::vector<Sample>& samples) {
-  // Between one vote for a row and one for a chip: rows of one chip share most of their error.
+  // The exponent is between one vote per row and one per chip: rows of one chip share most of their
+  // error.
   constexpr double kExponent = 0.35;
   std::map<std::string, int> rows;
   for (const Sample& s : samples) ++rows[s.run().chip];

@@ -1,5 +1,5 @@
 #pragma once
-// Robust least squares of the samples' errors and of the parameters' distance from what is likely.
+// Robust least squares over the samples' errors and the parameters' distances from their priors.
 
 #include <string>
 #include <vector>
@@ -10,18 +10,19 @@ namespace rigcast::calibration {
 
 struct FitOptions {
   int iterations = 200;
-  std::string left_out;  // a chip whose samples take no part; empty: all take part
+  std::string left_out;  // a chip whose samples are excluded; empty: none
 };
 
-/// Logarithms of the parameters' values, from `start`; none if there is no solution. Deterministic.
+/// Fits, and returns logarithms of the parameters' values; empty if there is no solution. `start`:
+/// initial logarithms. Deterministic.
 std::vector<double> fit(const std::vector<Parameter>& parameters,
                         const std::vector<Sample>& samples, const std::vector<double>& start,
                         const FitOptions& options = {});
 
-/// The priors' logarithms: where a fit begins.
+/// The logarithms of the priors, at which a fit starts.
 std::vector<double> likely(const std::vector<Parameter>& parameters);
 
-/// Gives every sample its weight: chips count about alike, however many rows they have.
+/// Sets the weight of every sample: chips count about equally, however many rows they have.
 void weigh(std::vector<Sample>& samples);
 
 }  // namespace rigcast::calibration

@@ -10,10 +10,11 @@
 namespace rigcast::calibration {
 namespace {
 
-// From the fit on everything, the optimum without one chip is near.
+// Few iterations are enough: the optimum without one chip is near the fit on everything.
 constexpr int kFewIterations = 50;
 
-// The fit on everything, with what only that chip told back where it is likely without it.
+// The start for a fit without one chip: the fit on everything, with parameters that only this chip
+// determines reset to their likely values.
 std::vector<double> without(const std::string& chip, const std::vector<Parameter>& parameters,
                             const std::vector<Sample>& samples, std::vector<double> values) {
   std::vector<bool> told(parameters.size(), false);
@@ -44,7 +45,8 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
   std::vector<Sample> all = samples();
   out.values = fit(parameters, all, likely(parameters));
   if (out.values.empty()) return out;
-  // What limits a run there may be something else than where the fit began.
+  // Samples are bound again, because at the fitted values a run may depend on other parameters than
+  // at the start.
   bind_all(all, parameters, out.values);
   out.values = fit(parameters, all, out.values);
   if (out.values.empty()) return out;

@@ -54,7 +54,7 @@ Result<ComparedRun> compare(const Measurement& m, Resolver& resolver) {
   const auto bare = with_corrections(*run->scenario, {});
   const auto before = forecast(bare, m.metric);
   if (!before) return before.error();
-  constexpr double kOtherMachine = 50;  // times as fast or as slow
+  constexpr double kOtherMachine = 50;  // factor in speed beyond which a run is of another machine
   if (std::abs(std::log(m.value / before->value)) > std::log(kOtherMachine))
     return bad_input(fmt::format("{:.3g} beside a forecast of {:.3g}: not a run of this rig",
                                  m.value, before->value));
@@ -68,7 +68,7 @@ OwnRun logarithms(const ComparedRun& c) {
           m.stdev.value_or(0) / m.value};
 }
 
-// Of the runs of one runtime and metric; nullopt: there are none.
+// The speed correction from runs of one runtime and metric; nullopt: there are none.
 std::optional<Correction::Speed> speed_of(const std::vector<ComparedRun>& all,
                                           const std::string& runtime, Metric metric,
                                           const std::string& source) {
@@ -98,13 +98,13 @@ Corrections corrections_of(const std::vector<ComparedRun>& all, const std::strin
   return out;
 }
 
-// Those of other runtimes stay.
+// Merges corrections into a file; corrections of other runtimes stay.
 Result<Corrections> add_to_file(Corrections corrections, const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return corrections;
   const auto document = TomlDocument::read(file);
   if (!document) return document.error();
-  // A file that holds anything else is not one of ours to write over.
+  // A file with any other content is not overwritten.
   const TomlTable root = document->root();
   root.find_text("source");
   corrections.merge(read_corrections(root.table("correction")));
@@ -141,7 +141,7 @@ Json speed_json(const std::optional<Correction::Speed>& speed) {
   return {{"factor", speed->factor.value}, {"spread", speed->spread}, {"regimes", speed->regimes}};
 }
 
-// How the interval of the first run of the kind narrowed stands for all.
+// A line of text: the interval of the kind's first run, before and after, as an example of all.
 std::string line(const OwnRuns& own, const std::string& runtime, bool decode,
                  const std::optional<Correction::Speed>& speed) {
   const auto is_of = [&](const ComparedRun& c) {
@@ -155,7 +155,8 @@ std::string line(const OwnRuns& own, const std::string& runtime, bool decode,
                      n == 1 ? "" : "s", interval_text(first->after), interval_text(first->before));
 }
 
-// A machine that is known by its parts alone has nowhere to keep a correction.
+// The error for a rig without a file, for example one composed of parts: there is no place for its
+// correction.
 Error rig_error(Error error) {
   error.message = "--rig: " + error.message;
   error.hint += (error.hint.empty() ? "" : "\n  ") + std::string(kRigFileHint);

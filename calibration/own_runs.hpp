@@ -1,5 +1,5 @@
 #pragma once
-// A few runs of one's own machine tighten the forecasts of its rig.
+// Correction of a rig's forecasts by a few runs of the user's own machine.
 
 #include <filesystem>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace rigcast::calibration {
 
-/// A run beside its forecasts in tokens per second, without the correction and with it.
+/// A run and its forecasts in tokens per second, without the correction and with it.
 struct ComparedRun {
   ResolvedRun run;
   std::shared_ptr<const Scenario> scenario;  // without a correction
@@ -30,18 +30,18 @@ struct OwnRuns {
   std::vector<ComparedRun> runs;
   std::vector<SkippedRun> skipped;
   std::map<std::string, Correction> corrections;  // by runtime
-  std::filesystem::path file;                     // that holds them now
+  std::filesystem::path file;                     // the file to which they were written
 };
 
-/// Holds the runs of a file (csv, json or jsonl) against a rig of the catalogue, or a rig file, and
-/// writes the correction to `output`, or, where that is empty, beside the rig's file. Errors: a rig
-/// that has no file; runs of which none can be forecast.
+/// Compares the runs of a file (csv, json or jsonl) with a rig of the catalogue, or a rig file, and
+/// writes the correction to `output`, or, if that is empty, next to the rig's file. Errors: a rig
+/// without a file; no run that can be forecast.
 Result<OwnRuns> correct_rig(const std::string& runs, const std::string& rig,
                             const std::filesystem::path& output, const Catalogue& catalogue);
 
-/// "rigcast.own_runs/1".
+/// JSON of the schema "rigcast.own_runs/1".
 std::string to_json(const OwnRuns& own);
-/// For people: every run, then what became of each runtime's speeds.
+/// Text for users: every run, then the correction of each runtime's speeds.
 std::string to_text(const OwnRuns& own);
 
 }  // namespace rigcast::calibration

@@ -23,7 +23,8 @@ class Builder {
     p.path = std::move(path);
     p.prior = *in(profile_);
     p.spread = spread;
-    // The file's reader takes factors from 1e-4 to 100; a time or a rate, up to 30 times off.
+    // Bounds: the file's reader accepts factors from 1e-4 to 100; a time or a rate may differ by a
+    // factor of 30.
     const bool factor = p.prior >= 1e-3 && p.prior <= 1e3;
     p.least = least > 0 ? least : factor ? 0.01 : p.prior / 30;
     p.most = most > 0 ? most : factor ? 100 : p.prior * 30;
@@ -43,7 +44,7 @@ class Builder {
         all_[std::size_t(child)].prior / all_[std::size_t(parent)].prior;
     all_[std::size_t(child)].spread = spread;
   }
-  // The same figure of another profile, near the shared one.
+  // Adds a copy of a shared figure for another profile; its prior is the shared one.
   void fork(const std::string& runtime, const std::string& path, double spread) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (all_[i].path != path || !all_[i].runtime.empty()) continue;
@@ -56,7 +57,7 @@ class Builder {
       return;
     }
   }
-  // A figure of another profile alone, near what that one states.
+  // Adds a figure that only another profile has; its prior is the profile's value.
   void own(RuntimeProfile fork, std::string path, double spread, Place in) {
     const double prior = *in(fork);
     const int i = add(std::move(path), spread, std::move(in));
@@ -67,11 +68,12 @@ class Builder {
 
  private:
   RuntimeProfile profile_;
-  std::set<std::string> stated_;  // architectures with a table of their own; looking one up adds it
+  std::set<std::string> stated_;  // architectures with a table of their own; a lookup would add one
   std::vector<Parameter> all_;
 };
 
-// One figure of every architecture: near its neighbour's, the first ones near the profile's own.
+// Adds one figure for every architecture: its prior is the neighbouring architecture's, or the
+// profile's own for the first ones.
 void add_architectures(Builder& build, const char* key, Sourced<double> GpuEfficiency::*figure,
                        double first_spread, double spread, double most) {
   std::map<std::string_view, int> index;
@@ -99,7 +101,7 @@ void add_gpus(Builder& build) {
   add_architectures(build, "attention", &GpuEfficiency::attention, 0.3, 0.3, 1);
 }
 
-// A group without figures of its own has none to find.
+// True if the group has figures of its own, which can be fitted.
 bool has_figures(const RuntimeProfile& profile, FormatGroup group) {
   return group != FormatGroup::kQ5 || profile.has_q5_figures;
 }
@@ -224,7 +226,8 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
   build.in_unit(build.add("cpu.barrier_time", 0.5,
                           [](Profile& p) { return &p.cpu.barrier_time.value.value; }),
                 "us");
-  // What cores reach of their own rate is much alike; AVX2 is the best known.
+  // Cores of different levels reach similar shares of their peak rate; AVX2 has the most
+  // measurements.
   int root = -1;
   for (const std::string_view level :
        {"avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "avx", "sse4", "scalar", "neon",

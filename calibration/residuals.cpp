@@ -11,8 +11,9 @@ namespace rigcast::calibration {
 namespace {
 
 constexpr int kEnoughChips = 4;
-constexpr double kTail = 0.10;   // on either side of an 80 % interval
-constexpr double kBeyond = 0.5;  // chips: the next one may lie outside those seen, either way
+constexpr double kTail = 0.10;  // probability on either side of an 80 % interval
+// chips: an unseen chip may be outside of the range of those seen, on either side.
+constexpr double kBeyond = 0.5;
 
 struct Group {
   Metric metric;
@@ -46,7 +47,7 @@ std::map<std::string, int> rows_by_chip(const std::vector<Sample>& samples, cons
   return rows;
 }
 
-// Of a group's errors, those of all chips but one; logarithms of measured over forecast.
+// The errors of a group, without those of one chip; logarithms of measured over forecast.
 std::vector<Weighted> ratios(const std::vector<Sample>& samples, const Group& g,
                              const std::vector<double>& errors, const std::string& without) {
   const auto rows = rows_by_chip(samples, g);

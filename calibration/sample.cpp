@@ -6,7 +6,8 @@
 namespace rigcast::calibration {
 namespace {
 
-constexpr double kNudge = 0.01;  // of a logarithm, to see whether the forecast moves
+// A step of a logarithm, which shows whether the forecast depends on it.
+constexpr double kNudge = 0.01;
 
 }  // namespace
 

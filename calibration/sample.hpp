@@ -1,5 +1,5 @@
 #pragma once
-// A measured speed beside its forecast as a function of the parameters.
+// A measured speed, with its forecast as a function of the parameters.
 
 #include <memory>
 #include <optional>
@@ -14,11 +14,11 @@ namespace rigcast::calibration {
 
 class Sample {
  public:
-  /// A run's tokens per second, in decode or prefill, under `profile`: that of its own runtime,
-  /// before fitting.
+  /// Makes a sample of a run's tokens per second, in decode or prefill. `profile`: that of the
+  /// run's runtime, before fitting.
   Sample(const ResolvedRun& run, const RuntimeProfile& profile);
 
-  /// Looks up the parameters that its forecast depends on. Values are logarithms.
+  /// Finds the parameters on which the forecast depends. Values are logarithms.
   void bind(const std::vector<Parameter>& parameters, const std::vector<double>& values);
   /// Indices of those parameters.
   const std::vector<int>& depends_on() const { return depends_on_; }
@@ -26,7 +26,7 @@ class Sample {
   /// Logarithm of forecast over measured speed, with its parameters at `values`, in the order of
   /// depends_on().
   double error(const double* values) const;
-  /// The same with all parameters given.
+  /// The error at the values of all parameters.
   double error_among(const std::vector<double>& all) const;
 
   const ResolvedRun& run() const { return *run_; }

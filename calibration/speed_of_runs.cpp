@@ -6,7 +6,7 @@
 namespace rigcast {
 namespace {
 
-constexpr double kLeastPrior = 0.01;
+constexpr double kMinPrior = 0.01;
 
 }  // namespace
 
@@ -16,14 +16,14 @@ Correction::Speed speed_of_runs(std::span<const OwnRun> runs, double other_model
   double middle = 0, prior = 0, noise = 0;
   for (const OwnRun& run : runs) {
     middle += run.ratio / n;
-    prior += std::pow(std::max(run.prior, kLeastPrior), 2) / n;
+    prior += std::pow(std::max(run.prior, kMinPrior), 2) / n;
     noise += std::pow(std::max(run.noise, kRunNoise), 2) / n;
   }
-  const double known = 1.0 / (1.0 / prior + n / noise);  // variance of what is left
+  const double known = 1.0 / (1.0 / prior + n / noise);  // posterior variance
   Correction::Speed speed;
   speed.factor.value =
       std::clamp(std::exp(middle * prior / (prior + other_models * other_models + noise / n)),
-                 Correction::kLeastFactor, Correction::kMostFactor);
+                 Correction::kMinFactor, Correction::kMaxFactor);
   speed.factor.kind = SourceKind::kMeasured;
   speed.spread = kNormal80 * std::sqrt(known + other_models * other_models);
   return speed;

@@ -10,7 +10,7 @@
 namespace rigcast::calibration {
 namespace {
 
-// What the measurements say of one parameter: those whose forecast it moves.
+// The support of one parameter: measurements whose forecasts depend on it.
 struct Support {
   int rows = 0;
   std::set<std::string> chips;
@@ -27,7 +27,7 @@ std::vector<Support> supports(std::size_t parameters, const std::vector<Sample>&
       Support& s = out[std::size_t(p)];
       ++s.rows;
       s.chips.insert(samples[i].run().chip);
-      // One row that is off by a factor says nothing of the others.
+      // The clamp keeps a single row with a large error from dominating the others.
       s.squares += std::pow(std::clamp(errors[i], -0.7, 0.7), 2);
     }
   return out;
@@ -70,7 +70,7 @@ std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
       "# chips: rows and chips whose forecast the figure moves; residual: root mean square of\n"
       "# their errors, as logarithms.\n",
       runtime.empty() ? profile.id : runtime);
-  // Tables in the order of the parameters, each once. Builds are an array: last.
+  // Tables appear in the order of the parameters, each once. Builds are an array, and come last.
   std::vector<std::string> order;
   std::map<std::string, std::string> lines;
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -20,7 +20,7 @@ namespace {
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
-  WishFlags wish;
+  ConstraintFlags constraints;
   std::vector<std::string> rigs, gpus, prices;
   std::string base;
   double budget = 0;
@@ -169,8 +169,9 @@ void add_upgrade_price(const Named& named, const Prices& prices, planner::Compar
 
 class Comparison {
  public:
-  Comparison(const Catalogue& catalogue, planner::Wish wish, planner::QualityTable quality)
-      : catalogue_(catalogue), wish_(std::move(wish)), quality_(std::move(quality)) {}
+  Comparison(const Catalogue& catalogue, planner::Constraints constraints,
+             planner::QualityTable quality)
+      : catalogue_(catalogue), constraints_(std::move(constraints)), quality_(std::move(quality)) {}
 
   Result<planner::ComparedRig> rig(const Named& named, const std::vector<std::string>& models,
                                    const Prices& prices) {
@@ -192,13 +193,13 @@ class Comparison {
  private:
   planner::ComparedModel best(const TomlDocument& document, const Scenario& s) const {
     planner::ComparedModel out{s.model.name, {}, ""};
-    planner::Plan plan =
-        make_plan(s, space_of(document, s), wish_, quality_, request_seconds, forecast_to_rank);
-    if (plan.choices.empty()) {
-      out.lack = "does not fit";
+    planner::Plan plan = make_plan(s, space_of(document, s), constraints_, quality_,
+                                   request_seconds, forecast_to_rank);
+    if (plan.ranked.empty()) {
+      out.why_not = "does not fit";
       return out;
     }
-    out.best = std::move(plan.choices.front());
+    out.best = std::move(plan.ranked.front());
     const Workload& w = s.workload;
     out.best->report =
         forecast_to_show(out.best->report.scenario, {w.depth + w.prompt_tokens, w.context});
@@ -206,14 +207,14 @@ class Comparison {
   }
 
   const Catalogue& catalogue_;
-  planner::Wish wish_;
+  planner::Constraints constraints_;
   planner::QualityTable quality_;
   Workload workload_;
 };
 
 // --model A,B; the document is left with none of several.
 std::vector<std::string> take_models(TomlDocument& document) {
-  const auto name = document.root().table("model").find_text_if_text("name");
+  const auto name = document.root().table("model").find_text_or_none("name");
   if (!name || name->find(',') == std::string::npos) return {""};
   std::vector<std::string> out;
   std::istringstream names(*name);
@@ -254,8 +255,8 @@ int compare_verb(const Options& o, const Catalogue& catalogue) {
   if (!base) return fail(base.error());
   if (!o.base.empty())
     if (auto error = base->set("rig.name", toml_text(o.base), "--base")) return fail(*error);
-  const auto wish = o.wish.wish();
-  if (!wish) return fail(wish.error());
+  const auto constraints = o.constraints.constraints();
+  if (!constraints) return fail(constraints.error());
   const auto prices = prices_of(o, catalogue);
   if (!prices) return fail(prices.error());
   const auto quality = read_quality(catalogue);
@@ -265,7 +266,7 @@ int compare_verb(const Options& o, const Catalogue& catalogue) {
       o.upgrades() ? upgrades(*base, models, catalogue) : rigs_of(o, *base, catalogue);
   if (!rigs) return fail(rigs.error());
   const std::optional<double> budget = o.budget > 0 ? std::optional(o.budget) : std::nullopt;
-  Comparison comparison(catalogue, *wish, *quality);
+  Comparison comparison(catalogue, *constraints, *quality);
   std::vector<planner::ComparedRig> compared;
   for (const Named& rig : *rigs) {
     progress(compared.size(), rigs->size());
@@ -299,7 +300,7 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
-  o->wish.add_to(*verb);
+  o->constraints.add_to(*verb);
   constexpr const char* kGroup = "Comparison";
   verb->add_option("--gpus", o->gpus, "GPUs in the rig of the other flags: rtx-3090,2xrtx-3090")
       ->delimiter(',')

@@ -20,29 +20,29 @@ namespace {
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
-  WishFlags wish;
+  ConstraintFlags constraints;
   std::string emit;
 };
 
 // The keys that the option settles, in the scenario file that was asked about.
 std::string scenario_file(const TomlDocument& document, const Scenario& base,
-                          const planner::Choice& choice) {
+                          const planner::RankedPlan& ranked) {
   TomlDocument out = document.clone();
-  const planner::Option& o = choice.option;
+  const planner::Candidate& o = ranked.candidate;
   const auto set = [&](const char* key, const std::string& value) { out.set(key, value, "plan"); };
   const auto type = [](QuantFormat f) { return toml_text(info(f).name); };
   std::string shares;
   for (const double share : o.placement.tensor_split)
     shares += fmt::format("{}{:#}", shares.empty() ? "[" : ", ", share);
   shares += "]";
-  if (!choice.report.scenario->model_file) set("model.quant", toml_text(o.quant));
+  if (!ranked.report.scenario->model_file) set("model.quant", toml_text(o.quant));
   set("kv.type_k", type(o.kv_types.k));
   set("kv.type_v", type(o.kv_types.v));
   set("kv.policy", toml_text(name(o.policy)));
   set("runtime.ubatch", fmt::format("{}", o.ubatch));
   if (o.threads != base.settings.threads) set("runtime.threads", fmt::format("{}", o.threads));
   if (o.context != base.workload.context) set("workload.context", fmt::format("{}", o.context));
-  set("placement.gpu_layers", fmt::format("{}", choice.report.placement.gpu_layers));
+  set("placement.gpu_layers", fmt::format("{}", ranked.report.placement.gpu_layers));
   if (o.placement.decode_device != DecodeDevice::kPlacement)
     set("placement.decode_device", toml_text(name(o.placement.decode_device)));
   set("placement.cpu_moe_layers", fmt::format("{}", o.placement.cpu_moe_layers));
@@ -68,7 +68,7 @@ std::optional<Error> check_emit(const std::string& program, const Scenario& aske
 }
 
 std::string emitted(const std::string& program, const TomlDocument& document, const Scenario& base,
-                    const planner::Choice& best) {
+                    const planner::RankedPlan& best) {
   const Scenario& s = *best.report.scenario;
   const Placement& p = best.report.placement;
   if (program == "ollama") return planner::ollama_modelfile(s, p);
@@ -110,17 +110,18 @@ std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogu
 
 // Nothing fits: by how much, and what would do.
 Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, const Scenario& s,
-                   const planner::Space& space, const planner::Wish& wish, std::size_t options) {
-  const Scenario smallest = planner::smallest_of(s, space);
-  const auto ram = planner::missing_ram(smallest, wish.headroom);
-  const std::string gpu = cheapest_gpu(document, catalogue, smallest, wish.headroom);
+                   const planner::SearchSpace& search_space,
+                   const planner::Constraints& constraints, std::size_t options) {
+  const Scenario smallest = planner::smallest_of(s, search_space);
+  const auto ram = planner::missing_ram(smallest, constraints.headroom);
+  const std::string gpu = cheapest_gpu(document, catalogue, smallest, constraints.headroom);
   std::string hint;
   if (ram) hint = fmt::format("{} more RAM holds {}", text_gib(*ram), smallest.quant);
   if (!gpu.empty()) hint += (hint.empty() ? "" : "; or one more GPU, ") + gpu;
   return {ErrorKind::kDoesNotFit,
           fmt::format("{} does not fit in any of {} ways", s.model.name, options),
           hint.empty() ? fmt::format("{}a smaller --context or another model",
-                                     wish.headroom.value > 0 ? "less --headroom, " : "")
+                                     constraints.headroom.value > 0 ? "less --headroom, " : "")
                        : hint,
           {}};
 }
@@ -134,30 +135,31 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
-  const auto wish = o.wish.wish();
-  if (!wish) return fail(wish.error());
+  const auto constraints = o.constraints.constraints();
+  if (!constraints) return fail(constraints.error());
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
 
   if (const auto error = check_emit(o.emit, *scenario)) return fail(*error);
-  planner::Space space = space_of(*document, *scenario);
-  if (wish->objective == planner::Objective::kContext && !document->has("workload.context"))
-    space.contexts = planner::all_contexts(*scenario);
-  if (o.emit == "ollama") planner::keep_what_ollama_says(space);
-  planner::Plan plan =
-      planner::make_plan(*scenario, space, *wish, *quality, request_seconds, forecast_to_rank);
-  if (plan.choices.empty())
-    return fail(nothing_fits(*document, catalogue, *scenario, space, *wish, plan.options));
+  planner::SearchSpace search_space = space_of(*document, *scenario);
+  if (constraints->objective == planner::Objective::kContext && !document->has("workload.context"))
+    search_space.contexts = planner::all_contexts(*scenario);
+  if (o.emit == "ollama") planner::limit_to_ollama(search_space);
+  planner::Plan plan = planner::make_plan(*scenario, search_space, *constraints, *quality,
+                                          request_seconds, forecast_to_rank);
+  if (plan.ranked.empty())
+    return fail(
+        nothing_fits(*document, catalogue, *scenario, search_space, *constraints, plan.candidates));
   // The plans that are shown are forecast in full.
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.choices.size()); ++i)
-    plan.choices[i].report = forecast_to_show(plan.choices[i].report.scenario);
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i)
+    plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);
   const std::string text = o.emit.empty()
                                ? render(*scenario, plan, o.output)
-                               : emitted(o.emit, *document, *scenario, plan.choices.front());
+                               : emitted(o.emit, *document, *scenario, plan.ranked.front());
   if (auto error = emit(o.output, text)) return fail(*error);
-  if (!o.emit.empty() && !plan.choices.front().unmet.empty())
-    fmt::print(stderr, "rigcast: nothing meets the wish: {}\n", plan.choices.front().unmet);
-  return plan.choices.front().unmet.empty() ? kDone : kAnswerIsNo;
+  if (!o.emit.empty() && !plan.ranked.front().unmet.empty())
+    fmt::print(stderr, "rigcast: nothing meets the wish: {}\n", plan.ranked.front().unmet);
+  return plan.ranked.front().unmet.empty() ? kDone : kAnswerIsNo;
 }
 
 }  // namespace
@@ -167,7 +169,7 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
-  o->wish.add_to(*verb);
+  o->constraints.add_to(*verb);
   verb->add_option("--emit", o->emit, "print what to type for llama.cpp, ollama or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))
       ->type_name("PROGRAM")

@@ -41,7 +41,7 @@ std::string table(const probe::Machine& m, const std::vector<std::string>& gpus)
     out += probe_rate_row(fmt::format("memory read, {} {}", n, n == 1 ? "thread" : "threads"),
                           m.dram[i]);
   }
-  const auto flops = [](const probe::Takes& t) {
+  const auto flops = [](const probe::Samples& t) {
     return three_digits(t.median / 1e9) + " GFLOP/s";
   };
   out += probe_row("8-bit products, all cores", m.cpu.int8, flops(m.cpu.int8));
@@ -56,7 +56,7 @@ std::string table(const probe::Machine& m, const std::vector<std::string>& gpus)
                      three_digits(r.per_s.median) + " /s");
   out += probe_rate_row("page cache, one thread", m.disk.page_cache);
   out += gpu_rows(m.gpus);
-  for (const std::string& doubt : probe::doubts(m)) out += "\n  note   " + doubt;
+  for (const std::string& warning : probe::quality_warnings(m)) out += "\n  note   " + warning;
   for (std::size_t i = 0; i < gpus.size(); ++i)
     if (gpus[i].empty())
       out += fmt::format(

@@ -66,7 +66,7 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
-  if (auto error = validation::refuse_to_run(*scenario, how)) return fail(*error);
+  if (auto error = validation::check_runnable(*scenario, how)) return fail(*error);
   if (!options.logits.tokens_file.empty()) return write_logits(*scenario, how, options.logits);
   how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
   how.trace = !options.trace_file.empty();

@@ -30,7 +30,7 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!scenario) return fail(scenario.error());
 
   sim::SimulateOptions how;
-  how.detail = options.exact ? sim::Detail::kExact : sim::Detail::kFinal;
+  how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;
   how.positions = options.positions;
   std::vector<TraceEvent> events;
   if (!options.trace_file.empty()) how.trace = &events;

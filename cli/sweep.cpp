@@ -26,10 +26,10 @@ namespace {
 
 // Scenarios of one process. Its simulated clock goes on from one to the next, which shows in the
 // last digits: with pieces that are always the same, results are the same wherever they are made.
-constexpr std::int64_t kMostOfPiece = 64;
+constexpr std::int64_t kMaxPieceShare = 64;
 // So that some hundred cores have something to do; the sweep's size alone decides.
 std::int64_t piece_of(std::int64_t size) {
-  return std::clamp<std::int64_t>(size / 256, 1, kMostOfPiece);
+  return std::clamp<std::int64_t>(size / 256, 1, kMaxPieceShare);
 }
 
 struct Options {
@@ -101,7 +101,7 @@ Json row(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
       (d.tier == Tier::kVram ? vram : ram) += d.needed().value;
   out["vram_bytes"] = report ? Json(std::llround(vram)) : Json();
   out["ram_bytes"] = report ? Json(std::llround(ram)) : Json();
-  out["longest_context"] = fits ? Json(report->longest_context) : Json();
+  out["longest_context"] = fits ? Json(report->max_context) : Json();
   out["error"] = scenario ? (fits                     ? ""
                              : report->errors.empty() ? "does not fit"
                                                       : report->errors.front())

@@ -1,8 +1,8 @@
-# GPU code is optional: without it everything builds, and a probe says that this build has none.
-# nvcc is looked for on the path, in CUDACXX and where NVIDIA's packages put it.
+# GPU code is optional: everything builds without it, and a probe then reports that. nvcc is
+# searched on the path, in CUDACXX and where NVIDIA's packages install it.
 set(RIGCAST_CUDA AUTO CACHE STRING "GPU code: AUTO (where a CUDA toolkit is found), ON or OFF")
 set_property(CACHE RIGCAST_CUDA PROPERTY STRINGS AUTO ON OFF)
-# A GPU for which there is no code is refused when the program runs: none is slow or wrong instead.
+# At run time a GPU without matching code is refused, instead of giving slow or wrong results.
 set(RIGCAST_CUDA_ARCHITECTURES AUTO CACHE STRING
     "GPUs to compile for: AUTO (this machine's, or ALL where it has none), ALL, or a list as of \
 CMAKE_CUDA_ARCHITECTURES")
@@ -21,7 +21,7 @@ if(NOT RIGCAST_CUDA STREQUAL "OFF")
     rigcast_cuda_architectures(CMAKE_CUDA_ARCHITECTURES ${RIGCAST_CUDA_ARCHITECTURES})
     enable_language(CUDA)
     find_package(CUDAToolkit)
-    # The library itself is loaded when it is used: engine/cuda/cublas/cublas.cu.
+    # cuBLAS itself is loaded when it is first used: engine/cuda/cublas/cublas.cu.
     find_path(RIGCAST_CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
     mark_as_advanced(RIGCAST_CUBLAS_INCLUDE_DIR)
     if(TARGET CUDA::cudart_static AND RIGCAST_CUBLAS_INCLUDE_DIR)
@@ -35,7 +35,7 @@ if(NOT RIGCAST_CUDA STREQUAL "OFF")
 endif()
 
 if(RIGCAST_HAS_CUDA)
-  # CMake before 3.26 does not know that nvcc speaks C++20.
+  # CMake before 3.26 does not know nvcc's C++20 flag.
   target_compile_options(rigcast_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
   if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})

@@ -1,7 +1,7 @@
-# Which GPUs the kernels are compiled for.
+# The GPUs for which kernels are compiled.
 
-# Each capability that is supported and has code of its own that differs, oldest first. Later minor
-# versions run the code of earlier ones (8.7 that of 8.6, 10.3 that of 10.0, 12.1 that of 12.0).
+# Supported capabilities with different code, oldest first. Later minor versions run the code of
+# earlier ones (8.7 that of 8.6, 10.3 that of 10.0, 12.1 that of 12.0).
 set(RIGCAST_CUDA_CAPABILITIES 75 80 86 89 90 100 120)
 
 # rigcast_cuda_architectures(out AUTO|ALL|LIST)
@@ -11,7 +11,7 @@ function(rigcast_cuda_architectures out)
   set(list ${ARGN})
   if(list STREQUAL "AUTO")
     rigcast_gpus_of_this_machine(list)
-    # One that this nvcc does not know yet may run PTX of what it does know.
+    # A GPU that this nvcc does not know may run the PTX of a capability that it knows.
     rigcast_does_nvcc_know(known ${list})
     if(NOT list OR NOT known)
       set(list ALL)

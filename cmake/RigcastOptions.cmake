@@ -1,4 +1,4 @@
-# Options and what every target of ours is compiled with.
+# Options, and compiler flags of all targets of this project.
 option(RIGCAST_TESTS "Build tests and benchmarks" ON)
 option(RIGCAST_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 option(RIGCAST_FUZZ "Fuzzing targets; needs clang" OFF)
@@ -16,13 +16,13 @@ endif()
 add_library(rigcast_options INTERFACE)
 target_compile_features(rigcast_options INTERFACE cxx_std_20)
 target_include_directories(rigcast_options INTERFACE ${PROJECT_SOURCE_DIR})
-# nvcc's own C++ between the two compilers is not pedantic.
+# C++ code that nvcc generates does not pass -Wpedantic.
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion)
 target_compile_options(rigcast_options INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>"
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlapping copies inside std::string where there are none (GCC bug 105651).
+  # GCC 12 warns about overlapping copies inside std::string, wrongly (GCC bug 105651).
   target_compile_options(rigcast_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(RIGCAST_WERROR)
@@ -34,12 +34,13 @@ if(RIGCAST_SANITIZE)
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_compile_options(rigcast_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizers}>")
   target_link_options(rigcast_options INTERFACE -fsanitize=address,undefined)
-  # Instrumented code looks uninitialized to GCC where it is not (std::function in <regex>).
+  # GCC warns about uninitialized variables in instrumented code, wrongly (std::function in
+  # <regex>).
   target_compile_options(rigcast_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
 endif()
 if(RIGCAST_FUZZ)
-  # Everything counts what an input reaches; the targets link libFuzzer itself.
+  # All code is instrumented for coverage; the targets link libFuzzer itself.
   target_compile_options(rigcast_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 endif()

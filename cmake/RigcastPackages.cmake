@@ -1,4 +1,5 @@
-# Libraries come from the distribution. Include directories are SYSTEM: their warnings are theirs.
+# Libraries come from the distribution. Their include directories are SYSTEM, which hides warnings
+# in their headers.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SIMGRID REQUIRED IMPORTED_TARGET simgrid>=3.32)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)

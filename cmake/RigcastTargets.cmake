@@ -11,7 +11,8 @@ function(rigcast_add_library name)
   endif()
 endfunction()
 
-# One translation unit per header of the folder and those in it, holding nothing but its inclusion.
+# Compiles one translation unit for each header of the folder and its subfolders, with nothing but
+# the #include.
 function(rigcast_check_headers name)
   set(here ${CMAKE_CURRENT_SOURCE_DIR})
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${here}/*.hpp)

@@ -6,8 +6,8 @@
 #include <array>
 #include <cmath>
 
-#include "core/text/stated_text.hpp"
-#include "measurements/notes.hpp"
+#include "core/text/freetext.hpp"
+#include "measurements/parsed_notes.hpp"
 
 namespace rigcast {
 namespace {
@@ -65,18 +65,18 @@ std::optional<Month> of_date(const std::string& date) {
 std::string Month::text() const { return fmt::format("{:04}-{:02}", year, month); }
 
 std::optional<Month> build_month(const Measurement& m) {
-  const NotedSettings noted = noted_settings(m);
+  const ParsedNotes parsed_notes = parse_notes(m);
   // A fork counts its own commits.
-  if (const auto number = build_number(m.build); number && !noted.ik_llama)
+  if (const auto number = build_number(m.build); number && !parsed_notes.ik_llama)
     if (const auto month = of_build(*number)) return month;
   return of_date(m.date);
 }
 
-bool usual_flash_attention(const Measurement& m) {
-  const NotedSettings noted = noted_settings(m);
-  if (noted.ollama) return false;
+bool default_flash_attention(const Measurement& m) {
+  const ParsedNotes parsed_notes = parse_notes(m);
+  if (parsed_notes.ollama) return false;
   const auto built = build_month(m);
-  const Month switched = noted.ik_llama ? Month{2025, 11} : Month{2025, 9};
+  const Month switched = parsed_notes.ik_llama ? Month{2025, 11} : Month{2025, 9};
   return !built || *built >= switched;
 }
 

@@ -21,6 +21,6 @@ struct Month {
 std::optional<Month> build_month(const Measurement& m);
 
 /// The default of `-fa` of that day, where a source does not say what it ran with.
-bool usual_flash_attention(const Measurement& m);
+bool default_flash_attention(const Measurement& m);
 
 }  // namespace rigcast

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMostLayers = 1'000'000;
+constexpr int kMaxLayers = 1'000'000;
 
 int line_of(std::string_view text, std::size_t at) {
   return 1 + int(std::ranges::count(text.substr(0, at), '\n'));
@@ -47,14 +47,14 @@ std::vector<int> lines_of_objects(std::string_view text) {
   return lines;
 }
 
-Record record_of(const Json& object, const std::string& file, int line) {
-  Record record(file, line);
+FieldRow row_of(const Json& object, const std::string& file, int line) {
+  FieldRow field_row(file, line);
   for (const auto& [key, value] : object.items()) {
-    if (value.is_string()) record.set(key, value.get<std::string>(), line, 1);
-    if (value.is_number()) record.set(key, value.dump(), line, 1);
-    if (value.is_boolean()) record.set(key, value.get<bool>() ? "1" : "0", line, 1);
+    if (value.is_string()) field_row.set(key, value.get<std::string>(), line, 1);
+    if (value.is_number()) field_row.set(key, value.dump(), line, 1);
+    if (value.is_boolean()) field_row.set(key, value.get<bool>() ? "1" : "0", line, 1);
   }
-  return record;
+  return field_row;
 }
 
 Result<Json> parse(std::string_view text, const std::string& file, int line) {
@@ -67,22 +67,22 @@ Result<Json> parse(std::string_view text, const std::string& file, int line) {
   }
 }
 
-Result<std::vector<Record>> records_of_array(std::string_view text, const std::string& file) {
+Result<std::vector<FieldRow>> rows_of_array(std::string_view text, const std::string& file) {
   const auto array = parse(text, file, 1);
   if (!array) return array.error();
   const std::vector<int> lines = lines_of_objects(text);
-  std::vector<Record> records;
+  std::vector<FieldRow> records;
   for (const Json& item : *array) {
     if (!item.is_object())
       return bad_input("an array of something else than runs", {}, SourceRef{file, 1, 1});
     const std::size_t i = std::min(records.size(), lines.size() - 1);
-    records.push_back(record_of(item, file, lines[i]));
+    records.push_back(row_of(item, file, lines[i]));
   }
   return records;
 }
 
-Result<std::vector<Record>> records_of_lines(std::string_view text, const std::string& file) {
-  std::vector<Record> records;
+Result<std::vector<FieldRow>> rows_of_lines(std::string_view text, const std::string& file) {
+  std::vector<FieldRow> records;
   int line = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -94,7 +94,7 @@ Result<std::vector<Record>> records_of_lines(std::string_view text, const std::s
     if (!object) return object.error();
     if (!object->is_object())
       return bad_input("a line that is no run", {}, SourceRef{file, line, 1});
-    records.push_back(record_of(*object, file, line));
+    records.push_back(row_of(*object, file, line));
   }
   return records;
 }
@@ -113,7 +113,7 @@ int count_of_gpus(const std::string& gpus) {
 }
 
 // Settings that a Measurement has no field for, in the words that notes of people use.
-std::string notes_of(const Record& r) {
+std::string notes_of(const FieldRow& r) {
   std::string notes = fmt::format("backend={}", r.text("backends"));
   if (r.flag("use_mmap") == false) notes += " mmap=0";
   if (r.flag("no_kv_offload") == true) notes += " nkvo=1";
@@ -125,7 +125,7 @@ std::string notes_of(const Record& r) {
   return notes;
 }
 
-void read_setup(const Record& r, Measurement& m) {
+void read_setup(const FieldRow& r, Measurement& m) {
   m.tool = "llama-bench";
   m.build = fmt::format("{} ({})", r.text("build_number"), r.text("build_commit"));
   m.date = r.text("test_time").substr(0, 10);
@@ -134,18 +134,18 @@ void read_setup(const Record& r, Measurement& m) {
   const std::string backends = r.text("backends");
   if (backends == "CPU" || backends == "BLAS") m.gpu.clear();
   m.gpu_count = count_of_gpus(m.gpu);
-  m.gpu_layers = r.whole_or_automatic("n_gpu_layers", kMostLayers);
-  m.cpu_moe_layers = r.whole_or_automatic("n_cpu_moe", kMostLayers);
+  m.gpu_layers = r.integer_or_automatic("n_gpu_layers", kMaxLayers);
+  m.cpu_moe_layers = r.integer_or_automatic("n_cpu_moe", kMaxLayers);
   m.type_k = r.text("type_k");
   m.type_v = r.text("type_v");
   m.flash_attention = r.flag("flash_attn");
-  m.threads = r.whole("n_threads", kMostLayers);
-  m.batch = r.whole("n_batch", 1 << 24);
-  m.ubatch = r.whole("n_ubatch", 1 << 24);
+  m.threads = r.integer("n_threads", kMaxLayers);
+  m.batch = r.integer("n_batch", 1 << 24);
+  m.ubatch = r.integer("n_ubatch", 1 << 24);
   m.notes = notes_of(r);
 }
 
-void read_model(const Record& r, Measurement& m) {
+void read_model(const FieldRow& r, Measurement& m) {
   const ModelType type = split_model_type(r.text("model_type"));
   m.model = model_of_file(r.text("model_filename"));
   if (m.model.empty()) m.model = type.model;
@@ -166,13 +166,13 @@ ModelType split_model_type(std::string_view text) {
   return {std::string(text.substr(0, second)), std::move(quant)};
 }
 
-Result<std::vector<Record>> llama_bench_json(std::string_view text, const std::string& file) {
+Result<std::vector<FieldRow>> llama_bench_json(std::string_view text, const std::string& file) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   const bool array = begin != std::string_view::npos && text[begin] == '[';
-  return array ? records_of_array(text, file) : records_of_lines(text, file);
+  return array ? rows_of_array(text, file) : rows_of_lines(text, file);
 }
 
-Result<std::optional<Measurement>> llama_bench_run(const Record& r) {
+Result<std::optional<Measurement>> llama_bench_run(const FieldRow& r) {
   Measurement m;
   m.line = r.line();
   read_setup(r, m);

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "measurements/field_row.hpp"
 #include "measurements/measurement.hpp"
-#include "measurements/record.hpp"
 
 namespace rigcast {
 
 /// An array of objects, or an object a line.
-Result<std::vector<Record>> llama_bench_json(std::string_view text, const std::string& file);
+Result<std::vector<FieldRow>> llama_bench_json(std::string_view text, const std::string& file);
 
 /// The run of a record. A prompt and an answer measured as one (-pg) have no speed of their own:
 /// nullopt.
-Result<std::optional<Measurement>> llama_bench_run(const Record& record);
+Result<std::optional<Measurement>> llama_bench_run(const FieldRow& field_row);
 
 /// "llama 8B Q4_K - Medium" is the model "llama 8B" in "Q4_K - Medium".
 struct ModelType {

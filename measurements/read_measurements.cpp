@@ -7,16 +7,16 @@
 #include <fstream>
 
 #include "core/text/csv.hpp"
+#include "measurements/field_row.hpp"
 #include "measurements/llama_bench.hpp"
-#include "measurements/record.hpp"
 
 namespace rigcast {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMostBytes = 100'000'000;
-constexpr int kMostLayers = 1'000'000;
+constexpr std::uintmax_t kMaxBytes = 100'000'000;
+constexpr int kMaxLayers = 1'000'000;
 
 bool has_column(const CsvRow& header, std::string_view name) {
   return std::ranges::any_of(header, [&](const CsvField& f) { return f.text == name; });
@@ -32,26 +32,26 @@ std::optional<Error> missing_columns(const CsvRow& header, std::vector<std::stri
                    SourceRef{file, header.front().line, 1});
 }
 
-Result<std::vector<Record>> records_of(const std::vector<CsvRow>& rows, const std::string& file) {
-  std::vector<Record> records;
+Result<std::vector<FieldRow>> rows_of(const std::vector<CsvRow>& rows, const std::string& file) {
+  std::vector<FieldRow> records;
   const CsvRow& header = rows.front();
   for (auto row = rows.begin() + 1; row != rows.end(); ++row) {
     if (row->size() != header.size())
       return bad_input(fmt::format("{} fields under {} columns", row->size(), header.size()),
                        "put a field that holds a comma into quotes",
                        SourceRef{file, row->front().line, 1});
-    Record& record = records.emplace_back(file, row->front().line);
+    FieldRow& field_row = records.emplace_back(file, row->front().line);
     for (std::size_t i = 0; i < header.size(); ++i) {
       const CsvField& field = (*row)[i];
-      record.set(header[i].text, field.text, field.line, field.column);
+      field_row.set(header[i].text, field.text, field.line, field.column);
     }
   }
   return records;
 }
 
-void read_machine(const Record& r, Measurement& m) {
+void read_machine(const FieldRow& r, Measurement& m) {
   m.gpu = r.text("gpu");
-  m.gpu_count = r.whole("gpu_count", 1000).value_or(m.gpu.empty() || m.gpu == "none" ? 0 : 1);
+  m.gpu_count = r.integer("gpu_count", 1000).value_or(m.gpu.empty() || m.gpu == "none" ? 0 : 1);
   m.cpu = r.text("cpu");
   m.ram_type = r.text("ram_type");
   if (const auto rate = r.number("ram_gbps_if_stated", 1e6); rate && *rate > 0)
@@ -60,7 +60,7 @@ void read_machine(const Record& r, Measurement& m) {
   m.os = r.text("os");
 }
 
-void read_model(const Record& r, Measurement& m) {
+void read_model(const FieldRow& r, Measurement& m) {
   m.model = r.text("model");
   m.params_b = r.number("params_b", 1e6);
   m.quant = r.text("quant");
@@ -68,20 +68,20 @@ void read_model(const Record& r, Measurement& m) {
     m.size = Bytes{*gib * (1_GiB).value};
 }
 
-void read_placement(const Record& r, Measurement& m) {
-  m.gpu_layers = r.whole_or_automatic("ngl", kMostLayers);
-  m.layers = r.whole("n_layers", kMostLayers);
-  m.cpu_moe_layers = r.whole("n_cpu_moe", kMostLayers);
+void read_placement(const FieldRow& r, Measurement& m) {
+  m.gpu_layers = r.integer_or_automatic("ngl", kMaxLayers);
+  m.layers = r.integer("n_layers", kMaxLayers);
+  m.cpu_moe_layers = r.integer("n_cpu_moe", kMaxLayers);
   m.kv_location = r.text("kv_location");
   m.type_k = r.text("ctk");
   m.type_v = r.text("ctv");
   m.flash_attention = r.flag("flash_attn");
-  m.threads = r.whole("threads", kMostLayers);
-  m.batch = r.whole("batch", 1 << 24);
-  m.ubatch = r.whole("ubatch", 1 << 24);
+  m.threads = r.integer("threads", kMaxLayers);
+  m.batch = r.integer("batch", 1 << 24);
+  m.ubatch = r.integer("ubatch", 1 << 24);
 }
 
-void read_figure(const Record& r, Measurement& m) {
+void read_figure(const FieldRow& r, Measurement& m) {
   m.depth = r.tokens("depth");
   m.prompt = r.tokens("n_prompt");
   m.generated = r.tokens("n_gen");
@@ -95,7 +95,7 @@ void read_figure(const Record& r, Measurement& m) {
   m.stdev = r.number("stdev", 1e12);
 }
 
-Result<std::optional<Measurement>> own_run(const Record& r) {
+Result<std::optional<Measurement>> own_run(const FieldRow& r) {
   Measurement m;
   m.line = r.line();
   m.id = r.text("id");
@@ -113,13 +113,13 @@ Result<std::optional<Measurement>> own_run(const Record& r) {
 }
 
 template <class Run>
-Result<std::vector<Measurement>> runs_of(const Result<std::vector<Record>>& records, Run run,
+Result<std::vector<Measurement>> runs_of(const Result<std::vector<FieldRow>>& records, Run run,
                                          const std::string& file,
                                          std::vector<std::string>* skipped) {
   if (!records) return records.error();
   std::vector<Measurement> out;
-  for (const Record& record : *records) {
-    auto measured = run(record);
+  for (const FieldRow& field_row : *records) {
+    auto measured = run(field_row);
     if (!measured) return measured.error();
     if (*measured) {
       Measurement& m = out.emplace_back(*std::move(*measured));
@@ -127,7 +127,7 @@ Result<std::vector<Measurement>> runs_of(const Result<std::vector<Record>>& reco
       if (m.id.empty()) m.id = fmt::format("{}:{}", file, m.line);
     } else if (skipped) {
       skipped->push_back(
-          fmt::format("{}:{}: prompt and output measured as one", file, record.line()));
+          fmt::format("{}:{}: prompt and output measured as one", file, field_row.line()));
     }
   }
   return out;
@@ -146,7 +146,7 @@ Result<std::vector<Measurement>> parse_table(std::string_view text, const std::s
                               file)
             : missing_columns(header, {"gpu", "model", "quant", "metric", "value"}, file);
   if (missing) return *missing;
-  const auto records = records_of(*rows, file);
+  const auto records = rows_of(*rows, file);
   return bench ? runs_of(records, llama_bench_run, file, skipped)
                : runs_of(records, own_run, file, skipped);
 }
@@ -171,7 +171,7 @@ Result<std::vector<Measurement>> read_measurements(const fs::path& path,
   if (!fs::is_regular_file(path, code)) return refused("there is no such file");
   const auto size = fs::file_size(path, code);
   if (code) return refused("its size cannot be read");
-  if (size > kMostBytes)
+  if (size > kMaxBytes)
     return bad_input(fmt::format("{} MB of measurements are more than 100", size / 1'000'000),
                      "split the file", SourceRef{file, 0, 0});
   std::ifstream in(path, std::ios::binary);

@@ -8,9 +8,9 @@
 
 #include "core/catalogue/compose_rig.hpp"
 #include "core/hardware/hardware_names.hpp"
-#include "core/text/stated_text.hpp"
+#include "core/text/freetext.hpp"
 #include "measurements/build_month.hpp"
-#include "measurements/draft.hpp"
+#include "measurements/scenario_fragment.hpp"
 #include "perfmodel/memory.hpp"
 
 namespace rigcast {
@@ -47,18 +47,18 @@ Result<Resolver> Resolver::on_rig(const Catalogue& catalogue, const std::string&
   std::vector<std::string> warnings;
   const Rig composed = compose_rig(document.root().table("rig"), catalogue, warnings);
   if (auto error = document.error()) return *error;
-  RigDraft draft;
+  RigFragment draft;
   draft.toml = fmt::format("[rig]\nname = {}\n", name);
   draft.gpus = composed.gpus;
   draft.text = composed.name;
   draft.cpu_stated = draft.ram_known = draft.host_stated = true;
   Resolver resolver(catalogue);
-  resolver.own_rig_ = std::make_shared<const RigDraft>(std::move(draft));
+  resolver.own_rig_ = std::make_shared<const RigFragment>(std::move(draft));
   return resolver;
 }
 
 // Names are compared no closer than by architecture: programs and catalogue write them differently.
-Result<RigDraft> Resolver::own_rig(const Measurement& m) {
+Result<RigFragment> Resolver::own_rig(const Measurement& m) {
   const std::vector<GpuPart>& own = own_rig_->gpus;
   const std::vector<std::string> names = gpu_names(m.gpu);
   if (names.empty() && !own.empty())
@@ -67,7 +67,7 @@ Result<RigDraft> Resolver::own_rig(const Measurement& m) {
   if (!names.empty() && count != own.size())
     return bad_input(fmt::format("ran on {} GPUs, the rig has {}", count, own.size()));
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto part = lookup_.gpu(names[i]);
+    const auto part = resolver_.gpu(names[i]);
     const std::size_t at = names.size() == own.size() ? i : 0;
     if (part && part->architecture != own[at].architecture)
       return bad_input(fmt::format("ran on {}, the rig has {}", part->name, own[at].name));
@@ -75,42 +75,42 @@ Result<RigDraft> Resolver::own_rig(const Measurement& m) {
   return *own_rig_;
 }
 
-Result<Resolver::Made> Resolver::make(const std::string& toml) {
-  if (const auto known = made_.find(toml); known != made_.end()) return known->second;
-  const auto made = [&]() -> Result<Made> {
+Result<Resolver::ResolvedScenario> Resolver::make(const std::string& toml) {
+  if (const auto known = resolved_.find(toml); known != resolved_.end()) return known->second;
+  const auto made = [&]() -> Result<ResolvedScenario> {
     const auto document = TomlDocument::parse(toml, "measured run");
     if (!document) return bad_input(document.error().message);
-    auto scenario = make_scenario(*document, lookup_.catalogue());
+    auto scenario = make_scenario(*document, resolver_.catalogue());
     if (!scenario) return bad_input(scenario.error().message, scenario.error().hint);
     const Placement placement = resolve_placement(*scenario);
     const Regime regime = regime_of(*scenario, placement);
     const bool fits = nearly_fits(*scenario, placement);
-    return Made{std::make_shared<const Scenario>(*std::move(scenario)), regime, fits};
+    return ResolvedScenario{std::make_shared<const Scenario>(*std::move(scenario)), regime, fits};
   };
-  return made_.emplace(toml, made()).first->second;
+  return resolved_.emplace(toml, made()).first->second;
 }
 
 namespace {
 
 // llama.cpp fits what nobody placed so that 1024 MiB of VRAM stay free (PR 16653, 2025-12).
-std::string room_left_free(const Measurement& m, const NotedSettings& noted,
-                           const PlacementDraft& placement) {
+std::string freed_by_error_margin(const Measurement& m, const ParsedNotes& parsed_notes,
+                                  const PlacementFragment& placement) {
   const auto built = build_month(m);
   const bool ollama = stated::contains(stated::lower(m.tool), "ollama");
-  const bool fits_itself =
-      placement.automatic && !ollama && !noted.ik_llama && built && built->text() >= "2025-12";
+  const bool fits_itself = placement.automatic && !ollama && !parsed_notes.ik_llama && built &&
+                           built->text() >= "2025-12";
   return fits_itself ? "vram_reserved = \"1024 MiB\"\n" : "";
 }
 
 }  // namespace
 
-std::optional<Resolver::Made> Resolver::fewest_experts_in_ram(
-    const Measurement& m, const NotedSettings& noted, const ModelSpec& model, const RigDraft& rig,
-    const std::string& head, const std::string& rest) {
-  std::optional<Made> best;
+std::optional<Resolver::ResolvedScenario> Resolver::fewest_experts_in_ram(
+    const Measurement& m, const ParsedNotes& parsed_notes, const ModelSpec& model,
+    const RigFragment& rig, const std::string& head, const std::string& rest) {
+  std::optional<ResolvedScenario> best;
   for (int few = 1, many = model.layers; few <= many;) {
     const int layers = (few + many) / 2;
-    const auto placement = draft_placement(m, noted, model, rig, layers);
+    const auto placement = placement_fragment(m, parsed_notes, model, rig, layers);
     if (!placement) return std::nullopt;
     const auto made = make(head + placement->toml + rest);
     if (!made) return std::nullopt;
@@ -121,24 +121,28 @@ std::optional<Resolver::Made> Resolver::fewest_experts_in_ram(
 }
 
 Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
-  const NotedSettings noted = noted_settings(m);
-  if (noted.cpu_or_gpu) return bad_input("whether the GPU or the CPU computed is not stated");
-  if (noted.did_not_fit) return bad_input("its source says that it did not fit into VRAM");
-  const auto model = draft_model(m, noted, lookup_);
+  const ParsedNotes parsed_notes = parse_notes(m);
+  if (parsed_notes.cpu_or_gpu)
+    return bad_input("whether the GPU or the CPU computed is not stated");
+  if (parsed_notes.did_not_fit) return bad_input("its source says that it did not fit into VRAM");
+  const auto model = model_fragment(m, parsed_notes, resolver_);
   if (!model) return model.error();
-  const auto rig = own_rig_ ? own_rig(m) : draft_rig(m, model->size, lookup_);
+  const auto rig = own_rig_ ? own_rig(m) : rig_fragment(m, model->size, resolver_);
   if (!rig) return rig.error();
-  const auto placement = draft_placement(m, noted, *model->spec, *rig);
+  const auto placement = placement_fragment(m, parsed_notes, *model->spec, *rig);
   if (!placement) return placement.error();
-  const std::string rest = draft_runtime(m, noted, placement->quantized_v) + draft_workload(m);
-  const std::string head = rig->toml + room_left_free(m, noted, *placement) + model->toml;
+  const std::string rest =
+      runtime_fragment(m, parsed_notes, placement->quantized_v) + workload_fragment(m);
+  const std::string head =
+      rig->toml + freed_by_error_margin(m, parsed_notes, *placement) + model->toml;
   auto made = make(head + placement->toml + rest);
   if (!made) return made.error();
   // Ollama moves whole layers of a model that is too large; llama.cpp moves experts first.
   const bool moves_experts = placement->automatic && made->regime == Regime::kSplit &&
-                             model->spec->moe && !noted.ollama && !noted.automatic_split;
+                             model->spec->moe && !parsed_notes.ollama &&
+                             !parsed_notes.automatic_split;
   if (moves_experts) {
-    auto fitting = fewest_experts_in_ram(m, noted, *model->spec, *rig, head, rest);
+    auto fitting = fewest_experts_in_ram(m, parsed_notes, *model->spec, *rig, head, rest);
     if (fitting) made = *std::move(fitting);
   }
   if (!made->fits) return bad_input("does not fit into memory as stated");

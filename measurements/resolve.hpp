@@ -11,13 +11,13 @@
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/regime.hpp"
 #include "core/scenario/scenario.hpp"
-#include "measurements/lookup.hpp"
 #include "measurements/measurement.hpp"
+#include "measurements/name_resolver.hpp"
 
 namespace rigcast {
 
-struct NotedSettings;
-struct RigDraft;
+struct ParsedNotes;
+struct RigFragment;
 
 struct ResolvedRun {
   Measurement measured;
@@ -33,7 +33,7 @@ struct ResolvedRun {
 /// Resolves runs against one catalogue; equal settings share a scenario.
 class Resolver {
  public:
-  explicit Resolver(const Catalogue& catalogue) : lookup_(catalogue) {}
+  explicit Resolver(const Catalogue& catalogue) : resolver_(catalogue) {}
 
   /// Every run is taken to be of the rig of this file or name; one that names parts of another kind
   /// is refused.
@@ -43,21 +43,21 @@ class Resolver {
   Result<ResolvedRun> resolve(const Measurement& m);
 
  private:
-  struct Made {
+  struct ResolvedScenario {
     std::shared_ptr<const Scenario> scenario;
     Regime regime = Regime::kResident;
     bool fits = true;  // or nearly: what is stated leaves some room for error
   };
-  Result<Made> make(const std::string& toml);
-  std::optional<Made> fewest_experts_in_ram(const Measurement& m, const NotedSettings& noted,
-                                            const ModelSpec& model, const RigDraft& rig,
-                                            const std::string& head, const std::string& rest);
+  Result<ResolvedScenario> make(const std::string& toml);
+  std::optional<ResolvedScenario> fewest_experts_in_ram(
+      const Measurement& m, const ParsedNotes& parsed_notes, const ModelSpec& model,
+      const RigFragment& rig, const std::string& head, const std::string& rest);
 
-  Result<RigDraft> own_rig(const Measurement& m);
+  Result<RigFragment> own_rig(const Measurement& m);
 
-  Lookup lookup_;
-  std::shared_ptr<const RigDraft> own_rig_;  // nullptr: the rig that a run names
-  std::map<std::string, Result<Made>> made_;
+  NameResolver resolver_;
+  std::shared_ptr<const RigFragment> own_rig_;  // nullptr: the rig that a run names
+  std::map<std::string, Result<ResolvedScenario>> resolved_;
 };
 
 Result<ResolvedRun> resolve(const Measurement& m, const Catalogue& catalogue);

@@ -6,8 +6,8 @@ Fetch kv_fetch(const StepContext& s, double bytes) {
   Fetch f;
   f.kind = ActivityKind::kFetchKv;
   f.bytes = {bytes};
-  f.charged = f.bytes / s.runtime.decode.stream_share.value;
-  f.ahead = s.kv.prefetch && s.runtime.decode.prefetch_depth > 0;
+  f.equivalent_bytes = f.bytes / s.runtime.decode.stream_share.value;
+  f.early = s.kv.prefetch && s.runtime.decode.prefetch_depth > 0;
   return f;
 }
 

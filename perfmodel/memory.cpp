@@ -38,8 +38,8 @@ MemoryPlan empty_plan(const MemoryContext& s) {
 void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
-    const Bytes shared{double(w.together())};
-    const Bytes experts{double(w.apart())};
+    const Bytes shared{double(w.rest())};
+    const Bytes experts{double(w.ffn_or_experts())};
     device(plan, p.layers[l].weights).weights += shared;
     device(plan, p.layers[l].experts).weights += experts;
   }
@@ -53,7 +53,7 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   const DeviceIndex home = ends.head_on;
   plan.devices.back().weights += embedding * double(ends.embeddings);
   device(plan, home).weights += home == kHost ? head - shared : head;
-  plan.devices.back().weights += host_copies(s, p, home);
+  plan.devices.back().weights += host_weight_copies(s, p, home);
 }
 
 // Host memory that the process needs because it uses a GPU.
@@ -89,7 +89,7 @@ void add_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   if (!on_gpu) return;
   Bytes& staging = plan.devices.back().staging;
   staging += process_on_gpu(s, p);
-  staging = std::max(Bytes{}, staging - rules.untouched_buffers(s, p));
+  staging = std::max(Bytes{}, staging - rules.untouched_buffer_bytes(s, p));
 }
 
 void spill(const MemoryContext& s, MemoryPlan& plan) {
@@ -151,7 +151,7 @@ Placement resolve_placement(const Scenario& s) {
   return place(s, 0);
 }
 
-TokenCount longest_context(const Scenario& given, const Placement& placement, TokenCount most) {
+TokenCount max_context(const Scenario& given, const Placement& placement, TokenCount most) {
   Scenario s = given;
   const auto fits = [&](TokenCount context) {
     s.workload.context = context;

@@ -16,6 +16,6 @@ MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
 Placement resolve_placement(const Scenario& scenario);
 
 /// The longest context limit whose memory fits with this placement, at most `most`; 0 if none.
-TokenCount longest_context(const Scenario& scenario, const Placement& placement, TokenCount most);
+TokenCount max_context(const Scenario& scenario, const Placement& placement, TokenCount most);
 
 }  // namespace rigcast

@@ -42,7 +42,7 @@ class Schedule {
   Seconds fetch(const StepOp& op, Seconds ready) {
     CopyEngine& engine = engines_[std::size_t(op.device)];
     Seconds begin = engine.in_free;
-    if (op.fetch->ahead) {
+    if (op.fetch->early) {
       const std::size_t buffers = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
       while (engine.consumers.size() > buffers) engine.consumers.pop_front();
       if (engine.consumers.size() == buffers) begin = std::max(begin, engine.consumers.front());
@@ -61,7 +61,7 @@ class Schedule {
 // The number of steps after which prefetched copies have filled the buffers.
 int steps_to_fill(const StepContext& s, const Step& step) {
   const auto copies =
-      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
+      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->early; });
   if (copies == 0) return 0;
   const auto buffers = std::max(2, s.runtime.decode.prefetch_depth);
   return int((buffers + copies - 1) / copies) + 1;

@@ -53,32 +53,32 @@ class Sum {
   double ram_seconds(Bytes b) const { return (b / rig_.ram.bandwidth.value).value; }
 
   void host(const OpCost& c) {
-    use_.add(Resource::kRam, ram_seconds(c.charged), c.bytes.value);
+    use_.add(Resource::kRam, ram_seconds(c.equivalent_bytes), c.bytes.value);
     use_.add(Resource::kCpu, c.compute.value);
-    use_.add(Resource::kHostWork, c.gap.value);
+    use_.add(Resource::kHostWork, c.overhead.value);
   }
 
   void gpu(std::size_t g, const StepOp& op) {
     GpuUse& u = gpus_[g];
-    u.launch += op.cost.gap.value;
+    u.launch += op.cost.overhead.value;
     u.compute += op.cost.compute.value;
     if (rig_.unified()) {
-      use_.add(Resource::kRam, ram_seconds(op.cost.charged), op.cost.bytes.value);
+      use_.add(Resource::kRam, ram_seconds(op.cost.equivalent_bytes), op.cost.bytes.value);
     } else {
-      u.vram += (op.cost.charged / rig_.gpus[g].bandwidth.value).value;
+      u.vram += (op.cost.equivalent_bytes / rig_.gpus[g].bandwidth.value).value;
       use_.add(Resource::kVram, 0, op.cost.bytes.value);
     }
-    if (op.fetch) copy_in(g, op.fetch->bytes, op.fetch->charged, op.fetch->pageable);
+    if (op.fetch) copy_in(g, op.fetch->bytes, op.fetch->equivalent_bytes, op.fetch->pageable);
     if (op.store.value > 0 && !rig_.unified()) copy_out(g, op.store);
   }
 
-  void copy_in(std::size_t g, Bytes bytes, Bytes charged, bool pageable) {
+  void copy_in(std::size_t g, Bytes bytes, Bytes equivalent_bytes, bool pageable) {
     const HostLink& link = rig_.links[g];
     const auto rate = pageable ? link.pageable.value : link.h2d.value;
-    gpus_[g].h2d += (charged / rate).value;
-    gpus_[g].vram += (charged / rig_.gpus[g].bandwidth.value).value;
+    gpus_[g].h2d += (equivalent_bytes / rate).value;
+    gpus_[g].vram += (equivalent_bytes / rig_.gpus[g].bandwidth.value).value;
     use_.add(Resource::kH2d, 0, bytes.value);
-    use_.add(Resource::kRam, ram_seconds(charged), 0);
+    use_.add(Resource::kRam, ram_seconds(equivalent_bytes), 0);
   }
 
   void copy_out(std::size_t g, Bytes bytes) {

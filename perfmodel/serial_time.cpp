@@ -17,9 +17,9 @@ constexpr std::int64_t kTimedUbatches = 5;
 // The number of output tokens of a long answer that are computed.
 constexpr TokenCount kTimedCells = 4;
 
-bool copies_run_ahead(const Step& step) {
+bool prefetches_copies(const Step& step) {
   return std::ranges::any_of(step.ops,
-                             [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
+                             [](const StepOp& op) { return op.fetch && op.fetch->early; });
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ SerialForecast::Pass SerialForecast::pass_of(Step step, Phase phase, TokenCount 
     pass.ops.push_back(op);
     pass.counts.push_back(op.layer < 0 ? 1.0 : class_sizes_[layer]);
   }
-  if (copies_run_ahead(step)) pass.overlapping = std::move(step);
+  if (prefetches_copies(step)) pass.overlapping = std::move(step);
   return pass;
 }
 

@@ -47,7 +47,7 @@ class StepBuilder {
     op.kind = ActivityKind::kHead;
     op.device = device;
     OpTraffic t = head_traffic(s_.model, s_.tensors, rows);
-    const double spilled = take_spilled(t, p_.head, device);
+    const double spilled = subtract_spilled(t, p_.head, device);
     op.traffic = t;
     op.tokens = rows;
     op.launches = Launches::kHead;
@@ -85,8 +85,8 @@ class StepBuilder {
     Fetch f;
     f.bytes = {bytes};
     f.mapped = !decode() && s_.settings.mmap && s_.runtime.prefill.staging == Staging::kPageable;
-    f.charged = charged_weights(s_, f.bytes, f.mapped);
-    f.ahead = overlap && known_ahead;
+    f.equivalent_bytes = equivalent_weight_bytes(s_, f.bytes, f.mapped);
+    f.early = overlap && known_ahead;
     op.fetch = f;
   }
 
@@ -95,9 +95,9 @@ class StepBuilder {
     if (f.bytes.value <= 0) return;
     if (op.fetch) {
       op.fetch->bytes += f.bytes;
-      op.fetch->charged += f.charged;
+      op.fetch->equivalent_bytes += f.equivalent_bytes;
       op.fetch->start += f.start;
-      op.fetch->ahead = op.fetch->ahead && f.ahead;
+      op.fetch->early = op.fetch->early && f.early;
     } else {
       op.fetch = f;
     }
@@ -131,13 +131,13 @@ class StepBuilder {
     OpTraffic t = projection_traffic(s_.model, s_.tensors, l, batch_.tokens());
     const DeviceIndex home = p_.layers[std::size_t(l)].weights;
     const double weights = t.weight_bytes();
-    double spilled = take_spilled(t, home, device);
+    double spilled = subtract_spilled(t, home, device);
     OpTraffic cache = cache_traffic(s_.model, l, batch_, s_.kv.types);
     const double all_read = cache.kv_read_bytes;
     const bool in_ram = cache_in_ram(l, device);
     const bool reads_ram = in_ram && !keeps_own_cache(l, device);
     const double cold = device == kHost ? 0.0 : cold_read_share(l, reads_ram);
-    const double cold_bytes = cold * all_read * (leaves_vram(in_ram) ? cold_ratio(l) : 1.0);
+    const double cold_bytes = cold * all_read * (evicts_from_vram(in_ram) ? cold_ratio(l) : 1.0);
     // Attention reads cold blocks from the ring buffer into which they are copied, in their own
     // type.
     const ColdSplit split =
@@ -191,7 +191,7 @@ class StepBuilder {
     const DeviceIndex home = moe ? at.weights : at.experts;
     const Launches launches = moe ? Launches::kMoePart : Launches::kFfn;
     const double weights = t.weight_bytes();
-    const double spilled = take_spilled(t, home, device);
+    const double spilled = subtract_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kFfn, l, device, t, launches);
     fetch_weights(op, home, weights, true);
     add_fetch(op, spill_fetch(spilled));
@@ -201,7 +201,7 @@ class StepBuilder {
     OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens());
     const DeviceIndex home = p_.layers[std::size_t(l)].experts;
     const double weights = t.weight_bytes();
-    const double spilled = take_spilled(t, home, device);
+    const double spilled = subtract_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kMoePart);
     // The experts that a few tokens need are known only after the router; a batch needs nearly all
     // of them.
@@ -215,7 +215,7 @@ class StepBuilder {
   }
 
   // The driver keeps these weights in system memory: they are read over the link, not from VRAM.
-  double take_spilled(OpTraffic& t, DeviceIndex home, DeviceIndex device) const {
+  double subtract_spilled(OpTraffic& t, DeviceIndex home, DeviceIndex device) const {
     const double share = home == device ? spill_of(device).of_weights : 0.0;
     const double bytes = share * t.weight_bytes();
     for (double& b : t.weight_bytes_by_format) b *= 1.0 - share;
@@ -224,7 +224,7 @@ class StepBuilder {
 
   Fetch spill_fetch(double bytes) const {
     Fetch f = kv_fetch(s_, bytes);
-    f.ahead = false;  // the GPU reads it in place, when it is needed
+    f.early = false;  // the GPU reads it in place, when it is needed
     return f;
   }
 
@@ -245,7 +245,7 @@ class StepBuilder {
   }
 
   // Blocks that may have another type than the part of the cache that is in RAM from the start.
-  bool leaves_vram(bool in_ram) const { return !in_ram || s_.kv.policy == KvPolicy::kStream; }
+  bool evicts_from_vram(bool in_ram) const { return !in_ram || s_.kv.policy == KvPolicy::kStream; }
 
   // The ratio of a cold token's bytes to a hot token's.
   double cold_ratio(int l) const {
@@ -257,15 +257,15 @@ class StepBuilder {
     const double over_link = cold_bytes - split.on_cpu;
     if (split.on_cpu > 0) op.host_part = split.cost;
     Fetch fetch = kv_fetch(s_, over_link);
-    if (leaves_vram(in_ram)) fetch.start = rules_.cold_copy_start(s_, l, over_link);
+    if (evicts_from_vram(in_ram)) fetch.start = rules_.cold_copy_start(s_, l, over_link);
     add_fetch(op, fetch);
     // Blocks of another type are dequantized to FP16 before attention reads them.
     const KvTypes cold = s_.kv.cold_types();
     const bool alike = cold.k == s_.kv.types.k && cold.v == s_.kv.types.v;
-    op.dequantizes_cache = cold_bytes > 0 && leaves_vram(in_ram) && !alike;
+    op.dequantizes_cache = cold_bytes > 0 && evicts_from_vram(in_ram) && !alike;
     op.cost = operation_cost(s_, op);
     // Every new token evicts the oldest one, in whole blocks: on average one token per step.
-    const KvTypes to = leaves_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
+    const KvTypes to = evicts_from_vram(in_ram) ? s_.kv.cold_types() : s_.kv.types;
     op.store = Bytes{kv_bytes_per_token(s_.model, l, to) * double(batch_.tokens())};
   }
 
@@ -320,8 +320,8 @@ void apply_last_level_cache(const StepContext& s, std::vector<StepOp>& ops,
   const double of_cache = left(e.llc_kv_speedup), of_weights = left(e.llc_weight_speedup);
   for (StepOp& op : ops) {
     if (op.device == kHost)
-      op.cost.charged *= op.kind == ActivityKind::kCacheAttention ? of_cache : of_weights;
-    if (op.host_part) op.host_part->charged *= of_cache;
+      op.cost.equivalent_bytes *= op.kind == ActivityKind::kCacheAttention ? of_cache : of_weights;
+    if (op.host_part) op.host_part->equivalent_bytes *= of_cache;
   }
 }
 
@@ -342,7 +342,7 @@ Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCo
 
 bool overlaps(const Step& step) {
   return std::ranges::any_of(step.ops, [](const StepOp& op) {
-    return (op.fetch && op.fetch->ahead) || op.host_part || op.store.value > 0;
+    return (op.fetch && op.fetch->early) || op.host_part || op.store.value > 0;
   });
 }
 
@@ -447,9 +447,9 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   step.sample = sample_time(s, head, sequences);
   step.logits_from = head;
   if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model) * double(sequences);
-  const KvHandover handover = rules.prompt_handover(s, p, batch);
-  if (handover.from != kHost) step.logits_from = handover.from;
-  step.logits += handover.bytes;
+  const KvTransfer transfer = rules.prompt_kv_transfer(s, p, batch);
+  if (transfer.from != kHost) step.logits_from = transfer.from;
+  step.logits += transfer.bytes;
   return step;
 }
 

@@ -5,7 +5,7 @@
 namespace rigcast {
 namespace {
 
-bool fetches_ahead(const StepOp& op) { return op.fetch && op.fetch->ahead; }
+bool prefetches(const StepOp& op) { return op.fetch && op.fetch->early; }
 
 // Only some layers prefetch. While the others compute, the link works until the runtime's buffers
 // are full; the buffers of merged layers would hold more.
@@ -14,14 +14,14 @@ bool some_layers_stream(const std::vector<StepOp>& ops) {
   for (const StepOp& op : ops) {
     if (op.layer < 0) continue;
     if (layers.empty() || layers.back() != op.layer) layers.push_back(op.layer);
-    if (fetches_ahead(op) && (fetching.empty() || fetching.back() != op.layer))
+    if (prefetches(op) && (fetching.empty() || fetching.back() != op.layer))
       fetching.push_back(op.layer);
   }
   return !fetching.empty() && fetching.size() < layers.size();
 }
 
 bool same_class(const StepOp& a, const StepOp& b) {
-  const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->ahead) : 0; };
+  const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->early) : 0; };
   return a.kind == b.kind && a.device == b.device && a.from == b.from &&
          (a.handoffs > 0) == (b.handoffs > 0) && ahead(a) == ahead(b) &&
          a.host_part.has_value() == b.host_part.has_value();
@@ -34,7 +34,7 @@ void merge_into(StepOp& a, const StepOp& b) {
   a.store += b.store;
   if (a.fetch) {
     a.fetch->bytes += b.fetch->bytes;
-    a.fetch->charged += b.fetch->charged;
+    a.fetch->equivalent_bytes += b.fetch->equivalent_bytes;
     a.fetch->start += b.fetch->start;
   }
   if (a.host_part) *a.host_part += *b.host_part;
@@ -53,7 +53,7 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping gr
   std::vector<StepOp> out;
   const bool apart = some_layers_stream(ops);
   const auto mergeable = [&](const StepOp& a, const StepOp& b) {
-    return same_class(a, b) && !(apart && fetches_ahead(a));
+    return same_class(a, b) && !(apart && prefetches(a));
   };
   std::size_t group = 0;  // where the open group starts in `out`
   int merged = 0;

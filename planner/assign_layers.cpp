@@ -16,7 +16,7 @@ namespace {
 constexpr double kFirstSteps = 8, kSteps = 256;
 // The limit of extended paths: where very many paths are equally fast, no bound prunes them, and
 // the solution with few steps stays.
-constexpr std::int64_t kMostLooks = 1'000'000;
+constexpr std::int64_t kMaxExpansions = 1'000'000;
 
 struct Vertex {
   int index = 0;
@@ -30,28 +30,28 @@ using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, 
 using EdgeDescriptor = boost::graph_traits<Graph>::edge_descriptor;
 
 // The state of a partial path: what it has used so far.
-struct Taken {
+struct PartialAssignment {
   int layers = 0;
-  int station = -1;  // place of the last layer
+  int location = -1;  // place of the last layer
   double seconds = 0;
-  std::array<double, kMostMemories> bytes{};
+  std::array<double, kMaxMemories> bytes{};
 
-  bool operator==(const Taken&) const = default;
+  bool operator==(const PartialAssignment&) const = default;
   // Paths are extended in this order: a later path cannot be a prefix of an earlier one.
-  bool operator<(const Taken& other) const {
+  bool operator<(const PartialAssignment& other) const {
     if (layers != other.layers) return layers < other.layers;
-    if (station != other.station) return station < other.station;
+    if (location != other.location) return location < other.location;
     if (seconds != other.seconds) return seconds < other.seconds;
     return bytes < other.bytes;
   }
 };
 
 // Bounds on all continuations from a station, computed before the search.
-class Ahead {
+class RemainingCost {
  public:
-  explicit Ahead(const AssignmentProblem& p) : p_(p) {
-    const std::size_t stations = p.stations.size(), layers = std::size_t(p.layers);
-    for (std::size_t s = 0; s < stations; ++s) {
+  explicit RemainingCost(const AssignmentProblem& p) : p_(p) {
+    const std::size_t locations = p.locations.size(), layers = std::size_t(p.layers);
+    for (std::size_t s = 0; s < locations; ++s) {
       seconds_.emplace_back(layers + 1, 0.0);
       bytes_.emplace_back(layers + 1, 0.0);
       used_by_layers_.emplace_back(p.capacity.size(), false);
@@ -59,9 +59,9 @@ class Ahead {
       const std::vector<std::size_t> reached = reached_from(s);
       for (const std::size_t to : reached) note_memories(to, s);
       for (std::size_t layer = layers; layer-- > 0;) {
-        double seconds = kNever, bytes = kNever;
+        double seconds = kForbidden, bytes = kForbidden;
         for (const std::size_t to : reached) {
-          seconds = std::min(seconds, p.stations[to].seconds[layer]);
+          seconds = std::min(seconds, p.locations[to].seconds[layer]);
           bytes = std::min(bytes, bytes_of(to, layer));
         }
         seconds_[s][layer] = seconds_[s][layer + 1] + seconds;
@@ -71,39 +71,39 @@ class Ahead {
   }
 
   /// A lower bound of the seconds that any continuation adds.
-  double seconds(int station, int layer) const {
-    return seconds_[std::size_t(station)][std::size_t(layer)];
+  double seconds(int location, int layer) const {
+    return seconds_[std::size_t(location)][std::size_t(layer)];
   }
   /// True if a continuation may use that memory. Otherwise the use so far no longer matters: so it
   /// is with devices that are finished, which keeps the number of paths small for further GPUs.
-  bool uses(int station, std::size_t memory) const { return used_[std::size_t(station)][memory]; }
+  bool uses(int location, std::size_t memory) const { return used_[std::size_t(location)][memory]; }
   /// True if the remaining layers may fit.
-  bool has_room(int station, const Taken& t) const {
+  bool has_room(int location, const PartialAssignment& t) const {
     double free = 0;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
-      if (used_by_layers_[std::size_t(station)][m]) free += p_.capacity[m] - t.bytes[m];
-    return bytes_[std::size_t(station)][std::size_t(t.layers)] <= free;
+      if (used_by_layers_[std::size_t(location)][m]) free += p_.capacity[m] - t.bytes[m];
+    return bytes_[std::size_t(location)][std::size_t(t.layers)] <= free;
   }
 
  private:
   // The station itself and all stations that a path from it can reach.
-  std::vector<std::size_t> reached_from(std::size_t station) const {
-    std::vector<std::size_t> reached{station};
+  std::vector<std::size_t> reached_from(std::size_t location) const {
+    std::vector<std::size_t> reached{location};
     for (std::size_t i = 0; i < reached.size(); ++i)
-      for (std::size_t to = 0; to < p_.stations.size(); ++to)
-        if (p_.change[reached[i] + 1][to] != kNever &&
+      for (std::size_t to = 0; to < p_.locations.size(); ++to)
+        if (p_.change[reached[i] + 1][to] != kForbidden &&
             std::ranges::find(reached, to) == reached.end())
           reached.push_back(to);
     return reached;
   }
-  double bytes_of(std::size_t station, std::size_t layer) const {
+  double bytes_of(std::size_t location, std::size_t layer) const {
     double sum = 0;
-    for (const auto& of : p_.stations[station].bytes) sum += of[layer];
+    for (const auto& of : p_.locations[location].bytes) sum += of[layer];
     return sum;
   }
-  // Records that paths from `before` may use the memories that `station` uses.
-  void note_memories(std::size_t station, std::size_t before) {
-    const Station& s = p_.stations[station];
+  // Records that paths from `before` may use the memories that `location` uses.
+  void note_memories(std::size_t location, std::size_t before) {
+    const Location& s = p_.locations[location];
     for (std::size_t m = 0; m < p_.capacity.size(); ++m) {
       const bool by_layers = std::ranges::any_of(s.bytes[m], [](double b) { return b > 0; });
       if (by_layers) used_by_layers_[before][m] = true;
@@ -120,76 +120,78 @@ class Ahead {
 
 class Extend {
  public:
-  /// `looks` is the number of paths that may still be extended.
-  Extend(const AssignmentProblem& p, const Ahead& ahead, double at_most, std::int64_t& looks)
-      : p_(p), ahead_(ahead), at_most_(at_most), looks_(looks) {}
+  /// `expansions` is the number of paths that may still be extended.
+  Extend(const AssignmentProblem& p, const RemainingCost& remaining, double at_most,
+         std::int64_t& expansions)
+      : p_(p), remaining_(remaining), at_most_(at_most), expansions_(expansions) {}
 
-  bool operator()(const Graph& graph, Taken& next, const Taken& now, EdgeDescriptor at) const {
+  bool operator()(const Graph& graph, PartialAssignment& next, const PartialAssignment& now,
+                  EdgeDescriptor at) const {
     const Edge& e = graph[at];
-    if (looks_-- <= 0) return false;
+    if (expansions_-- <= 0) return false;
     next = now;
     if (e.layer == p_.layers) {
       finish(e, next);
       return fits(next) && next.seconds <= at_most_;
     }
     place(e, next);
-    return fits(next) && next.seconds + ahead_.seconds(e.to, next.layers) <= at_most_ &&
-           ahead_.has_room(e.to, next);
+    return fits(next) && next.seconds + remaining_.seconds(e.to, next.layers) <= at_most_ &&
+           remaining_.has_room(e.to, next);
   }
 
  private:
-  void place(const Edge& e, Taken& next) const {
-    const Station& s = p_.stations[std::size_t(e.to)];
+  void place(const Edge& e, PartialAssignment& next) const {
+    const Location& s = p_.locations[std::size_t(e.to)];
     const auto layer = std::size_t(e.layer);
-    const bool is_new = e.from < 0 || p_.stations[std::size_t(e.from)].device != s.device;
+    const bool is_new = e.from < 0 || p_.locations[std::size_t(e.from)].device != s.device;
     next.layers = e.layer + 1;
-    next.station = e.to;
+    next.location = e.to;
     next.seconds += s.seconds[layer] + p_.change[std::size_t(e.from + 1)][std::size_t(e.to)];
     for (std::size_t m = 0; m < p_.capacity.size(); ++m) {
       next.bytes[m] += s.bytes[m][layer];
       if (is_new) next.bytes[m] += s.own_bytes[m];
     }
   }
-  void finish(const Edge& e, Taken& next) const {
-    const Station& s = p_.stations[std::size_t(e.from)];
+  void finish(const Edge& e, PartialAssignment& next) const {
+    const Location& s = p_.locations[std::size_t(e.from)];
     next.layers = p_.layers + 1;
     next.seconds += s.end_seconds;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m) next.bytes[m] += s.end_bytes[m];
   }
-  bool fits(const Taken& t) const {
+  bool fits(const PartialAssignment& t) const {
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
       if (t.bytes[m] > p_.capacity[m]) return false;
     return true;
   }
 
   const AssignmentProblem& p_;
-  const Ahead& ahead_;
+  const RemainingCost& remaining_;
   double at_most_;
-  std::int64_t& looks_;
+  std::int64_t& expansions_;
 };
 
 class Dominates {
  public:
-  Dominates(const AssignmentProblem& p, const Ahead& ahead, double steps)
-      : p_(p), ahead_(ahead), steps_(steps) {}
+  Dominates(const AssignmentProblem& p, const RemainingCost& remaining, double steps)
+      : p_(p), remaining_(remaining), steps_(steps) {}
 
   // Both paths are at the same station; at the end, and before the first layer, memory no longer
   // matters.
-  bool operator()(const Taken& a, const Taken& b) const {
+  bool operator()(const PartialAssignment& a, const PartialAssignment& b) const {
     if (a.seconds > b.seconds) return false;
-    if (a.station < 0 || a.layers == p_.layers + 1) return true;
+    if (a.location < 0 || a.layers == p_.layers + 1) return true;
     for (std::size_t m = 0; m < p_.capacity.size(); ++m)
-      if (ahead_.uses(a.station, m) && steps_of(a, m) > steps_of(b, m)) return false;
+      if (remaining_.uses(a.location, m) && steps_of(a, m) > steps_of(b, m)) return false;
     return true;
   }
 
  private:
-  double steps_of(const Taken& t, std::size_t memory) const {
+  double steps_of(const PartialAssignment& t, std::size_t memory) const {
     return std::ceil(t.bytes[memory] * steps_ / p_.capacity[memory]);
   }
 
   const AssignmentProblem& p_;
-  const Ahead& ahead_;
+  const RemainingCost& remaining_;
   double steps_;
 };
 
@@ -197,14 +199,14 @@ class Dominates {
 class LayeredGraph {
  public:
   explicit LayeredGraph(const AssignmentProblem& p) : p_(p) {
-    const int stations = int(p.stations.size());
-    for (int v = 0; v < 2 + p.layers * stations; ++v) boost::add_vertex(Vertex{v}, graph_);
-    for (int to = 0; to < stations; ++to) connect(begin(), vertex(0, to), {0, 0, -1, to});
+    const int locations = int(p.locations.size());
+    for (int v = 0; v < 2 + p.layers * locations; ++v) boost::add_vertex(Vertex{v}, graph_);
+    for (int to = 0; to < locations; ++to) connect(begin(), vertex(0, to), {0, 0, -1, to});
     for (int layer = 1; layer < p.layers; ++layer)
-      for (int from = 0; from < stations; ++from)
-        for (int to = 0; to < stations; ++to)
+      for (int from = 0; from < locations; ++from)
+        for (int to = 0; to < locations; ++to)
           connect(vertex(layer - 1, from), vertex(layer, to), {0, layer, from, to});
-    for (int from = 0; from < stations; ++from)
+    for (int from = 0; from < locations; ++from)
       boost::add_edge(vertex(p.layers - 1, from), end(), Edge{edges_++, p.layers, from, -1},
                       graph_);
   }
@@ -214,11 +216,11 @@ class LayeredGraph {
   std::size_t end() const { return 1; }
 
  private:
-  std::size_t vertex(int layer, int station) const {
-    return 2 + std::size_t(layer) * p_.stations.size() + std::size_t(station);
+  std::size_t vertex(int layer, int location) const {
+    return 2 + std::size_t(layer) * p_.locations.size() + std::size_t(location);
   }
   void connect(std::size_t from, std::size_t to, Edge edge) {
-    if (p_.change[std::size_t(edge.from + 1)][std::size_t(edge.to)] == kNever) return;
+    if (p_.change[std::size_t(edge.from + 1)][std::size_t(edge.to)] == kForbidden) return;
     edge.index = edges_++;
     boost::add_edge(from, to, edge, graph_);
   }
@@ -229,34 +231,34 @@ class LayeredGraph {
 };
 
 std::optional<Assignment> shortest_path(const AssignmentProblem& problem,
-                                        const LayeredGraph& layered, const Ahead& ahead,
-                                        double steps, double at_most, std::int64_t looks) {
+                                        const LayeredGraph& layered, const RemainingCost& remaining,
+                                        double steps, double at_most, std::int64_t expansions) {
   const Graph& graph = layered.graph();
   std::vector<std::vector<EdgeDescriptor>> ways;
-  std::vector<Taken> taken;
-  boost::r_c_shortest_paths(graph, boost::get(&Vertex::index, graph),
-                            boost::get(&Edge::index, graph), layered.begin(), layered.end(), ways,
-                            taken, Taken{}, Extend(problem, ahead, at_most, looks),
-                            Dominates(problem, ahead, steps));
-  const auto best = std::ranges::min_element(taken, {}, &Taken::seconds);
+  std::vector<PartialAssignment> taken;
+  boost::r_c_shortest_paths(
+      graph, boost::get(&Vertex::index, graph), boost::get(&Edge::index, graph), layered.begin(),
+      layered.end(), ways, taken, PartialAssignment{},
+      Extend(problem, remaining, at_most, expansions), Dominates(problem, remaining, steps));
+  const auto best = std::ranges::min_element(taken, {}, &PartialAssignment::seconds);
   if (best == taken.end()) return std::nullopt;
   Assignment out{std::vector<int>(std::size_t(problem.layers)), best->seconds};
   for (const EdgeDescriptor e : ways[std::size_t(best - taken.begin())])
-    if (graph[e].to >= 0) out.station[std::size_t(graph[e].layer)] = graph[e].to;
+    if (graph[e].to >= 0) out.location[std::size_t(graph[e].layer)] = graph[e].to;
   return out;
 }
 
 }  // namespace
 
 std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
-  if (problem.layers == 0 || problem.stations.empty()) return std::nullopt;
+  if (problem.layers == 0 || problem.locations.empty()) return std::nullopt;
   const LayeredGraph layered(problem);
-  const Ahead ahead(problem);
-  const auto first = shortest_path(problem, layered, ahead, kFirstSteps, problem.at_most,
+  const RemainingCost remaining(problem);
+  const auto first = shortest_path(problem, layered, remaining, kFirstSteps, problem.at_most,
                                    std::numeric_limits<std::int64_t>::max());
   // The bound is slightly above the known solution, for sums in another order.
   const double at_most = first ? first->seconds * (1 + 1e-12) : problem.at_most;
-  const auto better = shortest_path(problem, layered, ahead, kSteps, at_most, kMostLooks);
+  const auto better = shortest_path(problem, layered, remaining, kSteps, at_most, kMaxExpansions);
   return better ? better : first;
 }
 

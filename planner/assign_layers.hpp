@@ -9,10 +9,10 @@
 namespace rigcast::planner {
 
 /// The cost of a change, or of a place, that is forbidden.
-inline constexpr double kNever = std::numeric_limits<double>::infinity();
+inline constexpr double kForbidden = std::numeric_limits<double>::infinity();
 
 /// A place for a layer: a device, or a device with a part of the layer elsewhere.
-struct Station {
+struct Location {
   int device = 0;               // stations of one device are adjacent and share own_bytes
   std::vector<double> seconds;  // [layer]: seconds that the layer adds to the request
   std::vector<std::vector<double>> bytes;  // [memory][layer]
@@ -23,18 +23,18 @@ struct Station {
 
 struct AssignmentProblem {
   int layers = 0;
-  std::vector<Station> stations;
-  std::vector<double> capacity;  // [memory], bytes; at most kMostMemories
-  /// Seconds that a change from `from` to `to` adds, kNever where it is forbidden. [1 + from][to];
-  /// from -1: the start. No path returns to a station that it has left.
+  std::vector<Location> locations;
+  std::vector<double> capacity;  // [memory], bytes; at most kMaxMemories
+  /// Seconds that a change from `from` to `to` adds, kForbidden where it is forbidden. [1 +
+  /// from][to]; from -1: the start. No path returns to a station that it has left.
   std::vector<std::vector<double>> change;
   /// Seconds of a known solution; slower ones are not searched.
-  double at_most = kNever;
+  double at_most = kForbidden;
 };
-inline constexpr int kMostMemories = 9;  // eight GPUs and the host
+inline constexpr int kMaxMemories = 9;  // eight GPUs and the host
 
 struct Assignment {
-  std::vector<int> station;  // [layer]
+  std::vector<int> location;  // [layer]
   double seconds = 0;
 };
 

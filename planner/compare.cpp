@@ -106,13 +106,13 @@ std::string to_json(const std::vector<ComparedRig>& rigs, std::optional<double> 
     for (const ComparedModel& m : r.models) {
       Json model = {{"model", m.model}, {"fits", m.best.has_value()}};
       if (m.best) {
-        model["plan"] = option_text(*m.best->report.scenario, m.best->option);
-        model["loss_nats"] = m.best->option.loss.nats;
+        model["plan"] = candidate_text(*m.best->report.scenario, m.best->candidate);
+        model["loss_nats"] = m.best->candidate.loss.nats;
         model["request_s"] = m.best->request().value;
         model["unmet"] = m.best->unmet;
         model["report"] = Json::parse(rigcast::to_json(m.best->report));
       } else {
-        model["lack"] = m.lack;
+        model["lack"] = m.why_not;
       }
       models.push_back(model);
     }

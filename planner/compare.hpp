@@ -11,8 +11,8 @@ namespace rigcast::planner {
 
 struct ComparedModel {
   std::string model;
-  std::optional<Choice> best;  // nullopt: it does not fit
-  std::string lack;            // why it does not fit
+  std::optional<RankedPlan> best;  // nullopt: it does not fit
+  std::string why_not;             // why it does not fit
 };
 
 struct ComparedRig {

@@ -55,23 +55,24 @@ class Table : TextScreen {
     const std::string before = "  " + pad_right(name, kNameWidth) + " ";
     const std::string price = r.usd ? dollars(*r.usd) : "?";
     if (!m.best) {
-      show(fmt::format("{}{:<64} {:>6}", before, m.lack, price));
+      show(fmt::format("{}{:<64} {:>6}", before, m.why_not, price));
       return;
     }
     const auto plan =
-        wrap_words(short_option_text(*m.best->report.scenario, m.best->option), kPlanWidth);
+        wrap_words(short_candidate_text(*m.best->report.scenario, m.best->candidate), kPlanWidth);
     show(before + pad_right(plan.front(), kPlanWidth) + figures(r, *m.best, price));
     for (std::size_t i = 1; i < plan.size(); ++i)
       show(std::string(text_width(before), ' ') + plan[i]);
   }
 
-  std::string figures(const ComparedRig& r, const Choice& best, const std::string& price) const {
+  std::string figures(const ComparedRig& r, const RankedPlan& best,
+                      const std::string& price) const {
     const Report& report = best.report;
     const std::string speeds =
         fmt::format("{} / {}", three_digits(speed_at(report, w_.depth + w_.prompt_tokens)),
                     three_digits(speed_at(report, w_.context)));
-    return fmt::format(" {:>5.3f} {:>7} {:>15} {:>5} {:>6} {:>6}", best.option.loss.nats,
-                       time_text(report.ttft()->total()), speeds, thousands(report.longest_context),
+    return fmt::format(" {:>5.3f} {:>7} {:>15} {:>5} {:>6} {:>6}", best.candidate.loss.nats,
+                       time_text(report.ttft()->total()), speeds, thousands(report.max_context),
                        price, r.usd ? dollars(*r.usd / report.decode_tokens_per_s) : "?");
   }
 

@@ -5,14 +5,16 @@
 namespace rigcast::planner {
 namespace {
 
-bool is_apart(const PlacementSettings& p) { return p.cpu_moe_layers + p.cpu_ffn_layers > 0; }
+bool ffn_in_ram_alone(const PlacementSettings& p) {
+  return p.cpu_moe_layers + p.cpu_ffn_layers > 0;
+}
 
 }  // namespace
 
-std::optional<PlacementSettings> place_either_way(const Scenario& scenario, Bytes headroom,
-                                                  const RequestCost& cost) {
+std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario, Bytes headroom,
+                                                      const RequestCost& cost) {
   const auto apart = place_layers(scenario, headroom);
-  if (!apart || !is_apart(*apart)) return apart;
+  if (!apart || !ffn_in_ram_alone(*apart)) return apart;
   const auto whole = place_layers(scenario, headroom, false);
   if (!whole) return apart;
   const auto price = [&](const PlacementSettings& p) {
@@ -28,19 +30,19 @@ std::optional<Crossover> find_crossover(const Scenario& scenario, Bytes headroom
   const auto at = [&](TokenCount prompt) {
     Scenario s = scenario;
     s.workload.prompt_tokens = prompt;
-    return place_either_way(s, headroom, cost);
+    return place_layers_or_ffns(s, headroom, cost);
   };
   TokenCount shortest = 1;
   TokenCount longest = scenario.workload.context - scenario.workload.depth -
                        std::max<TokenCount>(1, scenario.workload.output_tokens);
   if (longest <= shortest) return std::nullopt;
   auto below = at(shortest), from = at(longest);
-  if (!below || !from || is_apart(*below) == is_apart(*from)) return std::nullopt;
+  if (!below || !from || ffn_in_ram_alone(*below) == ffn_in_ram_alone(*from)) return std::nullopt;
   while (longest - shortest > std::max<TokenCount>(1, longest / 100)) {
     const TokenCount middle = shortest + (longest - shortest) / 2;
     auto p = at(middle);
     if (!p) return std::nullopt;
-    const bool is_below = is_apart(*p) == is_apart(*below);
+    const bool is_below = ffn_in_ram_alone(*p) == ffn_in_ram_alone(*below);
     (is_below ? shortest : longest) = middle;
     (is_below ? below : from) = std::move(p);
   }

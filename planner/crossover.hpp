@@ -15,8 +15,8 @@ struct Crossover {
 };
 
 /// The better of the two placements by `cost`; nullopt: neither fits.
-std::optional<PlacementSettings> place_either_way(const Scenario& scenario, Bytes headroom,
-                                                  const RequestCost& cost);
+std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario, Bytes headroom,
+                                                      const RequestCost& cost);
 
 /// The crossover within the scenario's context, to 1 %; nullopt: one placement is better
 /// throughout.

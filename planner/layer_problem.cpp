@@ -11,7 +11,7 @@
 namespace rigcast::planner {
 namespace {
 
-PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
+PlacementSettings all_at(const Scenario& s, const LayerLocation& at) {
   PlacementSettings p;
   p.decode_device = s.placement.decode_device;
   p.gpu_layers = 0;
@@ -23,9 +23,9 @@ PlacementSettings all_at(const Scenario& s, const LayerStation& at) {
   return p;
 }
 
-std::vector<LayerStation> stations_of(const Scenario& s, bool splits_layers) {
+std::vector<LayerLocation> locations_of(const Scenario& s, bool splits_layers) {
   const bool may_split = s.model.moe || s.runtime.ffn_in_ram;
-  std::vector<LayerStation> all{{}};
+  std::vector<LayerLocation> all{{}};
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
     for (const bool ffn_in_ram : {true, false})
       for (const bool head_on_host : {true, false})
@@ -34,21 +34,21 @@ std::vector<LayerStation> stations_of(const Scenario& s, bool splits_layers) {
   return all;
 }
 
-bool may_follow(const LayerStation& from, const LayerStation& to) {
+bool may_follow(const LayerLocation& from, const LayerLocation& to) {
   if (to.device < from.device) return false;
   if (from.device == kHost) return to.head_on_host;
   return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
 // True if the change skips an identical GPU: of identical GPUs, the first ones have layers.
-bool passes_over_its_like(const Scenario& s, DeviceIndex from, DeviceIndex to) {
-  return from < to - 1 && is_like_the_one_before(s, to);
+bool skips_identical_gpu(const Scenario& s, DeviceIndex from, DeviceIndex to) {
+  return from < to - 1 && same_as_previous_gpu(s, to);
 }
 
 // The scenario with all layers at one place.
-class Whole {
+class UniformPlacement {
  public:
-  Whole(const Scenario& given, const LayerStation& at) : s_(given) {
+  UniformPlacement(const Scenario& given, const LayerLocation& at) : s_(given) {
     s_.placement = all_at(given, at);
     placement_ = place(s_, *s_.placement.gpu_layers);
     memory_ = plan_memory(s_, placement_, s_.workload.context);
@@ -88,14 +88,15 @@ class Whole {
 
   // Buffers of a GPU that computes host layers in prompts; it has none until a layer of its own is
   // placed there.
-  double lent_staging(std::size_t memory, const DeviceMemory& alone) const {
+  double offload_staging(std::size_t memory, const DeviceMemory& alone) const {
     if (*s_.placement.gpu_layers > 0 || alone.tier != Tier::kVram) return 0;
     const MemoryPlan beside = plan_memory(s_, place(s_, 1), s_.workload.context);
     return std::max(0.0, (beside.devices[memory].staging - alone.staging).value);
   }
 
   void share_memory() {
-    const MemoryPlan plan = evicts(s_.kv.policy) ? least_memory(s_, placement_) : memory_;
+    const MemoryPlan plan =
+        evicts(s_.kv.policy) ? memory_at_context_limit(s_, placement_) : memory_;
     double all_kv = 0;
     for (int l = 0; l < s_.model.layers; ++l) all_kv += kv_share(l);
     for (std::size_t m = 0; m < plan.devices.size(); ++m) {
@@ -106,12 +107,12 @@ class Whole {
       for (std::size_t l = 0; l < of.size(); ++l) {
         const LayerPlacement& p = placement_.layers[l];
         const LayerWeights& w = s_.tensors.layers[l];
-        if (p.weights == device) of[l] += double(w.together());
-        if (p.experts == device) of[l] += double(w.apart());
+        if (p.weights == device) of[l] += double(w.rest());
+        if (p.experts == device) of[l] += double(w.ffn_or_experts());
         if (all_kv > 0) of[l] += d.kv.value * kv_share(int(l)) / all_kv;
         all += of[l];
       }
-      rest.push_back(d.needed().value + lent_staging(m, d) - all);
+      rest.push_back(d.needed().value + offload_staging(m, d) - all);
       bytes.push_back(std::move(of));
     }
   }
@@ -124,15 +125,15 @@ class Whole {
 class Builder {
  public:
   Builder(const Scenario& s, Bytes headroom, bool splits_layers) : s_(s) {
-    out_.stations = stations_of(s, splits_layers);
-    for (const LayerStation& at : out_.stations) whole_.emplace_back(s, at);
-    idle_ = whole_.front().rest;
-    for (const Whole& w : whole_)
+    out_.locations = locations_of(s, splits_layers);
+    for (const LayerLocation& at : out_.locations) uniform_.emplace_back(s, at);
+    idle_ = uniform_.front().rest;
+    for (const UniformPlacement& w : uniform_)
       for (std::size_t m = 0; m < idle_.size(); ++m) idle_[m] = std::min(idle_[m], w.rest[m]);
     AssignmentProblem& p = out_.problem;
     p.layers = s.model.layers;
-    for (std::size_t i = 0; i < whole_.size(); ++i) p.stations.push_back(station(i));
-    take_host_part_off();
+    for (std::size_t i = 0; i < uniform_.size(); ++i) p.locations.push_back(location(i));
+    remove_host_part();
     const MemoryPlan plan = plan_memory(s, place(s, 0), 1);
     for (std::size_t m = 0; m < idle_.size(); ++m) {
       const bool is_gpu = m + 1 < idle_.size();
@@ -150,30 +151,30 @@ class Builder {
   // [memory]: bytes of a model at one place without its layers and its head. The host's part of the
   // head is counted on any GPU.
   std::vector<double> headless(std::size_t i) const {
-    const auto of_device = [&](bool head_on_host) -> const Whole* {
-      const LayerStation& at = out_.stations[i];
-      const DeviceIndex device = at.device == kHost && whole_.size() > 1 ? 0 : at.device;
-      for (std::size_t k = 0; k < whole_.size(); ++k)
-        if (out_.stations[k].device == device && out_.stations[k].head_on_host == head_on_host &&
-            (at.device == kHost || out_.stations[k].ffn_in_ram == at.ffn_in_ram))
-          return &whole_[k];
+    const auto of_device = [&](bool head_on_host) -> const UniformPlacement* {
+      const LayerLocation& at = out_.locations[i];
+      const DeviceIndex device = at.device == kHost && uniform_.size() > 1 ? 0 : at.device;
+      for (std::size_t k = 0; k < uniform_.size(); ++k)
+        if (out_.locations[k].device == device && out_.locations[k].head_on_host == head_on_host &&
+            (at.device == kHost || out_.locations[k].ffn_in_ram == at.ffn_in_ram))
+          return &uniform_[k];
       return nullptr;
     };
-    std::vector<double> rest = whole_[i].rest;
-    const Whole *on_host = of_device(true), *on_gpu = of_device(false);
+    std::vector<double> rest = uniform_[i].rest;
+    const UniformPlacement *on_host = of_device(true), *on_gpu = of_device(false);
     if (!on_host || !on_gpu) return rest;
     for (std::size_t m = 0; m < rest.size(); ++m) {
-      const double head = out_.stations[i].head_on_host ? on_host->rest[m] - on_gpu->rest[m]
-                                                        : on_gpu->rest[m] - on_host->rest[m];
+      const double head = out_.locations[i].head_on_host ? on_host->rest[m] - on_gpu->rest[m]
+                                                         : on_gpu->rest[m] - on_host->rest[m];
       rest[m] -= std::max(0.0, head);
     }
     return rest;
   }
 
-  Station station(std::size_t i) const {
-    const Whole& whole = whole_[i];
+  Location location(std::size_t i) const {
+    const UniformPlacement& whole = uniform_[i];
     const std::vector<double> rest = headless(i);
-    Station out{out_.stations[i].device, whole.seconds, whole.bytes, {}, whole.end_seconds, {}};
+    Location out{out_.locations[i].device, whole.seconds, whole.bytes, {}, whole.end_seconds, {}};
     for (std::size_t m = 0; m < idle_.size(); ++m) {
       out.own_bytes.push_back(std::max(0.0, rest[m] - idle_[m]));
       out.end_bytes.push_back(whole.rest[m] - rest[m]);
@@ -183,32 +184,32 @@ class Builder {
 
   // A GPU that computes prompts of host layers has buffers for them; most of these also serve
   // layers of its own.
-  void take_host_part_off() {
-    auto& stations = out_.problem.stations;
+  void remove_host_part() {
+    auto& locations = out_.problem.locations;
     for (std::size_t m = 0; m + 1 < idle_.size(); ++m) {
-      double own = kNever;
-      for (std::size_t i = 1; i < stations.size(); ++i)
-        if (out_.stations[i].device == DeviceIndex(m))
-          own = std::min(own, stations[i].own_bytes[m]);
-      stations.front().own_bytes[m] = std::max(0.0, stations.front().own_bytes[m] - own);
+      double own = kForbidden;
+      for (std::size_t i = 1; i < locations.size(); ++i)
+        if (out_.locations[i].device == DeviceIndex(m))
+          own = std::min(own, locations[i].own_bytes[m]);
+      locations.front().own_bytes[m] = std::max(0.0, locations.front().own_bytes[m] - own);
     }
   }
 
   void connect() {
-    const auto& at = out_.stations;
+    const auto& at = out_.locations;
     auto& change = out_.problem.change;
     change.assign(at.size() + 1, std::vector<double>(at.size(), 0.0));
     const double steps = std::ceil(double(s_.workload.prompt_tokens) / double(s_.settings.ubatch)) +
                          double(s_.workload.output_tokens);
     const auto& decode = s_.runtime.decode;
     for (std::size_t to = 0; to < at.size(); ++to)
-      if (passes_over_its_like(s_, kHost, at[to].device)) change[0][to] = kNever;
+      if (skips_identical_gpu(s_, kHost, at[to].device)) change[0][to] = kForbidden;
     for (std::size_t from = 0; from < at.size(); ++from)
       for (std::size_t to = 0; to < at.size(); ++to) {
         const bool gpus = at[from].device != kHost;
         const double once = (gpus ? decode.gpu_crossing : decode.crossing).value.value;
-        const bool passes = passes_over_its_like(s_, at[from].device, at[to].device);
-        change[from + 1][to] = !may_follow(at[from], at[to]) || passes ? kNever
+        const bool passes = skips_identical_gpu(s_, at[from].device, at[to].device);
+        change[from + 1][to] = !may_follow(at[from], at[to]) || passes ? kForbidden
                                : at[from].device == at[to].device      ? 0.0
                                                                        : steps * once;
       }
@@ -216,13 +217,13 @@ class Builder {
 
   const Scenario& s_;
   LayerProblem out_;
-  std::vector<Whole> whole_;
+  std::vector<UniformPlacement> uniform_;
   std::vector<double> idle_;  // [memory]: bytes in use without any layer
 };
 
 }  // namespace
 
-bool is_like_the_one_before(const Scenario& s, DeviceIndex d) {
+bool same_as_previous_gpu(const Scenario& s, DeviceIndex d) {
   if (d <= 0) return false;
   const auto at = std::size_t(d);
   const HostLink &own = s.rig.links[at], &before = s.rig.links[at - 1];
@@ -230,7 +231,7 @@ bool is_like_the_one_before(const Scenario& s, DeviceIndex d) {
          s.rig.usable_vram(at).value == s.rig.usable_vram(at - 1).value;
 }
 
-MemoryPlan least_memory(const Scenario& given, const Placement& placement) {
+MemoryPlan memory_at_context_limit(const Scenario& given, const Placement& placement) {
   Scenario s = given;
   s.kv.threshold = 0;
   return plan_memory(s, placement, s.workload.context);
@@ -251,15 +252,15 @@ PlacementSettings placement_settings(const Scenario& scenario, const LayerProble
   out.decode_device = scenario.placement.decode_device;
   out.gpu_layers = 0;
   out.tensor_split.assign(scenario.rig.gpus.size(), 0.0);
-  for (std::size_t l = 0; l < assignment.station.size(); ++l) {
-    const LayerStation& at = problem.stations[std::size_t(assignment.station[l])];
+  for (std::size_t l = 0; l < assignment.location.size(); ++l) {
+    const LayerLocation& at = problem.locations[std::size_t(assignment.location[l])];
     int& in_ram = scenario.model.moe ? out.cpu_moe_layers : out.cpu_ffn_layers;
     if (at.ffn_in_ram && at.device != kHost) in_ram = int(l) + 1;
     if (at.device == kHost) continue;
     ++*out.gpu_layers;
     ++out.tensor_split[std::size_t(at.device)];
   }
-  const LayerStation& last = problem.stations[std::size_t(assignment.station.back())];
+  const LayerLocation& last = problem.locations[std::size_t(assignment.location.back())];
   if (last.device != kHost && !last.head_on_host) {
     ++*out.gpu_layers;
     ++out.tensor_split[std::size_t(last.device)];

@@ -13,7 +13,7 @@ namespace rigcast::planner {
 /// The meaning of a place. Layers are in the order host, first GPU, second GPU, ...; layers whose
 /// FFN (all routed experts, or a dense one) is in RAM come first; the head is on a GPU only if no
 /// layer is on the host.
-struct LayerStation {
+struct LayerLocation {
   DeviceIndex device = kHost;
   bool ffn_in_ram = false;
   bool head_on_host = true;
@@ -21,14 +21,14 @@ struct LayerStation {
 
 struct LayerProblem {
   AssignmentProblem problem;
-  std::vector<LayerStation> stations;
+  std::vector<LayerLocation> locations;
 };
 
 /// True if `gpu` and the one before it are identical, so that it makes no difference which of them
 /// has layers.
-bool is_like_the_one_before(const Scenario& scenario, DeviceIndex gpu);
+bool same_as_previous_gpu(const Scenario& scenario, DeviceIndex gpu);
 /// Memory at the context limit, when all blocks that may be evicted have been.
-MemoryPlan least_memory(const Scenario& scenario, const Placement& placement);
+MemoryPlan memory_at_context_limit(const Scenario& scenario, const Placement& placement);
 /// Bytes of a GPU that are filled before blocks are evicted.
 double usable_when_paged(const Scenario& scenario, const DeviceMemory& gpu);
 

@@ -10,32 +10,32 @@ namespace {
 
 // The number of corrections: buffers depend on what shares a device, so a sum over layers can be
 // wrong by some of them.
-constexpr int kMostRepairs = 8;
+constexpr int kMaxRepairs = 8;
 
-struct Lack {
+struct MemoryShortfall {
   std::vector<double> bytes;  // [memory]
   bool any = false;
 };
 
-Lack lack_of(const Scenario& s, Bytes headroom) {
+MemoryShortfall memory_shortfall(const Scenario& s, Bytes headroom) {
   const Placement placement = resolve_placement(s);
   const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
-  Lack lack;
+  MemoryShortfall shortfall;
   for (std::size_t m = 0; m < plan.devices.size(); ++m) {
     const bool is_used = m + 1 < plan.devices.size() && plan.devices[m].weights.value > 0;
     const double free = plan.devices[m].free().value - (is_used ? headroom.value : 0.0);
-    lack.bytes.push_back(std::max(0.0, -free));
-    lack.any = lack.any || free < 0;
+    shortfall.bytes.push_back(std::max(0.0, -free));
+    shortfall.any = shortfall.any || free < 0;
   }
-  if (!plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens) return lack;
+  if (!plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens) return shortfall;
   // All blocks have been evicted, and the GPU is still too full.
-  lack.any = true;
-  const MemoryPlan least = least_memory(s, placement);
+  shortfall.any = true;
+  const MemoryPlan least = memory_at_context_limit(s, placement);
   for (std::size_t g = 0; g + 1 < least.devices.size(); ++g) {
     const double over = least.devices[g].needed().value - usable_when_paged(s, least.devices[g]);
-    lack.bytes[g] = std::max({lack.bytes[g], over, 0.0});
+    shortfall.bytes[g] = std::max({shortfall.bytes[g], over, 0.0});
   }
-  return lack;
+  return shortfall;
 }
 
 // Adds layers to the GPU one at a time while they fit, because the sum over layers may be too
@@ -68,7 +68,7 @@ double fullness(const Scenario& s) {
 class Balance {
  public:
   Balance(Scenario s, const RequestCost& cost, Bytes headroom)
-      : s_(std::move(s)), cost_(cost), headroom_(headroom), least_(cost_now()) {}
+      : s_(std::move(s)), cost_(cost), headroom_(headroom), min_(cost_now()) {}
 
   PlacementSettings run() {
     for (int step = std::max(1, *s_.placement.gpu_layers / 2); step > 0; step /= 2)
@@ -94,9 +94,9 @@ class Balance {
     const auto before = split;
     split[from] -= step;
     split[to] += step;
-    if (!passes_over_its_like() && fits(s_, headroom_))
-      if (const double cost = cost_now(); cost < least_) {
-        least_ = cost;
+    if (!skips_identical_gpu() && fits(s_, headroom_))
+      if (const double cost = cost_now(); cost < min_) {
+        min_ = cost;
         return true;
       }
     split = before;
@@ -104,10 +104,10 @@ class Balance {
   }
 
   // True if the split skips an identical GPU: of identical GPUs, the first ones have layers.
-  bool passes_over_its_like() const {
+  bool skips_identical_gpu() const {
     const auto& split = s_.placement.tensor_split;
     for (std::size_t g = 1; g < split.size(); ++g)
-      if (split[g] > 0 && split[g - 1] == 0 && is_like_the_one_before(s_, DeviceIndex(g)))
+      if (split[g] > 0 && split[g - 1] == 0 && same_as_previous_gpu(s_, DeviceIndex(g)))
         return true;
     return false;
   }
@@ -115,7 +115,7 @@ class Balance {
   Scenario s_;
   const RequestCost& cost_;
   Bytes headroom_;
-  double least_;
+  double min_;
 };
 
 // Trades layers on the GPU against blocks of the cache: the memory of a layer may be worth more as
@@ -139,24 +139,26 @@ PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost, Byte
 
 }  // namespace
 
-bool fits(const Scenario& scenario, Bytes headroom) { return !lack_of(scenario, headroom).any; }
+bool fits(const Scenario& scenario, Bytes headroom) {
+  return !memory_shortfall(scenario, headroom).any;
+}
 
 std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes headroom,
                                               bool splits_layers) {
   LayerProblem problem = layer_problem(scenario, headroom, splits_layers);
   Scenario placed = scenario;
-  for (int i = 0; i < kMostRepairs; ++i) {
+  for (int i = 0; i < kMaxRepairs; ++i) {
     const auto assignment = assign_layers(problem.problem);
     if (!assignment) return std::nullopt;
     placed.placement = placement_settings(scenario, problem, *assignment);
-    const Lack lack = lack_of(placed, headroom);
-    if (!lack.any) {
+    const MemoryShortfall shortfall = memory_shortfall(placed, headroom);
+    if (!shortfall.any) {
       if (i > 0) grow(placed, headroom);
       return placed.placement;
     }
     // The reserve doubles each time, because moving a layer may free less than the shortfall.
-    for (std::size_t m = 0; m < lack.bytes.size(); ++m)
-      problem.problem.capacity[m] -= lack.bytes[m] * (1 << i);
+    for (std::size_t m = 0; m < shortfall.bytes.size(); ++m)
+      problem.problem.capacity[m] -= shortfall.bytes[m] * (1 << i);
   }
   return std::nullopt;
 }

@@ -16,7 +16,7 @@
 namespace rigcast::planner {
 
 /// The search space. A list with one entry fixes that setting.
-struct Space {
+struct SearchSpace {
   std::vector<std::string> quants;
   std::vector<KvTypes> kv_types;
   std::vector<KvPolicy> policies;
@@ -28,13 +28,13 @@ struct Space {
   bool splits_layers = true;  // an FFN may be in RAM while the rest of its layer is on a GPU
 };
 /// Everything that the scenario's runtime supports, at the scenario's context.
-Space whole_space(const Scenario& scenario);
+SearchSpace full_space(const Scenario& scenario);
 /// Contexts from the smallest that holds the workload to the model's limit.
 std::vector<TokenCount> all_contexts(const Scenario& scenario);
 
 /// Restricts the space to what a Modelfile can express: no FFN in RAM, no cache in RAM, and one
 /// type for keys and values.
-void keep_what_ollama_says(Space& space);
+void limit_to_ollama(SearchSpace& search_space);
 
 enum class Objective {
   kBalanced,  // the knee of quality against time
@@ -43,7 +43,7 @@ enum class Objective {
   kContext,   // the longest context
 };
 
-struct Wish {
+struct Constraints {
   Objective objective = Objective::kBalanced;
   double min_tokens_per_s = 0;
   std::optional<Seconds> max_ttft;
@@ -52,7 +52,7 @@ struct Wish {
 };
 
 /// One candidate: the settings that differ from the given scenario.
-struct Option {
+struct Candidate {
   std::string quant;
   KvTypes kv_types{};
   KvPolicy policy = KvPolicy::kVram;
@@ -65,12 +65,12 @@ struct Option {
 };
 
 /// The scenario's own settings.
-Option option_of(const Scenario& scenario);
+Candidate candidate_of(const Scenario& scenario);
 /// A scenario with the option's settings.
-Scenario scenario_of(const Scenario& base, const Option& option);
+Scenario scenario_of(const Scenario& base, const Candidate& candidate);
 
-struct Choice {
-  Option option;
+struct RankedPlan {
+  Candidate candidate;
   Report report{};
   bool on_front = false;  // on the Pareto front of quality, time and context
   bool is_knee = false;
@@ -82,11 +82,11 @@ struct Choice {
 };
 
 /// True if `a` is at least as good as `b` in quality, time and context.
-bool is_as_good(const Choice& a, const Choice& b);
+bool is_as_good(const RankedPlan& a, const RankedPlan& b);
 
 struct Plan {
-  std::vector<Choice> choices;         // all that were simulated and fit, the best first
-  std::size_t options = 0;             // number of priced candidates, each with its best placement
+  std::vector<RankedPlan> ranked;      // all that were simulated and fit, the best first
+  std::size_t candidates = 0;          // number of priced candidates, each with its best placement
   std::size_t too_large = 0;           // number of candidates that fit in no placement
   std::optional<Crossover> crossover;  // for the mix and cache of the best plan
 };
@@ -94,7 +94,8 @@ struct Plan {
 using Simulate = std::function<Report(std::shared_ptr<const Scenario>)>;
 
 /// `cost` prices a scenario's request in closed form; `simulate` forecasts the finalists.
-Plan make_plan(const Scenario& scenario, const Space& space, const Wish& wish,
-               const QualityTable& quality, const RequestCost& cost, const Simulate& simulate);
+Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,
+               const Constraints& constraints, const QualityTable& quality, const RequestCost& cost,
+               const Simulate& simulate);
 
 }  // namespace rigcast::planner

@@ -26,7 +26,7 @@ Json commands_json(const Report& r) {
 }
 
 Json quality_json(const QualityLoss& loss) {
-  return {{"loss_nats", loss.nats}, {"kind", name(loss.kind)}, {"within_factor", loss.doubt}};
+  return {{"loss_nats", loss.nats}, {"kind", name(loss.kind)}, {"within_factor", loss.factor}};
 }
 
 Json placement_json(const PlacementSettings& p) {
@@ -36,12 +36,12 @@ Json placement_json(const PlacementSettings& p) {
           {"cpu_ffn_layers", p.cpu_ffn_layers}};
 }
 
-Json choice_json(const Scenario& base, const Choice& c) {
+Json ranked_json(const Scenario& base, const RankedPlan& c) {
   const Json report = Json::parse(to_json(c.report));
-  return {{"what", option_text(base, c.option)},
+  return {{"what", candidate_text(base, c.candidate)},
           {"scenario", report.at("scenario")},
           {"report", report},
-          {"quality", quality_json(c.option.loss)},
+          {"quality", quality_json(c.candidate.loss)},
           {"request_s", c.request().value},
           {"unmet", c.unmet},
           {"on_front", c.on_front},
@@ -52,13 +52,13 @@ Json choice_json(const Scenario& base, const Choice& c) {
 }  // namespace
 
 std::string to_json(const Scenario& base, const Plan& plan) {
-  Json choices = Json::array(), rejected = Json::array();
-  for (const Choice& c : plan.choices) {
+  Json ranked = Json::array(), rejected = Json::array();
+  for (const RankedPlan& c : plan.ranked) {
     const std::string reason = rejection_text(base, plan, c);
-    if (reason.empty() || &c == &plan.choices.front())
-      choices.push_back(choice_json(base, c));
+    if (reason.empty() || &c == &plan.ranked.front())
+      ranked.push_back(ranked_json(base, c));
     else
-      rejected.push_back({{"what", option_text(base, c.option)},
+      rejected.push_back({{"what", candidate_text(base, c.candidate)},
                           {"scenario", Json::parse(to_json(c.report)).at("scenario")},
                           {"reason", reason}});
   }
@@ -67,9 +67,9 @@ std::string to_json(const Scenario& base, const Plan& plan) {
     crossover = {{"prompt_tokens", plan.crossover->prompt_tokens},
                  {"below", placement_json(plan.crossover->below)},
                  {"from", placement_json(plan.crossover->from)}};
-  const Json out = {{"schema", "rigcast.plan/1"},  {"options", plan.options},
+  const Json out = {{"schema", "rigcast.plan/1"},  {"options", plan.candidates},
                     {"too_large", plan.too_large}, {"crossover", crossover},
-                    {"choices", choices},          {"rejected", rejected}};
+                    {"choices", ranked},           {"rejected", rejected}};
   return out.dump(2) + "\n";
 }
 

@@ -15,7 +15,7 @@ namespace rigcast::planner {
 namespace {
 
 constexpr std::size_t kShown = 3;
-constexpr std::size_t kMostOfFront = 12;
+constexpr std::size_t kMaxShownOnFront = 12;
 constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
 // "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
@@ -58,7 +58,7 @@ class Screen : TextScreen {
     line(spread(paint_.bold(title()), counts(), width_));
     paragraph("", workload());
     gap();
-    for (std::size_t i = 0; i < std::min(kShown, plan_.choices.size()); ++i) choice(i);
+    for (std::size_t i = 0; i < std::min(kShown, plan_.ranked.size()); ++i) ranked(i);
     front();
     crossover();
     command();
@@ -76,15 +76,15 @@ class Screen : TextScreen {
                        text_count(w.output_tokens), text_count(w.context));
   }
   std::string counts() const {
-    return fmt::format("{} ways priced, {} simulated", text_count(std::int64_t(plan_.options)),
-                       plan_.choices.size());
+    return fmt::format("{} ways priced, {} simulated", text_count(std::int64_t(plan_.candidates)),
+                       plan_.ranked.size());
   }
 
-  void choice(std::size_t i) {
-    const Choice& c = plan_.choices[i];
+  void ranked(std::size_t i) {
+    const RankedPlan& c = plan_.ranked[i];
     const Report& r = c.report;
     const std::string label = i == 0 ? "best" : i == 1 ? "then" : "";
-    const auto what = wrap_words(option_text(base_, c.option), width_ - kIndent.size());
+    const auto what = wrap_words(candidate_text(base_, c.candidate), width_ - kIndent.size());
     std::string before = fmt::format("  {:<6} ", label);
     for (const std::string& part : what) {
       const std::string unmet = &part == &what.back() ? paint_.yellow(c.unmet) : "";
@@ -125,17 +125,17 @@ class Screen : TextScreen {
     for (const Cliff& c : r.cliffs)
       if (c.axis == CliffAxis::kPosition)
         return fmt::format("at {} tokens {}: {}", text_count(c.at_tokens), change_text(c), c.cause);
-    if (r.longest_context >= base_.model.context)
+    if (r.max_context >= base_.model.context)
       return fmt::format("room for all {} tokens that the model takes",
                          text_count(base_.model.context));
-    return fmt::format("room for {} tokens, {} more than asked for", text_count(r.longest_context),
-                       text_count(std::max<TokenCount>(0, r.longest_context - context)));
+    return fmt::format("room for {} tokens, {} more than asked for", text_count(r.max_context),
+                       text_count(std::max<TokenCount>(0, r.max_context - context)));
   }
 
-  std::string against_best(const Choice& c) const {
-    const Choice& best = plan_.choices.front();
+  std::string against_best(const RankedPlan& c) const {
+    const RankedPlan& best = plan_.ranked.front();
     const double time = c.request() / best.request();
-    const double loss = c.option.loss.nats - best.option.loss.nats;
+    const double loss = c.candidate.loss.nats - best.candidate.loss.nats;
     const double percent = 100 * (time - 1);
     std::string out = std::abs(percent) < 0.5 ? "takes as long as the best"
                       : percent > 0 ? fmt::format("takes {:.0f} % longer than the best", percent)
@@ -146,30 +146,30 @@ class Screen : TextScreen {
   }
 
   // The part of a long front with the knee in its middle.
-  static std::span<const Choice* const> around_knee(const std::vector<const Choice*>& front) {
-    const std::size_t shown = std::min(kMostOfFront, front.size());
-    const auto knee = std::ranges::find_if(front, &Choice::is_knee) - front.begin();
+  static std::span<const RankedPlan* const> around_knee(
+      const std::vector<const RankedPlan*>& front) {
+    const std::size_t shown = std::min(kMaxShownOnFront, front.size());
+    const auto knee = std::ranges::find_if(front, &RankedPlan::is_knee) - front.begin();
     const auto first = std::max<std::ptrdiff_t>(0, knee - std::ptrdiff_t(shown / 2));
     return std::span(front).subspan(std::min(std::size_t(first), front.size() - shown), shown);
   }
 
   void front() {
-    std::vector<const Choice*> all;
-    for (const Choice& c : plan_.choices)
+    std::vector<const RankedPlan*> all;
+    for (const RankedPlan& c : plan_.ranked)
       if (c.on_front) all.push_back(&c);
-    std::ranges::stable_sort(all, {}, [](const Choice* c) { return c->option.loss.nats; });
+    std::ranges::stable_sort(all, {}, [](const RankedPlan* c) { return c->candidate.loss.nats; });
     if (all.size() < 2) return;
     line("  loss    tok/s    first token   context to   way");
-    for (const Choice* const choice : around_knee(all)) {
-      const Choice& c = *choice;
-      paragraph(
-          fmt::format("  {:<7} {:<8} {:<13} {:<12} ", loss_text(c.option.loss),
-                      three_digits(c.report.decode_tokens_per_s),
-                      time_text(c.report.ttft()->total()), text_count(c.report.longest_context)),
-          (c.is_knee ? "* " : "") + option_text(base_, c.option));
+    for (const RankedPlan* const ranked : around_knee(all)) {
+      const RankedPlan& c = *ranked;
+      paragraph(fmt::format("  {:<7} {:<8} {:<13} {:<12} ", loss_text(c.candidate.loss),
+                            three_digits(c.report.decode_tokens_per_s),
+                            time_text(c.report.ttft()->total()), text_count(c.report.max_context)),
+                (c.is_knee ? "* " : "") + candidate_text(base_, c.candidate));
     }
-    if (all.size() > kMostOfFront)
-      line(fmt::format("  {} more: --format json", all.size() - kMostOfFront));
+    if (all.size() > kMaxShownOnFront)
+      line(fmt::format("  {} more: --format json", all.size() - kMaxShownOnFront));
     paragraph("  ",
               "*: the knee; loss: nats from the unquantised model, as others measured it, most of "
               "them for other models and within a factor of 2");
@@ -186,8 +186,8 @@ class Screen : TextScreen {
   }
 
   void command() {
-    if (plan_.choices.empty()) return;
-    const Report& best = plan_.choices.front().report;
+    if (plan_.ranked.empty()) return;
+    const Report& best = plan_.ranked.front().report;
     if (is_llama_cpp(*best.scenario))  // the command is printed in full, so that it can be copied
       out_ += "  next   " + shell_text(llama_server_command(*best.scenario, best.placement)) + "\n";
     else
@@ -200,7 +200,7 @@ class Screen : TextScreen {
 
 }  // namespace
 
-std::string option_text(const Scenario& base, const Option& o) {
+std::string candidate_text(const Scenario& base, const Candidate& o) {
   std::string out = o.quant;
   if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
     out += ", KV " + text(o.kv_types);
@@ -213,7 +213,7 @@ std::string option_text(const Scenario& base, const Option& o) {
   return out;
 }
 
-std::string short_option_text(const Scenario& base, const Option& o) {
+std::string short_candidate_text(const Scenario& base, const Candidate& o) {
   std::string out = o.quant;
   if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
     out += "/" + text(o.kv_types);
@@ -232,12 +232,12 @@ std::string short_option_text(const Scenario& base, const Option& o) {
   return out;
 }
 
-std::string rejection_text(const Scenario& base, const Plan& plan, const Choice& choice) {
-  if (!choice.unmet.empty()) return choice.unmet;
-  if (choice.on_front) return "";
-  for (const Choice& other : plan.choices)
-    if (&other != &choice && is_as_good(other, choice) && !is_as_good(choice, other))
-      return "no better in anything than " + option_text(base, other.option);
+std::string rejection_text(const Scenario& base, const Plan& plan, const RankedPlan& ranked) {
+  if (!ranked.unmet.empty()) return ranked.unmet;
+  if (ranked.on_front) return "";
+  for (const RankedPlan& other : plan.ranked)
+    if (&other != &ranked && is_as_good(other, ranked) && !is_as_good(ranked, other))
+      return "no better in anything than " + candidate_text(base, other.candidate);
   return "";
 }
 

@@ -15,7 +15,7 @@ constexpr const char* kReference = "llama-3-8b";
 // (models/quality/README.md).
 constexpr double kNatsPerLogRatio = 1.04;
 // Smaller values are dominated by noise and by the rounding of stored logits.
-constexpr double kLeastNats = 0.004;
+constexpr double kMinNats = 0.004;
 // Fitted to dense models of 0.5 to 72 billion weights: level = 0.52 (8e9 / weights) ^ 0.25, within
 // twice as much and half.
 constexpr double kLevelAt8B = 0.52, kLevelFall = 0.25, kLevelDoubt = 2;
@@ -86,13 +86,13 @@ void QualityTable::fit() {
   std::map<std::string, std::vector<double>> ratios;
   for (const Figure& f : mixes_)
     if (const auto at = curve_.find(f.what);
-        at != curve_.end() && at->second >= kLeastNats && f.nats >= kLeastNats)
+        at != curve_.end() && at->second >= kMinNats && f.nats >= kMinNats)
       ratios[f.model].push_back(f.nats * (f.imatrix ? kWithoutMatrix : 1.0) / at->second);
   for (const auto& [model, of_model] : ratios) levels_[model] = geometric_mean(of_model);
   for (const Figure& f : mixes_)
     if (f.model == kReference)
       own_[{f.model, f.what}] = curve_.at(f.what);
-    else if (f.in_nats && !f.imatrix && (f.nats >= kLeastNats || f.nats == 0))
+    else if (f.in_nats && !f.imatrix && (f.nats >= kMinNats || f.nats == 0))
       own_.try_emplace({f.model, f.what}, f.nats);
 }
 
@@ -121,7 +121,7 @@ std::optional<QualityLoss> QualityTable::of_kv(KvTypes types) const {
 
 QualityLoss operator+(const QualityLoss& a, const QualityLoss& b) {
   const bool fitted = a.kind == SourceKind::kFitted || b.kind == SourceKind::kFitted;
-  return {a.nats + b.nats, fitted ? SourceKind::kFitted : a.kind, std::max(a.doubt, b.doubt)};
+  return {a.nats + b.nats, fitted ? SourceKind::kFitted : a.kind, std::max(a.factor, b.factor)};
 }
 
 }  // namespace rigcast::planner

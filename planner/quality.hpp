@@ -20,7 +20,7 @@ namespace rigcast::planner {
 struct QualityLoss {
   double nats = 0;
   SourceKind kind = SourceKind::kPublished;  // published: for this model; fitted: from other models
-  double doubt = 1;                          // factor of uncertainty, in both directions
+  double factor = 1;                         // factor of uncertainty, in both directions
 };
 
 class QualityTable {

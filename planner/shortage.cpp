@@ -4,25 +4,25 @@
 
 namespace rigcast::planner {
 
-Scenario smallest_of(const Scenario& scenario, const Space& space) {
-  Option option = option_of(scenario);
+Scenario smallest_of(const Scenario& scenario, const SearchSpace& search_space) {
+  Candidate candidate = candidate_of(scenario);
   const auto bits = [](KvTypes t) {
     return info(t.k).bits_per_weight() + info(t.v).bits_per_weight();
   };
-  for (const KvTypes types : space.kv_types)
-    if (bits(types) < bits(option.kv_types) && check_kv_types(scenario.model, types))
-      option.kv_types = types;
-  Scenario smallest = scenario_of(scenario, option);
-  for (const std::string& quant : space.quants) {
-    option.quant = quant;
-    Scenario s = scenario_of(scenario, option);
+  for (const KvTypes types : search_space.kv_types)
+    if (bits(types) < bits(candidate.kv_types) && check_kv_types(scenario.model, types))
+      candidate.kv_types = types;
+  Scenario smallest = scenario_of(scenario, candidate);
+  for (const std::string& quant : search_space.quants) {
+    candidate.quant = quant;
+    Scenario s = scenario_of(scenario, candidate);
     if (s.tensors.bytes() < smallest.tensors.bytes()) smallest = std::move(s);
   }
   return smallest;
 }
 
 std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom) {
-  constexpr Bytes kMost = 4096_GiB;
+  constexpr Bytes kMax = 4096_GiB;
   const double tenth = 0.1 * (1_GiB).value;
   Scenario s = scenario;
   const Bytes now = s.rig.ram.capacity.value;
@@ -32,7 +32,7 @@ std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom) {
   };
   double least = 0, enough = (1_GiB).value;
   while (!fits_with(enough)) {
-    if (enough > kMost.value) return std::nullopt;
+    if (enough > kMax.value) return std::nullopt;
     least = enough;
     enough *= 2;
   }

@@ -8,7 +8,7 @@
 namespace rigcast::planner {
 
 /// The scenario with the space's smallest weights and cache.
-Scenario smallest_of(const Scenario& scenario, const Space& space);
+Scenario smallest_of(const Scenario& scenario, const SearchSpace& search_space);
 
 /// The additional RAM with which the scenario fits in some placement, to a tenth of a GiB; nullopt:
 /// more than 4 TiB.

@@ -33,13 +33,13 @@ CopyCurve copy_curve(std::span<const std::vector<CopyTime>> passes) {
       latencies.push_back(line->latency_s);
       rates.push_back(line->bytes_per_s);
     }
-  curve.latency_s = takes_of(latencies);
-  curve.bytes_per_s = takes_of(rates);
+  curve.latency_s = samples_of(latencies);
+  curve.bytes_per_s = samples_of(rates);
   const std::size_t sizes = passes.empty() ? 0 : passes.front().size();
   for (std::size_t i = 0; i < sizes; ++i) {
     std::vector<double> seconds;
     for (const std::vector<CopyTime>& pass : passes) seconds.push_back(pass.at(i).seconds);
-    curve.points.push_back({passes.front()[i].bytes, takes_of(seconds)});
+    curve.points.push_back({passes.front()[i].bytes, samples_of(seconds)});
   }
   return curve;
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "probe/takes.hpp"
+#include "probe/samples.hpp"
 
 namespace rigcast::probe {
 
@@ -28,10 +28,10 @@ std::optional<CopyLine> line_through(std::span<const CopyTime> copies);
 struct CopyCurve {
   struct Point {
     double bytes = 0;
-    Takes seconds;
+    Samples seconds;
   };
   std::vector<Point> points;
-  Takes latency_s, bytes_per_s;  // parameters of the line through each pass over the sizes
+  Samples latency_s, bytes_per_s;  // parameters of the line through each pass over the sizes
 };
 /// The curve from several passes over the same sizes.
 CopyCurve copy_curve(std::span<const std::vector<CopyTime>> passes);

@@ -16,7 +16,7 @@
 
 namespace rigcast::probe {
 namespace {
-constexpr int kTakes = 7;
+constexpr int kSamples = 7;
 }
 
 #if defined(__x86_64__)
@@ -110,18 +110,18 @@ std::span<const CpuLoop> cpu_loops() { return {}; }
 namespace {
 
 // Measures `amount` per second, over several runs.
-Takes take(engine::Team& team, double amount, void (*run)()) {
+Samples take(engine::ThreadTeam& team, double amount, void (*run)()) {
   std::vector<double> rates;
-  for (int i = 0; i < kTakes; ++i) {
+  for (int i = 0; i < kSamples; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     team.run([&](engine::Worker&) { run(); });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     rates.push_back(amount / time.count());
   }
-  return takes_of(std::move(rates));
+  return samples_of(std::move(rates));
 }
 
-Takes take(engine::Team& team, const CpuLoop& loop) {
+Samples take(engine::ThreadTeam& team, const CpuLoop& loop) {
   return take(team, loop.operations * team.size(), loop.run);
 }
 
@@ -138,7 +138,7 @@ double least_seconds(void (*run)()) {
 }
 
 #if defined(__x86_64__)
-Takes clock_of(engine::Team& team) { return take(team, kCycles, multiply_in_a_row); }
+Samples clock_of(engine::ThreadTeam& team) { return take(team, kCycles, multiply_in_a_row); }
 
 // Operations per cycle of this thread. The chain of multiplications leaves a core's units to the
 // thread that shares it, so it measures the clock alone.
@@ -147,29 +147,29 @@ double operations_per_cycle(const CpuLoop& loop) {
   return loop.operations / least_seconds(loop.run) / clock;
 }
 #else
-Takes clock_of(engine::Team&) { return {}; }
+Samples clock_of(engine::ThreadTeam&) { return {}; }
 double operations_per_cycle(const CpuLoop&) { return 0; }
 #endif
 
 // A sample of the processors that this process may use, far from each other.
 std::vector<std::size_t> some_processors() {
-  constexpr std::size_t kMost = 16;
+  constexpr std::size_t kMax = 16;
   cpu_set_t allowed;
   std::vector<std::size_t> all, some;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(cpu, &allowed)) all.push_back(cpu);
-  const std::size_t n = std::min(kMost, all.size());
+  const std::size_t n = std::min(kMax, all.size());
   for (std::size_t i = 0; i < n; ++i) some.push_back(all[all.size() * i / n]);
   return some;
 }
 
 // The highest rate of a thread on the sampled processors: on some of them another program may use
 // the core's other hardware thread.
-Takes alone(const CpuLoop& loop, double clock, const StopFlag& stop) {
+Samples alone(const CpuLoop& loop, double clock, const StopFlag& stop) {
   std::vector<double> rates;
   for (const std::size_t cpu : some_processors()) {
-    stop.leave_if_asked();
+    stop.throw_if_requested();
     std::thread([&] {
       cpu_set_t here;
       CPU_ZERO(&here);
@@ -178,16 +178,16 @@ Takes alone(const CpuLoop& loop, double clock, const StopFlag& stop) {
         rates.push_back(clock * operations_per_cycle(loop));
     }).join();
   }
-  Takes takes = takes_of(rates);
-  if (!rates.empty()) takes.median = std::ranges::max(rates);
-  return takes;
+  Samples samples = samples_of(rates);
+  if (!rates.empty()) samples.median = std::ranges::max(rates);
+  return samples;
 }
 
 }  // namespace
 
-CpuRates cpu_rates(engine::Team& team) {
+CpuRates cpu_rates(engine::ThreadTeam& team) {
   const auto loops = cpu_loops();
-  const Takes clock = clock_of(team);
+  const Samples clock = clock_of(team);
   if (loops.empty()) return {{}, {}, clock, {}};
   return {take(team, loops[0]), take(team, loops[1]), clock,
           alone(loops[0], clock.median, team.stop())};

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "engine/threads/team.hpp"
-#include "probe/takes.hpp"
+#include "engine/threads/thread_team.hpp"
+#include "probe/samples.hpp"
 
 namespace rigcast::probe {
 
@@ -21,12 +21,12 @@ std::span<const CpuLoop> cpu_loops();
 /// FLOP/s of the whole team in these loops, and cycles/s of each thread while all of them work: two
 /// threads that share a core each have a clock of their own. n is 0 where a rate is not measured.
 struct CpuRates {
-  Takes int8, fp32, clock;
+  Samples int8, fp32, clock;
   // Rate of one thread with a core to itself, scaled to `clock`: the maximum over several
   // processors, not the median.
-  Takes core_int8;
+  Samples core_int8;
 };
 
-CpuRates cpu_rates(engine::Team& team);
+CpuRates cpu_rates(engine::ThreadTeam& team);
 
 }  // namespace rigcast::probe

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLarge = 1 << 20, kLargest = 4 << 20;  // bytes of a sequential request
-constexpr int kTakes = 5, kMappers = 8;
+constexpr int kSamples = 5, kMappers = 8;
 constexpr double kRandomSeconds = 0.3;
 
 struct Free {
@@ -71,7 +71,7 @@ class ScratchFile {
     const Buffer buffer = aligned(kLarge);
     std::mt19937_64 bits(1);
     for (std::uint64_t at = 0; at < bytes_; at += kLarge) {
-      stop_.leave_if_asked();
+      stop_.throw_if_requested();
       for (std::size_t i = 0; i < kLarge; i += 8) {
         const std::uint64_t word = bits();
         std::memcpy(buffer.get() + i, &word, sizeof word);
@@ -132,11 +132,11 @@ bool read_all(const ScratchFile& file, bool direct, std::size_t request, int dep
   for (int i = 0; i < depth; ++i)
     threads.emplace_back([&, i] {
       const Buffer buffer = aligned(request);
-      for (std::uint64_t at; !failed && !file.stop().asked() && next(i, at);)
+      for (std::uint64_t at; !failed && !file.stop().stop_requested() && next(i, at);)
         if (!file.read(direct, buffer.get(), request, at)) failed = true;
     });
   threads.clear();
-  file.stop().leave_if_asked();
+  file.stop().throw_if_requested();
   return !failed;
 }
 
@@ -177,11 +177,11 @@ double mapped(const ScratchFile& file) {
     for (int i = 0; i < kMappers; ++i)
       threads.emplace_back([&] {
         for (std::uint64_t at;
-             (at = place.fetch_add(kLargest)) < file.bytes() && !file.stop().asked();)
+             (at = place.fetch_add(kLargest)) < file.bytes() && !file.stop().stop_requested();)
           if (!bring_in(map.begin() + at, kLargest)) failed = true;
       });
   }
-  file.stop().leave_if_asked();
+  file.stop().throw_if_requested();
   return failed ? 0 : double(file.bytes()) / seconds_since(begin);
 }
 
@@ -196,10 +196,10 @@ constexpr Requests kInOrder[] = {{kLarge, 1}, {kLarge, 4}, {kLargest, 8}, {kLarg
 // Sequential reads, in rounds over all kinds of requests, so that other load on the disk affects
 // all alike. The best kind is the one that is fastest in most rounds; the fastest of every round
 // would be the disk's luckiest moments, which no file of gigabytes has.
-void takes_in_order(const ScratchFile& file, DiskRates& rates) {
+void samples_in_order(const ScratchFile& file, DiskRates& rates) {
   std::array<std::vector<double>, std::size(kInOrder)> direct;
   std::vector<double> pages;
-  for (int i = 0; i < kTakes; ++i) {
+  for (int i = 0; i < kSamples; ++i) {
     for (std::size_t k = 0; k < direct.size(); ++k)
       direct[k].push_back(sequential(file, true, kInOrder[k].bytes, kInOrder[k].at_once));
     file.forget_pages();
@@ -207,10 +207,10 @@ void takes_in_order(const ScratchFile& file, DiskRates& rates) {
   }
   file.forget_pages();
   rates.sequential = {};
-  for (const std::vector<double>& takes : direct)
-    if (const Takes all = takes_of(takes); all.median > rates.sequential.median)
+  for (const std::vector<double>& samples : direct)
+    if (const Samples all = samples_of(samples); all.median > rates.sequential.median)
       rates.sequential = all;
-  rates.mapped = takes_of(pages);
+  rates.mapped = samples_of(pages);
 }
 
 Error failed(const std::filesystem::path& folder, const char* what, std::string hint) {
@@ -238,7 +238,7 @@ std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, 
                                            DiskRates& rates, const StopFlag& stop) {
   const ScratchFile file(folder, whole_requests(size), stop);
   if (auto error = prepare(file, folder)) return error;
-  takes_in_order(file, rates);
+  samples_in_order(file, rates);
   if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
     return failed(folder, "the scratch file cannot be read", "");
   return std::nullopt;
@@ -249,16 +249,16 @@ Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
   const ScratchFile file(folder, whole_requests(size), stop);
   if (auto error = prepare(file, folder)) return *error;
   DiskRates rates;
-  takes_in_order(file, rates);
+  samples_in_order(file, rates);
   for (const int depth : {1, 4, 16, 32}) {
-    std::vector<double> takes;
-    for (int i = 0; i < 3; ++i) takes.push_back(random_reads(file, depth));
-    rates.random.push_back({depth, takes_of(takes)});
+    std::vector<double> samples;
+    for (int i = 0; i < 3; ++i) samples.push_back(random_reads(file, depth));
+    rates.random.push_back({depth, samples_of(samples)});
   }
   std::vector<double> cached;
-  for (int i = 0; i <= kTakes; ++i) cached.push_back(sequential(file, false, kLarge, 1));
+  for (int i = 0; i <= kSamples; ++i) cached.push_back(sequential(file, false, kLarge, 1));
   cached.erase(cached.begin());  // the first read filled the cache
-  rates.page_cache = takes_of(cached);
+  rates.page_cache = samples_of(cached);
   if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
     return failed(folder, "the scratch file cannot be read", "");
   return rates;

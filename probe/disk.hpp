@@ -8,20 +8,20 @@
 #include "core/base/error.hpp"
 #include "core/base/stop_flag.hpp"
 #include "core/base/units.hpp"
-#include "probe/takes.hpp"
+#include "probe/samples.hpp"
 
 namespace rigcast::probe {
 
 struct RandomReads {
   int depth = 0;  // requests in flight
-  Takes per_s;    // reads of 4 KiB
+  Samples per_s;  // reads of 4 KiB
 };
 
 struct DiskRates {
-  Takes sequential;  // bytes/s of large direct requests, several in flight
-  Takes mapped;      // bytes/s of uncached pages of a mapping, several threads
+  Samples sequential;  // bytes/s of large direct requests, several in flight
+  Samples mapped;      // bytes/s of uncached pages of a mapping, several threads
   std::vector<RandomReads> random;
-  Takes page_cache;  // bytes/s, one thread
+  Samples page_cache;  // bytes/s, one thread
 };
 
 /// Writes a file of `size` into `folder` and reads it again. The file has no name once it is open:

@@ -33,8 +33,8 @@ sum_words(const std::uint64_t* p, std::size_t count) {
   return sum;
 }
 
-std::uint64_t read_piece(const std::byte* p, bool ask_ahead) {
-  if (ask_ahead)
+std::uint64_t read_piece(const std::byte* p, bool prefetch) {
+  if (prefetch)
     for (std::size_t i = 0; i < kPiece; i += 64) __builtin_prefetch(p + 2 * kPiece + i, 0, 2);
   return sum_words(reinterpret_cast<const std::uint64_t*>(p), kPiece / 8);
 }
@@ -43,8 +43,8 @@ std::atomic<std::uint64_t> sink;
 
 }  // namespace
 
-std::span<const DramRead::Way> DramRead::ways() {
-  static constexpr Way kWays[] = {
+std::span<const DramRead::ReadPattern> DramRead::read_patterns() {
+  static constexpr ReadPattern kWays[] = {
       {"1 stream per thread", 1, false},
       {"1 stream per thread, asked ahead", 1, true},
       {"2 streams per thread", 2, false},
@@ -52,34 +52,36 @@ std::span<const DramRead::Way> DramRead::ways() {
   return kWays;
 }
 
-DramRead::DramRead(engine::Team& team) : team_(team), buffer_(buffer_bytes()) {
+DramRead::DramRead(engine::ThreadTeam& team) : team_(team), buffer_(buffer_bytes()) {
   team_.run([&](engine::Worker& worker) {
-    worker.share(std::int64_t(buffer_.size()), 2 << 20, [&](std::int64_t begin, std::int64_t end) {
-      std::memset(buffer_.data() + begin, 1, std::size_t(end - begin));
-    });
+    worker.parallel_for(std::int64_t(buffer_.size()), 2 << 20,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          std::memset(buffer_.data() + begin, 1, std::size_t(end - begin));
+                        });
   });
 }
 
 // Pieces are claimed dynamically, as in kernels: with fixed parts the slowest thread would count,
 // and where others use the machine, that is half as fast.
-void DramRead::read(const Way& way, std::span<const std::byte> memory) {
+void DramRead::read(const ReadPattern& pattern, std::span<const std::byte> memory) {
   team_.run([&](engine::Worker& worker) {
     std::uint64_t sum = 0;
-    worker.share(std::int64_t(memory.size()), kShare, [&](std::int64_t begin, std::int64_t end) {
-      const std::byte* part = memory.data() + begin;
-      const std::size_t each =
-          std::size_t(end - begin) / std::size_t(way.streams) / kPiece * kPiece;
-      for (std::size_t i = 0; i < each; i += kPiece)
-        for (int s = 0; s < way.streams; ++s)
-          sum += read_piece(part + std::size_t(s) * each + i, way.ask_ahead);
-    });
+    worker.parallel_for(
+        std::int64_t(memory.size()), kShare, [&](std::int64_t begin, std::int64_t end) {
+          const std::byte* part = memory.data() + begin;
+          const std::size_t each =
+              std::size_t(end - begin) / std::size_t(pattern.streams) / kPiece * kPiece;
+          for (std::size_t i = 0; i < each; i += kPiece)
+            for (int s = 0; s < pattern.streams; ++s)
+              sum += read_piece(part + std::size_t(s) * each + i, pattern.prefetch);
+        });
     sink += sum;
   });
 }
 
-Takes dram_read(engine::Team& team) try {
+Samples dram_read(engine::ThreadTeam& team) try {
   DramRead dram(team);
-  const auto ways = DramRead::ways();
+  const auto ways = DramRead::read_patterns();
   std::vector<std::vector<double>> rates(ways.size());
   for (int i = 0; i < kPasses; ++i)
     for (std::size_t w = 0; w < ways.size(); ++w) {
@@ -88,10 +90,10 @@ Takes dram_read(engine::Team& team) try {
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
       rates[w].push_back(dram.bytes() / time.count());
     }
-  Takes best;
+  Samples best;
   for (auto& r : rates) {
-    const Takes takes = takes_of(std::move(r));
-    if (takes.median > best.median) best = takes;
+    const Samples samples = samples_of(std::move(r));
+    if (samples.median > best.median) best = samples;
   }
   return best;
 } catch (const std::bad_alloc&) {

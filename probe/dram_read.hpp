@@ -6,8 +6,8 @@
 #include <span>
 
 #include "engine/memory/large_pages.hpp"
-#include "engine/threads/team.hpp"
-#include "probe/takes.hpp"
+#include "engine/threads/thread_team.hpp"
+#include "probe/samples.hpp"
 
 namespace rigcast::probe {
 
@@ -15,29 +15,29 @@ namespace rigcast::probe {
 class DramRead {
  public:
   /// Several patterns are tried: which is fastest depends on the processor's own prefetchers.
-  struct Way {
+  struct ReadPattern {
     const char* name;
-    int streams;     // positions of the buffer that a thread reads alternately
-    bool ask_ahead;  // with software prefetch, as kernels do
+    int streams;    // positions of the buffer that a thread reads alternately
+    bool prefetch;  // with software prefetch, as kernels do
   };
-  static std::span<const Way> ways();
+  static std::span<const ReadPattern> read_patterns();
 
   /// Touches all of the buffer. Throws std::bad_alloc.
-  explicit DramRead(engine::Team& team);
+  explicit DramRead(engine::ThreadTeam& team);
 
   double bytes() const { return double(buffer_.size()); }
   /// One pass over the buffer.
-  void read(const Way& way) { read(way, {buffer_.data(), buffer_.size()}); }
+  void read(const ReadPattern& pattern) { read(pattern, {buffer_.data(), buffer_.size()}); }
   /// One pass over `memory`, in pieces of 4 KiB; a remainder is not read.
-  void read(const Way& way, std::span<const std::byte> memory);
+  void read(const ReadPattern& pattern, std::span<const std::byte> memory);
 
  private:
-  engine::Team& team_;
+  engine::ThreadTeam& team_;
   engine::LargePages buffer_;
 };
 
 /// Bytes/s of several passes with the fastest pattern. Takes about a second. n is 0 if there is no
 /// memory for the buffer.
-Takes dram_read(engine::Team& team);
+Samples dram_read(engine::ThreadTeam& team);
 
 }  // namespace rigcast::probe

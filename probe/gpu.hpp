@@ -9,8 +9,8 @@
 #include "core/base/units.hpp"
 #include "probe/copy_curve.hpp"
 #include "probe/gpu_link.hpp"
-#include "probe/say.hpp"
-#include "probe/takes.hpp"
+#include "probe/progress.hpp"
+#include "probe/samples.hpp"
 
 namespace rigcast::probe {
 
@@ -23,12 +23,12 @@ struct Gpu {
   std::string name;                     // as the driver calls it: "NVIDIA H100 80GB HBM3"
   std::string bus_id;                   // "0000:01:00.0"
   Bytes memory;                         // in all
-  Takes context;                        // bytes that creating a context takes
+  Samples context;                      // bytes that creating a context takes
   std::optional<Bytes> used_by_others;  // memory used before that; nullopt: unknown, and included
                                         // in `context`
   GpuLink link;                         // state of the link while copying
   CopyRates copies;
-  Takes vram_read;                 // bytes/s, of a buffer that no cache holds
+  Samples vram_read;               // bytes/s, of a buffer that no cache holds
   std::vector<std::string> notes;  // what was left out, and why
 };
 
@@ -40,10 +40,10 @@ struct Gpus {
 /// Takes some seconds per GPU; checks `stop` between figures, and throws Interrupted. Resets this
 /// process' contexts, so no other code in it may use CUDA meanwhile. A figure that cannot be
 /// measured is left out and noted.
-Gpus measure_gpus(const Say& say, const StopFlag& stop = {});
+Gpus measure_gpus(const Progress& progress, const StopFlag& stop = {});
 
 /// Rate at which the first GPU reads its memory, in bytes/s. Takes a second or two, and uses at
 /// most a quarter of the free memory. n is 0 where it cannot be measured. Throws Interrupted.
-Takes vram_read(const StopFlag& stop = {});
+Samples vram_read(const StopFlag& stop = {});
 
 }  // namespace rigcast::probe

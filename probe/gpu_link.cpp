@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGigaTransfers[] = {2.5, 5, 8, 16, 32, 64};  // per lane, for generations 1, 2, ...
-constexpr int kMostLanes = 32;
+constexpr int kMaxLanes = 32;
 
 std::string first_line(const fs::path& file) {
   std::ifstream in(file);
@@ -28,7 +28,7 @@ PcieLink link_of(const fs::path& device, const std::string& which) {
   int lanes = 0;
   std::from_chars(width.data(), width.data() + width.size(), lanes);
   const int generation = pcie_generation(first_line(device / (which + "_link_speed")));
-  if (lanes < 1 || lanes > kMostLanes || generation == 0) return {};
+  if (lanes < 1 || lanes > kMaxLanes || generation == 0) return {};
   return {generation, lanes};
 }
 

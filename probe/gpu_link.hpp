@@ -15,10 +15,10 @@ struct GpuLink {
   PcieLink card;  // the fastest link of the card
   PcieLink slot;  // the fastest link of the slot, where known
 
-  bool is_told() const { return now.generation > 0 && now.lanes > 0; }
+  bool is_known() const { return now.generation > 0 && now.lanes > 0; }
   /// Fewer lanes or an older generation than the card has.
   bool is_narrower() const {
-    return is_told() && (now.generation < card.generation || now.lanes < card.lanes);
+    return is_known() && (now.generation < card.generation || now.lanes < card.lanes);
   }
 };
 

@@ -19,11 +19,12 @@ const std::string& id_of(const std::vector<std::string>& ids, std::size_t gpu) {
 
 // The largest value of all GPUs: a rig file has one figure for all.
 template <class Of>
-Takes largest(const std::vector<Gpu>& gpus, Of of) {
-  Takes most;
+Samples largest(const std::vector<Gpu>& gpus, Of of) {
+  Samples most;
   for (const Gpu& gpu : gpus)
-    if (const Takes takes = of(gpu); takes.n > 0 && (most.n == 0 || takes.median > most.median))
-      most = takes;
+    if (const Samples samples = of(gpu);
+        samples.n > 0 && (most.n == 0 || samples.median > most.median))
+      most = samples;
   return most;
 }
 
@@ -48,7 +49,7 @@ void write_gpus(RigFile& file, const std::vector<Gpu>& gpus, const std::vector<s
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     if (const std::string& id = id_of(ids, i); !id.empty()) {
       known.push_back(id);
-      if (gpus[i].link.is_told()) links.push_back(rigcast::text(gpus[i].link.now));
+      if (gpus[i].link.is_known()) links.push_back(rigcast::text(gpus[i].link.now));
       continue;
     }
     file.line(
@@ -59,14 +60,14 @@ void write_gpus(RigFile& file, const std::vector<Gpu>& gpus, const std::vector<s
   if (!links.empty() && links.size() == known.size()) file.texts("pcie", links);
   const bool told = std::ranges::all_of(
       gpus, [](const Gpu& g) { return g.context.n == 0 || g.used_by_others.has_value(); });
-  const Takes context = largest(gpus, [](const Gpu& g) { return g.context; });
+  const Samples context = largest(gpus, [](const Gpu& g) { return g.context; });
   if (context.n == 0) return;
   file.size("gpu_context", context,
             told ? "memory in use, before and after" : "memory in use with one, by anything");
-  const Takes others = largest(gpus, [](const Gpu& g) {
-    return g.used_by_others ? Takes{g.used_by_others->value, 0, 1} : Takes{};
+  const Samples others = largest(gpus, [](const Gpu& g) {
+    return g.used_by_others ? Samples{g.used_by_others->value, 0, 1} : Samples{};
   });
-  file.size("vram_reserved", told ? others : Takes{0, 0, 1},
+  file.size("vram_reserved", told ? others : Samples{0, 0, 1},
             told ? "in use when probed" : "what others use is counted in gpu_context");
 }
 
@@ -75,7 +76,7 @@ void write_gpu_tables(RigFile& file, const std::vector<Gpu>& gpus,
   for (std::size_t i = 0; i < gpus.size(); ++i) write_table(file, gpus[i], id_of(ids, i));
 }
 
-std::vector<std::string> gpu_doubts(const Gpu& gpu) {
+std::vector<std::string> gpu_quality_warnings(const Gpu& gpu) {
   std::vector<std::string> out = gpu.notes;
   if (std::string narrow = narrow_link(gpu.link); !narrow.empty()) out.push_back(std::move(narrow));
   if (gpu.used_by_others && *gpu.used_by_others > kMuchUsed * gpu.memory)
@@ -83,10 +84,10 @@ std::vector<std::string> gpu_doubts(const Gpu& gpu) {
         fmt::format("others use {} of its memory, which forecasts leave to them: end them "
                     "and probe again, or lower vram_reserved",
                     text_gib(*gpu.used_by_others)));
-  const auto look = [&](std::string_view what, const Takes& takes) {
-    if (takes.spread > kTooWide)
+  const auto look = [&](std::string_view what, const Samples& samples) {
+    if (samples.spread > kTooWide)
       out.push_back(fmt::format("{} varied by {:.0f} %: end other programs and probe again", what,
-                                100 * takes.spread));
+                                100 * samples.spread));
   };
   look("VRAM reads", gpu.vram_read);
   look("copies to the GPU", gpu.copies.h2d_pinned.bytes_per_s);

@@ -20,6 +20,6 @@ void write_gpu_tables(RigFile& file, const std::vector<Gpu>& gpus,
 
 /// Warnings on the quality of the measurement: wide spreads, narrow links and missing figures, each
 /// with what to do.
-std::vector<std::string> gpu_doubts(const Gpu& gpu);
+std::vector<std::string> gpu_quality_warnings(const Gpu& gpu);
 
 }  // namespace rigcast::probe

@@ -37,49 +37,49 @@ std::vector<int> thread_counts(int cores) {
 
 }  // namespace
 
-Result<Machine> measure_machine(const std::filesystem::path& scratch, const Say& say,
+Result<Machine> measure_machine(const std::filesystem::path& scratch, const Progress& progress,
                                 const StopFlag& stop) {
   Machine m;
   m.date = today();
   m.host = read_host();
-  say("disk ...");
+  progress("disk ...");
   auto disk = measure_disk(scratch, kScratch, stop);
   if (!disk) return disk.error();
   m.disk = *std::move(disk);
-  measure_cores(m, say, stop);
+  measure_cores(m, progress, stop);
   return m;
 }
 
 std::optional<Error> measure_disk_again(Machine& m, const std::filesystem::path& scratch,
-                                        const Say& say, const StopFlag& stop) {
-  say("disk ...");
+                                        const Progress& progress, const StopFlag& stop) {
+  progress("disk ...");
   return measure_disk_in_order(scratch, kScratch, m.disk, stop);
 }
 
-void measure_cores(Machine& m, const Say& say, const StopFlag& stop) {
+void measure_cores(Machine& m, const Progress& progress, const StopFlag& stop) {
   m.dram.clear();
   for (const int threads : thread_counts(m.host.cores)) {
-    say(fmt::format("memory, {} of {} threads ...", threads, m.host.cores));
-    engine::Team team(threads, engine::Team::kPatience, stop);
+    progress(fmt::format("memory, {} of {} threads ...", threads, m.host.cores));
+    engine::ThreadTeam team(threads, engine::ThreadTeam::kSpinTime, stop);
     m.dram.push_back(dram_read(team));
   }
-  say("multiplications ...");
-  engine::Team team(m.host.cores, engine::Team::kPatience, stop);
+  progress("multiplications ...");
+  engine::ThreadTeam team(m.host.cores, engine::ThreadTeam::kSpinTime, stop);
   m.cpu = cpu_rates(team);
-  say("");
+  progress("");
 }
 
-void measure_all_cores(Machine& m, const Say& say, const StopFlag& stop) {
-  say("memory and multiplications ...");
-  engine::Team team(m.host.cores, engine::Team::kPatience, stop);
+void measure_all_cores(Machine& m, const Progress& progress, const StopFlag& stop) {
+  progress("memory and multiplications ...");
+  engine::ThreadTeam team(m.host.cores, engine::ThreadTeam::kSpinTime, stop);
   m.dram.back() = dram_read(team);
   m.cpu = cpu_rates(team);
-  say("");
+  progress("");
 }
 
 double change_of_cores(const Machine& m, const StopFlag& stop) {
-  engine::Team team(m.host.cores, engine::Team::kPatience, stop);
-  const auto change = [](const Takes& now, const Takes& then) {
+  engine::ThreadTeam team(m.host.cores, engine::ThreadTeam::kSpinTime, stop);
+  const auto change = [](const Samples& now, const Samples& then) {
     return then.median > 0 ? std::fabs(now.median / then.median - 1) : 0.0;
   };
   return std::max(change(dram_read(team), m.dram.back()), change(cpu_rates(team).int8, m.cpu.int8));
@@ -114,12 +114,12 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   return file.take();
 }
 
-std::vector<std::string> doubts(const Machine& m) {
+std::vector<std::string> quality_warnings(const Machine& m) {
   std::vector<std::string> out;
-  const auto look = [&](std::string_view what, const Takes& takes) {
-    if (takes.spread <= kTooWide) return;
+  const auto look = [&](std::string_view what, const Samples& samples) {
+    if (samples.spread <= kTooWide) return;
     out.push_back(fmt::format("{} varied by {:.0f} %: end other programs and probe again", what,
-                              100 * takes.spread));
+                              100 * samples.spread));
   };
   look("memory reads", m.dram.back());
   look("8-bit multiplications", m.cpu.int8);
@@ -130,8 +130,8 @@ std::vector<std::string> doubts(const Machine& m) {
     out.push_back(fmt::format("memory lies on {} nodes: a process that is bound to one sees less",
                               m.host.numa_nodes));
   for (std::size_t i = 0; i < m.gpus.found.size(); ++i)
-    for (const std::string& doubt : gpu_doubts(m.gpus.found[i]))
-      out.push_back(fmt::format("GPU {}: {}", i, doubt));
+    for (const std::string& warning : gpu_quality_warnings(m.gpus.found[i]))
+      out.push_back(fmt::format("GPU {}: {}", i, warning));
   return out;
 }
 

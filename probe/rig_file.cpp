@@ -30,37 +30,37 @@ void RigFile::number(std::string_view key, int value) {
   out_ += fmt::format("{} = {}\n", key, value);
 }
 
-void RigFile::rate(std::string_view key, const Takes& takes, std::string_view how) {
-  figure(key, fmt::format("{:.4g} GB/s", takes.median / 1e9), takes, how);
+void RigFile::rate(std::string_view key, const Samples& samples, std::string_view how) {
+  figure(key, fmt::format("{:.4g} GB/s", samples.median / 1e9), samples, how);
 }
 
-void RigFile::frequency(std::string_view key, const Takes& takes, std::string_view how) {
-  figure(key, fmt::format("{:.4g} GHz", takes.median / 1e9), takes, how);
+void RigFile::frequency(std::string_view key, const Samples& samples, std::string_view how) {
+  figure(key, fmt::format("{:.4g} GHz", samples.median / 1e9), samples, how);
 }
 
-void RigFile::flops(std::string_view key, const Takes& takes, std::string_view how) {
-  figure(key, fmt::format("{:.4g} GFLOP/s", takes.median / 1e9), takes, how);
+void RigFile::flops(std::string_view key, const Samples& samples, std::string_view how) {
+  figure(key, fmt::format("{:.4g} GFLOP/s", samples.median / 1e9), samples, how);
 }
 
-void RigFile::time(std::string_view key, const Takes& takes, std::string_view how) {
-  figure(key, fmt::format("{:.4g} us", takes.median * 1e6), takes, how);
+void RigFile::time(std::string_view key, const Samples& samples, std::string_view how) {
+  figure(key, fmt::format("{:.4g} us", samples.median * 1e6), samples, how);
 }
 
-void RigFile::size(std::string_view key, const Takes& takes, std::string_view how) {
-  figure(key, fmt::format("{:.0f} MiB", takes.median / 0x1p20), takes, how);
+void RigFile::size(std::string_view key, const Samples& samples, std::string_view how) {
+  figure(key, fmt::format("{:.0f} MiB", samples.median / 0x1p20), samples, how);
 }
 
 void RigFile::size(std::string_view key, Bytes value, std::string_view how) {
-  size(key, Takes{value.value, 0, 1}, how);
+  size(key, Samples{value.value, 0, 1}, how);
 }
 
-void RigFile::figure(std::string_view key, const std::string& value, const Takes& takes,
+void RigFile::figure(std::string_view key, const std::string& value, const Samples& samples,
                      std::string_view how) {
-  if (takes.n == 0) return;
+  if (samples.n == 0) return;
   out_ += fmt::format(
       "{} = {{ value = \"{}\", kind = \"measured\", n = {}, spread = {:.3f}, source = \"{}, {}\" "
       "}}\n",
-      key, value, takes.n, takes.spread, how, date_);
+      key, value, samples.n, samples.spread, how, date_);
 }
 
 }  // namespace rigcast::probe

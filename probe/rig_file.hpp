@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
-#include "probe/takes.hpp"
+#include "probe/samples.hpp"
 
 namespace rigcast::probe {
 
@@ -22,17 +22,17 @@ class RigFile {
   void text(std::string_view key, std::string_view value);
   void texts(std::string_view key, const std::vector<std::string>& values);
   void number(std::string_view key, int value);
-  void rate(std::string_view key, const Takes& bytes_per_s, std::string_view how);
-  void frequency(std::string_view key, const Takes& hertz, std::string_view how);
-  void flops(std::string_view key, const Takes& flops_per_s, std::string_view how);
-  void time(std::string_view key, const Takes& seconds, std::string_view how);
-  void size(std::string_view key, const Takes& bytes, std::string_view how);
+  void rate(std::string_view key, const Samples& bytes_per_s, std::string_view how);
+  void frequency(std::string_view key, const Samples& hertz, std::string_view how);
+  void flops(std::string_view key, const Samples& flops_per_s, std::string_view how);
+  void time(std::string_view key, const Samples& seconds, std::string_view how);
+  void size(std::string_view key, const Samples& bytes, std::string_view how);
   void size(std::string_view key, Bytes value, std::string_view how);
 
   std::string take() { return std::exchange(out_, {}); }
 
  private:
-  void figure(std::string_view key, const std::string& value, const Takes& takes,
+  void figure(std::string_view key, const std::string& value, const Samples& samples,
               std::string_view how);
 
   std::string date_;

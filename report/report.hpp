@@ -95,7 +95,7 @@ struct Report {
 
   MemoryPlan memory;  // at the end of the run
   std::vector<MemoryPoint> timeline;
-  TokenCount longest_context = 0;  // that fits with this placement, at most the model's own
+  TokenCount max_context = 0;  // that fits with this placement, at most the model's own
   std::vector<Cliff> cliffs;
 
   Bottleneck prefill_bound, decode_bound;

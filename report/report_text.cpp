@@ -18,13 +18,13 @@ constexpr std::size_t kFigureWidth = 27;
 constexpr std::size_t kBesideChart = 48;    // the margin of the y axis, and what a cliff says
 constexpr std::size_t kMemoryFigures = 18;  // device and capacity
 constexpr std::size_t kFewestCells = 4;
-constexpr std::size_t kMostCliffs = 3;
-constexpr std::size_t kMostAdvice = 3;
+constexpr std::size_t kMaxCliffs = 3;
+constexpr std::size_t kMaxAdvice = 3;
 constexpr std::size_t kChangeWidth = 22;
 constexpr std::size_t kFlagsWidth = 24;
-constexpr std::size_t kMostNotes = 5;
-constexpr std::size_t kMostTabled = 8;
-constexpr double kWorthTwo = 1.25;  // the output's ends differ by more than this
+constexpr std::size_t kMaxNotes = 5;
+constexpr std::size_t kMaxTabled = 8;
+constexpr double kTwoColumnsFrom = 1.25;  // the output's ends differ by more than this
 
 class Screen : TextScreen {
  public:
@@ -144,7 +144,7 @@ class Screen : TextScreen {
     };
     const PositionSpeed first = near(s_.workload.depth + s_.workload.prompt_tokens);
     const PositionSpeed last = near(s_.workload.last_position());
-    if (first.tokens_per_s < kWorthTwo * last.tokens_per_s) return;
+    if (first.tokens_per_s < kTwoColumnsFrom * last.tokens_per_s) return;
     row("", rate_text(first.tokens_per_s), "",
         fmt::format("at {} tokens", text_count(first.tokens)), bound_by(first));
     row("", rate_text(last.tokens_per_s), "", fmt::format("at {} tokens", text_count(last.tokens)),
@@ -156,12 +156,12 @@ class Screen : TextScreen {
   }
 
   void positions() {
-    if (r_.by_position.empty() || r_.by_position.size() > kMostTabled) return;
+    if (r_.by_position.empty() || r_.by_position.size() > kMaxTabled) return;
     std::string tokens = pad_right("  at token", kLabelWidth);
     std::string speeds = pad_right("  tok/s", kLabelWidth);
     std::string bounds = pad_right("  bound by", kLabelWidth);
     std::string spreads = pad_right("  of the runs", kLabelWidth);
-    const std::size_t cell = std::min<std::size_t>(12, (width_ - kLabelWidth) / kMostTabled);
+    const std::size_t cell = std::min<std::size_t>(12, (width_ - kLabelWidth) / kMaxTabled);
     for (const PositionSpeed& p : r_.by_position) {
       tokens += pad_left(text_count(p.tokens), cell);
       speeds += pad_left(three_digits(p.tokens_per_s), cell);
@@ -253,8 +253,8 @@ class Screen : TextScreen {
     gap();
     std::size_t shown = 0;
     for (const Cliff& c : r_.cliffs) {
-      if (shown++ == kMostCliffs) {
-        line(fmt::format("         {} more: --format json", r_.cliffs.size() - kMostCliffs));
+      if (shown++ == kMaxCliffs) {
+        line(fmt::format("         {} more: --format json", r_.cliffs.size() - kMaxCliffs));
         return;
       }
       const bool context = c.axis == CliffAxis::kContext;
@@ -268,7 +268,7 @@ class Screen : TextScreen {
 
   // True if the request does not fit but a shorter context does.
   bool shorter_context_fits() const {
-    return !r_.fits && r_.longest_context > 0 && r_.longest_context < s_.workload.context;
+    return !r_.fits && r_.max_context > 0 && r_.max_context < s_.workload.context;
   }
 
   void advice() {
@@ -277,10 +277,10 @@ class Screen : TextScreen {
     std::string label = r_.fits ? "  try   " : "  fits  ";
     if (shorter_context_fits()) {
       line(fmt::format("{}this placement, up to a context of {} tokens in place of {}", label,
-                       text_count(r_.longest_context), text_count(s_.workload.context)));
+                       text_count(r_.max_context), text_count(s_.workload.context)));
       label = "        ";
     }
-    for (std::size_t i = 0; i < std::min(r_.advice.size(), kMostAdvice); ++i) {
+    for (std::size_t i = 0; i < std::min(r_.advice.size(), kMaxAdvice); ++i) {
       const Advice& a = r_.advice[i];
       const std::string change = pad_right(printable(a.change), kChangeWidth);
       advice_row(label + change + "  " + effect_text(a, r_.fits),
@@ -307,10 +307,10 @@ class Screen : TextScreen {
 
   void notes() {
     if (!r_.warnings.empty() && !r_.fits) gap();
-    for (std::size_t i = 0; i < std::min(r_.warnings.size(), kMostNotes); ++i)
+    for (std::size_t i = 0; i < std::min(r_.warnings.size(), kMaxNotes); ++i)
       paragraph("  note   ", r_.warnings[i]);
-    if (r_.warnings.size() > kMostNotes)
-      line(fmt::format("         {} more: --format json", r_.warnings.size() - kMostNotes));
+    if (r_.warnings.size() > kMaxNotes)
+      line(fmt::format("         {} more: --format json", r_.warnings.size() - kMaxNotes));
   }
 
   void next() {

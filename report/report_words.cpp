@@ -61,7 +61,7 @@ std::string fit_text(const Report& r) {
                        s.rig.gpus.size() > 1 ? "s" : "",
                        r.placement.gpu_layers == layers ? ", head on the CPU" : "");
   std::string up_to;
-  if (r.longest_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.longest_context));
+  if (r.max_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.max_context));
   if (s.rig.gpus.empty()) return "fits in RAM" + up_to;
   if (s.rig.unified()) return "fits in unified memory" + up_to;
   if (s.placement.cpu_moe_layers > 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/accuracy.md: how far forecasts are off on chips that the fit has not seen.
+"""Writes docs/accuracy.md: errors of forecasts on chips that the fit has not seen.
 
 Usage: scripts/accuracy.py [--build build/release] [--left-out FILE] [-o FILE] [--check]
 With --check it writes nothing and fails if the file is not what it would write. The table that it

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if forecasts got worse, or if the stored table of errors is not of this program.
+"""Fails if forecasts became worse, or if the stored table of errors is not from this program.
 
 Usage: scripts/accuracy_guard.py [--program build/release/rigcast] [--left-out FILE]
                                  [--write-limits]
@@ -20,7 +20,7 @@ from left_out import (BARS, CALIBRATE, LEFT_OUT, MEASUREMENTS, ROOT, median_and_
 LIMITS = ROOT / "tests" / "accuracy" / "limits.csv"
 SLACK = 1.05
 NEAR = 0.02  # what rounding of the fitted figures and sampling of positions may change
-# The fit takes prefill over several GPUs in closed form; the program overlaps their ubatches.
+# The fit computes prefill over several GPUs in closed form; the program overlaps their ubatches.
 NEAR_IF_OVERLAPPED = 0.10
 ROWS_NEAR = 0.98
 ROWS_FORECAST = 0.80

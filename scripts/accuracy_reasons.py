@@ -1,9 +1,10 @@
-"""Why a run is not forecast, and why a forecast may be far off: by hand, for accuracy.py."""
+"""Reasons why a run has no forecast or a forecast a large error, collected by hand for accuracy.py."""
 import re
 
-# (metric or None, regime or None, pattern, sentence): the first that applies. The pattern is sought
-# in "chip model quant tool notes", then "RAM unknown" where its bandwidth does not follow. Only
-# what sources state or tables show: a guess without either is "not explained".
+# Rows of (metric or None, regime or None, pattern, sentence); the first match applies. The pattern
+# is searched in "chip model quant tool notes", followed by "RAM unknown" if its bandwidth does not
+# follow. Reasons come only from statements of sources or from tables; without either an error is
+# "not explained".
 FAR_OFF = [
     (None, None, r"did not fit \d+ GB VRAM",
      "the source says that it did not fit into VRAM"),
@@ -52,7 +53,7 @@ def likely_reason(row, noted):
     return "not explained"
 
 
-# What `rigcast validate` says, and the line of the table that it counts in.
+# Patterns in the output of `rigcast validate`, and the line of the table in which each counts.
 NOT_FORECAST = [
     (r"no rule for mix", "the quant mix is one whose tensors no rule describes, and no file size "
                          "is stated"),

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 export ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=8:${ASAN_OPTIONS:-}
 export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
 
-# The longest input, in bytes: of the first half of the time, and of the second.
+# The longest input in bytes, for the first half of the time and for the second.
 lengths_of() {
   case $1 in
     gguf) echo 400 6000 ;;
@@ -21,7 +21,7 @@ lengths_of() {
   esac
 }
 
-# Prints how many inputs were run; what else there is to say goes to the log.
+# Prints the number of executed inputs; other output goes to the log.
 run() { # TARGET SECONDS LENGTH LOG
   local target=$1 log=$4 folder options=() seeds=()
   [ ! -e "tests/fuzz/$target.dict" ] || options+=("-dict=tests/fuzz/$target.dict")

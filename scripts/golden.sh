@@ -15,7 +15,7 @@ program=$(realpath "${2:-build/release/rigcast}")
 golden=$PWD/build/golden
 mkdir -p "$golden"
 
-# An answer is a file: the exit code, standard output and standard error.
+# An answer is a file with exit code, standard output and standard error.
 answer() { # COMMAND, quoted as for a shell
   local number=${1%% *} command=${1#* } file status=0
   file=$ANSWERS/$number.txt
@@ -35,7 +35,7 @@ answer_all() { # TREE PROGRAM FOLDER
   mv "$3.unfinished" "$3"
 }
 
-# Commits from before the commands were written down answer today's.
+# Commits before the list of commands are asked today's commands.
 build_commit() { # TREE
   git worktree prune
   [ -d "$1" ] || git worktree add --detach --quiet "$1" "$commit"
@@ -50,7 +50,7 @@ if [ ! -d "$before.answers" ]; then
   answer_all "$before.tree" "$before.tree/build/release/rigcast" "$before.answers"
 fi
 answer_all "$PWD" "$program" "$golden/now.answers"
-# Of what is no longer asked there are answers of the commit alone.
+# Commands that are no longer asked have answers of the commit alone.
 unasked=$(awk '/^#/ { printf "-x %04d.txt ", NR }' tests/golden/commands.txt)
 if diff -ru $unasked "$before.answers" "$golden/now.answers" > "$golden/changes.diff"; then
   echo "all $(wc -l < tests/golden/commands.txt) answers are those of $commit, byte by byte"

@@ -22,7 +22,7 @@ check() { # what, then a command that succeeds
   fi
 }
 
-# Runs the program; $code is its exit code, what it said is in out and err.
+# Runs the program; $code is its exit code, its output is in the files out and err.
 rigcast() {
   code=0
   timeout 60 "$program" "$@" > out 2> err || code=$?
@@ -31,7 +31,7 @@ says() { grep -qE -e "$1" "${2:-out}" || { cat out err && false; }; }
 is() { [ "$1" = "$2" ] || { echo "$1 is not $2" && cat err && false; }; }
 json() { python3 -m json.tool "$1" > /dev/null; }
 
-# No figure of the report is below zero, and those that a GPU gives are there.
+# Checks that no figure of the report is below zero, and that the figures of a GPU exist.
 whole_report() {
   python3 - "$1" << 'PYTHON'
 import json, sys
@@ -64,7 +64,7 @@ assert sum(e.get("ph") == "X" for e in events) > 1000
 PYTHON
 }
 
-# Of the GPU's memory in the report, weights and all else that the engine takes, in MiB.
+# The engine's GPU memory in the report, in MiB: weights and everything else.
 taken() {
   python3 -c 'import json, sys; v = json.load(open(sys.argv[1]))["memory"][0]
 print(int((v["weights"] + v["kv"] + v["activations"] + v["staging"]) / 2**20) + 1)' "$1"
@@ -89,7 +89,7 @@ random_weights() {
   check "random weights" is $code 0
 }
 
-# A first limit with room for the buffers of an upload, too; then ever less.
+# Runs with a limit that has room for the buffers of an upload, too, then with decreasing limits.
 limits() {
   local mib
   mib=$(taken run.json)
@@ -108,7 +108,7 @@ limits() {
   done
 }
 
-# What the host took part in: both memories in the report, and bytes of the link.
+# Checks the report of a run that is split with the host: both memories, and bytes over the link.
 shared_report() {
   python3 - "$1" << 'PYTHON'
 import json, sys
@@ -124,7 +124,7 @@ assert r["decode"]["tokens_per_s"] > 0
 PYTHON
 }
 
-# What, what the text says, then flags.
+# Arguments: name of the check, expected text, then flags.
 shared() {
   local what=$1 says=$2
   shift 2
@@ -161,7 +161,7 @@ with_host() {
   check "and it is said" says "of 22 layers fit into the GPU's memory"
 }
 
-# Whatever was written is whole, and nothing else is left.
+# Checks that written files are complete, and that no other files are left.
 whole_or_absent() {
   local file
   for file in "$1"/*; do
@@ -192,8 +192,8 @@ interrupts() {
   check "interrupted while logits are written: $(tail -1 err)" whole_or_absent kept
 }
 
-# Seconds after which to interrupt, what the program is at, its flags: what is left of it has half a
-# second.
+# Arguments: seconds before the interrupt, the program's activity, its flags. The program must end
+# within half a second.
 ends_at_once() {
   local after=$1 what=$2
   shift 2
@@ -215,7 +215,8 @@ PYTHON
   rm -f in_time
 }
 
-# Prompts of many seconds, all ways; first while weights are made, then while tokens are computed.
+# Prompts of many seconds, in all configurations; interrupted first while weights are made, then
+# while tokens are computed.
 prompts_interrupted() {
   local dense=(--model llama-3.1-8b --context 131072 --prompt-tokens 130000)
   local experts=(--model qwen3-30b-a3b --context 40960 --prompt-tokens 40000) after
@@ -228,7 +229,7 @@ prompts_interrupted() {
   done
 }
 
-# Host and GPU would wait for each other.
+# With blocking launches host and GPU would wait for each other.
 launches_one_by_one() {
   CUDA_LAUNCH_BLOCKING=1 rigcast run --weights model.gguf --device cuda "${workload[@]}" \
     --gpu-layers 11 --repeat 1

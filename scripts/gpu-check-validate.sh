@@ -22,8 +22,8 @@ probes() {
   "$(dirname "$0")/probes_agree.py" "$out/probe-1.toml" "$out/probe-2.toml"
 }
 
-# With 3 a run has ended the program, or the time was over: the others are gone on with. With 0 or 1
-# all were tried.
+# Exit code 3: a run ended the program, or the time was over; the suite continues with the others. 0
+# or 1: all runs were tried.
 suite() {
   local code=3 left calls
   for calls in 1 2 3 4 5; do

@@ -6,18 +6,18 @@
 #   scripts/gpu-check.sh run DIR [PART...]   runs what was packed, on another machine too
 #   scripts/gpu-check.sh --validate          probes twice, then forecasts and runs every suite of a GPU
 #
-# Parts: tests code-80 code-75 sanitizer sanitizer-80 matvec short_batch attention sample upload engine
+# Parts: tests code-80 code-75 sanitizer sanitizer-80 matvec small_batch_gemm attention sample upload engine
 # hybrid run; all without one.
 # code-80 and code-75 are the tests and the sanitizer with nothing but PTX of that capability, which
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
 # When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
-# gpu-shared, gpu-kv, gpu-kv-2, gpu-fit and quick, suites of rigcast validate. Files are
+# gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit and quick, suites of rigcast validate. Files are
 # left in $OUT, or in a folder that is named.
 set -euo pipefail
 
-validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-kv gpu-kv-2"
-all_parts="tests code-80 code-75 sanitizer sanitizer-80 matvec short_batch attention sample upload engine hybrid run"
+validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-kv gpu-kv-2 gpu-kv-3"
+all_parts="tests code-80 code-75 sanitizer sanitizer-80 matvec small_batch_gemm attention sample upload engine hybrid run"
 
 fail() {
   echo "gpu-check: $1" >&2
@@ -28,19 +28,20 @@ program_of() {
   case $1 in
     tests | sanitizer | soak) echo test_cuda ;;
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
-    matvec | short_batch | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
+    matvec | small_batch_gemm | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
     run | probes | quick | gpu-*) echo rigcast ;;
     *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick" ;;
   esac
 }
 
-# The C and C++ libraries, the driver and cuBLAS are the other machine's own.
+# Lists a program's libraries, except the C and C++ libraries, the driver and cuBLAS, which the
+# other machine has.
 libraries_of() {
   ldd "$1" | awk '/=> \// {print $3}' | sort -u |
     grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|ld-linux.*|libpthread|libdl|librt)\.so'
 }
 
-# A program, and next to it lib/ with what it needs.
+# Packs a program, and next to it lib/ with the libraries that it needs.
 pack_program() {
   local program=$1 target=$2 folder=${3:-release} built
   built=$(find "$(dirname "$0")/../build/$folder" -name "${program%_[0-9]*}" -type f 2>/dev/null |
@@ -53,7 +54,7 @@ pack_program() {
   done
 }
 
-# The tests with PTX of one capability alone.
+# Builds the tests with PTX of a single capability.
 build_code() {
   local source
   source=$(cd "$(dirname "$0")/.." && pwd)
@@ -76,20 +77,20 @@ pack() {
       pack_program "$(program_of "$part")" "$target"
       continue
     fi
-    # SimGrid's libraries and what they need are 100 MB.
+    # SimGrid's libraries and their dependencies have 100 MB.
     pack_program rigcast "$target/unpacked"
     tar -C "$target/unpacked" -czf "$target/rigcast.tar.gz" . && rm -r "$target/unpacked"
   done
 }
 
-# cuBLAS is found where the loader looks, or where toolkits put it.
+# Searches cuBLAS in the loader's path and where toolkits install it.
 library_path() {
   local cublas
   cublas=$(find /usr/local /usr/lib /opt -name 'libcublas.so.1[23]' 2>/dev/null | head -1)
   echo "$1/lib:$(dirname "${cublas:-/usr/local/cuda/lib64/none}"):${LD_LIBRARY_PATH:-}"
 }
 
-# With a suite of rigcast validate, what it leaves goes to the folder that is named after it.
+# Runs a program; the files of a suite of rigcast validate go to the folder of its name.
 run_program() {
   local dir=$1 suite=${2:-} log=${3:-} unpacked status=0
   unpacked=$(mktemp -d)
@@ -106,8 +107,8 @@ run_program() {
   return $status
 }
 
-# One line: what the tool found in the tests that are made for it. initcheck runs one thing at a
-# time, and kernels that wait for the host would wait for ever.
+# Prints one line with the tool's result for the tests that are made for it. initcheck runs one
+# thing at a time, so kernels that wait for the host would wait for ever.
 sanitize() {
   local program=$1 tool=$2 log=$3 status=0 sanitizer tests="[sanitize]"
   [ "$tool" != initcheck ] || tests="[sanitize]~[host_answers]"
@@ -119,10 +120,11 @@ sanitize() {
   return $status
 }
 
-# Products of quantized batches on tensor cores need code for 8.0; what is left without them is tested.
+# Runs the tests for one capability. Products of quantized batches on tensor cores need code for
+# 8.0; the other tests run without it.
 test_code() {
   local program=$1 part=$2 log=$3 tests="[gpu]~[soak]" status=0
-  # What the engine takes is forecast for code of 8.0 and later.
+  # The engine's memory is forecast for code of 8.0 and later.
   [ "$part" != code-75 ] || tests="$tests~[sm_80]~[memory]"
   "$program" "$tests" > "$log/$part.txt" 2>&1 || status=1
   tail -3 "$log/$part.txt"
@@ -152,7 +154,7 @@ run() {
         for tool in memcheck racecheck initcheck; do
           sanitize "$dir/$program" $tool "$log/$tool-$program.txt" || failed=1
         done ;;
-      matvec | short_batch | attention | sample | upload | engine | hybrid)
+      matvec | small_batch_gemm | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
       probes | quick | gpu-*)

@@ -1,4 +1,4 @@
-"""What `rigcast calibrate` left in <profile>.left-out.csv, and the errors in it.
+"""Reader of <profile>.left-out.csv, which `rigcast calibrate` writes, and statistics of its errors.
 
 Shared by accuracy.py, which writes docs/accuracy.md, and accuracy_guard.py, a test.
 """

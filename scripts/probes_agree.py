@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Says whether two probes of one machine agree: every figure that was taken several times, within the
-larger of the two spreads that they state, or 2 %.
+"""Checks that two probes of one machine agree: every figure with several samples must agree within the
+larger of the two stated spreads, or 2 %.
 
 Usage: scripts/probes_agree.py A.toml B.toml
 """

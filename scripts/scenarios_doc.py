@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/scenarios.md: what the source documents state beside what rigcast forecasts.
+"""Writes docs/scenarios.md: statements of the source documents, compared with rigcast's forecasts.
 
 Usage: scripts/scenarios_doc.py [--program build/release/rigcast] [--check]
 With --check it writes nothing and fails if the file is not what it would write.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/validation.md, forecasts that were written down and the runs that followed, and the
-README's summaries of them.
+"""Writes docs/validation.md, which compares recorded forecasts with the runs that followed, and the
+README's summaries of it.
 
 Usage: scripts/validation_doc.py [--build build/release] [--runs DIR] [-o FILE] [--check]
 Reads the packed runs of tests/validation/. With --check it writes nothing and

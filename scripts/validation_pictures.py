@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws what forecasts said and runs gave on machines with a GPU, as SVG: speed by position where VRAM
-fills up, by layers on the GPU, by experts in RAM, by share of the KV cache that is cold.
+"""Draws forecasts and runs on machines with a GPU, as SVG: speed by position where VRAM becomes full,
+by layers on the GPU, by experts in RAM, by the cold share of the KV cache.
 
 Usage: scripts/validation_pictures.py [--build build/release] [--runs DIR] [-o docs/pictures]
-Needs matplotlib (Debian: python3-matplotlib). scripts/validation_doc.py shows what it finds there.
+Needs matplotlib (Debian: python3-matplotlib). scripts/validation_doc.py shows the pictures.
 """
 import argparse
 import pathlib

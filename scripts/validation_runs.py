@@ -1,8 +1,8 @@
-"""What tests/validation holds of machines: forecasts beside the runs that followed, as `rigcast validate
+"""Reader of tests/validation: forecasts and the runs that followed, by machine, as `rigcast validate
 --keep` left them and `--pack` packed them.
 
-A machine is a packed file, or a folder with several of them; those called fit... hold the runs that
-figures were fitted on.
+A machine is a packed file, or a folder with several of them; names that begin with fit have the runs on
+which figures were fitted.
 """
 import gzip
 import json

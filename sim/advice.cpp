@@ -11,7 +11,7 @@ namespace rigcast::sim {
 namespace {
 
 constexpr std::size_t kShown = 3;
-constexpr double kWorthSaying = 0.03;  // a smaller gain is inside any forecast's noise
+constexpr double kMinReportedGain = 0.03;  // a smaller gain is inside any forecast's noise
 
 // From best to smallest; a step down loses some quality and some bytes.
 constexpr std::string_view kQuantLadder[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M",
@@ -157,7 +157,7 @@ Seconds request_time(const Report& r) {
 
 std::string effect(const Report& before, const Report& after) {
   const auto resident = [](const Report& r) {
-    return r.memory.resident_tokens.value_or(r.longest_context);
+    return r.memory.resident_tokens.value_or(r.max_context);
   };
   const TokenCount old_limit = resident(before);
   const TokenCount new_limit = resident(after);
@@ -178,7 +178,7 @@ std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalo
                            const Report& report) {
   std::vector<Advice> found;
   SimulateOptions sweep;
-  sweep.detail = Detail::kSweep;
+  sweep.fidelity = Fidelity::kSweep;
   sweep.cliffs = false;
   for (const Alternative& a : alternatives(*report.scenario, report)) {
     TomlDocument changed = document.clone();
@@ -195,7 +195,7 @@ std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalo
     advice.note = effect(report, other);
     advice.gain = report.fits ? request_time(report) / request_time(other) - 1
                               : 1.0 / request_time(other).value;
-    if (!report.fits || advice.gain > kWorthSaying) found.push_back(std::move(advice));
+    if (!report.fits || advice.gain > kMinReportedGain) found.push_back(std::move(advice));
   }
   std::ranges::stable_sort(found, std::greater{}, &Advice::gain);
   if (found.size() > kShown) found.resize(kShown);

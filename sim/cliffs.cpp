@@ -25,7 +25,7 @@ struct Trend {
   double slope;
 
   double at(TokenCount n) const { return period + slope * double(n - from); }
-  bool left_by(TokenCount n, double value) const { return value > at(n) * (1 + kOffTrend); }
+  bool departs_at(TokenCount n, double value) const { return value > at(n) * (1 + kOffTrend); }
 };
 
 DeviceIndex fullest_gpu(const Scenario& s, const MemoryPlan& memory) {
@@ -62,7 +62,7 @@ TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount g
                             TokenCount bad) {
   while (bad - good > model.granularity()) {
     const TokenCount middle = good + (bad - good) / 2;
-    if (trend.left_by(middle, model.period(middle).value))
+    if (trend.departs_at(middle, model.period(middle).value))
       bad = middle;
     else
       good = middle;
@@ -94,7 +94,7 @@ std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenC
     // The cliff lasts while time grows faster than before it; then a new trend begins.
     std::size_t end = i + 1;
     while (end + 1 < points.size() && slope_at(end) > kStillFalls * trend.slope) ++end;
-    if (points[end].second > trend.at(points[end].first) * (1 + kLeastFall)) {
+    if (points[end].second > trend.at(points[end].first) * (1 + kMinFall)) {
       Cliff cliff;
       cliff.at_tokens = bisect_departure(model, trend, points[i].first, points[end].first);
       cliff.before_tokens_per_s = 1.0 / model.period(cliff.at_tokens).value;
@@ -116,7 +116,8 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
   Cliff cliff;
   cliff.axis = CliffAxis::kContext;
   cliff.at_tokens = longest;
-  cliff.before_tokens_per_s = 1.0 / DecodeModel(s, placement, Detail::kSweep).period(longest).value;
+  cliff.before_tokens_per_s =
+      1.0 / DecodeModel(s, placement, Fidelity::kSweep).period(longest).value;
   s.workload.context = longest + s.runtime.memory.kv_padding;
   const MemoryPlan beyond = plan_memory(s, placement, s.workload.context);
   const DeviceMemory* full = beyond.shortest();
@@ -128,14 +129,14 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
   if (!s.placement.gpu_layers) {
     const Placement next = resolve_placement(s);
     if (plan_memory(s, next, s.workload.context).fits()) {
-      cliff.after_tokens_per_s = 1.0 / DecodeModel(s, next, Detail::kSweep).period(longest).value;
+      cliff.after_tokens_per_s = 1.0 / DecodeModel(s, next, Fidelity::kSweep).period(longest).value;
       cliff.cause +=
           next.gpu_layers == s.model.layers
               ? std::string(": the output head moves to the CPU")
               : fmt::format(": {} of {} layers stay on the GPU", next.gpu_layers, s.model.layers);
     }
   }
-  const bool falls = cliff.after_tokens_per_s * (1 + kLeastFall) < cliff.before_tokens_per_s;
+  const bool falls = cliff.after_tokens_per_s * (1 + kMinFall) < cliff.before_tokens_per_s;
   return falls ? std::vector{cliff} : std::vector<Cliff>{};
 }
 

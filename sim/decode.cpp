@@ -13,9 +13,9 @@ namespace {
 constexpr TokenCount kStretch = 2048;
 
 // The number of tokens by which prefetched copies precede operations, as the buffers allow.
-TokenCount tokens_ahead(const Scenario& s, const Step& step) {
+TokenCount prefetched_tokens(const Scenario& s, const Step& step) {
   const auto copies =
-      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->ahead; });
+      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->early; });
   if (copies == 0) return 1;
   const TokenCount buffers = std::max(2, s.runtime.decode.prefetch_depth);
   return (buffers + copies - 1) / copies;
@@ -29,14 +29,15 @@ bool leaves_in_blocks(const Scenario& s) {
 
 }  // namespace
 
-DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, Detail detail)
+DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, Fidelity fidelity)
     : s_(scenario),
       p_(placement),
-      detail_(detail),
+      fidelity_(fidelity),
       memory_(plan_memory(scenario, placement, scenario.workload.context)),
-      grouping_(grouping_of(detail)),
+      grouping_(grouping_of(fidelity)),
       overlaps_(overlaps(step(scenario.workload.context))),
-      lead_(overlaps_ ? tokens_ahead(scenario, step(scenario.workload.context)) : 0),
+      prefetch_distance_(overlaps_ ? prefetched_tokens(scenario, step(scenario.workload.context))
+                                   : 0),
       granularity_(std::max(scenario.runtime.memory.kv_padding,
                             leaves_in_blocks(scenario) ? scenario.kv.block_tokens : TokenCount{1})),
       graph_(scenario, overlaps_) {}
@@ -50,8 +51,8 @@ ResourceUse DecodeModel::use(TokenCount cached) const { return resource_use(s_, 
 // Periods of the tokens [first, last], simulated one after the other.
 std::vector<double> DecodeModel::run_window(TokenCount first, TokenCount last) {
   // The tokens before fill the buffers, and copies for the tokens after contend with these.
-  const TokenCount before = overlaps_ ? lead_ + 1 : 0;
-  const TokenCount after = lead_;
+  const TokenCount before = overlaps_ ? prefetch_distance_ + 1 : 0;
+  const TokenCount after = prefetch_distance_;
   graph_.clear();
   std::vector<NodeId> ends;
   for (TokenCount t = first - before; t <= last + after; ++t) {
@@ -94,7 +95,7 @@ std::vector<TokenCount> DecodeModel::breaks(TokenCount first, TokenCount last) c
     add(snapped(*memory_.resident_tokens + 1));
   }
   if (s_.model.window) add(snapped(s_.model.window->tokens));
-  const int parts = detail_ == Detail::kSweep ? 2 : 8;
+  const int parts = fidelity_ == Fidelity::kSweep ? 2 : 8;
   for (int i = 1; i < parts; ++i) add(snapped(first + (last - first) * i / parts));
   std::ranges::sort(at);
   at.erase(std::unique(at.begin(), at.end()), at.end());
@@ -114,7 +115,7 @@ void DecodeModel::bisect(TokenCount a, TokenCount b, double whole) {
   const double line = fa + (fb - fa) * double(middle - a) / double(b - a);
   // The error of the straight line as an area, compared with the tolerance for the whole interval.
   const double wrong = std::fabs(fm - line) * double(b - a) / 2;
-  const double tolerance = (detail_ == Detail::kSweep ? 6e-4 : 1e-4) * whole;
+  const double tolerance = (fidelity_ == Fidelity::kSweep ? 6e-4 : 1e-4) * whole;
   if (wrong <= tolerance) return;
   bisect(a, middle, whole);
   bisect(middle, b, whole);
@@ -142,7 +143,7 @@ std::vector<double> DecodeModel::periods(TokenCount first, TokenCount last) {
   std::vector<double> out;
   if (last < first) return out;
   out.reserve(std::size_t(last - first + 1));
-  if (detail_ == Detail::kExact) {
+  if (fidelity_ == Fidelity::kExact) {
     for (TokenCount a = first; a <= last; a += kStretch) {
       const auto part = run_window(a, std::min(last, a + kStretch - 1));
       out.insert(out.end(), part.begin(), part.end());

@@ -7,14 +7,14 @@
 
 #include "perfmodel/resource_use.hpp"
 #include "perfmodel/step.hpp"
-#include "sim/detail.hpp"
+#include "sim/fidelity.hpp"
 #include "sim/step_graph.hpp"
 
 namespace rigcast::sim {
 
 class DecodeModel {
  public:
-  DecodeModel(const Scenario& scenario, const Placement& placement, Detail detail);
+  DecodeModel(const Scenario& scenario, const Placement& placement, Fidelity fidelity);
 
   /// Time of the token that is decoded when the cache holds `cached` tokens, itself included, in
   /// the steady state around it. Each position is simulated once.
@@ -22,7 +22,7 @@ class DecodeModel {
   /// Busy seconds and bytes by resource of that token.
   ResourceUse use(TokenCount cached) const;
 
-  /// Periods of every token of [first, last], by adaptive sampling; exactly with Detail::kExact.
+  /// Periods of every token of [first, last], by adaptive sampling; exactly with Fidelity::kExact.
   std::vector<double> periods(TokenCount first, TokenCount last);
   /// Period by interpolation along the curve refined so far.
   double interpolate(TokenCount cached) const;
@@ -45,11 +45,11 @@ class DecodeModel {
 
   const Scenario& s_;
   const Placement& p_;
-  const Detail detail_;
+  const Fidelity fidelity_;
   MemoryPlan memory_;
   StepGrouping grouping_;
   bool overlaps_ = false;
-  TokenCount lead_ = 0;  // tokens by which prefetched copies precede operations
+  TokenCount prefetch_distance_ = 0;  // tokens by which prefetched copies precede operations
   TokenCount granularity_ = 1;
   StepGraph graph_;
   std::map<TokenCount, double> samples_;  // every position simulated

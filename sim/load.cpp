@@ -12,8 +12,8 @@ namespace {
 
 // The largest number of chunks: a very large file has larger chunks. The pipeline's fill is one
 // chunk through all stages but the slowest, which is negligible with so many.
-constexpr double kMostChunks = 400;
-constexpr double kMostSweepChunks = 64;
+constexpr double kMaxChunks = 400;
+constexpr double kMaxSweepChunks = 64;
 // Buffers between neighbouring stages of an overlapped load.
 constexpr std::size_t kBuffers = 4;
 
@@ -40,14 +40,15 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
   at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
-    at(p.layers[l].weights) += double(w.together());
-    at(p.layers[l].experts) += double(w.apart());
+    at(p.layers[l].weights) += double(w.rest());
+    at(p.layers[l].experts) += double(w.ffn_or_experts());
   }
   std::vector<Portion> out;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
   // For a mapped file, its pages are the host's copy of weights that a GPU has.
-  const Bytes copied = s.runtime.memory.maps_file ? Bytes{} : host_copies(s, p, ends.head_on);
+  const Bytes copied =
+      s.runtime.memory.maps_file ? Bytes{} : host_weight_copies(s, p, ends.head_on);
   if (copied.value > 0) out.push_back({kHost, copied, true});
   if (shared > 0 && ends.head_on != kHost && !s.rig.unified())
     out.push_back({ends.head_on, Bytes{shared}, true});
@@ -121,13 +122,14 @@ class Pipeline {
   }
 
   NodeId read_file(Bytes bytes) {
-    const Bytes charged = bytes / share_of_disk(s_);
-    const NodeId node = graph_.flow(Route::kSsdToRam, 0, charged);
+    const Bytes equivalent_bytes = bytes / share_of_disk(s_);
+    const NodeId node = graph_.flow(Route::kSsdToRam, 0, equivalent_bytes);
     graph_.order(read_, node);
     serialize(node);
     read_ = last_ = node;
     note(node, ActivityKind::kReadFile, kHost, bytes);
-    use_.add(Resource::kSsd, (charged / s_.rig.ssd.sequential_read.value).value, bytes.value);
+    use_.add(Resource::kSsd, (equivalent_bytes / s_.rig.ssd.sequential_read.value).value,
+             bytes.value);
     return node;
   }
 
@@ -183,15 +185,15 @@ class Pipeline {
 };
 
 // The number of chunks of a portion. Without overlap one chunk takes as long as many.
-double chunk_count(const Scenario& s, Bytes part, Bytes file, Detail detail, bool traced) {
+double chunk_count(const Scenario& s, Bytes part, Bytes file, Fidelity fidelity, bool traced) {
   if (!s.runtime.load.overlap && !traced) return 1;
-  const double most = detail == Detail::kSweep ? kMostSweepChunks : kMostChunks;
+  const double most = fidelity == Fidelity::kSweep ? kMaxSweepChunks : kMaxChunks;
   return std::ceil(part / std::max(s.runtime.load.chunk, file / most));
 }
 
 }  // namespace
 
-LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start, Detail detail,
+LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start, Fidelity fidelity,
                            std::vector<TraceEvent>* trace) {
   if (start == Start::kResident) return {};
   const auto parts = portions(s, p);
@@ -199,7 +201,7 @@ LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start, D
   for (const Portion& part : parts) all += part.bytes;
   Pipeline pipeline(s, start);
   for (const Portion& part : parts) {
-    const double count = chunk_count(s, part.bytes, all, detail, trace != nullptr);
+    const double count = chunk_count(s, part.bytes, all, fidelity, trace != nullptr);
     for (double i = 0; i < count; ++i) pipeline.chunk(part, part.bytes / count);
   }
   LoadForecast out;

@@ -7,7 +7,7 @@
 #include "perfmodel/resource_use.hpp"
 #include "perfmodel/step.hpp"
 #include "report/trace.hpp"
-#include "sim/detail.hpp"
+#include "sim/fidelity.hpp"
 
 namespace rigcast::sim {
 
@@ -18,7 +18,7 @@ struct LoadForecast {
 
 /// `trace`, if given, receives the chunks' activities.
 LoadForecast forecast_load(const Scenario& scenario, const Placement& placement, Start start,
-                           Detail detail = Detail::kFinal,
+                           Fidelity fidelity = Fidelity::kFinal,
                            std::vector<TraceEvent>* trace = nullptr);
 
 }  // namespace rigcast::sim

@@ -12,7 +12,7 @@
 
 namespace rigcast::sim {
 
-inline constexpr int kMostGpus = 8;
+inline constexpr int kMaxGpus = 8;
 
 /// The links that one flow uses together.
 enum class Route : std::uint8_t {

@@ -48,8 +48,10 @@ sg::Link* Platform::make_link(const std::string& name) {
   return zone_->create_link(name, kInitialRate)->set_latency(0.0)->seal();
 }
 
-Platform::Ends Platform::make_route(const std::string& name, std::vector<sg::Link*> links) {
-  Ends ends{zone_->create_host(name + " from", 1.0), zone_->create_host(name + " to", 1.0)};
+Platform::RouteEndpoints Platform::make_route(const std::string& name,
+                                              std::vector<sg::Link*> links) {
+  RouteEndpoints ends{zone_->create_host(name + " from", 1.0),
+                      zone_->create_host(name + " to", 1.0)};
   const std::vector<sg::LinkInRoute> in_route(links.begin(), links.end());
   zone_->add_route(ends.from->get_netpoint(), ends.to->get_netpoint(), nullptr, nullptr, in_route,
                    false);
@@ -62,15 +64,17 @@ Platform::Platform() {
   ram_ = make_link("ram");
   cpu_ = zone_->create_host("cpu", 1.0);
   delay_ = zone_->create_host("delay", 1.0)->set_core_count(kDelayCores);
-  const Ends file = make_route("file", {ssd_, ram_});
-  const Ends ram = make_route("ram", {ram_});
-  for (int g = 0; g < kMostGpus; ++g) {
+  const RouteEndpoints file = make_route("file", {ssd_, ram_});
+  const RouteEndpoints ram = make_route("ram", {ram_});
+  for (int g = 0; g < kMaxGpus; ++g) {
     const auto named = [&](const char* what) { return fmt::format("gpu{} {}", g, what); };
     GpuLinks& l = gpu_links_[std::size_t(g)];
     l = {make_link(named("vram")), make_link(named("h2d")), make_link(named("d2h")),
          make_link(named("pageable"))};
     gpu_hosts_[std::size_t(g)] = zone_->create_host(named("kernels"), 1.0);
-    const auto set = [&](Route r, Ends ends) { routes_[std::size_t(r)][std::size_t(g)] = ends; };
+    const auto set = [&](Route r, RouteEndpoints ends) {
+      routes_[std::size_t(r)][std::size_t(g)] = ends;
+    };
     set(Route::kSsdToRam, file);
     set(Route::kRam, ram);
     set(Route::kVram, make_route(named("read"), {l.vram}));
@@ -82,7 +86,7 @@ Platform::Platform() {
 }
 
 void Platform::set_rates(const Rig& rig) {
-  RIGCAST_ASSERT(rig.gpus.size() <= std::size_t(kMostGpus));
+  RIGCAST_ASSERT(rig.gpus.size() <= std::size_t(kMaxGpus));
   const auto set = [](sg::Link* link, BytesPerSecond rate) {
     link->set_bandwidth(rate.value * kUnitsPerByte);
   };
@@ -106,7 +110,7 @@ sg::Host* Platform::worker(Worker worker, int gpu) const {
   return delay_;
 }
 
-Platform::Ends Platform::route(Route route, int gpu) const {
+Platform::RouteEndpoints Platform::route(Route route, int gpu) const {
   if (unified_ && route == Route::kVram) route = Route::kRam;
   return routes_[std::size_t(route)][std::size_t(gpu)];
 }

@@ -17,11 +17,11 @@ class Platform {
   void set_rates(const Rig& rig);
 
   simgrid::s4u::Host* worker(Worker worker, int gpu) const;
-  struct Ends {
+  struct RouteEndpoints {
     simgrid::s4u::Host* from;
     simgrid::s4u::Host* to;
   };
-  Ends route(Route route, int gpu) const;
+  RouteEndpoints route(Route route, int gpu) const;
 
  private:
   Platform();
@@ -29,16 +29,16 @@ class Platform {
     simgrid::s4u::Link *vram, *h2d, *d2h, *pageable;
   };
   simgrid::s4u::Link* make_link(const std::string& name);
-  Ends make_route(const std::string& name, std::vector<simgrid::s4u::Link*> links);
+  RouteEndpoints make_route(const std::string& name, std::vector<simgrid::s4u::Link*> links);
 
   simgrid::s4u::NetZone* zone_ = nullptr;
   simgrid::s4u::Link* ssd_ = nullptr;
   simgrid::s4u::Link* ram_ = nullptr;
-  std::array<GpuLinks, kMostGpus> gpu_links_{};
-  std::array<simgrid::s4u::Host*, kMostGpus> gpu_hosts_{};
+  std::array<GpuLinks, kMaxGpus> gpu_links_{};
+  std::array<simgrid::s4u::Host*, kMaxGpus> gpu_hosts_{};
   simgrid::s4u::Host* cpu_ = nullptr;
   simgrid::s4u::Host* delay_ = nullptr;
-  std::array<std::array<Ends, kMostGpus>, kRouteCount> routes_{};
+  std::array<std::array<RouteEndpoints, kMaxGpus>, kRouteCount> routes_{};
   bool unified_ = false;
 };
 

@@ -11,18 +11,18 @@
 namespace rigcast::sim {
 namespace {
 
-// Prompts of up to kMostWhole ubatches are simulated completely; longer ones are sampled at
+// Prompts of up to kMaxExactTokens ubatches are simulated completely; longer ones are sampled at
 // kSamples ubatches.
-constexpr std::int64_t kMostWhole = 12;
+constexpr std::int64_t kMaxExactTokens = 12;
 constexpr std::int64_t kSamples = 7;
 
 class Prompt {
  public:
-  Prompt(const Scenario& s, const Placement& p, Detail detail)
+  Prompt(const Scenario& s, const Placement& p, Fidelity fidelity)
       : s_(s),
         p_(p),
         memory_(plan_memory(s, p, s.workload.context)),
-        grouping_(grouping_of(detail)),
+        grouping_(grouping_of(fidelity)),
         count_(ubatch_count(s)) {}
 
   // Time from the end of ubatch first - 1 to the end of ubatch last - 1.
@@ -56,7 +56,7 @@ class Prompt {
 
   ResourceUse use() const {
     ResourceUse sum;
-    const std::int64_t stride = std::max<std::int64_t>(1, count_ / kMostWhole);
+    const std::int64_t stride = std::max<std::int64_t>(1, count_ / kMaxExactTokens);
     for (std::int64_t i = 0; i < count_; i += stride) {
       const auto step = prefill_steps(s_, p_, memory_, grouping_, i, i + 1);
       ResourceUse use = resource_use(s_, step.front());
@@ -112,9 +112,9 @@ std::vector<Step> prefill_steps(const Scenario& s, const Placement& p, const Mem
   return steps;
 }
 
-PrefillForecast forecast_prefill(const Scenario& s, const Placement& p, Detail detail) {
-  Prompt prompt(s, p, detail);
-  const bool whole = detail == Detail::kExact || prompt.count() <= kMostWhole;
+PrefillForecast forecast_prefill(const Scenario& s, const Placement& p, Fidelity fidelity) {
+  Prompt prompt(s, p, fidelity);
+  const bool whole = fidelity == Fidelity::kExact || prompt.count() <= kMaxExactTokens;
   PrefillForecast out;
   out.total = Seconds{whole ? prompt.whole() : prompt.sampled()} - saved_by_pipeline(s, p, prompt);
   out.sample = s.runtime.decode.sample.value;

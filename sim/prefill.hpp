@@ -12,9 +12,9 @@ struct PrefillForecast {
   ResourceUse use;
 };
 
-/// Long prompts are sampled at some ubatches and integrated, unless `detail` is kExact.
+/// Long prompts are sampled at some ubatches and integrated, unless `fidelity` is kExact.
 PrefillForecast forecast_prefill(const Scenario& scenario, const Placement& placement,
-                                 Detail detail);
+                                 Fidelity fidelity);
 
 /// The steps of the prompt's ubatches [first, last).
 std::vector<Step> prefill_steps(const Scenario& scenario, const Placement& placement,

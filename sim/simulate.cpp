@@ -44,12 +44,12 @@ class Simulation {
 
   Report run() && {
     report_.memory = plan_memory(s_, report_.placement, s_.workload.last_position() + 1);
-    report_.longest_context = longest_context(s_, report_.placement, s_.model.context);
+    report_.max_context = max_context(s_, report_.placement, s_.model.context);
     check_fit();
     if (!report_.fits) return std::move(report_);
     set_machine(s_.rig);
     warn();
-    DecodeModel decode(s_, report_.placement, options_.detail);
+    DecodeModel decode(s_, report_.placement, options_.fidelity);
     prefill();
     starts();
     decoded(decode);
@@ -96,7 +96,7 @@ class Simulation {
   }
 
   void prefill() {
-    prefill_ = forecast_prefill(s_, report_.placement, options_.detail);
+    prefill_ = forecast_prefill(s_, report_.placement, options_.fidelity);
     const Seconds compute = prefill_.total - prefill_.sample;
     report_.prefill_tokens_per_s = double(s_.workload.prompt_tokens) / compute.value;
     report_.prefill_bound = bottleneck(prefill_.use, prefill_.total.value);
@@ -118,7 +118,7 @@ class Simulation {
   // A sweep needs the scenario's own start only.
   void starts() {
     const auto wanted = [&](Start start) {
-      return options_.detail != Detail::kSweep || s_.workload.start == start;
+      return options_.fidelity != Fidelity::kSweep || s_.workload.start == start;
     };
     if (wanted(Start::kResident)) report_.resident = breakdown({0});
     if (wanted(Start::kWarm)) from(Start::kWarm, report_.warm, report_.warm_bound);
@@ -126,7 +126,7 @@ class Simulation {
   }
 
   void from(Start start, std::optional<TtftBreakdown>& ttft, std::optional<Bottleneck>& bound) {
-    const LoadForecast load = forecast_load(s_, report_.placement, start, options_.detail);
+    const LoadForecast load = forecast_load(s_, report_.placement, start, options_.fidelity);
     ttft = breakdown(load.total);
     ResourceUse use = load.use;
     use += prefill_.use;
@@ -159,7 +159,7 @@ class Simulation {
   void positions(DecodeModel& decode) {
     std::vector<TokenCount> at = options_.positions;
     // For a grid over the whole context, interpolation between samples is accurate enough.
-    const bool grid = at.empty() && options_.cliffs && options_.detail != Detail::kExact;
+    const bool grid = at.empty() && options_.cliffs && options_.fidelity != Fidelity::kExact;
     if (grid) decode.refine(1, s_.workload.context);
     if (at.empty() && options_.cliffs)
       for (int i = 0; i <= kGridPoints; ++i) at.push_back(s_.workload.context * i / kGridPoints);
@@ -182,7 +182,7 @@ class Simulation {
 
   void cliffs(DecodeModel& decode) {
     report_.cliffs = position_cliffs(s_, decode, 1, s_.workload.context);
-    auto later = context_cliffs(s_, report_.placement, report_.longest_context);
+    auto later = context_cliffs(s_, report_.placement, report_.max_context);
     report_.cliffs.insert(report_.cliffs.end(), later.begin(), later.end());
   }
 
@@ -214,7 +214,8 @@ class Simulation {
   void trace() {
     std::vector<TraceEvent>& out = *options_.trace;
     const double load =
-        forecast_load(s_, report_.placement, s_.workload.start, options_.detail, &out).total.value;
+        forecast_load(s_, report_.placement, s_.workload.start, options_.fidelity, &out)
+            .total.value;
     const MemoryPlan memory = plan_memory(s_, report_.placement, s_.workload.context);
     const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
     std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);

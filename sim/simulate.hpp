@@ -13,7 +13,7 @@ namespace rigcast::sim {
 inline constexpr TokenCount kTracedTokens = 8;  // the first decoded tokens that are traced
 
 struct SimulateOptions {
-  Detail detail = Detail::kFinal;
+  Fidelity fidelity = Fidelity::kFinal;
   std::vector<TokenCount> positions;  // positions at which speed is reported; empty: an even grid
                                       // over the context
   bool cliffs = true;

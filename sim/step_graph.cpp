@@ -9,9 +9,9 @@ namespace {
 // The largest number of consecutive operations on one device that become one activity: enough to
 // halve the time of a simulation, few enough that contention with copies stays the same within 0.1
 // %.
-constexpr int kLongestRun = 8;
+constexpr int kMaxRunSeconds = 8;
 // An overhead below this share of the operation's time needs no activity of its own.
-constexpr double kShortGap = 0.03;
+constexpr double kShortOverhead = 0.03;
 
 }  // namespace
 
@@ -46,8 +46,8 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
     label(at, at, ActivityKind::kHostWork, host, 0);
   }
   for (const StepOp& op : step.ops) {
-    const bool joins = plain(op);
-    const bool full = overlaps_ && (op.device != run_.device || run_.operations == kLongestRun);
+    const bool joins = can_merge(op);
+    const bool full = overlaps_ && (op.device != run_.device || run_.operations == kMaxRunSeconds);
     if (!joins || full) at = finish_run(at);
     if (joins)
       extend(op);
@@ -92,64 +92,70 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
   return done;
 }
 
-Seconds StepGraph::memory_time(DeviceIndex device, Bytes charged) const {
-  return charged / memory_rate(s_, device);
+Seconds StepGraph::memory_time(DeviceIndex device, Bytes equivalent_bytes) const {
+  return equivalent_bytes / memory_rate(s_, device);
 }
 
 // True if `op` can be merged with its neighbours into one activity. Without overlap, times add up
 // exactly; with copies beside it, only operations bound by the shared memory may be merged.
-bool StepGraph::plain(const StepOp& op) const {
+bool StepGraph::can_merge(const StepOp& op) const {
   if (recording_ || op.fetch || op.host_part || op.store.value > 0) return false;
   if (!overlaps_) {
     const Handoff h = handoff_of(s_, op);
     return !h.copies_in && !h.copies_out;
   }
-  return op.handoffs == 0 && op.cost.compute <= memory_time(op.device, op.cost.charged);
+  return op.handoffs == 0 && op.cost.compute <= memory_time(op.device, op.cost.equivalent_bytes);
 }
 
 void StepGraph::extend(const StepOp& op) {
   run_.device = op.device;
   ++run_.operations;
-  run_.gap += op.cost.gap;
-  run_.charged += op.cost.charged;
-  run_.alone += handoff_of(s_, op).wait + op.cost.gap +
-                std::max(op.cost.compute, memory_time(op.device, op.cost.charged));
+  run_.overhead += op.cost.overhead;
+  run_.equivalent_bytes += op.cost.equivalent_bytes;
+  run_.alone += handoff_of(s_, op).wait + op.cost.overhead +
+                std::max(op.cost.compute, memory_time(op.device, op.cost.equivalent_bytes));
 }
 
 NodeId StepGraph::finish_run(NodeId entry) {
   if (run_.operations == 0) return entry;
   const Run run = std::exchange(run_, Run{});
-  if (overlaps_) return read_after_gap(run.device, run.gap, run.charged, entry);
+  if (overlaps_) return read_after_overhead(run.device, run.overhead, run.equivalent_bytes, entry);
   const Worker worker = run.device == kHost ? Worker::kCpu : Worker::kGpu;
   return chain(entry, graph_.work(worker, std::max(0, run.device), run.alone));
 }
 
-NodeId StepGraph::read_after_gap(DeviceIndex device, Seconds gap, Bytes charged, NodeId entry) {
+NodeId StepGraph::read_after_overhead(DeviceIndex device, Seconds overhead, Bytes equivalent_bytes,
+                                      NodeId entry) {
   const bool host = device == kHost;
   NodeId begin = entry;
   // A short overhead counts as additional bytes to read: copies beside it use a few per cent of
   // VRAM bandwidth.
-  if (!host && !s_.rig.unified() && gap < memory_time(device, charged) * kShortGap) {
-    charged += s_.rig.gpus[std::size_t(device)].bandwidth.value * gap;
-  } else if (gap.value > 0) {
-    begin = chain(
-        entry, host ? graph_.work(Worker::kDelay, 0, gap) : graph_.work(Worker::kGpu, device, gap));
+  if (!host && !s_.rig.unified() &&
+      overhead < memory_time(device, equivalent_bytes) * kShortOverhead) {
+    equivalent_bytes += s_.rig.gpus[std::size_t(device)].bandwidth.value * overhead;
+  } else if (overhead.value > 0) {
+    begin = chain(entry, host ? graph_.work(Worker::kDelay, 0, overhead)
+                              : graph_.work(Worker::kGpu, device, overhead));
   }
-  return chain(begin, graph_.flow(host ? Route::kRam : Route::kVram, std::max(0, device), charged));
+  return chain(
+      begin, graph_.flow(host ? Route::kRam : Route::kVram, std::max(0, device), equivalent_bytes));
 }
 
 NodeId StepGraph::gpu_part(const StepOp& op, NodeId entry) {
   const int gpu = op.device;
-  const Seconds memory = memory_time(gpu, op.cost.charged);
+  const Seconds memory = memory_time(gpu, op.cost.equivalent_bytes);
   const Seconds compute = op.cost.compute;
   if (!overlaps_)
-    return chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.gap + std::max(compute, memory)));
+    return chain(entry,
+                 graph_.work(Worker::kGpu, gpu, op.cost.overhead + std::max(compute, memory)));
   // Contention can only slow the memory side, so a shorter compute side cannot bind.
-  if (compute <= memory) return read_after_gap(gpu, op.cost.gap, op.cost.charged, entry);
+  if (compute <= memory)
+    return read_after_overhead(gpu, op.cost.overhead, op.cost.equivalent_bytes, entry);
 
   NodeId begin = entry;
-  if (op.cost.gap.value > 0) begin = chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.gap));
-  const NodeId read = chain(begin, graph_.flow(Route::kVram, gpu, op.cost.charged));
+  if (op.cost.overhead.value > 0)
+    begin = chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.overhead));
+  const NodeId read = chain(begin, graph_.flow(Route::kVram, gpu, op.cost.equivalent_bytes));
   const NodeId work = chain(begin, graph_.work(Worker::kGpu, gpu, compute));
   const NodeId done = graph_.join();
   graph_.order(read, done);
@@ -158,13 +164,14 @@ NodeId StepGraph::gpu_part(const StepOp& op, NodeId entry) {
 }
 
 NodeId StepGraph::cpu_part(const OpCost& cost, NodeId entry) {
-  const Seconds memory = memory_time(kHost, cost.charged);
+  const Seconds memory = memory_time(kHost, cost.equivalent_bytes);
   if (!overlaps_)
-    return chain(entry, graph_.work(Worker::kCpu, 0, cost.gap + std::max(cost.compute, memory)));
+    return chain(entry,
+                 graph_.work(Worker::kCpu, 0, cost.overhead + std::max(cost.compute, memory)));
   NodeId begin = entry;
-  if (cost.gap.value > 0 || entry == kNoNode)
-    begin = chain(entry, graph_.work(Worker::kDelay, 0, cost.gap));
-  const NodeId read = chain(begin, graph_.flow(Route::kRam, 0, cost.charged));
+  if (cost.overhead.value > 0 || entry == kNoNode)
+    begin = chain(entry, graph_.work(Worker::kDelay, 0, cost.overhead));
+  const NodeId read = chain(begin, graph_.flow(Route::kRam, 0, cost.equivalent_bytes));
   if (cost.compute <= memory) return read;
   const NodeId work = chain(begin, graph_.work(Worker::kCpu, 0, cost.compute));
   const NodeId done = graph_.join();
@@ -188,12 +195,12 @@ NodeId StepGraph::fetch(const StepOp& op, NodeId entry) {
   CopyEngines& engine = engines_[std::size_t(op.device)];
   const Route route = op.fetch->pageable ? Route::kHostToGpuPageable : Route::kHostToGpu;
   const bool late = op.fetch->start.value > 0;
-  const NodeId copy = graph_.flow(route, op.device, op.fetch->charged);
+  const NodeId copy = graph_.flow(route, op.device, op.fetch->equivalent_bytes);
   const NodeId begin = late ? graph_.work(Worker::kDelay, 0, op.fetch->start) : copy;
   if (late) graph_.order(begin, copy);
   graph_.order(engine.in, begin);
   engine.in = copy;
-  if (op.fetch->ahead) {
+  if (op.fetch->early) {
     // A copy fills the buffer that the fetch `depth` copies ago used.
     const std::size_t depth = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
     while (engine.consumers.size() > depth) engine.consumers.pop_front();
@@ -216,7 +223,7 @@ void StepGraph::store(const StepOp& op, NodeId done) {
 
 std::vector<TraceEvent> StepGraph::events(double offset_s) const {
   std::vector<TraceEvent> out;
-  for (const Span& span : spans_) {
+  for (const LabelledSpan& span : spans_) {
     TraceEvent e = span.label;
     e.start_s = offset_s + graph_.start(span.first).value;
     e.finish_s = offset_s + graph_.finish(span.last).value;

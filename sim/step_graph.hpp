@@ -33,7 +33,7 @@ class StepGraph {
   std::vector<TraceEvent> events(double offset_s) const;
 
  private:
-  struct Span {
+  struct LabelledSpan {
     NodeId first, last;
     TraceEvent label;
   };
@@ -47,19 +47,20 @@ class StepGraph {
   struct Run {
     DeviceIndex device = kHost;
     int operations = 0;
-    Seconds gap;
+    Seconds overhead;
     Seconds alone;  // without overlap: their whole time
-    Bytes charged;
+    Bytes equivalent_bytes;
   };
 
-  bool plain(const StepOp& op) const;
+  bool can_merge(const StepOp& op) const;
   void extend(const StepOp& op);
   NodeId finish_run(NodeId entry);
   NodeId operation(const StepOp& op, NodeId entry);
   NodeId gpu_part(const StepOp& op, NodeId entry);
   NodeId cpu_part(const OpCost& cost, NodeId entry);
-  NodeId read_after_gap(DeviceIndex device, Seconds gap, Bytes charged, NodeId entry);
-  Seconds memory_time(DeviceIndex device, Bytes charged) const;
+  NodeId read_after_overhead(DeviceIndex device, Seconds overhead, Bytes equivalent_bytes,
+                             NodeId entry);
+  Seconds memory_time(DeviceIndex device, Bytes equivalent_bytes) const;
   NodeId handoff(const StepOp& op, NodeId entry);
   NodeId fetch(const StepOp& op, NodeId entry);
   void store(const StepOp& op, NodeId done);
@@ -71,9 +72,9 @@ class StepGraph {
   Graph graph_;
   NodeId last_ = kNoNode;
   Run run_;
-  std::array<CopyEngines, kMostGpus> engines_;
+  std::array<CopyEngines, kMaxGpus> engines_;
   bool recording_ = false;
-  std::vector<Span> spans_;
+  std::vector<LabelledSpan> spans_;
   Phase phase_ = Phase::kDecode;
   TokenCount token_ = 0;
 };

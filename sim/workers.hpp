@@ -10,14 +10,15 @@
 namespace rigcast::sim {
 
 struct Pieces {
-  /// In a process of its own: the piece's text.
+  /// Computes a piece and returns its text; called in a process of its own.
   std::function<std::string(std::int64_t piece)> work;
-  /// In this one, as pieces end, in any order; false: no more are wanted.
+  /// Receives the pieces in this process, in the order in which they end; returns false if no more
+  /// are wanted.
   std::function<bool(std::int64_t piece, const std::string& text)> take;
 };
 
-/// Does them, `jobs` at a time. Throws MachineError where a process cannot be made, or ended before
-/// its piece was done.
+/// Computes all pieces, `jobs` at a time. Throws MachineError if a process cannot be created, or
+/// ends before its piece is done.
 void run_pieces(std::span<const std::int64_t> pieces, int jobs, const Pieces& how);
 
 }  // namespace rigcast::sim

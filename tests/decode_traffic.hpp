@@ -1,5 +1,5 @@
 #pragma once
-// What all operations of a decode step read together: what runs and forecasts are held against.
+// The bytes that all operations of a decode step read: the reference for runs and forecasts.
 
 #include "core/model/traffic.hpp"
 

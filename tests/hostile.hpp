@@ -1,5 +1,5 @@
 #pragma once
-// Texts of 2 MB that are made to take long, and how long reading one may take.
+// Texts of 2 MB that are designed to take long, and the time limit for reading one.
 
 #include <ctime>
 #include <string>
@@ -11,9 +11,9 @@ namespace rigcast::fixtures {
 
 inline constexpr std::size_t kHostileBytes = 2'000'000;
 #if defined(__SANITIZE_ADDRESS__)
-inline constexpr double kMostHostileSeconds = 60;
+inline constexpr double kMaxHostileSeconds = 60;
 #else
-inline constexpr double kMostHostileSeconds = 5;
+inline constexpr double kMaxHostileSeconds = 5;
 #endif
 
 inline std::string many(std::string_view piece, std::size_t bytes = kHostileBytes) {
@@ -36,7 +36,7 @@ template <class Read>
 void check_quick(const Read& read) {
   const std::clock_t begun = std::clock();
   read();
-  CHECK(double(std::clock() - begun) / CLOCKS_PER_SEC < kMostHostileSeconds);
+  CHECK(double(std::clock() - begun) / CLOCKS_PER_SEC < kMaxHostileSeconds);
 }
 
 }  // namespace rigcast::fixtures

@@ -1,5 +1,5 @@
 #pragma once
-// What a machine that lacks something says.
+// Messages of errors of the machine.
 
 #include <string>
 

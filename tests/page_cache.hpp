@@ -1,5 +1,5 @@
 #pragma once
-// How much of a file lies in the page cache.
+// The share of a file that is in the page cache.
 
 #include <fcntl.h>
 #include <sys/mman.h>

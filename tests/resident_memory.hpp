@@ -9,7 +9,7 @@
 
 namespace rigcast::test {
 
-/// Of this process, in memory now.
+/// Resident memory of this process, now.
 inline Bytes resident_memory() {
   std::ifstream statm("/proc/self/statm");
   double all = 0, resident = 0;

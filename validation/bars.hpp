@@ -22,7 +22,7 @@ struct ErrorBar {
   double allowed = 0;            // an error no larger is within, in the metric's own unit
 };
 
-/// Of kept runs that not every bar is for.
+/// Exceptions for a suite: bars to which its runs are not held, or the only ones to which they are.
 struct SuiteBars {
   std::string suite;               // how the path of its runs ends: "h200-16-cores/gpu-kv"
   std::vector<std::string> alone;  // where no other is judged: held to these alone; empty: to all

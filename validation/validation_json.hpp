@@ -11,7 +11,7 @@
 
 namespace rigcast {
 
-/// "rigcast.validation/1", indented by two spaces; with verdicts, "bars" and "activity_summary", too.
+/// "rigcast.validation/1", indented by two spaces; with verdicts, "bars" and "activity_summary".
 std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
 std::string to_json(const Validation& validation);
 /// A header line, then one line per row.

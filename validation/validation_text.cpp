@@ -18,8 +18,8 @@ constexpr std::size_t kCellWidth = 9;
 constexpr std::size_t kInsideWidth = 14;
 constexpr std::size_t kIdWidth = 10;
 constexpr std::size_t kMetricWidth = 9;
-constexpr std::size_t kMostWorst = 10;
-constexpr std::size_t kMostReasons = 12;
+constexpr std::size_t kMaxWorst = 10;
+constexpr std::size_t kMaxReasons = 12;
 
 std::string_view meaning(std::string_view metric) {
   const auto known = metric_from(metric);
@@ -109,7 +109,7 @@ class Screen : TextScreen {
       return -std::fabs(std::log(r->predicted / r->measured));
     };
     std::ranges::stable_sort(rows, {}, distance);
-    rows.resize(std::min(rows.size(), kMostWorst));
+    rows.resize(std::min(rows.size(), kMaxWorst));
     if (rows.empty()) return;
     gap();
     line("  " + paint_.bold("farthest off, as a factor"));
@@ -142,7 +142,7 @@ class Screen : TextScreen {
     line("  " +
          paint_.bold(fmt::format("skipped {}", text_count(std::int64_t(v_.skipped.size())))));
     for (std::size_t i = 0; i < kinds.size(); ++i) {
-      if (i == kMostReasons) {
+      if (i == kMaxReasons) {
         line(pad_left("", 10) + fmt::format("{} more reasons: --format json", kinds.size() - i));
         return;
       }

@@ -1,5 +1,5 @@
 #pragma once
-// Activations to multiply with: any that are neither zeros nor all alike.
+// Activations for benchmarks: neither zeros nor all equal.
 
 #include <cstdint>
 #include <vector>

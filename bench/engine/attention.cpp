@@ -1,4 +1,5 @@
-// One token over a long context: every key and value is read once, so that memory is the bound.
+// Attention of one token over a long context: every key and value is read once, so memory is the
+// limit.
 
 #include <fmt/format.h>
 
@@ -19,16 +20,15 @@ using engine::cpu::kPartition;
 
 constexpr TokenCount kTokens = 8192;
 constexpr int kRounds = 15;
-constexpr double kLeast = 0.6;
-constexpr double kBytes = 512e6;  // of keys and values: many times the last cache
-// Of a context whose keys and values stay within the cores' own caches, and how often it is run
-// through.
+constexpr double kMin = 0.6;
+constexpr double kBytes = 512e6;  // bytes of keys and values: many times the LLC
+// A context whose keys and values fit into the cores' own caches, and the number of its repeats.
 constexpr TokenCount kFewTokens = 512;
 constexpr int kRepeats = 200;
 
 class Context {
  public:
-  Context(engine::Team& team, ModelSpec model, KvTypes types, TokenCount tokens, int layers,
+  Context(engine::ThreadTeam& team, ModelSpec model, KvTypes types, TokenCount tokens, int layers,
           int repeats)
       : team_(team),
         tokens_(tokens),
@@ -41,7 +41,7 @@ class Context {
     const std::vector<float> kv = activations(width + tokens, 1);
     team_.run([&](Worker& worker) {
       for (int layer = 0; layer < model_.layers; ++layer)
-        worker.share(tokens, kPartition, [&](std::int64_t begin, std::int64_t end) {
+        worker.parallel_for(tokens, kPartition, [&](std::int64_t begin, std::int64_t end) {
           for (TokenCount t = begin; t < end; ++t)
             cache_.store(layer, t, kv.data() + t, kv.data() + tokens - t);
         });
@@ -64,7 +64,7 @@ class Context {
     return model;
   }
 
-  engine::Team& team_;
+  engine::ThreadTeam& team_;
   TokenCount tokens_;
   int repeats_;
   ModelSpec model_;
@@ -75,7 +75,7 @@ class Context {
 
 }  // namespace
 
-std::vector<Bar> attention_bars(engine::Team& team, const std::vector<ModelSpec>& models) {
+std::vector<Bar> attention_bars(engine::ThreadTeam& team, const std::vector<ModelSpec>& models) {
   probe::DramRead dram(team);
   std::vector<Contender> contenders = read_contenders(dram);
   const std::size_t reads = contenders.size();
@@ -96,7 +96,7 @@ std::vector<Bar> attention_bars(engine::Team& team, const std::vector<ModelSpec>
         int(kBytes / layer), 1);
     add("  in the cache", m, types, kFewTokens, 1, kRepeats);
   };
-  for (const ModelSpec& m : models) attention(m, {}, kLeast);
+  for (const ModelSpec& m : models) attention(m, {}, kMin);
   for (const QuantFormat type : {QuantFormat::kQ8_0, QuantFormat::kQ4_0})
     for (const ModelSpec& m : models) attention(m, {type, type}, 0);
   const std::vector<Rates> rates = compete(contenders, kRounds, 1e9, "GB/s");

@@ -1,5 +1,6 @@
 #pragma once
-// What is compared runs in turn, round after round, so that all meet the same neighbours.
+// Contenders run alternately, round after round, so that all of them see the same load of the
+// machine.
 
 #include <chrono>
 #include <functional>
@@ -11,7 +12,7 @@ namespace rigcast::bench {
 
 struct Contender {
   std::string name;
-  double work = 0;  // of one run: bytes, or operations
+  double work = 0;  // bytes or operations of one run
   std::function<void()> run;
   std::chrono::milliseconds rest{0};  // after each run, unmeasured
 };
@@ -23,7 +24,7 @@ class Rates {
 
   std::size_t count() const { return rates_.size(); }
   double median() const { return at(0.5); }
-  /// Of the middle half of the runs, relative to the median.
+  /// The range of the middle half of the runs, relative to the median.
   double spread() const { return (at(0.75) - at(0.25)) / median(); }
 
  private:
@@ -32,7 +33,7 @@ class Rates {
   std::vector<double> rates_;
 };
 
-/// One round more than `rounds` is run; the first is not counted. Prints a line for each contender:
+/// Runs `rounds` + 1 rounds, of which the first does not count. Prints a line for each contender:
 /// its median in units of `unit` (1e9: GB/s, GOP/s), called `unit_name`.
 std::vector<Rates> compete(std::span<const Contender> contenders, int rounds, double unit,
                            const char* unit_name);

@@ -1,4 +1,4 @@
-// One token: every weight is read once and used once, so that memory is the bound.
+// Decode of one token: every weight is read once and used once, so memory is the limit.
 
 #include <fmt/format.h>
 
@@ -17,14 +17,14 @@ using engine::Matrix;
 using engine::Worker;
 
 constexpr int kRounds = 15;
-constexpr double kLeast = 0.85;
-constexpr std::int64_t kResident = 384 << 10;  // bytes a thread: within its own cache
-constexpr int kRepeats = 400;                  // of them: some milliseconds
+constexpr double kMin = 0.85;
+constexpr std::int64_t kResident = 384 << 10;  // bytes per thread, within its own cache
+constexpr int kRepeats = 400;                  // repeats, some milliseconds in total
 
-// A pass over all weights, as one token takes it.
+// A pass over all weights, as for one token.
 class Pass {
  public:
-  Pass(engine::Team& team, const ModelSpec& model, const std::string& mix)
+  Pass(engine::ThreadTeam& team, const ModelSpec& model, const std::string& mix)
       : team_(team), weights_(make_weights(model, mix, team)), scratch_(std::size_t(team.size())) {
     for (const Together& group : weights_.layers) add(group);
     add(weights_.head);
@@ -65,7 +65,7 @@ class Pass {
     }
   }
 
-  engine::Team& team_;
+  engine::ThreadTeam& team_;
   Weights weights_;
   std::map<std::int64_t, engine::Input> inputs_;  // by width
   std::vector<std::vector<float>> outputs_;
@@ -75,17 +75,17 @@ class Pass {
   double bytes_ = 0;
 };
 
-// Every thread multiplies a few rows of its own again and again.
+// Every thread multiplies a few rows of its own repeatedly.
 class Resident {
  public:
-  Resident(engine::Team& team, const Matrix& m)
+  Resident(engine::ThreadTeam& team, const Matrix& m)
       : team_(team),
         m_(m),
         rows_(kResident / m.row_bytes()),
         x_(activations(m.columns, 1)),
         outputs_(std::size_t(team.size()), std::vector<float>(std::size_t(rows_))) {
-    rounded_.resize(m.columns);
-    engine::cpu::round_row(x_, rounded_);
+    quantized_.resize(m.columns);
+    engine::cpu::quantize_row(x_, quantized_);
   }
 
   double bytes() const { return double(rows_ * m_.row_bytes()) * kRepeats * team_.size(); }
@@ -95,21 +95,21 @@ class Resident {
       const std::int64_t first = worker.index() * rows_ % (m_.rows - rows_);
       float* y = outputs_[std::size_t(worker.index())].data();
       for (int i = 0; i < kRepeats; ++i)
-        integers ? engine::cpu::int8_kernels().multiply_row(m_, first, first + rows_, rounded_, y)
+        integers ? engine::cpu::int8_kernels().multiply_row(m_, first, first + rows_, quantized_, y)
                  : engine::cpu::multiply_row_f32(m_, first, first + rows_, x_.data(), y);
     });
   }
 
  private:
-  engine::Team& team_;
+  engine::ThreadTeam& team_;
   Matrix m_;
   std::int64_t rows_;
   std::vector<float> x_;
-  engine::cpu::RoundedRow rounded_;
+  engine::cpu::QuantizedRow quantized_;
   std::vector<std::vector<float>> outputs_;
 };
 
-// What the pass would read per second if all its weights were in the cache.
+// The bytes that the pass would read per second if all weights were in the cache.
 double resident_rate(const Pass& pass, const std::map<QuantFormat, double>& rates) {
   double seconds = 0;
   for (const auto& [format, share] : pass.shares()) seconds += share.bytes / rates.at(format);
@@ -118,17 +118,17 @@ double resident_rate(const Pass& pass, const std::map<QuantFormat, double>& rate
 
 void add_bars(const std::string& name, double rate, double dram, double resident,
               std::vector<Bar>& out) {
-  // Whichever binds is what the bar is about; the other ratio is there to be read.
+  // The bar applies to the tighter limit; the other ratio is for information.
   const bool memory = dram < resident;
   const std::string figure = fmt::format("{:.1f} GB/s", rate / 1e9);
-  out.push_back({"decode " + name, figure, rate / dram, memory ? kLeast : 0, "DRAM read"});
-  out.push_back({"decode " + name, figure, rate / resident, memory ? 0 : kLeast,
+  out.push_back({"decode " + name, figure, rate / dram, memory ? kMin : 0, "DRAM read"});
+  out.push_back({"decode " + name, figure, rate / resident, memory ? 0 : kMin,
                  fmt::format("in cache, {:.1f}", resident / 1e9)});
 }
 
 }  // namespace
 
-std::vector<Bar> decode_bars(engine::Team& team, const ModelSpec& model) {
+std::vector<Bar> decode_bars(engine::ThreadTeam& team, const ModelSpec& model) {
   probe::DramRead dram(team);
   std::vector<Contender> contenders = read_contenders(dram);
   const std::size_t reads = contenders.size();

@@ -1,6 +1,6 @@
 #pragma once
-// Weights to F32 as fast as the tiles' own decoder: what an engine that leaves products to a BLAS
-// does with a matrix first.
+// Dequantization to F32 as fast as the tiles' own decoder: the first step of an engine that leaves
+// products to a BLAS.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace rigcast::bench {
 
-/// Rows [first, last) of Q4_K or Q6_K; `out` is the first row's place.
+/// Dequantizes rows [first, last) of Q4_K or Q6_K; `out` is the address of the first row.
 void dequantize_rows(const engine::Matrix& m, std::int64_t first, std::int64_t last, float* out);
 
 }  // namespace rigcast::bench

@@ -6,9 +6,9 @@ namespace rigcast::bench {
 
 std::vector<Contender> read_contenders(probe::DramRead& dram) {
   std::vector<Contender> out;
-  for (const auto& way : probe::DramRead::ways())
-    out.push_back(
-        {fmt::format("DRAM read, {}", way.name), dram.bytes(), [&dram, way] { dram.read(way); }});
+  for (const auto& pattern : probe::DramRead::read_patterns())
+    out.push_back({fmt::format("DRAM read, {}", pattern.name), dram.bytes(),
+                   [&dram, pattern] { dram.read(pattern); }});
   return out;
 }
 

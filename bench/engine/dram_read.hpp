@@ -1,5 +1,5 @@
 #pragma once
-// The fastest that all threads together can read memory: what kernels that stream are held against.
+// The highest rate at which all threads together read memory: the reference for streaming kernels.
 
 #include <vector>
 
@@ -8,10 +8,10 @@
 
 namespace rigcast::bench {
 
-/// All ways to read; the best one's median is the machine's bandwidth.
+/// All methods of reading; the best median is the machine's bandwidth.
 std::vector<Contender> read_contenders(probe::DramRead& dram);
 
-/// The best median of the first `count`. Says so if the rate changed while they ran.
+/// The best median of the first `count`. Prints a warning if the rate changed meanwhile.
 double best_median(std::span<const Rates> rates, std::size_t count);
 
 }  // namespace rigcast::bench

@@ -4,7 +4,7 @@
 
 namespace rigcast::bench {
 
-std::vector<Contender> peak_contenders(engine::Team& team) {
+std::vector<Contender> peak_contenders(engine::ThreadTeam& team) {
   std::vector<Contender> out;
   for (const probe::CpuLoop& loop : probe::cpu_loops())
     out.push_back({loop.name, loop.operations * team.size(),

@@ -1,16 +1,17 @@
 #pragma once
-// Threads that stay where they are: two that a scheduler puts on one core measure that core.
+// Pinning of threads: two threads on one core would measure that core.
 
 #include <sched.h>
 
 #include <cstddef>
 
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::bench {
 
-/// Every member on a CPU of its own, as many as there are, of those that the process may use.
-inline void pin(engine::Team& team) {
+/// Pins every member to a CPU of its own, as far as there are enough among those that the process
+/// may use.
+inline void pin(engine::ThreadTeam& team) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   team.run([&](engine::Worker& worker) {
@@ -20,7 +21,8 @@ inline void pin(engine::Team& team) {
       cpu_set_t own;
       CPU_ZERO(&own);
       CPU_SET(cpu, &own);
-      sched_setaffinity(0, sizeof own, &own);  // of this thread alone; refused: it stays free
+      // Only this thread; without permission it stays unpinned.
+      sched_setaffinity(0, sizeof own, &own);
       return;
     }
   });

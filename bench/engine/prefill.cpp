@@ -1,4 +1,4 @@
-// 512 tokens at once: every weight is used 512 times, so that cores are the bound.
+// A batch of 512 tokens: every weight is used 512 times, so cores are the limit.
 
 #include <cblas.h>
 #include <fmt/format.h>
@@ -21,13 +21,14 @@ using engine::Matrix;
 using engine::Worker;
 
 constexpr int kTokens = 512, kRounds = 5;
-constexpr double kLeastOfBlas = 1.3, kLeastOfPeak = 0.85;
-// The BLAS's threads spin a while after their work: not beside what is measured next.
+constexpr double kMinOfBlas = 1.3, kMinOfPeak = 0.85;
+// The BLAS's threads spin for a while after their work: this pause keeps that out of the next
+// measurement.
 constexpr std::chrono::milliseconds kBlasSpin{300};
 
 class Layers {
  public:
-  Layers(engine::Team& team, const ModelSpec& model, const std::string& mix)
+  Layers(engine::ThreadTeam& team, const ModelSpec& model, const std::string& mix)
       : team_(team), weights_(make_weights(model, mix, team)), scratch_(std::size_t(team.size())) {
     for (const Together& group : weights_.layers)
       for (const Matrix& m : group) {
@@ -41,19 +42,20 @@ class Layers {
 
   double operations() const { return 2 * weights_.layer_elements() * kTokens; }
 
-  /// The engine's products; that activations are rounded, or laid out for tiles, is included.
+  /// The engine's products, including the quantization or layout of activations.
   void multiply_as_engine() {
     team_.run([&](Worker& worker) {
       for (const Together& group : weights_.layers) {
         const std::int64_t columns = group.front().columns;
         const std::vector<float>& x = x_.at(columns);
         const bool integers = engine::needs_integers(group.front());
-        worker.alone([&] { input_.resize(columns, kTokens, integers, !integers); });
-        worker.share(kTokens, input_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
-          const std::int64_t step = input_.rows_at_once();
-          for (std::int64_t t = begin; t < end; t += step)
-            input_.set_rows(t, {x.data() + t * columns, std::size_t(step * columns)});
-        });
+        worker.run_once([&] { input_.resize(columns, kTokens, integers, !integers); });
+        worker.parallel_for(
+            kTokens, input_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+              const std::int64_t step = input_.rows_at_once();
+              for (std::int64_t t = begin; t < end; t += step)
+                input_.set_rows(t, {x.data() + t * columns, std::size_t(step * columns)});
+            });
         std::vector<engine::Product> products;
         for (const Matrix& m : group)
           products.push_back({&m, input_, y_[products.size()].data(), m.rows});
@@ -63,14 +65,14 @@ class Layers {
     });
   }
 
-  /// Each matrix decoded once by all threads, then multiplied by the BLAS.
+  /// Products by dequantizing each matrix once, on all threads, and the BLAS.
   void multiply_by_blas() {
     if (floats_.size() == 0) floats_ = engine::LargePages(largest_ * sizeof(float));
     auto* w = reinterpret_cast<float*>(floats_.data());
     for (const Together& group : weights_.layers)
       for (const Matrix& m : group) {
         team_.run([&](Worker& worker) {
-          worker.share(m.rows, 16, [&](std::int64_t begin, std::int64_t end) {
+          worker.parallel_for(m.rows, 16, [&](std::int64_t begin, std::int64_t end) {
             dequantize_rows(m, begin, end, w + begin * m.columns);
           });
         });
@@ -82,19 +84,19 @@ class Layers {
   }
 
  private:
-  engine::Team& team_;
+  engine::ThreadTeam& team_;
   Weights weights_;
   std::map<std::int64_t, std::vector<float>> x_;  // by width, [token][column]
-  std::vector<float> y_[3];                       // [token][row], by place in a group
+  std::vector<float> y_[3];                       // [token][row], by index in a group
   engine::Input input_;
   std::vector<engine::ProductScratch> scratch_;
-  std::size_t largest_ = 0;  // elements of a matrix
+  std::size_t largest_ = 0;  // elements of the largest matrix
   engine::LargePages floats_;
 };
 
 }  // namespace
 
-std::vector<Bar> prefill_bars(engine::Team& team, const ModelSpec& model) {
+std::vector<Bar> prefill_bars(engine::ThreadTeam& team, const ModelSpec& model) {
   Layers quantized(team, model, "Q4_K_M"), f16(team, model, "F16"), f32(team, model, "F32");
   openblas_set_num_threads(team.size());
   std::vector<Contender> contenders = {
@@ -113,11 +115,11 @@ std::vector<Bar> prefill_bars(engine::Team& team, const ModelSpec& model) {
                    rates[own].median() / rates[of].median(), least,
                    fmt::format("{}, {:.0f}", contenders[of].name, rates[of].median() / 1e9)});
   };
-  add("Q4_K_M", 0, 1, kLeastOfBlas);
+  add("Q4_K_M", 0, 1, kMinOfBlas);
   for (std::size_t i = peaks; i < rates.size(); ++i) add("Q4_K_M", 0, i, 0);
   if (const std::size_t floats = peaks + 1; floats < rates.size()) {
-    add("F16", 2, floats, kLeastOfPeak);
-    add("F32", 3, floats, kLeastOfPeak);
+    add("F16", 2, floats, kMinOfPeak);
+    add("F32", 3, floats, kMinOfPeak);
   }
   return out;
 }

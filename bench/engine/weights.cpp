@@ -10,11 +10,11 @@ namespace {
 
 using engine::Matrix;
 
-// Fills memory in pieces, by all threads.
-void fill(const Tensor& tensor, const Matrix& matrix, std::byte* to, engine::Team& team) {
+// Fills memory in pieces, on all threads.
+void fill(const Tensor& tensor, const Matrix& matrix, std::byte* to, engine::ThreadTeam& team) {
   const std::int64_t block = info(matrix.format).block_bytes;
   team.run([&](engine::Worker& worker) {
-    worker.share(matrix.bytes() / block, 4096, [&](std::int64_t begin, std::int64_t end) {
+    worker.parallel_for(matrix.bytes() / block, 4096, [&](std::int64_t begin, std::int64_t end) {
       engine::synthesize(tensor, 1, std::uint64_t(begin),
                          {to + begin * block, std::size_t((end - begin) * block)});
     });
@@ -42,7 +42,7 @@ double Weights::layer_elements() const {
   return sum;
 }
 
-Weights make_weights(const ModelSpec& model, const std::string& mix, engine::Team& team) {
+Weights make_weights(const ModelSpec& model, const std::string& mix, engine::ThreadTeam& team) {
   const auto quant = QuantMix::from_name(mix);
   if (!quant) throw std::runtime_error(mix);
   const auto table = make_tensor_table(model, *quant);

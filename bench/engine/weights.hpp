@@ -1,6 +1,6 @@
 #pragma once
-// The matrices of a model under a quant mix, in the order a pass multiplies with them, filled with
-// synthetic weights.
+// The matrices of a model under a quant mix, in the order of a forward pass, filled with synthetic
+// weights.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "core/model/model_spec.hpp"
 #include "engine/memory/large_pages.hpp"
 #include "engine/model/matrix.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::bench {
 
@@ -24,7 +24,7 @@ struct Weights {
   double layer_elements() const;
 };
 
-/// Of a dense model with tied embeddings. `mix` as QuantMix::from_name reads it.
-Weights make_weights(const ModelSpec& model, const std::string& mix, engine::Team& team);
+/// Makes weights of a dense model with tied embeddings. `mix`: as QuantMix::from_name reads it.
+Weights make_weights(const ModelSpec& model, const std::string& mix, engine::ThreadTeam& team);
 
 }  // namespace rigcast::bench

@@ -11,10 +11,10 @@ namespace rigcast::formulas {
 namespace {
 
 constexpr double kEfficiency = 0.70, kEfficiencyApple = 0.65;
-constexpr double kRamGbps = 50;  // behind every discrete GPU, whatever the machine has
+constexpr double kRamGbps = 50;  // assumed for every discrete GPU's host
 constexpr double kOffloadFactor = 0.85;
 
-// No MXFP4 in its table: the row of four bits.
+// Its table has no MXFP4, so that uses the four-bit row.
 constexpr std::array<double, kQuantRowCount> kBytes{2.0, 1.0,    0.75,   0.625,
                                                     0.5, 0.4375, 0.3125, 0.5};
 
@@ -22,7 +22,7 @@ double size_gib(double parameters, double bytes) {
   return std::round(std::max(parameters * bytes * kGB / kGiB * 1.1 + 0.5, 0.5) * 10) / 10;
 }
 
-// Its view of a machine. No VRAM: all memory is shared, or there is no GPU.
+// The tool's view of a machine. No VRAM: all memory is unified, or there is no GPU.
 struct Machine {
   double bandwidth_gbps = 0;
   std::optional<double> vram_gib;
@@ -34,7 +34,7 @@ Machine machine_of(const Scenario& s) {
   Machine m;
   m.ram_gib = s.rig.ram.capacity.value.value / kGiB;
   const bool apple = s.rig.unified() && s.rig.gpus.front().vendor == "apple";
-  if (decodes_on_cpu(s) && !apple) {  // an Apple chip is one device to it
+  if (decodes_on_cpu(s) && !apple) {  // the tool counts an Apple chip as one device
     m.bandwidth_gbps = std::min(m.ram_gib * 4, 100.0);
     return m;
   }

@@ -16,15 +16,15 @@ constexpr double kEfficiency = 0.55;
 constexpr double kMoeOffloadFactor = 0.8;
 constexpr double kCpuOffloadFactor = 0.5;
 constexpr double kCpuOnlyFactor = 0.3;
-constexpr double kCpuX86 = 70, kCpuArm = 90;  // tokens/s of 10^9 parameters
-constexpr double kSlowest = 0.1;              // tokens/s; it never says less
-constexpr double kFixedBytes = 3.2;           // a parameter outside the routed experts
+constexpr double kCpuX86 = 70, kCpuArm = 90;  // tokens/s for 10^9 parameters
+constexpr double kSlowest = 0.1;              // tokens/s; its lowest forecast
+constexpr double kFixedBytes = 3.2;           // per parameter outside the routed experts
 constexpr double kFixedBytesGptOss = 1.43;
 constexpr double kPressureFrom = 0.60, kPressureFloor = 0.30;
 constexpr double kOverheadGb = 0.5;
-constexpr TokenCount kContextCap = 8192;  // where no context is asked for
+constexpr TokenCount kContextCap = 8192;  // default context
 
-// It keeps two tables of bytes per parameter: for speed, and for memory and experts.
+// The tool has two tables of bytes per parameter: for speed, and for memory and experts.
 struct QuantFactors {
   double speed_bytes;
   double memory_bytes;
@@ -41,12 +41,12 @@ constexpr std::array<QuantFactors, kQuantRowCount> kQuants{{
     {0.53, 0.55, 1.15},   // MXFP4
 }};
 
-// Latent attention's config.json has none; the tool then divides.
+// The config.json of models with latent attention has none; the tool then divides.
 double head_dim(const ModelSpec& m) {
   return m.mla ? std::floor(double(m.hidden) / m.heads) : double(m.head_dim);
 }
 
-// Decimal weights and a binary cache are added up as one "GB", and compared with GiB.
+// The tool adds decimal weights and a binary cache up as "GB", and compares them with GiB.
 double needed_gb(const Scenario& s, const QuantFactors& quant, const ParameterCount& count) {
   int cached_layers = 0;
   for (int layer = 0; layer < s.model.layers; ++layer) cached_layers += s.model.has_kv(layer);
@@ -70,8 +70,8 @@ bool fits_with_experts_in_ram(const Scenario& s, const QuantFactors& quant,
          (count.total - count.active) * gib <= usable_ram_gib(s.rig);
 }
 
-// Explicit placement: as told. In its planner a MoE model that is not all on the GPU is one with
-// its experts in RAM, so layers on the host mean that too.
+// An explicit placement is used as it is. In the tool's planner a MoE model that is not fully on
+// the GPU has its experts in RAM, so layers on the host mean that, too.
 std::optional<RunMode> run_mode(const Scenario& s, const QuantFactors& quant,
                                 const ParameterCount& count) {
   const auto share = placed_gpu_share(s);
@@ -81,7 +81,7 @@ std::optional<RunMode> run_mode(const Scenario& s, const QuantFactors& quant,
     return share || needed <= available ? std::optional(mode) : std::nullopt;
   };
   if (decodes_on_cpu(s)) return if_fits(RunMode::kCpuOnly, ram);
-  // One pool: nothing is ever offloaded.
+  // With one pool of memory nothing is offloaded.
   if (s.rig.unified()) return if_fits(RunMode::kGpu, vram_gib(s.rig));
   if (share && *share < 1) return s.model.moe ? RunMode::kMoeOffload : RunMode::kCpuOffload;
   if (share || needed <= vram_gib(s.rig)) return RunMode::kGpu;
@@ -89,8 +89,8 @@ std::optional<RunMode> run_mode(const Scenario& s, const QuantFactors& quant,
   return if_fits(RunMode::kCpuOffload, ram);
 }
 
-// Idle experts in a nearly full memory. The tool looks at the primary card, even where there are
-// more, and sees no pressure in one that it finds overfull.
+// The penalty for idle experts in a nearly full memory. The tool uses the primary card, even if
+// there are more, and no penalty if it is overfull.
 double cache_pressure(const Scenario& s, const QuantFactors& quant, double total) {
   const double used = total * quant.memory_bytes / (primary_gpu(s.rig).memory.value.value / kGiB);
   if (used > 1 || used < kPressureFrom) return 1;
@@ -98,9 +98,9 @@ double cache_pressure(const Scenario& s, const QuantFactors& quant, double total
   return std::max(1 - (used - kPressureFrom) * idle, kPressureFloor);
 }
 
-// From the widths alone, as in the tool: every layer has experts, three matrices each, and
-// embedding and head are both read whole. Its scraper reads the width of shared experts under
-// Qwen's key only.
+// Computed from widths, as in the tool: every layer has experts, three matrices each, and embedding
+// and head are both read completely. Its scraper reads the width of shared experts only under
+// Qwen's key.
 double moe_gpu_decode(const Scenario& s, const QuantFactors& quant, const ParameterCount& count,
                       double bandwidth_gbps) {
   const ModelSpec& m = s.model;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files of the profile's own tree by their place in it, others by their names.
+// Names of the files: relative paths for those in the profile's own tree, file names for others.
 std::string names_of(std::span<const std::string> files, const fs::path& profile) {
   std::string all;
   for (const std::string& file : files) {
@@ -32,7 +32,7 @@ std::string names_of(std::span<const std::string> files, const fs::path& profile
   return all;
 }
 
-// Runs of the other device stay.
+// The profile's `fitted_on` text; entries for the other device stay.
 std::string fitted_on_text(const KeptRows& kept) {
   const bool gpu = kept.device() == validation::Device::kCuda;
   std::set<std::string> names(kept.configurations().begin(), kept.configurations().end());

@@ -1,5 +1,5 @@
 #pragma once
-// The profile of a runtime anew from runs on it that `rigcast validate` kept.
+// Calibration of a runtime's profile by runs that `rigcast validate` kept.
 
 #include <span>
 #include <string>
@@ -14,13 +14,13 @@ struct RunsCalibration {
   std::string toml;  // fitted_profile
 };
 
-/// `files`: of `rigcast validate --pack`, or folders of `--keep`. `jobs`: processes that forecast
-/// at the same time.
+/// Fits a profile. `files`: packed files of `rigcast validate --pack`, or folders of `--keep`.
+/// `jobs`: the number of processes that forecast at the same time.
 Result<RunsCalibration> calibrate_on_runs(std::span<const std::string> files,
                                           const Catalogue& catalogue, int jobs);
 
-/// The file of the profile with the fitted figures; all else in it is as it was. `files`: the
-/// runs'.
+/// The text of the profile's file with the fitted figures; everything else in it is unchanged.
+/// `files`: the files of the runs.
 Result<std::string> fitted_profile(const KeptRows& kept, const RunFit& fit,
                                    std::span<const std::string> files);
 

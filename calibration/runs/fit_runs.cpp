@@ -10,13 +10,14 @@
 namespace rigcast::calibration {
 namespace {
 
-// What moves a forecast by less, for an e times larger figure, does not: SimGrid's clock goes on
-// from forecast to forecast, and their last digits with it.
+// Sensitivities below this count as zero: SimGrid's clock continues from forecast to forecast,
+// which changes their last digits.
 constexpr double kNoise = 1e-7;
 
 double scale_of(const KeptRow& row) { return row.weight / kRepeatNoise; }
 
-// What all residuals share: one forecast of the runs for a point, made before Ceres asks for any.
+// The forecasts that all residuals share, computed once for a point before Ceres evaluates
+// residuals.
 class SharedForecast : public ceres::EvaluationCallback {
  public:
   SharedForecast(const KeptRows& kept, const std::vector<Parameter>& parameters,
@@ -34,12 +35,12 @@ class SharedForecast : public ceres::EvaluationCallback {
  private:
   const KeptRows& kept_;
   const std::vector<Parameter>& parameters_;
-  std::vector<double>& logs_;  // that Ceres moves
+  std::vector<double>& logs_;  // changed by Ceres
   int jobs_;
   ForecastErrors errors_;
 };
 
-// One row's error, in what a run repeats to.
+// The residual of one row: its error in units of the repeat noise.
 class RowCost : public ceres::CostFunction {
  public:
   RowCost(const SharedForecast& shared, std::size_t row, std::size_t parameters)
@@ -62,7 +63,7 @@ class RowCost : public ceres::CostFunction {
   double scale_;
 };
 
-// One parameter's distance from what is likely, in its spread.
+// The residual of a prior: one parameter's distance from its likely value, in units of its spread.
 class Distance : public ceres::CostFunction {
  public:
   Distance(const Parameter& p, std::size_t index, std::size_t parameters)
@@ -86,7 +87,7 @@ class Distance : public ceres::CostFunction {
 
 double rho(double residual) { return 2 * (std::sqrt(1 + residual * residual) - 1); }
 
-// Moves `logs` to the optimum; false: there is none.
+// Changes `logs` to the optimum; false: there is none.
 bool solve(SharedForecast& shared, const std::vector<Parameter>& parameters,
            std::vector<double>& logs) {
   ceres::Problem::Options options;
@@ -103,8 +104,8 @@ bool solve(SharedForecast& shared, const std::vector<Parameter>& parameters,
   }
   ceres::Solver::Options solver;
   solver.linear_solver_type = ceres::DENSE_QR;
-  solver.max_num_iterations = kMostSteps;
-  solver.function_tolerance = kLeastGain;
+  solver.max_num_iterations = kMaxSteps;
+  solver.function_tolerance = kMinGain;
   solver.logging_type = ceres::SILENT;
   ceres::Solver::Summary summary;
   ceres::Solve(solver, &problem, &summary);

@@ -12,10 +12,11 @@
 namespace rigcast::calibration {
 namespace {
 
-// Of a logarithm. What a forecast is made of has corners, which a shorter step would stop at.
+// The step of a logarithm for finite differences. Forecasts have kinks, at which a shorter step
+// would stop the fit.
 constexpr double kStep = 0.02;
 
-// Away from the bound.
+// The step, in the direction away from the bound.
 double step_of(const Parameter& p, double log) {
   return log + kStep > std::log(p.most) ? -kStep : kStep;
 }
@@ -29,7 +30,8 @@ std::vector<double> numbers_of(const std::string& bytes) {
   return out;
 }
 
-// Of one run: its errors, then with each parameter moved by its step. Empty where one is not there.
+// The errors of one run, then its errors with each parameter changed by its step. Empty if a
+// forecast is missing.
 std::vector<double> errors_of_run(const KeptRows& kept, std::size_t run, RuntimeProfile profile,
                                   const std::vector<Parameter>& parameters,
                                   const std::vector<double>& logs, bool derivatives) {
@@ -47,7 +49,7 @@ std::vector<double> errors_of_run(const KeptRows& kept, std::size_t run, Runtime
   return out;
 }
 
-// Puts one run's answer where its rows are.
+// Stores the results of one run at its rows.
 void place(std::span<const double> answer, std::size_t first_row, std::size_t rows,
            const std::vector<Parameter>& parameters, const std::vector<double>& logs,
            ForecastErrors& out) {

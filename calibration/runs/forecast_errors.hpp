@@ -1,6 +1,6 @@
 #pragma once
-// Errors of kept runs' forecasts, and how they change with a profile's figures: by differences, on
-// several cores.
+// Errors of forecasts of kept runs, and their derivatives by a profile's figures: finite
+// differences, on several cores.
 
 #include <vector>
 
@@ -14,8 +14,8 @@ struct ForecastErrors {
   std::vector<std::vector<double>> per_step;  // by parameter, then by row: d error / d log(value)
 };
 
-/// At `logs`, logarithms of the parameters' values. `derivatives`: else `per_step` is empty.
-/// `jobs`: processes that forecast at the same time.
+/// Computes errors at `logs`, logarithms of the parameters' values. Without `derivatives`,
+/// `per_step` is empty. `jobs`: the number of processes that forecast at the same time.
 ForecastErrors forecast_errors(const KeptRows& kept, const std::vector<Parameter>& parameters,
                                const std::vector<double>& logs, bool derivatives, int jobs);
 

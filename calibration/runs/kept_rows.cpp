@@ -15,14 +15,15 @@ namespace {
 
 using validation::Device;
 
-// A share by which memory or cores may have changed while a run took its time.
+// The largest relative change of the machine's memory or cores during a run that is used.
 constexpr double kCalm = 0.1;
 
 constexpr std::string_view kSpeeds[] = {"decode.tokens_per_s", "prefill_tokens_per_s"};
 constexpr std::string_view kOfCpu[] = {"activities.prefill.attention", "activities.prefill.ffn",
                                        "activities.decode.attention", "activities.decode.ffn",
                                        "activities.decode.head"};
-// What a token takes of a traced GPU is not what it takes without marks.
+// Activities of a GPU that are used: only those of prefill, because events of a trace slow down
+// decoding.
 constexpr std::string_view kOfGpu[] = {"activities.prefill.attention", "activities.prefill.ffn",
                                        "activities.prefill.experts"};
 
@@ -37,8 +38,8 @@ bool is_fitted(std::string_view metric, Device device) {
   return is_speed(metric) || (device == Device::kCpu ? is_in(kOfCpu) : is_in(kOfGpu));
 }
 
-// What the host's memory or cores take part in says nothing of the GPU; a cache that is copied to
-// it tells the link.
+// True if a run tells something about the GPU: not if the host's memory or cores take part; but a
+// cache that is copied to the GPU tells about the link.
 bool tells_gpu(const ValidationRow& row, const Scenario& scenario) {
   if (row.regime == Regime::kResident) return true;
   const KvPolicy policy = scenario.kv.policy;

@@ -1,5 +1,5 @@
 #pragma once
-// Speeds and times by activity of kept runs, beside their forecasts as a function of a profile.
+// Speeds and times by activity of kept runs, with their forecasts as a function of a profile.
 
 #include <filesystem>
 #include <span>
@@ -14,21 +14,21 @@ namespace rigcast::calibration {
 
 struct KeptRow {
   std::string run, metric;
-  double weight = 1;  // activities of little time count little
+  double weight = 1;  // activities of short time have small weights
 };
 
 class KeptRows {
  public:
-  /// Of what `rigcast validate --keep` left, in folders or packed files. Left out are runs in which
-  /// the machine itself changed, and of a GPU's what the host takes part in. Errors: runs of
-  /// different devices or runtimes; nothing left to fit.
+  /// Reads runs that `rigcast validate --keep` left, from folders or packed files. It leaves out
+  /// runs during which the machine changed, and of a GPU's runs those in which the host takes part.
+  /// Errors: runs of different devices or runtimes; no runs left to fit.
   static Result<KeptRows> read(std::span<const std::string> files, const Catalogue& catalogue);
 
   validation::Device device() const { return device_; }
-  /// Of the runtime that all of them ran on.
+  /// The profile of the runtime on which all of them ran.
   const RuntimeProfile& profile() const { return runs_.front().measured.scenario.runtime; }
   const std::vector<KeptRow>& rows() const { return rows_; }
-  /// What the runs are called in a profile's `fitted_on`.
+  /// The names of the runs in a profile's `fitted_on`.
   const std::vector<std::string>& configurations() const { return configurations_; }
   /// The day of the first run: "2026-11-22".
   const std::string& date() const { return date_; }
@@ -36,8 +36,8 @@ class KeptRows {
   std::size_t run_count() const { return runs_.size(); }
   std::size_t row_count(std::size_t run) const { return runs_.at(run).metrics.size(); }
   std::size_t first_row(std::size_t run) const { return runs_.at(run).first_row; }
-  /// log(forecast / measured) of the rows of one run; those of all runs follow one another as
-  /// rows() does. Empty: with these figures a row has no forecast.
+  /// log(forecast / measured) for the rows of one run; runs follow one another in the order of
+  /// rows(). Empty: with these figures a row has no forecast.
   std::vector<double> errors(std::size_t run, const RuntimeProfile& profile) const;
 
  private:

@@ -18,7 +18,7 @@ constexpr std::size_t kWorst = 12;
 
 struct MetricErrors {
   std::string metric;
-  std::vector<double> sizes;  // of the errors, as shares of what was measured
+  std::vector<double> sizes;  // absolute errors, relative to the measured values
 };
 
 std::vector<MetricErrors> by_metric(const RunsCalibration& done) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a fit on kept runs says, for people and for programs.
+// Results of a fit on kept runs, as text and as JSON.
 
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace rigcast::calibration {
 
-/// "rigcast.run_calibration/1".
+/// JSON of the schema "rigcast.run_calibration/1".
 std::string to_json(const RunsCalibration& done);
-/// For people: figures before and after, errors by metric, the rows farthest off.
+/// Text for users: figures before and after, errors by metric, the rows with the largest errors.
 std::string to_text(const RunsCalibration& done);
 
 }  // namespace rigcast::calibration

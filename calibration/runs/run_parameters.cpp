@@ -14,7 +14,7 @@ class Builder {
  public:
   explicit Builder(const RuntimeProfile& profile) : profile_(profile) {}
 
-  // `in` gives nullptr where a profile does not have the figure.
+  // Adds a parameter; `in` returns nullptr if a profile does not have the figure.
   void add(std::string path, double least, double most, Place in, const char* unit = "") {
     const double* value = in(profile_);
     if (!value) return;
@@ -75,7 +75,7 @@ void add_format(Builder& build, FormatGroup group, const char* key, double least
   build.add("format." + std::string(name(group)) + "." + key, least, most, in);
 }
 
-// Beside Q4_K, whose factors are 1.
+// Adds formats relative to Q4_K, whose factors are 1.
 void add_cpu_formats(Builder& build) {
   for (const FormatGroup group : {FormatGroup::kQ8, FormatGroup::kQ4, FormatGroup::kQ5,
                                   FormatGroup::kQ5K, FormatGroup::kQ6K, FormatGroup::kFloat}) {

@@ -1,6 +1,6 @@
 #pragma once
-// The figures of a runtime profile that runs of the engine on one's own machine tell, beside those
-// of others' published speeds (calibration/parameters.hpp): such runs also tell times by activity.
+// The figures of a runtime profile that runs of the engine on the user's machine determine. Unlike
+// published speeds (calibration/parameters.hpp), such runs also have times by activity.
 
 #include <vector>
 
@@ -9,8 +9,9 @@
 
 namespace rigcast::calibration {
 
-/// Those of runs on a CPU, or on a GPU, as far as the profile has them. Each is likely to be what
-/// the profile says: a factor of e costs as much as one error of kRepeatNoise (fit_runs.hpp).
+/// The parameters for runs on a CPU, or on a GPU, as far as the profile has them. The prior of each
+/// is the profile's value: a deviation by a factor of e costs as much as one error of kRepeatNoise
+/// (fit_runs.hpp).
 std::vector<Parameter> run_parameters(const RuntimeProfile& profile, validation::Device device);
 
 }  // namespace rigcast::calibration

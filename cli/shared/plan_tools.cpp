@@ -17,7 +17,7 @@ double request_seconds(const Scenario& s) {
 
 Report forecast_to_rank(std::shared_ptr<const Scenario> scenario) {
   sim::SimulateOptions how;
-  how.detail = sim::Detail::kSweep;
+  how.fidelity = sim::Fidelity::kSweep;
   how.cliffs = false;
   return sim::simulate(std::move(scenario), how);
 }
@@ -29,19 +29,20 @@ Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
   return sim::simulate(std::move(scenario), how);
 }
 
-planner::Space space_of(const TomlDocument& document, const Scenario& s) {
-  planner::Space space = planner::whole_space(s);
-  if (document.has("model.quant") || document.has("model.size")) space.quants = {s.quant};
-  if (document.has("kv.type_k") || document.has("kv.type_v")) space.kv_types = {s.kv.types};
-  if (document.has("kv.policy")) space.policies = {s.kv.policy};
-  if (document.has("runtime.ubatch")) space.ubatches = {s.settings.ubatch};
-  if (document.has("runtime.threads")) space.threads.clear();
-  if (document.has("placement.decode_device")) space.decode_devices = {s.placement.decode_device};
+planner::SearchSpace space_of(const TomlDocument& document, const Scenario& s) {
+  planner::SearchSpace search_space = planner::full_space(s);
+  if (document.has("model.quant") || document.has("model.size")) search_space.quants = {s.quant};
+  if (document.has("kv.type_k") || document.has("kv.type_v")) search_space.kv_types = {s.kv.types};
+  if (document.has("kv.policy")) search_space.policies = {s.kv.policy};
+  if (document.has("runtime.ubatch")) search_space.ubatches = {s.settings.ubatch};
+  if (document.has("runtime.threads")) search_space.threads.clear();
+  if (document.has("placement.decode_device"))
+    search_space.decode_devices = {s.placement.decode_device};
   const bool has_split = document.has("placement.tensor_split") ||
                          document.has("placement.cpu_moe_layers") ||
                          document.has("placement.cpu_ffn_layers");
-  if (s.placement.gpu_layers || has_split) space.places_layers = false;
-  return space;
+  if (s.placement.gpu_layers || has_split) search_space.places_layers = false;
+  return search_space;
 }
 
 CLI::Validator number_within(double lo, double hi) {
@@ -56,7 +57,7 @@ CLI::Validator number_within(double lo, double hi) {
   return CLI::Validator(check, "");
 }
 
-void WishFlags::add_to(CLI::App& verb) {
+void ConstraintFlags::add_to(CLI::App& verb) {
   constexpr const char* kGroup = "Plan";
   verb.add_option("--objective", objective, "speed, quality or context; else a balance")
       ->check(CLI::IsMember({"speed", "quality", "context"}))
@@ -78,11 +79,11 @@ void WishFlags::add_to(CLI::App& verb) {
       ->group(kGroup);
 }
 
-Result<planner::Wish> WishFlags::wish() const {
+Result<planner::Constraints> ConstraintFlags::constraints() const {
   using planner::Objective;
-  planner::Wish wish;
-  wish.min_tokens_per_s = min_tps;
-  if (max_loss >= 0) wish.max_loss = max_loss;
+  planner::Constraints constraints;
+  constraints.min_tokens_per_s = min_tps;
+  if (max_loss >= 0) constraints.max_loss = max_loss;
   const auto of_flag = [](const char* flag, Error error) {
     error.message = fmt::format("{}: {}", flag, error.message);
     return error;
@@ -90,17 +91,17 @@ Result<planner::Wish> WishFlags::wish() const {
   if (!max_ttft.empty()) {
     const auto time = parse_duration(max_ttft);
     if (!time) return of_flag("--max-ttft", time.error());
-    wish.max_ttft = *time;
+    constraints.max_ttft = *time;
   }
   if (!headroom.empty()) {
     const auto bytes = parse_bytes(headroom);
     if (!bytes) return of_flag("--headroom", bytes.error());
-    wish.headroom = *bytes;
+    constraints.headroom = *bytes;
   }
-  if (objective == "speed") wish.objective = Objective::kSpeed;
-  if (objective == "quality") wish.objective = Objective::kQuality;
-  if (objective == "context") wish.objective = Objective::kContext;
-  return wish;
+  if (objective == "speed") constraints.objective = Objective::kSpeed;
+  if (objective == "quality") constraints.objective = Objective::kQuality;
+  if (objective == "context") constraints.objective = Objective::kContext;
+  return constraints;
 }
 
 Result<planner::QualityTable> read_quality(const Catalogue& catalogue) {

@@ -21,18 +21,18 @@ Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
                         std::vector<TokenCount> positions = {});
 
 /// The search space of everything that the document leaves open.
-planner::Space space_of(const TomlDocument& document, const Scenario& scenario);
+planner::SearchSpace space_of(const TomlDocument& document, const Scenario& scenario);
 
 /// Numbers from `lo` to `hi`; neither text nor NaN.
 CLI::Validator number_within(double lo, double hi);
 
 /// The constraints as the user typed them.
-struct WishFlags {
+struct ConstraintFlags {
   double min_tps = 0, max_loss = -1;
   std::string max_ttft, headroom, objective;
 
   void add_to(CLI::App& verb);
-  Result<planner::Wish> wish() const;
+  Result<planner::Constraints> constraints() const;
 };
 
 Result<planner::QualityTable> read_quality(const Catalogue& catalogue);

@@ -8,12 +8,12 @@
 namespace rigcast::cli {
 namespace {
 
-std::string time_row(const std::string& what, const probe::Takes& takes) {
+std::string time_row(const std::string& what, const probe::Samples& takes) {
   return probe_row(what, takes, three_digits(takes.median * 1e6) + " us");
 }
 
 std::string link_text(const probe::GpuLink& link) {
-  if (!link.is_told()) return "PCI-E not told";
+  if (!link.is_known()) return "PCI-E not told";
   const std::string card = link.card.generation > 0 ? text(link.card) : "not told";
   return fmt::format("PCI-E {} (the card: {})", text(link.now), card);
 }
@@ -32,14 +32,14 @@ std::string rows_of(const probe::Gpu& gpu) {
 
 }  // namespace
 
-std::string probe_row(const std::string& what, const probe::Takes& takes,
+std::string probe_row(const std::string& what, const probe::Samples& takes,
                       const std::string& figure) {
   if (takes.n == 0) return fmt::format("  {:<34}not measured\n", what);
   return fmt::format("  {:<34}{:>12}   n {:>2}, spread {:.0f} %\n", what, figure, takes.n,
                      100 * takes.spread);
 }
 
-std::string probe_rate_row(const std::string& what, const probe::Takes& bytes_per_s) {
+std::string probe_rate_row(const std::string& what, const probe::Samples& bytes_per_s) {
   return probe_row(what, bytes_per_s, three_digits(bytes_per_s.median / 1e9) + " GB/s");
 }
 

@@ -26,7 +26,7 @@ std::set<std::string> values_of(const char* table, const char* key, const TomlDo
                                 std::span<const SweptKey> keys) {
   std::set<std::string> out;
   const auto take = [&](const TomlDocument& document) {
-    if (const auto text = document.root().table(table).find_text_if_text(key)) out.insert(*text);
+    if (const auto text = document.root().table(table).find_text_or_none(key)) out.insert(*text);
   };
   take(base);
   const std::string dotted = fmt::format("{}.{}", table, key);

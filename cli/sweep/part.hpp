@@ -17,8 +17,8 @@ struct SweepId {
 
 class SweepPart {
  public:
-  /// Takes what is there of the same sweep. With an empty `file` nothing is kept. Errors: a file
-  /// that is no part of a sweep, or cannot be written.
+  /// Opens the file of finished pieces and reads those of the same sweep. An empty `file`: nothing
+  /// is stored. Errors: the file is not that of a sweep, or cannot be written.
   static Result<SweepPart> open(const std::string& file, const SweepId& id);
 
   /// Why what was there is made anew; empty: nothing was, or it goes on.

@@ -9,7 +9,7 @@
 namespace rigcast::cli {
 namespace {
 
-constexpr std::int64_t kMostScenarios = 100'000'000;
+constexpr std::int64_t kMaxScenarios = 100'000'000;
 
 // Whole numbers alone.
 std::optional<std::int64_t> number(std::string_view text) {
@@ -87,7 +87,7 @@ Result<SweepSpace> SweepSpace::make(std::vector<SweptKey> keys) {
   SweepSpace space;
   for (const SweptKey& key : keys) {
     const auto values = std::int64_t(key.values.size());
-    if (space.size_ > kMostScenarios / values)
+    if (space.size_ > kMaxScenarios / values)
       return bad_input("more than 100 million scenarios", "fewer values");
     space.size_ *= values;
   }

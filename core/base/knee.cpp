@@ -7,7 +7,7 @@
 namespace rigcast {
 namespace {
 
-constexpr std::size_t kLeastPieces = 3;  // of either line
+constexpr std::size_t kMinPieces = 3;  // of either line
 
 // Spikes, such as of a graph that is recorded anew, are no part of a trend.
 std::vector<double> medians_of(std::span<const double> times, std::size_t piece) {
@@ -48,7 +48,7 @@ struct Line {
 std::size_t split_of(std::span<const double> y) {
   std::size_t best = 0;
   double squares = std::numeric_limits<double>::infinity();
-  for (std::size_t i = kLeastPieces; i + kLeastPieces <= y.size(); ++i) {
+  for (std::size_t i = kMinPieces; i + kMinPieces <= y.size(); ++i) {
     const double both = Line(y.first(i)).squares + Line(y.subspan(i)).squares;
     if (both < squares) squares = both, best = i;
   }
@@ -61,8 +61,7 @@ std::size_t on_trend(std::span<const double> y, std::size_t pieces) {
   for (;;) {
     const Line before(y.first(pieces));
     std::size_t kept = pieces;
-    while (kept > kLeastPieces && y[kept - 1] > before.at(double(kept - 1)) * (1 + kOffTrend))
-      --kept;
+    while (kept > kMinPieces && y[kept - 1] > before.at(double(kept - 1)) * (1 + kOffTrend)) --kept;
     if (kept == pieces) return kept;
     pieces = kept;
   }
@@ -70,17 +69,17 @@ std::size_t on_trend(std::span<const double> y, std::size_t pieces) {
 
 }  // namespace
 
-std::optional<Knee> knee_of(std::span<const double> times, std::size_t piece) {
+std::optional<Knee> find_knee(std::span<const double> times, std::size_t piece) {
   piece = std::max<std::size_t>(1, piece);
   const std::vector<double> y = medians_of(times, piece);
-  if (y.size() < 2 * kLeastPieces) return std::nullopt;
+  if (y.size() < 2 * kMinPieces) return std::nullopt;
   const std::span<const double> all(y);
   const std::size_t split = split_of(all);
   const Line after(all.subspan(split));
   std::size_t kept = on_trend(all, split);
   const Line before(all.first(kept));
   const double promised = before.at(double(y.size() - 1));
-  if (y.back() < promised * (1 + kLeastFall) || after.slope < before.slope) return std::nullopt;
+  if (y.back() < promised * (1 + kMinFall) || after.slope < before.slope) return std::nullopt;
   // A flat second line may meet the first late.
   while (kept < y.size() && y[kept] <= before.at(double(kept)) * (1 + kOffTrend)) ++kept;
   return Knee{kept * piece - 1, Seconds{y[kept - 1]}, Seconds{y.back()}};

@@ -12,7 +12,7 @@ namespace rigcast {
 /// A token this far above its trend, as a share, has left it: more than runs differ by.
 inline constexpr double kOffTrend = 0.05;
 /// A fall costs this much more than the trend before it, by its end.
-inline constexpr double kLeastFall = 0.15;
+inline constexpr double kMinFall = 0.15;
 
 struct Knee {
   std::size_t at = 0;     // the last time on the trend
@@ -20,8 +20,8 @@ struct Knee {
 };
 
 /// Finds where times that follow one line, then a steeper one, leave the first line, to within
-/// `piece` times, of which the median counts. nullopt: the end is less than kLeastFall above the
+/// `piece` times, of which the median counts. nullopt: the end is less than kMinFall above the
 /// first line, or there are too few times.
-std::optional<Knee> knee_of(std::span<const double> times_s, std::size_t piece);
+std::optional<Knee> find_knee(std::span<const double> times_s, std::size_t piece);
 
 }  // namespace rigcast

@@ -14,7 +14,7 @@ struct Weighted {
 };
 
 /// The smallest value up to which the weights reach `share` of their sum. `beyond`: weight that is
-/// thought to lie outside the values, on either side. Of at least one value.
+/// assumed outside the values, on either side. `values` must not be empty.
 double weighted_quantile(std::span<const Weighted> values, double share, double beyond = 0);
 
 }  // namespace rigcast

@@ -21,9 +21,9 @@ class StopFlag {
   /// `asked` outlives all copies.
   explicit StopFlag(const std::atomic<bool>& asked) : asked_(&asked) {}
 
-  bool asked() const { return asked_ && asked_->load(std::memory_order_relaxed); }
-  void leave_if_asked() const {
-    if (asked()) throw Interrupted();
+  bool stop_requested() const { return asked_ && asked_->load(std::memory_order_relaxed); }
+  void throw_if_requested() const {
+    if (stop_requested()) throw Interrupted();
   }
 
  private:

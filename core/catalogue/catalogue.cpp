@@ -91,7 +91,7 @@ std::optional<RamKit> kit_by_formula(std::string_view id) {
 
 }  // namespace
 
-struct Catalogue::Kept {
+struct Catalogue::CachedEntry {
   FileCache<GpuPart> gpus;
   FileCache<CpuPart> cpus;
   FileCache<SsdPart> ssds;
@@ -104,7 +104,7 @@ struct Catalogue::Kept {
 Catalogue::Catalogue(fs::path root)
     : root_(std::move(root)),
       called_(std::make_shared<NamesByFolder>()),
-      kept_(std::make_shared<Kept>()) {}
+      cache_(std::make_shared<CachedEntry>()) {}
 
 fs::path measured_file(const fs::path& rig_file) {
   return fs::path(rig_file).replace_extension(".measured.toml");
@@ -174,12 +174,12 @@ Result<fs::path> Catalogue::find(std::string_view folder, std::string_view noun,
 Result<GpuPart> Catalogue::gpu(std::string_view name) const {
   const auto file = find("hwprofiles/gpus", "GPU", "gpus", name);
   if (!file) return file.error();
-  return kept_->gpus.get(*file, part_reader(read_gpu));
+  return cache_->gpus.get(*file, part_reader(read_gpu));
 }
 
 Result<CpuPart> Catalogue::cpu(std::string_view name) const {
   const auto file = find("hwprofiles/cpus", "CPU", "cpus", name);
-  if (file) return kept_->cpus.get(*file, part_reader(read_cpu));
+  if (file) return cache_->cpus.get(*file, part_reader(read_cpu));
   const std::string id = as_id(name);
   if (!id.starts_with("2x")) return file.error();
   auto one = cpu(std::string_view(id).substr(id.starts_with("2x-") ? 3 : 2));
@@ -190,7 +190,7 @@ Result<CpuPart> Catalogue::cpu(std::string_view name) const {
 Result<SsdPart> Catalogue::ssd(std::string_view name) const {
   const auto file = find("hwprofiles/ssds", "SSD", "ssds", name);
   if (!file) return file.error();
-  return kept_->ssds.get(*file, part_reader(read_ssd));
+  return cache_->ssds.get(*file, part_reader(read_ssd));
 }
 
 Result<RamKit> Catalogue::ram(std::string_view text) const {
@@ -198,7 +198,7 @@ Result<RamKit> Catalogue::ram(std::string_view text) const {
   const std::string_view id = text.substr(0, colon);
   RamKit kit;
   if (const auto file = find("hwprofiles/ram", "RAM kit", "ram", id)) {
-    auto loaded = kept_->kits.get(*file, part_reader(read_ram));
+    auto loaded = cache_->kits.get(*file, part_reader(read_ram));
     if (!loaded) return loaded.error();
     kit = *std::move(loaded);
   } else if (auto computed = kit_by_formula(as_id(id))) {
@@ -220,7 +220,7 @@ Result<RamKit> Catalogue::ram(std::string_view text) const {
 Result<ModelSpec> Catalogue::model(std::string_view name) const {
   const auto file = find("models", "model", "models", name);
   if (!file) return file.error();
-  return kept_->models.get(*file, load_model_spec);
+  return cache_->models.get(*file, load_model_spec);
 }
 
 Result<ModelFile> Catalogue::model_file(const fs::path& file) const {
@@ -249,7 +249,7 @@ Result<fs::path> Catalogue::runtime_file(std::string_view name) const {
 }
 
 Result<RuntimeProfile> Catalogue::runtime(const fs::path& file) const {
-  return kept_->runtimes.get(
+  return cache_->runtimes.get(
       file, [](const fs::path& f) { return load_runtime_profile(f); },
       [](const RuntimeProfile& profile) { return profile.files; });
 }
@@ -259,7 +259,7 @@ Result<HostLink> Catalogue::host_link(PcieLink pcie) const {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored))
     return bad_input(fmt::format("no figures for PCI-E generation {}", pcie.generation));
-  const auto rates = kept_->links.get(file, part_reader(read_lane_rates));
+  const auto rates = cache_->links.get(file, part_reader(read_lane_rates));
   if (!rates) return rates.error();
   HostLink link;
   link.pcie = pcie;

@@ -57,8 +57,8 @@ class Catalogue {
 
   std::filesystem::path root_;
   std::shared_ptr<NamesByFolder> called_;
-  struct Kept;
-  std::shared_ptr<Kept> kept_;  // what was read, shared by copies
+  struct CachedEntry;
+  std::shared_ptr<CachedEntry> cache_;  // what was read, shared by copies
   ModelFileReader read_model_file_;
 };
 

@@ -14,8 +14,8 @@
 namespace rigcast {
 namespace {
 
-constexpr Hertz kUsualClock{3e9};
-constexpr std::size_t kMostGpus = 8;
+constexpr Hertz kDefaultClock{3e9};
+constexpr std::size_t kMaxGpus = 8;
 
 // "2xrtx-3090" is two cards.
 std::pair<int, std::string> counted(const std::string& text) {
@@ -37,7 +37,7 @@ std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue) {
     }
     if (count < 1)
       t.refuse("gpu", fmt::format("\"{}\" is no GPU at all", text), "gpu = [] is none");
-    if (count < 1 || gpus.size() + std::size_t(count) > kMostGpus) {
+    if (count < 1 || gpus.size() + std::size_t(count) > kMaxGpus) {
       t.refuse("gpu", "a rig has at most 8 GPUs");
       return {};
     }
@@ -74,7 +74,7 @@ CpuPart described_cpu(const TomlTable& t) {
        {std::pair{"Intel", "intel"}, {"INTEL", "intel"}, {"AMD", "amd"}, {"Apple", "apple"}})
     if (cpu.name.find(word) != std::string::npos) cpu.vendor = vendor;
   cpu.cores = 1;
-  cpu.clock = {kUsualClock, SourceKind::kAssumed, "a CPU that the catalogue lacks"};
+  cpu.clock = {kDefaultClock, SourceKind::kAssumed, "a CPU that the catalogue lacks"};
   return cpu;
 }
 

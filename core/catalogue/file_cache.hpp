@@ -38,7 +38,7 @@ class FileCache {
     if (!value) return value;
     std::vector<FileStamp> stamps{std::move(stamp)};
     for (const std::filesystem::path& source : sources(*value)) stamps.emplace_back(source);
-    values_.insert_or_assign(file, Kept{std::move(stamps), *value});
+    values_.insert_or_assign(file, CachedEntry{std::move(stamps), *value});
     return value;
   }
   template <class Read>
@@ -47,7 +47,7 @@ class FileCache {
   }
 
  private:
-  struct Kept {
+  struct CachedEntry {
     std::vector<FileStamp> stamps;
     T value;
   };
@@ -58,7 +58,7 @@ class FileCache {
   }
 
   std::mutex mutex_;
-  std::map<std::filesystem::path, Kept> values_;
+  std::map<std::filesystem::path, CachedEntry> values_;
 };
 
 }  // namespace rigcast

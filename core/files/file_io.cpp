@@ -36,7 +36,7 @@ bool write_back(int file, std::uint64_t bytes, const StopFlag& stop) {
   constexpr unsigned kHow =
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (std::uint64_t at = 0; at < bytes; at += kPiece) {
-    stop.leave_if_asked();
+    stop.throw_if_requested();
     // Errors of this call are reported by the sync below.
     static_cast<void>(
         ::sync_file_range(file, off_t(at), off_t(std::min(kPiece, bytes - at)), kHow));

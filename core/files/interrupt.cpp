@@ -11,7 +11,7 @@
 namespace rigcast {
 namespace {
 
-constexpr unsigned kPatience = 30;  // seconds, of what does not look for interrupts
+constexpr unsigned kGracePeriod = 30;  // seconds, of what does not look for interrupts
 
 constinit std::atomic<bool> stop{false};  // one of these two
 volatile std::sig_atomic_t noted = 0, over = 0;
@@ -31,7 +31,7 @@ void end_in_time(int) {
   if (over == 0) {
     over = 1;
     stop = true;
-    ::alarm(kPatience);
+    ::alarm(kGracePeriod);
     return;
   }
   constexpr char kText[] = "\nrigcast: no answer within the time limit\n";

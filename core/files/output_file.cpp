@@ -28,8 +28,8 @@ std::optional<int> stream_of(const struct stat& file) {
   return std::nullopt;
 }
 
-// Beside the target, and not longer if its name is as long as names may be. Two writers of one
-// process do not write over each other.
+// The name of a temporary file in the target's folder. It does not include the target's name, which
+// may have the maximum length. The counter keeps two writers of one process apart.
 std::string next_name(const fs::path& target) {
   static std::atomic<int> count{0};
   const std::string name = fmt::format(".rigcast-{}-{}.tmp", ::getpid(), count++);
@@ -83,7 +83,8 @@ Result<OutputFile> OutputFile::create(const fs::path& target) {
     return out;
   }
   const auto stream = stream_of(there);
-  // Not to be emptied: it may be the program's own standard output, and what it holds its users'.
+  // The file is opened without O_TRUNC: it may be the program's own standard output, whose content
+  // belongs to the user.
   out.file_ = stream ? ::fcntl(*stream, F_DUPFD_CLOEXEC, 0)
                      : ::open(target.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
   if (out.file_ < 0) return out.failed("open");

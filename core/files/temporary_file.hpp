@@ -1,13 +1,13 @@
 #pragma once
-// Files that nobody is to find later, also where an interrupt ends the program.
+// Files that are removed when their owner is destroyed, and when an interrupt ends the program.
 
 #include <filesystem>
 #include <string>
 
 namespace rigcast {
 
-/// A name whose file is removed with this; remove_temporary_files() does it, too. Never of a file
-/// that someone else made.
+/// Owns a path, whose file is removed in the destructor or by remove_temporary_files(). It never
+/// removes a file that another program created.
 class TemporaryFile {
  public:
   TemporaryFile() = default;  // of nothing

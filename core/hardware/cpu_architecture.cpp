@@ -17,7 +17,7 @@ bool has_dot_product(std::string_view simd) {
 }
 
 // A core of no known design: the usual one of its SIMD level.
-CpuArchitecture usual_of(std::string_view simd) {
+CpuArchitecture default_of(std::string_view simd) {
   if (simd == "scalar") return {"", 1, 1};
   if (simd == "amx") return {"", 2, 64};
   if (simd.starts_with("avx") && simd != "avx") return {"", 2, 32};
@@ -27,7 +27,7 @@ CpuArchitecture usual_of(std::string_view simd) {
 
 double vector_bytes_per_cycle(const CpuPart& part) {
   const CpuArchitecture* known = cpu_architecture(part.architecture);
-  const CpuArchitecture core = known ? *known : usual_of(part.simd);
+  const CpuArchitecture core = known ? *known : default_of(part.simd);
   return double(core.multipliers) * core.vector_bytes;
 }
 

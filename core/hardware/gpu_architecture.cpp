@@ -9,7 +9,7 @@ namespace {
 constexpr double kFlopsPerByte = 30.0;
 // No part is built with more bandwidth for a unit than this; one that seems so has its FP32 rate
 // throttled, not its units.
-constexpr double kMostBytesPerCycle = 40.0;
+constexpr double kMaxBytesPerCycle = 40.0;
 
 }  // namespace
 
@@ -61,7 +61,7 @@ Hertz unit_rate(const GpuPart& part) {
   const double lanes = known ? known->lanes : 128;
   const double fp32 =
       part.fp32 ? part.fp32->value.value : kFlopsPerByte * part.bandwidth.value.value;
-  return Hertz{std::max(fp32 / (2.0 * lanes), part.bandwidth.value.value / kMostBytesPerCycle)};
+  return Hertz{std::max(fp32 / (2.0 * lanes), part.bandwidth.value.value / kMaxBytesPerCycle)};
 }
 
 Sourced<FlopsPerSecond> gemm_rate(const GpuPart& part) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/text/stated_text.hpp"
+#include "core/text/freetext.hpp"
 
 namespace rigcast {
 namespace {

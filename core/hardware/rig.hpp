@@ -98,7 +98,7 @@ std::string_view name(OperatingSystem os);
 
 /// The measured speed of a rig with one runtime: measured over forecast without a correction.
 struct Correction {
-  static constexpr double kLeastFactor = 0.02, kMostFactor = 50;  // past these: another machine
+  static constexpr double kMinFactor = 0.02, kMaxFactor = 50;  // past these: another machine
 
   struct Speed {
     Sourced<double> factor;            // 1: as forecast

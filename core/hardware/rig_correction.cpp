@@ -6,15 +6,15 @@
 namespace rigcast {
 namespace {
 
-constexpr double kMostSpread = 3;
+constexpr double kMaxSpread = 3;
 
 std::optional<Correction::Speed> read_speed(const TomlTable& t, std::string_view key) {
   const std::string spread = fmt::format("{}_spread", key);
   const std::string regimes = fmt::format("{}_regimes", key);
-  const auto factor = t.find_number_figure(key, Correction::kLeastFactor, Correction::kMostFactor);
+  const auto factor = t.find_number_figure(key, Correction::kMinFactor, Correction::kMaxFactor);
   if (factor) t.require(spread);
   Correction::Speed speed;
-  speed.spread = t.number_or(spread, 0, 0, kMostSpread);
+  speed.spread = t.number_or(spread, 0, 0, kMaxSpread);
   speed.regimes = t.texts(regimes);
   if (factor) {
     speed.factor = *factor;

@@ -5,12 +5,12 @@
 namespace rigcast {
 namespace {
 
-constexpr std::int64_t kWidest = 1 << 24;
-constexpr std::int64_t kMostTokens = 1ll << 32;
+constexpr std::int64_t kMaxWidth = 1 << 24;
+constexpr std::int64_t kMaxTokens = 1ll << 32;
 
 SlidingWindow read_window(const TomlTable& t) {
   SlidingWindow w;
-  w.tokens = t.integer("tokens", 1, kMostTokens);
+  w.tokens = t.integer("tokens", 1, kMaxTokens);
   w.full_every = int(t.integer_or("full_every", 0, 0, 1000));
   w.full_head_dim = t.integer_or("full_head_dim", 0, 0, 65536);
   w.full_kv_heads = int(t.integer_or("full_kv_heads", 0, 0, 65536));
@@ -23,8 +23,8 @@ MixtureOfExperts read_moe(const TomlTable& t, int layers) {
   MixtureOfExperts m;
   m.experts = int(t.integer("experts", 1, 65536));
   m.experts_used = int(t.integer("experts_used", 1, m.experts));
-  m.expert_ffn = t.integer("expert_ffn", 1, kWidest);
-  m.shared_ffn = t.integer_or("shared_ffn", 0, 0, kWidest);
+  m.expert_ffn = t.integer("expert_ffn", 1, kMaxWidth);
+  m.shared_ffn = t.integer_or("shared_ffn", 0, 0, kMaxWidth);
   m.shared_gate = t.flag("shared_gate", false);
   m.dense_layers = int(t.integer_or("dense_layers", 0, 0, layers));
   m.every = int(t.integer_or("every", 1, 1, 1000));
@@ -36,11 +36,11 @@ MixtureOfExperts read_moe(const TomlTable& t, int layers) {
 
 LatentAttention read_mla(const TomlTable& t) {
   LatentAttention m;
-  m.q_lora_rank = t.integer_or("q_lora_rank", 0, 0, kWidest);
-  m.kv_lora_rank = t.integer("kv_lora_rank", 1, kWidest);
-  m.qk_nope_dim = t.integer("qk_nope_dim", 1, kWidest);
-  m.qk_rope_dim = t.integer("qk_rope_dim", 1, kWidest);
-  m.v_dim = t.integer("v_dim", 1, kWidest);
+  m.q_lora_rank = t.integer_or("q_lora_rank", 0, 0, kMaxWidth);
+  m.kv_lora_rank = t.integer("kv_lora_rank", 1, kMaxWidth);
+  m.qk_nope_dim = t.integer("qk_nope_dim", 1, kMaxWidth);
+  m.qk_rope_dim = t.integer("qk_rope_dim", 1, kMaxWidth);
+  m.v_dim = t.integer("v_dim", 1, kMaxWidth);
   t.finish();
   return m;
 }
@@ -117,13 +117,13 @@ ModelSpec read_model_spec(const TomlTable& t, std::string id) {
   m.aliases = t.texts("aliases");
   m.released = t.text_or("released", "");
   m.layers = int(t.integer("layers", 1, 10'000));
-  m.hidden = t.integer("hidden", 1, kWidest);
+  m.hidden = t.integer("hidden", 1, kMaxWidth);
   m.heads = int(t.integer("heads", 1, 65536));
   m.kv_heads = int(t.integer("kv_heads", 1, m.heads));
   m.head_dim = t.integer("head_dim", 1, 65536);
-  m.ffn = t.integer_or("ffn", 0, 0, kWidest);
+  m.ffn = t.integer_or("ffn", 0, 0, kMaxWidth);
   m.vocabulary = t.integer("vocabulary", 1, 1 << 28);
-  m.context = t.integer("context", 1, kMostTokens);
+  m.context = t.integer("context", 1, kMaxTokens);
   m.tied_embeddings = t.flag("tied_embeddings", false);
   m.qkv_bias = t.flag("qkv_bias", false);
   m.output_bias = t.flag("output_bias", false);
@@ -135,12 +135,12 @@ ModelSpec read_model_spec(const TomlTable& t, std::string id) {
   m.norm_bias = t.flag("norm_bias", false);
   m.norms_per_layer = int(t.integer_or("norms_per_layer", 2, 0, 16));
   m.rope_freqs = t.flag("rope_freqs", false);
-  m.rope_factors = t.integer_or("rope_factors", 0, 0, kWidest);
+  m.rope_factors = t.integer_or("rope_factors", 0, 0, kMaxWidth);
   m.qk_norm_wide = t.flag("qk_norm_wide", false);
   m.attention_gate = t.flag("attention_gate", false);
   m.attention_sinks = t.flag("attention_sinks", false);
   m.shared_kv_layers = int(t.integer_or("shared_kv_layers", 0, 0, m.layers - 1));
-  m.layer_embedding = t.integer_or("layer_embedding", 0, 0, kWidest);
+  m.layer_embedding = t.integer_or("layer_embedding", 0, 0, kMaxWidth);
   m.layer_scale = t.flag("layer_scale", false);
   m.nextn_layers = int(t.integer_or("nextn_layers", 0, 0, 16));
   m.nextn_embeddings = t.flag("nextn_embeddings", false);

@@ -24,31 +24,31 @@ enum class Where : std::uint8_t {
   kGroupedByFour,  // everywhere, if four or more query heads share a KV head
 };
 
-struct Raise {
+struct FormatUpgrade {
   Where where = Where::kNowhere;
   QuantFormat format = kF32;
 };
-using Raises = std::array<Raise, 2>;  // the first that applies counts
+using FormatUpgrades = std::array<FormatUpgrade, 2>;  // the first that applies counts
 
 }  // namespace
 
 struct MixRule {
   std::string_view name;
   QuantFormat base;
-  Raises value{};
-  Raises down{};
-  Raises attention_output{};
-  Raises fused_qkv{};
-  Raises falcon_down = down;
+  FormatUpgrades value{};
+  FormatUpgrades down{};
+  FormatUpgrades attention_output{};
+  FormatUpgrades fused_qkv{};
+  FormatUpgrades falcon_down = down;
   bool five_bit_output_of_eight_experts = false;
 };
 
 namespace {
 
-constexpr Raises always(QuantFormat f) { return {Raise{Where::kEverywhere, f}}; }
-constexpr Raises in(Where where, QuantFormat f) { return {Raise{where, f}}; }
-constexpr Raises in(Where where, QuantFormat f, QuantFormat otherwise) {
-  return {Raise{where, f}, Raise{Where::kEverywhere, otherwise}};
+constexpr FormatUpgrades always(QuantFormat f) { return {FormatUpgrade{Where::kEverywhere, f}}; }
+constexpr FormatUpgrades in(Where where, QuantFormat f) { return {FormatUpgrade{where, f}}; }
+constexpr FormatUpgrades in(Where where, QuantFormat f, QuantFormat otherwise) {
+  return {FormatUpgrade{where, f}, FormatUpgrade{Where::kEverywhere, otherwise}};
 }
 
 // llama.cpp's file types, in falling size. What is not named here has the base format.
@@ -71,7 +71,8 @@ constexpr MixRule kMixes[] = {
      .value = in(Where::kMoreBits, kQ6_K),
      .down = in(Where::kMoreBits, kQ6_K),
      .fused_qkv = always(kQ5_K),
-     .falcon_down = {Raise{Where::kFirstSixteenth, kQ6_K}, Raise{Where::kMoreBits, kQ5_K}},
+     .falcon_down = {FormatUpgrade{Where::kFirstSixteenth, kQ6_K},
+                     FormatUpgrade{Where::kMoreBits, kQ5_K}},
      .five_bit_output_of_eight_experts = true},
     {.name = "Q4_K_S",
      .base = kQ4_K,
@@ -105,7 +106,8 @@ constexpr MixRule kMixes[] = {
      .down = in(Where::kFirstSixteenth, kQ5_K, kQ4_K),
      .attention_output = always(kQ4_K),
      .fused_qkv = always(kQ4_K),
-     .falcon_down = {Raise{Where::kFirstSixteenth, kQ5_K}, Raise{Where::kMoreBits, kQ4_K}},
+     .falcon_down = {FormatUpgrade{Where::kFirstSixteenth, kQ5_K},
+                     FormatUpgrade{Where::kMoreBits, kQ4_K}},
      .five_bit_output_of_eight_experts = true},
     {.name = "Q3_K_S", .base = kQ3_K, .five_bit_output_of_eight_experts = true},
     {.name = "Q2_K",
@@ -167,7 +169,7 @@ Place place_of_attention(const ModelSpec& model, int layer) {
 }
 
 // Integer division throughout, as the quantiser has it: 36 layers have an eighth of 4.
-bool gets_more_bits(Place p) {
+bool is_upgraded(Place p) {
   const int eighth = p.count / 8;
   return p.index < eighth || p.index >= 7 * p.count / 8 || (p.index - eighth) % 3 == 2;
 }
@@ -176,7 +178,7 @@ bool applies(Where where, const ModelSpec& model, Place p) {
   switch (where) {
     case Where::kNowhere: return false;
     case Where::kEverywhere: return true;
-    case Where::kMoreBits: return gets_more_bits(p);
+    case Where::kMoreBits: return is_upgraded(p);
     case Where::kFirstTwo: return p.index < 2;
     case Where::kFirstFour: return p.index < 4;
     case Where::kFirstEighth: return p.index < p.count / 8;
@@ -186,8 +188,9 @@ bool applies(Where where, const ModelSpec& model, Place p) {
   return false;
 }
 
-QuantFormat raised(const Raises& raises, QuantFormat base, const ModelSpec& model, Place p) {
-  for (const Raise& r : raises)
+QuantFormat upgraded(const FormatUpgrades& raises, QuantFormat base, const ModelSpec& model,
+                     Place p) {
+  for (const FormatUpgrade& r : raises)
     if (applies(r.where, model, p)) return r.format;
   return base;
 }
@@ -209,14 +212,14 @@ QuantFormat head_format(const MixRule& rule, const ModelSpec& model, std::uint64
 QuantFormat value_format(const MixRule& rule, const ModelSpec& model, int layer) {
   // Eight experts share one small attention: 8 bits cost next to nothing there.
   if (has_eight_experts(model)) return kQ8_0;
-  const QuantFormat f = raised(rule.value, rule.base, model, place_of_attention(model, layer));
+  const QuantFormat f = upgraded(rule.value, rule.base, model, place_of_attention(model, layer));
   return is_70b_shape(model) && (f == kQ3_K || f == kQ4_K) ? kQ5_K : f;
 }
 
 QuantFormat attention_output_format(const MixRule& rule, const ModelSpec& model, Place p) {
   if (is_falcon(model)) return rule.name == "Q3_K_L" ? kQ4_K : rule.base;
   if (has_eight_experts(model)) return rule.five_bit_output_of_eight_experts ? kQ5_K : rule.base;
-  return raised(rule.attention_output, rule.base, model, p);
+  return upgraded(rule.attention_output, rule.base, model, p);
 }
 
 bool is_expert(TensorRole role) {
@@ -224,7 +227,7 @@ bool is_expert(TensorRole role) {
          role == TensorRole::kExpertDown;
 }
 
-bool stays_f32(TensorRole role) {
+bool is_f32(TensorRole role) {
   return role == TensorRole::kNorm || role == TensorRole::kRouter || role == TensorRole::kBias ||
          role == TensorRole::kRope;
 }
@@ -238,12 +241,12 @@ QuantFormat wanted_format(const MixRule& rule, const ModelSpec& model, TensorRol
       return model.tied_embeddings ? head_format(rule, model, row) : rule.base;
     case TensorRole::kAttentionK: return has_eight_experts(model) ? kQ8_0 : rule.base;
     case TensorRole::kAttentionV: return value_format(rule, model, layer);
-    case TensorRole::kAttentionQKV: return raised(rule.fused_qkv, rule.base, model, place);
+    case TensorRole::kAttentionQKV: return upgraded(rule.fused_qkv, rule.base, model, place);
     case TensorRole::kAttentionOutput: return attention_output_format(rule, model, place);
     case TensorRole::kFfnDown:
     case TensorRole::kExpertDown:
     case TensorRole::kSharedDown:
-      return raised(is_falcon(model) ? rule.falcon_down : rule.down, rule.base, model, place);
+      return upgraded(is_falcon(model) ? rule.falcon_down : rule.down, rule.base, model, place);
     default: return rule.base;
   }
 }
@@ -294,7 +297,7 @@ std::span<const std::string> QuantMix::names() {
 
 QuantFormat QuantMix::format_of(const ModelSpec& model, TensorRole role, int layer,
                                 std::uint64_t row_elements) const {
-  if (stays_f32(role)) return kF32;
+  if (is_f32(role)) return kF32;
   // gpt-oss was published in MXFP4: every file of it keeps its experts so, whatever its mix.
   if (is_expert(role) && model.architecture == "gpt-oss") return held_by(kMXFP4, row_elements);
   if (base_ == kMXFP4) return held_by(is_expert(role) ? kMXFP4 : kQ8_0, row_elements);

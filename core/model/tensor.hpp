@@ -55,8 +55,8 @@ struct LayerWeights {
 
   std::uint64_t bytes() const { return attention.bytes() + ffn.bytes() + experts.bytes(); }
   /// Bytes of the part that may be placed separately: all routed experts, or else the FFN.
-  std::uint64_t apart() const { return (experts.bytes() > 0 ? experts : ffn).bytes(); }
-  std::uint64_t together() const { return bytes() - apart(); }
+  std::uint64_t ffn_or_experts() const { return (experts.bytes() > 0 ? experts : ffn).bytes(); }
+  std::uint64_t rest() const { return bytes() - ffn_or_experts(); }
   bool operator==(const LayerWeights&) const = default;
 };
 

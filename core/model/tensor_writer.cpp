@@ -6,7 +6,7 @@
 namespace rigcast {
 namespace {
 
-constexpr double kMostBytes = double(1ull << 60);
+constexpr double kMaxBytes = double(1ull << 60);
 
 }  // namespace
 
@@ -56,8 +56,8 @@ std::optional<Error> TensorWriter::refusal(const std::string& name, Shape shape)
   if (std::ranges::any_of(shape, [](std::int64_t n) { return n <= 0; }))
     return bad_input("model " + model_.id + ": " + name + " has a width of 0",
                      "give the model's width of that part");
-  most_bytes_ += 4.0 * double(shape[0]) * double(shape[1]) * double(shape[2]);
-  if (most_bytes_ > kMostBytes)
+  max_bytes_ += 4.0 * double(shape[0]) * double(shape[1]) * double(shape[2]);
+  if (max_bytes_ > kMaxBytes)
     return bad_input("model " + model_.id + " has more than 2^60 bytes of weights");
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Adds tensors to a table, place by place: what the layout of a model in tensor_table.cpp is told
-// in. Names, formats, bytes and plausibility are settled here.
+// Adds tensors to a table, which tensor_table.cpp lists in the order of the file. Names, formats
+// and bytes are computed here, and implausible shapes are refused.
 
 #include <array>
 #include <cstdint>
@@ -27,7 +27,7 @@ class TensorWriter {
               std::int64_t count = 1);
   void vector(TensorRole role, std::string_view name, std::int64_t width);
   void bias(std::string_view name, std::int64_t width, std::int64_t count = 1);
-  /// Its bias as well, where the model's norms have one.
+  /// Adds a norm, and its bias if the model's norms have one.
   void norm(std::string_view name, std::int64_t width);
 
   /// The first thing wrong; nothing is added after it.
@@ -44,7 +44,7 @@ class TensorWriter {
   TensorTable& table_;
   int layer_ = -1;
   WeightGroup* group_ = nullptr;
-  double most_bytes_ = 0.0;
+  double max_bytes_ = 0.0;
   std::optional<Error> error_;
 };
 

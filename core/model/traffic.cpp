@@ -37,7 +37,8 @@ double mean_attended(const ModelSpec& model, int layer, const Sequence& b) {
   return (grown + (n - growing) * double(width)) / n;
 }
 
-// Whose cache the layer reads: its own, or that of the last layer of its reach that keeps one.
+// The layer whose cache `layer` reads: itself, or the last layer before it with a cache and the
+// same window.
 int cache_owner(const ModelSpec& model, int layer) {
   int owner = layer;
   while (owner > 0 &&

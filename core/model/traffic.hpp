@@ -1,6 +1,6 @@
 #pragma once
-// Bytes and FLOPs of every operation: the only place that counts them. The simulator charges what
-// these functions return and the engine reports its rates with the same functions.
+// Bytes and FLOPs of every operation, as forecasts count them. The engine counts its own bytes; a
+// test compares both (tests/engine/backends/cpu/cpu_executor_test.cpp).
 
 #include <array>
 #include <optional>

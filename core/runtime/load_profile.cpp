@@ -8,7 +8,7 @@
 namespace rigcast {
 namespace {
 
-constexpr double kMostScale = 100.0;
+constexpr double kMaxScale = 100.0;
 constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
 
 Sourced<Seconds> duration(const TomlTable& t, std::string_view key) {
@@ -82,7 +82,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.tokenize = duration(t, "tokenize");
   d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
   d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
-  d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMostScale);
+  d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMaxScale);
   d.wide_heads = t.find_number_figure("wide_heads", 0.1, 100).value_or(unit_scale());
   d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
   d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
@@ -130,7 +130,7 @@ GpuEfficiency read_gpu_efficiency(const TomlTable& t, const GpuEfficiency* fallb
   const Figures figures(t, !fallback);
   figures.share("read", e.read, 1.0);
   figures.share("cycles", e.cycles, 10.0);
-  figures.share("launch", e.launch, kMostScale);
+  figures.share("launch", e.launch, kMaxScale);
   figures.share("kv_read", e.kv_read, 1.0);
   figures.share("gemm", e.gemm, 4.0);
   figures.share("tiles", e.tiles, 4.0);
@@ -146,10 +146,10 @@ std::array<FormatEfficiency, kFormatGroupCount> read_formats(const TomlTable& t)
     f = {unit_scale(), unit_scale(), unit_scale(), unit_scale()};
     const TomlTable own = t.table(name(FormatGroup(g)));
     const Figures figures(own, false);
-    figures.share("cycles", f.cycles, kMostScale);
-    figures.share("batch", f.batch, kMostScale);
-    figures.share("cpu", f.cpu, kMostScale);
-    figures.share("cpu_batch", f.cpu_batch, kMostScale);
+    figures.share("cycles", f.cycles, kMaxScale);
+    figures.share("batch", f.batch, kMaxScale);
+    figures.share("cpu", f.cpu, kMaxScale);
+    figures.share("cpu_batch", f.cpu_batch, kMaxScale);
     own.finish();
   }
   t.finish();
@@ -161,10 +161,10 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
   const auto read = [&](const TomlTable& own, BackendEfficiency& b, bool required) {
     Figures(own, required).time("launch", b.launch);
     const Figures figures(own, false);
-    figures.share("slow_host", b.slow_host, kMostScale);
-    figures.share("read", b.read, kMostScale);
-    figures.share("batch", b.batch, kMostScale);
-    figures.share("attention", b.attention, kMostScale);
+    figures.share("slow_host", b.slow_host, kMaxScale);
+    figures.share("read", b.read, kMaxScale);
+    figures.share("batch", b.batch, kMaxScale);
+    figures.share("attention", b.attention, kMaxScale);
     own.finish();
   };
   BackendEfficiency fallback{{}, unit_scale(), unit_scale(), unit_scale(), unit_scale()};
@@ -180,15 +180,15 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
 WindowsEfficiency read_windows(const TomlTable& t) {
   WindowsEfficiency w{unit_scale(), unit_scale()};
   const Figures figures(t, false);
-  figures.share("launch", w.launch, kMostScale);
-  figures.share("cpu", w.cpu, kMostScale);
+  figures.share("launch", w.launch, kMaxScale);
+  figures.share("cpu", w.cpu, kMaxScale);
   t.finish();
   return w;
 }
 
 BatchEfficiency read_batch(const TomlTable& t) {
   BatchEfficiency b;
-  b.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
+  b.speed = t.find_number_figure("speed", 0.01, kMaxScale).value_or(unit_scale());
   b.tile_half_rate_batch = t.number_figure("tile_half_rate_batch", 0, 1e6);
   b.gemm_half_rate_batch = t.number_figure("gemm_half_rate_batch", 0, 1e6);
   b.power = t.number_figure("power", 0, 1);
@@ -210,7 +210,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.token_idle = t.number_figure("token_idle", 0, 1);
-  b.launch = t.number_figure("launch", 0.1, kMostScale);
+  b.launch = t.number_figure("launch", 0.1, kMaxScale);
   b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
   b.attention_rows = t.number_figure("attention_rows", 1, 65536);
   b.attention_key = duration(t, "attention_key");
@@ -227,10 +227,10 @@ std::vector<Era> read_eras(const TomlTable& t) {
     Era e{own.number_or("year", 0, 2020, 2100), unit_scale(), unit_scale(), unit_scale(),
           unit_scale()};
     const Figures figures(own, false);
-    figures.share("graph_launch", e.graph_launch, kMostScale);
-    figures.share("launch", e.launch, kMostScale);
-    figures.share("moe_kernels", e.moe_kernels, kMostScale);
-    figures.share("tiles", e.tiles, kMostScale);
+    figures.share("graph_launch", e.graph_launch, kMaxScale);
+    figures.share("launch", e.launch, kMaxScale);
+    figures.share("moe_kernels", e.moe_kernels, kMaxScale);
+    figures.share("tiles", e.tiles, kMaxScale);
     own.finish();
     if (!eras.empty() && e.year <= eras.back().year)
       own.refuse("year", "builds go from old to new, each with a year of its own");
@@ -244,12 +244,12 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.read = t.number_figure("read", 0.001, 1.0);
   c.read_per_thread = t.figure<BytesPerSecond>("read_per_thread", 10_MBps, BytesPerSecond{1e12});
   c.socket_share = t.number_figure("socket_share", 0.0, 1.0);
-  c.speed = t.find_number_figure("speed", 0.01, kMostScale).value_or(unit_scale());
-  c.one_token = t.number_figure("one_token", 0.01, kMostScale);
+  c.speed = t.find_number_figure("speed", 0.01, kMaxScale).value_or(unit_scale());
+  c.one_token = t.number_figure("one_token", 0.01, kMaxScale);
   c.unoverlapped_share = t.number_figure("unoverlapped_share", 0, 1);
-  c.experts = t.number_figure("experts", 0.01, kMostScale);
-  c.attention = t.number_figure("attention", 0.001, kMostScale);
-  c.cache = t.number_figure("cache", 0.001, kMostScale);
+  c.experts = t.number_figure("experts", 0.01, kMaxScale);
+  c.attention = t.number_figure("attention", 0.001, kMaxScale);
+  c.cache = t.number_figure("cache", 0.001, kMaxScale);
   const auto none = Sourced<double>{0, SourceKind::kAssumed, {}};
   c.score = t.find_number_figure("score", 0, 10000).value_or(none);
   c.cache_element = t.find_number_figure("cache_element", 0, 1000).value_or(none);
@@ -277,7 +277,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   return c;
 }
 
-constexpr int kMostBases = 4;
+constexpr int kMaxBases = 4;
 
 // The file's figures with its fitted figures above them, and those of its base below.
 Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth,
@@ -297,7 +297,7 @@ Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, i
   }
   const auto base = document.root().find_text("base");
   if (!base) return document;
-  if (depth >= kMostBases) {
+  if (depth >= kMaxBases) {
     document.root().refuse("base", "profiles build on each other without end");
     return *document.error();
   }

@@ -5,11 +5,11 @@
 namespace rigcast {
 namespace {
 
-constexpr TokenCount kMostStep = 16;  // blocks by which slots grow, a fourth where they are few
+constexpr TokenCount kMaxStep = 16;  // blocks by which slots grow, a fourth where they are few
 // A slot of several layers is no larger, and no more than a fourth of all: the ring is there to
 // save memory.
 constexpr std::int64_t kGroupBytes = 16 << 20;
-constexpr int kLeastGroups = 4;
+constexpr int kMinGroups = 4;
 
 int experts_used(const ModelSpec& m) { return m.moe ? m.moe->experts_used : 1; }
 
@@ -18,18 +18,18 @@ int experts_used(const ModelSpec& m) { return m.moe ? m.moe->experts_used : 1; }
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes) {
   KvRing ring;
   if (cold <= 0 || layer_bytes <= 0) return ring;
-  const TokenCount step = std::clamp<TokenCount>(cold / 4, 1, kMostStep);
+  const TokenCount step = std::clamp<TokenCount>(cold / 4, 1, kMaxStep);
   ring.blocks = (cold + step - 1) / step * step;
   ring.group_layers = int(std::clamp<std::int64_t>(kGroupBytes / (ring.blocks * layer_bytes), 1,
-                                                   std::max(1, layers / kLeastGroups)));
+                                                   std::max(1, layers / kMinGroups)));
   return ring;
 }
 
 TokenCount timed_tokens(const ModelSpec& m, TokenCount ubatch) {
-  constexpr TokenCount kTokens = 64, kTokensOfExpert = 8, kMostTokens = 256;
+  constexpr TokenCount kTokens = 64, kTokensOfExpert = 8, kMaxTokens = 256;
   const TokenCount wanted =
       m.moe
-          ? std::clamp(kTokensOfExpert * m.moe->experts / m.moe->experts_used, kTokens, kMostTokens)
+          ? std::clamp(kTokensOfExpert * m.moe->experts / m.moe->experts_used, kTokens, kMaxTokens)
           : kTokens;
   return std::min(wanted, ubatch);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Buffer sizes of the project's own engine: the engine allocates by them, and its forecasts use
-// them.
+// Constants and sizes on which the project's own engine and its forecast agree: buffer sizes,
+// limits of batches, and the rule when the host takes a share of attention.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace rigcast {
 
 /// The number of cache blocks in the lists of pointers that GPU kernels use.
-inline constexpr std::size_t kMostKvBlocks = 1 << 16;
+inline constexpr std::size_t kMaxKvBlocks = 1 << 16;
 
 /// Evicted blocks are allocated in pieces of so many in host memory: a copy of 16 blocks of an 8B
 /// model's layer is 8 MB, which reaches the link's full rate.
@@ -29,7 +29,7 @@ KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 
 /// The smallest share of a layer's copy time that the host must save before it attends to evicted
 /// blocks: a host operation costs the GPU more than its wait, which varies from token to token.
-inline constexpr double kLeastHostGain = 0.15;
+inline constexpr double kMinHostGain = 0.15;
 
 /// Bytes of the cache with which the host's attention is timed when a model is loaded: larger than
 /// most processors' caches.
@@ -39,11 +39,11 @@ inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
 inline constexpr TokenCount kFewTokens = 2;
 /// The largest batch that a GPU multiplies with quantized weights directly; for longer ones weights
 /// are written out as FP16 first.
-inline constexpr int kMostShortBatch = 64;
+inline constexpr int kMaxSmallBatch = 64;
 /// Tokens whose experts are computed at once: weights are then read seldom, and rows need little
 /// memory. The limit is higher where experts are copied for a batch, because copying takes longer
 /// than all else.
-inline constexpr int kMostRouted = 1024, kMostRoutedToCopied = 4096;
+inline constexpr int kMaxRoutedTokens = 1024, kMaxRoutedTokensStreamed = 4096;
 /// Bytes of host experts that are copied together: one expert if it is larger, all if they are
 /// smaller.
 inline constexpr std::size_t kExpertSlotBytes = 32 << 20;

@@ -38,7 +38,7 @@ bool Placement::host_decodes() const {
          std::ranges::all_of(layers, [](const LayerPlacement& l) { return l.decode_on == kHost; });
 }
 
-bool Placement::lends(int layer) const {
+bool Placement::offloadable(int layer) const {
   const LayerPlacement& l = layers[std::size_t(layer)];
   return l.weights == kHost && l.decode_on == kHost && l.prefill_on != kHost && !host_decodes();
 }

@@ -13,7 +13,7 @@ using DeviceIndex = int;
 inline constexpr DeviceIndex kHost = -1;
 
 struct LayerPlacement {
-  DeviceIndex weights = kHost;     // location of LayerWeights::together()
+  DeviceIndex weights = kHost;     // location of LayerWeights::rest()
   DeviceIndex experts = kHost;     // location of routed experts, or of a dense layer's FFN
   DeviceIndex prefill_on = kHost;  // where the layer's operations run
   DeviceIndex decode_on = kHost;
@@ -36,7 +36,7 @@ struct Placement {
   bool host_decodes() const;
   /// True for a host layer that a GPU may compute for a prompt's batch, with copied weights
   /// (prefill offload). Never where the host decodes alone.
-  bool lends(int layer) const;
+  bool offloadable(int layer) const;
 };
 
 /// Places exactly `gpu_layers` of layers + 1 on the GPUs.

@@ -10,9 +10,9 @@
 namespace rigcast {
 namespace {
 
-constexpr TokenCount kMostTokens = 1ll << 30;
-constexpr TokenCount kUsualContext = 8192;
-constexpr TokenCount kMostOutput = 10'000'000;  // each output token has its own time
+constexpr TokenCount kMaxTokens = 1ll << 30;
+constexpr TokenCount kDefaultContext = 8192;
+constexpr TokenCount kMaxOutput = 10'000'000;  // each output token has its own time
 
 QuantFormat kv_type(const TomlTable& t, std::string_view key, QuantFormat fallback) {
   const auto text = t.find_text(key);
@@ -93,9 +93,9 @@ void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
 void read_placement(const TomlTable& t, Scenario& s) {
   PlacementSettings& p = s.placement;
   const int most = s.model.layers + 1;
-  if (t.find_text_if_text("gpu_layers").value_or("auto") != "auto")
+  if (t.find_text_or_none("gpu_layers").value_or("auto") != "auto")
     t.refuse("gpu_layers", "expected a number of layers or \"auto\"");
-  if (!t.find_text_if_text("gpu_layers") && t.has("gpu_layers")) {
+  if (!t.find_text_or_none("gpu_layers") && t.has("gpu_layers")) {
     const auto layers = t.integer("gpu_layers", 0, 1'000'000);
     if (layers > most && layers != 99 && layers != 999) {
       t.refuse("gpu_layers",
@@ -175,7 +175,7 @@ void read_kv(const TomlTable& t, Scenario& s) {
   if (const auto checked = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !checked)
     t.refuse("cold_type", checked.error());
   kv.threshold = t.number_or("threshold", 0.95, 0.01, 1.0);
-  kv.hot_tokens = t.integer_or("hot_tokens", 512, 0, kMostTokens);
+  kv.hot_tokens = t.integer_or("hot_tokens", 512, 0, kMaxTokens);
   kv.block_tokens = t.integer_or("block_tokens", 128, 1, 65536);
   kv.evict = t.choice("evict", Eviction::kOldest,
                       {{"oldest", Eviction::kOldest}, {"lru", Eviction::kLru}});
@@ -199,7 +199,7 @@ bool drives(Backend backend, const GpuPart& gpu, OperatingSystem os) {
   return false;
 }
 
-Backend usual_backend(const GpuPart& gpu, OperatingSystem os) {
+Backend default_backend(const GpuPart& gpu, OperatingSystem os) {
   if (gpu.vendor == "apple" || os == OperatingSystem::kMacos) return Backend::kMetal;
   if (gpu.vendor == "nvidia") return Backend::kCuda;
   if (gpu.vendor == "amd" && os == OperatingSystem::kLinux) return Backend::kRocm;
@@ -219,12 +219,12 @@ Backend read_backend(const TomlTable& t, const Rig& rig) {
     return std::ranges::find_if(rig.gpus,
                                 [&](const GpuPart& gpu) { return !drives(backend, gpu, rig.os); });
   };
-  const Backend usual = usual_backend(rig.gpus.front(), rig.os);
+  const Backend usual = default_backend(rig.gpus.front(), rig.os);
   // Cards of several vendors have one backend in common.
   if (!wanted) return refused_by(usual) == rig.gpus.end() ? usual : Backend::kVulkan;
   if (const auto gpu = refused_by(*wanted); gpu != rig.gpus.end())
     t.refuse("backend", fmt::format("{} does not drive {}", name(*wanted), gpu->name),
-             fmt::format("\"auto\" is {} here", name(usual_backend(*gpu, rig.os))));
+             fmt::format("\"auto\" is {} here", name(default_backend(*gpu, rig.os))));
   return *wanted;
 }
 
@@ -279,13 +279,13 @@ void read_settings(const TomlTable& t, Scenario& s) {
 
 void read_workload(const TomlTable& t, Scenario& s) {
   Workload& w = s.workload;
-  w.depth = t.integer_or("depth", 0, 0, kMostTokens);
-  w.prompt_tokens = t.integer_or("prompt_tokens", 512, 1, kMostTokens);
+  w.depth = t.integer_or("depth", 0, 0, kMaxTokens);
+  w.prompt_tokens = t.integer_or("prompt_tokens", 512, 1, kMaxTokens);
   const bool bounded = t.has("context");
-  w.context = t.integer_or("context", std::min(kUsualContext, s.model.context), 1, kMostTokens);
+  w.context = t.integer_or("context", std::min(kDefaultContext, s.model.context), 1, kMaxTokens);
   const TokenCount room = std::max<TokenCount>(1, w.context - w.depth - w.prompt_tokens);
-  const TokenCount usual = std::min(room, bounded ? kMostOutput : TokenCount{512});
-  w.output_tokens = t.integer_or("output_tokens", usual, 1, kMostOutput);
+  const TokenCount usual = std::min(room, bounded ? kMaxOutput : TokenCount{512});
+  w.output_tokens = t.integer_or("output_tokens", usual, 1, kMaxOutput);
   const TokenCount needed = w.depth + w.prompt_tokens + w.output_tokens;
   if (needed > w.context) {
     if (bounded)

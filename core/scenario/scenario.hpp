@@ -57,8 +57,8 @@ struct KvSettings {
 
   /// Types of evicted blocks: `cold_type` if the cache is F16, else the cache's own types.
   KvTypes cold_types() const {
-    const bool halves = types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16;
-    return halves ? KvTypes{cold_type, cold_type} : types;
+    const bool is_fp16 = types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16;
+    return is_fp16 ? KvTypes{cold_type, cold_type} : types;
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace rigcast {
 
-/// In quotes if it holds a comma, a quote or the end of a line, else as it is.
+/// The text in quotes if it contains a comma, a quote or a line break, otherwise unchanged.
 std::string csv_quote(std::string_view text);
 
 /// All digits of the number; empty where it is not finite.

@@ -53,7 +53,7 @@ std::optional<TextPosition> overlong_key(std::string_view text) {
       line_start = i + 1;
     }
     if (c == '.') {
-      if (++dots > kMostKeyDots) {
+      if (++dots > kMaxKeyDots) {
         at.column = int(i - line_start) + 1;
         return at;
       }

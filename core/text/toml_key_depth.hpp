@@ -9,7 +9,7 @@ namespace rigcast {
 /// Dots in the longest key that is read. toml++ bounds how deep values nest, not how many parts a
 /// key has, and every part is a table inside a table: freeing a hundred thousand overflows the
 /// stack.
-inline constexpr std::ptrdiff_t kMostKeyDots = 16;
+inline constexpr std::ptrdiff_t kMaxKeyDots = 16;
 
 struct TextPosition {
   int line = 1;

@@ -40,7 +40,7 @@ struct TomlTable::Node {
 
 namespace {
 
-constexpr std::size_t kLargestFile = 16u << 20;
+constexpr std::size_t kMaxFileBytes = 16u << 20;
 
 std::string_view kind_of(const toml::node& node) {
   switch (node.type()) {
@@ -78,7 +78,7 @@ void merge(toml::table& into, const toml::table& from) {
 using Places = std::map<std::string, SourceRef, std::less<>>;
 
 // Every value's path is kept: one long key, or lists deep in lists, makes all of them long.
-constexpr std::size_t kMostPathBytes = 64u << 20;
+constexpr std::size_t kMaxPathBytes = 64u << 20;
 
 // Takes the bytes of paths from `room`; returns a value for which there is none left, or nullptr.
 const toml::node* note_places(const toml::node& node, const std::string& path,
@@ -153,7 +153,7 @@ Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string file
   try {
     document.state_->root = toml::parse(text, file);
     State& state = *document.state_;
-    std::size_t room = kMostPathBytes;
+    std::size_t room = kMaxPathBytes;
     if (const toml::node* value = note_places(state.root, "", file, room, state.places)) {
       const auto& at = value->source().begin;
       return bad_input("the keys and lists around values here are too long or too deep",
@@ -177,14 +177,14 @@ Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
     return bad_input(path.string() + " is a directory", "name a .toml file");
   std::ifstream in(path, std::ios::binary);
   if (!in) return bad_input("cannot read " + path.string(), "check the path and its permissions");
-  // In pieces: what is named may be a pipe or a device and have no size.
+  // The file is read in pieces, because it may be a pipe or a device, which have no size.
   std::string text;
-  for (char piece[16384]; in && text.size() <= kLargestFile;) {
+  for (char piece[16384]; in && text.size() <= kMaxFileBytes;) {
     in.read(piece, sizeof piece);
     text.append(piece, std::size_t(in.gcount()));
   }
   if (in.bad()) return bad_input("cannot read " + path.string());
-  if (text.size() > kLargestFile) return bad_input(path.string() + " is larger than 16 MiB");
+  if (text.size() > kMaxFileBytes) return bad_input(path.string() + " is larger than 16 MiB");
   return parse(text, path.string());
 }
 
@@ -204,7 +204,7 @@ TomlDocument TomlDocument::of(const TomlTable& table) {
 
 std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_view value,
                                        std::string origin) {
-  if (std::ranges::count(dotted_key, '.') > kMostKeyDots)
+  if (std::ranges::count(dotted_key, '.') > kMaxKeyDots)
     return bad_input(fmt::format("{}: the key has too many parts", origin));
   toml::table* table = &state_->root;
   auto [head, rest] = split_key(dotted_key);
@@ -339,7 +339,7 @@ std::optional<std::string> TomlTable::find_text(std::string_view key) const {
   return std::nullopt;
 }
 
-std::optional<std::string> TomlTable::find_text_if_text(std::string_view key) const {
+std::optional<std::string> TomlTable::find_text_or_none(std::string_view key) const {
   const toml::node* node = node_->find(key);
   return node ? node->value_exact<std::string>() : std::nullopt;
 }

@@ -17,7 +17,7 @@ const Architecture* find_architecture(std::string_view name) {
   return at == architectures().end() ? nullptr : &*at;
 }
 
-Hyperparameters usual_hyperparameters(const ModelSpec& spec) {
+Hyperparameters default_hyperparameters(const ModelSpec& spec) {
   const Architecture* const known = find_architecture(spec.architecture);
   const Architecture& architecture = known ? *known : kLlama;
   Hyperparameters h;

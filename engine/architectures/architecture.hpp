@@ -1,6 +1,6 @@
 #pragma once
-// Architectures that the engine executes. A family of them is one file of this folder and a row of
-// architectures().
+// The model architectures that the engine executes. A family of them is one file of this folder and
+// a row of architectures().
 
 #include <span>
 #include <string_view>
@@ -13,30 +13,30 @@
 
 namespace rigcast::engine {
 
-/// What computing the models of an architecture asks for beyond their ModelSpec.
+/// Facts that computing a model of an architecture needs in addition to its ModelSpec.
 struct Architecture {
   std::string_view name;  // general.architecture of a GGUF file
   RopePairs rope_pairs{};
-  float norm_eps = 0;  // of files that do not say
-  /// The base of the rotary frequencies, of files that do not say.
+  float norm_eps = 0;  // default for files without it
+  /// Default base of the RoPE frequencies, for files without it.
   float (*rope_base)(const ModelSpec& spec) = nullptr;
-  /// What computes a layer, in order.
+  /// The operations of a layer, in order.
   std::vector<LayerOp> (*layer_ops)(const ModelSpec& spec, int layer) = nullptr;
-  /// What the model has and `layer_ops` does not express, in words; empty: nothing.
+  /// A trait of the model that `layer_ops` does not express, in words; empty: none.
   std::string_view (*unexecuted_trait)(const ModelSpec& spec) = nullptr;
-  /// Which metadata of a file are followed, and which would change the result.
+  /// Metadata keys that are read, and keys that would change the result.
   const MetadataKeys* keys = nullptr;
-  /// What it follows beside them, whatever `keys` says of it.
+  /// Keys of this architecture that are read as well, whatever `keys` says of them.
   std::span<const std::string_view> own_keys{};
 };
 
-/// All that are executed. Every tensor of their files is known by name and shape.
+/// All architectures that are executed. Every tensor of their files is known by name and shape.
 std::span<const Architecture> architectures();
-/// nullptr: not executed.
+/// Finds an architecture; nullptr: it is not executed.
 const Architecture* find_architecture(std::string_view name);
 
-/// Hyperparameters that files of this architecture usually have, for weights that no file brings.
-Hyperparameters usual_hyperparameters(const ModelSpec& spec);
+/// Typical hyperparameters of this architecture's files, for weights that come from no file.
+Hyperparameters default_hyperparameters(const ModelSpec& spec);
 /// The operations of a layer of a model whose architecture is executed.
 std::vector<LayerOp> layer_ops(const ModelSpec& spec, int layer);
 

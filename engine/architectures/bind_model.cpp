@@ -18,7 +18,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-std::optional<Error> refuse_hyper(const ModelSpec& m, const Hyperparameters& h) {
+std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
   const auto positive = [](float x) { return std::isfinite(x) && x > 0; };
   if (!(std::isfinite(h.norm_eps) && h.norm_eps >= 0 && positive(h.rope_base) &&
         positive(h.rope_scale)))
@@ -31,7 +31,7 @@ std::optional<Error> refuse_hyper(const ModelSpec& m, const Hyperparameters& h) 
   return std::nullopt;
 }
 
-// Files name nothing else that a model computes without.
+// True for the tensors of a file that a model may ignore; all others must be used.
 bool is_ignored(std::string_view name) {
   return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".rotary_emb.inv_freq");
 }
@@ -47,14 +47,14 @@ std::string_view expert_by_expert(std::span<const NamedTensor> tensors) {
   return {};
 }
 
-// Widths of 1 at the end say nothing: a vector may be stored as a matrix of one row.
+// Removes trailing dimensions of 1: a vector may be stored as a matrix of one row.
 Shape trimmed(Shape shape) {
   while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
   return shape;
 }
 
-// Hands out tensors by name, once each. The first error sticks; what is asked for after it is
-// empty.
+// Finds tensors by name, each once. The first error is kept; tensors that are requested after it
+// are empty.
 class Binder {
  public:
   std::optional<Error> index(std::span<const NamedTensor> tensors) {
@@ -78,7 +78,7 @@ class Binder {
     return out;
   }
 
-  /// Frequencies are divided by them.
+  /// Reads RoPE factors, by which frequencies are divided.
   std::vector<float> factors(const std::string& name, std::int64_t width) {
     std::vector<float> out = vector(name, width);
     require(name, out, "more than 0", [](float x) { return x > 0; });
@@ -105,7 +105,7 @@ class Binder {
     to = stack(name, shape[0], shape[1], int(shape[2]));
   }
 
-  /// A tensor that nothing asked for would change what the model computes.
+  /// Fails if a tensor was not used, because it could change what the model computes.
   void finish() {
     for (const auto& [name, tensor] : by_name_)
       if (!taken_.contains(name) && !is_ignored(name))
@@ -154,7 +154,7 @@ class Binder {
   std::optional<Error> error_;
 };
 
-// Widths of a layer's weight, the row first.
+// The shape of a layer's weight, row length first.
 Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight weight) {
   using enum LayerWeight;
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
@@ -183,7 +183,7 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
   RIGCAST_ASSERT(false);
 }
 
-// The weights that the layer's operations use.
+// Binds the weights that the layer's operations use.
 Layer bind_layer(const ModelSpec& m, int index, Binder& binder) {
   Layer layer;
   layer.attention = attention_shape(m, index);
@@ -213,7 +213,7 @@ void bind_all(Binder& binder, Model& model) {
 
 }  // namespace
 
-std::optional<Error> refuse_to_execute(const ModelSpec& m) {
+std::optional<Error> check_executable(const ModelSpec& m) {
   const Architecture* const architecture = find_architecture(m.architecture);
   if (!architecture) {
     std::vector<std::string_view> names;
@@ -236,8 +236,8 @@ std::optional<Error> refuse_to_execute(const ModelSpec& m) {
 Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
                          std::span<const NamedTensor> tensors,
                          std::shared_ptr<const void> storage) {
-  if (auto error = refuse_to_execute(spec)) return *error;
-  if (auto error = refuse_hyper(spec, hyper)) return *error;
+  if (auto error = check_executable(spec)) return *error;
+  if (auto error = check_hyper(spec, hyper)) return *error;
   if (const std::string_view old = expert_by_expert(tensors); !old.empty())
     return bad_input(fmt::format("\"{}\" is one matrix of one expert", old),
                      "files from before 2024-04 have experts one by one: fetch a newer file");

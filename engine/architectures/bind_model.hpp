@@ -1,5 +1,5 @@
 #pragma once
-// From tensors by name to a model with every weight in its place.
+// Binds named tensors to the weights of a model.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace rigcast::engine {
 
-/// One tensor as a file or a generator offers it.
+/// A tensor of a file or of a generator.
 struct NamedTensor {
   std::string_view name;  // as in a GGUF file, "blk.0.attn_q.weight"
   QuantFormat format{};
@@ -21,13 +21,13 @@ struct NamedTensor {
   const std::byte* data = nullptr;
 };
 
-/// Why the model cannot be computed: an architecture that engine/architectures does not have, or a
-/// trait that is not executed; nullopt if it can.
-std::optional<Error> refuse_to_execute(const ModelSpec& spec);
+/// The reason why the model cannot be computed: an architecture that engine/architectures does not
+/// have, or a trait that is not executed; nullopt if it can.
+std::optional<Error> check_executable(const ModelSpec& spec);
 
-/// Puts every tensor in its place and checks its shape against the spec. Vectors are copied to F32.
-/// Errors: an architecture or a trait that is not executed, a tensor that is missing, of another
-/// shape, or of a format that its place cannot have.
+/// Binds every tensor and checks its shape against the spec. Vectors are copied to F32. Errors: an
+/// architecture or a trait that is not executed; a tensor that is missing, has another shape, or
+/// has a format that is not allowed for this weight.
 Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
                          std::span<const NamedTensor> tensors, std::shared_ptr<const void> storage);
 

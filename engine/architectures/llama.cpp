@@ -1,4 +1,4 @@
-// Llama, and what has its shape: Mistral, Mixtral, CodeLlama.
+// Llama, and models of the same architecture: Mistral, Mixtral, CodeLlama.
 
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/pre_norm_decoder.hpp"
@@ -7,10 +7,10 @@ namespace rigcast::engine {
 
 namespace {
 
-// What the publishers' config.json have, told apart by what a spec holds: Llama 3 (its vocabulary,
-// or its rope factors) has 5e5; the first vocabulary of Llama and of Mistral 7B v0.1 is of 32000
-// and goes with 1e4, the later ones of Mistral, those of CodeLlama and mixtures of experts with
-// 1e6.
+// The values of the publishers' config.json, identified by what a spec holds. Llama 3 (by its
+// vocabulary, or its RoPE factors) has 5e5. The first vocabulary of Llama and of Mistral 7B v0.1
+// has 32000 tokens and goes with 1e4; later ones of Mistral, those of CodeLlama, and mixtures of
+// experts go with 1e6.
 float rope_base(const ModelSpec& spec) {
   constexpr std::int64_t kLlama2Vocabulary = 32'000;
   constexpr std::int64_t kLlama3Vocabulary = 128'256;
@@ -21,7 +21,7 @@ float rope_base(const ModelSpec& spec) {
 }  // namespace
 
 constinit const Architecture kLlama{.name = "llama",
-                                    .rope_pairs = RopePairs::kNeighbours,
+                                    .rope_pairs = RopePairs::kInterleaved,
                                     .norm_eps = 1e-5f,
                                     .rope_base = rope_base,
                                     .layer_ops = pre_norm_layer,

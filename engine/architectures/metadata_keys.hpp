@@ -1,22 +1,22 @@
 #pragma once
-// Metadata of a GGUF file that bear on what a model computes: keys behind "<architecture>.".
+// Metadata of a GGUF file that affect what a model computes: keys after "<architecture>.".
 
 #include <span>
 #include <string_view>
 
 namespace rigcast::engine {
 
-/// A key that is executed as if it had this value; another one is refused.
+/// A key of which only this value is supported; a file with another one is refused.
 struct NeutralKey {
   std::string_view key;
   double value;
-  std::string_view would;  // what another value would do
-  double also = value;     // means the same
+  std::string_view would;  // effect of another value, for the error
+  double also = value;     // a second value with the same meaning
 };
 
 /// A key that is in none of the lists is refused.
 struct MetadataKeys {
-  std::span<const std::string_view> read;      // by read_spec and read_hyperparameters
+  std::span<const std::string_view> read;      // keys read by read_spec and read_hyperparameters
   std::span<const std::string_view> harmless;  // change no logit
   std::span<const NeutralKey> neutral;
 };

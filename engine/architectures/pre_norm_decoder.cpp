@@ -43,8 +43,8 @@ Ops feed_forward(bool experts) {
           {kAddResidual, kBranch, kHidden}};
 }
 
-// Read by read_spec and read_hyperparameters: what of them is not executed is refused there, or by
-// refuse_to_execute.
+// Keys that read_spec and read_hyperparameters read. Values that are not executed are refused
+// there, or by check_executable.
 constexpr std::string_view kRead[] = {
     "attention.head_count",
     "attention.head_count_kv",
@@ -77,22 +77,22 @@ constexpr std::string_view kRead[] = {
     "rope.scaling.type",
 };
 
-// These change no logit of the architectures that are executed.
+// Keys that change no logit of the executed architectures.
 constexpr std::string_view kHarmless[] = {
     "classifier.output_labels",           // names of classes
-    "expert_shared_count",                // shared experts are told by their tensors
+    "expert_shared_count",                // shared experts are recognized by their tensors
     "expert_shared_feed_forward_length",  // likewise
-    "pooling_type",                       // of embeddings, behind the last layer
-    "rope.scaling.finetuned",             // how it was trained
+    "pooling_type",                       // pooling of embeddings, after the last layer
+    "rope.scaling.finetuned",             // says how the model was trained
     "rope.scaling.original_context_length",
-    "rope.scaling.yarn_beta_fast",  // YaRN's alone, which is refused by its type
+    "rope.scaling.yarn_beta_fast",  // only for YaRN, which is refused by its type
     "rope.scaling.yarn_beta_slow",
     "rope.scaling.yarn_log_multiplier",
-    "tensor_data_layout",  // where the weights came from; q and k are permuted all the same
-    "vocab_size",          // the embedding says it
+    "tensor_data_layout",  // origin of the weights; q and k are permuted in any case
+    "vocab_size",          // known from the embedding
 };
 
-// Other values than these are refused.
+// Keys with the only value that is supported.
 constexpr NeutralKey kNeutral[] = {
     {"attention.causal", 1, "let tokens see those behind them"},
     {"attention.clamp_kqv", 0, "bound queries, keys and values"},

@@ -1,6 +1,7 @@
 #pragma once
-// What Llama, Qwen and their kin share: a decoder whose layers norm the residual stream for grouped
-// attention with rotary positions, and again for a gated FFN or experts, and add what these give.
+// The structure that Llama, Qwen and similar models share: a pre-norm decoder. A layer norms the
+// residual stream for grouped-query attention with RoPE, adds the result, norms again for a gated
+// FFN or experts, and adds that result.
 
 #include <string_view>
 #include <vector>
@@ -11,10 +12,10 @@
 
 namespace rigcast::engine {
 
-/// Biases and norms of heads where the spec has them.
+/// The operations of a layer, with biases and head norms if the spec has them.
 std::vector<LayerOp> pre_norm_layer(const ModelSpec& spec, int layer);
 
-/// What a spec can say and the operations of pre_norm_layer do not do, in words; empty: nothing.
+/// A trait of the spec that the operations of pre_norm_layer do not cover, in words; empty: none.
 std::string_view not_pre_norm_decoder(const ModelSpec& spec);
 
 extern const MetadataKeys kDecoderKeys;

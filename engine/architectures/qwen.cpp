@@ -7,12 +7,12 @@ namespace rigcast::engine {
 
 namespace {
 
-// As in the publishers' config.json.
+// The RoPE base of the publishers' config.json.
 float rope_base(const ModelSpec&) { return 1e6f; }
 
 constexpr Architecture qwen(std::string_view name) {
   return {.name = name,
-          .rope_pairs = RopePairs::kHalves,
+          .rope_pairs = RopePairs::kNeox,
           .norm_eps = 1e-6f,
           .rope_base = rope_base,
           .layer_ops = pre_norm_layer,

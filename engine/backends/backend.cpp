@@ -33,7 +33,8 @@ const Backends& built_in_backends() {
   static const Backends all = [] {
     Backends backends;
     backends.add({"cpu", {}, make_cpu_executor, make_synthetic_cpu_executor});
-    // Of the executors of a GPU one is made of a model in memory, which no backend has to do.
+    // make_cuda_executor() is overloaded: one overload takes a model in memory, which a backend
+    // need not offer.
     backends.add({"cuda", cuda_device,
                   [](const GgufFile& file, const ExecutorOptions& options) {
                     return make_cuda_executor(file, options);

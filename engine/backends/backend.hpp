@@ -1,5 +1,6 @@
 #pragma once
-// What can run a model, by name. A backend is a folder here and a row of built_in_backends().
+// The backends that can run a model, by name. A backend is a folder here and a row of
+// built_in_backends().
 
 #include <cstdint>
 #include <functional>
@@ -20,12 +21,12 @@ namespace rigcast::engine {
 struct EngineBackend {
   using Made = Result<std::unique_ptr<Executor>>;
 
-  std::string name;  // as --device has it
-  /// The GPU that an executor would run on. kMachine: none that this program can use, and why; so
-  /// answers a build without the backend's code. Absent: the backend runs on the host alone.
+  std::string name;  // as in --device
+  /// The GPU on which an executor would run. Error kMachine: this program can use no GPU, and why;
+  /// a build without the backend's code answers so. Absent: the backend runs on the host alone.
   std::function<Result<GpuDevice>()> gpu{};
-  /// An executor of a file's weights, and one of random weights that a seed determines. Errors are
-  /// those of the backend's own make_..._executor.
+  /// Make an executor: from a file's weights, or with random weights that a seed determines. Errors
+  /// are those of the backend's own make_..._executor.
   std::function<Made(const GgufFile&, const ExecutorOptions&)> from_file;
   std::function<Made(const ModelSpec&, const TensorTable&, std::uint64_t seed,
                      const ExecutorOptions&)>
@@ -34,9 +35,9 @@ struct EngineBackend {
 
 class Backends {
  public:
-  /// In place of one of the same name.
+  /// Adds a backend, or replaces the one of the same name.
   void add(EngineBackend backend);
-  /// Error: no backend has that name; the hint lists those that are there.
+  /// Finds a backend. Error: no backend has that name; the hint lists the names that exist.
   Result<const EngineBackend*> find(std::string_view name) const;
   std::vector<std::string> names() const;
 
@@ -44,7 +45,8 @@ class Backends {
   std::map<std::string, EngineBackend, std::less<>> by_name_;
 };
 
-/// "cpu" and "cuda". The latter is there without CUDA, too, and says so when it is asked.
+/// The backends "cpu" and "cuda". A build without CUDA has "cuda", too; its functions return an
+/// error that says so.
 const Backends& built_in_backends();
 
 }  // namespace rigcast::engine

@@ -11,7 +11,7 @@
 
 namespace rigcast::engine {
 
-inline std::string refused_pinned_text(std::size_t bytes, const char* what, const char* why) {
+inline std::string pinned_failure_text(std::size_t bytes, const char* what, const char* why) {
   return "pinned memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " + what +
          ", refused: " + why;
 }
@@ -21,7 +21,7 @@ inline std::string refused_pinned_text(std::size_t bytes, const char* what, cons
 inline void check_pinned(cudaError_t code, std::size_t bytes, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // clears the error, so that the next call does not report it again
-  const std::string text = refused_pinned_text(bytes, what, cudaGetErrorString(code));
+  const std::string text = pinned_failure_text(bytes, what, cudaGetErrorString(code));
   if (code == cudaErrorMemoryAllocation) throw ShortOfMemory(text);
   throw MachineError(text);
 }

@@ -9,8 +9,8 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr int kLeastCapability = 75;  // tensor cores, dp4a and ldmatrix
-constexpr std::size_t kMostDevices = 64;
+constexpr int kMinCapability = 75;  // tensor cores, dp4a and ldmatrix
+constexpr std::size_t kMaxDevices = 64;
 
 // Compiled for the same capabilities as every kernel of the program: the driver chooses the same
 // code for all of them.
@@ -47,8 +47,8 @@ std::string name_of(int device) {
 std::string refusal(int device, cudaError_t code) {
   const int capability = capability_of(device);
   const std::string card = name_of(device) + " has compute capability " + version_text(capability);
-  if (capability < kLeastCapability)
-    return card + ", and kernels need " + version_text(kLeastCapability) +
+  if (capability < kMinCapability)
+    return card + ", and kernels need " + version_text(kMinCapability) +
            " (Turing: GTX 16, RTX 20) or later";
   return card +
          ", and no GPU code in this program fits it (built for " RIGCAST_CUDA_ARCHITECTURES "; " +
@@ -81,17 +81,17 @@ DeviceFacts facts_of(int device) {
 }  // namespace
 
 const DeviceFacts& device_facts() {
-  static std::array<std::once_flag, kMostDevices> asked;
-  static std::array<DeviceFacts, kMostDevices> facts;
+  static std::array<std::once_flag, kMaxDevices> asked;
+  static std::array<DeviceFacts, kMaxDevices> facts;
   int device = 0;
   RIGCAST_CUDA_CALL(cudaGetDevice(&device));
   const auto i = static_cast<std::size_t>(device);
-  RIGCAST_ASSERT(i < kMostDevices);
+  RIGCAST_ASSERT(i < kMaxDevices);
   std::call_once(asked[i], [&] { facts[i] = facts_of(device); });
   return facts[i];
 }
 
-std::optional<std::string> refuse_gpu(int device) try {
+std::optional<std::string> gpu_unsupported_reason(int device) try {
   RIGCAST_CUDA_CALL(cudaSetDevice(device));
   device_facts();
   return std::nullopt;

@@ -23,6 +23,6 @@ const DeviceFacts& device_facts();
 
 /// Why kernels of this program cannot run on the GPU, in one line with what to do; nullopt where
 /// they can.
-std::optional<std::string> refuse_gpu(int device);
+std::optional<std::string> gpu_unsupported_reason(int device);
 
 }  // namespace rigcast::engine

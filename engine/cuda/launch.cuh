@@ -18,10 +18,10 @@ struct Shape {
 };
 
 /// When a kernel may start. kAfter: after all previous work. kEarly: once every block of the
-/// previous kernel has called let_next_start() or ended; what that kernel writes is visible after
-/// wait_for_inputs(). Every kernel launched kEarly must call wait_for_inputs() before it reads or
-/// overwrites anything that previous kernels use. Code for GPUs before Hopper treats kEarly as
-/// kAfter.
+/// previous kernel has called allow_next_kernel() or ended; what that kernel writes is visible
+/// after wait_for_inputs(). Every kernel launched kEarly must call wait_for_inputs() before it
+/// reads or overwrites anything that previous kernels use. Code for GPUs before Hopper treats
+/// kEarly as kAfter.
 enum class Start { kAfter, kEarly };
 
 template <class... Parameters, class... Arguments>
@@ -51,7 +51,7 @@ __device__ __forceinline__ void wait_for_inputs() {
 }
 
 /// Allows the next kernel to start with work that does not depend on this one.
-__device__ __forceinline__ void let_next_start() {
+__device__ __forceinline__ void allow_next_kernel() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif

@@ -33,7 +33,7 @@ class Mailbox {
   /// answer().
   const float* await(const Stream& stream);
   /// The buffer of the answer, to be filled before answer().
-  float* answer_to_write() const { return memory_.as<float>() + kLine + floats_; }
+  float* answer_buffer() const { return memory_.as<float>() + kLine + floats_; }
   void answer();
 
   /// After a failure: releases the GPU from all waits. reset() must follow once the stream has

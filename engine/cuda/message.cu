@@ -9,14 +9,14 @@ namespace rigcast::engine::cuda {
 namespace {
 
 struct Parts {
-  MessagePart part[kMostParts];
+  MessagePart part[kMaxParts];
 };
 
 // One block: messages within a token are so small that one block is faster than a barrier across
 // blocks.
 __global__ void __launch_bounds__(1024)
     send_parts(const __grid_constant__ Parts parts, MailboxView box) {
-  let_next_start();
+  allow_next_kernel();
   wait_for_inputs();
   float* to = box.message;
   for (const MessagePart& part : parts.part) {
@@ -44,12 +44,12 @@ __device__ unsigned answered(const MailboxView& box) {
 }
 
 struct Uses {
-  AnswerUse use[kMostParts];
+  AnswerPart use[kMaxParts];
 };
 
 __global__ void __launch_bounds__(1024)
     receive_answer(MailboxView box, const __grid_constant__ Uses uses) {
-  let_next_start();
+  allow_next_kernel();
   wait_for_inputs();
   if (threadIdx.x == 0) {
     const unsigned number = *box.number;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(1024)
   }
   __syncthreads();
   const float* from = box.answer;
-  for (const AnswerUse& use : uses.use) {
+  for (const AnswerPart& use : uses.use) {
     for (int i = int(threadIdx.x); i < use.count; i += int(blockDim.x)) {
       const float x = __ldcv(from + i);  // bypasses the GPU's caches
       use.to[i] = use.add ? use.to[i] + x : x;
@@ -70,15 +70,15 @@ __global__ void __launch_bounds__(1024)
 }  // namespace
 
 void send(const Stream& stream, std::span<const MessagePart> parts, const MailboxView& box) {
-  if (parts.size() > std::size_t(kMostParts))
+  if (parts.size() > std::size_t(kMaxParts))
     throw std::invalid_argument("send: more parts than a message has");
   Parts all{};
   std::ranges::copy(parts, all.part);
   launch(stream, {dim3(1), dim3(1024)}, Start::kEarly, send_parts, all, box);
 }
 
-void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerUse> parts) {
-  if (parts.size() > std::size_t(kMostParts))
+void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerPart> parts) {
+  if (parts.size() > std::size_t(kMaxParts))
     throw std::invalid_argument("receive: more parts than an answer has");
   Uses all{};
   std::ranges::copy(parts, all.use);

@@ -12,19 +12,19 @@ struct MessagePart {
   const void* from = nullptr;
   int count = 0;
 };
-inline constexpr int kMostParts = 3;
+inline constexpr int kMaxParts = 3;
 
 /// Sends the parts, one after the other, as one message. No parts: the message only says that the
 /// GPU has arrived. Throws std::invalid_argument, CudaFailure.
 void send(const Stream& stream, std::span<const MessagePart> parts, const MailboxView& box);
 
 /// A part of the answer, which is copied to `to` [count], or added to it.
-struct AnswerUse {
+struct AnswerPart {
   float* to = nullptr;
   int count = 0;
   bool add = false;
 };
 /// Waits for the answer to the last message, whose parts follow one another. Throws as send() does.
-void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerUse> parts);
+void receive(const Stream& stream, const MailboxView& box, std::span<const AnswerPart> parts);
 
 }  // namespace rigcast::engine::cuda

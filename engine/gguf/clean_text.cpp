@@ -5,8 +5,8 @@
 namespace rigcast::engine {
 namespace {
 
-// Bytes of the character that begins here, 0 if none does. Overlong forms, surrogates and what
-// lies past U+10FFFF are none.
+// The length of the UTF-8 character at the beginning of `text`; 0 if there is none. Overlong forms,
+// surrogates and code points beyond U+10FFFF are invalid.
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -28,7 +28,7 @@ std::size_t character_bytes(std::string_view text) {
   return 0;
 }
 
-// U+0080 to U+009F are controls too: some terminals obey them.
+// True for control characters, including U+0080 to U+009F, which some terminals interpret.
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7F;

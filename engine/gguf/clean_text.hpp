@@ -5,8 +5,8 @@
 
 namespace rigcast::engine {
 
-/// The text of a file as others may print it: UTF-8, each run of control characters as one blank,
-/// each byte that is no UTF-8 as "?".
+/// A file's text, made safe to print: valid UTF-8, each run of control characters as one blank,
+/// each invalid byte as "?".
 std::string clean_text(std::string_view text);
 
 }  // namespace rigcast::engine

@@ -1,5 +1,5 @@
 #pragma once
-// Reads bytes in order and never past their end: the only way in which a header is read.
+// A cursor that reads bytes in order and never past their end. Headers are read only through it.
 
 #include <bit>
 #include <cstddef>
@@ -19,12 +19,12 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What does not fit into the bytes that are left gives nullopt and does not move the cursor.
+/// A cursor. A read beyond the remaining bytes returns nullopt and does not move it.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  std::uint64_t offset() const { return at_; }  // from the first byte
+  std::uint64_t offset() const { return at_; }  // bytes from the beginning
   std::uint64_t remaining() const { return bytes_.size() - at_; }
 
   /// A little-endian number at any alignment.

@@ -15,7 +15,7 @@ namespace rigcast::engine {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kMostParts = 65535;
+constexpr std::int64_t kMaxParts = 65535;
 
 Error refused(const std::string& file, std::string message, std::string hint = {}) {
   return bad_input(std::move(message), std::move(hint), SourceRef{file});
@@ -52,17 +52,17 @@ std::optional<PartName> part_name(const fs::path& path) {
   return PartName{file.substr(0, file.size() - kPattern.size()), *number, *count};
 }
 
-// What a part says of the whole.
+// A part's metadata about the whole split file.
 struct SplitKeys {
-  std::int64_t number = 0;  // from 0
+  std::int64_t number = 0;  // index of the part, from 0
   std::int64_t count = 1;
-  std::int64_t tensors = 0;  // of all parts; 0: not said
+  std::int64_t tensors = 0;  // tensors in all parts; 0: not stated
 };
 
 Result<SplitKeys> split_keys(const GgufPart& part, const std::string& file) {
   MetadataReader keys(part.metadata, file);
   SplitKeys split;
-  split.count = std::max<std::int64_t>(1, keys.integer_or("split.count", 1, 0, kMostParts));
+  split.count = std::max<std::int64_t>(1, keys.integer_or("split.count", 1, 0, kMaxParts));
   split.number = keys.integer_or("split.no", 0, 0, split.count - 1);
   split.tensors = keys.integer_or("split.tensors.count", 0, 0, 1ll << 31);
   if (keys.error()) return *keys.error();
@@ -128,7 +128,8 @@ std::optional<Error> add_later_parts(Opened& opened, const fs::path& first, std:
   return std::nullopt;
 }
 
-// No two parts have a tensor of one name, and together they have as many as the first one says.
+// Checks that tensor names are unique over all parts, and that their number is what the first part
+// states.
 std::optional<Error> check_whole(const GgufFile& file, std::int64_t expected) {
   const auto count = std::int64_t(file.tensors().size());
   if (expected > 0 && count != expected)

@@ -1,5 +1,5 @@
 #pragma once
-// A model as it is stored: one GGUF file, or all parts of a split one.
+// A stored model: one GGUF file, or all parts of a split one.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ class GgufFile {
   /// "x-00001-of-00003.gguf". Errors: those of Mapping and read_part; a part that is missing, is
   /// not the first or contradicts the first; a tensor that two parts have.
   static Result<GgufFile> open(const std::filesystem::path& first_part);
-  /// The same of bytes that outlive it; a split file is refused. `name` is what errors name.
+  /// Opens a file from bytes, which outlive it. A split file is refused. `name` appears in errors.
   static Result<GgufFile> from_bytes(std::span<const std::byte> bytes, std::string name);
 
   const std::string& name() const { return name_; }  // the path as it was given
@@ -30,11 +30,17 @@ class GgufFile {
   std::span<const GgufPart> parts() const { return parts_; }
   /// Empty for from_bytes.
   std::filesystem::path part_path(std::size_t part) const;
-  /// Of the part as it is mapped, while storage() lives; -1 for from_bytes.
+  /// The descriptor of the mapped part, valid while storage() lives; -1 for from_bytes.
   int descriptor(std::size_t part) const;
-  std::uint64_t bytes() const;                                          // of all parts
-  const Metadata& metadata() const { return parts_.front().metadata; }  // of the first part
-  std::span<const TensorInfo> tensors() const { return tensors_; }      // part after part
+  std::uint64_t bytes() const;  // of all parts together
+  const Metadata& metadata() const {
+    return parts_.front().metadata;
+  }  // metadata of the first
+     // part
+  std::span<const TensorInfo> tensors() const {
+    return tensors_;
+  }  // tensors of all parts, in
+     // order
   const TensorInfo* find_tensor(std::string_view name) const;
   /// Keeps the tensors' data alive; empty for from_bytes.
   std::shared_ptr<const void> storage() const { return storage_; }
@@ -45,13 +51,14 @@ class GgufFile {
 
   std::string name_;
   std::vector<GgufPart> parts_;
-  std::vector<int> descriptors_;  // of the mappings in storage_
+  std::vector<int> descriptors_;  // descriptors of the mappings in storage_
   std::shared_ptr<const void> storage_;
   std::vector<TensorInfo> tensors_;
-  std::vector<std::size_t> by_name_;  // places in tensors_
+  std::vector<std::size_t> by_name_;  // indices into tensors_
 };
 
-/// All files of a model, by the name of the first: itself, and those it says are its siblings.
+/// All files of a model, from the name of the first: itself, and its siblings according to its
+/// metadata.
 std::vector<std::filesystem::path> part_paths(const std::filesystem::path& first_part);
 
 }  // namespace rigcast::engine

@@ -7,7 +7,7 @@ namespace rigcast::engine {
 namespace {
 
 constexpr std::uint32_t kVersion = 3;
-constexpr std::size_t kLongestTensorName = 63;
+constexpr std::size_t kMaxTensorName = 63;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void GgufHeader::begin_entry(std::string_view key, ValueType type) {
 void GgufHeader::add_tensor(std::string_view name, QuantFormat format,
                             std::span<const std::uint64_t> shape) {
   const bool fresh = names_.insert(" " + std::string(name)).second;
-  RIGCAST_ASSERT(fresh && !name.empty() && name.size() <= kLongestTensorName);
+  RIGCAST_ASSERT(fresh && !name.empty() && name.size() <= kMaxTensorName);
   RIGCAST_ASSERT(!shape.empty() && shape.size() <= 4 && std::ranges::find(shape, 0) == shape.end());
   std::uint64_t rows = 1;
   for (const std::uint64_t width : shape.subspan(1)) rows *= width;

@@ -1,5 +1,5 @@
 #pragma once
-// What stands before the data of a GGUF file that is to be written: metadata and tensors.
+// The header of a GGUF file to be written: metadata and tensors.
 
 #include <concepts>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace rigcast::engine {
 
 namespace detail {
 
-/// Numbers, bool, text, and vectors of these and of vectors.
+/// Types of metadata: numbers, bool, text, and vectors of these and of vectors.
 template <class T>
 struct ValueTypeOf {
   static_assert(std::is_arithmetic_v<T>, "no metadata are of this type");
@@ -73,29 +73,30 @@ void append_value(std::string& out, const std::vector<T>& values) {
 
 }  // namespace detail
 
-/// Bytes that tensors take and where: fixed once a tensor is added.
+/// Size and offset of a tensor, fixed when it is added.
 struct PlannedTensor {
   std::string name;
   QuantFormat format{};
   std::vector<std::uint64_t> shape;  // shape[0] is the row, contiguous
-  std::uint64_t offset = 0;          // from where the data begin
+  std::uint64_t offset = 0;          // bytes from the beginning of the data
   std::uint64_t bytes = 0;           // without padding
 };
 
 class GgufHeader {
  public:
-  /// A power of two; 32 is what a file that says nothing has.
+  /// `alignment` is a power of two; a file that does not state it has 32.
   explicit GgufHeader(std::uint32_t alignment = 32);
 
-  /// Metadata of the type that `value` has: uint16_t(3), 1e-5f, true, "text", std::vector<float>.
-  /// A key is set once.
+  /// Adds metadata of the type of `value`: uint16_t(3), 1e-5f, true, "text", std::vector<float>. A
+  /// key is set once.
   template <class T>
   void set(std::string_view key, const T& value) {
     begin_entry(key, detail::ValueTypeOf<std::decay_t<const T>>::value);
     detail::append_value(entries_, value);
   }
 
-  /// 1 to 4 widths of at least 1, rows in whole blocks, a name of 1 to 63 bytes that is new.
+  /// Adds a tensor: 1 to 4 dimensions of at least 1, rows of whole blocks, a new name of 1 to 63
+  /// bytes.
   void add_tensor(std::string_view name, QuantFormat format, std::span<const std::uint64_t> shape);
   void add_tensor(std::string_view name, QuantFormat format,
                   std::initializer_list<std::uint64_t> shape) {
@@ -105,16 +106,16 @@ class GgufHeader {
   std::uint32_t alignment() const { return alignment_; }
   std::span<const PlannedTensor> tensors() const { return tensors_; }
   std::uint64_t data_bytes() const { return data_bytes_; }  // with padding
-  std::uint64_t padded(std::uint64_t bytes) const;          // up to the alignment
+  std::uint64_t padded(std::uint64_t bytes) const;          // rounded up to the alignment
 
-  /// As version 3, padded to where the data begin.
+  /// The header in version 3, padded up to the beginning of the data.
   std::string encode() const;
 
  private:
   void begin_entry(std::string_view key, ValueType type);
 
   std::uint32_t alignment_;
-  std::set<std::string, std::less<>> names_;  // of keys and tensors, the latter behind a blank
+  std::set<std::string, std::less<>> names_;  // names of keys, and of tensors with a leading blank
   std::string entries_;
   std::uint64_t entry_count_ = 0;
   std::vector<PlannedTensor> tensors_;

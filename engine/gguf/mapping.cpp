@@ -16,12 +16,13 @@
 namespace rigcast::engine {
 namespace {
 
-// Signal handlers read this, so that it is made of atomics. An entry whose file is nullptr is free.
+// A mapped file, in atomics because signal handlers read it. An entry whose file is nullptr is
+// free.
 struct Listed {
   std::atomic<const char*> file{nullptr};
   std::atomic<const std::byte*> begin{nullptr}, end{nullptr};
 };
-constinit std::array<Listed, 256> list;  // of what is mapped beyond that, no file is told
+constinit std::array<Listed, 256> list;  // mappings beyond that number are not found
 
 class Listing {
  public:
@@ -58,7 +59,7 @@ Error failed(const std::filesystem::path& file, const char* what) {
 
 Result<Mapping> Mapping::open(const std::filesystem::path& file) {
   Mapping mapping;
-  // A pipe would hold the program until someone writes into it.
+  // O_NONBLOCK: opening a pipe would block until someone writes to it.
   mapping.descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (mapping.descriptor_ < 0) {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
@@ -93,7 +94,7 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   listed_.reset();
-  // mmap gave these pages to write to nobody; munmap takes them without const.
+  // The pages are read-only; munmap's argument is not const.
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   if (descriptor_ >= 0) ::close(descriptor_);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A file as memory: pages are read when they are touched.
+// A memory-mapped file: pages are read when they are touched.
 
 #include <cstddef>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace rigcast::engine {
 
-/// Read-only, unmapped with it. Who shortens the file meanwhile sends the process that reads past
-/// its new end a signal, SIGBUS, and so does a disk that fails: that is no error.
+/// A read-only mapping, unmapped by its destructor. If the file is truncated meanwhile, or the disk
+/// fails, a process that reads the missing pages gets the signal SIGBUS, not an error.
 class Mapping {
  public:
   /// Errors: no such file, a folder or a device, empty, not readable; the machine does not map it.
@@ -24,7 +24,8 @@ class Mapping {
   ~Mapping();
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// To read the same file another way, whatever has its name by then.
+  /// A descriptor for reading the same file by other means, even if its name now belongs to another
+  /// one.
   int descriptor() const { return descriptor_; }
 
  private:
@@ -32,11 +33,11 @@ class Mapping {
 
   std::span<const std::byte> bytes_;
   int descriptor_ = -1;
-  std::shared_ptr<const void> listed_;  // while it lives, mapped_file() knows the bytes
+  std::shared_ptr<const void> listed_;  // while it lives, mapped_file() finds this mapping
 };
 
-/// The path of the file that is mapped at an address, as it was opened; nullptr: no Mapping's. For
-/// signal handlers.
+/// The path, as it was opened, of the file that is mapped at an address; nullptr: not a Mapping.
+/// Safe in signal handlers.
 const char* mapped_file(const void* address) noexcept;
 
 }  // namespace rigcast::engine

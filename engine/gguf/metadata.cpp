@@ -35,7 +35,7 @@ void MetadataReader::require(std::string_view key) {
   refuse(fmt::format("the metadata lack \"{}\"", key), "rigcast inspect lists what the file has");
 }
 
-// The value, or what every element of an array is.
+// The value, or the common value of all elements of an array.
 std::optional<Value> MetadataReader::single(std::string_view key) {
   const Value* value = metadata_.find(key);
   if (!value) return std::nullopt;

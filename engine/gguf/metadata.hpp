@@ -1,5 +1,5 @@
 #pragma once
-// The keys and values of a file, and typed reading of them.
+// The metadata of a file, and a typed reader.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ namespace rigcast::engine {
 struct MetadataEntry {
   std::string_view key;
   Value value;
-  std::uint64_t offset = 0;  // of the key in its file
+  std::uint64_t offset = 0;  // offset of the key in its file
 };
 
 class Metadata {
@@ -26,20 +26,20 @@ class Metadata {
 
   std::span<const MetadataEntry> entries() const { return entries_; }  // in the file's order
   const Value* find(std::string_view key) const;
-  /// An entry whose key was there before it; nullptr if there is none.
+  /// The first entry with the key of an earlier one; nullptr if there is none.
   const MetadataEntry* repeated() const;
 
  private:
   std::vector<MetadataEntry> entries_;
-  std::vector<std::size_t> by_key_;  // places in entries_
+  std::vector<std::size_t> by_key_;  // indices into entries_
 };
 
-/// Reads one key after the other. The first error sticks: reading goes on with defaults and error()
-/// returns it at the end. Where one value is expected, an array of equal ones will do: files give
-/// some figures layer by layer.
+/// A reader of typed values. The first error is kept: later reads return defaults, and error()
+/// returns it at the end. Where one value is expected, an array of equal ones is accepted, because
+/// files state some figures layer by layer.
 class MetadataReader {
  public:
-  /// `file` is what errors name.
+  /// `file` appears in errors.
   MetadataReader(const Metadata& metadata, std::string file)
       : metadata_(metadata), file_(std::move(file)) {}
 

@@ -14,14 +14,14 @@ namespace rigcast::engine {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
-constexpr std::uint64_t kLongestKey = 65535;
-constexpr std::uint64_t kLongestTensorName = 63;
-constexpr std::uint64_t kMostEntries = 1'000'000;          // real files have tens
-constexpr std::uint64_t kLeastEntry = 8 + 4 + 1;           // bytes of a key of no length and a flag
-constexpr std::uint64_t kLeastTensor = 8 + 4 + 8 + 4 + 8;  // one dimension and no name
+constexpr std::uint64_t kMaxKeyLength = 65535;
+constexpr std::uint64_t kMaxTensorName = 63;
+constexpr std::uint64_t kMaxEntries = 1'000'000;         // real files have tens
+constexpr std::uint64_t kMinEntry = 8 + 4 + 1;           // bytes of a key of no length and a flag
+constexpr std::uint64_t kMinTensor = 8 + 4 + 8 + 4 + 8;  // one dimension and no name
 constexpr std::string_view kDamaged = "the file is damaged, cut off or not as its writer meant it";
 
-// nullopt where 64 bits do not hold it.
+// The product; nullopt on overflow.
 std::optional<std::uint64_t> product(std::uint64_t a, std::uint64_t b) {
   if (b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b) return std::nullopt;
   return a * b;
@@ -72,7 +72,7 @@ class PartReader {
   std::uint64_t entry_count_ = 0;
 };
 
-std::string shown(std::string_view name) { return clean_text(name.substr(0, kLongestTensorName)); }
+std::string shown(std::string_view name) { return clean_text(name.substr(0, kMaxTensorName)); }
 
 std::optional<Error> PartReader::read_magic() {
   const std::string_view begin = as_text(bytes_.first(std::min<std::size_t>(bytes_.size(), 64)));
@@ -110,15 +110,15 @@ std::optional<Error> PartReader::read_counts() {
   const auto tensors = cursor_.number<std::uint64_t>();
   const auto entries = cursor_.number<std::uint64_t>();
   if (!tensors || !entries) return cut_off("its counts");
-  if (*tensors > cursor_.remaining() / kLeastTensor)
+  if (*tensors > cursor_.remaining() / kMinTensor)
     return error_at(at, fmt::format("{} tensors in a file of {} bytes", *tensors, bytes_.size()),
                     std::string(kDamaged));
-  if (*entries > cursor_.remaining() / kLeastEntry)
+  if (*entries > cursor_.remaining() / kMinEntry)
     return error_at(at + 8,
                     fmt::format("{} metadata in a file of {} bytes", *entries, bytes_.size()),
                     std::string(kDamaged));
-  if (*entries > kMostEntries)
-    return error_at(at + 8, fmt::format("{} metadata, at most {} are read", *entries, kMostEntries),
+  if (*entries > kMaxEntries)
+    return error_at(at + 8, fmt::format("{} metadata, at most {} are read", *entries, kMaxEntries),
                     std::string(kDamaged));
   tensor_count_ = *tensors;
   entry_count_ = *entries;
@@ -139,7 +139,7 @@ Result<std::string_view> PartReader::read_name(std::string_view what, std::uint6
 
 std::optional<Error> PartReader::read_entry(std::vector<MetadataEntry>& entries) {
   const std::uint64_t at = cursor_.offset();
-  const auto key = read_name("a key", kLongestKey);
+  const auto key = read_name("a key", kMaxKeyLength);
   if (!key) return key.error();
   const auto in_key = [&](const Error& error) {
     return bad_input(fmt::format("\"{}\": {}", shown(*key), error.message), error.hint);
@@ -192,7 +192,7 @@ std::optional<Error> PartReader::read_shape(TensorInfo& tensor) {
     if (*width == 0)
       return error_at(here, fmt::format("tensor \"{}\" has a width of 0", shown(tensor.name)));
     const auto all = product(elements, *width);
-    // Signed counts are safe to take of what passes here.
+    // After this check, counts fit into signed integers.
     if (!all || *all > std::uint64_t(std::numeric_limits<std::int64_t>::max()))
       return error_at(here,
                       fmt::format("tensor \"{}\" has more than 2^63 weights", shown(tensor.name)));
@@ -237,7 +237,7 @@ std::optional<Error> PartReader::measure(TensorInfo& tensor) const {
 
 std::optional<Error> PartReader::read_tensor() {
   TensorInfo tensor;
-  const auto name = read_name("the name of a tensor", kLongestTensorName);
+  const auto name = read_name("the name of a tensor", kMaxTensorName);
   if (!name) return name.error();
   tensor.name = *name;
   if (auto error = read_shape(tensor)) return error;

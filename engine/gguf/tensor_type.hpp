@@ -1,6 +1,6 @@
 #pragma once
-// Types of tensors by the ids that GGUF files hold. More than those that are computed with: a file
-// is listed whatever its formats. Block sizes: ggml's public block definitions.
+// Tensor types by their ids in GGUF files. There are more than the engine computes with, so that
+// every file can be listed. Block sizes: ggml's public block definitions.
 
 #include <cstdint>
 #include <optional>
@@ -15,13 +15,13 @@ struct TensorType {
   std::string_view name;             // as ggml prints it, "IQ2_XXS"
   std::uint32_t block_elements = 1;  // weights in one block
   std::uint32_t block_bytes = 1;
-  std::optional<QuantFormat> format;  // nullopt: can be listed, not computed with
+  std::optional<QuantFormat> format;  // the engine does not compute with it
 };
 
-/// nullptr if files have no such type.
+/// Finds a type; nullptr if there is none with this id.
 const TensorType* find_tensor_type(std::uint32_t id);
 
-/// The name of a type that files had once, "Q4_2"; empty if there never was one of that id.
+/// The name of a type that was removed from GGUF, "Q4_2"; empty if this id never was one.
 std::string_view removed_tensor_type(std::uint32_t id);
 
 }  // namespace rigcast::engine

@@ -32,12 +32,12 @@ constexpr std::array<TypeFacts, kValueTypeCount> kTypes = {{
     {"f64", "f64 numbers", 8},
 }};
 
-constexpr std::size_t kLongestShown = 72;  // characters of a text
+constexpr std::size_t kMaxShownLength = 72;  // characters of a text
 
 const TypeFacts& facts(ValueType type) { return kTypes[std::size_t(type)]; }
 
-// The fewest bytes that one value takes: what bounds a count before anything is read.
-std::uint64_t least_bytes(ValueType type) {
+// The smallest size of a value in bytes, which bounds a count before anything is read.
+std::uint64_t min_bytes(ValueType type) {
   if (type == ValueType::kString) return 8;
   if (type == ValueType::kArray) return 12;
   return fixed_bytes(type);
@@ -53,11 +53,12 @@ Error cut_off(const Cursor& cursor, std::string_view what) {
                   "it was cut off, or is still being copied: fetch it again");
 }
 
-// No longer than is shown, and no character of several bytes cut in two.
+// The beginning of a text, up to the length that is shown, without cutting a UTF-8 character.
 std::string_view beginning(std::string_view text) {
-  if (text.size() <= kLongestShown) return text;
-  std::size_t end = kLongestShown;
-  while (end > kLongestShown - 4 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
+  if (text.size() <= kMaxShownLength) return text;
+  std::size_t end = kMaxShownLength;
+  while (end > kMaxShownLength - 4 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
+    --end;
   return text.substr(0, end);
 }
 
@@ -115,13 +116,13 @@ std::optional<std::string_view> Value::text() const {
 
 Value Value::element(Cursor& cursor) const {
   auto value = read_value(cursor, element_);
-  RIGCAST_ASSERT(value.ok());  // was read once already, when the array was
+  RIGCAST_ASSERT(value.ok());  // cannot fail: it was read once, with the array
   return *std::move(value);
 }
 
 namespace {
 
-// Elements as `get` gives them, if it gives one for each.
+// All elements converted by `get`; nullopt if one cannot be converted.
 template <class T, class Get>
 std::optional<std::vector<T>> all_of(const Value& array, Get get) {
   if (array.type() != ValueType::kArray) return std::nullopt;
@@ -177,15 +178,15 @@ struct ArrayHead {
 };
 
 Result<ArrayHead> read_array_head(Cursor& cursor, int depth) {
-  if (depth >= kDeepestArray)
+  if (depth >= kMaxArrayDepth)
     return error_at(cursor.offset(),
-                    fmt::format("arrays in arrays, more than {} deep", kDeepestArray));
+                    fmt::format("arrays in arrays, more than {} deep", kMaxArrayDepth));
   const auto element = read_value_type(cursor);
   if (!element) return element.error();
   const std::uint64_t at = cursor.offset();
   const auto count = cursor.number<std::uint64_t>();
   if (!count) return cut_off(cursor, "the length of an array");
-  if (*count > cursor.remaining() / least_bytes(*element))
+  if (*count > cursor.remaining() / min_bytes(*element))
     return error_at(at,
                     fmt::format("an array of {} {}, and the file has {} more bytes", *count,
                                 plural(*element), cursor.remaining()),

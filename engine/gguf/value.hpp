@@ -1,5 +1,5 @@
 #pragma once
-// Values of a GGUF file's metadata: views into its bytes, decoded when asked for.
+// Values of a GGUF file's metadata: views into its bytes, decoded on access.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace rigcast::engine {
 
-/// By the ids that files hold.
+/// Value types, by their ids in files.
 enum class ValueType : std::uint32_t {
   kU8,
   kI8,
@@ -41,12 +41,12 @@ class Value {
  public:
   ValueType type() const { return type_; }
 
-  std::optional<std::int64_t> integer() const;  // of any integer type, if it fits
-  std::optional<double> number() const;         // of any integer or floating-point type
+  std::optional<std::int64_t> integer() const;  // for any integer type, if the value fits
+  std::optional<double> number() const;         // for any integer or floating-point type
   std::optional<bool> flag() const;
-  std::optional<std::string_view> text() const;  // as in the file: any bytes
+  std::optional<std::string_view> text() const;  // any bytes, as in the file
 
-  /// Of an array; 0 elements for anything else.
+  /// The number of elements of an array; 0 for any other value.
   std::uint64_t count() const { return count_; }
   ValueType element_type() const { return element_; }
   template <class F>
@@ -66,21 +66,22 @@ class Value {
   ValueType type_ = ValueType::kU8;
   ValueType element_ = ValueType::kU8;
   std::uint64_t count_ = 0;
-  std::span<const std::byte> bytes_;  // of a string its characters, of an array its elements
+  std::span<const std::byte> bytes_;  // characters of a string, elements of an array
 };
 
 /// Arrays nest at most this deep.
-inline constexpr int kDeepestArray = 8;
+inline constexpr int kMaxArrayDepth = 8;
 
 /// Moves the cursor past one value. Errors say what is wrong and at which byte; they name no file.
 Result<Value> read_value(Cursor& cursor, ValueType type, int depth = 0);
-/// The type id that stands before a value.
+/// Reads the type id before a value.
 Result<ValueType> read_value_type(Cursor& cursor);
 
 /// An error "...: at byte N".
 Error error_at(std::uint64_t byte, const std::string& what, std::string hint = {});
 
-/// For people: text in quotes, its beginning if it is long; an array as "[128256 strings]".
+/// A readable form of the value: text in quotes, shortened if it is long; an array as "[128256
+/// strings]".
 std::string value_text(const Value& value);
 
 }  // namespace rigcast::engine

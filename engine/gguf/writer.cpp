@@ -34,7 +34,7 @@ Result<GgufWriter> GgufWriter::create(const fs::path& target, GgufHeader header)
   return writer;
 }
 
-// Where room is short, how much of it there has to be.
+// Adds a hint with the needed size to errors about a full disk.
 std::optional<Error> GgufWriter::with_hint(std::optional<Error> error) const {
   if (error && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     error->hint = fmt::format("the file takes {} bytes", header_.data_bytes());
@@ -77,7 +77,7 @@ std::optional<Error> GgufWriter::write_chunks(const Fill& fill) {
   return end_tensor(tensor);
 }
 
-// Whoever times a disk next does not time these bytes with it.
+// Syncs the file, so that a later disk measurement does not include the writing of these bytes.
 std::optional<Error> GgufWriter::finish(const StopFlag& stop) {
   RIGCAST_ASSERT(next() == nullptr);
   if (auto error = out_.sync(stop)) return with_hint(std::move(error));

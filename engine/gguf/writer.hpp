@@ -1,5 +1,5 @@
 #pragma once
-// Writes a GGUF file, tensor after tensor, in the memory of one chunk.
+// A writer of GGUF files, tensor by tensor, with the memory of one chunk.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace rigcast::engine {
 
-/// As an OutputFile: whole, or not there. Every Error is of the machine (a full disk, a folder that
-/// cannot be written to) but for a target that is no regular file. After one, nothing but the
-/// destructor may be called.
+/// Like an OutputFile, the file is complete or does not exist. All errors are of kind kMachine (a
+/// full disk, a folder that cannot be written to), except for a target that is no regular file.
+/// After an error only the destructor may be called.
 class GgufWriter {
  public:
   static Result<GgufWriter> create(const std::filesystem::path& target, GgufHeader header);
@@ -25,15 +25,16 @@ class GgufWriter {
   /// The tensor whose data come next; nullptr after the last.
   const PlannedTensor* next() const;
 
-  /// All data of the next tensor.
+  /// Writes all data of the next tensor.
   [[nodiscard]] std::optional<Error> write(std::span<const std::byte> data);
 
-  /// The same in chunks of whole blocks: `fill` writes blocks first_block, first_block + 1, ... of
-  /// the tensor over the span.
+  /// Writes the next tensor in chunks of whole blocks: `fill` writes blocks first_block,
+  /// first_block + 1, ... of the tensor into the span.
   using Fill = std::function<void(std::uint64_t first_block, std::span<std::byte> blocks)>;
   [[nodiscard]] std::optional<Error> write_chunks(const Fill& fill);
 
-  /// After the last tensor: onto the disk and under its own name. Throws Interrupted.
+  /// Call after the last tensor: syncs the file to the disk and gives it its final name. Throws
+  /// Interrupted.
   [[nodiscard]] std::optional<Error> finish(const StopFlag& stop = {});
 
  private:
@@ -44,7 +45,7 @@ class GgufWriter {
 
   OutputFile out_;
   GgufHeader header_;
-  std::size_t written_ = 0;  // tensors
+  std::size_t written_ = 0;  // number of tensors written
 };
 
 }  // namespace rigcast::engine

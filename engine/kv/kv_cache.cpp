@@ -14,7 +14,7 @@ namespace rigcast::engine {
 namespace {
 
 void put(QuantFormat type, std::span<const float> row, std::byte* to) {
-  type == QuantFormat::kF16 ? cpu::to_half(row, to) : ref::quantize(type, row, to);
+  type == QuantFormat::kF16 ? cpu::to_fp16(row, to) : ref::quantize(type, row, to);
 }
 
 }  // namespace
@@ -34,11 +34,11 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens)
     : KvCache(spec, types, block_tokens, all_layers(spec), make_large_pages) {}
 
 KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-                 const std::vector<int>& layers, MakeMemory make, int piece_blocks)
+                 const std::vector<int>& layers, Allocator make, int piece_blocks)
     : types_(types),
       block_tokens_(block_tokens),
       rows_(std::size_t(spec.layers)),
-      make_(std::move(make)),
+      allocator_(std::move(make)),
       piece_blocks_(piece_blocks) {
   RIGCAST_ASSERT(block_tokens >= 1 && piece_blocks >= 1);
   for (int layer = 0; layer < spec.layers; ++layer) {
@@ -64,7 +64,7 @@ void KvCache::reserve(TokenCount tokens) {
   if (all_token_bytes_ == 0) return;
   const std::size_t before = pieces_.size();
   try {
-    while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(make_(piece_bytes()));
+    while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(allocator_(piece_bytes()));
   } catch (...) {
     pieces_.resize(before);  // unused blocks are freed for others
     throw;

@@ -16,7 +16,7 @@
 namespace rigcast::engine {
 
 /// Allocates `bytes` bytes, which are freed with their last owner. Throws std::bad_alloc.
-using MakeMemory = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+using Allocator = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 /// Allocates memory on huge pages.
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
 
@@ -30,7 +30,7 @@ class KvCache {
   /// A cache of `layers` alone, in ascending order; no other layer may be accessed. `make`
   /// allocates memory for `piece_blocks` blocks at once, in which a layer's blocks are contiguous.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-          const std::vector<int>& layers, MakeMemory make, int piece_blocks = 1);
+          const std::vector<int>& layers, Allocator make, int piece_blocks = 1);
 
   /// Allocates blocks for positions below `tokens`. Throws what `make` throws; then nothing has
   /// changed.
@@ -55,7 +55,8 @@ class KvCache {
     return piece_blocks_ - index % piece_blocks_;
   }
   std::int64_t layer_bytes(int layer) const { return block_tokens_ * token_bytes(layer); }
-  /// The same of a model whose layers are all alike, as those are that a GPU computes.
+  /// layer_bytes(layer) of a model whose layers all have the same heads; a GPU computes no other
+  /// models.
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
 
   KvTypes types() const { return types_; }
@@ -64,7 +65,7 @@ class KvCache {
   std::int64_t bytes() const;
   /// Bytes of one token in one layer.
   std::int64_t token_bytes(int layer) const { return rows(layer).token_bytes(); }
-  /// The same of a model whose layers are all alike.
+  /// token_bytes(layer) of a model whose layers all have the same heads.
   std::int64_t token_bytes() const;
 
  private:
@@ -101,7 +102,7 @@ class KvCache {
   std::vector<Rows> rows_;            // by layer
   bool alike_ = true;                 // a token takes as much in every layer
   std::int64_t all_token_bytes_ = 0;  // in all layers that are kept
-  MakeMemory make_;
+  Allocator allocator_;
   TokenCount piece_blocks_;
   std::vector<Piece> pieces_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/error.hpp"
 #include "core/scenario/engine_memory.hpp"
 
 namespace rigcast::engine {
@@ -22,7 +23,7 @@ TokenCount max_held(TokenCount tokens, TokenCount step, TokenCount hot, TokenCou
 double ring_bytes(const KvBlockBytes& b, TokenCount cold) {
   const KvRing ring = kv_ring(cold, b.layers, b.cold_layer_bytes);
   const double slots = double(ring.layers()) * double(ring.blocks);
-  const double dequantized = b.changes_type ? double(ring.blocks) : 0;
+  const double dequantized = b.converts_type ? double(ring.blocks) : 0;
   const double pointers = (slots + double(ring.blocks)) * sizeof(void*);
   return slots * double(b.cold_layer_bytes) + dequantized * double(b.hot_layer_bytes) + pointers;
 }
@@ -55,6 +56,7 @@ std::optional<KvEviction> kv_eviction_of(const Scenario& s) {
 
 TokenCount hot_blocks(const KvEviction& e, const KvBlockBytes& b, double available_bytes) {
   if (e.hot_tokens) return blocks_for(*e.hot_tokens, b.block_tokens);
+  RIGCAST_ASSERT(e.context > 0);
   const TokenCount all = blocks_for(e.context, b.block_tokens);
   TokenCount hot = all;
   while (hot > 0 && gpu_bytes(e, b, hot) > available_bytes) --hot;

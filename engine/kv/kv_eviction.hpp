@@ -30,7 +30,7 @@ struct KvBlockBytes {
   int layers = 0;                    // that the GPU keeps
   std::int64_t hot_layer_bytes = 0;  // of one layer's block
   std::int64_t cold_layer_bytes = 0;
-  bool changes_type = false;  // cold blocks that return are dequantized into a layer's hot blocks
+  bool converts_type = false;  // cold blocks that return are dequantized into a layer's hot blocks
 };
 
 /// Blocks that may stay on the GPU for the longest context, its batches and the buffers through

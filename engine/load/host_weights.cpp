@@ -8,7 +8,7 @@
 #include "engine/load/upload_source.hpp"
 #include "engine/memory/large_pages.hpp"
 #include "engine/model/layer_weights.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -24,9 +24,9 @@ struct Kept {
   std::uint64_t at = 0;
 };
 
-class Keeper {
+class HostWeightReader {
  public:
-  Keeper(Model& model, const HostParts& parts) : parts_(parts) {
+  HostWeightReader(Model& model, const HostPlacement& parts) : parts_(parts) {
     using enum TensorRole;
     const bool tied = model.head.data == model.embedding.data;
     add(kTokenEmbedding, -1, model.embedding);
@@ -51,22 +51,23 @@ class Keeper {
         [&](LayerWeight weight, MatrixStack& s) { add(role_of(weight), i, s.first, s.count); }, l);
   }
 
-  const HostParts& parts_;
+  const HostPlacement& parts_;
   std::vector<Kept> kept_;
   std::uint64_t end_ = 0;
 };
 
 // Every byte of every tensor to its place.
 void read_all(const std::vector<HostTensor>& tensors, const std::vector<std::byte*>& to,
-              const GgufFile* file, const HostWeightsHow& how) {
+              const GgufFile* file, const HostWeightsOptions& how) {
   const auto reads = plan_upload(tensors, file, kPiece);
   if (!reads) throw MachineError(reads.error().text());
-  const UploadSource source(tensors, file, *reads);
-  Team readers(how.readers > 0 ? how.readers : kReaders);
+  const UploadReader source(tensors, file, *reads);
+  ThreadTeam readers(how.readers > 0 ? how.readers : kReaders);
   readers.run([&](Worker& worker) {
-    const LargePages buffer(kPiece + UploadSource::kSlack);
-    worker.share(std::int64_t(reads->size()), 1, [&](std::int64_t i, std::int64_t) {
-      if (how.go_on && !how.go_on()) throw MachineError("stopped before the weights were read");
+    const LargePages buffer(kPiece + UploadReader::kSlack);
+    worker.parallel_for(std::int64_t(reads->size()), 1, [&](std::int64_t i, std::int64_t) {
+      if (how.keep_going && !how.keep_going())
+        throw MachineError("stopped before the weights were read");
       const UploadRead& read = (*reads)[std::size_t(i)];
       const std::byte* const first = source.fill(read, buffer.data()).first;
       for (const UploadPiece& p : read.pieces)
@@ -77,11 +78,11 @@ void read_all(const std::vector<HostTensor>& tensors, const std::vector<std::byt
 
 }  // namespace
 
-Model with_host_weights(const Model& model, const HostParts& parts, const GgufFile* file,
-                        const HostWeightsHow& how) {
+Model with_host_weights(const Model& model, const HostPlacement& parts, const GgufFile* file,
+                        const HostWeightsOptions& how) {
   Model out = model;
   const bool tied = model.head.data == model.embedding.data;
-  const Keeper keeper(out, parts);
+  const HostWeightReader keeper(out, parts);
   if (keeper.kept().empty()) return out;
   const std::shared_ptr<std::byte> memory = how.make(std::size_t(keeper.bytes()));
   std::vector<HostTensor> tensors;

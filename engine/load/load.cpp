@@ -16,7 +16,7 @@
 #include "core/files/file_io.hpp"
 #include "engine/gguf/mapping.hpp"
 #include "engine/gguf/model/read_model.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; headers of older systems do not know it
@@ -99,9 +99,10 @@ Error machine_error(const std::filesystem::path& path, const char* what) {
 void bring_in(const GgufFile& file, const std::atomic<bool>& refused, const StopFlag& stop) {
   const std::vector<Piece> pieces = pieces_of(file);
   if (pieces.empty()) return;
-  Team readers(int(std::min<std::size_t>(pieces.size(), kReaders)), Team::kPatience, stop);
+  ThreadTeam readers(int(std::min<std::size_t>(pieces.size(), kReaders)), ThreadTeam::kSpinTime,
+                     stop);
   readers.run([&](Worker& worker) {
-    worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
+    worker.parallel_for(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
       if (!refused) populate(pieces[std::size_t(i)]);
     });
   });
@@ -125,10 +126,10 @@ std::optional<Error> read_through(const std::filesystem::path& path, const StopF
   if (file.get() < 0) return machine_error(path, "cannot be opened");
   const auto chunks = std::int64_t((file.bytes() + kChunk - 1) / kChunk);
   std::atomic<int> failed{0};
-  Team readers(kReaders, Team::kPatience, stop);
+  ThreadTeam readers(kReaders, ThreadTeam::kSpinTime, stop);
   readers.run([&](Worker& worker) {
     std::vector<std::byte> buffer(kChunk);
-    worker.share(chunks, 1, [&](std::int64_t i, std::int64_t) {
+    worker.parallel_for(chunks, 1, [&](std::int64_t i, std::int64_t) {
       if (failed == 0 && !read_at(file.get(), buffer, std::uint64_t(i) * kChunk)) failed = errno;
     });
   });
@@ -152,7 +153,7 @@ Result<Model> load_with_pages(const GgufFile& file, const StopFlag& stop) {
   return binding.get();
 }
 
-void ask_for_vectors(const GgufFile& file) {
+void prefetch_vectors(const GgufFile& file) {
   const auto page = std::uintptr_t(::sysconf(_SC_PAGESIZE));
   for (const TensorInfo& tensor : file.tensors()) {
     if (tensor.dimensions > 1) continue;

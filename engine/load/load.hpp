@@ -19,7 +19,7 @@ Result<Model> load_with_pages(const GgufFile& file, const StopFlag& stop = {});
 /// Starts to read all vectors of the file, which load_model() will need. They lie between matrices:
 /// touched one after the other, each would be waited for, with megabytes around it that a GPU's
 /// upload reads again. Where the system ignores such advice, nothing happens.
-void ask_for_vectors(const GgufFile& file);
+void prefetch_vectors(const GgufFile& file);
 
 // For a model that is split over several files, named by the first, these functions cover all of
 // them. The first two throw Interrupted.

@@ -9,7 +9,7 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr std::uint64_t kMostGap = 64 << 10;  // read along rather than for a read of its own
+constexpr std::uint64_t kMaxGap = 64 << 10;  // read along rather than for a read of its own
 constexpr std::uint64_t kMemoryAlignment = 64;
 
 struct MappedPart {
@@ -47,14 +47,14 @@ Place place_of(const HostTensor& tensor, const std::vector<MappedPart>& parts) {
 
 class Plan {
  public:
-  explicit Plan(std::uint64_t most_bytes) : most_(most_bytes) {}
+  explicit Plan(std::uint64_t max_bytes) : max_(max_bytes) {}
 
   void add(std::size_t index, const HostTensor& tensor, const Place& place) {
     for (std::uint64_t done = 0; done < tensor.bytes;) {
       const Place here{place.part, place.offset + done};
       const std::uint64_t at = begin_piece(here, tensor.row_bytes);
       const std::uint64_t rows =
-          std::min((most_ - at) / tensor.row_bytes, (tensor.bytes - done) / tensor.row_bytes);
+          std::min((max_ - at) / tensor.row_bytes, (tensor.bytes - done) / tensor.row_bytes);
       const std::uint64_t bytes = rows * tensor.row_bytes;
       reads_.back().pieces.push_back({index, done, bytes, at});
       reads_.back().bytes = at + bytes;
@@ -73,14 +73,14 @@ class Plan {
       const std::uint64_t at =
           memory ? (last.bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment
                  : place.offset - last.offset;
-      const bool follows = memory || (place.offset >= end && place.offset - end <= kMostGap);
-      if (last.part == place.part && follows && at + row_bytes <= most_) return at;
+      const bool follows = memory || (place.offset >= end && place.offset - end <= kMaxGap);
+      if (last.part == place.part && follows && at + row_bytes <= max_) return at;
     }
     reads_.push_back({place.part, place.offset, 0, {}});
     return 0;
   }
 
-  std::uint64_t most_;
+  std::uint64_t max_;
   std::vector<UploadRead> reads_;
 };
 
@@ -96,20 +96,20 @@ HostTensor host_tensor(const TensorInfo& tensor) {
 }
 
 Result<std::vector<UploadRead>> plan_upload(std::span<const HostTensor> tensors,
-                                            const GgufFile* file, std::uint64_t most_bytes) {
+                                            const GgufFile* file, std::uint64_t max_bytes) {
   const std::vector<MappedPart> parts = mapped_parts(file);
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::ranges::stable_sort(order, std::less<>(), [&](std::size_t i) { return tensors[i].data; });
-  Plan plan(most_bytes);
+  Plan plan(max_bytes);
   for (const std::size_t i : order) {
     const HostTensor& t = tensors[i];
     if (t.bytes == 0) continue;
     RIGCAST_ASSERT(t.data && t.row_bytes > 0 && t.bytes % t.row_bytes == 0);
-    if (t.row_bytes > most_bytes)
+    if (t.row_bytes > max_bytes)
       return Error{ErrorKind::kMachine,
                    fmt::format("a row of {} has {} bytes, and uploads take {} at a time", t.name,
-                               t.row_bytes, most_bytes)};
+                               t.row_bytes, max_bytes)};
     plan.add(i, t, place_of(t, parts));
   }
   return plan.take();

@@ -43,8 +43,8 @@ struct UploadRead {
 
 /// Plans reads that cover every byte of every tensor once, in the order of the file. Tensors inside
 /// a part of `file` (nullptr: none) that has a path are read from there. Errors: a row longer than
-/// `most_bytes`.
+/// `max_bytes`.
 Result<std::vector<UploadRead>> plan_upload(std::span<const HostTensor> tensors,
-                                            const GgufFile* file, std::uint64_t most_bytes);
+                                            const GgufFile* file, std::uint64_t max_bytes);
 
 }  // namespace rigcast::engine

@@ -34,7 +34,7 @@ void read_all(int descriptor, const std::string& path, const Range& wanted, std:
 
 }  // namespace
 
-UploadSource::UploadSource(std::span<const HostTensor> tensors, const GgufFile* file,
+UploadReader::UploadReader(std::span<const HostTensor> tensors, const GgufFile* file,
                            std::span<const UploadRead> reads, bool past_page_cache)
     : tensors_(tensors), parts_(file ? file->parts().size() : 0) {
   try {
@@ -47,14 +47,14 @@ UploadSource::UploadSource(std::span<const HostTensor> tensors, const GgufFile* 
   }
 }
 
-UploadSource::~UploadSource() { close_all(); }
+UploadReader::~UploadReader() { close_all(); }
 
-void UploadSource::close_all() noexcept {
+void UploadReader::close_all() noexcept {
   for (const Part& part : parts_)
     if (part.direct >= 0) ::close(part.direct);
 }
 
-void UploadSource::open_part(Part& part, const GgufFile& file, std::size_t index,
+void UploadReader::open_part(Part& part, const GgufFile& file, std::size_t index,
                              bool past_page_cache) {
   const GgufPart& facts = file.parts()[index];
   part.path = file.part_path(index).string();
@@ -72,7 +72,7 @@ void UploadSource::open_part(Part& part, const GgufFile& file, std::size_t index
 }
 
 // By a few pages. A guess: what is read is the same either way.
-bool UploadSource::is_cached(const Part& part, const UploadRead& read) const {
+bool UploadReader::is_cached(const Part& part, const UploadRead& read) const {
   static const std::uint64_t page = std::uint64_t(::sysconf(_SC_PAGESIZE));
   for (int i = 0; i < kSamples; ++i) {
     const std::uint64_t at = read.offset + (read.bytes - 1) * std::uint64_t(i) / (kSamples - 1);
@@ -83,12 +83,12 @@ bool UploadSource::is_cached(const Part& part, const UploadRead& read) const {
   return true;
 }
 
-void UploadSource::from_memory(const UploadRead& read, std::byte* buffer) const {
+void UploadReader::from_memory(const UploadRead& read, std::byte* buffer) const {
   for (const UploadPiece& piece : read.pieces)
     std::memcpy(buffer + piece.at, tensors_[piece.tensor].data + piece.first_byte, piece.bytes);
 }
 
-UploadSource::Filled UploadSource::fill(const UploadRead& read, std::byte* buffer) const {
+UploadReader::Filled UploadReader::fill(const UploadRead& read, std::byte* buffer) const {
   if (read.part == UploadRead::kMemory) {
     from_memory(read, buffer);
     return {buffer, false};

@@ -13,7 +13,7 @@
 namespace rigcast::engine {
 
 /// For use by several threads. `tensors` and the file behind them outlive it.
-class UploadSource {
+class UploadReader {
  public:
   /// Bytes that a buffer must have beyond those of a read, and the alignment of its start.
   static constexpr std::uint64_t kAlignment = 4096;
@@ -22,11 +22,11 @@ class UploadSource {
   /// Opens the parts that `reads` names, as the mapped files, whatever has their names by now.
   /// Without `past_page_cache`, uncached bytes are read through the page cache and stay there.
   /// Throws MachineError if a part is shorter than it was.
-  UploadSource(std::span<const HostTensor> tensors, const GgufFile* file,
+  UploadReader(std::span<const HostTensor> tensors, const GgufFile* file,
                std::span<const UploadRead> reads, bool past_page_cache = true);
-  ~UploadSource();
-  UploadSource(const UploadSource&) = delete;
-  UploadSource& operator=(const UploadSource&) = delete;
+  ~UploadReader();
+  UploadReader(const UploadReader&) = delete;
+  UploadReader& operator=(const UploadReader&) = delete;
 
   struct Filled {
     const std::byte* first = nullptr;  // first byte of the read in the buffer

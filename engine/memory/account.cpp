@@ -56,7 +56,7 @@ Account::Account(std::optional<Bytes> limit) : accounts_(std::make_shared<detail
   if (limit) accounts_->limit = std::uint64_t(std::max(0.0, limit->value));
 }
 
-std::optional<Share> Account::take(std::size_t bytes, const std::string& item) const {
+std::optional<Share> Account::charge(std::size_t bytes, const std::string& item) const {
   Share share;
   if (bytes == 0) return share;
   const std::lock_guard lock(accounts_->mutex);
@@ -68,7 +68,7 @@ std::optional<Share> Account::take(std::size_t bytes, const std::string& item) c
   return share;
 }
 
-void Share::give_back() noexcept {
+void Share::release() noexcept {
   if (!accounts_) return;
   {
     const std::lock_guard lock(accounts_->mutex);
@@ -91,7 +91,7 @@ Bytes Account::held() const {
   return quantity(accounts_->held);
 }
 
-Bytes Account::most_held() const {
+Bytes Account::peak_held() const {
   const std::lock_guard lock(accounts_->mutex);
   return quantity(accounts_->most);
 }

@@ -22,10 +22,10 @@ struct Accounts;
 class Share {
  public:
   Share() = default;
-  ~Share() { give_back(); }
+  ~Share() { release(); }
   Share(Share&& other) noexcept { swap(other); }
   Share& operator=(Share&& other) noexcept {
-    give_back();
+    release();
     swap(other);
     return *this;
   }
@@ -34,7 +34,7 @@ class Share {
 
  private:
   friend class Account;
-  void give_back() noexcept;
+  void release() noexcept;
   void swap(Share& other) noexcept {
     std::swap(bytes_, other.bytes_);
     std::swap(item_, other.item_);
@@ -55,7 +55,7 @@ class Account {
   /// Counts `bytes` for `item`, which texts name after "the": "weights", "KV cache". nullopt if the
   /// limit has less left: then nothing is counted, and it may be tried again after something was
   /// released.
-  std::optional<Share> take(std::size_t bytes, const std::string& item) const;
+  std::optional<Share> charge(std::size_t bytes, const std::string& item) const;
 
   struct Item {
     std::string name;
@@ -65,7 +65,7 @@ class Account {
   /// All items, in the order of their first use, including those that hold nothing any more.
   std::vector<Item> items() const;
   Bytes held() const;
-  Bytes most_held() const;
+  Bytes peak_held() const;
   std::optional<Bytes> limit() const;
   /// What is left of the limit; nullopt: there is no limit.
   std::optional<Bytes> free() const;

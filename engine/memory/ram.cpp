@@ -8,40 +8,42 @@
 
 namespace rigcast::engine {
 
-struct Ram::Spares {
+struct Ram::ReleasableMemory {
   std::mutex mutex;
-  std::vector<std::function<void()>> give_back;
+  std::vector<std::function<void()>> release;
 };
 
-Ram::Ram(std::optional<Bytes> limit) : account_(limit), spares_(std::make_shared<Spares>()) {}
+Ram::Ram(std::optional<Bytes> limit)
+    : account_(limit), releasable_(std::make_shared<ReleasableMemory>()) {}
 
-void Ram::when_short(std::function<void()> give_back) const {
-  const std::lock_guard lock(spares_->mutex);
-  spares_->give_back.push_back(std::move(give_back));
+void Ram::on_pressure(std::function<void()> release) const {
+  const std::lock_guard lock(releasable_->mutex);
+  releasable_->release.push_back(std::move(release));
 }
 
-RamShare Ram::take(std::size_t bytes, const std::string& item) const {
-  if (auto share = account_.take(bytes, item)) return *std::move(share);
+RamShare Ram::charge(std::size_t bytes, const std::string& item) const {
+  if (auto share = account_.charge(bytes, item)) return *std::move(share);
   {
-    const std::lock_guard lock(spares_->mutex);
-    for (const auto& give_back : spares_->give_back) give_back();
+    const std::lock_guard lock(releasable_->mutex);
+    for (const auto& release : releasable_->release) release();
   }
-  if (auto share = account_.take(bytes, item)) return *std::move(share);
+  if (auto share = account_.charge(bytes, item)) return *std::move(share);
   throw ShortOfMemory("memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " + item +
                       ", " + text_gib(account_.free().value_or(Bytes{})) + " free of a limit of " +
                       text_gib(account_.limit().value_or(Bytes{})) + account_.largest_text());
 }
 
-Ram::Make Ram::counted(std::string item, Make make) const {
-  struct Counted {
+Ram::Allocator Ram::tracked(std::string item, Allocator make) const {
+  struct TrackedBlock {
     RamShare share;
     std::shared_ptr<std::byte> memory;
   };
   return [ram = *this, item = std::move(item), make = std::move(make)](std::size_t bytes) {
-    RamShare share = ram.take(bytes, item);
+    RamShare share = ram.charge(bytes, item);
     auto memory = make(bytes);
     std::byte* const begin = memory.get();
-    const auto both = std::make_shared<Counted>(Counted{std::move(share), std::move(memory)});
+    const auto both =
+        std::make_shared<TrackedBlock>(TrackedBlock{std::move(share), std::move(memory)});
     return std::shared_ptr<std::byte>(both, begin);
   };
 }

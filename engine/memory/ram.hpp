@@ -18,7 +18,7 @@ using RamShare = Share;
 /// A handle: copies count on the same account. For use by several threads.
 class Ram {
  public:
-  using Make = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+  using Allocator = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
   using Item = Account::Item;
 
   /// limit nullopt: everything is counted, and nothing refused.
@@ -27,14 +27,14 @@ class Ram {
   /// Counts `bytes` for `item`, which texts name after "the": "weights", "KV cache". Throws
   /// ShortOfMemory when the limit has less left: then nothing is counted, and it may be tried again
   /// after something was released.
-  RamShare take(std::size_t bytes, const std::string& item) const;
+  RamShare charge(std::size_t bytes, const std::string& item) const;
   /// An allocator that allocates with `make` and counts the memory until its last owner has
   /// released it.
-  Make counted(std::string item, Make make) const;
+  Allocator tracked(std::string item, Allocator make) const;
 
-  /// Registers memory that is held but not needed: before anything is refused, `give_back` is
+  /// Registers memory that is held but not needed: before anything is refused, `release` is
   /// called to release it. It must not allocate.
-  void when_short(std::function<void()> give_back) const;
+  void on_pressure(std::function<void()> release) const;
 
   /// All items, in the order of their first use, including those that hold nothing any more.
   std::vector<Item> items() const { return account_.items(); }
@@ -42,10 +42,10 @@ class Ram {
   std::optional<Bytes> limit() const { return account_.limit(); }
 
  private:
-  struct Spares;
+  struct ReleasableMemory;
 
   Account account_;
-  std::shared_ptr<Spares> spares_;
+  std::shared_ptr<ReleasableMemory> releasable_;
 };
 
 }  // namespace rigcast::engine

@@ -46,7 +46,7 @@ BlockPattern experts_pattern() {
            {{kAddResidual, kBranch, kHidden}}}};
 }
 
-// How many of `ops` the pattern is, from the first on; `fits`: whether all of the pattern is there.
+// The number of leading `ops` that match the pattern; `fits`: all of the pattern matches.
 struct Match {
   std::size_t ops = 0;
   bool fits = false;
@@ -62,7 +62,7 @@ Match match(std::span<const LayerOp> ops, const BlockPattern& pattern) {
   return {at, true};
 }
 
-// "after X" says where a list leaves all patterns.
+// The error for a list that matches no pattern; "after X" names the place.
 Error no_pattern(std::span<const LayerOp> ops, std::size_t matched) {
   const std::string which =
       matched < ops.size() ? fmt::format("\"{}\"", text(ops[matched])) : "nothing more";
@@ -71,7 +71,8 @@ Error no_pattern(std::span<const LayerOp> ops, std::size_t matched) {
   return bad_input(fmt::format("{}{} is not executed", which, after));
 }
 
-// A bias or norm that is there and that no operation uses: kernels apply all that are there.
+// A bias or norm of the layer that no operation uses: kernels would apply it, because they apply
+// all that exist.
 std::optional<LayerWeight> unused_vector(const Layer& layer) {
   std::optional<LayerWeight> unused;
   for_each_vector(
@@ -107,8 +108,8 @@ Result<std::vector<FusedBlock>> fuse(std::span<const LayerOp> ops,
   return blocks;
 }
 
-std::optional<Error> refuse_layers(const Model& model, std::span<const BlockPattern> patterns,
-                                   std::string_view backend) {
+std::optional<Error> check_layers(const Model& model, std::span<const BlockPattern> patterns,
+                                  std::string_view backend) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto blocks = fuse(model.layers[i].ops, patterns);
     if (!blocks)

@@ -1,6 +1,6 @@
 #pragma once
-// Runs of a layer's operations that backends compute at once. A backend names the patterns that its
-// kernels fuse; a layer whose list is not made of them is refused, never computed in another way.
+// Runs of a layer's operations that backends compute at once. A backend lists the patterns that its
+// kernels fuse. A layer that cannot be split into these patterns is refused.
 
 #include <optional>
 #include <span>
@@ -19,8 +19,8 @@ enum class FusedBlock {
   kExperts,    // norm, router and experts, residual
 };
 
-/// The operations that a block computes. Some may be missing: kernels skip biases and norms of
-/// heads that a model does not have.
+/// The operations that a block computes. Some are optional: kernels skip biases and head norms that
+/// a model does not have.
 struct BlockPattern {
   struct Op {
     LayerOp op;
@@ -30,18 +30,17 @@ struct BlockPattern {
   std::vector<Op> ops;
 };
 
-/// The blocks of a layer that norms what a block reads, as most decoders do: attention, FFN and
-/// experts.
+/// The blocks of a pre-norm layer, as in most decoders: attention, FFN and experts.
 std::span<const BlockPattern> pre_norm_blocks();
 
-/// `ops` as blocks, in their order. Errors: names the first operation of a run that is none of
+/// Splits `ops` into blocks, in order. The error names the first operation that matches none of
 /// `patterns`.
 Result<std::vector<FusedBlock>> fuse(std::span<const LayerOp> ops,
                                      std::span<const BlockPattern> patterns);
 
-/// Why a backend with these patterns cannot compute the model: names layer and operation; nullopt
-/// if it can. `backend`: as a text names it, "the CPU".
-std::optional<Error> refuse_layers(const Model& model, std::span<const BlockPattern> patterns,
-                                   std::string_view backend);
+/// The reason why a backend with these patterns cannot compute the model, with layer and operation;
+/// nullopt if it can. `backend`: its name in the error, "the CPU".
+std::optional<Error> check_layers(const Model& model, std::span<const BlockPattern> patterns,
+                                  std::string_view backend);
 
 }  // namespace rigcast::engine

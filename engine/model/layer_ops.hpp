@@ -1,6 +1,6 @@
 #pragma once
-// A layer as the list of operations that computes it. The reference walks the list one operation at
-// a time; backends compute several of them at once (fused_blocks.hpp).
+// A layer as the list of operations that computes it. The reference executes one operation at a
+// time; backends compute several of them at once (fused_blocks.hpp).
 
 #include <span>
 #include <string>
@@ -12,24 +12,24 @@ namespace rigcast::engine {
 
 /// Vectors of one token that operations read and write.
 enum class Activation {
-  kHidden,    // [hidden]: the residual stream, which each layer hands to the next
+  kHidden,    // [hidden]: the residual stream
   kNormed,    // [hidden]: the input of attention, FFN or experts
   kQuery,     // [heads][head_dim]
   kKey,       // [kv_heads][head_dim]
   kValue,     // [kv_heads][head_dim]
   kAttended,  // [heads][head_dim]: values, weighted by attention
-  kBranch,    // [hidden]: what attention, FFN or experts give to the residual stream
+  kBranch,    // [hidden]: the output of attention, FFN or experts
 };
 inline constexpr int kActivationCount = int(Activation::kBranch) + 1;
 
-/// What an operation computes of `in` and its weights w0, w1, ...
+/// The kinds of operations: their output as a function of `in` and the weights w0, w1, ...
 enum class OpKind {
   kRmsNorm,      // out = in / rms(in) * w0
-  kHeadRmsNorm,  // the same of each head; w0 has a head's width
+  kHeadRmsNorm,  // rms_norm of each head; w0 has a head's width
   kLinear,       // out = w0 in
   kAddBias,      // out = in + w0
-  kRope,         // out = each head of `in`, turned by the token's position
-  kAttention,    // out = the query `in` over the KV cache, which kKey and kValue join before
+  kRope,         // out = each head of `in`, rotated by the token's position
+  kAttention,    // out = attention of query `in` over the cache and the new kKey, kValue
   kGatedFfn,     // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
   kExperts,      // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks
   kAddResidual,  // out = out + in
@@ -43,7 +43,7 @@ struct LayerOp {
   bool operator==(const LayerOp&) const = default;
 };
 
-/// Whether one of the operations uses the weight.
+/// True if one of the operations uses the weight.
 bool uses(std::span<const LayerOp> ops, LayerWeight weight);
 
 /// "normed = rms_norm(hidden, attn_norm.weight)"

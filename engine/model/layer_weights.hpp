@@ -1,5 +1,5 @@
 #pragma once
-// A layer's weights, listed once: binding, counting, copying and uploading walk through this list.
+// A layer's weights, listed once: binding, counting, copying and uploading iterate over this list.
 
 #include <string_view>
 
@@ -31,9 +31,9 @@ enum class LayerWeight {
   kExpertDown,
 };
 
-/// What it is for, as quant mixes and placements tell tensors apart.
+/// The role by which quant mixes and placements classify a tensor.
 TensorRole role_of(LayerWeight weight);
-/// Its name in a GGUF file, behind "blk.N.": "attn_q.weight".
+/// The weight's name in a GGUF file, after "blk.N.": "attn_q.weight".
 std::string_view name_of(LayerWeight weight);
 
 /// visit(weight, layers.member...) for every weight of Layer or cuda::DeviceLayer: of one layer, or
@@ -62,7 +62,8 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kExpertDown, layers.expert_down...);
 }
 
-/// Rows and columns; equal matrices behind each other, one an expert; anything else is a vector.
+/// A matrix has rows and columns; a stack has equal matrices, one per expert; any other weight is a
+/// vector.
 template <class Weight>
 concept WeightMatrix = requires(const Weight& w) {
   w.columns;
@@ -72,7 +73,7 @@ concept WeightStack = requires(const Weight& w) {
   w.first.columns;
 };
 
-/// for_each_weight() of the matrices alone: attention, dense FFN, router.
+/// Visits only the matrices: attention, dense FFN, router.
 template <class Visit, class... Layers>
 void for_each_matrix(const Visit& visit, Layers&... layers) {
   for_each_weight(
@@ -82,7 +83,7 @@ void for_each_matrix(const Visit& visit, Layers&... layers) {
       layers...);
 }
 
-/// The same of the routed experts' stacks.
+/// Visits only the routed experts' stacks.
 template <class Visit, class... Layers>
 void for_each_stack(const Visit& visit, Layers&... layers) {
   for_each_weight(
@@ -92,7 +93,7 @@ void for_each_stack(const Visit& visit, Layers&... layers) {
       layers...);
 }
 
-/// The same of norms and biases.
+/// Visits only the vectors: norms and biases.
 template <class Visit, class... Layers>
 void for_each_vector(const Visit& visit, Layers&... layers) {
   for_each_weight(
@@ -103,8 +104,8 @@ void for_each_vector(const Visit& visit, Layers&... layers) {
       layers...);
 }
 
-/// The weight that `weight` names, of Layer or cuda::DeviceLayer: a matrix, the routed experts'
-/// stack, or a vector. It is of that kind, or the assertion fails.
+/// The weight `weight` of a Layer or cuda::DeviceLayer, as a matrix, as the routed experts' stack,
+/// or as a vector. The weight must be of that kind (asserted).
 template <class AnyLayer>
 const auto& matrix_of(const AnyLayer& layer, LayerWeight weight) {
   const decltype(AnyLayer::q)* found = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// Weights in memory as they lie in a file: views, never copies.
+// Views of weights in memory, in a file's layout; they never own or copy data.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rigcast::engine {
 
-/// `rows` rows of `columns` weights, row after row, each in whole blocks of `format`. Rows need not
-/// be aligned. Whoever made the view keeps the bytes alive.
+/// A matrix of `rows` contiguous rows of `columns` weights, each in whole blocks of `format`. Rows
+/// need not be aligned. The view's creator keeps the bytes alive.
 struct Matrix {
   const std::byte* data = nullptr;
   QuantFormat format = QuantFormat::kF32;
@@ -25,7 +25,7 @@ struct Matrix {
   const std::byte* row(std::int64_t i) const { return data + i * row_bytes(); }
 };
 
-/// Equal matrices one after the other: a layer's experts.
+/// Contiguous matrices of equal shape: a layer's experts.
 struct MatrixStack {
   Matrix first;
   int count = 0;

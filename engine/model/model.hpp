@@ -1,5 +1,5 @@
 #pragma once
-// A model ready to compute with: facts, what a file says beyond them, and its weights by place.
+// A model ready for computation: spec, hyperparameters and weights.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace rigcast::engine {
 /// How a layer's heads attend. Layers of one model may differ.
 struct AttentionShape {
   int heads = 0;
-  int kv_heads = 0;  // neighbouring heads share one
+  int kv_heads = 0;  // neighbouring heads share a KV head
   std::int64_t head_dim = 0;
   TokenCount window = 0;  // newest tokens that a token attends to, itself included; 0: all
 
@@ -34,23 +34,23 @@ AttentionShape attention_shape(const ModelSpec& spec, int layer);
 
 struct Layer {
   AttentionShape attention;
-  std::vector<LayerOp> ops;  // what computes it, in order
+  std::vector<LayerOp> ops;  // operations of the layer, in order
   std::vector<float> attention_norm;
   Matrix q, k, v, output;
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
-  std::vector<float> q_norm, k_norm;                       // of a head's width; empty: none
+  std::vector<float> q_norm, k_norm;                       // weights of a head's width; empty: none
   std::vector<float> ffn_norm;
-  Matrix gate, up, down;  // a dense FFN
-  Matrix router;          // a MoE layer: rows are experts
+  Matrix gate, up, down;  // matrices of a dense FFN
+  Matrix router;          // router of a MoE layer: a row per expert
   MatrixStack expert_gate, expert_up, expert_down;
 };
 
-/// Weights may be views: `storage` keeps what they point into.
+/// A model. Weights may be views; `storage` keeps their memory alive.
 struct Model {
   ModelSpec spec;
   Hyperparameters hyper;
-  Matrix embedding;  // a row a token of the vocabulary
-  Matrix head;       // the embedding itself where the two are tied
+  Matrix embedding;  // a row per token of the vocabulary
+  Matrix head;       // same as the embedding if they are tied
   std::vector<float> final_norm;
   std::vector<float> rope_factors;  // frequencies are divided by them; empty: none
   std::vector<Layer> layers;

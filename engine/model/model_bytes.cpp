@@ -12,12 +12,12 @@ std::int64_t bytes_of(const std::vector<float>& v) {
 std::int64_t bytes_of(const Matrix& m) { return m ? m.bytes() : 0; }
 std::int64_t bytes_of(const MatrixStack& s) { return s ? s.first.bytes() * s.count : 0; }
 
-// Whether or not they lie in memory; of a stack, one.
+// Bytes that an operation reads, from shapes only; for a stack, those of one expert.
 std::int64_t read_bytes(const std::vector<float>& v) { return bytes_of(v); }
 std::int64_t read_bytes(const Matrix& m) { return m.bytes(); }
 std::int64_t read_bytes(const MatrixStack& s) { return s.first.bytes(); }
 
-// Weights from `first` to `last` in the order of LayerWeight.
+// Bytes of the weights from `first` to `last`, in the order of LayerWeight.
 std::int64_t read_bytes(const Layer& layer, LayerWeight first, LayerWeight last) {
   std::int64_t bytes = 0;
   for_each_weight(

@@ -7,9 +7,9 @@ namespace rigcast::engine {
 std::vector<double> rope_frequencies(const Hyperparameters& hyper, std::span<const float> factors) {
   std::vector<double> out(std::size_t(hyper.rope_dims / 2));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const double turn = std::pow(double(hyper.rope_base), -2.0 * double(i) / hyper.rope_dims);
+    const double frequency = std::pow(double(hyper.rope_base), -2.0 * double(i) / hyper.rope_dims);
     const double factor = i < factors.size() ? double(factors[i]) : 1.0;
-    out[i] = turn * double(hyper.rope_scale) / factor;
+    out[i] = frequency * double(hyper.rope_scale) / factor;
   }
   return out;
 }
@@ -25,12 +25,12 @@ void Rope::angles(TokenCount position, std::span<float> out) const {
   }
 }
 
-void Rope::turn(std::span<const float> angles, float* head) const {
-  const bool halves = layout_ == RopePairs::kHalves;
+void Rope::rotate(std::span<const float> angles, float* head) const {
+  const bool neox = layout_ == RopePairs::kNeox;
   const std::size_t n = frequencies_.size();
   for (std::size_t i = 0; i < n; ++i) {
-    float& a = halves ? head[i] : head[2 * i];
-    float& b = halves ? head[i + n] : head[2 * i + 1];
+    float& a = neox ? head[i] : head[2 * i];
+    float& b = neox ? head[i + n] : head[2 * i + 1];
     const float c = angles[2 * i], s = angles[2 * i + 1], a0 = a;
     a = a0 * c - b * s;
     b = a0 * s + b * c;

@@ -1,5 +1,5 @@
 #pragma once
-// Rotary position embedding: pairs of a head's elements turn by an angle that grows with the
+// Rotary position embedding: pairs of a head's elements are rotated by an angle proportional to the
 // position.
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace rigcast::engine {
 
-/// [rope_dims / 2]: radians by which a pair turns from one position to the next. `factors` divide
-/// them; empty: none.
+/// The angle in radians between neighbouring positions, for each pair: [rope_dims / 2]. `factors`
+/// divide the angles; empty: none.
 std::vector<double> rope_frequencies(const Hyperparameters& hyper, std::span<const float> factors);
 
 class Rope {
@@ -22,8 +22,8 @@ class Rope {
   void angles(TokenCount position, std::span<float> out) const;
   std::size_t pairs() const { return frequencies_.size(); }
 
-  /// Turns one head by the angles of its position.
-  void turn(std::span<const float> angles, float* head) const;
+  /// Rotates one head by the angles of its position.
+  void rotate(std::span<const float> angles, float* head) const;
 
  private:
   RopePairs layout_;

@@ -11,7 +11,7 @@ namespace rigcast::engine {
 namespace {
 
 // Refuses NaN: a maximum would skip it, and the answer would continue with whatever is left.
-void refuse_nan(std::span<const float> logits) {
+void check_nan(std::span<const float> logits) {
   bool any = false;
   for (const float logit : logits) any |= logit != logit;  // one pass of vectors, no exit
   if (!any) return;
@@ -48,7 +48,7 @@ DeviceMemory host_memory(const Ram& ram) {
 std::int32_t sample(Sampler& sampler, std::span<const float> logits, TokenCount cached,
                     Recorder* recorder) {
   const double since = recorder ? recorder->now() : 0;
-  refuse_nan(logits);
+  check_nan(logits);
   const std::int32_t id = sampler.next(logits);
   if (recorder) recorder->add(ActivityKind::kSample, -1, cached, since, 0);
   return id;

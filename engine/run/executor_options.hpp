@@ -11,7 +11,7 @@
 #include "core/scenario/placement.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/kv/kv_eviction.hpp"
-#include "engine/placement/break_even.hpp"
+#include "engine/placement/prefill_offload.hpp"
 
 namespace rigcast::engine {
 
@@ -23,8 +23,8 @@ struct ExecutorOptions {
   std::optional<Bytes> vram_limit{};  // emulates a smaller card; absent: all that is free
   std::optional<Bytes> ram_limit{};   // of weights, caches and buffers of the host; absent: none
   int upload_threads = 4;
-  bool graphs = true;             // a token is launched as one graph; else kernel by kernel
-  std::function<bool()> go_on{};  // asked while weights arrive; false ends that
+  bool graphs = true;                  // a token is launched as one graph; else kernel by kernel
+  std::function<bool()> keep_going{};  // asked while weights arrive; false ends that
   /// Which keys and values may leave the GPU; absent: none. They go to the host in cold_type, if
   /// the cache is F16, and return over the link for every step.
   std::optional<KvEviction> kv_eviction{};
@@ -34,11 +34,11 @@ struct ExecutorOptions {
   std::optional<double> host_share = 0.0;
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // host threads, for the host's parts
-  BatchesBy batches_by = BatchesBy::kFaster;
-  MakeMemory kv_memory{};  // of the host's caches; absent: large pages
+  PrefillOffloadPolicy prefill_offload = PrefillOffloadPolicy::kFaster;
+  Allocator kv_memory{};  // of the host's caches; absent: large pages
   StopFlag stop{};  // asked between layers and by the host's threads; ends a call with Interrupted
   // Called by every host thread before each host operation; an exception ends the step.
-  std::function<void(int thread)> before_turn{};
+  std::function<void(int thread)> before_host_op{};
 };
 
 struct GpuDevice {

@@ -9,7 +9,7 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr std::size_t kPositions = 8, kMostPositions = 64;
+constexpr std::size_t kPositions = 8, kMaxPositions = 64;
 constexpr std::size_t kTokensOfPosition = 64;  // tokens per reported position in long outputs
 
 double median_or_zero(const std::vector<double>& values) {
@@ -60,7 +60,7 @@ struct Window {
 };
 
 std::vector<Window> windows_of(std::size_t gaps) {
-  const std::size_t wanted = std::clamp(gaps / kTokensOfPosition, kPositions, kMostPositions);
+  const std::size_t wanted = std::clamp(gaps / kTokensOfPosition, kPositions, kMaxPositions);
   const std::size_t count = std::min(wanted, gaps);
   std::vector<Window> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back({gaps * i / count, gaps * (i + 1) / count});
@@ -121,7 +121,7 @@ void add_readings(Report& report, const MeasuredRuns& runs) {
 void add_cliff(Report& report, const std::vector<double>& gaps) {
   const Scenario& s = *report.scenario;
   if (!evicts(s.kv.policy)) return;
-  const auto knee = knee_of(gaps, std::size_t(s.kv.block_tokens / 4));
+  const auto knee = find_knee(gaps, std::size_t(s.kv.block_tokens / 4));
   if (!knee) return;
   Cliff cliff;
   cliff.at_tokens = s.workload.depth + s.workload.prompt_tokens + TokenCount(knee->at) + 1;
@@ -197,7 +197,7 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   report.memory.devices.push_back(runs.host);
   for (const DeviceMemory& d : report.memory.devices)
     report.timeline.push_back({report.scenario->workload.last_position(), d.device, d.total()});
-  report.longest_context = report.scenario->workload.context;
+  report.max_context = report.scenario->workload.context;
   return report;
 }
 

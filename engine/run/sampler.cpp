@@ -9,7 +9,7 @@
 
 namespace rigcast::engine {
 
-std::int32_t likeliest(std::span<const float> logits) {
+std::int32_t argmax_token(std::span<const float> logits) {
   // A vocabulary has 100,000 tokens or more: several maxima are kept side by side for SIMD, then
   // the position of the largest is found. NaN is never larger.
   constexpr std::size_t kSide = 16;
@@ -26,7 +26,7 @@ std::int32_t likeliest(std::span<const float> logits) {
 }
 
 std::int32_t Sampler::next(std::span<const float> logits) {
-  if (is_greedy()) return likeliest(logits);
+  if (is_greedy()) return argmax_token(logits);
   order_.resize(logits.size());
   std::iota(order_.begin(), order_.end(), 0);
   const auto logit = [&](std::int32_t i) {

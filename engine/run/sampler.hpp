@@ -37,6 +37,6 @@ class Sampler {
 };
 
 /// The id of the largest logit; the lowest of equal ones.
-std::int32_t likeliest(std::span<const float> logits);
+std::int32_t argmax_token(std::span<const float> logits);
 
 }  // namespace rigcast::engine

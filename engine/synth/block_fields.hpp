@@ -1,7 +1,7 @@
 #pragma once
-// What a block of synthetic weights is, for the CPU and for kernels. A tensor's bytes are the words
-// of its stream, little-endian, in which the fields that set a block's scale are then replaced.
-// What is random in a field comes from the bytes it replaces.
+// Fields of a block of synthetic weights, for the CPU and for kernels. A tensor's bytes are the
+// words of its random stream, little-endian; the fields that set a block's scale are then
+// overwritten. Random bits in such a field come from the bytes that it overwrites.
 
 #include <cstdint>
 #include <cstring>
@@ -25,7 +25,8 @@ RIGCAST_HOST_DEVICE inline void store_bytes(std::uint8_t* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-/// Codes of most formats have a mean that is not 0; over blocks of either sign it cancels.
+/// Gives d a random sign: codes of most formats have a mean other than 0, which cancels over blocks
+/// of both signs.
 RIGCAST_HOST_DEVICE inline void set_signed(std::uint8_t* d, const WeightScales& s) {
   store_bytes(d, std::uint16_t((load_bytes<std::uint16_t>(d) & 0x8000u) | s.d));
 }
@@ -34,8 +35,8 @@ RIGCAST_HOST_DEVICE inline void set_pair(std::uint8_t* fields, const WeightScale
   store_bytes(fields, std::uint32_t(s.d | std::uint32_t(s.dmin) << 16));
 }
 
-/// 8 scales of 32..63 with mins equal to them: the top bit of every one is set. The first eight
-/// bytes hold four of each, and above them two bits of the other four.
+/// Sets 8 scales in 32..63, with mins equal to them: the top bit of every scale is set. The first
+/// eight bytes hold four of each, and above them two bits of the other four.
 RIGCAST_HOST_DEVICE inline void set_six_bit_fields(std::uint8_t* p) {
   const std::uint32_t first = (load_bytes<std::uint32_t>(p) & 0x5F5F5F5Fu) | 0xA0A0A0A0u;
   const std::uint32_t nibbles = load_bytes<std::uint32_t>(p + 8) & 0x0F0F0F0Fu;
@@ -44,7 +45,7 @@ RIGCAST_HOST_DEVICE inline void set_six_bit_fields(std::uint8_t* p) {
   store_bytes(p + 8, nibbles | nibbles << 4);
 }
 
-/// 16 scales of 8..15 with mins equal to them.
+/// Sets 16 scales in 8..15, with mins equal to them.
 RIGCAST_HOST_DEVICE inline void set_four_bit_fields(std::uint8_t* p) {
   for (int half = 0; half < 2; ++half) {
     const std::uint64_t scales =
@@ -53,7 +54,7 @@ RIGCAST_HOST_DEVICE inline void set_four_bit_fields(std::uint8_t* p) {
   }
 }
 
-/// Puts the fields of one block in place of random bytes.
+/// Overwrites random bytes with the fields of one block.
 template <QuantFormat kFormat>
 RIGCAST_HOST_DEVICE inline void set_block_fields(std::uint8_t* block, const WeightScales& s) {
   using enum QuantFormat;
@@ -63,7 +64,7 @@ RIGCAST_HOST_DEVICE inline void set_block_fields(std::uint8_t* block, const Weig
   } else if constexpr (kFormat == kF16 || kFormat == kBF16) {
     const int odd = int(load_bytes<std::uint16_t>(block)) * 2 + 1 - (1 << 16);
     const float value = s.centre + s.step * float(odd);
-    store_bytes(block, kFormat == kF16 ? small_to_half(value) : finite_to_bfloat(value));
+    store_bytes(block, kFormat == kF16 ? small_to_fp16(value) : finite_to_bfloat(value));
   } else if constexpr (kFormat == kMXFP4) {
     block[0] = std::uint8_t(s.exponent + (block[0] < s.doubled_of_256));
   } else if constexpr (kFormat == kQ4_1 || kFormat == kQ5_1) {

@@ -1,6 +1,6 @@
 #pragma once
-// Functions that the CPU and kernels share: RIGCAST_HOST_DEVICE in front of them, and nothing in
-// them that only one of the two has.
+// RIGCAST_HOST_DEVICE marks functions that run on both CPU and GPU; they use nothing that only one
+// of them has.
 
 #ifdef __CUDACC__
 #define RIGCAST_HOST_DEVICE __host__ __device__

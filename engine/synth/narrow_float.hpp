@@ -1,5 +1,5 @@
 #pragma once
-// F32 to 16 bits without branches, for many small numbers at once.
+// Branch-free conversion of F32 to 16 bits, for loops over many small numbers.
 
 #include <cstdint>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace rigcast::engine {
 
-/// same_bits, which kernels do not have.
+/// std::bit_cast, which kernels do not have.
 template <class To, class From>
 RIGCAST_HOST_DEVICE inline To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -17,15 +17,17 @@ RIGCAST_HOST_DEVICE inline To same_bits(From from) {
   return to;
 }
 
-/// The nearest half, ties to even, of a number below 65504 in magnitude.
-RIGCAST_HOST_DEVICE inline std::uint16_t small_to_half(float value) {
+/// The nearest FP16 number, ties to even, of a number below 65504 in magnitude.
+RIGCAST_HOST_DEVICE inline std::uint16_t small_to_fp16(float value) {
   const auto bits = same_bits<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
-  // 0.5 has a last place of 2^-24, the step of subnormals: the sum is rounded to it.
+  // The unit in the last place of 0.5 is 2^-24, the step of FP16's subnormals: so adding 0.5 rounds
+  // to it.
   const float sum = same_bits<float>(magnitude) + 0.5f;
   const std::uint32_t subnormal = same_bits<std::uint32_t>(sum) - 0x3F000000u;
-  // A mask in place of a condition, which would keep the loop around it from vectorising.
+  // A mask is used instead of a condition, which would keep the loop around it from being
+  // vectorized.
   const std::uint32_t is_subnormal = 0u - std::uint32_t(magnitude < 0x38800000u);
   const std::uint32_t half = normal ^ ((normal ^ subnormal) & is_subnormal);
   return std::uint16_t((bits >> 16 & 0x8000u) | half);

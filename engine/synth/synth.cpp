@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// Bytes [begin, begin + n) of the stream.
+// Writes bytes [begin, begin + n) of the stream.
 void fill(std::uint64_t key, std::uint64_t begin, std::uint8_t* out, std::size_t n) {
   std::uint64_t word = begin / 8;
   const std::size_t into = begin % 8;
@@ -36,7 +36,7 @@ void set_all_fields(std::uint8_t* bytes, std::size_t n, WeightScales s) {
   for (std::size_t i = 0; i < n; i += kBlock) set_block_fields<kFormat>(bytes + i, s);
 }
 
-// By value: bytes that are written cannot be those of the scales, and the loop vectorises.
+// Scales are passed by value: then written bytes cannot alias them, and the loop is vectorized.
 using SetAllFields = void (*)(std::uint8_t*, std::size_t, WeightScales);
 
 template <std::size_t... kIndex>
@@ -60,7 +60,7 @@ void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_bl
   const WeightScales scales = weight_scales(tensor, routes);
   const SetAllFields set_all =
       setter_of(tensor.format, std::make_index_sequence<kQuantFormatCount>{});
-  // Pieces that stay in the first-level cache between the two passes.
+  // Pieces fit into the L1 cache between the two passes.
   const std::size_t piece = 16384 / block * block;
   for (std::size_t done = 0; done < bytes.size(); done += piece) {
     auto* out = reinterpret_cast<std::uint8_t*>(bytes.data() + done);

@@ -1,6 +1,6 @@
 #pragma once
-// Weights of true shape from nothing but a seed. Every block is a function of (seed, tensor name,
-// index of the block), so a file, the CPU and a GPU hold the same bytes whoever makes which part.
+// Synthetic weights of real shapes, from a seed. Every block is a function of (seed, tensor name,
+// block index), so a file, the CPU and a GPU have the same bytes, whichever makes which part.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace rigcast::engine {
 
-/// Bytes of blocks [first_block, first_block + bytes.size() / block bytes) of the tensor. Matrices:
-/// weights of mean 0 and standard deviation 1 / sqrt(row width), so that norms keep activations
-/// finite and logits apart through all layers. Norms: near 1. Biases: small. Rope factors: 1.
-/// routes: of a model with experts, weight_scales.hpp.
+/// Generates the bytes of blocks [first_block, first_block + bytes.size() / block bytes) of the
+/// tensor. Matrices: weights of mean 0 and standard deviation 1 / sqrt(row width), so that norms
+/// keep activations finite and logits distinct through all layers. Norms: near 1. Biases: small.
+/// RoPE factors: 1. routes: the model has experts, see weight_scales.hpp.
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
                 std::span<std::byte> bytes, bool routes = false);
 
-/// Some layer has experts.
+/// True if some layer has experts.
 bool routes(const TensorTable& tensors);
 
 }  // namespace rigcast::engine

@@ -15,7 +15,7 @@
 namespace rigcast::engine {
 namespace {
 
-// general.file_type of a mix, which readers take as a hint only; F32 where it has none.
+// The general.file_type of a mix, which readers use only as a hint; F32 if there is none.
 std::uint32_t file_type_of(std::string_view quant) {
   constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {
       {"F32", 0},     {"F16", 1},     {"Q4_0", 2},    {"Q4_1", 3},    {"Q8_0", 7},
@@ -29,7 +29,7 @@ std::uint32_t file_type_of(std::string_view quant) {
 
 GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::string& quant,
                      std::uint64_t seed) {
-  const Hyperparameters h = usual_hyperparameters(m);
+  const Hyperparameters h = default_hyperparameters(m);
   GgufHeader header;
   header.set("general.architecture", m.architecture);
   header.set("general.name", m.name + " (synthetic weights)");
@@ -39,7 +39,7 @@ GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::
     header.set(fmt::format("{}.{}", m.architecture, key), value);
   };
   const auto u32 = [](std::int64_t v) { return std::uint32_t(v); };
-  // Without them llama.cpp loads no file; there is no text to read.
+  // llama.cpp requires tokenizer keys; this model has no vocabulary.
   header.set("tokenizer.ggml.model", "no_vocab");
   set("vocab_size", u32(m.vocabulary));
   set("block_count", u32(m.layers));
@@ -70,14 +70,14 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
                                           const std::string& quant, std::uint64_t seed,
                                           const std::filesystem::path& target,
                                           const Progress& progress, const StopFlag& stop) try {
-  if (auto error = refuse_to_execute(spec)) return error;
+  if (auto error = check_executable(spec)) return error;
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
   if (!writer) return writer.error();
   const bool routed = routes(tensors);
   std::uint64_t done = 0;
   for (const Tensor& t : tensors.tensors) {
     const auto fill = [&](std::uint64_t first_block, std::span<std::byte> blocks) {
-      stop.leave_if_asked();
+      stop.throw_if_requested();
       synthesize(t, seed, first_block, blocks, routed);
       done += blocks.size();
       if (progress) progress(done);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kPiece = 4 << 20;
 
-// Where every tensor begins.
+// Addresses of all tensors.
 struct Places {
   std::vector<std::byte*> at;
   std::shared_ptr<const void> memory;
@@ -27,12 +27,12 @@ std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-bool is_wanted(const Tensor& t, const Wanted& wanted) { return !wanted || wanted(t); }
+bool is_wanted(const Tensor& t, const TensorFilter& wanted) { return !wanted || wanted(t); }
 
-// Of those for which `in` holds: one after the other in memory of `make`. Vectors come first: one
-// that lies alone among matrices that are never written takes a whole large page.
+// Assigns contiguous memory from `make` to the tensors for which `in` is true. Vectors come first:
+// a single vector between matrices that are never written would use a whole large page.
 template <class In>
-std::shared_ptr<std::byte> put(const TensorTable& table, const In& in, const MakeMemory& make,
+std::shared_ptr<std::byte> put(const TensorTable& table, const In& in, const Allocator& make,
                                Places& places) {
   std::vector<std::size_t> order;
   for (const bool vectors : {true, false})
@@ -50,9 +50,9 @@ std::shared_ptr<std::byte> put(const TensorTable& table, const In& in, const Mak
   return memory;
 }
 
-// Matrices that are wanted lie in memory of `make`. All others have addresses, for which the system
-// gives memory where they are written to.
-Places places_of(const TensorTable& table, const Wanted& wanted, const MakeMemory& make) {
+// Allocates wanted matrices from `make`. All others get addresses for which the system commits
+// memory only when they are written.
+Places places_of(const TensorTable& table, const TensorFilter& wanted, const Allocator& make) {
   Places places{std::vector<std::byte*>(table.tensors.size()), nullptr};
   const auto made = [&](const Tensor& t) {
     return make && t.dimensions > 1 && is_wanted(t, wanted);
@@ -77,7 +77,8 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
-std::vector<Piece> pieces_of(const TensorTable& table, const Places& places, const Wanted& wanted) {
+std::vector<Piece> pieces_of(const TensorTable& table, const Places& places,
+                             const TensorFilter& wanted) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& t = table.tensors[i];
@@ -116,26 +117,26 @@ Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& t
     const Tensor& t = tensors.tensors[i];
     if (t.dimensions == 1) synthesize(t, seed, 0, {places.at[i], t.bytes});
   }
-  return bind_model(spec, usual_hyperparameters(spec), named(tensors, places), places.memory);
+  return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {
   return no_memory(tensors);
 }
 
 Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
-                                   std::uint64_t seed, Team& team, const Wanted& wanted,
-                                   const MakeMemory& make) try {
-  // What cannot be executed is refused before its weights take memory and are made.
+                                   std::uint64_t seed, ThreadTeam& team, const TensorFilter& wanted,
+                                   const Allocator& make) try {
+  // A model that cannot be executed is refused before its weights are allocated and generated.
   if (auto vectors = make_synthetic_vectors(spec, tensors, seed); !vectors) return vectors;
   const Places places = places_of(tensors, wanted, make);
   const std::vector<Piece> pieces = pieces_of(tensors, places, wanted);
   const bool routed = routes(tensors);
   team.run([&](Worker& worker) {
-    worker.share(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
+    worker.parallel_for(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
       const Piece& p = pieces[std::size_t(i)];
       synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes}, routed);
     });
   });
-  return bind_model(spec, usual_hyperparameters(spec), named(tensors, places), places.memory);
+  return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {
   return no_memory(tensors);
 }

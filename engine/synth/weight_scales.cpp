@@ -12,7 +12,7 @@ namespace {
 
 using enum QuantFormat;
 
-// Mean square of the whole numbers from low to high.
+// The mean square of the integers from low to high.
 double mean_square(int low, int high) {
   double sum = 0;
   for (int i = low; i <= high; ++i) sum += double(i) * i;
@@ -25,13 +25,13 @@ double mean_square(const std::array<std::int8_t, 16>& table) {
   return sum / 16;
 }
 
-// Of whole numbers 0..n - 1 around their mean.
+// The variance of the integers 0..n - 1.
 double variance(int n) { return (double(n) * n - 1) / 12; }
 
-// Of the odd numbers from 1 - n to n - 1: what n even steps of 2 make.
+// The variance of the odd numbers from 1 - n to n - 1: n levels with a step of 2.
 double odd_variance(double n) { return (n * n - 1) / 3; }
 
-// Variance of a weight where d is 1. Sub-scales: as synth.cpp draws them.
+// The variance of a weight if d is 1. Sub-scales: as synth.cpp draws them.
 double variance_at_unit_d(QuantFormat f) {
   switch (f) {
     case kQ4_0: return mean_square(-8, 7);
@@ -54,19 +54,19 @@ double variance_at_unit_d(QuantFormat f) {
   return mean_square(ref::kTwiceE2M1);
 }
 
-// The mean of codes 0..n - 1 that a min or an offset takes off.
+// The mean of codes 0..n - 1, which a min or an offset subtracts.
 double mean_code(QuantFormat f) {
   switch (f) {
     case kQ2_K: return 1.5;
     case kQ4_K: return 7.5;
     case kQ5_K: return 15.5;
-    case kQ4_1: return -7.5;  // added, not taken off
+    case kQ4_1: return -7.5;  // added, not subtracted
     case kQ5_1: return -15.5;
     default: return 0;
   }
 }
 
-// Two neighbouring powers of two, mixed so that the mean square is as wanted.
+// Chooses two neighbouring powers of two and their ratio, so that the mean square is as wanted.
 void set_exponents(double wanted, WeightScales& s) {
   const double square = wanted * wanted;
   int power = 0;
@@ -77,7 +77,8 @@ void set_exponents(double wanted, WeightScales& s) {
   s.doubled_of_256 = int(std::nearbyint(256 * (square / low - 1) / 3));
 }
 
-// Multiples of a power of two near `centre`: exact, and so the same with a fused multiply-add.
+// Values near `centre` in steps of a power of two: these are exact, and so the same with a fused
+// multiply-add.
 WeightScales around(QuantFormat f, float centre, int log2_of_reach) {
   WeightScales s;
   s.centre = centre;

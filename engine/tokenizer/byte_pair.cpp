@@ -17,7 +17,7 @@ std::uint64_t key_of(TokenId left, TokenId right) {
 
 }  // namespace
 
-// Tokens by their text, while a vocabulary is read.
+// An index of tokens by their text, used while a vocabulary is read.
 class BytePair::TokenIndex {
  public:
   explicit TokenIndex(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {
@@ -42,7 +42,7 @@ class BytePair::TokenIndex {
   std::unordered_map<std::string_view, TokenId> by_text_;
 };
 
-// Ids are small and dense: without mixing, most of the table's buckets would stay empty.
+// Ids are small and dense: without mixing their bits, most buckets of the table would stay empty.
 std::size_t BytePair::PairHash::operator()(std::uint64_t key) const {
   key ^= key >> 32;
   key *= 0x9E3779B97F4A7C15u;
@@ -73,7 +73,8 @@ Result<BytePair> BytePair::make(const Vocabulary& vocabulary, Pretokenizer preto
 std::optional<Error> BytePair::add_merge(const Vocabulary& vocabulary, const TokenIndex& index,
                                          std::size_t i) {
   const std::string_view merge = vocabulary.merges[i];
-  // A token may itself begin with a blank in vocabularies that are not of bytes.
+  // The search begins at 1, because a token may begin with a blank in vocabularies that are not of
+  // bytes.
   const std::size_t blank = merge.find(' ', 1);
   if (blank == std::string_view::npos || blank + 1 == merge.size())
     return bad_input(
@@ -118,7 +119,7 @@ void BytePair::encode_word(std::string_view word, MergeList& list,
   for (std::size_t i = 0; i < word.size(); ++i)
     list.push({i, 1, byte_ids_[static_cast<unsigned char>(word[i])]});
   list.merge_all([&](const Symbol& left, const Symbol& right) -> Merge {
-    // A byte without a token, -1, is in no merge.
+    // A byte without a token (id -1) is in no merge.
     const auto found = merges_.find(key_of(left.id, right.id));
     if (found == merges_.end()) return {};
     return {found->second.id, double(found->second.rank)};

@@ -1,6 +1,6 @@
 #pragma once
-// Byte-level BPE as GPT-2 does it: each word that the pre-tokenizer cuts out starts as its bytes,
-// then neighbours merge, the first of the listed merges first.
+// Byte-level BPE as in GPT-2: each word from the pre-tokenizer starts as its bytes; then neighbours
+// are merged, in the order of the list of merges.
 
 #include <array>
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace rigcast::engine {
 
 class BytePair {
  public:
-  /// Reads what it needs from a vocabulary that has been checked. Errors: a merge that is not two
-  /// tokens and a blank between, that names or makes no token, or that is listed twice.
+  /// Reads a checked vocabulary. Errors: a merge that is not two tokens with a blank between them,
+  /// that names or makes no token, or that is listed twice.
   static Result<BytePair> make(const Vocabulary& vocabulary, Pretokenizer pretokenizer);
 
   /// Appends the text's ids. A byte without a token becomes the unknown token, or nothing if the
@@ -30,7 +30,8 @@ class BytePair {
 
   bool may_lose_text() const;
 
-  /// Merges of tokens that are not normal: such a merge could make a control token out of text.
+  /// The number of ignored merges, of tokens that are not normal: such a merge could make a control
+  /// token out of text.
   std::size_t merges_left_out() const { return merges_left_out_; }
 
  private:
@@ -42,7 +43,7 @@ class BytePair {
     std::size_t operator()(std::uint64_t key) const;
   };
   struct WordHash {
-    using is_transparent = void;  // found by a view, without a copy
+    using is_transparent = void;  // allows lookup by string_view
     std::size_t operator()(std::string_view word) const {
       return std::hash<std::string_view>{}(word);
     }
@@ -58,7 +59,7 @@ class BytePair {
   Pretokenizer pretokenizer_;
   std::array<TokenId, 256> byte_ids_{};                         // -1: none
   std::unordered_map<std::uint64_t, Ranked, PairHash> merges_;  // by the two ids
-  // By bytes; only if whole words come first.
+  // Words by their bytes; only if whole words come first.
   std::unordered_map<std::string, TokenId, WordHash, std::equal_to<>> words_;
   TokenId unknown_ = -1;
   std::size_t merges_left_out_ = 0;

@@ -81,7 +81,7 @@ class VocabularyReader {
     return all ? *std::move(all) : std::vector<std::int64_t>{};
   }
 
-  // 0, which is none of the types, for what would be one of them in 32 bits alone.
+  // The type of a number; 0, which is no type, if the number does not fit into 32 bits.
   static TokenType type_of(std::int64_t number) {
     const auto type = std::int32_t(number);
     return type == number ? TokenType(type) : TokenType(0);
@@ -91,18 +91,19 @@ class VocabularyReader {
     const Value* value = find(key);
     if (!value) return std::nullopt;
     const auto number = value->integer();
-    constexpr std::int64_t kMost = std::numeric_limits<TokenId>::max();
-    if (number && *number >= 0 && *number <= kMost) return TokenId(*number);
+    constexpr std::int64_t kMax = std::numeric_limits<TokenId>::max();
+    if (number && *number >= 0 && *number <= kMax) return TokenId(*number);
     refuse(key, "a token id");
     return std::nullopt;
   }
 
-  // Of one that text does not need: -1 stands for whatever is no id, which the tokenizer warns of.
+  // An id that text does not need. -1 stands for any invalid value, about which the tokenizer
+  // warns.
   std::optional<TokenId> id_or_none(std::string_view key) {
     const Value* value = find(key);
     const auto number = value ? value->integer() : std::nullopt;
-    constexpr std::int64_t kMost = std::numeric_limits<TokenId>::max();
-    if (number && (*number < 0 || *number > kMost)) return TokenId(-1);
+    constexpr std::int64_t kMax = std::numeric_limits<TokenId>::max();
+    if (number && (*number < 0 || *number > kMax)) return TokenId(-1);
     return id(key);
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The tokenizer that a file brings.
+// The tokenizer of a model file.
 
 #include <optional>
 
@@ -9,9 +9,9 @@
 
 namespace rigcast::engine {
 
-/// nullopt: the file has no vocabulary (or says "no_vocab" or "none"), and runs on token ids.
-/// Errors: a kind of vocabulary that is not understood, keys of another type, and what
-/// Tokenizer::make refuses.
+/// Makes the file's tokenizer. nullopt: the file has no vocabulary (or states "no_vocab" or
+/// "none"), and runs on token ids. Errors: an unsupported kind of vocabulary, keys of another type,
+/// and what Tokenizer::make refuses.
 Result<std::optional<Tokenizer>> file_tokenizer(const GgufFile& file);
 
 }  // namespace rigcast::engine

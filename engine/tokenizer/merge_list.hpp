@@ -1,6 +1,6 @@
 #pragma once
-// Both kinds of tokenizer do the same: of all neighbours that may merge, the best pair does, until
-// none may. A queue of candidates keeps this at O(n log n).
+// Both kinds of tokenizer merge the best pair of neighbours until no pair can be merged. A queue of
+// candidates keeps this at O(n log n).
 
 #include <algorithm>
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace rigcast::engine {
 
-/// A stretch of the text; `length` is 0 once it has become part of its left neighbour.
+/// A range of the text; `length` is 0 once it has been merged into its left neighbour.
 struct Symbol {
   std::size_t begin = 0;
   std::uint32_t length = 0;
   TokenId id = -1;  // -1: no token is spelt like it
 };
 
-/// What two neighbours become. The lower cost merges first; of equal costs the leftmost.
+/// The merge of two neighbours. A lower cost merges first; of equal costs the leftmost does.
 struct Merge {
   TokenId id = -1;  // -1: these two do not merge
   double cost = 0;
@@ -39,7 +39,7 @@ class MergeList {
     links_.push_back({at - 1, at + 1});
   }
 
-  /// `pair(left, right)` is a Merge of two symbols.
+  /// Merges until nothing can be merged; `pair(left, right)` returns the Merge of two symbols.
   template <class Pair>
   void merge_all(Pair pair) {
     for (std::size_t i = 1; i < symbols_.size(); ++i) consider(i - 1, i, pair);
@@ -54,7 +54,7 @@ class MergeList {
     heaped_ = false;
   }
 
-  /// `visit(symbol)` for all that are left, from the left.
+  /// Calls `visit(symbol)` for the remaining symbols, from left to right.
   template <class Visit>
   void for_each(Visit visit) const {
     for (const Symbol& symbol : symbols_)
@@ -65,18 +65,19 @@ class MergeList {
   struct Candidate {
     double cost;
     std::size_t left, right;
-    std::uint32_t length;  // of both together
+    std::uint32_t length;  // length of both symbols together
     TokenId id;
   };
   struct Links {
-    std::size_t previous, next;  // outside of the list: there is none
+    std::size_t previous, next;  // an index outside of the list: none
   };
 
   static bool later(const Candidate& a, const Candidate& b) {
     return a.cost != b.cost ? a.cost > b.cost : a.left > b.left;
   }
 
-  // Symbols only grow or vanish: with both there and the length the same, neither has changed.
+  // True if neither symbol has changed. Symbols only grow or vanish, so it is enough that both
+  // exist and their total length is the same.
   bool is_current(const Candidate& c) const {
     const Symbol &left = symbols_[c.left], &right = symbols_[c.right];
     return left.length > 0 && right.length > 0 && left.length + right.length == c.length;

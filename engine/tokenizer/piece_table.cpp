@@ -15,7 +15,8 @@ std::string piece_of(const Vocabulary& vocabulary, TokenId id) {
     const bool is_text = type == TokenType::kNormal || type == TokenType::kUserDefined;
     return is_text ? without_marks(text) : text;
   }
-  // Added tokens are written as they are; so is a token that is not of the alphabet of bytes.
+  // Added tokens are written verbatim, and so is a token with characters outside of the byte
+  // alphabet.
   return type == TokenType::kNormal ? bytes_of_characters(text).value_or(text) : text;
 }
 

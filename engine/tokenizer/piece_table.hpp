@@ -18,11 +18,11 @@ class PieceTable {
   std::string_view operator[](TokenId id) const;
 
  private:
-  std::string bytes_;              // of all pieces, one after the other
-  std::vector<std::size_t> ends_;  // by id; a piece begins where the one before ends
+  std::string bytes_;              // bytes of all pieces, contiguous
+  std::vector<std::size_t> ends_;  // ends by id; a piece begins at the end of the previous one
 };
 
-/// With every mark (U+2581) as the space that it stands for.
+/// The text with every mark (U+2581) replaced by the space for which it stands.
 std::string without_marks(std::string_view text);
 
 }  // namespace rigcast::engine

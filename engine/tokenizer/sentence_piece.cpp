@@ -22,7 +22,7 @@ std::string with_marks(std::string_view text) {
   return out;
 }
 
-// The character that a text begins with; a byte that is no UTF-8 stands alone.
+// The first character of a text; a byte that is not valid UTF-8 counts as one.
 struct Character {
   std::size_t length;
   std::uint32_t code;
@@ -57,7 +57,7 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary) : vocabulary_(vocabul
       case TokenType::kUnknown:
         if (first_unknown < 0) first_unknown = id;
         break;
-      // User-defined tokens were taken out of the text before; the others are not for text.
+      // User-defined tokens have already been split off; other types do not occur in text.
       default: break;
     }
   }
@@ -98,7 +98,7 @@ void SentencePiece::encode(std::string_view text, std::vector<TokenId>& ids) con
 void SentencePiece::merge_stretch(Progress& progress) const {
   progress.list.merge_all([&](const Symbol& left, const Symbol& right) -> Merge {
     const std::size_t length = std::size_t{left.length} + right.length;
-    if (length > kLongestTokenBytes) return {};
+    if (length > kMaxTokenLength) return {};
     const TokenId id = token_of(progress.text.substr(left.begin, length));
     return id < 0 ? Merge{} : Merge{id, -double(vocabulary_.scores[std::size_t(id)])};
   });
@@ -114,7 +114,7 @@ void SentencePiece::merge_stretch(Progress& progress) const {
 }
 
 void SentencePiece::append_spelt_out(std::string_view symbol, Progress& progress) const {
-  // A vocabulary without the mark still has the space.
+  // A mark that is no token is spelled as the space for which it stands.
   if (symbol == kSpaceMark) symbol = " ";
   const auto id_of = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)]; };
   const bool complete = std::ranges::all_of(symbol, [&](char c) { return id_of(c) >= 0; });

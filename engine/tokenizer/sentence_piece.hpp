@@ -1,5 +1,5 @@
 #pragma once
-// BPE as SentencePiece does it: neighbours whose text together is a token merge, the highest score
+// BPE as in SentencePiece: neighbours whose combined text is a token are merged, highest score
 // first. Spaces are written as U+2581.
 
 #include <array>
@@ -19,21 +19,21 @@ inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 class SentencePiece {
  public:
-  /// Keeps the vocabulary's address; it has been checked.
+  /// The vocabulary has been checked, and outlives this object.
   explicit SentencePiece(const Vocabulary& vocabulary);
 
-  /// Appends the text's ids. What no token spells becomes its bytes' tokens; if one of them has
-  /// none, a run of such characters becomes the unknown token. A mark in the text is a space.
+  /// Appends the text's ids. Characters without a token become the tokens of their bytes; if a byte
+  /// has none, a run of such characters becomes the unknown token. A mark in the text is a space.
   void encode(std::string_view text, std::vector<TokenId>& ids) const;
 
-  /// There is neither a token of its own for every byte nor an unknown token.
+  /// True if some byte has no token and there is no unknown token.
   bool may_lose_text() const { return unknown_ < 0 && !byte_complete_; }
 
  private:
-  // A text while it is encoded.
+  // The state of encoding a text.
   struct Progress {
     std::string_view text;  // with marks
-    MergeList list;         // of the stretch that is being merged
+    MergeList list;         // symbols of the range that is being merged
     bool in_unknown = false;
     std::vector<TokenId>& ids;
   };
@@ -45,8 +45,8 @@ class SentencePiece {
 
   const Vocabulary& vocabulary_;
   std::unordered_map<std::string_view, TokenId> normal_;  // by text
-  // Pairs of characters that are neighbours in a token. No merge crosses any other two: a text
-  // falls into stretches there, mostly words, and short lists stay in a cache.
+  // Pairs of characters that are neighbours within a token. No merge crosses any other pair, so a
+  // text is split there into short ranges, mostly words, whose lists stay in the CPU's cache.
   std::unordered_set<std::uint64_t> neighbours_;
   std::array<TokenId, 256> byte_ids_;
   bool byte_complete_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// Text token by token, for a reader who should never see half a character.
+// Incremental decoding, token by token, which never outputs a part of a character.
 
 #include <string>
 
@@ -7,16 +7,16 @@
 
 namespace rigcast::engine {
 
-/// What `push` and `finish` give, put together, is Tokenizer::decode of the same ids.
+/// The concatenated results of `push` and `finish` equal Tokenizer::decode of the same ids.
 class StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, DecodeOptions options = {});
 
   /// The text that the token completes. Bytes that begin a character are held back until it is
-  /// whole or can no longer become so; bytes that are no UTF-8 come as they are.
+  /// complete or can no longer become so; invalid bytes are output unchanged.
   std::string push(TokenId id);
 
-  /// What is held back, whole or not. The decoder then begins anew.
+  /// Returns the bytes that are held back, complete or not, and resets the decoder.
   std::string finish();
 
  private:

@@ -23,8 +23,8 @@ struct Tokenizer::Parts {
   PieceTable pieces;
   SpecialTokens user_defined;
   SpecialTokens all_special;  // user-defined, control and unknown
-  std::set<TokenId> ends;     // of generation
-  // One of the two.
+  std::set<TokenId> ends;     // tokens that end generation
+  // Exactly one of these is present.
   std::optional<SentencePiece> sentence_piece;
   std::optional<BytePair> byte_pair;
   bool add_bos = false, add_eos = false, add_space_prefix = false;
@@ -43,7 +43,8 @@ void Tokenizer::Parts::find_special() {
   std::vector<std::pair<std::string_view, TokenId>> own, all;
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const auto id = TokenId(i);
-    // As a text spells them: a user-defined token of SentencePiece has marks for its spaces.
+    // The text of a token as users write it: a user-defined token of SentencePiece has marks for
+    // its spaces.
     const std::string_view text = pieces[id];
     switch (type_of(vocabulary, id)) {
       case TokenType::kUserDefined: own.emplace_back(text, id); [[fallthrough]];
@@ -56,8 +57,8 @@ void Tokenizer::Parts::find_special() {
   all_special = SpecialTokens(all);
 }
 
-// Chat templates end an answer with tokens that files often do not name: these texts are those that
-// llama.cpp stops at too.
+// Finds tokens that end an answer. Files often do not name those of their chat template; these
+// texts are the ones at which llama.cpp stops, too.
 void Tokenizer::Parts::find_ends() {
   constexpr std::string_view kEnds[] = {"<|eot_id|>",
                                         "<|im_end|>",
@@ -94,7 +95,7 @@ void Tokenizer::Parts::find_ends() {
     calls = calls || text == "<|call|>";
     if (text == "<|end|>") end_of_message = id;
   }
-  // In Harmony, which has all three, an answer goes on behind the end of a message.
+  // In Harmony, which has all three tokens, an answer continues after the end of a message.
   if (returns && calls && end_of_message && end_of_message != vocabulary.eos)
     ends.erase(*end_of_message);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Text to tokens and back, with a model file's own vocabulary.
+// Conversion of text to tokens and back, with a model file's own vocabulary.
 
 #include <cstddef>
 #include <memory>
@@ -15,31 +15,32 @@
 namespace rigcast::engine {
 
 struct EncodeOptions {
-  /// BOS before and EOS after the text, as far as the vocabulary asks for them.
+  /// Adds BOS before and EOS after the text, if the vocabulary states so.
   bool add_special = true;
-  /// Control and unknown tokens that the text spells out become those tokens. Not for text of
-  /// strangers: without it text gives no control token (unless the unknown token is one).
+  /// Control and unknown tokens that are spelled out in the text become those tokens. Not for
+  /// untrusted text: without this option text yields no control token (unless the unknown token is
+  /// one).
   bool parse_special = false;
 };
 
 struct DecodeOptions {
   /// Control tokens are written out instead of left out.
   bool special = false;
-  /// The ids go on after other text: a space that they begin with is a part of it.
+  /// The ids continue other text: a space at their beginning is a part of it.
   bool continues = false;
 };
 
-/// Never changes once made and is cheap to copy: threads may share one.
+/// A tokenizer is immutable and cheap to copy; threads may share one.
 class Tokenizer {
  public:
   /// Errors: a vocabulary that is contradictory (see check_vocabulary and BytePair::make). Throws
   /// MachineError if PCRE2 fails.
   static Result<Tokenizer> make(Vocabulary vocabulary);
 
-  /// Any bytes are text. User-defined tokens are found wherever they are spelt out, the leftmost
-  /// and then the longest; the text between is merged as the vocabulary's kind says. Text is not
-  /// normalised. SentencePiece: a space is put before text at the beginning and after a control
-  /// token (if the vocabulary asks for it), and U+2581 is a space.
+  /// Encodes text, which may be any bytes. User-defined tokens are found wherever they are spelled
+  /// out, the leftmost and then the longest first; the text between them is merged by the
+  /// vocabulary's kind. Text is not normalized. SentencePiece: a space is put before text at the
+  /// beginning and after a control token (if the vocabulary states so), and U+2581 is a space.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
 
   /// The bytes that the ids stand for, without the spaces that `encode` puts before text. Ids
@@ -47,17 +48,17 @@ class Tokenizer {
   /// vocabulary has a token for every byte.
   std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
-  /// What decode() adds for one more id. `drop_space`: a space that the id begins with is left out,
-  /// as encode() put it before the text; set for the next id. At first: adds_space_prefix(), unless
-  /// the ids go on after other text.
+  /// The text that decode() adds for one more id. `drop_space`: a leading space of the id is
+  /// dropped, because encode() put it before the text; updated for the next id. Initially:
+  /// adds_space_prefix(), unless the ids continue other text.
   std::string_view next_text(TokenId id, bool& drop_space, const DecodeOptions& options) const;
 
-  /// The bytes of one token: whole characters or not. Empty outside of the vocabulary.
+  /// The bytes of one token, which may be incomplete characters. Empty outside of the vocabulary.
   std::string_view piece(TokenId id) const;
 
   bool is_control(TokenId id) const;
-  /// Generation stops here: EOS, EOT, EOM, and what ends an answer in files that name another
-  /// token: control and user-defined tokens like "<|im_end|>" or "<|eot_id|>".
+  /// True if generation stops at this token: EOS, EOT, EOM, and tokens that end an answer in files
+  /// that do not name them: control and user-defined tokens like "<|im_end|>" or "<|eot_id|>".
   bool ends_generation(TokenId id) const;
 
   std::size_t size() const;
@@ -68,11 +69,11 @@ class Tokenizer {
   std::optional<TokenId> unknown() const;
   std::optional<TokenId> pad() const;
 
-  /// What the vocabulary leaves out has been filled in.
+  /// These values include defaults for what the vocabulary does not state.
   bool adds_bos() const;
   bool adds_space_prefix() const;
 
-  /// What a user should know: results may differ from the model's own tokenizer.
+  /// Warnings for users about possible differences from the model's own tokenizer.
   const std::vector<std::string>& warnings() const;
 
  private:

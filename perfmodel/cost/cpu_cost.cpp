@@ -9,7 +9,7 @@
 namespace rigcast {
 namespace {
 
-constexpr double kUsualClock = 3e9;  // assumed for a CPU whose sustained clock is not known
+constexpr double kDefaultClock = 3e9;  // assumed for a CPU whose sustained clock is not known
 
 double used_cores(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
@@ -28,7 +28,8 @@ Hertz working_clock(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   constexpr double kAllCores = 0.6;  // of the way from base to boost, as coolers allow
   const auto value = [](const std::optional<Sourced<Hertz>>& f) { return f->value; };
-  if (!cpu.base_clock || !cpu.boost_clock) return cpu.clock ? value(cpu.clock) : Hertz{kUsualClock};
+  if (!cpu.base_clock || !cpu.boost_clock)
+    return cpu.clock ? value(cpu.clock) : Hertz{kDefaultClock};
   const Hertz base = value(cpu.base_clock), boost = value(cpu.boost_clock);
   const Hertz all = cpu.clock ? value(cpu.clock) : base + (boost - base) * kAllCores;
   const double sockets = s.settings.numa_distribute ? 1.0 : std::max(1, cpu.sockets);
@@ -78,7 +79,8 @@ double cache_reads(const StepContext& s, const OpTraffic& t) {
 }
 
 // Equivalent bytes: bytes of weights whose read takes as long as `bytes` of the cache.
-double cache_charged(const StepContext& s, const OpTraffic& t, TokenCount tokens, double bytes) {
+double cache_equivalent_bytes(const StepContext& s, const OpTraffic& t, TokenCount tokens,
+                              double bytes) {
   constexpr double kCacheOfCore = 3e6;  // the last level: 2 to 4 MB a core, 1 to 8 seen
   const CpuEfficiency& e = s.runtime.cpu;
   if (!e.cache_stride || tokens > kMatVecTokens || bytes <= 0) return bytes;
@@ -223,14 +225,15 @@ OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const BytesPerSecond full = s.rig.ram.bandwidth.value;
   const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
   const double kv = cache_bytes(s, t);
-  const double charged_kv = cache_charged(s, t, tokens, kv);
+  const double charged_kv = cache_equivalent_bytes(s, t, tokens, kv);
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
-  cost.charged = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
-  cost.gap = barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
+  cost.equivalent_bytes = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
+  cost.overhead =
+      barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();
   if (tokens <= kMatVecTokens)
-    cost.gap += unoverlapped_time(
+    cost.overhead += unoverlapped_time(
         s, compute,
         {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
   return corrected(s, cost, tokens);

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/hardware/gpu_architecture.hpp"
-#include "perfmodel/cost/gpu_blocks.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
+#include "perfmodel/cost/wave_quantization.hpp"
 
 namespace rigcast {
 namespace {
@@ -63,7 +63,7 @@ Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
 }
 
 // Boards and Arm servers have small cores, which take longer to launch kernels.
-bool is_slow_host(const CpuPart& cpu) {
+bool has_slow_host(const CpuPart& cpu) {
   constexpr std::string_view kFast[] = {"intel", "amd", "apple", "nvidia"};
   return std::ranges::find(kFast, cpu.vendor) == std::end(kFast);
 }
@@ -87,14 +87,14 @@ bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens
 }
 
 // Launch overhead: the time from one kernel's end to the start of the next.
-Seconds launch_gap(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
+Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const EraFactors era = s.runtime.era_at(s.settings.build_year);
   double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
   if (captures_graphs(s, gpu, tokens)) scale *= era.graph_launch;
   if (s.runtime.blocks && tokens > kMatVecTokens) scale *= s.runtime.blocks->launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
-  if (is_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
+  if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
   return backend.launch.value * scale;
 }
 
@@ -130,24 +130,25 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
   const double n = double(tokens), tile = blocks.gemm_tile.value;
   const FlopsPerSecond floats = gemm_rate(gpu).value;
   const double gemm = floats.value * e.gemm.value * power_share(s, gpu, floats, 1.2) *
-                      busy_in_blocks(t, n, {tile, tile, units_of(gpu)});
+                      wave_efficiency(t, n, {tile, tile, units_of(gpu)});
   const BytesPerSecond passing = gpu.bandwidth.value * batch.expand.value;
-  const auto multiply = [&](Bytes halves, double share) {
-    return std::max(halves / passing, Seconds{t.matmul_flops * share / gemm});
+  const auto multiply = [&](Bytes fp16, double share) {
+    return std::max(fp16 / passing, Seconds{t.matmul_flops * share / gemm});
   };
   const Seconds of_floats = multiply(Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
   if (!t.routed && n >= blocks.fp16_from_batch.value) {
-    const Bytes halves{2.0 * split.elements};
+    const Bytes fp16{2.0 * split.elements};
     const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
-    const Seconds launches = launch_gap(s, gpu, tokens) * (share > 0 ? double(t.matrices) : 0.0);
-    return of_floats + (Bytes{split.quant_bytes} + halves) / passing + multiply(halves, share) +
+    const Seconds launches =
+        launch_overhead(s, gpu, tokens) * (share > 0 ? double(t.matrices) : 0.0);
+    return of_floats + (Bytes{split.quant_bytes} + fp16) / passing + multiply(fp16, share) +
            launches;
   }
   const FlopsPerSecond quants = tile_rate(gpu).value;
   const double shared = std::max(t.tokens_per_weight, 1e-9);
-  const BlockCut cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
+  const BlockShape cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
   const double tiles = quants.value * e.tiles.value * power_share(s, gpu, quants, 0.6) *
-                       (t.routed ? batch.experts.value : busy_in_largest_blocks(t, n, cut)) /
+                       (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut)) /
                        (1.0 + batch.tile_half_rate_batch.value / shared);
   return of_floats + Seconds{t.matmul_flops * split.quants_scaled / tiles} +
          blocks.tile_start.value * double(t.matrices);
@@ -187,7 +188,8 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
 
 // Metal leaves a discrete GPU's weights in host memory: the GPU reads them over the link, and
 // without Apple's matrix instructions once for every token. See llama.cpp issues 15228 and 26949.
-double weights_charged(const StepContext& s, std::size_t gpu, const OpTraffic& t, double share) {
+double weight_equivalent_bytes(const StepContext& s, std::size_t gpu, const OpTraffic& t,
+                               double share) {
   const GpuPart& part = s.rig.gpus[gpu];
   if (s.settings.backend != Backend::kMetal || part.unified) return t.weight_bytes() / share;
   const double readings = std::max(1.0, t.tokens_per_weight);
@@ -224,7 +226,7 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
   const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
   const double rows = double(tokens) * double(s.model.heads) / heads;
   const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
-  products = products / busy_with_blocks(cut, units_of(gpu));
+  products = products / wave_efficiency_of_blocks(cut, units_of(gpu));
   const bool quantized = info(s.kv.types.k).block_elements > 1;
   // Keys that the batch's last token sees: the mean over the batch, plus half of the batch.
   const double dim = double(s.model.head_dim);
@@ -249,22 +251,22 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   OpCost cost;
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
   const double weights =
-      weights_charged(s, gpu, t, share_of(part, e.read.value * backend.read.value));
-  cost.charged =
+      weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value));
+  cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
-  cost.gap = launch_gap(s, part, tokens) * kernels;
+  cost.overhead = launch_overhead(s, part, tokens) * kernels;
   if (!batched) {
     if (const auto& blocks = s.runtime.blocks)
-      cost.charged += Bytes{weights} * blocks->token_idle.value *
-                      idle_of_token(t, {blocks->token_rows.value, 1, units_of(part)});
-    cost.gap += unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
+      cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
+                               idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
+    cost.overhead += unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
     return corrected(s, cost, tokens);
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
-  if (!flash) cost.gap += score_passes(s, part, t);
+  if (!flash) cost.overhead += score_passes(s, part, t);
   if (const auto& blocks = s.runtime.blocks)
-    cost.gap += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
+    cost.overhead += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
   return corrected(s, cost, tokens);
 }
 

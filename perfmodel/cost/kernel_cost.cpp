@@ -14,9 +14,9 @@ double cache_bytes(const StepContext& s, const OpTraffic& t) {
 
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {
   const double speed = device_speed(s, tokens);
-  cost.gap = cost.gap / speed;
+  cost.overhead = cost.overhead / speed;
   cost.compute = cost.compute / speed;
-  cost.charged = cost.charged / speed;
+  cost.equivalent_bytes = cost.equivalent_bytes / speed;
   return cost;
 }
 

@@ -33,14 +33,15 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   return gpu_cost(s, std::size_t(device), t, tokens, count());
 }
 
-Bytes charged_weights(const StepContext& s, Bytes bytes, bool mapped) {
+Bytes equivalent_weight_bytes(const StepContext& s, Bytes bytes, bool mapped) {
   return bytes /
          (mapped ? s.runtime.prefill.mapped_share.value : s.runtime.decode.stream_share.value);
 }
 
 OpCost operation_cost(const StepContext& s, const StepOp& op) {
   OpCost cost = operation_cost(s, op.device, op.traffic, op.tokens, op.launches);
-  if (op.dequantizes_cache && s.runtime.blocks) cost.gap += s.runtime.blocks->quantized_start.value;
+  if (op.dequantizes_cache && s.runtime.blocks)
+    cost.overhead += s.runtime.blocks->quantized_start.value;
   return cost;
 }
 
@@ -50,15 +51,15 @@ void price(const StepContext& s, StepOp& op) {
   // The bytes that accompany weights are KV cache, which is not in a mapped file.
   const bool has_weights = op.fetch->kind == ActivityKind::kFetchWeights;
   const Bytes weights{has_weights ? op.traffic.weight_bytes() : 0.0};
-  op.fetch->charged = charged_weights(s, weights, op.fetch->mapped) +
-                      (op.fetch->bytes - weights) / s.runtime.decode.stream_share.value;
+  op.fetch->equivalent_bytes = equivalent_weight_bytes(s, weights, op.fetch->mapped) +
+                               (op.fetch->bytes - weights) / s.runtime.decode.stream_share.value;
 }
 
 Seconds fetch_time(const StepContext& s, const StepOp& op) {
   if (!op.fetch) return {};
   const HostLink& link = s.rig.links[std::size_t(op.device)];
   const BytesPerSecond rate = (op.fetch->pageable ? link.pageable : link.h2d).value;
-  return op.fetch->start + op.fetch->charged / shared_rate(s, rate);
+  return op.fetch->start + op.fetch->equivalent_bytes / shared_rate(s, rate);
 }
 
 Seconds copy_out_time(const StepContext& s, DeviceIndex gpu, Bytes bytes) {

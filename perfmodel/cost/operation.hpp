@@ -16,11 +16,11 @@ namespace rigcast {
 struct Fetch {
   ActivityKind kind = ActivityKind::kFetchWeights;
   Bytes bytes;
-  Bytes charged;  // equivalent bytes at the link's rate from pinned memory
-  Seconds start;  // latency before the first byte arrives
+  Bytes equivalent_bytes;  // equivalent bytes at the link's rate from pinned memory
+  Seconds start;           // latency before the first byte arrives
   bool pageable = false;
   bool mapped = false;  // from the pages of a mapped file
-  bool ahead = false;   // may run before the operation's predecessor has ended
+  bool early = false;   // may run before the operation's predecessor has ended
 };
 
 /// The kind of kernels that an operation launches on a GPU. The runtime profile says how many each
@@ -55,7 +55,7 @@ OpCost operation_cost(const StepContext& context, const StepOp& op);
 void price(const StepContext& context, StepOp& op);
 /// Equivalent bytes of a copy of weights: bytes divided by the share of the pinned-memory rate that
 /// the runtime reaches.
-Bytes charged_weights(const StepContext& context, Bytes bytes, bool mapped);
+Bytes equivalent_weight_bytes(const StepContext& context, Bytes bytes, bool mapped);
 
 /// Time to copy `bytes` from a GPU to the host over an idle link.
 Seconds copy_out_time(const StepContext& context, DeviceIndex gpu, Bytes bytes);

@@ -5,9 +5,9 @@
 namespace rigcast {
 
 OpCost& OpCost::operator+=(const OpCost& other) {
-  gap += other.gap;
+  overhead += other.overhead;
   compute += other.compute;
-  charged += other.charged;
+  equivalent_bytes += other.equivalent_bytes;
   bytes += other.bytes;
   return *this;
 }
@@ -18,7 +18,7 @@ BytesPerSecond memory_rate(const StepContext& s, DeviceIndex device) {
 }
 
 Seconds time_alone(const StepContext& s, const OpCost& cost, DeviceIndex device) {
-  return cost.gap + std::max(cost.compute, cost.charged / memory_rate(s, device));
+  return cost.overhead + std::max(cost.compute, cost.equivalent_bytes / memory_rate(s, device));
 }
 
 }  // namespace rigcast

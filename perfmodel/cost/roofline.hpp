@@ -6,12 +6,12 @@
 
 namespace rigcast {
 
-/// Demand of one operation on its device. The memory side is `charged`: bytes that take as long at
-/// the data sheet's bandwidth as the true bytes take at the rate that the kernels reach.
+/// Demand of one operation on its device. The memory side is `equivalent_bytes`: bytes that take as
+/// long at the data sheet's bandwidth as the true bytes take at the rate that the kernels reach.
 struct OpCost {
-  Seconds gap;  // kernel launches or thread barriers, before the work
+  Seconds overhead;  // kernel launches or thread barriers, before the work
   Seconds compute;
-  Bytes charged;
+  Bytes equivalent_bytes;
   Bytes bytes;  // bytes that are really moved
 
   OpCost& operator+=(const OpCost& other);

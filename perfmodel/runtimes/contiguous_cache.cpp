@@ -9,8 +9,8 @@ DeviceMemory& device(MemoryPlan& plan, DeviceIndex index) {
   return index == kHost ? plan.devices.back() : plan.devices[std::size_t(index)];
 }
 
-// True for the tensors that LayerWeights::apart() counts.
-bool is_apart(const ModelSpec& model, const Tensor& t) {
+// True for the tensors that LayerWeights::ffn_or_experts() counts.
+bool is_ffn_or_expert(const ModelSpec& model, const Tensor& t) {
   switch (t.role) {
     case TensorRole::kExpertGate:
     case TensorRole::kExpertUp:
@@ -31,7 +31,7 @@ void add_kv(const MemoryContext& s, const Placement& p, TokenCount cells, KvType
   }
 }
 
-double largest_kv(const MemoryContext& s, TokenCount cells) {
+double max_kv(const MemoryContext& s, TokenCount cells) {
   double largest = 0;
   for (int l = 0; l < s.model.layers; ++l)
     largest = std::max(largest, kv_bytes(s.model, l, cells, s.kv.types));
@@ -42,7 +42,7 @@ double largest_kv(const MemoryContext& s, TokenCount cells) {
 template <class Needs>
 void add_kv_room(const MemoryContext& s, TokenCount cells, int layers, Needs needs,
                  MemoryPlan& plan) {
-  const Bytes room{largest_kv(s, cells) * layers};
+  const Bytes room{max_kv(s, cells) * layers};
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
     if (needs(DeviceIndex(g))) plan.devices[g].staging += room;
 }
@@ -143,15 +143,15 @@ void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement
     for (const Tensor& t : s.tensors.tensors) {
       if (t.layer < 0 || t.layer >= s.model.layers) continue;
       const LayerPlacement& at = p.layers[std::size_t(t.layer)];
-      const bool expert = is_apart(s.model, t);
+      const bool expert = is_ffn_or_expert(s.model, t);
       const bool in_prefill =
           here(at.prefill_on) && s.runtime.prefill.streams && s.settings.op_offload;
       const bool in_decode = here(expert ? at.decode_experts_on : at.decode_on);
       if ((expert ? at.experts : at.weights) != kHost || !(in_prefill || in_decode)) continue;
       matrix = std::max(matrix, double(t.bytes));
       const LayerWeights& w = s.tensors.layers[std::size_t(t.layer)];
-      const double shared = at.weights == kHost ? double(w.together()) : 0;
-      layer = std::max(layer, shared + (at.experts == kHost ? double(w.apart()) : 0));
+      const double shared = at.weights == kHost ? double(w.rest()) : 0;
+      layer = std::max(layer, shared + (at.experts == kHost ? double(w.ffn_or_experts()) : 0));
     }
     plan.devices[g].staging += Bytes{ahead ? layer * depth : matrix};
   }

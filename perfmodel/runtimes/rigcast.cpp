@@ -10,8 +10,8 @@ Bytes RigcastEngine::compute_buffers(const MemoryContext& s, const Placement& p,
   return engine_buffers(s, p, device);
 }
 
-Bytes RigcastEngine::untouched_buffers(const MemoryContext& s, const Placement& p) const {
-  return engine_untouched_buffers(s, p);
+Bytes RigcastEngine::untouched_buffer_bytes(const MemoryContext& s, const Placement& p) const {
+  return engine_untouched_buffer_bytes(s, p);
 }
 
 void RigcastEngine::add_weight_buffers(const MemoryContext& s, const Placement& p,
@@ -59,19 +59,19 @@ Seconds RigcastEngine::embedding_time(const StepContext& s, const Placement& p,
   return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
 }
 
-KvHandover RigcastEngine::prompt_handover(const StepContext& s, const Placement& p,
-                                          const Batch& batch) const {
-  KvHandover handover;
-  if (!p.host_decodes() || s.rig.unified()) return handover;
+KvTransfer RigcastEngine::prompt_kv_transfer(const StepContext& s, const Placement& p,
+                                             const Batch& batch) const {
+  KvTransfer transfer;
+  if (!p.host_decodes() || s.rig.unified()) return transfer;
   double prompt = 0;
   for (const Sequence& sequence : batch.sequences) prompt += double(sequence.prompt);
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (gpu == kHost) continue;
-    handover.from = gpu;
-    handover.bytes += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * prompt};
+    transfer.from = gpu;
+    transfer.bytes += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * prompt};
   }
-  return handover;
+  return transfer;
 }
 
 Seconds RigcastEngine::cold_copy_start(const StepContext& s, int layer, double bytes) const {

@@ -10,7 +10,8 @@ class RigcastEngine : public RuntimeModel {
  public:
   Bytes compute_buffers(const MemoryContext& context, const Placement& placement,
                         DeviceIndex device, bool works) const override;
-  Bytes untouched_buffers(const MemoryContext& context, const Placement& placement) const override;
+  Bytes untouched_buffer_bytes(const MemoryContext& context,
+                               const Placement& placement) const override;
   void add_weight_buffers(const MemoryContext& context, const Placement& placement,
                           MemoryPlan& plan) const override;
   void add_cache(const MemoryContext& context, const Placement& placement, TokenCount cached,
@@ -35,8 +36,8 @@ class RigcastEngine : public RuntimeModel {
   Seconds embedding_time(const StepContext& context, const Placement& placement,
                          TokenCount tokens) const override;
   /// A host that decodes alone receives the prompt's KV once the whole prompt is computed.
-  KvHandover prompt_handover(const StepContext& context, const Placement& placement,
-                             const Batch& batch) const override;
+  KvTransfer prompt_kv_transfer(const StepContext& context, const Placement& placement,
+                                const Batch& batch) const override;
   Seconds cold_copy_start(const StepContext& context, int layer, double bytes) const override;
   ColdSplit split_cold_blocks(const StepContext& context, const Placement& placement, int layer,
                               DeviceIndex device, double flops, double bytes) const override;

@@ -22,25 +22,25 @@ constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
 bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.weights != kHost) return l.weights == gpu;
-  return l.decode_on == gpu || (p.lends(layer) && l.prefill_on == gpu);
+  return l.decode_on == gpu || (p.offloadable(layer) && l.prefill_on == gpu);
 }
 
 // Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already.
-double halves_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<std::array<double, kJoined.size()>> elements(std::size_t(s.model.layers)),
-      halves(elements);
+      fp16(elements);
   for (const Tensor& t : s.tensors.tensors) {
     if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
     for (std::size_t j = 0; j < kJoined.size(); ++j) {
       if (std::ranges::find(kJoined[j], t.role) == kJoined[j].end()) continue;
       elements[std::size_t(t.layer)][j] += double(t.elements());
-      if (t.format == QuantFormat::kF16) halves[std::size_t(t.layer)][j] += double(t.elements());
+      if (t.format == QuantFormat::kF16) fp16[std::size_t(t.layer)][j] += double(t.elements());
     }
   }
   double most = 0;
   for (std::size_t l = 0; l < elements.size(); ++l)
     for (std::size_t j = 0; j < kJoined.size(); ++j)
-      if (halves[l][j] < elements[l][j]) most = std::max(most, 2.0 * elements[l][j]);
+      if (fp16[l][j] < elements[l][j]) most = std::max(most, 2.0 * elements[l][j]);
   return most;
 }
 
@@ -50,7 +50,7 @@ bool is_expert(TensorRole role) {
 }
 
 // True if the engine has a grouped GEMM for experts of this format.
-bool takes_groups(QuantFormat format) {
+bool supports_grouped_gemm(QuantFormat format) {
   using enum QuantFormat;
   switch (format) {
     case kQ4_0:
@@ -66,19 +66,20 @@ bool takes_groups(QuantFormat format) {
 }
 
 // True if the host keeps the layer's experts and a GPU computes them for a batch.
-bool lends_experts(const MemoryContext& s, const Placement& p, int layer, DeviceIndex gpu) {
+bool experts_offloadable(const MemoryContext& s, const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.experts != kHost || l.decode_experts_on != kHost || l.prefill_on != gpu) return false;
-  return s.model.is_moe_layer(layer) && (l.weights == gpu || l.decode_on == gpu || p.lends(layer));
+  return s.model.is_moe_layer(layer) &&
+         (l.weights == gpu || l.decode_on == gpu || p.offloadable(layer));
 }
 
 // Bytes of one expert in the layer with the largest experts, of the layers whose experts a GPU
 // computes for a batch.
-double lent_expert_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+double offloadable_expert_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<double> bytes(std::size_t(s.model.layers));
   for (const Tensor& t : s.tensors.tensors) {
     if (t.layer < 0 || t.layer >= s.model.layers || !is_expert(t.role)) continue;
-    if (lends_experts(s, p, t.layer, gpu) && takes_groups(t.format))
+    if (experts_offloadable(s, p, t.layer, gpu) && supports_grouped_gemm(t.format))
       bytes[std::size_t(t.layer)] += double(t.bytes);
   }
   const double most = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
@@ -120,9 +121,10 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   double bytes = n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
                       double(m.head_dim) * kFloat);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
-  double between = has_dense ? std::min<double>(n, kMostShortBatch) * dense : 0;
+  double between = has_dense ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
   if (m.moe) {
-    const double routed = std::min<double>(n, copies_experts ? kMostRoutedToCopied : kMostRouted);
+    const double routed =
+        std::min<double>(n, copies_experts ? kMaxRoutedTokensStreamed : kMaxRoutedTokens);
     const double choices = routed * m.moe->experts_used;
     between = std::max(between, choices * expert);
     bytes += choices * (expert * kHalf + hidden * kFloat) + routed * m.moe->experts * kFloat;
@@ -148,8 +150,9 @@ TokenCount host_rows(const MemoryContext& s, const Placement& p) {
   for (const LayerPlacement& l : p.layers) {
     if (l.weights == kHost ? l.decode_on == kHost : s.kv.policy == KvPolicy::kRam) return batch;
     if (!s.model.moe || l.experts != kHost || l.decode_experts_on != kHost) continue;
-    const bool lent = l.prefill_on != kHost && lent_expert_bytes(s, p, l.prefill_on) > 0;
-    rows = std::max(rows, lent ? timed_tokens(s.model, s.settings.ubatch) : batch);
+    const bool offloadable =
+        l.prefill_on != kHost && offloadable_expert_bytes(s, p, l.prefill_on) > 0;
+    rows = std::max(rows, offloadable ? timed_tokens(s.model, s.settings.ubatch) : batch);
   }
   return rows;
 }
@@ -163,23 +166,23 @@ Bytes engine_buffers(const MemoryContext& s, const Placement& p, DeviceIndex dev
     if (s.rig.gpus.empty()) return {own};
     return {own + double(message_floats(s.model)) * sizeof(float) * s.settings.ubatch};
   }
-  const bool copies_experts = lent_expert_bytes(s, p, device) > 0;
-  return {gpu_vector_bytes(s, copies_experts) + halves_bytes(s, p, device) +
+  const bool copies_experts = offloadable_expert_bytes(s, p, device) > 0;
+  return {gpu_vector_bytes(s, copies_experts) + fp16_bytes(s, p, device) +
           double(kBlasWorkspaceBytes)};
 }
 
-Bytes engine_untouched_buffers(const MemoryContext& s, const Placement& p) {
+Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) {
   // The host is timed with a batch of this size, unless it decodes alone.
   const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
   const TokenCount rows = host_rows(s, p);
   const Batch batch{s.workload.depth, rows};
-  bool lends = false;
+  bool offloadable = false;
   for (int l = 0; l < s.model.layers; ++l) {
-    if (!p.lends(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
+    if (!p.offloadable(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
     if (prefill_device(s, p, batch, l) == kHost) return {};
-    lends = true;
+    offloadable = true;
   }
-  if (!lends || rows <= kept) return {};
+  if (!offloadable || rows <= kept) return {};
   // The hidden states of a batch are in use in any case: the host looks up its embeddings.
   const double hidden = hidden_bytes(s.model).value * double(rows - kept);
   const double all = engine_buffers(s, p, kHost).value;
@@ -187,7 +190,7 @@ Bytes engine_untouched_buffers(const MemoryContext& s, const Placement& p) {
 }
 
 bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
-  if (s.settings.ubatch > kMostShortBatch) return true;
+  if (s.settings.ubatch > kMaxSmallBatch) return true;
   const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
   if (batch <= kFewTokens) return false;
   std::vector<bool> has_floats(std::size_t(s.model.layers));
@@ -207,11 +210,11 @@ void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, Memor
     const auto gpu = DeviceIndex(g);
     double lent_cache = 0;
     for (int l = 0; l < s.model.layers; ++l)
-      if (p.lends(l) && p.layers[std::size_t(l)].prefill_on == gpu)
+      if (p.offloadable(l) && p.layers[std::size_t(l)].prefill_on == gpu)
         lent_cache = std::max(lent_cache, kv_block_bytes(s, l, s.kv.types));
     // Two slots receive blocks of the file alternately; one buffer holds their repacked weights.
-    const double weights =
-        3 * (streamed_layer_bytes(s, p, gpu) + expert_slot_bytes(s, lent_expert_bytes(s, p, gpu)));
+    const double weights = 3 * (streamed_layer_bytes(s, p, gpu) +
+                                expert_slot_bytes(s, offloadable_expert_bytes(s, p, gpu)));
     const double caches =
         2 * double(kv_blocks(s, s.workload.depth + s.workload.prompt_tokens)) * lent_cache;
     plan.devices[g].staging += Bytes{weights + caches};

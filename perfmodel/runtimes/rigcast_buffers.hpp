@@ -9,9 +9,9 @@ namespace rigcast {
 /// RuntimeModel::compute_buffers; 0 for a host that computes nothing.
 Bytes engine_buffers(const MemoryContext& context, const Placement& placement, DeviceIndex device);
 
-/// RuntimeModel::untouched_buffers: host buffers for batches that a GPU computes in the host's
+/// RuntimeModel::untouched_buffer_bytes: host buffers for batches that a GPU computes in the host's
 /// place.
-Bytes engine_untouched_buffers(const MemoryContext& context, const Placement& placement);
+Bytes engine_untouched_buffer_bytes(const MemoryContext& context, const Placement& placement);
 
 /// RuntimeModel::loads_cublas: true if a ubatch may be longer than the kernels for quantized
 /// weights support, or if a batch of the prompt meets float weights.

@@ -10,21 +10,21 @@
 namespace rigcast {
 namespace {
 
-constexpr TokenCount kMostTokens = 1'000'000'000'000;  // stands for all tokens, where no cache is
-                                                       // evicted
+constexpr TokenCount kMaxTokens = 1'000'000'000'000;  // stands for all tokens, where no cache is
+                                                      // evicted
 
 // Tokens in the cache before the first output token is decoded.
 TokenCount prompt_end(const MemoryContext& s) {
   return s.workload.depth + s.workload.prompt_tokens;
 }
 
-bool changes_type(const MemoryContext& s) {
+bool converts_type(const MemoryContext& s) {
   const KvTypes cold = s.kv.cold_types();
   return cold.k != s.kv.types.k || cold.v != s.kv.types.v;
 }
 
 // True if blocks of the cache are evicted from the GPU.
-bool leaves(const MemoryContext& s) {
+bool evicts_kv(const MemoryContext& s) {
   return evicts(s.kv.policy) || (s.kv.policy == KvPolicy::kStream && !s.rig.unified());
 }
 
@@ -61,19 +61,19 @@ GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) 
 // Kernels find blocks through lists of pointers: one per layer where blocks are evicted, else one
 // for all layers.
 double list_bytes(const MemoryContext& s, const GpuCache& c) {
-  const int lists = leaves(s) ? std::max(1, c.layers) : 1;
-  return double(lists) * double(kMostKvBlocks) * sizeof(void*);
+  const int lists = evicts_kv(s) ? std::max(1, c.layers) : 1;
+  return double(lists) * double(kMaxKvBlocks) * sizeof(void*);
 }
 
 // GPU memory of the ring buffer and the conversion of evicted blocks, on their way out and back.
 double ring_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cold) {
   const KvRing ring = kv_ring(cold, c.layers, std::int64_t(c.cold_layer));
   const double slots = double(ring.blocks) * ring.layers() * c.cold_layer;
-  return slots + (changes_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
+  return slots + (converts_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
 }
 
 // The number of blocks that the longest batch writes. As many are being evicted meanwhile.
-TokenCount batch_blocks(const MemoryContext& s) {
+TokenCount blocks_of_batch(const MemoryContext& s) {
   const Workload& w = s.workload;
   const TokenCount longest = std::max(w.depth, w.prompt_tokens);
   return kv_blocks(s, std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
@@ -91,7 +91,7 @@ Shares shares_of(const MemoryContext& s, TokenCount cached, TokenCount hot) {
     return std::min(kv_blocks(s, tokens), std::max(hot, step) + step);
   };
   const TokenCount full = cached / s.kv.block_tokens;
-  return {std::max(held(std::min(cached, prompt_end(s)), batch_blocks(s)), held(cached, 1)),
+  return {std::max(held(std::min(cached, prompt_end(s)), blocks_of_batch(s)), held(cached, 1)),
           std::clamp<TokenCount>(kv_blocks(s, cached) - hot, 0, std::max<TokenCount>(0, full))};
 }
 
@@ -117,7 +117,7 @@ TokenCount hot_blocks(const MemoryContext& s, const GpuCache& c, const DeviceMem
 // Resident tokens: the minimum over all GPUs.
 TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCount cached,
                            const MemoryPlan& plan) {
-  TokenCount fewest = kMostTokens;
+  TokenCount fewest = kMaxTokens;
   // The limit is planned for the longest context, whichever position the plan is for.
   const TokenCount longest = std::max(cached, s.workload.context);
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
@@ -129,8 +129,8 @@ TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCoun
 }
 
 // Adds the cache of a GPU whose blocks are evicted beyond `hot` tokens.
-void add_leaving(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot,
-                 DeviceMemory& gpu, DeviceMemory& host) {
+void add_evicted_kv(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot,
+                    DeviceMemory& gpu, DeviceMemory& host) {
   if (c.layers == 0) return;
   const Shares shares = shares_of(s, cached, kv_blocks(s, hot));
   gpu.kv += Bytes{double(shares.on_gpu) * c.block + list_bytes(s, c)};
@@ -145,11 +145,12 @@ void add_timed_cache(DeviceMemory& host) {
 }
 
 // Adds caches that are never evicted, including all caches of the host.
-void add_staying(const MemoryContext& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
+void add_resident_kv(const MemoryContext& s, const Placement& p, TokenCount cached,
+                     MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = cache_device(s, p, l);
     const double block = kv_block_bytes(s, l, s.kv.types);
-    if (at == kHost || !leaves(s))
+    if (at == kHost || !evicts_kv(s))
       (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
           Bytes{double(kv_blocks(s, cached)) * block};
     // Where the host decodes, a GPU keeps the KV that prompts have produced.
@@ -221,10 +222,10 @@ TokenCount kv_blocks(const StepContext& s, TokenCount tokens) {
 
 void add_block_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
                      MemoryPlan& plan) {
-  add_staying(s, p, cached, plan);
+  add_resident_kv(s, p, cached, plan);
   DeviceMemory& host = plan.devices.back();
   const auto gpus = plan.devices.size() - 1;
-  if (!leaves(s)) {
+  if (!evicts_kv(s)) {
     for (std::size_t g = 0; g < gpus; ++g)
       if (plan.devices[g].activations.value > 0) plan.devices[g].kv += Bytes{list_bytes(s, {})};
     return;
@@ -235,7 +236,7 @@ void add_block_cache(const MemoryContext& s, const Placement& p, TokenCount cach
     hot = std::max(*plan.resident_tokens, s.kv.hot_tokens);
   }
   for (std::size_t g = 0; g < gpus; ++g)
-    add_leaving(s, gpu_cache(s, p, DeviceIndex(g)), cached, hot, plan.devices[g], host);
+    add_evicted_kv(s, gpu_cache(s, p, DeviceIndex(g)), cached, hot, plan.devices[g], host);
   if (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) add_timed_cache(host);
 }
 
@@ -269,17 +270,18 @@ ColdSplit split_blocks(const StepContext& s, const Placement& p, int layer, Devi
   const OpCost cpu = cpu_cost(s, cold, 1);
   const double on_host = time_alone(s, cpu, kHost).value;
   const BytesPerSecond link = s.rig.links[std::size_t(device)].h2d.value;
-  const double over_link = (kv_fetch(s, bytes).charged / link).value;
-  const Bytes ahead = link * (layer_time_without_kv(s, p, layer, device) + cpu_cost(s, {}, 1).gap);
+  const double over_link = (kv_fetch(s, bytes).equivalent_bytes / link).value;
+  const Bytes ahead =
+      link * (layer_time_without_kv(s, p, layer, device) + cpu_cost(s, {}, 1).overhead);
   const double shared = std::max(0.0, bytes - ahead.value) * over_link / (on_host + over_link);
-  if (shared < kLeastHostGain * bytes) return {};
+  if (shared < kMinHostGain * bytes) return {};
   split.on_cpu = std::floor(shared / kv_block_bytes(s, layer, s.kv.cold_types())) *
                  kv_block_bytes(s, layer, s.kv.cold_types());
   if (split.on_cpu <= 0) return {};
   cold.kv_read_bytes = split.on_cpu;
   cold.attention_flops *= split.on_cpu / bytes;
   split.cost = cpu_cost(s, cold, 1);
-  split.cost.gap += s.runtime.decode.host_roundtrip.value;
+  split.cost.overhead += s.runtime.decode.host_roundtrip.value;
   return split;
 }
 

@@ -23,7 +23,7 @@ struct ColdSplit {
 };
 
 /// Keys and values that a prompt's last step moves from a GPU to the host.
-struct KvHandover {
+struct KvTransfer {
   DeviceIndex from = kHost;
   Bytes bytes;
 };
@@ -39,7 +39,7 @@ class RuntimeModel {
   virtual Bytes compute_buffers(const MemoryContext& context, const Placement& placement,
                                 DeviceIndex device, bool works) const = 0;
   /// The part of the host's compute buffers that is never written to, and so occupies no memory.
-  virtual Bytes untouched_buffers(const MemoryContext&, const Placement&) const { return {}; }
+  virtual Bytes untouched_buffer_bytes(const MemoryContext&, const Placement&) const { return {}; }
   /// Buffers through which host weights are copied to a GPU.
   virtual void add_weight_buffers(const MemoryContext& context, const Placement& placement,
                                   MemoryPlan& plan) const = 0;
@@ -78,7 +78,7 @@ class RuntimeModel {
     return {};
   }
   /// The copy of keys and values after a prompt's last batch.
-  virtual KvHandover prompt_handover(const StepContext&, const Placement&, const Batch&) const {
+  virtual KvTransfer prompt_kv_transfer(const StepContext&, const Placement&, const Batch&) const {
     return {};
   }
   /// Latency of the copies of `bytes` of a layer's cold blocks, before the first byte arrives.

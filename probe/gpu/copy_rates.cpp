@@ -32,7 +32,7 @@ double seconds_of_one(const engine::Stream& stream, const Place& place, std::siz
     stream.wait();
     seconds.push_back(seconds_since(asked));
   } while (seconds_since(begin) < kPointSeconds);
-  return takes_of(std::move(seconds)).median;
+  return samples_of(std::move(seconds)).median;
 }
 
 std::vector<CopyTime> pass_over(const engine::Stream& stream, const Place& place,

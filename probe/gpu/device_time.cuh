@@ -28,25 +28,25 @@ double device_seconds(const engine::Stream& stream, Queue queue) {
 }
 
 /// Calls `take` seven times, or three on a GPU so slow that seven exceed the budget.
-template <class Take>
-std::vector<double> several(double budget_s, Take take) {
-  constexpr std::size_t kLeast = 3, kMost = 7;
+template <class Measure>
+std::vector<double> several(double budget_s, Measure measure) {
+  constexpr std::size_t kMin = 3, kMax = 7;
   const Clock::time_point begin = Clock::now();
   std::vector<double> values;
-  while (values.size() < kLeast || (values.size() < kMost && seconds_since(begin) < budget_s))
-    values.push_back(take());
+  while (values.size() < kMin || (values.size() < kMax && seconds_since(begin) < budget_s))
+    values.push_back(measure());
   return values;
 }
 
 /// As several(), with a new thread for each repetition: the core on which the host thread runs
 /// affects its time most, so the spread includes it.
-template <class Take>
-std::vector<double> several_threads(double budget_s, Take take) {
+template <class Measure>
+std::vector<double> several_threads(double budget_s, Measure measure) {
   int device = 0;
   RIGCAST_CUDA_CALL(cudaGetDevice(&device));
   const auto on_device = [&] {
     RIGCAST_CUDA_CALL(cudaSetDevice(device));
-    return take();
+    return measure();
   };
   return several(budget_s, [&] { return std::async(std::launch::async, on_device).get(); });
 }

@@ -8,7 +8,7 @@
 namespace rigcast::probe {
 namespace {
 
-constexpr int kTakes = 3;
+constexpr int kSamples = 3;
 
 void make_context(int device) {
   RIGCAST_CUDA_CALL(cudaSetDevice(device));
@@ -24,7 +24,7 @@ void measure_context(int device, Gpu& gpu) {
     gpu.used_by_others = now->used;
   }
   std::vector<double> others, own;
-  for (int i = 0; i < kTakes; ++i) {
+  for (int i = 0; i < kSamples; ++i) {
     RIGCAST_CUDA_CALL(cudaSetDevice(device));
     RIGCAST_CUDA_CALL(cudaDeviceReset());
     const auto before = nvml.memory(gpu.bus_id);
@@ -35,9 +35,9 @@ void measure_context(int device, Gpu& gpu) {
     own.push_back(std::max(0.0, after->used.value - before->used.value));
   }
   make_context(device);
-  if (own.size() == kTakes) {
-    gpu.context = takes_of(own);
-    gpu.used_by_others = Bytes{takes_of(others).median};
+  if (own.size() == kSamples) {
+    gpu.context = samples_of(own);
+    gpu.used_by_others = Bytes{samples_of(others).median};
     return;
   }
   gpu.used_by_others.reset();
@@ -45,7 +45,7 @@ void measure_context(int device, Gpu& gpu) {
   std::size_t free = 0, total = 0;
   RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
   gpu.memory = Bytes{double(total)};
-  gpu.context = takes_of({double(total - free)});
+  gpu.context = samples_of({double(total - free)});
 }
 
 }  // namespace rigcast::probe

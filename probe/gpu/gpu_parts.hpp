@@ -14,6 +14,6 @@ namespace rigcast::probe {
 void measure_context(int device, Gpu& gpu);
 /// `while_copying` is called once, in the middle of copies in both directions.
 CopyRates measure_copies(const std::function<void()>& while_copying);
-Takes measure_vram();
+Samples measure_vram();
 
 }  // namespace rigcast::probe

@@ -19,7 +19,7 @@ constexpr const char* kPciDevices = "/sys/bus/pci/devices";
 // The operating system's list is read first, because it knows the slot as well.
 GpuLink link_now(const std::string& bus_id) {
   GpuLink link = read_gpu_link(kPciDevices, bus_id);
-  return link.is_told() ? link : Nvml().link(bus_id);
+  return link.is_known() ? link : Nvml().link(bus_id);
 }
 
 // Reads what is known without a context.
@@ -58,22 +58,23 @@ bool measure_part(const Part& part, Gpu& gpu) {
   return true;
 }
 
-Gpu measure_gpu(int device, const Say& say, const StopFlag& stop) {
+Gpu measure_gpu(int device, const Progress& progress, const StopFlag& stop) {
   Gpu gpu;
   const auto look_at_link = [&] { gpu.link = link_now(gpu.bus_id); };
   const Part parts[] = {
       {"identity", [&] { identify(device, gpu); }},
       {"code",
        [&] {
-         if (const auto refused = engine::refuse_gpu(device)) throw MachineError(*refused);
+         if (const auto refused = engine::gpu_unsupported_reason(device))
+           throw MachineError(*refused);
        }},
       {"context", [&] { measure_context(device, gpu); }},
       {"copies", [&] { gpu.copies = measure_copies(look_at_link); }},
       {"memory", [&] { gpu.vram_read = measure_vram(); }},
   };
   for (const Part& part : parts) {
-    stop.leave_if_asked();
-    say(fmt::format("GPU {}, {} ...", device, part.name));
+    stop.throw_if_requested();
+    progress(fmt::format("GPU {}, {} ...", device, part.name));
     if (!measure_part(part, gpu)) break;
   }
   static_cast<void>(cudaDeviceReset());  // frees all of the GPU's memory
@@ -82,12 +83,12 @@ Gpu measure_gpu(int device, const Say& say, const StopFlag& stop) {
 
 }  // namespace
 
-Gpus measure_gpus(const Say& say, const StopFlag& stop) {
+Gpus measure_gpus(const Progress& progress, const StopFlag& stop) {
   Gpus gpus;
   const int count = engine::count_gpus(gpus.none);
   for (int device = 0; device < count; ++device)
-    gpus.found.push_back(measure_gpu(device, say, stop));
-  say("");
+    gpus.found.push_back(measure_gpu(device, progress, stop));
+  progress("");
   return gpus;
 }
 

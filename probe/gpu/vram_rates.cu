@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr double kWarmSeconds = 0.2;  // seconds until clocks have risen
-constexpr double kTakeSeconds = 0.5;
+constexpr double kSampleSeconds = 0.5;
 
 // Several numbers of blocks are tried: none is best on every GPU.
 constexpr int kBlocksPerUnit[] = {4, 8, 32};
@@ -36,23 +36,23 @@ __global__ void read_all(const uint4* from, std::size_t count, unsigned* never) 
 
 // The buffer is far larger than the L2 cache, and at most a quarter of the free memory.
 std::size_t buffer_bytes(const cudaDeviceProp& gpu) {
-  constexpr std::size_t kMost = std::size_t(2) << 30, kWhole = 1 << 20;
+  constexpr std::size_t kMax = std::size_t(2) << 30, kWhole = 1 << 20;
   std::size_t free = 0, total = 0;
   RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
-  const std::size_t bytes = std::max(std::min(kMost, free / 4), 8 * std::size_t(gpu.l2CacheSize));
+  const std::size_t bytes = std::max(std::min(kMax, free / 4), 8 * std::size_t(gpu.l2CacheSize));
   return bytes / kWhole * kWhole;
 }
 
 // The best of several numbers of blocks: GPUs differ in how many loads must be in flight.
 template <class Kernel>
-Takes fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel, const StopFlag& stop = {}) {
-  Takes best;
+Samples fastest(const cudaDeviceProp& gpu, double bytes, Kernel kernel, const StopFlag& stop = {}) {
+  Samples best;
   for (const int blocks : kBlocksPerUnit) {
-    stop.leave_if_asked();
+    stop.throw_if_requested();
     const int all = blocks * gpu.multiProcessorCount;
-    const auto rates = several(kTakeSeconds, [&] { return bytes / kernel(all); });
-    const Takes takes = takes_of(rates);
-    if (takes.median > best.median) best = takes;
+    const auto rates = several(kSampleSeconds, [&] { return bytes / kernel(all); });
+    const Samples samples = samples_of(rates);
+    if (samples.median > best.median) best = samples;
   }
   return best;
 }
@@ -67,7 +67,7 @@ class Buffer {
     for (const auto begin = Clock::now(); seconds_since(begin) < kWarmSeconds;) read_once(any);
   }
 
-  Takes read(const StopFlag& stop = {}) const {
+  Samples read(const StopFlag& stop = {}) const {
     return fastest(
         gpu_, double(words_ * sizeof(uint4)), [&](int blocks) { return read_once(blocks); }, stop);
   }
@@ -102,9 +102,9 @@ class Buffer {
 
 }  // namespace
 
-Takes measure_vram() { return Buffer().read(); }
+Samples measure_vram() { return Buffer().read(); }
 
-Takes vram_read(const StopFlag& stop) try {
+Samples vram_read(const StopFlag& stop) try {
   RIGCAST_CUDA_CALL(cudaSetDevice(0));
   return Buffer().read(stop);
 } catch (const engine::CudaFailure&) {

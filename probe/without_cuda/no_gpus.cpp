@@ -3,10 +3,10 @@
 
 namespace rigcast::probe {
 
-Gpus measure_gpus(const Say&, const StopFlag&) {
+Gpus measure_gpus(const Progress&, const StopFlag&) {
   return {{}, "this build has no GPU code: build with a CUDA toolkit, -DRIGCAST_CUDA=ON"};
 }
 
-Takes vram_read(const StopFlag&) { return {}; }
+Samples vram_read(const StopFlag&) { return {}; }
 
 }  // namespace rigcast::probe

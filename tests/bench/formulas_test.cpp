@@ -1,5 +1,5 @@
-// The other tools' formulas against figures worked out by hand from their constants, and against
-// those that llmfit's authors state.
+// The other tools' formulas, compared with figures calculated by hand from their constants, and
+// with figures that llmfit's authors state.
 
 #include "bench/formulas/canirun.hpp"
 #include "bench/formulas/inputs.hpp"
@@ -172,7 +172,8 @@ TEST_CASE("llmfit: experts in VRAM", "[formulas]") {
   // 17.7 of 24 are in use, 120 of 128 experts are idle.
   is(llmfit_decode(q4(fixtures::qwen3_30b_a3b())),
      free_of_pressure * (1 - (kQwen30b * 0.58 / 24 - 0.6) * 120 / 128));
-  // Two cards hold it, but its rule for pressure looks at one, finds it overfull, and gives up.
+  // Two cards hold the model, but the tool's rule for memory pressure uses one card, which is
+  // overfull, and so adds no penalty.
   is(llmfit_decode(q4(fixtures::qwen3_30b_a3b(), machine(16_GiB, 2))), free_of_pressure);
 }
 

@@ -1,5 +1,5 @@
-// What one model's run on a machine cannot say of another model: the constants of
-// speed_of_runs.hpp, beside the errors that the fit left on chips that it had not seen.
+// Errors that remain when one model's run on a machine corrects another model: the constants of
+// speed_of_runs.hpp, compared with the errors that the fit left on chips that it had not seen.
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -52,11 +52,11 @@ std::map<Machine, std::vector<Row>> machines(const std::string& metric) {
 
 struct Spread {
   int machines = 0;      // with several models
-  double deviation = 0;  // that correcting one model by another leaves beside the run's noise
+  double deviation = 0;  // remaining deviation, without the run's noise
 };
 
-// Each row corrects each row of another model, as `rigcast calibrate --own` would; machines weigh
-// alike.
+// Corrects each row by each row of another model, as `rigcast calibrate --own` does; machines have
+// equal weights.
 Spread spread_of(const std::string& metric) {
   const auto all = machines(metric);
   std::vector<Weighted> sizes, after;
@@ -79,8 +79,8 @@ Spread spread_of(const std::string& metric) {
   return out;
 }
 
-// Standard error, as a share, of a deviation that is the end of the 80 % interval of n normal
-// errors: sqrt(p (1 - p) / n) over the density of their sizes there, 2 phi(1.2816) = 0.351.
+// Relative standard error of a deviation that is the end of the 80 % interval of n normal errors:
+// sqrt(p (1 - p) / n) over the density of their sizes there, 2 phi(1.2816) = 0.351.
 double share_of_sampling(int n) { return std::sqrt(0.8 * 0.2 / n) / (0.351 * kNormal80); }
 
 void check(const std::string& metric, double constant) {

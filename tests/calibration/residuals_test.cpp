@@ -50,7 +50,7 @@ const RuntimeProfile::Spread& of(const std::vector<RuntimeProfile::Spread>& all,
   return all.front();
 }
 
-// Which chips the ends of the interval are.
+// The chips at the ends of the interval.
 std::pair<double, double> ends(int chips, int rows = 1) {
   const auto all = spreads_of(chips, rows);
   const auto& spread = of(all, "resident");

@@ -1,4 +1,4 @@
-// What own runs say of the speed of a machine.
+// The estimate of a machine's speed from own runs.
 
 #include "calibration/speed_of_runs.hpp"
 
@@ -31,7 +31,8 @@ TEST_CASE("A run that states more noise weighs less, and some spread always stay
   CHECK(noisy.spread == Approx(1.2816 * std::sqrt(0.005)));
   const std::vector<OwnRun> many(1000, {0.3, 0.1, 0.0});
   CHECK(speed_of_runs(many, 0.11).spread == Approx(1.2816 * 0.11).epsilon(0.001));
-  // A forecast without any doubt is not believed either: 0.01^2 beside 0.05^2.
+  // A forecast with a small variance keeps most of its weight, but not all: 0.01^2 compared with
+  // 0.05^2.
   CHECK(speed_of_runs(std::vector{OwnRun{0.26, 0.0, 0.0}}, 0.0).factor.value ==
         Approx(std::exp(0.01)));
 }

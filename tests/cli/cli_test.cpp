@@ -1,4 +1,4 @@
-// What the program says and how it ends: help, mistakes, answers.
+// Outputs and exit codes of the program: help, mistakes, answers.
 
 #include <algorithm>
 #include <sstream>

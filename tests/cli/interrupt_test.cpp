@@ -1,4 +1,4 @@
-// What is told to end does so at once and in good order, whatever it is at.
+// An interrupted program ends quickly and cleanly, whatever it does.
 
 #include <sys/stat.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kModel = "smollm2-135m";
 
-// Half a second is what a person waits. Of the processor, since others may be at work here: of one
-// thread. What the process does beside it is to give back memory.
+// The limit is half a second, of processor time of one thread, since other programs may run here.
+// Besides that the process only frees memory.
 void check_ended_at_once(const Outcome& o, const char* what) {
   std::cout << "  after an interrupt " << what << ": " << o.seconds_left << " s, of the processor "
             << o.cpu_seconds_left << " s\n";
@@ -122,7 +122,7 @@ TEST_CASE("An interrupt ends logits at once, and nothing is left of them", "[cli
   check_ended_at_once(o, "of logits");
 }
 
-TEST_CASE("Whatever ends the program leaves no half of a file", "[cli][synth]") {
+TEST_CASE("The program leaves no incomplete file, however it ends", "[cli][synth]") {
   for (const std::vector<int>& signals :
        {std::vector{SIGTERM}, std::vector{SIGHUP}, std::vector{SIGINT, SIGINT},
         std::vector{SIGTERM, SIGINT}}) {

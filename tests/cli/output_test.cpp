@@ -142,7 +142,7 @@ TEST_CASE("CSV has a header and as many fields in every line", "[cli]") {
   CHECK(rows > 0);
 }
 
-TEST_CASE("A result goes to a file whole, and leaves nothing else", "[cli]") {
+TEST_CASE("A result is written to a file completely, and no other file is left", "[cli]") {
   const Folder folder;
   const std::string file = folder.write("r.json", "an older and much longer result than this one");
   const Outcome o = run(quick({"--format", "json", "--output", file}));

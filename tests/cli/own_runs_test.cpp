@@ -1,4 +1,4 @@
-// rigcast calibrate --own: a rig's own runs in, a correction beside it out, and what that changes.
+// rigcast calibrate --own: reads a rig's own runs, writes a correction, which changes forecasts.
 
 #include <algorithm>
 #include <cmath>
@@ -92,7 +92,7 @@ TEST_CASE("Own runs move the forecasts of their rig, until they are forgotten", 
   for (const json& r : result["runs"]) {
     const double measured = r["measured"].get<double>();
     CHECK(measured == Approx(kFaster * r["forecast"].get<double>()));
-    // Believed as far as other models of a machine are alike: on the way, not there.
+    // The correction has part of the weight, because other models of a machine may differ.
     CHECK(r["corrected"].get<double>() > 1.01 * r["forecast"].get<double>());
     CHECK(r["corrected"].get<double>() < measured);
     CHECK(r["regime"] == "resident");

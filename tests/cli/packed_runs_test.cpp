@@ -62,7 +62,7 @@ TEST_CASE("A small file that holds very much is refused before it fills memory",
   check_refused(bomb, "holds more than");
 }
 
-TEST_CASE("A run without figures of a run is told by its name", "[cli][packed]") {
+TEST_CASE("A run without measured figures is reported by its name", "[cli][packed]") {
   const std::string scenario = "[model]\\nname = 'smollm2-135m'\\n[rig]\\nname = 'desktop-ddr5'\\n";
   const std::string run = "{\"name\":\"a\",\"scenario\":\"" + scenario +
                           "\",\"file\":false,\"times\":null,\"measured\":{\"schema\":1}}\n";

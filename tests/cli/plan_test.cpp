@@ -68,7 +68,7 @@ TEST_CASE("What is emitted for rigcast is forecast as planned", "[cli][plan]") {
   const auto first = [](const nlohmann::json& r) {
     return r.at("ttft").at("warm").at("total_s").get<double>();
   };
-  // The simulated clock goes on from one scenario to the next.
+  // The simulated clock continues from one scenario to the next.
   CHECK(speed(report) == Approx(speed(best)).epsilon(1e-9));
   CHECK(first(report) == Approx(first(best)).epsilon(1e-9));
 }
@@ -80,7 +80,7 @@ TEST_CASE("A wish that nothing meets ends with 1, and the nearest is shown", "[c
   CHECK(plan({"--min-tps", "30"}).exit == 0);
 }
 
-TEST_CASE("Where nothing fits, what would is told", "[cli][plan]") {
+TEST_CASE("If nothing fits, the error names what would", "[cli][plan]") {
   const Outcome o = run(
       {"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model", "llama-3.1-70b"});
   CHECK(o.exit == 1);
@@ -89,14 +89,14 @@ TEST_CASE("Where nothing fits, what would is told", "[cli][plan]") {
   CHECK(contains(o.error, " USD ("));
 }
 
-TEST_CASE("What the flags settle is kept", "[cli][plan]") {
+TEST_CASE("Settings of flags are kept", "[cli][plan]") {
   const Outcome o = plan({"--quant", "Q5_K_M", "--gpu-layers", "20", "--emit", "llama.cpp"});
   REQUIRE(o.exit == 0);
   CHECK(contains(o.out, "llama-3.1-8b-Q5_K_M.gguf -ngl 20 "));
   CHECK(contains(o.out, "\nllama-bench "));
 }
 
-TEST_CASE("What Ollama cannot be told is refused before it is planned", "[cli][plan]") {
+TEST_CASE("Settings that Ollama does not have are refused before planning", "[cli][plan]") {
   const Outcome o = plan({"--emit", "ollama", "--set", "kv.type_k=q8_0"});
   CHECK(o.exit == 2);
   CHECK(contains(o.error, "--emit ollama: Ollama has one type for keys and values, not q8_0/f16"));

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the real program and keeps what it said.
+// Runs the real program and keeps its output.
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -32,7 +32,7 @@ struct Outcome {
   int exit = -1;  // 128 + n: ended by signal n
   std::string out;
   std::string error;
-  // From the signal that it was sent.
+  // The time since the signal was sent.
   double seconds_left = 0, cpu_seconds_left = 0;
 };
 
@@ -47,7 +47,7 @@ struct How {
   rlim_t max_file = RLIM_INFINITY;         // bytes of a file that it may write
 };
 
-/// Of all threads of a process that has not been waited for yet, in seconds.
+/// Processor time in seconds of all threads of a process that has not been waited for.
 inline double cpu_seconds(pid_t process) {
   clockid_t clock{};
   timespec now{};
@@ -128,8 +128,8 @@ inline std::vector<std::string> quick(const std::vector<std::string>& more = {})
   return words;
 }
 
-/// The program refuses what it is asked: exit code 2, nothing on standard output, and all the parts
-/// in what it says.
+/// Checks that the program refuses its arguments: exit code 2, nothing on standard output, and all
+/// the parts in its message.
 inline void check_refused(const std::vector<std::string>& words,
                           const std::vector<std::string>& parts) {
   const Outcome o = run(words);

@@ -253,7 +253,8 @@ TEST_CASE("Tokens of a kind that is not understood end only what needs them", "[
   CHECK(contains(text.error, "--prompt-tokens"));
 }
 
-TEST_CASE("An answer goes on to the end of a context shorter than the usual prompt", "[cli][run]") {
+TEST_CASE("An answer continues to the end of a context shorter than the default prompt",
+          "[cli][run]") {
   const Folder folder;
   auto spec = rigcast::engine::fixtures::tiny("llama");
   spec.context = 64;
@@ -371,7 +372,7 @@ TEST_CASE("A limit of the host's memory is kept", "[cli][run]") {
   CHECK(contains(small.error, "of memory are needed (weights "));
   CHECK(contains(small.error, "KV cache "));
   CHECK(contains(small.error, "64.0 MiB are free by --ram-limit"));
-  // What the context takes counts, before any of it is there.
+  // The context's memory counts before it is allocated.
   const Outcome deep = limited("400 MiB", {"--depth", "30000", "--context", "32768"});
   CHECK(deep.exit == 1);
   CHECK(contains(deep.error, "KV cache "));

@@ -1,5 +1,5 @@
-// The suites that come with rigcast: every line of them is a scenario that can be forecast, and
-// those that judge are not those that may be fitted on.
+// The suites that come with rigcast: every line is a scenario that can be forecast, and suites for
+// validation share no line with those for fits.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -51,7 +51,7 @@ json forecast(const Line& line) {
   return json::parse(o.out);
 }
 
-// What makes a configuration another one.
+// The properties by which configurations differ.
 std::string configuration(const json& report) {
   json s = report["scenario"];
   s["workload"].erase("output_tokens");

@@ -61,7 +61,7 @@ TEST_CASE("Shards give the lines of the whole, whoever makes them", "[cli][sweep
   CHECK(parts == sorted);
 }
 
-TEST_CASE("An interrupted sweep goes on where it was", "[cli][sweep]") {
+TEST_CASE("An interrupted sweep continues where it stopped", "[cli][sweep]") {
   const Folder folder;
   const std::string file = folder / "out.csv";
   Words words = kSwept;

@@ -1,4 +1,4 @@
-// rigcast validate of a suite: forecast and run side by side, kept, and forecast anew.
+// rigcast validate of a suite: forecasts and runs are compared, kept, and replayed.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -84,7 +84,7 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
   CHECK(starts.contains("ttft.cold.total_s"));
   CHECK(starts.contains("ttft.warm.breakdown_s.prefill"));
   CHECK(starts.contains("ttft.cold.breakdown_s.load"));
-  // What is counted is counted the same: bytes by the same tensors, to the last norm vector.
+  // Both sides count the same bytes, by the same tensors, to the last norm vector.
   CHECK(std::abs(resident["traffic_bytes.ram"]["error"].get<double>()) < 0.01);
 
   for (const char* file :
@@ -105,7 +105,7 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
     CHECK(replayed[metric]["measured"] == row["measured"]);
   }
 
-  // In one file they say the same.
+  // Packed into one file they give the same result.
   const std::string packed = folder / "packed.jsonl.gz";
   REQUIRE(run({"validate", "--pack", kept, "-o", packed}).exit == 0);
   const Outcome of_file = run({"validate", "--replay", packed, "--format", "json"});
@@ -113,7 +113,7 @@ TEST_CASE("A suite is forecast, run and set side by side", "[cli][validate]") {
   CHECK(of_file.out == again.out);
 }
 
-TEST_CASE("A validation goes on where it was, and tries no run again that ended it",
+TEST_CASE("A validation continues where it stopped, and does not repeat a run that ended it",
           "[cli][validate]") {
   const Folder folder;
   const std::string kept = folder / "kept", file = suite(folder);
@@ -253,7 +253,7 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   const std::string of_model = run_a + "scenario.model.name = \"qwen3-0.6b\"\n";
   CHECK(contains(error_of(of_model + "scenario.model.qaunt = \"Q8_0\"\n"), "model.qaunt"));
   CHECK(contains(error_of(run_a), "suite.toml:1:1: run[0].scenario"));
-  // What only the scenario refuses is told with its run and place, too.
+  // Errors of the scenario name its run and place, too.
   const std::string bad = error_of(of_model + "scenario.placement.gpu_layers = \"many\"\n");
   CHECK(contains(bad, "suite.toml: a: "));
   CHECK(contains(bad, "suite.toml:4:"));

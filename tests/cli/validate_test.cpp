@@ -1,4 +1,4 @@
-// rigcast validate: files in, forecasts beside measurements out, and how it ends.
+// rigcast validate: reads files, compares forecasts with measurements, and its exit codes.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -164,7 +164,7 @@ TEST_CASE("A threshold ends with 1 and says which regime is above it", "[cli]") 
 
 TEST_CASE("A threshold that holds ends with 0", "[cli]") {
   const Folder folder;
-  // Above zero and far below what was measured: off by nearly 100 %, never by more.
+  // A forecast above zero and far below the measurement has an error of nearly 100 %, never more.
   const std::string text = six_runs();
   const auto only = text.find("\nA2,") + 1;
   const std::string file =

@@ -1,4 +1,4 @@
-# Which GPUs the kernels are compiled for: cmake -DNVCC=... -P architectures.cmake
+# Tests the choice of GPUs for which kernels are compiled: cmake -DNVCC=... -P architectures.cmake
 cmake_minimum_required(VERSION 3.22)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/RigcastCudaArchitectures.cmake)
 set(CMAKE_CUDA_COMPILER ${NVCC})
@@ -9,13 +9,13 @@ function(expect what got expected)
   endif()
 endfunction()
 
-# A list stays what it is, of one element or more.
+# A list does not change, whether it has one element or more.
 rigcast_cuda_architectures(got 86)
 expect("one" "${got}" "86")
 rigcast_cuda_architectures(got 75-virtual 90)
 expect("two" "${got}" "75-virtual;90")
 
-# All: code for each, and PTX for what comes after the last.
+# ALL: code for each capability, and PTX for later ones.
 rigcast_cuda_architectures(all ALL)
 foreach(capability 75-real 80-real 86-real 89-real 90-real)
   if(NOT capability IN_LIST all)
@@ -33,7 +33,7 @@ expect("GPUs of today" "${known}" TRUE)
 rigcast_does_nvcc_know(known 90-real 990-real)
 expect("a GPU of tomorrow" "${known}" FALSE)
 
-# Where there is no GPU, AUTO is ALL.
+# Without a GPU, AUTO is ALL.
 rigcast_gpus_of_this_machine(here)
 rigcast_cuda_architectures(auto AUTO)
 if(here)

@@ -1,5 +1,5 @@
 #pragma once
-// Vectors that go to the GPU's memory and come back.
+// Vectors that are copied to the GPU's memory and back.
 
 #include <cstring>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace rigcast::fixtures {
 
-/// Values on the GPU. Memory that nobody has written holds NaNs, or odd integers.
+/// Values on the GPU. Unwritten memory holds NaNs, or odd integers.
 template <class T>
 class OnDevice {
  public:
@@ -27,7 +27,7 @@ class OnDevice {
 
   T* get() const { return buffer_.as<T>(); }
   std::size_t size() const { return count_; }
-  /// What is there once all work has ended.
+  /// The values after all work has ended.
   std::vector<T> read() const {
     RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
     std::vector<T> out(count_);
@@ -37,7 +37,7 @@ class OnDevice {
   }
 
  private:
-  // Both of the above may return before the GPU is done, and streams do not wait for them.
+  // Both calls above may return before the GPU is done, and other streams do not wait for them.
   static void wait() { RIGCAST_CUDA_CALL(cudaDeviceSynchronize()); }
 
   std::size_t count_;

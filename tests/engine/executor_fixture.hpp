@@ -1,6 +1,6 @@
 #pragma once
-// What tests of executors share: tiny models whose logits tell, tokens, and how far rounding takes
-// logits from the reference's.
+// Fixtures for tests of executors: tiny models with significant logits, tokens, and tolerances for
+// rounding relative to the reference.
 
 #include <cmath>
 #include <cstdint>
@@ -40,9 +40,9 @@ inline Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& sto
   return m;
 }
 
-// Experts that a token goes to are mostly its own: every expert has a code, and a token's embedding
-// holds the codes of a few. Without it routers of random weights are full of near ties, and the
-// slightest rounding sends a token elsewhere: that is another model, not an error of this one.
+// Routes tokens clearly: every expert has a code, and a token's embedding has the codes of a few.
+// Without this, routers of random weights would have many near ties, and the slightest rounding
+// would choose another expert: that is another model, not an error of this one.
 inline void decide_routes(TinyModel& tiny, const TinyTraits& t) {
   const std::size_t hidden = std::size_t(t.hidden), experts = std::size_t(t.experts);
   std::vector<float> codes = normal_values(experts * hidden, 9);

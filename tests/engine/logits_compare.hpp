@@ -1,5 +1,5 @@
 #pragma once
-// How far logits are from those of a reference, over many positions.
+// Differences between logits and those of a reference, over many positions.
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@ struct Agreement {
   double mean_kl = 0;  // of the reference's distribution from the other
   double top1 = 0;     // share of positions with the same first token
   double nmse = 0;     // squared error of all logits over their variance
-  // Where the first token differs: by how much the reference prefers its own, at most, in standard
-  // deviations of its logits.
+  // Positions where the best token differs: the largest margin by which the reference prefers its
+  // own, in standard deviations of its logits.
   double widest_lost_margin = 0;
 };
 

@@ -109,7 +109,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
 inline Hyperparameters tiny_hyperparameters(const TinyTraits& t) {
   Hyperparameters h;
   h.rope_dims = int(t.head_dim);
-  h.rope_pairs = t.architecture == "llama" ? RopePairs::kNeighbours : RopePairs::kHalves;
+  h.rope_pairs = t.architecture == "llama" ? RopePairs::kInterleaved : RopePairs::kNeox;
   return h;
 }
 

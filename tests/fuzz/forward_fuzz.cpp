@@ -25,8 +25,8 @@ using namespace rigcast;
 using namespace rigcast::engine;
 
 constexpr const char* kArchitectures[] = {"llama", "qwen2", "qwen3", "qwen3moe"};
-constexpr Bytes kMostMemory = 256_MiB;
-constexpr std::int64_t kMostWork = 1 << 22;  // weights of a file that are computed with
+constexpr Bytes kMaxMemory = 256_MiB;
+constexpr std::int64_t kMaxWork = 1 << 22;  // weights of a file that are computed with
 
 // Rows are of one block at least, and of no more than a format needs.
 ModelSpec tiny_spec(const char* architecture, QuantFormat format) {
@@ -155,10 +155,10 @@ CpuOptions options_of(fuzz::Input& in, const ModelSpec& spec) {
   options.kv_block = 16;
   options.ubatch = 1 + TokenCount(in.below(4));
   options.kv_memory = [](std::size_t bytes) {
-    if (Bytes{double(bytes)} > kMostMemory) throw std::bad_alloc();
+    if (Bytes{double(bytes)} > kMaxMemory) throw std::bad_alloc();
     return aligned_copy(std::string(bytes, '\0'));
   };
-  options.ram = Ram(kMostMemory);
+  options.ram = Ram(kMaxMemory);
   return options;
 }
 
@@ -188,7 +188,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto file = GgufFile::from_bytes({memory.get(), bytes.size()}, "fuzz");
   if (!fuzz::check(file)) return 0;
   auto model = load_model(*file);
-  if (!fuzz::check(model) || model->spec.vocabulary * model->spec.hidden > kMostWork) return 0;
+  if (!fuzz::check(model) || model->spec.vocabulary * model->spec.hidden > kMaxWork) return 0;
   forward(std::make_shared<const Model>(*std::move(model)), in);
   return 0;
 } catch (const ShortOfMemory&) {

@@ -5,9 +5,9 @@
 
 #include "core/hardware/hardware_names.hpp"
 #include "measurements/build_month.hpp"
-#include "measurements/lookup.hpp"
 #include "measurements/model_names.hpp"
-#include "measurements/notes.hpp"
+#include "measurements/name_resolver.hpp"
+#include "measurements/parsed_notes.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 
@@ -16,19 +16,19 @@ using namespace rigcast;
 namespace {
 
 std::string gpu(const std::string& name) {
-  static Lookup lookup(fixtures::catalogue());
+  static NameResolver lookup(fixtures::catalogue());
   const auto part = lookup.gpu(name);
   return part ? part->id : "";
 }
 
 std::string cpu(const std::string& name) {
-  static Lookup lookup(fixtures::catalogue());
+  static NameResolver lookup(fixtures::catalogue());
   const auto part = lookup.cpu(name);
   return part ? part->id : "";
 }
 
 std::string model(const std::string& name, std::optional<double> params_b = {}) {
-  static Lookup lookup(fixtures::catalogue());
+  static NameResolver lookup(fixtures::catalogue());
   const auto spec = lookup.model(name, params_b);
   return spec ? spec->id : "";
 }
@@ -38,11 +38,11 @@ std::string mix(const std::string& label) {
   return found ? found->name() : "";
 }
 
-NotedSettings noted(const std::string& notes, const std::string& tool = "llama-bench") {
+ParsedNotes parsed_notes(const std::string& notes, const std::string& tool = "llama-bench") {
   Measurement m;
   m.notes = notes;
   m.tool = tool;
-  return noted_settings(m);
+  return parse_notes(m);
 }
 
 std::string built(const std::string& build, const std::string& date,
@@ -170,42 +170,44 @@ TEST_CASE("Labels of mixes mean rules, or none", "[measured]") {
 }
 
 TEST_CASE("Notes tell settings that have no column", "[measured]") {
-  CHECK(noted("best FA run for backend Vulkan,RPC; 221 GB/s").backend == "vulkan");
-  CHECK(noted("toolbox rocm-7.14").backend == "rocm");
-  CHECK(noted("backend=Metal").backend == "metal");
-  CHECK(noted("backend=CUDA,BLAS ot=exps=CPU").backend == "cuda");
-  CHECK(noted("full offload").backend.empty());
-  CHECK(noted("backend=CUDA,BLAS").no_op_offload);
-  CHECK(noted("build WITH CPU BLAS: slow").no_op_offload);
-  CHECK_FALSE(noted("no BLAS: weights streamed").no_op_offload);
-  CHECK_FALSE(noted("backend=Metal,BLAS").no_op_offload);
-  CHECK(noted("backend=CUDA mmap=0 fmoe=1").no_mmap);
-  CHECK_FALSE(noted("mmap=0 uses pinned buffers, mmap=1 pageable; backend=CUDA mmap=1").no_mmap);
-  CHECK(noted("all weights on GPU; nkvo=1").kv_in_ram);
-  CHECK(noted("(-nkvo 1, state stays)").kv_in_ram);
-  CHECK_FALSE(noted("nkvo=0").kv_in_ram);
-  CHECK(noted("--kv-gpu-layers 8 of 16 layers").some_kv_in_ram);
-  CHECK_FALSE(noted("--kv-gpu-layers 0 of 16 layers").some_kv_in_ram);
-  CHECK(noted("ts=23.00/23.00").tensor_split == std::vector<double>{23, 23});
-  CHECK(noted("tensor-split 25,75; CPU 64428 MiB").tensor_split == std::vector<double>{25, 75});
-  CHECK(noted("split-mode tensor, 131K").split_mode == "tensor");
-  CHECK(noted("numa distribute; warm").numa_distribute);
-  CHECK_FALSE(noted("NUMA off, distributed prompts").numa_distribute);
+  CHECK(parsed_notes("best FA run for backend Vulkan,RPC; 221 GB/s").backend == "vulkan");
+  CHECK(parsed_notes("toolbox rocm-7.14").backend == "rocm");
+  CHECK(parsed_notes("backend=Metal").backend == "metal");
+  CHECK(parsed_notes("backend=CUDA,BLAS ot=exps=CPU").backend == "cuda");
+  CHECK(parsed_notes("full offload").backend.empty());
+  CHECK(parsed_notes("backend=CUDA,BLAS").no_op_offload);
+  CHECK(parsed_notes("build WITH CPU BLAS: slow").no_op_offload);
+  CHECK_FALSE(parsed_notes("no BLAS: weights streamed").no_op_offload);
+  CHECK_FALSE(parsed_notes("backend=Metal,BLAS").no_op_offload);
+  CHECK(parsed_notes("backend=CUDA mmap=0 fmoe=1").no_mmap);
+  CHECK_FALSE(
+      parsed_notes("mmap=0 uses pinned buffers, mmap=1 pageable; backend=CUDA mmap=1").no_mmap);
+  CHECK(parsed_notes("all weights on GPU; nkvo=1").kv_in_ram);
+  CHECK(parsed_notes("(-nkvo 1, state stays)").kv_in_ram);
+  CHECK_FALSE(parsed_notes("nkvo=0").kv_in_ram);
+  CHECK(parsed_notes("--kv-gpu-layers 8 of 16 layers").some_kv_in_ram);
+  CHECK_FALSE(parsed_notes("--kv-gpu-layers 0 of 16 layers").some_kv_in_ram);
+  CHECK(parsed_notes("ts=23.00/23.00").tensor_split == std::vector<double>{23, 23});
+  CHECK(parsed_notes("tensor-split 25,75; CPU 64428 MiB").tensor_split ==
+        std::vector<double>{25, 75});
+  CHECK(parsed_notes("split-mode tensor, 131K").split_mode == "tensor");
+  CHECK(parsed_notes("numa distribute; warm").numa_distribute);
+  CHECK_FALSE(parsed_notes("NUMA off, distributed prompts").numa_distribute);
   for (const char* in_ram :
        {"all experts in RAM", "hybrid decode", "hybrid; prefill streams experts"})
-    CHECK(noted(in_ram).all_experts_in_ram);
-  CHECK_FALSE(noted("hybrid, 16 of 65 layers full attention").all_experts_in_ram);
-  CHECK(noted("-rtr -ser 4,1").experts_used == 4);
-  CHECK(noted("ser=12,0.5 fmoe=1").experts_used == 12);
+    CHECK(parsed_notes(in_ram).all_experts_in_ram);
+  CHECK_FALSE(parsed_notes("hybrid, 16 of 65 layers full attention").all_experts_in_ram);
+  CHECK(parsed_notes("-rtr -ser 4,1").experts_used == 4);
+  CHECK(parsed_notes("ser=12,0.5 fmoe=1").experts_used == 12);
   for (const char* other : {"", "ser=0,1", "-ser 4", "laser=4,1", "user 4,1"})
-    CHECK_FALSE(noted(other).experts_used);
-  CHECK(noted("backend=CUDA,BLAS").cpu_blas);
-  CHECK(noted("build WITH CPU BLAS: slow").cpu_blas);
-  CHECK_FALSE(noted("no BLAS: weights streamed").cpu_blas);
-  CHECK_FALSE(noted("nopo=1").cpu_blas);
-  CHECK(noted("", "ollama via llmfit bench").ollama);
-  CHECK_FALSE(noted("", "llama.cpp or ollama (see linked issue)").ollama);
-  CHECK(noted("", "llama-bench (ik_llama.cpp)").ik_llama);
+    CHECK_FALSE(parsed_notes(other).experts_used);
+  CHECK(parsed_notes("backend=CUDA,BLAS").cpu_blas);
+  CHECK(parsed_notes("build WITH CPU BLAS: slow").cpu_blas);
+  CHECK_FALSE(parsed_notes("no BLAS: weights streamed").cpu_blas);
+  CHECK_FALSE(parsed_notes("nopo=1").cpu_blas);
+  CHECK(parsed_notes("", "ollama via llmfit bench").ollama);
+  CHECK_FALSE(parsed_notes("", "llama.cpp or ollama (see linked issue)").ollama);
+  CHECK(parsed_notes("", "llama-bench (ik_llama.cpp)").ik_llama);
 }
 
 TEST_CASE("A build's month comes from its number, else from the source's date", "[measured]") {

@@ -1,4 +1,4 @@
-// A measurement becomes the scenario that a user would give for the same run.
+// A measurement is converted to the scenario that a user would write for the same run.
 
 #include "measurements/resolve.hpp"
 
@@ -181,7 +181,7 @@ TEST_CASE("What is assumed of the CPU is no part of the rig's name", "[measured]
   CHECK_FALSE(contains(resolved(m).rig, "Ryzen"));
   CHECK(resolved(m).chip == "rtx-3090");
   CHECK(resolved(run_of("Apple M2 Ultra (76-core GPU)")).scenario->rig.cpu.architecture ==
-        "apple-m2");  // a chip brings its own
+        "apple-m2");  // a chip includes its CPU
 }
 
 TEST_CASE("A virtual machine has a core for every two of its threads", "[measured]") {

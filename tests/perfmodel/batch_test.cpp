@@ -40,7 +40,7 @@ TEST_CASE("Tokens of several sequences read weights once and every cache", "[bat
   const double weights = d.vram(d.step({{0, 1}}));
   const double one = d.vram(d.step({{1023, 1}})), other = d.vram(d.step({{4095, 1}}));
   const double both = d.vram(d.step({{1023, 1}, {4095, 1}}));
-  // Beside the weights, what the second sequence adds is its cache and its vectors.
+  // The second sequence adds only its cache and its activations; weights are read once.
   CHECK(both > std::max(one, other));
   CHECK(both < one + other - 0.9 * weights);
   CHECK(d.step({{1023, 1}, {4095, 1}}).logits == 2.0 * logits_bytes(d.s.model));

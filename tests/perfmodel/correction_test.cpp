@@ -1,4 +1,4 @@
-// How what own runs say of a rig's speed is stored, and what it changes.
+// Storage of a correction by own runs, and its effect on forecasts.
 
 #include "perfmodel/cost/correction.hpp"
 #include "core/hardware/rig_correction.hpp"
@@ -52,7 +52,7 @@ OpTraffic some_traffic() {
   return t;
 }
 
-// A rig file, and what is written beside it, in a folder of its own.
+// A rig file and its correction, in a folder of their own.
 class RigFile {
  public:
   explicit RigFile(const std::string& measured) {
@@ -90,9 +90,9 @@ TEST_CASE("A correction divides the devices' times, not their bytes", "[correcti
                    : cpu_cost(s, some_traffic(), tokens);
       };
       const OpCost a = cost(plain), b = cost(own);
-      CHECK(b.gap.value == Approx(a.gap.value / speed));
+      CHECK(b.overhead.value == Approx(a.overhead.value / speed));
       CHECK(b.compute.value == Approx(a.compute.value / speed));
-      CHECK(b.charged.value == Approx(a.charged.value / speed));
+      CHECK(b.equivalent_bytes.value == Approx(a.equivalent_bytes.value / speed));
       CHECK(b.bytes.value == a.bytes.value);
     }
 }

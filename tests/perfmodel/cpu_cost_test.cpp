@@ -1,4 +1,4 @@
-// What an operation costs on the CPU, by hand.
+// Cost of operations on the CPU, calculated by hand.
 
 #include <algorithm>
 #include <string>
@@ -43,14 +43,14 @@ double seconds(const Scenario& s, TokenCount tokens) {
   return cpu_cost(s, product(double(tokens)), tokens).compute.value;
 }
 
-// What a token's product reads of memory in a second.
+// The bytes per second that a token's product reads.
 double read_rate(const Scenario& s) {
   const OpTraffic weights = product(1);
-  const double share = weights.weight_bytes() / cpu_cost(s, weights, 1).charged.value;
+  const double share = weights.weight_bytes() / cpu_cost(s, weights, 1).equivalent_bytes.value;
   return s.rig.ram.bandwidth.value.value * share;
 }
 
-// Of one token's attention of 8 GFLOPs.
+// The compute time of one token's attention of 8 GFLOPs.
 double seconds_of_attention(const Scenario& s) {
   OpTraffic t;
   t.kv_read_bytes = 1e9;
@@ -171,7 +171,8 @@ TEST_CASE("Weights that nobody spreads over the sockets are read by one socket's
   s.rig.cpu.sockets = 4;
   CHECK(read_rate(s) == Approx(all / 4));
   const OpCost cost = cpu_cost(s, product(1), 1);
-  CHECK((cost.charged / s.rig.ram.bandwidth.value).value == Approx(2 * kElements / (all / 4)));
+  CHECK((cost.equivalent_bytes / s.rig.ram.bandwidth.value).value ==
+        Approx(2 * kElements / (all / 4)));
 }
 
 TEST_CASE("Cores read no more than 0.95 of what their links carry", "[cpu]") {
@@ -245,7 +246,7 @@ TEST_CASE("Reading the cache follows the weights where it has a figure of its ow
   const OpCost alone = cpu_cost(s, t, 1);
   const double work = seconds(s, 1), cache = t.attention_flops / e.cache.value / clock;
   CHECK(alone.compute.value == Approx(work + cache));
-  CHECK(alone.gap.value ==
+  CHECK(alone.overhead.value ==
         Approx(e.unoverlapped_share.value * std::min(work + cache, read + read_cache)));
 
   e.kv_unoverlapped_share = Sourced<double>{0.5, SourceKind::kAssumed, {}};
@@ -254,8 +255,8 @@ TEST_CASE("Reading the cache follows the weights where it has a figure of its ow
   REQUIRE(busy > read_cache);
   REQUIRE(work < read);
   const OpCost apart = cpu_cost(s, t, 1);
-  const Seconds charged = apart.charged / s.rig.ram.bandwidth.value;
-  CHECK(apart.gap.value + std::max(apart.compute, charged).value ==
+  const Seconds equivalent_bytes = apart.equivalent_bytes / s.rig.ram.bandwidth.value;
+  CHECK(apart.overhead.value + std::max(apart.compute, equivalent_bytes).value ==
         Approx(read + e.unoverlapped_share.value * work + busy + 0.5 * read_cache));
   s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};  // its elements cost nothing here
   CHECK(cpu_cost(s, t, 1).compute < apart.compute);
@@ -282,9 +283,9 @@ TEST_CASE("Threads that meet by a tree wait less for many of them", "[cpu]") {
   t.matrices = 3;
   s.settings.threads = 16;
   const double once = 3 * s.runtime.cpu.barrier_time.value.value;
-  CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 16));
+  CHECK(cpu_cost(s, t, 1).overhead.value == Approx(once * 16));
   s.runtime.cpu.barrier_thread_exponent = Sourced<double>{0.5, SourceKind::kAssumed, {}};
-  CHECK(cpu_cost(s, t, 1).gap.value == Approx(once * 4));
+  CHECK(cpu_cost(s, t, 1).overhead.value == Approx(once * 4));
 }
 
 TEST_CASE("Threads that ask memory for their next weights while they wait lose less by meeting",
@@ -299,16 +300,17 @@ TEST_CASE("Threads that ask memory for their next weights while they wait lose l
   experts.weight_bytes_by_format = weights.weight_bytes_by_format;
   experts.routed = true;
   cache.kv_read_bytes = 1e6;
-  const auto gap = [&](const OpTraffic& t, TokenCount tokens) {
-    return cpu_cost(s, t, tokens).gap.value;
+  const auto overhead = [&](const OpTraffic& t, TokenCount tokens) {
+    return cpu_cost(s, t, tokens).overhead.value;
   };
-  const double before[] = {gap(weights, 1), gap(weights, 512), gap(experts, 1), gap(cache, 1)};
+  const double before[] = {overhead(weights, 1), overhead(weights, 512), overhead(experts, 1),
+                           overhead(cache, 1)};
   s.runtime.cpu.barrier_exponent_with_prefetch = Sourced<double>{0.25, SourceKind::kAssumed, {}};
   const double once = 3 * s.runtime.cpu.barrier_time.value.value;
-  CHECK(before[0] - gap(weights, 1) == Approx(once * (4 - 2)));
-  CHECK(gap(weights, 512) == before[1]);  // a batch computes
-  CHECK(gap(experts, 1) == before[2]);    // nothing tells who comes next
-  CHECK(gap(cache, 1) == before[3]);
+  CHECK(before[0] - overhead(weights, 1) == Approx(once * (4 - 2)));
+  CHECK(overhead(weights, 512) == before[1]);  // a batch computes
+  CHECK(overhead(experts, 1) == before[2]);    // nothing tells who comes next
+  CHECK(overhead(cache, 1) == before[3]);
 }
 
 TEST_CASE("Queries that share no work read a cache anew, as far as the CPU holds too little",
@@ -316,18 +318,19 @@ TEST_CASE("Queries that share no work read a cache anew, as far as the CPU holds
   Scenario s = of_cpu();
   s.runtime.cpu.cache_queries = Sourced<double>{1, SourceKind::kAssumed, {}};
   OpTraffic t;
-  const auto charged = [&](double megabytes, int queries, TokenCount tokens = 1) {
+  const auto equivalent_bytes = [&](double megabytes, int queries, TokenCount tokens = 1) {
     t.kv_read_bytes = megabytes * 1e6;  // F16
     t.attention_flops = queries * t.kv_read_bytes;
-    return (cpu_cost(s, t, tokens).charged / s.rig.ram.bandwidth.value).value * read_rate(s) / 1e6;
+    return (cpu_cost(s, t, tokens).equivalent_bytes / s.rig.ram.bandwidth.value).value *
+           read_rate(s) / 1e6;
   };
-  CHECK(charged(200, 8) == Approx(200));
+  CHECK(equivalent_bytes(200, 8) == Approx(200));
   s.runtime.cpu.cache_stride = Sourced<double>{2.5, SourceKind::kAssumed, {}};
   const double held = 3.0 * s.rig.cpu.cores;
-  CHECK(charged(held, 8) == Approx(2.5 * held));
-  CHECK(charged(2 * held, 8) == Approx(2.5 * 2 * held * (1 + 0.5 * 7)));
-  CHECK(charged(2 * held, 1) == Approx(2.5 * 2 * held));
-  CHECK(charged(2 * held, 8, 512) == Approx(2 * held));  // a batch shares what it reads
+  CHECK(equivalent_bytes(held, 8) == Approx(2.5 * held));
+  CHECK(equivalent_bytes(2 * held, 8) == Approx(2.5 * 2 * held * (1 + 0.5 * 7)));
+  CHECK(equivalent_bytes(2 * held, 1) == Approx(2.5 * 2 * held));
+  CHECK(equivalent_bytes(2 * held, 8, 512) == Approx(2 * held));  // a batch shares what it reads
 }
 
 TEST_CASE(
@@ -338,7 +341,7 @@ TEST_CASE(
   const OpCost before = cpu_cost(s, t, 16);
   t.vector_elements = 1e6;
   s.runtime.cpu.element.value = Seconds{8e-9};
-  CHECK((cpu_cost(s, t, 16).gap - before.gap).value == Approx(1e6 * 1e-9));
+  CHECK((cpu_cost(s, t, 16).overhead - before.overhead).value == Approx(1e6 * 1e-9));
   t.attention_flops = 1e9;
   const Seconds products = cpu_cost(s, t, 16).compute - before.compute;
   s.model.head_dim = 64;

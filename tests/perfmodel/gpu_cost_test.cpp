@@ -1,4 +1,4 @@
-// What an operation costs on a GPU, by hand.
+// Cost of operations on a GPU, calculated by hand.
 
 #include <string>
 
@@ -66,11 +66,11 @@ double seconds(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
 }
 
 double read_seconds(const Scenario& s, TokenCount tokens) {
-  return gpu_cost(s, 0, product(double(tokens)), tokens, 0).charged.value / kBandwidth;
+  return gpu_cost(s, 0, product(double(tokens)), tokens, 0).equivalent_bytes.value / kBandwidth;
 }
 
-double gap(const Scenario& s, Launches launches) {
-  return operation_cost(s, 0, {}, 1, launches).gap.value;
+double overhead(const Scenario& s, Launches launches) {
+  return operation_cost(s, 0, {}, 1, launches).overhead.value;
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ TEST_CASE("Metal reads a card's weights over the link, once for every token", "[
   CHECK(read_seconds(s, 64) == Approx(64 * bytes / 8e9));
   OpTraffic routed = product(64);
   routed.tokens_per_weight = 0.5;  // an expert that few tokens choose is read once all the same
-  CHECK(gpu_cost(s, 0, routed, 64, 0).charged.value / kBandwidth == Approx(bytes / 8e9));
+  CHECK(gpu_cost(s, 0, routed, 64, 0).equivalent_bytes.value / kBandwidth == Approx(bytes / 8e9));
   s.rig.gpus.front().unified = true;
   CHECK(read_seconds(s, 64) == Approx(in_vram));
 }
@@ -133,14 +133,14 @@ TEST_CASE("A runtime may stream prompts only where the GPU decodes as well", "[g
 
 TEST_CASE("Kernels start later on Windows and in a Linux inside of it", "[gpu]") {
   Scenario s = of_gpu("pascal", kProfile + "[windows]\nlaunch = 1.3\ncpu = 0.8\n");
-  const double elsewhere = gap(s, Launches::kFfn);
+  const double elsewhere = overhead(s, Launches::kFfn);
   CHECK(elsewhere == Approx(3e-6 * 1.25 * 7.5));  // the backend's gap, the card's factor, kernels
   for (const auto os : {OperatingSystem::kWindows, OperatingSystem::kWsl2}) {
     s.rig.os = os;
-    CHECK(gap(s, Launches::kFfn) == Approx(1.3 * elsewhere));
+    CHECK(overhead(s, Launches::kFfn) == Approx(1.3 * elsewhere));
   }
   s.rig.os = OperatingSystem::kMacos;
-  CHECK(gap(s, Launches::kFfn) == elsewhere);
+  CHECK(overhead(s, Launches::kFfn) == elsewhere);
 }
 
 TEST_CASE("Latent attention has launches of its own, where a profile states them", "[gpu]") {
@@ -148,12 +148,12 @@ TEST_CASE("Latent attention has launches of its own, where a profile states them
   text.replace(text.find("recurrent = "), 0, "latent = 30\n");
   Scenario s = of_gpu("pascal", text);
   const double launch = 3e-6 * 1.25;
-  CHECK(gap(s, Launches::kAttention) == Approx(12 * launch));
+  CHECK(overhead(s, Launches::kAttention) == Approx(12 * launch));
   s.model = deepseek_v2_lite();
-  CHECK(gap(s, Launches::kAttention) == Approx(30 * launch));
-  CHECK(gap(s, Launches::kFfn) == Approx(7.5 * launch));
+  CHECK(overhead(s, Launches::kAttention) == Approx(30 * launch));
+  CHECK(overhead(s, Launches::kFfn) == Approx(7.5 * launch));
   s.runtime = *load_profile(kProfile);
-  CHECK(gap(s, Launches::kAttention) == Approx(12 * launch));
+  CHECK(overhead(s, Launches::kAttention) == Approx(12 * launch));
 }
 
 TEST_CASE("Wide heads scale what is read of the cache and what is done with it", "[gpu]") {
@@ -165,16 +165,17 @@ TEST_CASE("Wide heads scale what is read of the cache and what is done with it",
   const OpCost narrow = gpu_cost(s, 0, t, 1, 0), narrow_batch = gpu_cost(s, 0, t, 64, 0);
   t.wide_heads = true;
   const OpCost wide = gpu_cost(s, 0, t, 1, 0), wide_batch = gpu_cost(s, 0, t, 64, 0);
-  CHECK(narrow.charged.value == Approx(1e9 / 0.6));  // kv_read
-  CHECK(wide.charged.value == Approx(2 * narrow.charged.value));
+  CHECK(narrow.equivalent_bytes.value == Approx(1e9 / 0.6));  // kv_read
+  CHECK(wide.equivalent_bytes.value == Approx(2 * narrow.equivalent_bytes.value));
   // kv_cycles for every product, on units of 128 lanes with a multiply and an add each.
-  CHECK(narrow.gap.value == Approx(1e9 * 0.02 / (10e12 / (2 * 128))));
-  CHECK(wide.gap.value == Approx(2 * narrow.gap.value));
+  CHECK(narrow.overhead.value == Approx(1e9 * 0.02 / (10e12 / (2 * 128))));
+  CHECK(wide.overhead.value == Approx(2 * narrow.overhead.value));
   CHECK(wide.bytes == narrow.bytes);
-  CHECK(wide_batch.charged.value == Approx(2 * narrow_batch.charged.value));
+  CHECK(wide_batch.equivalent_bytes.value == Approx(2 * narrow_batch.equivalent_bytes.value));
   CHECK(wide_batch.compute == narrow_batch.compute);
   s.settings.flash_attention = false;  // 1.6 of it without, for one token
-  CHECK(gpu_cost(s, 0, t, 1, 0).charged.value == Approx(2 * 1.6 * narrow.charged.value));
+  CHECK(gpu_cost(s, 0, t, 1, 0).equivalent_bytes.value ==
+        Approx(2 * 1.6 * narrow.equivalent_bytes.value));
 }
 
 TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
@@ -213,20 +214,20 @@ TEST_CASE("A batch's weights are written out as halves, or are multiplied as the
 }
 
 TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]") {
-  constexpr double kUsual = 0.92;  // of a data sheet, measured
+  constexpr double kDefault = 0.92;  // of a data sheet, measured
   const auto seconds = [&](const std::string& read, Sourced<BytesPerSecond> bandwidth) {
     std::string profile = kProfile;
     profile.replace(profile.find("read = 0.78"), 11, "read = " + read);
     Scenario s = of_gpu("pascal", profile);
     s.rig.gpus.front().bandwidth = bandwidth;
-    return (gpu_cost(s, 0, product(1), 1, 0).charged / bandwidth.value).value;
+    return (gpu_cost(s, 0, product(1), 1, 0).equivalent_bytes / bandwidth.value).value;
   };
   const Sourced<BytesPerSecond> sheet{BytesPerSecond{kBandwidth}, SourceKind::kSpec, "a test"};
-  const Sourced<BytesPerSecond> usual{kUsual * sheet.value, SourceKind::kMeasured, "a test"};
+  const Sourced<BytesPerSecond> usual{kDefault * sheet.value, SourceKind::kMeasured, "a test"};
   const double bytes = product(1).weight_bytes();
   CHECK(seconds("0.78", sheet) == Approx(bytes / (0.78 * kBandwidth)));
   CHECK(seconds("0.78", usual) == Approx(bytes / (0.78 * kBandwidth)));
   // But never more than was measured.
   CHECK(seconds("0.97", sheet) == Approx(bytes / (0.97 * kBandwidth)));
-  CHECK(seconds("0.97", usual) == Approx(bytes / (kUsual * kBandwidth)));
+  CHECK(seconds("0.97", usual) == Approx(bytes / (kDefault * kBandwidth)));
 }

@@ -21,8 +21,8 @@ inline GpuPart card(Bytes memory) {
   return g;
 }
 
-/// One GPU of 24 GiB beside 64 GiB of RAM; 300 MiB and 2 GiB of them are taken by others, and a
-/// context takes 400 MiB.
+/// One GPU of 24 GiB and 64 GiB of RAM, of which others use 300 MiB and 2 GiB; a context has 400
+/// MiB.
 inline Rig machine(Bytes vram = 24_GiB, int gpus = 1) {
   Rig rig;
   for (int g = 0; g < gpus; ++g) {

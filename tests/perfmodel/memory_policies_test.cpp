@@ -179,14 +179,14 @@ TEST_CASE("A placement that was asked for is taken even where it does not fit", 
 TEST_CASE("The longest context fits, and the next one does not", "[memory]") {
   Scenario s = scenario_of(llama_3_8b(), machine(12_GiB), "Q8_0");
   const Placement p = place(s, 33);
-  const TokenCount longest = longest_context(s, p, 131072);
+  const TokenCount longest = max_context(s, p, 131072);
   CHECK(longest > 4096);
   CHECK(longest < 131072);
   s.workload.context = longest;
   CHECK(plan_memory(s, p, longest).fits());
   s.workload.context = longest + 1;
   CHECK_FALSE(plan_memory(s, p, longest + 1).fits());
-  CHECK(longest_context(s, p, 100) == 100);
+  CHECK(max_context(s, p, 100) == 100);
   s.rig.gpus[0].memory.value = 4_GiB;
-  CHECK(longest_context(s, p, 131072) == 0);
+  CHECK(max_context(s, p, 131072) == 0);
 }

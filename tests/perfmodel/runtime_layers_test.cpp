@@ -1,4 +1,4 @@
-// Profiles that build on others, and fitted figures beside them.
+// Profiles that build on others, and their fitted figures.
 #include <string>
 
 #include "core/runtime/runtime_profile.hpp"

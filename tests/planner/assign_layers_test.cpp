@@ -1,4 +1,4 @@
-// Against every way there is.
+// The assignment of layers, compared with all possible ones.
 #include "planner/assign_layers.hpp"
 
 #include <random>
@@ -9,7 +9,7 @@ using namespace rigcast::planner;
 
 namespace {
 
-// Of all ways, one by one.
+// The best assignment, by trying all of them.
 class EveryWay {
  public:
   explicit EveryWay(const AssignmentProblem& p) : p_(p) { extend({}, 0); }
@@ -21,13 +21,13 @@ class EveryWay {
     const auto layer = way.size();
     const int last = way.empty() ? -1 : way.back();
     if (int(layer) == p_.layers)
-      return keep(way, seconds + p_.stations[std::size_t(last)].end_seconds);
-    for (std::size_t to = 0; to < p_.stations.size(); ++to) {
+      return keep(way, seconds + p_.locations[std::size_t(last)].end_seconds);
+    for (std::size_t to = 0; to < p_.locations.size(); ++to) {
       const double change = p_.change[std::size_t(last + 1)][to];
-      if (change == kNever) continue;
+      if (change == kForbidden) continue;
       std::vector<int> longer = way;
       longer.push_back(int(to));
-      extend(longer, seconds + change + p_.stations[to].seconds[layer]);
+      extend(longer, seconds + change + p_.locations[to].seconds[layer]);
     }
   }
   void keep(const std::vector<int>& way, double seconds) {
@@ -37,11 +37,11 @@ class EveryWay {
     best_ = Assignment{way, seconds};
   }
   double bytes(const std::vector<int>& way, std::size_t memory) const {
-    double sum = p_.stations[std::size_t(way.back())].end_bytes[memory];
+    double sum = p_.locations[std::size_t(way.back())].end_bytes[memory];
     for (std::size_t layer = 0; layer < way.size(); ++layer) {
-      const Station& s = p_.stations[std::size_t(way[layer])];
+      const Location& s = p_.locations[std::size_t(way[layer])];
       sum += s.bytes[memory][layer];
-      if (layer == 0 || p_.stations[std::size_t(way[layer - 1])].device != s.device)
+      if (layer == 0 || p_.locations[std::size_t(way[layer - 1])].device != s.device)
         sum += s.own_bytes[memory];
     }
     return sum;
@@ -51,8 +51,8 @@ class EveryWay {
   std::optional<Assignment> best_;
 };
 
-// Stations in order, one memory each; none is come back to, and in half of the problems none is
-// passed over.
+// Problems with locations in order, one memory each. Layers never return to an earlier location,
+// and in half of the problems none is skipped.
 AssignmentProblem random_problem(std::mt19937& random) {
   const auto between = [&](int lo, int hi) { return lo + int(random() % unsigned(hi - lo + 1)); };
   AssignmentProblem p;
@@ -60,8 +60,8 @@ AssignmentProblem random_problem(std::mt19937& random) {
   const auto devices = std::size_t(between(1, 4));
   const bool even = between(0, 1) == 0, in_a_row = between(0, 1) == 0;
   for (std::size_t d = 0; d < devices; ++d) {
-    Station s;
-    s.device = d > 0 && between(0, 3) == 0 ? p.stations.back().device : int(d);
+    Location s;
+    s.device = d > 0 && between(0, 3) == 0 ? p.locations.back().device : int(d);
     const int speed = between(1, 20);
     for (int i = 0; i < p.layers; ++i) s.seconds.push_back(even ? speed : between(1, 20));
     s.bytes.assign(devices, std::vector<double>(std::size_t(p.layers), 0.0));
@@ -71,16 +71,16 @@ AssignmentProblem random_problem(std::mt19937& random) {
     s.end_seconds = between(0, 30);
     s.end_bytes.assign(devices, 0.0);
     s.end_bytes[d] = between(0, 200);
-    p.stations.push_back(s);
+    p.locations.push_back(s);
     p.capacity.push_back(between(100, 150 * p.layers));
   }
   p.change.assign(devices + 1, std::vector<double>(devices, 0.0));
   for (std::size_t from = 1; from <= devices; ++from)
     for (std::size_t to = 0; to < devices; ++to)
-      p.change[from][to] = to + 1 < from ? kNever : to + 1 == from ? 0 : between(0, 5);
+      p.change[from][to] = to + 1 < from ? kForbidden : to + 1 == from ? 0 : between(0, 5);
   if (in_a_row)
     for (std::size_t from = 0; from <= devices; ++from)
-      for (std::size_t to = from + 1; to < devices; ++to) p.change[from][to] = kNever;
+      for (std::size_t to = from + 1; to < devices; ++to) p.change[from][to] = kForbidden;
   return p;
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("The shortest path is the best of all ways", "[planner]") {
     if (!want) continue;
     ++fitting;
     REQUIRE(got->seconds == Approx(want->seconds));
-    REQUIRE(got->station.size() == std::size_t(p.layers));
+    REQUIRE(got->location.size() == std::size_t(p.layers));
   }
   CHECK(fitting > 500);
 }
@@ -106,8 +106,8 @@ TEST_CASE("A slow device is left idle", "[planner]") {
   AssignmentProblem p;
   p.layers = 10;
   p.capacity = {1000, 1000};
-  const auto station = [](std::size_t memory, double seconds) {
-    Station s;
+  const auto location = [](std::size_t memory, double seconds) {
+    Location s;
     s.device = int(memory);
     s.seconds.assign(10, seconds);
     s.bytes.assign(2, std::vector<double>(10, 0.0));
@@ -115,20 +115,20 @@ TEST_CASE("A slow device is left idle", "[planner]") {
     s.own_bytes = s.end_bytes = {0, 0};
     return s;
   };
-  p.stations = {station(0, 5.0), station(1, 1.0)};
-  p.change = {{0, 0}, {0, 0.5}, {kNever, 0}};
+  p.locations = {location(0, 5.0), location(1, 1.0)};
+  p.change = {{0, 0}, {0, 0.5}, {kForbidden, 0}};
   const auto all_fast = assign_layers(p);
   REQUIRE(all_fast);
-  CHECK(all_fast->station == std::vector<int>(10, 1));
+  CHECK(all_fast->location == std::vector<int>(10, 1));
   CHECK(all_fast->seconds == 10);
   p.capacity[1] = 750;
   const auto shared = assign_layers(p);
   REQUIRE(shared);
-  CHECK(shared->station == std::vector<int>{0, 0, 0, 1, 1, 1, 1, 1, 1, 1});
+  CHECK(shared->location == std::vector<int>{0, 0, 0, 1, 1, 1, 1, 1, 1, 1});
   CHECK(shared->seconds == 3 * 5.0 + 0.5 + 7);
   p.at_most = 22;  // a better one is known
   CHECK_FALSE(assign_layers(p));
-  p.at_most = kNever;
+  p.at_most = kForbidden;
   p.capacity[0] = 250;
   CHECK_FALSE(assign_layers(p));
 }

@@ -19,7 +19,7 @@ std::string server(const fixtures::Settings& settings) {
   return shell_text(llama_server_command(s, resolve_placement(s)));
 }
 
-// What a program can be told, kept as data.
+// The options that a program accepts, from the data of runtimes/options.
 std::vector<std::string> options_of(const std::string& runtime, const char* what) {
   const auto file = TomlDocument::read(std::filesystem::path(RIGCAST_SOURCE_DIR) /
                                        "runtimes/options" / (runtime + ".toml"));
@@ -40,7 +40,7 @@ std::string modelfile(const fixtures::Settings& settings) {
 
 }  // namespace
 
-TEST_CASE("A command says what the scenario settles", "[planner]") {
+TEST_CASE("A command has the settings that the scenario states", "[planner]") {
   CHECK(server({}) == "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -c 8192 -fa on");
   CHECK(server({{"placement.gpu_layers", "20"}, {"runtime.threads", "6"}, {"kv.policy", "ram"}}) ==
         "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 20 -t 6 -c 8192 -fa on --no-kv-offload");

@@ -61,7 +61,7 @@ Scenario asked(const Case& c, TokenCount prompt) {
 
 Report simulated(std::shared_ptr<const Scenario> s) {
   sim::SimulateOptions sweep;
-  sweep.detail = sim::Detail::kSweep;
+  sweep.fidelity = sim::Fidelity::kSweep;
   sweep.cliffs = false;
   return sim::simulate(std::move(s), sweep);
 }
@@ -101,16 +101,16 @@ TEST_CASE("The plan turns where the measurements do", "[planner]") {
   for (const Measured& m : kMeasured) {
     if (m.of.model != kLlama.model) continue;
     const Scenario s = asked(m.of, m.prompt);
-    Space space = whole_space(s);
-    space.quants = {s.quant};
-    space.kv_types = {s.kv.types};
-    space.policies = {KvPolicy::kVram};
-    space.ubatches = {512};
-    space.threads.clear();
-    const Plan plan = make_plan(s, space, {}, *quality, request_seconds, simulated);
-    REQUIRE(!plan.choices.empty());
+    SearchSpace search_space = full_space(s);
+    search_space.quants = {s.quant};
+    search_space.kv_types = {s.kv.types};
+    search_space.policies = {KvPolicy::kVram};
+    search_space.ubatches = {512};
+    search_space.threads.clear();
+    const Plan plan = make_plan(s, search_space, {}, *quality, request_seconds, simulated);
+    REQUIRE(!plan.ranked.empty());
     INFO(to_text(s, plan, {}));
-    CHECK((plan.choices.front().option.placement.cpu_ffn_layers > 0) == (m.ratio > 1));
+    CHECK((plan.ranked.front().candidate.placement.cpu_ffn_layers > 0) == (m.ratio > 1));
     REQUIRE(plan.crossover);
     CHECK(plan.crossover->prompt_tokens > 2339);
     CHECK(plan.crossover->prompt_tokens < 8051);

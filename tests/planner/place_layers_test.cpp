@@ -1,4 +1,4 @@
-// Against a grid of placements, each priced and weighed by itself.
+// Placements by the planner, compared with a grid of placements, each with its own cost and memory.
 #include "planner/place_layers.hpp"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ TEST_CASE("Every GPU is used before the host is", "[planner]") {
     CHECK(used == std::min(gpus, 4));
     if (gpus >= 4) CHECK(*s.placement.gpu_layers == s.model.layers + 1);
     if (gpus < 4) CHECK(*s.placement.gpu_layers >= 24 * gpus);
-    // Of equal ones the first.
+    // Of equal placements the first wins.
     CHECK(std::ranges::is_sorted(s.placement.tensor_split, {}, [](double n) { return n == 0; }));
   }
 }

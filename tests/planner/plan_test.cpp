@@ -21,60 +21,64 @@ double request_seconds(const Scenario& s) {
 
 Report simulated(std::shared_ptr<const Scenario> s) {
   sim::SimulateOptions sweep;
-  sweep.detail = sim::Detail::kSweep;
+  sweep.fidelity = sim::Fidelity::kSweep;
   sweep.cliffs = false;
   return sim::simulate(std::move(s), sweep);
 }
 
-Plan plan_of(const Scenario& s, const Wish& wish = {}, const Space* space = nullptr) {
+Plan plan_of(const Scenario& s, const Constraints& constraints = {},
+             const SearchSpace* search_space = nullptr) {
   const auto quality =
       QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
   if (!quality) FAIL(quality.error().text());
-  return make_plan(s, space ? *space : whole_space(s), wish, *quality, request_seconds, simulated);
+  return make_plan(s, search_space ? *search_space : full_space(s), constraints, *quality,
+                   request_seconds, simulated);
 }
 
-Wish wish_for(Objective objective) {
-  Wish wish;
-  wish.objective = objective;
-  return wish;
+Constraints wish_for(Objective objective) {
+  Constraints constraints;
+  constraints.objective = objective;
+  return constraints;
 }
 
-const Choice* find(const Plan& plan, const char* quant) {
-  for (const Choice& c : plan.choices)
-    if (c.option.quant == quant && c.option.kv_types.k == QuantFormat::kF16) return &c;
+const RankedPlan* find(const Plan& plan, const char* quant) {
+  for (const RankedPlan& c : plan.ranked)
+    if (c.candidate.quant == quant && c.candidate.kv_types.k == QuantFormat::kF16) return &c;
   return nullptr;
 }
 
 }  // namespace
 
 TEST_CASE("Quantising comes before offloading where memory is short", "[planner]") {
-  // 14.5 GB of halves on a card of 8 GiB: the mix that fits beats the better one that does not.
+  // 14.5 GB of FP16 weights on a card of 8 GiB: the mix that fits is chosen over the better one
+  // that does not.
   const Scenario s = scenario({{"model.name", "mistral-7b-v0.3"},
                                {"rig.vram_capacity", "8GiB"},
                                {"placement.gpu_layers", "\"auto\""},
                                {"workload.context", "4096"}});
   const Plan plan = plan_of(s);
-  REQUIRE(!plan.choices.empty());
-  const Choice& best = plan.choices.front();
+  REQUIRE(!plan.ranked.empty());
+  const RankedPlan& best = plan.ranked.front();
   INFO(to_text(s, plan, {}));
   CHECK(best.is_knee);
-  CHECK(best.option.loss.nats > 0);
-  CHECK(*best.option.placement.gpu_layers == s.model.layers + 1);
-  const Choice* const halves = find(plan, "F16");
-  REQUIRE(halves);
-  const PlacementSettings& p = halves->option.placement;
+  CHECK(best.candidate.loss.nats > 0);
+  CHECK(*best.candidate.placement.gpu_layers == s.model.layers + 1);
+  const RankedPlan* const fp16 = find(plan, "F16");
+  REQUIRE(fp16);
+  const PlacementSettings& p = fp16->candidate.placement;
   CHECK((*p.gpu_layers < s.model.layers || p.cpu_ffn_layers > 0));
-  CHECK(best.request() < halves->request() / 4.0);
+  CHECK(best.request() < fp16->request() / 4.0);
 }
 
 TEST_CASE("Where all fits, little is given up", "[planner]") {
   const Scenario s = scenario({{"rig.gpu", "h100-sxm"}, {"placement.gpu_layers", "\"auto\""}});
   const Plan plan = plan_of(s);
-  REQUIRE(!plan.choices.empty());
-  const Choice* const four_bits = find(plan, "Q4_K_M");
+  REQUIRE(!plan.ranked.empty());
+  const RankedPlan* const four_bits = find(plan, "Q4_K_M");
   REQUIRE(four_bits);
-  CHECK(plan.choices.front().option.loss.nats < four_bits->option.loss.nats);
-  for (const Choice& c : plan.choices) CHECK(*c.option.placement.gpu_layers == s.model.layers + 1);
+  CHECK(plan.ranked.front().candidate.loss.nats < four_bits->candidate.loss.nats);
+  for (const RankedPlan& c : plan.ranked)
+    CHECK(*c.candidate.placement.gpu_layers == s.model.layers + 1);
 }
 
 TEST_CASE("Quality is not given up for a few percent", "[planner]") {
@@ -84,10 +88,10 @@ TEST_CASE("Quality is not given up for a few percent", "[planner]") {
                                {"rig.ram", "2xddr5-6000:64GiB"},
                                {"placement.gpu_layers", "\"auto\""}});
   const Plan plan = plan_of(s);
-  REQUIRE(!plan.choices.empty());
+  REQUIRE(!plan.ranked.empty());
   INFO(to_text(s, plan, {}));
-  CHECK(plan.choices.front().option.loss.nats < 0.001);
-  CHECK(plan.choices.front().option.placement.cpu_moe_layers > 0);
+  CHECK(plan.ranked.front().candidate.loss.nats < 0.001);
+  CHECK(plan.ranked.front().candidate.placement.cpu_moe_layers > 0);
 }
 
 TEST_CASE("Each objective finds the best of what was simulated", "[planner]") {
@@ -95,24 +99,24 @@ TEST_CASE("Each objective finds the best of what was simulated", "[planner]") {
   const Plan speed = plan_of(s, wish_for(Objective::kSpeed));
   const Plan quality = plan_of(s, wish_for(Objective::kQuality));
   const Plan context = plan_of(s, wish_for(Objective::kContext));
-  for (const Choice& c : speed.choices) {
-    CHECK(speed.choices.front().request() <= c.request());
-    CHECK(quality.choices.front().option.loss.nats <= c.option.loss.nats);
-    CHECK(context.choices.front().report.longest_context >= c.report.longest_context);
+  for (const RankedPlan& c : speed.ranked) {
+    CHECK(speed.ranked.front().request() <= c.request());
+    CHECK(quality.ranked.front().candidate.loss.nats <= c.candidate.loss.nats);
+    CHECK(context.ranked.front().report.max_context >= c.report.max_context);
   }
-  CHECK(speed.choices.front().option.quant == "Q2_K");
-  CHECK(quality.choices.front().option.quant == "F16");
+  CHECK(speed.ranked.front().candidate.quant == "Q2_K");
+  CHECK(quality.ranked.front().candidate.quant == "F16");
 }
 
 TEST_CASE("The front has all that nothing else beats", "[planner]") {
   const Plan plan = plan_of(scenario({{"placement.gpu_layers", "\"auto\""}}));
   int knees = 0;
-  for (const Choice& a : plan.choices) {
+  for (const RankedPlan& a : plan.ranked) {
     knees += a.is_knee;
     bool beaten = false;
-    for (const Choice& b : plan.choices)
-      beaten = beaten || (b.option.loss.nats < a.option.loss.nats && b.request() < a.request() &&
-                          b.report.longest_context > a.report.longest_context);
+    for (const RankedPlan& b : plan.ranked)
+      beaten = beaten || (b.candidate.loss.nats < a.candidate.loss.nats &&
+                          b.request() < a.request() && b.report.max_context > a.report.max_context);
     if (a.on_front) CHECK_FALSE(beaten);
   }
   CHECK(knees == 1);
@@ -120,40 +124,40 @@ TEST_CASE("The front has all that nothing else beats", "[planner]") {
 
 TEST_CASE("Wishes come before everything", "[planner]") {
   const Scenario s = scenario({{"placement.gpu_layers", "\"auto\""}});
-  Wish wish = wish_for(Objective::kQuality);
-  wish.min_tokens_per_s = 40;
-  const Plan plan = plan_of(s, wish);
-  CHECK(plan.choices.front().report.decode_tokens_per_s >= 40);
-  CHECK(plan.choices.front().unmet.empty());
-  wish.min_tokens_per_s = 4000;
-  CHECK(plan_of(s, wish).choices.front().unmet == "slower than 4000 tok/s");
-  wish = wish_for(Objective::kSpeed);
-  wish.max_loss = 0.02;
-  CHECK(plan_of(s, wish).choices.front().option.loss.nats <= 0.02);
-  wish = {};
-  wish.headroom = 3_GiB;
-  for (const Choice& c : plan_of(s, wish).choices)
+  Constraints constraints = wish_for(Objective::kQuality);
+  constraints.min_tokens_per_s = 40;
+  const Plan plan = plan_of(s, constraints);
+  CHECK(plan.ranked.front().report.decode_tokens_per_s >= 40);
+  CHECK(plan.ranked.front().unmet.empty());
+  constraints.min_tokens_per_s = 4000;
+  CHECK(plan_of(s, constraints).ranked.front().unmet == "slower than 4000 tok/s");
+  constraints = wish_for(Objective::kSpeed);
+  constraints.max_loss = 0.02;
+  CHECK(plan_of(s, constraints).ranked.front().candidate.loss.nats <= 0.02);
+  constraints = {};
+  constraints.headroom = 3_GiB;
+  for (const RankedPlan& c : plan_of(s, constraints).ranked)
     CHECK(c.report.memory.devices.front().free() >= 2.99 * 1_GiB);
 }
 
 TEST_CASE("What was asked for is not searched", "[planner]") {
   const Scenario s = scenario({{"placement.gpu_layers", "20"}});
-  Space space = whole_space(s);
-  space.quants = {"Q4_K_M"};
-  space.kv_types = {s.kv.types};
-  space.places_layers = false;
-  for (const Choice& c : plan_of(s, {}, &space).choices) {
-    CHECK(c.option.quant == "Q4_K_M");
-    CHECK(*c.option.placement.gpu_layers == 20);
+  SearchSpace search_space = full_space(s);
+  search_space.quants = {"Q4_K_M"};
+  search_space.kv_types = {s.kv.types};
+  search_space.places_layers = false;
+  for (const RankedPlan& c : plan_of(s, {}, &search_space).ranked) {
+    CHECK(c.candidate.quant == "Q4_K_M");
+    CHECK(*c.candidate.placement.gpu_layers == 20);
   }
 }
 
 TEST_CASE("A runtime is asked for nothing that it cannot do", "[planner]") {
-  const Space llama = whole_space(scenario());
+  const SearchSpace llama = full_space(scenario());
   CHECK(std::ranges::find(llama.policies, KvPolicy::kPaged) == llama.policies.end());
-  const Space own = whole_space(scenario({{"runtime.name", "rigcast"}}));
+  const SearchSpace own = full_space(scenario({{"runtime.name", "rigcast"}}));
   CHECK(std::ranges::find(own.policies, KvPolicy::kPaged) != own.policies.end());
-  const Space without = whole_space(scenario({{"runtime.flash_attention", "false"}}));
+  const SearchSpace without = full_space(scenario({{"runtime.flash_attention", "false"}}));
   CHECK(without.kv_types.size() == 1);
 }
 
@@ -162,8 +166,8 @@ TEST_CASE("What fits nowhere is told", "[planner]") {
                                {"rig.ram", "2xddr4-3200:16GiB"},
                                {"placement.gpu_layers", "\"auto\""}});
   const Plan plan = plan_of(s);
-  CHECK(plan.choices.empty());
-  CHECK(plan.too_large == plan.options);
+  CHECK(plan.ranked.empty());
+  CHECK(plan.too_large == plan.candidates);
 }
 
 TEST_CASE("With several GPUs nothing of a plan is cut off, however narrow the screen",
@@ -172,11 +176,11 @@ TEST_CASE("With several GPUs nothing of a plan is cut off, however narrow the sc
                                {"rig.gpu", "[\"4xrtx-3090\"]"},
                                {"rig.ram", "2xddr4-3200:128GiB"},
                                {"placement.gpu_layers", "\"auto\""}});
-  Space space = whole_space(s);
-  space.quants = {"F16", "Q8_0", "Q4_K_M", "Q2_K"};
-  space.ubatches = {1024};  // said at a line's end
-  const Plan plan = plan_of(s, {}, &space);
-  REQUIRE(plan.choices.size() > 3);
+  SearchSpace search_space = full_space(s);
+  search_space.quants = {"F16", "Q8_0", "Q4_K_M", "Q2_K"};
+  search_space.ubatches = {1024};  // said at a line's end
+  const Plan plan = plan_of(s, {}, &search_space);
+  REQUIRE(plan.ranked.size() > 3);
   for (const int width : {60, 100}) {
     const std::string text = to_text(s, plan, {false, width});
     INFO(text);
@@ -184,7 +188,7 @@ TEST_CASE("With several GPUs nothing of a plan is cut off, however narrow the sc
     std::string words;  // as if no line had been broken
     std::istringstream in(text);
     for (std::string word; in >> word;) words += word + " ";
-    for (const Choice& c : plan.choices)
-      if (c.on_front) CHECK(words.find(option_text(s, c.option)) != std::string::npos);
+    for (const RankedPlan& c : plan.ranked)
+      if (c.on_front) CHECK(words.find(candidate_text(s, c.candidate)) != std::string::npos);
   }
 }

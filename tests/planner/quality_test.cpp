@@ -50,7 +50,7 @@ TEST_CASE("Fewer bits lose more, and a larger model less", "[planner][quality]")
   const ModelSpec unknown = model("phi-4");
   CHECK(quality.of_mix("Q4_K_M", unknown, 70e9)->nats <
         quality.of_mix("Q4_K_M", unknown, 1e9)->nats);
-  CHECK(quality.of_mix("Q4_K_M", unknown, 1e9)->doubt == 2);
+  CHECK(quality.of_mix("Q4_K_M", unknown, 1e9)->factor == 2);
 }
 
 TEST_CASE("A cache of fewer bits loses more, keys more than values", "[planner][quality]") {

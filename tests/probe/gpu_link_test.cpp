@@ -1,4 +1,4 @@
-// What the kernel tells of a GPU's slot.
+// Reading a GPU's slot from the Linux kernel's files.
 #include "probe/gpu_link.hpp"
 
 #include <filesystem>
@@ -65,7 +65,7 @@ TEST_CASE("A GPU's link is read with what the card and the slot can do", "[probe
   CHECK(text(link.now) == "3x8");
   CHECK(text(link.card) == "4x16");
   CHECK(text(link.slot) == "3x8");
-  CHECK(link.is_told());
+  CHECK(link.is_known());
   CHECK(link.is_narrower());
   const std::string said = probe::narrow_link(link);
   CHECK(said.find("runs at PCI-E 3x8, the card can do 4x16") != std::string::npos);
@@ -85,13 +85,13 @@ TEST_CASE("A link that is narrower than card and slot is for the user to look at
 
 TEST_CASE("What is not told of a link is not made up", "[probe]") {
   const FakeSys sys;
-  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0a:00.0").is_told());  // no files
-  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0b:00.0").is_told());  // no device
-  CHECK_FALSE(read_gpu_link("/nonexistent", "0000:0a:00.0").is_told());
+  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0a:00.0").is_known());  // no files
+  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0b:00.0").is_known());  // no device
+  CHECK_FALSE(read_gpu_link("/nonexistent", "0000:0a:00.0").is_known());
   FakeSys::link(sys.device(), "current", "Unknown", "16");
-  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0a:00.0").is_told());
+  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0a:00.0").is_known());
   FakeSys::link(sys.device(), "current", "16.0 GT/s PCIe", "63");  // "not known", in the register
-  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0a:00.0").is_told());
+  CHECK_FALSE(read_gpu_link(sys.devices(), "0000:0a:00.0").is_known());
   FakeSys::link(sys.device(), "current", "16.0 GT/s PCIe", "16");
-  CHECK(read_gpu_link(sys.devices(), "0000:0a:00.0").is_told());
+  CHECK(read_gpu_link(sys.devices(), "0000:0a:00.0").is_known());
 }

@@ -1,4 +1,4 @@
-// What a probe writes of GPUs is what forecasts read.
+// A probe writes figures of GPUs that forecasts read.
 #include "probe/gpu_rig.hpp"
 
 #include <string>
@@ -13,7 +13,7 @@
 using namespace rigcast;
 using probe::CopyCurve;
 using probe::Gpu;
-using probe::Takes;
+using probe::Samples;
 
 namespace {
 
@@ -201,19 +201,19 @@ TEST_CASE("Mistakes in a table of measured figures are errors", "[probe]") {
 TEST_CASE("What is wrong with a GPU's figures is said with what to do", "[probe]") {
   Gpu g = gpu();
   g.link.now = g.link.card;
-  CHECK(probe::gpu_doubts(g).empty());
+  CHECK(probe::gpu_quality_warnings(g).empty());
   g.vram_read.spread = 0.4;
   g.notes = {"copies not measured: too little of the host's memory is free"};
   g.link.now = {3, 16};
   g.used_by_others = 2_GiB;
-  const auto doubts = probe::gpu_doubts(g);
-  REQUIRE(doubts.size() == 4);
-  CHECK(doubts[0].find("copies not measured") != std::string::npos);
-  CHECK(doubts[1].find("PCI-E 3x16, the card can do 4x16") != std::string::npos);
-  CHECK(doubts[2].find("others use 2.00 GiB of its memory") != std::string::npos);
-  CHECK(doubts[3].find("VRAM reads varied by 40 %") != std::string::npos);
+  const auto quality_warnings = probe::gpu_quality_warnings(g);
+  REQUIRE(quality_warnings.size() == 4);
+  CHECK(quality_warnings[0].find("copies not measured") != std::string::npos);
+  CHECK(quality_warnings[1].find("PCI-E 3x16, the card can do 4x16") != std::string::npos);
+  CHECK(quality_warnings[2].find("others use 2.00 GiB of its memory") != std::string::npos);
+  CHECK(quality_warnings[3].find("VRAM reads varied by 40 %") != std::string::npos);
   const auto m = machine({g});
-  CHECK(probe::doubts(m).back().find("GPU 0: VRAM reads varied") == 0);
+  CHECK(probe::quality_warnings(m).back().find("GPU 0: VRAM reads varied") == 0);
 }
 
 TEST_CASE("Without the driver's library what others use is counted once", "[probe]") {

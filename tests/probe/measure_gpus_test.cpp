@@ -1,4 +1,4 @@
-// On a machine without a GPU this is the path without one; with one, all of it.
+// On a machine without a GPU this tests the path without one; with a GPU, all of the measurement.
 #include <string>
 
 #include "probe/gpu.hpp"

@@ -1,4 +1,4 @@
-// What a probe writes is a rig that forecasts take.
+// A probe writes a rig that forecasts can read.
 #include <string>
 
 #include "core/catalogue/catalogue.hpp"
@@ -10,7 +10,7 @@
 #include "tests/folder.hpp"
 
 using namespace rigcast;
-using probe::Takes;
+using probe::Samples;
 
 namespace {
 
@@ -33,12 +33,12 @@ probe::Machine machine() {
 }  // namespace
 
 TEST_CASE("Figures are the median of their takes, with their spread", "[probe]") {
-  const Takes odd = probe::takes_of({3, 1, 2});
+  const Samples odd = probe::samples_of({3, 1, 2});
   CHECK(odd.median == 2);
   CHECK(odd.spread == 1);
   CHECK(odd.n == 3);
-  CHECK(probe::takes_of({1, 4, 2, 3}).median == 2.5);
-  CHECK(probe::takes_of({}).n == 0);
+  CHECK(probe::samples_of({1, 4, 2, 3}).median == 2.5);
+  CHECK(probe::samples_of({}).n == 0);
 }
 
 TEST_CASE("A probed machine is a rig of measured figures", "[probe]") {
@@ -76,10 +76,10 @@ TEST_CASE("A probed machine is a rig of measured figures", "[probe]") {
 
 TEST_CASE("Figures that vary too much are named", "[probe]") {
   probe::Machine m = machine();
-  CHECK(probe::doubts(m).empty());
+  CHECK(probe::quality_warnings(m).empty());
   m.dram.back().spread = 0.4;
-  REQUIRE(probe::doubts(m).size() == 1);
-  CHECK(probe::doubts(m)[0].find("memory reads varied by 40 %") != std::string::npos);
+  REQUIRE(probe::quality_warnings(m).size() == 1);
+  CHECK(probe::quality_warnings(m)[0].find("memory reads varied by 40 %") != std::string::npos);
 }
 
 TEST_CASE("A disk is measured and left as it was", "[probe]") {
@@ -116,6 +116,6 @@ TEST_CASE("This machine tells what it is", "[probe]") {
   CHECK(host.memory > 64_MiB);
   CHECK(host.available <= host.memory);
   CHECK_FALSE(host.simd.empty());
-  engine::Team team(1);
+  engine::ThreadTeam team(1);
   CHECK(probe::dram_read(team).median > 1e8);
 }

@@ -114,7 +114,7 @@ Report predicted() {
   }
   r.memory = memory_that_fits();
   r.timeline = {{0, "GPU 0", 7_GiB}, {32768, "GPU 0", 11_GiB}};
-  r.longest_context = 30208;
+  r.max_context = 30208;
   r.cliffs = {vram_cliff()};
   r.prefill_bound = {Resource::kGpu, 0.83};
   r.decode_bound = {Resource::kVram, 0.91};
@@ -138,7 +138,7 @@ Report too_large() {
   Report r = predicted();
   r.fits = false;
   r.memory.devices[0].kv = 16_GiB;
-  r.longest_context = 34816;
+  r.max_context = 34816;
   auto s = std::make_shared<Scenario>(*r.scenario);
   s->workload.context = 131072;
   r.scenario = s;

@@ -31,14 +31,14 @@ Seconds link_time(const Scenario& s, double bytes) {
   return Bytes{bytes} / (s.rig.links[0].h2d.value * s.runtime.decode.stream_share.value);
 }
 
-// Of the last host operation that attends to a cache, in a token after so many.
+// The last host operation that attends to a cache, in a token after so many.
 double host_reading(const Scenario& s, TokenCount cached) {
   const Placement p = resolve_placement(s);
   const Step step = decode_step(s, p, plan_memory(s, p, s.workload.context), cached);
-  double charged = 0;
+  double equivalent_bytes = 0;
   for (const StepOp& op : step.ops)
-    if (op.kind == ActivityKind::kCacheAttention) charged = op.cost.charged.value;
-  return charged;
+    if (op.kind == ActivityKind::kCacheAttention) equivalent_bytes = op.cost.equivalent_bytes.value;
+  return equivalent_bytes;
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ TEST_CASE("What the link brings while the GPU does the rest of a layer is not th
   const ColdSplit split = split_of(s, 200);
   REQUIRE(split.on_cpu > 0);
   CHECK(std::fmod(split.on_cpu, kBlock) == 0);
-  CHECK(split.on_cpu >= kLeastHostGain * 200 * kBlock);
+  CHECK(split.on_cpu >= kMinHostGain * 200 * kBlock);
   // The link is busy for longer than the host, which waits for the queries: by less than a token's
   // layer takes.
   StepOp host;
@@ -98,9 +98,9 @@ TEST_CASE("The last-level cache keeps weights as well, which come less fast", "[
   };
   const OpCost from_memory = head();
   s.rig.cpu.last_level = Sourced<Bytes>{from_memory.bytes * 1.1, SourceKind::kMeasured, {}};
-  CHECK(head().charged.value == Approx(from_memory.charged.value / 1.5));
+  CHECK(head().equivalent_bytes.value == Approx(from_memory.equivalent_bytes.value / 1.5));
   s.rig.cpu.last_level = Sourced<Bytes>{from_memory.bytes / 3.1, SourceKind::kMeasured, {}};
-  CHECK(head().charged.value == Approx(from_memory.charged.value));
+  CHECK(head().equivalent_bytes.value == Approx(from_memory.equivalent_bytes.value));
 }
 
 TEST_CASE("Logits that a GPU leaves to the host take time to look through", "[cold]") {

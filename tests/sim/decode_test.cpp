@@ -18,8 +18,8 @@ namespace {
 
 // A model of its own rig: only one may be in use at a time, as rates are the machine's.
 struct Simulated {
-  explicit Simulated(const Settings& settings, Detail detail = Detail::kFinal)
-      : s(scenario(settings)), placement(resolve_placement(s)), model(s, placement, detail) {
+  explicit Simulated(const Settings& settings, Fidelity fidelity = Fidelity::kFinal)
+      : s(scenario(settings)), placement(resolve_placement(s)), model(s, placement, fidelity) {
     set_machine(s.rig);
   }
   double at(TokenCount cached) { return model.period(cached).value; }
@@ -34,12 +34,12 @@ double period(const Settings& settings, TokenCount cached) {
 }
 
 constexpr double kRounding = 1e-9;
-// While a growing cache turns a token from bound by the GPU to bound by the link, copies that ran
-// ahead are used up, and tokens end a little earlier than their own copies alone would let them.
+// A growing cache changes the limit of a token from GPU to link. Meanwhile copies that ran ahead
+// are used up, and tokens end a little earlier than their own copies alone would allow.
 constexpr double kLeadUsedUp = 1e-4;
 
 const Settings kRigcast = {{"runtime.name", "rigcast"}};
-// VRAM for about 4,000 tokens of cache beside the weights.
+// VRAM for the weights and about 4,000 tokens of cache.
 const Settings kTight =
     with(kRigcast, {{"rig.vram_capacity", "6.1 GiB"}, {"kv.prefetch", "false"}});
 
@@ -59,7 +59,7 @@ TEST_CASE("alone, a token takes the sum of its GPU part, CPU part and handoffs",
         device == kHost ? cpu_cost(t.s, traffic, 1) : gpu_cost(t.s, 0, traffic, 1, kernels);
     const BytesPerSecond rate =
         device == kHost ? t.s.rig.ram.bandwidth.value : t.s.rig.gpus[0].bandwidth.value;
-    return c.gap + std::max(c.compute, c.charged / rate);
+    return c.overhead + std::max(c.compute, c.equivalent_bytes / rate);
   };
   Seconds gpu{0}, cpu{0};
   for (int l = 0; l < t.s.model.layers; ++l) {
@@ -95,8 +95,8 @@ TEST_CASE("no token is faster than its busiest resource", "[decode]") {
       with(kRigcast, {{"placement.gpu_layers", "0"}, {"placement.decode_device", "gpu"}}),
       with(kRigcast, {{"placement.gpu_layers", "33"}, {"placement.decode_device", "cpu"}}),
       Settings{{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}}, Settings{{"runtime.name", "transformers"}});
-  const Detail detail = GENERATE(Detail::kFinal, Detail::kSweep);
-  Simulated t(settings, detail);
+  const Fidelity fidelity = GENERATE(Fidelity::kFinal, Fidelity::kSweep);
+  Simulated t(settings, fidelity);
   for (const TokenCount cached : {1, 600, 4000, 8000}) {
     const Step step = decode_step(t.s, t.placement, t.model.memory(), cached);
     const double tolerance = overlaps(step) ? kLeadUsedUp : kRounding;
@@ -146,8 +146,8 @@ TEST_CASE("reading ahead is never slower than reading when needed", "[decode]") 
 }
 
 TEST_CASE("link and CPU together beat each alone where they are comparable", "[decode]") {
-  // A link of 12 GB/s beside a CPU that reads the cache at 0.65 of 51.2 GB/s, limited to a crawl
-  // by neither: without reading ahead both sides of the split take part in every layer.
+  // A link of 12 GB/s and a CPU that reads the cache at 0.65 of 51.2 GB/s: without prefetch both
+  // sides of the split take part in every layer.
   const Settings even =
       with(kTight, {{"rig.pcie_h2d", "25 GB/s"}, {"rig.ram_bandwidth", "45 GB/s"}});
   for (const TokenCount cached : {6000, 8000}) {
@@ -192,7 +192,7 @@ TEST_CASE("a longer cache is faster only where the host begins to help", "[decod
   int faster = 0;
   for (TokenCount cached = 1; cached <= 8192; cached += 455) {
     const double now = t.at(cached);
-    CHECK(now >= before * (1 - kLeastHostGain));
+    CHECK(now >= before * (1 - kMinHostGain));
     faster += now < before * (1 - kRounding) ? 1 : 0;
     before = now;
   }

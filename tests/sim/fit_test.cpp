@@ -128,7 +128,7 @@ TEST_CASE("the longest context fits and one padding step more does not", "[fit]"
   for (const char* runtime : {"llama.cpp", "rigcast"}) {
     Scenario s = scenario({{"runtime.name", runtime}});
     const Placement p = resolve_placement(s);
-    const TokenCount longest = longest_context(s, p, s.model.context);
+    const TokenCount longest = max_context(s, p, s.model.context);
     REQUIRE(longest > 0);
     REQUIRE(longest < s.model.context);
     s.workload.context = longest;

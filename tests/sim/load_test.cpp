@@ -100,7 +100,7 @@ TEST_CASE("with overlap a slow link hides everything but the first chunk's way t
 }
 
 TEST_CASE("with overlap a slow copy in RAM hides everything but the last upload", "[load]") {
-  // RAM that serves the copy, which reads and writes, and the link beside it.
+  // RAM serves the copy, which reads and writes, and the link at the same time.
   Loaded l(with(kRigcast, {{"rig.ram_bandwidth", "1000 GB/s"}}));
   l.s.runtime.load.host_copy.value = 8_GBps;
   set_machine(l.s.rig);

@@ -64,7 +64,7 @@ constexpr Change kChanges[] = {{"VRAM bandwidth", scale_vram},
                                {"board power", scale_power},
                                {"CPU clock", scale_clock}};
 
-// Collects what went the wrong way by more than rounding.
+// Collects violations that exceed rounding.
 class Exceptions {
  public:
   explicit Exceptions(const char* what) : what_(what) {}
@@ -96,7 +96,7 @@ class Exceptions {
 
 struct Decode {
   Decode(const Scenario& scenario, const Placement& placement)
-      : s(scenario), model(s, placement, Detail::kFinal) {
+      : s(scenario), model(s, placement, Fidelity::kFinal) {
     set_machine(s.rig);
   }
   Scenario s;
@@ -138,7 +138,7 @@ TEST_CASE("no faster part makes prefill or load slower", "[monotone]") {
     const Placement p = resolve_placement(s);
     const auto times = [&](const Scenario& given) {
       set_machine(given.rig);
-      return std::array{forecast_prefill(given, p, Detail::kFinal).total.value,
+      return std::array{forecast_prefill(given, p, Fidelity::kFinal).total.value,
                         forecast_load(given, p, Start::kCold).total.value,
                         forecast_load(given, p, Start::kWarm).total.value};
     };
@@ -212,7 +212,7 @@ TEST_CASE("no forecast is faster than the closed-form bound", "[monotone]") {
       CHECK(decode.model.period(at).value >= bound.value * (1 - tolerance));
     }
     if (i % 4 != 0) continue;
-    const PrefillForecast prefill = forecast_prefill(s, p, Detail::kFinal);
+    const PrefillForecast prefill = forecast_prefill(s, p, Fidelity::kFinal);
     // Use is summed over the GPUs, which may work on ubatches that follow each other at once.
     const double gpus = double(std::max<std::size_t>(1, s.rig.gpus.size()));
     const auto& busy = prefill.use.seconds;

@@ -36,7 +36,7 @@ std::vector<double> capacities(const Rig& rig) {
   return c;
 }
 
-// As the machine is described, not as the platform builds it.
+// Links by the description of the machine, independent of the platform's code.
 std::vector<int> links_of(Route route, int gpu) {
   const int vram = link_of(gpu, 0), h2d = link_of(gpu, 1), d2h = link_of(gpu, 2);
   switch (route) {
@@ -76,7 +76,7 @@ std::vector<double> fair_rates(const std::vector<Flow>& flows, const std::vector
   return rate;
 }
 
-// From event to event: a start or an end.
+// Simulates from event to event: a start or an end.
 void solve(std::vector<Flow>& flows, const std::vector<double>& room) {
   double now = 0;
   for (;;) {

@@ -1,11 +1,11 @@
 #include "sim/prefill.hpp"
-#include "perfmodel/ubatches.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/ubatches.hpp"
 
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
-    using namespace rigcast;
+using namespace rigcast;
 using namespace rigcast::sim;
 using fixtures::scenario;
 using fixtures::Settings;
@@ -21,7 +21,7 @@ struct Prompt {
     set_machine(s.rig);
   }
   std::vector<Step> steps() const { return prefill_steps(s, p, memory, {}, 0, ubatch_count(s)); }
-  double total(Detail detail) const { return forecast_prefill(s, p, detail).total.value; }
+  double total(Fidelity fidelity) const { return forecast_prefill(s, p, fidelity).total.value; }
 
   Scenario s;
   Placement p;
@@ -35,11 +35,12 @@ bool has_head(const Step& step) {
                              [](const StepOp& op) { return op.kind == ActivityKind::kHead; });
 }
 
-// Of everything on the GPU, one thing after the other.
+// The time of a prompt with everything on the GPU and no overlap.
 Seconds alone(const Scenario& s, const Step& step) {
   Seconds sum = step.host_work + step.sample;
   for (const StepOp& op : step.ops) {
-    sum += op.cost.gap + std::max(op.cost.compute, op.cost.charged / s.rig.gpus[0].bandwidth.value);
+    sum += op.cost.overhead +
+           std::max(op.cost.compute, op.cost.equivalent_bytes / s.rig.gpus[0].bandwidth.value);
     sum += s.runtime.decode.crossing.value * op.handoffs;
     sum += op.handoff_bytes / s.rig.links[0].h2d.value;
   }
@@ -82,15 +83,15 @@ TEST_CASE("a resident model's prefill is the sum of its operations", "[prefill]"
   const Prompt t(prompt(tokens));
   Seconds sum{0};
   for (const Step& step : t.steps()) sum += alone(t.s, step);
-  CHECK(t.total(Detail::kFinal) == Approx(sum.value).epsilon(kRounding));
-  CHECK(t.total(Detail::kSweep) == Approx(sum.value).epsilon(kRounding));
-  CHECK(t.total(Detail::kExact) == Approx(sum.value).epsilon(kRounding));
+  CHECK(t.total(Fidelity::kFinal) == Approx(sum.value).epsilon(kRounding));
+  CHECK(t.total(Fidelity::kSweep) == Approx(sum.value).epsilon(kRounding));
+  CHECK(t.total(Fidelity::kExact) == Approx(sum.value).epsilon(kRounding));
 }
 
 TEST_CASE("a cache that is there already makes prefill slower, by its attention", "[prefill]") {
   const Prompt empty(prompt("512"));
   const Prompt deep(prompt("512", {{"workload.depth", "30000"}}));
-  CHECK(deep.total(Detail::kFinal) > empty.total(Detail::kFinal));
+  CHECK(deep.total(Fidelity::kFinal) > empty.total(Fidelity::kFinal));
 }
 
 TEST_CASE("weights and cache in RAM cross the link once for every ubatch", "[prefill]") {
@@ -112,8 +113,8 @@ TEST_CASE("weights and cache in RAM cross the link once for every ubatch", "[pre
   for (const Step& step : t.steps())
     for (const StepOp& op : step.ops)
       if (op.fetch)
-        sum += op.fetch->charged / (op.fetch->pageable ? link.pageable : link.h2d).value;
-  CHECK(t.total(Detail::kFinal) > sum.value);
+        sum += op.fetch->equivalent_bytes / (op.fetch->pageable ? link.pageable : link.h2d).value;
+  CHECK(t.total(Fidelity::kFinal) > sum.value);
 }
 
 TEST_CASE("a short last ubatch leaves host layers on the CPU", "[prefill]") {
@@ -131,10 +132,10 @@ TEST_CASE("copying the next weights while these compute is never slower", "[pref
   Prompt t(prompt("2048", {{"placement.gpu_layers", "20"}, {"runtime.name", "rigcast"}}));
   t.s.runtime.prefill.picks_faster = false;
   REQUIRE(t.s.runtime.prefill.overlap);
-  const double ahead = t.total(Detail::kFinal);
+  const double ahead = t.total(Fidelity::kFinal);
   t.s.runtime.prefill.overlap = false;
-  CHECK(ahead <= t.total(Detail::kFinal) * (1 + kRounding));
-  CHECK(ahead < t.total(Detail::kFinal) * 0.95);
+  CHECK(ahead <= t.total(Fidelity::kFinal) * (1 + kRounding));
+  CHECK(ahead < t.total(Fidelity::kFinal) * 0.95);
 }
 
 TEST_CASE("long prompts sampled at some ubatches stay close to all of them", "[prefill]") {
@@ -147,7 +148,7 @@ TEST_CASE("long prompts sampled at some ubatches stay close to all of them", "[p
       Settings{{"runtime.name", "rigcast"}, {"kv.policy", "paged"}, {"rig.vram_capacity", "9 GiB"}},
       Settings{{"kv.policy", "ram"}});
   const Prompt t(with(prompt("20000", settings), {{"workload.context", "24000"}}));
-  const double exact = t.total(Detail::kExact);
-  CHECK(t.total(Detail::kFinal) == Approx(exact).epsilon(0.003));
-  CHECK(t.total(Detail::kSweep) == Approx(exact).epsilon(0.015));
+  const double exact = t.total(Fidelity::kExact);
+  CHECK(t.total(Fidelity::kFinal) == Approx(exact).epsilon(0.003));
+  CHECK(t.total(Fidelity::kSweep) == Approx(exact).epsilon(0.015));
 }

@@ -1,4 +1,4 @@
-// A few simulated windows against all tokens of a run simulated one after the other.
+// A few simulated windows, compared with a simulation of all tokens of a run.
 #include <cmath>
 #include <numeric>
 
@@ -15,10 +15,10 @@ using fixtures::with;
 
 namespace {
 
-double run_time(const Scenario& s, Detail detail) {
+double run_time(const Scenario& s, Fidelity fidelity) {
   const Placement placement = resolve_placement(s);
   set_machine(s.rig);
-  DecodeModel model(s, placement, detail);
+  DecodeModel model(s, placement, fidelity);
   const auto periods = model.periods(s.workload.prompt_tokens + 1, s.workload.last_position());
   return std::accumulate(periods.begin(), periods.end(), 0.0);
 }
@@ -29,9 +29,9 @@ void check_errors(const char* name, const Settings& settings, TokenCount tokens)
            settings));
   const Placement placement = resolve_placement(s);
   CAPTURE(name, placement.gpu_layers, plan_memory(s, placement, 8192).resident_tokens.value_or(0));
-  const double exact = run_time(s, Detail::kExact);
-  const double final = run_time(s, Detail::kFinal);
-  const double sweep = run_time(s, Detail::kSweep);
+  const double exact = run_time(s, Fidelity::kExact);
+  const double final = run_time(s, Fidelity::kFinal);
+  const double sweep = run_time(s, Fidelity::kSweep);
   CAPTURE(exact, final / exact - 1, sweep / exact - 1);
   CHECK(std::fabs(final / exact - 1) <= 0.003);
   CHECK(std::fabs(sweep / exact - 1) <= 0.015);
@@ -117,8 +117,8 @@ TEST_CASE("a run of one token has one period and of none has none", "[sampling]"
   const Scenario s = scenario();
   const Placement placement = resolve_placement(s);
   set_machine(s.rig);
-  for (const Detail detail : {Detail::kSweep, Detail::kFinal, Detail::kExact}) {
-    DecodeModel model(s, placement, detail);
+  for (const Fidelity fidelity : {Fidelity::kSweep, Fidelity::kFinal, Fidelity::kExact}) {
+    DecodeModel model(s, placement, fidelity);
     CHECK(model.periods(600, 600).size() == 1);
     CHECK(model.periods(600, 599).empty());
   }

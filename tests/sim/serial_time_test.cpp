@@ -1,4 +1,4 @@
-// The closed-form forecast against the simulator, where nothing overlaps: two ways to one time.
+// The closed-form forecast, compared with the simulator in cases without overlap.
 #include "perfmodel/serial_time.hpp"
 #include "perfmodel/memory.hpp"
 
@@ -124,14 +124,14 @@ void compare_tokens(const Scenario& s) {
   require_serial(s);
   const SerialForecast forecast(s);
   set_machine(s.rig);
-  DecodeModel simulated(s, forecast.placement(), Detail::kFinal);
+  DecodeModel simulated(s, forecast.placement(), Fidelity::kFinal);
   for (const TokenCount cached : {1, 700, 5000, 8000})
     CHECK(forecast.token(cached).value == Approx(simulated.period(cached).value).epsilon(kSums));
 }
 
 double simulated_prompt(const Scenario& s, const Placement& p) {
   set_machine(s.rig);
-  return forecast_prefill(s, p, Detail::kExact).total.value;
+  return forecast_prefill(s, p, Fidelity::kExact).total.value;
 }
 
 int classes_of(const std::vector<int>& alike) {
@@ -166,7 +166,7 @@ TEST_CASE("the mean token is the mean of all that the simulator gives", "[serial
     const Scenario s = scenario(with(c.settings, {{"workload.output_tokens", "512"}}));
     const SerialForecast forecast(s);
     set_machine(s.rig);
-    DecodeModel simulated(s, forecast.placement(), Detail::kExact);
+    DecodeModel simulated(s, forecast.placement(), Fidelity::kExact);
     const TokenCount first = s.workload.depth + s.workload.prompt_tokens + 1;
     const auto periods = simulated.periods(first, std::max(first, s.workload.last_position()));
     double sum = 0;
@@ -202,7 +202,8 @@ TEST_CASE("a long prompt's closed form samples other ubatches", "[serial]") {
     }
 }
 
-// What the closed form leaves out: which operations and copies share a memory at every moment.
+// A limit of the closed form: it does not know which operations and copies share a memory at every
+// moment.
 constexpr double kSharedByToken = 0.03, kSharedByPrompt = 0.06;
 
 TEST_CASE("on generated scenarios of every runtime the closed form is near the simulator",
@@ -217,7 +218,7 @@ TEST_CASE("on generated scenarios of every runtime the closed form is near the s
     const SerialForecast forecast(s);
     const Placement& p = forecast.placement();
     set_machine(s.rig);
-    DecodeModel simulated(s, p, Detail::kFinal);
+    DecodeModel simulated(s, p, Fidelity::kFinal);
     const TokenCount at = s.workload.last_position();
     const bool shares = overlaps(decode_step(s, p, simulated.memory(), at));
     CHECK(forecast.token(at).value ==

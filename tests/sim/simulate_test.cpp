@@ -20,9 +20,9 @@ Report forecast(const Settings& settings, SimulateOptions options = {}) {
   return simulate(shared_scenario(settings), options);
 }
 
-SimulateOptions without_cliffs(Detail detail = Detail::kFinal) {
+SimulateOptions without_cliffs(Fidelity fidelity = Fidelity::kFinal) {
   SimulateOptions options;
-  options.detail = detail;
+  options.fidelity = fidelity;
   options.cliffs = false;
   return options;
 }
@@ -90,9 +90,9 @@ TEST_CASE("the same scenario gives the same report again", "[simulate]") {
 
 TEST_CASE("every activity that a report starts is finished", "[simulate]") {
   // A graph that cannot end throws; here that activities do run, in every mode.
-  for (const Detail detail : {Detail::kSweep, Detail::kFinal, Detail::kExact}) {
+  for (const Fidelity fidelity : {Fidelity::kSweep, Fidelity::kFinal, Fidelity::kExact}) {
     const std::uint64_t before = completed_activities();
-    CHECK(forecast(kPaged, without_cliffs(detail)).fits);
+    CHECK(forecast(kPaged, without_cliffs(fidelity)).fits);
     CHECK(completed_activities() > before);
   }
 }
@@ -138,12 +138,12 @@ TEST_CASE("a cache that stays in VRAM has no cliff along the run", "[simulate]")
 
 TEST_CASE("the context cliff is the longest context that fits", "[simulate]") {
   const Report r = forecast(Settings{{"placement.gpu_layers", "33"}});
-  REQUIRE(r.longest_context > 0);
+  REQUIRE(r.max_context > 0);
   const auto cliff = std::ranges::find(r.cliffs, CliffAxis::kContext, &Cliff::axis);
   REQUIRE(cliff != r.cliffs.end());
-  CHECK(cliff->at_tokens == r.longest_context);
+  CHECK(cliff->at_tokens == r.max_context);
   Scenario s = *r.scenario;
-  s.workload.context = r.longest_context;
+  s.workload.context = r.max_context;
   CHECK(plan_memory(s, r.placement, s.workload.context).fits());
   s.workload.context += s.runtime.memory.kv_padding;
   CHECK_FALSE(plan_memory(s, r.placement, s.workload.context).fits());
@@ -183,7 +183,7 @@ TEST_CASE("trace events follow each other on their tracks inside the run", "[sim
 
 TEST_CASE("a trace's decoded tokens take as long as the report says", "[simulate]") {
   std::vector<TraceEvent> events;
-  SimulateOptions options = without_cliffs(Detail::kExact);
+  SimulateOptions options = without_cliffs(Fidelity::kExact);
   options.trace = &events;
   const Report r = forecast(
       with(kPaged, {{"workload.prompt_tokens", "6000"}, {"workload.output_tokens", "8"}}), options);

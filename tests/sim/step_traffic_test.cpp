@@ -216,7 +216,7 @@ TEST_CASE("a host that decodes has the prompt's head, and is given its cache", "
   const double cache = kv_bytes_per_token(s.model, s.kv.types) * double(tokens);
   CHECK(step.logits.value == bytes_of(cache));
   CHECK(step.logits_from == 0);
-  // What the GPU has computed it has kept: nothing of it comes back.
+  // The GPU keeps what it has computed: nothing of it is copied back.
   const Step second = prefill_step(s, p, memory, tokens, tokens, false);
   for (const StepOp& op : second.ops) CHECK_FALSE(op.fetch);
   CHECK(second.logits == 0_B);

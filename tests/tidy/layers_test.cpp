@@ -1,4 +1,4 @@
-// Who may include whom, as layers.txt says, and that no files include each other in a circle.
+// Checks includes against layers.txt, and that no files include each other in a circle.
 
 #include <map>
 #include <optional>
@@ -125,7 +125,7 @@ Graph include_graph() {
 
 // The first circle that is found, as "a -> b -> a"; empty: there is none.
 std::string circle_in(const Graph& graph) {
-  std::map<std::string, bool> finished;  // false: on the way that is being walked
+  std::map<std::string, bool> finished;  // false: on the current path
   std::vector<std::string> way;
   std::string circle;
   const auto walk = [&](const auto& self, const std::string& unit) -> void {

@@ -1,5 +1,5 @@
 #pragma once
-// The files of the repository, without what is built or ignored.
+// The files of the repository, without built or ignored ones.
 
 #include <algorithm>
 #include <filesystem>

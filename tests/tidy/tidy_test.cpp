@@ -12,8 +12,8 @@ using rigcast::tidy::SourceFile;
 
 namespace {
 
-constexpr std::size_t kWidest = 100;
-constexpr std::size_t kLongest = 600;
+constexpr std::size_t kMaxWidth = 100;
+constexpr std::size_t kMaxLength = 600;
 
 std::string at(const SourceFile& file, std::size_t line) {
   return file.path + ":" + std::to_string(line + 1) + "\n";
@@ -61,7 +61,7 @@ TEST_CASE("Every header is included once", "[tidy]") {
 
 TEST_CASE("No line of code is wider than 100 columns", "[tidy]") {
   const std::string out =
-      broken(is_code, [](const std::string& line) { return width(line) > kWidest; });
+      broken(is_code, [](const std::string& line) { return width(line) > kMaxWidth; });
   INFO("too wide:\n" << out);
   CHECK(out.empty());
 }
@@ -69,7 +69,7 @@ TEST_CASE("No line of code is wider than 100 columns", "[tidy]") {
 TEST_CASE("No source file is longer than 600 lines", "[tidy]") {
   std::string out;
   for (const SourceFile& f : files())
-    if (f.is_source() && f.lines.size() > kLongest)
+    if (f.is_source() && f.lines.size() > kMaxLength)
       out += f.path + ": " + std::to_string(f.lines.size()) + " lines\n";
   INFO("too long:\n" << out);
   CHECK(out.empty());

@@ -1,4 +1,4 @@
-// Bars by examples worked out by hand, and what is wrong in their file.
+// Bars, by examples calculated by hand, and errors in their file.
 #include "validation/bars.hpp"
 
 #include <fstream>

@@ -52,8 +52,8 @@ TEST_CASE("Engine and forecast keep as many tokens on the GPU", "[validation][kv
         // block in which cold ones are quantized on their way out.
         const double others = s.rig.vram_reserved.value.value;
         double held = (gpu.weights + gpu.activations + gpu.overhead).value - others +
-                      double(s.model.layers) * double(kMostKvBlocks) * sizeof(void*);
-        if (bytes.changes_type) held += double(bytes.layers) * double(bytes.cold_layer_bytes);
+                      double(s.model.layers) * double(kMaxKvBlocks) * sizeof(void*);
+        if (bytes.converts_type) held += double(bytes.layers) * double(bytes.cold_layer_bytes);
         const double usable = gpu.capacity.value - others;
         const TokenCount blocks =
             engine::hot_blocks(*engine::kv_eviction_of(s), bytes, s.kv.threshold * usable - held);

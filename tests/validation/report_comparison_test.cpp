@@ -1,4 +1,4 @@
-// Activities of a run beside those of its forecast.
+// Activities of a run, compared with those of its forecast.
 #include "validation/report_comparison.hpp"
 
 #include "tests/catch.hpp"

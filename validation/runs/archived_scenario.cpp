@@ -29,7 +29,8 @@ Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
   return make_scenario_here(document, catalogue);
 }
 
-ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario, const HowRun& how) {
+ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario,
+                         const ExecutionSettings& how) {
   ExecuteOptions out;
   out.device = how.device;
   out.synthetic = !scenario.model_file;

@@ -16,13 +16,14 @@ Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
                              const Catalogue& catalogue);
 
 /// Settings of a run's execution that are not part of the scenario.
-struct HowRun {
+struct ExecutionSettings {
   Device device = Device::kCpu;
   int repeat = 3;
   BytesPerSecond vram_ceiling;  // as probed; 0: is measured
 };
 
 /// `repeat` times, or as often as the run says, and once more for what its activities took.
-ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario, const HowRun& how);
+ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario,
+                         const ExecutionSettings& how);
 
 }  // namespace rigcast::validation

@@ -106,7 +106,7 @@ class Campaign {
     for (std::size_t i = 0; i < suite.runs.size(); ++i) {
       const SuiteRun& run = suite.runs[i];
       show_progress(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
-      const auto error = run_or_take(i, run);
+      const auto error = run_or_resume(i, run);
       if (!error) continue;
       if (suite.runs.size() == 1) return of_only_run(*error, suite);
       result_.skipped.push_back({run.name, error->message});
@@ -124,7 +124,7 @@ class Campaign {
 
  private:
   // Why there are no rows of it, or nothing.
-  std::optional<Error> run_or_take(std::size_t i, const SuiteRun& run) {
+  std::optional<Error> run_or_resume(std::size_t i, const SuiteRun& run) {
     if (options_.resume && kept_.was_run(i)) {
       const auto archive = kept_.read();
       if (!archive) return archive.error();
@@ -139,7 +139,7 @@ class Campaign {
     const auto error = one_or_interrupted(i, run);
     if (!error) return std::nullopt;
     if (interrupted())
-      kept_.forget_run(i);
+      kept_.discard_run(i);
     else
       kept_.fail_run(i, error->message);
     return error;
@@ -152,7 +152,7 @@ class Campaign {
   }
 
   // One attempt at a run: the files written before it, and its results.
-  struct Try {
+  struct Attempt {
     std::string rig, forecast, measured, activities;  // as they are kept
     std::string written, started;                     // times
     double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
@@ -173,7 +173,7 @@ class Campaign {
     if (own_file)
       if (auto error = write_weights(*stated, weights)) return error;
     const int most = device_ == Device::kCuda ? kTriesOnGpu : kTries;
-    std::optional<Try> best;
+    std::optional<Attempt> best;
     int tries = 0;
     do {
       if (tries++ > 0) show_progress(fmt::format("{}: the machine changed, again ...", run.name));
@@ -190,7 +190,7 @@ class Campaign {
     return file.write(scenario);
   }
 
-  std::optional<Error> record(std::size_t index, const SuiteRun& run, Try best, int tries) {
+  std::optional<Error> record(std::size_t index, const SuiteRun& run, Attempt best, int tries) {
     if (tries > 1)
       if (auto error = keep(index, best)) return error;
     const std::string times =
@@ -210,7 +210,7 @@ class Campaign {
     return std::nullopt;
   }
 
-  std::optional<Error> keep(std::size_t index, const Try& done) const {
+  std::optional<Error> keep(std::size_t index, const Attempt& done) const {
     const std::pair<const char*, const std::string*> files[] = {
         {"rig.toml", &done.rig},
         {"forecast.json", &done.forecast},
@@ -253,8 +253,8 @@ class Campaign {
   }
 
   // `weights`: a file to start from; empty: what the scenario says.
-  Result<Try> attempt(std::size_t index, const SuiteRun& run, const fs::path& weights) {
-    Try out;
+  Result<Attempt> attempt(std::size_t index, const SuiteRun& run, const fs::path& weights) {
+    Attempt out;
     auto rig = probed_rig(run);
     if (!rig) return rig.error();
     out.rig = *std::move(rig);
@@ -273,17 +273,18 @@ class Campaign {
     return out;
   }
 
-  HowRun how_run() const {
-    HowRun how{device_, options_.repeat, {}};
+  ExecutionSettings execution_settings() const {
+    ExecutionSettings how{device_, options_.repeat, {}};
     if (machine_ && !machine_->gpus.found.empty())
       how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram_read.median};
     return how;
   }
 
   std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run,
-                                        const Scenario& scenario, Try& out) {
-    WorkerRequest request{kept_.folder().string(), index, how_run(), {}, {}, options_.time_limit};
-    if (auto error = refuse_to_run(scenario, execution(run, scenario, request.how))) return error;
+                                        const Scenario& scenario, Attempt& out) {
+    WorkerRequest request{kept_.folder().string(), index, execution_settings(), {}, {},
+                          options_.time_limit};
+    if (auto error = check_runnable(scenario, execution(run, scenario, request.how))) return error;
     const Forecast forecast = forecast_of(scenario, engine::reported_positions(scenario.workload));
     if (!forecast.report.fits)
       return Error{ErrorKind::kDoesNotFit,

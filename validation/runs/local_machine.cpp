@@ -110,7 +110,7 @@ std::string parts_text(const DeviceMemory& d) {
   return text.empty() ? text : " (" + text.substr(2) + ")";
 }
 
-struct Room {
+struct AvailableMemory {
   Bytes free;
   const char* where;
   const char* by = "";  // what bounds it
@@ -118,11 +118,11 @@ struct Room {
 
 constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
 
-Error no_room(const DeviceMemory& d, Bytes needed, const Room& room,
-              const std::string& hint = kSmaller) {
+Error insufficient_memory(const DeviceMemory& d, Bytes needed, const AvailableMemory& budget,
+                          const std::string& hint = kSmaller) {
   return {ErrorKind::kDoesNotFit,
-          fmt::format("{} of {} are needed{} and {} are free{}", text_gib(needed), room.where,
-                      parts_text(d), text_gib(room.free), room.by),
+          fmt::format("{} of {} are needed{} and {} are free{}", text_gib(needed), budget.where,
+                      parts_text(d), text_gib(budget.free), budget.by),
           hint,
           {}};
 }
@@ -133,43 +133,44 @@ DeviceMemory needed_with(const Scenario& s, int gpu_layers, std::size_t device) 
 }
 
 // Available host memory; a limit applies to the engine's memory, which is not all of the process.
-Room host_room(const ExecuteOptions& options) {
+AvailableMemory available_host_memory(const ExecuteOptions& options) {
   const Bytes free = probe::read_host().available;
   if (!options.ram_limit || *options.ram_limit > free) return {free, "memory"};
   return {*options.ram_limit, "memory", " by --ram-limit"};
 }
 
-std::optional<Error> refuse_host(const Scenario& s, const DeviceMemory& host,
-                                 const ExecuteOptions& options) {
+std::optional<Error> check_host(const Scenario& s, const DeviceMemory& host,
+                                const ExecuteOptions& options) {
   DeviceMemory own = host;
   if (options.ram_limit) own.staging -= s.runtime.memory.process;
   const Bytes needed = own.needed() - s.rig.ram_reserved.value;
-  const Room room = host_room(options);
-  if (needed <= room.free) return std::nullopt;
-  return no_room(own, needed, room);
+  const AvailableMemory budget = available_host_memory(options);
+  if (needed <= budget.free) return std::nullopt;
+  return insufficient_memory(own, needed, budget);
 }
 
-std::optional<Error> refuse_on_cpu(const Scenario& s, const ExecuteOptions& options) {
+std::optional<Error> check_cpu_run(const Scenario& s, const ExecuteOptions& options) {
   if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
     return bad_input(fmt::format("the KV policy {} is not executed on the CPU", name(s.kv.policy)),
                      "--kv ram");
   Scenario here = s;
   here.rig.gpus.clear();
   here.rig.links.clear();
-  return refuse_host(s, needed_with(here, 0, 0), options);
+  return check_host(s, needed_with(here, 0, 0), options);
 }
 
-struct GpuRoom {
+struct GpuAvailableMemory {
   Bytes free;
   bool limited = false;  // by --vram-limit
   bool of_host = false;  // the GPU's memory is the host's
 };
 
-Result<GpuRoom> gpu_room(const ExecuteOptions& options) {
+Result<GpuAvailableMemory> available_gpu_memory(const ExecuteOptions& options) {
   const auto device = engine::cuda_device();
   if (!device) return device.error();
   const bool limited = options.vram_limit && *options.vram_limit < device->free;
-  return GpuRoom{limited ? *options.vram_limit : device->free, limited, device->integrated};
+  return GpuAvailableMemory{limited ? *options.vram_limit : device->free, limited,
+                            device->integrated};
 }
 
 // GPU memory of the engine itself: memory of others and the context are not free in the first
@@ -197,7 +198,7 @@ std::string fewer_layers_text(const Scenario& s, int layers, Bytes free) {
   return fit < layers ? fmt::format("--gpu-layers {}, or {}", fit, kSmaller) : kSmaller;
 }
 
-std::optional<Error> refuse_placement(const Scenario& s) {
+std::optional<Error> check_placement(const Scenario& s) {
   if (s.rig.gpus.empty())
     return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
   if (s.kv.policy == KvPolicy::kSpill)
@@ -208,8 +209,8 @@ std::optional<Error> refuse_placement(const Scenario& s) {
 }
 
 // GPU and host each find room, in the same bytes.
-std::optional<Error> refuse_one_memory(const DeviceMemory& gpu, const DeviceMemory& host,
-                                       Bytes free) {
+std::optional<Error> check_unified_memory(const DeviceMemory& gpu, const DeviceMemory& host,
+                                          Bytes free) {
   DeviceMemory both = gpu;
   both.weights += host.weights;
   both.kv += host.kv;
@@ -217,29 +218,30 @@ std::optional<Error> refuse_one_memory(const DeviceMemory& gpu, const DeviceMemo
   both.staging += host.staging;
   const Bytes needed = both.needed() - both.overhead;
   if (needed <= free) return std::nullopt;
-  return no_room(both, needed, {free, "the memory that GPU and host share"});
+  return insufficient_memory(both, needed, {free, "the memory that GPU and host share"});
 }
 
-std::optional<Error> refuse_on_gpu(const Scenario& s, const ExecuteOptions& options) {
-  if (auto error = refuse_placement(s)) return error;
+std::optional<Error> check_gpu_run(const Scenario& s, const ExecuteOptions& options) {
+  if (auto error = check_placement(s)) return error;
   if (auto error = engine::check_gpu(engine::gpu_check_file())) return error;
-  const auto room = gpu_room(options);
-  if (!room) return room.error();
-  const int layers = gpu_layers_here(s, room->free);
+  const auto budget = available_gpu_memory(options);
+  if (!budget) return budget.error();
+  const int layers = gpu_layers_here(s, budget->free);
   const DeviceMemory gpu = needed_with(s, layers, 0), host = needed_with(s, layers, 1);
   const Bytes needed = needed_of_gpu(s, layers);
-  if (needed > room->free)
-    return no_room(gpu, needed, {room->free, "GPU memory", room->limited ? " by --vram-limit" : ""},
-                   fewer_layers_text(s, layers, room->free));
-  if (room->of_host)
-    if (auto error = refuse_one_memory(gpu, host, probe::read_host().available)) return error;
-  return refuse_host(s, host, options);
+  if (needed > budget->free)
+    return insufficient_memory(
+        gpu, needed, {budget->free, "GPU memory", budget->limited ? " by --vram-limit" : ""},
+        fewer_layers_text(s, layers, budget->free));
+  if (budget->of_host)
+    if (auto error = check_unified_memory(gpu, host, probe::read_host().available)) return error;
+  return check_host(s, host, options);
 }
 
 }  // namespace
 
-std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& options) {
-  if (auto error = engine::refuse_to_execute(s.model)) return error;
+std::optional<Error> check_runnable(const Scenario& s, const ExecuteOptions& options) {
+  if (auto error = engine::check_executable(s.model)) return error;
   if (s.workload.users > 1) return bad_input("one user at a time is executed");
   if (!options.synthetic && !s.model_file)
     return bad_input(fmt::format("there are no weights of {} to run", s.model.name),
@@ -247,14 +249,14 @@ std::optional<Error> refuse_to_run(const Scenario& s, const ExecuteOptions& opti
   if (options.synthetic && s.model_file)
     return bad_input("--synthetic and a model file exclude each other",
                      "name a model of the catalogue with --model");
-  return options.device == Device::kCuda ? refuse_on_gpu(s, options) : refuse_on_cpu(s, options);
+  return options.device == Device::kCuda ? check_gpu_run(s, options) : check_cpu_run(s, options);
 }
 
 Result<Placement> placement_here(const Scenario& s, const ExecuteOptions& options) {
   if (options.device == Device::kCpu) return place(s, 0);
-  const auto room = gpu_room(options);
-  if (!room) return room.error();
-  return place(s, gpu_layers_here(s, room->free));
+  const auto budget = available_gpu_memory(options);
+  if (!budget) return budget.error();
+  return place(s, gpu_layers_here(s, budget->free));
 }
 
 }  // namespace rigcast::validation

@@ -25,7 +25,7 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
 
 /// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
 /// or memory that is short (kDoesNotFit).
-std::optional<Error> refuse_to_run(const Scenario& scenario, const ExecuteOptions& options);
+std::optional<Error> check_runnable(const Scenario& scenario, const ExecuteOptions& options);
 
 /// The placement on this machine: the requested layers on a GPU, or as many as fit.
 Result<Placement> placement_here(const Scenario& scenario, const ExecuteOptions& options);

@@ -16,9 +16,9 @@
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/load/load.hpp"
 #include "engine/memory/process_memory.hpp"
-#include "engine/placement/host_parts.hpp"
+#include "engine/placement/host_placement.hpp"
 #include "engine/run/measured_report.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "engine/tokenizer/stream_decoder.hpp"
 #include "probe/dram_read.hpp"
@@ -66,12 +66,12 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
   auto placement = placement_here(s, options);
   if (!placement) return placement.error();
   set_cache(s, out);
-  if (HostParts(s.model, *placement).any()) out.placement = *std::move(placement);
+  if (HostPlacement(s.model, *placement).any()) out.placement = *std::move(placement);
   out.vram_limit = options.vram_limit;
   // All cores is the default, not a choice: one must be free for the thread that queues copies.
   const bool all_cores = s.settings.threads >= int(std::thread::hardware_concurrency());
   out.upload_threads = all_cores ? 0 : s.settings.threads;
-  out.go_on = [] { return !interrupted(); };
+  out.keep_going = [] { return !interrupted(); };
   return std::nullopt;
 }
 
@@ -298,7 +298,7 @@ void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns
 // Measures the memories that decode reads: the GPU's if there is one, the host's if it computes a
 // part. It takes seconds, and is skipped if the user waits for an answer.
 void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
-                    Team& team, MeasuredRuns& runs) try {
+                    ThreadTeam& team, MeasuredRuns& runs) try {
   if (options.prompt || interrupted()) return;
   const bool gpu = options.device == Device::kCuda;
   if (gpu) {
@@ -306,7 +306,7 @@ void measure_memory(const ExecuteOptions& options, const Placement& placement, c
     runs.vram_ceiling = options.vram_ceiling ? *options.vram_ceiling
                                              : BytesPerSecond{probe::vram_read(stop_flag()).median};
   }
-  if (gpu && !HostParts(s.model, placement).any()) return;
+  if (gpu && !HostPlacement(s.model, placement).any()) return;
   show_progress("reading memory ...");
   runs.dram_ceiling = BytesPerSecond{probe::dram_read(team).median};
 } catch (const Interrupted&) {
@@ -367,7 +367,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   const OnInterrupt on_interrupt;
   const auto placement = placement_here(s, options);
   if (!placement) return placement.error();
-  Team team(s.settings.threads, Team::kPatience, stop_flag());
+  ThreadTeam team(s.settings.threads, ThreadTeam::kSpinTime, stop_flag());
   Runner runner(s, options);
   MeasuredRuns runs;
   Executed out;

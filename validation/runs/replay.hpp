@@ -33,7 +33,7 @@ struct MeasuredRun {
 };
 Result<MeasuredRun> measured_run(const ArchivedRun& kept, const Catalogue& catalogue);
 
-/// Its rows, forecast anew.
+/// Rows that compare the measured run with a new forecast.
 std::vector<ValidationRow> replay(const MeasuredRun& run);
 Result<std::vector<ValidationRow>> replay(const ArchivedRun& kept, const Catalogue& catalogue);
 

@@ -105,7 +105,7 @@ std::optional<Error> RunArchive::fail_run(std::size_t index, const std::string& 
   return write(index, kUnfinished, why);
 }
 
-void RunArchive::forget_run(std::size_t index) const {
+void RunArchive::discard_run(std::size_t index) const {
   std::error_code ignored;
   for (const char* what : {"measured.json", kUnfinished}) fs::remove(part(index, what), ignored);
 }

@@ -51,7 +51,7 @@ class RunArchive {
   /// Reads the whole archive.
   Result<ArchivedSuite> read() const;
 
-  /// Its figures are there.
+  /// True if the run's measured report is in the archive.
   bool was_run(std::size_t index) const;
   /// Why it is not to be tried again; nullopt: it was run, or not begun, or interrupted.
   std::optional<std::string> failure(std::size_t index) const;
@@ -61,7 +61,7 @@ class RunArchive {
   std::optional<Error> end_run(std::size_t index, const std::string& times);
   std::optional<Error> fail_run(std::size_t index, const std::string& why) const;
   /// Removes a run's files, as if it had not begun.
-  void forget_run(std::size_t index) const;
+  void discard_run(std::size_t index) const;
 
  private:
   std::optional<Error> is_of(const Suite& suite) const;

@@ -173,7 +173,7 @@ Result<Executed> execute_archived(const WorkerRequest& request, const Catalogue&
   if (!request.weights.empty()) scenario->model_file = request.weights;
   if (request.gpu_layers) scenario->placement.gpu_layers = request.gpu_layers;
   const ExecuteOptions how = execution(run, *scenario, request.how);
-  if (auto error = refuse_to_run(*scenario, how)) return *error;
+  if (auto error = check_runnable(*scenario, how)) return *error;
   auto executed = execute(std::make_shared<Scenario>(*std::move(scenario)), how);
   if (limit.is_over())
     return machine_error(fmt::format("stopped after {} s: --time-limit", request.time_limit));

@@ -1,6 +1,6 @@
 #pragma once
-// A kept run, executed in a process of its own: what a driver keeps of models that ran before it is
-// no part of what it takes, and what ends it ends no other.
+// Executes a run in a process of its own: a driver keeps memory of the models that a process ran
+// before, and a crash ends no other run.
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr const char* kWorkerVerb = "run-worker";
 struct WorkerRequest {
   std::string folder;     // of the validation
   std::size_t index = 0;  // of the run in it
-  HowRun how;
+  ExecutionSettings how;
   std::string weights;            // a file to start from; empty: as the scenario says
   std::optional<int> gpu_layers;  // absent: as the scenario says, or as many as fit
   int time_limit = 600;           // seconds
@@ -38,8 +38,8 @@ struct WorkerAnswer {
 /// cannot be made, or ended before it told anything.
 Result<WorkerAnswer> run_in_subprocess(const WorkerRequest& request);
 
-/// The other process's part: executes, and gives what run_in_subprocess reads from its standard
-/// output. Errors: a request that is none.
+/// Called in the other process: executes the request and returns the text that run_in_subprocess
+/// reads from its standard output. Errors: the request cannot be parsed.
 Result<std::string> answer_request(const std::string& request, const Catalogue& catalogue);
 
 }  // namespace rigcast::validation

@@ -11,7 +11,7 @@ namespace {
 
 // The scenario in the run's own table, or in the file beside the suite.
 Result<TomlDocument> scenario_of(const TomlTable& run, const std::filesystem::path& folder) {
-  if (const auto beside = run.find_text_if_text("scenario"))
+  if (const auto beside = run.find_text_or_none("scenario"))
     return TomlDocument::read(folder / *beside);
   run.require("scenario");
   return TomlDocument::of(run.table("scenario"));

@@ -1,13 +1,13 @@
 #pragma once
-// A stage of a step as a recorder sees it: when it ran and what it read.
+// A span of a step for the recorder: when a stage ran and what it read.
 
 #include "engine/run/recorder.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::engine {
 
-/// Records an activity from here to the end of the scope, with the bytes that are counted
-/// meanwhile: the first member does, when someone asks for it.
+/// Records an activity from construction to the end of the scope, with the bytes that are counted
+/// meanwhile. Only the team's first member records, and only if there is a recorder.
 class ActivitySpan {
  public:
   ActivitySpan(const Worker& worker, Recorder* recorder, ActivityKind kind, int layer,

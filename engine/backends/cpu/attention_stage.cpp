@@ -1,4 +1,5 @@
-// One layer's attention: projections, the cache, and the mix of its values.
+// One layer's attention: QKV projections, the KV cache, the weighted sum of values, and the output
+// matrix.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +23,8 @@ void add_bias(std::span<float> to, const std::vector<float>& bias) {
 
 }  // namespace
 
-// Biases, norms of heads, turning, and the cache, for one token of the step.
+// Adds biases, normalizes heads, applies RoPE and stores keys and values, for one token of the
+// step.
 void CpuLayers::place_queries(int layer, std::int64_t row) {
   const Layer& w = weights(layer);
   const std::size_t dim = std::size_t(w.attention.head_dim),
@@ -35,17 +37,18 @@ void CpuLayers::place_queries(int layer, std::int64_t row) {
   add_bias({k, kv_width}, w.k_bias);
   add_bias({v, kv_width}, w.v_bias);
   const std::size_t angles = rope_.pairs() * 2;
-  const std::span<const float> turn(angles_.data() + std::size_t(row) * angles, angles);
+  const std::span<const float> token_angles(angles_.data() + std::size_t(row) * angles, angles);
   const auto place = [&](float* head, const std::vector<float>& norm) {
     if (!norm.empty()) cpu::rms_norm({head, dim}, norm, model_->hyper.norm_eps, head);
-    rope_.turn(turn, head);
+    rope_.rotate(token_angles, head);
   };
   for (std::size_t h = 0; h < q_width; h += dim) place(q + h, w.q_norm);
   for (std::size_t h = 0; h < kv_width; h += dim) place(k + h, w.k_norm);
   cache_.store(layer, cached_ + row, k, v);
 }
 
-// Rows [first, last) of the step and one KV head: all partitions in turn, by one thread.
+// Attention of rows [first, last) of the step for one KV head: one thread computes all partitions,
+// one after the other.
 void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
                             std::int64_t last) {
   const AttentionShape& shape = this->shape(layer);
@@ -76,24 +79,26 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
   }
   for (int r = 0; r < rows; ++r) {
     const std::int64_t t = first + r / group, h = kv_head * group + r % group;
-    cpu::mix_partials({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
-                      dim, mixed_.data() + (t * shape.heads + h) * dim);
+    cpu::merge_to_output({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
+                         dim, attn_out_.data() + (t * shape.heads + h) * dim);
   }
 }
 
 void CpuLayers::attend_batch(Worker& worker, int layer) {
   const int group = shape(layer).heads_per_kv_head();
-  const std::int64_t at_once = std::max(1, 32 / group);  // rows that share a reading of the cache
+  const std::int64_t at_once = std::max(1, 32 / group);  // rows that share one read of the cache
   const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
-  worker.hand_out(shape(layer).kv_heads * pieces, 1, [&](std::int64_t task, std::int64_t) {
-    const std::int64_t first = task % pieces * at_once;
-    attend_rows(thread(worker), layer, int(task / pieces), first,
-                std::min(tokens_, first + at_once));
-  });
+  worker.parallel_for_nowait(shape(layer).kv_heads * pieces, 1,
+                             [&](std::int64_t task, std::int64_t) {
+                               const std::int64_t first = task % pieces * at_once;
+                               attend_rows(thread(worker), layer, int(task / pieces), first,
+                                           std::min(tokens_, first + at_once));
+                             });
 }
 
-// From queries, keys and values that place() completes for each row, without a barrier at the end.
-// Of one token, `around` may say what follows on its heads.
+// Attention over the cache, from queries, keys and values that place() completes for each row.
+// There is no barrier at the end. For one token, `around` may name work that follows on finished
+// heads.
 template <class Place>
 void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
                                   AroundHeads around) {
@@ -103,31 +108,31 @@ void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
       if (before) before();
     };
     return one_.run(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1,
-                    q_.data(), mixed_.data(), around);
+                    q_.data(), attn_out_.data(), around);
   }
   worker.barrier();
-  // Some neighbours at once: their rows of the cache share lines.
-  worker.share(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
+  // Four neighbouring tokens at a time: their rows of the cache share cache lines.
+  worker.parallel_for(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place(row);
   });
   attend_batch(worker, layer);
 }
 
-// The output matrix's input from what heads have mixed: of a batch row by row, of one token while
-// heads are mixed.
+// Attention, and its result as the input of the output matrix: row by row for a batch; for one
+// token, as soon as heads are finished.
 void CpuLayers::attend_to_input(Worker& worker, int layer) {
   const Matrix& output = weights(layer).output;
   const std::int64_t width = output.columns, dim = shape(layer).head_dim;
   const auto place = [&](std::int64_t row) { place_queries(layer, row); };
   if (tokens_ == 1) {
-    one_.fetch_ahead(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1);
+    one_.prefetch_kv(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1);
     return attend_over_cache(
         worker, layer, place,
         {.before = [&] { size_input(input_, width, 1, {&output}); },
-         .mixed =
+         .heads_done =
              [&](std::int64_t begin, std::int64_t end) {
                input_.set_part(begin * dim,
-                               {mixed_.data() + begin * dim, std::size_t((end - begin) * dim)});
+                               {attn_out_.data() + begin * dim, std::size_t((end - begin) * dim)});
              },
          .heads = std::lcm(Input::kPart, dim) / dim});
   }
@@ -135,17 +140,18 @@ void CpuLayers::attend_to_input(Worker& worker, int layer) {
   prepare(
       worker, input_, width, tokens_, {&output}, [] {},
       [&](std::int64_t row, std::span<float> out) {
-        std::copy_n(mixed_.data() + row * width, width, out.data());
+        std::copy_n(attn_out_.data() + row * width, width, out.data());
       });
 }
 
-// Room for a step's projections, and what its attention moves of the cache.
+// Resizes the buffers of a step's projections, and counts the bytes of the cache that its attention
+// reads and writes.
 void CpuLayers::size_attention(int layer) {
   const AttentionShape& shape = this->shape(layer);
   q_.resize(std::size_t(tokens_ * shape.q_width()));
   k_.resize(std::size_t(tokens_ * shape.kv_width()));
   v_.resize(std::size_t(tokens_ * shape.kv_width()));
-  mixed_.resize(q_.size());
+  attn_out_.resize(q_.size());
   const TokenCount seen = cached_ + tokens_ - shape.first_attended(cached_);
   const std::int64_t token_bytes = cache_.token_bytes(layer);
   bytes_ += {0, double(seen * token_bytes), double(tokens_ * token_bytes)};
@@ -154,7 +160,7 @@ void CpuLayers::size_attention(int layer) {
 void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
   const std::int64_t q_width = shape(layer).q_width(), kv_width = shape(layer).kv_width();
   ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
-  worker.alone([&] { size_attention(layer); });
+  worker.run_once([&] { size_attention(layer); });
   attend_over_cache(worker, layer,
                     [&](std::int64_t row) {
                       const float* const from = projected + row * (q_width + 2 * kv_width);
@@ -167,16 +173,16 @@ void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
   worker.barrier();
 }
 
-// Bias, norms of heads and turns of the step's first token.
-void CpuLayers::turn_query(int layer, float* q) {
+// Applies bias, head norms and RoPE to the query of the step's first token.
+void CpuLayers::rope_query(int layer, float* q) {
   const Layer& w = weights(layer);
   const std::size_t dim = std::size_t(w.attention.head_dim),
                     width = std::size_t(w.attention.q_width());
   add_bias({q, width}, w.q_bias);
-  const std::span<const float> turn(angles_.data(), rope_.pairs() * 2);
+  const std::span<const float> token_angles(angles_.data(), rope_.pairs() * 2);
   for (std::size_t h = 0; h < width; h += dim) {
     if (!w.q_norm.empty()) cpu::rms_norm({q + h, dim}, w.q_norm, model_->hyper.norm_eps, q + h);
-    rope_.turn(turn, q + h);
+    rope_.rotate(token_angles, q + h);
   }
 }
 
@@ -186,9 +192,9 @@ const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const f
                     heads = std::size_t(shape(layer).heads);
   const TokenCount from = shape(layer).first_attended(cached_);
   ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
-  worker.alone([&] {
+  worker.run_once([&] {
     q_.assign(q, q + width);
-    turn_query(layer, q_.data());
+    rope_query(layer, q_.data());
     part_.o.assign(width, 0.0f);
     part_.m.assign(heads, -std::numeric_limits<float>::infinity());
     part_.l.assign(heads, 0.0f);
@@ -201,8 +207,8 @@ const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const f
   return part_;
 }
 
-void CpuLayers::fetch_ahead(Worker& worker, int layer, const KvCache& cache, TokenCount tokens) {
-  one_.fetch_ahead(worker, cache, layer, shape(layer).first_attended(cached_), tokens);
+void CpuLayers::prefetch_kv(Worker& worker, int layer, const KvCache& cache, TokenCount tokens) {
+  one_.prefetch_kv(worker, cache, layer, shape(layer).first_attended(cached_), tokens);
 }
 
 void CpuLayers::attention(Worker& worker, int layer, const Next& next) {
@@ -222,12 +228,12 @@ void CpuLayers::attention(Worker& worker, int layer, const Next& next) {
                                  {&w.v, input_, v_.data(), kv_width}};
   multiply(worker, projections, scratch, if_one({&w.output}));
   attend_to_input(worker, layer);
-  worker.alone([&] { pending_ = true; });
+  worker.run_once([&] { pending_ = true; });
   const Product output{&w.output, input_, block_.data(), hidden};
   multiply(worker, {&output, 1}, scratch, next);
   if (w.output_bias.empty()) return;
   worker.barrier();
-  worker.hand_out(tokens_, 1, [&](std::int64_t row, std::int64_t) {
+  worker.parallel_for_nowait(tokens_, 1, [&](std::int64_t row, std::int64_t) {
     add_bias({block_.data() + row * hidden, std::size_t(hidden)}, w.output_bias);
   });
 }

@@ -8,8 +8,8 @@ namespace rigcast::engine {
 
 CpuExecutor::CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options)
     : options_(options),
-      weights_(options.ram.take(std::size_t(model_bytes(*model)), "weights")),
-      team_(options.threads, Team::kPatience, options.stop),
+      weights_(options.ram.charge(std::size_t(model_bytes(*model)), "weights")),
+      team_(options.threads, ThreadTeam::kSpinTime, options.stop),
       layers_(std::move(model), options) {}
 
 std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
@@ -61,7 +61,7 @@ void CpuExecutor::truncate(TokenCount tokens) {
 void CpuExecutor::fill(TokenCount tokens) {
   cache().reserve(cached_ + tokens);
   team_.run([&](Worker& worker) {
-    worker.share(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+    worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
       layers_.fill(cached_ + begin, cached_ + end);
     });
   });

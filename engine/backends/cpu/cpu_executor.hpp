@@ -1,5 +1,5 @@
 #pragma once
-// The executor of the CPU: all layers, one after the other.
+// The executor that computes all layers on the CPU.
 
 #include <memory>
 
@@ -33,9 +33,9 @@ class CpuExecutor : public Executor {
 
   CpuOptions options_;
   RamShare weights_;
-  Team team_;
+  ThreadTeam team_;
   CpuLayers layers_;
-  TokenCount cached_ = 0;  // before the tokens of this step
+  TokenCount cached_ = 0;  // tokens in the cache before this step
   std::vector<float> logits_;
 };
 

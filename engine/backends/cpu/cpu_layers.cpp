@@ -13,13 +13,13 @@ namespace {
 
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
   return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
-          o.kv_memory ? o.kv_memory : o.ram.counted("KV cache", make_large_pages)};
+          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
 }
 
 }  // namespace
 
-std::optional<Error> refuse_layers_on_cpu(const Model& model) {
-  return refuse_layers(model, pre_norm_blocks(), "the CPU");
+std::optional<Error> check_layers_on_cpu(const Model& model) {
+  return check_layers(model, pre_norm_blocks(), "the CPU");
 }
 
 CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options)
@@ -29,7 +29,7 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
       rope_(model_->hyper, model_->rope_factors),
       one_(model_->spec, options.threads),
       threads_(std::size_t(options.threads)) {
-  if (const auto error = refuse_layers_on_cpu(*model_)) throw MachineError(error->text());
+  if (const auto error = check_layers_on_cpu(*model_)) throw MachineError(error->text());
   for (int layer = 0; layer < int(model_->layers.size()); ++layer) {
     first_stages_.push_back(stages_.size());
     const auto blocks = fuse(weights(layer).ops, pre_norm_blocks());
@@ -38,19 +38,20 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
   first_stages_.push_back(stages_.size());
 }
 
-// Vectors grow with the longest step there was, and stay.
-void CpuLayers::take_buffers(std::int64_t tokens) {
+// Buffers grow to the longest step so far, and never shrink.
+void CpuLayers::allocate_buffers(std::int64_t tokens) {
   if (tokens <= buffered_) return;
   buffered_ = 0;
   buffers_ = RamShare();
-  buffers_ = ram_.take(std::size_t(cpu_buffer_bytes(model_->spec, double(tokens))), "activations");
+  buffers_ =
+      ram_.charge(std::size_t(cpu_buffer_bytes(model_->spec, double(tokens))), "activations");
   buffered_ = tokens;
 }
 
 void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
   const std::size_t angles = rope_.pairs() * 2;
-  worker.alone([&] {
-    take_buffers(tokens);
+  worker.run_once([&] {
+    allocate_buffers(tokens);
     cached_ = cached;
     tokens_ = tokens;
     hidden_.resize(std::size_t(tokens * model_->spec.hidden));
@@ -58,7 +59,7 @@ void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
     angles_.resize(std::size_t(tokens) * angles);
     pending_ = false;
   });
-  worker.share(tokens, 8, [&](std::int64_t begin, std::int64_t end) {
+  worker.parallel_for(tokens, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t)
       rope_.angles(cached + t, {angles_.data() + std::size_t(t) * angles, angles});
   });
@@ -68,7 +69,7 @@ void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
   const Matrix& table = model_->embedding;
   const std::size_t hidden = std::size_t(model_->spec.hidden);
   ActivitySpan span(worker, recorder_, ActivityKind::kEmbedding, -1, cached_, bytes_);
-  worker.share(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
+  worker.parallel_for(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::size_t row = std::size_t(t);
       ref::dequantize(table.format, table.row(ids[row]), {hidden_.data() + row * hidden, hidden});
@@ -100,15 +101,15 @@ void CpuLayers::through(Worker& worker, int first, int end) {
     compute(worker, stages_[i], i + 1 < last ? if_one(first_of(stages_[i + 1])) : Next());
 }
 
-void CpuLayers::settle(Worker& worker) {
+void CpuLayers::add_residual(Worker& worker) {
   const std::size_t hidden = std::size_t(model_->spec.hidden);
   worker.barrier();
   if (pending_)
-    worker.hand_out(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
+    worker.parallel_for_nowait(tokens_, 8, [&](std::int64_t begin, std::int64_t end) {
       for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t)
         cpu::add_scaled({hidden_.data() + t * hidden, hidden}, block_.data() + t * hidden, 1.0f);
     });
-  worker.alone([&] { pending_ = false; });
+  worker.run_once([&] { pending_ = false; });
 }
 
 void CpuLayers::normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out) {

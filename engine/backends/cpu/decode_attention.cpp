@@ -28,7 +28,7 @@ void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, Token
   const int dim = int(shape(layer).head_dim), heads = shape(layer).heads;
   attend_partitions(worker, cache, layer, from, to, q, around);
   merge(worker, layer, around, [&](std::int64_t head, const cpu::Partials& of_head) {
-    cpu::mix_partials(of_head, int(count_), heads, dim, out + head * dim);
+    cpu::merge_to_output(of_head, int(count_), heads, dim, out + head * dim);
   });
 }
 
@@ -42,7 +42,8 @@ void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, 
   });
 }
 
-// A task is a head's partition; heads of a partition are neighbours.
+// The number of tasks: a task is one partition of one KV head. Heads of the same partition are
+// neighbours.
 std::int64_t DecodeAttention::tasks(int layer, TokenCount from, TokenCount to) const {
   return shape(layer).kv_heads * ((to - 1) / kPartition + 1 - from / kPartition);
 }
@@ -51,19 +52,19 @@ std::int64_t DecodeAttention::task_bytes(const KvCache& cache, int layer) const 
   return kPartition * cache.token_bytes(layer) / shape(layer).kv_heads;
 }
 
-// Of every member but the first: what its own cache holds, and less than half of its share, for
-// members are not equally fast.
-std::int64_t DecodeAttention::tasks_ahead(std::int64_t tasks, std::int64_t task_bytes,
-                                          int members) const {
-  return std::min(ReadAhead::kMost / task_bytes, tasks / (2 * members));
+// The number of tasks that a member prefetches (every member but the first): what fits in its own
+// cache, and less than half of its share, because members are not equally fast.
+std::int64_t DecodeAttention::prefetch_tasks(std::int64_t tasks, std::int64_t task_bytes,
+                                             int members) const {
+  return std::min(Prefetcher::kMaxBytes / task_bytes, tasks / (2 * members));
 }
 
-void DecodeAttention::fetch_ahead(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+void DecodeAttention::prefetch_kv(Worker& worker, const KvCache& cache, int layer, TokenCount from,
                                   TokenCount to) {
-  if (worker.first()) ahead_ = {&cache, layer, from, to};
+  if (worker.first()) prefetched_ = {&cache, layer, from, to};
   if (worker.first() || from >= to) return;
   const std::int64_t own =
-      tasks_ahead(tasks(layer, from, to), task_bytes(cache, layer), worker.count());
+      prefetch_tasks(tasks(layer, from, to), task_bytes(cache, layer), worker.count());
   const int kv_heads = shape(layer).kv_heads;
   Thread& thread = threads_[std::size_t(worker.index())];
   for (std::int64_t task = (worker.index() - 1) * own; task < worker.index() * own; ++task) {
@@ -80,14 +81,14 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
   const std::int64_t all = tasks(layer, from, to);
   const int kv_heads = shape(layer).kv_heads, group = shape(layer).heads_per_kv_head(),
             dim = int(shape(layer).head_dim);
-  worker.alone([&] {
+  worker.run_once([&] {
     if (around.before) around.before();
     count_ = all / kv_heads;
     o_.resize(std::size_t(all * group * dim));
     m_.resize(std::size_t(all * group));
     l_.resize(std::size_t(all * group));
-    own_tasks_ = std::exchange(ahead_, {}) == Seen{&cache, layer, from, to}
-                     ? tasks_ahead(all, task_bytes(cache, layer), worker.count())
+    own_tasks_ = std::exchange(prefetched_, {}) == Seen{&cache, layer, from, to}
+                     ? prefetch_tasks(all, task_bytes(cache, layer), worker.count())
                      : 0;
   });
   Thread& own = threads_[std::size_t(worker.index())];
@@ -106,19 +107,20 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
   };
   if (!worker.first()) attend((worker.index() - 1) * own_tasks_, worker.index() * own_tasks_);
   const std::int64_t of_members = (worker.count() - 1) * own_tasks_;
-  worker.share_shrinking(all - of_members, [&](std::int64_t begin, std::int64_t end) {
+  worker.parallel_for_guided(all - of_members, [&](std::int64_t begin, std::int64_t end) {
     attend(of_members + begin, of_members + end);
   });
 }
 
-// Every head by one thread: use(head, its partials, which are as many apart as there are heads).
+// Calls use(head, its partials) for every head, each by one thread. The partials of a head are as
+// many elements apart as there are heads.
 template <class Use>
 void DecodeAttention::merge(Worker& worker, int layer, const AroundHeads& around, const Use& use) {
   const std::int64_t heads = shape(layer).heads, dim = shape(layer).head_dim;
-  worker.hand_out(heads, around.heads, [&](std::int64_t begin, std::int64_t end) {
+  worker.parallel_for_nowait(heads, around.heads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t h = begin; h < end; ++h)
       use(h, {o_.data() + h * dim, m_.data() + h, l_.data() + h});
-    if (around.mixed) around.mixed(begin, end);
+    if (around.heads_done) around.heads_done(begin, end);
   });
 }
 

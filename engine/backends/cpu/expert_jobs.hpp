@@ -1,6 +1,6 @@
 #pragma once
-// A batch's tokens sorted by the experts that they go to: what one expert computes lies in
-// neighbouring rows.
+// A batch's tokens, sorted by the experts to which they are routed: the rows of one expert are
+// contiguous.
 
 #include <cstdint>
 #include <span>
@@ -10,34 +10,35 @@ namespace rigcast::engine {
 
 class ExpertJobs {
  public:
-  /// One expert's tokens, in rows [first, first + count).
+  /// The tokens of one expert, in rows [first, first + count).
   struct Job {
     int expert = 0;
     std::int64_t first = 0, count = 0;
     bool single() const { return count == 1; }
   };
 
-  /// `experts`: [token][used], each in [0, count), a token's all different. Jobs of several tokens
-  /// begin at multiples of `group` rows; those of one come after all of them, without gaps. Jobs
-  /// are in the order of their experts, tokens in theirs. Memory that was taken is kept.
+  /// Sorts `experts` [token][used], each in [0, count); the experts of a token differ. Jobs of
+  /// several tokens begin at multiples of `group` rows; jobs of one token follow all of them,
+  /// without gaps. Jobs are in the order of their experts, and tokens in their own order. Memory is
+  /// kept for the next call.
   void sort(std::span<const int> experts, int count, std::int64_t used, std::int64_t group);
 
   std::int64_t group() const { return group_; }
   std::span<const Job> jobs() const { return jobs_; }
-  /// With the gaps that groups leave.
+  /// The number of rows, including the gaps between groups.
   std::int64_t rows() const { return std::int64_t(tokens_.size()); }
-  /// Of jobs of several tokens: the others' begin there.
+  /// The number of rows of jobs with several tokens: the rows of single-token jobs begin there.
   std::int64_t batch_rows() const { return batch_rows_; }
-  /// Of a token's n-th expert: choice = token * used + n.
+  /// The row of a token's n-th expert: choice = token * used + n.
   std::int64_t row(std::int64_t choice) const { return rows_[std::size_t(choice)]; }
-  /// -1: a gap.
+  /// The token of a row; -1: the row is a gap.
   std::int64_t token(std::int64_t row) const { return tokens_[std::size_t(row)]; }
 
  private:
   std::vector<Job> jobs_;
-  std::vector<std::int64_t> counts_, next_;  // by expert: its tokens, its next one's row
-  std::vector<std::int64_t> rows_;           // by choice
-  std::vector<std::int64_t> tokens_;         // by row
+  std::vector<std::int64_t> counts_, next_;  // by expert: number of tokens, row of the next token
+  std::vector<std::int64_t> rows_;           // rows by choice
+  std::vector<std::int64_t> tokens_;         // tokens by row
   std::int64_t group_ = 1, batch_rows_ = 0;
 };
 

@@ -9,18 +9,19 @@
 
 namespace rigcast::engine {
 
-// Rows of a batch, or parts of one row. Rows have been normed by then: what the FFN gives takes the
-// place of what the block before gave.
+// Computes the down matrix's input, in rows of a batch or in parts of one row. Rows have been
+// normed by now, so the FFN's output may overwrite the previous block's.
 void CpuLayers::gate(Worker& worker, std::int64_t width) {
-  worker.alone([&] { pending_ = true; });
+  worker.run_once([&] { pending_ = true; });
   if (tokens_ != 1)
-    return worker.share(tokens_, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
-      make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {
-        std::copy_n(gate_.data() + row * width, width, out.data());
-        cpu::silu_multiply(out, up_.data() + row * width);
-      });
-    });
-  worker.share(width, 4 * Input::kPart, [&](std::int64_t begin, std::int64_t end) {
+    return worker.parallel_for(
+        tokens_, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+          make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {
+            std::copy_n(gate_.data() + row * width, width, out.data());
+            cpu::silu_multiply(out, up_.data() + row * width);
+          });
+        });
+  worker.parallel_for(width, 4 * Input::kPart, [&](std::int64_t begin, std::int64_t end) {
     const std::span<float> part(gate_.data() + begin, std::size_t(end - begin));
     cpu::silu_multiply(part, up_.data() + begin);
     gated_.set_part(begin, part);
@@ -33,8 +34,8 @@ void CpuLayers::ffn(Worker& worker, int layer, const Next& next) {
   ProductScratch& scratch = thread(worker).products;
   ActivitySpan span(worker, recorder_, ActivityKind::kFfn, layer, cached_, bytes_);
   const auto before = [&] {
-    cpu::grow(gate_, std::size_t(tokens_ * width));
-    cpu::grow(up_, std::size_t(tokens_ * width));
+    cpu::resize_at_least(gate_, std::size_t(tokens_ * width));
+    cpu::resize_at_least(up_, std::size_t(tokens_ * width));
     size_input(gated_, width, tokens_, {&w.down});
     bytes_.weights += double(ffn_weight_bytes(w));
   };

@@ -5,7 +5,7 @@
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/load/load.hpp"
 #include "engine/synth/synthetic_model.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::engine {
 
@@ -13,7 +13,7 @@ namespace {
 
 Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const ExecutorOptions& options) {
   if (!model) return model.error();
-  if (auto error = refuse_layers_on_cpu(*model)) return *error;
+  if (auto error = check_layers_on_cpu(*model)) return *error;
   CpuOptions own{options.threads, options.kv_types, options.kv_block, options.ubatch};
   own.ram = Ram(options.ram_limit);
   own.stop = options.stop;
@@ -32,7 +32,7 @@ Result<std::unique_ptr<Executor>> make_synthetic_cpu_executor(const ModelSpec& s
                                                               const TensorTable& tensors,
                                                               std::uint64_t seed,
                                                               const ExecutorOptions& options) {
-  Team team(options.threads, Team::kPatience, options.stop);
+  ThreadTeam team(options.threads, ThreadTeam::kSpinTime, options.stop);
   return executor_of(make_synthetic_model(spec, tensors, seed, team), options);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The CPU's executor, made as those of other backends are.
+// Factories of the CPU's executor, with the signatures that all backends have.
 
 #include <cstdint>
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace rigcast::engine {
 
-/// Brings the file's pages in and computes from them. Errors: those of load_model. Throws as
-/// CpuExecutor does, and Interrupted.
+/// Makes an executor that computes from the file's mapped pages, which are read first. Errors:
+/// those of load_model. Throws what CpuExecutor throws, and Interrupted.
 Result<std::unique_ptr<Executor>> make_cpu_executor(const GgufFile& file,
                                                     const ExecutorOptions& options);
 
-/// On weights of make_synthetic_model.
+/// Makes an executor with the weights of make_synthetic_model.
 Result<std::unique_ptr<Executor>> make_synthetic_cpu_executor(const ModelSpec& spec,
                                                               const TensorTable& tensors,
                                                               std::uint64_t seed,

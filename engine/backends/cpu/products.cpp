@@ -7,20 +7,21 @@
 namespace rigcast::engine {
 namespace {
 
-// Rows of weights that a thread takes at once when `left` bytes of all matrices are still to be
-// taken: a part of what is left, so that long stretches are done in one go and all threads end
-// together all the same. For a batch: whole tiles of any instruction set. Integers gain nothing
-// from more than one; floats read the whole batch for every piece.
+// The number of weight rows in a piece of work, when `left` bytes of all matrices remain: a
+// fraction of the rest, so that pieces are long at first and all threads still end together (guided
+// scheduling). For a batch: whole tiles of any instruction set. Integer kernels gain nothing from
+// more than one tile; float kernels read the whole batch for every piece.
 std::int64_t rows_at_once(const Multiplied& m, std::int64_t left, int threads) {
-  constexpr std::int64_t kLeast = 64 << 10, kTile = 32, kFloatTiles = 8;
+  constexpr std::int64_t kMin = 64 << 10, kTile = 32, kFloatTiles = 8;
   if (m.batch && needs_integers(*m.w)) return kTile;
   const std::int64_t bytes = left / (2 * threads),
                      row = std::max<std::int64_t>(1, m.w->row_bytes());
   if (m.batch) return kTile * std::clamp<std::int64_t>(2 * bytes / row / kTile, 2, kFloatTiles);
-  return std::max<std::int64_t>(4, std::max(kLeast, bytes) / row);
+  return std::max<std::int64_t>(4, std::max(kMin, bytes) / row);
 }
 
-// What threads take, in order: the same for all of them. The first `most` pieces.
+// Cuts the matrices into pieces of work, in the order in which threads claim them; the same for all
+// threads. Stops after `most` pieces.
 void cut(std::span<const Multiplied> matrices, int threads, std::size_t most,
          std::vector<RowPiece>& out) {
   out.clear();
@@ -37,16 +38,16 @@ void cut(std::span<const Multiplied> matrices, int threads, std::size_t most,
   }
 }
 
-// Of the matrices that come next: what a member takes first, as far as its own cache keeps it.
-void read_ahead(Worker& worker, std::span<const Matrix* const> next, ProductScratch& scratch) {
+// Prefetches this member's first piece of the next matrices, as far as its own cache holds it.
+void prefetch(Worker& worker, std::span<const Matrix* const> next, ProductScratch& scratch) {
   const auto own = std::size_t(worker.index());
   scratch.matrices.clear();
   for (const Matrix* const w : next) scratch.matrices.push_back({w, false});
   cut(scratch.matrices, worker.count(), own + 1, scratch.pieces);
-  if (scratch.pieces.size() <= own) return worker.read_ahead({});
+  if (scratch.pieces.size() <= own) return worker.prefetch({});
   const auto& [matrix, first, last] = scratch.pieces[own];
   const std::int64_t bytes = (last - first) * next[matrix]->row_bytes();
-  worker.read_ahead({next[matrix]->row(first), std::size_t(std::min(bytes, ReadAhead::kMost))});
+  worker.prefetch({next[matrix]->row(first), std::size_t(std::min(bytes, Prefetcher::kMaxBytes))});
 }
 
 }  // namespace
@@ -59,27 +60,27 @@ void Input::resize(std::int64_t columns, std::int64_t rows, bool integers, bool 
   integers_ = integers;
   floats_ = floats;
   if (rows == 1) {
-    if (integers) rounded_row_.resize(columns);
+    if (integers) quantized_row_.resize(columns);
     if (floats) row_.resize(std::size_t(columns));
   } else {
-    if (integers) rounded_.resize(columns, rows);
+    if (integers) quantized_.resize(columns, rows);
     if (floats) batch_.resize(columns, rows);
   }
 }
 
 void Input::set_row(std::int64_t index, std::span<const float> row) {
   if (rows_ == 1) {
-    if (integers_) cpu::round_row(row, rounded_row_);
+    if (integers_) cpu::quantize_row(row, quantized_row_);
     if (floats_) std::copy(row.begin(), row.end(), row_.begin());
   } else {
-    if (integers_) cpu::round_row(row, rounded_, index);
+    if (integers_) cpu::quantize_row(row, quantized_, index);
     if (floats_) batch_.set_row(index, row);
   }
 }
 
 void Input::set_row(std::int64_t index, const Input& one) {
   RIGCAST_ASSERT(one.rows_ == 1 && rows_ > 1);
-  if (integers_) cpu::copy_row(one.rounded_row_, rounded_, index);
+  if (integers_) cpu::copy_row(one.quantized_row_, quantized_, index);
   if (floats_) batch_.set_row(index, one.row_);
 }
 
@@ -88,7 +89,7 @@ void Input::set_rows(std::int64_t first, std::span<const float> values) {
   if (floats_) batch_.set_rows(first, values);
   const auto columns = std::size_t(columns_);
   for (std::size_t at = 0; integers_ && at < values.size(); at += columns)
-    cpu::round_row(values.subspan(at, columns), rounded_, first++);
+    cpu::quantize_row(values.subspan(at, columns), quantized_, first++);
 }
 
 std::int64_t Input::rows_at_once() const {
@@ -104,26 +105,28 @@ std::int64_t Input::rows_together() const { return std::max(rows_at_once(), cpu:
 
 void Input::set_part(std::int64_t first, std::span<const float> values) {
   RIGCAST_ASSERT(rows_ == 1 && first % kPart == 0);
-  if (integers_) cpu::round_part(values, first, rounded_row_);
+  if (integers_) cpu::quantize_part(values, first, quantized_row_);
   if (floats_) std::copy(values.begin(), values.end(), row_.begin() + first);
 }
 
-// Rows [first, last) of the weights.
+// Multiplies rows [first, last) of the weights by the activations.
 void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std::int64_t last,
                    float* y, std::int64_t stride, ProductScratch& scratch) {
   const cpu::Int8Kernels& integer = cpu::int8_kernels();
   const Input& in = *x.input;
   if (in.rows_ == 1) {
-    if (needs_integers(w)) return integer.multiply_row(w, first, last, in.rounded_row_, y + first);
+    if (needs_integers(w))
+      return integer.multiply_row(w, first, last, in.quantized_row_, y + first);
     return cpu::multiply_row_f32(w, first, last, in.row_.data(), y + first);
   }
   if (needs_integers(w))
-    return integer.multiply_batch(w, first, last, {in.rounded_, x.first, x.count}, y, stride,
+    return integer.multiply_batch(w, first, last, {in.quantized_, x.first, x.count}, y, stride,
                                   scratch.tiles);
   cpu::multiply_batch_f32(w, first, last, {in.batch_, x.first, x.count}, y, stride, scratch.floats);
 }
 
-// Every member's first piece is its own, which it may have asked memory for.
+// The first piece of every member is fixed, because it may have been prefetched; the others are
+// claimed.
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
               std::span<const Matrix* const> next) {
   scratch.matrices.clear();
@@ -137,9 +140,10 @@ void multiply(Worker& worker, std::span<const Product> products, ProductScratch&
   const std::size_t all = scratch.pieces.size(), own = std::size_t(worker.index()),
                     firsts = std::min(all, std::size_t(worker.count()));
   if (own < firsts) compute(own);
-  worker.hand_out(std::int64_t(all - firsts), 1,
-                  [&](std::int64_t piece, std::int64_t) { compute(firsts + std::size_t(piece)); });
-  read_ahead(worker, next, scratch);
+  worker.parallel_for_nowait(std::int64_t(all - firsts), 1, [&](std::int64_t piece, std::int64_t) {
+    compute(firsts + std::size_t(piece));
+  });
+  prefetch(worker, next, scratch);
 }
 
 }  // namespace rigcast::engine

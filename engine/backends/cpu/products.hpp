@@ -1,5 +1,5 @@
 #pragma once
-// Matrices times activations on a team of threads, whatever the weights' format.
+// Matrix products with activations on a team of threads, for every weight format.
 
 #include <cstdint>
 #include <initializer_list>
@@ -8,13 +8,13 @@
 
 #include "engine/kernels/cpu/floats.hpp"
 #include "engine/kernels/cpu/int8.hpp"
-#include "engine/kernels/cpu/rounded.hpp"
+#include "engine/kernels/cpu/quantized_activations.hpp"
 #include "engine/model/matrix.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::engine {
 
-/// A matrix, and whether it is by a batch or by one row of activations.
+/// A matrix, and whether it is multiplied by a batch or by one row of activations.
 struct Multiplied {
   const Matrix* w = nullptr;
   bool batch = false;
@@ -26,7 +26,7 @@ struct RowPiece {
   std::int64_t first = 0, last = 0;
 };
 
-/// What one thread needs for products.
+/// The work buffers of one thread.
 struct ProductScratch {
   std::vector<Multiplied> matrices;
   std::vector<RowPiece> pieces;
@@ -36,25 +36,26 @@ struct ProductScratch {
 
 struct InputRows;
 
-/// Rows of activations in the forms that weights are multiplied with: integers for formats with an
-/// integer kernel, F32 for the others.
+/// Rows of activations, in the forms by which weights are multiplied: 8-bit integers for formats
+/// with an integer kernel, F32 for the others.
 class Input {
  public:
-  /// For `rows` rows of `columns`, and the formats of the matrices that will be multiplied. Takes
-  /// memory where there is less, and keeps it.
+  /// Resizes for `rows` rows of `columns`, in the forms that the matrices need. Memory grows as
+  /// needed and is kept.
   void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
-  /// Rows may be set at the same time by several threads, each once.
+  /// Sets one row. Several threads may set different rows at the same time.
   void set_row(std::int64_t index, std::span<const float> row);
-  /// The only row of `one`, which has the same columns and forms.
+  /// Copies the only row of `one`, which has the same columns and forms.
   void set_row(std::int64_t index, const Input& one);
-  /// As many rows as `values` hold, [row][column]: rows_at_once(), or those up to the last, from a
-  /// multiple of it on.
+  /// Sets the rows in `values`, [row][column]: rows_at_once() of them, or those up to the last row.
+  /// `first` is a multiple of rows_at_once().
   void set_rows(std::int64_t first, std::span<const float> values);
   std::int64_t rows_at_once() const;
-  /// Rows that share cache lines: threads set them by as many, a multiple of rows_at_once().
+  /// The number of rows that share cache lines, a multiple of rows_at_once(): a thread sets that
+  /// many.
   std::int64_t rows_together() const;
-  /// Of the only row: columns from `first` on, a multiple of kPart, as many as `values` or to the
-  /// end. Parts may be set at the same time by several threads.
+  /// Sets columns of the only row: as many as in `values`, from `first` on, which is a multiple of
+  /// kPart. Several threads may set different parts at the same time.
   void set_part(std::int64_t first, std::span<const float> values);
   static constexpr std::int64_t kPart = 256;
 
@@ -67,18 +68,18 @@ class Input {
 
   std::int64_t columns_ = 0, rows_ = 0;
   bool integers_ = false, floats_ = false;
-  std::vector<float> row_;  // one row alone, F32
-  cpu::RoundedRow rounded_row_;
-  cpu::RoundedBatch rounded_;
+  std::vector<float> row_;  // a single row in F32
+  cpu::QuantizedRow quantized_row_;
+  cpu::QuantizedBatch quantized_;
   cpu::FloatBatch batch_;
 };
 
-/// What rows of an input for these matrices begin at a multiple of, where some are multiplied by
-/// themselves.
+/// The alignment of row ranges: rows of an input for these matrices that are multiplied separately
+/// begin at a multiple of it.
 std::int64_t group_rows(std::initializer_list<const Matrix*> matrices);
 
-/// An input's only row; or rows [first, first + count) of several, from a multiple of group_rows()
-/// on.
+/// The only row of an input; or rows [first, first + count) of several, where `first` is a multiple
+/// of group_rows().
 struct InputRows {
   const Input* input;
   std::int64_t first, count;
@@ -88,7 +89,7 @@ struct InputRows {
       : input(&of), first(first_), count(count_) {}
 };
 
-/// y[t * stride + i] = w[i] * row t of x.
+/// A product: y[t * stride + i] = dot(row i of w, row t of x).
 struct Product {
   const Matrix* w = nullptr;
   InputRows x;
@@ -96,12 +97,12 @@ struct Product {
   std::int64_t stride = 0;
 };
 
-/// Which forms of activations these matrices need.
+/// True if this matrix is multiplied by activations as integers.
 bool needs_integers(const Matrix& w);
 
-/// All members of the team compute all products together, without a barrier at the end: what comes
-/// next begins with one. `next` are the matrices that one row of activations is multiplied with
-/// after these: while members wait, memory is asked for what they take first.
+/// Computes all products on the whole team, without a barrier at the end: the next stage must begin
+/// with one. `next` are the matrices that one row of activations is multiplied by after these:
+/// members prefetch their first pieces of them while they wait.
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
               std::span<const Matrix* const> next = {});
 

@@ -7,7 +7,7 @@
 #include "core/scenario/engine_memory.hpp"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
-#include "engine/backends/cuda/forward/marked_stages.cuh"
+#include "engine/backends/cuda/forward/gpu_tracer.cuh"
 #include "engine/backends/cuda/forward/random_tokens.cuh"
 #include "engine/backends/cuda/gpu_memory.cuh"
 #include "engine/backends/cuda/step_bytes.cuh"
@@ -17,12 +17,13 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// nullopt: from more tokens than the GPU draws from.
-std::optional<Draw> draw_of(const Sampler& sampler, std::int64_t vocabulary) {
+// Parameters for sampling on the GPU; nullopt: there are more candidates than the GPU can sample
+// from.
+std::optional<SamplingParams> sampling_of(const Sampler& sampler, std::int64_t vocabulary) {
   const Sampling& s = sampler.sampling();
   const std::int64_t kept = s.top_k > 0 ? std::min<std::int64_t>(s.top_k, vocabulary) : vocabulary;
-  if (kept > kMostDrawnFrom) return std::nullopt;
-  return Draw{s.temperature, int(kept), s.top_p, s.seed, sampler.drawn()};
+  if (kept > kMaxTopK) return std::nullopt;
+  return SamplingParams{s.temperature, int(kept), s.top_p, s.seed, sampler.drawn()};
 }
 
 class CudaExecutor : public Executor {
@@ -49,29 +50,30 @@ class CudaExecutor : public Executor {
  private:
   void steps(std::span<const std::int32_t> tokens, Logits which);
   void batch(std::span<const std::int32_t> tokens);
-  void one_token(std::int32_t token, Choice choice);
-  void token_with_gpu(std::int32_t token, Choice choice);
+  void one_token(std::int32_t token, SamplingMode choice);
+  void token_with_gpu(std::int32_t token, SamplingMode choice);
   void token_on_host(std::int32_t token);
   void prepare_host();
-  void launch_token(std::int32_t token, Choice choice, int slot);
-  void queue_kernels(std::int32_t token, Choice choice, Stages* stages);
+  void launch_token(std::int32_t token, SamplingMode choice, int slot);
+  void queue_kernels(std::int32_t token, SamplingMode choice, StageListener* stages);
   void end_token_streams();
-  void give_up_token() noexcept;
-  void take_back_to(TokenCount tokens);
+  void abort_token() noexcept;
+  void rollback_to(TokenCount tokens);
   void reserve(TokenCount tokens, bool batches);
-  void take_room(TokenCount tokens, bool batches);
+  void reserve_caches(TokenCount tokens, bool batches);
   void reserve_staged(TokenCount count);
-  // Where the host decodes: who of the two has which tokens.
-  Handover* handover() const {
-    return state_->host && state_->host->handover ? &*state_->host->handover : nullptr;
+  // The mirror of keys and values, if the host decodes what the GPU has prefilled; otherwise
+  // nullptr.
+  KvMirror* kv_mirror() const {
+    return state_->host && state_->host->kv_mirror ? &*state_->host->kv_mirror : nullptr;
   }
   const Stream& stream() const { return state_->device.stream; }
-  const HostParts& on_host() const { return state_->on_host(); }
+  const HostPlacement& on_host() const { return state_->on_host(); }
   void take_logits(std::size_t row);
   void head(TokenCount tokens, TokenCount first);
   std::int32_t chosen() const;
   int splits() const;
-  StepBytes bytes_of_step(const BatchWay& way, std::int64_t tokens) const;
+  StepBytes bytes_of_step(const PrefillOffload& offload, std::int64_t tokens) const;
   void count(const StepBytes& step);
   void read_logits(std::size_t row);
 
@@ -84,49 +86,56 @@ class CudaExecutor : public Executor {
   std::vector<float> logits_;
 };
 
-// Contexts of one bucket share a graph: twice as many tokens as the one before it.
+// The number of splits of attention. Context lengths of one bucket share a graph; a bucket is twice
+// as long as the one before it.
 int CudaExecutor::splits() const {
   const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached_ + 1, 512)));
   return attention_splits(int(std::min<std::uint64_t>(bucket, 1 << 30)), state_->spec().kv_heads,
-                          state_->device.multiprocessors, state_->kv.cache().holds_halves());
+                          state_->device.multiprocessors, state_->kv.cache().holds_fp16());
 }
 
-// Room for that many more tokens, and for the layers that are lent. The host computes batches where
-// the GPU would else have none; its own memory is no larger for it.
+// Reserves memory for that many more tokens, and for offloaded layers. The host computes batches if
+// the GPU would otherwise have no memory; the host's own memory is not larger for it.
 void CudaExecutor::reserve(TokenCount tokens, bool batches) {
   try {
-    take_room(tokens, batches);
+    reserve_caches(tokens, batches);
   } catch (const ShortOfVram&) {
-    if (!state_->streamed.stop_lending()) throw;
+    if (!state_->streamed.disable_prefill_offload()) throw;
+    state_->kv.cache().forget_hot_blocks();  // there is more memory for them now
     graphs_.clear();
-    take_room(tokens, batches);
+    reserve_caches(tokens, batches);
   }
 }
 
-// The GPU's cache is for its batches alone where the host decodes.
-void CudaExecutor::take_room(TokenCount tokens, bool batches) {
-  if (batches || !on_host().decodes()) state_->kv.cache().reserve(cached_ + tokens, cached_);
+// Reserves the caches. If the host decodes, the GPU needs its cache only for batches.
+void CudaExecutor::reserve_caches(TokenCount tokens, bool batches) {
+  if (batches || !on_host().decodes()) {
+    DeviceCache& cache = state_->kv.cache();
+    if (const KvEviction* const eviction = cache.eviction())
+      cache.choose_hot_blocks(state_->streamed.staged_bytes_to_reserve(eviction->prompt_end));
+    cache.reserve(cached_ + tokens, cached_);
+  }
   if (state_->host) state_->host->side.layers().cache().reserve(cached_ + tokens);
   reserve_staged(tokens);
 }
 
-// For a prompt once for all of its batches.
+// Reserves the staged cache, once for all batches of a prompt.
 void CudaExecutor::reserve_staged(TokenCount count) {
   const TokenCount batch = std::min<TokenCount>(state_->ubatch(), count);
-  if (batch > kFewTokens && state_->streamed.way_of_batch(cached_, batch).layers)
+  if (batch > kFewTokens && state_->streamed.choose_prefill_offload(cached_, batch).layers)
     state_->streamed.cache().reserve(cached_ + count);
 }
 
 void CudaExecutor::truncate(TokenCount tokens) {
   cached_ = std::min(cached_, tokens);
   state_->kv.cache().truncate(cached_);
-  // The host's cache keeps its memory for the next request: new pages take longer to come than what
-  // is written to them.
-  if (Handover* const both = handover()) both->truncate(cached_);
+  // The host's cache keeps its memory for the next request: allocating new pages takes longer than
+  // writing to them.
+  if (KvMirror* const both = kv_mirror()) both->truncate(cached_);
 }
 
-// One token; its successor is chosen on the GPU, unless the head is on the host.
-void CudaExecutor::one_token(std::int32_t token, Choice choice) {
+// Computes one token. The next one is chosen on the GPU, unless the head is on the host.
+void CudaExecutor::one_token(std::int32_t token, SamplingMode choice) {
   reserve(1, false);
   if (on_host().decodes()) return token_on_host(token);
   inputs_.place_position(cached_);
@@ -134,7 +143,7 @@ void CudaExecutor::one_token(std::int32_t token, Choice choice) {
   try {
     token_with_gpu(token, choice);
   } catch (...) {
-    give_up_token();
+    abort_token();
     throw;
   }
   count(bytes_of_step({}, 1));
@@ -142,21 +151,21 @@ void CudaExecutor::one_token(std::int32_t token, Choice choice) {
 
 void CudaExecutor::token_on_host(std::int32_t token) {
   HostOffload& host = *state_->host;
-  handover()->to_host(cached_, recorder_);
+  kv_mirror()->to_host(cached_, recorder_);
   host.side.layers().record_into(recorder_);
   host.side.decode(cached_, token);
   ++cached_;
-  handover()->host_added(cached_);
+  kv_mirror()->host_added(cached_);
 }
 
-void CudaExecutor::token_with_gpu(std::int32_t token, Choice choice) {
+void CudaExecutor::token_with_gpu(std::int32_t token, SamplingMode choice) {
   state_->kv.split_cold();
   state_->kv.prepare_token();
   LayerStream* const streamed = state_->streamed.of_tokens();
   const int slot = streamed ? streamed->begin_token() : 0;
   prepare_host();
   if (recorder_) {
-    MarkedStages stages(stream(), *recorder_);
+    GpuTracer stages(stream(), *recorder_);
     queue_kernels(token, choice, &stages);
     const StepBytes bytes = bytes_of_step({}, 1);
     stages.finish(cached_,
@@ -170,11 +179,11 @@ void CudaExecutor::token_with_gpu(std::int32_t token, Choice choice) {
   inputs_.chose(on_host().head() ? -1 : *state_->buffers.next_id.as<std::int32_t>());
 }
 
-// What is queued of a token ends with what it finds in the mailbox, and nothing of it is kept. What
-// went wrong is told by who calls this, so that an error in here is not.
-void CudaExecutor::give_up_token() noexcept {
+// Aborts a token: its queued kernels end with what they find in the mailbox, and no result is kept.
+// The caller reports the original error, so errors in here are ignored.
+void CudaExecutor::abort_token() noexcept {
   inputs_.forget();
-  inputs_.forget_draw();  // it may have been drawn
+  inputs_.forget_draw();  // the random number may have been used
   try {
     if (state_->host) state_->host->mailbox.release();
     stream().wait();
@@ -183,9 +192,9 @@ void CudaExecutor::give_up_token() noexcept {
   }
 }
 
-// The context as it was before a call that has failed.
-void CudaExecutor::take_back_to(TokenCount tokens) {
-  static_cast<void>(cudaDeviceSynchronize());  // copies of a step that was not queued to its end
+// Restores the context to what it was before a failed call.
+void CudaExecutor::rollback_to(TokenCount tokens) {
+  static_cast<void>(cudaDeviceSynchronize());  // copies of a step that was queued in part
   inputs_.forget();
   truncate(tokens);
 }
@@ -196,13 +205,13 @@ void CudaExecutor::end_token_streams() {
 
 void CudaExecutor::prepare_host() {
   if (!state_->host) return;
-  HostSide& side = state_->host->side;
+  HostWorker& side = state_->host->side;
   side.layers().record_into(recorder_);
   if (const KvCache* const cold = state_->kv.on_host())
     side.attend_to({cold, state_->kv.cold_of_host()});
 }
 
-void CudaExecutor::launch_token(std::int32_t token, Choice choice, int slot) {
+void CudaExecutor::launch_token(std::int32_t token, SamplingMode choice, int slot) {
   const int parts = splits();
   graphs_.launch(stream(), {parts, choice, slot}, state_->kv.generation(),
                  [&] { queue_token(*state_, parts, choice, nullptr); });
@@ -213,37 +222,38 @@ void CudaExecutor::launch_token(std::int32_t token, Choice choice, int slot) {
   if (const auto period = host->side.cold_period()) state_->kv.observe(*period);
 }
 
-// The driver takes some thousand launches ahead of the GPU; one more waits for the first to end. So
-// the host takes each turn as soon as it is queued: what is queued never waits for the host.
-void CudaExecutor::queue_kernels(std::int32_t token, Choice choice, Stages* stages) {
+// Queues the kernels of a token. The driver queues about a thousand launches ahead of the GPU; one
+// more waits until the first has ended. So the host computes each of its operations as soon as its
+// messages are queued, and no queued kernel waits for an operation that has not begun.
+void CudaExecutor::queue_kernels(std::int32_t token, SamplingMode choice, StageListener* stages) {
   HostOffload* const host = state_->host.get();
-  struct EndTurns {
+  struct ClearHostOp {
     HostOffload* host;
-    ~EndTurns() {
-      if (host) host->take_turn = nullptr;
+    ~ClearHostOp() {
+      if (host) host->run_host_op = nullptr;
     }
   } const end_turns{host};
   if (host) {
     host->side.begin_token(cached_);
-    host->take_turn = [this, host, token] {
-      host->side.answer_next(host->mailbox, stream(), cached_, token);
+    host->run_host_op = [this, host, token] {
+      host->side.run_next_op(host->mailbox, stream(), cached_, token);
     };
   }
   queue_token(*state_, splits(), choice, stages);
   end_token_streams();
 }
 
-// A batch, whose hidden states are left.
+// Computes a batch; its hidden states stay on the GPU.
 void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
   const int n = int(tokens.size());
   reserve(n, true);
-  if (handover()) handover()->to_gpu(cached_, recorder_);
+  if (kv_mirror()) kv_mirror()->to_gpu(cached_, recorder_);
   inputs_.place_position(cached_);
   inputs_.place_ids(tokens);
-  const StepBytes bytes = bytes_of_step(state_->streamed.way_of_batch(cached_, n), n);
+  const StepBytes bytes = bytes_of_step(state_->streamed.choose_prefill_offload(cached_, n), n);
   if (state_->host) state_->host->side.layers().record_into(recorder_);
   if (recorder_) {
-    MarkedStages stages(stream(), *recorder_);
+    GpuTracer stages(stream(), *recorder_);
     queue_batch(*state_, cached_, tokens, &stages);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return bytes.of_stage(kind, layer); });
@@ -251,7 +261,7 @@ void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
     queue_batch(*state_, cached_, tokens, nullptr);
   }
   count(bytes);
-  if (handover()) handover()->gpu_added(cached_);
+  if (kv_mirror()) kv_mirror()->gpu_added(cached_);
 }
 
 void CudaExecutor::read_logits(std::size_t row) {
@@ -262,14 +272,14 @@ void CudaExecutor::read_logits(std::size_t row) {
   stream().wait();
 }
 
-// Those of one token, wherever its head was.
+// Fetches the logits of one token from where its head was computed.
 void CudaExecutor::take_logits(std::size_t row) {
   if (!on_host().head()) return read_logits(row);
   const std::vector<float>& own = state_->host->side.logits();
   logits_.insert(logits_.end(), own.begin(), own.end());
 }
 
-// Logits of tokens [first, tokens) of the batch whose hidden states are left.
+// Computes the logits of tokens [first, tokens) of the batch whose hidden states are on the GPU.
 void CudaExecutor::head(TokenCount tokens, TokenCount first) {
   const std::size_t width = std::size_t(state_->spec().vocabulary);
   const ForwardContext f = state_->forward();
@@ -292,7 +302,7 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
   try {
     steps(tokens, which);
   } catch (...) {
-    take_back_to(before);
+    rollback_to(before);
     throw;
   }
   return logits_;
@@ -300,17 +310,17 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
 
 void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount count = TokenCount(tokens.size());
-  if (!state_->kv.on_host()) reserve(count, count > kFewTokens);  // all or nothing
+  if (!state_->kv.on_host()) reserve(count, count > kFewTokens);  // all tokens or none
   std::size_t row = 0;
   for (TokenCount done = 0; done < count;) {
-    state_->stop.leave_if_asked();
+    state_->stop.throw_if_requested();
     const bool few = count - done <= kFewTokens;
     const TokenCount now = few ? 1 : std::min<TokenCount>(state_->ubatch(), count - done);
     const auto part = tokens.subspan(std::size_t(done), std::size_t(now));
     done += now;
     const bool last = done == count;
     if (few) {
-      one_token(part.front(), Choice::kLikeliest);
+      one_token(part.front(), SamplingMode::kGreedy);
       if (which == Logits::kAll || (which == Logits::kLast && last)) take_logits(row++);
       continue;
     }
@@ -321,10 +331,10 @@ void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
     row += std::size_t(now - first);
   }
   stream().wait();
-  if (handover()) handover()->to_host(cached_, recorder_);
+  if (kv_mirror()) kv_mirror()->to_host(cached_, recorder_);
 }
 
-// What the GPU has written as the next id.
+// The next id, as the GPU has written it.
 std::int32_t CudaExecutor::chosen() const {
   if (inputs_.next() == kNoToken)
     throw MachineError(
@@ -335,13 +345,13 @@ std::int32_t CudaExecutor::chosen() const {
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
   if (on_host().head()) return Executor::decode(token, sampler);
   if (sampler.is_greedy()) {
-    one_token(token, Choice::kLikeliest);
+    one_token(token, SamplingMode::kGreedy);
     return chosen();
   }
-  const auto draw = draw_of(sampler, model().spec.vocabulary);
+  const auto draw = sampling_of(sampler, model().spec.vocabulary);
   if (!draw) return Executor::decode(token, sampler);
-  inputs_.place_draw(*draw);
-  one_token(token, Choice::kDrawn);
+  inputs_.set_sampling(*draw);
+  one_token(token, SamplingMode::kSampled);
   inputs_.count_draw();
   sampler.count_draw();
   return chosen();
@@ -355,8 +365,8 @@ void CudaExecutor::fill(TokenCount tokens) {
   }
   if (on_host().decodes()) {
     cached_ += tokens;
-    handover()->host_added(cached_);
-    return handover()->to_gpu(cached_, nullptr);  // as if the GPU had read it
+    kv_mirror()->host_added(cached_);
+    return kv_mirror()->to_gpu(cached_, nullptr);  // as if the GPU had prefilled it
   }
   for (TokenCount done = 0; done < tokens;) {
     const TokenCount now = std::min<TokenCount>(state_->ubatch(), tokens - done);
@@ -370,11 +380,11 @@ void CudaExecutor::fill(TokenCount tokens) {
   stream().wait();
 }
 
-StepBytes CudaExecutor::bytes_of_step(const BatchWay& way, std::int64_t tokens) const {
-  return {state_->model, state_->kv, state_->streamed, way, cached_, tokens};
+StepBytes CudaExecutor::bytes_of_step(const PrefillOffload& offload, std::int64_t tokens) const {
+  return {state_->model, state_->kv, state_->streamed, offload, cached_, tokens};
 }
 
-// Called once the step is queued.
+// Counts the step's tokens and bytes, once it is queued.
 void CudaExecutor::count(const StepBytes& step) {
   moved_ += step.all();
   cached_ += step.tokens;
@@ -386,7 +396,7 @@ MovedBytes CudaExecutor::take_bytes() {
   all += state_->kv.take_bytes();
   if (state_->host) all += state_->host->side.take_bytes();
   all += state_->streamed.take_bytes();
-  if (handover()) all += handover()->take_bytes();
+  if (kv_mirror()) all += kv_mirror()->take_bytes();
   return all;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The executor of a model on a GPU, and of the host where it has parts of it.
+// The executor of a model on a GPU, and on the host if it computes parts of the model.
 
 #include <memory>
 
@@ -8,7 +8,8 @@
 
 namespace rigcast::engine::cuda {
 
-/// `graphs`: a token is launched as one graph, else kernel by kernel.
+/// Makes the executor. `graphs`: a token is launched as one captured graph, otherwise kernel by
+/// kernel.
 std::unique_ptr<Executor> executor_of(std::unique_ptr<State> state, bool graphs);
 
 }  // namespace rigcast::engine::cuda

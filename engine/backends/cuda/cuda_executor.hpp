@@ -1,6 +1,6 @@
 #pragma once
-// The executor of an NVIDIA GPU, and of the host where it has parts of the model. A build without
-// CUDA has the same functions, which say so.
+// The executor of an NVIDIA GPU, and of the host if it computes parts of the model. A build without
+// CUDA has the same functions, which return an error that says so.
 
 #include <cstdint>
 #include <memory>
@@ -13,30 +13,31 @@
 
 namespace rigcast::engine {
 
-/// Copies the weights from where they lie in memory. Those that the placement leaves to the host
-/// are copied, too, or read, into pinned memory of their own: kDoesNotFit where there is too
-/// little.
+/// Makes an executor from weights in memory, which are copied to the GPU. Weights that the
+/// placement leaves to the host are copied or read into pinned memory. Error kDoesNotFit: there is
+/// too little memory.
 Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
                                                      const ExecutorOptions& options);
 
-/// Reads the file into the GPU's memory. Errors: those of load_model; kDoesNotFit where the GPU's
-/// memory or the limit of the host's does not hold the weights; kMachine where there is no GPU, or
-/// `go_on` ended it.
+/// Makes an executor from a file, which is read into the GPU's memory. Errors: those of load_model;
+/// kDoesNotFit if the weights exceed the GPU's memory or the limit of the host's; kMachine if there
+/// is no GPU, or if `keep_going` ended the upload.
 Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile& file,
                                                      const ExecutorOptions& options);
 
-/// Weights are made on the GPU: the same bytes as make_synthetic_model's.
+/// Makes an executor with synthetic weights, which are generated on the GPU: the same bytes as
+/// make_synthetic_model's.
 Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& spec,
                                                                const TensorTable& tensors,
                                                                std::uint64_t seed,
                                                                const ExecutorOptions& options);
 
-/// The first GPU. kMachine where there is none that CUDA can use, or none of this program's code
-/// fits it, with why.
+/// The first GPU. Error kMachine: there is no GPU that CUDA can use, or none for which this program
+/// has code, and why.
 Result<GpuDevice> cuda_device();
 
-/// Gives back what this process holds of the GPU, so that another finds all of it. No executor may
-/// live.
+/// Releases all GPU resources of this process, so that another process finds all of the memory. No
+/// executor may exist.
 void leave_cuda();
 
 }  // namespace rigcast::engine

@@ -23,7 +23,7 @@ DeviceMemory gpu_memory(const Vram& vram) {
   gpu.overhead = Bytes{double(total - free)} - vram.held();
   if (const auto limit = vram.limit(); limit && *limit < gpu.capacity) {
     gpu.capacity = *limit;
-    gpu.overhead = {};  // the limit is of what the engine takes
+    gpu.overhead = {};  // the limit applies to the engine's own memory
   }
   return gpu;
 }

@@ -1,13 +1,13 @@
 #pragma once
-// What the engine takes of a GPU's memory, itemised as reports are.
+// The engine's use of a GPU's memory, itemized as in reports.
 
 #include "core/scenario/device_memory.hpp"
 #include "engine/cuda/memory/vram.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// Of the current GPU, now. What others take of it counts as overhead, unless a limit says how much
-/// is there. Throws CudaFailure.
+/// Memory of the current GPU, now. Memory of other processes counts as overhead, unless a limit
+/// defines how much there is. Throws CudaFailure.
 DeviceMemory gpu_memory(const Vram& vram);
 
 }  // namespace rigcast::engine::cuda

@@ -1,4 +1,4 @@
-// From weights and a placement to the executor of a GPU.
+// Factories of a GPU's executor, from weights and a placement.
 
 #include <future>
 #include <span>
@@ -8,7 +8,7 @@
 #include "engine/backends/cuda/cuda_executor.cuh"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/backends/cuda/forward/state.cuh"
-#include "engine/backends/cuda/host_offload/host_share.cuh"
+#include "engine/backends/cuda/host_offload/measure_kv_split.cuh"
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
@@ -18,8 +18,8 @@
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/load/host_weights.hpp"
 #include "engine/load/load.hpp"
-#include "engine/placement/refuse_placement.hpp"
-#include "engine/placement/refuse_shapes.hpp"
+#include "engine/placement/check_placement.hpp"
+#include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
@@ -37,37 +37,38 @@ Placement all_on_gpu(const ModelSpec& spec) {
   return p;
 }
 
-HostParts parts_of(const ModelSpec& spec, const ExecutorOptions& options) {
-  const bool shares_cold = options.kv_eviction && options.host_share.value_or(1) > 0;
-  if (!options.placement && !shares_cold) return {};
-  return HostParts(spec, options.placement ? *options.placement : all_on_gpu(spec), shares_cold);
+HostPlacement parts_of(const ModelSpec& spec, const ExecutorOptions& options) {
+  const bool splits_cold_kv = options.kv_eviction && options.host_share.value_or(1) > 0;
+  if (!options.placement && !splits_cold_kv) return {};
+  return HostPlacement(spec, options.placement ? *options.placement : all_on_gpu(spec),
+                       splits_cold_kv);
 }
 
 constexpr const char* kSmaller = "a smaller --quant, --context or --kv-type";
 
 KvTypes cold_types_of(const ExecutorOptions& o) {
-  const bool halves = o.kv_types.k == QuantFormat::kF16 && o.kv_types.v == QuantFormat::kF16;
-  return halves ? KvTypes{o.cold_type, o.cold_type} : o.kv_types;
+  const bool is_fp16 = o.kv_types.k == QuantFormat::kF16 && o.kv_types.v == QuantFormat::kF16;
+  return is_fp16 ? KvTypes{o.cold_type, o.cold_type} : o.kv_types;
 }
 
 cuda::CacheShape shape_of(const ExecutorOptions& o, const Ram& ram) {
   return {o.kv_types, o.kv_block, o.kv_eviction, cold_types_of(o),
-          ram.counted("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
+          ram.tracked("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
 }
 
-ColdSharing sharing_of(const ModelSpec& spec, const HostParts& parts, const ExecutorOptions& o,
-                       cuda::Vram& vram) {
-  if (!parts.shares_cold() || o.host_share) return ColdSharing(o.host_share.value_or(0));
-  return ColdSharing(cuda::measured_sharing(vram, spec, cold_types_of(o), o.threads));
+CpuGpuKvSplit kv_split_of(const ModelSpec& spec, const HostPlacement& parts,
+                          const ExecutorOptions& o, cuda::Vram& vram) {
+  if (!parts.splits_cold_kv() || o.host_share) return CpuGpuKvSplit(o.host_share.value_or(0));
+  return CpuGpuKvSplit(cuda::measure_kv_split(vram, spec, cold_types_of(o), o.threads));
 }
 
-// What batches multiply with is loaded beside weights on their way. What fails here fails again
-// with the first product, which tells it.
+// Loads cuBLAS, which batches multiply with, while weights are uploaded. An error here occurs again
+// at the first product, which reports it.
 std::future<void> begin_loading_products(cuda::Vram& vram, const ModelSpec& spec,
                                          const ExecutorOptions& options) {
-  if (options.ubatch <= kMostShortBatch) return std::async(std::launch::deferred, [] {});
+  if (options.ubatch <= kMaxSmallBatch) return std::async(std::launch::deferred, [] {});
   return std::async(std::launch::async, [&vram, experts = spec.moe.has_value()] {
-    // Between two matrices of an FFN a batch's rows are halves; experts have kernels of their own.
+    // A batch's rows between two matrices of an FFN are FP16; experts have kernels of their own.
     constexpr cuda::ValueType kResults[] = {cuda::ValueType::kF32, cuda::ValueType::kF16};
     try {
       cuda::load_products(vram, std::span(kResults).first(experts ? 1 : 2));
@@ -76,21 +77,21 @@ std::future<void> begin_loading_products(cuda::Vram& vram, const ModelSpec& spec
   });
 }
 
-// `kept(parts)` are the bytes of weights that the host is to keep, which are counted before
-// `bind(parts)` takes them and gives the model; `make(vram, model, parts)` gives the weights on the
-// GPU, and takes `pinned` bytes meanwhile.
+// Makes an executor in stages. `kept(parts)`: the bytes of weights that the host keeps, which are
+// charged before `bind(parts)` allocates them and returns the model. `make(vram, model, parts)`
+// returns the weights on the GPU, and uses `pinned` bytes meanwhile.
 template <class Kept, class Bind, class Make>
 Made made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pinned,
           const Kept& kept, const Bind& bind, const Make& make) try {
   cuda::Vram vram(0, options.vram_limit);
-  const HostParts parts = parts_of(spec, options);
+  const HostPlacement parts = parts_of(spec, options);
   const Ram ram(options.ram_limit);
-  RamShare host_weights = ram.take(std::size_t(kept(parts)), "weights");
+  RamShare host_weights = ram.charge(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
-  if (auto error = refuse_shapes_on_gpu(**model)) return *error;
-  const ColdSharing sharing = sharing_of(spec, parts, options, vram);
-  RamShare upload_buffers = ram.take(pinned, "upload buffers");
+  if (auto error = check_shapes_on_gpu(**model)) return *error;
+  const CpuGpuKvSplit kv_split = kv_split_of(spec, parts, options, vram);
+  RamShare upload_buffers = ram.charge(pinned, "upload buffers");
   const std::future<void> products = begin_loading_products(vram, spec, options);
   auto weights = make(vram, **model, parts);
   products.wait();
@@ -98,8 +99,8 @@ Made made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pin
   auto state = std::make_unique<State>(
       cuda::PlacedModel{*std::move(model), parts, std::move(weights), std::move(host_weights)},
       std::move(vram),
-      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), sharing, options.threads,
-                         options.batches_by, ram, options.kv_memory, options.before_turn,
+      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), kv_split, options.threads,
+                         options.prefill_offload, ram, options.kv_memory, options.before_host_op,
                          options.stop});
   return cuda::executor_of(std::move(state), options.graphs);
 } catch (const ShortOfMemory& e) {
@@ -121,34 +122,38 @@ Bound bound(Result<Model> model) {
 
 Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
               const ExecutorOptions& options) {
-  if (auto error = refuse_shapes_on_gpu(*model)) return *error;  // before the host's are copied
-  const auto bind = [&](const HostParts& parts) -> Bound {
+  if (auto error = check_shapes_on_gpu(*model))
+    return *error;  // before the host's weights are
+                    // copied
+  const auto bind = [&](const HostPlacement& parts) -> Bound {
     if (!parts.any()) return model;
-    const HostWeightsHow how{cuda::pinned_memory("weights", options.stop), options.upload_threads,
-                             options.go_on};
+    const HostWeightsOptions how{cuda::pinned_memory("weights", options.stop),
+                                 options.upload_threads, options.keep_going};
     return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
   };
   return made(
       model->spec, options, pinned_by_upload(options),
-      [&](const HostParts& parts) { return parts.weight_bytes(*model); }, bind,
-      [&](cuda::Vram& vram, const Model& own, const HostParts& parts) {
-        return cuda::upload_model(vram, own, parts, file, {options.upload_threads, options.go_on});
+      [&](const HostPlacement& parts) { return parts.weight_bytes(*model); }, bind,
+      [&](cuda::Vram& vram, const Model& own, const HostPlacement& parts) {
+        return cuda::upload_model(vram, own, parts, file,
+                                  {options.upload_threads, options.keep_going});
       });
 }
 
-// Vectors, and the matrices that the host keeps.
+// A synthetic model with vectors, and only the matrices that the host keeps.
 Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
-                           const HostParts& parts, const ExecutorOptions& options) {
+                           const HostPlacement& parts, const ExecutorOptions& options) {
   if (!parts.any()) return bound(make_synthetic_vectors(spec, tensors, seed));
-  Team team(options.threads, Team::kPatience, options.stop);
+  ThreadTeam team(options.threads, ThreadTeam::kSpinTime, options.stop);
   return bound(make_synthetic_model(
       spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
       cuda::pinned_memory("weights", options.stop)));
 }
 
-// Of the matrices that lie in the host's memory: an embedding of its own does in any case, for a
-// GPU takes rows from it. One that is the head as well is there twice where both have a use for it.
-std::int64_t matrix_bytes(const TensorTable& tensors, const HostParts& parts) {
+// Bytes of the matrices in the host's memory. A separate embedding always is, because a GPU reads
+// rows of it there. An embedding that is the head's matrix, too, is in both memories if both need
+// it.
+std::int64_t matrix_bytes(const TensorTable& tensors, const HostPlacement& parts) {
   std::int64_t bytes = 0;
   for (const Tensor& t : tensors.tensors) {
     if (t.dimensions < 2) continue;
@@ -161,9 +166,9 @@ std::int64_t matrix_bytes(const TensorTable& tensors, const HostParts& parts) {
 
 std::optional<Error> refuse(const ExecutorOptions& options) {
   if (options.placement)
-    if (auto error = refuse_placement(*options.placement, options.kv_eviction.has_value()))
+    if (auto error = check_placement(*options.placement, options.kv_eviction.has_value()))
       return error;
-  constexpr TokenCount kTile = 16;  // of tokens that kernels read together
+  constexpr TokenCount kTile = 16;  // tokens that kernels read together
   if (options.kv_block < kTile || options.kv_block % kTile != 0)
     return bad_input("blocks of a GPU's cache hold a multiple of 16 tokens", "128 is usual");
   for (const QuantFormat type : {options.kv_types.k, options.kv_types.v, options.cold_type})
@@ -183,7 +188,7 @@ Made make_cuda_executor(std::shared_ptr<const Model> model, const ExecutorOption
 
 Made make_cuda_executor(const GgufFile& file, const ExecutorOptions& options) {
   if (auto error = refuse(options)) return *error;
-  ask_for_vectors(file);
+  prefetch_vectors(file);
   auto model = bound(load_model(file));
   if (!model) return model.error();
   return uploaded(*std::move(model), &file, options);
@@ -193,12 +198,12 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
                                   std::uint64_t seed, const ExecutorOptions& options) {
   if (auto error = refuse(options)) return *error;
   return made(
-      spec, options, 0, [&](const HostParts& parts) { return matrix_bytes(tensors, parts); },
-      [&](const HostParts& parts) {
+      spec, options, 0, [&](const HostPlacement& parts) { return matrix_bytes(tensors, parts); },
+      [&](const HostPlacement& parts) {
         return synthetic_host_model(spec, tensors, seed, parts, options);
       },
-      [&](cuda::Vram& vram, const Model& model, const HostParts& parts) {
-        return cuda::synthesize_model(vram, model, parts, tensors, seed, options.go_on);
+      [&](cuda::Vram& vram, const Model& model, const HostPlacement& parts) {
+        return cuda::synthesize_model(vram, model, parts, tensors, seed, options.keep_going);
       });
 }
 
@@ -206,7 +211,7 @@ Result<GpuDevice> cuda_device() try {
   std::string why;
   if (count_gpus(why) == 0)
     return Error{ErrorKind::kMachine, "--device cuda: " + why, "--device cpu", {}};
-  if (const auto refused = refuse_gpu(0))
+  if (const auto refused = gpu_unsupported_reason(0))
     return Error{ErrorKind::kMachine, "--device cuda: " + *refused, "--device cpu", {}};
   cudaDeviceProp properties{};
   RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, 0));

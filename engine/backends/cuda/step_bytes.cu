@@ -7,12 +7,13 @@
 
 namespace rigcast::engine::cuda {
 
-// Keys and values of the step are the GPU's to read and write.
+// True if the GPU reads and writes the layer's keys and values in this step.
 bool StepBytes::keeps_cache(int layer) const {
-  return kv.cache().layer(layer) >= 0 || (way.layers && model.host.lent(layer));
+  return kv.cache().layer(layer) >= 0 || (offload.layers && model.host.offloadable(layer));
 }
 
-// Tokens of the context that the GPU attends to in a step; the host has its share of one token's.
+// The number of tokens of the context to which the GPU attends in a step; for a single token the
+// host attends to its share.
 TokenCount StepBytes::seen_here(int layer) const {
   const TokenCount seen = model.spec().attended_tokens(layer, cached + 1) + tokens - 1;
   return tokens > 1 ? seen : std::min(seen, cached + 1 - kv.cold_of_host());
@@ -20,11 +21,13 @@ TokenCount StepBytes::seen_here(int layer) const {
 
 double StepBytes::of_experts(int layer) const {
   const double router = double(ffn_weight_bytes(model.layer(layer)));
-  if (model.host.computes_experts(layer) && !streamed.brings_experts(way, layer)) return router;
-  // Of a batch in groups, an expert at most once: which ones are chosen stays on the GPU.
+  if (model.host.computes_experts(layer) && !streamed.streams_in_experts(offload, layer))
+    return router;
+  // A batch in groups reads an expert at most once. Which experts are chosen is known only on the
+  // GPU, so all are counted.
   const MixtureOfExperts& moe = *model.spec().moe;
   const double read = moe.experts_used * double(tokens);
-  const bool groups = groups_experts(model.gpu_layer(layer));
+  const bool groups = uses_grouped_gemm(model.gpu_layer(layer));
   return router + double(one_expert_bytes(model.layer(layer))) *
                       (groups ? std::min(read, double(moe.experts)) : read);
 }
@@ -48,9 +51,9 @@ MovedBytes StepBytes::all() const {
   MovedBytes moved;
   const double token_bytes = double(kv.cache().token_bytes());
   for (int layer = 0; layer < model.spec().layers; ++layer) {
-    const bool brought = streamed.is_brought(way, layer);
-    if (model.host.layer(layer) && !brought) continue;
-    if (brought) moved.to_gpu += streamed.layer_bytes(layer);
+    const bool streamed_in = streamed.is_streamed_in(offload, layer);
+    if (model.host.layer(layer) && !streamed_in) continue;
+    if (streamed_in) moved.to_gpu += streamed.layer_bytes(layer);
     if (keeps_cache(layer)) {
       moved.kv_read += double(seen_here(layer)) * token_bytes;
       moved.kv_written += double(tokens) * token_bytes;

@@ -1,25 +1,26 @@
 #pragma once
-// Bytes that a step moves, by what they are: what reports say of it, and traces of its stages.
+// Bytes that a step moves, by kind, for reports and for traces of its stages.
 
 #include "engine/backends/cuda/kv/kv_state.cuh"
-#include "engine/backends/cuda/weight_streaming/streamed_weights.cuh"
+#include "engine/backends/cuda/weight_streaming/weight_offload.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/run/recorder.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Of `tokens` new tokens behind `cached` ones, while that step is the last one.
+/// The bytes of a step of `tokens` new tokens after `cached` ones. Valid while that step is the
+/// last one.
 struct StepBytes {
   const PlacedModel& model;
   const KvState& kv;
   const StreamedWeights& streamed;
-  BatchWay way;  // a token's has none
+  PrefillOffload offload;  // none in a token's step
   TokenCount cached = 0;
   std::int64_t tokens = 1;
 
-  /// A stage's weights once, and what it reads and writes of the cache.
+  /// A stage's weights, counted once, and the bytes of the cache that it reads and writes.
   double of_stage(ActivityKind kind, int layer) const;
-  /// Of all stages, and what was copied for them.
+  /// The bytes of all stages, and of copies for them.
   MovedBytes all() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Recorded graphs of a token's kernels, each launched as one.
+// Captured graphs of a token's kernels, each launched by a single call.
 
 #include <compare>
 #include <functional>
@@ -13,19 +13,20 @@ namespace rigcast::engine::cuda {
 
 class TokenGraphs {
  public:
-  /// What a token's kernels depend on beside what lies on the GPU.
+  /// Values on which a token's kernels depend, other than data on the GPU.
   struct Key {
     int splits = 0;
-    Choice choice = Choice::kLikeliest;
-    int slot = 0;  // that the first layer of those that are streamed is in
+    SamplingMode choice = SamplingMode::kGreedy;
+    int slot = 0;  // the slot with the first streamed layer
     auto operator<=>(const Key&) const = default;
   };
 
-  /// Launches what `queue` puts on the stream. It is recorded when a key comes first, and again
-  /// when `generation`, which counts changes of what is recorded, is another. Throws CudaFailure.
+  /// Launches the graph of the work that `queue` puts on the stream. The graph is captured when a
+  /// key is first used, and again when `generation`, which counts changes of the captured work,
+  /// differs. Throws CudaFailure.
   void launch(const Stream& stream, const Key& key, int generation,
               const std::function<void()>& queue);
-  /// Nothing that was recorded holds any more.
+  /// Discards all graphs.
   void clear() { graphs_.clear(); }
 
  private:

@@ -21,11 +21,11 @@ void TokenInputs::place_position(TokenCount cached) {
   position_ = cached;
 }
 
-void TokenInputs::place_draw(const Draw& draw) {
-  if (draw_ == draw) return;
-  RIGCAST_CUDA_CALL(cudaMemcpyAsync(&buffers_.token.sampling->draw, &draw, sizeof draw,
+void TokenInputs::set_sampling(const SamplingParams& draw) {
+  if (sampling_ == draw) return;
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(&buffers_.token.sampling->params, &draw, sizeof draw,
                                     cudaMemcpyHostToDevice, stream_.get()));
-  draw_ = draw;
+  sampling_ = draw;
 }
 
 }  // namespace rigcast::engine::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// What a step finds on the GPU beside weights and cache: its ids, the position of the first, and
-// how the next id is drawn. A token leaves there what the one after it begins with.
+// Inputs of a step on the GPU: its token ids, the position of the first, and how the next id is
+// sampled. A token's step leaves there what the next token begins with.
 
 #include <optional>
 #include <span>
@@ -10,35 +10,35 @@
 
 namespace rigcast::engine::cuda {
 
-/// Copies what is not there yet. Throws CudaFailure.
+/// Copies only what the GPU does not have yet. Throws CudaFailure.
 class TokenInputs {
  public:
-  /// Both outlive it.
+  /// Stream and buffers outlive this object.
   TokenInputs(const Stream& stream, const Buffers& buffers) : stream_(stream), buffers_(buffers) {}
 
   void place_ids(std::span<const std::int32_t> ids);
   void place_token(std::int32_t id);
   void place_position(TokenCount cached);
-  void place_draw(const Draw& draw);
+  void set_sampling(const SamplingParams& draw);
 
-  /// A step was queued, and leaves the position at `cached`.
+  /// Records that a step was queued, after which the position is `cached`.
   void moved_to(TokenCount cached) { position_ = cached; }
-  /// A token has ended; `id`: what it chose, -1 where the GPU did not.
+  /// Records that a token has ended; `id`: the chosen id, or -1 if the GPU chose none.
   void chose(std::int32_t id) { next_ = id; }
   std::int32_t next() const { return next_; }
-  /// The draw's random number was used.
-  void count_draw() { ++draw_->number; }
-  /// What the GPU has is not known any more, but for the draw.
+  /// Records that the random number was used.
+  void count_draw() { ++sampling_->number; }
+  /// Marks ids and position on the GPU as unknown; sampling parameters stay.
   void forget() { position_ = next_ = -1; }
   void forget_position() { position_ = -1; }
-  void forget_draw() { draw_.reset(); }
+  void forget_draw() { sampling_.reset(); }
 
  private:
   const Stream& stream_;
   const Buffers& buffers_;
   TokenCount position_ = -1;  // negative: not known
-  std::int32_t next_ = -1;    // the id that the GPU goes on with
-  std::optional<Draw> draw_;
+  std::int32_t next_ = -1;    // the id with which the GPU continues
+  std::optional<SamplingParams> sampling_;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -18,7 +18,7 @@ cudaDataType data_type(ValueType type) {
 }  // namespace
 
 Matmul::Matmul(Vram& vram, const Stream& stream, std::size_t workspace_bytes)
-    : workspace_(vram.take(workspace_bytes, "workspace of cuBLAS")), cublas_(stream) {
+    : workspace_(vram.allocate(workspace_bytes, "workspace of cuBLAS")), cublas_(stream) {
   cublas_.use_workspace(workspace_.as<void>(), workspace_bytes);
   cublas_.keep_sums_wide();
 }
@@ -49,7 +49,7 @@ void load_products(Vram& vram, std::span<const ValueType> results) {
   RIGCAST_CUDA_CALL(cudaSetDevice(vram.device()));
   const Stream stream;
   const Matmul matmul(vram, stream, kWorkspaceBytes);
-  const VramPiece memory = vram.take(kAllBytes, "workspace of cuBLAS");
+  const VramPiece memory = vram.allocate(kAllBytes, "workspace of cuBLAS");
   auto* const begin = memory.as<std::byte>();
   RIGCAST_CUDA_CALL(cudaMemsetAsync(begin, 0, kAllBytes, stream.get()));
   Matmul::Operands at{begin, begin + kWeightBytes};

@@ -39,7 +39,7 @@ class PinnedPages {
   static LargePages mapped(std::size_t bytes, const char* what) try {
     return LargePages(bytes);
   } catch (const std::bad_alloc&) {
-    throw ShortOfMemory(refused_pinned_text(bytes, what, "the system has no more addresses"));
+    throw ShortOfMemory(pinned_failure_text(bytes, what, "the system has no more addresses"));
   }
 
   LargePages pages_;

@@ -48,7 +48,7 @@ ShortOfVram Vram::shortage(std::size_t bytes, const std::string& item, Bytes fre
                      text_gib(limited.value_or(card().all)) + account_.largest_text());
 }
 
-VramPiece Vram::take(std::size_t bytes, const std::string& item) {
+VramPiece Vram::allocate(std::size_t bytes, const std::string& item) {
   VramPiece memory;
   if (bytes == 0) return memory;
   const std::lock_guard lock(*taking_);
@@ -62,7 +62,7 @@ VramPiece Vram::take(std::size_t bytes, const std::string& item) {
     throw shortage(bytes, item, room);
   }
   memory.bytes_ = bytes;
-  auto share = account_.take(wanted, item);
+  auto share = account_.charge(wanted, item);
   RIGCAST_ASSERT(share);  // nobody else takes, and there was room
   memory.share_ = *std::move(share);
   return memory;

@@ -66,13 +66,13 @@ class Vram {
   /// Allocates `bytes`, uninitialised, aligned to 256 bytes and counted in multiples of it. Texts
   /// name `item` after "the": "weights", "KV cache". Throws ShortOfVram when the limit or the card
   /// has less left: then nothing is allocated, and it may be tried again after something was freed.
-  VramPiece take(std::size_t bytes, const std::string& item);
+  VramPiece allocate(std::size_t bytes, const std::string& item);
 
   using Item = Account::Item;
   /// All items, in the order of their first use, including those that hold nothing any more.
   std::vector<Item> items() const { return account_.items(); }
   Bytes held() const { return account_.held(); }
-  Bytes most_held() const { return account_.most_held(); }
+  Bytes peak_held() const { return account_.peak_held(); }
   /// Free bytes of the limit or of the card, whichever is less.
   Bytes free() const;
   std::optional<Bytes> limit() const { return account_.limit(); }

@@ -19,7 +19,8 @@ Error refused(const GgufFile& file, std::string message, std::string hint = {}) 
   return bad_input(std::move(message), std::move(hint), SourceRef{file.name()});
 }
 
-// Each of them stands in a file as large as it says: layers are no more than tensors.
+// Checks that every layer has tensors. The number of layers is bounded by the number of tensors,
+// and so by the file's size.
 std::optional<Error> check_layers(const GgufFile& file, const ModelSpec& spec) {
   const int count = spec.layers + spec.nextn_layers;
   std::vector<bool> seen(std::size_t(count), false);
@@ -51,7 +52,7 @@ std::optional<Error> check_shape(const GgufFile& file, const TensorInfo& t, cons
                  "the file's metadata do not fit its tensors");
 }
 
-// Sizes of the KV cache and of what a token reads follow from these.
+// Checks the matrices that determine the size of the KV cache and the bytes that a token reads.
 std::optional<Error> check_common(const GgufFile& file, const ModelSpec& spec) {
   const auto hidden = std::uint64_t(spec.hidden);
   for (int layer = 0; layer < spec.layers; ++layer) {
@@ -93,7 +94,7 @@ std::optional<Error> check_every_tensor(const GgufFile& file, const ModelSpec& s
 std::optional<Error> check_layout(const GgufFile& file, const ModelSpec& spec) {
   if (auto error = check_layers(file, spec)) return error;
   if (auto error = check_common(file, spec)) return error;
-  // Of what is not executed a few tensors are known.
+  // Only a few tensors are known for architectures that are not executed.
   return find_architecture(spec.architecture) ? check_every_tensor(file, spec) : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a file's metadata claim, held against the tensors that it has.
+// A check of a file's metadata against its tensors.
 
 #include <optional>
 #include <string>

@@ -24,8 +24,8 @@ Error refused(const MetadataEntry& entry, std::string_view would) {
                    "forecasts of the file work: rigcast simulate");
 }
 
-// 1 / sqrt(head) is what every head is scaled by; 0 is what converters write for it.
-bool is_usual_scale(double scale, const ModelSpec& spec) {
+// True if the scale is the usual 1 / sqrt(head_dim), or 0, which converters write for it.
+bool is_default_scale(double scale, const ModelSpec& spec) {
   const double usual = 1 / std::sqrt(double(spec.head_dim));
   constexpr double kF32Epsilon = 0x1p-23;  // the file's number is an F32
   return scale == 0 || std::abs(scale - usual) <= 2 * kF32Epsilon * usual;
@@ -33,7 +33,7 @@ bool is_usual_scale(double scale, const ModelSpec& spec) {
 
 std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key,
                                 const ModelSpec& spec) {
-  // refuse_to_execute() says what else is wrong with a model of no known architecture.
+  // An unknown architecture is checked with Llama's keys; check_executable() reports it.
   const Architecture* const architecture = find_architecture(spec.architecture);
   const Architecture& known = architecture ? *architecture : kLlama;
   const MetadataKeys& keys = *known.keys;
@@ -41,7 +41,7 @@ std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key
     if (std::ranges::find(followed, key) != followed.end()) return std::nullopt;
   const auto number = number_of(entry.value);
   if (key == "attention.scale")
-    return number && is_usual_scale(*number, spec)
+    return number && is_default_scale(*number, spec)
                ? std::nullopt
                : std::optional(refused(entry, "scale scores of attention"));
   const auto neutral = std::ranges::find(keys.neutral, key, &NeutralKey::key);
@@ -53,7 +53,7 @@ std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key
 
 }  // namespace
 
-std::optional<Error> refuse_unexecuted_keys(const GgufFile& file, const ModelSpec& spec) {
+std::optional<Error> check_executed_keys(const GgufFile& file, const ModelSpec& spec) {
   const std::string prefix = spec.architecture + ".";
   for (const MetadataEntry& entry : file.metadata().entries()) {
     if (!entry.key.starts_with(prefix)) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Metadata that change what a model computes in ways that the engine does not follow.
+// A check for metadata that change a model's results in ways that the engine does not support.
 
 #include <optional>
 
@@ -9,9 +9,9 @@
 
 namespace rigcast::engine {
 
-/// Of the keys "<architecture>....": names one that the engine neither reads nor knows to change
-/// nothing, or that has a value which would change the result. Keys of other kinds (general,
-/// tokenizer, split, quantize) pass.
-std::optional<Error> refuse_unexecuted_keys(const GgufFile& file, const ModelSpec& spec);
+/// The error names a key "<architecture>...." that the engine neither reads nor knows to be
+/// harmless, or whose value would change the result. Keys of other kinds (general, tokenizer,
+/// split, quantize) pass.
+std::optional<Error> check_executed_keys(const GgufFile& file, const ModelSpec& spec);
 
 }  // namespace rigcast::engine

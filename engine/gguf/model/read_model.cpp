@@ -8,7 +8,7 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr double kMost = 1e12;  // of a base or a factor
+constexpr double kMax = 1e12;  // largest base or factor
 
 class HyperReader {
  public:
@@ -16,7 +16,7 @@ class HyperReader {
       : meta_(file.metadata(), file.name()), spec_(spec) {}
 
   Result<Hyperparameters> read() && {
-    hyper_ = usual_hyperparameters(spec_);
+    hyper_ = default_hyperparameters(spec_);
     hyper_.norm_eps = float(
         meta_.number_or(key("attention.layer_norm_rms_epsilon"), double(hyper_.norm_eps), 0, 0.1));
     read_rope();
@@ -41,7 +41,7 @@ class HyperReader {
 
 void HyperReader::read_rope() {
   constexpr double kBaseOfNoKey = 10'000;
-  hyper_.rope_base = float(meta_.number_or(key("rope.freq_base"), kBaseOfNoKey, 1, kMost));
+  hyper_.rope_base = float(meta_.number_or(key("rope.freq_base"), kBaseOfNoKey, 1, kMax));
   hyper_.rope_dims =
       int(meta_.integer_or(key("rope.dimension_count"), spec_.head_dim, 2, spec_.head_dim));
   if (hyper_.rope_dims % 2 != 0)
@@ -49,13 +49,13 @@ void HyperReader::read_rope() {
                              hyper_.rope_dims));
 }
 
-// Older files have a factor without a type: it is linear. Where both keys are there the new one
-// counts, as in llama.cpp.
+// Reads RoPE scaling. Older files have a factor without a type, which is linear. If both keys exist
+// the new one counts, as in llama.cpp.
 void HyperReader::read_rope_scaling() {
   const std::string old = key("rope.scale_linear");
   const std::string now = key("rope.scaling.factor");
   const std::string factor_key = meta_.has(old) && !meta_.has(now) ? old : now;
-  const double factor = meta_.number_or(factor_key, 1, 0, kMost);
+  const double factor = meta_.number_or(factor_key, 1, 0, kMax);
   const std::string_view type = meta_.text_or(key("rope.scaling.type"), "linear");
   if (type == "linear") {
     if (factor > 0) hyper_.rope_scale = float(1.0 / factor);
@@ -70,8 +70,8 @@ void HyperReader::read_expert_weights() {
   if (!spec_.moe) return;
   constexpr std::int64_t kSoftmax = 1;
   hyper_.normalised_experts = meta_.flag_or(key("expert_weights_norm"), true);
-  // 0 is what files have that were converted without one.
-  const double scale = meta_.number_or(key("expert_weights_scale"), 1, 0, kMost);
+  // Files that were converted without a scale have 0.
+  const double scale = meta_.number_or(key("expert_weights_scale"), 1, 0, kMax);
   const bool softmax = meta_.integer_or(key("expert_gating_func"), kSoftmax, 0, 1000) <= kSoftmax;
   if ((scale != 0 && scale != 1) || !softmax)
     meta_.refuse("experts are weighted in a way that is not executed",
@@ -83,7 +83,7 @@ void HyperReader::read_expert_weights() {
 Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const ModelSpec& spec) {
   auto hyper = HyperReader(file, spec).read();
   if (!hyper) return hyper;
-  if (auto error = refuse_unexecuted_keys(file, spec)) return *error;
+  if (auto error = check_executed_keys(file, spec)) return *error;
   return hyper;
 }
 
@@ -101,7 +101,7 @@ Result<ModelFile> read_model_file(const std::filesystem::path& path) {
 Result<Model> load_model(const GgufFile& file) {
   auto spec = read_spec(file);
   if (!spec) return spec.error();
-  if (auto error = refuse_to_execute(*spec)) {
+  if (auto error = check_executable(*spec)) {
     if (!error->where) error->where = SourceRef{file.name()};
     return *error;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// From a GGUF file to what forecasts and the engine need of a model. Figures come from the
-// metadata, traits from the tensors that are there; the two are held against each other.
+// Reads a model from a GGUF file, for forecasts and for the engine. Figures come from the metadata,
+// traits from the tensors; the two are checked against each other.
 
 #include <filesystem>
 #include <string>
@@ -13,30 +13,30 @@
 
 namespace rigcast::engine {
 
-/// Facts of any architecture whose file follows the common keys and names. Errors: keys that are
-/// missing, absurd or contradict one another; figures that differ from layer to layer; recurrent
-/// layers; layers without tensors, tensors without layers; matrices of other shapes. Of llama,
-/// qwen2, qwen3 and qwen3moe every tensor's shape is checked.
+/// Reads the spec of any architecture whose file follows the common keys and names. Errors: keys
+/// that are missing, out of range or contradictory; figures that differ from layer to layer;
+/// recurrent layers; layers without tensors, tensors without layers; matrices of other shapes. For
+/// llama, qwen2, qwen3 and qwen3moe every tensor's shape is checked.
 Result<ModelSpec> read_spec(const GgufFile& file);
 
-/// The file's own tensors in the order of a pass. Errors: a format that is listed only.
+/// The file's tensors in the order of a forward pass. Errors: a format that is known by name only.
 Result<TensorTable> read_tensor_table(const GgufFile& file, const ModelSpec& spec);
 
-/// The mix that general.file_type names if such a file would have about these bytes, else the
-/// format of most bytes.
+/// The quant mix that general.file_type names, if a file of it would have about this size;
+/// otherwise the format with the most bytes.
 std::string quant_name(const GgufFile& file, const ModelSpec& spec, const TensorTable& tensors);
 
-/// Errors: scaling of rope other than linear, experts weighted in other ways than they are here,
-/// keys of the architecture that would change the result in ways that are not executed.
+/// Reads hyperparameters. Errors: RoPE scaling other than linear, unsupported weighting of experts,
+/// keys of the architecture that would change the result.
 Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const ModelSpec& spec);
 
-/// Errors: a format that is not computed with.
+/// The file's tensors by name. Errors: a format that the engine does not compute with.
 Result<std::vector<NamedTensor>> named_tensors(const GgufFile& file);
 
-/// All of it, for a forecast. The file is closed again.
+/// Reads spec and tensors for a forecast, and closes the file.
 Result<ModelFile> read_model_file(const std::filesystem::path& path);
 
-/// All of it, to compute with. The model keeps the file mapped.
+/// Loads the model for the engine. The model keeps the file mapped.
 Result<Model> load_model(const GgufFile& file);
 
 }  // namespace rigcast::engine

@@ -15,18 +15,19 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr std::int64_t kMostLayers = 10'000;
-constexpr std::int64_t kMostHeads = 65'536;
-constexpr std::int64_t kWidest = 1 << 24;
-constexpr std::int64_t kMostTokens = 1ll << 32;
-constexpr std::int64_t kLargestVocabulary = 1 << 28;
-constexpr std::size_t kLongestArchitecture = 64;
+constexpr std::int64_t kMaxLayers = 10'000;
+constexpr std::int64_t kMaxHeads = 65'536;
+constexpr std::int64_t kMaxWidth = 1 << 24;
+constexpr std::int64_t kMaxTokens = 1ll << 32;
+constexpr std::int64_t kMaxVocabulary = 1 << 28;
+constexpr std::size_t kMaxArchitectureName = 64;
 
 constexpr std::string_view kUseCatalogue =
     "such a model can be forecast by its name in the catalogue: rigcast list models";
 
-// Every n-th layer sees all tokens where the file has no key for it: llama.cpp knows by name.
-int usual_full_every(std::string_view architecture) {
+// The period n of layers with full attention, for files without a key for it: every n-th layer
+// attends to all tokens. llama.cpp has the same list of architectures.
+int default_full_every(std::string_view architecture) {
   constexpr std::pair<std::string_view, int> kKnown[] = {
       {"gemma2", 2}, {"gemma3", 6}, {"gemma3n", 5}, {"cohere2", 4}, {"gpt-oss", 2}, {"olmo2", 4}};
   for (const auto& [name, every] : kKnown)
@@ -73,7 +74,7 @@ class SpecReader {
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
   }
-  // The tensor of that name in the first layer that has one, or outside the layers.
+  // The tensor of that name in the first layer that has it, or outside of layers.
   const TensorInfo* trait(std::string_view name) const {
     const auto at = traits_.find(name);
     return at == traits_.end() ? nullptr : at->second.second;
@@ -95,10 +96,10 @@ void SpecReader::read_names() {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   };
-  if (!meta_.error() && (architecture.empty() || architecture.size() > kLongestArchitecture ||
+  if (!meta_.error() && (architecture.empty() || architecture.size() > kMaxArchitectureName ||
                          !std::ranges::all_of(architecture, is_plain)))
     meta_.refuse(fmt::format("general.architecture is \"{}\", expected a word of a-z, 0-9, - and _",
-                             clean_text(architecture.substr(0, kLongestArchitecture))));
+                             clean_text(architecture.substr(0, kMaxArchitectureName))));
   spec_.architecture = architecture;
   const std::filesystem::path path(file_.name());
   const std::string stem = clean_text(path.stem().string());
@@ -123,25 +124,25 @@ void SpecReader::index_traits() {
 }
 
 void SpecReader::read_layers() {
-  const std::int64_t all = meta_.integer(key("block_count"), 1, kMostLayers);
+  const std::int64_t all = meta_.integer(key("block_count"), 1, kMaxLayers);
   spec_.nextn_layers =
       int(meta_.integer_or(key("nextn_predict_layers"), 0, 0, std::min<std::int64_t>(all - 1, 16)));
   spec_.layers = int(all) - spec_.nextn_layers;
-  spec_.context = meta_.integer(key("context_length"), 1, kMostTokens);
+  spec_.context = meta_.integer(key("context_length"), 1, kMaxTokens);
   spec_.shared_kv_layers =
       int(meta_.integer_or(key("attention.shared_kv_layers"), 0, 0, spec_.layers - 1));
 }
 
 void SpecReader::read_heads() {
-  spec_.hidden = meta_.integer(key("embedding_length"), 1, kWidest);
-  spec_.heads = int(meta_.integer(key("attention.head_count"), 1, kMostHeads));
+  spec_.hidden = meta_.integer(key("embedding_length"), 1, kMaxWidth);
+  spec_.heads = int(meta_.integer(key("attention.head_count"), 1, kMaxHeads));
   spec_.kv_heads =
       int(meta_.integer_or(key("attention.head_count_kv"), spec_.heads, 1, spec_.heads));
   if (spec_.heads % spec_.kv_heads != 0)
     meta_.refuse(
         fmt::format("{} query heads are no multiple of {} KV heads", spec_.heads, spec_.kv_heads));
   if (meta_.has(key("attention.key_length"))) {
-    spec_.head_dim = meta_.integer(key("attention.key_length"), 1, kMostHeads);
+    spec_.head_dim = meta_.integer(key("attention.key_length"), 1, kMaxHeads);
   } else {
     spec_.head_dim = spec_.hidden / spec_.heads;
     if (spec_.hidden % spec_.heads != 0)
@@ -151,7 +152,7 @@ void SpecReader::read_heads() {
   }
   if (meta_.has(key("attention.kv_lora_rank"))) return;
   for (const char* other : {"attention.value_length", "attention.key_length_swa"}) {
-    const std::int64_t width = meta_.integer_or(key(other), spec_.head_dim, 1, kMostHeads);
+    const std::int64_t width = meta_.integer_or(key(other), spec_.head_dim, 1, kMaxHeads);
     if (width != spec_.head_dim)
       meta_.refuse(fmt::format("\"{}\" is {} and keys are {} wide, which is not understood",
                                key(other), width, spec_.head_dim),
@@ -165,7 +166,7 @@ void SpecReader::read_vocabulary() {
     return meta_.refuse("there is no token_embd.weight", "expected a model that reads tokens");
   const bool fits = embedding->dimensions == 2 &&
                     embedding->shape[0] == std::uint64_t(spec_.hidden) &&
-                    embedding->shape[1] <= std::uint64_t(kLargestVocabulary);
+                    embedding->shape[1] <= std::uint64_t(kMaxVocabulary);
   if (!fits)
     return meta_.refuse(fmt::format("token_embd.weight has the shape {}, expected rows of {}",
                                     shape_text(*embedding), spec_.hidden));
@@ -178,14 +179,14 @@ void SpecReader::read_vocabulary() {
 }
 
 void SpecReader::read_experts() {
-  const std::int64_t experts = meta_.integer_or(key("expert_count"), 0, 0, kMostHeads);
+  const std::int64_t experts = meta_.integer_or(key("expert_count"), 0, 0, kMaxHeads);
   if (experts == 0) return;
   MixtureOfExperts moe;
   moe.experts = int(experts);
   moe.experts_used = int(meta_.integer(key("expert_used_count"), 1, experts));
   const bool own = meta_.has(key("expert_feed_forward_length"));
   moe.expert_ffn =
-      meta_.integer(key(own ? "expert_feed_forward_length" : "feed_forward_length"), 1, kWidest);
+      meta_.integer(key(own ? "expert_feed_forward_length" : "feed_forward_length"), 1, kMaxWidth);
   moe.shared_ffn = rows_of("ffn_up_shexp.weight");
   moe.shared_gate = has("ffn_gate_inp_shexp.weight");
   moe.dense_layers = int(meta_.integer_or(key("leading_dense_block_count"), 0, 0, spec_.layers));
@@ -198,14 +199,14 @@ void SpecReader::read_experts() {
 void SpecReader::read_ffn() {
   const bool dense = !spec_.moe || spec_.moe->dense_layers > 0 || spec_.moe->every > 1;
   const std::int64_t up = rows_of("ffn_up.weight");
-  if (dense) spec_.ffn = meta_.integer(key("feed_forward_length"), 1, kWidest);
+  if (dense) spec_.ffn = meta_.integer(key("feed_forward_length"), 1, kMaxWidth);
   if (has("ffn_gate.weight") || has("ffn_gate_exps.weight") || has("ffn_gate_up_exps.weight"))
     return;
   spec_.fused_gate_up = dense && up == 2 * spec_.ffn;
   spec_.gated_ffn = spec_.fused_gate_up;
 }
 
-// The n of which every n-th layer is not windowed, 0 where all are.
+// The period n of layers without a window; 0 if all layers have one.
 std::optional<int> SpecReader::period_of(const Value& windowed) {
   std::vector<bool> flags;
   windowed.each([&](const Value& v) {
@@ -223,7 +224,7 @@ std::optional<int> SpecReader::period_of(const Value& windowed) {
 std::optional<int> SpecReader::full_every() {
   const std::string pattern = key("attention.sliding_window_pattern");
   const Value* value = file_.metadata().find(pattern);
-  if (!value) return usual_full_every(spec_.architecture);
+  if (!value) return default_full_every(spec_.architecture);
   if (value->type() != ValueType::kArray) return int(meta_.integer_or(pattern, 0, 0, 1000));
   const auto n = period_of(*value);
   if (!n)
@@ -234,31 +235,32 @@ std::optional<int> SpecReader::full_every() {
 
 void SpecReader::read_window() {
   SlidingWindow window;
-  window.tokens = meta_.integer_or(key("attention.sliding_window"), 0, 0, kMostTokens);
+  window.tokens = meta_.integer_or(key("attention.sliding_window"), 0, 0, kMaxTokens);
   if (window.tokens == 0 || window.tokens >= spec_.context) return;
   window.full_every = full_every().value_or(0);
-  if (window.full_every != 1) spec_.window = window;  // 1: every layer sees all tokens
+  if (window.full_every != 1) spec_.window = window;  // 1: every layer attends to all tokens
 }
 
-// Since 2025-04 the lengths of keys and values are those of the compressed cache, and what a head
-// computes with has keys of its own.
+// Reads MLA. Since 2025-04 the key and value lengths are those of the compressed cache, and the
+// dimensions of a head have keys of their own.
 void SpecReader::read_latent_attention() {
   if (!meta_.has(key("attention.kv_lora_rank"))) return;
   LatentAttention mla;
-  mla.q_lora_rank = meta_.integer_or(key("attention.q_lora_rank"), 0, 0, kWidest);
-  mla.kv_lora_rank = meta_.integer(key("attention.kv_lora_rank"), 1, kWidest);
-  mla.qk_rope_dim = meta_.integer(key("rope.dimension_count"), 1, kMostHeads);
+  mla.q_lora_rank = meta_.integer_or(key("attention.q_lora_rank"), 0, 0, kMaxWidth);
+  mla.kv_lora_rank = meta_.integer(key("attention.kv_lora_rank"), 1, kMaxWidth);
+  mla.qk_rope_dim = meta_.integer(key("rope.dimension_count"), 1, kMaxHeads);
   const bool own = meta_.has(key("attention.key_length_mla"));
   const std::int64_t k =
-      meta_.integer(key(own ? "attention.key_length_mla" : "attention.key_length"), 1, kMostHeads);
+      meta_.integer(key(own ? "attention.key_length_mla" : "attention.key_length"), 1, kMaxHeads);
   mla.v_dim = meta_.integer(key(own ? "attention.value_length_mla" : "attention.value_length"), 1,
-                            kMostHeads);
+                            kMaxHeads);
   mla.qk_nope_dim = k - mla.qk_rope_dim;
   if (mla.qk_nope_dim < 1)
     meta_.refuse(fmt::format("keys of {} of which {} turn", k, mla.qk_rope_dim));
   spec_.mla = mla;
   spec_.head_dim = k;
-  spec_.kv_heads = spec_.heads;  // every head has its own, unfolded from the one that is kept
+  // Every head has its own keys and values, expanded from the compressed ones in the cache.
+  spec_.kv_heads = spec_.heads;
 }
 
 int SpecReader::count_norms() const {
@@ -283,10 +285,11 @@ void SpecReader::read_traits() {
   spec_.norms_per_layer = count_norms();
   spec_.rope_freqs = has("rope_freqs.weight");
   if (const TensorInfo* factors = trait("rope_factors_long.weight"))
-    spec_.rope_factors = std::min<std::int64_t>(std::int64_t(factors->shape[0]), kWidest);
+    spec_.rope_factors = std::min<std::int64_t>(std::int64_t(factors->shape[0]), kMaxWidth);
   spec_.attention_gate = !spec_.mla && rows_of("attn_q.weight") == 2 * q;
   spec_.attention_sinks = has("attn_sinks.weight");
-  spec_.layer_embedding = meta_.integer_or(key("embedding_length_per_layer_input"), 0, 0, kWidest);
+  spec_.layer_embedding =
+      meta_.integer_or(key("embedding_length_per_layer_input"), 0, 0, kMaxWidth);
   spec_.layer_scale = has("layer_output_scale.weight");
   spec_.nextn_embeddings = has("nextn.embed_tokens.weight");
 }

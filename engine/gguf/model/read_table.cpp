@@ -16,7 +16,8 @@ bool is_embedding(const TensorName& name) {
          name.stem == "position_embd" || name.stem == "token_types";
 }
 
-// Embedding, layers, what follows them: the order of a pass, the file's own order within each.
+// The position of a tensor in a forward pass: embedding, layers, head. Within each the file's own
+// order remains.
 int place_in_pass(const Tensor& t, const TensorName& name) {
   if (name.stem == "token_embd") return -2;
   if (t.layer >= 0) return t.layer;
@@ -57,7 +58,7 @@ Tensor as_tensor(const TensorInfo& t, const TensorName& name) {
   return out;
 }
 
-// By general.file_type; what is not among the mixes has no name here.
+// The name of a quant mix by general.file_type; empty if it is none of the known mixes.
 std::string_view mix_of_file_type(std::int64_t type) {
   constexpr std::pair<int, std::string_view> kTypes[] = {
       {0, "F32"},     {1, "F16"},     {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
@@ -70,7 +71,8 @@ std::string_view mix_of_file_type(std::int64_t type) {
   return {};
 }
 
-// A file that says it is of a mix, and is not, is off by more than vendors' variants are.
+// Largest relative difference from a mix's size. Vendors' variants differ by less; a file with a
+// wrong file_type differs by more.
 constexpr double kSizeDoubt = 0.25;
 
 bool is_about(const ModelSpec& spec, const QuantMix& mix, const TensorTable& tensors) {
@@ -113,7 +115,7 @@ Result<TensorTable> read_tensor_table(const GgufFile& file, const ModelSpec& spe
 std::string quant_name(const GgufFile& file, const ModelSpec& spec, const TensorTable& tensors) {
   const Value* type = file.metadata().find("general.file_type");
   const auto id = type ? type->integer() : std::nullopt;
-  // 1024 is added where the type was guessed.
+  // Converters add 1024 to a guessed type.
   const std::string_view named = id && *id >= 0 ? mix_of_file_type(*id & 1023) : std::string_view{};
   if (!named.empty())
     if (const auto mix = QuantMix::from_name(named); mix && is_about(spec, *mix, tensors))

@@ -26,7 +26,7 @@ using AlignedVector = std::vector<T, CacheLineAllocator<T>>;
 
 /// Resizes `v` to at least `size` elements. It never shrinks, and elements keep their values.
 template <class Vector>
-void grow(Vector& v, std::size_t size) {
+void resize_at_least(Vector& v, std::size_t size) {
   if (v.size() < size) v.resize(size);
 }
 

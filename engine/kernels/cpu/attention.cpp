@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "core/base/error.hpp"
-#include "engine/kernels/cpu/ask_ahead.hpp"
+#include "engine/kernels/cpu/prefetch.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 // Sums in arrays stay in registers only where loops over them are unrolled early.
@@ -43,8 +43,8 @@ constexpr std::size_t kTogether =
 // Rows are padded with zeros to whole vectors of any instruction set.
 HWY_INLINE std::size_t padded(std::size_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
-// The scale that a block of Q8_0 or Q4_0 begins with. Four halves are read where one counts: the
-// rest is the block's own.
+// The scale at the begin of a Q8_0 or Q4_0 block. Four FP16 values are loaded, of which the first
+// counts: the other bytes belong to the same block.
 HWY_INLINE V scale_of(const std::byte* block) {
   const hn::CappedTag<float, 4> few;
   const hn::Rebind<hwy::float16_t, decltype(few)> half;
@@ -64,7 +64,7 @@ HWY_INLINE void load_q8_0(const std::byte* block, V* to) {
     to[v] = hn::Mul(scale, hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(d8, q))));
 }
 
-// Low halves of the bytes first.
+// Unpacks a Q4_0 block: first the low nibbles of its bytes, then the high ones.
 HWY_INLINE void load_q4_0(const std::byte* block, V* to) {
   const F32 d;
   const hn::RebindToSigned<F32> d32;
@@ -186,7 +186,7 @@ HWY_INLINE void scores_of_four(const float* q, const std::byte* rows, std::size_
   for (std::size_t j = 0; j < kCount; ++j) store_sums(sum[j], scores + j * kTokens);
 }
 
-// The same for all rows.
+// Scores of `kCount` queries with the keys of all rows.
 template <QuantFormat kType, std::size_t kCount>
 HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t width, float* scores,
                                bool ask) {
@@ -195,13 +195,13 @@ HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t wid
   const bool few = rows.count < kRows;
   for (std::size_t t = 0; t < rows.count; t += few ? 1 : kRows) {
     const std::size_t first = few ? t : std::min(t, rows.count - kRows);
-    if (ask) ask_ahead(rows.at(first), kRows * rows.bytes);
+    if (ask) prefetch_weights(rows.at(first), kRows * rows.bytes);
     scores_of_four<kType, kCount>(q, rows.at(first), few ? 0 : rows.bytes, width, scores + first);
   }
 }
 
 // Queries' weights, kPartition apart, of rows of values, and their sums, `width` apart.
-struct Mix {
+struct WeightedSum {
   const float* weights;
   Rows rows;
   float* out;
@@ -211,7 +211,8 @@ struct Mix {
 // kWide vectors from element i on: out = sum over rows of a query's weight times the row, for
 // kCount queries from `query` on.
 template <QuantFormat kType, std::size_t kCount, std::size_t kWide>
-HWY_INLINE void mix_columns(const Mix& m, std::size_t query, std::size_t i, bool ask) {
+HWY_INLINE void weighted_sum_columns(const WeightedSum& m, std::size_t query, std::size_t i,
+                                     bool ask) {
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
   const float* weights = m.weights + query * kTokens;
@@ -219,7 +220,7 @@ HWY_INLINE void mix_columns(const Mix& m, std::size_t query, std::size_t i, bool
   RIGCAST_UNROLL
   for (auto& one : sum) std::fill_n(one, kWide, hn::Zero(d));
   for (std::size_t t = 0; t < m.rows.count; ++t) {
-    if (ask && t % kRows == 0) ask_ahead(m.rows.at(t), kRows * m.rows.bytes);
+    if (ask && t % kRows == 0) prefetch_weights(m.rows.at(t), kRows * m.rows.bytes);
     V row[kWide];
     load<kType>(m.rows.at(t), i, row);
     RIGCAST_UNROLL
@@ -285,13 +286,13 @@ void all_scores(const float* q, std::size_t queries, const Rows& rows, std::size
 }
 
 template <QuantFormat kType>
-void mix(const Mix& m, std::size_t queries) {
+void mix(const WeightedSum& m, std::size_t queries) {
   const std::size_t lanes = hn::Lanes(F32());
   std::size_t i = 0;
   const auto columns = [&](auto wide) {
     for (; i + wide.value * lanes <= m.width; i += wide.value * lanes)
       for_queries(queries, [&](auto n, std::size_t r) {
-        mix_columns<kType, n.value, wide.value>(m, r, i, i == 0 && r == 0);
+        weighted_sum_columns<kType, n.value, wide.value>(m, r, i, i == 0 && r == 0);
       });
   };
   columns(std::integral_constant<std::size_t, kVectors>());
@@ -357,7 +358,7 @@ Rows in_one_piece(std::span<const KvRun> runs, const std::byte* KvRun::*part, st
 }
 
 // Scores of tokens that a query does not see, and of those past the last.
-void hide(const Queries& queries, TokenCount begin, std::size_t count, float* scores) {
+void mask(const Queries& queries, TokenCount begin, std::size_t count, float* scores) {
   for (int r = 0; r < queries.rows; ++r, scores += kPartition) {
     const auto place = [&](TokenCount t) {
       return std::clamp<TokenCount>(t - begin, 0, TokenCount(count));
@@ -391,7 +392,7 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   Rows keys = in_one_piece(runs, &KvRun::k, std::size_t(tensor_bytes(types.k, dim, 1)), s.copy);
   for_type(readable(types.k, dim, n, keys, s.rows),
            [&](auto type) { all_scores<type.value>(s.q.data(), n, keys, width, scores); });
-  hide(queries, begin, keys.count, scores);
+  mask(queries, begin, keys.count, scores);
   for (std::size_t r = 0; r < n; ++r) exponentials(scores + r * kTokens, out.m[r], out.l[r]);
 
   Rows values = in_one_piece(runs, &KvRun::v, std::size_t(tensor_bytes(types.v, dim, 1)), s.copy);
@@ -452,8 +453,8 @@ void merge_partials(const Partials& partials, int count, std::int64_t stride, in
   HWY_DYNAMIC_DISPATCH(merge)(partials, count, stride, head_dim, out);
 }
 
-void mix_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
-                  float* out) {
+void merge_to_output(const Partials& partials, int count, std::int64_t stride, int head_dim,
+                     float* out) {
   float most, sum;
   merge_partials(partials, count, stride, head_dim, {out, &most, &sum});
   for (int i = 0; i < head_dim; ++i) out[i] /= sum;

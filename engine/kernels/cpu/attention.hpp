@@ -53,7 +53,7 @@ void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int he
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
                     const Partials& out);
 /// out [head_dim] = the attention output, merged from `count` partials.
-void mix_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
-                  float* out);
+void merge_to_output(const Partials& partials, int count, std::int64_t stride, int head_dim,
+                     float* out);
 
 }  // namespace rigcast::engine::cpu

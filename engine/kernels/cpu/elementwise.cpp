@@ -60,7 +60,7 @@ void add(std::span<float> to, const float* from, float factor) {
   for (; i < n; ++i) to[i] += factor * from[i];
 }
 
-void halves(std::span<const float> values, std::byte* out) {
+void to_fp16(std::span<const float> values, std::byte* out) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> half;
   const std::size_t lanes = hn::Lanes(d), n = values.size();
@@ -81,7 +81,7 @@ namespace rigcast::engine::cpu {
 HWY_EXPORT(norm);
 HWY_EXPORT(silu);
 HWY_EXPORT(add);
-HWY_EXPORT(halves);
+HWY_EXPORT(to_fp16);
 
 void rms_norm(std::span<const float> x, std::span<const float> weight, float eps, float* out) {
   HWY_DYNAMIC_DISPATCH(norm)(x, weight, eps, out);
@@ -90,8 +90,8 @@ void silu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATC
 void add_scaled(std::span<float> to, const float* from, float factor) {
   HWY_DYNAMIC_DISPATCH(add)(to, from, factor);
 }
-void to_half(std::span<const float> values, std::byte* out) {
-  HWY_DYNAMIC_DISPATCH(halves)(values, out);
+void to_fp16(std::span<const float> values, std::byte* out) {
+  HWY_DYNAMIC_DISPATCH(to_fp16)(values, out);
 }
 
 }  // namespace rigcast::engine::cpu

@@ -17,6 +17,6 @@ void silu_multiply(std::span<float> gate, const float* up);
 void add_scaled(std::span<float> to, const float* from, float factor);
 
 /// The nearest F16 of every value, ties to even, 2 bytes each.
-void to_half(std::span<const float> values, std::byte* out);
+void to_fp16(std::span<const float> values, std::byte* out);
 
 }  // namespace rigcast::engine::cpu

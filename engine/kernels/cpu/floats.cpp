@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
-#include "engine/kernels/cpu/ask_ahead.hpp"
+#include "engine/kernels/cpu/prefetch.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -46,9 +46,9 @@ float dot(const std::byte* row, const float* x, std::size_t n, const std::byte* 
   std::size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     if constexpr (kAsksAll)
-      ask_ahead(row + i * kBytes, 4 * lanes * kBytes);
+      prefetch_weights(row + i * kBytes, 4 * lanes * kBytes);
     else
-      ask_ahead_before(end, row + i * kBytes, 4 * lanes * kBytes);
+      prefetch_before(end, row + i * kBytes, 4 * lanes * kBytes);
     a = hn::MulAdd(load_weights<kFormat>(d, row, i), hn::LoadU(d, x + i), a);
     b = hn::MulAdd(load_weights<kFormat>(d, row, i + lanes), hn::LoadU(d, x + i + lanes), b);
     c = hn::MulAdd(load_weights<kFormat>(d, row, i + 2 * lanes), hn::LoadU(d, x + i + 2 * lanes),
@@ -80,10 +80,10 @@ float dot(const Matrix& w, std::int64_t row, const float* x, const std::byte* en
 
 void rows(const Matrix& w, std::int64_t first, std::int64_t last, const float* x, float* y) {
   const std::byte* const end = w.row(last);
-  ask_first(w.row(first), end);
+  prefetch_first_rows(w.row(first), end);
   for (std::int64_t i = first; i < last; ++i)
     y[i - first] =
-        asks_ahead(w.row(i + 1), end) ? dot<true>(w, i, x, end) : dot<false>(w, i, x, end);
+        can_prefetch(w.row(i + 1), end) ? dot<true>(w, i, x, end) : dot<false>(w, i, x, end);
 }
 
 template <QuantFormat kFormat>
@@ -243,8 +243,8 @@ class Batch {
         group_sums_((rows_ + std::max(kTileRows, kLine)) * kGroup),
         y_(y),
         stride_(stride) {
-    grow(s.weights, std::size_t(tiles_ * kTileRows * kChunk));
-    grow(s.sums, std::size_t(x.groups() * group_sums_));
+    resize_at_least(s.weights, std::size_t(tiles_ * kTileRows * kChunk));
+    resize_at_least(s.sums, std::size_t(x.groups() * group_sums_));
   }
 
   void multiply() {
@@ -264,7 +264,7 @@ class Batch {
     for (std::int64_t i = 0; i < tiles_; ++i) {
       const auto [from, to] = part(columns * kGroup, i, tiles_);
       prefetch(x + columns * kGroup + from, (to - from) * std::int64_t(sizeof(float)));
-      ask_for_rows(begin + columns, i * kTileRows, part(kTileRows, g, x_.groups()));
+      prefetch_rows(begin + columns, i * kTileRows, part(kTileRows, g, x_.groups()));
       tile(s_.weights.data() + i * kTileRows * kChunk, x, columns, x_.tokens(g),
            sums + i * kTileRows * kGroup, begin > 0);
     }
@@ -273,7 +273,7 @@ class Batch {
   }
 
   // Columns from `begin` on of some of a tile's rows.
-  void ask_for_rows(std::int64_t begin, std::int64_t tile, Part rows) const {
+  void prefetch_rows(std::int64_t begin, std::int64_t tile, Part rows) const {
     if (begin == w_.columns) return;
     const std::int64_t bytes = w_.row_bytes() / w_.columns;
     for (std::int64_t i = tile + rows.begin; i < std::min(tile + rows.end, rows_); ++i)
@@ -317,7 +317,7 @@ void multiply_batch_f32(const Matrix& w, std::int64_t first, std::int64_t last, 
 void FloatBatch::resize(std::int64_t columns_, std::int64_t rows_) {
   columns = columns_;
   rows = rows_;
-  grow(x, std::size_t(groups() * kGroup * columns));
+  resize_at_least(x, std::size_t(groups() * kGroup * columns));
 }
 
 void FloatBatch::set_row(std::int64_t index, std::span<const float> row) {

@@ -1,7 +1,7 @@
 // AVX2: 8 rows a tile. Products of bytes are summed in pairs to 16 bits, which does not overflow
 // while u < 128; wider u go through 16-bit products.
-#include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/prefetch.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 // AVX-512 with 8-bit dot products (VNNI): 16 rows a tile.
-#include "engine/kernels/cpu/ask_ahead.hpp"
 #include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/prefetch.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/kernels/cpu/aligned.hpp"
-#include "engine/kernels/cpu/rounded.hpp"
+#include "engine/kernels/cpu/quantized_activations.hpp"
 #include "engine/model/matrix.hpp"
 
 namespace rigcast::engine::cpu {
@@ -19,11 +19,12 @@ struct TileScratch {
 struct Int8Kernels {
   const char* name;
   /// y[i] = sum over columns of w[first + i] * x, for rows [first, last).
-  void (*multiply_row)(const Matrix& w, std::int64_t first, std::int64_t last, const RoundedRow& x,
-                       float* y);
+  void (*multiply_row)(const Matrix& w, std::int64_t first, std::int64_t last,
+                       const QuantizedRow& x, float* y);
   /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and every row t of the batch.
   void (*multiply_batch)(const Matrix& w, std::int64_t first, std::int64_t last,
-                         const RoundedRows& x, float* y, std::int64_t stride, TileScratch& scratch);
+                         const QuantizedRows& x, float* y, std::int64_t stride,
+                         TileScratch& scratch);
 };
 
 }  // namespace rigcast::engine::cpu

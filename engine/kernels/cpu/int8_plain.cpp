@@ -110,7 +110,7 @@ void add_run(const std::byte* row, int weights, const std::int8_t* q, const floa
 }
 
 template <class Format>
-float row_product(const std::byte* row, std::int64_t columns, const RoundedRow& x) {
+float row_product(const std::byte* row, std::int64_t columns, const QuantizedRow& x) {
   RowFloats products = row_zero();
   float offsets = 0;
   const float* sums = Format::kScaleBlock == 32 ? x.sum32.data() : x.sum16.data();
@@ -127,12 +127,12 @@ float row_product(const std::byte* row, std::int64_t columns, const RoundedRow& 
 }
 
 template <class Format>
-void rows(const Matrix& w, std::int64_t first, std::int64_t last, const RoundedRow& x, float* y) {
+void rows(const Matrix& w, std::int64_t first, std::int64_t last, const QuantizedRow& x, float* y) {
   for (std::int64_t i = first; i < last; ++i)
     y[i - first] = row_product<Format>(w.row(i), w.columns, x);
 }
 
-void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const RoundedRow& x,
+void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const QuantizedRow& x,
                   float* y) {
   switch (w.format) {
     case QuantFormat::kQ8_0: return rows<Q8_0>(w, first, last, x, y);

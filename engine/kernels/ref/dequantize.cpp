@@ -7,8 +7,8 @@
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
 
-// d has 11 significant bits, scales and mins at most 6 and a code at most 5 where a min follows:
-// those products are exact, and a fused multiply-add gives the same bits.
+// Exactness: d has 11 significant bits, scales and mins at most 6, and a code at most 5 if a min
+// follows. Those products are exact, so a fused multiply-add gives the same bits.
 
 namespace rigcast::engine::ref {
 namespace {
@@ -18,7 +18,8 @@ using Block = const std::uint8_t*;
 std::uint16_t u16_at(Block b) { return std::uint16_t(b[0] | b[1] << 8); }
 float half_at(Block b) { return half_to_float(u16_at(b)); }
 
-// Weights 0..15 of 32 lie in the low nibbles of 16 bytes, 16..31 in the high ones.
+// The code of weight i of 32: weights 0..15 are in the low nibbles of 16 bytes, 16..31 in the high
+// ones.
 int nibble(Block codes, int i) { return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4; }
 int bit(Block bits, int i) { return (bits[i / 8] >> (i % 8)) & 1; }
 
@@ -62,7 +63,8 @@ void q8_0(Block b, float* w) {
   for (int i = 0; i < 32; ++i) w[i] = d * float(std::int8_t(b[2 + i]));
 }
 
-// Q2_K and Q3_K: a byte of 32 holds two bits of four weights, 32 apart, and halves follow on.
+// Q2_K and Q3_K: each of 32 bytes holds two bits of four weights, which are 32 apart; the second
+// 128 weights follow.
 int two_bits(Block codes, int i) {
   return (codes[32 * (i / 128) + i % 32] >> (2 * (i / 32 % 4))) & 3;
 }
@@ -88,7 +90,8 @@ int q3_k_scale(Block scales, int s) {
 void q3_k(Block b, float* w) {
   const float d = half_at(b + 108);
   for (int i = 0; i < 256; ++i) {
-    // The high bit says that 4 is not taken off; its byte is the weight's place among 32.
+    // The code is reduced by 4 unless the weight's high bit is set. The byte of that bit is the
+    // weight's index modulo 32.
     const int high = (b[i % 32] >> (i / 32)) & 1;
     const int q = two_bits(b + 32, i) + 4 * high - 4;
     w[i] = d * float(q3_k_scale(b + 96, i / 16)) * float(q);
@@ -107,7 +110,8 @@ ScaleAndMin six_bits(Block p, int s) {
   return {(p[s + 4] & 15) | (p[s - 4] >> 6) << 4, p[s + 4] >> 4 | (p[s] >> 6) << 4};
 }
 
-// Low nibbles of 32 bytes, then their high nibbles, then the next 32 bytes.
+// Weights are in the low nibbles of 32 bytes, then in their high nibbles, then in the next 32
+// bytes.
 int k_nibble(Block codes, int i) {
   return (codes[32 * (i / 64) + i % 32] >> (4 * (i / 32 % 2))) & 15;
 }
@@ -132,7 +136,7 @@ void q5_k(Block b, float* w) {
   }
 }
 
-// Halves of 128 weights: 64 bytes of nibbles and 32 bytes of two high bits.
+// Q6_K has two parts of 128 weights: 64 bytes of nibbles and 32 bytes of two high bits each.
 int q6_k_code(Block b, int i) {
   const int half = i / 128;
   const int quarter = i % 128 / 32;
@@ -165,7 +169,8 @@ void iq4_xs(Block b, float* w) {
 }
 
 void mxfp4(Block b, float* w) {
-  // 2^(e - 128), half the scale because the codes are doubled; the two least are subnormal.
+  // The scale is 2^(e - 128): half of MXFP4's, because the codes are doubled. The two smallest are
+  // subnormal.
   const std::uint32_t e = b[0];
   const float scale = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1u) << 23);
   for (int i = 0; i < 32; ++i) w[i] = scale * float(kTwiceE2M1[std::size_t(nibble(b + 1, i))]);

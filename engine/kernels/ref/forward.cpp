@@ -12,13 +12,13 @@ namespace {
 
 using Vector = std::vector<float>;
 
-// Keys and values of one layer, a row of all KV heads for each token so far.
+// Keys and values of one layer: for each token so far a row of all KV heads.
 struct LayerCache {
   Vector keys;
   Vector values;
 };
 
-// One token on its way through the layers.
+// The state of one token during the forward pass.
 struct Token {
   std::int64_t position = 0;
   std::array<Vector, kActivationCount> vectors;
@@ -42,7 +42,7 @@ void add(Vector& x, const Vector& other) {
   for (std::size_t i = 0; i < other.size(); ++i) x[i] += other[i];
 }
 
-// change(head) of each head of a vector of heads that lie one after the other.
+// Applies change(head) to each head of a vector of contiguous heads.
 template <class Change>
 Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
   const auto width = std::size_t(head_dim);
@@ -51,7 +51,7 @@ Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
   return heads;
 }
 
-// The token's key and value join the cache before its query attends.
+// Appends the token's key and value to the cache, then attends with its query.
 Vector attention(const AttentionShape& shape, Token& token, Activation query, LayerCache& cache) {
   const Vector &k = token[Activation::kKey], &v = token[Activation::kValue];
   cache.keys.insert(cache.keys.end(), k.begin(), k.end());
@@ -91,7 +91,7 @@ Vector experts(const Model& model, const Layer& layer, const LayerOp& op, const 
   return sum;
 }
 
-// What the operation gives to op.out.
+// The result of the operation, for op.out.
 Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Token& token,
                  LayerCache& cache) {
   const Vector& x = token[op.in];

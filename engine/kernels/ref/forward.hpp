@@ -1,6 +1,7 @@
 #pragma once
-// The whole model in scalar F32, a token at a time, each layer's operations one by one, every
-// weight dequantized where it is used: slow, obvious, and the reference for logits.
+// The reference forward pass: the whole model in scalar F32, one token at a time, each layer's
+// operations one by one, every weight dequantized where it is used. It is slow and simple, and the
+// reference for logits.
 
 #include <cstdint>
 #include <span>
@@ -14,7 +15,7 @@ namespace rigcast::engine::ref {
 /// is F32. Sums run in double.
 std::vector<std::vector<float>> forward(const Model& model, std::span<const std::int32_t> tokens);
 
-/// What the final norm gets after every token: rows of the model's width.
+/// Hidden states before the final norm, after every token: rows of the model's width.
 std::vector<std::vector<float>> hidden_states(const Model& model,
                                               std::span<const std::int32_t> tokens);
 

@@ -1,4 +1,4 @@
-// 16-bit floats to and from F32.
+// Conversion of 16-bit floats (FP16, BF16) to and from F32.
 
 #include <bit>
 #include <cstdint>
@@ -13,7 +13,7 @@ float half_to_float(std::uint16_t bits) {
   const std::uint32_t mantissa = bits & 1023u;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000u | mantissa << 13);
   if (exponent > 0) return std::bit_cast<float>(sign | (exponent + 112u) << 23 | mantissa << 13);
-  const float magnitude = float(mantissa) * 0x1p-24f;  // subnormal, but not in F32
+  const float magnitude = float(mantissa) * 0x1p-24f;  // subnormal in FP16, normal in F32
   return sign != 0 ? -magnitude : magnitude;
 }
 
@@ -33,7 +33,8 @@ std::uint16_t float_to_half(float value) {
     // A carry out of the mantissa belongs to the exponent, up to infinity.
     out = (magnitude - (112u << 23) + 0xFFFu + ((magnitude >> 13) & 1u)) >> 13;
   } else {
-    // 0.5 has a last place of 2^-24, the step of subnormals: the sum is rounded to it.
+    // The unit in the last place of 0.5 is 2^-24, the step of FP16's subnormals: so adding 0.5
+    // rounds to it.
     const float sum = std::bit_cast<float>(magnitude) + 0.5f;
     out = std::bit_cast<std::uint32_t>(sum) - std::bit_cast<std::uint32_t>(0.5f);
   }

@@ -49,7 +49,7 @@ void rope(std::span<float> head, std::int64_t position, const Rotation& r) {
     const double factor = r.factors.empty() ? 1 : double(r.factors[i]);
     const double frequency = std::pow(double(r.base), -2.0 * double(i) / double(r.dims)) / factor;
     const double angle = double(position) * double(r.scale) * frequency;
-    const bool neighbours = r.pairs == RopePairs::kNeighbours;
+    const bool neighbours = r.pairs == RopePairs::kInterleaved;
     float& a = head[neighbours ? 2 * i : i];
     float& b = head[neighbours ? 2 * i + 1 : i + pairs];
     const double turned_a = double(a) * std::cos(angle) - double(b) * std::sin(angle);
@@ -91,7 +91,7 @@ std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used
   softmax(probability);
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
-  // By logits: probabilities of unlike experts may both round to 0.
+  // Experts are sorted by logits, because probabilities of different experts may both round to 0.
   std::ranges::stable_sort(order,
                            [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
   std::vector<ChosenExpert> chosen;

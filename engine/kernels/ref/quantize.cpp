@@ -1,5 +1,6 @@
-// F32 to blocks. Every field is rounded before codes are chosen, so that codes are nearest to what
-// a reader will see; fields stay finite, so that no block decodes to NaN.
+// Quantization of F32 to blocks. Every field is rounded before codes are chosen, so that codes are
+// nearest to the values that a reader will see. Fields stay finite, so that no block decodes to
+// NaN.
 
 #include <algorithm>
 #include <array>
@@ -78,8 +79,8 @@ void iq4_nl(const float* x, std::uint8_t* b) {
 }
 
 void mxfp4(const float* x, std::uint8_t* b) {
-  // The largest magnitude lies in [4, 8) scales: beyond 6 it is cut, which costs less than a step
-  // twice as wide.
+  // The largest magnitude is in [4, 8) scales. Values beyond 6 scales are clamped, which costs less
+  // than a step twice as wide.
   const double most = std::min(std::abs(double(largest(x, 32))), 0x1p127);
   const int power = most > 0 ? std::ilogb(most) - 2 : -127;
   const int e = std::clamp(power + 127, 0, 254);

@@ -16,7 +16,7 @@ void add_bits(std::uint8_t& byte, int value, int shift) {
   byte = std::uint8_t(byte | value << shift);
 }
 
-// The scales of groups as whole multiples of one half.
+// The scales of groups, as integer multiples of one FP16 unit.
 struct Steps {
   float unit = 0;
   std::array<int, 16> counts{};
@@ -34,7 +34,8 @@ Steps round_steps(const std::array<double, 16>& exact, int most, std::uint8_t* u
   return steps;
 }
 
-// w = scale * q: the largest magnitude of a group becomes the code `lowest`, which is negative.
+// Fits scales for w = scale * q: the largest magnitude of a group becomes the code `lowest`, which
+// is negative.
 Steps fit_scales(const float* x, int group, int lowest, int most, std::uint8_t* unit_at) {
   std::array<double, 16> exact{};
   for (int g = 0; g < kWeights / group; ++g)
@@ -42,7 +43,7 @@ Steps fit_scales(const float* x, int group, int lowest, int most, std::uint8_t* 
   return round_steps(exact, most, unit_at);
 }
 
-// w = scale * q - min, both never negative: a group above 0 has a min of 0.
+// Scales and mins for w = scale * q - min. Neither is negative: a group above 0 has a min of 0.
 struct ScalesAndMins {
   Steps scales;
   Steps mins;
@@ -64,7 +65,7 @@ ScalesAndMins fit_mins(const float* x, int group, int highest, int most, std::ui
   return {round_steps(scales, most, units_at), round_steps(mins, most, units_at + 2)};
 }
 
-// Bits of weight i among codes of two bits: 32 bytes a half, four weights a byte.
+// Stores the code of weight i among two-bit codes: 32 bytes per 128 weights, four weights per byte.
 void put_two_bits(std::uint8_t* codes, int i, int q) {
   add_bits(codes[32 * (i / 128) + i % 32], q, 2 * (i / 32 % 4));
 }
@@ -73,7 +74,7 @@ void put_nibble_of_64(std::uint8_t* codes, int i, int q) {
   add_bits(codes[32 * (i / 64) + i % 32], q, 4 * (i / 32 % 2));
 }
 
-// 8 scales and 8 mins of 6 bits in 12 bytes.
+// Stores scale and min number s: 8 scales and 8 mins of 6 bits in 12 bytes.
 void put_six_bits(std::uint8_t* p, int s, int scale, int min) {
   if (s < 4) {
     add_bits(p[s], scale, 0);

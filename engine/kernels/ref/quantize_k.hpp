@@ -1,5 +1,6 @@
 #pragma once
-// Blocks of 256 weights with scales of scales. `block` is all zeros before.
+// Quantizers of K-quants: blocks of 256 weights, whose groups have quantized scales. `block` must
+// be zeroed before.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What every quantiser of blocks does: find a range, round a scale, take the nearest code.
+// Steps of every quantizer: find a range, round a scale, choose the nearest code.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ inline Range range_of(const float* x, int n) {
   return {double(*low), double(*high)};
 }
 
-/// Writes the nearest finite half and returns what a reader will see.
+/// Writes the nearest finite FP16 number, and returns the value that a reader will see.
 inline float put_half(std::uint8_t* at, double value) {
   constexpr double kLargestHalf = 65504;
   const std::uint16_t bits = float_to_half(float(std::clamp(value, -kLargestHalf, kLargestHalf)));
@@ -33,8 +33,8 @@ inline float put_half(std::uint8_t* at, double value) {
   return half_to_float(bits);
 }
 
-/// The whole number of steps nearest to `value`, within [low, high]; 0 steps where a step is 0, and
-/// of what is no number.
+/// The number of steps nearest to `value`, within [low, high]; 0 if the step is 0 or the result is
+/// NaN.
 inline int nearest_level(double value, double step, int low, int high) {
   const double steps = step == 0 ? 0 : std::nearbyint(value / step);
   return std::isnan(steps) ? std::clamp(0, low, high)

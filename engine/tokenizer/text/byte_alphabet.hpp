@@ -1,6 +1,7 @@
 #pragma once
-// GPT-2 writes every byte as a visible character, so that tokens of any bytes are text: printable
-// bytes of Latin-1 as themselves, the other 68 as U+0100 and up, in order.
+// The byte alphabet of GPT-2, in which every byte is a visible character, so that tokens of any
+// bytes are text: printable bytes of Latin-1 stand for themselves, the other 68 are U+0100 and up,
+// in order.
 
 #include <optional>
 #include <string>

@@ -32,7 +32,7 @@ std::string pcre2_message(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-// Bytes at the beginning that are UTF-8, or that are not: whichever the first one is.
+// The leading run of bytes that are valid UTF-8, or that are not, like the first byte.
 struct Run {
   std::size_t length;
   bool is_text;
@@ -60,12 +60,12 @@ Code compiled(const char* pattern) {
   if (!code)
     throw MachineError(
         fmt::format("PCRE2 cannot compile the pre-tokenizer: {}", pcre2_message(error)));
-  // Without executable memory PCRE2 interprets: slower, and no error.
+  // Without executable memory PCRE2 interprets the pattern, which is slower but no error.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return code;
 }
 
-// What matches, and what is left between, in the text's order. No pattern matches nothing.
+// Appends matches, and the text between them, in order. No pattern matches the empty text.
 void cut(std::string_view text, const pcre2_code* code, pcre2_match_context* context,
          pcre2_match_data* data, std::vector<std::string_view>& out) {
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data);
@@ -98,7 +98,7 @@ Pretokenizer Pretokenizer::named(std::string_view name) {
   const WordPatterns* patterns = word_patterns(name);
   Pretokenizer out;
   out.known_ = patterns != nullptr;
-  if (!patterns) patterns = &usual_word_patterns();
+  if (!patterns) patterns = &default_word_patterns();
   out.whole_words_first_ = patterns->whole_words_first;
   out.adds_bos_ = patterns->adds_bos;
 
@@ -106,7 +106,8 @@ Pretokenizer Pretokenizer::named(std::string_view name) {
   for (const char* step : patterns->steps) all->steps.push_back(compiled(step));
   all->context.reset(pcre2_match_context_create(nullptr));
   if (!all->context) throw MachineError("PCRE2 is out of memory");
-  // A long run of blanks is backtracked over once, which is no runaway.
+  // The match limit is raised, because a long run of blanks is backtracked over once; that is no
+  // runaway.
   pcre2_set_match_limit(all->context.get(), std::numeric_limits<std::uint32_t>::max());
   out.compiled_ = std::move(all);
   return out;

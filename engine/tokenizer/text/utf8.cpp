@@ -5,7 +5,7 @@
 namespace rigcast::engine {
 namespace {
 
-// What a first byte asks for: the bytes in all, and the range of the second.
+// What a first byte implies: the number of bytes of the character, and the range of the second one.
 struct Lead {
   std::size_t length;
   unsigned char low = 0x80, high = 0xBF;
@@ -28,7 +28,7 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// Bytes of `text` that can begin one character.
+// The number of leading bytes of `text` that can belong to one character.
 std::size_t matched(std::string_view text, const Lead& lead) {
   const std::size_t most = std::min(lead.length, text.size());
   if (most < 2) return most;
@@ -61,7 +61,7 @@ void append_utf8(std::string& text, char32_t code) {
     return;
   }
   const int following = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  // 110xxxxx, 1110xxxx or 11110xxx, then six bits a byte.
+  // The first byte is 110xxxxx, 1110xxxx or 11110xxx; each other byte holds six bits.
   text += char((0xFFu & ~(0x7Fu >> following)) | code >> (6 * following));
   for (int i = following - 1; i >= 0; --i) text += char(0x80u | (code >> (6 * i) & 0x3Fu));
 }

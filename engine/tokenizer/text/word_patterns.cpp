@@ -9,19 +9,19 @@ namespace {
 // Unicode's White_Space. PCRE2's own \s would count U+180E too, which no tokenizer does.
 #define RIGCAST_SPACE "\\p{Z}\\t-\\r\\x{85}"
 
-// The ends of lines and of runs of blanks are the same in nearly all.
+// Ends of lines and runs of blanks are treated the same in nearly all patterns.
 #define RIGCAST_TRAILING_BLANKS "[" RIGCAST_SPACE "]+(?![^" RIGCAST_SPACE "])|[" RIGCAST_SPACE "]+"
 #define RIGCAST_BLANKS "[" RIGCAST_SPACE "]*[\\r\\n]+|" RIGCAST_TRAILING_BLANKS
 
 #define RIGCAST_SIGNS " ?[^" RIGCAST_SPACE "\\p{L}\\p{N}]+"
 #define RIGCAST_CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 
-// Signs, a word's first sign, and what may end a line of signs.
+// Patterns with punctuation, an optional first sign of a word, and line ends after punctuation.
 #define RIGCAST_LATER_WORDS(digits, line_end)                                             \
   RIGCAST_CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "|" RIGCAST_SIGNS line_end \
                       "|" RIGCAST_BLANKS
 
-// Words end where capitals follow small letters: "camelCase" is two.
+// Words end where an upper-case letter follows a lower-case one: "camelCase" is two words.
 #define RIGCAST_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define RIGCAST_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define RIGCAST_CASED_WORDS(contraction, digits)                                       \
@@ -43,11 +43,11 @@ constexpr const char* kTekken[] = {RIGCAST_CASED_WORDS("", "\\p{N}")};
 constexpr const char* kGpt4o[] = {RIGCAST_CASED_WORDS(RIGCAST_CONTRACTION "?", "\\p{N}{1,3}")};
 constexpr const char* kSingleDigits[] = {kDigit, kGpt2Words};
 
-// What llama.cpp does for files that were converted before pre-tokenizers had names.
+// llama.cpp's patterns for files that were converted before pre-tokenizers had names.
 constexpr const char* kDefault[] = {"[\\p{P}$+<=>^~|]+", kGpt2Words, "\\p{N}+", "[0-9][0-9][0-9]"};
 constexpr const char* kFalcon[] = {"[\\p{P}$+<=>^~|`]+", kGpt2Words, "[0-9][0-9][0-9]"};
 
-// Letters of alphabets that have small and capital ones, as of the Unicode of that model's day.
+// Letters of alphabets with upper and lower case, by the Unicode version of that model.
 #define RIGCAST_CASED_LETTERS                                                                     \
   "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}\\x{1C4}-\\x{293}" \
   "\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}\\x{386}"           \
@@ -67,7 +67,7 @@ constexpr const char* kFalcon[] = {"[\\p{P}$+<=>^~|`]+", kGpt2Words, "[0-9][0-9]
   "\\x{104B0}-\\x{104D3}\\x{104D8}-\\x{104FB}\\x{10C80}-\\x{10CB2}\\x{10CC0}-\\x{10CF2}"          \
   "\\x{118A0}-\\x{118DF}\\x{1E900}-\\x{1E943}"
 
-// Chinese and much before it, Japanese and Korean.
+// Chinese, Japanese and Korean; the range also includes many characters before Chinese.
 constexpr const char* kDeepSeekEast = "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+";
 constexpr const char* kLineEnd = "[\\r\\n]";
 
@@ -77,8 +77,8 @@ constexpr const char* kDeepSeekLlm[] = {
     "[" RIGCAST_SPACE
     "]?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}"
     "\\x{3000}-\\x{3002}]+",
-    // The blanks at the end. Tried where a run of blanks begins alone: a long one elsewhere would
-    // be read again from each of its blanks.
+    // Blanks at the end of the text. The pattern is only tried at the beginning of a run of blanks:
+    // otherwise a long run would be read again from each of its blanks.
     "(?<![" RIGCAST_SPACE "])[" RIGCAST_SPACE "]++\\z",
     kDeepSeekEast,
     kDigit,
@@ -182,6 +182,6 @@ const WordPatterns* word_patterns(std::string_view name) {
   return at == std::end(kNamed) ? nullptr : &at->patterns;
 }
 
-const WordPatterns& usual_word_patterns() { return kNamed[0].patterns; }
+const WordPatterns& default_word_patterns() { return kNamed[0].patterns; }
 
 }  // namespace rigcast::engine

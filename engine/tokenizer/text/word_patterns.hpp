@@ -10,19 +10,19 @@
 namespace rigcast::engine {
 
 struct WordPatterns {
-  /// For PCRE2. The first cuts the text: what it matches and what is left between are pieces. Each
-  /// of the following cuts every piece again, as if it were a text of its own.
+  /// Patterns for PCRE2. The first splits the text into its matches and the text between them. Each
+  /// of the following splits every piece again, as a text of its own.
   std::span<const char* const> steps;
-  /// A word that is a token is that token, whatever the merges say (`ignore_merges`).
+  /// True if a word that is a token becomes that token, whatever the merges say (`ignore_merges`).
   bool whole_words_first = false;
-  /// BOS begins every text unless the file says otherwise.
+  /// True if BOS begins every text, unless the file states otherwise.
   bool adds_bos = false;
 };
 
-/// nullptr: a name that is not known.
+/// Finds patterns by name; nullptr: the name is unknown.
 const WordPatterns* word_patterns(std::string_view name);
 
-/// GPT-2's, where nothing better is known.
-const WordPatterns& usual_word_patterns();
+/// GPT-2's patterns, for unknown names.
+const WordPatterns& default_word_patterns();
 
 }  // namespace rigcast::engine

@@ -11,8 +11,8 @@ std::uint64_t edge(std::uint32_t node, char byte) {
 
 }  // namespace
 
-// Read backwards, a text arrives at the place where a token begins knowing all of that token: the
-// longest that begins there is known at once, and nothing is read twice.
+// Texts are read backwards: at the place where a token begins, all of it has been read, so the
+// longest token that begins there is known at once, and nothing is read twice.
 SpecialTokens::SpecialTokens(const std::vector<std::pair<std::string_view, TokenId>>& tokens) {
   for (const auto& [text, id] : tokens) {
     if (text.empty()) continue;
@@ -28,7 +28,8 @@ SpecialTokens::SpecialTokens(const std::vector<std::pair<std::string_view, Token
   link();
 }
 
-// A node's fallback is shorter than it, so that shorter texts have theirs first.
+// Links nodes to their fallbacks. A node's fallback is shorter than the node, so shorter texts are
+// linked first.
 void SpecialTokens::link() {
   struct Edge {
     std::uint32_t from;

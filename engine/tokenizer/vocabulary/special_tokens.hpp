@@ -1,5 +1,5 @@
 #pragma once
-// Tokens that are found in the text before anything else is done to it.
+// A search for special tokens, which are found in the text before anything else is done to it.
 
 #include <bitset>
 #include <cstddef>
@@ -22,21 +22,21 @@ class SpecialTokens {
   };
 
   SpecialTokens() = default;
-  /// Of equal texts the first is found. The empty text never is.
+  /// Of tokens with equal texts the first is found. The empty text is never found.
   explicit SpecialTokens(const std::vector<std::pair<std::string_view, TokenId>>& tokens);
 
-  /// From left to right, without overlaps: the leftmost token, of those that begin there the
-  /// longest; then the leftmost behind it. Takes time in proportion to the text, whatever the
-  /// tokens are.
+  /// Finds tokens from left to right, without overlaps: the leftmost one, and of several that begin
+  /// there the longest; then the leftmost after it. Takes time proportional to the text's length,
+  /// whatever the tokens are.
   std::vector<Found> find_all(std::string_view text) const;
 
  private:
   struct Node {
-    std::uint32_t fallback = 0;  // of the longest other text that the one read may begin
+    std::uint32_t fallback = 0;  // failure link of the automaton
     std::uint32_t depth = 0;     // bytes read
     std::uint32_t longest =
         0;            // the node itself or, down the fallbacks, the next that ends a token
-    TokenId id = -1;  // of the token that ends here
+    TokenId id = -1;  // the token that ends here
   };
 
   std::uint32_t step(std::uint32_t node, char byte) const;

@@ -1,5 +1,5 @@
 #pragma once
-// A vocabulary as a model file states it, with nothing checked yet: Tokenizer::make does that.
+// A vocabulary as a model file states it, unchecked: Tokenizer::make checks it.
 
 #include <cstdint>
 #include <optional>
@@ -15,13 +15,13 @@ enum class VocabularyKind {
   kBytePair,       // tokenizer.ggml.model "gpt2": ranked merges say so
 };
 
-/// Numbers as in tokenizer.ggml.token_type; a file's number may be none of these.
+/// Types with the numbers of tokenizer.ggml.token_type; a file's number may be none of these.
 enum class TokenType : std::int32_t {
   kNormal = 1,
-  kUnknown = 2,      // stands for what no token spells
+  kUnknown = 2,      // stands for text without a token
   kControl = 3,      // never part of what a user wrote
   kUserDefined = 4,  // one token wherever its text occurs
-  kUnused = 5,       // encoding never gives it
+  kUnused = 5,       // never results from encoding
   kByte = 6,         // spelt <0x00> to <0xFF>
 };
 
@@ -35,7 +35,7 @@ struct Vocabulary {
 
   std::optional<TokenId> bos, eos, eot, eom, unknown, pad;
 
-  // What a file leaves out has a default that depends on the kind and the pre-tokenizer.
+  // Values that a file does not state have defaults that depend on the kind and the pre-tokenizer.
   std::optional<bool> add_bos, add_eos, add_space_prefix;
 };
 

@@ -20,12 +20,12 @@ int hex_digit(char c) {
 
 std::optional<Error> check_sizes(const Vocabulary& v) {
   if (v.tokens.empty()) return bad_input("the vocabulary has no tokens");
-  if (v.tokens.size() > kMostTokens)
+  if (v.tokens.size() > kMaxTokens)
     return bad_input(fmt::format("the vocabulary has {} tokens; at most {} are read",
-                                 v.tokens.size(), kMostTokens));
-  if (v.merges.size() > kMostMerges)
+                                 v.tokens.size(), kMaxTokens));
+  if (v.merges.size() > kMaxMerges)
     return bad_input(fmt::format("the vocabulary has {} merges; at most {} are read",
-                                 v.merges.size(), kMostMerges));
+                                 v.merges.size(), kMaxMerges));
   if (!v.types.empty() && v.types.size() != v.tokens.size())
     return bad_input(fmt::format("the vocabulary has {} tokens and {} token types", v.tokens.size(),
                                  v.types.size()));
@@ -38,9 +38,9 @@ std::optional<Error> check_sizes(const Vocabulary& v) {
 
 std::optional<Error> check_token(const Vocabulary& v, std::size_t i) {
   const std::string& text = v.tokens[i];
-  if (text.size() > kLongestTokenBytes)
-    return bad_input(fmt::format("token {} has {} bytes; at most {} are read", i, text.size(),
-                                 kLongestTokenBytes));
+  if (text.size() > kMaxTokenLength)
+    return bad_input(
+        fmt::format("token {} has {} bytes; at most {} are read", i, text.size(), kMaxTokenLength));
   if (!v.types.empty()) {
     const TokenType type = v.types[i];
     if (type < TokenType::kNormal || type > TokenType::kByte)
@@ -64,8 +64,8 @@ std::optional<Error> check_tokens(const Vocabulary& v) {
     if (auto error = check_token(v, i)) return error;
     const std::string& text = v.tokens[i];
     bytes += text.size();
-    if (bytes > kMostTokenBytes)
-      return bad_input(fmt::format("the tokens have more than {} bytes together", kMostTokenBytes));
+    if (bytes > kMaxTokenBytes)
+      return bad_input(fmt::format("the tokens have more than {} bytes together", kMaxTokenBytes));
     // Files pad their vocabulary with empty tokens: these match nothing and decode to nothing.
     if (!text.empty() && !seen.insert(text).second)
       return bad_input(fmt::format("token {}, {}, is in the vocabulary twice", i, quoted(text)));

@@ -21,7 +21,7 @@ std::vector<double> times(int count, int cold, double slope) {
 
 TEST_CASE("A knee is where times leave their first line", "[knee]") {
   for (const int cold : {400, 1000, 1700}) {
-    const auto knee = knee_of(times(2000, cold, 20), 32);
+    const auto knee = find_knee(times(2000, cold, 20), 32);
     REQUIRE(knee);
     INFO(cold);
     CHECK(std::abs(double(knee->at) - cold) <= 32);
@@ -36,19 +36,19 @@ TEST_CASE("Spikes and noise move a knee by a piece at most", "[knee]") {
     t[i] *= 1 + 0.01 * std::sin(double(i * i));  // within one percent, without a period
     if (i % 128 == 0) t[i] += 5e-3;
   }
-  const auto knee = knee_of(t, 32);
+  const auto knee = find_knee(t, 32);
   REQUIRE(knee);
   CHECK(std::abs(double(knee->at) - 1000) <= 64);
 }
 
 TEST_CASE("One line has no knee, nor has a bend that costs little, nor one that frees", "[knee]") {
-  CHECK_FALSE(knee_of(times(2000, 2000, 0), 32));
-  CHECK_FALSE(knee_of(times(2000, 1900, 2), 32));  // 200 us on 4 ms
+  CHECK_FALSE(find_knee(times(2000, 2000, 0), 32));
+  CHECK_FALSE(find_knee(times(2000, 1900, 2), 32));  // 200 us on 4 ms
   auto falling = times(2000, 1000, 20);
   for (double& t : falling) t = 0.05 - t;
-  CHECK_FALSE(knee_of(falling, 32));
-  CHECK_FALSE(knee_of(times(100, 50, 20), 32));  // three pieces
-  CHECK_FALSE(knee_of({}, 0));
+  CHECK_FALSE(find_knee(falling, 32));
+  CHECK_FALSE(find_knee(times(100, 50, 20), 32));  // three pieces
+  CHECK_FALSE(find_knee({}, 0));
 }
 
 TEST_CASE("Steps that are hardly felt are no knee yet", "[knee]") {
@@ -59,7 +59,7 @@ TEST_CASE("Steps that are hardly felt are no knee yet", "[knee]") {
     t.push_back(1e-3 * (2 + 1e-4 * i) * (1 + 0.015 * std::min(left, 2)) +
                 3e-4 * std::max(0, left - 2));
   }
-  const auto knee = knee_of(t, 32);
+  const auto knee = find_knee(t, 32);
   REQUIRE(knee);
   CHECK(std::abs(double(knee->at) - (2000 + 3 * 128)) <= 32);
 }

@@ -6,7 +6,7 @@
 
 using namespace rigcast;
 
-// What the types refuse is in tests/compile_fail; what they give is settled while this compiles.
+// Code that the types reject is in tests/compile_fail; results are checked while this compiles.
 static_assert(std::is_same_v<decltype(1_GB / 1_GBps), Seconds>);
 static_assert(std::is_same_v<decltype(1_GB / 1_s), BytesPerSecond>);
 static_assert(std::is_same_v<decltype(1_GBps * 1_s), Bytes>);

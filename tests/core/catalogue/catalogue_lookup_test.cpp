@@ -1,4 +1,4 @@
-// Finding things by what people call them.
+// Lookup of parts and models by the names that people use.
 
 #include <cstdlib>
 #include <string>

@@ -110,7 +110,7 @@ TEST_CASE("GPUs have figures of a plausible size that agree with each other", "[
     if (g->fp16_tensor) CHECK(g->fp16_tensor->value <= FlopsPerSecond{3e15});
     if (g->fp16_tensor && g->fp16_tensor_fp16acc)
       CHECK(g->fp16_tensor_fp16acc->value >= g->fp16_tensor->value);
-    // Tensor cores are no slower than the vector units beside them.
+    // Tensor cores are no slower than the vector units of the same GPU.
     if (g->fp16_tensor && g->fp32) CHECK(g->fp16_tensor->value * 1.01 >= g->fp32->value);
     if (!g->unified) CHECK(g->pcie.lanes != 3);
   }

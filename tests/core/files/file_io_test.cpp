@@ -12,7 +12,8 @@
 
 using namespace rigcast;
 
-TEST_CASE("A read goes to where the file ends, and says how far", "[core][file]") {
+TEST_CASE("A read goes up to the end of the file, and returns the number of bytes",
+          "[core][file]") {
   const test::Folder folder;
   const int file = ::open(folder.write("x", "0123456789").c_str(), O_RDONLY | O_CLOEXEC);
   REQUIRE(file >= 0);

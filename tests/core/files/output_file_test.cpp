@@ -1,4 +1,5 @@
-// Files that the program writes: whole, or not there, and never in place of what is no file.
+// Files that the program writes are complete or do not exist, and never replace something that is
+// not a regular file.
 
 #include "core/files/output_file.hpp"
 
@@ -66,7 +67,8 @@ TEST_CASE("A file that is not finished leaves nothing, nor does one that cannot 
   CHECK(folder.names() == Names{"x"});
 }
 
-TEST_CASE("What a signal handler removes is gone, and who wrote them is told", "[core][output]") {
+TEST_CASE("Files that a signal handler removes are gone, and their writer gets an error",
+          "[core][output]") {
   const test::Folder folder;
   auto file = OutputFile::create(folder / "x");
   REQUIRE(file);

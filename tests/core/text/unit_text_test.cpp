@@ -25,7 +25,7 @@ Units per_second(const Units& units) {
   return out;
 }
 
-// Every unit, with and without a space, alone and inside blanks.
+// Every unit, with and without a space, alone and within blanks.
 template <class Parse>
 void check_units(const Units& units, Parse parse) {
   for (const auto& [unit, factor] : units) {

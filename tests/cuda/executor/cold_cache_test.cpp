@@ -1,8 +1,8 @@
-// Keys and values that leave the GPU's memory and come back for every step.
+// Keys and values that are evicted from the GPU's memory, and copied back for every step.
 #include <algorithm>
 
-#include "engine/backends/cuda/host_offload/host_share.cuh"
-#include "engine/kernels/cuda/kv/narrow_block.cuh"
+#include "engine/backends/cuda/host_offload/measure_kv_split.cuh"
+#include "engine/kernels/cuda/kv/quantize_kv_block.cuh"
 #include "tests/cuda/executor/whole_models.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
 
@@ -40,7 +40,7 @@ std::vector<float> logits_of(const TinyModel& tiny, const ExecutorOptions& optio
 
 }  // namespace
 
-TEST_CASE("A cache that leaves the GPU in halves gives the logits of one that stays",
+TEST_CASE("A cache evicted from the GPU in FP16 gives the logits of one that stays",
           "[cuda][gpu][hybrid]") {
   for (const TinyTraits& traits :
        std::vector<TinyTraits>{{.mix = "Q4_K_M", .layers = 1},
@@ -101,7 +101,7 @@ TEST_CASE("The host attends to a share of the cold blocks", "[cuda][gpu][hybrid]
         CHECK(a.mean_kl <= 1e-3);
         CHECK(a.nmse <= bound);
         CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
-        // A window of the last tokens may have left the host's behind.
+        // The window of the last tokens may no longer include tokens of the host.
         if (traits.window == 0 || share == 1.0) CHECK(executor->take_bytes().on_host > 0);
       }
   }
@@ -128,13 +128,13 @@ TEST_CASE("Tokens are the same wherever old ones are attended to", "[cuda][gpu][
 TEST_CASE("The host's share of cold blocks is measured", "[cuda][gpu][hybrid]") {
   const ModelSpec spec = make_tiny_model({.layers = 1}).model.spec;
   cuda::Vram vram(0, {});
-  const SharedReading both = cuda::measured_sharing(vram, spec, {}, 2);
+  const ConcurrentBandwidth both = cuda::measure_kv_split(vram, spec, {}, 2);
   CHECK(both.host.value > 1e8);
   CHECK(both.link.value > 1e8);
   CHECK(vram.held().value == 0);
 }
 
-TEST_CASE("A step brings back the blocks that have left, and each leaves once",
+TEST_CASE("A step copies evicted blocks back, and each block is evicted once",
           "[cuda][gpu][hybrid]") {
   const TinyTraits traits{.mix = "F16", .layers = 3};
   const TinyModel tiny = make_tiny_model(traits);
@@ -157,7 +157,7 @@ TEST_CASE("A step brings back the blocks that have left, and each leaves once",
   CHECK(moved.to_host == 2 * of_block);
 }
 
-TEST_CASE("A traced step tells when blocks come back", "[cuda][gpu][hybrid]") {
+TEST_CASE("A traced step records the copies of evicted blocks", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model({.mix = "F16", .layers = 3});
   const auto executor = on_gpu(tiny, keeping(32));
   together(*executor, prompt_of(200, 500));
@@ -179,7 +179,7 @@ TEST_CASE("A traced step tells when blocks come back", "[cuda][gpu][hybrid]") {
   CHECK(bytes == executor->take_bytes().to_gpu);
 }
 
-TEST_CASE("A context is cut among cold blocks and goes on", "[cuda][gpu][hybrid]") {
+TEST_CASE("A context truncated within cold blocks can be continued", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M", .layers = 3});
   const auto prompt = prompt_of(200, 500), more = prompt_of(50, 300);
   for (const TokenCount cut : {0, 16, 37, 100, 185}) {
@@ -205,8 +205,8 @@ TEST_CASE("What a short memory does not hold leaves it, and no token is lost",
   const auto want = one_by_one(*plenty, more);
   const auto tight = on_gpu(tiny, options);
   together(*tight, prompt);
-  // Without room for the two layers on their way there is none to go on; with a few blocks there
-  // is.
+  // Without memory for the ring of two layers the executor cannot continue; with a few blocks of
+  // memory it can.
   CHECK_THROWS_AS(one_by_one(*tight, more), ShortOfMemory);
   *options.vram_limit += Bytes{1 << 19};
   const auto enough = on_gpu(tiny, options);
@@ -225,10 +225,10 @@ TEST_CASE("A block is narrowed to the host's types as new rows are", "[cuda][gpu
     to.k_type = to.v_type = type;
     to.k_row = to.v_row = int(tensor_bytes(type, std::uint64_t(shape.dim), 1));
     const Stream stream;
-    const auto halves = data.read();
-    const OnDevice<std::byte> block(halves);
+    const auto fp16 = data.read();
+    const OnDevice<std::byte> block(fp16);
     const OnDevice<std::byte> out(std::size_t(CacheData::kLayers * to.layer_bytes()));
-    cuda::narrow_block(stream, from, CacheData::kLayers, block.get(), to, out.get());
+    cuda::quantize_kv_block(stream, from, CacheData::kLayers, block.get(), to, out.get());
     stream.wait();
     const auto rows = out.read();
     std::vector<float> seen(std::size_t(shape.dim));
@@ -242,7 +242,8 @@ TEST_CASE("A block is narrowed to the host's types as new rows are", "[cuda][gpu
           double most = 0;
           for (int k = i / 32 * 32; k < i / 32 * 32 + 32; ++k)
             most = std::max(most, std::abs(double(want[k])));
-          // Half a step, or a whole one above the highest of 16; the step is a half itself.
+          // Rounding is off by half a step, or by a whole one above the highest of 16 levels; the
+          // step itself is rounded to FP16.
           const double step = most / (type == QuantFormat::kQ8_0 ? 127 : 8);
           const double levels = type == QuantFormat::kQ8_0 ? 0.5 + 127 * 0x1p-11 : 1 + 8 * 0x1p-11;
           worst = std::max(worst, std::abs(double(seen[std::size_t(i)]) - double(want[i])) /

@@ -6,7 +6,7 @@
 
 #include "core/model/traffic.hpp"
 #include "engine/synth/synthetic_model.hpp"
-#include "engine/threads/team.hpp"
+#include "engine/threads/thread_team.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
 #include "tests/decode_traffic.hpp"
@@ -27,8 +27,8 @@ void check(TinyTraits traits, const std::vector<std::string>& mixes) {
     const auto want = reference_logits(tiny, tokens);
     for (const Way& way : kWays) {
       const Agreement a = agreement_of(tiny, way, tokens, want);
-      // One by one, all products round to integers; of a batch the head does, and experts in
-      // formats that do not go in groups.
+      // For single tokens all products quantize activations; in a batch only the head does, and
+      // experts in formats without grouped products.
       TinyTraits integers = traits;
       if (way.ubatch > 1 && traits.experts == 0) integers.layers = 0;
       const double bound = half_bound(traits) + (is_float(mix) ? 0 : rounding_bound(integers));
@@ -108,7 +108,7 @@ TEST_CASE("Greedy tokens are chosen on the GPU as on the host", "[cuda][gpu][exe
 
 namespace {
 
-// With every other token, or with none, sampled by the host from logits that were brought there.
+// Every other token, or none, is sampled by the host from logits that were copied to it.
 std::vector<std::int32_t> sampled(const TinyModel& tiny, const Sampling& sampling, bool on_host,
                                   bool mixed, bool graphs = true) {
   const auto executor = on_gpu(tiny, {.graphs = graphs});
@@ -217,7 +217,7 @@ TEST_CASE("Weights made on the GPU are those of the host", "[cuda][gpu][executor
   const TinyModel tiny = make_tiny_model({.mix = "Q4_K_M"});
   const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name("Q4_K_M"));
   REQUIRE(table);
-  Team team(2);
+  ThreadTeam team(2);
   auto host = make_synthetic_model(tiny.model.spec, *table, 7, team);
   REQUIRE(host);
   auto a = make_cuda_executor(std::make_shared<const Model>(*std::move(host)), ExecutorOptions{});
@@ -239,8 +239,8 @@ TEST_CASE("Weights that a limit does not hold are refused, and the GPU stays usa
   CHECK(on_gpu(tiny)->forward(prompt_of(20, 500), Logits::kLast).size() == 500);
 }
 
-// Weights in F16 lie as a batch's products take them, so no memory is kept to write them out.
-TEST_CASE("Halves are reserved for weights that are none", "[cuda][gpu][executor]") {
+// Products of a batch read F16 weights in place, so no memory is needed for dequantized weights.
+TEST_CASE("FP16 buffers are allocated for weights in other formats", "[cuda][gpu][executor]") {
   const auto activations = [](const char* mix) {
     return on_gpu(model_of({.mix = mix, .layers = 2}))->gpus().front().activations.value;
   };
@@ -274,8 +274,8 @@ TEST_CASE("Recorded activities of a GPU follow one another", "[cuda][gpu][execut
 
 namespace {
 
-// A batch of two parts, of which the first takes two tiles of attention; tokens one by one across
-// the end of a block of the cache, as a graph and kernel by kernel; and drawn ones.
+// A batch of two parts, of which the first has two tiles of attention; single tokens across the end
+// of a block of the cache, by captured graphs and kernel by kernel; and sampled tokens.
 void run_watched(const TinyTraits& traits, QuantFormat kv) {
   const TinyModel tiny = model_of(traits);
   for (const bool graphs : {true, false}) {
@@ -293,23 +293,23 @@ void run_watched(const TinyTraits& traits, QuantFormat kv) {
 
 }  // namespace
 
-// Few kernels are launched here, but every kind of them: a sanitizer takes its time for each.
-TEST_CASE("A dense model of mixed blocks gives numbers, whatever is watched",
+// Few kernels are launched here, but all kinds of them, because sanitizers slow down each.
+TEST_CASE("A dense model of mixed formats gives finite logits under every sanitizer",
           "[cuda][gpu][executor][sanitize]") {
   run_watched({.mix = "Q4_K_M", .layers = 2, .window = 30}, QuantFormat::kF16);
 }
 
-TEST_CASE("A model of floats gives numbers, whatever is watched",
+TEST_CASE("A model of float weights gives finite logits under every sanitizer",
           "[cuda][gpu][executor][sanitize]") {
   run_watched({.architecture = "qwen3", .mix = "F16", .layers = 1, .qk_norm = true},
               QuantFormat::kF16);
 }
 
-TEST_CASE("Experts give numbers, whatever is watched", "[cuda][gpu][executor][sanitize]") {
+TEST_CASE("Experts give finite logits under every sanitizer", "[cuda][gpu][executor][sanitize]") {
   run_watched({.mix = "Q4_K_M", .layers = 1, .experts = 8}, QuantFormat::kF16);
 }
 
-TEST_CASE("A quantized cache gives numbers, whatever is watched",
+TEST_CASE("A quantized cache gives finite logits under every sanitizer",
           "[cuda][gpu][executor][sanitize]") {
   run_watched({.architecture = "qwen2", .mix = "Q8_0", .layers = 1, .qkv_bias = true},
               QuantFormat::kQ8_0);

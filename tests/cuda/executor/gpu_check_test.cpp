@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/cuda/device_facts.cuh"
-#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
 #include "tests/folder.hpp"
@@ -16,9 +16,9 @@ TEST_CASE("What kernels can do follows from the code that runs", "[cuda][gpu]") 
   const DeviceFacts& gpu = device_facts();
   CHECK(gpu.compiled_for >= 75);
   CHECK(gpu.compiled_for <= gpu.capability);
-  CHECK(cuda::has_short_batch() == (gpu.compiled_for >= 80));
+  CHECK(cuda::has_small_batch_gemm() == (gpu.compiled_for >= 80));
   CHECK(gpu.block_shared_bytes >= 64 << 10);
-  CHECK(refuse_gpu(0) == std::nullopt);
+  CHECK(gpu_unsupported_reason(0) == std::nullopt);
 }
 
 TEST_CASE("Heads that kernels do not take are refused before anything is uploaded", "[cuda][gpu]") {

@@ -1,4 +1,4 @@
-// Prompts on the GPU, tokens on the host: keys and values go to and fro.
+// Prompts on the GPU, tokens on the host: keys and values are copied in both directions.
 #include "core/model/traffic.hpp"
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
@@ -26,8 +26,8 @@ std::vector<std::int32_t> part(const std::vector<std::int32_t>& tokens, std::siz
   return {tokens.begin() + std::ptrdiff_t(from), tokens.begin() + std::ptrdiff_t(to)};
 }
 
-// Two prompts, of two batches and of one, with tokens one by one behind each, and again from a
-// place inside the first turn's answer: logits of every position.
+// Two prompts, of two batches and of one, with single tokens after each, and again from a position
+// inside the first answer: logits of every position.
 std::vector<float> conversation(Executor& executor, const std::vector<std::int32_t>& tokens) {
   std::vector<float> all = together(executor, part(tokens, 0, 100));
   const std::size_t width = all.size() / 100;
@@ -54,7 +54,7 @@ void check(const TinyTraits& traits, const std::vector<std::string>& mixes) {
 
 }  // namespace
 
-TEST_CASE("A prompt on the GPU and tokens on the host give the reference's logits, turn by turn",
+TEST_CASE("Prompts on the GPU and tokens on the host give the reference's logits, alternately",
           "[cuda][gpu][hybrid]") {
   check({}, {"F32", "F16", "Q8_0", "Q4_K_M"});
   check({.architecture = "qwen3", .tied = true, .qk_norm = true}, {"F16"});
@@ -81,8 +81,8 @@ TEST_CASE("Quantized caches are handed over as they are", "[cuda][gpu][hybrid]")
     options.kv_types = alone.kv_types;
     const auto shared = on_gpu(tiny, options);
     const Agreement a = compare(conversation(*shared, tokens), want);
-    // What is rounded differs by halves' errors, so that two roundings may be independent: each has
-    // a twelfth of the squared step as its mean, of keys and of values, in every layer.
+    // Rounded values differ by FP16 errors, so the two roundings may be independent: each has a
+    // mean of a twelfth of the squared step, for keys and for values, in every layer.
     const double step = type == QuantFormat::kQ8_0 ? 2.6 / 127.0 : 2.6 / 8.0;
     CAPTURE(a.mean_kl, a.nmse);
     CHECK(a.nmse <= 2 * half_bound(traits) + 2 * step * step / 6.0 * traits.layers);
@@ -99,7 +99,7 @@ TEST_CASE("Each side gets what the other has added, in whole blocks", "[cuda][gp
     const auto executor = on_gpu(tiny, host_decodes(traits, gpu_layers));
     // Keys and values in F16, 16 tokens of the layers that the GPU computes.
     const double block = 16.0 * 2 * double(traits.kv_heads * traits.head_dim) * 2 * here;
-    // The hidden states of host layers behind the embedding stay there until the first of the GPU.
+    // Hidden states stay on the host from the embedding to the first layer of the GPU.
     const auto rows_up = [&](double tokens) { return tokens * hidden * (here < 3 ? 2 : 1); };
     const auto rows_down = [&](double tokens) { return tokens * hidden * (here < 3 ? 1 : 0); };
     executor->take_bytes();

@@ -1,5 +1,5 @@
-// What goes wrong on the host within a token or a batch: the GPU is let go, the error is told, and
-// the executor goes on.
+// Errors on the host within a token or a batch: the GPU is released, the error is reported, and the
+// executor stays usable.
 #include <atomic>
 #include <new>
 
@@ -12,7 +12,7 @@ using namespace rigcast::engine::fixtures;
 
 namespace {
 
-// A thread of the host that fails at one of its turns.
+// Makes a thread of the host fail at one of its operations.
 struct Trouble {
   std::atomic<int> turns_left{-1};  // negative: none
   int thread = 0;
@@ -38,7 +38,7 @@ struct Said {
   int failures = 0;
 };
 
-// Every call fails at its first turns, one later each time, until it has none left to fail at.
+// Makes every call fail at an operation, one later each time, until it has no operation left.
 Said decoded(Executor& executor, Trouble& trouble, const Sampling& sampling, bool fails,
              Recorder* recorder = nullptr) {
   Said said;
@@ -58,7 +58,7 @@ Said decoded(Executor& executor, Trouble& trouble, const Sampling& sampling, boo
     }
   };
   const auto prompt = prompt_of(70, 500);
-  insist([&] { said.ids.push_back(likeliest(executor.forward(prompt, Logits::kLast))); });
+  insist([&] { said.ids.push_back(argmax_token(executor.forward(prompt, Logits::kLast))); });
   for (int i = 0; i < 12; ++i)
     insist([&] { said.ids.push_back(executor.decode(said.ids.back(), sampler)); });
   return said;
@@ -66,7 +66,7 @@ Said decoded(Executor& executor, Trouble& trouble, const Sampling& sampling, boo
 
 }  // namespace
 
-TEST_CASE("A thread of the host that fails lets the GPU go, and the next try gives the same tokens",
+TEST_CASE("A failing host thread releases the GPU, and the next try gives the same tokens",
           "[cuda][gpu][hybrid]") {
   const TinyTraits traits{.mix = "F16", .layers = 3, .experts = 8};
   const TinyModel tiny = model_of(traits);
@@ -78,10 +78,11 @@ TEST_CASE("A thread of the host that fails lets the GPU go, and the next try giv
           trouble.thread = thread;
           ExecutorOptions options = shared_by(placement);
           options.ubatch = 32;
-          options.batches_by = BatchesBy::kHost;  // prompts have turns of the host, too
+          options.prefill_offload =
+              PrefillOffloadPolicy::kHost;  // prompts have turns of the host, too
           options.graphs = graphs;
           const auto want = decoded(*on_gpu(tiny, options), trouble, sampling, false);
-          options.before_turn = trouble.hook();
+          options.before_host_op = trouble.hook();
           const auto got = decoded(*on_gpu(tiny, options), trouble, sampling, true);
           CHECK(got.ids == want.ids);
           CHECK(got.failures >= 13);
@@ -100,9 +101,9 @@ TEST_CASE("A traced token whose host fails lets the GPU go as well", "[cuda][gpu
     Trouble trouble;
     ExecutorOptions options = shared_by(placement);
     options.ubatch = 32;
-    options.batches_by = BatchesBy::kHost;
+    options.prefill_offload = PrefillOffloadPolicy::kHost;
     const auto want = decoded(*on_gpu(tiny, options), trouble, {}, false);
-    options.before_turn = trouble.hook();
+    options.before_host_op = trouble.hook();
     Recorder recorder;
     const auto got = decoded(*on_gpu(tiny, options), trouble, {}, true, &recorder);
     CHECK(got.ids == want.ids);
@@ -111,7 +112,7 @@ TEST_CASE("A traced token whose host fails lets the GPU go as well", "[cuda][gpu
   }
 }
 
-// More launches wait for the host than a driver takes ahead of it.
+// More launches wait for the host than a driver queues.
 TEST_CASE("A token of many layers that are shared with the host ends, traced or without graphs",
           "[cuda][gpu][hybrid]") {
   const TinyTraits traits{.mix = "F16", .layers = 256};
@@ -139,7 +140,7 @@ TEST_CASE("A token of many layers that are shared with the host ends, traced or 
   }
 }
 
-TEST_CASE("A host's cache that cannot grow is told, and what was decoded stays",
+TEST_CASE("A host's cache that cannot grow is an error, and decoded tokens stay",
           "[cuda][gpu][hybrid]") {
   const TinyTraits traits{.mix = "F16", .layers = 3};
   const TinyModel tiny = make_tiny_model(traits);
@@ -180,7 +181,8 @@ TEST_CASE("The limit of the host's memory is reached in mid-decode without harm"
     measure->forward(prompt_of(40, 500), Logits::kLast);
     const DeviceMemory held = measure->host();
     const double block = held.kv.value / 3;
-    // Buffers of the upload, which are given back before the first token, take 40 MiB and some.
+    // Buffers of the upload, which are freed before the first token, have a little more than 40
+    // MiB.
     options.ram_limit = held.needed() + 48_MiB;
     const auto executor = on_gpu(tiny, options);
     const auto room = TokenCount((48_MiB).value / block) + 3;

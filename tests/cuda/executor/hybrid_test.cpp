@@ -1,9 +1,9 @@
-// Models that GPU and host share, by every kind of placement.
+// Models that are split between GPU and host, by every kind of placement.
 #include <algorithm>
 
 #include "core/model/traffic.hpp"
 #include "engine/model/model_bytes.hpp"
-#include "engine/placement/host_parts.hpp"
+#include "engine/placement/host_placement.hpp"
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
 #include "tests/decode_traffic.hpp"
@@ -14,7 +14,7 @@ using namespace rigcast::engine::fixtures;
 
 namespace {
 
-// As `gpu_layers` of llama.cpp counts: any number, of a model of that many layers.
+// A placement with `gpu_layers` as in llama.cpp: any number, for a model of that many layers.
 struct Case {
   const char* name;
   Placement placement;
@@ -55,7 +55,7 @@ void check(const TinyTraits& traits, const std::vector<std::string>& mixes) {
 
 }  // namespace
 
-TEST_CASE("A model that GPU and host share gives the reference's logits, however it is shared",
+TEST_CASE("A model split between GPU and host gives the reference's logits for every placement",
           "[cuda][gpu][hybrid]") {
   check({}, {"F32", "F16", "Q8_0", "Q4_K_M"});
   check({.architecture = "qwen3", .qk_norm = true}, {"F16"});
@@ -119,17 +119,17 @@ TEST_CASE("A shared model decodes the same token again after its context was cut
 TEST_CASE("The host's parts of a model follow its placement", "[cuda]") {
   const TinyTraits traits{.layers = 4, .experts = 8};
   const ModelSpec spec = model_of(traits).model.spec;
-  using enum HostCall::Kind;
-  CHECK(HostParts().calls().empty());
-  CHECK(!HostParts(spec, split(traits, 5)).any());
-  CHECK(HostParts(spec, split(traits, 3)).calls() ==
-        std::vector<HostCall>{{kLayers, 0, 1}, {kHead, 4, 4}});
+  using enum HostOp::Kind;
+  CHECK(HostPlacement().calls().empty());
+  CHECK(!HostPlacement(spec, split(traits, 5)).any());
+  CHECK(HostPlacement(spec, split(traits, 3)).calls() ==
+        std::vector<HostOp>{{kLayers, 0, 1}, {kHead, 4, 4}});
   Placement p = with_host_experts(split(traits, 5), 2);
   p.layers[0].kv = p.layers[0].decode_cache_on = kHost;
   p.layers[2] = p.layers[3] = {};
-  const HostParts parts(spec, p);
+  const HostPlacement parts(spec, p);
   CHECK(parts.calls() ==
-        std::vector<HostCall>{{kCache, 0, 1}, {kExperts, 0, 1}, {kExperts, 1, 2}, {kLayers, 2, 4}});
+        std::vector<HostOp>{{kCache, 0, 1}, {kExperts, 0, 1}, {kExperts, 1, 2}, {kLayers, 2, 4}});
   CHECK(parts.cached_layers() == std::vector{0, 2, 3});
   CHECK(parts.layers_cached_on_gpu() == std::vector{1});
 }
@@ -138,23 +138,23 @@ TEST_CASE("Where the host decodes, the GPU has parts in prompts alone", "[cuda]"
   const TinyTraits traits{.layers = 4, .experts = 8};
   const TinyModel tiny = model_of(traits);
   const ModelSpec& spec = tiny.model.spec;
-  using enum HostCall::Kind;
-  const HostParts all(spec, with_host_decode(split(traits, 5)));
+  using enum HostOp::Kind;
+  const HostPlacement all(spec, with_host_decode(split(traits, 5)));
   CHECK(all.decodes());
   CHECK(all.embedding());
   CHECK(all.head());
-  CHECK(all.calls() == std::vector<HostCall>{{kHead, 4, 4}});
+  CHECK(all.calls() == std::vector<HostOp>{{kHead, 4, 4}});
   CHECK(all.cached_layers() == std::vector{0, 1, 2, 3});
   CHECK(all.layers_cached_on_gpu() == std::vector{0, 1, 2, 3});
   CHECK(all.weight_bytes(tiny.model) == model_bytes(tiny.model));
-  const HostParts half(spec, with_host_decode(with_host_experts(split(traits, 2), 4)));
+  const HostPlacement half(spec, with_host_decode(with_host_experts(split(traits, 2), 4)));
   CHECK(half.decodes());
   CHECK(half.end_of_layers(0) == 2);
   CHECK(half.experts(3));
   CHECK(half.cached_layers() == std::vector{0, 1, 2, 3});
   CHECK(half.layers_cached_on_gpu() == std::vector{2, 3});
-  CHECK(!HostParts(spec, split(traits, 2)).decodes());
-  const HostParts none(spec, split(traits, 0));
+  CHECK(!HostPlacement(spec, split(traits, 2)).decodes());
+  const HostPlacement none(spec, split(traits, 0));
   CHECK(none.decodes());
   CHECK(none.layers_cached_on_gpu().empty());
 }
@@ -164,13 +164,13 @@ TEST_CASE("Weights in the host's memory are those of its parts", "[cuda]") {
     const TinyTraits traits{.layers = 3, .tied = tied, .experts = 8};
     const TinyModel tiny = model_of(traits);
     const Model& m = tiny.model;
-    const auto bytes = [&](const Placement& p) { return HostParts(m.spec, p).weight_bytes(m); };
+    const auto bytes = [&](const Placement& p) { return HostPlacement(m.spec, p).weight_bytes(m); };
     const std::int64_t embedding = m.embedding.bytes();
     CHECK(bytes(split(traits, 4)) == (tied ? 0 : embedding));
-    CHECK(HostParts().weight_bytes(m) == (tied ? 0 : embedding));
+    CHECK(HostPlacement().weight_bytes(m) == (tied ? 0 : embedding));
     CHECK(bytes(with_host_experts(split(traits, 4), 1)) ==
           (tied ? 0 : embedding) + expert_bytes(m.layers[0]));
-    // Of a tied matrix the host computes the head with, the GPU takes rows from a copy.
+    // The host computes the head with a tied matrix, and the GPU reads rows from a copy.
     CHECK(bytes(split(traits, 3)) == embedding + m.head.bytes());
     CHECK(bytes(split(traits, 1)) == embedding + (tied ? 0 : m.head.bytes()) +
                                          layer_bytes(m.layers[0]) + layer_bytes(m.layers[1]));

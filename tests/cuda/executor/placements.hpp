@@ -1,5 +1,5 @@
 #pragma once
-// Ways to share a tiny model between GPU and host.
+// Placements of a tiny model on GPU and host.
 
 #include <vector>
 
@@ -34,7 +34,7 @@ inline Placement with_host_experts(Placement p, int layers) {
   return p;
 }
 
-// Prompts as `p` says, tokens on the host.
+// Prompts as placed by `p`, tokens on the host.
 inline Placement with_host_decode(Placement p) {
   for (LayerPlacement& l : p.layers)
     l.decode_on = l.decode_experts_on = l.decode_cache_on = l.kv = kHost;

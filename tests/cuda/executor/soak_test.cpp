@@ -1,4 +1,4 @@
-// Many tokens of a shared model: memory stays, and so do the tokens.
+// Many tokens of a split model: memory does not grow, and tokens do not change.
 #include <vector>
 
 #include "tests/cuda/executor/placements.hpp"
@@ -27,7 +27,7 @@ Held held_by(const Executor& executor) {
 std::vector<std::int32_t> round_of(Executor& executor) {
   Sampler sampler({});
   executor.truncate(0);
-  std::vector<std::int32_t> ids{likeliest(executor.forward(prompt_of(70, 500), Logits::kLast))};
+  std::vector<std::int32_t> ids{argmax_token(executor.forward(prompt_of(70, 500), Logits::kLast))};
   while (int(ids.size()) < kRoundTokens) ids.push_back(executor.decode(ids.back(), sampler));
   return ids;
 }
@@ -45,7 +45,7 @@ void soak(const TinyModel& tiny, const Placement& placement) {
   const Held end = held_by(*executor);
   CHECK(end.vram == settled.vram);
   CHECK(end.ram == settled.ram);
-  // Half a kilobyte kept of every token since would be as much.
+  // A leak of half a kilobyte per token would be as much.
   constexpr double kKept = 512.0 * kRoundTokens * (kRounds - kSettledRounds);
   CAPTURE(settled.resident, end.resident);
   CHECK(end.resident <= settled.resident + kKept);
@@ -82,7 +82,8 @@ TEST_CASE("A cache that 2 GiB do not hold leaves and comes back, and memory stay
   const auto round = [&] {
     Sampler sampler({});
     executor->truncate(0);
-    std::vector<std::int32_t> ids{likeliest(executor->forward(prompt_of(70, 500), Logits::kLast))};
+    std::vector<std::int32_t> ids{
+        argmax_token(executor->forward(prompt_of(70, 500), Logits::kLast))};
     while (int(ids.size()) < kTokens) {
       ids.push_back(executor->decode(ids.back(), sampler));
       if (ids.size() % 500 == 0) REQUIRE(held_by(*executor).vram <= 2_GiB);

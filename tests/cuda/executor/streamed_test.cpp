@@ -1,4 +1,4 @@
-// Models of which the host keeps layers or experts that the GPU computes, by every kind of
+// Models with layers or experts that the host keeps and the GPU computes, by every kind of
 // placement.
 #include <algorithm>
 
@@ -34,14 +34,14 @@ struct Case {
   const char* name;
   std::vector<Of> layers;
 
-  ExecutorOptions options(BatchesBy by = BatchesBy::kGpu) const {
+  ExecutorOptions options(PrefillOffloadPolicy by = PrefillOffloadPolicy::kGpu) const {
     Placement p;
     for (const Of of : layers) p.layers.push_back(layer_of(of));
     p.head = p.head_on = 0;
     ExecutorOptions options;
     options.placement = p;
     options.threads = 2;
-    options.batches_by = by;
+    options.prefill_offload = by;
     return options;
   }
   int streamed() const { return int(std::ranges::count(layers, Of::kStreamed)); }
@@ -49,7 +49,7 @@ struct Case {
 
 using enum Of;
 
-// An odd and an even number of layers, which take turns in two slots.
+// An odd and an even number of layers, which alternate in two slots.
 const std::vector<Case> kStreamedCases = {{"the first layer streamed", {kStreamed, kGpu, kGpu}},
                                           {"the one in the middle", {kGpu, kStreamed, kGpu}},
                                           {"the last one", {kGpu, kGpu, kStreamed}},
@@ -71,7 +71,8 @@ TinyTraits of_three(TinyTraits traits) {
   return traits;
 }
 
-// Everything a user may do, in turn: batches, tokens, drawn ones, a context that was cut.
+// All kinds of calls, one after the other: batches, single tokens, sampled tokens, a truncated
+// context.
 std::vector<std::vector<float>> logits_of_a_session(const TinyModel& tiny,
                                                     ExecutorOptions options) {
   options.ubatch = 40;
@@ -115,7 +116,9 @@ void check_against_reference(const TinyTraits& traits, const std::vector<std::st
   for_each_mix(traits, mixes, [&](const KnownModel& known) {
     for (const Case& c : cases)
       for (const Way& way : kWays)
-        for (const BatchesBy by : {BatchesBy::kHost, BatchesBy::kGpu, BatchesBy::kFaster}) {
+        for (const PrefillOffloadPolicy by :
+             {PrefillOffloadPolicy::kHost, PrefillOffloadPolicy::kGpu,
+              PrefillOffloadPolicy::kFaster}) {
           INFO(known.name() << ", " << c.name << ", " << way.name << ", " << int(by));
           check_near(known, agreement_of(known.tiny, way, known.tokens, known.want, c.options(by)));
         }
@@ -154,8 +157,9 @@ TEST_CASE("Streamed layers give the bits of the GPU's own", "[cuda][gpu][hybrid]
   check_session({.mix = "Q4_K_M", .experts = 8}, {kExpertCases[2]});
 }
 
-TEST_CASE("Lent layers and experts in RAM give the reference's logits, whoever computes a batch",
-          "[cuda][gpu][hybrid]") {
+TEST_CASE(
+    "Offloaded layers and experts in RAM give the reference's logits, for batches on either device",
+    "[cuda][gpu][hybrid]") {
   check_against_reference({}, {"F32", "Q8_0", "Q4_K_M"}, kLentCases);
   check_against_reference({.window = 100}, {"F16"}, kLentCases);
   check_against_reference({.architecture = "qwen2", .qkv_bias = true}, {"Q4_K_M"}, {kLentCases[1]});
@@ -165,8 +169,10 @@ TEST_CASE("Lent layers and experts in RAM give the reference's logits, whoever c
       kExpertCases);
 }
 
-// A batch of a lent layer's is the GPU's, to the last bit; later batches read what it has stored.
-TEST_CASE("A prompt through lent layers gives the bits of the GPU's own", "[cuda][gpu][hybrid]") {
+// A batch of an offloaded layer is bit-identical to the GPU's; later batches read what it has
+// stored.
+TEST_CASE("A prompt through offloaded layers is bit-identical to layers on the GPU",
+          "[cuda][gpu][hybrid]") {
   const auto prompt_logits = [](const TinyModel& tiny, ExecutorOptions options, QuantFormat kv) {
     options.ubatch = 40;
     options.kv_block = 48;
@@ -249,7 +255,8 @@ TEST_CASE("Streamed bytes are counted once for every token and batch", "[cuda][g
   }
 }
 
-TEST_CASE("A lent layer's keys and values go to the host in whole blocks", "[cuda][gpu][hybrid]") {
+TEST_CASE("Keys and values of an offloaded layer are copied to the host in whole blocks",
+          "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of(of_three({.mix = "Q8_0"}));
   const Case c{"", {kGpu, kLent, kGpu}};
   ExecutorOptions options = c.options();
@@ -270,7 +277,8 @@ TEST_CASE("A lent layer's keys and values go to the host in whole blocks", "[cud
 
 namespace {
 
-// Layers of 29 MB: slots and planes are more than what an upload or a batch takes for a while.
+// Layers of 29 MB: slots and SoA memory are larger than the temporary memory of an upload or a
+// batch.
 TinyModel model_of_large_layers() {
   return make_tiny_model(
       of_three({.mix = "F16", .hidden = 1024, .heads = 16, .kv_heads = 4, .ffn = 4096}));
@@ -278,12 +286,14 @@ TinyModel model_of_large_layers() {
 
 }  // namespace
 
-TEST_CASE("A limit has room for the slots of streamed weights, or says what they lack",
-          "[cuda][gpu][hybrid]") {
+TEST_CASE(
+    "A memory limit has room for the slots of streamed weights, or the error states what is "
+    "missing",
+    "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of_large_layers();
   const auto model = std::make_shared<const Model>(tiny.model);
-  const Case streamed{"", {kStreamed, kStreamed, kStreamed}}, lent{"", {kLent, kLent, kGpu}};
-  for (const Case& c : {streamed, lent}) {
+  const Case streamed{"", {kStreamed, kStreamed, kStreamed}}, offloadable{"", {kLent, kLent, kGpu}};
+  for (const Case& c : {streamed, offloadable}) {
     ExecutorOptions options = c.options();
     options.ubatch = 4;
     const auto executor = on_gpu(tiny, options);
@@ -296,40 +306,41 @@ TEST_CASE("A limit has room for the slots of streamed weights, or says what they
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == ErrorKind::kDoesNotFit);
     CHECK(refused.error().text().find("asked for the streamed weights") != std::string::npos);
-    // Where nobody insists the host computes batches; tokens of streamed layers have no other way.
-    options.batches_by = BatchesBy::kFaster;
+    // By default the host computes batches; tokens of streamed layers have no alternative.
+    options.prefill_offload = PrefillOffloadPolicy::kFaster;
     const auto made = make_cuda_executor(model, options);
     CHECK(made.ok() == (c.streamed() == 0));
     if (made) CHECK((*made)->gpus().front().staging.value == 0);
   }
 }
 
-TEST_CASE("Lent layers give way where the cache needs their memory", "[cuda][gpu][hybrid]") {
+TEST_CASE("Offloaded layers release memory that the cache needs", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of_large_layers();
   ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options();
   const auto tokens = prompt_of(40, 500);
   const double without_cache = held(*on_gpu(tiny, options)).value;
   options.vram_limit = Bytes{without_cache} + 64_KiB;  // half a block of the cache
   CHECK_THROWS_AS(on_gpu(tiny, options)->forward(tokens, Logits::kLast), ShortOfMemory);
-  options.batches_by = BatchesBy::kFaster;
+  options.prefill_offload = PrefillOffloadPolicy::kFaster;
   const auto executor = on_gpu(tiny, options);
   REQUIRE(executor->gpus().front().staging > 0_B);
   const auto logits = executor->forward(tokens, Logits::kAll);
   CHECK(executor->gpus().front().staging == 0_B);
   options.vram_limit.reset();
-  options.batches_by = BatchesBy::kHost;
+  options.prefill_offload = PrefillOffloadPolicy::kHost;
   CHECK(std::ranges::equal(logits, on_gpu(tiny, options)->forward(tokens, Logits::kAll)));
 }
 
-TEST_CASE("Lent layers stay lent where the host's memory is what is short", "[cuda][gpu][hybrid]") {
+TEST_CASE("Offloaded layers stay offloaded if only the host's memory is short",
+          "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of_large_layers();
-  ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options(BatchesBy::kFaster);
+  ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options(PrefillOffloadPolicy::kFaster);
   options.upload_threads = 1;
   const auto free = on_gpu(tiny, options);
   const Bytes staging = free->gpus().front().staging;
   REQUIRE(staging > 0_B);
   free->forward(prompt_of(40, 500), Logits::kLast);
-  // Buffers of the upload, which are given back before the first token, take 40 MiB and some.
+  // Buffers of the upload, which are freed before the first token, have a little more than 40 MiB.
   options.ram_limit = free->host().needed() + 48_MiB;
   const auto executor = on_gpu(tiny, options);
   executor->forward(prompt_of(40, 500), Logits::kLast);
@@ -395,12 +406,13 @@ void check_watched(const std::vector<Of>& layers) {
 
 }  // namespace
 
-TEST_CASE("Streamed layers give numbers, whatever is watched", "[cuda][gpu][hybrid][sanitize]") {
+TEST_CASE("Streamed layers give finite logits under every sanitizer",
+          "[cuda][gpu][hybrid][sanitize]") {
   check_watched({kStreamed, kGpu, kStreamed});
 }
 
-// Kernels wait for the host here, which cannot answer where a tool lets one thing run at a time.
-TEST_CASE("Lent layers and experts of the host give numbers, whatever is watched",
+// Kernels wait for the host here, which cannot answer under a tool that runs one thing at a time.
+TEST_CASE("Offloaded layers and experts of the host give finite logits under every sanitizer",
           "[cuda][gpu][hybrid][sanitize][host_answers]") {
   check_watched({kLent, kStreamed, kExperts});
 }

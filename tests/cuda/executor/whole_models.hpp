@@ -1,5 +1,5 @@
 #pragma once
-// Tiny models on a GPU, and how far their logits may be from the reference's.
+// Tiny models on a GPU, and tolerances of their logits relative to the reference's.
 
 #include <cmath>
 #include <memory>
@@ -34,15 +34,15 @@ inline std::vector<float> one_by_one(Executor& executor, const std::vector<std::
   return all;
 }
 
-/// A batch's activations are rounded to halves before every product: by 2^-11 at most, a third of
-/// whose square is the mean. Weights in F32 and BF16 are, too, and quantized ones of a long batch;
-/// and so are queries, keys, values and shares of attention in any way.
+/// Tolerance of a batch: activations are rounded to FP16 before every product, by 2^-11 at most, a
+/// third of whose square is the mean. So are weights in F32 and BF16, quantized weights of a large
+/// batch, and in any case queries, keys, values and attention weights.
 inline double half_bound(const TinyTraits& t) {
   constexpr double kOfOneRounding = 0x1p-22 / 3;
   return kOfOneRounding * (16.0 * t.layers + 2);
 }
 
-/// How tokens are given: one by one, or in batches of which short ones read weights as they lie.
+/// The sizes of batches: single tokens, small batches, which read quantized weights, or large ones.
 struct Way {
   const char* name;
   TokenCount ubatch;  // 1: one by one
@@ -60,7 +60,7 @@ inline Agreement agreement_of(const TinyModel& tiny, const Way& way,
                  want);
 }
 
-/// A model of three layers that GPU and host are to share, and what the reference makes of it.
+/// A model of three layers to be split between GPU and host, and the reference's logits.
 struct KnownModel {
   TinyTraits traits;
   TinyModel tiny;
@@ -81,8 +81,8 @@ void for_each_mix(TinyTraits traits, const std::vector<std::string>& mixes, cons
   }
 }
 
-/// Logits are as near to the reference's as roundings of both sides allow: the host rounds to
-/// integers in batches of any length.
+/// Checks that logits agree with the reference's within the rounding of both devices: the host
+/// quantizes activations in batches of any length.
 inline void check_near(const KnownModel& known, const Agreement& a) {
   const bool floats = is_float(known.traits.mix);
   const double bound = half_bound(known.traits) + (floats ? 0 : rounding_bound(known.traits));
@@ -92,7 +92,7 @@ inline void check_near(const KnownModel& known, const Agreement& a) {
   CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
 }
 
-/// The likeliest tokens behind a prompt of 40, one after the other.
+/// The most likely tokens after a prompt of 40, one after the other.
 inline std::vector<std::int32_t> greedy(const TinyModel& tiny, const ExecutorOptions& options,
                                         int tokens) {
   const auto executor = on_gpu(tiny, options);

@@ -1,5 +1,5 @@
 #pragma once
-// Products of many tokens in double, and how far those with weights as halves may be off.
+// Products of many tokens in double, and tolerances of products with FP16 weights.
 
 #include <cuda_fp16.h>
 
@@ -7,29 +7,30 @@
 
 namespace rigcast::fixtures {
 
-/// Activations of tokens as halves, on the GPU, and as doubles.
+/// Activations of tokens, as FP16 on the GPU and as doubles.
 struct BatchOnDevice {
   std::int64_t columns;
-  std::vector<std::uint16_t> halves;
+  std::vector<std::uint16_t> fp16;
   OnDevice<std::uint16_t> there;
   std::vector<double> value;
 
   BatchOnDevice(const std::vector<float>& x, std::int64_t columns_)
-      : columns(columns_), halves(rounded(x)), there(halves) {
-    for (const std::uint16_t h : halves) value.push_back(double(engine::ref::half_to_float(h)));
+      : columns(columns_), fp16(rounded_to_fp16(x)), there(fp16) {
+    for (const std::uint16_t h : fp16) value.push_back(double(engine::ref::half_to_float(h)));
   }
   const __half* get() const { return reinterpret_cast<const __half*>(there.get()); }
   const double* row(std::size_t token) const { return &value[token * std::size_t(columns)]; }
 
  private:
-  static std::vector<std::uint16_t> rounded(const std::vector<float>& x) {
+  static std::vector<std::uint16_t> rounded_to_fp16(const std::vector<float>& x) {
     std::vector<std::uint16_t> out;
     for (const float v : x) out.push_back(engine::ref::float_to_half(v));
     return out;
   }
 };
 
-/// A product of many tokens, and what its weights' roundings depend on.
+/// A product of many tokens, and the magnitudes on which the tolerance for its weights' rounding
+/// depends.
 struct BatchProduct : Product {
   double inputs = 0;  // sum of the magnitudes of the activations
 };
@@ -41,7 +42,7 @@ class WeightRow {
     const std::vector<float> values = w.row(row), zeros = w.row_of_zeros(row);
     for (std::size_t j = 0; j < values.size(); ++j) {
       value_.push_back(double(values[j]));
-      // scale * code is w less the value of code 0, which is a term too.
+      // scale * code is w minus the value of code 0, which is a separate term.
       terms_.push_back(std::abs(double(values[j])) + 2 * std::abs(double(zeros[j])));
     }
   }
@@ -59,17 +60,17 @@ class WeightRow {
   std::vector<double> value_, terms_;
 };
 
-/// A weight is scale * code + min in halves: scale and min are rounded, and so is what comes out,
-/// by 2^-11 each; the magnitudes of scale * code, of the min and of the weight are at most twice
-/// its `terms`. Halves below 2^-14 are off by 2^-25: a scale as many times as its code says, 127
-/// at most (IQ4_XS). Sums in F32 are as for cuBLAS: cut off by 2^-23 for each product. 16 more for
-/// sums of blocks, bias and residual.
+/// Tolerance of FP16 weights. A weight is scale * code + min: scale, min and the result are each
+/// rounded by 2^-11; the magnitudes of scale * code, of the min and of the weight are at most twice
+/// its `terms`. FP16 numbers below 2^-14 are off by 2^-25: a scale as many times as its code, 127
+/// at most (IQ4_XS). Sums in F32 are as for cuBLAS: truncated by 2^-23 for each product. 16 more
+/// for sums of blocks, bias and residual.
 inline double batch_bound(const BatchProduct& p, std::int64_t columns) {
   const double of_terms = 0x1p-10 * (1 + 0x1p-9) + (double(columns) + 16) * 0x1p-23;
   return of_terms * p.terms + (127 + 2) * 0x1p-25 * p.inputs;
 }
 
-/// silu(gate) * up as a half, clamped, and how far it may be off.
+/// silu(gate) * up as FP16, clamped, and its tolerance.
 struct SwiGlu {
   double value = 0, allowed = 0;
 };

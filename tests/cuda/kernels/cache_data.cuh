@@ -28,9 +28,9 @@ struct CacheShape {
   bool newest = true;  // false: the last row is yet to be written, and holds NaNs
 };
 
-inline std::vector<float> halves_to_floats(const std::vector<std::uint16_t>& halves) {
+inline std::vector<float> halves_to_floats(const std::vector<std::uint16_t>& fp16) {
   std::vector<float> out;
-  for (const std::uint16_t h : halves) out.push_back(ref::half_to_float(h));
+  for (const std::uint16_t h : fp16) out.push_back(ref::half_to_float(h));
   return out;
 }
 inline std::vector<std::uint16_t> floats_to_halves(const std::vector<float>& values) {
@@ -39,7 +39,7 @@ inline std::vector<std::uint16_t> floats_to_halves(const std::vector<float>& val
   return out;
 }
 
-/// Of three layers only the middle one holds rows.
+/// A cache of three layers, of which only the middle one has rows.
 class CacheData {
  public:
   static constexpr int kLayers = 3, kLayer = 1;
@@ -66,7 +66,7 @@ class CacheData {
   }
 
   cuda::Cache on_device() const { return cache_; }
-  /// What kernels see: halves nearest to d * q.
+  /// The values that kernels see: FP16 numbers nearest to d * q.
   const float* key(int head, int token) const { return keys_.data() + at(head, token); }
   const float* value(int head, int token) const { return values_.data() + at(head, token); }
   /// A row of the cache's memory, in `memory` as read() gives it.
@@ -76,7 +76,7 @@ class CacheData {
   }
   std::vector<std::byte> read() const { return memory_->read(); }
 
-  /// Takes the last token's rows from what kernels have written.
+  /// Copies the last token's rows from the memory that kernels have written.
   void take_newest() {
     const std::vector<std::byte> memory = read();
     for (int head = 0; head < shape_.kv_heads; ++head) {
@@ -109,7 +109,7 @@ class CacheData {
       }
   }
 
-  // As kernels see a row: halves.
+  // A row as kernels see it, in FP16.
   void see(QuantFormat type, const std::byte* row, float* out) const {
     const std::span<float> values(out, std::size_t(shape_.dim));
     ref::dequantize(type, row, values);
@@ -135,15 +135,15 @@ class CacheData {
   std::unique_ptr<OnDevice<std::byte*>> list_;
 };
 
-/// One query's mix, and how far kernels may be from it.
+/// One query's attention output, and its tolerance.
 struct Expected {
   std::vector<double> out, bound;
 };
 
-/// Tokens [from, to); the query is in powers of two. The bound, with A = the mix of |values|:
-/// probabilities are rounded to halves (2^-11 of each), powers of two are within 2^-21, scores
-/// and sums are F32 on tensor cores, which cut what they align: 2^-22 of the magnitudes for every
-/// product of 16. An error of scores counts twice, above and below the fraction.
+/// Attention over tokens [from, to), with base-2 scores. The bound, with A = attention over
+/// |values|: probabilities are rounded to FP16 (2^-11 of each), powers of two are within 2^-21,
+/// scores and sums are F32 on tensor cores, which truncate aligned terms: 2^-22 of the magnitudes
+/// for every product of 16. An error of scores counts twice, above and below the fraction.
 inline Expected attention_in_double(const float* query, const CacheData& cache, int head, int dim,
                                     int from, int to) {
   std::vector<double> p;
@@ -172,7 +172,8 @@ inline Expected attention_in_double(const float* query, const CacheData& cache, 
   return e;
 }
 
-/// Of many values: none beyond its bound, and the mean square error over that of what is expected.
+/// Statistics of many values: the largest error relative to its bound, and the mean square error
+/// relative to the expected one.
 struct Compared {
   double worst = 0;  // error / bound
   double errors = 0, squares = 0;

@@ -1,7 +1,7 @@
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 
-#include "engine/kernels/cpu/rounded.hpp"
-#include "engine/kernels/cuda/kv/place.cuh"
+#include "engine/kernels/cpu/quantized_activations.hpp"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
 
@@ -16,12 +16,12 @@ struct Decode {
   int group = 4;
   int splits = 3;
   int window = 0;
-  bool settled = false;
+  bool inputs_ready = false;
   float spread = 1;  // of the queries: larger ones make few tokens count
 };
 
-// The new token's [queries | keys | values] as they are projected. Nothing is turned: that is for
-// the tests of place().
+// The new token's projected [queries | keys | values]. RoPE is not applied here; it has tests of
+// its own.
 struct Projected {
   std::vector<float> rows;
   int q_width, kv_width;
@@ -34,8 +34,8 @@ struct Projected {
     rows.insert(rows.end(), kv.begin(), kv.end());
   }
 
-  cuda::Placement placement(const Decode& d, const float* on_device) const {
-    cuda::Placement p;
+  cuda::NewTokenInputs placement(const Decode& d, const float* on_device) const {
+    cuda::NewTokenInputs p;
     p.q.rows = on_device;
     p.k.rows = on_device + q_width;
     p.v.rows = on_device + q_width + kv_width;
@@ -68,7 +68,7 @@ Answer run(const Decode& d, CacheData& data) {
       o(splits * width), out(width), scale(width / 32), sum16(width / 16);
   const OnDevice<std::int8_t> q(width);
   const cuda::Partials partials{m.get(), l.get(), o.get()};
-  cuda::attend_partially(stream, {projected.placement(d, rows.get()), d.window, d.settled},
+  cuda::attend_partially(stream, {projected.placement(d, rows.get()), d.window, d.inputs_ready},
                          data.on_device(), CacheData::kLayer, d.splits, position.get(), partials);
   cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim,
                        {{q.get(), scale.get(), sum16.get()}, out.get()});
@@ -177,8 +177,9 @@ TEST_CASE("Decode attention is right where few tokens count", "[cuda][gpu]") {
   }
 }
 
-// Probabilities are the same bits however tokens are split; sums differ in their order alone.
-TEST_CASE("Any number of splits gives the same mix within a millionth", "[cuda][gpu]") {
+// Probabilities are bit-identical for any split of tokens; sums differ only in their order.
+TEST_CASE("Any number of splits gives the same attention output within a millionth",
+          "[cuda][gpu]") {
   Decode d = of_tokens(4097);
   CacheData data = data_of(d);
   d.splits = 1;
@@ -190,9 +191,9 @@ TEST_CASE("Any number of splits gives the same mix within a millionth", "[cuda][
     for (std::size_t i = 0; i < one.size(); ++i)
       worst = std::max(worst, std::abs(double(some[i]) - double(one[i])));
     CHECK(worst <= 1e-6);
-    d.settled = true;
+    d.inputs_ready = true;
     CHECK(run(d, data).out == some);
-    d.settled = false;
+    d.inputs_ready = false;
   }
 }
 
@@ -215,9 +216,9 @@ TEST_CASE("A merge rounds to integers as the CPU does", "[cuda][gpu]") {
   d.cache.dim = 80;
   CacheData data = data_of(d);
   const Answer answer = run(d, data);
-  cpu::RoundedRow row;
+  cpu::QuantizedRow row;
   row.resize(std::int64_t(answer.out.size()));
-  cpu::round_row(answer.out, row);
+  cpu::quantize_row(answer.out, row);
   CHECK(std::equal(answer.q.begin(), answer.q.end(), row.q.begin()));
   CHECK(std::equal(answer.scale.begin(), answer.scale.end(), row.scale.begin()));
   CHECK(std::equal(answer.sum16.begin(), answer.sum16.end(), row.sum16.begin()));

@@ -47,20 +47,20 @@ bool nan_bfloat(std::uint16_t v) { return (v & 0x7FFF) > 0x7F80; }
 void check_rows(const Weights& w, cuda::RowRange range) {
   INFO(fixtures::named(w.format, w.columns, w.rows));
   const Stream stream;
-  const fixtures::PlanesOnDevice planes(w);
+  const fixtures::PlanesOnDevice soa(w);
   const std::vector<float> expected = reference(w, range);
   const OnDevice<float> floats(expected.size());
-  const OnDevice<std::uint16_t> halves(expected.size()), bfloats(expected.size());
-  cuda::dequantize(planes.matrix(), range, cuda::FloatType::kF32, floats.get(), stream);
-  cuda::dequantize(planes.matrix(), range, cuda::FloatType::kF16, halves.get(), stream);
-  cuda::dequantize(planes.matrix(), range, cuda::FloatType::kBF16, bfloats.get(), stream);
-  std::vector<std::uint16_t> as_halves, as_bfloats;
+  const OnDevice<std::uint16_t> fp16(expected.size()), bfloats(expected.size());
+  cuda::dequantize(soa.matrix(), range, cuda::FloatType::kF32, floats.get(), stream);
+  cuda::dequantize(soa.matrix(), range, cuda::FloatType::kF16, fp16.get(), stream);
+  cuda::dequantize(soa.matrix(), range, cuda::FloatType::kBF16, bfloats.get(), stream);
+  std::vector<std::uint16_t> as_fp16, as_bfloats;
   for (const float v : expected) {
-    as_halves.push_back(ref::float_to_half(v));
+    as_fp16.push_back(ref::float_to_half(v));
     as_bfloats.push_back(ref::float_to_bfloat(v));
   }
   CHECK(differing(floats.read(), expected, nan_float) == 0);
-  CHECK(differing(halves.read(), as_halves, nan_half) == 0);
+  CHECK(differing(fp16.read(), as_fp16, nan_half) == 0);
   CHECK(differing(bfloats.read(), as_bfloats, nan_bfloat) == 0);
 }
 
@@ -84,10 +84,10 @@ TEST_CASE("Rows of an embedding by id", "[cuda][gpu]") {
   const std::vector<int> ids = {30, 0, 7, 7, 16};
   for (const QuantFormat f : fixtures::kAllFormats) {
     const Weights w(f, 768, 31);
-    const fixtures::PlanesOnDevice planes(w);
+    const fixtures::PlanesOnDevice soa(w);
     const OnDevice<int> ids_there(ids);
     const OnDevice<float> out(ids.size() * 768);
-    cuda::gather_rows(planes.matrix(), ids_there.get(), int(ids.size()), out.get(), stream);
+    cuda::gather_rows(soa.matrix(), ids_there.get(), int(ids.size()), out.get(), stream);
     std::vector<float> expected;
     for (const int id : ids) {
       const std::vector<float> row = w.row(id);

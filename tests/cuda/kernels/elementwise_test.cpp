@@ -25,9 +25,9 @@ using Halves = std::vector<std::uint16_t>;
 constexpr double kUnit = 0x1p-24;      // of rounding to F32
 constexpr double kHalfUnit = 0x1p-11;  // to half
 constexpr double kBfloatUnit = 0x1p-8;
-constexpr double kLeastHalf = 0x1p-25;  // half a step of subnormal halves
+constexpr double kMinHalf = 0x1p-25;  // half a step of subnormal halves
 
-Halves halves(const std::vector<float>& values) {
+Halves fp16(const std::vector<float>& values) {
   Halves out;
   for (const float v : values) out.push_back(ref::float_to_half(v));
   return out;
@@ -91,7 +91,7 @@ std::vector<double> norm_bound(const std::vector<double>& expected, const Batch&
                                double out_unit) {
   std::vector<double> bound;
   for (const double e : expected)
-    bound.push_back(std::abs(e) * ((batch.width / 2.0 + 6) * kUnit + out_unit) + kLeastHalf);
+    bound.push_back(std::abs(e) * ((batch.width / 2.0 + 6) * kUnit + out_unit) + kMinHalf);
   return bound;
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("A norm adds what it is given first, and keeps it", "[cuda][gpu]") {
     INFO(batch.tokens << " rows of " << batch.width);
     const auto x = normal_values(count_of(batch), 3),
                bias = normal_values(std::size_t(batch.width), 5);
-    const Halves add = halves(normal_values(count_of(batch), 4));
+    const Halves add = fp16(normal_values(count_of(batch), 4));
     NormCase sum{x, normal_values(std::size_t(batch.width), 6)};
     const auto more = from_halves(add);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -183,7 +183,7 @@ TEST_CASE("Rows are added exactly", "[cuda][gpu]") {
     INFO(batch.tokens << " rows of " << batch.width);
     const auto x = normal_values(count_of(batch), 8), add = normal_values(count_of(batch), 9),
                bias = normal_values(std::size_t(batch.width), 10);
-    const Halves narrow = halves(add);
+    const Halves narrow = fp16(add);
     const OnDevice<float> wide_add(add), on_gpu_bias(bias);
     const OnDevice<std::uint16_t> narrow_add(narrow);
     const auto sum_of = [&](const Addition& addition) {
@@ -214,14 +214,14 @@ TEST_CASE("Gates are silu of the one times the other", "[cuda][gpu]") {
     INFO(batch.tokens << " rows of " << batch.width);
     const auto gate = normal_values(count_of(batch), 11, 4),
                up = normal_values(count_of(batch), 12);
-    // Gate and up as one product leaves them: side by side.
+    // Gate and up side by side, as in the output of one product.
     std::vector<float> both;
     for (int t = 0; t < batch.tokens; ++t)
       for (const auto* v : {&gate, &up})
         both.insert(both.end(), v->begin() + std::ptrdiff_t(t) * batch.width,
                     v->begin() + std::ptrdiff_t(t + 1) * batch.width);
     const OnDevice<float> wide(both);
-    const OnDevice<std::uint16_t> narrow(halves(both)), out(count_of(batch));
+    const OnDevice<std::uint16_t> narrow(fp16(both)), out(count_of(batch));
     const auto check = [&](const auto& g, const auto& u) {
       std::vector<double> expected, bound;
       for (std::size_t i = 0; i < g.size(); ++i) {
@@ -229,7 +229,7 @@ TEST_CASE("Gates are silu of the one times the other", "[cuda][gpu]") {
         expected.push_back(x / (1 + std::exp(-x)) * double(u[i]));
         // The fast exponential is within 2 + 1.2 |x| last places, and three operations follow.
         const double places = 2 * (2 + 1.2 * std::abs(x)) + 3;
-        bound.push_back(std::abs(expected.back()) * (places * kUnit + kHalfUnit) + kLeastHalf);
+        bound.push_back(std::abs(expected.back()) * (places * kUnit + kHalfUnit) + kMinHalf);
       }
       CHECK(largest_excess(from_halves(out.read()), expected, bound) == 0);
     };
@@ -240,11 +240,11 @@ TEST_CASE("Gates are silu of the one times the other", "[cuda][gpu]") {
     silu_times(stream, batch, rows_of(narrow, stride),
                Rows{narrow.get() + batch.width, ValueType::kF16, stride},
                rows_of(out, batch.width));
-    check(from_halves(halves(gate)), from_halves(halves(up)));
+    check(from_halves(fp16(gate)), from_halves(fp16(up)));
   }
 }
 
-TEST_CASE("Gates are clamped to what a half holds", "[cuda][gpu]") {
+TEST_CASE("Gates are clamped to the range of FP16", "[cuda][gpu]") {
   const Stream stream;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const OnDevice<float> gate(std::vector<float>{1e4f, 1e4f, 70000.0f, -200.0f, nan, -1e4f});
@@ -268,7 +268,7 @@ std::int32_t gpu_argmax(const std::vector<float>& logits) {
   const OnDevice<ArgmaxState> state(std::vector<ArgmaxState>(1));
   const OnDevice<std::int32_t> id(1);
   const PinnedBuffer pinned(sizeof(std::int32_t));
-  // Twice: the second finds what the first has left.
+  // The kernel runs twice: the second time with the state that the first left.
   for (int i = 0; i < 2; ++i) {
     *pinned.as<std::int32_t>() = -1;
     argmax(stream, on_gpu.get(), int(logits.size()), state.get(),
@@ -287,8 +287,8 @@ TEST_CASE("The likeliest token is the CPU's", "[cuda][gpu]") {
   for (const std::size_t count : {1u, 31u, 1000u, 32'000u, 128'256u, 151'936u, 262'144u}) {
     INFO(count);
     auto logits = normal_values(count, unsigned(count));
-    CHECK(gpu_argmax(logits) == likeliest(logits));
-    // Of equals the lowest, also across threads and blocks.
+    CHECK(gpu_argmax(logits) == argmax_token(logits));
+    // Of equal values the lowest index wins, also across threads and blocks.
     logits[count - 1] = logits[count / 3] = 50.0f;
     CHECK(gpu_argmax(logits) == std::int32_t(count / 3));
     logits[count - 1] = infinity;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/batch_products.cuh"
@@ -23,7 +23,7 @@ using fixtures::Weights;
 
 namespace {
 
-// Room for everything of a batch.
+// Memory for all buffers of a batch.
 struct GroupsOnDevice {
   int tokens, used, experts, group_tokens;
   OnDevice<int> ids{choices()};
@@ -45,7 +45,7 @@ struct GroupsOnDevice {
   }
 };
 
-// What the host makes of the choices.
+// The groups that the host computes from the choices.
 struct Sorted {
   std::vector<int> order;
   std::vector<std::vector<int>> of_expert;
@@ -86,7 +86,7 @@ struct RouteCase {
 
 void check_route(const RouteCase& c) {
   const Weights w(c.format, c.columns, c.experts, 3);
-  const PlanesOnDevice planes(w);
+  const PlanesOnDevice soa(w);
   const std::size_t n = std::size_t(c.columns), experts = std::size_t(c.experts);
   const std::size_t used = std::size_t(c.used);
   const std::vector<float> x = normal_values(std::size_t(c.tokens) * n, 9, 4.0f);
@@ -94,8 +94,7 @@ void check_route(const RouteCase& c) {
   const GroupsOnDevice g{c.tokens, c.used, c.experts, c.group_tokens};
   const Stream stream;
   for (int again = 0; again < 2; ++again)
-    cuda::route_batch({planes.matrix(), c.normalised, logits.get()}, x_there.get(), g.get(),
-                      stream);
+    cuda::route_batch({soa.matrix(), c.normalised, logits.get()}, x_there.get(), g.get(), stream);
   const std::vector<float> got = logits.read(), weights = g.weights.read();
   const std::vector<int> ids = g.ids.read();
   double worst = 0, worst_weight = 0;
@@ -161,9 +160,9 @@ void route_as_wished(const GroupsOnDevice& g, const Stream& stream) {
     const float value = i % 33 == 0 ? 1.0f : 0.0f;
     std::memcpy(&unit.blocks[4 * i], &value, 4);
   }
-  const PlanesOnDevice planes(unit);
+  const PlanesOnDevice soa(unit);
   const OnDevice<float> x(wished_logits(g.tokens)), logits(std::size_t(g.tokens) * kExperts);
-  cuda::route_batch({planes.matrix(), true, logits.get()}, x.get(), g.get(), stream);
+  cuda::route_batch({soa.matrix(), true, logits.get()}, x.get(), g.get(), stream);
   stream.wait();
 }
 
@@ -180,11 +179,11 @@ void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
   const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
   const PlanesOnDevice gate(gates), up(ups);
   const BatchOnDevice x(normal_values(std::size_t(g.tokens) * kColumns, 3), kColumns);
-  const OnDevice<float> between(g.choices() * kRows);
+  const OnDevice<float> gate_out(g.choices() * kRows);
   const OnDevice<std::uint16_t> out(g.choices() * kRows);
   const Stream stream;
   cuda::grouped_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
-                        x.get(), between.get(), reinterpret_cast<__half*>(out.get()), stream);
+                        x.get(), gate_out.get(), reinterpret_cast<__half*>(out.get()), stream);
   std::vector<fixtures::SwiGlu> expected(g.choices() * kRows);
   const Sorted sorted(g.ids.read(), kExperts);
   for (std::size_t e = 0; e < std::size_t(kExperts); ++e)

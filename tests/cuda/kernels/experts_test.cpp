@@ -40,10 +40,10 @@ void check_experts_gate_up(QuantFormat f, QuantFormat up_format) {
   const InputOnDevice x(normal_values(kColumns, 3));
   const ChosenOnDevice chosen;
   const OnDevice<float> floats(kRows * kIds.size());
-  const fixtures::RoundedOnDevice rounded(floats.size());
+  const fixtures::RoundedOnDevice quantized(floats.size());
   const Stream stream;
   cuda::experts_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, chosen.get(),
-                        x.get(), {rounded.get(), floats.get()}, stream, cuda::Start::kEarly);
+                        x.get(), {quantized.get(), floats.get()}, stream, cuda::Start::kEarly);
   const std::vector<float> got = floats.read();
   double worst = 0;
   for (std::size_t e = 0; e < kIds.size(); ++e)
@@ -61,7 +61,7 @@ void check_experts_gate_up(QuantFormat f, QuantFormat up_format) {
     }
   INFO(info(f).name);
   CHECK(worst <= 1);
-  const fixtures::RoundedValues expected = fixtures::rounded_on_cpu(got), there = rounded.read();
+  const fixtures::RoundedValues expected = fixtures::rounded_on_cpu(got), there = quantized.read();
   CHECK((there.q == expected.q && there.scale == expected.scale && there.sum16 == expected.sum16));
 }
 
@@ -83,7 +83,7 @@ void check_experts_down(QuantFormat f, std::int64_t columns, std::int64_t rows) 
     for (std::size_t e = 0; e < kIds.size(); ++e) {
       const Product p = fixtures::product(all[std::size_t(kIds[e])], i, [&](std::size_t j) {
         const std::size_t at = e * n + j;
-        return fixtures::takes_floats(f) ? double(x.x[at]) : x.rounded.value(at);
+        return fixtures::needs_floats(f) ? double(x.x[at]) : x.quantized.value(at);
       });
       sum.value += double(kWeights[e]) * p.value;
       sum.terms += std::abs(double(kWeights[e])) * p.terms;
@@ -120,7 +120,7 @@ void check_route(QuantFormat f, std::int64_t experts, int used, bool normalised)
   if (experts > 4)
     std::copy_n(w.blocks.begin(), w.row_bytes(),
                 w.blocks.begin() + std::ptrdiff_t(4 * w.row_bytes()));
-  const PlanesOnDevice planes(w);
+  const PlanesOnDevice soa(w);
   const std::vector<float> x = normal_values(kColumns, 9, 4.0f);
   const OnDevice<float> x_there(x), logits(static_cast<std::size_t>(experts));
   const OnDevice<float> weights(static_cast<std::size_t>(used));
@@ -128,7 +128,7 @@ void check_route(QuantFormat f, std::int64_t experts, int used, bool normalised)
   const OnDevice<unsigned> arrivals(std::vector<unsigned>{0});
   const Stream stream;
   for (int again = 0; again < 3; ++again)
-    cuda::route({planes.matrix(), normalised, logits.get(), arrivals.get()}, x_there.get(),
+    cuda::route({soa.matrix(), normalised, logits.get(), arrivals.get()}, x_there.get(),
                 {ids.get(), weights.get(), used}, stream, cuda::Start::kEarly);
   stream.wait();
   const std::vector<float> got = logits.read();

@@ -120,7 +120,7 @@ TEST_CASE("Products are within what sums in F32 may lose", "[cuda][gpu]") {
     }
 }
 
-TEST_CASE("Results may be halves", "[cuda][gpu]") {
+TEST_CASE("Results may be FP16", "[cuda][gpu]") {
   Vram vram(0, std::nullopt);
   const Stream stream;
   const Matmul matmul(vram, stream);
@@ -183,7 +183,7 @@ TEST_CASE("Products are loaded in less memory than they take later, and multiply
   constexpr ValueType kResults[] = {ValueType::kF32, ValueType::kF16};
   load_products(vram, kResults);
   CHECK(vram.held() == 0_B);
-  CHECK(vram.most_held() <= 8_MiB);
+  CHECK(vram.peak_held() <= 8_MiB);
   const Stream stream;
   const Matmul matmul(vram, stream);  // all of the limit
   Vram tight(0, 4_MiB);

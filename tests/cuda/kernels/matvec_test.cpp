@@ -1,6 +1,6 @@
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 
-#include "engine/kernels/cuda/activations/round.cuh"
+#include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/products.cuh"
 #include "tests/engine/random_values.hpp"
@@ -20,10 +20,10 @@ namespace {
 void check_product(QuantFormat f, std::int64_t columns, std::int64_t rows) {
   const Stream stream;
   const Weights w(f, columns, rows, unsigned(columns + rows));
-  const PlanesOnDevice planes(w);
+  const PlanesOnDevice soa(w);
   const InputOnDevice x(normal_values(std::size_t(columns), 2));
   const OnDevice<float> out(static_cast<std::size_t>(rows));
-  const cuda::MatvecJob job{planes.matrix(), out.get()};
+  const cuda::MatvecJob job{soa.matrix(), out.get()};
   cuda::matvec(std::span(&job, 1), x.get(), stream, cuda::Start::kAfter);
   const std::vector<float> got = out.read();
   double worst = 0;
@@ -63,13 +63,13 @@ TEST_CASE("Three products in one launch, of one format and of several", "[cuda][
     for (const std::int64_t rows : {257, 6336}) {
       std::vector<Weights> w;
       for (unsigned i = 0; i < 3; ++i) w.emplace_back(mix[i], 1536, i == 0 ? rows : 33 + i, i + 7);
-      const PlanesOnDevice planes[] = {PlanesOnDevice(w[0]), PlanesOnDevice(w[1]),
-                                       PlanesOnDevice(w[2])};
+      const PlanesOnDevice soa[] = {PlanesOnDevice(w[0]), PlanesOnDevice(w[1]),
+                                    PlanesOnDevice(w[2])};
       const std::vector<float> bias = normal_values(std::size_t(rows), 8);
       const OnDevice<float> bias_there(bias), q(std::size_t(rows) + 1), k(35), v(bias);
-      const cuda::MatvecJob jobs[] = {{planes[0].matrix(), q.get(), bias_there.get()},
-                                      {planes[1].matrix(), k.get()},
-                                      {planes[2].matrix(), v.get(), bias_there.get(), v.get()}};
+      const cuda::MatvecJob jobs[] = {{soa[0].matrix(), q.get(), bias_there.get()},
+                                      {soa[1].matrix(), k.get()},
+                                      {soa[2].matrix(), v.get(), bias_there.get(), v.get()}};
       cuda::matvec(jobs, x.get(), stream, cuda::Start::kEarly);
       const std::vector<float> got[] = {q.read(), k.read(), v.read()};
       CHECK(std::isnan(got[0].back()));  // nothing past the end was written
@@ -108,9 +108,9 @@ void check_gate_up(QuantFormat gate_format, QuantFormat up_format, std::int64_t 
   const InputOnDevice x(normal_values(std::size_t(columns), 3));
   const bool rounds = rows % 32 == 0;
   const OnDevice<float> floats(static_cast<std::size_t>(rows));
-  const fixtures::RoundedOnDevice rounded(static_cast<std::size_t>(rows));
+  const fixtures::RoundedOnDevice quantized(static_cast<std::size_t>(rows));
   cuda::gate_up(gate_planes.matrix(), up_planes.matrix(), x.get(),
-                {rounds ? rounded.get() : cuda::Rounded{}, floats.get()}, stream,
+                {rounds ? quantized.get() : cuda::QuantizedActivations{}, floats.get()}, stream,
                 cuda::Start::kEarly);
   const std::vector<float> got = floats.read();
   double worst = 0;
@@ -123,7 +123,7 @@ void check_gate_up(QuantFormat gate_format, QuantFormat up_format, std::int64_t 
   INFO(fixtures::named(gate_format, columns, rows));
   CHECK(worst <= 1);
   if (!rounds) return;
-  const fixtures::RoundedValues expected = fixtures::rounded_on_cpu(got), there = rounded.read();
+  const fixtures::RoundedValues expected = fixtures::rounded_on_cpu(got), there = quantized.read();
   CHECK(there.q == expected.q);
   CHECK(there.scale == expected.scale);
   CHECK(there.sum16 == expected.sum16);
@@ -152,11 +152,11 @@ TEST_CASE("Kernels that start early see what the kernels before them wrote", "[c
   const Stream stream;
   const auto run = [&](cuda::Start start) {
     const OnDevice<float> hidden(x);
-    const fixtures::RoundedOnDevice rounded(kWidth), inner(kWidth);
+    const fixtures::RoundedOnDevice quantized(kWidth), inner(kWidth);
     for (int i = 0; i < 50; ++i) {
-      cuda::norm_and_round({hidden.get(), kWidth, 1}, {weight.get(), 1e-5f}, rounded.get(), nullptr,
-                           stream, start);
-      cuda::gate_up(g.matrix(), u.matrix(), {rounded.get()}, {inner.get()}, stream, start);
+      cuda::norm_and_quantize({hidden.get(), kWidth, 1}, {weight.get(), 1e-5f}, quantized.get(),
+                              nullptr, stream, start);
+      cuda::gate_up(g.matrix(), u.matrix(), {quantized.get()}, {inner.get()}, stream, start);
       const cuda::MatvecJob job{d.matrix(), hidden.get(), nullptr, hidden.get()};
       cuda::matvec(std::span(&job, 1), {inner.get()}, stream, start);
     }

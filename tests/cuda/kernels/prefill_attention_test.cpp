@@ -1,7 +1,7 @@
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 
-#include "engine/kernels/cuda/kv/place.cuh"
-#include "engine/kernels/cuda/kv/widen_cache.cuh"
+#include "engine/kernels/cuda/kv/dequantize_kv.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
 
@@ -28,19 +28,19 @@ std::vector<float> queries_of(const Prefill& p) {
 }
 
 std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
-                               const CacheData* halves = nullptr) {
+                               const CacheData* fp16 = nullptr) {
   const Stream stream;
   const OnDevice<std::uint16_t> queries(floats_to_halves(queries_of(p)));
   const OnDevice<int> position(std::vector<int>{p.cache.tokens - p.tokens});
   const OnDevice<std::uint16_t> out(queries.size());
-  if (halves != nullptr)
-    cuda::widen_cache(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
-                      position.get(), halves->on_device());
+  if (fp16 != nullptr)
+    cuda::dequantize_kv(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
+                        position.get(), fp16->on_device());
   cuda::attend_causally(stream,
                         {reinterpret_cast<const __half*>(queries.get()), p.tokens,
                          p.cache.kv_heads * p.group, p.window, p.shared_bytes},
-                        (halves != nullptr ? *halves : data).on_device(),
-                        halves != nullptr ? 0 : CacheData::kLayer, position.get(),
+                        (fp16 != nullptr ? *fp16 : data).on_device(),
+                        fp16 != nullptr ? 0 : CacheData::kLayer, position.get(),
                         reinterpret_cast<__half*>(out.get()));
   stream.wait();
   return out.read();
@@ -62,7 +62,7 @@ void check(const Prefill& p) {
       const std::size_t at = std::size_t(t * heads + head) * std::size_t(p.cache.dim);
       const Expected e =
           attention_in_double(queries.data() + at, data, head / p.group, p.cache.dim, from, to);
-      // The mix itself becomes a half.
+      // The output itself is rounded to FP16.
       for (std::size_t i = 0; i < e.out.size(); ++i)
         c.add(double(out[at + i]), e.out[i],
               e.bound[i] * (1 + 0x1p-11) + std::abs(e.out[i]) * 0x1p-11 + 0x1p-25);
@@ -89,7 +89,7 @@ TEST_CASE("Prefill attention is that of double precision at any length", "[cuda]
   }
 }
 
-TEST_CASE("Prefill attention goes on where the cache ends", "[cuda][gpu]") {
+TEST_CASE("Prefill attention continues after the cached tokens", "[cuda][gpu]") {
   for (const int before : {1, 63, 64, 500, 3000})
     for (const int tokens : {1, 40, 130}) check(of_tokens(tokens, before));
 }
@@ -179,7 +179,7 @@ TEST_CASE("Prefill attention gives the same bits wherever blocks lie and however
   }
 }
 
-TEST_CASE("A widened cache gives prefill attention the same bits", "[cuda][gpu]") {
+TEST_CASE("A dequantized cache gives prefill attention the same bits", "[cuda][gpu]") {
   const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
   for (const QuantFormat k : types)
     for (const QuantFormat v : types) {
@@ -194,8 +194,8 @@ TEST_CASE("A widened cache gives prefill attention the same bits", "[cuda][gpu]"
       room.order = 9;
       room.room = room.tokens;
       room.from = room.tokens;  // nothing but NaNs
-      const CacheData halves(room);
+      const CacheData fp16(room);
       const CacheData data(p.cache);
-      CHECK(run(p, data, &halves) == run(p, data));
+      CHECK(run(p, data, &fp16) == run(p, data));
     }
 }

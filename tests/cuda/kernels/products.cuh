@@ -1,5 +1,5 @@
 #pragma once
-// Products in double of what kernels multiply, and how far F32 may be off.
+// Products in double of the kernels' inputs, and tolerances of F32.
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace rigcast::fixtures {
 
-inline bool takes_floats(QuantFormat f) {
+inline bool needs_floats(QuantFormat f) {
   return f == QuantFormat::kF32 || f == QuantFormat::kF16 || f == QuantFormat::kBF16;
 }
 
@@ -25,31 +25,31 @@ Product product(const Weights& w, std::int64_t i, X x) {
   Product p;
   for (std::size_t j = 0; j < row.size(); ++j) {
     p.value += double(row[j]) * x(j);
-    // scale * code is w less the value of code 0, which is a term too.
+    // scale * code is w minus the value of code 0, which is a separate term.
     p.terms += (std::abs(double(row[j])) + 2 * std::abs(double(zeros[j]))) * std::abs(x(j));
   }
   return p;
 }
 inline Product product(const Weights& w, std::int64_t i, const InputOnDevice& x) {
   return product(w, i, [&](std::size_t j) {
-    return takes_floats(w.format) ? double(x.x[j]) : x.rounded.value(j);
+    return needs_floats(w.format) ? double(x.x[j]) : x.quantized.value(j);
   });
 }
 
-/// Every term passes so many roundings of 2^-24, relative to the sum of all terms at most: one
-/// for each addition of a lane, which has 1/32 of the columns (a term each, or two for 16 columns
-/// or more), 5 of its warp, 8 in the term (scales, mins, products, the sum of 16 activations), and
-/// 3 for bias, residual and the rounding of the dequantized reference.
+/// The number of roundings of a term, each 2^-24 relative to the sum of all terms at most: one for
+/// each addition of a lane, which has 1/32 of the columns (a term each, or two for 16 columns or
+/// more), 5 of its warp, 8 in the term (scales, mins, products, the sum of 16 activations), and 3
+/// for bias, residual and the rounding of the dequantized reference.
 inline double roundings(QuantFormat f, std::int64_t columns) {
   const double additions =
-      takes_floats(f) ? double(columns) / 32 : 2 * std::ceil(double(columns) / 512);
+      needs_floats(f) ? double(columns) / 32 : 2 * std::ceil(double(columns) / 512);
   return additions + 5 + 8 + 3;
 }
 inline double bound(const Product& p, QuantFormat f, std::int64_t columns) {
   return roundings(f, columns) * 0x1p-24 * p.terms;
 }
 
-/// How far `got` is off in units of what is allowed; above 1 is wrong. NaN is infinitely wrong.
+/// The error of `got` in units of the tolerance; above 1 is wrong. NaN is infinitely wrong.
 inline double off(float got, double expected, double allowed) {
   const double difference = std::abs(double(got) - expected);
   if (difference == 0) return 0;

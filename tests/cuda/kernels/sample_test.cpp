@@ -21,17 +21,17 @@ using Ids = std::vector<std::int32_t>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Draw draw_of(const Sampling& s, std::uint64_t number = 0) {
+SamplingParams draw_of(const Sampling& s, std::uint64_t number = 0) {
   return {s.temperature, s.top_k, s.top_p, s.seed, number};
 }
 
-OnDevice<SampleState> state_of(const Draw& draw) {
+OnDevice<SampleState> state_of(const SamplingParams& draw) {
   std::vector<SampleState> state(1);
-  state[0].draw = draw;
+  state[0].params = draw;
   return OnDevice<SampleState>(state);
 }
 
-// One after the other, each with what the one before it has left.
+// Samples one after the other, each with the state that the previous one left.
 Ids gpu_draws(const std::vector<float>& logits, const Sampling& sampling, int draws) {
   const Stream stream;
   const OnDevice<float> on_gpu(logits);
@@ -126,7 +126,7 @@ TEST_CASE("Where a logit is NaN a GPU draws no token", "[cuda][gpu]") {
       *id.as<std::int32_t>() = 7;
       sample(stream, values.get(), int(count), state.get(),
              {nullptr, id.on_device<std::int32_t>()});
-      CHECK(state.read()[0].draw.number == 18);
+      CHECK(state.read()[0].params.number == 18);
       CHECK(*id.as<std::int32_t>() == kNoToken);
     }
 }
@@ -135,14 +135,14 @@ TEST_CASE("A draw leaves the state as it was, but for its number", "[cuda][gpu]"
   const Stream stream;
   for (const bool equal : {false, true}) {  // of equal logits none is collected by all blocks
     const OnDevice<float> logits(equal ? std::vector<float>(9000, 1.0f) : normal_values(9000, 1));
-    const Draw draw{1.0f, 40, 0.9f, 3, 17};
+    const SamplingParams draw{1.0f, 40, 0.9f, 3, 17};
     const auto state = state_of(draw);
     const PinnedBuffer id(sizeof(std::int32_t));
     *id.as<std::int32_t>() = -1;
     sample(stream, logits.get(), 9000, state.get(), {nullptr, id.on_device<std::int32_t>()});
     const SampleState after = state.read()[0];
     CHECK(*id.as<std::int32_t>() >= 0);
-    CHECK(after.draw == Draw{1.0f, 40, 0.9f, 3, 18});
+    CHECK(after.params == SamplingParams{1.0f, 40, 0.9f, 3, 18});
     CHECK(after.collected == 0);
     CHECK(after.done == 0);
     CHECK(std::ranges::count(after.counts, 0u) == SampleState::kBins);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "tests/cuda/device_data.cuh"
 
@@ -19,9 +19,10 @@ inline constexpr QuantFormat kAllFormats[] = {
     QuantFormat::kQ2_K, QuantFormat::kQ3_K,   QuantFormat::kQ4_K,   QuantFormat::kQ5_K,
     QuantFormat::kQ6_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS, QuantFormat::kMXFP4};
 
-/// What is not a code in a block: halves, and bytes [codes, codes_end) that are.
+/// The layout of a block besides its codes: offsets of FP16 fields, and the bytes [codes,
+/// codes_end) of codes.
 struct BlockParts {
-  std::vector<std::size_t> halves;
+  std::vector<std::size_t> fp16;
   std::size_t codes = 0, codes_end = 0;
 };
 inline BlockParts parts_of(QuantFormat format) {
@@ -69,7 +70,7 @@ struct Weights {
       if (f == QuantFormat::kF16) put16(at, engine::ref::float_to_half(value));
       if (f == QuantFormat::kBF16) put16(at, engine::ref::float_to_bfloat(value));
       if (f == QuantFormat::kMXFP4) blocks[at] = std::byte(118 + bits() % 8);
-      for (const std::size_t half : parts_of(f).halves)
+      for (const std::size_t half : parts_of(f).fp16)
         put16(at + half, engine::ref::float_to_half(normal(bits)));
     }
   }
@@ -101,14 +102,14 @@ struct Weights {
 class PlanesOnDevice {
  public:
   explicit PlanesOnDevice(std::span<const Weights> from)
-      : stride_(engine::cuda::planes_bytes(from[0].format, from[0].columns, from[0].rows)),
-        planes_(stride_ * from.size()),
-        first_{planes_.get(), from[0].format, from[0].columns, from[0].rows} {
+      : stride_(engine::cuda::soa_bytes(from[0].format, from[0].columns, from[0].rows)),
+        soa_(stride_ * from.size()),
+        first_{soa_.get(), from[0].format, from[0].columns, from[0].rows} {
     const engine::Stream stream;
     for (std::size_t i = 0; i < from.size(); ++i) {
       const OnDevice<std::byte> blocks(from[i].blocks);
       engine::cuda::repack(first_.format, first_.columns, first_.rows, {0, first_.rows},
-                           blocks.get(), planes_.get() + i * stride_, stream);
+                           blocks.get(), soa_.get() + i * stride_, stream);
       stream.wait();
     }
   }
@@ -119,7 +120,7 @@ class PlanesOnDevice {
 
  private:
   std::size_t stride_;
-  OnDevice<std::byte> planes_;
+  OnDevice<std::byte> soa_;
   engine::cuda::Matrix first_;
 };
 

@@ -23,11 +23,10 @@ TEST_CASE("Pinned memory that is refused says what it was for", "[cuda]") {
   CHECK(of_pages.find(" asked for the input embedding, refused: ") != std::string::npos);
 }
 
-TEST_CASE("Memory that waits to be used again is counted, and gives way to what else is needed",
-          "[cuda]") {
+TEST_CASE("Memory kept for reuse is counted, and released when other memory is needed", "[cuda]") {
   constexpr std::size_t kBytes = 400'000;
   const Ram ram(1_MiB);
-  const MakeMemory make = cuda::reused(ram, "KV cache", make_large_pages);
+  const Allocator make = cuda::reused(ram, "KV cache", make_large_pages);
   auto first = make(kBytes);
   const auto second = make(kBytes);
   std::byte* const place = first.get();
@@ -36,9 +35,9 @@ TEST_CASE("Memory that waits to be used again is counted, and gives way to what 
   first = make(kBytes);
   CHECK(first.get() == place);
   CHECK(ram.held() == Bytes{2.0 * kBytes});
-  CHECK_THROWS_AS(ram.take(500'000, "activations"), ShortOfMemory);
+  CHECK_THROWS_AS(ram.charge(500'000, "activations"), ShortOfMemory);
   first.reset();
-  const RamShare share = ram.take(500'000, "activations");
+  const RamShare share = ram.charge(500'000, "activations");
   CHECK(ram.held() == Bytes{kBytes + 500'000.0});
   CHECK_THROWS_AS(make(kBytes), ShortOfMemory);
 }
@@ -54,7 +53,7 @@ TEST_CASE("Pages are given back, whether they could be locked or not", "[cuda]")
             std::string::npos);
     }
   };
-  once();  // with what the driver takes for itself
+  once();  // includes the driver's own memory
   const double before = test::resident_memory().value;
   for (int i = 0; i < 20; ++i) once();
   CHECK(test::resident_memory().value < before + kBytes);

@@ -119,12 +119,12 @@ std::vector<UploadRead> plan_of(const std::vector<HostTensor>& tensors, const Gg
 std::vector<Bytewise> read_by_source(const std::vector<HostTensor>& tensors, const GgufFile* file,
                                      std::uint64_t most_bytes) {
   const auto reads = plan_of(tensors, file, most_bytes);
-  const UploadSource source(tensors, file, reads);
-  const std::size_t room = most_bytes + UploadSource::kSlack;
+  const UploadReader source(tensors, file, reads);
+  const std::size_t room = most_bytes + UploadReader::kSlack;
   const std::unique_ptr<std::byte, void (*)(void*)> buffer(
       static_cast<std::byte*>(std::aligned_alloc(
-          UploadSource::kAlignment, (room + UploadSource::kAlignment - 1) /
-                                        UploadSource::kAlignment * UploadSource::kAlignment)),
+          UploadReader::kAlignment, (room + UploadReader::kAlignment - 1) /
+                                        UploadReader::kAlignment * UploadReader::kAlignment)),
       std::free);
   std::vector<Bytewise> out;
   for (const HostTensor& t : tensors) out.emplace_back(t.bytes);
@@ -222,8 +222,8 @@ TEST_CASE("What is to stay in the page cache is read through it", "[cuda][upload
   const auto tensors = tensors_of(file);
   const auto reads = plan_of(tensors, &file, 65'536);
   REQUIRE_FALSE(drop_from_page_cache(random.path));
-  const UploadSource source(tensors, &file, reads, false);
-  Bytewise buffer(65'536 + UploadSource::kSlack);
+  const UploadReader source(tensors, &file, reads, false);
+  Bytewise buffer(65'536 + UploadReader::kSlack);
   for (const UploadRead& read : reads) CHECK_FALSE(source.fill(read, buffer.data()).direct);
   CHECK(test::cached_bytes(random.path) == std::filesystem::file_size(random.path));
 }
@@ -264,9 +264,9 @@ TEST_CASE("A file that ends while it is read is an error", "[cuda][upload]") {
   const GgufFile file = random.open();
   const auto tensors = tensors_of(file);
   const auto reads = plan_of(tensors, &file, 65'536);
-  const UploadSource source(tensors, &file, reads);
+  const UploadReader source(tensors, &file, reads);
   std::filesystem::resize_file(random.path, 100'000);
-  Bytewise buffer(65'536 + UploadSource::kSlack);
+  Bytewise buffer(65'536 + UploadReader::kSlack);
   const std::string text = test::machine_error([&] { source.fill(reads.back(), buffer.data()); });
   CHECK(text.find("reading the weights failed: it ends at byte ") != std::string::npos);
 }
@@ -276,7 +276,7 @@ namespace {
 
 using fixtures::OnDevice;
 
-// Where pieces are put together again, by the GPU.
+// GPU memory in which pieces are assembled.
 class Collected {
  public:
   explicit Collected(const std::vector<HostTensor>& tensors) {

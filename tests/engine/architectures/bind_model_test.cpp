@@ -1,4 +1,4 @@
-// Tensors in their places, and what has no place.
+// Binding of tensors, and errors for tensors that cannot be bound.
 
 #include "engine/architectures/bind_model.hpp"
 
@@ -39,7 +39,7 @@ struct Weights {
 
 Result<Model> bound(const ModelSpec& spec, const std::vector<NamedTensor>& tensors,
                     std::shared_ptr<const void> storage = nullptr) {
-  return bind_model(spec, usual_hyperparameters(spec), tensors, std::move(storage));
+  return bind_model(spec, default_hyperparameters(spec), tensors, std::move(storage));
 }
 
 std::string error_when(const std::function<void(ModelSpec&, std::vector<NamedTensor>&)>& change,
@@ -189,8 +189,8 @@ TEST_CASE("Traits that are not executed are named", "[model]") {
   const auto refused = [](const std::function<void(ModelSpec&)>& change) {
     ModelSpec spec = tiny("llama");
     change(spec);
-    CHECK(refuse_to_execute(spec));
-    return error_of(bind_model(spec, usual_hyperparameters(spec), {}, nullptr));
+    CHECK(check_executable(spec));
+    return error_of(bind_model(spec, default_hyperparameters(spec), {}, nullptr));
   };
   CHECK(contains(refused([](ModelSpec& m) { m.architecture = "gemma2"; }), "\"gemma2\""));
   CHECK(contains(refused([](ModelSpec& m) { m.window = SlidingWindow{.full_kv_heads = 2}; }),
@@ -203,14 +203,14 @@ TEST_CASE("Traits that are not executed are named", "[model]") {
   CHECK(contains(refused([](ModelSpec& m) { m.layers = -1; }), "width of 0"));
   CHECK(contains(refused([](ModelSpec& m) { m.kv_heads = 3; }), "width of 0"));
   for (const char* architecture : {"llama", "qwen2", "qwen3", "qwen3moe"})
-    CHECK_FALSE(refuse_to_execute(tiny(architecture)));
+    CHECK_FALSE(check_executable(tiny(architecture)));
 }
 
 TEST_CASE("Hyperparameters that make no sense are refused", "[model]") {
   const ModelSpec spec = tiny("llama");
   const Weights weights(spec);
   const auto with = [&](const std::function<void(Hyperparameters&)>& change) {
-    Hyperparameters hyper = usual_hyperparameters(spec);
+    Hyperparameters hyper = default_hyperparameters(spec);
     change(hyper);
     return error_of(bind_model(spec, hyper, weights.named(), nullptr));
   };
@@ -225,7 +225,7 @@ TEST_CASE("Hyperparameters that make no sense are refused", "[model]") {
 
 TEST_CASE("Usual hyperparameters are those of the publishers", "[model]") {
   using namespace rigcast::fixtures;
-  const auto base = [](const ModelSpec& m) { return usual_hyperparameters(m).rope_base; };
+  const auto base = [](const ModelSpec& m) { return default_hyperparameters(m).rope_base; };
   CHECK(base(llama_2_7b()) == 1e4f);
   CHECK(base(mistral_7b_v0_1()) == 1e4f);
   CHECK(base(mistral_7b_v0_3()) == 1e6f);
@@ -234,12 +234,12 @@ TEST_CASE("Usual hyperparameters are those of the publishers", "[model]") {
   CHECK(base(mixtral_8x7b()) == 1e6f);
   CHECK(base(qwen2_5_7b()) == 1e6f);
   CHECK(base(qwen3_30b_a3b()) == 1e6f);
-  const Hyperparameters qwen = usual_hyperparameters(qwen3_8b());
+  const Hyperparameters qwen = default_hyperparameters(qwen3_8b());
   CHECK(qwen.norm_eps == 1e-6f);
   CHECK(qwen.rope_dims == 128);
-  CHECK(qwen.rope_pairs == RopePairs::kHalves);
-  CHECK(usual_hyperparameters(llama_3_8b()).norm_eps == 1e-5f);
-  CHECK(usual_hyperparameters(llama_3_8b()).rope_pairs == RopePairs::kNeighbours);
+  CHECK(qwen.rope_pairs == RopePairs::kNeox);
+  CHECK(default_hyperparameters(llama_3_8b()).norm_eps == 1e-5f);
+  CHECK(default_hyperparameters(llama_3_8b()).rope_pairs == RopePairs::kInterleaved);
 }
 
 }  // namespace rigcast::engine

@@ -1,6 +1,6 @@
-// Layers that no architecture of engine/architectures has: what adding one begins with. The
-// reference computes any list of operations; the CPU those whose blocks it fuses, and names the
-// operation where a list is none of them.
+// Layers that no architecture of engine/architectures has, as in the first step of adding one. The
+// reference computes any list of operations; the CPU computes lists that consist of blocks that it
+// fuses, and names the first operation that belongs to none.
 
 #include <cmath>
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/kernels/ref/ops.hpp"
-#include "engine/placement/refuse_shapes.hpp"
+#include "engine/placement/check_shapes.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/engine/logits_compare.hpp"
@@ -21,7 +21,7 @@ using enum OpKind;
 using enum Activation;
 using enum LayerWeight;
 
-// What attention and FFN give is normed, not what they take, as in OLMo 2.
+// Post-norm: the outputs of attention and FFN are normed instead of their inputs, as in OLMo 2.
 std::vector<LayerOp> post_norm_layer() {
   return {{kLinear, kHidden, kQuery, {kQ}},
           {kLinear, kHidden, kKey, {kK}},
@@ -73,7 +73,7 @@ void check_on_cpu(const TinyModel& tiny) {
 TEST_CASE("The reference computes a layer of another order", "[engine][architectures]") {
   TinyModel tiny = make_tiny_model({.layers = 1});
   tiny.model.layers[0].ops = post_norm_layer();
-  // One token attends to itself alone: its value is what attention gives.
+  // A single token attends only to itself: attention returns its value.
   const Model& m = tiny.model;
   const Layer& l = m.layers[0];
   using Vector = std::vector<float>;
@@ -110,26 +110,26 @@ TEST_CASE("The reference computes a layer of another order", "[engine][architect
 
 TEST_CASE("Backends name the operation that they do not compute", "[engine][architectures]") {
   TinyModel tiny = make_tiny_model({.layers = 2});
-  CHECK_FALSE(refuse_layers_on_cpu(tiny.model));
-  CHECK_FALSE(refuse_shapes_on_gpu(tiny.model));
+  CHECK_FALSE(check_layers_on_cpu(tiny.model));
+  CHECK_FALSE(check_shapes_on_gpu(tiny.model));
   // The host answers a GPU in the usual order.
   tiny.model.layers[1].ops = ffn_first(tiny.model.layers[0].ops);
-  CHECK_FALSE(refuse_layers_on_cpu(tiny.model));
-  CHECK(refuse_shapes_on_gpu(tiny.model)->message ==
+  CHECK_FALSE(check_layers_on_cpu(tiny.model));
+  CHECK(check_shapes_on_gpu(tiny.model)->message ==
         "tiny, layer 1, is not executed on a GPU: a layer is attention, then an FFN or experts "
         "there");
   tiny.model.layers[1].ops = post_norm_layer();
-  const auto error = refuse_layers_on_cpu(tiny.model);
+  const auto error = check_layers_on_cpu(tiny.model);
   REQUIRE(error);
   CHECK(error->message ==
         "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on the CPU");
-  CHECK(refuse_shapes_on_gpu(tiny.model)->message ==
+  CHECK(check_shapes_on_gpu(tiny.model)->message ==
         "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on a GPU");
-  // A norm that the list leaves out would be computed all the same: it is there.
+  // A norm that the list omits would still be computed, because its weight exists.
   TinyModel normed = make_tiny_model({.architecture = "qwen3", .layers = 1});
   std::erase_if(normed.model.layers[0].ops,
                 [](const LayerOp& op) { return op.weights == std::vector{kKNorm}; });
-  CHECK(refuse_layers_on_cpu(normed.model)->message ==
+  CHECK(check_layers_on_cpu(normed.model)->message ==
         "tiny, layer 0: no operation uses \"attn_k_norm.weight\"");
   CHECK_THROWS_AS(CpuExecutor(std::make_shared<const Model>(tiny.model), options_of(1)),
                   MachineError);
@@ -169,7 +169,7 @@ TEST_CASE("Layers have heads of their own", "[engine][architectures]") {
   CpuExecutor executor(std::make_shared<const Model>(tiny.model), options_of(1));
   executor.forward(prompt_of(16, 500), Logits::kNone);
   CHECK(executor.cache().bytes() == 16 * 2 * 4 * (2 * 4 * 32 + 2 * 1 * 64));
-  const auto refused = refuse_shapes_on_gpu(tiny.model);
+  const auto refused = check_shapes_on_gpu(tiny.model);
   REQUIRE(refused);
   CHECK(refused->message.find("layers of 4 KV heads of 32 and of 1 of 64") != std::string::npos);
 }

@@ -13,7 +13,7 @@ using namespace rigcast::engine;
 
 namespace {
 
-// Whatever it is given, the next token is the one that follows the last.
+// An executor for tests: the next token is always the last one plus one.
 class ToyExecutor : public Executor {
  public:
   explicit ToyExecutor(std::size_t vocabulary) : logits_(vocabulary) {}

@@ -1,4 +1,4 @@
-// Small files of many kinds: what the fuzzer starts from, kept in tests/data/gguf.
+// Small files of many kinds: the fuzzer's seeds, kept in tests/data/gguf.
 
 #include <cstdlib>
 

@@ -91,7 +91,7 @@ TEST_CASE("Opening the first part opens all", "[gguf]") {
   CHECK(file->bytes() == bytes);
 }
 
-TEST_CASE("Opening a later part tells which is the first", "[gguf]") {
+TEST_CASE("The error of opening a later part names the first", "[gguf]") {
   const Folder folder;
   write_parts(folder);
   const std::string error = error_of_open(part_path(folder, 2));

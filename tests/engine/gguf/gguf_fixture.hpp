@@ -88,7 +88,7 @@ inline std::string with_zeros(const GgufHeader& header) {
   return bytes;
 }
 
-/// The same as a file whose data take no room on the disk.
+/// The header as a sparse file, whose data use no space on the disk.
 inline void write_sparse(const GgufHeader& header, const std::filesystem::path& path) {
   const std::string bytes = header.encode();
   std::ofstream(path, std::ios::binary) << bytes;

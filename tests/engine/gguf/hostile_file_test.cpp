@@ -1,4 +1,4 @@
-// Files of 2 MB that are made to take long: each is read, or refused, in seconds.
+// Files of 2 MB that are designed to take long: each is read, or refused, in seconds.
 
 #include "tests/hostile.hpp"
 
@@ -49,7 +49,7 @@ std::string empty_arrays(int deep) {
   return raw.bytes;
 }
 
-// A model that says of itself that it has as many layers as may be.
+// A model whose metadata state the largest allowed number of layers.
 std::string many_layers() {
   ModelSpec model = tiny("llama");
   model.layers = 1;

@@ -1,4 +1,4 @@
-// What a header may say and what it may not.
+// Valid and invalid headers.
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Models of files: the catalogue's shapes there and back, and metadata that lie.
+// Models from files: round trips of the catalogue's shapes, and wrong metadata.
 
 #include "engine/gguf/model/read_model.hpp"
 
@@ -64,7 +64,7 @@ void check_same(const ModelSpec& a, const ModelSpec& b) {
   CHECK(a.moe->expert_bias == b.moe->expert_bias);
 }
 
-// The keys of a file of the tiny model, and what is wrong with it.
+// A file of the tiny model with changed keys, and its error.
 class Lie {
  public:
   explicit Lie(const ModelSpec& spec = tiny("llama")) : spec_(spec) {}
@@ -223,7 +223,7 @@ TEST_CASE("Hyperparameters come from the file, or are what such files usually ha
   CHECK(plain->norm_eps == 1e-5f);
   CHECK(plain->rope_base == 10000.0f);  // what a file without the key means
   CHECK(plain->rope_dims == 8);
-  CHECK(plain->rope_pairs == RopePairs::kNeighbours);
+  CHECK(plain->rope_pairs == RopePairs::kInterleaved);
   CHECK(plain->rope_scale == 1.0f);
   const auto qwen = read("qwen2", [](GgufHeader& h) {
     h.set("qwen2.attention.layer_norm_rms_epsilon", 1e-6f);
@@ -234,7 +234,7 @@ TEST_CASE("Hyperparameters come from the file, or are what such files usually ha
   REQUIRE(qwen.ok());
   CHECK(qwen->norm_eps == 1e-6f);
   CHECK(qwen->rope_base == 1e6f);
-  CHECK(qwen->rope_pairs == RopePairs::kHalves);
+  CHECK(qwen->rope_pairs == RopePairs::kNeox);
   CHECK(qwen->rope_scale == 0.25f);
   const auto old = read("llama", [](GgufHeader& h) { h.set("llama.rope.scale_linear", 2.0f); });
   REQUIRE(old.ok());

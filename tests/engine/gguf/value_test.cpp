@@ -1,4 +1,4 @@
-// Metadata: every type there and back, and how they are shown.
+// Metadata: round trips of every type, and their text.
 
 #include <limits>
 
@@ -108,8 +108,8 @@ TEST_CASE("Values are shown on one line", "[gguf]") {
 
 TEST_CASE("Lengths that the bytes do not hold are refused before anything is made of them",
           "[gguf]") {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  for (const std::uint64_t n : {std::uint64_t{9}, std::uint64_t{1} << 32, kMost / 2, kMost}) {
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  for (const std::uint64_t n : {std::uint64_t{9}, std::uint64_t{1} << 32, kMax / 2, kMax}) {
     CHECK_FALSE(value_of(ValueType::kString, Raw().u64(n).zeros(8).bytes).ok());
     for (std::uint32_t type = 0; type < kValueTypeCount; ++type)
       CHECK_FALSE(value_of(ValueType::kArray, Raw().u32(type).u64(n).zeros(8).bytes).ok());
@@ -125,8 +125,8 @@ TEST_CASE("Arrays nest so deep and no deeper", "[gguf]") {
     return raw.u32(0).u64(0).bytes;
   };
   CHECK(value_of(ValueType::kArray, nested(1)).ok());
-  CHECK(value_of(ValueType::kArray, nested(kDeepestArray)).ok());
-  const auto deeper = value_of(ValueType::kArray, nested(kDeepestArray + 1));
+  CHECK(value_of(ValueType::kArray, nested(kMaxArrayDepth)).ok());
+  const auto deeper = value_of(ValueType::kArray, nested(kMaxArrayDepth + 1));
   CHECK(contains(error_of(deeper), "more than 8 deep"));
   CHECK_FALSE(value_of(ValueType::kArray, nested(100'000)).ok());
 }

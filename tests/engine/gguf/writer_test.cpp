@@ -1,4 +1,4 @@
-// Files on the disk: whole or not there.
+// Files on the disk are complete or do not exist.
 
 #include "engine/gguf/writer.hpp"
 
@@ -35,7 +35,7 @@ std::string data_of(const GgufFile& file, std::string_view name) {
   return std::string(as_text(std::span(t->data, std::size_t(t->bytes))));
 }
 
-// While it lives, no file grows beyond so many bytes: a disk that is full.
+// While it lives, files cannot grow beyond a number of bytes, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

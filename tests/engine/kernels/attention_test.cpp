@@ -69,8 +69,8 @@ std::vector<float> attend(const KvCache& cache, int kv_head, int dim, TokenCount
   }
   std::vector<float> out(q.size());
   for (int r = 0; r < rows; ++r)
-    cpu::mix_partials({o.data() + r * dim, m.data() + r, l.data() + r}, count, rows, dim,
-                      out.data() + r * dim);
+    cpu::merge_to_output({o.data() + r * dim, m.data() + r, l.data() + r}, count, rows, dim,
+                         out.data() + r * dim);
   return out;
 }
 
@@ -166,6 +166,6 @@ TEST_CASE("A query that sees nothing of a partition leaves it out", "[engine][at
   CHECK(l[0] == 0);
   m[1] = 3, l[1] = 2;  // merged with another: that one alone counts
   std::fill(o.begin() + 64, o.end(), 5.0f);
-  cpu::mix_partials({o.data(), m.data(), l.data()}, 2, 1, 64, out.data());
+  cpu::merge_to_output({o.data(), m.data(), l.data()}, 2, 1, 64, out.data());
   for (const float v : out) CHECK(v == 2.5f);
 }

@@ -232,7 +232,7 @@ TEST_CASE("MXFP4 scales reach from subnormals to overflow", "[dequantize]") {
 }
 
 TEST_CASE("Edge scales decode as arithmetic says", "[dequantize]") {
-  // Half subnormals, -0 and the largest half; codes of Q8_0 reach from -128 to 127.
+  // FP16 subnormals, -0 and the largest FP16 number; codes of Q8_0 reach from -128 to 127.
   const auto q8 = [](int low, int high, int code) {
     return decode_with(kQ8_0, {{0, low}, {1, high}, {2, code}})[0];
   };

@@ -116,7 +116,7 @@ TEST_CASE("One layer and two tokens by hand", "[forward]") {
   m.spec.layers = m.spec.heads = m.spec.kv_heads = 1;
   m.spec.hidden = m.spec.head_dim = m.spec.ffn = m.spec.vocabulary = 2;
   m.hyper.norm_eps = 0;
-  m.hyper.rope_dims = 2;  // one pair: position 1 turns by an angle of 1
+  m.hyper.rope_dims = 2;  // one pair: position 1 is rotated by an angle of 1
   m.embedding = f32(embedding, 2);
   m.head = f32(one, 2);
   m.final_norm = {1, 1};
@@ -200,8 +200,8 @@ TEST_CASE("Grouped queries are all heads with their KV head repeated", "[forward
 
 TEST_CASE("Rows of q and k in the other order of pairs are the other rope", "[forward]") {
   // llama's files interleave the halves: row 2 i is the i-th, row 2 i + 1 the one half a head on.
-  TinyModel halves = make_tiny_model(small("llama"));
-  halves.model.hyper.rope_pairs = RopePairs::kHalves;
+  TinyModel neox = make_tiny_model(small("llama"));
+  neox.model.hyper.rope_pairs = RopePairs::kNeox;
   TinyModel neighbours = make_tiny_model(small("llama"));
   for (int i = 0; i < 2; ++i) {
     for (const char* name : {"attn_q.weight", "attn_k.weight"}) {
@@ -211,10 +211,10 @@ TEST_CASE("Rows of q and k in the other order of pairs are the other rope", "[fo
       reorder_rows(neighbours, block(i, name), 1, order);
     }
   }
-  const Logits expected = forward(halves.model, kPrompt);
+  const Logits expected = forward(neox.model, kPrompt);
   CHECK(difference(forward(neighbours.model, kPrompt), expected) < kRounding);
-  halves.model.hyper.rope_pairs = RopePairs::kNeighbours;
-  CHECK(difference(forward(halves.model, kPrompt), expected) > 0.01);
+  neox.model.hyper.rope_pairs = RopePairs::kInterleaved;
+  CHECK(difference(forward(neox.model, kPrompt), expected) > 0.01);
 }
 
 TEST_CASE("Equal experts are one dense FFN, however many are used", "[forward]") {
@@ -312,8 +312,8 @@ TEST_CASE("A token sees its window and no further", "[forward]") {
 }
 
 TEST_CASE("Head norms come before positions", "[forward]") {
-  // A window of 2 sees the same pair of tokens twice: it is the same only if all that positions do
-  // is turn. An uneven norm of what is turned already would tell positions apart.
+  // A window of 2 sees the same pair of tokens twice, with the same result only if positions do
+  // nothing but rotate. An uneven norm after the rotation would distinguish positions.
   TinyTraits traits = small("qwen3");
   traits.layers = 1;
   traits.window = 2;
@@ -376,7 +376,7 @@ TEST_CASE("Biases, head norms and rope factors count", "[forward]") {
 }
 
 TEST_CASE("A constant added to all keys of a head changes nothing", "[forward]") {
-  // Every score moves by the same amount where nothing turns.
+  // Without a rotation every score changes by the same amount.
   TinyModel m = make_tiny_model(small("qwen2"));
   m.model.hyper.rope_dims = 0;
   const Logits expected = forward(m.model, kPrompt);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// By the definition of binary16, with nothing that the code under test has.
+// A conversion by the definition of binary16, independent of the code under test.
 double half_value(unsigned bits) {
   const int exponent = int(bits >> 10 & 31);
   const double mantissa = double(bits & 1023);
@@ -24,7 +24,8 @@ double half_value(unsigned bits) {
 
 }  // namespace
 
-TEST_CASE("Every half is the number its bits define, and comes back", "[half]") {
+TEST_CASE("Every FP16 number has the value that its bits define, and survives a round trip",
+          "[half]") {
   int wrong = 0;
   for (unsigned bits = 0; bits < 65536; ++bits) {
     const float value = half_to_float(std::uint16_t(bits));
@@ -93,7 +94,8 @@ TEST_CASE("A bfloat is the upper half of an F32, rounded to even", "[half]") {
 }
 
 TEST_CASE("Vectors of halves are those of the definition", "[engine][half]") {
-  // Every half, what lies midway between two of them and just beside, and what is too large.
+  // Every FP16 number, midpoints between two of them and their neighbours, and values that are too
+  // large.
   std::vector<float> values;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     if ((bits & 0x7c00) == 0x7c00 && (bits & 0x3ff) != 0)
@@ -109,7 +111,7 @@ TEST_CASE("Vectors of halves are those of the definition", "[engine][half]") {
   for (const float large : {65519.0f, 65520.0f, 1e6f, -65520.0f, 1e-9f, -1e-9f})
     values.push_back(large);
   std::vector<std::byte> fast(2 * values.size()), plain(fast.size());
-  cpu::to_half(values, fast.data());
+  cpu::to_fp16(values, fast.data());
   ref::quantize(QuantFormat::kF16, values, plain.data());
   CHECK(fast == plain);
 }

@@ -26,13 +26,13 @@ const std::vector<QuantFormat> kFormats = {
     QuantFormat::kQ2_K, QuantFormat::kQ3_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS,
     QuantFormat::kMXFP4};
 
-// A second half behind a block's scale.
+// True if a second FP16 field follows a block's scale.
 bool has_minima(QuantFormat f) {
   return f == QuantFormat::kQ4_K || f == QuantFormat::kQ5_K || f == QuantFormat::kQ4_1 ||
          f == QuantFormat::kQ5_1 || f == QuantFormat::kQ2_K;
 }
 
-// Where a block's scale is a half.
+// The offset of a block's FP16 scale.
 std::size_t scale_at(QuantFormat f) {
   switch (f) {
     case QuantFormat::kQ6_K: return 208;
@@ -60,8 +60,8 @@ Weights weights_of(QuantFormat format, std::int64_t rows, std::int64_t columns, 
   return w;
 }
 
-// What a row of activations is after rounding.
-std::vector<float> rounded_values(const cpu::RoundedRow& x) {
+// The values of a row of activations after quantization.
+std::vector<float> rounded_values(const cpu::QuantizedRow& x) {
   std::vector<float> v(x.q.size());
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = float(x.q[i]) * x.scale[i / 32];
   return v;
@@ -94,9 +94,9 @@ TEST_CASE("Rounding keeps every activation within half a step", "[engine][int8]"
   x[100] = 50;                                            // an outlier spoils its own block alone
   for (std::size_t i = 320; i < 352; ++i) x[i] = 0;       // a block of zeros
   for (std::size_t i = 352; i < 384; ++i) x[i] = 1e-30f;  // tiny ones
-  cpu::RoundedRow row;
+  cpu::QuantizedRow row;
   row.resize(std::int64_t(x.size()));
-  cpu::round_row(x, row);
+  cpu::quantize_row(x, row);
   const auto back = rounded_values(row);
   for (std::size_t i = 0; i < x.size(); ++i) {
     INFO(i);
@@ -116,12 +116,12 @@ TEST_CASE("A row that is rounded in parts is the whole row's rounding", "[engine
     x[40] = std::numeric_limits<float>::infinity();
     std::fill_n(x.begin() + 64, 32, 1e-38f);  // 127 over it is no number
     x[70] = 0;
-    cpu::RoundedRow whole, parts;
+    cpu::QuantizedRow whole, parts;
     whole.resize(columns);
     parts.resize(columns);
-    cpu::round_row(x, whole);
+    cpu::quantize_row(x, whole);
     for (std::int64_t first = 0; first < columns; first += 512)
-      cpu::round_part(
+      cpu::quantize_part(
           std::span(x).subspan(std::size_t(first), std::size_t(std::min(columns - first, 512L))),
           first, parts);
     CHECK(parts.q == whole.q);
@@ -144,9 +144,9 @@ TEST_CASE("One row of every format equals its definition", "[engine][int8]") {
       for (const std::int64_t columns : {256, 512, 2304}) {
         INFO(kernels->name << " " << info(format).name << " " << columns);
         const Weights w = weights_of(format, 19, columns, 7);
-        cpu::RoundedRow x;
+        cpu::QuantizedRow x;
         x.resize(columns);
-        cpu::round_row(normal_values(std::size_t(columns), 11), x);
+        cpu::quantize_row(normal_values(std::size_t(columns), 11), x);
         const auto values = rounded_values(x);
         std::vector<float> y(16, -1);
         kernels->multiply_row(w.matrix, 3, 19, x, y.data());
@@ -180,9 +180,9 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
         w.data = bytes.data();
         std::vector<float> values(std::size_t(columns * rows));
         ref::dequantize(format, w.data, values);
-        cpu::RoundedRow x;
+        cpu::QuantizedRow x;
         x.resize(columns);
-        cpu::round_row(normal_values(std::size_t(columns), seed + 50), x);
+        cpu::quantize_row(normal_values(std::size_t(columns), seed + 50), x);
         std::vector<float> y(rows);
         kernels->multiply_row(w, 0, rows, x, y.data());
         for (std::size_t i = 0; i < y.size(); ++i) {
@@ -200,9 +200,9 @@ TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]"
       for (const std::int64_t columns : {32, 96, 160, 288, 896}) {
         INFO(kernels->name << " " << info(format).name << " " << columns);
         const Weights w = weights_of(format, 5, columns, 7);
-        cpu::RoundedRow x;
+        cpu::QuantizedRow x;
         x.resize(columns);
-        cpu::round_row(normal_values(std::size_t(columns), 11), x);
+        cpu::quantize_row(normal_values(std::size_t(columns), 11), x);
         std::vector<float> y(5);
         kernels->multiply_row(w.matrix, 0, 5, x, y.data());
         const auto values = rounded_values(x);
@@ -220,14 +220,14 @@ TEST_CASE("A batch gives every row what it gives alone", "[engine][int8]") {
         const std::int64_t columns = 1280, rows = 37;  // more than a chunk, no whole tiles
         INFO(kernels->name << " " << info(format).name << " " << tokens);
         const Weights w = weights_of(format, rows, columns, 5);
-        cpu::RoundedBatch batch;
+        cpu::QuantizedBatch batch;
         batch.resize(columns, tokens);
-        std::vector<cpu::RoundedRow> alone(static_cast<std::size_t>(tokens));
+        std::vector<cpu::QuantizedRow> alone(static_cast<std::size_t>(tokens));
         for (std::int64_t t = 0; t < tokens; ++t) {
           const auto x = normal_values(std::size_t(columns), unsigned(100 + t));
-          cpu::round_row(x, batch, t);
+          cpu::quantize_row(x, batch, t);
           alone[std::size_t(t)].resize(columns);
-          cpu::round_row(x, alone[std::size_t(t)]);
+          cpu::quantize_row(x, alone[std::size_t(t)]);
         }
         std::vector<float> y(std::size_t(tokens * 40), -1);
         cpu::TileScratch scratch;
@@ -264,9 +264,9 @@ TEST_CASE("The largest weights and activations do not overflow", "[engine][int8]
       w.data = bytes.data();
       std::vector<float> values(512), x(512, 127.0f);
       ref::dequantize(format, w.data, values);
-      cpu::RoundedRow row;
+      cpu::QuantizedRow row;
       row.resize(512);
-      cpu::round_row(x, row);
+      cpu::quantize_row(x, row);
       float y = 0;
       kernels->multiply_row(w, 0, 1, row, &y);
       const Sum s = exact(values.data(), rounded_values(row));

@@ -75,7 +75,7 @@ TEST_CASE("A quantised matrix is what its rows decode to", "[ops]") {
 
 TEST_CASE("Position 0 does not turn, and turning keeps lengths", "[ops]") {
   const Vector head = random_vector(64, 3);
-  for (const RopePairs pairs : {RopePairs::kNeighbours, RopePairs::kHalves}) {
+  for (const RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kNeox}) {
     const Rotation r{pairs, 64, 10000, 1, {}};
     CHECK(turned(head, 0, r) == head);
     const Vector far = turned(head, 1000, r);
@@ -90,15 +90,15 @@ TEST_CASE("Pairs turn by their own angles", "[ops]") {
   const float c = float(std::cos(3.0)), s = float(std::sin(3.0));
   const float c2 = float(2 * std::cos(0.3)), s2 = float(-2 * std::sin(0.3));
   // Neighbours (1, 0) and (0, 2); the fifth stays.
-  CHECK(turned(head, 3, {RopePairs::kNeighbours, 4, 100, 1, {}}) == Vector{c, s, s2, c2, 7});
+  CHECK(turned(head, 3, {RopePairs::kInterleaved, 4, 100, 1, {}}) == Vector{c, s, s2, c2, 7});
   // Halves: (1, 0) of elements 0 and 2, (0, 2) of 1 and 3.
-  CHECK(turned(head, 3, {RopePairs::kHalves, 4, 100, 1, {}}) == Vector{c, s2, s, c2, 7});
+  CHECK(turned(head, 3, {RopePairs::kNeox, 4, 100, 1, {}}) == Vector{c, s2, s, c2, 7});
 }
 
 TEST_CASE("Only the distance of two positions counts", "[ops]") {
   const Vector q = random_vector(32, 4);
   const Vector k = random_vector(32, 5);
-  for (const RopePairs pairs : {RopePairs::kNeighbours, RopePairs::kHalves}) {
+  for (const RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kNeox}) {
     const Rotation r{pairs, 32, 10000, 1, {}};
     const double near = dot(turned(q, 7, r), turned(k, 3, r));
     CHECK(dot(turned(q, 104, r), turned(k, 100, r)) == Approx(near).margin(1e-5));
@@ -108,13 +108,13 @@ TEST_CASE("Only the distance of two positions counts", "[ops]") {
 
 TEST_CASE("Linear scaling moves positions, factors slow frequencies", "[ops]") {
   const Vector head = random_vector(8, 6);
-  const Rotation plain{RopePairs::kHalves, 8, 10000, 1, {}};
-  CHECK(turned(head, 12, {RopePairs::kHalves, 8, 10000, 0.25f, {}}) == turned(head, 3, plain));
+  const Rotation plain{RopePairs::kNeox, 8, 10000, 1, {}};
+  CHECK(turned(head, 12, {RopePairs::kNeox, 8, 10000, 0.25f, {}}) == turned(head, 3, plain));
   const Vector fours(4, 4);
-  CHECK(turned(head, 12, {RopePairs::kHalves, 8, 10000, 1, fours}) == turned(head, 3, plain));
+  CHECK(turned(head, 12, {RopePairs::kNeox, 8, 10000, 1, fours}) == turned(head, 3, plain));
   // A factor of its own for each pair: one so large that pair 2 stays.
   const Vector factors = {1, 1, 1e30f, 1};
-  const Vector out = turned(head, 12, {RopePairs::kHalves, 8, 10000, 1, factors});
+  const Vector out = turned(head, 12, {RopePairs::kNeox, 8, 10000, 1, factors});
   const Vector all = turned(head, 12, plain);
   CHECK(out == Vector{all[0], all[1], head[2], all[3], all[4], all[5], head[6], all[7]});
 }

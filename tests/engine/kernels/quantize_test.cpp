@@ -42,8 +42,8 @@ double error_of(QuantFormat f, double offset) {
 // and the figure divides by sqrt(4096) once more.
 double limit(double step) { return step / std::sqrt(12.0) / 64; }
 
-// Steps of the widest block. Beyond them, rounded scales widen a step, and codes that reach less
-// far up than down cut: a quarter more for one, a half more for both.
+// The tolerance in steps of the widest block. Rounded scales widen a step, and codes that reach
+// less far up than down clamp: a quarter more for one, a half more for both.
 double limit_of(QuantFormat f) {
   switch (f) {
     case kF32: return 0;
@@ -101,14 +101,14 @@ TEST_CASE("Dot products of quantised waves are near", "[quantize]") {
 }
 
 TEST_CASE("Blocks that scales cannot hold do not become NaN", "[quantize]") {
-  constexpr float kMost = std::numeric_limits<float>::max();
-  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+  constexpr float kMax = std::numeric_limits<float>::max();
+  constexpr float kMin = std::numeric_limits<float>::denorm_min();
   for (int i = 0; i < kQuantFormatCount; ++i) {
     const auto f = QuantFormat(i);
     if (f == kF16 || f == kBF16) continue;  // beyond their range lies infinity
     INFO(info(f).name);
-    for (const float v : {0.0f, -0.0f, 1.0f, -1.0f, 1e-3f, 65504.0f, 1e9f, -1e30f, kMost, -kMost,
-                          1e-7f, -1e-12f, kLeast}) {
+    for (const float v : {0.0f, -0.0f, 1.0f, -1.0f, 1e-3f, 65504.0f, 1e9f, -1e30f, kMax, -kMax,
+                          1e-7f, -1e-12f, kMin}) {
       INFO("all " << v);
       check_finite(f, std::vector<float>(256, v));
       std::vector<float> mixed(256, v);
@@ -146,7 +146,7 @@ TEST_CASE("Zeros come back as zeros", "[quantize]") {
 }
 
 TEST_CASE("What a block can hold comes back as it was", "[quantize]") {
-  // Codes of every step and scales that halves hold.
+  // Codes of every step, and scales that FP16 can represent.
   std::vector<float> steps(256);
   for (std::size_t i = 0; i < 256; ++i) steps[i] = float(int(i % 16) - 8) * 0.25f;
   CHECK(round_trip(kQ4_0, steps) == steps);

@@ -6,7 +6,7 @@
 
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/memory/process_memory.hpp"
-#include "engine/placement/break_even.hpp"
+#include "engine/placement/prefill_offload.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
@@ -19,21 +19,21 @@ using namespace rigcast::engine::fixtures;
 namespace {
 
 // The first layer is the host's, the second is streamed; of the third the experts are the host's.
-HostParts parts_of(const ModelSpec& spec) {
+HostPlacement parts_of(const ModelSpec& spec) {
   Placement p;
   p.layers.assign(std::size_t(spec.layers), {0, 0, 0, 0, 0, 0, 0});
   p.layers[0] = {};
   p.layers[1].weights = p.layers[1].experts = kHost;
   p.layers[2].experts = p.layers[2].decode_experts_on = kHost;
   p.head = p.head_on = 0;
-  return HostParts(spec, p);
+  return HostPlacement(spec, p);
 }
 
 struct Memory {
   std::shared_ptr<std::byte> bytes;
   std::size_t size = 0;
 
-  MakeMemory make() {
+  Allocator make() {
     return [this](std::size_t wanted) {
       size = wanted;
       return bytes = make_large_pages(wanted);
@@ -86,7 +86,7 @@ TEST_CASE("The host keeps an embedding that it takes rows from or multiplies wit
       Placement p;
       p.layers.assign(std::size_t(traits.layers), {0, 0, 0, 0, 0, 0, 0});
       if (first_layer) p.layers[0] = {};  // and the head is the host's
-      const HostParts parts(tiny.model.spec, p);
+      const HostPlacement parts(tiny.model.spec, p);
       Memory memory;
       const Model model = with_host_weights(tiny.model, parts, nullptr, {memory.make(), 1});
       INFO("tied " << tied << ", first layer " << first_layer);
@@ -98,7 +98,7 @@ TEST_CASE("The host keeps an embedding that it takes rows from or multiplies wit
 TEST_CASE("What the host keeps of a model in memory is copied, a layer's matrices in a row",
           "[engine][host]") {
   const TinyModel tiny = make_tiny_model(kTraits);
-  const HostParts parts = parts_of(tiny.model.spec);
+  const HostPlacement parts = parts_of(tiny.model.spec);
   Memory memory;
   const Model model = with_host_weights(tiny.model, parts, nullptr, {memory.make(), 3});
   check_kept(model, memory, tiny.model);
@@ -122,7 +122,7 @@ TEST_CASE("What the host keeps of a file is read from it", "[engine][host]") {
   const auto bound = load_model(*file);
   REQUIRE(bound);
   Memory memory;
-  const HostParts parts = parts_of(bound->spec);
+  const HostPlacement parts = parts_of(bound->spec);
   check_kept(with_host_weights(*bound, parts, &*file, {memory.make(), 3}), memory, *bound);
   int asked = 0;
   CHECK_THROWS_AS(
@@ -155,8 +155,8 @@ TEST_CASE("What the host keeps of random weights is made in the memory that was 
           "[engine][host]") {
   const TinyModel tiny = make_tiny_model(kTraits);
   const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name(kTraits.mix));
-  const HostParts parts = parts_of(tiny.model.spec);
-  Team team(2);
+  const HostPlacement parts = parts_of(tiny.model.spec);
+  ThreadTeam team(2);
   Memory memory;
   const auto model = make_synthetic_model(
       tiny.model.spec, *table, 7, team, [&](const Tensor& t) { return parts.has(t); },
@@ -166,7 +166,7 @@ TEST_CASE("What the host keeps of random weights is made in the memory that was 
   REQUIRE(want);
   check_kept(*model, memory, *want);
   CHECK(model->final_norm == want->final_norm);
-  // No room is taken for what is not wanted.
+  // No memory is allocated for unwanted weights.
   std::uint64_t bytes = 0;
   for (const Tensor& t : table->tensors)
     if (t.dimensions > 1 && parts.has(t)) bytes += t.bytes;
@@ -179,9 +179,9 @@ TEST_CASE("A layer is streamed, lent or neither, as its placement says", "[engin
   Placement p;
   p.layers.assign(3, {0, 0, 0, 0, 0, 0, 0});
   p.head = p.head_on = 0;
-  CHECK_FALSE(HostParts(spec, p).any());
+  CHECK_FALSE(HostPlacement(spec, p).any());
   p.layers[1].weights = p.layers[1].experts = kHost;
-  const HostParts streamed(spec, p);
+  const HostPlacement streamed(spec, p);
   CHECK(streamed.any());
   CHECK_FALSE(streamed.computes());
   CHECK(streamed.streamed_layers() == std::vector{1});
@@ -190,25 +190,25 @@ TEST_CASE("A layer is streamed, lent or neither, as its placement says", "[engin
   p.layers[0] = {};
   p.layers[2] = {};
   p.layers[2].prefill_on = 0;
-  const HostParts all(spec, p);
-  CHECK(all.lent_layers() == std::vector{2});
-  CHECK(all.lends_experts(2));
-  CHECK_FALSE(all.lends_experts(0));
+  const HostPlacement all(spec, p);
+  CHECK(all.offloadable_layers() == std::vector{2});
+  CHECK(all.experts_offloadable(2));
+  CHECK_FALSE(all.experts_offloadable(0));
   CHECK(all.computes_experts(0));
   CHECK(all.layers_cached_on_gpu() == std::vector{1});
 }
 
 TEST_CASE("A batch is copied for where that takes less time than computing it on the host",
           "[engine][host]") {
-  const BatchRates rates{50_GBps, 1_TFLOPs};
+  const OffloadRates rates{50_GBps, 1_TFLOPs};
   // 2 ms for 100 MB; a token's 0.1 GFLOP takes 0.1 ms.
-  const auto needs = [](TokenCount tokens) { return BatchNeeds{100_MB, Flops{1e8}, tokens}; };
-  CHECK(copying_time(needs(1), rates).value == Approx(2e-3));
+  const auto needs = [](TokenCount tokens) { return OffloadCost{100_MB, Flops{1e8}, tokens}; };
+  CHECK(copy_time(needs(1), rates).value == Approx(2e-3));
   CHECK(host_time(needs(7), rates).value == Approx(7e-4));
-  CHECK_FALSE(copies(BatchesBy::kFaster, needs(19), rates));
-  CHECK(copies(BatchesBy::kFaster, needs(21), rates));
-  CHECK(copies(BatchesBy::kGpu, needs(1), rates));
-  CHECK_FALSE(copies(BatchesBy::kHost, needs(4096), rates));
+  CHECK_FALSE(copies(PrefillOffloadPolicy::kFaster, needs(19), rates));
+  CHECK(copies(PrefillOffloadPolicy::kFaster, needs(21), rates));
+  CHECK(copies(PrefillOffloadPolicy::kGpu, needs(1), rates));
+  CHECK_FALSE(copies(PrefillOffloadPolicy::kHost, needs(4096), rates));
 }
 
 TEST_CASE("The system says what memory is left", "[engine][host]") {

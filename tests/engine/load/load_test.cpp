@@ -43,7 +43,7 @@ TEST_CASE("Vectors that are asked for come without what lies around them", "[eng
   const bool has_disk = test::cached_bytes(path) == 0;  // a file system in memory keeps all
   const auto file = GgufFile::open(path);
   REQUIRE(file);
-  ask_for_vectors(*file);
+  prefetch_vectors(*file);
   const auto model = load_model(*file);
   REQUIRE(model);
   CHECK(model->final_norm == expected->final_norm);

@@ -9,19 +9,19 @@ using namespace rigcast::engine;
 
 TEST_CASE("Shares are counted by what they are for, now and at most", "[engine][memory]") {
   const Account account(1_KiB);
-  auto a = account.take(600, "weights");
-  auto b = account.take(100, "KV cache");
+  auto a = account.charge(600, "weights");
+  auto b = account.charge(100, "KV cache");
   REQUIRE(a);
   REQUIRE(b);
   CHECK(a->bytes() == 600);
   CHECK(account.held() == 700_B);
   CHECK(account.free() == 324_B);
-  CHECK_FALSE(account.take(325, "weights"));
+  CHECK_FALSE(account.charge(325, "weights"));
   CHECK(account.held() == 700_B);
   *a = Share();
-  CHECK(account.take(1024 - 100, "weights"));  // and given back at once
+  CHECK(account.charge(1024 - 100, "weights"));  // and given back at once
   CHECK(account.held() == 100_B);
-  CHECK(account.most_held() == 1_KiB);
+  CHECK(account.peak_held() == 1_KiB);
   REQUIRE(account.items().size() == 2);
   CHECK(account.items()[0].held == 0_B);
   CHECK(account.items()[0].most == 924_B);
@@ -32,11 +32,11 @@ TEST_CASE("Without a limit all is counted, and shares outlive the account", "[en
   Share share;
   {
     const Account account;
-    share = *account.take(std::size_t(1) << 40, "weights");
+    share = *account.charge(std::size_t(1) << 40, "weights");
     CHECK_FALSE(account.free());
     CHECK_FALSE(account.limit());
     CHECK(account.held() == Bytes{0x1p40});
-    CHECK(account.take(0, "nothing")->bytes() == 0);
+    CHECK(account.charge(0, "nothing")->bytes() == 0);
     CHECK(account.items().size() == 1);
   }
   CHECK(share.bytes() == std::size_t(1) << 40);
@@ -45,11 +45,11 @@ TEST_CASE("Without a limit all is counted, and shares outlive the account", "[en
 TEST_CASE("Threads that take and give back leave nothing", "[engine][memory]") {
   const Account account(1_MiB);
   const auto work = [&] {
-    for (int i = 0; i < 2000; ++i) static_cast<void>(account.take(1000, "activations"));
+    for (int i = 0; i < 2000; ++i) static_cast<void>(account.charge(1000, "activations"));
   };
   std::thread one(work), two(work);
   one.join();
   two.join();
   CHECK(account.held() == 0_B);
-  CHECK(account.most_held() <= 2000_B);
+  CHECK(account.peak_held() <= 2000_B);
 }

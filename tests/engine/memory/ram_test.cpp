@@ -15,7 +15,7 @@ namespace {
 
 std::string text_of_failed_take(const Ram& ram, std::size_t bytes, const std::string& item) {
   try {
-    static_cast<void>(ram.take(bytes, item));
+    static_cast<void>(ram.charge(bytes, item));
   } catch (const ShortOfMemory& error) {
     return error.what();
   }
@@ -26,10 +26,10 @@ std::string text_of_failed_take(const Ram& ram, std::size_t bytes, const std::st
 
 TEST_CASE("What is taken of the host's memory is counted by what it is for", "[engine][memory]") {
   const Ram ram(1_MiB);
-  RamShare weights = ram.take(1000, "weights");
-  const RamShare cache = ram.take(4096, "KV cache");
-  const RamShare more = ram.take(24, "weights");
-  const RamShare nothing = ram.take(0, "buffers");
+  RamShare weights = ram.charge(1000, "weights");
+  const RamShare cache = ram.charge(4096, "KV cache");
+  const RamShare more = ram.charge(24, "weights");
+  const RamShare nothing = ram.charge(0, "buffers");
   REQUIRE(ram.items().size() == 2);
   CHECK(ram.items()[0].name == "weights");
   CHECK(ram.items()[0].held == 1024_B);
@@ -46,9 +46,9 @@ TEST_CASE("What is taken of the host's memory is counted by what it is for", "[e
 
 TEST_CASE("A limit is kept to the byte, and says who holds what", "[engine][memory]") {
   const Ram ram(3_GiB);
-  const RamShare weights = ram.take(std::size_t(2) << 30, "weights");
+  const RamShare weights = ram.charge(std::size_t(2) << 30, "weights");
   {
-    const RamShare cache = ram.take(std::size_t(1) << 30, "KV cache");
+    const RamShare cache = ram.charge(std::size_t(1) << 30, "KV cache");
     CHECK(text_of_failed_take(ram, 1, "KV cache") ==
           "memory: 1 B asked for the KV cache, 0 B free of a limit of 3.00 GiB; taken: weights "
           "2.00 GiB, KV cache 1.00 GiB");
@@ -57,13 +57,13 @@ TEST_CASE("A limit is kept to the byte, and says who holds what", "[engine][memo
         "memory: 1.00 GiB asked for the activations, 1.00 GiB free of a limit of 3.00 GiB; taken: "
         "weights 2.00 GiB");
   CHECK(ram.held() == 2_GiB);
-  const RamShare again = ram.take(std::size_t(1) << 30, "KV cache");
+  const RamShare again = ram.charge(std::size_t(1) << 30, "KV cache");
   CHECK(again.bytes() == std::size_t(1) << 30);
 }
 
 TEST_CASE("Without a limit all is counted and nothing refused", "[engine][memory]") {
   const Ram ram;
-  const RamShare all = ram.take(std::size_t(1) << 60, "weights");
+  const RamShare all = ram.charge(std::size_t(1) << 60, "weights");
   CHECK(ram.held() == Bytes{0x1p60});
   CHECK(!ram.limit());
 }
@@ -73,7 +73,7 @@ TEST_CASE("Counted memory is given back with its last owner, and after the accou
   std::shared_ptr<std::byte> longest;
   {
     const Ram ram(1_MiB);
-    const auto make = ram.counted("KV cache", make_large_pages);
+    const auto make = ram.tracked("KV cache", make_large_pages);
     auto one = make(1 << 19);
     const auto same = one;
     one.reset();
@@ -88,7 +88,7 @@ TEST_CASE("Counted memory is given back with its last owner, and after the accou
 
 TEST_CASE("Memory that cannot be made is not counted", "[engine][memory]") {
   const Ram ram(1_MiB);
-  const auto make = ram.counted(
+  const auto make = ram.tracked(
       "KV cache", [](std::size_t) -> std::shared_ptr<std::byte> { throw std::bad_alloc(); });
   CHECK_THROWS_AS(make(100), std::bad_alloc);
   CHECK(ram.held() == 0_B);

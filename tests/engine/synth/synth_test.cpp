@@ -210,11 +210,11 @@ TEST_CASE("Numbers are narrowed as the reference narrows them", "[synth]") {
   int wrong = 0;
   for (int i = 0; i < 200000; ++i) {
     const float value = std::exp2(exponent(random)) * (i % 2 == 0 ? 1.0f : -1.0f);
-    wrong += small_to_half(value) != ref::float_to_half(value);
+    wrong += small_to_fp16(value) != ref::float_to_half(value);
     wrong += finite_to_bfloat(value) != ref::float_to_bfloat(value);
   }
   CHECK(wrong == 0);
-  CHECK(small_to_half(0) == 0);
+  CHECK(small_to_fp16(0) == 0);
 }
 
 }  // namespace rigcast::engine

@@ -96,8 +96,8 @@ TEST_CASE("The hidden state neither explodes nor vanishes with depth", "[synth]"
 }
 
 TEST_CASE("Tokens stay apart in models with experts", "[synth]") {
-  // Of independent directions in 64 dimensions the cosine has a deviation of an eighth; what
-  // attention mixes of all tokens would make it near 1.
+  // The cosine of independent directions in 64 dimensions has a deviation of an eighth; attention
+  // over all tokens alone would make it near 1.
   TinyTraits traits;
   traits.architecture = "qwen3moe";
   traits.experts = 16;

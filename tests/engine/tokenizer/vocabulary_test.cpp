@@ -32,10 +32,10 @@ TEST_CASE("A vocabulary has tokens, and not too many", "[tokenizer]") {
   CHECK(refusal({}) == "the vocabulary has no tokens");
   Vocabulary many;
   many.kind = VocabularyKind::kBytePair;
-  many.tokens.resize(engine::kMostTokens + 1);
+  many.tokens.resize(engine::kMaxTokens + 1);
   CHECK(refusal(many) == "the vocabulary has 4194305 tokens; at most 4194304 are read");
   Vocabulary merges = byte_pair("gpt-2");
-  merges.merges.resize(engine::kMostMerges + 1);
+  merges.merges.resize(engine::kMaxMerges + 1);
   CHECK(refusal(merges) == "the vocabulary has 8388609 merges; at most 8388608 are read");
 }
 

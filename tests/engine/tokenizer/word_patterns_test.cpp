@@ -1,5 +1,5 @@
-// Where the words of every family end. The splits are what Perl gives for the same expressions,
-// one after the other.
+// Word boundaries for every family of models. The splits are those of Perl with the same
+// expressions, one after the other.
 
 #include "engine/tokenizer/text/word_patterns.hpp"
 

@@ -1,8 +1,8 @@
-// What `rigcast run` takes, as forecasts plan it.
+// Memory of `rigcast run`, as forecasts plan it.
 
+#include "perfmodel/memory.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
-#include "perfmodel/memory.hpp"
 
 #include "core/scenario/engine_memory.hpp"
 #include "tests/catch.hpp"
@@ -186,7 +186,7 @@ TEST_CASE("A tied embedding is in RAM where it is used, once for every use", "[m
   REQUIRE(s.tensors.head_is_embedding);
   const double embedding = double(s.tensors.tensors.front().bytes);
   CHECK(host(plan_of(s, 29)).weights == 0_B);
-  // The GPU takes rows, the host multiplies.
+  // The GPU reads rows of the matrix, the host multiplies by it.
   CHECK(host(plan_of(s, 28)).weights.value == Approx(2 * embedding).epsilon(1e-3));
   const double layer = double(s.tensors.layers[0].bytes());
   CHECK(host(plan_of(s, 27)).weights.value == Approx(embedding + layer).epsilon(1e-3));
@@ -195,13 +195,13 @@ TEST_CASE("A tied embedding is in RAM where it is used, once for every use", "[m
 
 TEST_CASE("Buffers are those of the longest step", "[memory]") {
   Scenario s = own(llama_3_8b(), "F16");
-  // 512 rows: hidden 8 MiB, twice, and 2.75 MiB rounded; q, k, v 12, queries 4, turns 0.25; x 14
-  // and gate with up 28 as halves. 64 rows of the FFN as floats 3.5, logits, 32 for cuBLAS.
+  // 512 rows: hidden 8 MiB, twice, and 2.75 MiB quantized; q, k, v 12, queries 4, RoPE angles 0.25;
+  // x 14 and gate with up 28 in FP16. 64 rows of the FFN in F32 3.5, logits, 32 for cuBLAS.
   const double mib = 16 + 2.75 + 12 + 4 + 0.25 + 14 + 28 + 3.5 + 32;
   const double vectors = mib * 0x1p20 + 128256 * 4;
   CHECK(gpu(plan_of(s, 33)).activations.value == Approx(vectors));
   CHECK(host(plan_of(s, 33)).activations == 0_B);
-  // Gate and up written out: 2 x 14,336 x 4,096 halves.
+  // Dequantized gate and up: 2 x 14,336 x 4,096 in FP16.
   s = own(llama_3_8b());
   CHECK(gpu(plan_of(s, 33)).activations.value == Approx(vectors + 224 * 0x1p20));
   // The host's part: all of the prompt's rows in its layers, one in the head.
@@ -229,7 +229,7 @@ TEST_CASE("The process takes of RAM what cuBLAS does where batches may go throug
   s.workload.prompt_tokens = 2;
   CHECK(with(33) == Approx(170 * 0x1p20));
   CHECK(with(0) == Approx(170 * 0x1p20));
-  s.settings.ubatch = 64;  // of which none is multiplied as halves
+  s.settings.ubatch = 64;  // small batches, for which no weights are dequantized
   s.workload.prompt_tokens = 64;
   CHECK(with(33) == Approx(0));
   s.tensors = own(llama_3_8b(), "F16").tensors;
@@ -250,14 +250,14 @@ TEST_CASE("A file takes of RAM what it is read with", "[memory]") {
 TEST_CASE("What no batch touches of the host's buffers takes no memory", "[memory]") {
   Scenario s = own(llama_3_8b());
   const double rows = double(engine_buffers(s, place(s, 10), kHost).value);
-  const double untouched = engine_untouched_buffers(s, place(s, 10)).value;
+  const double untouched = engine_untouched_buffer_bytes(s, place(s, 10)).value;
   // All rows but 64; of those, hidden states are the host's own.
   const double hidden = (512 - 64) * 4096.0 * 4;
   CHECK(untouched == Approx(rows * (512 - 64) / 512 - hidden));
-  CHECK(engine_untouched_buffers(s, place(s, 33)) == 0_B);
+  CHECK(engine_untouched_buffer_bytes(s, place(s, 33)) == 0_B);
   s.rig.links.front().h2d.value = 10_MBps;  // nobody streams over such a link
   s.runtime.prefill.picks_faster = true;
-  CHECK(engine_untouched_buffers(s, place(s, 10)) == 0_B);
+  CHECK(engine_untouched_buffer_bytes(s, place(s, 10)) == 0_B);
 }
 
 TEST_CASE("The batch by which the host is timed is none that is too long", "[memory]") {

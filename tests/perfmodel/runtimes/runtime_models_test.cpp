@@ -1,4 +1,4 @@
-// A runtime is a type: what has to be written to add one.
+// An example of adding a runtime, which is a class.
 
 #include "perfmodel/runtimes/runtime_models.hpp"
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kLayers = 3;
 
-// Wide enough for blocks of 256 weights.
+// A tiny model, wide enough for quant blocks of 256 weights.
 ModelSpec tiny_spec(bool experts) {
   ModelSpec m;
   m.id = m.name = "tiny";
@@ -31,7 +31,8 @@ ModelSpec tiny_spec(bool experts) {
   m.qk_norm = experts;
   if (!experts) return m;
   m.moe.emplace();
-  // All are used: a near tie of the router's would send tokens elsewhere without any error.
+  // All experts are used: otherwise a near tie of router scores could choose another expert without
+  // any error.
   m.moe->experts = m.moe->experts_used = 4;
   m.moe->expert_ffn = 512;
   return m;
@@ -55,7 +56,7 @@ Result<CheckedModel> in_f16(bool experts) {
   return CheckedModel{experts ? "with experts" : "without experts", spec, *std::move(table)};
 }
 
-// Every matrix in the next of all formats.
+// A model whose matrices go through all formats, one after the other.
 Result<CheckedModel> of_mixed_formats(bool experts) {
   auto model = in_f16(experts);
   if (!model) return model;
@@ -73,7 +74,7 @@ std::vector<QuantFormat> quantized_formats() {
   return formats;
 }
 
-// Layer after layer in the formats from the first on; what is in no layer, as the first.
+// A model whose layers have `formats` in order; matrices outside of layers have the first.
 Result<CheckedModel> of_layers(bool experts, std::span<const QuantFormat> formats) {
   auto model = in_f16(experts);
   if (!model) return model;
@@ -91,9 +92,9 @@ Result<std::vector<CheckedModel>> checked_models() {
   std::vector<CheckedModel> models;
   const std::vector<QuantFormat> formats = quantized_formats();
   for (const bool experts : {false, true}) {
-    auto mixed = of_mixed_formats(experts);
-    if (!mixed) return mixed.error();
-    models.push_back(*std::move(mixed));
+    auto mixed_formats = of_mixed_formats(experts);
+    if (!mixed_formats) return mixed_formats.error();
+    models.push_back(*std::move(mixed_formats));
     for (std::size_t first = 0; first < formats.size(); first += kLayers) {
       const std::size_t count = std::min<std::size_t>(kLayers, formats.size() - first);
       auto layers = of_layers(experts, std::span(formats).subspan(first, count));

@@ -1,5 +1,5 @@
 #pragma once
-// Tiny models that a GPU has to compute as the CPU does, before it computes any other.
+// Tiny models on which a GPU must agree with the CPU before it runs any other model.
 
 #include <string>
 #include <vector>
@@ -16,10 +16,10 @@ struct CheckedModel {
   TensorTable table;
 };
 
-/// Of three layers each, without experts and with them. In one of either kind every matrix has
-/// another format than the one before; in the others every layer is of one quantized format, so
-/// that each kernel which takes several matrices of one format, or a batch's experts, gets all of
-/// its formats. Errors: as make_tensor_table.
+/// Makes models of three layers each, without experts and with them. In one model of either kind
+/// every matrix has another format than the one before; in the others every layer has a single
+/// quantized format, so that each kernel for several matrices of one format, or for a batch's
+/// experts, runs with all of its formats. Errors: as make_tensor_table.
 Result<std::vector<CheckedModel>> checked_models();
 
 }  // namespace rigcast::engine

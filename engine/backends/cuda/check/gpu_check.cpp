@@ -19,14 +19,14 @@ namespace {
 
 constexpr std::uint64_t kSeed = 1;
 
-// One way in which an executor is given tokens.
+// A way of splitting tokens into batches for an executor.
 struct Batch {
   const char* name;
-  std::size_t tokens;  // at once
+  std::size_t tokens;  // tokens of one batch
   int times;
 };
-constexpr Batch kBatches[] = {{"a batch of 100 tokens", 100, 1},  // weights written out as halves
-                              {"batches of 40 tokens", 40, 2},    // weights read as they lie
+constexpr Batch kBatches[] = {{"a batch of 100 tokens", 100, 1},  // weights dequantized to FP16
+                              {"batches of 40 tokens", 40, 2},    // quantized weights read directly
                               {"batches of 5 tokens", 5, 2},
                               {"single tokens", 1, 6}};
 
@@ -47,7 +47,7 @@ double difference(std::span<const float> got, std::span<const float> expected) {
 }
 
 std::optional<Error> check_model(const CheckedModel& checked, const std::string& name) {
-  Team team(1);
+  ThreadTeam team(1);
   auto model = make_synthetic_model(checked.spec, checked.table, kSeed, team);
   if (!model) return model.error();
   CpuExecutor cpu(std::make_shared<const Model>(*std::move(model)), {});
@@ -63,7 +63,7 @@ std::optional<Error> check_model(const CheckedModel& checked, const std::string&
                {}};
 }
 
-// This program, as it is on disk.
+// Identifies this program by its file on disk.
 std::string program_text() {
   struct stat s {};
   if (::stat("/proc/self/exe", &s) != 0) return {};
@@ -77,7 +77,8 @@ bool has_line(const std::filesystem::path& file, const std::string& line) {
   return false;
 }
 
-// Nothing is lost where this fails. A line is written at once, so two processes do no harm.
+// Appends a line. A failure costs only another check. A line is written by one call, so two
+// processes do no harm.
 void add_line(const std::filesystem::path& file, const std::string& line) {
   std::error_code failed;
   std::filesystem::create_directories(file.parent_path(), failed);
@@ -96,7 +97,7 @@ std::optional<std::string> difference(Executor& got, Executor& expected) {
       const auto own = got.forward(some, Logits::kAll),
                  right = expected.forward(some, Logits::kAll);
       const double d = difference(own, right);
-      if (!(d <= kMaxRoundingDifference))  // NaN is a difference
+      if (!(d <= kMaxRoundingDifference))  // also true for NaN
         return fmt::format(
             "{} differ by {:.0f} % of their spread, where rounding explains {:.0f} %", batch.name,
             100 * std::sqrt(d), 100 * std::sqrt(kMaxRoundingDifference));
@@ -122,7 +123,7 @@ std::optional<Error> check_gpu(const std::filesystem::path& passed_file) {
   if (!models) return models.error();
   for (const CheckedModel& model : *models)
     if (auto error = check_model(model, device->name)) return error;
-  leave_cuda();  // what runs next starts as it would in a process of its own
+  leave_cuda();  // the next run starts as in a new process
   if (!passed_file.empty()) add_line(passed_file, line);
   return std::nullopt;
 }

@@ -4,31 +4,33 @@
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
-#include "engine/kernels/cuda/kv/place.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-// A whole batch of so many tokens may be queued: it takes a fraction of a second after the longest
-// of contexts, and marks between its kernels would keep them from beginning early.
-constexpr int kUnpaced = 512;
+// Batches of up to this many tokens are queued without throttling: they take a fraction of a second
+// even after the longest context, and events between their kernels would keep these from
+// overlapping.
+constexpr int kMaxUnthrottledTokens = 512;
 
-// batch.x = the mix of a layer for vectors.projected, whose keys and values go to `cache`.
+// batch.x = the attention output of a layer for vectors.projected, whose keys and values are stored
+// in `cache`.
 void attend_batch(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
-  const Vectors& v = f.buffers.vectors;
+  const ActivationBuffers& v = f.buffers.vectors;
   const AttentionShape& a = f.layer(layer).attention;
   attend_causally(f.stream, {v.queries, tokens, a.heads, int(a.window)}, cache, kept,
                   f.buffers.token.position, f.buffers.batch.x);
 }
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
-  place(f.stream, placement_of(f, layer), cache, kept, tokens, f.buffers.token.position,
-        f.buffers.vectors.queries);
+  rope_and_store(f.stream, new_token_inputs(f, layer), cache, kept, tokens,
+                 f.buffers.token.position, f.buffers.vectors.queries);
 }
 
-// With the GPU's cache.
-void attend_here(const ForwardContext& f, KvState& kv, int layer, int tokens) {
+// Attention over the GPU's cache.
+void attend_on_gpu(const ForwardContext& f, KvState& kv, int layer, int tokens) {
   const Cache cache = kv.cache().view(layer);
   const int kept = kv.cache().layer(layer);
   place_tokens(f, cache, kept, layer, tokens);
@@ -37,7 +39,8 @@ void attend_here(const ForwardContext& f, KvState& kv, int layer, int tokens) {
   kv.done(kept);
 }
 
-// With a lent layer's cache, which has been copied from the host's and goes back there.
+// Attention over the cache of an offloaded layer, which was copied from the host's cache and is
+// copied back to it.
 void attend_staged(const ForwardContext& f, StagedCache& cache, TokenCount cached, int layer,
                    int tokens) {
   place_tokens(f, cache.view(), 0, layer, tokens);
@@ -49,11 +52,11 @@ void attend_on_host(const ForwardContext& f, HostOffload& host, TokenCount cache
                     int tokens) {
   float* const projected = f.buffers.vectors.projected;
   host.attend(layer, {projected, cached, tokens});
-  to_halves(f.stream, projected, std::int64_t(tokens) * q_width(f.layer(layer).attention),
-            f.buffers.batch.x);
+  to_fp16(f.stream, projected, std::int64_t(tokens) * q_width(f.layer(layer).attention),
+          f.buffers.batch.x);
 }
 
-// batch.x = the mix of a layer, from vectors.projected
+// batch.x = the attention output of a layer, from vectors.projected
 void attend(State& s, TokenCount cached, int layer, int tokens) {
   const ForwardContext f = s.forward();
   if (s.on_host().cache(layer))
@@ -61,25 +64,25 @@ void attend(State& s, TokenCount cached, int layer, int tokens) {
   else if (s.on_host().layer(layer))
     attend_staged(f, s.streamed.cache(), cached, layer, tokens);
   else
-    attend_here(f, s.kv, layer, tokens);
+    attend_on_gpu(f, s.kv, layer, tokens);
 }
 
 void norm(const ForwardContext& f, const float* weight, int tokens) {
   norm_rows(f, 0, tokens, weight, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
 }
 
-void experts(State& s, const BatchWay& way, TokenCount cached, int layer, int tokens) {
+void experts(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens) {
   const ForwardContext f = s.forward();
   const bool kept = s.on_host().computes_experts(layer);
-  if (kept && !s.streamed.brings_experts(way, layer))
+  if (kept && !s.streamed.streams_in_experts(offload, layer))
     s.host->compute_experts(layer, {f.hidden_row(0), cached, tokens});
   else
     queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens);
 }
 
-// The layer's operations on the GPU, or on the host where its share of them is.
-void queue_layer(State& s, const BatchWay& way, TokenCount cached, int layer, int tokens,
-                 Stages* stages) {
+// Queues the layer's operations, on the GPU or on the host, as placed.
+void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens,
+                 StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
   for (const FusedBlock block : w.blocks) {
@@ -95,30 +98,33 @@ void queue_layer(State& s, const BatchWay& way, TokenCount cached, int layer, in
         norm(f, w.ffn_norm, tokens);
         add_ffn(f, w, tokens);
         break;
-      case FusedBlock::kExperts: experts(s, way, cached, layer, tokens); break;
+      case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;
     }
   }
 }
 
-// The host's layers from `first` on, up to one whose weights are copied; gives the first behind.
-int layers_on_host(State& s, const BatchWay& way, TokenCount cached, int first, int tokens) {
+// Runs the host's layers from `first` on, up to a layer whose weights are streamed to the GPU.
+// Returns the first layer behind them.
+int run_layers_on_host(State& s, const PrefillOffload& offload, TokenCount cached, int first,
+                       int tokens) {
   int end = first + 1;
-  while (end < s.on_host().end_of_layers(first) && !s.streamed.is_brought(way, end)) ++end;
+  while (end < s.on_host().end_of_layers(first) && !s.streamed.is_streamed_in(offload, end)) ++end;
   s.host->compute_layers(first, end, {s.buffers.vectors.hidden, cached, tokens});
   return end;
 }
 
 }  // namespace
 
-void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, Stages* stages) {
+void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
+                 StageListener* stages) {
   const int tokens = int(ids.size());
   const ForwardContext f = s.forward();
   const auto begin = [&](ActivityKind kind, int layer) {
     if (stages) stages->begin(kind, layer);
   };
-  const BatchWay way = s.streamed.way_of_batch(cached, tokens);
+  const PrefillOffload offload = s.streamed.choose_prefill_offload(cached, tokens);
   begin(ActivityKind::kEmbedding, -1);
-  s.streamed.begin(way, cached, tokens);
+  s.streamed.begin(offload, cached, tokens);
   s.kv.begin_batch(stages);
   queue_rope_angles(f, tokens);
   if (s.on_host().embedding())
@@ -126,22 +132,22 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   else
     gather_rows(f.model.gpu.embedding, f.buffers.vectors.ids, tokens, f.hidden_row(0), f.stream);
   for (int layer = 0; layer < f.spec().layers;) {
-    s.stop.leave_if_asked();
-    const bool brought = s.streamed.is_brought(way, layer);
-    if (s.on_host().layer(layer) && !brought) {
+    s.stop.throw_if_requested();
+    const bool streamed_in = s.streamed.is_streamed_in(offload, layer);
+    if (s.on_host().layer(layer) && !streamed_in) {
       begin(ActivityKind::kHandoff, layer);
-      layer = layers_on_host(s, way, cached, layer, tokens);
+      layer = run_layers_on_host(s, offload, cached, layer, tokens);
       continue;
     }
-    if (brought || tokens > kUnpaced) s.pace.begin_layer(f.stream);
-    if (brought) {
+    if (streamed_in || tokens > kMaxUnthrottledTokens) s.throttle.begin_layer(f.stream);
+    if (streamed_in) {
       begin(ActivityKind::kFetchWeights, layer);
-      s.streamed.bring_layer(cached, layer);
+      s.streamed.stream_in_layer(cached, layer);
     }
-    queue_layer(s, way, cached, layer++, tokens, stages);
+    queue_layer(s, offload, cached, layer++, tokens, stages);
   }
   advance(f.stream, f.buffers.token.position, tokens);
-  s.streamed.end(way);
+  s.streamed.end(offload);
 }
 
 }  // namespace rigcast::engine::cuda

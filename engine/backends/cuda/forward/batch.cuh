@@ -1,5 +1,5 @@
 #pragma once
-// A batch of a prompt's tokens through all layers.
+// The forward pass of a batch of prompt tokens through all layers.
 
 #include <cstdint>
 #include <span>
@@ -9,9 +9,10 @@
 
 namespace rigcast::engine::cuda {
 
-/// Queues vectors.ids [0, tokens), which are `ids`, at *token.position = `cached`; it grows by as
-/// many. Their hidden states, before the last norm, stay in vectors.hidden. Nothing is waited for,
-/// unless the host has a part.
-void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, Stages* stages);
+/// Queues the tokens of vectors.ids, which equal `ids`, at *token.position = `cached`; the position
+/// grows by their number. Their hidden states, before the last norm, stay in vectors.hidden.
+/// Nothing waits, unless the host computes a part.
+void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
+                 StageListener* stages);
 
 }  // namespace rigcast::engine::cuda

@@ -6,22 +6,22 @@
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
-#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-// Products of these experts' groups.
+// The weights of the experts that a grouped product computes.
 struct GroupWeights {
   const MatrixStack &gate, &up, &down;
 };
 void multiply_groups(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g) {
-  const ShortVectors& v = f.buffers.shorts;
-  grouped_gate_up(w.gate, w.up, g, f.buffers.batch.x, v.between, v.middle, f.stream);
-  grouped_down(w.down, g, v.middle, v.experts, f.stream);
+  const SmallBatchBuffers& v = f.buffers.small_batch;
+  grouped_gate_up(w.gate, w.up, g, f.buffers.batch.x, v.gate_out, v.ffn_hidden, f.stream);
+  grouped_down(w.down, g, v.ffn_hidden, v.experts, f.stream);
 }
 
-// The same with weights that are copied from the host as they are chosen.
+// Multiplies groups by weights that are copied from the host for the chosen experts.
 void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
                      const ExpertGroups& g) {
   const std::span<int> counts = copied.counts();
@@ -34,7 +34,7 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
       groups += (counts[std::size_t(e)] + g.group_tokens - 1) / g.group_tokens;
     return groups;
   };
-  copied.bring(layer, counts, [&](const ArrivedExperts& here) {
+  copied.stream_in(layer, counts, [&](const ArrivedExperts& here) {
     ExpertGroups own = g;
     own.groups += groups_of(0, here.first);
     own.at_most = groups_of(here.first, here.end);
@@ -42,12 +42,12 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
   });
 }
 
-// Of rows [first, first + tokens) of vectors.hidden. The router takes floats: halves would send
-// tokens elsewhere.
-void experts_in_groups(const ForwardContext& f, ExpertStream* copied, int layer, int first,
-                       int tokens) {
+// Computes the experts of rows [first, first + tokens) of vectors.hidden. The router reads F32:
+// FP16 could change which experts are chosen.
+void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int layer, int first,
+                             int tokens) {
   const DeviceLayer& w = f.layer(layer);
-  const ShortVectors& v = f.buffers.shorts;
+  const SmallBatchBuffers& v = f.buffers.small_batch;
   float* const normed = f.buffers.vectors.normed;
   ExpertGroups g = v.groups;
   g.tokens = tokens;
@@ -66,11 +66,11 @@ void experts_in_groups(const ForwardContext& f, ExpertStream* copied, int layer,
 
 void queue_batch_experts(const ForwardContext& f, ExpertStream* copied, int layer, int tokens) {
   const DeviceLayer& w = f.layer(layer);
-  const bool groups = groups_experts(w);
-  const int at_once = groups ? f.buffers.shorts.routed : 1;
+  const bool groups = uses_grouped_gemm(w);
+  const int at_once = groups ? f.buffers.small_batch.routed : 1;
   for (int first = 0; first < tokens; first += at_once)
     if (groups)
-      experts_in_groups(f, copied, layer, first, std::min(at_once, tokens - first));
+      experts_by_grouped_gemm(f, copied, layer, first, std::min(at_once, tokens - first));
     else
       queue_experts(f, w, first);
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
@@ -11,27 +11,28 @@ namespace {
 
 using Matrices = std::initializer_list<const Matrix*>;
 
-// As they lie: halves, one matrix after the other.
-bool lie_joined(Matrices matrices) {
-  const std::byte* at = (*matrices.begin())->planes;
+// True if the matrices are FP16 and contiguous, so that one product reads them without a copy.
+bool are_contiguous(Matrices matrices) {
+  const std::byte* at = (*matrices.begin())->soa;
   for (const Matrix* m : matrices) {
-    if (m->format != QuantFormat::kF16 || m->planes != at) return false;
+    if (m->format != QuantFormat::kF16 || m->soa != at) return false;
     at += m->rows * m->columns * 2;
   }
   return true;
 }
 
-// Halves that a product with these matrices has to write first; of a model without one of them 0.
-std::int64_t halves_to_write(Matrices matrices) {
-  if (lie_joined(matrices)) return 0;
-  std::int64_t halves = 0;
-  for (const Matrix* m : matrices) halves += m->rows * m->columns;
-  return halves;
+// FP16 elements that must be written before a product with these matrices; 0 if the model has none
+// of them.
+std::int64_t fp16_weights_to_write(Matrices matrices) {
+  if (are_contiguous(matrices)) return 0;
+  std::int64_t elements = 0;
+  for (const Matrix* m : matrices) elements += m->rows * m->columns;
+  return elements;
 }
 
-// The matrices' rows as one matrix of halves: where they lie, or written out.
+// The matrices' rows as one FP16 matrix: in place, or dequantized into batch.weights.
 const void* joined(const ForwardContext& f, Matrices matrices) {
-  if (lie_joined(matrices)) return (*matrices.begin())->planes;
+  if (are_contiguous(matrices)) return (*matrices.begin())->soa;
   __half* end = f.buffers.batch.weights;
   for (const Matrix* m : matrices) {
     dequantize(*m, {0, m->rows}, FloatType::kF16, end, f.stream);
@@ -43,10 +44,10 @@ const void* joined(const ForwardContext& f, Matrices matrices) {
 struct Product {
   void* y = nullptr;  // [tokens][rows of all matrices]
   ValueType type = ValueType::kF32;
-  bool add = false;  // to what y holds
+  bool add = false;  // accumulate into y
 };
 
-// All matrices times the batch's rows at batch.x.
+// Multiplies all matrices by the batch's rows at batch.x.
 void multiply(const ForwardContext& f, Matrices matrices, int tokens, const Product& to) {
   int rows = 0;
   for (const Matrix* m : matrices) rows += int(m->rows);
@@ -55,25 +56,27 @@ void multiply(const ForwardContext& f, Matrices matrices, int tokens, const Prod
       {joined(f, matrices), f.buffers.batch.x, ValueType::kF16, to.y, to.type, to.add});
 }
 
-bool are_short(const ForwardContext& f, int tokens, Matrices matrices) {
-  return tokens <= f.buffers.shorts.tokens && std::ranges::all_of(matrices, [](const Matrix* m) {
-           return takes_short_batch(m->format);
-         });
+bool is_small_batch(const ForwardContext& f, int tokens, Matrices matrices) {
+  return tokens <= f.buffers.small_batch.tokens &&
+         std::ranges::all_of(matrices,
+                             [](const Matrix* m) { return supports_small_batch_gemm(m->format); });
 }
 
 // vectors.hidden += m times x + bias
-void add_short(const ForwardContext& f, const Matrix& m, const HalfBatch& x, const float* bias) {
-  const ShortBatchJob job{m, f.buffers.vectors.hidden, bias};
-  short_batch({&job, 1}, x, {f.hidden(), true}, f.stream);
+void add_small_batch(const ForwardContext& f, const Matrix& m, const Fp16Batch& x,
+                     const float* bias) {
+  const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
+  small_batch_gemm({&job, 1}, x, {f.hidden(), true}, f.stream);
 }
 
 }  // namespace
 
-std::int64_t halves_for_batch(const DeviceModel& model) {
+std::int64_t fp16_weights_for_batch(const DeviceModel& model) {
   std::int64_t most = 0;
   for (const DeviceLayer& w : model.layers)
-    most = std::max({most, halves_to_write({&w.q, &w.k, &w.v}), halves_to_write({&w.output}),
-                     halves_to_write({&w.gate, &w.up}), halves_to_write({&w.down})});
+    most = std::max({most, fp16_weights_to_write({&w.q, &w.k, &w.v}),
+                     fp16_weights_to_write({&w.output}), fp16_weights_to_write({&w.gate, &w.up}),
+                     fp16_weights_to_write({&w.down})});
   return most;
 }
 
@@ -85,16 +88,16 @@ void norm_rows(const ForwardContext& f, int first, int tokens, const float* weig
 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   float* const to = f.buffers.vectors.projected;
-  if (!are_short(f, tokens, {&w.q, &w.k, &w.v}))
+  if (!is_small_batch(f, tokens, {&w.q, &w.k, &w.v}))
     return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to});
   const int q = q_width(w.attention), kv = kv_width(w.attention);
-  const ShortBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
-  short_batch(jobs, {f.buffers.batch.x, tokens}, {qkv_width(w.attention)}, f.stream);
+  const SmallBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
+  small_batch_gemm(jobs, {f.buffers.batch.x, tokens}, {qkv_width(w.attention)}, f.stream);
 }
 
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  if (are_short(f, tokens, {&w.output}))
-    return add_short(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
+  if (is_small_batch(f, tokens, {&w.output}))
+    return add_small_batch(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
   float* const hidden = f.buffers.vectors.hidden;
   multiply(f, {&w.output}, tokens, {hidden, ValueType::kF32, true});
   if (w.output_bias)
@@ -103,16 +106,16 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 }
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  const BatchVectors& batch = f.buffers.batch;
-  if (are_short(f, tokens, {&w.gate, &w.up, &w.down})) {
-    short_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.shorts.between, batch.middle,
-                        f.stream);
-    return add_short(f, w.down, {batch.middle, tokens}, nullptr);
+  const PrefillBuffers& batch = f.buffers.batch;
+  if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
+    small_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.small_batch.gate_out,
+                        batch.ffn_hidden, f.stream);
+    return add_small_batch(f, w.down, {batch.ffn_hidden, tokens}, nullptr);
   }
   const int width = int(w.gate.rows), both = 2 * width;
-  multiply(f, {&w.gate, &w.up}, tokens, {batch.middle, ValueType::kF16});
-  silu_times(f.stream, {tokens, width}, {batch.middle, ValueType::kF16, both},
-             {batch.middle + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width});
+  multiply(f, {&w.gate, &w.up}, tokens, {batch.ffn_hidden, ValueType::kF16});
+  silu_times(f.stream, {tokens, width}, {batch.ffn_hidden, ValueType::kF16, both},
+             {batch.ffn_hidden + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width});
   multiply(f, {&w.down}, tokens, {f.buffers.vectors.hidden, ValueType::kF32, true});
 }
 

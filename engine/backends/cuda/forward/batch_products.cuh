@@ -1,6 +1,6 @@
 #pragma once
-// Products of a batch with a layer's weights on the tensor cores: a short batch takes quantized
-// weights as they lie, a long one has them written out as halves.
+// Products of a batch and a layer's weights on tensor cores: a small batch multiplies quantized
+// weights directly, for a larger one they are dequantized to FP16 first.
 
 #include <cstdint>
 
@@ -9,10 +9,11 @@
 
 namespace rigcast::engine::cuda {
 
-/// Halves of weights that a batch needs at batch.weights; 0 where all lie as products take them.
-std::int64_t halves_for_batch(const DeviceModel& model);
+/// The number of FP16 weights that a batch needs at batch.weights; 0 if products read all weights
+/// in place.
+std::int64_t fp16_weights_for_batch(const DeviceModel& model);
 
-/// to = the hidden states of `tokens` tokens from row `first` on, normed.
+/// to = the normed hidden states of `tokens` tokens from row `first` on.
 void norm_rows(const ForwardContext& f, int first, int tokens, const float* weight, const Rows& to);
 
 /// vectors.projected = [q | k | v] of batch.x

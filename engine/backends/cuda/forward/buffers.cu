@@ -12,7 +12,8 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Pieces of one allocation, each aligned to 256 bytes: first counted, then handed out.
+// Pieces of one allocation, each aligned to 256 bytes: their sizes are added up first, then
+// pointers are assigned.
 class Pieces {
  public:
   template <class T>
@@ -20,13 +21,13 @@ class Pieces {
     wishes_.push_back({reinterpret_cast<void**>(&place), bytes_});
     bytes_ += (std::size_t(std::max<std::int64_t>(count, 1)) * sizeof(T) + 255) / 256 * 256;
   }
-  void add(Rounded& r, std::int64_t count) {
+  void add(QuantizedActivations& r, std::int64_t count) {
     add(r.q, count);
     add(r.scale, count / 32);
     add(r.sum16, count / 16);
   }
-  VramPiece take(Vram& vram) {
-    VramPiece memory = vram.take(bytes_, "activations");
+  VramPiece allocate(Vram& vram) {
+    VramPiece memory = vram.allocate(bytes_, "activations");
     for (const auto& [place, at] : wishes_) *place = memory.as<std::byte>() + at;
     return memory;
   }
@@ -38,7 +39,7 @@ class Pieces {
 
 int experts_used(const ModelSpec& spec) { return spec.moe ? spec.moe->experts_used : 1; }
 
-// Of the widest FFN and of the widest expert.
+// Widths of the widest dense FFN and of the widest expert.
 struct FfnWidths {
   std::int64_t dense = 0, expert = 0;
   std::int64_t widest() const { return std::max(dense, expert); }
@@ -52,7 +53,7 @@ FfnWidths ffn_widths(const Model& model) {
   return widths;
 }
 
-// Of the widest attention.
+// Widths of the widest attention.
 struct AttentionWidths {
   int q = 0, qkv = 0, heads = 0;
 };
@@ -66,7 +67,7 @@ AttentionWidths attention_widths(const Model& model) {
   return widths;
 }
 
-void take_vectors(Vectors& v, const Model& model, int ubatch, Vram& vram) {
+void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, Vram& vram) {
   const ModelSpec& m = model.spec;
   const std::int64_t n = ubatch, hidden = m.hidden;
   const AttentionWidths widths = attention_widths(model);
@@ -74,24 +75,24 @@ void take_vectors(Vectors& v, const Model& model, int ubatch, Vram& vram) {
   all.add(v.ids, n);
   all.add(v.hidden, n * hidden);
   all.add(v.normed, n * hidden);
-  all.add(v.rounded, n * hidden);
+  all.add(v.quantized, n * hidden);
   all.add(v.projected, n * widths.qkv);
-  all.add(v.turns, n * (model.hyper.rope_dims / 2));
+  all.add(v.rope_cos_sin, n * (model.hyper.rope_dims / 2));
   all.add(v.queries, n * widths.q);
-  v.memory = all.take(vram);
+  v.memory = all.allocate(vram);
   v.tokens = ubatch;
 }
 
-void take_token_vectors(TokenVectors& v, const Model& model, int splits, Vram& vram) {
+void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vram& vram) {
   const ModelSpec& m = model.spec;
   const int used = experts_used(m);
-  const std::int64_t middle = ffn_widths(model).widest();
+  const std::int64_t ffn_hidden = ffn_widths(model).widest();
   const AttentionWidths widths = attention_widths(model);
   Pieces one;
-  one.add(v.mixed, widths.q);
-  one.add(v.mixed_rounded, widths.q);
-  one.add(v.middle, middle * used);
-  one.add(v.middle_rounded, middle * used);
+  one.add(v.attn_out, widths.q);
+  one.add(v.attn_out_quantized, widths.q);
+  one.add(v.ffn_hidden, ffn_hidden * used);
+  one.add(v.ffn_hidden_quantized, ffn_hidden * used);
   one.add(v.chosen.ids, used);
   one.add(v.chosen.weights, used);
   one.add(v.router_logits, m.moe ? m.moe->experts : 1);
@@ -103,38 +104,39 @@ void take_token_vectors(TokenVectors& v, const Model& model, int splits, Vram& v
   one.add(v.argmax, 1);
   one.add(v.sampling, 1);
   one.add(v.position, 1);
-  v.memory = one.take(vram);
+  v.memory = one.allocate(vram);
   v.chosen.used = used;
 }
 
-// `ubatch`: tokens of a batch at most; `routed`: of those whose experts are taken at once.
-ShortVectors short_vectors(const Model& model, int ubatch, int routed, Vram& vram) {
-  ShortVectors v;
-  if (!has_short_batch()) return v;
+// Allocates the buffers. `ubatch`: the largest number of tokens in a batch; `routed`: the largest
+// number whose experts are computed at once.
+SmallBatchBuffers small_batch_buffers(const Model& model, int ubatch, int routed, Vram& vram) {
+  SmallBatchBuffers v;
+  if (!has_small_batch_gemm()) return v;
   const ModelSpec& m = model.spec;
   const int used = experts_used(m);
-  v.tokens = std::min(ubatch, kMostShortBatch);
-  if (m.moe && std::ranges::any_of(model.layers, takes_groups<Layer>))
+  v.tokens = std::min(ubatch, kMaxSmallBatch);
+  if (m.moe && std::ranges::any_of(model.layers, supports_grouped_gemm<Layer>))
     v.routed = std::min(ubatch, routed);
   const std::int64_t choices = std::int64_t(v.routed) * used;
   const FfnWidths widths = ffn_widths(model);
   Pieces all;
-  all.add(v.between, std::max(v.tokens * widths.dense, choices * widths.expert));
+  all.add(v.gate_out, std::max(v.tokens * widths.dense, choices * widths.expert));
   if (v.routed > 0) {
     ExpertGroups& g = v.groups;
     g.experts = m.moe->experts;
     g.chosen.used = used;
-    all.add(v.middle, choices * widths.expert);
+    all.add(v.ffn_hidden, choices * widths.expert);
     all.add(v.experts, choices * m.hidden);
     all.add(v.router_logits, std::int64_t(v.routed) * g.experts);
     all.add(g.chosen.ids, choices);
     all.add(g.chosen.weights, choices);
     all.add(g.counts, g.experts);
     all.add(g.order, choices);
-    all.add(g.groups, most_groups(v.routed, used, g.experts, kLeastGroupTokens));
+    all.add(g.groups, most_groups(v.routed, used, g.experts, kMinGroupTokens));
     all.add(g.group_count, 1);
   }
-  v.memory = all.take(vram);
+  v.memory = all.allocate(vram);
   return v;
 }
 
@@ -142,30 +144,30 @@ ShortVectors short_vectors(const Model& model, int ubatch, int routed, Vram& vra
 
 Buffers::Buffers(const Model& model, int ubatch, int splits, Vram& vram, const Stream& stream)
     : next_id(sizeof(std::int32_t), "next token") {
-  take_vectors(vectors, model, ubatch, vram);
-  take_token_vectors(token, model, splits, vram);
+  allocate_activations(vectors, model, ubatch, vram);
+  allocate_token_buffers(token, model, splits, vram);
   RIGCAST_CUDA_CALL(
       cudaMemsetAsync(token.memory.as<std::byte>(), 0, token.memory.bytes(), stream.get()));
-  // What nobody but cuBLAS writes: initcheck does not see that it does.
+  // Only cuBLAS writes this memory, and initcheck does not see its writes.
   RIGCAST_CUDA_CALL(cudaMemsetAsync(
       vectors.projected, 0,
       std::size_t(ubatch) * std::size_t(attention_widths(model).qkv) * sizeof(float),
       stream.get()));
 }
 
-void Buffers::take_for_batches(const Model& model, std::int64_t fp16_weights, int routed,
-                               Vram& vram, const Stream& stream) {
+void Buffers::allocate_for_batches(const Model& model, std::int64_t fp16_weights, int routed,
+                                   Vram& vram, const Stream& stream) {
   const ModelSpec& m = model.spec;
-  const std::int64_t n = vectors.tokens, middle = ffn_widths(model).widest();
+  const std::int64_t n = vectors.tokens, ffn_hidden = ffn_widths(model).widest();
   Pieces many;
-  many.add(batch.x, n * std::max<std::int64_t>({m.hidden, attention_widths(model).q, middle}));
-  many.add(batch.middle, 2 * n * middle);
+  many.add(batch.x, n * std::max<std::int64_t>({m.hidden, attention_widths(model).q, ffn_hidden}));
+  many.add(batch.ffn_hidden, 2 * n * ffn_hidden);
   many.add(batch.weights, fp16_weights);
-  batch.memory = many.take(vram);
-  // What nobody but cuBLAS writes: initcheck does not see that it does.
-  RIGCAST_CUDA_CALL(
-      cudaMemsetAsync(batch.middle, 0, std::size_t(2 * n * middle) * sizeof(__half), stream.get()));
-  shorts = short_vectors(model, vectors.tokens, routed, vram);
+  batch.memory = many.allocate(vram);
+  // Only cuBLAS writes this memory, and initcheck does not see its writes.
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(
+      batch.ffn_hidden, 0, std::size_t(2 * n * ffn_hidden) * sizeof(__half), stream.get()));
+  small_batch = small_batch_buffers(model, vectors.tokens, routed, vram);
 }
 
 }  // namespace rigcast::engine::cuda

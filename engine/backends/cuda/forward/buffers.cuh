@@ -1,5 +1,6 @@
 #pragma once
-// Vectors between the kernels of a step, on the GPU; all are taken when a model is loaded.
+// Activations between the kernels of a step, in GPU memory. They are allocated when a model is
+// loaded.
 
 #include <cuda_fp16.h>
 
@@ -17,25 +18,25 @@
 
 namespace rigcast::engine::cuda {
 
-/// Vectors of `tokens` tokens at most, one row a token.
-struct Vectors {
+/// Activations of at most `tokens` tokens, one row per token.
+struct ActivationBuffers {
   int tokens = 0;
   std::int32_t* ids = nullptr;
-  float* hidden = nullptr;     // [hidden]
-  float* normed = nullptr;     // [hidden]
-  Rounded rounded;             // [hidden]: `normed` as integers
-  float* projected = nullptr;  // [q | k | v]
-  Turn* turns = nullptr;       // [rope_dims / 2]
-  __half* queries = nullptr;   // [heads][head_dim]
+  float* hidden = nullptr;            // [hidden]
+  float* normed = nullptr;            // [hidden]
+  QuantizedActivations quantized;     // [hidden]: `normed` as integers
+  float* projected = nullptr;         // [q | k | v]
+  RopeAngle* rope_cos_sin = nullptr;  // [rope_dims / 2]
+  __half* queries = nullptr;          // [heads][head_dim]
   VramPiece memory;
 };
 
-/// Of one token alone.
-struct TokenVectors {
-  float* mixed = nullptr;  // what attention gives
-  Rounded mixed_rounded;
-  float* middle = nullptr;  // of the FFN; of a MoE layer one for every expert that is used
-  Rounded middle_rounded;
+/// Activations of a single token.
+struct DecodeBuffers {
+  float* attn_out = nullptr;  // attention output: [heads][head_dim]
+  QuantizedActivations attn_out_quantized;
+  float* ffn_hidden = nullptr;  // [FFN width]; in a MoE layer one row for every expert that is used
+  QuantizedActivations ffn_hidden_quantized;
   ChosenExperts chosen;
   float* router_logits = nullptr;
   unsigned* arrivals = nullptr;
@@ -43,45 +44,48 @@ struct TokenVectors {
   float* logits = nullptr;
   ArgmaxState* argmax = nullptr;
   SampleState* sampling = nullptr;
-  std::int32_t* position = nullptr;  // tokens in the cache
+  std::int32_t* position = nullptr;  // position: number of tokens in the cache
   VramPiece memory;
 };
 
-/// Of a prompt's batches. Halves.
-struct BatchVectors {
-  __half* x = nullptr;        // what a product takes
-  __half* middle = nullptr;   // [gate | up]
-  __half* weights = nullptr;  // of the products that run at once, where they lie otherwise
+/// FP16 activations of a prompt's batches.
+struct PrefillBuffers {
+  __half* x = nullptr;           // input of a product
+  __half* ffn_hidden = nullptr;  // [gate | up]
+  __half* weights = nullptr;     // dequantized weights of the products that run at once
   VramPiece memory;
 };
 
-/// Of products with weights as they lie. A batch of more than `tokens` has them written out as
-/// halves, but for its experts, which take `routed` tokens at a time.
-struct ShortVectors {
-  int tokens = 0, routed = 0;  // 0: the GPU or the weights do without
-  float* between = nullptr;    // gate's products: [tokens][middle], or of `routed` a row a choice
-  __half* middle = nullptr;    // of experts: a row a choice
-  float* experts = nullptr;    // [routed * used][hidden]
+/// Activations of products with quantized weights (small batches). For a batch of more than
+/// `tokens` the weights are dequantized to FP16, except those of experts, which are multiplied for
+/// `routed` tokens at a time.
+struct SmallBatchBuffers {
+  int tokens = 0, routed = 0;  // 0: not used on this GPU or with these weights
+  // Gate's products: [tokens][FFN width], or [routed * used][expert width].
+  float* gate_out = nullptr;
+  __half* ffn_hidden = nullptr;  // experts' activations: [routed * used][expert width]
+  float* experts = nullptr;      // [routed * used][hidden]
   float* router_logits = nullptr;
   ExpertGroups groups;
   VramPiece memory;
 };
 
 struct Buffers {
-  /// Vectors of steps of up to `ubatch` tokens, whose attention over a cache is cut into `splits`
-  /// parts at most. Those of batches alone are taken by take_for_batches(). Throws ShortOfMemory.
+  /// Allocates buffers for steps of up to `ubatch` tokens, whose attention over a cache is cut into
+  /// at most `splits` parts. Buffers of batches are allocated by allocate_for_batches(). Throws
+  /// ShortOfMemory.
   Buffers(const Model& model, int ubatch, int splits, Vram& vram, const Stream& stream);
 
-  /// Takes `batch` and `shorts`. Of a batch, `fp16_weights` elements are written out at once, and
-  /// the experts of `routed` tokens are multiplied at once. Throws ShortOfMemory.
-  void take_for_batches(const Model& model, std::int64_t fp16_weights, int routed, Vram& vram,
-                        const Stream& stream);
+  /// Allocates `batch` and `small_batch`: room for `fp16_weights` dequantized elements, and for the
+  /// experts of `routed` tokens at once. Throws ShortOfMemory.
+  void allocate_for_batches(const Model& model, std::int64_t fp16_weights, int routed, Vram& vram,
+                            const Stream& stream);
 
-  PinnedBuffer next_id;  // what argmax or sample chose
-  Vectors vectors;
-  TokenVectors token;
-  BatchVectors batch;
-  ShortVectors shorts;
+  PinnedBuffer next_id;  // id that argmax or sampling chose
+  ActivationBuffers vectors;
+  DecodeBuffers token;
+  PrefillBuffers batch;
+  SmallBatchBuffers small_batch;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -1,7 +1,7 @@
 #include "engine/backends/cuda/forward/decode.cuh"
 
 #include "engine/kernels/cuda/activations/elementwise.cuh"
-#include "engine/kernels/cuda/activations/round.cuh"
+#include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/sampling/sample.cuh"
@@ -10,40 +10,41 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-bool takes_floats(const Matrix& m) {
+bool needs_floats(const Matrix& m) {
   return m && (m.format == QuantFormat::kF32 || m.format == QuantFormat::kF16 ||
                m.format == QuantFormat::kBF16);
 }
 
 template <class... Matrices>
-bool any_takes_floats(const Matrices&... matrices) {
-  return (takes_floats(matrices) || ...);
+bool any_needs_floats(const Matrices&... matrices) {
+  return (needs_floats(matrices) || ...);
 }
 
-// The hidden state of row `row`, normed, in the forms that `floats` asks for.
+// Norms the hidden state of a row, as F32 if `floats`, and quantized in any case.
 void norm(const ForwardContext& f, const float* weight, bool floats, int row = 0) {
-  const Vectors& v = f.buffers.vectors;
-  norm_and_round({f.hidden_row(row), f.hidden()}, {weight, f.hyper().norm_eps}, v.rounded,
-                 floats ? v.normed : nullptr, f.stream, Start::kEarly);
+  const ActivationBuffers& v = f.buffers.vectors;
+  norm_and_quantize({f.hidden_row(row), f.hidden()}, {weight, f.hyper().norm_eps}, v.quantized,
+                    floats ? v.normed : nullptr, f.stream, Start::kEarly);
 }
 
 Inputs normed(const ForwardContext& f) {
-  return {f.buffers.vectors.rounded, f.buffers.vectors.normed};
+  return {f.buffers.vectors.quantized, f.buffers.vectors.normed};
 }
 
-// Where the FFN's middle goes, as `down` takes it.
-Outputs middle(const TokenVectors& token, const Matrix& down) {
-  return takes_floats(down) ? Outputs{{}, token.middle} : Outputs{token.middle_rounded, nullptr};
+// The output for the FFN's hidden activations, in the form that `down` multiplies.
+Outputs ffn_hidden_form(const DecodeBuffers& token, const Matrix& down) {
+  return needs_floats(down) ? Outputs{{}, token.ffn_hidden}
+                            : Outputs{token.ffn_hidden_quantized, nullptr};
 }
 
-// The mix in the form that the output matrix takes.
-Outputs mix(const TokenVectors& token, bool floats) {
-  return floats ? Outputs{{}, token.mixed} : Outputs{token.mixed_rounded};
+// The attention output, in the form that the output matrix multiplies.
+Outputs attn_out_form(const DecodeBuffers& token, bool floats) {
+  return floats ? Outputs{{}, token.attn_out} : Outputs{token.attn_out_quantized};
 }
 
-// The host's part of the context, as one more split.
-void take_cold_part(const ForwardContext& f, HostOffload& host, const AttentionShape& a,
-                    int split) {
+// Receives the host's partial attention over cold blocks, as one more split.
+void receive_cold_partials(const ForwardContext& f, HostOffload& host, const AttentionShape& a,
+                           int split) {
   const Partials& p = f.buffers.token.partials;
   const int heads = a.heads, q = q_width(a);
   host.receive({{p.o + std::int64_t(split) * q, q},
@@ -51,79 +52,79 @@ void take_cold_part(const ForwardContext& f, HostOffload& host, const AttentionS
                 {p.l + std::int64_t(split) * heads, heads}});
 }
 
-// Over the GPU's cache. The host attends to the oldest of the cold blocks meanwhile.
-void attend_here(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, int splits) {
+// Attention over the GPU's cache. The host attends to the oldest cold blocks at the same time.
+void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, int splits) {
   const AttentionShape& a = f.layer(layer).attention;
-  const TokenVectors& token = f.buffers.token;
+  const DecodeBuffers& token = f.buffers.token;
   const int kept = kv.cache().layer(layer);
-  DecodeAttention attention{placement_of(f, layer), int(a.window), true};
+  DecodeAttention attention{new_token_inputs(f, layer), int(a.window), true};
   const TokenCount of_host = kv.cold_of_host();
   if (of_host > 0) host->send({{f.buffers.vectors.projected, q_width(a)}});
   attention.first_token = int(of_host);
   if (kv.await(kept)) {
-    attention.settled = false;
+    attention.inputs_ready = false;
     attention.start = Start::kAfter;
   }
   attend_partially(f.stream, attention, kv.cache().view(layer), kept, splits, token.position,
                    token.partials);
   kv.done(kept);
-  if (of_host > 0) take_cold_part(f, *host, a, splits++);
+  if (of_host > 0) receive_cold_partials(f, *host, a, splits++);
   merge_partials(f.stream, token.partials, splits, a.heads, int(a.head_dim),
-                 mix(token, takes_floats(f.layer(layer).output)));
+                 attn_out_form(token, needs_floats(f.layer(layer).output)));
 }
 
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {
-  const TokenVectors& token = f.buffers.token;
+  const DecodeBuffers& token = f.buffers.token;
   const AttentionShape& a = f.layer(layer).attention;
   const int q = q_width(a);
   host.send({{f.buffers.vectors.projected, qkv_width(a)}});
-  host.receive({{token.mixed, q}});
-  if (!takes_floats(f.layer(layer).output))
-    round_tokens({token.mixed, q}, token.mixed_rounded, f.stream, Start::kEarly);
+  host.receive({{token.attn_out, q}});
+  if (!needs_floats(f.layer(layer).output))
+    quantize_tokens({token.attn_out, q}, token.attn_out_quantized, f.stream, Start::kEarly);
 }
 
-// token.mixed = the mix of a layer, from vectors.projected
+// token.attn_out = the attention output of a layer, from vectors.projected
 void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, int splits) {
   if (f.model.host.cache(layer))
     attend_on_host(f, *host, layer);
   else
-    attend_here(f, kv, host, layer, splits);
+    attend_on_gpu(f, kv, host, layer, splits);
 }
 
 // vectors.projected = [q | k | v] of the normed hidden state
 void project_qkv(const ForwardContext& f, const DeviceLayer& w) {
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   float* const projected = f.buffers.vectors.projected;
-  norm(f, w.attention_norm, any_takes_floats(w.q, w.k, w.v));
+  norm(f, w.attention_norm, any_needs_floats(w.q, w.k, w.v));
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
   matvec(projections, normed(f), f.stream, Start::kEarly);
 }
 
-// hidden += output matrix times token.mixed + bias
+// hidden += output matrix times token.attn_out + bias
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w) {
-  const TokenVectors& token = f.buffers.token;
+  const DecodeBuffers& token = f.buffers.token;
   float* const hidden = f.hidden_row(0);
   const MatvecJob output{w.output, hidden, w.output_bias, hidden};
-  matvec({&output, 1}, {token.mixed_rounded, token.mixed}, f.stream, Start::kEarly);
+  matvec({&output, 1}, {token.attn_out_quantized, token.attn_out}, f.stream, Start::kEarly);
 }
 
 void ffn(const ForwardContext& f, const DeviceLayer& w) {
-  const TokenVectors& token = f.buffers.token;
+  const DecodeBuffers& token = f.buffers.token;
   float* const hidden = f.hidden_row(0);
-  norm(f, w.ffn_norm, any_takes_floats(w.gate, w.up));
-  gate_up(w.gate, w.up, normed(f), middle(token, w.down), f.stream, Start::kEarly);
+  norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up));
+  gate_up(w.gate, w.up, normed(f), ffn_hidden_form(token, w.down), f.stream, Start::kEarly);
   const MatvecJob down{w.down, hidden, nullptr, hidden};
-  matvec({&down, 1}, {token.middle_rounded, token.middle}, f.stream, Start::kEarly);
+  matvec({&down, 1}, {token.ffn_hidden_quantized, token.ffn_hidden}, f.stream, Start::kEarly);
 }
 
 void choose_experts(const ForwardContext& f, const DeviceLayer& w) {
-  const TokenVectors& token = f.buffers.token;
+  const DecodeBuffers& token = f.buffers.token;
   const Router router{w.router, f.hyper().normalised_experts, token.router_logits, token.arrivals};
   route(router, f.buffers.vectors.normed, token.chosen, f.stream, Start::kEarly);
 }
 
-void experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLayer& w) {
+void run_experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLayer& w) {
   const ChosenExperts& chosen = f.buffers.token.chosen;
   norm(f, w.ffn_norm, true);
   choose_experts(f, w);
@@ -133,16 +134,16 @@ void experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLay
   host.receive({{f.hidden_row(0), f.hidden(), true}});
 }
 
-// Layers from `first` on that are the host's; gives the first that is not.
-int layers_on_host(const ForwardContext& f, HostOffload& host, int first) {
+// Runs consecutive host layers from `first` on; returns the first layer behind them.
+int run_layers_on_host(const ForwardContext& f, HostOffload& host, int first) {
   float* const hidden = f.hidden_row(0);
   first == 0 ? host.send({}) : host.send({{hidden, f.hidden()}});
   host.receive({{hidden, f.hidden()}});
   return f.model.host.end_of_layers(first);
 }
 
-// The layer's operations on the GPU, or on the host where its share of them is.
-void queue_layer(State& s, int layer, int splits, Stages* stages) {
+// Queues the layer's operations, on the GPU or on the host, as placed.
+void queue_layer(State& s, int layer, int splits, StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
   for (const FusedBlock block : w.blocks) {
@@ -155,17 +156,17 @@ void queue_layer(State& s, int layer, int splits, Stages* stages) {
         break;
       case FusedBlock::kFfn: ffn(f, w); break;
       case FusedBlock::kExperts:
-        s.on_host().experts(layer) ? experts_on_host(f, *s.host, w) : queue_experts(f, w, 0);
+        s.on_host().experts(layer) ? run_experts_on_host(f, *s.host, w) : queue_experts(f, w, 0);
         break;
     }
   }
 }
 
-void choose(const ForwardContext& f, Choice choice) {
-  const TokenVectors& token = f.buffers.token;
+void choose(const ForwardContext& f, SamplingMode choice) {
+  const DecodeBuffers& token = f.buffers.token;
   const ArgmaxResult next{f.buffers.vectors.ids, f.buffers.next_id.on_device<std::int32_t>()};
   const int vocabulary = int(f.spec().vocabulary);
-  if (choice == Choice::kLikeliest)
+  if (choice == SamplingMode::kGreedy)
     argmax(f.stream, token.logits, vocabulary, token.argmax, next);
   else
     sample(f.stream, token.logits, vocabulary, token.sampling, next);
@@ -174,26 +175,26 @@ void choose(const ForwardContext& f, Choice choice) {
 }  // namespace
 
 void queue_experts(const ForwardContext& f, const DeviceLayer& w, int row) {
-  const TokenVectors& token = f.buffers.token;
+  const DecodeBuffers& token = f.buffers.token;
   float* const hidden = f.hidden_row(row);
   norm(f, w.ffn_norm, true, row);
   choose_experts(f, w);
   experts_gate_up(w.expert_gate, w.expert_up, token.chosen, normed(f),
-                  middle(token, w.expert_down.first), f.stream, Start::kEarly);
-  experts_down(w.expert_down, token.chosen, {token.middle_rounded, token.middle}, {hidden, hidden},
-               f.stream, Start::kEarly);
+                  ffn_hidden_form(token, w.expert_down.first), f.stream, Start::kEarly);
+  experts_down(w.expert_down, token.chosen, {token.ffn_hidden_quantized, token.ffn_hidden},
+               {hidden, hidden}, f.stream, Start::kEarly);
 }
 
 void queue_head(const ForwardContext& f, int row) {
   const Matrix& w = f.model.gpu.head;
-  norm(f, f.model.gpu.final_norm, takes_floats(w), row);
+  norm(f, f.model.gpu.final_norm, needs_floats(w), row);
   const MatvecJob head{w, f.buffers.token.logits};
   matvec({&head, 1}, normed(f), f.stream, Start::kEarly);
 }
 
-void queue_token(State& s, int splits, Choice choice, Stages* stages) {
+void queue_token(State& s, int splits, SamplingMode choice, StageListener* stages) {
   const ForwardContext f = s.forward();
-  const HostParts& on_host = s.on_host();
+  const HostPlacement& on_host = s.on_host();
   LayerStream* const streamed = s.streamed.of_tokens();
   const auto begin = [&](ActivityKind kind, int layer) {
     if (stages) stages->begin(kind, layer);
@@ -207,12 +208,12 @@ void queue_token(State& s, int splits, Choice choice, Stages* stages) {
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.layer(layer)) {
       begin(ActivityKind::kHandoff, layer);
-      layer = layers_on_host(f, *s.host, layer);
+      layer = run_layers_on_host(f, *s.host, layer);
       continue;
     }
     if (on_host.streamed(layer)) {
       begin(ActivityKind::kFetchWeights, layer);
-      streamed->take(layer);
+      streamed->acquire(layer);
     }
     queue_layer(s, layer++, splits, stages);
   }

@@ -1,20 +1,20 @@
 #include "engine/backends/cuda/forward/forward_context.cuh"
 
-#include "engine/kernels/cuda/kv/place.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
 namespace rigcast::engine::cuda {
 
 void queue_rope_angles(const ForwardContext& f, int tokens) {
-  make_turns(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, tokens,
-             f.buffers.token.position, f.buffers.vectors.turns);
+  compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, tokens,
+                      f.buffers.token.position, f.buffers.vectors.rope_cos_sin);
 }
 
-Placement placement_of(const ForwardContext& f, int layer) {
+NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   const DeviceLayer& w = f.layer(layer);
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   const std::int64_t stride = qkv_width(w.attention);
   const float* const rows = f.buffers.vectors.projected;
-  Placement p;
+  NewTokenInputs p;
   p.q = {rows, stride, w.q_bias};
   p.k = {rows + q, stride, w.k_bias};
   p.v = {rows + q + kv, stride, w.v_bias};
@@ -24,7 +24,7 @@ Placement placement_of(const ForwardContext& f, int layer) {
   p.norm_eps = f.hyper().norm_eps;
   p.pairs = f.hyper().rope_pairs;
   p.rope_dims = f.hyper().rope_dims;
-  p.turns = f.buffers.vectors.turns;
+  p.rope_cos_sin = f.buffers.vectors.rope_cos_sin;
   return p;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of a layer compute with: weights, vectors, and the stream that they are queued
-// on. Where its keys and values are, and who computes what it leaves to the host, is not in it.
+// Arguments of a layer's kernels: weights, buffers, and the stream on which they are queued. The KV
+// cache, and what the host computes, are not part of it.
 
 #include "engine/backends/cuda/forward/buffers.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
@@ -20,7 +20,7 @@ struct ForwardContext {
   const Hyperparameters& hyper() const { return model.model->hyper; }
   const DeviceLayer& layer(int i) const { return model.gpu_layer(i); }
   int hidden() const { return int(spec().hidden); }
-  /// The hidden state of a token of the step.
+  /// The hidden state of the token in row `row` of the step.
   float* hidden_row(int row) const {
     return buffers.vectors.hidden + std::int64_t(row) * spec().hidden;
   }
@@ -29,7 +29,7 @@ struct ForwardContext {
 /// Queues the rotary embedding's angles for `tokens` tokens from *token.position on.
 void queue_rope_angles(const ForwardContext& f, int tokens);
 
-/// How a layer's new tokens are placed: vectors.projected holds [q | k | v] rows without gaps.
-Placement placement_of(const ForwardContext& f, int layer);
+/// Inputs for storing a layer's new tokens: vectors.projected holds contiguous rows [q | k | v].
+NewTokenInputs new_token_inputs(const ForwardContext& f, int layer);
 
 }  // namespace rigcast::engine::cuda

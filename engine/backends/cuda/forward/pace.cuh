@@ -1,26 +1,26 @@
 #pragma once
-// How far the queue of a long batch runs ahead of the GPU.
+// A limit on how far the launch queue of a long batch runs ahead of the GPU.
 
 #include <array>
 #include <cstddef>
 
-#include "engine/cuda/mark.cuh"
+#include "engine/cuda/sync_event.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// Keeps what is queued of a long batch a few layers ahead of the GPU: what is queued has to end
-/// before a call that is to stop does, and a layer of thousands of tokens after many, or one whose
-/// weights are copied, takes tens of milliseconds.
-class Pace {
+/// Limits the launch queue of a long batch to a few layers ahead of the GPU: a call that is to stop
+/// must wait for all queued work, and a layer of thousands of tokens after a long context, or one
+/// whose weights are copied, takes tens of milliseconds.
+class LaunchThrottle {
  public:
   void begin_layer(const Stream& stream) {
-    const Mark& mark = marks_[layer_++ % marks_.size()];
+    const SyncEvent& mark = marks_[layer_++ % marks_.size()];
     mark.wait();
     mark.set(stream);
   }
 
  private:
-  std::array<Mark, 4> marks_;
+  std::array<SyncEvent, 4> marks_;
   std::size_t layer_ = 0;
 };
 

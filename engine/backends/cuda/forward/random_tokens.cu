@@ -1,13 +1,13 @@
 #include "engine/backends/cuda/forward/random_tokens.cuh"
 
 #include "engine/kernels/cuda/activations/random_rows.cuh"
-#include "engine/kernels/cuda/kv/place.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
 namespace rigcast::engine::cuda {
 
 void queue_random_tokens(const ForwardContext& f, const DeviceCache& cache, TokenCount cached,
                          int tokens) {
-  const Vectors& v = f.buffers.vectors;
+  const ActivationBuffers& v = f.buffers.vectors;
   queue_rope_angles(f, tokens);
   for (int layer = 0; layer < f.spec().layers; ++layer) {
     if (cache.layer(layer) < 0) continue;
@@ -15,8 +15,8 @@ void queue_random_tokens(const ForwardContext& f, const DeviceCache& cache, Toke
     const std::uint64_t first =
         (std::uint64_t(cached) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
     random_values(f.stream, first, v.projected, tokens * width);
-    place(f.stream, placement_of(f, layer), cache.view(layer), cache.layer(layer), tokens,
-          f.buffers.token.position, v.queries);
+    rope_and_store(f.stream, new_token_inputs(f, layer), cache.view(layer), cache.layer(layer),
+                   tokens, f.buffers.token.position, v.queries);
   }
 }
 

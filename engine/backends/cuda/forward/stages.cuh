@@ -1,14 +1,14 @@
 #pragma once
-// Who wants to know when the stages of a step begin.
+// An interface for listeners to the stages of a step.
 
-#include "engine/cuda/copy_marks.cuh"
+#include "engine/cuda/copy_tracer.cuh"
 #include "engine/model/fused_blocks.hpp"
 #include "report/activity.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Told when a stage of a step begins; the last one ends with the step.
-class Stages : public CopyMarks {
+/// Called when a stage of a step begins; the last stage ends with the step.
+class StageListener : public CopyTracer {
  public:
   virtual void begin(ActivityKind kind, int layer) = 0;
 };

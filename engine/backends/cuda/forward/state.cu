@@ -10,18 +10,18 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Of the host's cache: what the GPU copies from and to is locked. What waits to be used again is
-// still taken, and so counted.
-MakeMemory cache_memory(const HostParts& host, const StateOptions& o) {
-  const auto counted = [&](MakeMemory make) { return o.ram.counted("KV cache", std::move(make)); };
+// The allocator of the host's cache: memory that the GPU copies is pinned. Memory that is pooled
+// for reuse is still allocated, and so counted.
+Allocator cache_memory(const HostPlacement& host, const StateOptions& o) {
+  const auto counted = [&](Allocator make) { return o.ram.tracked("KV cache", std::move(make)); };
   if (o.kv_memory) return counted(o.kv_memory);
   if (host.decodes() && !host.layers_cached_on_gpu().empty()) return counted(make_pinned_block);
-  if (!host.lent_layers().empty())
+  if (!host.offloadable_layers().empty())
     return reused(o.ram, "KV cache", pinned_memory("KV cache", o.stop));
   return counted(make_large_pages);
 }
 
-// nullptr: the host computes nothing.
+// Makes the host's part; nullptr: the host computes nothing.
 std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const Stream& stream,
                                                const DeviceCache& cache, const StateOptions& o) {
   if (!model.host.computes()) return nullptr;
@@ -29,10 +29,10 @@ std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const S
   cpu.kv_memory = cache_memory(model.host, o);
   cpu.ram = o.ram;
   cpu.stop = o.stop;
-  auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_turn);
+  auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_host_op);
   if (model.host.decodes())
-    host->handover.emplace(stream, cache, host->side.layers().cache(),
-                           model.host.layers_cached_on_gpu());
+    host->kv_mirror.emplace(stream, cache, host->side.layers().cache(),
+                            model.host.layers_cached_on_gpu());
   return host;
 }
 
@@ -40,25 +40,27 @@ std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
   return model.host.any() ? model.host.layers_cached_on_gpu() : all_layers(model.spec());
 }
 
-// As many splits as the longest context gets, and the host's part.
+// The largest number of attention splits: those of the longest context, and one for the host's
+// part.
 int most_splits(const ModelSpec& spec, const DeviceContext& device, const DeviceCache& cache) {
-  return 1 + attention_splits(1 << 30, spec.kv_heads, device.multiprocessors, cache.holds_halves());
+  return 1 + attention_splits(1 << 30, spec.kv_heads, device.multiprocessors, cache.holds_fp16());
 }
 
-void take_batch_memory(State& s, BatchesBy by) {
-  s.streamed.take_memory(by);
-  s.buffers.take_for_batches(*s.model.model, halves_for_batch(s.model.gpu),
-                             s.streamed.copies_experts() ? kMostRoutedToCopied : kMostRouted,
-                             s.device.vram, s.device.stream);
+void allocate_batch_memory(State& s, PrefillOffloadPolicy by) {
+  s.streamed.allocate_memory(by);
+  s.buffers.allocate_for_batches(
+      *s.model.model, fp16_weights_for_batch(s.model.gpu),
+      s.streamed.copies_experts() ? kMaxRoutedTokensStreamed : kMaxRoutedTokens, s.device.vram,
+      s.device.stream);
 }
 
-// The host computes batches where the GPU has no room to.
-void make_room_for_batches(State& s, BatchesBy by) try {
-  take_batch_memory(s, by);
+// Allocates memory for batches; if the GPU has too little, the host computes them.
+void make_room_for_batches(State& s, PrefillOffloadPolicy by) try {
+  allocate_batch_memory(s, by);
 } catch (const ShortOfMemory&) {
-  if (by != BatchesBy::kFaster) throw;
+  if (by != PrefillOffloadPolicy::kFaster) throw;
   s.buffers.batch = {};
-  take_batch_memory(s, BatchesBy::kHost);
+  allocate_batch_memory(s, PrefillOffloadPolicy::kHost);
 }
 
 }  // namespace
@@ -68,14 +70,14 @@ State::State(PlacedModel model_, Vram vram, const StateOptions& options)
       ram(options.ram),
       device(std::move(vram)),
       kv(device.vram, device.stream, spec(), options.cache, layers_cached_on_gpu(model),
-         options.sharing, model.host.shares_cold()),
+         options.kv_split, model.host.splits_cold_kv()),
       matmul(device.vram, device.stream),
       host(make_host_offload(model, device.stream, kv.cache(), options)),
       buffers(*model.model, options.ubatch, most_splits(spec(), device, kv.cache()), device.vram,
               device.stream),
       streamed(model, device.vram, device.stream, kv.cache(), host.get(), options.ubatch),
       stop(options.stop) {
-  make_room_for_batches(*this, options.batches_by);
+  make_room_for_batches(*this, options.prefill_offload);
 }
 
 }  // namespace rigcast::engine::cuda

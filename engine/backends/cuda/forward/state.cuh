@@ -1,5 +1,5 @@
 #pragma once
-// One model on one GPU: its parts, each in a file of its own, put together.
+// All parts of one model on one GPU, each defined in a file of its own.
 
 #include <memory>
 
@@ -10,22 +10,22 @@
 #include "engine/backends/cuda/forward/pace.cuh"
 #include "engine/backends/cuda/host_offload/host_offload.cuh"
 #include "engine/backends/cuda/kv/kv_state.cuh"
-#include "engine/backends/cuda/weight_streaming/streamed_weights.cuh"
+#include "engine/backends/cuda/weight_streaming/weight_offload.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// What a State is made for, beside its weights.
+/// Options of a State.
 struct StateOptions {
   CacheShape cache;
-  int ubatch = 512;       // tokens of a batch at most
-  ColdSharing sharing{};  // of cold blocks between host and link, where the host shares them
-  int threads = 1;        // of the host
-  BatchesBy batches_by = BatchesBy::kFaster;
+  int ubatch = 512;          // largest number of tokens in a batch
+  CpuGpuKvSplit kv_split{};  // split of cold blocks between host and link
+  int threads = 1;           // threads of the host
+  PrefillOffloadPolicy prefill_offload = PrefillOffloadPolicy::kFaster;
   Ram ram{};
-  MakeMemory kv_memory{};  // of the host's cache; absent: large pages, locked where they are copied
-  BeforeTurn before_turn{};
+  Allocator kv_memory{};  // threads of the host
+  BeforeHostOp before_host_op{};
   StopFlag stop{};
 };
 
@@ -41,12 +41,12 @@ struct State {
   std::unique_ptr<HostOffload> host;  // nullptr: the host computes nothing
   Buffers buffers;
   StreamedWeights streamed;
-  StopFlag stop;  // asked before every layer of a batch
-  Pace pace;      // of a long batch's layers
+  StopFlag stop;            // checked before every layer of a batch
+  LaunchThrottle throttle;  // for the layers of long batches
 
   ForwardContext forward() const { return {model, device.stream, matmul, buffers}; }
   const ModelSpec& spec() const { return model.spec(); }
-  const HostParts& on_host() const { return model.host; }
+  const HostPlacement& on_host() const { return model.host; }
   int ubatch() const { return buffers.vectors.tokens; }
 };
 

@@ -15,18 +15,19 @@ std::size_t rows_bytes(const ModelSpec& m, TokenCount tokens) {
 }  // namespace
 
 HostOffload::HostOffload(const Stream& stream, std::shared_ptr<const Model> model,
-                         const HostParts& parts, const CpuOptions& options, BeforeTurn before_turn)
-    : side(model, parts, options, std::move(before_turn)),
+                         const HostPlacement& parts, const CpuOptions& options,
+                         BeforeHostOp before_host_op)
+    : side(model, parts, options, std::move(before_host_op)),
       mailbox(message_floats(model->spec)),
       stream_(stream),
-      buffers_(options.ram.take(rows_bytes(model->spec, options.ubatch), "activations")),
+      buffers_(options.ram.charge(rows_bytes(model->spec, options.ubatch), "activations")),
       rows_(rows_bytes(model->spec, options.ubatch), "rows of a batch") {}
 
 void HostOffload::send(std::initializer_list<MessagePart> parts) {
   cuda::send(stream_, {parts.begin(), parts.size()}, mailbox.view());
 }
 
-void HostOffload::receive(std::initializer_list<AnswerUse> answer) {
+void HostOffload::receive(std::initializer_list<AnswerPart> answer) {
   cuda::receive(stream_, mailbox.view(), {answer.begin(), answer.size()});
   let_host_answer();
 }
@@ -36,12 +37,13 @@ void HostOffload::send_last(std::initializer_list<MessagePart> parts) {
   let_host_answer();
 }
 
-// A message and, but for a token's last one, its answer are queued.
+// Runs the host's next operation, if it runs while a token is queued: a message and, except for a
+// token's last message, its answer are queued by now.
 void HostOffload::let_host_answer() {
-  if (take_turn) take_turn();
+  if (run_host_op) run_host_op();
 }
 
-// Rows that are on the GPU, in the host's memory once all work before has ended.
+// Copies rows from the GPU to the host, after all queued work, and waits for them.
 std::span<float> HostOffload::fetch_rows(const float* rows, std::int64_t count) {
   float* const to = rows_.as<float>();
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(to, rows, std::size_t(count) * sizeof(float),
@@ -53,7 +55,7 @@ std::span<float> HostOffload::fetch_rows(const float* rows, std::int64_t count) 
 void HostOffload::return_rows(std::span<const float> rows, float* to) {
   RIGCAST_CUDA_CALL(
       cudaMemcpyAsync(to, rows.data(), rows.size_bytes(), cudaMemcpyHostToDevice, stream_.get()));
-  stream_.wait();  // the rows' memory is used again
+  stream_.wait();  // rows_ is about to be reused
 }
 
 template <class Compute>
@@ -84,10 +86,10 @@ void HostOffload::attend(int layer, const BatchRows& projected) {
   const AttentionShape& shape = side.layers().model().layers[std::size_t(layer)].attention;
   const std::int64_t q = shape.q_width();
   const auto rows = fetch_rows(projected.first, projected.tokens * (q + 2 * shape.kv_width()));
-  // The mix takes the projections' place, which were copied by then.
-  const auto mixed = rows.first(std::size_t(projected.tokens) * std::size_t(q));
-  side.attend(layer, projected.cached, rows, mixed);
-  return_rows(mixed, projected.first);
+  // The attention output overwrites the projections, which have been copied by then.
+  const auto attn_out = rows.first(std::size_t(projected.tokens) * std::size_t(q));
+  side.attend(layer, projected.cached, rows, attn_out);
+  return_rows(attn_out, projected.first);
 }
 
 void HostOffload::compute_logits(const BatchRows& hidden) {

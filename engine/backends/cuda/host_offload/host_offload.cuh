@@ -1,7 +1,7 @@
 #pragma once
 // The host's part in a GPU's steps. Within a token the GPU sends it vectors through a mailbox and
-// waits for its answers; of a prompt's batch, rows are copied there and back, and both wait for
-// each other.
+// waits for its answers. In a prompt's batch, rows are copied to the host and back, and the two
+// wait for each other.
 
 #include <functional>
 #include <initializer_list>
@@ -9,57 +9,57 @@
 #include <optional>
 #include <span>
 
-#include "engine/backends/cuda/host_offload/host_side.cuh"
-#include "engine/backends/cuda/kv/handover.cuh"
+#include "engine/backends/cuda/host_offload/host_worker.cuh"
+#include "engine/backends/cuda/kv/kv_mirror.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/mailbox.cuh"
-#include "engine/cuda/mark.cuh"
 #include "engine/cuda/message.cuh"
+#include "engine/cuda/sync_event.cuh"
 #include "engine/memory/ram.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Rows of a batch's tokens on the GPU, one after the other; the first token is behind `cached`
-/// tokens.
+/// Contiguous rows of a batch's tokens on the GPU; `cached` tokens precede the first.
 struct BatchRows {
   float* first = nullptr;
   TokenCount cached = 0;
   int tokens = 0;
 };
 
-/// All of it throws CudaFailure, and what the host's threads throw.
+/// All functions throw CudaFailure, and what the host's threads throw.
 class HostOffload {
  public:
-  /// Kernels are on `stream`, which outlives it. Batches have `options.ubatch` tokens at most.
-  /// Throws MachineError, ShortOfMemory.
-  HostOffload(const Stream& stream, std::shared_ptr<const Model> model, const HostParts& parts,
-              const CpuOptions& options, BeforeTurn before_turn);
+  /// Makes the host's part. Kernels are queued on `stream`, which outlives this object. Batches
+  /// have at most `options.ubatch` tokens. Throws MachineError, ShortOfMemory.
+  HostOffload(const Stream& stream, std::shared_ptr<const Model> model, const HostPlacement& parts,
+              const CpuOptions& options, BeforeHostOp before_host_op);
 
-  HostSide side;
+  HostWorker side;
   Mailbox mailbox;
-  std::optional<Handover> handover;  // of caches, where the host decodes what the GPU has read
-  /// Takes each turn of the host's as soon as it is queued; absent: whoever launches the token has
-  /// the host answer all of them.
-  std::function<void()> take_turn;
+  // The mirror of both caches, if the host decodes what the GPU has prefilled.
+  std::optional<KvMirror> kv_mirror;
+  /// Runs each host operation as soon as its messages are queued. If absent, whoever launches the
+  /// token must have the host run all of its operations.
+  std::function<void()> run_host_op;
 
-  // Within a token: queued on the stream, and recorded with it.
+  // Within a token; these calls are queued on the stream, and captured in its graph.
   void send(std::initializer_list<MessagePart> parts);
-  void receive(std::initializer_list<AnswerUse> answer);
+  void receive(std::initializer_list<AnswerPart> answer);
   /// Sends the token's last message, which has no answer.
   void send_last(std::initializer_list<MessagePart> parts);
 
-  // Of a batch, after all that is queued on the stream.
-  /// hidden = the ids' rows of the embedding. Nothing is waited for but where the rows' memory is
-  /// used again: the batch before may still go on.
+  // For a batch, after all work that is queued on the stream.
+  /// hidden = the ids' rows of the embedding. Waits only until rows_ is free again: the previous
+  /// batch may still be running.
   void embed(TokenCount cached, std::span<const std::int32_t> ids, float* hidden);
-  /// hidden = layers [first, end) of hidden
+  /// hidden = the output of layers [first, end) for hidden
   void compute_layers(int first, int end, const BatchRows& hidden);
-  /// hidden += the mixture of a layer's experts for hidden
+  /// hidden += the output of a layer's mixture of experts for hidden
   void compute_experts(int layer, const BatchRows& hidden);
-  /// The mix of projections [q | k | v], rows of q's width, takes their place.
+  /// Attention of projections [q | k | v]; its output, rows of q's width, overwrites them.
   void attend(int layer, const BatchRows& projected);
-  /// side.logits() = those of hidden
+  /// side.logits() = the logits of hidden
   void compute_logits(const BatchRows& hidden);
 
  private:
@@ -73,8 +73,8 @@ class HostOffload {
 
   const Stream& stream_;
   RamShare buffers_;
-  PinnedBuffer rows_;  // of a batch, on their way
-  Mark embedded_;      // embeddings have left them
+  PinnedBuffer rows_;   // rows of a batch that are being copied
+  SyncEvent embedded_;  // the copy of embeddings from rows_ has ended
 };
 
 }  // namespace rigcast::engine::cuda

@@ -15,7 +15,8 @@ namespace {
 std::shared_ptr<std::byte> make_pinned(std::size_t bytes, const std::string& item,
                                        const StopFlag& stop) {
   if (bytes == 0) return nullptr;
-  // Pages are given as they are touched, and who touches more than there are is ended.
+  // The system commits pages when they are touched, and kills a process that touches more than
+  // there are; so the free memory is checked first.
   if (const Bytes free = available_memory(); Bytes{double(bytes)} > free)
     throw ShortOfMemory("host memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " +
                         item + ", " + text_gib(free) + " free");
@@ -23,7 +24,7 @@ std::shared_ptr<std::byte> make_pinned(std::size_t bytes, const std::string& ite
   return {pages, pages->data()};
 }
 
-// For use by several threads.
+// Freed memory by size, shared by several threads.
 struct Kept {
   std::mutex mutex;
   std::map<std::size_t, std::vector<std::shared_ptr<std::byte>>> by_size;
@@ -40,7 +41,7 @@ struct Kept {
     const std::lock_guard lock(mutex);
     by_size[bytes].push_back(std::move(memory));
   }
-  void give_back() {
+  void release() {
     const std::lock_guard lock(mutex);
     by_size.clear();
   }
@@ -48,16 +49,16 @@ struct Kept {
 
 }  // namespace
 
-MakeMemory pinned_memory(const std::string& item, const StopFlag& stop) {
+Allocator pinned_memory(const std::string& item, const StopFlag& stop) {
   return [item, stop](std::size_t bytes) { return make_pinned(bytes, item, stop); };
 }
 
-MakeMemory reused(const Ram& ram, const std::string& item, MakeMemory make) {
+Allocator reused(const Ram& ram, const std::string& item, Allocator make) {
   const auto kept = std::make_shared<Kept>();
-  ram.when_short([of = std::weak_ptr<Kept>(kept)] {
-    if (const auto still = of.lock()) still->give_back();
+  ram.on_pressure([of = std::weak_ptr<Kept>(kept)] {
+    if (const auto still = of.lock()) still->release();
   });
-  return [kept, make = ram.counted(item, std::move(make))](std::size_t bytes) {
+  return [kept, make = ram.tracked(item, std::move(make))](std::size_t bytes) {
     auto memory = kept->take(bytes);
     if (!memory) memory = make(bytes);
     std::byte* const begin = memory.get();

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of the host that the CPU computes with and GPUs copy from and to at the link's rate.
+// Pinned host memory: the CPU computes with it, and GPUs copy it at the link's full rate.
 
 #include <string>
 
@@ -9,14 +9,15 @@
 
 namespace rigcast::engine::cuda {
 
-/// Makes pinned pages; the GPU that is current in the calling thread stays it. `item` goes on with
-/// "the": "weights". What it makes throws ShortOfMemory where the system has less than is asked
-/// for, Interrupted once `stop` is set, CudaFailure.
-MakeMemory pinned_memory(const std::string& item, const StopFlag& stop = {});
+/// An allocator of pinned pages. The calling thread's current GPU does not change. `item` follows
+/// "the" in errors: "weights". The allocator throws ShortOfMemory if the system has too little
+/// memory, Interrupted once `stop` is set, CudaFailure.
+Allocator pinned_memory(const std::string& item, const StopFlag& stop = {});
 
-/// Keeps what was given back for the next that asks for as many bytes: pages take longer to pin
-/// than to copy. Counted on `ram` as `item` until it gives way, where that is short of something
-/// else. Goes with the last copy of it and the last memory that it made.
-MakeMemory reused(const Ram& ram, const std::string& item, MakeMemory make);
+/// An allocator that keeps freed memory for the next request of the same size, because pinning
+/// pages takes longer than copying them. Kept memory is charged to `ram` as `item` until it is
+/// released because `ram` is short. It is freed with the last copy of the allocator and the last
+/// memory from it.
+Allocator reused(const Ram& ram, const std::string& item, Allocator make);
 
 }  // namespace rigcast::engine::cuda

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "core/base/error.hpp"
-#include "engine/kernels/cuda/kv/narrow_block.cuh"
-#include "engine/kernels/cuda/kv/widen_cache.cuh"
+#include "engine/kernels/cuda/kv/dequantize_kv.cuh"
+#include "engine/kernels/cuda/kv/quantize_kv_block.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-// One layer by itself, in other types.
+// The layout of a single layer in other types.
 Cache layer_in(const Cache& like, const KvTypes& types) {
   Cache c = like;
   const auto row = [&](QuantFormat type) {
@@ -24,18 +24,18 @@ Cache layer_in(const Cache& like, const KvTypes& types) {
 }  // namespace
 
 ColdBlocks::ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTypes types,
-                       const std::vector<int>& layers, MakeMemory memory)
+                       const std::vector<int>& layers, Allocator memory)
     : vram_(vram),
       hot_(hot),
       types_(types),
       layers_(layers),
       host_(spec, types, hot.block_tokens, layers, std::move(memory), kColdPieceBlocks) {
-  if (!changes_type()) return;
+  if (!converts_type()) return;
   RIGCAST_ASSERT(hot.k_type == QuantFormat::kF16 && hot.v_type == QuantFormat::kF16);
-  narrow_ = vram_.take(layers.size() * std::size_t(layer_bytes()), "KV on its way");
+  quantized_block_ = vram_.allocate(layers.size() * std::size_t(layer_bytes()), "KV on its way");
 }
 
-// Layers that the ring holds before this one.
+// The index of a layer's place in the ring: the number of layers before it.
 int ColdBlocks::place_in_ring(int layer) const {
   return layer / group_layers_ % 2 * group_layers_ + layer % group_layers_;
 }
@@ -45,7 +45,7 @@ std::byte* ColdBlocks::slot(int layer) const {
 }
 
 std::byte* ColdBlocks::place_of(int layer, TokenCount index) const {
-  std::byte* const first = changes_type() ? widened_.as<std::byte>() : slot(layer);
+  std::byte* const first = converts_type() ? dequantized_.as<std::byte>() : slot(layer);
   return first + (index - layer) * hot_.layer_bytes();
 }
 
@@ -53,10 +53,10 @@ void ColdBlocks::begin_moving(const std::byte* block) {
   const TokenCount index = count_ + moving_;
   host_.reserve((index + 1) * hot_.block_tokens);
   const std::byte* from = block;
-  if (changes_type()) {
-    narrow_block(out_, hot_, int(layers_.size()), block, layer_in(hot_, types_),
-                 narrow_.as<std::byte>());
-    from = narrow_.as<std::byte>();
+  if (converts_type()) {
+    quantize_kv_block(out_, hot_, int(layers_.size()), block, layer_in(hot_, types_),
+                      quantized_block_.as<std::byte>());
+    from = quantized_block_.as<std::byte>();
   }
   const auto bytes = std::size_t(layer_bytes());
   for (std::size_t i = 0; i < layers_.size(); ++i)
@@ -74,30 +74,31 @@ void ColdBlocks::finish_moving() {
 
 bool ColdBlocks::make_room() {
   if (count_ <= room_) return false;
-  // Nothing reads the old ones between two steps.
-  room_ = 0;  // until all is there
+  // The old ring is not read between two steps.
+  room_ = 0;  // until everything is allocated
   prepared_.reset();
   slots_ = {};
-  widened_ = {};
+  dequantized_ = {};
   lists_ = {};
-  take_room(kv_ring(count_, layers(), layer_bytes()));
+  allocate_ring(kv_ring(count_, layers(), layer_bytes()));
   return true;
 }
 
-void ColdBlocks::take_room(const KvRing& ring) {
+void ColdBlocks::allocate_ring(const KvRing& ring) {
   const TokenCount room = ring.blocks;
   const std::int64_t slot_bytes = room * layer_bytes();
   const int ring_layers = ring.layers();
   group_layers_ = ring.group_layers;
-  slots_ = vram_.take(std::size_t(ring_layers * slot_bytes), "KV on its way");
-  if (changes_type())
-    widened_ = vram_.take(std::size_t(room * hot_.layer_bytes()), "KV on its way");
-  lists_ = vram_.take(std::size_t((ring_layers + 1) * room) * sizeof(std::byte*), "KV on its way");
+  slots_ = vram_.allocate(std::size_t(ring_layers * slot_bytes), "KV on its way");
+  if (converts_type())
+    dequantized_ = vram_.allocate(std::size_t(room * hot_.layer_bytes()), "KV on its way");
+  lists_ =
+      vram_.allocate(std::size_t((ring_layers + 1) * room) * sizeof(std::byte*), "KV on its way");
   std::vector<std::byte*> lists;
   for (TokenCount b = 0; b < ring_layers * room; ++b)
     lists.push_back(slots_.as<std::byte>() + b * layer_bytes());
   for (TokenCount b = 0; b < room; ++b)
-    lists.push_back(widened_.as<std::byte>() + b * hot_.layer_bytes());
+    lists.push_back(dequantized_.as<std::byte>() + b * hot_.layer_bytes());
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(lists_.as(), lists.data(), lists.size() * sizeof lists[0],
                                     cudaMemcpyHostToDevice, in_.get()));
   in_.wait();
@@ -106,7 +107,7 @@ void ColdBlocks::take_room(const KvRing& ring) {
 
 void ColdBlocks::truncate(TokenCount count) {
   finish_moving();
-  in_.wait();  // a step that failed may have left copies on their way
+  in_.wait();  // a failed step may have left copies in flight
   prepared_.reset();
   count_ = std::min(count_, count);
   host_.truncate(count_ * hot_.block_tokens);
@@ -124,7 +125,8 @@ void ColdBlocks::prepare_token(TokenCount first) {
   prepared_bytes_ += double((count_ - first_) * layer_bytes()) * double(group_layers_);
 }
 
-void ColdBlocks::begin_step(const Stream& compute, TokenCount first, bool token, CopyMarks* marks) {
+void ColdBlocks::begin_step(const Stream& compute, TokenCount first, bool token,
+                            CopyTracer* marks) {
   marks_ = marks;
   first_ = std::min(first, count_);
   token_ = token;
@@ -136,7 +138,8 @@ void ColdBlocks::begin_step(const Stream& compute, TokenCount first, bool token,
   if (groups() > 1) fetch(1);
 }
 
-// In few copies: a step that is launched as one takes longer for each of them.
+// Copies a group's blocks in as few copies as possible: each copy lengthens the launch of a
+// captured step.
 void ColdBlocks::fetch(int group) {
   const int first = group * group_layers_, end = std::min(first + group_layers_, layers());
   const auto from = [&](int layer, TokenCount block) {
@@ -163,16 +166,16 @@ bool ColdBlocks::await(const Stream& compute, int layer) {
   const int group = layer / group_layers_;
   const bool is_late = layer % group_layers_ == 0 && !(token_ && group == 0);
   if (is_late) ready_[group % 2].hold(compute);
-  if (changes_type()) widen(compute, layer);
-  return is_late || changes_type();
+  if (converts_type()) dequantize(compute, layer);
+  return is_late || converts_type();
 }
 
-void ColdBlocks::widen(const Stream& compute, int layer) {
+void ColdBlocks::dequantize(const Stream& compute, int layer) {
   Cache from = layer_in(hot_, types_), to = hot_;
   from.blocks = lists_.as<std::byte*>() + place_in_ring(layer) * room_;
   to.blocks = lists_.as<std::byte*>() + 2 * group_layers_ * room_;
-  widen_blocks(compute, from, {int(first_) * hot_.block_tokens, int(count_) * hot_.block_tokens},
-               to);
+  dequantize_kv_blocks(compute, from,
+                       {int(first_) * hot_.block_tokens, int(count_) * hot_.block_tokens}, to);
 }
 
 void ColdBlocks::done(const Stream& compute, int layer) {
@@ -191,23 +194,24 @@ void ColdBlocks::end_step(const Stream& compute) {
   prepared_ = {first_, count_};
 }
 
-void ColdBlocks::bring_back(TokenCount index, std::byte* block) {
+void ColdBlocks::copy_back(TokenCount index, std::byte* block) {
   prepared_.reset();
   const auto bytes = std::size_t(layer_bytes());
   for (int layer = 0; layer < int(layers_.size()); ++layer) {
     std::byte* const to =
-        changes_type() ? slot(0) + index * layer_bytes() : block + layer * hot_.layer_bytes();
+        converts_type() ? slot(0) + index * layer_bytes() : block + layer * hot_.layer_bytes();
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(to, host_.block(layers_[std::size_t(layer)], index), bytes,
                                       cudaMemcpyHostToDevice, in_.get()));
-    if (!changes_type()) continue;
+    if (!converts_type()) continue;
     Cache from = layer_in(hot_, types_), wide = hot_;
     from.blocks = lists_.as<std::byte*>();
     wide.blocks = lists_.as<std::byte*>() + 2 * group_layers_ * room_;
-    widen_blocks(in_, from, {int(index) * hot_.block_tokens, int(index + 1) * hot_.block_tokens},
-                 wide);
-    RIGCAST_CUDA_CALL(cudaMemcpyAsync(
-        block + layer * hot_.layer_bytes(), widened_.as<std::byte>() + index * hot_.layer_bytes(),
-        std::size_t(hot_.layer_bytes()), cudaMemcpyDeviceToDevice, in_.get()));
+    dequantize_kv_blocks(
+        in_, from, {int(index) * hot_.block_tokens, int(index + 1) * hot_.block_tokens}, wide);
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(block + layer * hot_.layer_bytes(),
+                                      dequantized_.as<std::byte>() + index * hot_.layer_bytes(),
+                                      std::size_t(hot_.layer_bytes()), cudaMemcpyDeviceToDevice,
+                                      in_.get()));
   }
   in_.wait();
 }

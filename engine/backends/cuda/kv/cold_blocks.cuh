@@ -1,29 +1,29 @@
 #pragma once
-// Blocks of a KV cache that have left the GPU's memory: where the host keeps them, their way out,
-// and their way back into a ring of two slots whenever attention needs them. A slot is for a group
-// of neighbouring layers: several where they are small, since a kernel that waits for a copy begins
-// late.
+// KV blocks that have been evicted from the GPU's memory: where the host keeps them, how they get
+// there, and how they come back into a ring buffer of two slots whenever attention needs them. A
+// slot holds a group of neighbouring layers: several if they are small, because a kernel that waits
+// for a copy starts late.
 //
-// The protocol of eviction: who calls what, in this order.
+// The protocol of eviction: calls and callers, in this order.
 //
-//   Between steps, DeviceCache::reserve(), where a step needs more blocks than there are:
-//   1. finish_moving()  blocks whose copies began at the last reserve() are cold: their places on
-//                       the GPU are free
-//   2. begin_moving()   for each of the oldest full blocks that are too many: its copy to the host
-//                       begins, beside the step that follows
-//   3. make_room()      the ring on the GPU has room for all cold blocks of two groups of layers
-//   Before a token, the executor by KvState::prepare_token(); not recorded:
-//   4. prepare_token()  waits until the first group's blocks are on the GPU, unless the token
-//                       before has left them there
-//   Within a step, queued or recorded, by queue_token() and queue_batch() through KvState:
-//   5. begin_step()     copies for the second group begin, of a batch for the first one, too
-//   6. await(), done()  before and behind the attention of each layer, in their order; done() of a
-//                       group's last layer lets the group after the next take its place
-//   7. end_step()       of a token alone: it ends when the first group's blocks, which done() has
-//                       asked for, are back on the GPU for the next token
+//   Between steps, DeviceCache::reserve(), if a step needs more blocks than the GPU may hold:
+//   1. finish_moving()  blocks whose copies began at the last reserve() become cold: their GPU
+//                       memory is free
+//   2. begin_moving()   for each of the oldest full blocks to evict: its copy to the host begins,
+//                       and runs during the step that follows
+//   3. make_room()      allocates the ring on the GPU: all cold blocks of two groups of layers
+//   Before a token, the executor through KvState::prepare_token(); not captured:
+//   4. prepare_token()  waits until the first group's blocks are on the GPU, unless the previous
+//                       token has left them there
+//   Within a step, queued or captured, queue_token() and queue_batch() through KvState:
+//   5. begin_step()     copies of the second group begin; in a batch, those of the first one, too
+//   6. await(), done()  before and after the attention of each layer, in the layers' order; after
+//                       done() of a group's last layer, the group after the next may overwrite it
+//   7. end_step()       for a single token: the step ends when the first group's blocks, which
+//                       done() has requested, are back on the GPU for the next token
 //
-//   DeviceCache::truncate(), between steps: bring_back() where the block that goes on being written
-//   is cold, then truncate(). What was prepared is forgotten.
+//   Between steps, DeviceCache::truncate(): copy_back() if the block to which new tokens are
+//   written is cold, then truncate(). Prepared blocks are discarded.
 
 #include <memory>
 #include <optional>
@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "core/scenario/engine_memory.hpp"
-#include "engine/cuda/copy_marks.cuh"
+#include "engine/cuda/copy_tracer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
@@ -40,72 +40,78 @@
 
 namespace rigcast::engine::cuda {
 
-/// The oldest blocks, [0, count()). Layers are named by their index among those that are kept.
+/// The cold blocks: the oldest ones, [0, count()). Layers are indexed among those that the cache
+/// keeps.
 class ColdBlocks {
  public:
-  /// `hot`: how blocks lie in the GPU's memory. `types`: what they become on the host; other ones
-  /// than the GPU's only where those are halves. `layers`: of the model, that are kept. `memory`:
-  /// of the host, that GPUs copy from and to.
+  /// `hot`: the layout of blocks in the GPU's memory. `types`: the types in which the host stores
+  /// them; they may differ from the GPU's only if the GPU's are FP16. `layers`: the model's layers
+  /// that the cache keeps. `memory`: allocates pinned host memory.
   ColdBlocks(Vram& vram, const ModelSpec& spec, const Cache& hot, KvTypes types,
-             const std::vector<int>& layers, MakeMemory memory);
+             const std::vector<int>& layers, Allocator memory);
 
   TokenCount count() const { return count_; }
   TokenCount moving() const { return moving_; }
   const KvCache& host() const { return host_; }
-  /// The host's types are not the GPU's.
-  bool changes_type() const { return hot_.k_type != types_.k || hot_.v_type != types_.v; }
-  /// Bytes of a layer's block as the host keeps it.
+  /// True if the host's types differ from the GPU's.
+  bool converts_type() const { return hot_.k_type != types_.k || hot_.v_type != types_.v; }
+  /// Bytes of the GPU's memory that the ring of returning blocks takes now.
+  double ring_memory() const {
+    return double(slots_.bytes() + dequantized_.bytes() + lists_.bytes());
+  }
+  /// Bytes of one layer of a block, as the host stores it.
   std::int64_t layer_bytes() const { return host_.layer_bytes(); }
 
-  /// Begins to copy block count() + moving() out, whose layers lie one after the other at `block`;
-  /// all that writes it has ended. The place must stay until finish_moving().
+  /// Begins to copy block count() + moving() to the host. Its layers are contiguous at `block`, and
+  /// all work that writes them must have ended. The memory must stay valid until finish_moving().
   void begin_moving(const std::byte* block);
-  /// Waits for all that was begun: those blocks are cold then.
+  /// Waits for all copies that were begun; their blocks are cold then.
   void finish_moving();
-  /// Makes room on the GPU for two groups of all cold blocks; true: places of blocks have changed.
-  /// Between steps. Throws ShortOfMemory; then there is none, and it can be tried again.
+  /// Allocates the ring on the GPU: two groups of layers of all cold blocks. Returns true if
+  /// addresses of blocks have changed. Call between steps. Throws ShortOfMemory; then there is no
+  /// ring, and the call can be repeated.
   bool make_room();
-  /// Whether make_room() has something to do.
-  bool lacks_room() const { return count_ > room_; }
-  /// Copies cold block `index` back to `block` and waits for it. Needs its room, unless the host
+  /// True if make_room() must be called.
+  bool needs_room() const { return count_ > room_; }
+  /// Copies cold block `index` back to `block`, and waits for it. Needs the ring, unless the host
   /// has the GPU's types.
-  void bring_back(TokenCount index, std::byte* block);
+  void copy_back(TokenCount index, std::byte* block);
   /// Forgets the blocks from `count` on.
   void truncate(TokenCount count);
 
-  /// Where attention finds a layer's cold block: an address from which Cache::keys_at(layer, ...)
-  /// leads to it. Changes with make_room().
+  /// The address of a cold block for attention: Cache::keys_at(layer, ...) of it is the layer's
+  /// part. Changes with make_room().
   std::byte* place_of(int layer, TokenCount index) const;
 
-  // Of one step; blocks [first, count()) come back for it.
+  // For one step, to which blocks [first, count()) are copied back.
 
-  /// The first group is on the GPU then.
+  /// Waits until the first group is on the GPU.
   void prepare_token(TokenCount first);
-  /// Begins with the first groups, after all that is queued on `compute`. `token`: the step was
-  /// prepared, and the next is another token's. `marks` may be null, and is told of copies until
-  /// the step's end.
-  void begin_step(const Stream& compute, TokenCount first, bool token, CopyMarks* marks);
-  /// What is queued on `compute` next finds the layer's blocks there. True: it has been made to
-  /// wait for them, and must be launched Start::kAfter; otherwise they are there since before the
-  /// last kernel that had to, or since before the step.
+  /// Begins copies of the first groups, after all work that is queued on `compute`. `token`: the
+  /// step was prepared by prepare_token(), and another token follows. `marks` may be null; it is
+  /// notified of copies until the step's end.
+  void begin_step(const Stream& compute, TokenCount first, bool token, CopyTracer* marks);
+  /// Makes a layer's blocks available to what is queued on `compute` next. True: `compute` waits
+  /// for them, so the kernel must be launched with Start::kAfter. False: they have been there since
+  /// before the last kernel that was launched so, or since before the step.
   bool await(const Stream& compute, int layer);
-  /// All that reads the layer's blocks is queued: those of another layer may take their place.
+  /// Call when all work that reads the layer's blocks is queued: another group may overwrite them.
   void done(const Stream& compute, int layer);
-  /// Behind the step's last kernel.
+  /// Call after the step's last kernel is queued.
   void end_step(const Stream& compute);
-  /// Bytes that the last step brought back.
+  /// Bytes that the last step copied back.
   double step_bytes() const;
-  /// Bytes that were moved out since the last call.
+  /// Bytes that were evicted since the last call.
   double take_moved_bytes();
-  /// Bytes that prepare_token() brought back since the last call.
+  /// Bytes that prepare_token() copied back since the last call.
   double take_prepared_bytes();
 
  private:
   int layers() const { return int(layers_.size()); }
   int groups() const { return (layers() + group_layers_ - 1) / group_layers_; }
-  void take_room(const KvRing& ring);
+  void allocate_ring(const KvRing& ring);
   void fetch(int group);
-  void widen(const Stream& compute, int layer);
+  void dequantize(const Stream& compute, int layer);
   int place_in_ring(int layer) const;
   std::byte* slot(int layer) const;
 
@@ -118,19 +124,20 @@ class ColdBlocks {
   TokenCount count_ = 0, moving_ = 0;
   double moved_bytes_ = 0, prepared_bytes_ = 0;
 
-  // Of the step that is queued.
+  // State of the step that is being queued.
   TokenCount first_ = 0;
   bool token_ = false;
-  CopyMarks* marks_ = nullptr;
+  CopyTracer* marks_ = nullptr;
   /// The first group's blocks [first, second) are on the GPU.
   std::optional<std::pair<TokenCount, TokenCount>> prepared_;
 
   int group_layers_ = 1;
-  VramPiece slots_;      // two groups, as the host has them
-  VramPiece widened_;    // one layer in the GPU's types, where those are others
-  VramPiece narrow_;     // one block on its way out in the host's types
-  VramPiece lists_;      // of slots, widened_ and the block that is brought back; and a position
-  TokenCount room_ = 0;  // blocks of a layer
+  VramPiece slots_;            // the ring: two groups, in the host's types
+  VramPiece dequantized_;      // one layer in the GPU's types, if they differ
+  VramPiece quantized_block_;  // one block being evicted, in the host's types
+  // Address lists of slots_, dequantized_ and the block that is copied back; and a position.
+  VramPiece lists_;
+  TokenCount room_ = 0;  // blocks per layer for which the ring has room
   Event begun_, ready_[2], free_[2];
 };
 

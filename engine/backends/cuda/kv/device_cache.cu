@@ -37,9 +37,9 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
       layers_(int(layers.size())),
       place_of_(std::size_t(spec.layers), -1),
       block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
-      list_(vram.take((shape.eviction ? std::max<std::size_t>(1, layers.size()) : 1) *
-                          kMostKvBlocks * sizeof(std::byte*),
-                      "KV cache")) {
+      list_(vram.allocate((shape.eviction ? std::max<std::size_t>(1, layers.size()) : 1) *
+                              kMaxKvBlocks * sizeof(std::byte*),
+                          "KV cache")) {
   view_.blocks = list_.as<std::byte*>();
   for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
   if (shape.eviction && layers_ > 0)
@@ -49,38 +49,40 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
 
 Cache DeviceCache::view(int layer_of_model) const {
   Cache c = view_;
-  if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMostKvBlocks);
+  if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMaxKvBlocks);
   return c;
 }
 
 void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
   const TokenCount wanted = blocks_for(tokens), have = TokenCount(blocks_.size());
-  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->lacks_room()))) return;
-  if (wanted > TokenCount(kMostKvBlocks))
+  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->needs_room()))) return;
+  if (wanted > TokenCount(kMaxKvBlocks))
     throw MachineError("the context is longer than the cache can list");
   if (cold_) {
-    decide_hot_blocks();
-    stream_.wait();  // for what is being written, and for readers of what changes its place
-    settle_moved();
+    RIGCAST_ASSERT(hot_blocks_.has_value());
+    stream_.wait();  // for writes in progress, and for readers of blocks that move
+    finish_evictions();
     move_out(wanted - cold_->count() - *hot_blocks_, cached);
   }
-  take_blocks(wanted - TokenCount(blocks_.size()), cached);
-  while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(take_free());
+  allocate_blocks(wanted - TokenCount(blocks_.size()), cached);
+  while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(pop_free_block());
   if (cold_) make_room(cached);
   send_lists();
 }
 
-// Once, when weights and buffers are there: what is left of the memory that the process may take is
-// the cache's.
-void DeviceCache::decide_hot_blocks() {
+void DeviceCache::choose_hot_blocks(double reserved_bytes) {
   if (hot_blocks_) return;
+  double own = cold_->ring_memory();
+  for (const VramPiece& piece : pieces_) own += double(piece.bytes());
   const double held = vram_.held().value, usable = held + vram_.free().value;
   const KvBlockBytes bytes{view_.block_tokens, layers_, view_.layer_bytes(), cold_->layer_bytes(),
-                           cold_->changes_type()};
-  hot_blocks_ = hot_blocks(*shape_.eviction, bytes, shape_.eviction->threshold * usable - held);
+                           cold_->converts_type()};
+  const double available = shape_.eviction->threshold * usable - (held - own) - reserved_bytes;
+  hot_blocks_ = hot_blocks(*shape_.eviction, bytes, available);
 }
 
-// Begins to move out the oldest blocks that are full, as many as these less those on their way.
+// Begins to evict the oldest full blocks, so that `blocks` are moving, including those that already
+// are.
 void DeviceCache::move_out(TokenCount blocks, TokenCount cached) {
   const TokenCount full = cached / view_.block_tokens;
   for (TokenCount i = cold_->moving(); i < blocks; ++i) {
@@ -90,38 +92,39 @@ void DeviceCache::move_out(TokenCount blocks, TokenCount cached) {
   }
 }
 
-void DeviceCache::settle_moved() {
+void DeviceCache::finish_evictions() {
   const TokenCount before = cold_->count();
   cold_->finish_moving();
   for (TokenCount b = before; b < cold_->count(); ++b)
     free_.push_back(std::exchange(blocks_[std::size_t(b)], nullptr));
 }
 
-// So that `count` are free; where memory is short, older ones leave at once.
-void DeviceCache::take_blocks(TokenCount count, TokenCount cached) {
+// Allocates blocks until `count` are free; if memory is short, older blocks are evicted at once.
+void DeviceCache::allocate_blocks(TokenCount count, TokenCount cached) {
   while (TokenCount(free_.size()) < count) {
-    // One by one where any may give its memory back.
+    // Blocks that may be evicted are allocated one by one, so that each can release its memory.
     const std::size_t more = cold_ ? 1 : std::size_t(count) - free_.size();
     try {
-      pieces_.push_back(vram_.take(more * block_bytes_, "KV cache"));
+      pieces_.push_back(vram_.allocate(more * block_bytes_, "KV cache"));
     } catch (const ShortOfMemory&) {
       if (!cold_) throw;
       move_out(cold_->moving() + 1, cached);
       if (cold_->moving() == 0) throw;
-      settle_moved();
+      finish_evictions();
       continue;
     }
     for (std::size_t i = 0; i < more; ++i)
       free_.push_back(pieces_.back().as<std::byte>() + i * block_bytes_);
-    // Rows of blocks are read by 16 bytes, which go beyond the last one: what is there is not used,
-    // but it is something.
-    if (!holds_halves())
+    // Rows are read in units of 16 bytes, also beyond the last row. Those bytes are not used, but
+    // must be initialized.
+    if (!holds_fp16())
       RIGCAST_CUDA_CALL(
           cudaMemsetAsync(pieces_.back().as(), 0, more * block_bytes_, stream_.get()));
   }
 }
 
-// For what comes back of the cold blocks: free blocks give their memory for it, and others leave.
+// Makes room for the ring of cold blocks: free blocks release their memory for it, and others are
+// evicted.
 void DeviceCache::make_room(TokenCount cached) {
   for (;;) {
     try {
@@ -131,7 +134,7 @@ void DeviceCache::make_room(TokenCount cached) {
       if (free_.empty()) {
         move_out(cold_->moving() + 1, cached);
         if (cold_->moving() == 0) throw;
-        settle_moved();
+        finish_evictions();
       }
       const auto is_free = [&](const VramPiece& p) {
         return std::ranges::find(free_, p.as<std::byte>()) != free_.end();
@@ -142,7 +145,7 @@ void DeviceCache::make_room(TokenCount cached) {
   }
 }
 
-std::byte* DeviceCache::take_free() {
+std::byte* DeviceCache::pop_free_block() {
   std::byte* const block = free_.back();
   free_.pop_back();
   return block;
@@ -151,15 +154,15 @@ std::byte* DeviceCache::take_free() {
 void DeviceCache::truncate(TokenCount tokens) {
   if (!cold_ || tokens >= TokenCount(blocks_.size()) * view_.block_tokens) return;
   stream_.wait();
-  settle_moved();
+  finish_evictions();
   const TokenCount whole = tokens / view_.block_tokens, kept = blocks_for(tokens);
-  // The block that goes on being written must be here.
+  // The block to which new tokens are written must be on the GPU.
   std::byte* written = nullptr;
   if (kept > whole && whole < cold_->count()) {
-    take_blocks(1, tokens);
-    written = take_free();
+    allocate_blocks(1, tokens);
+    written = pop_free_block();
     make_room(tokens);
-    cold_->bring_back(whole, written);
+    cold_->copy_back(whole, written);
   }
   while (TokenCount(blocks_.size()) > kept) {
     if (blocks_.back()) free_.push_back(blocks_.back());
@@ -171,7 +174,7 @@ void DeviceCache::truncate(TokenCount tokens) {
 }
 
 void DeviceCache::send_lists() {
-  std::swap(sent_, sent_before_);
+  std::swap(sent_, previously_sent_);
   sent_.arrived.wait();
   sent_.lists.assign(std::size_t(cold_ ? layers_ : 1), blocks_);
   if (cold_) ++generation_;
@@ -180,7 +183,7 @@ void DeviceCache::send_lists() {
     if (blocks.empty()) continue;
     for (TokenCount b = 0; cold_ && b < std::min(cold_->count(), TokenCount(blocks.size())); ++b)
       blocks[std::size_t(b)] = cold_->place_of(layer, b);
-    RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMostKvBlocks,
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(list_.as<std::byte*>() + std::size_t(layer) * kMaxKvBlocks,
                                       blocks.data(), blocks.size() * sizeof(std::byte*),
                                       cudaMemcpyHostToDevice, stream_.get()));
   }

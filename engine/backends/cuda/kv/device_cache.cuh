@@ -1,6 +1,6 @@
 #pragma once
-// Keys and values where a GPU attends to them, in blocks of tokens that are taken as the context
-// grows. The oldest may leave the GPU's memory.
+// The KV cache in a GPU's memory, in blocks of tokens that are allocated as the context grows. The
+// oldest blocks may be evicted.
 
 #include <memory>
 #include <optional>
@@ -10,8 +10,8 @@
 #include "core/model/model_spec.hpp"
 #include "engine/backends/cuda/kv/cold_blocks.cuh"
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/cuda/mark.cuh"
 #include "engine/cuda/memory/vram.cuh"
+#include "engine/cuda/sync_event.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kv/kv_eviction.hpp"
 
@@ -21,55 +21,66 @@ struct CacheShape {
   KvTypes types;  // F16, Q8_0, Q4_0
   TokenCount block_tokens = 128;
   std::optional<KvEviction> eviction{};  // absent: all tokens stay in the GPU's memory
-  KvTypes cold_types{};                  // of the others; those of the GPU unless these are halves
-  MakeMemory cold_memory{};              // of the host, that GPUs copy from and to
+  // Types of cold blocks; they may differ from the GPU's only if these are FP16.
+  KvTypes cold_types{};
+  Allocator cold_memory{};  // pinned host memory for cold blocks
 };
 
 class DeviceCache {
  public:
-  /// Of these layers alone. Kernels that read it are on `stream`. Throws MachineError.
+  /// Makes a cache of these layers. Kernels that read it are queued on `stream`. Throws
+  /// MachineError.
   DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec, const CacheShape& shape,
               const std::vector<int>& layers);
 
-  /// Makes room for positions below `tokens`, of which `cached` are written, or will be by what is
-  /// queued; what is stored stays. Not while a step is being queued. Where the GPU's memory is
-  /// short, older blocks leave it, if any may. Throws ShortOfMemory, std::bad_alloc.
+  /// Decides once how many blocks stay in the GPU's memory, when weights and buffers are allocated:
+  /// `reserved_bytes` are left for later allocations. Call it before reserve() if there is an
+  /// eviction().
+  void choose_hot_blocks(double reserved_bytes);
+  /// The next choose_hot_blocks() decides again, since there is more or less memory.
+  void forget_hot_blocks() { hot_blocks_.reset(); }
+  /// How blocks are evicted; nullptr: none is.
+  const KvEviction* eviction() const { return cold_ ? &*shape_.eviction : nullptr; }
+
+  /// Makes room for positions below `tokens`, of which `cached` are stored, or will be by queued
+  /// work. Stored tokens stay. Not allowed while a step is being queued. If the GPU's memory is
+  /// short, older blocks are evicted, if that is allowed. Throws ShortOfMemory, std::bad_alloc.
   void reserve(TokenCount tokens, TokenCount cached);
-  /// Positions from `tokens` on are not needed any more.
+  /// Discards positions from `tokens` on.
   void truncate(TokenCount tokens);
 
-  /// How a block lies; without the blocks.
+  /// The layout of a block, without addresses.
   const Cache& block_layout() const { return view_; }
-  /// As kernels see a layer of the model; its addresses do not change while it lives.
+  /// The view of a model's layer for kernels; its addresses are constant while the cache lives.
   Cache view(int layer_of_model) const;
-  /// What kernels call a layer of the model: its index among those that are kept; -1: it is not.
+  /// The index of a model's layer among those that the cache keeps; -1: it keeps none.
   int layer(int of_model) const { return place_of_[std::size_t(of_model)]; }
-  /// On the GPU: a layer of the model in a block that has room. Stays there while this lives.
+  /// The GPU address of a model's layer in a block that is on the GPU; constant while the cache
+  /// lives.
   std::byte* block(int of_model, TokenCount index) const {
     return blocks_[std::size_t(index)] + layer(of_model) * view_.layer_bytes();
   }
-  bool holds_halves() const {
+  bool holds_fp16() const {
     return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }
   TokenCount block_tokens() const { return view_.block_tokens; }
   /// Bytes of one token in one layer.
   std::int64_t token_bytes() const { return view_.kv_heads * (view_.k_row + view_.v_row); }
 
-  /// Those that have left; nullptr: none ever does.
+  /// The evicted blocks; nullptr: blocks are never evicted.
   ColdBlocks* cold() const { return cold_.get(); }
-  /// Changes whenever what was recorded of a step no longer holds.
+  /// A counter that changes when graphs captured of a step become invalid.
   int generation() const { return generation_; }
 
  private:
   TokenCount blocks_for(TokenCount tokens) const {
     return (tokens + view_.block_tokens - 1) / view_.block_tokens;
   }
-  void decide_hot_blocks();
   void move_out(TokenCount blocks, TokenCount cached);
-  void settle_moved();
-  void take_blocks(TokenCount count, TokenCount cached);
+  void finish_evictions();
+  void allocate_blocks(TokenCount count, TokenCount cached);
   void make_room(TokenCount cached);
-  std::byte* take_free();
+  std::byte* pop_free_block();
   void send_lists();
 
   Vram& vram_;
@@ -79,20 +90,21 @@ class DeviceCache {
   int layers_;
   std::vector<int> place_of_;
   std::size_t block_bytes_;
-  VramPiece list_;                  // [layer][block] where blocks leave, else [block]
-  std::vector<VramPiece> pieces_;   // each of one or more blocks
-  std::vector<std::byte*> blocks_;  // by their place in the context; nullptr: cold
-  std::vector<std::byte*> free_;    // that hold nothing
+  // Block addresses: [layer][block] if blocks may be evicted, otherwise [block].
+  VramPiece list_;
+  std::vector<VramPiece> pieces_;   // memory of one or more blocks each
+  std::vector<std::byte*> blocks_;  // by position in the context; nullptr: cold
+  std::vector<std::byte*> free_;    // unused blocks
   std::unique_ptr<ColdBlocks> cold_;
-  std::optional<TokenCount> hot_blocks_;  // that stay; decided when the cache is first used
+  std::optional<TokenCount> hot_blocks_;  // number that stays; decided when the cache is first used
   int generation_ = 0;
-  // A GPU that reads the host's memory by itself may still copy what was sent: it is kept until it
-  // has arrived.
-  struct SentLists {
+  // Lists are kept until their copy has ended, because a GPU may read the host's memory
+  // asynchronously.
+  struct UploadedLists {
     std::vector<std::vector<std::byte*>> lists;
-    Mark arrived;
+    SyncEvent arrived;
   };
-  SentLists sent_, sent_before_;
+  UploadedLists sent_, previously_sent_;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -6,26 +6,26 @@ namespace rigcast::engine::cuda {
 
 void KvState::split_cold() {
   const ColdBlocks* const cold = cache_.cold();
-  if (!cold || !shares_cold_) return;
+  if (!cold || !splits_cold_kv_) return;
   if (split_at_ == cache_.generation()) return;
   split_at_ = cache_.generation();
-  const TokenCount blocks = sharing_.of_host(cold->count(), cold_block());
+  const TokenCount blocks = kv_split_.of_host(cold->count(), cold_block());
   if (std::exchange(host_blocks_, blocks) != blocks) ++splits_changed_;
 }
 
 void KvState::observe(Seconds period) {
-  if (sharing_.took(period, double(host_blocks_) * cold_block())) split_at_.reset();
+  if (kv_split_.record_period(period, double(host_blocks_) * cold_block())) split_at_.reset();
 }
 
 void KvState::prepare_token() {
   if (ColdBlocks* const cold = cache_.cold()) cold->prepare_token(host_blocks_);
 }
 
-void KvState::begin_token(CopyMarks* marks) {
+void KvState::begin_token(CopyTracer* marks) {
   if (ColdBlocks* const cold = cache_.cold()) cold->begin_step(stream_, host_blocks_, true, marks);
 }
 
-void KvState::begin_batch(CopyMarks* marks) {
+void KvState::begin_batch(CopyTracer* marks) {
   if (ColdBlocks* const cold = cache_.cold()) cold->begin_step(stream_, 0, false, marks);
 }
 

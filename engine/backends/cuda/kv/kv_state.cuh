@@ -1,58 +1,59 @@
 #pragma once
-// A GPU's cache in the course of a step: what of it has left the GPU, how that is split between GPU
-// and host, and when it has to be back.
+// The state of a GPU's KV cache during a step: which blocks are cold, how they are split between
+// GPU and host, and when they must be back.
 
 #include <optional>
 #include <vector>
 
-#include "engine/backends/cuda/kv/cold_sharing.hpp"
 #include "engine/backends/cuda/kv/device_cache.cuh"
-#include "engine/cuda/copy_marks.cuh"
+#include "engine/backends/cuda/kv/kv_split.hpp"
+#include "engine/cuda/copy_tracer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/run/recorder.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Where nothing ever leaves the GPU, all that is about cold blocks does nothing. Layers of a step
-/// are named by their index among those that the cache keeps.
+/// If blocks are never evicted, all functions for cold blocks do nothing. Layers of a step are
+/// indexed among those that the cache keeps.
 class KvState {
  public:
-  /// Of these layers of the model. `shares_cold`: the host attends to some of the cold blocks.
-  /// Throws MachineError.
+  /// Makes the cache of these layers of the model. `splits_cold_kv`: the host attends to some of
+  /// the cold blocks. Throws MachineError.
   KvState(Vram& vram, const Stream& stream, const ModelSpec& spec, const CacheShape& shape,
-          const std::vector<int>& layers, const ColdSharing& sharing, bool shares_cold)
+          const std::vector<int>& layers, const CpuGpuKvSplit& kv_split, bool splits_cold_kv)
       : stream_(stream),
         cache_(vram, stream, spec, shape, layers),
-        sharing_(sharing),
-        shares_cold_(shares_cold) {}
+        kv_split_(kv_split),
+        splits_cold_kv_(splits_cold_kv) {}
 
   DeviceCache& cache() { return cache_; }
   const DeviceCache& cache() const { return cache_; }
 
-  /// The first tokens of the context that the host attends to while decoding.
+  /// The number of tokens, from the context's start, to which the host attends while decoding.
   TokenCount cold_of_host() const { return host_blocks_ * cache_.block_tokens(); }
-  /// Where they are; nullptr: nothing ever leaves the GPU.
+  /// The host's cache of cold blocks; nullptr: blocks are never evicted.
   const KvCache* on_host() const { return cache_.cold() ? &cache_.cold()->host() : nullptr; }
-  /// Splits the cold blocks anew where some became cold or came back, or where it has become known
-  /// how long a layer takes. Before a token's step.
+  /// Updates the split of the cold blocks, if their number has changed or the time of a layer has
+  /// become known. Call before a token's step.
   void split_cold();
-  /// A layer of the last token took `period` from one question to the host to the next.
+  /// Records the time of a layer in the last token, from one message to the host to the next.
   void observe(Seconds period);
-  /// Changes whenever what was recorded of a token no longer holds.
+  /// A counter that changes when captured graphs of a token become invalid.
   int generation() const { return cache_.generation() + splits_changed_; }
 
   // Calls 4 to 7 of the protocol in cold_blocks.cuh.
   void prepare_token();
-  void begin_token(CopyMarks* marks);
-  void begin_batch(CopyMarks* marks);
-  /// True: attention must be launched Start::kAfter, and its cached tokens are not settled.
+  void begin_token(CopyTracer* marks);
+  void begin_batch(CopyTracer* marks);
+  /// True: attention must be launched with Start::kAfter, because its cached tokens may still be on
+  /// their way.
   bool await(int layer);
   void done(int layer);
   void end_token();
 
-  /// What the last step brought back of the cold blocks.
+  /// Bytes of cold blocks that the last step copied back.
   double step_bytes() const { return cache_.cold() ? cache_.cold()->step_bytes() : 0; }
-  /// What went over the link between steps since the last call.
+  /// Bytes that went over the link between steps since the last call.
   MovedBytes take_bytes();
 
  private:
@@ -60,11 +61,11 @@ class KvState {
 
   const Stream& stream_;
   DeviceCache cache_;
-  ColdSharing sharing_;
-  bool shares_cold_;
-  TokenCount host_blocks_ = 0;  // of the cold ones, the oldest
+  CpuGpuKvSplit kv_split_;
+  bool splits_cold_kv_;
+  TokenCount host_blocks_ = 0;  // the oldest cold blocks, to which the host attends
   int splits_changed_ = 0;
-  std::optional<int> split_at_;  // the cache's generation that host_blocks_ is for
+  std::optional<int> split_at_;  // the cache's generation to which host_blocks_ belongs
 };
 
 }  // namespace rigcast::engine::cuda

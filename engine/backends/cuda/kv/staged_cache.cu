@@ -21,13 +21,13 @@ StagedCache::StagedCache(Vram& vram, const Stream& computing, const Stream& copy
 
 void StagedCache::make_room(Side& side, std::size_t blocks) {
   side.list = {};
-  side.blocks = {};  // what was there is in the host's cache, too
-  side.blocks = vram_.take(blocks * layer_bytes(), kItem);
-  side.list = vram_.take(blocks * sizeof(std::byte*), kItem);
+  side.blocks = {};  // the host's cache has a copy
+  side.blocks = vram_.allocate(blocks * layer_bytes(), kItem);
+  side.list = vram_.allocate(blocks * sizeof(std::byte*), kItem);
   std::vector<std::byte*> places;
   for (std::size_t i = 0; i < blocks; ++i) places.push_back(side.blocks.as() + i * layer_bytes());
-  // Rows are read by 16 bytes, which go beyond the last one: what is there is not used, but it is
-  // something.
+  // Rows are read in units of 16 bytes, also beyond the last row. Those bytes are not used, but
+  // must be initialized.
   RIGCAST_CUDA_CALL(cudaMemsetAsync(side.blocks.as(), 0, blocks * layer_bytes(), computing_.get()));
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(side.list.as(), places.data(), blocks * sizeof(std::byte*),
                                     cudaMemcpyHostToDevice, computing_.get()));
@@ -35,8 +35,19 @@ void StagedCache::make_room(Side& side, std::size_t blocks) {
   side.view.blocks = side.list.as<std::byte*>();
 }
 
+std::size_t StagedCache::blocks_for(TokenCount tokens) const {
+  return std::size_t((tokens + host_.block_tokens() - 1) / host_.block_tokens());
+}
+
+double StagedCache::bytes_to_reserve(TokenCount tokens) const {
+  const std::size_t wanted = blocks_for(tokens);
+  if (wanted <= room_) return 0;
+  return double(sides_.size()) * double(wanted - room_) *
+         double(layer_bytes() + sizeof(std::byte*));
+}
+
 void StagedCache::reserve(TokenCount tokens) {
-  const auto wanted = std::size_t((tokens + host_.block_tokens() - 1) / host_.block_tokens());
+  const std::size_t wanted = blocks_for(tokens);
   if (wanted <= room_) return;
   for (const Stream* stream : {&computing_, &copying_, &std::as_const(storing_)}) stream->wait();
   room_ = 0;
@@ -46,12 +57,12 @@ void StagedCache::reserve(TokenCount tokens) {
 
 void StagedCache::begin() {
   fetched_ = taken_ = 0;
-  stored_.hold_up(copying_);  // what earlier batches stored may be fetched
+  stored_.make_wait(copying_);  // blocks stored by earlier batches may be fetched
 }
 
 void StagedCache::fetch(int layer, TokenCount cached) {
   Side& side = sides_[fetched_++ % 2];
-  side.stored.hold_up(copying_);
+  side.stored.make_wait(copying_);
   const TokenCount blocks = (cached + host_.block_tokens() - 1) / host_.block_tokens();
   for (TokenCount i = 0; i < blocks; ++i)
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(side.blocks.as() + std::size_t(i) * layer_bytes(),
@@ -61,12 +72,12 @@ void StagedCache::fetch(int layer, TokenCount cached) {
   side.fetched.set(copying_);
 }
 
-void StagedCache::take() { sides_[taken_++ % 2].fetched.hold_up(computing_); }
+void StagedCache::acquire() { sides_[taken_++ % 2].fetched.make_wait(computing_); }
 
 void StagedCache::store(int layer, TokenCount cached, TokenCount tokens) {
   Side& side = sides_[(taken_ - 1) % 2];
   side.written.set(computing_);
-  side.written.hold_up(storing_);
+  side.written.make_wait(storing_);
   const TokenCount first = cached / host_.block_tokens();
   const TokenCount last = (cached + tokens - 1) / host_.block_tokens();
   for (TokenCount i = first; i <= last; ++i)

@@ -1,53 +1,60 @@
 #pragma once
-// Keys and values that the host keeps, on the GPU layer by layer while a batch goes through.
+// Keys and values that the host keeps, staged on the GPU layer by layer during a batch.
 
 #include <array>
 #include <utility>
 
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/cuda/mark.cuh"
 #include "engine/cuda/memory/vram.cuh"
+#include "engine/cuda/sync_event.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/run/recorder.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Two layers at a time: one is fetched while the other is used or stored. A layer's blocks lie as
-/// in the host's cache, so whole ones are copied. Everything is queued. Throws CudaFailure.
+/// Double buffering of layers: one is fetched while the other is used or stored. A layer's blocks
+/// have the layout of the host's cache, so whole blocks are copied. All work is queued. Throws
+/// CudaFailure.
 class StagedCache {
  public:
-  /// For the host's cache, whose blocks are pinned, and whose layers kernels see as `like` has it.
-  /// Kernels are on `computing`, fetches on `copying`; both outlive it, and so does `vram`.
+  /// Stages the host's cache, whose blocks are pinned; kernels see its layers with the layout of
+  /// `like`. Kernels are queued on `computing`, fetches on `copying`; both streams and `vram`
+  /// outlive this object.
   StagedCache(Vram& vram, const Stream& computing, const Stream& copying, KvCache& host,
               const Cache& like);
 
-  /// Makes room for positions below `tokens`. Waits for all that is queued where it has to. Throws
+  /// Makes room for positions below `tokens`, and waits for queued work if it must. Throws
   /// ShortOfMemory.
   void reserve(TokenCount tokens);
+  /// Bytes of the GPU's memory that reserve(tokens) would take beyond those that it holds.
+  double bytes_to_reserve(TokenCount tokens) const;
 
-  // A batch after `cached` tokens; of every layer the rest in this order. A layer may be fetched
-  // when the one before the last has been stored.
+  // One batch after `cached` tokens: begin() once, then for every layer the other calls in this
+  // order. A layer may be fetched when the layer before the previous one has been stored.
   void begin();
   void fetch(int layer, TokenCount cached);
-  /// What is queued on the computing stream from here on finds what was fetched first: as layer 0.
-  void take();
-  /// The computing stream has queued all that writes the new tokens' keys and values.
+  /// Makes the oldest fetched layer available, as layer 0, to what is queued on the computing
+  /// stream next.
+  void acquire();
+  /// Call when all work that writes the new tokens' keys and values is queued on the computing
+  /// stream: copies them to the host's cache.
   void store(int layer, TokenCount cached, TokenCount tokens);
-  /// Of the layer that was taken.
+  /// The view of the layer that was acquired.
   const Cache& view() const { return sides_[(taken_ - 1) % 2].view; }
 
-  /// The computing stream goes on when all that was stored is in the host's cache.
-  void join() const { stored_.hold_up(computing_); }
+  /// Makes the computing stream wait until everything stored is in the host's cache.
+  void join() const { stored_.make_wait(computing_); }
   MovedBytes take_bytes() { return std::exchange(bytes_, {}); }
 
  private:
   struct Side {
     Cache view;
-    VramPiece blocks;  // one after the other
-    VramPiece list;    // of them, for kernels
-    Mark fetched, written, stored;
+    VramPiece blocks;  // contiguous blocks
+    VramPiece list;    // their addresses, for kernels
+    SyncEvent fetched, written, stored;
   };
+  std::size_t blocks_for(TokenCount tokens) const;
   void make_room(Side& side, std::size_t blocks);
   std::size_t layer_bytes() const { return std::size_t(host_.layer_bytes()); }
 
@@ -56,9 +63,9 @@ class StagedCache {
   KvCache& host_;
   Stream storing_;
   std::array<Side, 2> sides_;
-  Mark stored_;                          // the last that was queued
-  std::size_t room_ = 0;                 // blocks of each side
-  std::size_t fetched_ = 0, taken_ = 0;  // layers of this batch so far
+  SyncEvent stored_;                     // the last store that was queued
+  std::size_t room_ = 0;                 // blocks in each buffer
+  std::size_t fetched_ = 0, taken_ = 0;  // number of layers of this batch so far
   MovedBytes bytes_;
 };
 

@@ -7,12 +7,12 @@ namespace rigcast::engine::cuda {
 
 CopySlots::CopySlots(Vram& vram, const Stream& computing, std::size_t slot_bytes, const char* item)
     : computing_(computing), slot_bytes_(slot_bytes) {
-  for (Slot& slot : slots_) slot.memory = vram.take(slot_bytes, item);
+  for (Slot& slot : slots_) slot.memory = vram.allocate(slot_bytes, item);
 }
 
 void CopySlots::fill(int slot, std::span<const CopyRun> runs) {
   Marks& m = marks(slot);
-  if (!recording_ || m.is_emptied) m.emptied.hold_up(copying_);
+  if (!recording_ || m.is_emptied) m.emptied.make_wait(copying_);
   std::byte* const to = slots_[std::size_t(slot)].memory.as();
   for (const CopyRun& run : runs)
     RIGCAST_CUDA_CALL(
@@ -23,7 +23,7 @@ void CopySlots::fill(int slot, std::span<const CopyRun> runs) {
 
 const std::byte* CopySlots::arrived(int slot) {
   Marks& m = marks(slot);
-  if (!recording_ || m.is_filled) m.filled.hold_up(computing_);
+  if (!recording_ || m.is_filled) m.filled.make_wait(computing_);
   return slots_[std::size_t(slot)].memory.as();
 }
 
@@ -37,29 +37,29 @@ void CopySlots::begin_recorded() {
   recording_ = true;
   for (Slot& slot : slots_) slot.recorded.is_filled = slot.recorded.is_emptied = false;
   fork_.set(computing_);
-  fork_.hold_up(copying_);
+  fork_.make_wait(copying_);
 }
 
 void CopySlots::end_recorded() {
   join_.set(copying_);
-  join_.hold_up(computing_);
+  join_.make_wait(computing_);
   recording_ = false;
 }
 
-void CopySlots::settle_before() {
+void CopySlots::join_copies() {
   before_.set(copying_);
-  before_.hold_up(computing_);
+  before_.make_wait(computing_);
 }
 
-void CopySlots::settle_after() {
+void CopySlots::fork_copies() {
   for (int slot : {0, 1}) emptied(slot);
 }
 
 BytesPerSecond CopySlots::measure(std::span<const CopyRun> runs) {
-  constexpr int kTakes = 4;
+  constexpr int kSamples = 4;
   double bytes = 0, best = std::numeric_limits<double>::infinity();
   for (const CopyRun& run : runs) bytes += double(run.bytes);
-  for (int take = 0; take < kTakes; ++take) {
+  for (int take = 0; take < kSamples; ++take) {
     const Event begin, end;
     begin.record(copying_);
     fill(take % 2, runs);

@@ -1,6 +1,6 @@
 #pragma once
-// Two pieces of the GPU's memory that copies from the host fill in turn, on a stream of their own,
-// while what arrived before is used.
+// Double-buffered copies from the host: two slots in the GPU's memory are filled alternately, on a
+// stream of their own, while earlier contents are used.
 
 #include <array>
 #include <cstddef>
@@ -8,51 +8,53 @@
 
 #include "core/base/units.hpp"
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/cuda/mark.cuh"
 #include "engine/cuda/memory/vram.cuh"
+#include "engine/cuda/sync_event.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// Bytes of pinned memory of the host, and where they go in a slot.
+/// A run of bytes in pinned host memory, and its offset in a slot.
 struct CopyRun {
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
   std::size_t at = 0;
 };
 
-/// All of it is queued, from one thread. It may be recorded into a graph of the computing stream,
-/// between begin_recorded() and end_recorded(): then nothing that was queued outside is waited for,
-/// and the graph is to be launched between settle_before() and settle_after(). Throws CudaFailure.
+/// All work is queued, by one thread. It may be captured in a graph of the computing stream,
+/// between begin_recorded() and end_recorded(): then it does not wait for work that was queued
+/// outside of the graph, and the graph must be launched between join_copies() and fork_copies().
+/// Throws CudaFailure.
 class CopySlots {
  public:
-  /// `computing` outlives it. Takes both slots as `item`; throws ShortOfMemory.
+  /// Allocates both slots as `item`. `computing` outlives this object. Throws ShortOfMemory.
   CopySlots(Vram& vram, const Stream& computing, std::size_t slot_bytes, const char* item);
 
-  /// Copies once the slot is empty.
+  /// Copies `runs` as soon as the slot is empty.
   void fill(int slot, std::span<const CopyRun> runs);
-  /// The computing stream goes on when the slot is full; gives its memory.
+  /// Makes the computing stream wait until the slot is full; returns the slot's memory.
   const std::byte* arrived(int slot);
-  /// What the computing stream has queued so far is the last that reads the slot.
+  /// Call when all work that reads the slot is queued on the computing stream.
   void emptied(int slot);
 
   void begin_recorded();
   void end_recorded();
-  /// The computing stream goes on when all copies that were queued have ended.
-  void settle_before();
-  /// Copies that are queued from here on begin when the computing stream has come here.
-  void settle_after();
+  /// Makes the computing stream wait for all queued copies.
+  void join_copies();
+  /// Makes copies that are queued from now on wait for the computing stream's present work.
+  void fork_copies();
 
-  /// Copies these, which fit into a slot, several times. The slots are overwritten.
+  /// Measures the rate of copying `runs`, which fit into a slot. The slots are overwritten.
   BytesPerSecond measure(std::span<const CopyRun> runs);
 
   const Stream& copying() const { return copying_; }
   std::size_t slot_bytes() const { return slot_bytes_; }
 
  private:
-  // Marks that are set in a recording must not be waited for outside of it.
+  // Events of one slot. Events that are recorded in a captured graph must not be waited for outside
+  // of it.
   struct Marks {
-    Mark filled, emptied;
-    bool is_filled = false, is_emptied = false;  // in the recording that goes on
+    SyncEvent filled, emptied;
+    bool is_filled = false, is_emptied = false;  // in the current capture
   };
   struct Slot {
     VramPiece memory;
@@ -67,7 +69,7 @@ class CopySlots {
   std::size_t slot_bytes_;
   Stream copying_;
   std::array<Slot, 2> slots_;
-  Mark fork_, join_, before_;
+  SyncEvent fork_, join_, before_;
   bool recording_ = false;
 };
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/scenario/engine_memory.hpp"
-#include "engine/cuda/settle.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/cuda/barrier_kernel.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/model/layer_weights.hpp"
 #include "engine/model/model_bytes.hpp"
 
@@ -13,28 +13,30 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr const char* kItem = "streamed weights";
-constexpr std::int64_t kMostGap = 512 << 10;  // copied along: a copy of its own takes longer
+// Gaps up to this are copied, too: a separate copy takes longer.
+constexpr std::int64_t kMaxGap = 512 << 10;
 constexpr std::size_t kAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::size_t planes_of(const engine::MatrixStack& s) {
-  return s ? aligned(planes_bytes(s.first.format, s.first.columns, s.first.rows)) : 0;
+std::size_t soa_of(const engine::MatrixStack& s) {
+  return s ? aligned(soa_bytes(s.first.format, s.first.columns, s.first.rows)) : 0;
 }
 
 int experts_of(const Model& model) { return model.spec.moe ? model.spec.moe->experts : 0; }
 
-// Of one expert: as it lies in a slot, and among the planes.
+// Bytes of one expert, as quant blocks in a slot and in the SoA layout.
 std::size_t slot_bytes_of(const Layer& layer) { return std::size_t(one_expert_bytes(layer)); }
-std::size_t planes_bytes_of(const Layer& layer) {
+std::size_t soa_bytes_of(const Layer& layer) {
   std::size_t bytes = 0;
-  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { bytes += planes_of(s); }, layer);
+  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { bytes += soa_of(s); }, layer);
   return bytes;
 }
 
-// What one expert takes, or as many as kExpertSlotBytes hold, in the largest of the layers.
+// The largest need of the layers: the bytes of one expert, or of as many as fit into
+// kExpertSlotBytes.
 template <class BytesOf>
 std::size_t most(const Model& model, const std::vector<int>& layers, const BytesOf& bytes_of) {
   std::size_t most = 0;
@@ -55,20 +57,20 @@ ExpertStream::ExpertStream(Vram& vram, const Stream& computing, const Model& mod
       model_(model),
       first_layer_(layers.front()),
       slots_(vram, computing, most(model, layers, slot_bytes_of), kItem),
-      planes_(vram.take(most(model, layers, planes_bytes_of), kItem)),
+      soa_(vram.allocate(most(model, layers, soa_bytes_of), kItem)),
       counts_(std::size_t(std::max(1, experts_of(model))) * sizeof(int)) {
   for (const int i : layers)
     for_each_stack(
         [](LayerWeight, const engine::MatrixStack& from, MatrixStack& to) {
-          to = {{nullptr, from.first.format, from.first.columns, from.first.rows}, planes_of(from)};
+          to = {{nullptr, from.first.format, from.first.columns, from.first.rows}, soa_of(from)};
         },
         model.layers[std::size_t(i)], weights.layers[std::size_t(i)]);
 }
 
-// Experts whose blocks fit into a slot and whose planes fit, too.
+// The number of experts that fit both into a slot and into the SoA memory.
 int ExpertStream::at_once(const Layer& layer) const {
-  return int(std::min(slots_.slot_bytes() / slot_bytes_of(layer),
-                      planes_.bytes() / planes_bytes_of(layer)));
+  return int(
+      std::min(slots_.slot_bytes() / slot_bytes_of(layer), soa_.bytes() / soa_bytes_of(layer)));
 }
 
 std::vector<ExpertStream::Chunk> ExpertStream::chunks_of(const Layer& layer,
@@ -83,18 +85,18 @@ std::vector<ExpertStream::Chunk> ExpertStream::chunks_of(const Layer& layer,
   return chunks;
 }
 
-// In the slot: all gates of the chunk, all ups, all downs. Neighbours are one copy for each, and so
-// are those that are not far apart.
+// The copies of a chunk. The slot has all gates, then all ups, then all downs of the chunk. Experts
+// that are contiguous, or close to each other, share a copy.
 std::vector<CopyRun> ExpertStream::runs_of(const Layer& layer, const Chunk& chunk,
                                            std::span<const int> counts) const {
   std::vector<CopyRun> runs;
   std::size_t begin = 0;
   const auto add = [&](LayerWeight, const engine::MatrixStack& stack) {
     const std::int64_t one = stack.first.bytes();
-    int last = -1;  // the expert behind the stack's last copy
+    int last = -1;  // the expert after the stack's last copy
     for (int e = chunk.first; e < chunk.end; ++e) {
       if (counts[std::size_t(e)] == 0) continue;
-      if (last >= 0 && (e - last) * one < kMostGap)
+      if (last >= 0 && (e - last) * one < kMaxGap)
         runs.back().bytes += std::size_t((e + 1 - last) * one);
       else
         runs.push_back(
@@ -109,21 +111,22 @@ std::vector<CopyRun> ExpertStream::runs_of(const Layer& layer, const Chunk& chun
 
 ArrivedExperts ExpertStream::unpack(const Layer& layer, const Chunk& chunk,
                                     std::span<const int> counts, const std::byte* blocks) {
-  std::byte* planes = planes_.as();
+  std::byte* soa = soa_.as();
   const auto stack = [&](const engine::MatrixStack& from) {
     const engine::Matrix& m = from.first;
-    const std::size_t stride = planes_of(from);
+    const std::size_t stride = soa_of(from);
     for (int e = chunk.first; e < chunk.end; ++e) {
       const auto i = std::size_t(e - chunk.first);
       if (counts[std::size_t(e)] > 0)
         repack(m.format, m.columns, m.rows, {0, m.rows}, blocks + i * std::size_t(m.bytes()),
-               planes + i * stride, computing_);
+               soa + i * stride, computing_);
     }
-    // Where expert 0 would be: before all memory, perhaps, and never read.
-    const auto zero = reinterpret_cast<std::uintptr_t>(planes) - std::size_t(chunk.first) * stride;
+    // The address of expert 0, from which others are computed. It may be outside of the allocation,
+    // and is never read.
+    const auto zero = reinterpret_cast<std::uintptr_t>(soa) - std::size_t(chunk.first) * stride;
     const auto count = std::size_t(chunk.end - chunk.first);
     blocks += count * std::size_t(m.bytes());
-    planes += count * stride;
+    soa += count * stride;
     return MatrixStack{{reinterpret_cast<const std::byte*>(zero), m.format, m.columns, m.rows},
                        stride};
   };
@@ -134,8 +137,8 @@ ArrivedExperts ExpertStream::unpack(const Layer& layer, const Chunk& chunk,
   return arrived;
 }
 
-void ExpertStream::bring(int layer, std::span<const int> counts,
-                         const std::function<void(const ArrivedExperts&)>& use) {
+void ExpertStream::stream_in(int layer, std::span<const int> counts,
+                             const std::function<void(const ArrivedExperts&)>& use) {
   const Layer& w = model_.layers[std::size_t(layer)];
   const std::vector<Chunk> chunks = chunks_of(w, counts);
   const auto fill = [&](std::size_t i) {
@@ -149,13 +152,13 @@ void ExpertStream::bring(int layer, std::span<const int> counts,
     fill(i + 1);
     const ArrivedExperts arrived = unpack(w, chunks[i], counts, slots_.arrived(int(i % 2)));
     slots_.emptied(int(i % 2));
-    settle(computing_);
+    launch_barrier_kernel(computing_);
     use(arrived);
   }
 }
 
 BytesPerSecond ExpertStream::measure_link() {
-  // As of a batch whose tokens chose all.
+  // Measures the copies of a batch whose tokens chose all experts.
   const Layer& layer = model_.layers[std::size_t(first_layer_)];
   const int experts = std::min(layer.expert_gate.count, at_once(layer));
   const std::vector<int> counts(std::size_t(experts), 1);

@@ -1,6 +1,6 @@
 #pragma once
-// Experts whose weights the host keeps, on the GPU for one batch: those that its tokens chose are
-// copied some at a time while others compute.
+// Experts whose weights the host keeps, streamed to the GPU for one batch: the experts that its
+// tokens chose are copied in chunks while others are computed.
 
 #include <functional>
 #include <span>
@@ -14,36 +14,36 @@
 
 namespace rigcast::engine::cuda {
 
-/// Experts [first, end) of a layer. Their matrices are in the stacks where kernels look for them by
-/// the expert's number; those of experts without tokens are not there.
+/// Experts [first, end) of a layer. Kernels find their matrices in the stacks by the expert's
+/// number; matrices of experts without tokens are not there.
 struct ArrivedExperts {
   int first = 0, end = 0;
   MatrixStack gate, up, down;
 };
 
-/// Copies have up to some 10 MB; of experts that are less than half a megabyte apart there is one.
+/// Copies have up to about 10 MB; experts that are less than half a megabyte apart share one.
 /// Throws CudaFailure.
 class ExpertStream {
  public:
-  /// Of these layers, at least one, whose blocks lie in pinned memory of `model`, which outlives
-  /// it. Takes "streamed weights" from `vram` (ShortOfMemory), and gives `weights` the shapes of
-  /// their experts.
+  /// Makes a stream of the experts of `layers` (at least one), whose quant blocks are in pinned
+  /// memory of `model`, which outlives it. Allocates "streamed weights" from `vram`
+  /// (ShortOfMemory), and sets the shapes of their experts in `weights`.
   ExpertStream(Vram& vram, const Stream& computing, const Model& model,
                const std::vector<int>& layers, DeviceModel& weights);
 
-  /// Brings the experts of a layer that have tokens: counts[expert] > 0. What `use` queues on the
-  /// computing stream finds those it is given, until it is called again.
-  void bring(int layer, std::span<const int> counts,
-             const std::function<void(const ArrivedExperts&)>& use);
+  /// Copies the experts of a layer that have tokens: counts[expert] > 0. Work that `use` queues on
+  /// the computing stream finds the experts that it was given, until `use` is called again.
+  void stream_in(int layer, std::span<const int> counts,
+                 const std::function<void(const ArrivedExperts&)>& use);
 
-  /// On the host, for counts of a batch.
+  /// Pinned memory for the counts of a batch.
   std::span<int> counts() { return {counts_.as<int>(), counts_.bytes() / sizeof(int)}; }
   BytesPerSecond measure_link();
-  /// Copied since the last call of this.
+  /// Bytes copied since the last call.
   double take_bytes() { return std::exchange(bytes_, 0.0); }
 
  private:
-  // Experts [first, end) that are in a slot together.
+  // Experts [first, end), which are in a slot at the same time.
   struct Chunk {
     int first = 0, end = 0;
   };
@@ -56,9 +56,9 @@ class ExpertStream {
 
   const Stream& computing_;
   const Model& model_;
-  int first_layer_;  // of those whose experts come
+  int first_layer_;  // the first layer with streamed experts
   CopySlots slots_;
-  VramPiece planes_;
+  VramPiece soa_;
   PinnedBuffer counts_;
   double bytes_ = 0;
 };

@@ -5,18 +5,20 @@
 #include <utility>
 
 #include "engine/backends/cuda/weights/alignment.hpp"
-#include "engine/cuda/settle.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/cuda/barrier_kernel.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/model/layer_weights.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
 
 constexpr const char* kItem = "streamed weights";
-constexpr std::ptrdiff_t kMostGap = 64 << 10;  // copied along rather than for a copy of its own
+// Gaps up to this are copied, too, instead of starting another copy.
+constexpr std::ptrdiff_t kMaxGap = 64 << 10;
 }  // namespace
 
-// One layer's matrices: their places among the planes, and the copies that bring their blocks.
+// Plans one layer: the addresses of its matrices in the SoA memory, and the copies of their quant
+// blocks.
 class LayerStream::Planner {
  public:
   Planner(const Layer& from, bool with_experts, DeviceLayer& to) {
@@ -29,15 +31,15 @@ class LayerStream::Planner {
         from, to);
   }
 
-  // nullptr: the sizes are right.
-  Plan plan(std::byte* planes) {
+  // Makes the plan. With soa = nullptr only its sizes are valid.
+  Plan plan(std::byte* soa) {
     Plan plan{{}, {}, 0, end_};
     std::ranges::sort(items_, std::less<>(), [](const Item& i) { return i.blocks.data; });
     for (const Item& item : items_) {
-      plan.pieces.push_back({item.planes, place(plan, item.blocks)});
-      std::byte* const own = planes ? planes + item.offset : nullptr;
-      plan.pieces.back().planes.planes = own;
-      if (item.to) item.to->planes = own;
+      plan.pieces.push_back({item.soa, place(plan, item.blocks)});
+      std::byte* const own = soa ? soa + item.offset : nullptr;
+      plan.pieces.back().soa.soa = own;
+      if (item.to) item.to->soa = own;
     }
     return plan;
   }
@@ -45,16 +47,16 @@ class LayerStream::Planner {
  private:
   struct Item {
     engine::Matrix blocks;
-    Matrix planes;
-    std::size_t offset = 0;  // of the planes
-    Matrix* to = nullptr;    // nullptr: the first of its stack tells where it is
+    Matrix soa;
+    std::size_t offset = 0;  // offset in the SoA memory
+    Matrix* to = nullptr;    // nullptr: its address follows from the first of its stack
   };
 
   void add(const engine::Matrix& from, Matrix* to) {
     const Matrix shape{nullptr, from.format, from.columns, from.rows};
     if (to) *to = shape;
     items_.push_back({from, shape, end_, to});
-    end_ += aligned(cuda::planes_bytes(from.format, from.columns, from.rows));
+    end_ += aligned(cuda::soa_bytes(from.format, from.columns, from.rows));
   }
   void matrix(const engine::Matrix& from, Matrix& to) {
     if (from) add(from, &to);
@@ -62,16 +64,17 @@ class LayerStream::Planner {
   void stack(const engine::MatrixStack& from, MatrixStack& to) {
     if (!from) return;
     const engine::Matrix& m = from.first;
-    to.stride = aligned(cuda::planes_bytes(m.format, m.columns, m.rows));
+    to.stride = aligned(cuda::soa_bytes(m.format, m.columns, m.rows));
     for (int e = 0; e < from.count; ++e) add(from.at(e), e == 0 ? &to.first : nullptr);
   }
-  // Where the blocks arrive in the slot: in the last copy if they lie behind it, else in another.
+  // The offset of blocks in the slot. They extend the last copy if they are close behind it;
+  // otherwise they start another.
   static std::size_t place(Plan& plan, const engine::Matrix& blocks) {
     const std::size_t bytes = std::size_t(blocks.bytes());
     if (!plan.runs.empty()) {
       CopyRun& last = plan.runs.back();
       const std::ptrdiff_t gap = blocks.data - (last.from + last.bytes);
-      if (gap >= 0 && gap <= kMostGap) {
+      if (gap >= 0 && gap <= kMaxGap) {
         const std::size_t at = last.at + last.bytes + std::size_t(gap);
         last.bytes += std::size_t(gap) + bytes;
         plan.slot_bytes = last.at + last.bytes;
@@ -87,14 +90,14 @@ class LayerStream::Planner {
   std::size_t end_ = 0;
 };
 
-std::vector<LayerStream::Plan> LayerStream::plans_of(const Model& model, const HostParts& parts,
-                                                     const std::vector<int>& layers,
-                                                     std::byte* planes, DeviceModel& weights) {
+std::vector<LayerStream::Plan> LayerStream::plans_of(const Model& model, const HostPlacement& parts,
+                                                     const std::vector<int>& layers, std::byte* soa,
+                                                     DeviceModel& weights) {
   std::vector<Plan> plans(model.layers.size());
   for (const int layer : layers) {
     const auto i = std::size_t(layer);
     const bool with_experts = parts.streamed(layer) && !parts.experts(layer);
-    plans[i] = Planner(model.layers[i], with_experts, weights.layers[i]).plan(planes);
+    plans[i] = Planner(model.layers[i], with_experts, weights.layers[i]).plan(soa);
   }
   return plans;
 }
@@ -106,14 +109,14 @@ std::size_t LayerStream::most(const std::vector<Plan>& plans, std::size_t Plan::
 }
 
 LayerStream::LayerStream(Vram& vram, const Stream& computing, const Model& model,
-                         const HostParts& parts, const std::vector<int>& layers,
+                         const HostPlacement& parts, const std::vector<int>& layers,
                          DeviceModel& weights)
     : computing_(computing),
       of_tokens_(parts.streamed_layers()),
       plans_(plans_of(model, parts, layers, nullptr, weights)),
       slots_(vram, computing, most(plans_, &Plan::slot_bytes), kItem),
-      planes_(vram.take(most(plans_, &Plan::planes_bytes), kItem)) {
-  plans_ = plans_of(model, parts, layers, planes_.as(), weights);
+      soa_(vram.allocate(most(plans_, &Plan::soa_bytes), kItem)) {
+  plans_ = plans_of(model, parts, layers, soa_.as(), weights);
 }
 
 double LayerStream::bytes(int layer) const {
@@ -136,18 +139,18 @@ void LayerStream::begin(std::vector<int> layers) {
   while (copied_ < std::min<std::size_t>(2, pass_.size())) copy_next();
 }
 
-void LayerStream::take(int layer) {
+void LayerStream::acquire(int layer) {
   RIGCAST_ASSERT(taken_ < pass_.size() && pass_[taken_] == layer);
   const int from = slot(taken_++);
   const std::byte* const blocks = slots_.arrived(from);
   for (const Piece& piece : plans_[std::size_t(layer)].pieces) {
-    const Matrix& m = piece.planes;
-    // Planes are read alone once they are written; the writing is here.
+    const Matrix& m = piece.soa;
+    // SoA memory is const for its readers; this is the one place that writes it.
     repack(m.format, m.columns, m.rows, {0, m.rows}, blocks + piece.at,
-           const_cast<std::byte*>(m.planes), computing_);
+           const_cast<std::byte*>(m.soa), computing_);
   }
   slots_.emptied(from);
-  settle(computing_);
+  launch_barrier_kernel(computing_);
   copy_next();
 }
 
@@ -159,15 +162,15 @@ void LayerStream::end() {
 int LayerStream::begin_token() {
   const int front = of_tokens_.front();
   if (held_ != front) slots_.fill(first_, plans_[std::size_t(front)].runs);
-  held_ = -1;  // until the token's end
-  slots_.settle_before();
+  held_ = -1;  // unknown until the token ends
+  slots_.join_copies();
   return first_;
 }
 
 void LayerStream::queue_begin() {
   if (is_recorded()) slots_.begin_recorded();
   pass_ = of_tokens_;
-  pass_.push_back(of_tokens_.front());  // of the next token
+  pass_.push_back(of_tokens_.front());  // the next token's first layer
   taken_ = 0;
   copied_ = 1;
   copy_next();
@@ -180,7 +183,7 @@ void LayerStream::queue_end() {
 }
 
 void LayerStream::end_token() {
-  slots_.settle_after();
+  slots_.fork_copies();
   first_ = slot(of_tokens_.size());
   held_ = of_tokens_.front();
 }

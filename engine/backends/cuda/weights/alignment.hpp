@@ -1,12 +1,11 @@
 #pragma once
-// Where matrices begin in memory that they share.
+// Alignment of matrices that share an allocation.
 
 #include <cstddef>
 
 namespace rigcast::engine::cuda {
 
-/// `bytes`, up to where the next matrix can begin: at a multiple of 256, as cudaMalloc's memory
-/// does.
+/// `bytes`, rounded up to the next matrix's offset: a multiple of 256, the alignment of cudaMalloc.
 constexpr std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kAlignment = 256;
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;

@@ -9,7 +9,7 @@
 #include "engine/backends/cuda/weights/alignment.hpp"
 #include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/kernels/cuda/weights/synthesize.cuh"
 #include "engine/model/layer_weights.hpp"
 #include "engine/model/rope.hpp"
@@ -18,15 +18,15 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-constexpr std::uint64_t kPiece = 64 << 20;  // of synthetic weights that are made at once
+constexpr std::uint64_t kPiece = 64 << 20;  // bytes of synthetic weights that are generated at once
 
-// Weights of one matrix on their way from blocks to planes.
+// The repacking of one matrix, from quant blocks to the SoA layout.
 struct Item {
-  std::string tensor;  // as in a file
+  std::string tensor;  // name, as in a file
   const std::byte* blocks = nullptr;
-  std::uint64_t first_byte = 0;  // in the tensor: of an expert
+  std::uint64_t first_byte = 0;  // offset of an expert in the tensor
   Matrix* to = nullptr;
-  std::size_t offset = 0;  // in the memory they share
+  std::size_t offset = 0;  // offset in the shared allocation
   bool on_host = false;
 };
 
@@ -35,10 +35,10 @@ std::int64_t row_bytes(const Matrix& m) {
   return m.columns / f.block_elements * f.block_bytes;
 }
 
-// Where every matrix and vector of a model goes that is not the host's.
+// A plan of addresses for all matrices and vectors of a model that the host does not keep.
 class Plan {
  public:
-  Plan(const Model& from, const HostParts& host, DeviceModel& to) {
+  Plan(const Model& from, const HostPlacement& host, DeviceModel& to) {
     to.layers.resize(from.layers.size());
     const bool tied = from.head.data == from.embedding.data;
     if (!host.head()) matrix(from.head, tied ? "token_embd.weight" : "output.weight", to.head);
@@ -50,19 +50,19 @@ class Plan {
       const Layer& own = from.layers[std::size_t(i)];
       to.layers[std::size_t(i)].attention = own.attention;
       to.layers[std::size_t(i)].blocks = fuse(own.ops, pre_norm_blocks()).value();
-      if (!host.layer(i) || host.lent(i)) vectors(own, to.layers[std::size_t(i)]);
+      if (!host.layer(i) || host.offloadable(i)) vectors(own, to.layers[std::size_t(i)]);
       if (!host.layer(i) && !host.streamed(i))
         matrices(own, "blk." + std::to_string(i) + ".", host.experts(i), to.layers[std::size_t(i)]);
     }
   }
 
-  // Takes the GPU's memory, and writes the vectors.
+  // Allocates the GPU's memory, and copies the vectors.
   void place(Vram& vram, const std::vector<double>& frequencies, DeviceModel& to) {
     const std::size_t floats_bytes = aligned(floats_.size() * sizeof(float));
     const std::size_t frequencies_bytes = frequencies.size() * sizeof(double);
-    to.memory = vram.take(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
+    to.memory = vram.allocate(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
     for (const Item& item : items_)
-      if (!item.on_host) item.to->planes = to.memory.as<std::byte>() + item.offset;
+      if (!item.on_host) item.to->soa = to.memory.as<std::byte>() + item.offset;
     if (shared_) to.embedding = to.head;
     auto* floats = reinterpret_cast<float*>(to.memory.as<std::byte>() + device_bytes_);
     RIGCAST_CUDA_CALL(
@@ -72,11 +72,13 @@ class Plan {
     RIGCAST_CUDA_CALL(
         cudaMemcpy(last, frequencies.data(), frequencies_bytes, cudaMemcpyHostToDevice));
     to.frequencies = reinterpret_cast<const double*>(last);
-    // Copies may still be under way when they have returned, and streams do not wait for them.
+    // Copies may still be in progress when these calls return, and other streams do not wait for
+    // them.
     RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
   }
 
-  // Begins to take the host's memory: as long as an upload takes, so both go on at once.
+  // Begins to allocate pinned host memory, which takes as long as an upload; so both run at the
+  // same time.
   using HostMemory = std::unique_ptr<PinnedPages>;
   std::future<HostMemory> pin_host(int device) const {
     return std::async(std::launch::async, [bytes = host_bytes_, device]() -> HostMemory {
@@ -88,7 +90,7 @@ class Plan {
   void place_on_host(HostMemory memory, DeviceModel& to) {
     if (!memory) return;
     for (const Item& item : items_)
-      if (item.on_host) item.to->planes = memory->on_device() + item.offset;
+      if (item.on_host) item.to->soa = memory->on_device() + item.offset;
     to.host_memory = std::move(memory);
   }
 
@@ -106,12 +108,12 @@ class Plan {
     to = {nullptr, from.format, from.columns, from.rows};
     std::size_t& end = on_host ? host_bytes_ : device_bytes_;
     items_.push_back({std::move(name), from.data, first_byte, &to, end, on_host});
-    end += aligned(planes_bytes(from.format, from.columns, from.rows));
+    end += aligned(soa_bytes(from.format, from.columns, from.rows));
   }
   void stack(const engine::MatrixStack& from, const std::string& name, MatrixStack& to) {
     if (!from) return;
-    to.stride = aligned(planes_bytes(from.first.format, from.first.columns, from.first.rows));
-    // Experts lie one after the other: the first tells where the others are.
+    to.stride = aligned(soa_bytes(from.first.format, from.first.columns, from.first.rows));
+    // Experts are contiguous: the addresses of all follow from the first.
     for (int e = 0; e < from.count; ++e)
       matrix(from.at(e), name, e == 0 ? to.first : others_.emplace_back(), false,
              std::uint64_t(e) * std::uint64_t(from.first.bytes()));
@@ -140,29 +142,28 @@ class Plan {
   }
 
   std::vector<Item> items_;
-  std::deque<Matrix> others_;  // of experts but the first
+  std::deque<Matrix> others_;  // matrices of all experts but the first
   std::vector<std::pair<std::size_t, const float**>> vectors_;
   std::vector<float> floats_;
   std::size_t device_bytes_ = 0, host_bytes_ = 0;
-  bool shared_ = false;  // the head's matrix is the embedding, too
+  bool shared_ = false;  // the embedding is also the head's matrix
 };
 
-void end_if_told(const GoOn& go_on) {
-  if (go_on && !go_on()) throw MachineError("stopped before the weights were on the GPU");
+void end_if_told(const KeepGoing& keep_going) {
+  if (keep_going && !keep_going()) throw MachineError("stopped before the weights were on the GPU");
 }
 
-// Rows [first, first + rows) of an item have arrived as blocks.
+// Repacks rows [first, first + rows) of an item, which have arrived as quant blocks.
 void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int64_t rows,
             const std::byte* blocks) {
   const Matrix& m = *item.to;
-  // Planes are read alone once they are written; the writing is here.
-  repack(m.format, m.columns, m.rows, {first, rows}, blocks, const_cast<std::byte*>(m.planes),
-         stream);
+  // SoA memory is const for its readers; this is the one place that writes it.
+  repack(m.format, m.columns, m.rows, {first, rows}, blocks, const_cast<std::byte*>(m.soa), stream);
 }
 
-// All bytes of these items, from a file or from memory.
+// Uploads all bytes of these items, from a file or from memory.
 void upload(Uploader& uploader, const std::vector<const Item*>& items, const GgufFile* file,
-            const GoOn& go_on) {
+            const KeepGoing& keep_going) {
   if (items.empty()) return;
   std::vector<HostTensor> tensors;
   for (const Item* item : items) {
@@ -171,7 +172,7 @@ void upload(Uploader& uploader, const std::vector<const Item*>& items, const Ggu
         {item->tensor, item->blocks, std::uint64_t(row * item->to->rows), std::uint64_t(row)});
   }
   uploader.upload(tensors, file, [&](const ArrivedPiece& piece) {
-    end_if_told(go_on);
+    end_if_told(keep_going);
     const Item& item = *items[piece.tensor];
     const std::uint64_t row = std::uint64_t(row_bytes(*item.to));
     unpack(piece.stream, item, std::int64_t(piece.first_byte / row),
@@ -179,14 +180,14 @@ void upload(Uploader& uploader, const std::vector<const Item*>& items, const Ggu
   });
 }
 
-// An item's random blocks, as many at once as `blocks` holds.
+// Generates an item's random blocks, as many at once as `blocks` holds.
 void synthesize_item(const Stream& stream, const Item& item, const SyntheticTensor& synthetic,
-                     const VramPiece& blocks, const GoOn& go_on) {
+                     const VramPiece& blocks, const KeepGoing& keep_going) {
   const std::uint64_t block = info(synthetic.format).block_bytes;
   const std::int64_t row = row_bytes(*item.to);
   const std::int64_t most = std::max<std::int64_t>(1, std::int64_t(kPiece) / row);
   for (std::int64_t first = 0; first < item.to->rows; first += most) {
-    end_if_told(go_on);
+    end_if_told(keep_going);
     const std::int64_t rows = std::min(most, item.to->rows - first);
     const std::uint64_t begin = item.first_byte + std::uint64_t(first * row);
     synthesize(stream, synthetic, begin / block, blocks.as<std::byte>(), std::uint64_t(rows * row));
@@ -196,21 +197,22 @@ void synthesize_item(const Stream& stream, const Item& item, const SyntheticTens
 
 }  // namespace
 
-DeviceModel upload_model(Vram& vram, const Model& model, const HostParts& host,
-                         const GgufFile* file, const UploadHow& how) {
+DeviceModel upload_model(Vram& vram, const Model& model, const HostPlacement& host,
+                         const GgufFile* file, const UploadControl& how) {
   DeviceModel out;
   Plan plan(model, host, out);
   plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
   auto pinned = plan.pin_host(vram.device());
   Uploader uploader(vram, {.readers = how.readers});
-  upload(uploader, plan.items(false), file, how.go_on);
+  upload(uploader, plan.items(false), file, how.keep_going);
   plan.place_on_host(pinned.get(), out);
-  upload(uploader, plan.items(true), file, how.go_on);
+  upload(uploader, plan.items(true), file, how.keep_going);
   return out;
 }
 
-DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& host,
-                             const TensorTable& tensors, std::uint64_t seed, const GoOn& go_on) {
+DeviceModel synthesize_model(Vram& vram, const Model& model, const HostPlacement& host,
+                             const TensorTable& tensors, std::uint64_t seed,
+                             const KeepGoing& keep_going) {
   DeviceModel out;
   Plan plan(model, host, out);
   plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
@@ -219,12 +221,12 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& ho
   for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
   const bool routed = routes(tensors);
   const Stream stream;
-  const VramPiece blocks = vram.take(kPiece, "upload buffers");
+  const VramPiece blocks = vram.allocate(kPiece, "upload buffers");
   for (const bool on_host : {false, true}) {
     if (on_host) plan.place_on_host(pinned.get(), out);
     for (const Item* item : plan.items(on_host))
       synthesize_item(stream, *item, synthetic_tensor(*by_name.at(item->tensor), seed, routed),
-                      blocks, go_on);
+                      blocks, keep_going);
   }
   stream.wait();
   return out;

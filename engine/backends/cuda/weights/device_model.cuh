@@ -14,50 +14,53 @@
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
-#include "engine/placement/host_parts.hpp"
+#include "engine/placement/host_placement.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Vectors are F32 on the GPU; nullptr: the model has none.
+/// A layer's weights. Vectors are F32 on the GPU; nullptr: the model has none.
 struct DeviceLayer {
   AttentionShape attention;
-  std::vector<FusedBlock> blocks;  // what computes it, in order
+  std::vector<FusedBlock> blocks;  // fused blocks that compute the layer, in order
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;
   Matrix q, k, v, output;
-  Matrix gate, up, down;  // a dense FFN
-  Matrix router;          // a MoE layer
+  Matrix gate, up, down;  // matrices of a dense FFN
+  Matrix router;          // router of a MoE layer
   MatrixStack expert_gate, expert_up, expert_down;
 };
 
 struct DeviceModel {
-  std::vector<DeviceLayer> layers;  // of one that the host keeps nothing, or its vectors alone
-  Matrix embedding;                 // in the host's memory, unless the head is the same matrix
+  // Layers that the host keeps have nothing here, or only their vectors.
+  std::vector<DeviceLayer> layers;
+  // The embedding is in the host's memory, unless it is also the head's matrix.
+  Matrix embedding;
   Matrix head;
   const float* final_norm = nullptr;
-  const double* frequencies = nullptr;  // [rope_dims / 2]: radians a position
+  const double* frequencies = nullptr;  // [rope_dims / 2]: radians per position
 
   VramPiece memory;
   std::unique_ptr<PinnedPages> host_memory;
 };
 
-using GoOn = std::function<bool()>;  // asked for every piece; absent: yes
+// Called for every piece; false ends the upload; absent: never ends.
+using KeepGoing = std::function<bool()>;
 
-struct UploadHow {
+struct UploadControl {
   int readers = 0;  // threads; as UploadOptions
-  GoOn go_on{};
+  KeepGoing keep_going{};
 };
 
-/// Brings the model's weights that the host does not keep to the GPU from where they lie in memory,
-/// or from `file`, which they were bound from. Throws ShortOfMemory, CudaFailure, and MachineError
-/// where `go_on` ends it.
-DeviceModel upload_model(Vram& vram, const Model& model, const HostParts& host,
-                         const GgufFile* file, const UploadHow& how);
+/// Uploads the model's weights that the host does not keep, from memory or from `file`, to which
+/// they are bound. Throws ShortOfMemory, CudaFailure, and MachineError if `keep_going` ends it.
+DeviceModel upload_model(Vram& vram, const Model& model, const HostPlacement& host,
+                         const GgufFile* file, const UploadControl& how);
 
-/// The weights that engine/synth makes of these tensors, made on the GPU. `model` was bound to
-/// them; of its matrices the shapes alone are looked at. Throws as upload_model.
-DeviceModel synthesize_model(Vram& vram, const Model& model, const HostParts& host,
-                             const TensorTable& tensors, std::uint64_t seed, const GoOn& go_on);
+/// Generates the same weights as engine/synth for these tensors, on the GPU. `model` is bound to
+/// them; only the shapes of its matrices are used. Throws as upload_model.
+DeviceModel synthesize_model(Vram& vram, const Model& model, const HostPlacement& host,
+                             const TensorTable& tensors, std::uint64_t seed,
+                             const KeepGoing& keep_going);
 
 }  // namespace rigcast::engine::cuda

@@ -1,23 +1,23 @@
 #pragma once
-// Which experts a GPU multiplies in groups: all tokens of a batch that chose an expert at once.
+// Grouped products of experts: all tokens of a batch that chose an expert are multiplied at once.
 
 #include "engine/backends/cuda/weights/device_model.cuh"
-#include "engine/kernels/cuda/batch/short_batch.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// Whether the experts of a layer, which may be a Layer or a DeviceLayer, are in formats that go in
-/// groups.
+/// True if the formats of a layer's experts support grouped products. The layer may be a Layer or a
+/// DeviceLayer.
 template <class AnyLayer>
-bool takes_groups(const AnyLayer& layer) {
-  return takes_short_batch(layer.expert_gate.first.format) &&
-         takes_short_batch(layer.expert_up.first.format) &&
-         takes_short_batch(layer.expert_down.first.format);
+bool supports_grouped_gemm(const AnyLayer& layer) {
+  return supports_small_batch_gemm(layer.expert_gate.first.format) &&
+         supports_small_batch_gemm(layer.expert_up.first.format) &&
+         supports_small_batch_gemm(layer.expert_down.first.format);
 }
 
-/// Whether the current GPU multiplies the layer's experts so; false: token by token.
-inline bool groups_experts(const DeviceLayer& layer) {
-  return has_short_batch() && takes_groups(layer);
+/// True if the current GPU uses grouped products for the layer's experts; false: token by token.
+inline bool uses_grouped_gemm(const DeviceLayer& layer) {
+  return has_small_batch_gemm() && supports_grouped_gemm(layer);
 }
 
 }  // namespace rigcast::engine::cuda

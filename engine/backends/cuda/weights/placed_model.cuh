@@ -6,25 +6,25 @@
 #include "engine/backends/cuda/weights/device_model.cuh"
 #include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
-#include "engine/placement/host_parts.hpp"
+#include "engine/placement/host_placement.hpp"
 
 namespace rigcast::engine::cuda {
 
 struct PlacedModel {
-  std::shared_ptr<const Model> model;  // with what the host keeps
-  HostParts host;                      // which parts the host keeps
+  std::shared_ptr<const Model> model;  // includes the weights that the host keeps
+  HostPlacement host;                  // parts that the host keeps
   DeviceModel gpu;
-  RamShare host_weights;  // what the host's weights take of its memory
+  RamShare host_weights;  // charge for the host's weights
 
   const ModelSpec& spec() const { return model->spec; }
   const Layer& layer(int i) const { return model->layers[std::size_t(i)]; }
   const DeviceLayer& gpu_layer(int i) const { return gpu.layers[std::size_t(i)]; }
 };
 
-/// Values of a token's queries, and of its keys or values, of all heads.
+/// The number of values in a token's queries, and in its keys or values, over all heads.
 inline int q_width(const AttentionShape& a) { return int(a.q_width()); }
 inline int kv_width(const AttentionShape& a) { return int(a.kv_width()); }
-/// A row of q, k and v without gaps.
+/// The number of values in a contiguous row of q, k and v.
 inline int qkv_width(const AttentionShape& a) { return q_width(a) + 2 * kv_width(a); }
 
 }  // namespace rigcast::engine::cuda

@@ -17,28 +17,30 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostReaders = 12;
-constexpr int kSpareSlots = 4;             // wait for their copy while every reader fills one
-constexpr int kStages = 3;                 // one is filled, one emptied, one lies between
-constexpr std::uint64_t kAlignment = 256;  // of pieces on the GPU
+constexpr int kMaxReaders = 12;
+// Slots that wait for their copy while every reader fills another.
+constexpr int kSpareSlots = 4;
+constexpr int kStages = 3;                 // one is being filled, one emptied, and one waits
+constexpr std::uint64_t kAlignment = 256;  // bytes, of pieces on the GPU
 
-// The thread that queues copies must not wait for a core: the GPU would wait for it.
+// The number of readers. The thread that queues copies must not wait for a core, because the GPU
+// would wait for it.
 int reader_count(int wanted) {
   if (wanted > 0) return wanted;
-  return std::clamp(int(std::thread::hardware_concurrency()) * 3 / 4, 2, kMostReaders);
+  return std::clamp(int(std::thread::hardware_concurrency()) * 3 / 4, 2, kMaxReaders);
 }
 
 std::uint64_t slot_bytes(std::uint64_t piece_bytes) {
-  constexpr std::uint64_t kPage = UploadSource::kAlignment;
-  return (piece_bytes + UploadSource::kSlack + kPage - 1) / kPage * kPage;
+  constexpr std::uint64_t kPage = UploadReader::kAlignment;
+  return (piece_bytes + UploadReader::kSlack + kPage - 1) / kPage * kPage;
 }
 
 }  // namespace
 
-// One upload: readers take slots and reads, and hand both to the thread that sends them.
+// One upload: readers claim slots and reads, and pass both to the thread that copies them.
 class Uploader::Run {
  public:
-  Run(Uploader& owner, const UploadSource& source, std::span<const UploadRead> reads,
+  Run(Uploader& owner, const UploadReader& source, std::span<const UploadRead> reads,
       std::stop_token stop)
       : owner_(owner), source_(source), reads_(reads), on_stop_(std::move(stop), [this] {
           end(std::make_exception_ptr(MachineError("stopped before the weights were on the GPU")));
@@ -59,9 +61,9 @@ class Uploader::Run {
   struct Filled {
     std::size_t slot = 0;
     std::size_t read = 0;
-    UploadSource::Filled bytes;
+    UploadReader::Filled bytes;
   };
-  /// Waits for the next one that is filled; throws what went wrong.
+  /// Waits for the next filled slot; throws a reader's error.
   Filled next() {
     std::unique_lock lock(mutex_);
     filled_or_over_.wait(lock, [this] { return over_ || !filled_.empty(); });
@@ -70,8 +72,8 @@ class Uploader::Run {
     filled_.pop_front();
     return filled;
   }
-  /// Whose copies are queued and marked.
-  void give_back(std::size_t slot) {
+  /// Releases a slot whose copies are queued and followed by an event.
+  void release(std::size_t slot) {
     const std::lock_guard lock(mutex_);
     free_.push_back(slot);
     free_or_over_.notify_one();
@@ -86,7 +88,8 @@ class Uploader::Run {
     free_or_over_.notify_all();
   }
 
-  // Reads that have begun are finished, and copies from the slots too: nobody uses them any more.
+  // Ends the upload: waits for reads that have begun and for copies from the slots, so that nothing
+  // uses them any more.
   void leave() {
     end(nullptr);
     readers_.clear();
@@ -94,23 +97,23 @@ class Uploader::Run {
       static_cast<void>(cudaStreamSynchronize(stream->get()));
   }
 
-  struct Order {
+  struct UploadOrder {
     std::size_t slot = 0;
     std::size_t read = 0;
   };
-  std::optional<Order> next_order() {
+  std::optional<UploadOrder> next_upload() {
     std::unique_lock lock(mutex_);
     free_or_over_.wait(lock, [this] { return over_ || next_ == reads_.size() || !free_.empty(); });
     if (over_ || next_ == reads_.size()) return std::nullopt;
-    const Order order{free_.front(), next_++};
+    const UploadOrder order{free_.front(), next_++};
     free_.pop_front();
-    if (next_ == reads_.size()) free_or_over_.notify_all();  // nothing is left for the others
+    if (next_ == reads_.size()) free_or_over_.notify_all();  // no reads are left for the others
     return order;
   }
 
   void read_all() try {
     RIGCAST_CUDA_CALL(cudaSetDevice(owner_.device_));
-    while (const auto order = next_order()) {
+    while (const auto order = next_upload()) {
       const Slot& slot = owner_.slots_[order->slot];
       slot.copied.wait();
       const auto bytes = source_.fill(reads_[order->read], slot.memory);
@@ -123,7 +126,7 @@ class Uploader::Run {
   }
 
   Uploader& owner_;
-  const UploadSource& source_;
+  const UploadReader& source_;
   std::span<const UploadRead> reads_;
 
   std::mutex mutex_;
@@ -148,13 +151,14 @@ Uploader::Uploader(Vram& vram, const UploadOptions& options)
       past_page_cache_(options.past_page_cache),
       pinned_(pinned_bytes(options), "upload buffers") {
   for (int i = 0; i < readers_ + kSpareSlots; ++i)
-    slots_.push_back({pinned_.data() + std::size_t(i) * slot_bytes(piece_bytes_), Mark()});
+    slots_.push_back({pinned_.data() + std::size_t(i) * slot_bytes(piece_bytes_), SyncEvent()});
   for (int i = 0; i < kStages; ++i)
-    stages_.push_back({vram.take(std::size_t(piece_bytes_), "upload buffers"), Mark(), Mark()});
+    stages_.push_back(
+        {vram.allocate(std::size_t(piece_bytes_), "upload buffers"), SyncEvent(), SyncEvent()});
 }
 
-// As many pieces as fit into a stage are copied before the first of them is used. All copies are
-// queued on one stream: the GPU goes from one to the next without a pause.
+// Copies as many pieces as fit into a stage before the first of them is used. All copies are queued
+// on one stream, so that the GPU runs them without a pause.
 void Uploader::send(const UploadRead& read, const std::byte* bytes,
                     const std::function<void(const ArrivedPiece&)>& use) {
   const auto end = read.pieces.end();
@@ -164,7 +168,7 @@ void Uploader::send(const UploadRead& read, const std::byte* bytes,
     const auto next_place = [](std::uint64_t at, const UploadPiece& p) {
       return at + (p.bytes + kAlignment - 1) / kAlignment * kAlignment;
     };
-    stage.emptied.hold_up(copying_);
+    stage.emptied.make_wait(copying_);
     auto last = piece;
     for (std::uint64_t at = 0; last != end && at + last->bytes <= piece_bytes_; ++last) {
       RIGCAST_CUDA_CALL(cudaMemcpyAsync(begin + at, bytes + last->at, last->bytes,
@@ -172,7 +176,7 @@ void Uploader::send(const UploadRead& read, const std::byte* bytes,
       at = next_place(at, *last);
     }
     stage.filled.set(copying_);
-    stage.filled.hold_up(working_);
+    stage.filled.make_wait(working_);
     for (std::uint64_t at = 0; piece != last; at = next_place(at, *piece++))
       use({piece->tensor, piece->first_byte, piece->bytes, begin + at, working_});
     stage.emptied.set(working_);
@@ -184,7 +188,7 @@ UploadReport Uploader::upload(std::span<const HostTensor> tensors, const GgufFil
                               std::stop_token stop) {
   const auto plan = plan_upload(tensors, file, piece_bytes_);
   if (!plan) throw MachineError(plan.error().text());
-  const UploadSource source(tensors, file, *plan, past_page_cache_);
+  const UploadReader source(tensors, file, *plan, past_page_cache_);
   UploadReport report;
   const auto begin = Clock::now();
   Run run(*this, source, *plan, std::move(stop));
@@ -193,7 +197,7 @@ UploadReport Uploader::upload(std::span<const HostTensor> tensors, const GgufFil
     const UploadRead& read = (*plan)[filled.read];
     send(read, filled.bytes.first, use);
     slots_[filled.slot].copied.set(copying_);
-    run.give_back(filled.slot);
+    run.release(filled.slot);
     for (const UploadPiece& piece : read.pieces) {
       report.bytes += piece.bytes;
       if (filled.bytes.direct) report.direct_bytes += piece.bytes;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr unsigned kThreads = 256;
-constexpr unsigned kMostNormThreads = 512;
+constexpr unsigned kMaxNormThreads = 512;
 
 // N neighbouring values of a row, which one thread loads and stores at once.
 template <int N>
@@ -26,14 +26,14 @@ struct alignas(sizeof(T) * N) Stored {
   T v[N];
 };
 
-__device__ __forceinline__ float widened(float x) { return x; }
-__device__ __forceinline__ float widened(__half x) { return __half2float(x); }
-__device__ __forceinline__ float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ float dequantized(float x) { return x; }
+__device__ __forceinline__ float dequantized(__half x) { return __half2float(x); }
+__device__ __forceinline__ float dequantized(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 __device__ __forceinline__ void narrow(float x, float& out) { out = x; }
 __device__ __forceinline__ void narrow(float x, __half& out) {
-  constexpr float kMost = 65504.0f;  // comparisons leave NaN as it is
-  out = __float2half_rn(x > kMost ? kMost : x < -kMost ? -kMost : x);
+  constexpr float kMax = 65504.0f;  // comparisons leave NaN as it is
+  out = __float2half_rn(x > kMax ? kMax : x < -kMax ? -kMax : x);
 }
 __device__ __forceinline__ void narrow(float x, __nv_bfloat16& out) {
   out = __float2bfloat16_rn(x);
@@ -44,7 +44,7 @@ __device__ __forceinline__ Pack<N> load_as(const void* row, int i) {
   const auto stored = static_cast<const Stored<T, N>*>(row)[i];
   Pack<N> pack;
 #pragma unroll
-  for (int k = 0; k < N; ++k) pack.v[k] = widened(stored.v[k]);
+  for (int k = 0; k < N; ++k) pack.v[k] = dequantized(stored.v[k]);
   return pack;
 }
 
@@ -101,7 +101,7 @@ __device__ __forceinline__ Pack<N> added(const void* x, const void* add, const A
 template <int N>
 __global__ void add_rows_kernel(int packs, Rows x, Addition addition) {
   wait_for_inputs();
-  let_next_start();
+  allow_next_kernel();
   const int i = int(blockIdx.x * kThreads + threadIdx.x);
   if (i >= packs) return;
   void* const row = row_of(x, blockIdx.y);
@@ -111,7 +111,7 @@ __global__ void add_rows_kernel(int packs, Rows x, Addition addition) {
 
 // The sum over all threads of the block, in a fixed order: every thread gets the same value.
 __device__ float block_sum(float mine) {
-  __shared__ float of_warp[kMostNormThreads / kWarp];
+  __shared__ float of_warp[kMaxNormThreads / kWarp];
   for (int step = kWarp / 2; step > 0; step /= 2) mine += __shfl_xor_sync(~0u, mine, step);
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
   __syncthreads();
@@ -124,7 +124,7 @@ __device__ float block_sum(float mine) {
 template <int N>
 __global__ void rms_norm_kernel(Batch batch, Rows x, Addition addition, Norm norm, Rows out) {
   wait_for_inputs();
-  let_next_start();
+  allow_next_kernel();
   const int packs = batch.width / N;
   const int begin = int(threadIdx.x), step = int(blockDim.x);
   void* const row = row_of(x, blockIdx.x);
@@ -153,7 +153,7 @@ __device__ __forceinline__ float silu(float x) { return x / (1 + __expf(-x)); }
 template <class In, int N>
 __global__ void silu_times_kernel(int packs, ConstRows gate, ConstRows up, Rows out) {
   wait_for_inputs();
-  let_next_start();
+  allow_next_kernel();
   const int i = int(blockIdx.x * kThreads + threadIdx.x);
   if (i >= packs) return;
   const Pack<N> g = load_as<In, N>(row_of(gate, blockIdx.y), i);
@@ -169,38 +169,38 @@ __global__ void set_position_kernel(std::int32_t* position, std::int32_t value) 
 
 __global__ void advance_kernel(std::int32_t* position, int tokens) {
   wait_for_inputs();
-  let_next_start();
+  allow_next_kernel();
   *position += tokens;
 }
 
 // True if all rows can be loaded and stored 4 values at a time.
-bool begins_pack(const void* data, std::size_t value_bytes, std::int64_t stride) {
+bool starts_pack(const void* data, std::size_t value_bytes, std::int64_t stride) {
   return reinterpret_cast<std::uintptr_t>(data) % (4 * value_bytes) == 0 && stride % 4 == 0;
 }
 bool by_four(const ConstRows& rows) {
-  return begins_pack(rows.data, bytes_of(rows.type), rows.stride);
+  return starts_pack(rows.data, bytes_of(rows.type), rows.stride);
 }
-bool by_four(const float* vector) { return begins_pack(vector, sizeof(float), 0); }
+bool by_four(const float* vector) { return starts_pack(vector, sizeof(float), 0); }
 bool by_four(const Batch& batch) { return batch.width % 4 == 0; }
 bool by_four(const Addition& a) { return by_four(a.add) && by_four(a.bias); }
 
 void check(const Addition& a) { RIGCAST_ASSERT(!a.add || a.add.type != ValueType::kBF16); }
 
-constexpr int kMostRows = 65535;  // the limit of a grid's second dimension
+constexpr int kMaxRows = 65535;  // the limit of a grid's second dimension
 
 dim3 grid_of(const Batch& batch, int packs) {
-  RIGCAST_ASSERT(batch.tokens <= kMostRows);
+  RIGCAST_ASSERT(batch.tokens <= kMaxRows);
   return {(unsigned(packs) + kThreads - 1) / kThreads, unsigned(batch.tokens)};
 }
 
 unsigned norm_threads(int packs) {
   const unsigned whole_warps = (unsigned(packs) + kWarp - 1) / kWarp * kWarp;
-  return std::clamp<unsigned>(whole_warps, kWarp, kMostNormThreads);
+  return std::clamp<unsigned>(whole_warps, kWarp, kMaxNormThreads);
 }
 
 __global__ void __launch_bounds__(kThreads)
     halves_of(const float* from, std::int64_t count, __half* to) {
-  let_next_start();
+  allow_next_kernel();
   wait_for_inputs();
   const std::int64_t i = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) narrow(from[i], to[i]);
@@ -244,7 +244,7 @@ void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
          out);
 }
 
-void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to) {
+void to_fp16(const Stream& stream, const float* from, std::int64_t count, __half* to) {
   const unsigned blocks = unsigned((count + kThreads - 1) / kThreads);
   launch(stream, {dim3(blocks), dim3(kThreads)}, Start::kEarly, halves_of, from, count, to);
 }

@@ -10,7 +10,7 @@
 
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/value_type.cuh"
-#include "engine/kernels/cuda/activations/round.cuh"
+#include "engine/kernels/cuda/activations/quantize_activations.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -39,7 +39,7 @@ void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
                 const ConstRows& up, const Rows& out);
 
 /// to[i] = the half nearest to from[i].
-void to_halves(const Stream& stream, const float* from, std::int64_t count, __half* to);
+void to_fp16(const Stream& stream, const float* from, std::int64_t count, __half* to);
 
 /// *position = value. The value is a kernel argument, so no host memory has to outlive a copy.
 void set_position(const Stream& stream, std::int32_t* position, std::int32_t value);

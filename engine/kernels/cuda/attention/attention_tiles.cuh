@@ -28,7 +28,7 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* at) {
 }
 
 // Copies 16 bytes to shared memory, or writes zeros without reading the source.
-__device__ __forceinline__ void copy_or_zero(std::uint32_t to, Bytes from, bool copy) {
+__device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, Bytes from, bool copy) {
 #if __CUDA_ARCH__ >= 800
   const int bytes = copy ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
@@ -43,7 +43,7 @@ __device__ __forceinline__ void copy_or_zero(std::uint32_t to, Bytes from, bool 
 }
 
 /// Commits a group of copies, which may be empty.
-__device__ __forceinline__ void end_copies() {
+__device__ __forceinline__ void commit_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -64,7 +64,7 @@ __device__ __forceinline__ void load_tiles(std::uint32_t (&r)[4], std::uint32_t 
                : "r"(at)
                : "memory");
 }
-__device__ __forceinline__ void load_tiles_turned(std::uint32_t (&r)[4], std::uint32_t at) {
+__device__ __forceinline__ void load_tiles_transposed(std::uint32_t (&r)[4], std::uint32_t at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(at)
@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const std::uint32_t 
 #endif
 }
 
-__device__ __forceinline__ std::uint32_t pack_halves(float low, float high) {
+__device__ __forceinline__ std::uint32_t pack_half2(float low, float high) {
   const __half2 both = __floats2half2_rn(low, high);
   return *reinterpret_cast<const std::uint32_t*>(&both);
 }
@@ -158,14 +158,14 @@ __device__ __forceinline__ int shared_offset(const std::byte* at) {
   return int(at - shared);
 }
 
-__device__ __forceinline__ __half2 as_halves(std::uint32_t bits) {
+__device__ __forceinline__ __half2 as_half2(std::uint32_t bits) {
   return *reinterpret_cast<const __half2*>(&bits);
 }
 
 // Two bytes minus `zero`, times d. The byte 0x64 above a byte b makes the F16 value 1024 + b.
 __device__ __forceinline__ std::uint32_t scaled_bytes(std::uint32_t bits, std::uint32_t zero,
                                                       __half2 d) {
-  const __half2 x = __hmul2(__hsub2(as_halves(bits), as_halves(zero)), d);
+  const __half2 x = __hmul2(__hsub2(as_half2(bits), as_half2(zero)), d);
   return *reinterpret_cast<const std::uint32_t*>(&x);
 }
 
@@ -187,7 +187,7 @@ class RowWords {
   /// The word's values as F16, each the nearest to d * q. `ahead`: reads the word at this distance
   /// instead (0 or 4). For 8-bit and 4-bit values, 4 bytes past the row may be read.
   template <int kAhead = 0>
-  __device__ __forceinline__ uint2 halves(int block) const {
+  __device__ __forceinline__ uint2 fp16(int block) const {
     if constexpr (kType == QuantFormat::kF16) {
       return shared_at<uint2>(row_ + (block * 64 + kAhead * 8));
     } else {
@@ -217,10 +217,10 @@ class RowWords {
   int odd_shift_;
 };
 
-__device__ __forceinline__ std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) {
+__device__ __forceinline__ std::uint32_t low_half2(std::uint32_t a, std::uint32_t b) {
   return __byte_perm(a, b, 0x5410);
 }
-__device__ __forceinline__ std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) {
+__device__ __forceinline__ std::uint32_t high_half2(std::uint32_t a, std::uint32_t b) {
   return __byte_perm(a, b, 0x7632);
 }
 
@@ -228,8 +228,8 @@ __device__ __forceinline__ std::uint32_t high_halves(std::uint32_t a, std::uint3
 /// kStride. Rows outside [first, end) become zeros; columns past the head's are not written.
 /// kThreads threads take part.
 template <QuantFormat kType, int kRows, int kStride, int kThreads>
-__device__ __forceinline__ void rows_to_halves(int from, int row_bytes, int dim, __half* to,
-                                               int first, int end) {
+__device__ __forceinline__ void rows_to_fp16(int from, int row_bytes, int dim, __half* to,
+                                             int first, int end) {
   // Eight lanes read the words of a block in a row. A warp's rows are 4 apart, which puts each in
   // another quarter of the banks.
   constexpr int kWarps = kThreads / 32;
@@ -242,7 +242,7 @@ __device__ __forceinline__ void rows_to_halves(int from, int row_bytes, int dim,
     __half* out = to + row * kStride + word * 4;
 #pragma unroll 4
     for (int block = 0; block < dim / 32; ++block, out += 32)
-      *reinterpret_cast<uint2*>(out) = seen ? words.halves(block) : make_uint2(0, 0);
+      *reinterpret_cast<uint2*>(out) = seen ? words.fp16(block) : make_uint2(0, 0);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention/decode_tiles.cuh"
-#include "engine/kernels/cuda/kv/place_device.cuh"
+#include "engine/kernels/cuda/kv/rope_device.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -13,23 +13,23 @@ namespace {
 constexpr int kWarps = 4;  // at most; each warp computes every kWarps-th tile of a split
 
 struct Task {
-  Placement placement;
+  NewTokenInputs inputs;
   float query_scale;
   int group, dim, window, layer, first_token;
-  bool settled;
+  bool inputs_ready;
   Start start;
   int stage_bytes;  // bytes of a stage of a warp's ring buffer
 };
 
 // Starts to copy the warp's first tiles, before there are queries to multiply them with.
 template <int kDim, bool kDirect>
-__device__ void start_split(const Ring<kDim, kDirect>& ring, const Span& span, int first,
+__device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                             int warps) {
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) {
     const int tile = first + i * warps;
     if (tile < span.end) ring.start(tile, i, span);
-    end_copies();
+    commit_copies();
   }
 }
 
@@ -44,15 +44,15 @@ struct NewToken {
 
 // Computes them with all warps, each one head at a time. `rows`: queries of this block.
 template <int kDim>
-__device__ void make_new(const Task& t, const Cache& cache, const LaneTurns& turns, int rows,
-                         bool keys, NewToken<kDim>& to) {
+__device__ void make_new_rows(const Task& t, const Cache& cache, const LaneRopeAngles& rope_cos_sin,
+                              int rows, bool keys, NewToken<kDim>& to) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int kv_head = int(blockIdx.y), first = kv_head * t.group + int(blockIdx.z) * kGroupRows;
-  const NewHeads heads{t.placement, turns, 0, t.dim, lane, to.own[warp]};
+  const NewHeads heads{t.inputs, rope_cos_sin, 0, t.dim, lane, to.own[warp]};
   for (int i = warp; i < rows + (keys ? 2 : 0); i += int(blockDim.x) / 32) {
     if (i < rows) {
       heads.query(first + i);
-      put_halves(heads.own, t.query_scale, t.dim, to.queries[i], lane);
+      put_fp16(heads.own, t.query_scale, t.dim, to.queries[i], lane);
     } else if (i == rows) {
       heads.key(kv_head);
       put_row(cache.k_type, heads.own, t.dim, to.key, lane);
@@ -66,7 +66,8 @@ __device__ void make_new(const Task& t, const Cache& cache, const LaneTurns& tur
 
 // Writes the new rows to the cache; one of the blocks that see the new token does so.
 template <int kDim>
-__device__ void keep_new(const NewToken<kDim>& from, const Cache& cache, int layer, int position) {
+__device__ void store_new_rows(const NewToken<kDim>& from, const Cache& cache, int layer,
+                               int position) {
   const int head = int(blockIdx.y), row = position % cache.block_tokens;
   std::byte* block = cache.blocks[position / cache.block_tokens];
   const int thread = int(threadIdx.x), threads = int(blockDim.x);
@@ -78,14 +79,15 @@ __device__ void keep_new(const NewToken<kDim>& from, const Cache& cache, int lay
 
 // Computes the warp's tiles, each a few steps after its copy was started.
 template <int kDim, bool kDirect>
-__device__ void attend_split(const Ring<kDim, kDirect>& ring, const Span& span, int first,
+__device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                              int warps, const NewRows& newest,
-                             const std::uint32_t (&q)[kDim / 16][4], Mix<kDim>& mix) {
+                             const std::uint32_t (&q)[kDim / 16][4],
+                             SoftmaxAccumulator<kDim>& mix) {
   int stage = 0;
   for (int tile = first; tile < span.end; tile += warps) {
     const int next = tile + (kStages - 1) * warps;
     if (next < span.end) ring.start(next, (stage + kStages - 1) % kStages, span);
-    end_copies();
+    commit_copies();
     wait_for_copies<kStages - 1>();
     __syncwarp();
     attend_tile(ring, tile, stage, span, newest, q, mix);
@@ -115,7 +117,8 @@ __device__ __forceinline__ void put(const float (*o)[4], int first, float* to) {
 }
 
 template <int kDim, bool kDirect>
-__device__ void show(const Mix<kDim>& mix, int lane, Shared<kDim>& to, float (*m)[2]) {
+__device__ void show(const SoftmaxAccumulator<kDim>& mix, int lane, Shared<kDim>& to,
+                     float (*m)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = lane / 4 + 8 * h;
@@ -132,20 +135,20 @@ template <int kDim>
 __device__ void write_partial(const Task& t, const Shared<kDim>* mixes, int mix_bytes,
                               const float (*m)[kGroupRows][2], int warps, int rows, int first_head,
                               const Partials& out) {
-  const std::int64_t at = std::int64_t(blockIdx.x) * t.placement.heads + first_head;
+  const std::int64_t at = std::int64_t(blockIdx.x) * t.inputs.heads + first_head;
   for (int i = int(threadIdx.x); i < rows * kDim; i += int(blockDim.x)) {
     const int row = i / kDim, column = i % kDim;
-    float most = -INFINITY, l = 0, o = 0;
-    for (int w = 0; w < warps; ++w) most = fmaxf(most, m[w][row][0]);
+    float largest = -INFINITY, l = 0, o = 0;
+    for (int w = 0; w < warps; ++w) largest = fmaxf(largest, m[w][row][0]);
     for (int w = 0; w < warps; ++w) {
       const auto* mix = reinterpret_cast<const Shared<kDim>*>(
           reinterpret_cast<const std::byte*>(mixes) + w * mix_bytes);
-      const float scale = m[w][row][0] == -INFINITY ? 0 : power_of_2(m[w][row][0] - most);
+      const float scale = m[w][row][0] == -INFINITY ? 0 : power_of_2(m[w][row][0] - largest);
       l += scale * m[w][row][1];
       o += scale * mix->o[row][column];
     }
-    if (column == 0) out.m[at + row] = most, out.l[at + row] = l;
-    if (column < t.dim && most != -INFINITY) out.o[(at + row) * t.dim + column] = o;
+    if (column == 0) out.m[at + row] = largest, out.l[at + row] = l;
+    if (column < t.dim && largest != -INFINITY) out.o[(at + row) * t.dim + column] = o;
   }
 }
 
@@ -159,7 +162,7 @@ __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ float m[kWarps][kGroupRows][2];
   __shared__ NewToken<kDim> fresh;
-  let_next_start();
+  allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int warps = int(blockDim.x) / 32, head = int(blockIdx.y);
   const int first_head = head * t.group + int(blockIdx.z) * kGroupRows;
@@ -172,21 +175,21 @@ __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
                                  t.stage_bytes,
                                  t.dim,
                                  lane};
-  if (!t.settled) wait_for_inputs();
-  const Span span = span_of_block(*position, t.window, t.first_token);
+  if (!t.inputs_ready) wait_for_inputs();
+  const TokenSpan span = tokens_of_block(*position, t.window, t.first_token);
   start_split(ring, span, span.first + warp, warps);
-  const LaneTurns turns(t.placement, 0, lane);
+  const LaneRopeAngles rope_cos_sin(t.inputs, 0, lane);
   for (int i = int(threadIdx.x) * 2; i < kGroupRows * kTileStride<kDim>; i += int(blockDim.x) * 2)
     *reinterpret_cast<std::uint32_t*>(fresh.queries[0] + i) = 0;
   __syncthreads();
   wait_for_inputs();
   const bool sees_new = span.end * kTileRows >= span.to;
-  make_new(t, cache, turns, rows, sees_new, fresh);
+  make_new_rows(t, cache, rope_cos_sin, rows, sees_new, fresh);
   __syncthreads();
-  if (sees_new && blockIdx.z == 0) keep_new(fresh, cache, t.layer, span.newest());
+  if (sees_new && blockIdx.z == 0) store_new_rows(fresh, cache, t.layer, span.newest());
   std::uint32_t q[kDim / 16][4];
   load_queries<kDim, kDirect>(fresh.queries, lane, q);
-  Mix<kDim> mix;
+  SoftmaxAccumulator<kDim> mix;
   attend_split(ring, span, span.first + warp, warps, {fresh.key, fresh.value}, q, mix);
   __syncwarp();
   show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
@@ -206,8 +209,8 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
   const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
   t.stage_bytes = (std::max(t.stage_bytes, least) + 15) / 16 * 16;
   const int own = kStages * t.stage_bytes;
-  const int most = device_facts().block_shared_bytes - int(sizeof(NewToken<kDim>)) - 1024;
-  const int warps = std::clamp(most / own, 1, kWarps);
+  const int largest = device_facts().block_shared_bytes - int(sizeof(NewToken<kDim>)) - 1024;
+  const int warps = std::clamp(largest / own, 1, kWarps);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
   const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
@@ -226,25 +229,25 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 
 }  // namespace
 
-int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool halves) {
-  constexpr int kLeastTokens = kWarps * kTileRows;  // one tile for every warp
+int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool fp16) {
+  constexpr int kMinTokens = kWarps * kTileRows;  // one tile for every warp
   // As many blocks as run at once. Blocks that convert rows to F16 are smaller, and need neighbours
   // on the multiprocessor more.
-  const int fill = (halves ? 2 : 3) * multiprocessors / kv_heads;
-  const int work = (tokens_upper_bound + kLeastTokens - 1) / kLeastTokens;
+  const int fill = (fp16 ? 2 : 3) * multiprocessors / kv_heads;
+  const int work = (tokens_upper_bound + kMinTokens - 1) / kMinTokens;
   return std::max(1, std::min(fill, work));
 }
 
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials) {
-  const Task t{attention.placement,
+  const Task t{attention.inputs,
                query_scale(cache.head_dim),
-               attention.placement.heads / cache.kv_heads,
+               attention.inputs.heads / cache.kv_heads,
                cache.head_dim,
                attention.window,
                layer,
                attention.first_token,
-               attention.settled,
+               attention.inputs_ready,
                attention.start,
                0};
   const auto run = t.dim <= 64    ? launch_width<64>

@@ -11,13 +11,13 @@ inline constexpr int kStages = 3;  // a warp's tiles that are being copied or us
 
 // The tokens [from, to) of the context, the last of which is the new one, and the tiles [first,
 // end) of this block.
-struct Span {
+struct TokenSpan {
   int from, to, first, end;
 
   __device__ int newest() const { return to - 1; }
 };
-__device__ inline Span span_of_block(int position, int window, int first_token) {
-  Span s;
+__device__ inline TokenSpan tokens_of_block(int position, int window, int first_token) {
+  TokenSpan s;
   s.to = position + 1;
   s.from = max(first_token, window > 0 ? s.to - window : 0);
   const int first = s.from / kTileRows, tiles = (s.to + kTileRows - 1) / kTileRows - first;
@@ -55,7 +55,7 @@ struct Ring {
     return keys_at(stage) + (kDirect ? kTileBytes : kTileRows * keys.row_bytes);
   }
 
-  __device__ void start(int tile, int stage, const Span& span) const {
+  __device__ void start(int tile, int stage, const TokenSpan& span) const {
     const int token = tile * kTileRows, block = token / keys.block_tokens;
     const int of_block = token - block * keys.block_tokens;
     const Bytes at = keys.blocks[block];
@@ -63,7 +63,7 @@ struct Ring {
     copy(values.row(at, of_block), values.row_bytes, token, span, values_at(stage));
   }
 
-  __device__ void copy(Bytes from, int row_bytes, int token, const Span& span,
+  __device__ void copy(Bytes from, int row_bytes, int token, const TokenSpan& span,
                        std::byte* to) const {
     const std::uint32_t at = shared_address(to);
     if constexpr (kDirect) {
@@ -73,20 +73,20 @@ struct Ring {
         const int row = i / kChunks, chunk = i - row * kChunks;
         const bool there =
             token + row >= span.from && token + row < span.newest() && chunk * 8 < dim;
-        copy_or_zero(at + unsigned(row * kRowBytes + chunk * 16),
-                     from + (there ? row * dim * 2 + chunk * 16 : 0), there);
+        copy_async_or_zero(at + unsigned(row * kRowBytes + chunk * 16),
+                           from + (there ? row * dim * 2 + chunk * 16 : 0), there);
       }
     } else {
       const int first = max(0, span.from - token) * row_bytes;
       const int end = min(kTileRows, span.newest() - token) * row_bytes;
 #pragma unroll 2
       for (int i = lane * 16; i < kTileRows * row_bytes; i += 512)
-        if (i + 16 > first && i < end) copy_or_zero(at + unsigned(i), from + i, true);
+        if (i + 16 > first && i < end) copy_async_or_zero(at + unsigned(i), from + i, true);
     }
   }
 
   // Copies the new token's rows into the tile, after the tile's own copies have arrived.
-  __device__ void put_newest(int stage, int row, const NewRows& rows) const {
+  __device__ void copy_newest(int stage, int row, const NewRows& rows) const {
     copy_row(rows.key, keys_at(stage) + row * (kDirect ? int(kRowBytes) : keys.row_bytes),
              keys.row_bytes, lane, 32);
     copy_row(rows.value, values_at(stage) + row * (kDirect ? int(kRowBytes) : values.row_bytes),
@@ -96,7 +96,7 @@ struct Ring {
 
   // Clears rows of values that are masked: a NaN there would spoil products with zero
   // probabilities.
-  __device__ void clear_unseen(int stage, int token, const Span& span) const {
+  __device__ void clear_masked(int stage, int token, const TokenSpan& span) const {
     for (int row = 0; row < kTileRows; ++row)
       if (token + row < span.from || token + row >= span.to)
         for (int i = lane * 2; i < values.row_bytes; i += 64)
@@ -108,7 +108,7 @@ struct Ring {
 // The accumulator of a warp: rows lane / 4 and lane / 4 + 8 of the group, in the layout of a
 // product's result.
 template <int kDim>
-struct Mix {
+struct SoftmaxAccumulator {
   float o[kDim / 8][4] = {};
   float m[2] = {-INFINITY, -INFINITY};
   float l[2] = {};  // over this lane's columns
@@ -118,9 +118,9 @@ struct Mix {
     float scale[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float most =
+      const float largest =
           row_max(fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1])));
-      const float m_new = fmaxf(m[h], exponent_for(most));
+      const float m_new = fmaxf(m[h], exponent_for(largest));
       scale[h] = power_of_2(m[h] - m_new);
       m[h] = m_new;
 #pragma unroll
@@ -128,7 +128,7 @@ struct Mix {
         const float a = power_of_2(s[n][2 * h] - m_new), b = power_of_2(s[n][2 * h + 1] - m_new);
         s[n][2 * h] = a;
         s[n][2 * h + 1] = b;
-        p[2 * n + h] = pack_halves(a, b);
+        p[2 * n + h] = pack_half2(a, b);
       }
       l[h] = l[h] * scale[h] + ((s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
     }
@@ -164,9 +164,9 @@ __device__ void load_queries(const __half (&queries)[kGroupRows][kTileStride<kDi
 // Scores of 16 tokens, with two sums for each: a single chain of products would stall on its
 // latency.
 template <int kDim>
-__device__ __forceinline__ void score_halves(const std::byte* keys, int lane,
-                                             const std::uint32_t (&q)[kDim / 16][4],
-                                             float (&s)[2][4]) {
+__device__ __forceinline__ void score_fp16(const std::byte* keys, int lane,
+                                           const std::uint32_t (&q)[kDim / 16][4],
+                                           float (&s)[2][4]) {
   constexpr int kRowBytes = kTileStride<kDim> * 2;
   const std::uint32_t at =
       shared_address(keys) + unsigned((lane / 16 * 8 + lane % 8) * kRowBytes + lane / 8 % 2 * 16);
@@ -183,15 +183,15 @@ __device__ __forceinline__ void score_halves(const std::byte* keys, int lane,
 }
 
 template <int kDim>
-__device__ __forceinline__ void mix_halves(const std::byte* values, int lane,
-                                           const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
+__device__ __forceinline__ void mix_fp16(const std::byte* values, int lane,
+                                         const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
   constexpr int kRowBytes = kTileStride<kDim> * 2;
   const std::uint32_t at =
       shared_address(values) + unsigned(lane % 16 * kRowBytes + lane / 16 * 16);
 #pragma unroll
   for (int d = 0; d < kDim / 16; ++d) {
     std::uint32_t b[4];
-    load_tiles_turned(b, at + unsigned(d * 32));
+    load_tiles_transposed(b, at + unsigned(d * 32));
     multiply_add(o[2 * d], p, b[0], b[1]);
     multiply_add(o[2 * d + 1], p, b[2], b[3]);
   }
@@ -211,7 +211,7 @@ __device__ __forceinline__ void score_blocks(int keys, int row_bytes, int dim, i
     if (!kWhole && block * 32 >= dim) break;
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const uint2 low = rows[j].halves(block), high = rows[j].template halves<4>(block);
+      const uint2 low = rows[j].fp16(block), high = rows[j].template fp16<4>(block);
       multiply_add(s[j], q[2 * block], low.x, low.y);
       multiply_add(s[j], q[2 * block + 1], high.x, high.y);
     }
@@ -232,12 +232,12 @@ __device__ __forceinline__ void mix_blocks(int values, int row_bytes, int dim, i
     if (!kWhole && block * 32 >= dim) break;
     uint2 v[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = rows[i].halves(block);
+    for (int i = 0; i < 4; ++i) v[i] = rows[i].fp16(block);
     float(*const to)[4] = o + 4 * block;
-    multiply_add(to[0], p, low_halves(v[0].x, v[2].x), low_halves(v[1].x, v[3].x));
-    multiply_add(to[1], p, high_halves(v[0].x, v[2].x), high_halves(v[1].x, v[3].x));
-    multiply_add(to[2], p, low_halves(v[0].y, v[2].y), low_halves(v[1].y, v[3].y));
-    multiply_add(to[3], p, high_halves(v[0].y, v[2].y), high_halves(v[1].y, v[3].y));
+    multiply_add(to[0], p, low_half2(v[0].x, v[2].x), low_half2(v[1].x, v[3].x));
+    multiply_add(to[1], p, high_half2(v[0].x, v[2].x), high_half2(v[1].x, v[3].x));
+    multiply_add(to[2], p, low_half2(v[0].y, v[2].y), low_half2(v[1].y, v[3].y));
+    multiply_add(to[3], p, high_half2(v[0].y, v[2].y), high_half2(v[1].y, v[3].y));
   }
 }
 
@@ -266,7 +266,7 @@ __device__ __forceinline__ void score_tile(const Ring<kDim, kDirect>& ring, int 
                                            float (&s)[2][4]) {
   const std::byte* keys = ring.keys_at(stage);
   if constexpr (kDirect)
-    score_halves<kDim>(keys, ring.lane, q, s);
+    score_fp16<kDim>(keys, ring.lane, q, s);
   else
     for_type<kDim>(ring.keys.type, ring.dim, [&]<QuantFormat kType, bool kWhole>() {
       score_blocks<kType, kDim, kWhole>(shared_offset(keys), ring.keys.row_bytes, ring.dim,
@@ -279,7 +279,7 @@ __device__ __forceinline__ void mix_tile(const Ring<kDim, kDirect>& ring, int st
                                          const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
   const std::byte* values = ring.values_at(stage);
   if constexpr (kDirect)
-    mix_halves<kDim>(values, ring.lane, p, o);
+    mix_fp16<kDim>(values, ring.lane, p, o);
   else
     for_type<kDim>(ring.values.type, ring.dim, [&]<QuantFormat kType, bool kWhole>() {
       mix_blocks<kType, kDim, kWhole>(shared_offset(values), ring.values.row_bytes, ring.dim,
@@ -288,11 +288,11 @@ __device__ __forceinline__ void mix_tile(const Ring<kDim, kDirect>& ring, int st
 }
 
 template <int kDim, bool kDirect>
-__device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage, const Span& span,
-                            const NewRows& newest, const std::uint32_t (&q)[kDim / 16][4],
-                            Mix<kDim>& mix) {
+__device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage,
+                            const TokenSpan& span, const NewRows& newest,
+                            const std::uint32_t (&q)[kDim / 16][4], SoftmaxAccumulator<kDim>& mix) {
   const int token = tile * kTileRows, lane = ring.lane;
-  if (span.newest() < token + kTileRows) ring.put_newest(stage, span.newest() - token, newest);
+  if (span.newest() < token + kTileRows) ring.copy_newest(stage, span.newest() - token, newest);
   float s[2][4] = {};
   score_tile(ring, stage, q, s);
   if (token < span.from || token + kTileRows > span.to) {
@@ -301,7 +301,7 @@ __device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage
       const int n = lane % 4 * 2 + i % 2, at = token + (kDirect ? i / 4 * 8 + n : 2 * n + i / 4);
       if (at < span.from || at >= span.to) s[i / 4][i % 4] = -INFINITY;
     }
-    if constexpr (!kDirect) ring.clear_unseen(stage, token, span);
+    if constexpr (!kDirect) ring.clear_masked(stage, token, span);
   }
   std::uint32_t p[4];
   mix.weigh(s, p);

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/activations/round_device.cuh"
+#include "engine/kernels/cuda/activations/quantize_device.cuh"
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 
@@ -56,9 +56,9 @@ __device__ Column column_of_warp(const Partials& p, int count, int heads, int di
 }
 
 // Quantizes one block of 32 values, with one warp.
-__device__ void round_32(float x, int block, int lane, const Rounded& out) {
-  const RoundingScale s = rounding_scale(most_of(fabsf(x), 32));
-  const auto q = std::int8_t(rounded_byte(x, s.inverse));
+__device__ void quantize_32(float x, int block, int lane, const QuantizedActivations& out) {
+  const QuantizationScale s = quantization_scale(max_over_lanes(fabsf(x), 32));
+  const auto q = std::int8_t(quantized_byte(x, s.inverse));
   const int sum = sum_of(q, 16);
   out.q[block * 32 + lane] = q;
   if (lane == 0) out.scale[block] = s.scale;
@@ -67,9 +67,10 @@ __device__ void round_32(float x, int block, int lane, const Rounded& out) {
 
 // One thread block merges 32 columns.
 __global__ void __launch_bounds__(32 * kWarps)
-    merge(Partials partials, int count, int heads, int dim, float* out, Rounded rounded) {
+    merge(Partials partials, int count, int heads, int dim, float* out,
+          QuantizedActivations quantized) {
   __shared__ Column columns[kWarps][32];
-  let_next_start();
+  allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int column = int(blockIdx.x) * 32 + lane;
   wait_for_inputs();
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Column sum = mix(m, l, o);
   const float x = __fdiv_rn(sum.o, sum.l);
   if (out) out[column] = x;
-  if (rounded.q) round_32(x, int(blockIdx.x), lane, rounded);
+  if (quantized.q) quantize_32(x, int(blockIdx.x), lane, quantized);
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ void merge_partials(const Stream& stream, const Partials& partials, int count, i
                     int head_dim, const Outputs& out) {
   const dim3 grid(unsigned(heads * head_dim / 32));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, count, heads, head_dim,
-         out.floats, out.rounded);
+         out.floats, out.quantized);
 }
 
 }  // namespace rigcast::engine::cuda

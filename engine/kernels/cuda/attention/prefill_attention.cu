@@ -53,8 +53,8 @@ __device__ void start_queries(const Task& t, int head, int first_row, std::uint3
     const int row = i / kChunks, chunk = i - row * kChunks;
     const bool some = first_row + row < t.rows && chunk * 8 < t.dim;
     const __half* from = query_row(t, head, some ? first_row + row : 0) + (some ? chunk * 8 : 0);
-    copy_or_zero(to + unsigned(row * S::kRowBytes + chunk * 16), reinterpret_cast<Bytes>(from),
-                 some);
+    copy_async_or_zero(to + unsigned(row * S::kRowBytes + chunk * 16),
+                       reinterpret_cast<Bytes>(from), some);
   }
 }
 
@@ -73,12 +73,12 @@ struct Tile {
 
   __device__ __forceinline__ void start(int token) const {
     if constexpr (kDirect)
-      start_halves(token);
+      start_fp16(token);
     else
       start_raw(token);
   }
 
-  __device__ __forceinline__ void start_halves(int token) const {
+  __device__ __forceinline__ void start_fp16(int token) const {
     constexpr int kChunks = S::kDim / 8, kStep = S::kThreads / kChunks;  // rows that are copied
                                                                          // together
     constexpr int kActive = kStep * kChunks;
@@ -92,13 +92,13 @@ struct Tile {
 #pragma unroll
       for (int row = 0; row < S::kKeys; row += kStep) {
         if (S::kKeys % kStep != 0 && row0 + row >= S::kKeys) break;
-        copy_or_zero(to + unsigned(row * S::kRowBytes), from + row * dim * 2,
-                     inside && holds(token + row0 + row));
+        copy_async_or_zero(to + unsigned(row * S::kRowBytes), from + row * dim * 2,
+                           inside && holds(token + row0 + row));
       }
     } else {
       for (int row = row0; row < S::kKeys; row += kStep, to += kStep * S::kRowBytes) {
         const bool some = inside && holds(token + row);
-        copy_or_zero(to, rows.row(some ? token + row : token) + column, some);
+        copy_async_or_zero(to, rows.row(some ? token + row : token) + column, some);
       }
     }
   }
@@ -110,7 +110,7 @@ struct Tile {
       const int first = token + part * kTileRows, wanted = (end - first) * rows.row_bytes;
       const Bytes from = rows.row(first);
       for (int i = int(threadIdx.x) * 16; i < min(bytes, wanted); i += S::kThreads * 16)
-        copy_or_zero(to + unsigned(part * bytes + i), from + i, true);
+        copy_async_or_zero(to + unsigned(part * bytes + i), from + i, true);
     }
   }
 
@@ -118,26 +118,26 @@ struct Tile {
   __device__ __forceinline__ void finish(int token) const {
     if constexpr (!kDirect) {
       if (rows.type == QuantFormat::kQ8_0)
-        to_halves<QuantFormat::kQ8_0>(token);
+        to_fp16<QuantFormat::kQ8_0>(token);
       else if (rows.type == QuantFormat::kQ4_0)
-        to_halves<QuantFormat::kQ4_0>(token);
+        to_fp16<QuantFormat::kQ4_0>(token);
       else
-        to_halves<QuantFormat::kF16>(token);
+        to_fp16<QuantFormat::kF16>(token);
       __syncthreads();
     }
   }
 
   template <QuantFormat kType>
-  __device__ __forceinline__ void to_halves(int token) const {
-    rows_to_halves<kType, S::kKeys, S::kStride, S::kThreads>(shared_offset(raw), rows.row_bytes,
-                                                             dim, reinterpret_cast<__half*>(place),
-                                                             begin - token, end - token);
+  __device__ __forceinline__ void to_fp16(int token) const {
+    rows_to_fp16<kType, S::kKeys, S::kStride, S::kThreads>(shared_offset(raw), rows.row_bytes, dim,
+                                                           reinterpret_cast<__half*>(place),
+                                                           begin - token, end - token);
   }
 };
 
 // The accumulator of a warp: rows lane / 4 and lane / 4 + 8 of product i.
 template <class S>
-struct Mix {
+struct SoftmaxAccumulator {
   float o[S::kProducts][S::kDim / 8][4];
   float m[S::kProducts][2], l[S::kProducts][2];
 
@@ -162,11 +162,11 @@ struct Mix {
     for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float most = fmaxf(s[i][0][2 * h], s[i][0][2 * h + 1]);
+        float largest = fmaxf(s[i][0][2 * h], s[i][0][2 * h + 1]);
 #pragma unroll
         for (int n = 1; n < S::kKeys / 8; ++n)
-          most = fmaxf(most, fmaxf(s[i][n][2 * h], s[i][n][2 * h + 1]));
-        const float m_new = fmaxf(m[i][h], exponent_for(row_max(most)));
+          largest = fmaxf(largest, fmaxf(s[i][n][2 * h], s[i][n][2 * h + 1]));
+        const float m_new = fmaxf(m[i][h], exponent_for(row_max(largest)));
         scale[i][h] = power_of_2(m[i][h] - m_new);
         moved |= m[i][h] != m_new;
         m[i][h] = m_new;
@@ -230,7 +230,7 @@ __device__ __forceinline__ void score(std::uint32_t queries, std::uint32_t keys,
 // o += probabilities times values.
 template <class S>
 __device__ __forceinline__ void mix_values(std::uint32_t values, const typename S::Scores& s,
-                                           Mix<S>& mix) {
+                                           SoftmaxAccumulator<S>& mix) {
 #pragma unroll
   for (int n = 0; n < S::kKeys / 16; ++n) {
     std::uint32_t p[S::kProducts][4];
@@ -238,11 +238,11 @@ __device__ __forceinline__ void mix_values(std::uint32_t values, const typename 
     for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        p[i][k] = pack_halves(s[i][2 * n + k / 2][k % 2 * 2], s[i][2 * n + k / 2][k % 2 * 2 + 1]);
+        p[i][k] = pack_half2(s[i][2 * n + k / 2][k % 2 * 2], s[i][2 * n + k / 2][k % 2 * 2 + 1]);
 #pragma unroll
     for (int d = 0; d < S::kDim / 16; ++d) {
       std::uint32_t b[4];
-      load_tiles_turned(b, values + unsigned(n * 16 * S::kRowBytes + d * 32));
+      load_tiles_transposed(b, values + unsigned(n * 16 * S::kRowBytes + d * 32));
 #pragma unroll
       for (int i = 0; i < S::kProducts; ++i) {
         multiply_add(mix.o[i][2 * d], p[i], b[0], b[1]);
@@ -254,15 +254,15 @@ __device__ __forceinline__ void mix_values(std::uint32_t values, const typename 
 
 // The positions of a lane's rows, and the tokens that they see.
 template <class S>
-struct Seen {
+struct VisibleTokens {
   int at[S::kProducts][2];
   int window;
-  int least, most;  // of the whole block
+  int first, last;  // positions of the block's rows
 
-  __device__ Seen(const Task& t, int position, int first_row, int lane, int warp)
+  __device__ VisibleTokens(const Task& t, int position, int first_row, int lane, int warp)
       : window(t.window > 0 ? t.window : 1 << 30) {
-    least = position + first_row / t.group;
-    most = position + min(first_row + S::kRows - 1, t.rows - 1) / t.group;
+    first = position + first_row / t.group;
+    last = position + min(first_row + S::kRows - 1, t.rows - 1) / t.group;
 #pragma unroll
     for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
@@ -272,12 +272,12 @@ struct Seen {
       }
   }
 
-  __device__ int begin() const { return max(0, least + 1 - window); }
+  __device__ int begin() const { return max(0, first + 1 - window); }
   __device__ int first_tile() const { return begin() / S::kKeys; }
-  __device__ int end_tile() const { return most / S::kKeys + 1; }
+  __device__ int end_tile() const { return last / S::kKeys + 1; }
 
-  __device__ __forceinline__ void hide(int token, int lane, typename S::Scores& s) const {
-    if (token + S::kKeys - 1 <= least && token > most - window) return;
+  __device__ __forceinline__ void mask(int token, int lane, typename S::Scores& s) const {
+    if (token + S::kKeys - 1 <= first && token > last - window) return;
 #pragma unroll
     for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
@@ -292,8 +292,8 @@ struct Seen {
 
 // Writes each warp's rows through the shared memory of its queries, 16 bytes at a time.
 template <class S>
-__device__ void write_rows(const Task& t, int head, int first_row, const Mix<S>& mix, __half* own,
-                           int lane) {
+__device__ void write_rows(const Task& t, int head, int first_row, const SoftmaxAccumulator<S>& mix,
+                           __half* own, int lane) {
 #pragma unroll
   for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
@@ -303,7 +303,7 @@ __device__ void write_rows(const Task& t, int head, int first_row, const Mix<S>&
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; ++d)
         *reinterpret_cast<std::uint32_t*>(row + d * 8) =
-            pack_halves(mix.o[i][d][2 * h] * scale, mix.o[i][d][2 * h + 1] * scale);
+            pack_half2(mix.o[i][d][2 * h] * scale, mix.o[i][d][2 * h + 1] * scale);
     }
   __syncwarp();
   const int chunks = t.dim / 8;
@@ -320,8 +320,9 @@ __device__ void write_rows(const Task& t, int head, int first_row, const Mix<S>&
 // are summed.
 template <class S, bool kDirect>
 __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
-                                             const Tile<S, kDirect>& values, const Seen<S>& seen,
-                                             std::uint32_t queries, int lane, Mix<S>& mix) {
+                                             const Tile<S, kDirect>& values,
+                                             const VisibleTokens<S>& seen, std::uint32_t queries,
+                                             int lane, SoftmaxAccumulator<S>& mix) {
   const std::uint32_t own_keys =
       shared_address(keys.place) +
       unsigned((lane / 16 * 8 + lane % 8) * S::kRowBytes + lane / 8 % 2 * 16);
@@ -334,15 +335,15 @@ __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
     wait_for_copies<0>();
     __syncthreads();  // and the previous values have been used
     values.start(token);
-    end_copies();
+    commit_copies();
     keys.finish(token);
     score<S>(queries, own_keys, s);
     wait_for_copies<0>();
     __syncthreads();
     if (tile + 1 < end) keys.start(token + S::kKeys);
-    end_copies();
+    commit_copies();
     values.finish(token);
-    seen.hide(token, lane, s);
+    seen.mask(token, lane, s);
     mix.weigh(s);
     mix_values<S>(own_values, s, mix);
   }
@@ -353,13 +354,13 @@ template <class S, bool kDirect>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     attend(Task t, Cache cache, const int* position) {
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int part = int(gridDim.x - 1 - blockIdx.x) / cache.kv_heads;
   const int head = int(blockIdx.x) % cache.kv_heads, first_row = part * S::kRows;
   std::byte* const tiles = shared + S::kQueryBytes;
-  const Seen<S> seen(t, *position, first_row, lane, warp);
-  const int begin = seen.begin(), end = seen.most + 1;
+  const VisibleTokens<S> seen(t, *position, first_row, lane, warp);
+  const int begin = seen.begin(), end = seen.last + 1;
   const Tile<S, kDirect> keys{
       keys_of(cache, t.layer, head), tiles, tiles + 2 * S::kTileBytes, t.dim, begin, end};
   const Tile<S, kDirect> values{values_of(cache, t.layer, head),
@@ -374,8 +375,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       reinterpret_cast<std::uint32_t*>(tiles)[i] = 0;
   start_queries<S>(t, head, first_row, shared_address(shared));
   keys.start(seen.first_tile() * S::kKeys);
-  end_copies();
-  Mix<S> mix;
+  commit_copies();
+  SoftmaxAccumulator<S> mix;
   mix.clear();
   __half* own = reinterpret_cast<__half*>(shared) + warp * S::kProducts * 16 * S::kStride;
   const std::uint32_t own_queries =
@@ -440,9 +441,9 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
                                   : launch_width<256>;
-  const int most = device_facts().block_shared_bytes;
+  const int largest = device_facts().block_shared_bytes;
   run(stream, t, cache, position,
-      attention.shared_bytes > 0 ? std::min(attention.shared_bytes, most) : most);
+      attention.shared_bytes > 0 ? std::min(attention.shared_bytes, largest) : largest);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/matvec/choose_device.cuh"
 #include "engine/kernels/cuda/matvec/lane_dot.cuh"
+#include "engine/kernels/cuda/matvec/top_k_experts.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -26,7 +26,7 @@ struct Logits {
 template <QuantFormat F>
 __global__ void __launch_bounds__(32 * kWarps) batch_logits(const Logits in) {
   using Dot = FloatDot<F, 1>;
-  let_next_start();
+  allow_next_kernel();
   wait_for_inputs();
   if (blockIdx.x == 0 && blockIdx.y == 0)
     for (int e = int(threadIdx.x); e < in.experts; e += int(blockDim.x)) in.counts[e] = 0;
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(32 * kWarps) batch_logits(const Logits in) {
 // One warp per token.
 __global__ void __launch_bounds__(32 * kWarps)
     batch_choices(const float* logits, bool normalised, const ExpertGroups g) {
-  __shared__ float of_warp[kWarps][kMostExperts];
-  let_next_start();
+  __shared__ float of_warp[kWarps][kMaxExperts];
+  allow_next_kernel();
   wait_for_inputs();
   const int lane = threadIdx.x % 32;
   const std::int64_t token = std::int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   for (int e = lane; e < g.experts; e += 32) mine[e] = __ldcg(logits + token * g.experts + e);
   __syncwarp();
   int* const ids = g.chosen.ids + token * g.chosen.used;
-  choose(mine, g.experts, g.chosen.used, normalised,
-         {ids, g.chosen.weights + token * g.chosen.used});
+  top_k_experts(mine, g.experts, g.chosen.used, normalised,
+                {ids, g.chosen.weights + token * g.chosen.used});
   // Integer counts do not depend on the order of additions. A lane reads what it wrote itself.
   if (lane < g.chosen.used) atomicAdd(g.counts + ids[lane], 1);
 }
@@ -120,7 +120,7 @@ __device__ Begin begin_of(const ExpertGroups& g, int expert) {
 
 // One block per expert: its groups, and its choices in ascending order.
 __global__ void __launch_bounds__(kSortThreads) sort_choices(const ExpertGroups g) {
-  let_next_start();
+  allow_next_kernel();
   wait_for_inputs();
   const int expert = int(blockIdx.x), thread = int(threadIdx.x);
   const Begin begin = begin_of(g, expert);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kSortThreads) sort_choices(const ExpertGroups 
 
 __global__ void __launch_bounds__(256)
     add_chosen(const ExpertGroups g, const float4* rows, int fours, float4* hidden) {
-  let_next_start();
+  allow_next_kernel();
   wait_for_inputs();
   const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= fours) return;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(256)
 void queue_logits(const Router& router, const float* x, const ExpertGroups& g,
                   const Stream& stream) {
   const Matrix& w = router.w;
-  const Logits in{reinterpret_cast<const std::uint8_t*>(w.planes),
+  const Logits in{reinterpret_cast<const std::uint8_t*>(w.soa),
                   x,
                   int(w.columns),
                   g.experts,
@@ -196,8 +196,8 @@ int most_groups(int tokens, int used, int experts, int group_tokens) {
 void route_batch(const Router& router, const float* x, const ExpertGroups& g,
                  const Stream& stream) {
   const Matrix& w = router.w;
-  if (w.rows != g.experts || w.rows > kMostExperts || g.chosen.used > w.rows ||
-      g.chosen.used > kMostUsed || w.columns % 32 != 0)
+  if (w.rows != g.experts || w.rows > kMaxExperts || g.chosen.used > w.rows ||
+      g.chosen.used > kMaxExpertsPerToken || w.columns % 32 != 0)
     throw std::invalid_argument("route_batch: too many experts, or columns that are not 32s");
   if (g.tokens == 0) return;
   queue_logits(router, x, g, stream);

@@ -27,7 +27,7 @@ struct ExpertGroups {
   int at_most = 0;       // the number of groups that products visit; 0: all that can exist
 };
 
-inline constexpr int kLeastGroupTokens = 16;
+inline constexpr int kMinGroupTokens = 16;
 /// The group size that suits batches of `tokens` tokens.
 int group_tokens_for(int tokens, int used, int experts);
 /// The largest number of groups that `tokens` tokens can form, whatever their choices.

@@ -26,13 +26,13 @@ __device__ __forceinline__ void load_tiles(std::uint32_t (&word)[4], const void*
 
 /// 16 rows of 16 columns, two F16 values per word: for rows g and g + 8 the lane's first two
 /// columns, then its other two.
-struct WeightHalves {
+struct Fp16Weights {
   std::uint32_t word[4];
 };
 
 /// `sums`: row g with both tokens, then row g + 8. `x`: the token's F16 values in the lane's
 /// columns.
-__device__ __forceinline__ void multiply_add(float (&sums)[4], const WeightHalves& w, uint2 x) {
+__device__ __forceinline__ void multiply_add(float (&sums)[4], const Fp16Weights& w, uint2 x) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -44,8 +44,8 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const WeightHalve
 }
 
 /// Converts bytes 0, 1 and 2, 3 of `codes` to F16 plus 1024, exactly.
-__device__ __forceinline__ void widen_bytes(std::uint32_t codes, std::uint32_t& low,
-                                            std::uint32_t& high) {
+__device__ __forceinline__ void dequantize_bytes(std::uint32_t codes, std::uint32_t& low,
+                                                 std::uint32_t& high) {
   low = __byte_perm(codes, 0x64646464, 0x4140);
   high = __byte_perm(codes, 0x64646464, 0x4342);
 }

@@ -32,7 +32,7 @@ struct InputTile {
     for (int token = thread / kChunks; token < count; token += threads / kChunks) {
       std::byte* const place = to + place_of(token, chunk / 2);
       if (chunk < left)
-        begin_copy<16>(place,
+        copy_async<16>(place,
                        reinterpret_cast<const std::uint8_t*>(
                            from + std::size_t(unsigned(rows[token]) * unsigned(units)) * 32));
       else

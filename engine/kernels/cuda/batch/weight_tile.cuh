@@ -6,8 +6,8 @@
 
 #include "engine/kernels/cuda/batch/half_mma.cuh"
 #include "engine/kernels/cuda/matvec/lane_loads.cuh"
-#include "engine/kernels/cuda/weights/native_blocks.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/gguf_blocks.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -17,7 +17,7 @@ inline constexpr int kTileUnits = 4;  // of 32 columns
 /// Rows [row, row + 32) of a matrix; `row` is a multiple of 32. Rows past the last repeat the last
 /// one, or are its padding to four rows; their products are discarded.
 struct TileRows {
-  PlaneView view;
+  SoaView view;
   std::uint32_t row = 0, rows = 0;
   std::uint32_t units = 0;  // units of a row; the units of all rows fit 32 bits
 
@@ -25,11 +25,11 @@ struct TileRows {
     return min(row + unsigned(i), rows - 1);
   }
   // Part `part` of `parts` in an array that interleaves four rows, with `bytes` bytes for each row.
-  __device__ __forceinline__ const std::uint8_t* of_four(const std::uint8_t* plane, int four,
+  __device__ __forceinline__ const std::uint8_t* of_four(const std::uint8_t* field, int four,
                                                          int part, std::uint32_t parts,
                                                          unsigned bytes) const {
     const std::uint32_t at = min(row / 4 + unsigned(four), (rows - 1) / 4);
-    return plane + std::size_t(at * parts + unsigned(part)) * (4 * bytes);
+    return field + std::size_t(at * parts + unsigned(part)) * (4 * bytes);
   }
 };
 
@@ -47,7 +47,7 @@ struct WeightTile {
   static constexpr bool kTwo = F == kQ2_K, kThree = F == kQ3_K, kLow = kTwo || kThree;
   static constexpr bool kHalves = kSix || kLow;  // 16 columns have a scale
   static constexpr bool kBlocks256 = F == kQ4_K || F == kQ5_K;
-  static constexpr bool kTable = kTakesCodebook<F>, kTable256 = F == kIQ4_XS;
+  static constexpr bool kTable = kCodebookWeights<F>, kTable256 = F == kIQ4_XS;
   static constexpr bool kBytewise = F == kMXFP4;            // of scales
   static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;  // scale and min, for both halves
   static constexpr bool kMins = kBlocks256 || kPairs || kTwo;
@@ -98,25 +98,25 @@ struct WeightTile {
 #pragma unroll
       for (int i = 0; i < kChunks; ++i) {
         const int row = i * kRowsAtOnce + lane / kChunks;
-        begin_copy<16>(stage + code_at(row, chunk),
+        copy_async<16>(stage + code_at(row, chunk),
                        t.view.codes +
                            std::size_t(t.row_at(row) * t.units + unsigned(unit)) * kUnitBytes +
                            chunk * 16);
       }
     }
     if constexpr (kBlocks256)
-      begin_copy<16>(
+      copy_async<16>(
           stage + kFieldsAt + lane * 16,
           t.view.fields + std::size_t(t.row_at(lane) * (t.units / 8) + unsigned(unit) / 8) * 16);
     if constexpr (kTable256)
-      begin_copy<8>(
+      copy_async<8>(
           stage + kFieldsAt + lane * 8,
           t.view.fields + std::size_t(t.row_at(lane) * (t.units / 8) + unsigned(unit) / 8) * 8);
     if constexpr (kSix) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int row = i * 16 + lane / 2, half = lane % 2;
-        begin_copy<16>(
+        copy_async<16>(
             stage + kHighAt + row * 32 + half * 16,
             t.view.high + std::size_t(t.row_at(row) * t.units + unsigned(unit)) * 8 + half * 16);
       }
@@ -124,25 +124,25 @@ struct WeightTile {
     if constexpr (kHalves) {
       constexpr int kParts = kBlockBytes / 8;
       if (lane < 8 * kParts)
-        begin_copy<8>(stage + kScalesAt + lane * 8,
+        copy_async<8>(stage + kScalesAt + lane * 8,
                       t.of_four(t.view.scales, lane / kParts, unit / 8, t.units / 8,
                                 unsigned(kBlockBytes) / 4) +
                           lane % kParts * 8);
     }
     // Each lane copies four rows of a unit.
     if (lane % 4 >= left) return;
-    const auto of_four = [&](const std::uint8_t* plane, unsigned bytes) {
-      return t.of_four(plane, lane / 4, unit + lane % 4, t.units, bytes);
+    const auto of_four = [&](const std::uint8_t* field, unsigned bytes) {
+      return t.of_four(field, lane / 4, unit + lane % 4, t.units, bytes);
     };
     if constexpr (kSix || kTwo)
-      begin_copy<8>(stage + kFieldsAt + lane * 8, of_four(t.view.fields, 2));
-    if constexpr (kThree) begin_copy<4>(stage + kFieldsAt + lane * 4, of_four(t.view.fields, 1));
+      copy_async<8>(stage + kFieldsAt + lane * 8, of_four(t.view.fields, 2));
+    if constexpr (kThree) copy_async<4>(stage + kFieldsAt + lane * 4, of_four(t.view.fields, 1));
     if constexpr (kFive || kThree)
-      begin_copy<16>(stage + kHighAt + lane * 16, of_four(t.view.high, 4));
-    if constexpr (kPairs) begin_copy<16>(stage + kScalesAt + lane * 16, of_four(t.view.scales, 4));
-    if constexpr (kBytewise) begin_copy<4>(stage + kScalesAt + lane * 4, of_four(t.view.scales, 1));
+      copy_async<16>(stage + kHighAt + lane * 16, of_four(t.view.high, 4));
+    if constexpr (kPairs) copy_async<16>(stage + kScalesAt + lane * 16, of_four(t.view.scales, 4));
+    if constexpr (kBytewise) copy_async<4>(stage + kScalesAt + lane * 4, of_four(t.view.scales, 1));
     if constexpr (!kPairs && !kHalves && !kBlocks256 && !kTable256 && !kBytewise)
-      begin_copy<8>(stage + kScalesAt + lane * 8, of_four(t.view.scales, 2));
+      copy_async<8>(stage + kScalesAt + lane * 8, of_four(t.view.scales, 2));
   }
 
   /// Decodes the scales of row `lane` to scales[unit][row]; 0 where the row has no such unit.
@@ -180,7 +180,7 @@ struct WeightTile {
   /// first 16 and of its last 16.
   __device__ static __forceinline__ void load(const std::byte* stage, int u, int lane,
                                               const UnitScales (*scales)[kTileRows],
-                                              WeightHalves (&out)[2][2]) {
+                                              Fp16Weights (&out)[2][2]) {
     std::uint32_t word[4], more[4];
     if constexpr (!kLow) load_tiles(word, stage + code_at(lane, kEight ? 2 * u : u));
     if constexpr (kEight) load_tiles(more, stage + code_at(lane, 2 * u + 1));
@@ -200,7 +200,7 @@ struct WeightTile {
         const uint2 high = high_bits(stage, row, u, lane % 4);
         codes = {(word[i] & 0x0F0F0F0F) | high.x, (word[i] >> 4 & 0x0F0F0F0F) | high.y};
       }
-      WeightHalves(&to)[2] = out[i / 2];
+      Fp16Weights(&to)[2] = out[i / 2];
       const auto put_half = [&](int half, std::uint32_t four, __half2 scale, __half2 min) {
         put(four, scale, min, to[half].word[i % 2], to[half].word[2 + i % 2]);
       };
@@ -218,10 +218,10 @@ struct WeightTile {
   // Converts four codes to weights.
   __device__ static __forceinline__ void put(std::uint32_t codes, __half2 scale, __half2 min,
                                              std::uint32_t& low, std::uint32_t& high) {
-    widen_bytes(codes, low, high);
+    dequantize_bytes(codes, low, high);
     const __half2 zero = __float2half2_rn(1024.0f + kZero);
-    const auto weights = [&](std::uint32_t widened) {
-      const __half2 code = __hsub2(pair_of(widened), zero);
+    const auto weights = [&](std::uint32_t dequantized) {
+      const __half2 code = __hsub2(pair_of(dequantized), zero);
       return word_of_pair(kMins ? __hfma2(code, scale, min) : __hmul2(code, scale));
     };
     low = weights(low), high = weights(high);

@@ -17,23 +17,23 @@ struct ProjectedRows {
 };
 
 /// Cosine and sine of the angle by which RoPE rotates a pair of elements.
-struct Turn {
+struct RopeAngle {
   float cos = 1, sin = 0;
 };
 
-struct Placement {
+struct NewTokenInputs {
   ProjectedRows q, k, v;
   int heads = 0;                  // number of query heads; the cache has the number of KV heads and
                                   // head_dim
   const float* q_norm = nullptr;  // [head_dim]: RMS norm of each head; null: none
   const float* k_norm = nullptr;
   float norm_eps = 0;
-  RopePairs pairs = RopePairs::kNeighbours;
+  RopePairs pairs = RopePairs::kInterleaved;
   int rope_dims = 0;  // the first elements of a head, which are rotated; even
-  /// [token][rope_dims / 2], from make_turns(). The kernel reads it, and the position, before the
-  /// previous kernel has ended; so a kernel that was launched kAfter must lie between the one that
-  /// writes them and this one.
-  const Turn* turns = nullptr;
+  /// [token][rope_dims / 2], from compute_rope_angles(). The kernel reads it, and the position,
+  /// before the previous kernel has ended; so a kernel that was launched kAfter must lie between
+  /// the one that writes them and this one.
+  const RopeAngle* rope_cos_sin = nullptr;
 };
 
 }  // namespace rigcast::engine::cuda

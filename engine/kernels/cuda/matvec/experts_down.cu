@@ -14,7 +14,7 @@ template <class Lane>
 using Stages = Ring<Lane, 10400>;
 
 struct Down {
-  PlaneView view;
+  SoaView view;
   std::size_t stride;
   std::int64_t rows;
   int columns;
@@ -23,14 +23,14 @@ struct Down {
   ExpertsSum sum;
 };
 
-__device__ PlaneView of_expert(PlaneView v, std::size_t at) {
+__device__ SoaView of_expert(SoaView v, std::size_t at) {
   const auto moved = [&](const std::uint8_t* p) { return p ? p + at : nullptr; };
   return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
 }
 
 __device__ Inputs inputs_of(const Down& d, int i) {
   const std::int64_t at = std::int64_t(i) * d.columns;
-  const Rounded& r = d.x.rounded;
+  const QuantizedActivations& r = d.x.quantized;
   return {{r.q + at, r.scale + at / 32, r.sum16 + at / 16}, d.x.floats + at};
 }
 
@@ -39,7 +39,7 @@ template <QuantFormat F>
 __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_constant__ Down d) {
   using Lane = LaneDot<F, kRows>;
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::int64_t row = (std::int64_t(blockIdx.x) * kWarps + warp) * kRows;
   if (row >= d.rows) return;
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
 void experts_down(const MatrixStack& down, const ChosenExperts& experts, const Inputs& x,
                   const ExpertsSum& sum, const Stream& stream, Start start) {
   const Matrix& m = down.first;
-  if (m.columns % 32 != 0 || experts.used > kMostUsed)
+  if (m.columns % 32 != 0 || experts.used > kMaxExpertsPerToken)
     throw std::invalid_argument("experts_down: columns must be 32s, and experts at most 32");
   const Down d{view_of(m), down.stride, m.rows, int(m.columns), experts, x, sum};
   constexpr int kRowsOfBlock = kWarps * kRows;

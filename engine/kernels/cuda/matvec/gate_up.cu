@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "engine/kernels/cuda/activations/round_device.cuh"
+#include "engine/kernels/cuda/activations/quantize_device.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/matvec/row_stream.cuh"
 #include "engine/kernels/cuda/weights/for_format.cuh"
@@ -18,7 +18,7 @@ template <class Lane>
 using Stages = Ring<Lane, 7200>;
 
 struct Part {
-  PlaneView view;
+  SoaView view;
   QuantFormat format;
   std::size_t stride;  // bytes from one expert to the next
 };
@@ -32,7 +32,7 @@ struct GateUp {
   const int* ids;  // null: no experts
 };
 
-__device__ PlaneView of_expert(PlaneView v, std::size_t at) {
+__device__ SoaView of_expert(SoaView v, std::size_t at) {
   const auto moved = [&](const std::uint8_t* p) { return p ? p + at : nullptr; };
   return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
 }
@@ -40,7 +40,7 @@ __device__ PlaneView of_expert(PlaneView v, std::size_t at) {
 // The weights of this block's expert. They are read before the inputs are ready only where no
 // expert has to be chosen.
 struct Weights {
-  PlaneView gate, up;
+  SoaView gate, up;
 };
 __device__ Weights weights_of(const GateUp& g) {
   if (!g.ids) return {g.gate.view, g.up.view};
@@ -52,11 +52,11 @@ __device__ Weights weights_of(const GateUp& g) {
 __device__ float silu(float x) { return x / (1 + expf(-x)); }
 
 // Called by the first warp: the block's 32 values share a scale.
-__device__ void round_block(float value, const Rounded& out, std::int64_t rows) {
+__device__ void quantize_block(float value, const QuantizedActivations& out, std::int64_t rows) {
   const int lane = threadIdx.x;
   const std::int64_t at = blockIdx.y * rows + std::int64_t(blockIdx.x) * kRowsOfBlock;
-  const RoundingScale s = rounding_scale(most_of(fabsf(value), 32));
-  const auto q = std::int8_t(rounded_byte(value, s.inverse));
+  const QuantizationScale s = quantization_scale(max_over_lanes(fabsf(value), 32));
+  const auto q = std::int8_t(quantized_byte(value, s.inverse));
   const int sum = sum_of(int(q), 16);
   out.q[at + lane] = q;
   if (lane == 0) out.scale[at / 32] = s.scale;
@@ -85,7 +85,7 @@ __device__ void write_out(const GateUp& g, const Products& products) {
   if (threadIdx.x >= 32) return;
   const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + lane;
   if (g.out.floats && row < g.rows) g.out.floats[blockIdx.y * g.rows + row] = values[lane];
-  if (g.out.rounded.q) round_block(values[lane], g.out.rounded, g.rows);
+  if (g.out.quantized.q) quantize_block(values[lane], g.out.quantized, g.rows);
 }
 
 template <QuantFormat F>
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
     gate_up_one_format(const __grid_constant__ GateUp g) {
   using Lane = LaneDot<F, kRows>;
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Weights weights = weights_of(g);
   const std::int64_t row = first_row(g.rows);
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
 __global__ void __launch_bounds__(32 * kWarps, 2)
     gate_up_two_formats(const __grid_constant__ GateUp g) {
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Weights weights = weights_of(g);
   const std::int64_t row = first_row(g.rows);
@@ -162,7 +162,7 @@ GateUp checked(const MatrixStack& gate, const MatrixStack& up, const Inputs& x,
   const Matrix &a = gate.first, &b = up.first;
   if (a.rows != b.rows || a.columns != b.columns || a.columns % 32 != 0)
     throw std::invalid_argument("gate_up: matrices must be alike, of a multiple of 32 columns");
-  if (out.rounded.q && a.rows % 32 != 0)
+  if (out.quantized.q && a.rows % 32 != 0)
     throw std::invalid_argument("gate_up: rounded rows must be a multiple of 32");
   return {{view_of(a), a.format, gate.stride},
           {view_of(b), b.format, up.stride},

@@ -9,7 +9,7 @@
 
 #include "engine/kernels/cuda/matvec/lane_dot_k.cuh"
 #include "engine/kernels/cuda/matvec/lane_rows.cuh"
-#include "engine/kernels/cuda/weights/native_blocks.cuh"
+#include "engine/kernels/cuda/weights/gguf_blocks.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -26,7 +26,7 @@ struct LegacyDot {
   static constexpr bool kFive = F == QuantFormat::kQ5_0 || F == QuantFormat::kQ5_1;
   static constexpr bool kMin = F == QuantFormat::kQ4_1 || F == QuantFormat::kQ5_1;
   using Scale = std::conditional_t<kMin, __half2, __half>;
-  using X = Rounded32;
+  using X = Quantized32;
 
   struct Stage {
     uint4 codes[kRows][32];
@@ -44,9 +44,9 @@ struct LegacyDot {
           scales(by_four(g, g.view.scales, g.units(), unit, int(sizeof(Scale)))) {}
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
-      if constexpr (kFive) begin_pack(s.high[lane], high);
-      begin_pack(s.scales[lane], scales);
+      for (int r = 0; r < kRows; ++r) copy_async<16>(&s.codes[r][lane], codes.at[r]);
+      if constexpr (kFive) copy_pack_async(s.high[lane], high);
+      copy_pack_async(s.scales[lane], scales);
     }
     __device__ __forceinline__ void advance() {
       codes.advance(32 * 16);
@@ -88,7 +88,7 @@ struct EightDot {
       const std::int8_t* q;
       const float* scale;
       __device__ Cursor(const Inputs& in, int half)
-          : q(in.rounded.q + half * 16), scale(in.rounded.scale + half / 2) {}
+          : q(in.quantized.q + half * 16), scale(in.quantized.scale + half / 2) {}
       __device__ __forceinline__ X load() const { return {load_input16(q), load_input4(scale)}; }
       __device__ __forceinline__ void advance() { q += 512, scale += 16; }
     };
@@ -106,8 +106,8 @@ struct EightDot {
           scales(by_four(g, g.view.scales, g.units(), half / 2, 2)) {}
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
-      if (lane % 2 == 0) begin_pack(s.scales[lane / 2], scales);
+      for (int r = 0; r < kRows; ++r) copy_async<16>(&s.codes[r][lane], codes.at[r]);
+      if (lane % 2 == 0) copy_pack_async(s.scales[lane / 2], scales);
     }
     __device__ __forceinline__ void advance() { codes.advance(512), scales += 16 * 8; }
   };
@@ -132,7 +132,7 @@ struct CodebookDot {
   static constexpr int kColumns = 32;
   static constexpr bool kBlocks256 = F == QuantFormat::kIQ4_XS;
   using Scale = std::conditional_t<F == QuantFormat::kMXFP4, std::uint8_t, __half>;
-  using X = Rounded32;
+  using X = Quantized32;
   // A copy has at least 4 bytes: two rows with scales of a byte copy those of four.
   static constexpr int kScales = kRows * sizeof(Scale) >= 4 ? kRows : 4 / int(sizeof(Scale));
 
@@ -160,13 +160,13 @@ struct CodebookDot {
     }
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
-      if constexpr (!kBlocks256) begin_pack(s.scales[lane], scales);
+      for (int r = 0; r < kRows; ++r) copy_async<16>(&s.codes[r][lane], codes.at[r]);
+      if constexpr (!kBlocks256) copy_pack_async(s.scales[lane], scales);
     }
     // Called by all lanes, including those past the last column.
-    __device__ __forceinline__ void fetch_shared(Stage& s, int lane) const {
+    __device__ __forceinline__ void fetch_heads(Stage& s, int lane) const {
       if constexpr (kBlocks256)
-        if (heads_left > 0) begin_copy<8>(&s.heads[lane / 4][lane % 4], scales);
+        if (heads_left > 0) copy_async<8>(&s.heads[lane / 4][lane % 4], scales);
     }
     __device__ __forceinline__ void advance() {
       codes.advance(32 * 16);
@@ -234,7 +234,7 @@ struct FloatDot {
         : codes(g, g.view.codes, std::int64_t(g.columns) * kBytes, part * 16) {}
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.weights[r][lane], codes.at[r]);
+      for (int r = 0; r < kRows; ++r) copy_async<16>(&s.weights[r][lane], codes.at[r]);
     }
     __device__ __forceinline__ void advance() { codes.advance(512); }
   };
@@ -264,16 +264,16 @@ struct FloatDot {
 };
 
 template <QuantFormat F>
-inline constexpr bool kTakesFloats =
+inline constexpr bool kFloatWeights =
     F == QuantFormat::kF32 || F == QuantFormat::kF16 || F == QuantFormat::kBF16;
 
 template <QuantFormat F, int kRows>
 struct LaneDotOf {
   using enum QuantFormat;
   static constexpr bool kLegacy = F == kQ4_0 || F == kQ4_1 || F == kQ5_0 || F == kQ5_1;
-  using Low = std::conditional_t<kTakesCodebook<F>, CodebookDot<F, kRows>, LowBitsDot<F, kRows>>;
+  using Low = std::conditional_t<kCodebookWeights<F>, CodebookDot<F, kRows>, LowBitsDot<F, kRows>>;
   using type = std::conditional_t<
-      kTakesFloats<F>, FloatDot<F, kRows>,
+      kFloatWeights<F>, FloatDot<F, kRows>,
       std::conditional_t<
           kLegacy, LegacyDot<F, kRows>,
           std::conditional_t<

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "engine/kernels/cuda/matvec/lane_rows.cuh"
-#include "engine/kernels/cuda/weights/native_blocks.cuh"
+#include "engine/kernels/cuda/weights/gguf_blocks.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -16,7 +16,7 @@ template <QuantFormat F, int kRows>
 struct KDot {
   static constexpr int kColumns = 32;
   static constexpr bool kFive = F == QuantFormat::kQ5_K;
-  using X = Rounded32;
+  using X = Quantized32;
 
   struct Stage {
     uint4 codes[kRows][32];
@@ -39,12 +39,12 @@ struct KDot {
     }
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) begin_copy<16>(&s.codes[r][lane], codes.at[r]);
-      if constexpr (kFive) begin_pack(s.high[lane], high);
+      for (int r = 0; r < kRows; ++r) copy_async<16>(&s.codes[r][lane], codes.at[r]);
+      if constexpr (kFive) copy_pack_async(s.high[lane], high);
     }
     // Called by all lanes, including those past the last column.
-    __device__ __forceinline__ void fetch_shared(Stage& s, int lane) const {
-      if (heads_left > 0) begin_copy<16>(&s.heads[lane / 4][lane % 4], heads);
+    __device__ __forceinline__ void fetch_heads(Stage& s, int lane) const {
+      if (heads_left > 0) copy_async<16>(&s.heads[lane / 4][lane % 4], heads);
     }
     __device__ __forceinline__ void advance() {
       codes.advance(32 * 16);
@@ -78,7 +78,7 @@ struct KDot {
 template <int kRows>
 struct SixDot {
   static constexpr int kColumns = 32;
-  using X = Rounded32;
+  using X = Quantized32;
 
   struct Stage {
     uint4 codes[kRows][32];
@@ -99,11 +99,11 @@ struct SixDot {
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        begin_copy<16>(&s.codes[r][lane], codes.at[r]);
-        begin_copy<8>(&s.high[r][lane], high.at[r]);
+        copy_async<16>(&s.codes[r][lane], codes.at[r]);
+        copy_async<8>(&s.high[r][lane], high.at[r]);
       }
-      begin_pack(s.fields[lane], fields);
-      if (lane % 8 == 0) begin_pack(s.scales[lane / 8], scales);
+      copy_pack_async(s.fields[lane], fields);
+      if (lane % 8 == 0) copy_pack_async(s.scales[lane / 8], scales);
     }
     __device__ __forceinline__ void advance() {
       codes.advance(32 * 16), high.advance(32 * 8);
@@ -132,7 +132,7 @@ struct LowBitsDot {
   static constexpr int kColumns = 32;
   static constexpr bool kThree = F == QuantFormat::kQ3_K;
   using Field = std::conditional_t<kThree, std::uint8_t, std::uint16_t>;
-  using X = Rounded32;
+  using X = Quantized32;
   // A copy has at least 4 bytes: two rows with fields of a byte copy those of four.
   static constexpr int kFields = kRows * sizeof(Field) >= 4 ? kRows : 4 / int(sizeof(Field));
   // The bytes of a block's head that four rows share; as many lanes as needed copy 8 bytes each.
@@ -159,10 +159,10 @@ struct LowBitsDot {
                 unit % 8 * 8) {}
     __device__ __forceinline__ void fetch(Stage& s, int lane) const {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) begin_copy<8>(&s.codes[r][lane], codes.at[r]);
-      if constexpr (kThree) begin_pack(s.high[lane], high);
-      begin_pack(s.fields[lane], fields);
-      if (lane % 8 < kHeadBytes / 8) begin_copy<8>(s.heads[lane / 8] + lane % 8 * 8, heads);
+      for (int r = 0; r < kRows; ++r) copy_async<8>(&s.codes[r][lane], codes.at[r]);
+      if constexpr (kThree) copy_pack_async(s.high[lane], high);
+      copy_pack_async(s.fields[lane], fields);
+      if (lane % 8 < kHeadBytes / 8) copy_async<8>(s.heads[lane / 8] + lane % 8 * 8, heads);
     }
     __device__ __forceinline__ void advance() {
       codes.advance(32 * 8);

@@ -10,7 +10,7 @@ namespace rigcast::engine::cuda {
 /// Starts an asynchronous copy of 4, 8 or 16 aligned bytes. Copies of 16 bytes bypass the L1 cache:
 /// weights are read once, and activations stay there.
 template <int kBytes>
-__device__ __forceinline__ void begin_copy(void* shared, const std::uint8_t* from) {
+__device__ __forceinline__ void copy_async(void* shared, const std::uint8_t* from) {
 #if __CUDA_ARCH__ >= 800
   const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const auto source = __cvta_generic_to_global(from);
@@ -27,7 +27,7 @@ __device__ __forceinline__ void begin_copy(void* shared, const std::uint8_t* fro
 }
 
 /// Commits the copies started since the last call as a group.
-__device__ __forceinline__ void end_group() {
+__device__ __forceinline__ void commit_group() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif

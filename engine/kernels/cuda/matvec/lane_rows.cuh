@@ -4,14 +4,14 @@
 #include <cstdint>
 
 #include "engine/kernels/cuda/matvec/lane_loads.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 
 namespace rigcast::engine::cuda {
 
 /// Rows [row, row + kRows) of a matrix; `row` is a multiple of kRows. Rows past the last repeat the
 /// last one.
 struct RowGroup {
-  PlaneView view;
+  SoaView view;
   std::int64_t row;
   std::int64_t rows;
   int columns;
@@ -27,10 +27,10 @@ template <int kRows>
 struct RowsCursor {
   const std::uint8_t* at[kRows];
 
-  __device__ RowsCursor(const RowGroup& g, const std::uint8_t* plane, std::int64_t row_bytes,
+  __device__ RowsCursor(const RowGroup& g, const std::uint8_t* field, std::int64_t row_bytes,
                         int first) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) at[r] = plane + g.row_at(r) * row_bytes + first;
+    for (int r = 0; r < kRows; ++r) at[r] = field + g.row_at(r) * row_bytes + first;
   }
   __device__ __forceinline__ void advance(int bytes) {
 #pragma unroll
@@ -40,9 +40,9 @@ struct RowsCursor {
 
 // The address in an array that interleaves four rows, with `bytes` bytes of each row in one of
 // `parts` parts.
-__device__ __forceinline__ const std::uint8_t* by_four(const RowGroup& g, const std::uint8_t* plane,
+__device__ __forceinline__ const std::uint8_t* by_four(const RowGroup& g, const std::uint8_t* field,
                                                        std::int64_t parts, int part, int bytes) {
-  return plane + (g.row / 4 * parts + part) * (4 * bytes) + (g.row % 4) * bytes;
+  return field + (g.row / 4 * parts + part) * (4 * bytes) + (g.row % 4) * bytes;
 }
 
 /// u: four unsigned bytes, s: four signed ones.
@@ -56,7 +56,7 @@ __device__ __forceinline__ int dot_ss(std::uint32_t a, std::uint32_t b, int sum)
 }
 
 /// 32 quantized activations.
-struct Rounded32 {
+struct Quantized32 {
   std::uint32_t q[8];
   float scale;
   float2 sums;  // sums of the two halves
@@ -67,10 +67,10 @@ struct Rounded32 {
     const float* scale;
     const float* sum16;
     __device__ Cursor(const Inputs& in, int unit)
-        : q(in.rounded.q + unit * 32),
-          scale(in.rounded.scale + unit),
-          sum16(in.rounded.sum16 + unit * 2) {}
-    __device__ __forceinline__ Rounded32 load() const {
+        : q(in.quantized.q + unit * 32),
+          scale(in.quantized.scale + unit),
+          sum16(in.quantized.sum16 + unit * 2) {}
+    __device__ __forceinline__ Quantized32 load() const {
       const uint4 a = load_input16(q), b = load_input16(q + 16);
       return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, load_input4(scale), load_input8(sum16)};
     }
@@ -88,7 +88,7 @@ struct HalfDots {
 };
 
 // The high nibbles count 16 times until the last line, which saves a shift of every word.
-__device__ __forceinline__ HalfDots dot4(uint4 codes, const Rounded32& x) {
+__device__ __forceinline__ HalfDots dot4(uint4 codes, const Quantized32& x) {
   HalfDots d;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ HalfDots dot4(uint4 codes, const Rounded32& x) {
   return d;
 }
 
-__device__ __forceinline__ HalfDots dot5(uint4 codes, std::uint32_t high, const Rounded32& x) {
+__device__ __forceinline__ HalfDots dot5(uint4 codes, std::uint32_t high, const Quantized32& x) {
   HalfDots d;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ std::uint32_t two_above(std::uint32_t high, int k) {
   return (k < 2 ? high << (4 - 2 * k) : high >> (2 * k - 4)) & 0x30303030;
 }
 
-__device__ __forceinline__ HalfDots dot6(uint4 codes, uint2 high, const Rounded32& x) {
+__device__ __forceinline__ HalfDots dot6(uint4 codes, uint2 high, const Quantized32& x) {
   HalfDots d;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -131,8 +131,8 @@ struct alignas(sizeof(T) * kRows >= 16 ? 16 : sizeof(T) * kRows) Pack {
   T row[kRows];
 };
 template <class T, int kRows>
-__device__ __forceinline__ void begin_pack(Pack<T, kRows>& to, const std::uint8_t* from) {
-  begin_copy<int(sizeof to)>(&to, from);
+__device__ __forceinline__ void copy_pack_async(Pack<T, kRows>& to, const std::uint8_t* from) {
+  copy_async<int(sizeof to)>(&to, from);
 }
 
 }  // namespace rigcast::engine::cuda

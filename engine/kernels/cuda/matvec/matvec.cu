@@ -17,7 +17,7 @@ template <class Lane>
 using Stages = Ring<Lane, 13900>;
 
 struct Job {
-  PlaneView view;
+  SoaView view;
   QuantFormat format;
   std::int64_t rows;
   float* out;
@@ -27,7 +27,7 @@ struct Job {
 };
 
 struct Jobs {
-  Job job[kMostJobs];
+  Job job[kMaxJobs];
   int columns;
   Inputs x;
 };
@@ -41,9 +41,9 @@ struct Tiling {
   static constexpr int kRowsOfBlock = kRows * kWarps / kSplit;
 };
 template <QuantFormat F>
-using ManyRows = std::conditional_t<kTakesFloats<F>, Tiling<8, 4>, Tiling<4, 1>>;
+using ManyRows = std::conditional_t<kFloatWeights<F>, Tiling<8, 4>, Tiling<4, 1>>;
 template <QuantFormat F>
-using FewRows = std::conditional_t<kTakesFloats<F>, Tiling<8, 4>, Tiling<4, 2>>;
+using FewRows = std::conditional_t<kFloatWeights<F>, Tiling<8, 4>, Tiling<4, 2>>;
 
 // Sums over the warps that share the block's rows: thread i gets the sum of row i.
 template <class T>
@@ -96,7 +96,7 @@ __device__ __forceinline__ void multiply(const Job& job, const Jobs& jobs, std::
 
 __device__ __forceinline__ int job_of_block(const Jobs& jobs) {
   int index = 0;
-  for (int i = 1; i < int(kMostJobs); ++i) index += int(blockIdx.x) >= jobs.job[i].first_block;
+  for (int i = 1; i < int(kMaxJobs); ++i) index += int(blockIdx.x) >= jobs.job[i].first_block;
   return index;
 }
 
@@ -107,7 +107,7 @@ template <QuantFormat F, class T>
 __global__ void __launch_bounds__(32 * kWarps, kBlocks<F, T>)
     matvec_one_format(const __grid_constant__ Jobs jobs) {
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   multiply<F, T>(jobs.job[job_of_block(jobs)], jobs, shared);
 }
 
@@ -117,7 +117,7 @@ template <QuantFormat F, QuantFormat G, class T>
 __global__ void __launch_bounds__(32 * kWarps, kBlocks<G, T>)
     matvec_two_formats(const __grid_constant__ Jobs jobs) {
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   const Job& job = jobs.job[job_of_block(jobs)];
   if (job.format == F)
     multiply<F, T>(job, jobs, shared);
@@ -129,7 +129,7 @@ template <template <QuantFormat> class TilingOf>
 __global__ void __launch_bounds__(32 * kWarps, 4)
     matvec_any_format(const __grid_constant__ Jobs jobs) {
   extern __shared__ __align__(16) std::byte shared[];
-  let_next_start();
+  allow_next_kernel();
   const Job& job = jobs.job[job_of_block(jobs)];
   on_device_for_format(job.format,
                        [&]<QuantFormat F>() { multiply<F, TilingOf<F>>(job, jobs, shared); });
@@ -200,7 +200,7 @@ void launch_jobs(std::span<const MatvecJob> from, Jobs& jobs, const Stream& stre
 
 void matvec(std::span<const MatvecJob> jobs, const Inputs& x, const Stream& stream, Start start) {
   if (jobs.empty()) return;
-  if (jobs.size() > kMostJobs) throw std::invalid_argument("matvec: more jobs than one launch has");
+  if (jobs.size() > kMaxJobs) throw std::invalid_argument("matvec: more jobs than one launch has");
   std::int64_t rows = 0;
   for (const MatvecJob& job : jobs) {
     if (job.w.columns != jobs[0].w.columns || job.w.columns % 32 != 0)

@@ -20,9 +20,9 @@ struct MatvecJob {
   const float* add = nullptr;   // [rows], may be `out`; null: none
 };
 
-inline constexpr std::size_t kMostJobs = 3;
+inline constexpr std::size_t kMaxJobs = 3;
 
-/// Up to kMostJobs products with the same activations in one launch; formats may differ. Columns: a
+/// Up to kMaxJobs products with the same activations in one launch; formats may differ. Columns: a
 /// multiple of 32. Throws std::invalid_argument if jobs differ in columns or are too many.
 void matvec(std::span<const MatvecJob> jobs, const Inputs& x, const Stream& stream, Start start);
 
@@ -36,13 +36,13 @@ struct MatrixStack {
   std::size_t stride = 0;  // bytes from one to the next, a multiple of 256
 };
 
-inline constexpr int kMostUsed = 32;
+inline constexpr int kMaxExpertsPerToken = 32;
 
 /// Pointers to device memory that route() or an earlier kernel has written.
 struct ChosenExperts {
   int* ids = nullptr;        // [used], experts of the stack
   float* weights = nullptr;  // [used]
-  int used = 0;              // up to kMostUsed
+  int used = 0;              // up to kMaxExpertsPerToken
 };
 
 /// As gate_up(), for each of the experts: the result of expert i of `used` is at token i of `out`.
@@ -61,12 +61,12 @@ void experts_down(const MatrixStack& down, const ChosenExperts& experts, const I
 /// Chooses experts as ref::choose_experts does: the most probable first, and the lower index of
 /// equal ones.
 struct Router {
-  Matrix w;  // F32, F16 or BF16, a row for each expert, up to kMostExperts
+  Matrix w;  // F32, F16 or BF16, a row for each expert, up to kMaxExperts
   bool normalised = false;
   float* logits = nullptr;       // [experts]: the kernel's work buffer
   unsigned* arrivals = nullptr;  // 0 before the first launch, and after each one
 };
-inline constexpr int kMostExperts = 1024;
+inline constexpr int kMaxExperts = 1024;
 void route(const Router& router, const float* x, const ChosenExperts& chosen, const Stream& stream,
            Start start);
 

@@ -1,8 +1,8 @@
 #include <stdexcept>
 
-#include "engine/kernels/cuda/matvec/choose_device.cuh"
 #include "engine/kernels/cuda/matvec/lane_dot.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/top_k_experts.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -83,13 +83,13 @@ __device__ void gather_logits(const Routing& r, float* logits) {
 
 template <QuantFormat F>
 __global__ void __launch_bounds__(kThreads) route_token(const Routing r) {
-  let_next_start();
+  allow_next_kernel();
   const float value = logit<F>(r);
   if (!arrives_last(r, value)) return;
-  __shared__ float logits[kMostExperts];
+  __shared__ float logits[kMaxExperts];
   gather_logits(r, logits);
   if (threadIdx.x < 32)
-    choose(logits, r.experts, r.chosen.used, r.normalised, {r.chosen.ids, r.chosen.weights});
+    top_k_experts(logits, r.experts, r.chosen.used, r.normalised, {r.chosen.ids, r.chosen.weights});
   if (threadIdx.x == 0) *r.arrivals = 0;
 }
 
@@ -98,10 +98,10 @@ __global__ void __launch_bounds__(kThreads) route_token(const Routing r) {
 void route(const Router& router, const float* x, const ChosenExperts& chosen, const Stream& stream,
            Start start) {
   const Matrix& w = router.w;
-  if (w.rows > kMostExperts || chosen.used > w.rows || chosen.used > kMostUsed ||
+  if (w.rows > kMaxExperts || chosen.used > w.rows || chosen.used > kMaxExpertsPerToken ||
       w.columns % 32 != 0)
     throw std::invalid_argument("route: too many experts, or columns that are not 32s");
-  const Routing r{reinterpret_cast<const std::uint8_t*>(w.planes),
+  const Routing r{reinterpret_cast<const std::uint8_t*>(w.soa),
                   int(w.columns),
                   int(w.rows),
                   x,

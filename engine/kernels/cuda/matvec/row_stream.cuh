@@ -28,13 +28,13 @@ inline constexpr int kMultiprocessorSharedKib = 100;
 inline constexpr int kMultiprocessorSharedKib = 64;
 #endif
 
-/// Thread blocks per multiprocessor that shared memory allows, up to `most`. Registers must not
+/// Thread blocks per multiprocessor that shared memory allows, up to `largest`. Registers must not
 /// limit them further, because blocks that wait for their inputs already have weights in flight.
 template <class Ring>
-constexpr int blocks_that_fit(int warps, int most) {
+constexpr int blocks_that_fit(int warps, int largest) {
   // Each block includes the driver's share of its shared memory.
   const int fit = (kMultiprocessorSharedKib - 1) * 1024 / (warps * Ring::kBytes + 1280);
-  return fit < 1 ? 1 : fit > most ? most : fit;
+  return fit < 1 ? 1 : fit > largest ? largest : fit;
 }
 
 /// The steps of a warp along rows of `parts` parts: `count` steps, beginning at `first`.
@@ -70,8 +70,7 @@ class Fetcher {
   __device__ __forceinline__ void next(typename Lane::Stage& stage) {
     if (group_ < groups_) {
       if (steps_.reaches(step_, lane_)) source_.fetch(stage, lane_);
-      if constexpr (requires { source_.fetch_shared(stage, 0); })
-        source_.fetch_shared(stage, lane_);
+      if constexpr (requires { source_.fetch_heads(stage, 0); }) source_.fetch_heads(stage, lane_);
       source_.advance();
       if (++step_ == steps_.count) {
         step_ = 0;
@@ -79,7 +78,7 @@ class Fetcher {
           source_ = typename Lane::Source(group_of_(group_), steps_.first * 32 + lane_);
       }
     }
-    end_group();
+    commit_group();
   }
 
  private:

@@ -27,7 +27,7 @@ __device__ unsigned long long block_largest(unsigned long long mine) {
 __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state,
                               ArgmaxResult result) {
   wait_for_inputs();
-  let_next_start();
+  allow_next_kernel();
   unsigned long long best = 0;
   for (int i = int(blockIdx.x * kThreads + threadIdx.x); i < count; i += int(gridDim.x * kThreads))
     best = max(best, rank_of(logits[i], i));

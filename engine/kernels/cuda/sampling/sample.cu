@@ -18,10 +18,10 @@ using Rank = unsigned long long;
 constexpr int kWarp = 32;
 constexpr int kThreads = 512;
 constexpr int kAtOnce = 8;  // logits that a thread loads together
-constexpr unsigned kMostBlocks = 128;
+constexpr unsigned kMaxBlocks = 128;
 constexpr int kBins = SampleState::kBins;
 constexpr int kBinBits = 12;
-constexpr int kMostSorted = SampleState::kMostSorted;
+constexpr int kMaxSorted = SampleState::kMaxSorted;
 constexpr int kBinsOfThread = kBins / kThreads;
 static_assert(kBins == 1 << kBinBits && kBinsOfThread % 4 == 0);
 
@@ -32,7 +32,7 @@ struct Logits {
 
 // Calls visit(rank) for every `step`th logit from `begin` on.
 template <class Visit>
-__device__ __forceinline__ void for_each_rank(const Logits& logits, int begin, int step,
+__device__ __forceinline__ void for_each_kept(const Logits& logits, int begin, int step,
                                               const Visit& visit) {
   for (int first = begin; first < logits.count; first += kAtOnce * step) {
     float v[kAtOnce];
@@ -50,8 +50,8 @@ __device__ __forceinline__ void for_each_rank(const Logits& logits, int begin, i
 }
 
 template <class Visit>
-__device__ __forceinline__ void for_each_rank_of_grid(const Logits& logits, const Visit& visit) {
-  for_each_rank(logits, int(blockIdx.x * kThreads + threadIdx.x), int(gridDim.x * kThreads), visit);
+__device__ __forceinline__ void for_each_kept_of_grid(const Logits& logits, const Visit& visit) {
+  for_each_kept(logits, int(blockIdx.x * kThreads + threadIdx.x), int(gridDim.x * kThreads), visit);
 }
 
 __global__ void __launch_bounds__(kThreads) count_kernel(Logits logits, SampleState* state) {
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kThreads) count_kernel(Logits logits, SampleSt
   for (int i = int(threadIdx.x); i < kBins; i += kThreads) counts[i] = 0;
   __syncthreads();
   wait_for_inputs();
-  let_next_start();
-  for_each_rank_of_grid(logits, [&](Rank r) { atomicAdd(&counts[r >> (64 - kBinBits)], 1u); });
+  allow_next_kernel();
+  for_each_kept_of_grid(logits, [&](Rank r) { atomicAdd(&counts[r >> (64 - kBinBits)], 1u); });
   __syncthreads();
   for (int i = int(threadIdx.x); i < kBins; i += kThreads)
     if (counts[i] > 0) atomicAdd(&state->counts[i], counts[i]);
@@ -120,13 +120,13 @@ __device__ Cut first_cut(const SampleState& state, int wanted) {
 // Narrows the range: nearly equal logits fill one bin, which is divided until few enough are left.
 // Ranks differ, so this ends.
 __device__ Cut narrowed(Cut cut, const Logits& logits, int wanted, unsigned* counts) {
-  while (cut.found() > kMostSorted) {
+  while (cut.found() > kMaxSorted) {
     const int shift = max(cut.shift - kBinBits, 0);
     const Rank mask = (Rank(1) << (cut.shift - shift)) - 1;
     __syncthreads();
     for (int i = int(threadIdx.x); i < kBins; i += kThreads) counts[i] = 0;
     __syncthreads();
-    for_each_rank(logits, int(threadIdx.x), kThreads, [&](Rank r) {
+    for_each_kept(logits, int(threadIdx.x), kThreads, [&](Rank r) {
       if (r >> cut.shift == cut.floor >> cut.shift) atomicAdd(&counts[r >> shift & mask], 1u);
     });
     __syncthreads();
@@ -187,10 +187,10 @@ __device__ const Rank* sorted(Rank* ranks, Rank* spare, int count) {
 struct Work {
   union {
     alignas(16) unsigned counts[kBins];  // while the cut is narrowed
-    Rank spare[kMostSorted];             // after that
+    Rank spare[kMaxSorted];              // after that
   };
-  Rank ranks[kMostSorted];
-  double sums[kMostDrawnFrom];
+  Rank ranks[kMaxSorted];
+  double sums[kMaxTopK];
   int collected;
 };
 
@@ -198,13 +198,13 @@ struct Work {
 __device__ const Rank* candidates(const Cut& first, const Logits& logits, int wanted,
                                   const SampleState& state, Work& work) {
   Cut cut = first;
-  if (first.found() <= kMostSorted) {
+  if (first.found() <= kMaxSorted) {
     for (int i = int(threadIdx.x); i < cut.found(); i += kThreads)
       work.ranks[i] = __ldcg(&state.candidates[i]);
   } else {
     if (threadIdx.x == 0) work.collected = 0;
     cut = narrowed(first, logits, wanted, work.counts);
-    for_each_rank(logits, int(threadIdx.x), kThreads, [&](Rank r) {
+    for_each_kept(logits, int(threadIdx.x), kThreads, [&](Rank r) {
       if (r >= cut.floor) work.ranks[atomicAdd(&work.collected, 1)] = r;
     });
   }
@@ -244,16 +244,17 @@ __device__ __forceinline__ float logit_of(Rank rank) { return logit_of_bits(unsi
 // Samples among the `kept` largest ranks, in the same steps as Sampler::next. The sums only grow,
 // so counting those below a border finds it; they are NaN if the largest logit is infinite, and
 // then none is counted.
-__device__ int drawn_id(const Draw& draw, const Rank* ranks, int kept, double* sums) {
+__device__ int sampled_id(const SamplingParams& params, const Rank* ranks, int kept, double* sums) {
   const float largest = logit_of(ranks[0]);
   for (int i = int(threadIdx.x); i < kept; i += kThreads)
-    sums[i] = exp(double(logit_of(ranks[i]) - largest) / double(draw.temperature));
+    sums[i] = exp(double(logit_of(ranks[i]) - largest) / double(params.temperature));
   __syncthreads();
   if (threadIdx.x == 0) add_up(sums, kept);
   __syncthreads();
-  const double enough = double(draw.top_p) * sums[kept - 1];
+  const double enough = double(params.top_p) * sums[kept - 1];
   const int used = 1 + count_sums(sums, kept - 1, [&](double s) { return s < enough; });
-  const double at = double(random_word(draw.seed, draw.number) >> 11) * 0x1p-53 * sums[used - 1];
+  const double at =
+      double(random_word(params.seed, params.number) >> 11) * 0x1p-53 * sums[used - 1];
   return index_of_rank(ranks[count_sums(sums, used - 1, [&](double s) { return s <= at; })]);
 }
 
@@ -261,24 +262,24 @@ __global__ void __launch_bounds__(kThreads)
     draw_kernel(Logits logits, SampleState* state, ArgmaxResult result) {
   __shared__ Work work;
   wait_for_inputs();
-  let_next_start();
-  const Draw draw = state->draw;
-  const int wanted = min(max(draw.top_k, 1), min(kMostDrawnFrom, logits.count));
+  allow_next_kernel();
+  const SamplingParams params = state->params;
+  const int wanted = min(max(params.top_k, 1), min(kMaxTopK, logits.count));
   const Cut cut = first_cut(*state, wanted);
-  if (cut.found() <= kMostSorted)
-    for_each_rank_of_grid(logits, [&](Rank r) {
+  if (cut.found() <= kMaxSorted)
+    for_each_kept_of_grid(logits, [&](Rank r) {
       if (r >= cut.floor) state->candidates[atomicAdd(&state->collected, 1u)] = r;
     });
   if (!ends_last(&state->done)) return;
   const Rank* const ranks = candidates(cut, logits, wanted, *state, work);
   // A NaN among the logits has the first rank; then no token is sampled.
   const std::int32_t id =
-      index_of_rank(ranks[0]) == kNoToken ? kNoToken : drawn_id(draw, ranks, wanted, work.sums);
+      index_of_rank(ranks[0]) == kNoToken ? kNoToken : sampled_id(params, ranks, wanted, work.sums);
   for (int i = int(threadIdx.x); i < kBins; i += kThreads) state->counts[i] = 0;
   if (threadIdx.x > 0) return;
   state->collected = 0;
   state->done = 0;
-  state->draw.number = draw.number + 1;
+  state->params.number = params.number + 1;
   if (result.on_device) *result.on_device = id;
   if (result.on_host) *result.on_host = id;
 }
@@ -289,7 +290,7 @@ void sample(const Stream& stream, const float* logits, int count, SampleState* s
             const ArgmaxResult& result) {
   RIGCAST_ASSERT(count > 0);
   const unsigned of_block = kThreads * kAtOnce;
-  const dim3 blocks(std::min((unsigned(count) + of_block - 1) / of_block, kMostBlocks));
+  const dim3 blocks(std::min((unsigned(count) + of_block - 1) / of_block, kMaxBlocks));
   const Logits all{logits, count};
   launch(stream, {blocks, dim3(kThreads)}, Start::kEarly, count_kernel, all, state);
   launch(stream, {blocks, dim3(kThreads)}, Start::kEarly, draw_kernel, all, state, result);

@@ -8,28 +8,28 @@
 
 namespace rigcast::engine::cuda {
 
-constexpr int kMostDrawnFrom = 1024;  // the largest top_k
+constexpr int kMaxTopK = 1024;  // the largest top_k
 
 /// The parameters of one draw, in the terms of engine::Sampling.
-struct Draw {
+struct SamplingParams {
   float temperature = 1;  // more than 0
-  int top_k = 1;          // in [1, kMostDrawnFrom]; more than there are logits: all
+  int top_k = 1;          // in [1, kMaxTopK]; more than there are logits: all
   float top_p = 1;
   std::uint64_t seed = 0;
   std::uint64_t number = 0;  // number of draws before this one
-  bool operator==(const Draw&) const = default;
+  bool operator==(const SamplingParams&) const = default;
 };
 
-/// The state of sample() on the GPU: all zeros but for `draw` at first, and after every run.
+/// The state of sample() on the GPU: all zeros but for `params` at first, and after every run.
 struct SampleState {
   static constexpr int kBins = 4096;
-  static constexpr int kMostSorted = 2048;  // twice the largest top_k
+  static constexpr int kMaxSorted = 2048;  // twice the largest top_k
 
-  Draw draw;
+  SamplingParams params;
   alignas(16) unsigned counts[kBins];  // histogram of the ranks' highest bits
   unsigned collected;
-  unsigned done;                               // blocks
-  unsigned long long candidates[kMostSorted];  // ranks
+  unsigned done;                              // blocks
+  unsigned long long candidates[kMaxSorted];  // ranks
 };
 
 /// Queues the choice of one of `count` logits: the choice of Sampler::next for the same logits and

@@ -4,8 +4,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "engine/kernels/cuda/weights/native_blocks.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/gguf_blocks.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -43,7 +43,7 @@ __device__ inline float code_float(std::uint32_t codes, int i) {
 
 // Weights 8 * part + i of a unit: their codes without the scale.
 template <QuantFormat F>
-__device__ inline void codes_of(const PlaneView& v, const RowOf& at, int unit, int part,
+__device__ inline void codes_of(const SoaView& v, const RowOf& at, int unit, int part,
                                 float (&w)[8]) {
   using enum QuantFormat;
   constexpr bool kFive = F == kQ5_0 || F == kQ5_1 || F == kQ5_K;
@@ -67,7 +67,7 @@ __device__ inline void codes_of(const PlaneView& v, const RowOf& at, int unit, i
 
 // As codes_of(), for formats whose codes index a table.
 template <QuantFormat F>
-__device__ inline void values_of(const PlaneView& v, const RowOf& at, int unit, int part,
+__device__ inline void values_of(const SoaView& v, const RowOf& at, int unit, int part,
                                  float (&w)[8]) {
   const uint2 codes = load_as<uint2>(v.codes + at.by_row(unit) * 16 + 8 * (part & 1));
 #pragma unroll
@@ -81,7 +81,7 @@ __device__ inline void values_of(const PlaneView& v, const RowOf& at, int unit, 
 
 // As codes_of(), for Q2_K and Q3_K.
 template <QuantFormat F>
-__device__ inline void low_codes_of(const PlaneView& v, const RowOf& at, int unit, int part,
+__device__ inline void low_codes_of(const SoaView& v, const RowOf& at, int unit, int part,
                                     float (&w)[8]) {
   constexpr bool kThree = F == QuantFormat::kQ3_K;
   const std::uint32_t codes =
@@ -98,7 +98,7 @@ __device__ inline void low_codes_of(const PlaneView& v, const RowOf& at, int uni
 }
 
 template <QuantFormat F>
-__device__ inline void decode_floats(const PlaneView& v, std::int64_t at, float (&w)[8]) {
+__device__ inline void decode_floats(const SoaView& v, std::int64_t at, float (&w)[8]) {
   if constexpr (F == QuantFormat::kF32) {
     const float4 a = load_as<float4>(v.codes + at * 4), b = load_as<float4>(v.codes + at * 4 + 16);
     w[0] = a.x, w[1] = a.y, w[2] = a.z, w[3] = a.w;
@@ -116,8 +116,7 @@ __device__ inline void decode_floats(const PlaneView& v, std::int64_t at, float 
 
 /// Weights [column, column + 8) of a row; `column` a multiple of 8.
 template <QuantFormat F>
-__device__ inline void decode_eight(const PlaneView& v, const RowOf& at, int column,
-                                    float (&w)[8]) {
+__device__ inline void decode_eight(const SoaView& v, const RowOf& at, int column, float (&w)[8]) {
   using enum QuantFormat;
   const int unit = column / 32, part = column % 32 / 8;
   if constexpr (F == kF32 || F == kF16 || F == kBF16) {

@@ -41,7 +41,7 @@ struct Rows {
 };
 
 template <QuantFormat F, class T>
-__global__ void decode_rows(PlaneView view, Rows rows, T* out) {
+__global__ void decode_rows(SoaView view, Rows rows, T* out) {
   const std::int64_t i = std::int64_t(blockIdx.z) * gridDim.y + blockIdx.y;
   const int column = int(blockIdx.x * kThreads + threadIdx.x) * 8;
   if (i >= rows.range.count || column >= rows.columns) return;
@@ -54,8 +54,8 @@ __global__ void decode_rows(PlaneView view, Rows rows, T* out) {
 template <class T>
 void decode(const Matrix& m, const Rows& rows, T* out, const Stream& stream) {
   if (rows.range.count == 0) return;
-  constexpr std::int64_t kMostRows = 32768;
-  const std::int64_t y = rows.range.count < kMostRows ? rows.range.count : kMostRows;
+  constexpr std::int64_t kMaxRows = 32768;
+  const std::int64_t y = rows.range.count < kMaxRows ? rows.range.count : kMaxRows;
   const auto over = [](std::int64_t n, std::int64_t by) { return unsigned((n + by - 1) / by); };
   const Shape shape{dim3(over(m.columns, 8 * kThreads), unsigned(y), over(rows.range.count, y)),
                     dim3(kThreads)};

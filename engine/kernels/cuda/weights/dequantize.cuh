@@ -2,7 +2,7 @@
 // Dequantizes weights to floats: for products of many tokens, and for rows of an embedding.
 
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/kernels/cuda/weights/planes.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
 
 namespace rigcast::engine::cuda {
 

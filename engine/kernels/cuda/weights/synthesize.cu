@@ -15,7 +15,7 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kMostTileBytes = 16384;
+constexpr unsigned kMaxTileBytes = 16384;
 
 struct Range {
   std::uint64_t first_byte;  // byte offset in the tensor
@@ -25,7 +25,7 @@ struct Range {
 
 // Sixteen blocks of any format are whole words, as is every tile but the last.
 RIGCAST_HOST_DEVICE constexpr unsigned tile_bytes(unsigned block) {
-  return kMostTileBytes / (16 * block) * 16 * block;
+  return kMaxTileBytes / (16 * block) * 16 * block;
 }
 
 template <QuantFormat kFormat, unsigned kBlock = info(kFormat).block_bytes>

@@ -267,7 +267,7 @@ TEST_CASE("The cache stops growing at the limit of memory, and what was decoded 
   CHECK(executor.cached() == 48);
   CHECK(executor.host().needed() == held);
   CHECK(std::equal(got.begin(), got.end(), want.begin()));
-  // It goes on where there is room again.
+  // The executor continues when there is memory again.
   executor.truncate(32);
   const auto again = executor.forward({&tokens[32], 16}, Logits::kAll);
   CHECK(std::equal(again.begin(), again.end(), want.begin() + std::ptrdiff_t(32 * width)));
@@ -345,7 +345,7 @@ TEST_CASE("A prompt that is interrupted leaves the context as it was", "[engine]
   CHECK(std::ranges::equal(got, other.forward(rest, Logits::kLast)));
 }
 
-TEST_CASE("A request that is interrupted tells the tokens that there are", "[engine][executor]") {
+TEST_CASE("An interrupted request returns the tokens that exist", "[engine][executor]") {
   const TinyModel tiny = model_of({.mix = "Q4_K_M"});
   const auto tokens = prompt_of(20, 500);
   std::atomic<bool> asked{false};

@@ -50,7 +50,7 @@ TEST_CASE("What is fetched ahead changes nothing but the time", "[engine][attent
   const KvCache cache = filled_cache(spec);
   const auto q = waves(kWidth, 1.3);
   const auto mix = [&](int threads, TokenCount from, TokenCount to, auto ahead) {
-    Team team(threads);
+    ThreadTeam team(threads);
     DecodeAttention attention(spec, threads);
     std::vector<float> out(kWidth);
     team.run([&](Worker& worker) {
@@ -67,27 +67,27 @@ TEST_CASE("What is fetched ahead changes nothing but the time", "[engine][attent
       const auto want = mix(1, from, to, nothing);
       CHECK(mix(threads, from, to, nothing) == want);
       CHECK(mix(threads, from, to, [&, from = from, to = to](Worker& w, DecodeAttention& a) {
-              a.fetch_ahead(w, cache, 0, from, to);
+              a.prefetch_kv(w, cache, 0, from, to);
             }) == want);
       // Of another token, which was never asked for.
       CHECK(mix(threads, from, to, [&](Worker& w, DecodeAttention& a) {
-              a.fetch_ahead(w, cache, 0, 0, 700);
+              a.prefetch_kv(w, cache, 0, 0, 700);
             }) == want);
     }
 }
 
-TEST_CASE("Heads are told of as they are mixed, each once", "[engine][attention]") {
+TEST_CASE("Finished heads are reported as they are merged, each once", "[engine][attention]") {
   const ModelSpec spec = spec_of_one_layer();
   const KvCache cache = filled_cache(spec);
   const auto q = waves(kWidth, 1.3);
   for (const int threads : {1, 2, 5})
     for (const std::int64_t heads : {1, 4, 8}) {
-      Team team(threads);
+      ThreadTeam team(threads);
       DecodeAttention attention(spec, threads);
       std::vector<float> out(kWidth), told(kWidth);
       int before = 0;
       AroundHeads around{.before = [&] { ++before; }, .heads = heads};
-      around.mixed = [&](std::int64_t begin, std::int64_t end) {
+      around.heads_done = [&](std::int64_t begin, std::int64_t end) {
         std::copy(out.begin() + begin * kDim, out.begin() + end * kDim,
                   told.begin() + begin * kDim);
       };
@@ -109,7 +109,7 @@ TEST_CASE("Parts of a context that were attended to apart give the whole's mix",
     std::vector<float> o = std::vector<float>(kWidth), m = std::vector<float>(kHeads), l = m;
   } first, second;
   std::vector<float> want(kWidth);
-  Team team(3);
+  ThreadTeam team(3);
   DecodeAttention attention(spec, 3);
   team.run([&](Worker& worker) {
     const auto part = [&](TokenCount from, TokenCount to, Part& out) {

@@ -48,7 +48,7 @@ TEST_CASE("A team's products are those of one thread, whatever is asked for mean
     const Weights* all[] = {&wide, &few, &floats};
     std::vector<std::vector<float>> y;
     for (const Weights* w : all) y.emplace_back(std::size_t(w->matrix.rows), -1.0f);
-    Team team(threads);
+    ThreadTeam team(threads);
     std::vector<ProductScratch> scratch(static_cast<std::size_t>(threads));
     team.run([&](Worker& worker) {
       for (int round = 0; round < 20; ++round) {

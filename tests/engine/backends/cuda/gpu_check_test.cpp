@@ -31,8 +31,8 @@ CpuExecutor on_cpu(const TinyModel& tiny) {
   return CpuExecutor(std::make_shared<const Model>(tiny.model), {});
 }
 
-// Right but for batches of one size, as a GPU is whose kernels for them were compiled to nothing:
-// their vectors are what memory held.
+// An executor with wrong results only for batches of one size, like a GPU whose kernels for them
+// were compiled to nothing: their outputs are what memory held.
 class WrongBatches : public Executor {
  public:
   WrongBatches(Executor& right, std::size_t tokens, float wrong)
@@ -59,9 +59,9 @@ class WrongBatches : public Executor {
   std::vector<float> logits_;
 };
 
-// Squared difference over variance, as the check takes it, of all logits after `tokens`.
+// The check's measure, squared difference over variance, of all logits after `tokens`.
 double rounding_of(const CheckedModel& checked, std::span<const std::int32_t> tokens) {
-  Team team(1);
+  ThreadTeam team(1);
   auto made = make_synthetic_model(checked.spec, checked.table, 1, team);
   REQUIRE(made);
   const auto model = std::make_shared<const Model>(*std::move(made));
@@ -113,7 +113,7 @@ TEST_CASE("Roundings of activations are far below what the check of a GPU allows
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::int32_t((i * 31 + 7) % 256);
   for (const CheckedModel& m : *models) {
     INFO(m.what);
-    // A GPU rounds by the same rule, elsewhere: twice as far away at most, squared.
+    // A GPU rounds by the same rule, but at other places: at most twice the error, squared.
     CHECK(rounding_of(m, tokens) < kMaxRoundingDifference / 4);
   }
 }

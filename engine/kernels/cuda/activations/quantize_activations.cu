@@ -1,0 +1,118 @@
+#include "engine/kernels/cuda/activations/quantize_activations.cuh"
+
+#include <stdexcept>
+
+#include "engine/kernels/cuda/activations/quantize_device.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// Each thread has four neighbouring values: 8 lanes hold the 32 values of a scale, so all 8 are
+// inside the row, or none.
+__device__ void quantize_four(float4 v, int column, bool inside, const QuantizedActivations& out) {
+  const float magnitude =
+      fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));  // passes NaN over
+  const QuantizationScale s = quantization_scale(max_over_lanes(magnitude, 8));
+  const std::uint32_t q = quantized_byte(v.x, s.inverse) | quantized_byte(v.y, s.inverse) << 8 |
+                          quantized_byte(v.z, s.inverse) << 16 |
+                          quantized_byte(v.w, s.inverse) << 24;
+  const int sum = sum_of(__dp4a(int(q), 0x01010101, 0), 4);
+  if (!inside) return;
+  *reinterpret_cast<std::uint32_t*>(out.q + column) = q;
+  if (column % 32 == 0) out.scale[column / 32] = s.scale;
+  if (column % 16 == 0) out.sum16[column / 16] = s.scale * float(sum);
+}
+
+__device__ float sum_over_block(float value) {
+  __shared__ float warps[32];
+  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(~0u, value, d);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : 0.0f;
+  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(~0u, value, d);
+  return value;
+}
+
+struct Row {
+  Tokens tokens;
+  Norm norm;  // no weight: the row is quantized without a norm
+  QuantizedActivations out;
+  float* also;
+};
+
+// The part of a token's output that this block writes.
+__device__ QuantizedActivations quantized_at(const QuantizedActivations& r, std::int64_t token,
+                                             int columns) {
+  return {r.q + token * columns, r.scale + token * (columns / 32),
+          r.sum16 + token * (columns / 16)};
+}
+
+__device__ float4 times(float4 a, float b) { return {a.x * b, a.y * b, a.z * b, a.w * b}; }
+__device__ float4 times(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
+__device__ float square(float4 a) { return a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w; }
+
+template <int kFours, bool kNorm>
+__global__ void __launch_bounds__(1024) quantize_row(Row row) {
+  allow_next_kernel();
+  const int columns = row.tokens.columns;
+  const std::int64_t token = blockIdx.x;
+  const auto column = [&](int i) { return int(i * blockDim.x + threadIdx.x) * 4; };
+  const auto weight_at = [&](int i) {
+    return column(i) < columns ? *reinterpret_cast<const float4*>(row.norm.weight + column(i))
+                               : float4{};
+  };
+  constexpr int kAhead = kNorm && kFours <= 4 ? kFours : 0;  // more values do not fit into
+                                                             // registers
+  float4 x[kFours], weight[kAhead + 1];
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) weight[i] = weight_at(i);
+  wait_for_inputs();
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) {
+    const float* from = row.tokens.x + token * columns + column(i);
+    x[i] = column(i) < columns ? *reinterpret_cast<const float4*>(from) : float4{};
+    squares += square(x[i]);
+  }
+  float scale = 1;
+  if (kNorm) scale = 1 / sqrtf(sum_over_block(squares) / float(columns) + row.norm.eps);
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) {
+    const bool inside = column(i) < columns;
+    if (kNorm)
+      x[i] = times(times(x[i], scale), i < kAhead ? weight[i % (kAhead + 1)] : weight_at(i));
+    if (row.also && inside)
+      *reinterpret_cast<float4*>(row.also + token * columns + column(i)) = x[i];
+    if (row.out.q) quantize_four(x[i], column(i), inside, quantized_at(row.out, token, columns));
+  }
+}
+
+template <bool kNorm>
+void quantize_rows_kernel(const Row& row, const Stream& stream, Start start) {
+  const int columns = row.tokens.columns;
+  if (columns % 32 != 0 || columns <= 0 || columns > kMaxColumns)
+    throw std::invalid_argument("rounding: columns must be a multiple of 32 up to 65536");
+  if (row.tokens.count == 0) return;
+  const int fours = (columns / 4 + 1023) / 1024;  // groups of four values per thread
+  const int threads = (columns / 4 + fours - 1) / fours;
+  const Shape shape{dim3(unsigned(row.tokens.count)), dim3(unsigned(threads + 31) / 32 * 32)};
+  if (fours <= 1) return launch(stream, shape, start, quantize_row<1, kNorm>, row);
+  if (fours <= 2) return launch(stream, shape, start, quantize_row<2, kNorm>, row);
+  if (fours <= 4) return launch(stream, shape, start, quantize_row<4, kNorm>, row);
+  if (fours <= 8) return launch(stream, shape, start, quantize_row<8, kNorm>, row);
+  launch(stream, shape, start, quantize_row<16, kNorm>, row);
+}
+
+}  // namespace
+
+void norm_and_quantize(const Tokens& tokens, const Norm& norm, const QuantizedActivations& out,
+                       float* also, const Stream& stream, Start start) {
+  quantize_rows_kernel<true>({tokens, norm, out, also}, stream, start);
+}
+
+void quantize_tokens(const Tokens& tokens, const QuantizedActivations& out, const Stream& stream,
+                     Start start) {
+  quantize_rows_kernel<false>({tokens, {}, out, nullptr}, stream, start);
+}
+
+}  // namespace rigcast::engine::cuda

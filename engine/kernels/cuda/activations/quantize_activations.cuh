@@ -1,0 +1,34 @@
+#pragma once
+// Quantizes activations to 8-bit integers (Q8_1), with or without RMS norm before it.
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/weights/matrix.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// The widest row that one thread block holds in registers.
+inline constexpr int kMaxColumns = 65536;
+
+/// The rows of `count` tokens, one after the other.
+struct Tokens {
+  const float* x = nullptr;  // [count][columns], aligned to 16 bytes
+  int columns = 0;           // a multiple of 32, up to kMaxColumns
+  int count = 1;
+};
+
+struct Norm {
+  const float* weight = nullptr;  // [columns], aligned to 16 bytes; read before inputs are there
+  float eps = 0;
+};
+
+/// n = x / sqrt(mean square of x + eps) * weight, quantized to `out` and, where `also` is given, as
+/// floats to also[count][columns]. out.q may be null: then only `also` is written.
+void norm_and_quantize(const Tokens& tokens, const Norm& norm, const QuantizedActivations& out,
+                       float* also, const Stream& stream, Start start);
+
+/// Quantizes every 32 values with their own scale = max |x| / 127. NaN becomes 0, and so do 32
+/// values of which one is infinite.
+void quantize_tokens(const Tokens& tokens, const QuantizedActivations& out, const Stream& stream,
+                     Start start);
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,114 @@
+#include "engine/kernels/cuda/kv/dequantize_kv.cuh"
+
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "engine/cuda/launch.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPiece = 8;  // values that a thread converts to 16 bytes of F16
+
+// The address of a row of keys or values.
+__device__ std::byte* row_of(const Cache& c, int layer, int head, int token, bool values) {
+  const int block = token / c.block_tokens, row = token - block * c.block_tokens;
+  return c.blocks[block] + (values ? c.values_at(layer, head) + row * c.v_row
+                                   : c.keys_at(layer, head) + row * c.k_row);
+}
+
+__device__ std::uint32_t pair(__half2 q, __half2 d) {
+  const __half2 x = __hmul2(q, d);
+  return *reinterpret_cast<const std::uint32_t*>(&x);
+}
+
+__device__ uint4 piece_of_q8_0(const std::byte* row, int piece) {
+  const auto* block = reinterpret_cast<const std::uint16_t*>(row + piece / 4 * 34);
+  const __half2 d = __half2half2(*reinterpret_cast<const __half*>(block));
+  std::uint32_t out[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int two = block[1 + piece % 4 * 4 + i];
+    out[i] = pair(
+        __halves2half2(__int2half_rn(std::int8_t(two)), __int2half_rn(std::int8_t(two >> 8))), d);
+  }
+  return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+__device__ uint4 piece_of_q4_0(const std::byte* row, int piece) {
+  const auto* block = reinterpret_cast<const std::uint16_t*>(row + piece / 4 * 18);
+  const __half2 d = __half2half2(*reinterpret_cast<const __half*>(block));
+  const int shift = piece % 4 / 2 * 4;
+  std::uint32_t out[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int two = block[1 + piece % 2 * 4 + i] >> shift;
+    out[i] =
+        pair(__halves2half2(__int2half_rn((two & 15) - 8), __int2half_rn((two >> 8 & 15) - 8)), d);
+  }
+  return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+__device__ uint4 piece_of(QuantFormat type, const std::byte* row, int piece) {
+  if (type == QuantFormat::kQ8_0) return piece_of_q8_0(row, piece);
+  if (type == QuantFormat::kQ4_0) return piece_of_q4_0(row, piece);
+  return reinterpret_cast<const uint4*>(row)[piece];
+}
+
+// Neighbouring threads convert neighbouring pieces of a row, then the next row, which follows in
+// memory.
+__device__ void dequantize_tokens(const Cache& from, int layer, const TokenRange& tokens,
+                                  const Cache& to) {
+  const int head = int(blockIdx.y) / 2, pieces = from.head_dim / kPiece;
+  const bool values = blockIdx.y % 2 != 0;
+  const QuantFormat type = values ? from.v_type : from.k_type;
+  const int all = (tokens.end - tokens.first) * pieces;
+#pragma unroll 4
+  for (int i = int(blockIdx.x) * kThreads + int(threadIdx.x); i < all;
+       i += int(gridDim.x) * kThreads) {
+    const int token = tokens.first + i / pieces, piece = i % pieces;
+    const std::byte* row = row_of(from, layer, head, token, values);
+    reinterpret_cast<uint4*>(row_of(to, 0, head, token, values))[piece] =
+        piece_of(type, row, piece);
+  }
+}
+
+// grid: several blocks for each head's keys and values.
+__global__ void __launch_bounds__(kThreads)
+    dequantize_kernel(Cache from, int layer, int window, int tokens, const int* position,
+                      Cache to) {
+  allow_next_kernel();
+  wait_for_inputs();
+  const int first = window > 0 ? max(0, *position + 1 - window) : 0;
+  dequantize_tokens(from, layer, {first, *position + tokens}, to);
+}
+
+__global__ void __launch_bounds__(kThreads) widen_range(Cache from, TokenRange tokens, Cache to) {
+  allow_next_kernel();
+  wait_for_inputs();
+  dequantize_tokens(from, 0, tokens, to);
+}
+
+// The number of blocks is fixed, several per multiprocessor; each loops over the rows.
+dim3 grid_for(const Cache& cache) {
+  constexpr unsigned kBlocks = 1024;
+  const unsigned heads = 2 * unsigned(cache.kv_heads);
+  return dim3(std::max(1u, kBlocks / heads), heads);
+}
+
+}  // namespace
+
+void dequantize_kv(const Stream& stream, const Cache& from, int layer, int window, int tokens,
+                   const int* position, const Cache& to) {
+  launch(stream, {grid_for(from), dim3(kThreads)}, Start::kEarly, dequantize_kernel, from, layer,
+         window, tokens, position, to);
+}
+
+void dequantize_kv_blocks(const Stream& stream, const Cache& from, const TokenRange& tokens,
+                          const Cache& to) {
+  launch(stream, {grid_for(from), dim3(kThreads)}, Start::kAfter, widen_range, from, tokens, to);
+}
+
+}  // namespace rigcast::engine::cuda

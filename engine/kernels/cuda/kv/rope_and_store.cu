@@ -1,0 +1,105 @@
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/kv/rope_device.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+
+struct Sizes {
+  int dim = 0, tokens = 0;
+  int heads_at_once = 1;  // heads of one token that a warp computes: it loads the angles once
+  float query_scale = 1;
+};
+
+// The angle is reduced in double. The part that F32 loses is applied by the first term of its
+// series.
+__device__ RopeAngle rope_angle(int position, double frequency) {
+  constexpr double kWhole = 6.283185307179586, kInverse = 0.15915494309189535;
+  const double angle = double(position) * frequency;
+  const double rest = fma(-rint(angle * kInverse), kWhole, angle);
+  const float high = float(rest), low = float(rest - double(high));
+  float s, c;
+  sincosf(high, &s, &c);
+  return {c - s * low, s + c * low};
+}
+
+// Heads are numbered: queries first, then keys, then values.
+__device__ void rope_and_store_head(const NewHeads& heads, const Cache& cache, int layer,
+                                    const Sizes& s, int head, int position, __half* queries) {
+  if (head < heads.p.heads) {
+    heads.query(head);
+    const std::int64_t row = std::int64_t(heads.token) * heads.p.heads + head;
+    return put_fp16(heads.own, s.query_scale, s.dim, queries + row * s.dim, heads.lane);
+  }
+  std::byte* block = cache.blocks[position / cache.block_tokens];
+  const std::int64_t row = position % cache.block_tokens;
+  if (const int k_head = head - heads.p.heads; k_head < cache.kv_heads) {
+    heads.key(k_head);
+    std::byte* to = block + cache.keys_at(layer, k_head) + row * cache.k_row;
+    put_row(cache.k_type, heads.own, s.dim, to, heads.lane);
+  } else {
+    const int v_head = k_head - cache.kv_heads;
+    heads.value(v_head);
+    std::byte* to = block + cache.values_at(layer, v_head) + row * cache.v_row;
+    put_row(cache.v_type, heads.own, s.dim, to, heads.lane);
+  }
+}
+
+__global__ void compute_angles_kernel(const double* frequencies, int pairs, const int* position,
+                                      RopeAngle* rope_cos_sin) {
+  const int token = int(blockIdx.x);
+  for (int i = int(threadIdx.x); i < pairs; i += int(blockDim.x))
+    rope_cos_sin[std::int64_t(token) * pairs + i] = rope_angle(*position + token, frequencies[i]);
+}
+
+// One warp for some heads of one token.
+__global__ void __launch_bounds__(32 * kWarps)
+    rope_and_store_heads(NewTokenInputs p, Cache cache, int layer, Sizes s, const int* position,
+                         __half* queries) {
+  __shared__ __align__(16) float rows[kWarps][kMaxHeadDim];
+  allow_next_kernel();
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int all = p.heads + 2 * cache.kv_heads;
+  const int first = (int(blockIdx.x) * kWarps + warp) * s.heads_at_once;
+  const int begin = *position;
+  bool waited = false;
+  for (int token = int(blockIdx.y); token < s.tokens; token += int(gridDim.y)) {
+    const LaneRopeAngles rope_cos_sin(p, token, lane);
+    if (!waited) wait_for_inputs();
+    waited = true;
+    const NewHeads heads{p, rope_cos_sin, token, s.dim, lane, rows[warp]};
+    for (int head = first; head < min(all, first + s.heads_at_once); ++head) {
+      rope_and_store_head(heads, cache, layer, s, head, begin + token, queries);
+      __syncwarp();
+    }
+  }
+}
+
+}  // namespace
+
+float query_scale(int head_dim) { return float(1.4426950408889634 / std::sqrt(double(head_dim))); }
+
+void compute_rope_angles(const Stream& stream, const double* frequencies, int pairs, int tokens,
+                         const int* position, RopeAngle* rope_cos_sin) {
+  if (tokens < 1 || pairs < 1) return;
+  launch(stream, {dim3(unsigned(tokens)), dim3(unsigned(std::min(pairs, 128)))}, Start::kAfter,
+         compute_angles_kernel, frequencies, pairs, position, rope_cos_sin);
+}
+
+void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache,
+                    int layer, int tokens, const int* position, __half* queries) {
+  if (tokens < 1) return;
+  const Sizes sizes{cache.head_dim, tokens, tokens < 32 ? 1 : 8, query_scale(cache.head_dim)};
+  const int heads = inputs.heads + 2 * cache.kv_heads, of_block = kWarps * sizes.heads_at_once;
+  const dim3 grid(unsigned((heads + of_block - 1) / of_block), unsigned(std::min(tokens, 65535)));
+  launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, rope_and_store_heads, inputs, cache,
+         layer, sizes, position, queries);
+}
+
+}  // namespace rigcast::engine::cuda

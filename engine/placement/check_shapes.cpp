@@ -1,0 +1,89 @@
+#include "engine/placement/check_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "engine/model/fused_blocks.hpp"
+#include "engine/model/layer_weights.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+constexpr std::int64_t kMaxHeadDim = 256;
+constexpr std::int64_t kMaxRowWidth = 65536;
+constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32;
+
+Error refused(const std::string& what, const std::string& limit) {
+  return bad_input(fmt::format("{} is not executed on a GPU: {}", what, limit), "--device cpu");
+}
+
+std::optional<Error> check_row_shape(const std::string& name, const Matrix& w) {
+  if (!w.columns || (w.columns % 32 == 0 && w.columns <= kMaxRowWidth)) return std::nullopt;
+  return refused(fmt::format("\"{}\" of {} x {}", name, w.columns, w.rows),
+                 fmt::format("rows are a multiple of 32 up to {} there", kMaxRowWidth));
+}
+
+std::optional<Error> check_router(const std::string& name, const Matrix& router, int used) {
+  using enum QuantFormat;
+  if (router.rows > kMaxExperts || used > kMaxExpertsUsed)
+    return refused(fmt::format("\"{}\": {} experts of which {} are used", name, router.rows, used),
+                   fmt::format("at most {} and {} are there", kMaxExperts, kMaxExpertsUsed));
+  if (router.format == kF32 || router.format == kF16 || router.format == kBF16) return std::nullopt;
+  return refused(fmt::format("\"{}\" in {}", name, info(router.format).name),
+                 "routers are in F32, F16 or BF16 there");
+}
+
+// Blocks come in the order in which HostPlacement::calls() has the host answer for them.
+std::optional<Error> refuse_operations(const Model& model) {
+  if (auto error = check_layers(model, pre_norm_blocks(), "a GPU")) return error;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const auto blocks = fuse(model.layers[i].ops, pre_norm_blocks()).value();
+    if (blocks.size() != 2 || blocks[0] != FusedBlock::kAttention ||
+        blocks[1] == FusedBlock::kAttention)
+      return refused(fmt::format("{}, layer {},", model.spec.name, i),
+                     "a layer is attention, then an FFN or experts there");
+  }
+  return std::nullopt;
+}
+
+// Vectors and blocks of the cache are of one width for all layers.
+std::optional<Error> refuse_heads(const Model& model) {
+  for (const Layer& l : model.layers) {
+    const AttentionShape &own = l.attention, &first = model.layers.front().attention;
+    if (own.head_dim % 8 != 0 || own.head_dim > kMaxHeadDim)
+      return refused(fmt::format("{} with heads of {}", model.spec.name, own.head_dim),
+                     fmt::format("heads are a multiple of 8 up to {} wide there", kMaxHeadDim));
+    if (own.head_dim != first.head_dim || own.kv_heads != first.kv_heads)
+      return refused(
+          fmt::format("{} with layers of {} KV heads of {} and of {} of {}", model.spec.name,
+                      first.kv_heads, first.head_dim, own.kv_heads, own.head_dim),
+          "all layers have the same heads there");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_layer_placement(const Model& model, int index) {
+  const Layer& l = model.layers[std::size_t(index)];
+  const auto name = [&](LayerWeight w) { return fmt::format("blk.{}.{}", index, name_of(w)); };
+  std::optional<Error> error;
+  const auto check = [&](LayerWeight weight, const Matrix& w) {
+    if (!error) error = check_row_shape(name(weight), w);
+  };
+  for_each_matrix(check, l);
+  for_each_stack([&](LayerWeight weight, const MatrixStack& s) { check(weight, s.first); }, l);
+  if (error || l.router.rows == 0) return error;
+  return check_router(name(LayerWeight::kRouter), l.router, model.spec.moe->experts_used);
+}
+
+}  // namespace
+
+std::optional<Error> check_shapes_on_gpu(const Model& model) {
+  if (auto error = refuse_operations(model)) return error;
+  if (auto error = refuse_heads(model)) return error;
+  for (int i = 0; i < int(model.layers.size()); ++i)
+    if (auto error = check_layer_placement(model, i)) return error;
+  return check_row_shape("output.weight", model.head);
+}
+
+}  // namespace rigcast::engine

@@ -1,0 +1,93 @@
+// [model] of a run: which model, which mix, and the file's size where no mix gives it.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/text/freetext.hpp"
+#include "measurements/model_names.hpp"
+#include "measurements/scenario_fragment.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr double kSameSize = 0.03;  // files differ by padding, metadata and a tensor's mix
+
+// A label of a mix that stands where a model is given without one.
+std::string label_of(const Measurement& m, const ParsedNotes& parsed_notes) {
+  if (!m.quant.empty()) return m.quant;
+  const bool usual =
+      parsed_notes.ollama || stated::contains(stated::lower(m.notes), "ollama default");
+  return usual ? "ollama default" : "";
+}
+
+// Mixes for one kind of model, or without quantisation, stand for no other label.
+bool stands_for_others(const std::string& mix) {
+  return mix != "MXFP4" && mix != "F32" && mix != "BF16";
+}
+
+std::string nearest_mix(const ModelSpec& model, double bytes, NameResolver& resolver) {
+  std::string nearest;
+  double least = INFINITY;
+  for (const std::string& mix : QuantMix::names()) {
+    if (!stands_for_others(mix)) continue;
+    const auto size = resolver.size_of(model, mix);
+    if (!size) continue;
+    const double distance = std::abs(std::log(size->bytes / bytes));
+    if (distance < least) {
+      least = distance;
+      nearest = mix;
+    }
+  }
+  return nearest;
+}
+
+std::optional<double> stated_bytes(const Measurement& m, const ModelSpec& model,
+                                   const std::string& label, NameResolver& resolver) {
+  if (m.size) return m.size->value;
+  const auto bits = bits_per_weight_of_label(label);
+  const auto size = resolver.size_of(model, "Q8_0");
+  if (!bits || !size) return std::nullopt;
+  return size->elements * *bits / 8;
+}
+
+ModelFragment fragments(std::shared_ptr<const ModelSpec> spec, const ParsedNotes& parsed_notes,
+                        const std::string& mix, double usual, std::optional<double> stated) {
+  ModelFragment draft;
+  draft.toml = fmt::format("[model]\nname = \"{}\"\nquant = \"{}\"\n", spec->id, mix);
+  if (parsed_notes.experts_used && spec->moe &&
+      *parsed_notes.experts_used < spec->moe->experts_used)
+    draft.toml += fmt::format("experts_used = {}\n", *parsed_notes.experts_used);
+  draft.spec = std::move(spec);
+  draft.size = Bytes{usual};
+  if (!stated || std::abs(*stated / usual - 1) <= kSameSize) return draft;
+  draft.size = Bytes{*stated};
+  draft.toml += fmt::format("size = \"{:.4f} GiB\"\n", *stated / (1_GiB).value);
+  return draft;
+}
+
+}  // namespace
+
+Result<ModelFragment> model_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
+                                     NameResolver& resolver) {
+  auto spec = resolver.model(m.model, m.params_b);
+  if (!spec) return bad_input(fmt::format("no model named \"{}\"", stated::clipped(m.model)));
+  const std::string label = label_of(m, parsed_notes);
+  const auto rule = mix_of_label(label);
+  const auto bytes = stated_bytes(m, *spec, label, resolver);
+  if (rule) {
+    const auto usual = resolver.size_of(*spec, rule->name());
+    if (!usual) return bad_input(fmt::format("{} cannot be stored as {}", spec->id, rule->name()));
+    return fragments(std::move(spec), parsed_notes, rule->name(), usual->bytes,
+                     m.size ? bytes : std::nullopt);
+  }
+  if (label.empty() && !bytes) return bad_input("no quant mix and no file size stated");
+  if (!bytes)
+    return bad_input(
+        fmt::format("no rule for mix {} and no file size stated", stated::clipped(label)));
+  const std::string mix = nearest_mix(*spec, *bytes, resolver);
+  const auto usual = resolver.size_of(*spec, mix);
+  if (!usual) return bad_input(fmt::format("{} has no size", spec->id));
+  return fragments(std::move(spec), parsed_notes, mix, usual->bytes, bytes);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,92 @@
+#include "measurements/parsed_notes.hpp"
+
+#include <cstdlib>
+
+#include "core/text/freetext.hpp"
+
+namespace rigcast {
+namespace {
+
+using stated::contains;
+using stated::match;
+
+std::string backend_in(const std::string& text) {
+  if (contains(text, "vulkan")) return "vulkan";
+  if (contains(text, "rocm")) return "rocm";
+  if (contains(text, "sycl")) return "sycl";
+  if (contains(text, "backend=cuda") || contains(text, "(cuda")) return "cuda";
+  if (contains(text, "backend=metal") || contains(text, "(metal)")) return "metal";
+  return "";
+}
+
+// A build with a CPU BLAS prefills host layers there. On Apple every build has one, and it is not
+// asked.
+bool has_cpu_blas(const std::string& notes, const std::string& backend) {
+  return backend != "metal" && contains(notes, "blas") && !contains(notes, "no blas");
+}
+
+// "ts=23.00/23.00", "tensor-split 25,75".
+std::vector<double> tensor_split_in(const std::string& notes) {
+  const auto found = match(
+      notes,
+      R"(\b(?:ts=|tensor[-_]split[ =])(\d{1,6}(?:\.\d{1,6})?(?:[,/]\d{1,6}(?:\.\d{1,6})?)+))");
+  std::vector<double> shares;
+  if (found.empty()) return shares;
+  for (const char* at = found[1].c_str(); *at != '\0';) {
+    char* end = nullptr;
+    shares.push_back(std::strtod(at, &end));
+    at = *end == '\0' ? end : end + 1;
+  }
+  return shares;
+}
+
+// The last one said: words about either come before the settings.
+bool has_no_mmap(const std::string& notes) {
+  const auto found = match(notes, R"(.*\bmmap=([01])\b)");
+  return !found.empty() && found[1] == "0";
+}
+
+// Weights that are repacked for the CPU's kernels at load are of no use to a GPU.
+bool is_repacked(const std::string& notes) { return !match(notes, R"(\brtr\b)").empty(); }
+
+bool some_kv_layers_in_ram(const std::string& notes) {
+  const auto found = match(notes, R"(kv-gpu-layers (\d{1,4}) of (\d{1,4}))");
+  return !found.empty() && found[1] != "0" && found[1] != found[2];
+}
+
+// "-ser 4,1": at most four experts for a token.
+std::optional<int> experts_used_in(const std::string& notes) {
+  const auto found = match(notes, R"((?:-ser |\bser=)([1-9]\d?),)");
+  return found.empty() ? std::nullopt : std::optional(std::atoi(found[1].c_str()));
+}
+
+}  // namespace
+
+ParsedNotes parse_notes(const Measurement& m) {
+  const std::string notes = stated::lower(m.notes);
+  const std::string program = stated::lower(m.tool) + " " + stated::lower(m.build);
+  ParsedNotes s;
+  for (const std::string& text : {notes, stated::lower(m.gpu), program})
+    if (s.backend.empty()) s.backend = backend_in(text);
+  s.cpu_blas = has_cpu_blas(notes, s.backend);
+  s.no_op_offload = s.cpu_blas || contains(notes, "nopo=1") ||
+                    contains(notes, "computed on cpu in prefill") || is_repacked(notes);
+  s.cpu_or_gpu = contains(notes, "igpu/cpu");
+  s.did_not_fit = contains(notes, "did not fit") || contains(notes, "driver spill");
+  s.no_mmap = has_no_mmap(notes);
+  s.kv_in_ram = !match(notes, R"(\bnkvo[ =]1\b|--no-kv-offload|kv-gpu-layers 0\b)").empty();
+  s.some_kv_in_ram = some_kv_layers_in_ram(notes);
+  s.all_experts_in_ram = contains(notes, "all experts in ram") ||
+                         !match(notes, R"(\bhybrid( decode|; prefill streams experts)\b)").empty();
+  s.automatic_split = !match(notes, R"(automatic [\w ()-]*split)").empty();
+  s.numa_distribute = contains(notes, "numa distribute");
+  s.ollama = contains(program, "ollama") && !contains(program, " or ollama");
+  s.ik_llama = contains(program, "ik_llama");
+  s.experts_used = experts_used_in(notes);
+  s.tensor_split = tensor_split_in(notes);
+  const auto mode = match(notes, R"(split-mode (row|tensor)\b)");
+  if (!mode.empty()) s.split_mode = mode[1];
+  return s;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,170 @@
+// [placement], [kv], [runtime] and [workload] of a run.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/model/kv_cache.hpp"
+#include "core/text/freetext.hpp"
+#include "measurements/build_month.hpp"
+#include "measurements/scenario_fragment.hpp"
+
+namespace rigcast {
+namespace {
+
+// The statements about the placement of layers.
+struct Layers {
+  bool automatic = false;
+  int on_gpu = 0;     // up to layers + 1, which includes the head
+  bool head = false;  // with it
+};
+
+Layers layers_of(const Measurement& m, const ModelSpec& model, const RigFragment& rig) {
+  const int all = model.layers + 1;
+  if (rig.gpus.empty()) return {};
+  // Programs put on the GPU what fits, if nobody says how much.
+  if (!m.gpu_layers) return {true, 0, false};
+  const int wanted = std::min(*m.gpu_layers, all);
+  return {false, wanted, wanted == all};
+}
+
+int cpu_moe_layers(const Measurement& m, const ParsedNotes& parsed_notes, const ModelSpec& model) {
+  const int stated = m.cpu_moe_layers.value_or(parsed_notes.all_experts_in_ram ? model.layers : 0);
+  return std::min(stated, model.layers);
+}
+
+// "q8_kv" is a way to compute with Q8_0 blocks.
+Result<QuantFormat> kv_type(const std::string& stated) {
+  if (stated.empty()) return QuantFormat::kF16;
+  const std::string lower = stated::lower(stated);
+  if (const auto type = kv_type_from(lower == "q8_kv" ? "q8_0" : lower)) return *type;
+  return bad_input(fmt::format("no KV type \"{}\"", lower));
+}
+
+// True if the cache is in host memory although layers are on a GPU.
+bool has_kv_in_ram(const Measurement& m, const ParsedNotes& parsed_notes, const RigFragment& rig,
+                   const Layers& layers) {
+  const bool has_gpu_layers = layers.automatic || layers.on_gpu > 0;
+  return !rig.gpus.empty() && !rig.unified() && has_gpu_layers &&
+         (m.kv_location == "cpu" || parsed_notes.kv_in_ram);
+}
+
+// Shares of a split by layers for several GPUs if the first `light` layers have their experts in
+// RAM: every GPU receives weights in proportion to its memory. Users who keep experts in RAM choose
+// such shares.
+std::vector<double> balanced_split(const ModelSpec& model, const RigFragment& rig, int light) {
+  const MixtureOfExperts& moe = *model.moe;
+  const double attention =
+      2.0 * double(model.heads + model.kv_heads) * double(model.head_dim) * double(model.hidden);
+  const double experts = 3.0 * moe.experts * double(moe.expert_ffn) * double(model.hidden);
+  double memory = 0;
+  for (const GpuPart& gpu : rig.gpus) memory += gpu.memory.value.value;
+  const double all = model.layers * attention + (model.layers - light) * experts;
+  std::vector<double> shares;
+  double from = 0, filled = 0;
+  for (const GpuPart& gpu : rig.gpus) {
+    filled += all * gpu.memory.value.value / memory;
+    // Layers that hold so much: light ones up to the last of them, heavy ones from there.
+    const double to = filled <= light * attention
+                          ? filled / attention
+                          : light + (filled - light * attention) / (attention + experts);
+    shares.push_back(std::max(to - from, 0.01));
+    from = to;
+  }
+  return shares;
+}
+
+std::string placement_toml(const ParsedNotes& parsed_notes, const ModelSpec& model,
+                           const RigFragment& rig, const Layers& layers, int experts) {
+  std::string toml = "[placement]\n";
+  toml += layers.automatic ? std::string("gpu_layers = \"auto\"\n")
+                           : fmt::format("gpu_layers = {}\n", layers.on_gpu);
+  if (experts > 0) toml += fmt::format("cpu_moe_layers = {}\n", experts);
+  if (rig.gpus.size() < 2) return toml;
+  std::vector<double> split;
+  if (parsed_notes.tensor_split.size() == rig.gpus.size()) split = parsed_notes.tensor_split;
+  if (experts > 0 && model.moe) split = balanced_split(model, rig, experts);
+  if (!split.empty()) toml += fmt::format("tensor_split = [{:.3f}]\n", fmt::join(split, ", "));
+  if (!parsed_notes.split_mode.empty())
+    toml += fmt::format("split_mode = \"{}\"\n", parsed_notes.split_mode);
+  return toml;
+}
+
+std::string kv_toml(const PlacementFragment& draft, QuantFormat k, QuantFormat v) {
+  return fmt::format("[kv]\npolicy = \"{}\"\ntype_k = \"{}\"\ntype_v = \"{}\"\n",
+                     draft.kv_in_ram ? "ram" : "vram", kv_type_name(k), kv_type_name(v));
+}
+
+bool has_some_kv_in_ram(const Measurement& m, const ParsedNotes& parsed_notes,
+                        const RigFragment& rig, const Layers& layers) {
+  return parsed_notes.some_kv_in_ram || (m.kv_location == "split" && layers.head && !rig.unified());
+}
+
+}  // namespace
+
+Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
+                                             const ModelSpec& model, const RigFragment& rig,
+                                             std::optional<int> experts_in_ram) {
+  const auto k = kv_type(m.type_k);
+  if (!k) return k.error();
+  const auto v = kv_type(m.type_v);
+  if (!v) return v.error();
+  Layers layers = layers_of(m, model, rig);
+  if (experts_in_ram) layers = {false, model.layers + 1, true};
+  if (has_some_kv_in_ram(m, parsed_notes, rig, layers))
+    return bad_input("the KV cache of some layers is in RAM: no KV policy does that");
+  PlacementFragment draft;
+  const int experts =
+      rig.gpus.empty() ? 0 : experts_in_ram.value_or(cpu_moe_layers(m, parsed_notes, model));
+  draft.kv_in_ram = has_kv_in_ram(m, parsed_notes, rig, layers);
+  draft.experts_in_ram = experts > 0;
+  draft.automatic = layers.automatic;
+  draft.layers_on_host = !layers.head && !layers.automatic;
+  draft.quantized_v = info(*v).bits_per_weight() < 16;
+  draft.quantized_kv = draft.quantized_v || info(*k).bits_per_weight() < 16;
+  if (!rig.cpu_stated && !rig.unified() &&
+      (draft.layers_on_host || draft.experts_in_ram || draft.kv_in_ram))
+    return bad_input(fmt::format("no CPU named \"{}\"", stated::clipped(m.cpu)));
+  draft.toml = placement_toml(parsed_notes, model, rig, layers, experts) + kv_toml(draft, *k, *v);
+  return draft;
+}
+
+std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
+                             bool quantized_v) {
+  const auto on = [](bool value) { return value ? "true" : "false"; };
+  const bool flash = quantized_v || m.flash_attention.value_or(default_flash_attention(m));
+  std::string toml =
+      fmt::format("[runtime]\nname = \"{}\"\nflash_attention = {}\nmmap = {}\nop_offload = {}\n",
+                  parsed_notes.ik_llama ? "ik-llama.cpp" : "llama.cpp", on(flash),
+                  on(!parsed_notes.no_mmap), on(!parsed_notes.no_op_offload));
+  if (parsed_notes.numa_distribute) toml += "numa = \"distribute\"\n";
+  if (parsed_notes.cpu_blas) toml += "cpu_blas = true\n";
+  if (!parsed_notes.backend.empty())
+    toml += fmt::format("backend = \"{}\"\n", parsed_notes.backend);
+  if (const auto built = build_month(m)) toml += fmt::format("build = \"{}\"\n", built->text());
+  if (m.threads && *m.threads > 0)
+    toml += fmt::format("threads = {}\n", std::min(*m.threads, 100'000));
+  const int most = m.batch.value_or(0) > 0 ? std::min(*m.batch, 1 << 20) : 1 << 20;
+  if (m.batch.value_or(0) > 0) toml += fmt::format("batch = {}\n", most);
+  if (m.ubatch.value_or(0) > 0) toml += fmt::format("ubatch = {}\n", std::min(*m.ubatch, most));
+  return toml;
+}
+
+std::string workload_fragment(const Measurement& m) {
+  const bool prompt = m.metric == Metric::kPp || m.metric == Metric::kTtft;
+  const TokenCount in = prompt ? (m.prompt > 0 ? m.prompt : 512) : 1;
+  const TokenCount out = prompt ? 1 : std::clamp<TokenCount>(m.generated, 0, 1'000'000);
+  const TokenCount generated = out > 0 ? out : 128;
+  // A benchmark allocates the cache for what it runs; a server for a conversation.
+  constexpr TokenCount kServerContext = 8192;
+  const bool server = !stated::contains(stated::lower(m.tool), "llama-bench") &&
+                      !stated::contains(stated::lower(m.tool), "sweep-bench");
+  const TokenCount cells =
+      std::max(m.depth + in + generated, server ? kServerContext : TokenCount{0});
+  return fmt::format(
+      "[workload]\ndepth = {}\nprompt_tokens = {}\noutput_tokens = {}\ncontext = {}\n"
+      "start = \"resident\"\n",
+      m.depth, in, generated, (cells + 255) / 256 * 256);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,71 @@
+#include "perfmodel/cost/wave_quantization.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast {
+namespace {
+
+// Wave quantization: time relative to a GPU whose units were all busy, for `blocks` thread blocks
+// on `units` units.
+double stretch(double blocks, double units) { return std::ceil(blocks / units) * units / blocks; }
+
+double blocks_of(double rows, double tokens, const BlockShape& cut) {
+  return std::ceil(rows / cut.rows) * std::ceil(tokens / cut.tokens);
+}
+
+// The mean over the products, weighted by their elements.
+template <class StretchOf>
+double mean_stretch(const OpTraffic& t, const StretchOf& stretch_of) {
+  double elements = 0, sum = 0;
+  for (const ProductShape& p : t.products) {
+    if (p.rows == 0) continue;
+    elements += double(p.elements);
+    sum += double(p.elements) * stretch_of(double(p.rows));
+  }
+  return elements > 0 ? sum / elements : 1.0;
+}
+
+// Larger blocks are used as long as this share of the units still has one.
+constexpr double kNearlyAll = 0.8;
+
+}  // namespace
+
+double wave_efficiency(const OpTraffic& products, double tokens, const BlockShape& cut) {
+  if (cut.units <= 0) return 1.0;
+  return 1.0 / mean_stretch(products, [&](double rows) {
+           return stretch(blocks_of(rows, tokens, cut), cut.units);
+         });
+}
+
+double wave_efficiency_of_largest(const OpTraffic& products, double tokens, const BlockShape& cut) {
+  if (cut.units <= 0) return 1.0;
+  return 1.0 / mean_stretch(products, [&](double rows) {
+           BlockShape larger = cut;
+           for (const double times : {8, 4, 2, 1}) {
+             larger.rows = times * cut.rows;
+             const double blocks = blocks_of(rows, tokens, larger);
+             if (times == 1 || blocks >= kNearlyAll * cut.units) return stretch(blocks, cut.units);
+           }
+           return 1.0;
+         });
+}
+
+double wave_efficiency_of_blocks(double blocks, double units) {
+  if (units <= 0 || blocks <= units) return 1.0;
+  return 1.0 / stretch(blocks, 2 * units);
+}
+
+double idle_of_one_token(const OpTraffic& products, const BlockShape& cut) {
+  if (cut.units <= 0) return 0.0;
+  const double many = 44 * cut.units;  // rows from which engine/kernels/cuda/matvec doubles its
+                                       // tile
+  const double mean = mean_stretch(products, [&](double rows) {
+    const double at_once = (rows >= many ? 2 : 1) * cut.rows * cut.units;
+    // With less than one wave, the busy units use the bandwidth that idle ones leave.
+    return rows <= at_once ? 1.0 : stretch(rows, at_once);
+  });
+  return mean - 1.0;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,33 @@
+#pragma once
+// Wave quantization. Kernels divide a product into thread blocks, which a GPU's units (SMs) run in
+// waves. A last wave that is not full leaves units idle; the idle share depends on the product's
+// rows and tokens.
+
+#include "core/model/traffic.hpp"
+
+namespace rigcast {
+
+/// The shape of a thread block of a batch's product.
+struct BlockShape {
+  double rows = 0;
+  double tokens = 0;
+  double units = 0;  // units of the GPU; 0: unknown, and all count as busy
+};
+
+/// Share of the units' time in which they are busy with these products, in blocks of shape `cut`. A
+/// block with fewer tokens takes proportionally less time.
+double wave_efficiency(const OpTraffic& products, double tokens, const BlockShape& cut);
+
+/// As wave_efficiency(), with blocks of 8, 4, 2 or 1 times `cut.rows`: the largest size that still
+/// gives nearly all units a block.
+double wave_efficiency_of_largest(const OpTraffic& products, double tokens, const BlockShape& cut);
+
+/// As wave_efficiency(), for `blocks` blocks of which a unit runs two at once. With fewer blocks
+/// than units, kernels make smaller blocks, and all units count as busy.
+double wave_efficiency_of_blocks(double blocks, double units);
+
+/// Idle time of the units per second of busy time while one token is computed. A unit works on
+/// `cut.rows` rows at once, or on twice as many if the product has enough rows.
+double idle_of_one_token(const OpTraffic& products, const BlockShape& cut);
+
+}  // namespace rigcast

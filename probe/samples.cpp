@@ -1,0 +1,17 @@
+#include "probe/samples.hpp"
+
+#include <algorithm>
+
+#include "core/base/quantile.hpp"
+
+namespace rigcast::probe {
+
+Samples samples_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  const double middle = median(values);
+  const double range = values.back() - values.front();
+  return {middle, middle > 0 ? range / middle : 0, int(values.size())};
+}
+
+}  // namespace rigcast::probe

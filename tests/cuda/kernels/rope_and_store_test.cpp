@@ -1,0 +1,192 @@
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
+
+#include "engine/kernels/ref/ops.hpp"
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/cache_data.cuh"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+struct Case {
+  int heads = 6, kv_heads = 2, dim = 128, tokens = 1, position = 0;
+  int rope_dims = 128;
+  RopePairs pairs = RopePairs::kInterleaved;
+  bool biases = false, norms = false;
+  QuantFormat k = QuantFormat::kF16, v = QuantFormat::kF16;
+};
+
+constexpr float kEps = 1e-5f;
+
+// The model's F32 values before further rounding, for one of q, k and v.
+struct Rows {
+  std::vector<float> rows, bias, norm;
+  int heads = 0, stride = 0;
+
+  Rows(const Case& c, int heads_, unsigned seed) : heads(heads_), stride(heads_ * c.dim + 8) {
+    rows = normal_values(std::size_t(c.tokens * stride), seed);
+    if (c.biases) bias = normal_values(std::size_t(heads * c.dim), seed + 1);
+    if (c.norms) norm = normal_values(std::size_t(c.dim), seed + 2);
+  }
+
+  std::vector<float> head(const Case& c, int token, int index, bool turned) const {
+    const std::size_t dim = std::size_t(c.dim);
+    const auto* from = rows.data() + token * stride + index * c.dim;
+    std::vector<float> x(from, from + dim);
+    for (std::size_t i = 0; i < dim && !bias.empty(); ++i)
+      x[i] += bias[std::size_t(index) * dim + i];
+    if (!turned) return x;
+    if (!norm.empty()) ref::rms_norm(x, norm, kEps, x);
+    ref::rope(x, c.position + token, {c.pairs, c.rope_dims, 500000.0f});
+    return x;
+  }
+};
+
+std::vector<double> frequencies_of(const Case& c) {
+  std::vector<double> f;
+  for (int i = 0; i < c.rope_dims / 2; ++i) f.push_back(std::pow(500000.0, -2.0 * i / c.rope_dims));
+  return f;
+}
+
+struct Sent {
+  OnDevice<float> rows, bias, norm;
+  cuda::ProjectedRows view;
+
+  explicit Sent(const Rows& from) : rows(from.rows), bias(from.bias), norm(from.norm) {
+    view = {rows.get(), from.stride, from.bias.empty() ? nullptr : bias.get()};
+  }
+};
+
+struct Placed {
+  std::vector<float> queries;
+  std::vector<std::byte> memory;
+};
+
+Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, const Rows& v) {
+  const Sent sent_q(q), sent_k(k), sent_v(v);
+  const OnDevice<double> frequencies(frequencies_of(c));
+  const OnDevice<int> position(std::vector<int>{c.position});
+  const OnDevice<std::uint16_t> queries(std::size_t(c.tokens * c.heads * c.dim));
+  cuda::NewTokenInputs p;
+  p.q = sent_q.view, p.k = sent_k.view, p.v = sent_v.view;
+  p.heads = c.heads;
+  if (c.norms) p.q_norm = sent_q.norm.get(), p.k_norm = sent_k.norm.get();
+  p.norm_eps = kEps;
+  p.pairs = c.pairs;
+  p.rope_dims = c.rope_dims;
+  const OnDevice<cuda::RopeAngle> rope_cos_sin(std::size_t(c.tokens * c.rope_dims / 2));
+  const Stream stream;
+  cuda::compute_rope_angles(stream, frequencies.get(), c.rope_dims / 2, c.tokens, position.get(),
+                            rope_cos_sin.get());
+  stream.wait();
+  p.rope_cos_sin = rope_cos_sin.get();
+  cuda::rope_and_store(stream, p, data.on_device(), CacheData::kLayer, c.tokens, position.get(),
+                       reinterpret_cast<__half*>(queries.get()));
+  stream.wait();
+  return {halves_to_floats(queries.read()), data.read()};
+}
+
+// F32's own error: magnitudes stay below 16, also of a norm times its weight, and are rounded six
+// times, 2^-24 each.
+constexpr double kFloat = 16 * 6 * 0x1p-24;
+
+// Half a step of the type about `x`, in a block whose largest magnitude is `most`.
+double half_step(QuantFormat type, double x, double most) {
+  if (type == QuantFormat::kF16) return std::abs(x) * 0x1p-11 + 0x1p-25;
+  const double d = most / (type == QuantFormat::kQ8_0 ? 127 : 8);
+  // The step is rounded to FP16: the largest codes move by 127, or 8, times its error. A Q4_0 block
+  // has no code for +8 steps: such a value is off by a whole step.
+  return type == QuantFormat::kQ8_0 ? d * (0.5 + 127 * 0x1p-11) : d * (1 + 8 * 0x1p-11);
+}
+
+void check_row(const Case& c, QuantFormat type, const std::byte* got, const std::vector<float>& x) {
+  std::vector<float> seen(std::size_t(c.dim));
+  ref::dequantize(type, got, seen);
+  const std::size_t block = info(type).block_elements;
+  Compared compared;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t first = i / block * block;
+    double most = 0;
+    for (std::size_t k = first; k < first + block; ++k)
+      most = std::max(most, std::abs(double(x[k])));
+    compared.add(double(seen[i]), double(x[i]), half_step(type, double(x[i]), most) + kFloat);
+  }
+  CHECK(compared.worst <= 1);
+}
+
+void check(const Case& c) {
+  INFO("dim " << c.dim << " tokens " << c.tokens << " position " << c.position << " types "
+              << int(c.k) << " " << int(c.v));
+  CacheShape shape{c.kv_heads, c.dim, 0, 0, c.k, c.v};
+  shape.order = 3;
+  shape.room = c.position + c.tokens;
+  const CacheData data(shape);
+  const Rows q(c, c.heads, 11), k(c, c.kv_heads, 21), v(c, c.kv_heads, 31);
+  const Placed placed = run(c, data, q, k, v);
+  const double scale = double(cuda::query_scale(c.dim));
+  Compared queries;
+  for (int t = 0; t < c.tokens; ++t) {
+    for (int h = 0; h < c.heads; ++h) {
+      const std::vector<float> x = q.head(c, t, h, true);
+      const float* got = placed.queries.data() + std::size_t((t * c.heads + h) * c.dim);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        queries.add(double(got[i]), double(x[i]) * scale,
+                    half_step(QuantFormat::kF16, double(x[i]) * scale, 0) + kFloat * scale);
+    }
+    for (int h = 0; h < c.kv_heads; ++h) {
+      check_row(c, c.k, data.row(placed.memory, h, c.position + t, false), k.head(c, t, h, true));
+      // Values are rounded as they are: to the same bits.
+      const std::vector<float> x = v.head(c, t, h, false);
+      std::vector<std::byte> row(std::size_t(data.on_device().v_row));
+      ref::quantize(c.v, x, row.data());
+      CHECK(std::equal(row.begin(), row.end(), data.row(placed.memory, h, c.position + t, true)));
+    }
+  }
+  CHECK(queries.worst <= 1);
+}
+
+}  // namespace
+
+TEST_CASE("RoPE rotates queries, and keys and values are stored in the cache's blocks",
+          "[cuda][gpu]") {
+  for (const RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kNeox})
+    for (const int position : {0, 1, 127, 1000, 131071})
+      for (const int tokens : {1, 5, 40}) {
+        Case c;
+        c.pairs = pairs;
+        c.position = position;
+        c.tokens = tokens;
+        if (position > 10000) c.heads = 3, c.kv_heads = 1, c.dim = c.rope_dims = 64;
+        check(c);
+      }
+}
+
+TEST_CASE("Biases and norms of heads come before turning", "[cuda][gpu]") {
+  for (const int dim : {64, 80, 128, 256}) {
+    Case c;
+    c.dim = dim;
+    c.rope_dims = dim == 80 ? 32 : dim;
+    c.tokens = 33;
+    c.position = 250;
+    c.biases = true;
+    c.norms = dim != 64;
+    c.pairs = RopePairs::kNeox;
+    check(c);
+  }
+}
+
+TEST_CASE("Every pair of cache types is written as the CPU writes it", "[cuda][gpu]") {
+  const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+  for (const QuantFormat k : types)
+    for (const QuantFormat v : types)
+      for (const int dim : {64, 96, 128}) {
+        Case c;
+        c.k = k, c.v = v;
+        c.dim = c.rope_dims = dim;
+        c.tokens = 70;
+        c.position = 100;
+        check(c);
+      }
+}

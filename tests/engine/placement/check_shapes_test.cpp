@@ -1,0 +1,72 @@
+#include "engine/placement/check_shapes.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/engine/tiny_model.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+bool says(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+std::string refusal(const TinyTraits& traits) {
+  const TinyModel tiny = make_tiny_model(traits);
+  const auto error = check_shapes_on_gpu(tiny.model);
+  return error ? error->text() : "";
+}
+
+}  // namespace
+
+TEST_CASE("Shapes that a GPU computes are not refused") {
+  TinyTraits t;
+  t.layers = 1;
+  CHECK(refusal(t) == "");
+  for (const std::int64_t dim : {8, 40, 64, 72, 80, 96, 128, 256}) {
+    t.head_dim = dim;
+    CHECK(refusal(t) == "");
+  }
+  t.experts = 8;
+  t.architecture = "qwen3moe";
+  CHECK(refusal(t) == "");
+}
+
+TEST_CASE("Heads that a GPU does not compute are refused with their width") {
+  TinyTraits t;
+  t.layers = 1;
+  for (const auto& [dim, text] : {std::pair{34, "heads of 34"}, std::pair{512, "heads of 512"}}) {
+    t.head_dim = dim;
+    CHECK(says(refusal(t), text));
+    CHECK(says(refusal(t), "up to 256"));
+    CHECK(says(refusal(t), "--device cpu"));
+  }
+}
+
+TEST_CASE("Rows that a GPU does not compute are refused with tensor and shape") {
+  TinyTraits t;
+  t.layers = 1;
+  t.hidden = 48;
+  CHECK(says(refusal(t), "\"blk.0.attn_q.weight\" of 48 x 256"));
+  t.hidden = 256;
+  t.ffn = 144;
+  CHECK(says(refusal(t), "\"blk.0.ffn_down.weight\" of 144 x 256"));
+}
+
+TEST_CASE("Routers that a GPU does not compute are refused") {
+  TinyTraits t;
+  t.layers = 1;
+  t.architecture = "qwen3moe";
+  t.experts = 40;
+  t.experts_used = 33;
+  CHECK(says(refusal(t), "40 experts of which 33 are used"));
+  t.experts_used = 2;
+  TinyModel tiny = make_tiny_model(t);
+  tiny.model.layers[0].router.format = QuantFormat::kQ8_0;
+  const auto error = check_shapes_on_gpu(tiny.model);
+  REQUIRE(error);
+  CHECK(says(error->text(), "\"blk.0.ffn_gate_inp.weight\" in Q8_0"));
+}
