@@ -4,8 +4,8 @@
 #
 #   scripts/fuzz.sh MINUTES [TARGET...]      targets: those of tests/fuzz/*_fuzz.cpp, without _fuzz
 #
-# What it learns stays in build/fuzz/corpus, for the next time; seeds are in tests/fuzz/corpus and
-# tests/data. Ends with 1 and names the input if one crashes, takes 5 s or 1.5 GB; with 0 otherwise.
+# What it learns stays in build/fuzz/corpus, for the next time; seeds are in tests/fuzz/corpus, an
+# archive for each target, and in tests/data. Ends with 1 and names the input if one crashes, takes 5 s or 1.5 GB; with 0 otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=8:${ASAN_OPTIONS:-}
@@ -26,7 +26,7 @@ run() { # TARGET SECONDS LENGTH LOG
   local target=$1 log=$4 folder options=() seeds=()
   [ ! -e "tests/fuzz/$target.dict" ] || options+=("-dict=tests/fuzz/$target.dict")
   [ "$target" != forward ] || options+=(-len_control=0) # short inputs change nothing of a model
-  for folder in "tests/fuzz/corpus/$target" "tests/data/$target"; do
+  for folder in "build/fuzz/seeds/$target" "tests/data/$target"; do
     [ ! -d "$folder" ] || seeds+=("$folder")
   done
   "build/fuzz/tests/fuzz/${target}_fuzz" -max_total_time="$2" -max_len="$3" -timeout=5 \
@@ -39,7 +39,8 @@ run() { # TARGET SECONDS LENGTH LOG
 fuzz() { # TARGET SECONDS
   local target=$1 half=$((($2 + 1) / 2)) log=build/fuzz/logs/$1 executed=0 begun found length count
   begun=$(date +%s)
-  mkdir -p "build/fuzz/corpus/$target"
+  mkdir -p "build/fuzz/corpus/$target" "build/fuzz/seeds/$target"
+  tar -xzf "tests/fuzz/corpus/$target.tar.gz" -C "build/fuzz/seeds/$target"
   for length in $(lengths_of "$target"); do
     count=$(run "$target" "$half" "$length" "$log.$length.txt")
     [ -n "$count" ] || cp "$log.$length.txt" "build/fuzz/findings/$target-ended-early.txt"

@@ -2,7 +2,7 @@
 // Bytes that a step moves, by kind, for reports and for traces of its stages.
 
 #include "engine/backends/cuda/kv/kv_state.cuh"
-#include "engine/backends/cuda/weight_streaming/weight_offload.cuh"
+#include "engine/backends/cuda/weight_streaming/streamed_weights.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/run/recorder.hpp"
 

@@ -7,10 +7,10 @@
 #include "engine/backends/cuda/forward/buffers.cuh"
 #include "engine/backends/cuda/forward/device_context.cuh"
 #include "engine/backends/cuda/forward/forward_context.cuh"
-#include "engine/backends/cuda/forward/pace.cuh"
+#include "engine/backends/cuda/forward/launch_throttle.cuh"
 #include "engine/backends/cuda/host_offload/host_offload.cuh"
 #include "engine/backends/cuda/kv/kv_state.cuh"
-#include "engine/backends/cuda/weight_streaming/weight_offload.cuh"
+#include "engine/backends/cuda/weight_streaming/streamed_weights.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 

@@ -3,7 +3,7 @@
 
 #include "core/model/kv_cache.hpp"
 #include "core/model/model_spec.hpp"
-#include "engine/backends/cuda/kv/kv_split.hpp"
+#include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
 #include "engine/cuda/memory/vram.cuh"
 
 namespace rigcast::engine::cuda {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
 #include "engine/backends/cuda/kv/device_cache.cuh"
-#include "engine/backends/cuda/kv/kv_split.hpp"
 #include "engine/cuda/copy_tracer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/run/recorder.hpp"

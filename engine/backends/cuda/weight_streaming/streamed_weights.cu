@@ -1,0 +1,188 @@
+#include "engine/backends/cuda/weight_streaming/streamed_weights.cuh"
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/model/traffic.hpp"
+#include "core/scenario/engine_memory.hpp"
+#include "engine/backends/cuda/weights/expert_groups.cuh"
+#include "engine/model/layer_weights.hpp"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+double elements(const engine::Matrix& m) { return double(m.rows) * double(m.columns); }
+double elements(const engine::MatrixStack& s) { return s ? elements(s.first) : 0; }
+double bytes(const engine::MatrixStack& s) { return s ? double(s.first.bytes()) : 0; }
+
+// Floating-point operations of one token's products in a layer, or only in its experts and their
+// router.
+Flops flops_of_token(const Model& model, int layer, bool experts_alone) {
+  const Layer& w = model.layers[std::size_t(layer)];
+  const double used = model.spec.moe ? model.spec.moe->experts_used : 0;
+  double sum = 0;
+  for_each_matrix(
+      [&](LayerWeight weight, const engine::Matrix& m) {
+        if (!experts_alone || weight == LayerWeight::kRouter) sum += elements(m);
+      },
+      w);
+  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { sum += used * elements(s); }, w);
+  return Flops{2 * sum};
+}
+
+// Expected bytes of the experts that `tokens` tokens choose, if all are equally likely.
+Bytes bytes_of_experts(const Model& model, int layer, TokenCount tokens) {
+  const Layer& w = model.layers[std::size_t(layer)];
+  if (!model.spec.moe) return {};
+  double one = 0;
+  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { one += bytes(s); }, w);
+  return Bytes{one * expected_experts(model.spec.moe->experts, model.spec.moe->experts_used,
+                                      double(tokens))};
+}
+
+std::vector<int> merged(const std::vector<int>& a, const std::vector<int>& b) {
+  std::vector<int> all;
+  std::ranges::merge(a, b, std::back_inserter(all));
+  return all;
+}
+
+}  // namespace
+
+// Layers whose experts a batch may multiply in groups with streamed weights.
+std::vector<int> StreamedWeights::layers_with_offloadable_experts() const {
+  std::vector<int> layers;
+  for (int i = 0; i < spec().layers; ++i)
+    if (model_.host.experts_offloadable(i) && supports_grouped_gemm(model_.layer(i)))
+      layers.push_back(i);
+  return has_small_batch_gemm() ? layers : std::vector<int>();
+}
+
+void StreamedWeights::drop() {
+  layers_.reset();
+  experts_.reset();
+  staged_.reset();
+  rates_ = {};
+  for (int i = 0; i < spec().layers; ++i) {
+    DeviceLayer& w = model_.gpu.layers[std::size_t(i)];
+    if (model_.host.offloadable(i)) for_each_matrix([](LayerWeight, Matrix& m) { m = {}; }, w);
+    if (model_.host.experts_offloadable(i))
+      for_each_stack([](LayerWeight, MatrixStack& m) { m = {}; }, w);
+  }
+}
+
+OffloadRates StreamedWeights::measure(const std::vector<int>& offloadable,
+                                      const std::vector<int>& experts) {
+  const bool experts_alone = offloadable.empty();
+  const int layer = experts_alone ? experts.front() : offloadable.front();
+  const TokenCount tokens = timed_tokens(spec(), ubatch_);
+  const Seconds time = host_->side.time_layer(layer, tokens, experts_alone);
+  return {layers_ ? layers_->measure_link() : experts_->measure_link(),
+          double(tokens) * flops_of_token(*model_.model, layer, experts_alone) / time};
+}
+
+OffloadCost StreamedWeights::offload_cost_of_layers(TokenCount cached, TokenCount tokens) const {
+  OffloadCost needs{{}, {}, tokens};
+  const double cache = double(cached) * double(cache_.token_bytes());
+  for (const int i : model_.host.offloadable_layers()) {
+    needs.copied += Bytes{layers_->bytes(i) + cache};
+    needs.copied += bytes_of_experts(*model_.model, i, tokens);
+    needs.of_token += flops_of_token(*model_.model, i, false);
+  }
+  return needs;
+}
+
+OffloadCost StreamedWeights::offload_cost_of_experts(TokenCount tokens) const {
+  OffloadCost needs{{}, {}, tokens};
+  for (const int i : layers_with_offloadable_experts()) {
+    needs.copied += bytes_of_experts(*model_.model, i, tokens);
+    needs.of_token += flops_of_token(*model_.model, i, true);
+  }
+  return needs;
+}
+
+// The next offloadable layer from `first` on; the number of layers if there is none.
+int StreamedWeights::next_offloadable(int first) const {
+  while (first < spec().layers && !model_.host.offloadable(first)) ++first;
+  return first;
+}
+
+void StreamedWeights::fetch_cache(TokenCount cached, int layer) {
+  if (layer < spec().layers) staged_->fetch(layer, cached);
+}
+
+void StreamedWeights::allocate_memory(PrefillOffloadPolicy by) {
+  drop();
+  by_ = by;
+  const bool offloads = by != PrefillOffloadPolicy::kHost;
+  const auto offloadable = offloads ? model_.host.offloadable_layers() : std::vector<int>();
+  const auto experts = offloads ? layers_with_offloadable_experts() : std::vector<int>();
+  const auto layers = merged(model_.host.streamed_layers(), offloadable);
+  const Model& model = *model_.model;
+  if (!layers.empty())
+    layers_ = std::make_unique<LayerStream>(vram_, stream_, model, model_.host, layers, model_.gpu);
+  if (!experts.empty())
+    experts_ = std::make_unique<ExpertStream>(vram_, stream_, model, experts, model_.gpu);
+  if (!offloadable.empty())
+    staged_ = std::make_unique<StagedCache>(vram_, stream_, layers_->copying(),
+                                            host_->side.layers().cache(), cache_.block_layout());
+  if (by == PrefillOffloadPolicy::kFaster && !(offloadable.empty() && experts.empty()))
+    rates_ = measure(offloadable, experts);
+}
+
+bool StreamedWeights::disable_prefill_offload() {
+  const bool offloads = staged_ || experts_;
+  if (!offloads || by_ != PrefillOffloadPolicy::kFaster) return false;
+  RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
+  allocate_memory(PrefillOffloadPolicy::kHost);
+  return true;
+}
+
+PrefillOffload StreamedWeights::choose_prefill_offload(TokenCount cached, TokenCount tokens) const {
+  return {staged_ && copies(by_, offload_cost_of_layers(cached, tokens), rates_),
+          experts_ && copies(by_, offload_cost_of_experts(tokens), rates_)};
+}
+
+bool StreamedWeights::is_streamed_in(const PrefillOffload& offload, int layer) const {
+  return model_.host.streamed(layer) || (offload.layers && model_.host.offloadable(layer));
+}
+
+bool StreamedWeights::streams_in_experts(const PrefillOffload& offload, int layer) const {
+  return offload.experts && model_.host.experts_offloadable(layer) &&
+         uses_grouped_gemm(model_.gpu_layer(layer));
+}
+
+void StreamedWeights::begin(const PrefillOffload& offload, TokenCount cached, TokenCount tokens) {
+  if (!layers_) return;
+  if (offload.layers) {
+    staged_->reserve(cached + tokens);
+    staged_->begin();
+    fetch_cache(cached, next_offloadable(0));
+  }
+  layers_->begin(offload.layers
+                     ? merged(model_.host.streamed_layers(), model_.host.offloadable_layers())
+                     : model_.host.streamed_layers());
+}
+
+// Fetches the next layer's keys and values before the weights of the layer after it.
+void StreamedWeights::stream_in_layer(TokenCount cached, int layer) {
+  if (model_.host.offloadable(layer)) {
+    staged_->acquire();
+    fetch_cache(cached, next_offloadable(layer + 1));
+  }
+  layers_->acquire(layer);
+}
+
+void StreamedWeights::end(const PrefillOffload& offload) {
+  if (!layers_) return;
+  layers_->end();
+  if (offload.layers) staged_->join();
+}
+
+MovedBytes StreamedWeights::take_bytes() {
+  MovedBytes all;
+  if (staged_) all += staged_->take_bytes();
+  if (experts_) all.to_gpu += experts_->take_bytes();
+  return all;
+}
+
+}  // namespace rigcast::engine::cuda
