@@ -61,6 +61,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
   std::atomic<std::size_t> next = 0;
   std::mutex reporting;
   int done = 0;
+  bool all_solved = true;
   const auto work = [&] {
     std::vector<Sample> mine = samples();
     bind_all(mine, parameters, out.values);
@@ -70,6 +71,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
       for (std::size_t i = 0; i < mine.size() && !values.empty(); ++i)
         if (mine[i].run().chip == chips[c]) out.left_out[i] = mine[i].error_among(values);
       const std::lock_guard lock(reporting);
+      all_solved = all_solved && !values.empty();
       progress(++done, int(chips.size()));
     }
   };
@@ -78,6 +80,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
     for (int t = 1; t < std::min(threads, int(chips.size())); ++t) workers.emplace_back(work);
     work();
   }
+  if (!all_solved) out.values.clear();
   return out;
 }
 

@@ -9,7 +9,7 @@
 namespace rigcast::calibration {
 
 struct LeftOut {
-  std::vector<double> values;    // fitted on all samples
+  std::vector<double> values;    // fitted on all samples; empty: a fit has no solution
   std::vector<double> fitted;    // per sample, log(forecast / measured) with these
   std::vector<double> left_out;  // the same, with a fit that excluded the sample's chip
 };

@@ -47,7 +47,7 @@ std::shared_ptr<const Scenario> with_corrections(const Scenario& s, const Correc
 
 Result<ComparedRun> compare(const Measurement& m, Resolver& resolver) {
   if (m.doubtful()) return bad_input("marked SUSPECT or CAUTION by its source");
-  if (m.metric != Metric::kTg && m.metric != Metric::kPp) return bad_input("no speed");
+  if (!speed_metric(m.metric)) return bad_input("no speed");
   if (!(m.value > 0)) return bad_input("its figure is zero");
   auto run = resolver.resolve(m);
   if (!run) return run.error();
@@ -64,7 +64,7 @@ Result<ComparedRun> compare(const Measurement& m, Resolver& resolver) {
 OwnRun logarithms(const ComparedRun& c) {
   const Measurement& m = c.run.measured;
   return {std::log(m.value / c.before.value),
-          profile_spread(*c.scenario, name(m.metric), c.run.regime) / kNormal80,
+          profile_spread(*c.scenario, *speed_metric(m.metric), c.run.regime) / kNormal80,
           m.stdev.value_or(0) / m.value};
 }
 

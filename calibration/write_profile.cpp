@@ -89,11 +89,11 @@ std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
                         own == lines.end() ? "" : own->second);
   }
   if (!runtime.empty()) return text;
-  for (const RuntimeProfile::Spread& s : spreads(samples, fit))
+  for (const RuntimeProfile::Spread& s : spreads(left_out_rows(samples, fit)))
     text += fmt::format(
         "\n[[spread]]\nmetric = \"{}\"\nregime = \"{}\"\nlow = {:.3f}\nhigh = {:.3f}\nrows = {}\n"
         "chips = {}\n",
-        s.metric, s.regime, s.low, s.high, s.rows, s.chips);
+        name(s.metric), s.regime, s.low, s.high, s.rows, s.chips);
   return text;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "calibration/residuals.hpp"
+#include "calibration/accuracy.hpp"
 
 namespace rigcast::calibration {
 

@@ -1,16 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
 
-#include "calibration/left_out_table.hpp"
+#include "calibration/accuracy_output.hpp"
+#include "calibration/left_out.hpp"
 #include "calibration/own_runs.hpp"
 #include "calibration/runs/run_fit_text.hpp"
 #include "calibration/write_profile.hpp"
@@ -20,7 +19,6 @@
 #include "core/runtime/load_profile.hpp"
 #include "measurements/read_measurements.hpp"
 #include "report/terminal/progress_line.hpp"
-#include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -72,7 +70,7 @@ Result<Profiles> load_profiles(const std::string& name, const Catalogue& catalog
 }
 
 bool takes_part(const Measurement& m) {
-  return !m.doubtful() && m.value > 0 && (m.metric == Metric::kTg || m.metric == Metric::kPp);
+  return !m.doubtful() && m.value > 0 && speed_metric(m.metric);
 }
 
 struct Runs {
@@ -95,65 +93,13 @@ Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& prof
   return out;
 }
 
-std::string to_text(const std::vector<Accuracy>& all, const Runs& runs) {
-  std::string text = fmt::format(
-      "{} of {} usable figures were fitted. Errors are absolute, chips weigh equally; left out:\n"
-      "forecast by a fit that saw no row of the chip. Inside: of the 80 % interval that the other\n"
-      "chips' errors give.\n",
-      runs.runs.size(), runs.usable);
-  std::string metric;
-  for (const Accuracy& a : all) {
-    if (a.metric != metric)
-      text +=
-          fmt::format("\n{:<16}{:>6}{:>7}{:>16}{:>10}{:>14}{:>10}{:>9}{:>9}\n", a.metric, "chips",
-                      "rows", "fitted median", "p90", "left out med.", "p90", "bias", "inside");
-    metric = a.metric;
-    text += fmt::format("{:<16}{:>6}{:>7}{:>16}{:>10}{:>14}{:>10}{:>9}{:>9}\n", a.regime, a.chips,
-                        a.rows, percent_text(a.fitted_median), percent_text(a.fitted_p90),
-                        percent_text(a.left_out_median), percent_text(a.left_out_p90),
-                        percent_text(a.bias), percent_text(a.covered));
-  }
-  return text;
-}
-
-nlohmann::ordered_json accuracy_json(const Accuracy& a) {
-  return {{"metric", a.metric},
-          {"regime", a.regime},
-          {"rows", a.rows},
-          {"chips", a.chips},
-          {"fitted_median_abs_error", a.fitted_median},
-          {"fitted_p90_abs_error", a.fitted_p90},
-          {"left_out_median_abs_error", a.left_out_median},
-          {"left_out_p90_abs_error", a.left_out_p90},
-          {"bias", a.bias},
-          {"coverage", a.covered}};
-}
-
-nlohmann::ordered_json row_json(const ResolvedRun& run, double fitted, double left_out) {
-  return {{"id", run.measured.id},
-          {"chip", run.chip},
-          {"rig", run.rig},
-          {"model", run.scenario->model.id},
-          {"quant", run.scenario->quant},
-          {"regime", name(run.regime)},
-          {"deep", run.deep},
-          {"quantized_kv", run.quantized_kv},
-          {"ram_known", run.ram_known},
-          {"metric", name(run.measured.metric)},
-          {"measured", run.measured.value},
-          {"fitted", run.measured.value * std::exp(fitted)},
-          {"left_out", run.measured.value * std::exp(left_out)}};
-}
-
-std::string to_json(const std::vector<Accuracy>& all, const std::vector<Sample>& samples,
-                    const LeftOut& errors) {
-  nlohmann::ordered_json json{{"schema", "rigcast.calibration/1"}};
-  auto& summary = json["summary"] = nlohmann::ordered_json::array();
-  for (const Accuracy& a : all) summary.push_back(accuracy_json(a));
-  auto& rows = json["rows"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    rows.push_back(row_json(samples[i].run(), errors.fitted[i], errors.left_out[i]));
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string summary_text(const std::vector<Accuracy>& all, const Runs& runs) {
+  return fmt::format(
+             "{} of {} usable figures were fitted. Errors are absolute, chips weigh equally; left "
+             "out:\nforecast by a fit that saw no row of the chip. Inside: of the 80 % interval "
+             "that the other\nchips' errors give.\n",
+             runs.runs.size(), runs.usable) +
+         to_text(all);
 }
 
 // The fitted parameters, and the result of the fit.
@@ -204,7 +150,7 @@ std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Pro
   for (const RuntimeProfile& fork : profiles.forks)
     if (auto error = write(fork.id, fork.id)) return error;
   return write_file((folder / (profiles.base.id + ".left-out.csv")).string(),
-                    left_out_table(fit.samples, fit.errors));
+                    to_csv(left_out_rows(fit.samples, fit.errors)));
 }
 
 int correct_own_rig(const Options& options, const Catalogue& catalogue) {
@@ -263,9 +209,10 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
   const std::string from = fs::path(options.against).filename().string();
   if (auto error = write_fit(folder, fit, *profiles, from)) return fail(*error);
 
-  const auto table = accuracy(fit.samples, fit.errors);
-  const std::string text = options.format == Format::kJson ? to_json(table, fit.samples, fit.errors)
-                                                           : to_text(table, runs);
+  const auto rows = left_out_rows(fit.samples, fit.errors);
+  const auto summary = accuracy(rows);
+  const std::string text =
+      options.format == Format::kJson ? to_json(summary, rows) : summary_text(summary, runs);
   if (auto error = emit({}, text)) return fail(*error);
   return kDone;
 }

@@ -7,7 +7,7 @@
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/catalogue/usual_parts.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/csv_quote.hpp"

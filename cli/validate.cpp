@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "calibration/accuracy_output.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
@@ -51,6 +52,7 @@ struct Options {
   std::string against;
   std::vector<std::string> fail_above;
   bool doubtful = false;
+  std::string left_out;  // a table that `rigcast calibrate` wrote; empty: none
   RunsOptions runs;
 };
 
@@ -261,15 +263,47 @@ Result<std::vector<Measurement>> read(const std::string& file, std::vector<std::
   return runs;
 }
 
-Result<Validation> against_file(const Options& options, const Catalogue& catalogue) {
+struct AgainstFile {
+  std::vector<Measurement> runs;
+  Validation validation;
+};
+
+Result<AgainstFile> against_file(const Options& options, const Catalogue& catalogue) {
   const auto flags = options.runs.flags.document();
   if (!flags) return flags.error();
   const auto runtime = runtime_id(flags->root().table("runtime").text_or("name", ""), catalogue);
   if (!runtime) return runtime.error();
   std::vector<std::string> unread;
-  const auto runs = read(options.against, unread);
+  auto runs = read(options.against, unread);
   if (!runs) return runs.error();
-  return Comparison(options, catalogue, *runtime).compare(*runs, unread);
+  auto validation = Comparison(options, catalogue, *runtime).compare(*runs, unread);
+  return AgainstFile{*std::move(runs), std::move(validation)};
+}
+
+// Errors of a fit on chips that it had not seen, and whether its forecasts are this program's.
+int judge_left_out(const Options& options, const Catalogue& catalogue) {
+  namespace cal = calibration;
+  if (options.output.format == Format::kCsv)
+    return fail(bad_input("--left-out has no csv", "--format json"));
+  cal::LeftOutReport report;
+  auto rows = cal::read_left_out(options.left_out);
+  if (!rows) return fail(rows.error());
+  report.rows = *std::move(rows);
+  if (!options.runs.bars.empty()) {
+    const auto bars = cal::read_left_out_bars(options.runs.bars);
+    if (!bars) return fail(bars.error());
+    report.verdicts = cal::judge(report.rows, *bars);
+  }
+  const auto against = against_file(options, catalogue);
+  if (!against) return fail(against.error());
+  report.coverage = cal::forecast_coverage(report.rows, against->runs, against->validation);
+  const bool json = options.output.format == Format::kJson;
+  if (auto error = emit(options.output, json ? to_json(report, against->runs) : to_text(report)))
+    return fail(*error);
+  std::vector<std::string> failures = cal::exceeded(report.verdicts);
+  std::ranges::copy(cal::shortcomings(report.coverage), std::back_inserter(failures));
+  for (const std::string& failure : failures) fail({ErrorKind::kDoesNotFit, failure});
+  return failures.empty() ? kDone : kAnswerIsNo;
 }
 
 int verdict(const Validation& validation, const std::vector<ErrorLimit>& limits,
@@ -294,6 +328,7 @@ int pack_runs(const Options& options) {
 
 int validate_verb(const Options& options, const Catalogue& catalogue) {
   if (!options.runs.pack.empty()) return pack_runs(options);
+  if (!options.left_out.empty()) return judge_left_out(options, catalogue);
   std::vector<ErrorLimit> limits;
   for (const std::string& text : options.fail_above) {
     const auto limit = parse_error_limit(text);
@@ -311,9 +346,15 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
   using validation::Forecasts;
   const auto forecasts = options.runs.as_written ? Forecasts::kAsWritten : Forecasts::kAnew;
   const auto& replay = options.runs.replay;
-  const auto validation = !options.against.empty() ? against_file(options, catalogue)
-                          : !replay.empty() ? validation::replay_runs(replay, catalogue, forecasts)
-                                            : run_suite(options.runs, catalogue);
+  const auto validation = [&]() -> Result<Validation> {
+    if (!options.against.empty()) {
+      auto against = against_file(options, catalogue);
+      if (!against) return against.error();
+      return std::move(against->validation);
+    }
+    if (!replay.empty()) return validation::replay_runs(replay, catalogue, forecasts);
+    return run_suite(options.runs, catalogue);
+  }();
   if (!validation) return fail(validation.error());
   const auto verdicts = judge(validation->rows, bars);
   const auto noted = exceptions(validation->rows, bars);
@@ -330,15 +371,22 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb =
       app.add_subcommand("validate", "Run what was forecast, and show where the two differ");
   auto options = std::make_shared<Options>();
-  verb->add_option("--against", options->against,
-                   "measurements of others: our CSV, or llama-bench's csv, json or jsonl")
-      ->type_name("FILE");
+  CLI::Option* against =
+      verb->add_option("--against", options->against,
+                       "measurements of others: our CSV, or llama-bench's csv, json or jsonl")
+          ->type_name("FILE");
   verb->add_flag("--doubtful", options->doubtful, "also runs that are marked SUSPECT or CAUTION");
   verb->add_option("--fail-above", options->fail_above,
                    "end with 1 if a regime's median error is larger (0.2: 20 %)")
       ->type_name("METRIC=X")
       ->allow_extra_args(false)
       ->take_all();
+  verb->add_option("--left-out", options->left_out,
+                   "instead of rows: errors on chips that a fit had not seen, from the table "
+                   "NAME.left-out.csv of `rigcast calibrate`; ends with 1 if the table is not of "
+                   "this program, or if a median is above the limit of a bar in --bars")
+      ->type_name("FILE")
+      ->needs(against);
   options->runs.add_to(*verb);
   options->output.add_to(*verb);
   verb->footer(

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/metrics.hpp"
 #include "core/base/units.hpp"
 
 namespace rigcast {
@@ -19,6 +20,8 @@ enum class Metric {
 /// "tg_tps", "pp_tps", "ttft_s", "load_s", "vram_gb".
 std::string_view name(Metric metric);
 std::optional<Metric> metric_from(std::string_view name);
+/// nullopt: it is no speed.
+std::optional<SpeedMetric> speed_metric(Metric metric);
 
 struct Measurement {
   std::string id;

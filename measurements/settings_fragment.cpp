@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/text/freetext.hpp"
 #include "measurements/build_month.hpp"
 #include "measurements/scenario_fragment.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 
 namespace rigcast::planner {
 namespace {

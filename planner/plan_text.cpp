@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
 #include "report/report_words.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast::planner {

@@ -11,7 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/sourced.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 
 namespace rigcast::planner {

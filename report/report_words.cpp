@@ -83,7 +83,7 @@ std::string shortage_text(const MemoryPlan& memory) {
   const DeviceMemory* worst = memory.shortest();
   if (!worst) return "does not fit";
   return fmt::format("does not fit: short by {} on {}", text_gib(-worst->free()),
-                     worst->device == "host" ? "the host (RAM)" : printable(worst->device));
+                     worst->tier == Tier::kRam ? "the host (RAM)" : printable(worst->device));
 }
 
 std::string prompt_text(const Workload& w) {

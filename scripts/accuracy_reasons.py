@@ -43,11 +43,12 @@ FAR_OFF = [
 ]
 
 
-def likely_reason(row, noted):
-    ram = "" if row.ram_known else "RAM unknown"
-    text = " ".join((row.chip, row.model, row.quant, noted["tool"], noted["notes"], ram))
+def likely_reason(row):
+    """row: one of the rows farthest off, with what its source states."""
+    ram = "" if row["ram_known"] else "RAM unknown"
+    text = " ".join((row["chip"], row["model"], row["quant"], row["tool"], row["notes"], ram))
     for metric, regime, pattern, sentence in FAR_OFF:
-        if metric in (None, row.metric) and regime in (None, row.regime) \
+        if metric in (None, row["metric"]) and regime in (None, row["regime"]) \
                 and re.search(pattern, text, re.IGNORECASE):
             return sentence
     return "not explained"

@@ -7,15 +7,19 @@ Needs matplotlib (Debian: python3-matplotlib). scripts/validation_doc.py shows t
 """
 import argparse
 import pathlib
+import sys
 
 import matplotlib
+
+sys.dont_write_bytecode = True
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "rigcast"  # the same bytes for the same runs
 from matplotlib import pyplot as plt
 from matplotlib.ticker import ScalarFormatter
 
-from validation_runs import ROOT, RUNS, machines
+from layout import ROOT
+from validation_runs import RUNS, machines
 
 FORECAST, MEASURED = "#d95f02", "#1b6ca8"
 STYLES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
@@ -55,9 +59,9 @@ def by_position(run, file):
     dots = run.measured["decode"]["by_position"]
     ax.plot([d["tokens"] for d in dots], [d["tokens_per_s"] for d in dots], ".", markersize=3,
             color=MEASURED, label="measured")
-    if "cliff" in run.pairs:
-        ax.axvline(run.pairs["cliff"].predicted, color=FORECAST, linestyle="--", linewidth=0.8)
-        ax.axvline(run.pairs["cliff"].measured, color=MEASURED, linestyle=":", linewidth=0.8)
+    if "cliff" in run.figures:
+        ax.axvline(run.figures["cliff"]["predicted"], color=FORECAST, linestyle="--", linewidth=0.8)
+        ax.axvline(run.figures["cliff"]["measured"], color=MEASURED, linestyle=":", linewidth=0.8)
     save(figure, file)
 
 
@@ -70,9 +74,9 @@ def curves(title, xlabel, lines, file, log=False):
         bounds = [r.forecast["interval"]["tokens_per_s"] for _, r in points]
         ax.fill_between(x, [b[0] for b in bounds], [b[1] for b in bounds], **BAND)
         name = f", {label}" if label else ""
-        ax.plot(x, [r.pairs["decode"].predicted for _, r in points], style, color=FORECAST,
+        ax.plot(x, [r.figures["decode"]["predicted"] for _, r in points], style, color=FORECAST,
                 marker="_", markersize=9, label=f"forecast{name}")
-        ax.plot(x, [r.pairs["decode"].measured for _, r in points], dot, color=MEASURED,
+        ax.plot(x, [r.figures["decode"]["measured"] for _, r in points], dot, color=MEASURED,
                 markersize=5, label=f"measured{name}")
     save(figure, file)
 
@@ -122,7 +126,7 @@ def draw(machine, folder):
     file = lambda what: folder / f"{machine.name}-{what}.svg"
     for old in folder.glob(f"{machine.name}-*.svg"):  # of runs that are no longer there
         old.unlink()
-    runs = [r for r in machine.judged if "decode" in r.pairs]
+    runs = [r for r in machine.counted if "decode" in r.figures]
     for i, run in enumerate([r for r in runs if len(r.measured["measured"]["token_s"]) > 1000], 1):
         by_position(run, file(f"cliff-{i}"))
     split = [r for r in runs if alike(r) and not r.scenario["placement"]["gpu_layers_auto"]]
@@ -151,7 +155,7 @@ def main():
     parser.add_argument("-o", "--output", default=str(ROOT / "docs" / "pictures"))
     options = parser.parse_args()
     folder = pathlib.Path(options.output)
-    for machine in machines(str(pathlib.Path(options.build) / "rigcast"), options.runs):
+    for machine in machines(pathlib.Path(options.build).resolve() / "rigcast", pathlib.Path(options.runs)):
         if machine.has_gpu:
             folder.mkdir(parents=True, exist_ok=True)
             draw(machine, folder)

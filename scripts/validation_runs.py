@@ -6,18 +6,14 @@ which figures were fitted.
 """
 import gzip
 import json
-import pathlib
-import subprocess
-import sys
 import tomllib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from layout import ROOT, json_of
+
 RUNS = ROOT / "tests" / "validation"
-MIB = 2**20
 PACKED = ".jsonl.gz"
-BARS = RUNS / "bars.toml"
 FIGURES = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prefill",
            "ttft.resident.total_s": "resident", "ttft.warm.total_s": "warm",
            "ttft.cold.total_s": "cold", "memory.0.total": "memory", "memory.vram": "vram",
@@ -25,22 +21,11 @@ FIGURES = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prefill",
 
 
 @dataclass
-class Pair:
-    predicted: float
-    measured: float
-    inside: bool | None = None
-
-    @property
-    def error(self):
-        return self.predicted / self.measured - 1
-
-
-@dataclass
 class Run:
     name: str
     regime: str
     counted: bool
-    pairs: dict
+    figures: dict  # by a name of FIGURES: "predicted", "measured" and "error" of the program
     forecast: dict
     measured: dict
 
@@ -52,76 +37,54 @@ class Run:
 @dataclass
 class Machine:
     name: str
-    rigs: list  # as probed, of every run
-    runs: list
-    times: list  # of every run
-    bars: list  # verdicts of `rigcast validate --bars` on forecasts as they were written
-    activities: list  # errors by activity, of the same
+    judged: dict  # the program's verdicts of bars, and errors by activity, on all runs
+    rigs: list = field(default_factory=list)  # as probed, of every run
+    runs: list = field(default_factory=list)
+    times: list = field(default_factory=list)  # of every run
 
     @property
     def has_gpu(self):
         return bool(self.rigs[0]["gpu"])
 
     @property
-    def judged(self):
+    def counted(self):
         return [r for r in self.runs if r.counted]
 
 
 def validate(program, files):
-    """Forecasts as they were written beside their runs, and held to the bars. Exit code 1: a bar is
-    missed, which the document shows."""
-    done = subprocess.run([program, "validate", "--as-written", "--bars", BARS, "--format", "json",
-                           "--replay", *files], cwd=ROOT, capture_output=True, text=True)
-    if done.returncode not in (0, 1) or not done.stdout:
-        sys.exit(f"{program} validate --replay {files}: {done.stderr}")
-    return json.loads(done.stdout)
+    """Forecasts as they were written beside their runs, and held to the bars."""
+    return json_of(program, "validate", "--as-written", "--bars", RUNS / "bars.toml", "--format",
+                   "json", "--replay", *files)
 
 
-def kept_runs(file):
-    """Lines of JSON after a header."""
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines][1:]
-
-
-def read_suite(kept, file, program):
-    rows = defaultdict(dict)
-    for row in validate(program, [file])["rows"]:
-        rows[row["id"]][row["metric"]] = row
-    runs = []
-    for run in kept:
-        if not run["times"]:
-            continue
-        own = rows[run["name"]]
-        pairs = {key: Pair(own[m]["predicted"], own[m]["measured"], own[m]["inside"])
-                 for m, key in FIGURES.items() if m in own}
-        first = next(iter(own.values()))
-        runs.append(Run(run["name"], first["regime"], first["counted"], pairs, run["forecast"],
-                        run["measured"]))
-    return runs
-
-
-def stem_of(path):
-    return path.name.removesuffix(PACKED)
+def runs_of(kept, rows):
+    figures = defaultdict(dict)
+    for row in rows:
+        if row["metric"] in FIGURES:
+            figures[row["id"]][FIGURES[row["metric"]]] = row
+    first = {row["id"]: row for row in reversed(rows)}
+    return [Run(k["name"], first[k["name"]]["regime"], first[k["name"]]["counted"],
+                figures[k["name"]], k["forecast"], k["measured"]) for k in kept if k["times"]]
 
 
 def suites_of(path):
-    return sorted(path.glob("*" + PACKED), key=stem_of) if path.is_dir() else \
-        [path] if path.name.endswith(PACKED) else []
+    if path.is_dir():
+        return sorted(path.glob("*" + PACKED), key=lambda p: p.name.removesuffix(PACKED))
+    return [path] if path.name.endswith(PACKED) else []
 
 
 def read_machine(path, program):
-    rigs, runs, times = [], [], []
+    machine = Machine(path.name.removesuffix(PACKED), validate(program, suites_of(path)))
     for suite in suites_of(path):
-        kept = kept_runs(suite)
-        rigs += [tomllib.loads(run["rig"]) for run in kept if run["rig"]]
-        runs += read_suite(kept, suite, program)
-        times += [{"run": run["name"], **run["times"]} for run in kept if run["times"]]
-    whole = validate(program, suites_of(path))
-    return Machine(stem_of(path), rigs, runs, times, whole["bars"], whole["activity_summary"])
+        with gzip.open(suite, "rt", encoding="utf-8") as lines:
+            kept = [json.loads(line) for line in lines][1:]  # after a header
+        machine.rigs += [tomllib.loads(k["rig"]) for k in kept if k["rig"]]
+        machine.runs += runs_of(kept, validate(program, [suite])["rows"])
+        machine.times += [{"run": k["name"], **k["times"]} for k in kept if k["times"]]
+    return machine
 
 
 def machines(program, runs=RUNS):
     """Those with a GPU first."""
-    found = [p for p in sorted(pathlib.Path(runs).iterdir())
-               if not p.name.startswith("fit") and suites_of(p)]
+    found = [p for p in sorted(runs.iterdir()) if not p.name.startswith("fit") and suites_of(p)]
     return sorted((read_machine(p, program) for p in found), key=lambda m: not m.has_gpu)

@@ -188,7 +188,7 @@ class Simulation {
 
   // The interval around a forecast: from the rig's own runs where it is narrower than that of
   // left-out chips; without either, the profile's figure.
-  Interval around_forecast(double value, std::string_view metric, double else_share) const {
+  Interval around_forecast(double value, SpeedMetric metric, double else_share) const {
     const Regime regime = regime_of(s_, report_.placement);
     if (const auto own = narrower_spread(s_, metric, regime))
       return {value * std::exp(-*own), value * std::exp(*own)};
@@ -199,13 +199,13 @@ class Simulation {
   void intervals() {
     const auto& u = s_.runtime.uncertainty;
     report_.tokens_per_s_interval =
-        around_forecast(report_.decode_tokens_per_s, "tg_tps", u.decode.value);
+        around_forecast(report_.decode_tokens_per_s, SpeedMetric::kDecode, u.decode.value);
     report_.prefill_interval =
-        around_forecast(report_.prefill_tokens_per_s, "pp_tps", u.prefill.value);
+        around_forecast(report_.prefill_tokens_per_s, SpeedMetric::kPrefill, u.prefill.value);
     const TtftBreakdown& b = *report_.ttft();
     const double compute = (b.total() - b.load).value;
     // The upper end of a speed is the lower end of a time.
-    const Interval speed = around_forecast(1.0, "pp_tps", u.prefill.value);
+    const Interval speed = around_forecast(1.0, SpeedMetric::kPrefill, u.prefill.value);
     const Interval rest{compute / speed.hi, compute / std::max(speed.lo, 1e-9)};
     const Interval load = around(b.load.value, u.load.value);
     report_.ttft_interval = Interval{rest.lo + load.lo, rest.hi + load.hi};

@@ -15,12 +15,6 @@
 namespace rigcast {
 namespace {
 
-std::optional<Regime> regime_named(std::string_view text) {
-  for (int r = 0; r < kRegimeCount; ++r)
-    if (name(Regime(r)) == text) return Regime(r);
-  return std::nullopt;
-}
-
 ErrorBar read_bar(const TomlTable& t) {
   ErrorBar bar;
   bar.label = t.text("label");
@@ -28,7 +22,7 @@ ErrorBar read_bar(const TomlTable& t) {
   t.require("on");
   bar.gpu = t.choice("on", false, {{"cpu", false}, {"gpu", true}});
   for (const std::string& text : t.texts("regimes")) {
-    const auto regime = regime_named(text);
+    const auto regime = regime_from(text);
     if (regime)
       bar.regimes.push_back(*regime);
     else
@@ -167,6 +161,26 @@ std::vector<std::string> exceptions(std::span<const ValidationRow> rows, const B
                                 fmt::join(suite.never, "; "), suite.reason));
   }
   return out;
+}
+
+IntervalCount speed_intervals(std::span<const BarVerdict> verdicts) {
+  IntervalCount count;
+  for (const BarVerdict& v : verdicts) {
+    if (v.bar.metric != "decode.tokens_per_s" && v.bar.metric != "prefill_tokens_per_s") continue;
+    count.inside += v.inside;
+    count.with_interval += v.with_interval;
+  }
+  return count;
+}
+
+std::vector<LargeError> largest_errors(std::span<const BarVerdict> verdicts, std::size_t count) {
+  std::vector<LargeError> found;
+  for (const BarVerdict& v : verdicts)
+    for (const BarVerdict::Run& run : v.beyond) found.push_back({v.bar.label, run});
+  std::ranges::stable_sort(found, std::ranges::greater(),
+                           [](const LargeError& e) { return std::fabs(e.run.error); });
+  found.resize(std::min(found.size(), count));
+  return found;
 }
 
 std::vector<std::string> missed(std::span<const BarVerdict> verdicts) {

@@ -63,6 +63,19 @@ std::vector<BarVerdict> judge(std::span<const ValidationRow> rows, const Bars& b
 /// A sentence for every suite among the rows that not every bar is for: which bars, and why.
 std::vector<std::string> exceptions(std::span<const ValidationRow> rows, const Bars& bars);
 
+/// How many measured speeds, of decode and prefill, are inside their intervals.
+struct IntervalCount {
+  int inside = 0, with_interval = 0;
+};
+IntervalCount speed_intervals(std::span<const BarVerdict> verdicts);
+
+struct LargeError {
+  std::string label;  // of the bar
+  BarVerdict::Run run;
+};
+/// The largest errors among runs that are not within the median's bar, largest first.
+std::vector<LargeError> largest_errors(std::span<const BarVerdict> verdicts, std::size_t count);
+
 /// A sentence for every bar whose median does not hold.
 std::vector<std::string> missed(std::span<const BarVerdict> verdicts);
 

@@ -55,7 +55,7 @@ double coverage_of(Group group) {
   return weighted_mean(inside, chip_weights(group));
 }
 
-ValidationSummary summary_of(const std::string& metric, std::string_view regime,
+ValidationSummary summary_of(const std::string& metric, const RowGroup& row_group,
                              const Group& group) {
   const std::vector<double> weights = chip_weights(group);
   std::vector<double> errors, sizes;
@@ -63,7 +63,7 @@ ValidationSummary summary_of(const std::string& metric, std::string_view regime,
     errors.push_back(row->error());
     sizes.push_back(std::fabs(row->error()));
   }
-  ValidationSummary s{metric, std::string(regime), int(group.size())};
+  ValidationSummary s{metric, row_group, int(group.size())};
   s.chips = int(std::lround(std::reduce(weights.begin(), weights.end())));
   s.median_abs_error = quantile_of(sizes, weights, 0.5);
   s.p90_abs_error = quantile_of(sizes, weights, 0.9);
@@ -79,12 +79,6 @@ std::vector<std::string> metrics_of(std::span<const ValidationRow> rows) {
   for (const ValidationRow& row : rows)
     if (std::ranges::find(found, row.metric) == found.end()) found.push_back(row.metric);
   return found;
-}
-
-bool is_regime(std::string_view text) {
-  for (int r = 0; r < kRegimeCount; ++r)
-    if (name(Regime(r)) == text) return true;
-  return false;
 }
 
 }  // namespace
@@ -122,19 +116,15 @@ std::optional<bool> ValidationRow::inside() const {
 
 std::vector<ValidationSummary> summarize(std::span<const ValidationRow> rows) {
   std::vector<ValidationSummary> out;
-  for (const std::string& metric : metrics_of(rows)) {
-    const auto add = [&](std::string_view label, auto picks) {
+  for (const std::string& metric : metrics_of(rows))
+    for (const RowGroup& row_group : row_groups()) {
       Group group;
       for (const ValidationRow& row : rows)
-        if (row.counted && row.metric == metric && picks(row)) group.push_back(&row);
-      if (!group.empty()) out.push_back(summary_of(metric, label, group));
-    };
-    for (int r = 0; r < kRegimeCount; ++r)
-      add(name(Regime(r)), [&](const ValidationRow& row) { return row.regime == Regime(r); });
-    add("deep context", [](const ValidationRow& row) { return row.deep; });
-    add("quantized KV", [](const ValidationRow& row) { return row.quantized_kv; });
-    add("all", [](const ValidationRow&) { return true; });
-  }
+        if (row.counted && row.metric == metric &&
+            row_group.contains(row.regime, row.deep, row.quantized_kv))
+          group.push_back(&row);
+      if (!group.empty()) out.push_back(summary_of(metric, row_group, group));
+    }
   return out;
 }
 
@@ -171,11 +161,13 @@ std::vector<std::string> exceeded(std::span<const ValidationSummary> summary,
     const std::string metric(limit.metric.empty() ? kEveryMetric : limit.metric);
     bool held = false;
     for (const ValidationSummary& s : summary) {
-      if (!is_regime(s.regime) || (!limit.metric.empty() && s.metric != metric)) continue;
+      if (s.group.kind != RowGroup::Kind::kRegime || (!limit.metric.empty() && s.metric != metric))
+        continue;
       held = true;
       if (s.median_abs_error > limit.share)
         out.push_back(fmt::format("{}, {}: the median error of {:.1f} % is above {:.4g} %",
-                                  s.metric, s.regime, 100 * s.median_abs_error, 100 * limit.share));
+                                  s.metric, name(s.group), 100 * s.median_abs_error,
+                                  100 * limit.share));
     }
     if (!held) out.push_back(fmt::format("{}: there is no row to hold against the limit", metric));
   }

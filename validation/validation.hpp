@@ -12,6 +12,7 @@
 #include "measurements/measurement.hpp"
 #include "report/activity.hpp"
 #include "report/report.hpp"
+#include "validation/row_group.hpp"
 
 namespace rigcast {
 
@@ -50,8 +51,8 @@ struct ValidationRow {
 /// Chips count alike, however many rows they have.
 struct ValidationSummary {
   std::string metric;
-  std::string regime;  // also "deep context", "quantized KV", "all"
-  int n = 0;           // rows
+  RowGroup group;
+  int n = 0;  // rows
   int chips = 0;
   double median_abs_error = 0;  // of |error|, a share
   double p90_abs_error = 0;

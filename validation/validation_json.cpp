@@ -13,6 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kLargestErrors = 5;
+
 Json row_json(const ValidationRow& row) {
   const auto inside = row.inside();
   return {
@@ -34,7 +36,7 @@ Json row_json(const ValidationRow& row) {
 Json summary_json(const ValidationSummary& s) {
   return {
       {"metric", s.metric},
-      {"regime", s.regime},
+      {"regime", std::string(name(s.group))},
       {"n", s.n},
       {"chips", s.chips},
       {"median_abs_error", json_number(s.median_abs_error)},
@@ -75,6 +77,16 @@ Json verdict_json(const BarVerdict& v) {
   };
 }
 
+Json intervals_json(const IntervalCount& count) {
+  return {{"inside", count.inside},
+          {"with_interval", count.with_interval},
+          {"share", json_number(double(count.inside) / count.with_interval)}};
+}
+
+Json large_error_json(const LargeError& e) {
+  return {{"id", e.run.id}, {"label", e.label}, {"error", json_number(e.run.error)}};
+}
+
 Json activity_summary_json(const ActivitySummary& s) {
   return {
       {"activity", s.activity},
@@ -105,6 +117,8 @@ std::string to_json(const Validation& v, std::span<const BarVerdict> verdicts) {
   };
   if (!verdicts.empty()) {
     json["bars"] = json_list(verdicts, verdict_json);
+    json["speed_intervals"] = intervals_json(speed_intervals(verdicts));
+    json["largest_errors"] = json_list(largest_errors(verdicts, kLargestErrors), large_error_json);
     json["activity_summary"] = json_list(summarize_activities(v.rows), activity_summary_json);
   }
   // Names come from files of others, and may hold bytes that are no UTF-8.

@@ -11,7 +11,8 @@
 
 namespace rigcast {
 
-/// "rigcast.validation/1", indented by two spaces; with verdicts, "bars" and "activity_summary".
+/// "rigcast.validation/1", indented by two spaces; with verdicts, "bars", "speed_intervals",
+/// "largest_errors" and "activity_summary".
 std::string to_json(const Validation& validation, std::span<const BarVerdict> verdicts);
 std::string to_json(const Validation& validation);
 /// A header line, then one line per row.

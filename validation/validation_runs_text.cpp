@@ -33,6 +33,8 @@ constexpr Shown kShown[] = {
 
 constexpr std::size_t kForecastWidth = 22, kMeasuredWidth = 11, kErrorWidth = 10, kInsideWidth = 13;
 
+using Kind = RowGroup::Kind;
+
 class Screen : TextScreen {
  public:
   Screen(const Validation& validation, TextStyle style) : TextScreen(style), v_(validation) {}
@@ -99,7 +101,8 @@ class Screen : TextScreen {
     for (const Shown& shown : kShown) {
       std::vector<const ValidationSummary*> lines;
       for (const ValidationSummary& s : v_.summary)
-        if (s.metric == shown.metric && s.regime != "deep context" && s.regime != "quantized KV")
+        if (s.metric == shown.metric &&
+            (s.group.kind == Kind::kRegime || s.group.kind == Kind::kAll))
           lines.push_back(&s);
       if (lines.size() == 2) lines.erase(lines.begin());  // one regime is all
       for (const ValidationSummary* s : lines)
@@ -112,16 +115,16 @@ class Screen : TextScreen {
     const ValidationRow* farthest = nullptr;
     for (const ValidationRow& row : v_.rows) {
       if (!row.counted || row.metric != s.metric) continue;
-      if (s.regime != "all" && s.regime != name(row.regime)) continue;
+      if (!s.group.contains(row.regime, row.deep, row.quantized_kv)) continue;
       if (const auto in = row.inside()) ++with_interval, inside += *in;
       if (!farthest || std::fabs(row.error()) > std::fabs(farthest->error())) farthest = &row;
     }
-    const std::string of = by_regime ? fmt::format("{:<15}n {:<4}", s.regime, s.n) : "";
+    const std::string of = by_regime ? fmt::format("{:<15}n {:<4}", name(s.group), s.n) : "";
     line(fmt::format("  {:<14} {}median error {:.1f} %, worst {:.1f} % ({}){}", label, of,
                      100 * s.median_abs_error, 100 * std::fabs(farthest->error()),
                      printable(farthest->id),
                      with_interval ? fmt::format(", {} of {} inside", inside, with_interval) : ""));
-    if (s.regime == "all") largest_part(*farthest);
+    if (s.group.kind == Kind::kAll) largest_part(*farthest);
   }
 
   // Which activity of the run's phase missed most seconds, in the direction of the whole; none if

@@ -76,13 +76,13 @@ class Screen : TextScreen {
     std::string metric;
     for (const ValidationSummary& s : v_.summary) {
       if (s.metric != metric) heading(metric = s.metric);
-      std::string row = pad_right("  " + s.regime, kRegimeWidth);
+      std::string row = pad_right("  " + std::string(name(s.group)), kRegimeWidth);
       row += pad_left(text_count(s.chips), kCellWidth) + pad_left(text_count(s.n), kCellWidth);
       for (const std::string& cell : {percent_text(s.median_abs_error),
                                       percent_text(s.p90_abs_error), signed_percent_text(s.bias)})
         row += pad_left(cell, kCellWidth + 1);
       row += pad_left(share_text(s.coverage), kInsideWidth);
-      line(s.regime == "all" ? paint_.bold(row) : row);
+      line(s.group.kind == RowGroup::Kind::kAll ? paint_.bold(row) : row);
     }
     if (v_.summary.empty()) return;
     gap();

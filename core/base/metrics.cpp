@@ -6,6 +6,10 @@
 
 namespace rigcast {
 
+std::string_view name(SpeedMetric metric) {
+  return metric == SpeedMetric::kDecode ? "tg_tps" : "pp_tps";
+}
+
 Seconds time_to_first_token(const TokenTimes& times) {
   return {times.at_s.empty() ? 0.0 : times.at_s.front()};
 }

@@ -2,11 +2,17 @@
 // TTFT, TPOT and TPS as functions of timestamps, the same for a forecast and for a run.
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/base/units.hpp"
 
 namespace rigcast {
+
+/// The two speeds of a run: tokens generated, and prompt tokens processed, per second.
+enum class SpeedMetric { kDecode, kPrefill };
+/// "tg_tps", "pp_tps", as profiles and measurements name them.
+std::string_view name(SpeedMetric metric);
 
 /// A token's time stamp is when its id is known on the host, in seconds since the request.
 struct TokenTimes {

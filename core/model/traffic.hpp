@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 #include "core/model/quant_format.hpp"
 #include "core/model/tensor_table.hpp"

@@ -337,7 +337,10 @@ std::vector<RuntimeProfile::Spread> read_spreads(const TomlTable& t) {
   std::vector<RuntimeProfile::Spread> spreads;
   for (const TomlTable& own : t.tables("spread")) {
     RuntimeProfile::Spread s;
-    s.metric = own.text("metric");
+    own.require("metric");
+    s.metric = own.choice("metric", SpeedMetric::kDecode,
+                          {{name(SpeedMetric::kDecode), SpeedMetric::kDecode},
+                           {name(SpeedMetric::kPrefill), SpeedMetric::kPrefill}});
     s.regime = own.text("regime");
     s.low = own.number_or("low", 1.0, 0.001, 1000);
     s.high = own.number_or("high", 1.0, s.low, 1000);

@@ -43,7 +43,7 @@ const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
   return own != gpu.end() ? own->second : gpu.at("default");
 }
 
-const RuntimeProfile::Spread* RuntimeProfile::spread(std::string_view metric,
+const RuntimeProfile::Spread* RuntimeProfile::spread(SpeedMetric metric,
                                                      std::string_view regime) const {
   const Spread* of_all = nullptr;
   for (const Spread& s : spreads) {

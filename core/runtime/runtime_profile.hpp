@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/metrics.hpp"
 #include "core/base/sourced.hpp"
 #include "core/hardware/rig.hpp"
 #include "core/model/quant_format.hpp"
@@ -144,14 +145,14 @@ struct RuntimeProfile {
   /// Interval of four out of five measured speeds, as shares of the forecast, when the chip was
   /// left out of the fit.
   struct Spread {
-    std::string metric;  // "tg_tps", "pp_tps"
+    SpeedMetric metric = SpeedMetric::kDecode;
     std::string regime;  // name(Regime); "all": every regime without an interval of its own
     double low = 1, high = 1;
     int rows = 0, chips = 0;
   };
   std::vector<Spread> spreads;
   /// The interval of the regime, else that of all regimes; nullptr if nothing was measured.
-  const Spread* spread(std::string_view metric, std::string_view regime) const;
+  const Spread* spread(SpeedMetric metric, std::string_view regime) const;
 
   const GpuEfficiency& gpu_efficiency(const GpuPart& part) const;
   const FormatEfficiency& format(QuantFormat f) const;

@@ -17,6 +17,12 @@ std::string_view name(Regime regime) {
   return "";
 }
 
+std::optional<Regime> regime_from(std::string_view text) {
+  for (int r = 0; r < kRegimeCount; ++r)
+    if (name(Regime(r)) == text) return Regime(r);
+  return std::nullopt;
+}
+
 Regime regime_of(const Scenario& s, const Placement& p) {
   if (s.rig.gpus.empty()) return Regime::kCpuOnly;
   if (s.rig.unified()) return p.gpu_layers > 0 ? Regime::kUnified : Regime::kCpuOnly;

@@ -2,6 +2,7 @@
 // Kinds of placement with different bottlenecks: the uncertainty of a forecast is that of its
 // regime.
 
+#include <optional>
 #include <string_view>
 
 #include "core/scenario/placement.hpp"
@@ -20,6 +21,8 @@ enum class Regime {
 };
 inline constexpr int kRegimeCount = 7;
 std::string_view name(Regime regime);
+/// nullopt: no regime has this name.
+std::optional<Regime> regime_from(std::string_view name);
 
 Regime regime_of(const Scenario& scenario, const Placement& placement);
 

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/hardware/rig.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 #include "core/model/quant_mix.hpp"
 #include "core/model/tensor_table.hpp"

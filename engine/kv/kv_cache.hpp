@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/memory/large_pages.hpp"

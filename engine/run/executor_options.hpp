@@ -7,7 +7,7 @@
 
 #include "core/base/stop_flag.hpp"
 #include "core/base/units.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/scenario/placement.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/kv/kv_eviction.hpp"

@@ -6,8 +6,8 @@
 namespace rigcast {
 namespace {
 
-const std::optional<Correction::Speed>& of_metric(const Correction& c, std::string_view metric) {
-  return metric == "tg_tps" ? c.decode : c.prefill;
+const std::optional<Correction::Speed>& of_metric(const Correction& c, SpeedMetric metric) {
+  return metric == SpeedMetric::kDecode ? c.decode : c.prefill;
 }
 
 }  // namespace
@@ -19,15 +19,14 @@ double device_speed(const StepContext& s, TokenCount tokens) {
   return speed ? speed->factor.value : 1.0;
 }
 
-double profile_spread(const StepContext& s, std::string_view metric, Regime regime) {
+double profile_spread(const StepContext& s, SpeedMetric metric, Regime regime) {
   if (const auto* spread = s.runtime.spread(metric, name(regime)))
     return std::log(spread->high / spread->low) / 2.0;
   const auto& u = s.runtime.uncertainty;
-  return std::log1p((metric == "tg_tps" ? u.decode : u.prefill).value);
+  return std::log1p((metric == SpeedMetric::kDecode ? u.decode : u.prefill).value);
 }
 
-std::optional<double> narrower_spread(const StepContext& s, std::string_view metric,
-                                      Regime regime) {
+std::optional<double> narrower_spread(const StepContext& s, SpeedMetric metric, Regime regime) {
   const Correction* c = s.correction();
   if (!c) return std::nullopt;
   const auto& speed = of_metric(*c, metric);

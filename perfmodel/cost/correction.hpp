@@ -2,8 +2,8 @@
 // The effect of a rig's correction, which is fitted to the user's own runs, on a forecast.
 
 #include <optional>
-#include <string_view>
 
+#include "core/base/metrics.hpp"
 #include "core/scenario/regime.hpp"
 #include "core/scenario/scenario.hpp"
 #include "perfmodel/step_context.hpp"
@@ -13,11 +13,11 @@ namespace rigcast {
 /// The factor on the speed of the rig's devices, for a batch of `tokens` tokens.
 double device_speed(const StepContext& context, TokenCount tokens);
 
-/// Logarithm of the half-width of the profile's 80 % interval of the metric ("tg_tps" or "pp_tps").
-double profile_spread(const StepContext& context, std::string_view metric, Regime regime);
+/// Logarithm of the half-width of the profile's 80 % interval of the metric.
+double profile_spread(const StepContext& context, SpeedMetric metric, Regime regime);
 /// As profile_spread(), from the rig's correction where that is narrower; nullopt: the profile's
 /// interval holds.
-std::optional<double> narrower_spread(const StepContext& context, std::string_view metric,
+std::optional<double> narrower_spread(const StepContext& context, SpeedMetric metric,
                                       Regime regime);
 
 }  // namespace rigcast

@@ -81,5 +81,5 @@ TEST_CASE("A fit comes near its rows, forgets a chip it has not seen, and is rea
   CHECK(read->gpu.at("polaris").read.kind == SourceKind::kAssumed);  // no rows
   CHECK(read->gpu.at("ampere").read.value !=
         Approx(profile.gpu_efficiency(runs.front().scenario->rig.gpus.front()).read.value));
-  CHECK(read->spread("tg_tps", "resident") != nullptr);
+  CHECK(read->spread(SpeedMetric::kDecode, "resident") != nullptr);
 }

@@ -1,16 +1,14 @@
 // Errors that remain when one model's run on a machine corrects another model: the constants of
 // speed_of_runs.hpp, compared with the errors that the fit left on chips that it had not seen.
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "calibration/left_out_rows.hpp"
 #include "calibration/speed_of_runs.hpp"
 #include "core/base/quantile.hpp"
-#include "core/text/csv.hpp"
 #include "measurements/read_measurements.hpp"
 #include "tests/catch.hpp"
 
@@ -33,20 +31,15 @@ std::map<std::string, std::string> sources() {
 }
 
 std::map<Machine, std::vector<Row>> machines(const std::string& metric) {
-  std::ifstream in(RIGCAST_SOURCE_DIR "/runtimes/fitted/llama.cpp.left-out.csv");
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  const auto table = parse_csv(text, "table");
+  const auto table =
+      calibration::read_left_out(RIGCAST_SOURCE_DIR "/runtimes/fitted/llama.cpp.left-out.csv");
   REQUIRE(table);
-  std::map<std::string, std::size_t> column;
-  for (std::size_t c = 0; c < table->front().size(); ++c) column[table->front()[c].text] = c;
   const auto source = sources();
   std::map<Machine, std::vector<Row>> out;
-  for (std::size_t r = 1; r < table->size(); ++r) {
-    const auto of = [&](const char* name) { return (*table)[r].at(column.at(name)).text; };
-    if (of("metric") != metric) continue;
-    const double error = std::log(std::stod(of("measured")) / std::stod(of("left_out")));
-    out[{of("rig"), of("regime"), source.at(of("id"))}].push_back({of("model"), error});
-  }
+  for (const calibration::LeftOutRow& row : *table)
+    if (name(row.metric) == metric)
+      out[{row.rig, std::string(name(row.regime)), source.at(row.id)}].push_back(
+          {row.model, -row.left_out});
   return out;
 }
 

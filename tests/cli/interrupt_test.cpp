@@ -185,12 +185,7 @@ TEST_CASE("Who asks for an answer does not wait for a measurement of memory", "[
   const Folder folder;
   rigcast::engine::GgufHeader header =
       rigcast::engine::fixtures::header_of(rigcast::engine::fixtures::tiny("llama"), "F16");
-  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
-  while (tokens.size() < 40) tokens.push_back(std::string(1, char('A' + int(tokens.size()))));
-  header.set("tokenizer.ggml.model", "llama");
-  header.set("tokenizer.ggml.tokens", tokens);
-  header.set("tokenizer.ggml.scores", std::vector<float>(40, -1.0f));
-  header.set("tokenizer.ggml.bos_token_id", std::uint32_t(1));
+  rigcast::engine::fixtures::set_tiny_vocabulary(header);
   header.set("tokenizer.ggml.eos_token_id", std::uint32_t(2));
   header.set("tokenizer.ggml.unknown_token_id", std::uint32_t(0));
   rigcast::engine::fixtures::write_sparse(header, folder / "x.gguf");

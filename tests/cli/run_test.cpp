@@ -259,12 +259,7 @@ TEST_CASE("An answer continues to the end of a context shorter than the default 
   auto spec = rigcast::engine::fixtures::tiny("llama");
   spec.context = 64;
   auto header = rigcast::engine::fixtures::header_of(spec, "F16");
-  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
-  while (tokens.size() < 40) tokens.push_back(std::string(1, char('A' + int(tokens.size()))));
-  header.set("tokenizer.ggml.model", "llama");
-  header.set("tokenizer.ggml.tokens", tokens);
-  header.set("tokenizer.ggml.scores", std::vector<float>(40, -1.0f));
-  header.set("tokenizer.ggml.bos_token_id", std::uint32_t(1));
+  rigcast::engine::fixtures::set_tiny_vocabulary(header);
   header.set("tokenizer.ggml.add_bos_token", false);
   header.set("tokenizer.ggml.add_space_prefix", false);
   rigcast::engine::fixtures::write_sparse(header, folder / "x.gguf");

@@ -1,6 +1,7 @@
 // rigcast validate: reads files, compares forecasts with measurements, and its exit codes.
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -192,6 +193,32 @@ TEST_CASE("A threshold that makes no sense is refused before any forecast", "[cl
   check_refused({"validate", "--against", "none.csv", "--fail-above", "tg_tps"}, {"METRIC=X"});
   check_refused({"validate", "--against", "none.csv", "--runtime", "llama"},
                 {"--runtime: no runtime named \"llama\"", "did you mean"});
+}
+
+TEST_CASE("Left-out rows of another program's fit are noticed", "[cli]") {
+  const Folder folder;
+  const std::string file = folder.write("runs.csv", six_runs());
+  const std::string table = folder.write(
+      "fit.left-out.csv",
+      "id,chip,rig,model,quant,regime,deep,quantized_kv,ram_known,metric,measured,fitted,left_out\n"
+      "A1,rtx-3090,R,llama-3-8b,Q4_K_M,resident,0,0,1,tg_tps,0.001,0.002,0.003\n");
+  const Outcome o = validate(file, {"--left-out", table, "--format", "json"});
+  CHECK(o.exit == 1);
+  CHECK(contains(o.error, "another profile or program"));
+  const json report = json::parse(o.out);
+  CHECK(report.at("schema") == "rigcast.left-out/1");
+  // A1, A2 and A4: A3 is doubtful, A5 and A6 are no speeds.
+  CHECK(report.at("coverage").at("usable") == 3);
+  CHECK(report.at("coverage").at("forecast") == 2);
+  CHECK(report.at("coverage").at("same_as_fitted") == 0);
+  const json all = report.at("summary").back();
+  CHECK(all.at("regime") == "all");
+  CHECK(std::abs(all.at("fitted_median_abs_error").get<double>() - 1) < 1e-9);
+  CHECK(std::abs(all.at("left_out_median_abs_error").get<double>() - 2) < 1e-9);
+  CHECK(all.at("coverage").is_null());
+  CHECK(validate(file, {"--left-out", table, "--format", "csv"}).exit == 2);
+  check_refused({"validate", "--left-out", table}, {"--against"});
+  check_refused({"validate", "--against", file, "--left-out", file}, {"no table of left-out rows"});
 }
 
 TEST_CASE("Files that cannot be read or hold no runs are refused", "[cli]") {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/synth/synthetic_model.hpp"

@@ -110,13 +110,13 @@ TEST_CASE("A correction is of one runtime", "[correction]") {
 
 TEST_CASE("The narrower interval holds, where there were runs", "[correction]") {
   const Scenario s = made(with_correction(kBoth));
-  CHECK(narrower_spread(s, "tg_tps", Regime::kResident) == 0.08);
-  CHECK(!narrower_spread(s, "tg_tps", Regime::kSplit));
-  CHECK(narrower_spread(s, "pp_tps", Regime::kSplit) == 0.09);  // no regimes: all
+  CHECK(narrower_spread(s, SpeedMetric::kDecode, Regime::kResident) == 0.08);
+  CHECK(!narrower_spread(s, SpeedMetric::kDecode, Regime::kSplit));
+  CHECK(narrower_spread(s, SpeedMetric::kPrefill, Regime::kSplit) == 0.09);  // no regimes: all
   const Scenario wide =
       made(with_correction("decode = { value = 1.1, source = \"x\" }\ndecode_spread = 2.5\n"));
-  CHECK(!narrower_spread(wide, "tg_tps", Regime::kResident));
-  CHECK(!narrower_spread(wide, "pp_tps", Regime::kResident));
+  CHECK(!narrower_spread(wide, SpeedMetric::kDecode, Regime::kResident));
+  CHECK(!narrower_spread(wide, SpeedMetric::kPrefill, Regime::kResident));
   CHECK(device_speed(wide, 512) == 1.0);
 }
 

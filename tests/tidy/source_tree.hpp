@@ -26,10 +26,12 @@ struct SourceFile {
   bool is_build_file() const { return ends_with("CMakeLists.txt") || ends_with(".cmake"); }
 };
 
-inline bool is_skipped_folder(const fs::path& folder) {
+// `is_top`: it is a folder of the root. Deeper folders may be named as one that is skipped there.
+inline bool is_skipped_folder(const fs::path& folder, bool is_top) {
   const std::string name = folder.filename().string();
-  return name == "build" || name == "carry" || name == "shared" || name == "__pycache__" ||
-         (name.size() > 1 && name.front() == '.');
+  const bool is_hidden = name.size() > 1 && name.front() == '.';
+  return is_hidden || name == "__pycache__" ||
+         (is_top && (name == "build" || name == "carry" || name == "shared"));
 }
 
 inline std::string read(const fs::path& file) {
@@ -44,7 +46,8 @@ inline std::vector<SourceFile> source_tree() {
   const fs::path root = RIGCAST_SOURCE_DIR;
   std::vector<SourceFile> files;
   for (fs::recursive_directory_iterator it(root), end; it != end; ++it) {
-    if (it->is_directory() && is_skipped_folder(it->path())) it.disable_recursion_pending();
+    if (it->is_directory() && is_skipped_folder(it->path(), it.depth() == 0))
+      it.disable_recursion_pending();
     if (!it->is_regular_file() || it->file_size() > (4u << 20)) continue;
     if (it->path().filename() == ".git") continue;  // of a second working tree: where the first is
     const std::string text = read(it->path());

@@ -46,6 +46,11 @@ TEST_CASE("The tree that is checked is the repository", "[tidy]") {
   std::size_t sources = 0;
   for (const SourceFile& f : files()) sources += f.is_source();
   CHECK(sources > 50);
+  // Folders of ours that are named as one beside the repository is.
+  const auto has = [](const char* path) {
+    return std::ranges::find(files(), path, &SourceFile::path) != files().end();
+  };
+  CHECK(has("cli/shared/output.cpp"));
 }
 
 TEST_CASE("Every header is included once", "[tidy]") {

@@ -153,3 +153,23 @@ TEST_CASE("A file of bars says what is wrong in it", "[bars]") {
   CHECK_FALSE(read(whole + "reason = \"why\"\nalone = [\"b\"]\n"));
   CHECK(read_bars(RIGCAST_SOURCE_DIR "/tests/validation/bars.toml"));
 }
+
+TEST_CASE("The largest errors are those that are not within the median's bar", "[bars]") {
+  ErrorBar prefill = bar(0.05, 0.2);
+  prefill.label = "prefill";
+  prefill.metric = "prefill_tokens_per_s";
+  std::vector rows = {row("a", 0.06), row("b", -0.2), row("c", 0.01), row("d", 0.1)};
+  rows[3].metric = prefill.metric;
+  for (ValidationRow& r : rows) r.interval = Interval{95, 110};
+  const auto verdicts = judge(rows, Bars{{bar(0.05, 0.2), prefill}, {}});
+  const auto largest = largest_errors(verdicts, 2);
+  REQUIRE(largest.size() == 2);
+  CHECK(largest[0].run.id == "b");
+  CHECK(largest[1].run.id == "d");
+  CHECK(largest[1].label == "prefill");
+  CHECK(largest_errors(verdicts, 9).size() == 3);
+  CHECK(speed_intervals(verdicts).with_interval == 4);
+  CHECK(speed_intervals(verdicts).inside == 4);
+  rows[3].metric = "memory.vram";
+  CHECK(speed_intervals(judge(rows, Bars{{bar(0.05, 0.2), prefill}, {}})).with_interval == 3);
+}

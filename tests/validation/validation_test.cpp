@@ -40,7 +40,7 @@ ValidationRow with(ValidationRow r, double lo, double hi) {
 const ValidationSummary& find(const std::vector<ValidationSummary>& all, const std::string& regime,
                               const std::string& metric = "tg_tps") {
   for (const ValidationSummary& s : all)
-    if (s.metric == metric && s.regime == regime) return s;
+    if (s.metric == metric && name(s.group) == regime) return s;
   FAIL("no line for " << metric << ", " << regime);
   return all.front();
 }
@@ -124,7 +124,8 @@ TEST_CASE("Lines come by metric, then regime, then what cuts across regimes", "[
   rows[1].deep = true;
   rows[2].quantized_kv = true;
   std::string order;
-  for (const ValidationSummary& s : summarize(rows)) order += s.metric + " " + s.regime + "\n";
+  for (const ValidationSummary& s : summarize(rows))
+    order += s.metric + " " + std::string(name(s.group)) + "\n";
   CHECK(order ==
         "tg_tps CPU only\ntg_tps resident\ntg_tps deep context\ntg_tps quantized KV\ntg_tps all\n"
         "pp_tps resident\npp_tps all\nvram_gb resident\nvram_gb all\n");

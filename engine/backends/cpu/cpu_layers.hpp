@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "engine/backends/cpu/decode_attention.hpp"
 #include "engine/backends/cpu/expert_jobs.hpp"
 #include "engine/backends/cpu/products.hpp"

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "core/base/units.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "engine/kernels/cpu/aligned.hpp"
 
 namespace rigcast::engine::cpu {

@@ -323,15 +323,14 @@ low = 0.5
 high = 1.5
 )"));
   REQUIRE(p);
-  REQUIRE(p->spread("tg_tps", "resident"));
-  CHECK(p->spread("tg_tps", "resident")->low == 0.9);
-  REQUIRE(p->spread("tg_tps", "CPU only"));
-  CHECK(p->spread("tg_tps", "CPU only")->high == 1.4);
-  CHECK(p->spread("tg_tps", "CPU only")->chips == 10);
-  REQUIRE(p->spread("pp_tps", "resident"));
-  CHECK(p->spread("pp_tps", "resident")->low == 0.5);
-  CHECK(p->spread("pp_tps", "CPU only") == nullptr);
-  CHECK(p->spread("watts", "resident") == nullptr);
+  REQUIRE(p->spread(SpeedMetric::kDecode, "resident"));
+  CHECK(p->spread(SpeedMetric::kDecode, "resident")->low == 0.9);
+  REQUIRE(p->spread(SpeedMetric::kDecode, "CPU only"));
+  CHECK(p->spread(SpeedMetric::kDecode, "CPU only")->high == 1.4);
+  CHECK(p->spread(SpeedMetric::kDecode, "CPU only")->chips == 10);
+  REQUIRE(p->spread(SpeedMetric::kPrefill, "resident"));
+  CHECK(p->spread(SpeedMetric::kPrefill, "resident")->low == 0.5);
+  CHECK(p->spread(SpeedMetric::kPrefill, "CPU only") == nullptr);
   const std::string head = "[[spread]]\nmetric = \"tg_tps\"\n";
   CHECK_FALSE(load_profile(plus(head)));
   CHECK_FALSE(load_profile(plus(head + "regime = \"all\"\nlow = 1.2\nhigh = 1.1\n")));

@@ -184,4 +184,14 @@ inline ModelSpec tiny(std::string architecture) {
   return m;
 }
 
+/// A SentencePiece vocabulary for tiny(): three special tokens, then single characters from 'D' on.
+inline void set_tiny_vocabulary(GgufHeader& header) {
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  while (tokens.size() < 40) tokens.push_back(std::string(1, char('A' + int(tokens.size()))));
+  header.set("tokenizer.ggml.model", "llama");
+  header.set("tokenizer.ggml.tokens", tokens);
+  header.set("tokenizer.ggml.scores", std::vector<float>(40, -1.0f));
+  header.set("tokenizer.ggml.bos_token_id", std::uint32_t(1));
+}
+
 }  // namespace rigcast::engine::fixtures

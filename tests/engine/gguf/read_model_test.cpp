@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/catalogue/catalogue.hpp"
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"

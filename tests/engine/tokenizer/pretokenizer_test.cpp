@@ -11,14 +11,6 @@ using namespace rigcast::fixtures;
 
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words split(const char* name, std::string_view text) {
-  std::vector<std::string_view> words;
-  engine::Pretokenizer::named(name).split(text, words);
-  return Words(words.begin(), words.end());
-}
-
 Words gpt2(std::string_view text) { return split("gpt-2", text); }
 Words llama3(std::string_view text) { return split("llama-bpe", text); }
 Words qwen2(std::string_view text) { return split("qwen2", text); }

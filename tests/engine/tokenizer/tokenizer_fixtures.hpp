@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/tokenizer/text/byte_alphabet.hpp"
+#include "engine/tokenizer/text/pretokenizer.hpp"
 #include "engine/tokenizer/text/utf8.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 #include "tests/catch.hpp"
@@ -22,6 +23,14 @@ using engine::TokenType;
 using engine::Vocabulary;
 using engine::VocabularyKind;
 using Ids = std::vector<TokenId>;
+using Words = std::vector<std::string>;
+
+/// Cuts the text by the pretokenizer of that name.
+inline Words split(const char* pretokenizer, std::string_view text) {
+  std::vector<std::string_view> words;
+  engine::Pretokenizer::named(pretokenizer).split(text, words);
+  return Words(words.begin(), words.end());
+}
 
 inline TokenId add(Vocabulary& v, std::string text, TokenType type = TokenType::kNormal,
                    float score = 0.0f) {

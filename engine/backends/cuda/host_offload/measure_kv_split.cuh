@@ -1,7 +1,7 @@
 #pragma once
 // A measurement of the best split of attention over keys and values in the host's memory.
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 #include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
 #include "engine/cuda/memory/vram.cuh"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 #include "engine/backends/cuda/kv/cold_blocks.cuh"
 #include "engine/cuda/cuda_stream.cuh"

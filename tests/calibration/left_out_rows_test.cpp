@@ -1,11 +1,13 @@
-// The table of left-out forecasts, read back as others will read it.
-#include "calibration/left_out_table.hpp"
+// The table of left-out forecasts, read back as others and as the program read it.
+#include "calibration/left_out_rows.hpp"
 
 #include <cmath>
+#include <fstream>
 
 #include "core/text/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
+#include "tests/folder.hpp"
 
 using namespace rigcast;
 using namespace rigcast::calibration;
@@ -36,6 +38,12 @@ std::vector<std::string> texts(const CsvRow& row) {
   return out;
 }
 
+Result<std::vector<LeftOutRow>> read(const std::string& text) {
+  const test::Folder folder;
+  std::ofstream(folder / "table.csv") << text;
+  return read_left_out(folder / "table.csv");
+}
+
 }  // namespace
 
 TEST_CASE("A fitted row is a line with both forecasts in the metric's unit", "[calibration]") {
@@ -43,7 +51,8 @@ TEST_CASE("A fitted row is a line with both forecasts in the metric's unit", "[c
   run.rig = "RTX 3090 \"FE\", Ryzen";
   std::vector<Sample> samples;
   samples.emplace_back(run, run.scenario->runtime);
-  const std::string table = left_out_table(samples, {{}, {std::log(2.0)}, {std::log(1.0 / 3.0)}});
+  const std::string table =
+      to_csv(left_out_rows(samples, {{}, {std::log(2.0)}, {std::log(1.0 / 3.0)}}));
   const auto rows = parse_csv(table, "table");
   REQUIRE(rows);
   REQUIRE(rows->size() == 2);
@@ -54,4 +63,35 @@ TEST_CASE("A fitted row is a line with both forecasts in the metric's unit", "[c
                                                       "llama-3.1-8b", "Q4_K_M", "resident", "1",
                                                       "0", run.ram_known ? "1" : "0", "tg_tps",
                                                       "120.5", "241", "40.1667"});
+}
+
+TEST_CASE("A table of left-out rows is read back as it was written", "[calibration]") {
+  LeftOutRow row{"A,1",          "rtx-3090",    "RTX 3090",   "llama", "Q4_0",
+                 Regime::kSplit, true,          false,        true,    SpeedMetric::kPrefill,
+                 120.5,          std::log(2.0), std::log(0.5)};
+  const auto rows = read(to_csv(std::vector{row}));
+  REQUIRE(rows);
+  REQUIRE(rows->size() == 1);
+  const LeftOutRow& back = rows->front();
+  CHECK(back.id == row.id);
+  CHECK(back.regime == row.regime);
+  CHECK(back.metric == row.metric);
+  CHECK(back.deep);
+  CHECK_FALSE(back.quantized_kv);
+  CHECK(back.fitted_speed() == Approx(241));
+  CHECK(back.left_out_speed() == Approx(60.25));
+}
+
+TEST_CASE("What is no table of left-out rows is refused where it stands", "[calibration]") {
+  LeftOutRow row;
+  row.measured = 1;
+  const std::string good = to_csv(std::vector{row});
+  CHECK(read(good));
+  const std::string header = good.substr(0, good.find('\n') + 1);
+  CHECK(read(header + "a,b\n").error().where->line == 2);
+  CHECK_FALSE(read("id,chip\n"));
+  CHECK_FALSE(read(""));
+  // A speed that is no number would be an error of nothing.
+  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,nan\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,elsewhere,0,0,0,tg_tps,1,1,1\n"));
 }

@@ -1,4 +1,4 @@
-#include "core/model/kv_cache.hpp"
+#include "core/model/kv_bytes.hpp"
 
 #include <algorithm>
 #include <array>
