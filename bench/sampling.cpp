@@ -7,49 +7,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/catalogue/catalogue.hpp"
 #include "sim/graph.hpp"
 #include "sim/simulate.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
+using fixtures::Settings;
+using fixtures::with;
 using sim::Fidelity;
 
 namespace {
-
-using Settings = std::vector<std::pair<std::string, std::string>>;  // later ones count
-
-constexpr const char* kBase = R"(
-  [rig]
-  gpu = ["rtx-3060-12gb"]
-  cpu = "ryzen-7-5800x"
-  ram = "2xddr4-3200:64GiB"
-  ssd = "samsung-990-pro"
-  pcie = "4x16"
-  [model]
-  name = "llama-3.1-8b"
-  quant = "Q4_K_M"
-  [placement]
-  gpu_layers = 33
-  [workload]
-  prompt_tokens = 512
-  output_tokens = 4096
-  context = 8192
-)";
-
-std::shared_ptr<const Scenario> scenario(const Settings& settings) {
-  auto document = TomlDocument::parse(kBase, "bench/sampling");
-  if (!document) throw std::runtime_error(document.error().text());
-  for (const auto& [key, value] : settings)
-    if (const auto error = document->set(key, value, key)) throw std::runtime_error(error->text());
-  auto made = make_scenario(*document, Catalogue(RIGCAST_SOURCE_DIR));
-  if (!made) throw std::runtime_error(made.error().text());
-  return std::make_shared<const Scenario>(*std::move(made));
-}
-
-Settings with(Settings settings, const Settings& more) {
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
-}
 
 struct Bar {
   double ms;
@@ -113,7 +80,8 @@ void mode_row(const Case& c, const char* mode, const Timing& t, Bar bar, double 
 }
 
 void run(const Case& c) {
-  const auto given = scenario(c.settings);
+  const auto given =
+      fixtures::shared_scenario(with({{"workload.output_tokens", "4096"}}, c.settings));
   const Timing exact = measure(given, Fidelity::kExact, false);
   const Timing sweep = measure(given, Fidelity::kSweep, false);
   const Timing final = measure(given, Fidelity::kFinal, false);
