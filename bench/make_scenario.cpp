@@ -9,6 +9,7 @@
 #include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
 
@@ -16,18 +17,6 @@ namespace {
 
 constexpr double kBarMs = 1.0;
 constexpr int kRepeats = 51;
-
-constexpr const char* kScenario = R"(
-  [rig]
-  gpu = ["rtx-3060-12gb"]
-  cpu = "ryzen-7-5800x"
-  ram = "2xddr4-3200:64GiB"
-  ssd = "samsung-990-pro"
-  pcie = "4x16"
-  [model]
-  name = "llama-3.1-8b"
-  quant = "Q4_K_M"
-)";
 
 double milliseconds(const TomlDocument& document, const Catalogue& catalogue) {
   const auto begin = std::chrono::steady_clock::now();
@@ -40,7 +29,7 @@ double milliseconds(const TomlDocument& document, const Catalogue& catalogue) {
 }  // namespace
 
 int main() {
-  const auto document = TomlDocument::parse(kScenario, "bench/make_scenario");
+  const auto document = TomlDocument::parse(fixtures::kSmallRig, "bench/make_scenario");
   if (!document) return 1;
   std::vector<double> cold, warm;
   const Catalogue kept(RIGCAST_SOURCE_DIR);

@@ -56,7 +56,7 @@ std::string scenario_file(const TomlDocument& document, const Scenario& base,
 // Checks that the program can run the settings of flags and file.
 std::optional<Error> check_emit(const std::string& program, const Scenario& asked) {
   auto error = program == "ollama" ? planner::check_ollama(asked) : std::nullopt;
-  if (program == "llama.cpp" && !planner::is_llama_cpp(asked))
+  if (program == "llama.cpp" && !planner::is_llama_cpp(asked.runtime, asked.kv.policy))
     error = bad_input(fmt::format("the plan is for {} with the KV policy {}", asked.runtime.name,
                                   name(asked.kv.policy)),
                       "--runtime llama.cpp with --kv vram or ram");
@@ -143,7 +143,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (const auto error = check_emit(o.emit, *scenario)) return fail(*error);
   planner::SearchSpace search_space = space_of(*document, *scenario);
   if (constraints->objective == planner::Objective::kContext && !document->has("workload.context"))
-    search_space.contexts = planner::all_contexts(*scenario);
+    search_space.contexts = planner::all_contexts(scenario->workload, scenario->model);
   if (o.emit == "ollama") planner::limit_to_ollama(search_space);
   planner::Plan plan = planner::make_plan(*scenario, search_space, *constraints, *quality,
                                           request_seconds, forecast_to_rank);

@@ -12,6 +12,7 @@
 #include "measurements/build_month.hpp"
 #include "measurements/scenario_fragment.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 
 namespace rigcast {
 namespace {

@@ -19,7 +19,8 @@ class Tally {
   Inputs inputs_;
 };
 
-void add_gpu(const Scenario& s, Tally& tally) {
+// `float_weights`: products of a prompt's batch are computed in floats, not in integers.
+void add_gpu(const StepContext& s, bool float_weights, Tally& tally) {
   const GpuPart& gpu = s.rig.gpus.front();
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   tally.add(gpu.bandwidth, "VRAM bandwidth");
@@ -28,9 +29,7 @@ void add_gpu(const Scenario& s, Tally& tally) {
   tally.add(e.read, "VRAM efficiency");
   tally.add(e.cycles, "mat-vec efficiency");
   tally.add(e.kv_read, "attention efficiency");
-  const auto mix = QuantMix::from_name(s.quant);
-  const bool floats = mix && info(mix->base()).block_elements == 1;
-  tally.add(floats ? e.gemm : e.tiles, "prefill efficiency");
+  tally.add(float_weights ? e.gemm : e.tiles, "prefill efficiency");
   tally.add(e.attention, "prefill attention efficiency");
   tally.add(s.runtime.batch.tile_half_rate_batch, "prefill batch curve");
   tally.add(s.runtime.backends[std::size_t(s.settings.backend)].launch, "kernel gap");
@@ -54,7 +53,9 @@ Inputs tally_inputs(const Scenario& s) {
     if (own->decode) tally.add(own->decode->factor, "decode speed correction");
     if (own->prefill) tally.add(own->prefill->factor, "prefill speed correction");
   }
-  if (!s.rig.gpus.empty()) add_gpu(s, tally);
+  const auto mix = QuantMix::from_name(s.quant);
+  const bool float_weights = mix && info(mix->base()).block_elements == 1;
+  if (!s.rig.gpus.empty()) add_gpu(s, float_weights, tally);
   const bool cpu_works = s.rig.gpus.empty() || !s.placement.gpu_layers ||
                          *s.placement.gpu_layers <= s.model.layers || host_attends(s.kv.policy) ||
                          s.placement.cpu_moe_layers > 0 || s.placement.cpu_ffn_layers > 0;

@@ -12,10 +12,4 @@ namespace rigcast {
 /// limit use all of it from the start.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
-/// The placement of the scenario: as asked for, or with as many layers on the GPUs as fit.
-Placement resolve_placement(const Scenario& scenario);
-
-/// The longest context limit whose memory fits with this placement, at most `most`; 0 if none.
-TokenCount max_context(const Scenario& scenario, const Placement& placement, TokenCount most);
-
 }  // namespace rigcast

@@ -43,7 +43,7 @@ class Schedule {
     CopyEngine& engine = engines_[std::size_t(op.device)];
     Seconds begin = engine.in_free;
     if (op.fetch->early) {
-      const std::size_t buffers = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
+      const std::size_t buffers = prefetch_buffers(s_.runtime);
       while (engine.consumers.size() > buffers) engine.consumers.pop_front();
       if (engine.consumers.size() == buffers) begin = std::max(begin, engine.consumers.front());
     } else {
@@ -58,16 +58,16 @@ class Schedule {
   Seconds now_;
 };
 
-// The number of steps after which prefetched copies have filled the buffers.
-int steps_to_fill(const StepContext& s, const Step& step) {
-  const auto copies =
-      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->early; });
-  if (copies == 0) return 0;
-  const auto buffers = std::max(2, s.runtime.decode.prefetch_depth);
-  return int((buffers + copies - 1) / copies) + 1;
+}  // namespace
+
+std::size_t prefetch_buffers(const RuntimeProfile& runtime) {
+  return std::size_t(std::max(2, runtime.decode.prefetch_depth));
 }
 
-}  // namespace
+int prefetch_distance(const RuntimeProfile& runtime, const Step& step) {
+  const auto copies = std::size_t(std::ranges::count_if(step.ops, &StepOp::prefetches));
+  return copies > 0 ? int((prefetch_buffers(runtime) + copies - 1) / copies) : 0;
+}
 
 Seconds first_period(const StepContext& s, const Step& step) {
   Schedule schedule(s);
@@ -77,7 +77,9 @@ Seconds first_period(const StepContext& s, const Step& step) {
 
 Seconds steady_period(const StepContext& s, const Step& step) {
   Schedule schedule(s);
-  for (int i = steps_to_fill(s, step); i > 0; --i) schedule.append(step);
+  // The copies of the steps before fill the buffers.
+  const int distance = prefetch_distance(s.runtime, step);
+  for (int i = distance > 0 ? distance + 1 : 0; i > 0; --i) schedule.append(step);
   const Seconds before = schedule.now();
   schedule.append(step);
   return std::max(schedule.now() - before, lower_bound(s, step));

@@ -11,20 +11,20 @@ struct GpuUse {
 
 class Sum {
  public:
-  explicit Sum(const StepContext& s) : s_(s), rig_(s.rig), gpus_(s.rig.gpus.size()) {}
+  explicit Sum(const StepContext& s) : s_(s), gpus_(s.rig.gpus.size()) {}
 
   void op(const StepOp& op) {
     if (op.device == kHost) {
       host(op.cost);
     } else {
-      gpu(std::size_t(op.device), op);
+      gpu(op);
     }
     if (op.host_part) host(*op.host_part);
     handoff(op);
   }
 
   void host_work(const Step& step) {
-    if (step.logits.value > 0) copy_out(std::size_t(step.logits_from), step.logits);
+    if (step.logits.value > 0) copy_out(step.logits_from, step.logits);
     use_.add(Resource::kHostWork, (step.host_work + step.sample).value);
   }
 
@@ -50,42 +50,46 @@ class Sum {
   }
 
  private:
-  double ram_seconds(Bytes b) const { return (b / rig_.ram.bandwidth.value).value; }
+  double read_seconds(Bytes equivalent_bytes, DeviceIndex device) const {
+    return memory_time(s_, equivalent_bytes, device).value;
+  }
 
   void host(const OpCost& c) {
-    use_.add(Resource::kRam, ram_seconds(c.equivalent_bytes), c.bytes.value);
+    use_.add(Resource::kRam, read_seconds(c.equivalent_bytes, kHost), c.bytes.value);
     use_.add(Resource::kCpu, c.compute.value);
     use_.add(Resource::kHostWork, c.overhead.value);
   }
 
-  void gpu(std::size_t g, const StepOp& op) {
-    GpuUse& u = gpus_[g];
+  GpuUse& use_of(DeviceIndex gpu) { return gpus_[std::size_t(gpu)]; }
+
+  void gpu(const StepOp& op) {
+    GpuUse& u = use_of(op.device);
     u.launch += op.cost.overhead.value;
     u.compute += op.cost.compute.value;
-    if (rig_.unified()) {
-      use_.add(Resource::kRam, ram_seconds(op.cost.equivalent_bytes), op.cost.bytes.value);
+    const double read = read_seconds(op.cost.equivalent_bytes, op.device);
+    if (s_.rig.unified()) {
+      use_.add(Resource::kRam, read, op.cost.bytes.value);
     } else {
-      u.vram += (op.cost.equivalent_bytes / rig_.gpus[g].bandwidth.value).value;
+      u.vram += read;
       use_.add(Resource::kVram, 0, op.cost.bytes.value);
     }
-    if (op.fetch) copy_in(g, op.fetch->bytes, op.fetch->equivalent_bytes, op.fetch->pageable);
-    if (op.store.value > 0 && !rig_.unified()) copy_out(g, op.store);
+    if (op.fetch)
+      copy_in(op.device, op.fetch->bytes, op.fetch->equivalent_bytes, op.fetch->pageable);
+    if (op.store.value > 0 && !s_.rig.unified()) copy_out(op.device, op.store);
   }
 
-  void copy_in(std::size_t g, Bytes bytes, Bytes equivalent_bytes, bool pageable) {
-    const HostLink& link = rig_.links[g];
-    const auto rate = pageable ? link.pageable.value : link.h2d.value;
-    gpus_[g].h2d += (equivalent_bytes / rate).value;
-    gpus_[g].vram += (equivalent_bytes / rig_.gpus[g].bandwidth.value).value;
+  void copy_in(DeviceIndex gpu, Bytes bytes, Bytes equivalent_bytes, bool pageable) {
+    use_of(gpu).h2d += (equivalent_bytes / h2d_rate(s_, gpu, pageable)).value;
+    use_of(gpu).vram += read_seconds(equivalent_bytes, gpu);
     use_.add(Resource::kH2d, 0, bytes.value);
-    use_.add(Resource::kRam, ram_seconds(equivalent_bytes), 0);
+    use_.add(Resource::kRam, read_seconds(equivalent_bytes, kHost), 0);
   }
 
-  void copy_out(std::size_t g, Bytes bytes) {
-    gpus_[g].d2h += (bytes / rig_.links[g].d2h.value).value;
-    gpus_[g].vram += (bytes / rig_.gpus[g].bandwidth.value).value;
+  void copy_out(DeviceIndex gpu, Bytes bytes) {
+    use_of(gpu).d2h += (bytes / s_.rig.links[std::size_t(gpu)].d2h.value).value;
+    use_of(gpu).vram += read_seconds(bytes, gpu);
     use_.add(Resource::kD2h, 0, bytes.value);
-    use_.add(Resource::kRam, ram_seconds(bytes), 0);
+    use_.add(Resource::kRam, read_seconds(bytes, kHost), 0);
   }
 
   void handoff(const StepOp& op) {
@@ -94,17 +98,16 @@ class Sum {
     use_.add(Resource::kHandoff, h.wait.value);
     if (bytes.value <= 0) return;
     if (h.copies_out)
-      copy_out(std::size_t(op.from), bytes);
+      copy_out(op.from, bytes);
     else if (op.from != kHost)
       use_.add(Resource::kD2h, 0, bytes.value);
     if (h.copies_in)
-      copy_in(std::size_t(op.device), bytes, bytes, false);
+      copy_in(op.device, bytes, bytes, false);
     else if (op.device != kHost)
       use_.add(Resource::kH2d, 0, bytes.value);
   }
 
   const StepContext s_;
-  const Rig& rig_;
   std::vector<GpuUse> gpus_;
   ResourceUse use_;
 };

@@ -5,8 +5,8 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/overlap.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
-#include "perfmodel/ubatches.hpp"
 
 namespace rigcast {
 namespace {
@@ -17,33 +17,29 @@ constexpr std::int64_t kTimedUbatches = 5;
 // The number of output tokens of a long answer that are computed.
 constexpr TokenCount kTimedCells = 4;
 
-bool prefetches_copies(const Step& step) {
-  return std::ranges::any_of(step.ops,
-                             [](const StepOp& op) { return op.fetch && op.fetch->early; });
-}
-
 }  // namespace
 
 SerialForecast::SerialForecast(const Scenario& scenario)
     : s_(scenario),
-      placement_(resolve_placement(s_)),
-      memory_(plan_memory(s_, placement_, s_.workload.context)),
+      batches_(scenario, scenario.workload),
+      output_tokens_(scenario.workload.output_tokens),
+      placement_(resolve_placement(scenario)),
+      memory_(plan_memory(scenario, placement_, scenario.workload.context)),
       alike_(alike_layers(s_, placement_)),
       class_sizes_(alike_.size()) {
   for (const int l : alike_) ++class_sizes_[std::size_t(l)];
-  plan_tokens();
+  plan_tokens(scenario.workload);
   plan_ubatches();
 }
 
 SerialForecast::Handoffs SerialForecast::count_handoffs(const Step& step) const {
   Handoffs sum;
-  const Seconds crossing = s_.runtime.decode.crossing.value;
-  const Seconds gpu_crossing = s_.runtime.decode.gpu_crossing.value;
   for (const StepOp& op : step.ops) {
     if (op.handoffs <= 0) continue;
-    const bool gpus = op.from != kHost && op.device != kHost;
-    (gpus ? sum.gpu : sum.host) += op.handoffs;
-    sum.copies += handoff_time(s_, op) - (gpus ? gpu_crossing : crossing) * op.handoffs;
+    const bool between_gpus = op.from != kHost && op.device != kHost;
+    (between_gpus ? sum.gpu : sum.host) += op.handoffs;
+    sum.copies +=
+        handoff_time(s_, op) - crossing_time(s_.runtime, op.from, op.device) * op.handoffs;
   }
   if (step.logits.value > 0) sum.copies += copy_out_time(s_, step.logits_from, step.logits);
   return sum;
@@ -67,21 +63,23 @@ SerialForecast::Pass SerialForecast::pass_of(Step step, Phase phase, TokenCount 
     pass.ops.push_back(op);
     pass.counts.push_back(op.layer < 0 ? 1.0 : class_sizes_[layer]);
   }
-  if (prefetches_copies(step)) pass.overlapping = std::move(step);
+  if (std::ranges::any_of(step.ops, &StepOp::prefetches)) pass.overlapping = std::move(step);
   return pass;
 }
 
 SerialForecast::Pass SerialForecast::decode_pass(TokenCount cached, double weight) const {
-  Pass pass = pass_of(decode_step(s_, placement_, memory_, cached), Phase::kDecode, 1, weight);
+  Pass pass = pass_of(decode_step(s_, placement_, memory_, batches_.token(cached)), Phase::kDecode,
+                      1, weight);
   pass.sampled_rows = 1;
   pass.sampled_on = placement_.head_on;
   return pass;
 }
 
-SerialForecast::Pass SerialForecast::prefill_pass(TokenCount cached, TokenCount tokens, bool last,
-                                                  double weight) const {
-  Pass pass = pass_of(prefill_step(s_, placement_, memory_, cached, tokens, last), Phase::kPrefill,
-                      tokens, weight);
+SerialForecast::Pass SerialForecast::prefill_pass(std::int64_t ubatch, double weight) const {
+  const Batch batch = batches_.ubatch(ubatch);
+  const bool last = batches_.is_last(ubatch);
+  Pass pass = pass_of(prefill_step(s_, placement_, memory_, batch, last), Phase::kPrefill,
+                      batch.tokens(), weight);
   if (last) pass.sampled_rows = 1;
   pass.sampled_on = runtime_model(s_.runtime).prompt_head(placement_);
   return pass;
@@ -116,9 +114,9 @@ Seconds SerialForecast::token(TokenCount cached) const {
   return time_of(decode_pass(cached, 1.0), nullptr);
 }
 
-void SerialForecast::plan_tokens() {
-  const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens + 1;
-  const TokenCount last = std::max(first, s_.workload.last_position());
+void SerialForecast::plan_tokens(const Workload& workload) {
+  const TokenCount first = workload.depth + workload.prompt_tokens + 1;
+  const TokenCount last = std::max(first, workload.last_position());
   const auto add = [&](TokenCount cached, double weight) {
     tokens_.push_back(decode_pass(cached, weight));
   };
@@ -148,16 +146,11 @@ Seconds SerialForecast::mean_token() const {
 }
 
 void SerialForecast::plan_ubatches() {
-  const TokenCount prompt = s_.workload.prompt_tokens;
-  const TokenCount size = std::min<TokenCount>(s_.settings.ubatch, prompt);
-  const std::int64_t count = ubatch_count(s_);
   const auto add = [&](std::int64_t index, double weight) {
-    const TokenCount done = index * size, cached = s_.workload.depth + done;
-    const TokenCount tokens = std::min(size, prompt - done);
-    ubatches_.push_back(prefill_pass(cached, tokens, index + 1 == count, weight));
+    ubatches_.push_back(prefill_pass(index, weight));
     ubatches_.back().first = ubatches_.size() == 1;
   };
-  const std::vector<std::int64_t> at = sampled_ubatches(s_, count, kTimedUbatches);
+  const std::vector<std::int64_t> at = batches_.sampled_ubatches(kTimedUbatches);
   // Linear interpolation weights: each computed ubatch also stands for its neighbours. The first,
   // before which no copy is prefetched, stands for itself.
   for (auto it = at.begin(); it != at.end(); ++it) {
@@ -167,7 +160,7 @@ void SerialForecast::plan_ubatches() {
     if (first) add(0, 1.0);
     add(*it, first ? weight - 1 : weight);
   }
-  add(count - 1, 1.0);
+  add(batches_.ubatch_count() - 1, 1.0);
 }
 
 Seconds SerialForecast::prompt() const {

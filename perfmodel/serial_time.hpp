@@ -4,17 +4,18 @@
 // nothing they agree up to rounding; where copies overlap operations, the simulator also models
 // contention at every moment (tests/sim/serial_time_test.cpp states the bound).
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "perfmodel/memory.hpp"
+#include "perfmodel/request_batches.hpp"
 #include "perfmodel/step.hpp"
 
 namespace rigcast {
 
 class SerialForecast {
  public:
-  /// Keeps a reference to `scenario`, of which only the runtime's figures may change between calls.
+  /// Refers to `scenario`, of which only the runtime's figures may change between calls.
   explicit SerialForecast(const Scenario& scenario);
 
   /// The time of the token that is decoded when the cache holds `cached` tokens, itself included.
@@ -23,6 +24,9 @@ class SerialForecast {
   Seconds mean_token() const;
   /// The time of the whole prompt, from its first to its last ubatch.
   Seconds prompt() const;
+  /// The time of the whole request: the prompt, whose last step gives the first output token, and
+  /// every further token.
+  Seconds request() const { return prompt() + double(output_tokens_ - 1) * mean_token(); }
 
   const Placement& placement() const { return placement_; }
 
@@ -49,16 +53,18 @@ class SerialForecast {
 
   Handoffs count_handoffs(const Step& step) const;
   Pass decode_pass(TokenCount cached, double weight) const;
-  Pass prefill_pass(TokenCount cached, TokenCount tokens, bool last, double weight) const;
+  Pass prefill_pass(std::int64_t ubatch, double weight) const;
   Pass pass_of(Step step, Phase phase, TokenCount tokens, double weight) const;
   std::vector<StepOp> priced(std::vector<StepOp> ops, Phase phase,
                              const std::vector<double>& counts) const;
-  void plan_tokens();
+  void plan_tokens(const Workload& workload);
   void plan_ubatches();
   Seconds time_of(const Handoffs& handoffs) const;
   Seconds time_of(const Pass& pass, std::vector<double>* by_device) const;
 
-  const Scenario& s_;
+  const StepContext s_;
+  const RequestBatches batches_;
+  const TokenCount output_tokens_;
   Placement placement_;
   MemoryPlan memory_;
   std::vector<int> alike_;           // for every layer, the first layer that is like it

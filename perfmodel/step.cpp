@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "perfmodel/kv_fetch.hpp"
+#include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/prefill_device.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
@@ -342,7 +342,7 @@ Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCo
 
 bool overlaps(const Step& step) {
   return std::ranges::any_of(step.ops, [](const StepOp& op) {
-    return (op.fetch && op.fetch->early) || op.host_part || op.store.value > 0;
+    return op.prefetches() || op.host_part || op.store.value > 0;
   });
 }
 
@@ -402,11 +402,6 @@ TokenCount cold_tokens(const StepContext& s, const MemoryPlan& memory, const Bat
   return runtime_model(s.runtime).cold_tokens(s, memory, batch);
 }
 
-Batch batch_of_one(const Scenario& s, TokenCount cached, TokenCount tokens) {
-  const Sequence one{cached, tokens, s.workload.depth, s.workload.prompt_tokens};
-  return {{one}, s.runtime.memory.kv_padding};
-}
-
 Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& memory,
                  const Batch& batch, StepGrouping grouping) {
   StepBuilder builder(s, p, memory, batch, Phase::kDecode);
@@ -451,16 +446,6 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   if (transfer.from != kHost) step.logits_from = transfer.from;
   step.logits += transfer.bytes;
   return step;
-}
-
-Step decode_step(const Scenario& s, const Placement& p, const MemoryPlan& memory, TokenCount cached,
-                 StepGrouping grouping) {
-  return decode_step(s, p, memory, batch_of_one(s, cached - 1, 1), grouping);
-}
-
-Step prefill_step(const Scenario& s, const Placement& p, const MemoryPlan& memory,
-                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping) {
-  return prefill_step(s, p, memory, batch_of_one(s, cached, tokens), last, grouping);
 }
 
 }  // namespace rigcast

@@ -36,18 +36,6 @@ Step decode_step(const StepContext& context, const Placement& placement, const M
 Step prefill_step(const StepContext& context, const Placement& placement, const MemoryPlan& memory,
                   const Batch& batch, bool last, StepGrouping grouping = {});
 
-/// The batch of the scenario's single user: `tokens` new tokens after `cached`.
-Batch batch_of_one(const Scenario& scenario, TokenCount cached, TokenCount tokens);
-
-/// The step that decodes this user's token when the context holds `cached` tokens, itself included.
-Step decode_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
-                 TokenCount cached, StepGrouping grouping = {});
-
-/// The step of one ubatch of this user's prompt: `tokens` new tokens after `cached`; with logits
-/// for the last token if `last`.
-Step prefill_step(const Scenario& scenario, const Placement& placement, const MemoryPlan& memory,
-                  TokenCount cached, TokenCount tokens, bool last, StepGrouping grouping = {});
-
 // The parts of a step other than its operations, for callers that recompute costs:
 
 /// Lowers the cost of a token's operations by what the CPU's last-level cache holds of their reads.

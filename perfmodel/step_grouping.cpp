@@ -5,8 +5,6 @@
 namespace rigcast {
 namespace {
 
-bool prefetches(const StepOp& op) { return op.fetch && op.fetch->early; }
-
 // Only some layers prefetch. While the others compute, the link works until the runtime's buffers
 // are full; the buffers of merged layers would hold more.
 bool some_layers_stream(const std::vector<StepOp>& ops) {
@@ -14,7 +12,7 @@ bool some_layers_stream(const std::vector<StepOp>& ops) {
   for (const StepOp& op : ops) {
     if (op.layer < 0) continue;
     if (layers.empty() || layers.back() != op.layer) layers.push_back(op.layer);
-    if (prefetches(op) && (fetching.empty() || fetching.back() != op.layer))
+    if (op.prefetches() && (fetching.empty() || fetching.back() != op.layer))
       fetching.push_back(op.layer);
   }
   return !fetching.empty() && fetching.size() < layers.size();
@@ -53,7 +51,7 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping gr
   std::vector<StepOp> out;
   const bool apart = some_layers_stream(ops);
   const auto mergeable = [&](const StepOp& a, const StepOp& b) {
-    return same_class(a, b) && !(apart && prefetches(a));
+    return same_class(a, b) && !(apart && a.prefetches());
   };
   std::size_t group = 0;  // where the open group starts in `out`
   int merged = 0;

@@ -15,9 +15,9 @@ std::string model_file(const Scenario& s) {
   return s.model_file ? s.model_file->string() : fmt::format("{}-{}.gguf", s.model.id, s.quant);
 }
 
-std::string split_text(const Scenario& s, char between) {
+std::string split_text(const std::vector<double>& shares, char between) {
   std::string out;
-  for (const double share : s.placement.tensor_split)
+  for (const double share : shares)
     out += fmt::format("{}{:g}", out.empty() ? "" : std::string(1, between), share);
   return out;
 }
@@ -42,7 +42,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   } else {
     add("-ngl", fmt::format("{}", p.gpu_layers));
     if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
-      add("-ts", split_text(s, program == Program::kServer ? ',' : '/'));
+      add("-ts", split_text(s.placement.tensor_split, program == Program::kServer ? ',' : '/'));
   }
   if (s.placement.cpu_moe_layers > 0)
     add("--n-cpu-moe", fmt::format("{}", s.placement.cpu_moe_layers));
@@ -69,15 +69,16 @@ Words bench(Words words, TokenCount prompt, TokenCount output, TokenCount depth)
   return words;
 }
 
-bool keeps_cache_in_ram(const Scenario& s) {
-  return s.kv.policy == KvPolicy::kRam && !s.rig.gpus.empty();
+// True for a GPU whose cache is in host memory, which neither program does by default.
+bool has_cache_off_gpu(const StepContext& s) {
+  return keeps_cache_in_ram(s.kv.policy) && !s.rig.gpus.empty();
 }
 
 }  // namespace
 
-bool is_llama_cpp(const Scenario& s) {
-  const bool is_theirs = s.runtime.id == "llama.cpp" || s.runtime.id == "ik-llama.cpp";
-  return is_theirs && (s.kv.policy == KvPolicy::kVram || s.kv.policy == KvPolicy::kRam);
+bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
+  const bool is_theirs = runtime.id == "llama.cpp" || runtime.id == "ik-llama.cpp";
+  return is_theirs && (policy == KvPolicy::kVram || policy == KvPolicy::kRam);
 }
 
 Words llama_server_command(const Scenario& s, const Placement& p) {
@@ -85,7 +86,7 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
   add_common(s, p, Program::kServer, words);
   words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context)});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
-  if (keeps_cache_in_ram(s)) words.push_back("--no-kv-offload");
+  if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
   return words;
 }
@@ -94,14 +95,14 @@ std::vector<Words> llama_bench_commands(const Scenario& s, const Placement& p) {
   Words words{"llama-bench"};
   add_common(s, p, Program::kBench, words);
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "1" : "0"});
-  if (keeps_cache_in_ram(s)) words.insert(words.end(), {"-nkvo", "1"});
+  if (has_cache_off_gpu(s)) words.insert(words.end(), {"-nkvo", "1"});
   if (!s.settings.op_offload) words.insert(words.end(), {"-nopo", "1"});
   const Workload& w = s.workload;
   return {bench(words, w.prompt_tokens, 0, w.depth),
           bench(words, 0, w.output_tokens, w.depth + w.prompt_tokens)};
 }
 
-std::optional<Error> check_ollama(const Scenario& s) {
+std::optional<Error> check_ollama(const StepContext& s) {
   if (s.runtime.id != "llama.cpp")
     return bad_input(fmt::format("Ollama runs llama.cpp, the scenario {}", s.runtime.name),
                      "--runtime llama.cpp");

@@ -8,11 +8,12 @@
 #include "core/base/error.hpp"
 #include "core/scenario/placement.hpp"
 #include "core/scenario/scenario.hpp"
+#include "perfmodel/step_context.hpp"
 
 namespace rigcast::planner {
 
-/// True if llama.cpp or a fork of it can run the scenario, with flags that express its policy.
-bool is_llama_cpp(const Scenario& scenario);
+/// True if the runtime is llama.cpp or a fork of it, with flags that express the KV policy.
+bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy);
 
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;
@@ -23,8 +24,8 @@ Words llama_server_command(const Scenario& scenario, const Placement& placement)
 /// from the given depth, and the output follows the prompt.
 std::vector<Words> llama_bench_commands(const Scenario& scenario, const Placement& placement);
 
-/// What Ollama cannot express of the scenario; nullopt: it can express all.
-std::optional<Error> check_ollama(const Scenario& scenario);
+/// What Ollama cannot express of the settings; nullopt: it can express all.
+std::optional<Error> check_ollama(const StepContext& context);
 /// A Modelfile, with the server's environment variables as comments. Ollama splits layers over GPUs
 /// by itself; a given split cannot be expressed.
 std::string ollama_modelfile(const Scenario& scenario, const Placement& placement);

@@ -58,8 +58,9 @@ class Table : TextScreen {
       show(fmt::format("{}{:<64} {:>6}", before, m.why_not, price));
       return;
     }
+    const Scenario& s = *m.best->report.scenario;
     const auto plan =
-        wrap_words(short_candidate_text(*m.best->report.scenario, m.best->candidate), kPlanWidth);
+        wrap_words(short_candidate_text(s.rig, s.model, m.best->candidate), kPlanWidth);
     show(before + pad_right(plan.front(), kPlanWidth) + figures(r, *m.best, price));
     for (std::size_t i = 1; i < plan.size(); ++i)
       show(std::string(text_width(before), ' ') + plan[i]);

@@ -5,13 +5,13 @@
 
 #include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
-#include "perfmodel/serial_time.hpp"
+#include "perfmodel/request_batches.hpp"
 #include "perfmodel/step.hpp"
 
 namespace rigcast::planner {
 namespace {
 
-PlacementSettings all_at(const Scenario& s, const LayerLocation& at) {
+PlacementSettings all_at(const StepContext& s, const LayerLocation& at) {
   PlacementSettings p;
   p.decode_device = s.placement.decode_device;
   p.gpu_layers = 0;
@@ -23,7 +23,7 @@ PlacementSettings all_at(const Scenario& s, const LayerLocation& at) {
   return p;
 }
 
-std::vector<LayerLocation> locations_of(const Scenario& s, bool splits_layers) {
+std::vector<LayerLocation> locations_of(const StepContext& s, bool splits_layers) {
   const bool may_split = s.model.moe || s.runtime.ffn_in_ram;
   std::vector<LayerLocation> all{{}};
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
@@ -41,8 +41,8 @@ bool may_follow(const LayerLocation& from, const LayerLocation& to) {
 }
 
 // True if the change skips an identical GPU: of identical GPUs, the first ones have layers.
-bool skips_identical_gpu(const Scenario& s, DeviceIndex from, DeviceIndex to) {
-  return from < to - 1 && same_as_previous_gpu(s, to);
+bool skips_identical_gpu(const Rig& rig, DeviceIndex from, DeviceIndex to) {
+  return from < to - 1 && same_as_previous_gpu(rig, to);
 }
 
 // The scenario with all layers at one place.
@@ -75,11 +75,12 @@ class UniformPlacement {
     const Workload& w = s_.workload;
     const TokenCount ubatch = std::min<TokenCount>(s_.settings.ubatch, w.prompt_tokens);
     const TokenCount middle = w.depth + (w.prompt_tokens - ubatch) / 2;
-    add(prefill_step(s_, placement_, memory_, middle, ubatch, false),
+    const RequestBatches batches(s_, w);
+    add(prefill_step(s_, placement_, memory_, batches.prompt_part(middle, ubatch), false),
         double(w.prompt_tokens) / double(ubatch));
+    const TokenCount mean = w.depth + w.prompt_tokens + w.output_tokens / 2;
     if (w.output_tokens > 1)
-      add(decode_step(s_, placement_, memory_, w.depth + w.prompt_tokens + w.output_tokens / 2),
-          double(w.output_tokens - 1));
+      add(decode_step(s_, placement_, memory_, batches.token(mean)), double(w.output_tokens - 1));
   }
 
   double kv_share(int layer) const {
@@ -201,17 +202,15 @@ class Builder {
     change.assign(at.size() + 1, std::vector<double>(at.size(), 0.0));
     const double steps = std::ceil(double(s_.workload.prompt_tokens) / double(s_.settings.ubatch)) +
                          double(s_.workload.output_tokens);
-    const auto& decode = s_.runtime.decode;
     for (std::size_t to = 0; to < at.size(); ++to)
-      if (skips_identical_gpu(s_, kHost, at[to].device)) change[0][to] = kForbidden;
+      if (skips_identical_gpu(s_.rig, kHost, at[to].device)) change[0][to] = kForbidden;
     for (std::size_t from = 0; from < at.size(); ++from)
       for (std::size_t to = 0; to < at.size(); ++to) {
-        const bool gpus = at[from].device != kHost;
-        const double once = (gpus ? decode.gpu_crossing : decode.crossing).value.value;
-        const bool passes = skips_identical_gpu(s_, at[from].device, at[to].device);
+        const Seconds once = crossing_time(s_.runtime, at[from].device, at[to].device);
+        const bool passes = skips_identical_gpu(s_.rig, at[from].device, at[to].device);
         change[from + 1][to] = !may_follow(at[from], at[to]) || passes ? kForbidden
                                : at[from].device == at[to].device      ? 0.0
-                                                                       : steps * once;
+                                                                       : steps * once.value;
       }
   }
 
@@ -223,12 +222,12 @@ class Builder {
 
 }  // namespace
 
-bool same_as_previous_gpu(const Scenario& s, DeviceIndex d) {
+bool same_as_previous_gpu(const Rig& rig, DeviceIndex d) {
   if (d <= 0) return false;
   const auto at = std::size_t(d);
-  const HostLink &own = s.rig.links[at], &before = s.rig.links[at - 1];
-  return s.rig.gpus[at].id == s.rig.gpus[at - 1].id && own.h2d.value == before.h2d.value &&
-         s.rig.usable_vram(at).value == s.rig.usable_vram(at - 1).value;
+  const HostLink &own = rig.links[at], &before = rig.links[at - 1];
+  return rig.gpus[at].id == rig.gpus[at - 1].id && own.h2d.value == before.h2d.value &&
+         rig.usable_vram(at).value == rig.usable_vram(at - 1).value;
 }
 
 MemoryPlan memory_at_context_limit(const Scenario& given, const Placement& placement) {
@@ -237,7 +236,7 @@ MemoryPlan memory_at_context_limit(const Scenario& given, const Placement& place
   return plan_memory(s, placement, s.workload.context);
 }
 
-double usable_when_paged(const Scenario& s, const DeviceMemory& gpu) {
+double usable_when_paged(const StepContext& s, const DeviceMemory& gpu) {
   const double others = s.rig.vram_reserved.value.value;
   return others + s.kv.threshold * (gpu.capacity.value - others);
 }
@@ -246,15 +245,15 @@ LayerProblem layer_problem(const Scenario& scenario, Bytes headroom, bool splits
   return Builder(scenario, headroom, splits_layers).take();
 }
 
-PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,
+PlacementSettings placement_settings(const StepContext& s, const LayerProblem& problem,
                                      const Assignment& assignment) {
   PlacementSettings out;
-  out.decode_device = scenario.placement.decode_device;
+  out.decode_device = s.placement.decode_device;
   out.gpu_layers = 0;
-  out.tensor_split.assign(scenario.rig.gpus.size(), 0.0);
+  out.tensor_split.assign(s.rig.gpus.size(), 0.0);
   for (std::size_t l = 0; l < assignment.location.size(); ++l) {
     const LayerLocation& at = problem.locations[std::size_t(assignment.location[l])];
-    int& in_ram = scenario.model.moe ? out.cpu_moe_layers : out.cpu_ffn_layers;
+    int& in_ram = s.model.moe ? out.cpu_moe_layers : out.cpu_ffn_layers;
     if (at.ffn_in_ram && at.device != kHost) in_ram = int(l) + 1;
     if (at.device == kHost) continue;
     ++*out.gpu_layers;
@@ -265,7 +264,7 @@ PlacementSettings placement_settings(const Scenario& scenario, const LayerProble
     ++*out.gpu_layers;
     ++out.tensor_split[std::size_t(last.device)];
   }
-  if (scenario.rig.gpus.size() < 2 || *out.gpu_layers == 0) out.tensor_split.clear();
+  if (s.rig.gpus.size() < 2 || *out.gpu_layers == 0) out.tensor_split.clear();
   return out;
 }
 

@@ -26,11 +26,11 @@ struct LayerProblem {
 
 /// True if `gpu` and the one before it are identical, so that it makes no difference which of them
 /// has layers.
-bool same_as_previous_gpu(const Scenario& scenario, DeviceIndex gpu);
+bool same_as_previous_gpu(const Rig& rig, DeviceIndex gpu);
 /// Memory at the context limit, when all blocks that may be evicted have been.
 MemoryPlan memory_at_context_limit(const Scenario& scenario, const Placement& placement);
 /// Bytes of a GPU that are filled before blocks are evicted.
-double usable_when_paged(const Scenario& scenario, const DeviceMemory& gpu);
+double usable_when_paged(const StepContext& context, const DeviceMemory& gpu);
 
 /// The problem for the scenario's quant mix, KV settings, batches and workload; of its placement
 /// settings only the decode device matters. Seconds cover the prompt and all output tokens, each
@@ -40,7 +40,7 @@ LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {},
                            bool splits_layers = true);
 
 /// The placement settings that express an assignment.
-PlacementSettings placement_settings(const Scenario& scenario, const LayerProblem& problem,
+PlacementSettings placement_settings(const StepContext& context, const LayerProblem& problem,
                                      const Assignment& assignment);
 
 }  // namespace rigcast::planner

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "planner/layer_problem.hpp"
 
 namespace rigcast::planner {
@@ -107,7 +108,7 @@ class Balance {
   bool skips_identical_gpu() const {
     const auto& split = s_.placement.tensor_split;
     for (std::size_t g = 1; g < split.size(); ++g)
-      if (split[g] > 0 && split[g - 1] == 0 && same_as_previous_gpu(s_, DeviceIndex(g)))
+      if (split[g] > 0 && split[g - 1] == 0 && same_as_previous_gpu(s_.rig, DeviceIndex(g)))
         return true;
     return false;
   }

@@ -8,7 +8,7 @@
 
 #include "core/model/traffic.hpp"
 #include "core/text/unit_text.hpp"
-#include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 
 namespace rigcast::planner {
 namespace {
@@ -24,12 +24,10 @@ constexpr double kFarSlower = 3;
 constexpr const char* kMixes[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4_K_M",
                                   "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "Q2_K",   "MXFP4"};
 
-double parameters_of(const Scenario& s) { return double(s.tensors.elements()); }
-
 // True if everything is on GPUs, and nothing is read from RAM.
-bool is_resident(const Scenario& s, const PlacementSettings& p) {
+bool is_resident(const ModelSpec& model, const PlacementSettings& p) {
   return p.decode_device == DecodeDevice::kPlacement && p.gpu_layers &&
-         *p.gpu_layers > s.model.layers && p.cpu_moe_layers + p.cpu_ffn_layers == 0;
+         *p.gpu_layers > model.layers && p.cpu_moe_layers + p.cpu_ffn_layers == 0;
 }
 
 class Search {
@@ -65,7 +63,7 @@ class Search {
     const auto of_types = quality_.of_kv(candidate.kv_types);
     if (!of_types || !check_kv_types(base_.model, candidate.kv_types)) return out;
     Scenario s = scenario_of(base_, candidate);
-    const auto of_mix = quality_.of_mix(candidate.quant, s.model, parameters_of(s));
+    const auto of_mix = quality_.of_mix(candidate.quant, s.model, double(s.tensors.elements()));
     if (!of_mix) return out;
     candidate.loss = *of_mix + *of_types;
     for (const KvPolicy policy : search_space_.policies) {
@@ -100,7 +98,7 @@ class Search {
       }
       s.placement = candidate.placement;
       candidate.seconds = cost_(s);
-      if (is_resident(s, candidate.placement))
+      if (is_resident(s.model, candidate.placement))
         resident = true;
       else
         choose_threads(s, candidate);
@@ -258,11 +256,11 @@ SearchSpace full_space(const Scenario& s) {
   return search_space;
 }
 
-std::vector<TokenCount> all_contexts(const Scenario& s) {
-  const TokenCount needed = read_cells(s.workload.last_position() + 1, 256);
+std::vector<TokenCount> all_contexts(const Workload& workload, const ModelSpec& model) {
+  const TokenCount needed = read_cells(workload.last_position() + 1, 256);
   std::vector<TokenCount> out;
-  for (TokenCount n = needed; n < s.model.context; n *= 2) out.push_back(n);
-  out.push_back(std::max(needed, s.model.context));
+  for (TokenCount n = needed; n < model.context; n *= 2) out.push_back(n);
+  out.push_back(std::max(needed, model.context));
   return out;
 }
 
@@ -334,7 +332,7 @@ Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,
   });
   const bool is_open = search_space.places_layers && search_space.splits_layers &&
                        !plan.ranked.empty() && scenario.rig.gpus.size() <= 2;
-  if (is_open && !is_resident(scenario, plan.ranked.front().candidate.placement))
+  if (is_open && !is_resident(scenario.model, plan.ranked.front().candidate.placement))
     plan.crossover =
         find_crossover(*plan.ranked.front().report.scenario, constraints.headroom, cost);
   return plan;

@@ -30,7 +30,7 @@ struct SearchSpace {
 /// Everything that the scenario's runtime supports, at the scenario's context.
 SearchSpace full_space(const Scenario& scenario);
 /// Contexts from the smallest that holds the workload to the model's limit.
-std::vector<TokenCount> all_contexts(const Scenario& scenario);
+std::vector<TokenCount> all_contexts(const Workload& workload, const ModelSpec& model);
 
 /// Restricts the space to what a Modelfile can express: no FFN in RAM, no cache in RAM, and one
 /// type for keys and values.

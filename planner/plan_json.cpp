@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 Json commands_json(const Report& r) {
   const Scenario& s = *r.scenario;
   Json server, bench, modelfile;
-  if (is_llama_cpp(s)) {
+  if (is_llama_cpp(s.runtime, s.kv.policy)) {
     server = shell_text(llama_server_command(s, r.placement));
     bench = Json::array();
     for (const Words& words : llama_bench_commands(s, r.placement))

@@ -19,15 +19,15 @@ constexpr std::size_t kMaxShownOnFront = 12;
 constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
 // "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
-std::string where_text(const Scenario& s, const PlacementSettings& p) {
-  if (s.rig.gpus.empty()) return "on the CPU";
+std::string where_text(const Rig& rig, const ModelSpec& model, const PlacementSettings& p) {
+  if (rig.gpus.empty()) return "on the CPU";
   const int layers = *p.gpu_layers;
   if (layers == 0) return "no layer on the GPU";
-  std::string out = layers > s.model.layers ? "all on the GPU"
-                    : layers == s.model.layers
+  std::string out = layers > model.layers ? "all on the GPU"
+                    : layers == model.layers
                         ? "all but the head on the GPU"
-                        : fmt::format("{} of {} layers on the GPU", layers, s.model.layers);
-  if (s.rig.gpus.size() > 1) {
+                        : fmt::format("{} of {} layers on the GPU", layers, model.layers);
+  if (rig.gpus.size() > 1) {
     std::string split;
     for (const double share : p.tensor_split)
       split += fmt::format("{}{:g}", split.empty() ? "" : " + ", share);
@@ -36,11 +36,12 @@ std::string where_text(const Scenario& s, const PlacementSettings& p) {
   }
   if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
   if (p.cpu_ffn_layers > 0) out += fmt::format(", FFNs of {} in RAM", p.cpu_ffn_layers);
-  if (p.decode_device == DecodeDevice::kGpu && layers <= s.model.layers)
-    out += ", the rest streamed";
+  if (p.decode_device == DecodeDevice::kGpu && layers <= model.layers) out += ", the rest streamed";
   if (p.decode_device == DecodeDevice::kCpu) out += ", decode on the CPU";
   return out;
 }
+
+bool is_fp16(KvTypes types) { return types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16; }
 
 std::string gib(Bytes b) { return three_digits(b / 1_GiB); }
 
@@ -180,16 +181,17 @@ class Screen : TextScreen {
     if (!plan_.crossover) return;
     const Crossover& c = *plan_.crossover;
     line(fmt::format("  prompts from {} tokens on: {}", text_count(c.prompt_tokens),
-                     where_text(base_, c.from)));
-    line(fmt::format("  shorter ones: {}", where_text(base_, c.below)));
+                     where_text(base_.rig, base_.model, c.from)));
+    line(fmt::format("  shorter ones: {}", where_text(base_.rig, base_.model, c.below)));
     gap();
   }
 
   void command() {
     if (plan_.ranked.empty()) return;
     const Report& best = plan_.ranked.front().report;
-    if (is_llama_cpp(*best.scenario))  // the command is printed in full, so that it can be copied
-      out_ += "  next   " + shell_text(llama_server_command(*best.scenario, best.placement)) + "\n";
+    const Scenario& s = *best.scenario;
+    if (is_llama_cpp(s.runtime, s.kv.policy))  // printed in full, so that it can be copied
+      out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
     else
       line("  next   --emit rigcast writes the best as a scenario file");
   }
@@ -202,33 +204,30 @@ class Screen : TextScreen {
 
 std::string candidate_text(const Scenario& base, const Candidate& o) {
   std::string out = o.quant;
-  if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
-    out += ", KV " + text(o.kv_types);
+  if (!is_fp16(o.kv_types)) out += ", KV " + text(o.kv_types);
   if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
     out += fmt::format(", --kv {}", name(o.policy));
-  out += ", " + where_text(base, o.placement);
+  out += ", " + where_text(base.rig, base.model, o.placement);
   if (o.ubatch != 512) out += fmt::format(", ubatch {}", o.ubatch);
   if (o.threads != base.settings.threads) out += fmt::format(", {} threads", o.threads);
   if (o.context != base.workload.context) out += ", context " + text_count(o.context);
   return out;
 }
 
-std::string short_candidate_text(const Scenario& base, const Candidate& o) {
+std::string short_candidate_text(const Rig& rig, const ModelSpec& model, const Candidate& o) {
   std::string out = o.quant;
-  if (o.kv_types.k != QuantFormat::kF16 || o.kv_types.v != QuantFormat::kF16)
-    out += "/" + text(o.kv_types);
-  if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
-    out += fmt::format(", KV {}", name(o.policy));
-  if (base.rig.gpus.empty()) return out;
+  if (!is_fp16(o.kv_types)) out += "/" + text(o.kv_types);
+  if (rig.gpus.empty()) return out;
+  if (o.policy != KvPolicy::kVram) out += fmt::format(", KV {}", name(o.policy));
   if (o.placement.cpu_moe_layers > 0)
     out += fmt::format(", {} moe in RAM", o.placement.cpu_moe_layers);
   else if (o.placement.cpu_ffn_layers > 0)
     out += fmt::format(", {} ffn in RAM", o.placement.cpu_ffn_layers);
-  else if (*o.placement.gpu_layers > base.model.layers)
+  else if (*o.placement.gpu_layers > model.layers)
     out += ", all on GPU";
   if (o.placement.decode_device == DecodeDevice::kCpu) out += ", decode on CPU";
-  if (*o.placement.gpu_layers <= base.model.layers)
-    out += fmt::format(", {} of {}", *o.placement.gpu_layers, base.model.layers);
+  if (*o.placement.gpu_layers <= model.layers)
+    out += fmt::format(", {} of {}", *o.placement.gpu_layers, model.layers);
   return out;
 }
 

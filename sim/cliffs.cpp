@@ -7,6 +7,7 @@
 #include "core/base/knee.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
 
 namespace rigcast::sim {
@@ -28,23 +29,22 @@ struct Trend {
   bool departs_at(TokenCount n, double value) const { return value > at(n) * (1 + kOffTrend); }
 };
 
-DeviceIndex fullest_gpu(const Scenario& s, const MemoryPlan& memory) {
-  DeviceIndex fullest = 0;
-  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
-    if (memory.devices[g].free() < memory.devices[std::size_t(fullest)].free())
-      fullest = DeviceIndex(g);
-  return fullest;
+// The plan's last device is the host.
+const DeviceMemory& fullest_gpu(const MemoryPlan& memory) {
+  return *std::min_element(
+      memory.devices.begin(), memory.devices.end() - 1,
+      [](const DeviceMemory& a, const DeviceMemory& b) { return a.free() < b.free(); });
 }
 
 Resource busiest(const ResourceUse& use) {
   return Resource(std::max_element(use.seconds.begin(), use.seconds.end()) - use.seconds.begin());
 }
 
-void explain(const Scenario& s, const DecodeModel& model, Cliff& cliff, TokenCount after) {
+void explain(const StepContext& s, const DecodeModel& model, Cliff& cliff, TokenCount after) {
   const TokenCount cold = cold_tokens(s, model.memory(), {after - 1, 1});
   const Resource bound = busiest(model.use(after));
   if (cold > 0) {
-    cliff.device = model.memory().devices[std::size_t(fullest_gpu(s, model.memory()))].device;
+    cliff.device = fullest_gpu(model.memory()).device;
     cliff.tier = Tier::kVram;
     const bool lru = s.kv.evict == Eviction::kLru;
     cliff.cause = fmt::format(
@@ -72,7 +72,7 @@ TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount g
 
 }  // namespace
 
-std::vector<Cliff> position_cliffs(const Scenario& s, DecodeModel& model, TokenCount first,
+std::vector<Cliff> position_cliffs(const StepContext& s, DecodeModel& model, TokenCount first,
                                    TokenCount last) {
   model.refine(first, last);
   std::vector<std::pair<TokenCount, double>> points;

@@ -9,7 +9,7 @@
 namespace rigcast::sim {
 
 /// Cliffs along the tokens in the cache, from `first` to `last`, each located to within one block.
-std::vector<Cliff> position_cliffs(const Scenario& scenario, DecodeModel& model, TokenCount first,
+std::vector<Cliff> position_cliffs(const StepContext& context, DecodeModel& model, TokenCount first,
                                    TokenCount last);
 
 /// Cliffs along the context limit: the longest context that fits with this placement, and what

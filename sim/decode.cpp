@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "perfmodel/memory.hpp"
+#include "perfmodel/overlap.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast::sim {
@@ -12,17 +13,8 @@ namespace {
 // An exact run is divided into parts so that its graph stays small.
 constexpr TokenCount kStretch = 2048;
 
-// The number of tokens by which prefetched copies precede operations, as the buffers allow.
-TokenCount prefetched_tokens(const Scenario& s, const Step& step) {
-  const auto copies =
-      std::ranges::count_if(step.ops, [](const StepOp& op) { return op.fetch && op.fetch->early; });
-  if (copies == 0) return 1;
-  const TokenCount buffers = std::max(2, s.runtime.decode.prefetch_depth);
-  return (buffers + copies - 1) / copies;
-}
-
 // True if the cache moves to RAM in whole blocks.
-bool leaves_in_blocks(const Scenario& s) {
+bool leaves_in_blocks(const StepContext& s) {
   const bool streams = s.kv.policy == KvPolicy::kStream;
   return evicts(s.kv.policy) || (streams && runtime_model(s.runtime).streams_in_blocks());
 }
@@ -31,19 +23,22 @@ bool leaves_in_blocks(const Scenario& s) {
 
 DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, Fidelity fidelity)
     : s_(scenario),
+      batches_(scenario, scenario.workload),
       p_(placement),
       fidelity_(fidelity),
       memory_(plan_memory(scenario, placement, scenario.workload.context)),
       grouping_(grouping_of(fidelity)),
       overlaps_(overlaps(step(scenario.workload.context))),
-      prefetch_distance_(overlaps_ ? prefetched_tokens(scenario, step(scenario.workload.context))
-                                   : 0),
-      granularity_(std::max(scenario.runtime.memory.kv_padding,
-                            leaves_in_blocks(scenario) ? scenario.kv.block_tokens : TokenCount{1})),
-      graph_(scenario, overlaps_) {}
+      granularity_(std::max(s_.runtime.memory.kv_padding,
+                            leaves_in_blocks(s_) ? s_.kv.block_tokens : TokenCount{1})),
+      graph_(s_, overlaps_) {
+  if (overlaps_)
+    prefetch_distance_ =
+        std::max(1, prefetch_distance(s_.runtime, step(scenario.workload.context)));
+}
 
 Step DecodeModel::step(TokenCount cached) const {
-  return decode_step(s_, p_, memory_, cached, grouping_);
+  return decode_step(s_, p_, memory_, batches_.token(cached), grouping_);
 }
 
 ResourceUse DecodeModel::use(TokenCount cached) const { return resource_use(s_, step(cached)); }

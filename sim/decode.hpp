@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "perfmodel/request_batches.hpp"
 #include "perfmodel/resource_use.hpp"
 #include "perfmodel/step.hpp"
 #include "sim/fidelity.hpp"
@@ -14,6 +15,7 @@ namespace rigcast::sim {
 
 class DecodeModel {
  public:
+  /// Refers to both, which must outlive it.
   DecodeModel(const Scenario& scenario, const Placement& placement, Fidelity fidelity);
 
   /// Time of the token that is decoded when the cache holds `cached` tokens, itself included, in
@@ -43,7 +45,8 @@ class DecodeModel {
   double curve_point(TokenCount snapped);
   void bisect(TokenCount a, TokenCount b, double whole);
 
-  const Scenario& s_;
+  const StepContext s_;
+  const RequestBatches batches_;
   const Placement& p_;
   const Fidelity fidelity_;
   MemoryPlan memory_;

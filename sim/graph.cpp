@@ -119,21 +119,17 @@ NodeId Graph::add(Node node) {
 NodeId Graph::join() { return add({}); }
 
 NodeId Graph::work(Worker worker, int gpu, Seconds amount) {
-  Node node;
-  node.kind = Kind::kWork;
-  node.where = std::uint8_t(worker);
-  node.gpu = std::uint8_t(gpu);
-  node.amount = amount.value;
-  return add(node);
+  return add({.amount = amount.value,
+              .kind = Kind::kWork,
+              .where = std::uint8_t(worker),
+              .gpu = std::uint8_t(gpu)});
 }
 
 NodeId Graph::flow(Route route, int gpu, Bytes amount) {
-  Node node;
-  node.kind = Kind::kFlow;
-  node.where = std::uint8_t(route);
-  node.gpu = std::uint8_t(gpu);
-  node.amount = amount.value;
-  return add(node);
+  return add({.amount = amount.value,
+              .kind = Kind::kFlow,
+              .where = std::uint8_t(route),
+              .gpu = std::uint8_t(gpu)});
 }
 
 void Graph::order(NodeId before, NodeId after) {

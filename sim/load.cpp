@@ -25,7 +25,7 @@ struct Portion {
 
 // The portions of the file by destination, in the order in which they are read: host weights, then
 // each GPU's.
-std::vector<Portion> portions(const Scenario& s, const Placement& p) {
+std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   std::vector<double> bytes(s.rig.gpus.size() + 1, 0.0);
   const auto at = [&](DeviceIndex d) -> double& {
     return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
@@ -59,7 +59,7 @@ std::vector<Portion> portions(const Scenario& s, const Placement& p) {
 // mapped pages reaches the rate measured for those, which may be higher. Several readers send
 // requests, and reach the higher of both measured rates: a disk shared with other machines can only
 // be measured too low.
-double share_of_disk(const Scenario& s) {
+double share_of_disk(const StepContext& s) {
   const SsdPart& ssd = s.rig.ssd;
   const double share = s.runtime.load.ssd_share.value;
   if (!s.runtime.load.maps_pages || !ssd.mapped_read) return share;
@@ -70,7 +70,7 @@ double share_of_disk(const Scenario& s) {
 
 class Pipeline {
  public:
-  Pipeline(const Scenario& s, Start start) : s_(s), start_(start) {}
+  Pipeline(const StepContext& s, Start start) : s_(s), start_(start) {}
 
   void chunk(const Portion& part, Bytes bytes) {
     const bool from_disk = start_ == Start::kCold && !part.read_before;
@@ -149,7 +149,7 @@ class Pipeline {
     staged_ = last_ = done;
     note(copy, ActivityKind::kStage, kHost, bytes);
     use_.add(Resource::kHostWork, alone.value);
-    use_.add(Resource::kRam, (bytes * 2.0 / s_.rig.ram.bandwidth.value).value, bytes.value * 2);
+    use_.add(Resource::kRam, memory_time(s_, bytes * 2.0, kHost).value, bytes.value * 2);
     return done;
   }
 
@@ -170,12 +170,11 @@ class Pipeline {
     uploads_.push_back(node);
     last_ = node;
     note(node, ActivityKind::kUpload, device, bytes);
-    const HostLink& link = s_.rig.links[std::size_t(device)];
-    const auto rate = route == Route::kHostToGpu ? link.h2d.value : link.pageable.value;
-    use_.add(Resource::kH2d, (bytes / rate).value, bytes.value);
+    const bool pageable = route == Route::kHostToGpuPageable;
+    use_.add(Resource::kH2d, (bytes / h2d_rate(s_, device, pageable)).value, bytes.value);
   }
 
-  const Scenario& s_;
+  const StepContext s_;
   const Start start_;
   Graph graph_;
   NodeId read_ = kNoNode, staged_ = kNoNode, last_ = kNoNode;
@@ -184,24 +183,21 @@ class Pipeline {
   ResourceUse use_;
 };
 
-// The number of chunks of a portion. Without overlap one chunk takes as long as many.
-double chunk_count(const Scenario& s, Bytes part, Bytes file, Fidelity fidelity, bool traced) {
-  if (!s.runtime.load.overlap && !traced) return 1;
-  const double most = fidelity == Fidelity::kSweep ? kMaxSweepChunks : kMaxChunks;
-  return std::ceil(part / std::max(s.runtime.load.chunk, file / most));
-}
-
 }  // namespace
 
-LoadForecast forecast_load(const Scenario& s, const Placement& p, Start start, Fidelity fidelity,
+LoadForecast forecast_load(const StepContext& s, const Placement& p, Start start, Fidelity fidelity,
                            std::vector<TraceEvent>* trace) {
   if (start == Start::kResident) return {};
   const auto parts = portions(s, p);
   Bytes all{0};
   for (const Portion& part : parts) all += part.bytes;
   Pipeline pipeline(s, start);
+  const double most = fidelity == Fidelity::kSweep ? kMaxSweepChunks : kMaxChunks;
+  const Bytes chunk = std::max(s.runtime.load.chunk, all / most);
+  // Without overlap one chunk takes as long as many.
+  const bool whole = !s.runtime.load.overlap && !trace;
   for (const Portion& part : parts) {
-    const double count = chunk_count(s, part.bytes, all, fidelity, trace != nullptr);
+    const double count = whole ? 1 : std::ceil(part.bytes / chunk);
     for (double i = 0; i < count; ++i) pipeline.chunk(part, part.bytes / count);
   }
   LoadForecast out;

@@ -17,7 +17,7 @@ struct LoadForecast {
 };
 
 /// `trace`, if given, receives the chunks' activities.
-LoadForecast forecast_load(const Scenario& scenario, const Placement& placement, Start start,
+LoadForecast forecast_load(const StepContext& context, const Placement& placement, Start start,
                            Fidelity fidelity = Fidelity::kFinal,
                            std::vector<TraceEvent>* trace = nullptr);
 

@@ -2,7 +2,7 @@
 // The simulation of the prompt, ubatch by ubatch.
 
 #include "perfmodel/resource_use.hpp"
-#include "sim/decode.hpp"
+#include "sim/fidelity.hpp"
 
 namespace rigcast::sim {
 
@@ -15,10 +15,5 @@ struct PrefillForecast {
 /// Long prompts are sampled at some ubatches and integrated, unless `fidelity` is kExact.
 PrefillForecast forecast_prefill(const Scenario& scenario, const Placement& placement,
                                  Fidelity fidelity);
-
-/// The steps of the prompt's ubatches [first, last).
-std::vector<Step> prefill_steps(const Scenario& scenario, const Placement& placement,
-                                const MemoryPlan& memory, StepGrouping grouping, std::int64_t first,
-                                std::int64_t last);
 
 }  // namespace rigcast::sim

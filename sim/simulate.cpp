@@ -10,9 +10,11 @@
 #include "core/text/unit_text.hpp"
 #include "perfmodel/cost/correction.hpp"
 #include "perfmodel/inputs.hpp"
+#include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/request_batches.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
-#include "perfmodel/ubatches.hpp"
 #include "sim/cliffs.hpp"
 #include "sim/load.hpp"
 #include "sim/prefill.hpp"
@@ -217,21 +219,23 @@ class Simulation {
         forecast_load(s_, report_.placement, s_.workload.start, options_.fidelity, &out)
             .total.value;
     const MemoryPlan memory = plan_memory(s_, report_.placement, s_.workload.context);
-    const std::int64_t count = std::min(ubatch_count(s_), kTracedUbatches);
-    std::vector<Step> steps = prefill_steps(s_, report_.placement, memory, {}, 0, count);
-    const auto prefills = std::ptrdiff_t(steps.size());
+    const RequestBatches batches(s_, s_.workload);
+    const std::int64_t prefills = std::min(batches.ubatch_count(), kTracedUbatches);
+    std::vector<Step> steps;
+    for (std::int64_t i = 0; i < prefills; ++i)
+      steps.push_back(
+          prefill_step(s_, report_.placement, memory, batches.ubatch(i), batches.is_last(i)));
     // The prompt's step gives the first output token. The step of that token, which gives the
     // second, is at the position behind the prompt.
     const TokenCount first = s_.workload.depth + s_.workload.prompt_tokens;
     const TokenCount tokens = std::min(kTracedTokens, s_.workload.output_tokens - 1);
     for (TokenCount t = 0; t < tokens; ++t)
-      steps.push_back(decode_step(s_, report_.placement, memory, first + t + 1));
+      steps.push_back(decode_step(s_, report_.placement, memory, batches.token(first + t + 1)));
     StepGraph graph(s_, std::ranges::any_of(steps, overlaps));
     graph.record(true);
     for (std::ptrdiff_t i = 0; i < std::ptrdiff_t(steps.size()); ++i) {
       const bool is_prefill = i < prefills;
-      const TokenCount token =
-          is_prefill ? s_.workload.depth + i * s_.settings.ubatch : first + (i - prefills);
+      const TokenCount token = is_prefill ? batches.ubatch(i).cached() : first + (i - prefills);
       graph.append(steps[std::size_t(i)], is_prefill ? Phase::kPrefill : Phase::kDecode, token);
     }
     graph.run();

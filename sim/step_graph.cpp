@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "perfmodel/overlap.hpp"
+
 namespace rigcast::sim {
 namespace {
 
 // The largest number of consecutive operations on one device that become one activity: enough to
-// halve the time of a simulation, few enough that contention with copies stays the same within 0.1
-// %.
-constexpr int kMaxRunSeconds = 8;
+// halve the time of a simulation, few enough that contention with copies stays the same within
+// 0.1 %.
+constexpr int kMaxRunOperations = 8;
 // An overhead below this share of the operation's time needs no activity of its own.
 constexpr double kShortOverhead = 0.03;
 
@@ -21,6 +23,13 @@ StepGraph::StepGraph(const StepContext& context, bool overlaps)
 NodeId StepGraph::chain(NodeId before, NodeId node) {
   graph_.order(before, node);
   return node;
+}
+
+NodeId StepGraph::join(NodeId a, NodeId b) {
+  const NodeId both = graph_.join();
+  graph_.order(a, both);
+  graph_.order(b, both);
+  return both;
 }
 
 void StepGraph::label(NodeId first, NodeId last, ActivityKind kind, const StepOp& op,
@@ -47,7 +56,8 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
   }
   for (const StepOp& op : step.ops) {
     const bool joins = can_merge(op);
-    const bool full = overlaps_ && (op.device != run_.device || run_.operations == kMaxRunSeconds);
+    const bool full =
+        overlaps_ && (op.device != run_.device || run_.operations == kMaxRunOperations);
     if (!joins || full) at = finish_run(at);
     if (joins)
       extend(op);
@@ -69,31 +79,18 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
   const NodeId ready = op.handoffs > 0 ? handoff(op, entry) : entry;
   const NodeId fetched = op.fetch ? fetch(op, ready) : kNoNode;
   NodeId begin = ready;
-  if (fetched != kNoNode && ready != kNoNode) {
-    begin = graph_.join();
-    graph_.order(ready, begin);
-    graph_.order(fetched, begin);
-  } else if (fetched != kNoNode) {
-    begin = fetched;
-  }
+  if (fetched != kNoNode) begin = ready != kNoNode ? join(ready, fetched) : fetched;
   const auto first = NodeId(graph_.size());
   NodeId done = op.device == kHost ? cpu_part(op.cost, begin) : gpu_part(op, begin);
   // The staging buffer is free once the GPU's part ends, whatever the host still computes.
   if (fetched != kNoNode) engines_[std::size_t(op.device)].consumers.push_back(done);
   if (op.host_part) {
     const NodeId host = cpu_part(*op.host_part, ready);
-    const NodeId merged = graph_.join();
-    graph_.order(done, merged);
-    graph_.order(host, merged);
-    done = merged;
+    done = join(done, host);
   }
   label(first, done, op.kind, op, op.cost.bytes.value);
   if (op.store.value > 0) store(op, done);
   return done;
-}
-
-Seconds StepGraph::memory_time(DeviceIndex device, Bytes equivalent_bytes) const {
-  return equivalent_bytes / memory_rate(s_, device);
 }
 
 // True if `op` can be merged with its neighbours into one activity. Without overlap, times add up
@@ -104,7 +101,7 @@ bool StepGraph::can_merge(const StepOp& op) const {
     const Handoff h = handoff_of(s_, op);
     return !h.copies_in && !h.copies_out;
   }
-  return op.handoffs == 0 && op.cost.compute <= memory_time(op.device, op.cost.equivalent_bytes);
+  return op.handoffs == 0 && is_memory_bound(s_, op.cost, op.device);
 }
 
 void StepGraph::extend(const StepOp& op) {
@@ -112,8 +109,7 @@ void StepGraph::extend(const StepOp& op) {
   ++run_.operations;
   run_.overhead += op.cost.overhead;
   run_.equivalent_bytes += op.cost.equivalent_bytes;
-  run_.alone += handoff_of(s_, op).wait + op.cost.overhead +
-                std::max(op.cost.compute, memory_time(op.device, op.cost.equivalent_bytes));
+  run_.alone += handoff_of(s_, op).wait + time_alone(s_, op.cost, op.device);
 }
 
 NodeId StepGraph::finish_run(NodeId entry) {
@@ -131,8 +127,8 @@ NodeId StepGraph::read_after_overhead(DeviceIndex device, Seconds overhead, Byte
   // A short overhead counts as additional bytes to read: copies beside it use a few per cent of
   // VRAM bandwidth.
   if (!host && !s_.rig.unified() &&
-      overhead < memory_time(device, equivalent_bytes) * kShortOverhead) {
-    equivalent_bytes += s_.rig.gpus[std::size_t(device)].bandwidth.value * overhead;
+      overhead < memory_time(s_, equivalent_bytes, device) * kShortOverhead) {
+    equivalent_bytes += memory_rate(s_, device) * overhead;
   } else if (overhead.value > 0) {
     begin = chain(entry, host ? graph_.work(Worker::kDelay, 0, overhead)
                               : graph_.work(Worker::kGpu, device, overhead));
@@ -143,41 +139,28 @@ NodeId StepGraph::read_after_overhead(DeviceIndex device, Seconds overhead, Byte
 
 NodeId StepGraph::gpu_part(const StepOp& op, NodeId entry) {
   const int gpu = op.device;
-  const Seconds memory = memory_time(gpu, op.cost.equivalent_bytes);
-  const Seconds compute = op.cost.compute;
-  if (!overlaps_)
-    return chain(entry,
-                 graph_.work(Worker::kGpu, gpu, op.cost.overhead + std::max(compute, memory)));
+  if (!overlaps_) return chain(entry, graph_.work(Worker::kGpu, gpu, time_alone(s_, op.cost, gpu)));
   // Contention can only slow the memory side, so a shorter compute side cannot bind.
-  if (compute <= memory)
+  if (is_memory_bound(s_, op.cost, gpu))
     return read_after_overhead(gpu, op.cost.overhead, op.cost.equivalent_bytes, entry);
 
   NodeId begin = entry;
   if (op.cost.overhead.value > 0)
     begin = chain(entry, graph_.work(Worker::kGpu, gpu, op.cost.overhead));
   const NodeId read = chain(begin, graph_.flow(Route::kVram, gpu, op.cost.equivalent_bytes));
-  const NodeId work = chain(begin, graph_.work(Worker::kGpu, gpu, compute));
-  const NodeId done = graph_.join();
-  graph_.order(read, done);
-  graph_.order(work, done);
-  return done;
+  const NodeId work = chain(begin, graph_.work(Worker::kGpu, gpu, op.cost.compute));
+  return join(read, work);
 }
 
 NodeId StepGraph::cpu_part(const OpCost& cost, NodeId entry) {
-  const Seconds memory = memory_time(kHost, cost.equivalent_bytes);
-  if (!overlaps_)
-    return chain(entry,
-                 graph_.work(Worker::kCpu, 0, cost.overhead + std::max(cost.compute, memory)));
+  if (!overlaps_) return chain(entry, graph_.work(Worker::kCpu, 0, time_alone(s_, cost, kHost)));
   NodeId begin = entry;
   if (cost.overhead.value > 0 || entry == kNoNode)
     begin = chain(entry, graph_.work(Worker::kDelay, 0, cost.overhead));
   const NodeId read = chain(begin, graph_.flow(Route::kRam, 0, cost.equivalent_bytes));
-  if (cost.compute <= memory) return read;
+  if (is_memory_bound(s_, cost, kHost)) return read;
   const NodeId work = chain(begin, graph_.work(Worker::kCpu, 0, cost.compute));
-  const NodeId done = graph_.join();
-  graph_.order(read, done);
-  graph_.order(work, done);
-  return done;
+  return join(read, work);
 }
 
 NodeId StepGraph::handoff(const StepOp& op, NodeId entry) {
@@ -201,10 +184,10 @@ NodeId StepGraph::fetch(const StepOp& op, NodeId entry) {
   graph_.order(engine.in, begin);
   engine.in = copy;
   if (op.fetch->early) {
-    // A copy fills the buffer that the fetch `depth` copies ago used.
-    const std::size_t depth = std::size_t(std::max(2, s_.runtime.decode.prefetch_depth));
-    while (engine.consumers.size() > depth) engine.consumers.pop_front();
-    if (engine.consumers.size() == depth) graph_.order(engine.consumers.front(), begin);
+    // A copy fills the buffer of the copy that came so many buffers before it.
+    const std::size_t buffers = prefetch_buffers(s_.runtime);
+    while (engine.consumers.size() > buffers) engine.consumers.pop_front();
+    if (engine.consumers.size() == buffers) graph_.order(engine.consumers.front(), begin);
   } else {
     graph_.order(entry, begin);
   }

@@ -48,7 +48,7 @@ class StepGraph {
     DeviceIndex device = kHost;
     int operations = 0;
     Seconds overhead;
-    Seconds alone;  // without overlap: their whole time
+    Seconds alone;  // without overlap: their whole time, with handoffs
     Bytes equivalent_bytes;
   };
 
@@ -60,11 +60,11 @@ class StepGraph {
   NodeId cpu_part(const OpCost& cost, NodeId entry);
   NodeId read_after_overhead(DeviceIndex device, Seconds overhead, Bytes equivalent_bytes,
                              NodeId entry);
-  Seconds memory_time(DeviceIndex device, Bytes equivalent_bytes) const;
   NodeId handoff(const StepOp& op, NodeId entry);
   NodeId fetch(const StepOp& op, NodeId entry);
   void store(const StepOp& op, NodeId done);
   NodeId chain(NodeId before, NodeId node);
+  NodeId join(NodeId a, NodeId b);  // begins when both have ended
   void label(NodeId first, NodeId last, ActivityKind kind, const StepOp& op, double bytes);
 
   const StepContext s_;

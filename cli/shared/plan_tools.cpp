@@ -10,10 +10,7 @@
 
 namespace rigcast::cli {
 
-double request_seconds(const Scenario& s) {
-  const SerialForecast forecast(s);
-  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
-}
+double request_seconds(const Scenario& s) { return SerialForecast(s).request().value; }
 
 Report forecast_to_rank(std::shared_ptr<const Scenario> scenario) {
   sim::SimulateOptions how;

@@ -114,11 +114,11 @@ void read_placement(const TomlTable& t, Scenario& s) {
     if (std::accumulate(p.tensor_split.begin(), p.tensor_split.end(), 0.0) <= 0)
       t.refuse("tensor_split", "the shares add up to nothing");
   }
-  p.split_mode = t.choice(
-      "split_mode", SplitMode::kLayer,
-      {{"layer", SplitMode::kLayer}, {"row", SplitMode::kRow}, {"tensor", SplitMode::kTensor}});
-  if (p.split_mode != SplitMode::kLayer)
-    t.refuse("split_mode", fmt::format("split mode {} is not modelled", name(p.split_mode)),
+  // llama.cpp also splits rows of matrices, and tensors: runs that did so name it.
+  const auto split_mode = t.choice<std::string_view>(
+      "split_mode", "layer", {{"layer", "layer"}, {"row", "row"}, {"tensor", "tensor"}});
+  if (split_mode != "layer")
+    t.refuse("split_mode", fmt::format("split mode {} is not modelled", split_mode),
              "\"layer\" is: whole layers, one GPU after the other");
   p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
   if (p.cpu_moe_layers > 0 && !s.model.moe)
@@ -314,15 +314,6 @@ std::string_view name(DecodeDevice device) {
     case DecodeDevice::kPlacement: return "placement";
     case DecodeDevice::kGpu: return "gpu";
     case DecodeDevice::kCpu: return "cpu";
-  }
-  return "";
-}
-
-std::string_view name(SplitMode mode) {
-  switch (mode) {
-    case SplitMode::kLayer: return "layer";
-    case SplitMode::kRow: return "row";
-    case SplitMode::kTensor: return "tensor";
   }
   return "";
 }

@@ -26,21 +26,13 @@ enum class DecodeDevice {
 };
 std::string_view name(DecodeDevice device);
 
-/// The way in which several GPUs share layers.
-enum class SplitMode {
-  kLayer,   // whole layers, one GPU after the other
-  kRow,     // each GPU computes rows of every large matrix
-  kTensor,  // each GPU computes a slice of every layer
-};
-std::string_view name(SplitMode mode);
-
+/// Several GPUs have whole layers each, and compute them one after the other.
 struct PlacementSettings {
   std::optional<int> gpu_layers;     // nullopt: as many as fit
   std::vector<double> tensor_split;  // share of the GPU layers per GPU; empty: by free memory
   int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
   int cpu_ffn_layers = 0;            // the same of dense FFNs
   DecodeDevice decode_device = DecodeDevice::kPlacement;
-  SplitMode split_mode = SplitMode::kLayer;
 };
 
 enum class Eviction { kOldest, kLru };

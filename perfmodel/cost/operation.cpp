@@ -55,10 +55,14 @@ void price(const StepContext& s, StepOp& op) {
                                (op.fetch->bytes - weights) / s.runtime.decode.stream_share.value;
 }
 
+BytesPerSecond h2d_rate(const StepContext& s, DeviceIndex gpu, bool pageable) {
+  const HostLink& link = s.rig.links[std::size_t(gpu)];
+  return (pageable ? link.pageable : link.h2d).value;
+}
+
 Seconds fetch_time(const StepContext& s, const StepOp& op) {
   if (!op.fetch) return {};
-  const HostLink& link = s.rig.links[std::size_t(op.device)];
-  const BytesPerSecond rate = (op.fetch->pageable ? link.pageable : link.h2d).value;
+  const BytesPerSecond rate = h2d_rate(s, op.device, op.fetch->pageable);
   return op.fetch->start + op.fetch->equivalent_bytes / shared_rate(s, rate);
 }
 
@@ -71,12 +75,15 @@ Seconds time_alone(const StepContext& s, const StepOp& op) {
   return op.host_part ? std::max(t, time_alone(s, *op.host_part, kHost)) : t;
 }
 
+Seconds crossing_time(const RuntimeProfile& runtime, DeviceIndex from, DeviceIndex to) {
+  const bool between_gpus = from != kHost && to != kHost;
+  return (between_gpus ? runtime.decode.gpu_crossing : runtime.decode.crossing).value;
+}
+
 Handoff handoff_of(const StepContext& s, const StepOp& op) {
   Handoff h;
   if (op.handoffs <= 0) return h;
-  const bool gpus = op.from != kHost && op.device != kHost;
-  const Seconds once = (gpus ? s.runtime.decode.gpu_crossing : s.runtime.decode.crossing).value;
-  const Seconds wait = once * op.handoffs;
+  const Seconds wait = crossing_time(s.runtime, op.from, op.device) * op.handoffs;
   h.wait = wait;
   if (op.handoff_bytes.value <= 0 || s.rig.unified()) return h;
   const auto copy = [&](BytesPerSecond rate, bool& over_link) {
@@ -85,7 +92,7 @@ Handoff handoff_of(const StepContext& s, const StepOp& op) {
     if (!over_link) h.wait += alone;
   };
   if (op.from != kHost) copy(s.rig.links[std::size_t(op.from)].d2h.value, h.copies_out);
-  if (op.device != kHost) copy(s.rig.links[std::size_t(op.device)].h2d.value, h.copies_in);
+  if (op.device != kHost) copy(h2d_rate(s, op.device, false), h.copies_in);
   return h;
 }
 
@@ -93,8 +100,7 @@ Seconds handoff_time(const StepContext& s, const StepOp& op) {
   const Handoff h = handoff_of(s, op);
   Seconds t = h.wait;
   if (h.copies_out) t += copy_out_time(s, op.from, op.handoff_bytes);
-  if (h.copies_in)
-    t += op.handoff_bytes / shared_rate(s, s.rig.links[std::size_t(op.device)].h2d.value);
+  if (h.copies_in) t += op.handoff_bytes / shared_rate(s, h2d_rate(s, op.device, false));
   return t;
 }
 

@@ -45,6 +45,9 @@ struct StepOp {
   double handoffs = 0;
   DeviceIndex from = kHost;
   Bytes handoff_bytes;  // of all handoffs together
+
+  /// True if its copy may run while earlier operations do.
+  bool prefetches() const { return fetch && fetch->early; }
 };
 
 /// The cost of what one operation moves, for a batch of `tokens`.
@@ -57,6 +60,8 @@ void price(const StepContext& context, StepOp& op);
 /// the runtime reaches.
 Bytes equivalent_weight_bytes(const StepContext& context, Bytes bytes, bool mapped);
 
+/// The link's rate from host memory to a GPU, which is lower from pageable memory.
+BytesPerSecond h2d_rate(const StepContext& context, DeviceIndex gpu, bool pageable);
 /// Time to copy `bytes` from a GPU to the host over an idle link.
 Seconds copy_out_time(const StepContext& context, DeviceIndex gpu, Bytes bytes);
 /// Time of the operation's copy over an idle link, from memory that nothing else reads.
@@ -64,6 +69,9 @@ Seconds fetch_time(const StepContext& context, const StepOp& op);
 
 /// Time of one operation without its handoff, on an otherwise idle machine.
 Seconds time_alone(const StepContext& context, const StepOp& op);
+
+/// Time of one handoff between two devices, without the copy of the hidden state.
+Seconds crossing_time(const RuntimeProfile& runtime, DeviceIndex from, DeviceIndex to);
 
 /// The time of the handoff before `op`. A copy that is shorter than the wait itself only lengthens
 /// the wait; it uses no notable share of the link.

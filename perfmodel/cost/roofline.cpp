@@ -17,8 +17,16 @@ BytesPerSecond memory_rate(const StepContext& s, DeviceIndex device) {
   return vram ? s.rig.gpus[std::size_t(device)].bandwidth.value : s.rig.ram.bandwidth.value;
 }
 
+Seconds memory_time(const StepContext& s, Bytes equivalent_bytes, DeviceIndex device) {
+  return equivalent_bytes / memory_rate(s, device);
+}
+
+bool is_memory_bound(const StepContext& s, const OpCost& cost, DeviceIndex device) {
+  return cost.compute <= memory_time(s, cost.equivalent_bytes, device);
+}
+
 Seconds time_alone(const StepContext& s, const OpCost& cost, DeviceIndex device) {
-  return cost.overhead + std::max(cost.compute, cost.equivalent_bytes / memory_rate(s, device));
+  return cost.overhead + std::max(cost.compute, memory_time(s, cost.equivalent_bytes, device));
 }
 
 }  // namespace rigcast

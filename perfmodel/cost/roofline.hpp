@@ -19,7 +19,11 @@ struct OpCost {
 
 /// Bandwidth of the memory that the device reads, by the data sheet: VRAM, or host memory.
 BytesPerSecond memory_rate(const StepContext& context, DeviceIndex device);
+/// The memory side of the roofline: the time in which the device reads so many equivalent bytes.
+Seconds memory_time(const StepContext& context, Bytes equivalent_bytes, DeviceIndex device);
 
+/// True if the memory side takes no less time than the compute side, on an idle machine.
+bool is_memory_bound(const StepContext& context, const OpCost& cost, DeviceIndex device);
 /// The roofline: overhead + max(compute, memory), on an otherwise idle machine.
 Seconds time_alone(const StepContext& context, const OpCost& cost, DeviceIndex device);
 

@@ -5,7 +5,7 @@
 
 #include "core/scenario/engine_memory.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
-#include "perfmodel/kv_fetch.hpp"
+#include "perfmodel/cost/kv_fetch.hpp"
 
 namespace rigcast {
 namespace {

@@ -1,9 +1,11 @@
 // A step of several sequences.
 
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
 #include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -29,7 +31,7 @@ struct Decode {
 TEST_CASE("A single user's token is a batch of one", "[batch]") {
   const Decode d;
   const Step one = d.step({{999, 1}});
-  const Step same = decode_step(d.s, d.placement, d.memory, 1000);
+  const Step same = fixtures::token_step(d.s, d.placement, d.memory, 1000);
   CHECK(d.vram(one) == d.vram(same));
   CHECK(lower_bound(d.s, one) == lower_bound(d.s, same));
   CHECK(one.logits == same.logits);

@@ -1,7 +1,9 @@
 // Where the cache and what does not fit go: RAM, blocks, the driver's spill, one pool, several
 // GPUs.
 
+#include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "core/text/toml_reader.hpp"
-#include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

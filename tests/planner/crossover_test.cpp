@@ -73,10 +73,7 @@ double request_of(Scenario s, PlacementSettings placement) {
   return (r.ttft()->total() + r.tpot.mean * 255.0).value;
 }
 
-double request_seconds(const Scenario& s) {
-  const SerialForecast forecast(s);
-  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
-}
+double request_seconds(const Scenario& s) { return SerialForecast(s).request().value; }
 
 }  // namespace
 

@@ -14,10 +14,7 @@ using namespace rigcast::fixtures;
 
 namespace {
 
-double request_seconds(const Scenario& s) {
-  const SerialForecast forecast(s);
-  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
-}
+double request_seconds(const Scenario& s) { return SerialForecast(s).request().value; }
 
 struct Best {
   double seconds = 1e300;

@@ -14,10 +14,7 @@ using fixtures::scenario;
 
 namespace {
 
-double request_seconds(const Scenario& s) {
-  const SerialForecast forecast(s);
-  return (forecast.prompt() + double(s.workload.output_tokens - 1) * forecast.mean_token()).value;
-}
+double request_seconds(const Scenario& s) { return SerialForecast(s).request().value; }
 
 Report simulated(std::shared_ptr<const Scenario> s) {
   sim::SimulateOptions sweep;

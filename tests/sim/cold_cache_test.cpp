@@ -6,13 +6,16 @@
 #include <cmath>
 
 #include "core/scenario/engine_memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
 using fixtures::scenario;
 using fixtures::Settings;
+using fixtures::token_step;
 using fixtures::with;
 
 namespace {
@@ -34,7 +37,7 @@ Seconds link_time(const Scenario& s, double bytes) {
 // The last host operation that attends to a cache, in a token after so many.
 double host_reading(const Scenario& s, TokenCount cached) {
   const Placement p = resolve_placement(s);
-  const Step step = decode_step(s, p, plan_memory(s, p, s.workload.context), cached);
+  const Step step = token_step(s, p, plan_memory(s, p, s.workload.context), cached);
   double equivalent_bytes = 0;
   for (const StepOp& op : step.ops)
     if (op.kind == ActivityKind::kCacheAttention) equivalent_bytes = op.cost.equivalent_bytes.value;
@@ -94,7 +97,7 @@ TEST_CASE("The last-level cache keeps weights as well, which come less fast", "[
   s.runtime.cpu.llc_weight_speedup = Sourced<double>{1.5, SourceKind::kAssumed, {}};
   const Placement p = resolve_placement(s);
   const auto head = [&] {
-    return decode_step(s, p, plan_memory(s, p, s.workload.context), 100).ops.back().cost;
+    return token_step(s, p, plan_memory(s, p, s.workload.context), 100).ops.back().cost;
   };
   const OpCost from_memory = head();
   s.rig.cpu.last_level = Sourced<Bytes>{from_memory.bytes * 1.1, SourceKind::kMeasured, {}};
@@ -108,7 +111,7 @@ TEST_CASE("Logits that a GPU leaves to the host take time to look through", "[co
   s.runtime.decode.host_logit.value = Seconds{1e-9};
   const auto sample = [&] {
     const Placement p = resolve_placement(s);
-    return decode_step(s, p, plan_memory(s, p, s.workload.context), 100).sample;
+    return token_step(s, p, plan_memory(s, p, s.workload.context), 100).sample;
   };
   const Seconds base = s.runtime.decode.sample.value;
   CHECK(sample().value == Approx(base.value + 128256e-9));

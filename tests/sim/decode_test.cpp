@@ -2,16 +2,18 @@
 #include "sim/decode.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
-#include "perfmodel/memory.hpp"
 
 #include "core/scenario/engine_memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
 using namespace rigcast::sim;
 using fixtures::scenario;
 using fixtures::Settings;
+using fixtures::token_step;
 using fixtures::with;
 
 namespace {
@@ -98,7 +100,7 @@ TEST_CASE("no token is faster than its busiest resource", "[decode]") {
   const Fidelity fidelity = GENERATE(Fidelity::kFinal, Fidelity::kSweep);
   Simulated t(settings, fidelity);
   for (const TokenCount cached : {1, 600, 4000, 8000}) {
-    const Step step = decode_step(t.s, t.placement, t.model.memory(), cached);
+    const Step step = token_step(t.s, t.placement, t.model.memory(), cached);
     const double tolerance = overlaps(step) ? kLeadUsedUp : kRounding;
     CHECK(t.at(cached) >= lower_bound(t.s, step).value * (1 - tolerance));
   }

@@ -1,7 +1,9 @@
 // The edge of memory, to the byte.
 #include <fmt/format.h>
 
+#include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

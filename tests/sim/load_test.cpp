@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "sim/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_generator.hpp"

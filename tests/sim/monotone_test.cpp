@@ -7,16 +7,18 @@
 #include <algorithm>
 
 #include "perfmodel/memory.hpp"
-#include "perfmodel/ubatches.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "sim/decode.hpp"
 #include "sim/load.hpp"
 #include "sim/prefill.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_generator.hpp"
 
 using namespace rigcast;
 using namespace rigcast::sim;
 using fixtures::ScenarioGenerator;
+using fixtures::token_step;
 
 namespace {
 
@@ -105,7 +107,7 @@ struct Decode {
 
 bool contends(const Scenario& s, const Placement& p, TokenCount cached) {
   const MemoryPlan memory = plan_memory(s, p, s.workload.context);
-  return overlaps(decode_step(s, p, memory, cached));
+  return overlaps(token_step(s, p, memory, cached));
 }
 
 TokenCount late_position(const Scenario& s) { return s.workload.context - 100; }
@@ -144,7 +146,7 @@ TEST_CASE("no faster part makes prefill or load slower", "[monotone]") {
     };
     const auto before = times(s);
     const MemoryPlan memory = plan_memory(s, p, s.workload.context);
-    const auto steps = prefill_steps(s, p, memory, {}, 0, ubatch_count(s));
+    const auto steps = fixtures::prompt_steps(s, p, memory);
     const bool prefill_contends = std::ranges::any_of(steps, overlaps);
     for (const Change& change : kChanges) {
       Scenario faster = s;
@@ -208,7 +210,7 @@ TEST_CASE("no forecast is faster than the closed-form bound", "[monotone]") {
     Decode decode(s, p);
     for (const TokenCount at : {TokenCount{2}, late_position(s)}) {
       const double tolerance = contends(s, p, at) ? kLeadUsedUp : kRounding;
-      const Seconds bound = lower_bound(s, decode_step(s, p, decode.model.memory(), at));
+      const Seconds bound = lower_bound(s, token_step(s, p, decode.model.memory(), at));
       CHECK(decode.model.period(at).value >= bound.value * (1 - tolerance));
     }
     if (i % 4 != 0) continue;

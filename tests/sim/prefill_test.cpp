@@ -1,8 +1,9 @@
 #include "sim/prefill.hpp"
 #include "perfmodel/memory.hpp"
-#include "perfmodel/ubatches.hpp"
 
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -20,7 +21,7 @@ struct Prompt {
         memory(plan_memory(s, p, s.workload.context)) {
     set_machine(s.rig);
   }
-  std::vector<Step> steps() const { return prefill_steps(s, p, memory, {}, 0, ubatch_count(s)); }
+  std::vector<Step> steps() const { return fixtures::prompt_steps(s, p, memory); }
   double total(Fidelity fidelity) const { return forecast_prefill(s, p, fidelity).total.value; }
 
   Scenario s;
@@ -59,7 +60,6 @@ Settings prompt(const char* tokens, const Settings& settings = {}) {
 
 TEST_CASE("a prompt is cut into ubatches, the last one shorter", "[prefill]") {
   const Prompt t(prompt("1300"));
-  REQUIRE(ubatch_count(t.s) == 3);
   const auto steps = t.steps();
   REQUIRE(steps.size() == 3);
   // The hidden states that go to the GPU count the tokens of a ubatch.
@@ -74,8 +74,8 @@ TEST_CASE("a prompt is cut into ubatches, the last one shorter", "[prefill]") {
   CHECK(steps[1].logits.value == 0);
   CHECK(steps[1].sample.value == 0);
   CHECK(steps[2].logits.value == logits_bytes(t.s.model).value);
-  CHECK(ubatch_count(scenario(prompt("1024"))) == 2);
-  CHECK(ubatch_count(scenario(prompt("1"))) == 1);
+  CHECK(Prompt(prompt("1024")).steps().size() == 2);
+  CHECK(Prompt(prompt("1")).steps().size() == 1);
 }
 
 TEST_CASE("a resident model's prefill is the sum of its operations", "[prefill]") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 namespace rigcast::fixtures {

@@ -1,15 +1,16 @@
 // The closed-form forecast, compared with the simulator in cases without overlap.
 #include "perfmodel/serial_time.hpp"
-#include "perfmodel/memory.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
+#include "perfmodel/resolve_placement.hpp"
 #include "sim/decode.hpp"
 #include "sim/prefill.hpp"
 #include "tests/catch.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 #include "tests/sim/scenario_generator.hpp"
 
@@ -17,6 +18,7 @@ using namespace rigcast;
 using namespace rigcast::sim;
 using fixtures::scenario;
 using fixtures::Settings;
+using fixtures::token_step;
 using fixtures::with;
 
 namespace {
@@ -220,7 +222,7 @@ TEST_CASE("on generated scenarios of every runtime the closed form is near the s
     set_machine(s.rig);
     DecodeModel simulated(s, p, Fidelity::kFinal);
     const TokenCount at = s.workload.last_position();
-    const bool shares = overlaps(decode_step(s, p, simulated.memory(), at));
+    const bool shares = overlaps(token_step(s, p, simulated.memory(), at));
     CHECK(forecast.token(at).value ==
           Approx(simulated.period(at).value).epsilon(shares ? kSharedByToken : kSums));
     const double prompt = simulated_prompt(s, p);

@@ -2,15 +2,18 @@
 // core/model/traffic, which alone counts them.
 #include "core/model/traffic.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
 #include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
 #include "tests/decode_traffic.hpp"
+#include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
 using fixtures::scenario;
 using fixtures::Settings;
+using fixtures::token_step;
 using fixtures::with;
 
 namespace {
@@ -22,7 +25,7 @@ struct Token {
       : s(scenario(settings)),
         placement(resolve_placement(s)),
         memory(plan_memory(s, placement, s.workload.context)),
-        use(resource_use(s, decode_step(s, placement, memory, kCached))),
+        use(resource_use(s, token_step(s, placement, memory, kCached))),
         batch{kCached - 1, 1, s.runtime.memory.kv_padding} {}
 
   double bytes(Resource r) const { return use.bytes[std::size_t(r)]; }
@@ -196,7 +199,7 @@ TEST_CASE("grouping layers changes no byte and no busy second", "[traffic]") {
       Settings{{"kv.policy", "ram"}});
   const Token t(settings);
   const ResourceUse grouped =
-      resource_use(t.s, decode_step(t.s, t.placement, t.memory, kCached, {4}));
+      resource_use(t.s, token_step(t.s, t.placement, t.memory, kCached, {4}));
   for (std::size_t r = 0; r < kResourceCount; ++r) {
     CHECK(grouped.bytes[r] == bytes_of(t.use.bytes[r]));
     CHECK(grouped.seconds[r] == bytes_of(t.use.seconds[r]));
@@ -210,14 +213,15 @@ TEST_CASE("a host that decodes has the prompt's head, and is given its cache", "
   const MemoryPlan memory = plan_memory(s, p, s.workload.context);
   const TokenCount tokens = s.workload.prompt_tokens;
   REQUIRE(tokens <= s.settings.ubatch);
-  const Step step = prefill_step(s, p, memory, 0, tokens, true);
+  const RequestBatches batches(s, s.workload);
+  const Step step = prefill_step(s, p, memory, batches.prompt_part(0, tokens), true);
   CHECK(step.ops.back().kind == ActivityKind::kHead);
   CHECK(step.ops.back().device == kHost);
   const double cache = kv_bytes_per_token(s.model, s.kv.types) * double(tokens);
   CHECK(step.logits.value == bytes_of(cache));
   CHECK(step.logits_from == 0);
   // The GPU keeps what it has computed: nothing of it is copied back.
-  const Step second = prefill_step(s, p, memory, tokens, tokens, false);
+  const Step second = prefill_step(s, p, memory, batches.prompt_part(tokens, tokens), false);
   for (const StepOp& op : second.ops) CHECK_FALSE(op.fetch);
   CHECK(second.logits == 0_B);
 }

@@ -258,13 +258,12 @@ TEST_CASE("A build is a month, or the profile's own era", "[scenario]") {
     CHECK(contains(fixtures::error_of(head + bad + "\n"), "no month of a build"));
 }
 
-TEST_CASE("Settings of the runtime and the split arrive, with llama.cpp's defaults", "[scenario]") {
+TEST_CASE("Settings of the runtime arrive, with llama.cpp's defaults", "[scenario]") {
   const Scenario usual = made(kSmall);
   CHECK(usual.settings.mmap);
   CHECK(usual.settings.op_offload);
   CHECK_FALSE(usual.settings.numa_distribute);
   CHECK_FALSE(usual.settings.cpu_blas);
-  CHECK(usual.placement.split_mode == SplitMode::kLayer);
   const Scenario other = made(kSmall +
                               "[runtime]\nmmap = false\nop_offload = false\n"
                               "numa = 'distribute'\ncpu_blas = true\n");
@@ -276,7 +275,7 @@ TEST_CASE("Settings of the runtime and the split arrive, with llama.cpp's defaul
 
 TEST_CASE("Split modes that nothing models are refused, with the one that is", "[scenario]") {
   const std::string head = kSmall + "[placement]\nsplit_mode = ";
-  CHECK(made(head + "'layer'\n").placement.split_mode == SplitMode::kLayer);
+  CHECK(made(head + "'layer'\n").placement.gpu_layers == made(kSmall).placement.gpu_layers);
   for (const char* mode : {"row", "tensor"}) {
     const std::string error = fixtures::error_of(head + "'" + mode + "'\n");
     INFO(error);

@@ -1,4 +1,4 @@
-#include "perfmodel/kv_fetch.hpp"
+#include "perfmodel/cost/kv_fetch.hpp"
 
 namespace rigcast {
 
