@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/batch_limits.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/prefill_device.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {
 namespace {
@@ -86,9 +88,8 @@ double offloadable_expert_bytes(const MemoryContext& s, const Placement& p, Devi
   return s.model.moe ? most / s.model.moe->experts : 0;
 }
 
-double expert_slot_bytes(const MemoryContext& s, double one) {
-  return one > 0 ? std::max(one, std::min(double(kExpertSlotBytes), one * s.model.moe->experts))
-                 : 0;
+double slot_bytes(const MemoryContext& s, double expert) {
+  return expert > 0 ? double(expert_slot_bytes(std::size_t(expert), s.model.moe->experts)) : 0;
 }
 
 // Bytes of the largest layer that is copied to the GPU for tokens, or may be for a batch. Layers
@@ -213,8 +214,8 @@ void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, Memor
       if (p.offloadable(l) && p.layers[std::size_t(l)].prefill_on == gpu)
         lent_cache = std::max(lent_cache, kv_block_bytes(s, l, s.kv.types));
     // Two slots receive blocks of the file alternately; one buffer holds their repacked weights.
-    const double weights = 3 * (streamed_layer_bytes(s, p, gpu) +
-                                expert_slot_bytes(s, offloadable_expert_bytes(s, p, gpu)));
+    const double weights =
+        3 * (streamed_layer_bytes(s, p, gpu) + slot_bytes(s, offloadable_expert_bytes(s, p, gpu)));
     const double caches =
         2 * double(kv_blocks(s, s.workload.depth + s.workload.prompt_tokens)) * lent_cache;
     plan.devices[g].staging += Bytes{weights + caches};

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/kv_fetch.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {
 namespace {

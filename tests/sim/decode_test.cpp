@@ -3,8 +3,8 @@
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 
-#include "core/scenario/engine_memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

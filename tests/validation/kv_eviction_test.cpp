@@ -6,7 +6,7 @@
 
 #include "core/catalogue/catalogue.hpp"
 #include "core/runtime/load_profile.hpp"
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cuda_call.cuh"
