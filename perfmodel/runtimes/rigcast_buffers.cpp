@@ -6,7 +6,6 @@
 #include "core/scenario/batch_limits.hpp"
 #include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/prefill_device.hpp"
-#include "perfmodel/runtimes/rigcast_kv.hpp"
 #include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {
@@ -88,10 +87,6 @@ double offloadable_expert_bytes(const MemoryContext& s, const Placement& p, Devi
   return s.model.moe ? most / s.model.moe->experts : 0;
 }
 
-double slot_bytes(const MemoryContext& s, double expert) {
-  return expert > 0 ? double(expert_slot_bytes(std::size_t(expert), s.model.moe->experts)) : 0;
-}
-
 // Bytes of the largest layer that is copied to the GPU for tokens, or may be for a batch. Layers
 // that are copied for tokens include their experts; for a batch experts are copied by themselves.
 double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
@@ -145,7 +140,7 @@ bool host_computes(const MemoryContext& s, const Placement& p) {
 // by batches, the head and cold blocks by tokens. Experts whose batches a GPU computes are computed
 // by tokens, once the host has been timed.
 TokenCount host_rows(const MemoryContext& s, const Placement& p) {
-  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
+  const TokenCount batch = s.longest_batch().tokens();
   if (p.host_decodes()) return batch;  // the host looks up the prompt's embeddings
   TokenCount rows = 1;
   for (const LayerPlacement& l : p.layers) {
@@ -176,7 +171,7 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) 
   // The host is timed with a batch of this size, unless it decodes alone.
   const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
   const TokenCount rows = host_rows(s, p);
-  const Batch batch{s.workload.depth, rows};
+  const Batch batch{s.longest_prompt.cached, rows};
   bool offloadable = false;
   for (int l = 0; l < s.model.layers; ++l) {
     if (!p.offloadable(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
@@ -192,16 +187,15 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) 
 
 bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
   if (s.settings.ubatch > kMaxSmallBatch) return true;
-  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
-  if (batch <= kFewTokens) return false;
+  const Batch batch = s.longest_batch();
+  if (batch.tokens() <= kFewTokens) return false;
   std::vector<bool> has_floats(std::size_t(s.model.layers));
   for (const Tensor& t : s.tensors.tensors)
     if (t.layer >= 0 && t.layer < s.model.layers && t.dimensions > 1 &&
         t.role != TensorRole::kRouter && info(t.format).block_elements == 1)
       has_floats[std::size_t(t.layer)] = true;
   for (int l = 0; l < s.model.layers; ++l)
-    if (prefill_device(s, p, {s.workload.depth, batch}, l) != kHost && has_floats[std::size_t(l)])
-      return true;
+    if (prefill_device(s, p, batch, l) != kHost && has_floats[std::size_t(l)]) return true;
   return false;
 }
 
@@ -209,16 +203,11 @@ void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, Memor
   if (s.rig.unified()) return;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     const auto gpu = DeviceIndex(g);
-    double lent_cache = 0;
-    for (int l = 0; l < s.model.layers; ++l)
-      if (p.offloadable(l) && p.layers[std::size_t(l)].prefill_on == gpu)
-        lent_cache = std::max(lent_cache, kv_block_bytes(s, l, s.kv.types));
+    const double expert = offloadable_expert_bytes(s, p, gpu);
+    const double slot =
+        expert > 0 ? double(expert_slot_bytes(std::size_t(expert), s.model.moe->experts)) : 0;
     // Two slots receive blocks of the file alternately; one buffer holds their repacked weights.
-    const double weights =
-        3 * (streamed_layer_bytes(s, p, gpu) + slot_bytes(s, offloadable_expert_bytes(s, p, gpu)));
-    const double caches =
-        2 * double(kv_blocks(s, s.workload.depth + s.workload.prompt_tokens)) * lent_cache;
-    plan.devices[g].staging += Bytes{weights + caches};
+    plan.devices[g].staging += Bytes{3 * (streamed_layer_bytes(s, p, gpu) + slot)};
   }
 }
 
