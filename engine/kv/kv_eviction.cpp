@@ -54,6 +54,11 @@ std::optional<KvEviction> kv_eviction_of(const Scenario& s) {
   return e;
 }
 
+TokenCount blocks_to_evict(TokenCount wanted, TokenCount cold, TokenCount hot, TokenCount cached,
+                           TokenCount block_tokens) {
+  return std::max<TokenCount>(0, std::min(wanted - hot, cached / block_tokens) - cold);
+}
+
 TokenCount hot_blocks(const KvEviction& e, const KvBlockBytes& b, double available_bytes) {
   if (e.hot_tokens) return blocks_for(*e.hot_tokens, b.block_tokens);
   RIGCAST_ASSERT(e.context > 0);
