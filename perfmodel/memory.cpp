@@ -118,13 +118,13 @@ void add_page_cache(const MemoryContext& s, MemoryPlan& plan) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount cached) {
+MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& batch) {
   const RuntimeModel& rules = runtime_model(s.runtime);
   MemoryPlan plan = empty_plan(s);
   add_weights(s, p, plan);
   add_buffers(s, p, plan);
   rules.add_weight_buffers(s, p, plan);
-  rules.add_cache(s, p, cached, plan);
+  rules.add_cache(s, p, batch, plan);
   if (s.kv.policy == KvPolicy::kSpill) spill(s, plan);
   if (s.rig.unified()) {
     // Unified memory is one pool: what the GPU holds is not available to the host.
@@ -133,6 +133,10 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount ca
   }
   add_page_cache(s, plan);
   return plan;
+}
+
+MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount cached) {
+  return plan_memory(s, p, s.sequence_of(cached));
 }
 
 }  // namespace rigcast

@@ -8,8 +8,11 @@
 
 namespace rigcast {
 
-/// Memory in use when the context holds `cached` tokens. Runtimes that allocate for the context
-/// limit use all of it from the start.
+/// Memory in use when a step of `batch` has ended, whose sequences have a cache each. Runtimes that
+/// allocate for the context limit use all of it from the start.
+MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
+                       const Batch& batch);
+/// The same of a single sequence of `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
 }  // namespace rigcast

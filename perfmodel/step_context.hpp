@@ -2,6 +2,9 @@
 // The parts of a scenario on which a forecast depends. Both structs refer to a scenario, which must
 // outlive them.
 
+#include <algorithm>
+
+#include "core/model/traffic.hpp"
 #include "core/scenario/scenario.hpp"
 
 namespace rigcast {
@@ -30,15 +33,28 @@ struct StepContext {
   const RuntimeSettings& settings;
 };
 
-/// The inputs of a memory plan: those of a step, and the workload that memory is planned for.
+/// The inputs of a memory plan other than its batch: those of a step, and what is allocated for
+/// before any sequence arrives.
 struct MemoryContext : StepContext {
   MemoryContext(const Scenario& s)  // NOLINT(google-explicit-constructor)
       : StepContext(s),
-        workload(s.workload),
+        context(s.workload.context),
+        longest_prompt{s.workload.depth, s.workload.prompt_tokens},
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
 
-  const Workload& workload;
-  bool reads_file;  // weights are read from a file
+  /// One sequence of `cached` tokens, which began with the longest prompt.
+  Batch sequence_of(TokenCount cached) const {
+    return {{{cached, 0, longest_prompt.cached, longest_prompt.tokens}}, 1};
+  }
+  /// The largest batch of the longest prompt, after its depth.
+  Batch longest_batch() const {
+    return {longest_prompt.cached,
+            std::clamp<TokenCount>(longest_prompt.tokens, 1, settings.ubatch)};
+  }
+
+  TokenCount context;       // the limit of a sequence
+  Sequence longest_prompt;  // as if one step computed all of it
+  bool reads_file;          // weights are read from a file
 };
 
 }  // namespace rigcast

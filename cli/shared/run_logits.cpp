@@ -59,7 +59,9 @@ int write_logits(const Scenario& s, const validation::ExecuteOptions& execute,
   if (const auto warning = validation::past_training(s.model, TokenCount(ids->size())))
     std::cerr << "rigcast: " << *warning << '\n';
   const OnInterrupt on_interrupt;
-  auto error = written(s, execute, *ids, options.logits_file);
+  Scenario prompted = s;
+  prompted.workload.prompt_tokens = TokenCount(ids->size());
+  auto error = written(prompted, execute, *ids, options.logits_file);
   if (error && interrupted())
     error = Error{ErrorKind::kMachine, "interrupted before all logits were written"};
   return error ? fail(*error) : kDone;

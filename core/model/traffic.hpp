@@ -50,6 +50,8 @@ struct Sequence {
   /// How its cache is filled: ubatches up to `depth`, then the prompt's, then token by token.
   TokenCount depth = 0;
   TokenCount prompt = 0;
+
+  TokenCount length() const { return cached + tokens; }  // when the step has ended
 };
 
 /// The sequences that one step computes together. A single user is a batch of one.

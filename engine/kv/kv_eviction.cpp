@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.hpp"
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -52,6 +52,11 @@ std::optional<KvEviction> kv_eviction_of(const Scenario& s) {
   e.max_batch_tokens =
       std::clamp<TokenCount>(std::max(w.depth, w.prompt_tokens), 1, s.settings.ubatch);
   return e;
+}
+
+TokenCount blocks_to_evict(TokenCount wanted, TokenCount cold, TokenCount hot, TokenCount cached,
+                           TokenCount block_tokens) {
+  return std::max<TokenCount>(0, std::min(wanted - hot, cached / block_tokens) - cold);
 }
 
 TokenCount hot_blocks(const KvEviction& e, const KvBlockBytes& b, double available_bytes) {

@@ -33,6 +33,12 @@ struct KvBlockBytes {
   bool converts_type = false;  // cold blocks that return are dequantized into a layer's hot blocks
 };
 
+/// The oldest blocks, of which `cold` have left the GPU already, that leave next to a step that
+/// needs `wanted` blocks, so that `hot` stay. Only blocks full of stored tokens can leave: those of
+/// the first `cached` tokens.
+TokenCount blocks_to_evict(TokenCount wanted, TokenCount cold, TokenCount hot, TokenCount cached,
+                           TokenCount block_tokens);
+
 /// Blocks that may stay on the GPU for the longest context, its batches and the buffers through
 /// which cold blocks return to take at most `available_bytes`.
 TokenCount hot_blocks(const KvEviction& eviction, const KvBlockBytes& bytes,

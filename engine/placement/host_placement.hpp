@@ -43,6 +43,8 @@ class HostPlacement {
   /// True if the host keeps the layer's weights and the GPU copies them for every token and every
   /// batch; its cache is where those of the GPU's other layers are.
   bool streamed(int i) const { return part(i).streamed; }
+  /// True if the GPU copies the experts of a streamed layer with it.
+  bool streams_experts(int i) const { return streamed(i) && !experts(i); }
   /// True if the GPU may compute the host layer for a prompt's batch, with copied weights (prefill
   /// offload).
   bool offloadable(int i) const { return part(i).offloadable; }

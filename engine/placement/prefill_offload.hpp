@@ -2,6 +2,7 @@
 // Decides whether a prompt's batch runs on the GPU with copied weights, or on the host.
 
 #include "core/base/units.hpp"
+#include "core/model/model_spec.hpp"
 
 namespace rigcast::engine {
 
@@ -32,5 +33,9 @@ inline bool copies(PrefillOffloadPolicy by, const OffloadCost& b, const OffloadR
   if (by != PrefillOffloadPolicy::kFaster) return by == PrefillOffloadPolicy::kGpu;
   return copy_time(b, r) < host_time(b, r);
 }
+
+/// Tokens of the batch with which the host is timed: so many that weights, and experts, are reused
+/// and not only read; at most `ubatch`.
+TokenCount timed_tokens(const ModelSpec& model, TokenCount ubatch);
 
 }  // namespace rigcast::engine

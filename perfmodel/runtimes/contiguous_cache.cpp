@@ -1,6 +1,7 @@
 #include "perfmodel/runtimes/contiguous_cache.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace rigcast {
 namespace {
@@ -22,25 +23,33 @@ bool is_ffn_or_expert(const ModelSpec& model, const Tensor& t) {
   }
 }
 
+using Cells = std::vector<TokenCount>;  // of every sequence
+
+double sequences_kv_bytes(const MemoryContext& s, int layer, const Cells& cells, KvTypes types) {
+  double bytes = 0;
+  for (const TokenCount count : cells) bytes += kv_bytes(s.model, layer, count, types);
+  return bytes;
+}
+
 // KV bytes on each device when `cells` tokens are held.
-void add_kv(const MemoryContext& s, const Placement& p, TokenCount cells, KvTypes types,
+void add_kv(const MemoryContext& s, const Placement& p, const Cells& cells, KvTypes types,
             bool on_host, MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
-    const Bytes bytes{kv_bytes(s.model, l, cells, types)};
+    const Bytes bytes{sequences_kv_bytes(s, l, cells, types)};
     device(plan, on_host ? kHost : p.layers[std::size_t(l)].kv).kv += bytes;
   }
 }
 
-double max_kv(const MemoryContext& s, TokenCount cells) {
+double max_kv(const MemoryContext& s, const Cells& cells) {
   double largest = 0;
   for (int l = 0; l < s.model.layers; ++l)
-    largest = std::max(largest, kv_bytes(s.model, l, cells, s.kv.types));
+    largest = std::max(largest, sequences_kv_bytes(s, l, cells, s.kv.types));
   return largest;
 }
 
 // Reserves space for the KV of `layers` layers on every GPU for which `needs` holds.
 template <class Needs>
-void add_kv_room(const MemoryContext& s, TokenCount cells, int layers, Needs needs,
+void add_kv_room(const MemoryContext& s, const Cells& cells, int layers, Needs needs,
                  MemoryPlan& plan) {
   const Bytes room{max_kv(s, cells) * layers};
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
@@ -52,7 +61,7 @@ int kv_ring_layers(const MemoryContext& s) {
 }
 
 // Attention on a GPU over KV in RAM needs a ring buffer of staged layers.
-void add_kv_ring(const MemoryContext& s, const Placement& p, TokenCount cells, MemoryPlan& plan) {
+void add_kv_ring(const MemoryContext& s, const Placement& p, const Cells& cells, MemoryPlan& plan) {
   if (s.rig.unified()) return;
   const auto reads_ram = [&](DeviceIndex g) {
     return std::ranges::any_of(p.layers, [&](const LayerPlacement& l) {
@@ -69,8 +78,10 @@ bool grows(const ModelSpec& model, int layer) {
   return model.has_kv(layer) && model.sees_all_tokens(layer);
 }
 
-// The number of tokens, in whole blocks, whose KV every GPU can hold below the threshold.
-TokenCount resident_capacity(const MemoryContext& s, const Placement& p, const MemoryPlan& plan) {
+// The number of tokens of all sequences, in whole blocks, whose KV every GPU can hold below the
+// threshold.
+TokenCount resident_capacity(const MemoryContext& s, const Placement& p, std::size_t sequences,
+                             const MemoryPlan& plan) {
   double fewest = 1e18;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     double per_token = 0;
@@ -79,7 +90,8 @@ TokenCount resident_capacity(const MemoryContext& s, const Placement& p, const M
     for (int l = 0; l < s.model.layers; ++l) {
       if (p.layers[std::size_t(l)].kv != DeviceIndex(g)) continue;
       if (grows(s.model, l)) per_token += kv_bytes_per_token(s.model, l, s.kv.types);
-      windows += kv_bytes(s.model, l, grows(s.model, l) ? 0 : s.workload.context, s.kv.types);
+      const Cells limits(sequences, grows(s.model, l) ? 0 : s.context);
+      windows += sequences_kv_bytes(s, l, limits, s.kv.types);
     }
     if (per_token <= 0) continue;
     const Bytes usable = plan.devices[g].capacity - s.rig.vram_reserved.value;
@@ -91,12 +103,18 @@ TokenCount resident_capacity(const MemoryContext& s, const Placement& p, const M
   return tokens / s.kv.block_tokens * s.kv.block_tokens;
 }
 
-void add_paged_kv(const MemoryContext& s, const Placement& p, TokenCount cached, MemoryPlan& plan) {
-  const TokenCount capacity = resident_capacity(s, p, plan);
-  plan.resident_tokens = capacity;
-  const TokenCount held = std::min(cached, capacity);
-  add_kv(s, p, std::max(held, std::min(cached, s.kv.hot_tokens)), s.kv.types, false, plan);
-  const TokenCount cold = read_cells(cached - held, s.kv.block_tokens);
+void add_paged_kv(const MemoryContext& s, const Placement& p, const Batch& batch,
+                  MemoryPlan& plan) {
+  plan.resident_tokens = resident_capacity(s, p, batch.sequences.size(), plan);
+  const TokenCount capacity = resident_share(*plan.resident_tokens, batch, s.kv.block_tokens);
+  Cells hot;
+  TokenCount cold = 0;
+  for (const Sequence& sequence : batch.sequences) {
+    const TokenCount length = sequence.length(), held = std::min(length, capacity);
+    hot.push_back(std::max(held, std::min(length, s.kv.hot_tokens)));
+    cold += read_cells(length - held, s.kv.block_tokens);
+  }
+  add_kv(s, p, hot, s.kv.types, false, plan);
   for (int l = 0; l < s.model.layers; ++l)
     if (grows(s.model, l))
       plan.devices.back().kv +=
@@ -105,15 +123,17 @@ void add_paged_kv(const MemoryContext& s, const Placement& p, TokenCount cached,
 
 }  // namespace
 
-void ContiguousCache::add_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
+void ContiguousCache::add_cache(const MemoryContext& s, const Placement& p, const Batch& batch,
                                 MemoryPlan& plan) const {
-  const TokenCount cells = this->cells(s, cached);
+  Cells cells;
+  for (const Sequence& sequence : batch.sequences)
+    cells.push_back(this->cells(s, sequence.length()));
   const auto has_weights = [&](DeviceIndex g) {
     return plan.devices[std::size_t(g)].weights.value > 0;
   };
   if (evicts(s.kv.policy)) {
-    add_kv_room(s, s.kv.block_tokens * 8, kv_ring_layers(s), has_weights, plan);
-    add_paged_kv(s, p, cached, plan);
+    add_kv_room(s, {s.kv.block_tokens * 8}, kv_ring_layers(s), has_weights, plan);
+    add_paged_kv(s, p, batch, plan);
   } else {
     const bool leaves = s.kv.policy == KvPolicy::kStream;
     add_kv(s, p, cells, leaves ? s.kv.cold_types() : s.kv.types, leaves, plan);
@@ -125,9 +145,14 @@ void ContiguousCache::add_cache(const MemoryContext& s, const Placement& p, Toke
 
 TokenCount ContiguousCache::cold_tokens(const StepContext& s, const MemoryPlan& memory,
                                         const Batch& batch) const {
-  const TokenCount cached = batch.cached() + batch.tokens();
-  if (!memory.resident_tokens || cached <= *memory.resident_tokens) return 0;
-  return std::min(cached, read_cells(cached - *memory.resident_tokens, s.kv.block_tokens));
+  if (!memory.resident_tokens) return 0;
+  const TokenCount resident = resident_share(*memory.resident_tokens, batch, s.kv.block_tokens);
+  TokenCount cold = 0;
+  for (const Sequence& sequence : batch.sequences) {
+    const TokenCount length = sequence.length(), rest = std::max<TokenCount>(0, length - resident);
+    cold += std::min(length, read_cells(rest, s.kv.block_tokens));
+  }
+  return cold;
 }
 
 // Streamed weights pass through buffers in VRAM: one matrix at a time, or whole prefetched layers.
@@ -158,13 +183,12 @@ void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement
 }
 
 Bytes compute_buffer(const MemoryContext& s, bool holds_head) {
-  const double rows = double(std::clamp<TokenCount>(s.workload.context, 1, s.settings.ubatch));
+  const double rows = double(std::clamp<TokenCount>(s.context, 1, s.settings.ubatch));
   const double hidden = rows * hidden_bytes(s.model).value;
-  const double context = double(s.workload.context);
+  const double context = double(s.context);
   double logits_rows = 1;
   if (s.runtime.memory.logits == LogitsRows::kUbatch) logits_rows = rows;
-  if (s.runtime.memory.logits == LogitsRows::kPrompt)
-    logits_rows = double(s.workload.prompt_tokens);
+  if (s.runtime.memory.logits == LogitsRows::kPrompt) logits_rows = double(s.longest_prompt.tokens);
   // A graph allocator reuses one buffer for all stages, so the largest stage counts.
   const double mask = rows * context * (s.settings.flash_attention ? 2.0 : 4.0);
   const double scores =

@@ -11,13 +11,13 @@ class ContiguousCache : public RuntimeModel {
                         DeviceIndex device, bool works) const override;
   void add_weight_buffers(const MemoryContext& context, const Placement& placement,
                           MemoryPlan& plan) const override;
-  void add_cache(const MemoryContext& context, const Placement& placement, TokenCount cached,
+  void add_cache(const MemoryContext& context, const Placement& placement, const Batch& batch,
                  MemoryPlan& plan) const override;
   TokenCount cold_tokens(const StepContext& context, const MemoryPlan& memory,
                          const Batch& batch) const override;
 
  protected:
-  /// Cells that are allocated when `cached` tokens are held.
+  /// Cells that are allocated for a sequence of `cached` tokens.
   virtual TokenCount cells(const MemoryContext& context, TokenCount cached) const = 0;
   /// True if a longer cache is a new tensor: the shorter one exists until the layer has been
   /// copied.

@@ -3,7 +3,7 @@
 namespace rigcast {
 
 TokenCount LlamaCpp::cells(const MemoryContext& s, TokenCount) const {
-  return read_cells(s.workload.context, s.runtime.memory.kv_padding);
+  return read_cells(s.context, s.runtime.memory.kv_padding);
 }
 
 }  // namespace rigcast

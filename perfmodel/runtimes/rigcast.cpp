@@ -19,9 +19,9 @@ void RigcastEngine::add_weight_buffers(const MemoryContext& s, const Placement& 
   add_engine_weight_buffers(s, p, plan);
 }
 
-void RigcastEngine::add_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
+void RigcastEngine::add_cache(const MemoryContext& s, const Placement& p, const Batch& batch,
                               MemoryPlan& plan) const {
-  add_block_cache(s, p, cached, plan);
+  add_block_cache(s, p, batch, plan);
 }
 
 EndMatrices RigcastEngine::end_matrices(const StepContext& s, const Placement& p) const {
@@ -44,8 +44,8 @@ bool RigcastEngine::copies_host_weights(const StepContext& s) const { return !s.
 TokenCount RigcastEngine::cold_tokens(const StepContext& s, const MemoryPlan& memory,
                                       const Batch& batch) const {
   if (!memory.resident_tokens && s.kv.policy != KvPolicy::kStream) return 0;
-  const auto sequences = TokenCount(batch.sequences.size());
-  const TokenCount hot = memory.resident_tokens.value_or(0) / std::max<TokenCount>(1, sequences);
+  const TokenCount hot =
+      resident_share(memory.resident_tokens.value_or(0), batch, s.kv.block_tokens);
   TokenCount cold = 0;
   for (const Sequence& sequence : batch.sequences) cold += cold_block_tokens(s, hot, sequence);
   return cold;

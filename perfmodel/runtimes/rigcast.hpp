@@ -14,7 +14,7 @@ class RigcastEngine : public RuntimeModel {
                                const Placement& placement) const override;
   void add_weight_buffers(const MemoryContext& context, const Placement& placement,
                           MemoryPlan& plan) const override;
-  void add_cache(const MemoryContext& context, const Placement& placement, TokenCount cached,
+  void add_cache(const MemoryContext& context, const Placement& placement, const Batch& batch,
                  MemoryPlan& plan) const override;
   /// An embedding that is also the output matrix may be absent from host memory, because a GPU
   /// takes the rows from its own copy; or present twice, because the host multiplies with one copy

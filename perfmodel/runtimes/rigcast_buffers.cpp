@@ -3,20 +3,27 @@
 #include <algorithm>
 #include <array>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/batch_limits.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/prefill_device.hpp"
-#include "perfmodel/runtimes/rigcast_kv.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {
 namespace {
 
-// Matrices of a layer that one product multiplies: they are written out as FP16 together.
+// Matrices of a layer that one product multiplies: they are written out as FP16 together. Mirrors
+// for_each_product (engine/backends/cuda/forward/joined_matrices.hpp).
 constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
     {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
     {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
 }};
+
+bool is_joined(TensorRole role) {
+  return std::ranges::any_of(
+      kJoined, [&](const auto& roles) { return std::ranges::find(roles, role) != roles.end(); });
+}
 
 // True if the GPU computes the layer, at least in prompts.
 bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
@@ -25,7 +32,8 @@ bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
   return l.decode_on == gpu || (p.offloadable(layer) && l.prefill_on == gpu);
 }
 
-// Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already.
+// Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already. Mirrors
+// fp16_weights_for_batch (engine/backends/cuda/forward/batch_products.cu).
 double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<std::array<double, kJoined.size()>> elements(std::size_t(s.model.layers)),
       fp16(elements);
@@ -49,23 +57,24 @@ bool is_expert(TensorRole role) {
   return role == kExpertGate || role == kExpertUp || role == kExpertDown;
 }
 
-// True if the engine has a grouped GEMM for experts of this format.
-bool supports_grouped_gemm(QuantFormat format) {
-  using enum QuantFormat;
-  switch (format) {
-    case kQ4_0:
-    case kQ4_1:
-    case kQ5_0:
-    case kQ5_1:
-    case kQ8_0:
-    case kQ4_K:
-    case kQ5_K:
-    case kQ6_K: return true;
-    default: return false;
-  }
+// True if a GPU multiplies weights of this format without writing them out: all quant blocks.
+// Mirrors supports_small_batch_gemm (engine/kernels/cuda/batch/small_batch_formats.hpp).
+bool supports_small_batch_gemm(QuantFormat format) { return info(format).block_elements > 1; }
+
+// By layer: true if all of its experts' matrices can be multiplied in groups. Mirrors
+// supports_grouped_gemm (engine/kernels/cuda/batch/small_batch_formats.hpp).
+std::vector<bool> layers_with_grouped_gemm(const MemoryContext& s) {
+  std::vector<bool> supported(std::size_t(s.model.layers));
+  for (int l = 0; l < s.model.layers; ++l) supported[std::size_t(l)] = s.model.is_moe_layer(l);
+  for (const Tensor& t : s.tensors.tensors)
+    if (t.layer >= 0 && t.layer < s.model.layers && is_expert(t.role) &&
+        !supports_small_batch_gemm(t.format))
+      supported[std::size_t(t.layer)] = false;
+  return supported;
 }
 
-// True if the host keeps the layer's experts and a GPU computes them for a batch.
+// True if the host keeps the layer's experts and a GPU computes them for a batch. Mirrors
+// HostPlacement::experts_offloadable (engine/placement/host_placement.hpp).
 bool experts_offloadable(const MemoryContext& s, const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.experts != kHost || l.decode_experts_on != kHost || l.prefill_on != gpu) return false;
@@ -74,25 +83,23 @@ bool experts_offloadable(const MemoryContext& s, const Placement& p, int layer, 
 }
 
 // Bytes of one expert in the layer with the largest experts, of the layers whose experts a GPU
-// computes for a batch.
+// computes for a batch. Mirrors StreamedWeights::layers_with_offloadable_experts
+// (engine/backends/cuda/weight_streaming/streamed_weights.cu).
 double offloadable_expert_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<double> bytes(std::size_t(s.model.layers));
+  const std::vector<bool> supported = layers_with_grouped_gemm(s);
   for (const Tensor& t : s.tensors.tensors) {
     if (t.layer < 0 || t.layer >= s.model.layers || !is_expert(t.role)) continue;
-    if (experts_offloadable(s, p, t.layer, gpu) && supports_grouped_gemm(t.format))
+    if (experts_offloadable(s, p, t.layer, gpu) && supported[std::size_t(t.layer)])
       bytes[std::size_t(t.layer)] += double(t.bytes);
   }
   const double most = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
   return s.model.moe ? most / s.model.moe->experts : 0;
 }
 
-double expert_slot_bytes(const MemoryContext& s, double one) {
-  return one > 0 ? std::max(one, std::min(double(kExpertSlotBytes), one * s.model.moe->experts))
-                 : 0;
-}
-
 // Bytes of the largest layer that is copied to the GPU for tokens, or may be for a batch. Layers
 // that are copied for tokens include their experts; for a batch experts are copied by themselves.
+// Mirrors LayerStream::plans_of (engine/backends/cuda/weight_streaming/layer_stream.cu).
 double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   double most = 0;
   for (int l = 0; l < s.model.layers; ++l) {
@@ -106,7 +113,9 @@ double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIn
   return most;
 }
 
-// Bytes of the activation buffers for a full ubatch, whatever the prompt's length.
+// Bytes of the activation buffers for a full ubatch, whatever the prompt's length. Mirrors
+// activation_sizes, prefill_sizes and small_batch_sizes
+// (engine/backends/cuda/forward/buffer_sizes.cpp).
 double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   constexpr double kFloat = 4, kHalf = 2;
   constexpr double kRounded = 1 + kFloat / 32 + kFloat / 16;  // quantized activations with their
@@ -122,7 +131,8 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
                       double(m.head_dim) * kFloat);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
   double between = has_dense ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
-  if (m.moe) {
+  const std::vector<bool> grouped = layers_with_grouped_gemm(s);
+  if (std::ranges::find(grouped, true) != grouped.end()) {
     const double routed =
         std::min<double>(n, copies_experts ? kMaxRoutedTokensStreamed : kMaxRoutedTokens);
     const double choices = routed * m.moe->experts_used;
@@ -132,6 +142,7 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   return bytes + between * kFloat + double(m.vocabulary) * kFloat;
 }
 
+// Mirrors HostPlacement::computes (engine/placement/host_placement.hpp).
 bool host_computes(const MemoryContext& s, const Placement& p) {
   return p.head_on == kHost || (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) ||
          std::ranges::any_of(p.layers, [](const LayerPlacement& l) {
@@ -142,9 +153,10 @@ bool host_computes(const MemoryContext& s, const Placement& p) {
 
 // The largest number of tokens that the host computes at once. Its layers and caches are computed
 // by batches, the head and cold blocks by tokens. Experts whose batches a GPU computes are computed
-// by tokens, once the host has been timed.
+// by tokens, once the host has been timed. Mirrors HostPlacement::calls
+// (engine/placement/host_placement.cpp), whose operations HostOffload passes to the host.
 TokenCount host_rows(const MemoryContext& s, const Placement& p) {
-  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
+  const TokenCount batch = s.longest_batch().tokens();
   if (p.host_decodes()) return batch;  // the host looks up the prompt's embeddings
   TokenCount rows = 1;
   for (const LayerPlacement& l : p.layers) {
@@ -175,7 +187,7 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) 
   // The host is timed with a batch of this size, unless it decodes alone.
   const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
   const TokenCount rows = host_rows(s, p);
-  const Batch batch{s.workload.depth, rows};
+  const Batch batch{s.longest_prompt.cached, rows};
   bool offloadable = false;
   for (int l = 0; l < s.model.layers; ++l) {
     if (!p.offloadable(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
@@ -189,18 +201,19 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) 
   return Bytes{std::max(0.0, all - double(kept) / double(rows) * all - hidden)};
 }
 
+// Mirrors begin_loading_products (engine/backends/cuda/make_cuda_executor.cu) and is_small_batch
+// (engine/backends/cuda/forward/batch_products.cu).
 bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
   if (s.settings.ubatch > kMaxSmallBatch) return true;
-  const TokenCount batch = std::clamp<TokenCount>(s.workload.prompt_tokens, 1, s.settings.ubatch);
-  if (batch <= kFewTokens) return false;
+  const Batch batch = s.longest_batch();
+  if (batch.tokens() <= kFewTokens) return false;
   std::vector<bool> has_floats(std::size_t(s.model.layers));
   for (const Tensor& t : s.tensors.tensors)
-    if (t.layer >= 0 && t.layer < s.model.layers && t.dimensions > 1 &&
-        t.role != TensorRole::kRouter && info(t.format).block_elements == 1)
+    if (t.layer >= 0 && t.layer < s.model.layers && is_joined(t.role) &&
+        !supports_small_batch_gemm(t.format))
       has_floats[std::size_t(t.layer)] = true;
   for (int l = 0; l < s.model.layers; ++l)
-    if (prefill_device(s, p, {s.workload.depth, batch}, l) != kHost && has_floats[std::size_t(l)])
-      return true;
+    if (prefill_device(s, p, batch, l) != kHost && has_floats[std::size_t(l)]) return true;
   return false;
 }
 
@@ -208,16 +221,11 @@ void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, Memor
   if (s.rig.unified()) return;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     const auto gpu = DeviceIndex(g);
-    double lent_cache = 0;
-    for (int l = 0; l < s.model.layers; ++l)
-      if (p.offloadable(l) && p.layers[std::size_t(l)].prefill_on == gpu)
-        lent_cache = std::max(lent_cache, kv_block_bytes(s, l, s.kv.types));
+    const double expert = offloadable_expert_bytes(s, p, gpu);
+    const double slot =
+        expert > 0 ? double(expert_slot_bytes(std::size_t(expert), s.model.moe->experts)) : 0;
     // Two slots receive blocks of the file alternately; one buffer holds their repacked weights.
-    const double weights = 3 * (streamed_layer_bytes(s, p, gpu) +
-                                expert_slot_bytes(s, offloadable_expert_bytes(s, p, gpu)));
-    const double caches =
-        2 * double(kv_blocks(s, s.workload.depth + s.workload.prompt_tokens)) * lent_cache;
-    plan.devices[g].staging += Bytes{weights + caches};
+    plan.devices[g].staging += Bytes{3 * (streamed_layer_bytes(s, p, gpu) + slot)};
   }
 }
 

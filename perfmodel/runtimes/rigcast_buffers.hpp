@@ -17,8 +17,7 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& context, const Placemen
 /// weights support, or if a batch of the prompt meets float weights.
 bool engine_loads_cublas(const MemoryContext& context, const Placement& placement);
 
-/// RuntimeModel::add_weight_buffers, and the staged KV of layers whose weights are copied for a
-/// prompt's batches.
+/// RuntimeModel::add_weight_buffers.
 void add_engine_weight_buffers(const MemoryContext& context, const Placement& placement,
                                MemoryPlan& plan);
 

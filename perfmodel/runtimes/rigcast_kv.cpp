@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/kv_fetch.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {
 namespace {
@@ -14,9 +15,7 @@ constexpr TokenCount kMaxTokens = 1'000'000'000'000;  // stands for all tokens, 
                                                       // evicted
 
 // Tokens in the cache before the first output token is decoded.
-TokenCount prompt_end(const MemoryContext& s) {
-  return s.workload.depth + s.workload.prompt_tokens;
-}
+TokenCount prompt_end(const Sequence& sequence) { return sequence.depth + sequence.prompt; }
 
 bool converts_type(const MemoryContext& s) {
   const KvTypes cold = s.kv.cold_types();
@@ -58,11 +57,12 @@ GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) 
   return c;
 }
 
-// Kernels find blocks through lists of pointers: one per layer where blocks are evicted, else one
-// for all layers.
-double list_bytes(const MemoryContext& s, const GpuCache& c) {
+// Kernels find a sequence's blocks through lists of pointers: one per layer where blocks are
+// evicted, else one for all layers. Mirrors the constructor of DeviceCache
+// (engine/backends/cuda/kv/device_cache.cu).
+double list_bytes(const MemoryContext& s, const GpuCache& c, const Batch& batch) {
   const int lists = evicts_kv(s) ? std::max(1, c.layers) : 1;
-  return double(lists) * double(kMaxKvBlocks) * sizeof(void*);
+  return double(batch.sequences.size()) * lists * double(kMaxKvBlocks) * sizeof(void*);
 }
 
 // GPU memory of the ring buffer and the conversion of evicted blocks, on their way out and back.
@@ -72,54 +72,81 @@ double ring_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cold) {
   return slots + (converts_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
 }
 
-// The number of blocks that the longest batch writes. As many are being evicted meanwhile.
-TokenCount blocks_of_batch(const MemoryContext& s) {
-  const Workload& w = s.workload;
-  const TokenCount longest = std::max(w.depth, w.prompt_tokens);
+// The number of blocks that the sequence's longest batch writes. As many are being evicted
+// meanwhile.
+TokenCount blocks_of_batch(const MemoryContext& s, const Sequence& sequence) {
+  const TokenCount longest = std::max(sequence.depth, sequence.prompt);
   return kv_blocks(s, std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
 }
 
 struct Shares {
   TokenCount on_gpu = 0, cold = 0;  // blocks
+  TokenCount on_host = 0;           // cold ones, in whole pieces
 };
 
-// Blocks on the GPU and evicted blocks at `cached` tokens. `hot`: the blocks that stay. All other
+// Blocks of a sequence on the GPU and its evicted blocks. `hot`: the blocks that stay. All other
 // full blocks are evicted. Batches need most space while there are any; then each token writes one
-// block.
-Shares shares_of(const MemoryContext& s, TokenCount cached, TokenCount hot) {
+// block. Mirrors max_held and gpu_bytes (engine/kv/kv_eviction.cpp).
+Shares shares_of(const MemoryContext& s, const Sequence& sequence, TokenCount hot) {
   const auto held = [&](TokenCount tokens, TokenCount step) {
     return std::min(kv_blocks(s, tokens), std::max(hot, step) + step);
   };
-  const TokenCount full = cached / s.kv.block_tokens;
-  return {std::max(held(std::min(cached, prompt_end(s)), blocks_of_batch(s)), held(cached, 1)),
-          std::clamp<TokenCount>(kv_blocks(s, cached) - hot, 0, std::max<TokenCount>(0, full))};
+  const TokenCount cached = sequence.length(), full = cached / s.kv.block_tokens;
+  const TokenCount in_batches = std::min(cached, prompt_end(sequence));
+  const auto cold = std::clamp<TokenCount>(kv_blocks(s, cached) - hot, 0, full);
+  return {std::max(held(in_batches, blocks_of_batch(s, sequence)), held(cached, 1)), cold,
+          read_cells(cold, kColdPieceBlocks)};
 }
 
-double gpu_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot) {
-  const Shares shares = shares_of(s, cached, hot);
-  return double(shares.on_gpu) * c.block + list_bytes(s, c) + ring_bytes(s, c, shares.cold);
+// The same of all sequences, of each of which `hot` blocks stay.
+Shares shares_of(const MemoryContext& s, const Batch& batch, TokenCount hot) {
+  Shares sum;
+  for (const Sequence& sequence : batch.sequences) {
+    const Shares own = shares_of(s, sequence, hot);
+    sum.on_gpu += own.on_gpu;
+    sum.cold += own.cold;
+    sum.on_host += own.on_host;
+  }
+  return sum;
+}
+
+// Blocks of all sequences when the step has ended, or at the prompt's end if that is earlier.
+TokenCount all_blocks(const MemoryContext& s, const Batch& batch, bool of_prompts = false) {
+  TokenCount sum = 0;
+  for (const Sequence& sequence : batch.sequences)
+    sum += kv_blocks(
+        s, of_prompts ? std::min(sequence.length(), prompt_end(sequence)) : sequence.length());
+  return sum;
+}
+
+double gpu_bytes(const MemoryContext& s, const GpuCache& c, const Batch& batch, TokenCount hot) {
+  const Shares shares = shares_of(s, batch, resident_share(hot, batch));
+  return double(shares.on_gpu) * c.block + list_bytes(s, c, batch) + ring_bytes(s, c, shares.cold);
 }
 
 // The largest number of blocks that may stay on a GPU so that memory is below the threshold until
-// `cached` tokens are reached.
+// the batch's step has ended. Mirrors hot_blocks (engine/kv/kv_eviction.cpp) and
+// DeviceCache::choose_hot_blocks (engine/backends/cuda/kv/device_cache.cu).
 TokenCount hot_blocks(const MemoryContext& s, const GpuCache& c, const DeviceMemory& gpu,
-                      TokenCount cached) {
+                      const Batch& batch) {
   const Bytes others = s.rig.vram_reserved.value;
   const double usable = (gpu.capacity - others).value * s.kv.threshold;
   const double room = usable - (gpu.needed() - others).value;
-  const auto most = TokenCount(std::clamp((room - list_bytes(s, c)) / c.block, 0.0, 1e9));
-  if (most >= kv_blocks(s, cached)) return most;
+  const auto most = TokenCount(std::clamp((room - list_bytes(s, c, batch)) / c.block, 0.0, 1e9));
+  if (most >= all_blocks(s, batch)) return most;
   TokenCount hot = most;
-  while (hot > 0 && gpu_bytes(s, c, cached, hot) > room) --hot;
+  while (hot > 0 && gpu_bytes(s, c, batch, hot) > room) --hot;
   return hot;
 }
 
 // Resident tokens: the minimum over all GPUs.
-TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCount cached,
+TokenCount resident_tokens(const MemoryContext& s, const Placement& p, const Batch& batch,
                            const MemoryPlan& plan) {
   TokenCount fewest = kMaxTokens;
   // The limit is planned for the longest context, whichever position the plan is for.
-  const TokenCount longest = std::max(cached, s.workload.context);
+  Batch longest = batch;
+  for (Sequence& sequence : longest.sequences)
+    sequence.cached = std::max(sequence.cached, s.context - sequence.tokens);
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     const GpuCache c = gpu_cache(s, p, DeviceIndex(g));
     if (c.layers == 0) continue;
@@ -128,14 +155,14 @@ TokenCount resident_tokens(const MemoryContext& s, const Placement& p, TokenCoun
   return fewest;
 }
 
-// Adds the cache of a GPU whose blocks are evicted beyond `hot` tokens.
-void add_evicted_kv(const MemoryContext& s, const GpuCache& c, TokenCount cached, TokenCount hot,
+// Adds the cache of a GPU whose blocks are evicted beyond `hot` tokens of each sequence.
+void add_evicted_kv(const MemoryContext& s, const GpuCache& c, const Batch& batch, TokenCount hot,
                     DeviceMemory& gpu, DeviceMemory& host) {
   if (c.layers == 0) return;
-  const Shares shares = shares_of(s, cached, kv_blocks(s, hot));
-  gpu.kv += Bytes{double(shares.on_gpu) * c.block + list_bytes(s, c)};
+  const Shares shares = shares_of(s, batch, kv_blocks(s, hot));
+  gpu.kv += Bytes{double(shares.on_gpu) * c.block + list_bytes(s, c, batch)};
   gpu.staging += Bytes{ring_bytes(s, c, shares.cold)};
-  host.kv += Bytes{double(read_cells(shares.cold, kColdPieceBlocks)) * c.cold_block};
+  host.kv += Bytes{double(shares.on_host) * c.cold_block};
 }
 
 // The buffer with which the host's share of cold blocks is measured is freed before there are cold
@@ -145,19 +172,36 @@ void add_timed_cache(DeviceMemory& host) {
 }
 
 // Adds caches that are never evicted, including all caches of the host.
-void add_resident_kv(const MemoryContext& s, const Placement& p, TokenCount cached,
+void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& batch,
                      MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = cache_device(s, p, l);
     const double block = kv_block_bytes(s, l, s.kv.types);
     if (at == kHost || !evicts_kv(s))
       (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
-          Bytes{double(kv_blocks(s, cached)) * block};
+          Bytes{double(all_blocks(s, batch)) * block};
     // Where the host decodes, a GPU keeps the KV that prompts have produced.
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (p.host_decodes() && gpu != kHost && !s.rig.unified())
-      plan.devices[std::size_t(gpu)].kv +=
-          Bytes{double(kv_blocks(s, std::min(cached, prompt_end(s)))) * block};
+      plan.devices[std::size_t(gpu)].kv += Bytes{double(all_blocks(s, batch, true)) * block};
+  }
+}
+
+// Adds the buffers through which a GPU exchanges the caches of layers whose weights are copied for
+// a prompt's batches: one layer is fetched while the other is used, of one sequence at a time.
+// Mirrors StagedCache::reserve (engine/backends/cuda/kv/staged_cache.cu).
+void add_staged_kv(const MemoryContext& s, const Placement& p, const Batch& batch,
+                   MemoryPlan& plan) {
+  if (s.rig.unified()) return;
+  TokenCount longest = 0;
+  for (const Sequence& sequence : batch.sequences)
+    longest = std::max(longest, prompt_end(sequence));
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    double block = 0;
+    for (int l = 0; l < s.model.layers; ++l)
+      if (p.offloadable(l) && p.layers[std::size_t(l)].prefill_on == DeviceIndex(g))
+        block = std::max(block, kv_block_bytes(s, l, s.kv.types));
+    plan.devices[g].staging += Bytes{2 * double(kv_blocks(s, longest)) * block};
   }
 }
 
@@ -169,7 +213,7 @@ struct Tokens {
 // The previous step, back to the start of the context: batches up to the depth, then the prompt's
 // batches, then single tokens.
 Tokens step_before(const StepContext& s, const Sequence& sequence, TokenCount from) {
-  if (from > sequence.depth + sequence.prompt) return {from - 1, from};
+  if (from > prompt_end(sequence)) return {from - 1, from};
   const TokenCount begin = from > sequence.depth ? sequence.depth : 0;
   return {begin + (from - begin - 1) / s.settings.ubatch * s.settings.ubatch, from};
 }
@@ -178,13 +222,14 @@ bool takes_blocks(const StepContext& s, const Tokens& step) {
   return kv_blocks(s, step.to) > kv_blocks(s, step.from);
 }
 
-// The last step, up to `step`, that allocated new blocks.
+// The last step, up to `step`, that allocated new blocks: only such a step evicts. Mirrors
+// DeviceCache::reserve (engine/backends/cuda/kv/device_cache.cu).
 Tokens taking_blocks(const StepContext& s, const Sequence& sequence, Tokens step) {
-  const TokenCount prompt_end = sequence.depth + sequence.prompt;
+  const TokenCount decoded_from = prompt_end(sequence);
   while (step.from > 0 && !takes_blocks(s, step)) {
     const TokenCount block = (step.from - 1) / s.kv.block_tokens * s.kv.block_tokens;
     step = step_before(s, sequence,
-                       step.from > prompt_end ? std::max(prompt_end, block) + 1 : step.from);
+                       step.from > decoded_from ? std::max(decoded_from, block) + 1 : step.from);
   }
   return step;
 }
@@ -220,23 +265,26 @@ TokenCount kv_blocks(const StepContext& s, TokenCount tokens) {
   return read_cells(tokens, s.kv.block_tokens) / s.kv.block_tokens;
 }
 
-void add_block_cache(const MemoryContext& s, const Placement& p, TokenCount cached,
+void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& batch,
                      MemoryPlan& plan) {
-  add_resident_kv(s, p, cached, plan);
+  add_staged_kv(s, p, batch, plan);
+  add_resident_kv(s, p, batch, plan);
   DeviceMemory& host = plan.devices.back();
   const auto gpus = plan.devices.size() - 1;
   if (!evicts_kv(s)) {
     for (std::size_t g = 0; g < gpus; ++g)
-      if (plan.devices[g].activations.value > 0) plan.devices[g].kv += Bytes{list_bytes(s, {})};
+      if (plan.devices[g].activations.value > 0)
+        plan.devices[g].kv += Bytes{list_bytes(s, {}, batch)};
     return;
   }
   TokenCount hot = 0;
   if (s.kv.policy != KvPolicy::kStream) {
-    plan.resident_tokens = resident_tokens(s, p, cached, plan);
-    hot = std::max(*plan.resident_tokens, s.kv.hot_tokens);
+    plan.resident_tokens = resident_tokens(s, p, batch, plan);
+    hot =
+        std::max(resident_share(*plan.resident_tokens, batch, s.kv.block_tokens), s.kv.hot_tokens);
   }
   for (std::size_t g = 0; g < gpus; ++g)
-    add_evicted_kv(s, gpu_cache(s, p, DeviceIndex(g)), cached, hot, plan.devices[g], host);
+    add_evicted_kv(s, gpu_cache(s, p, DeviceIndex(g)), batch, hot, plan.devices[g], host);
   if (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) add_timed_cache(host);
 }
 

@@ -11,8 +11,9 @@ double kv_block_bytes(const StepContext& context, int layer, KvTypes types);
 /// The number of blocks that hold `tokens` tokens.
 TokenCount kv_blocks(const StepContext& context, TokenCount tokens);
 
-/// RuntimeModel::add_cache.
-void add_block_cache(const MemoryContext& context, const Placement& placement, TokenCount cached,
+/// RuntimeModel::add_cache, with the staged KV of layers whose weights are copied for a prompt's
+/// batches.
+void add_block_cache(const MemoryContext& context, const Placement& placement, const Batch& batch,
                      MemoryPlan& plan);
 
 /// Evicted tokens that are fetched for one sequence's step, where `hot` tokens may stay: a step

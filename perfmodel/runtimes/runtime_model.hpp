@@ -2,6 +2,8 @@
 // The rules of a runtime: its memory and its steps, beyond the figures of its profile. Each kind of
 // runtime has one implementation; runtime_models.hpp finds the one that a profile names.
 
+#include <algorithm>
+
 #include "core/model/traffic.hpp"
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
@@ -28,6 +30,13 @@ struct KvTransfer {
   Bytes bytes;
 };
 
+/// What one sequence has of `resident` tokens or blocks: a batch's sequences have equal shares, in
+/// units of `unit`.
+inline TokenCount resident_share(TokenCount resident, const Batch& batch, TokenCount unit = 1) {
+  const auto sequences = TokenCount(std::max<std::size_t>(1, batch.sequences.size()));
+  return resident / sequences / unit * unit;
+}
+
 class RuntimeModel {
  public:
   virtual ~RuntimeModel() = default;
@@ -43,11 +52,11 @@ class RuntimeModel {
   /// Buffers through which host weights are copied to a GPU.
   virtual void add_weight_buffers(const MemoryContext& context, const Placement& placement,
                                   MemoryPlan& plan) const = 0;
-  /// Adds the cache at `cached` tokens, and the buffers through which it moves between memories.
-  /// Everything else is in the plan already. Sets the number of resident tokens where blocks are
-  /// evicted.
+  /// Adds the caches of the batch's sequences when the step has ended, and the buffers through
+  /// which they move between memories. Everything else is in the plan already. Sets the number of
+  /// resident tokens where blocks are evicted.
   virtual void add_cache(const MemoryContext& context, const Placement& placement,
-                         TokenCount cached, MemoryPlan& plan) const = 0;
+                         const Batch& batch, MemoryPlan& plan) const = 0;
   virtual EndMatrices end_matrices(const StepContext&, const Placement& placement) const {
     return {1, placement.head};
   }

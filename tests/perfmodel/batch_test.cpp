@@ -3,6 +3,7 @@
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 #include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/request_steps.hpp"
@@ -47,6 +48,54 @@ TEST_CASE("Tokens of several sequences read weights once and every cache", "[bat
   CHECK(both < one + other - 0.9 * weights);
   CHECK(d.step({{1023, 1}, {4095, 1}}).logits == 2.0 * logits_bytes(d.s.model));
   CHECK(d.step({{1023, 1}, {4095, 1}}).sample == 2.0 * d.step({{1023, 1}}).sample);
+}
+
+TEST_CASE("Every sequence has a cache of its own, and all share the weights", "[batch][memory]") {
+  for (const char* runtime : {"llama.cpp", "transformers", "rigcast"}) {
+    CAPTURE(runtime);
+    const Scenario s = scenario({{"runtime.name", runtime}});
+    const Placement p = place(s, s.model.layers + 1);
+    const Workload& w = s.workload;
+    const Sequence sequence{1000, 1, w.depth, w.prompt_tokens};
+    const DeviceMemory one = plan_memory(s, p, Batch{{sequence}, 1}).devices.front();
+    const DeviceMemory two = plan_memory(s, p, Batch{{sequence, sequence}, 1}).devices.front();
+    CHECK(one.needed() == plan_memory(s, p, 1001).devices.front().needed());
+    CHECK(two.kv == 2.0 * one.kv);
+    CHECK(two.weights == one.weights);
+    CHECK(two.activations == one.activations);
+  }
+}
+
+TEST_CASE("Sequences share the VRAM for blocks that stay", "[batch][memory]") {
+  for (const char* runtime : {"llama.cpp", "rigcast"}) {
+    CAPTURE(runtime);
+    Scenario s = scenario({{"runtime.name", runtime}});
+    s.kv.policy = KvPolicy::kPaged;
+    s.kv.hot_tokens = 0;
+    s.workload.prompt_tokens = 64;  // a batch writes a block
+    s.workload.context = 16384;
+    const Placement p = place(s, s.model.layers + 1);
+    // Room for a few thousand tokens.
+    const double kv = 6144 * kv_bytes_per_token(s.model, s.kv.types);
+    const MemoryPlan all = plan_memory(s, p, 1);
+    s.rig.gpus.front().memory.value =
+        Bytes{(all.devices.front().needed().value + kv) / s.kv.threshold};
+    const Sequence sequence{8000, 1, 0, 64};
+    const Batch one{{sequence}, 1}, two{{sequence, sequence}, 1};
+    const MemoryPlan with_one = plan_memory(s, p, one), with_two = plan_memory(s, p, two);
+    REQUIRE(with_one.resident_tokens.value() > 1024);
+    REQUIRE(with_one.resident_tokens.value() < 8000);
+    REQUIRE(with_two.resident_tokens.value() > 1024);
+    CHECK(with_two.resident_tokens.value() <= with_one.resident_tokens.value());
+    CHECK(with_two.devices.front().needed() <= s.rig.gpus.front().memory.value);
+    const RuntimeModel& rules = runtime_model(s.runtime);
+    const TokenCount cold = rules.cold_tokens(s, with_two, two);
+    CHECK(cold > 2 * rules.cold_tokens(s, with_one, one));
+    // Of each sequence the resident share stays, and up to two blocks that are being written.
+    const TokenCount stays = 2 * 8001 - cold;
+    CHECK(stays >= with_two.resident_tokens.value() - 2 * s.kv.block_tokens);
+    CHECK(stays <= with_two.resident_tokens.value() + 4 * s.kv.block_tokens);
+  }
 }
 
 TEST_CASE("The order of a batch's sequences does not matter", "[batch]") {

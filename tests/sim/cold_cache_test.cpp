@@ -1,11 +1,10 @@
+#include <cmath>
+
 #include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
-
-#include <cmath>
-
-#include "core/scenario/engine_memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"

@@ -1,10 +1,10 @@
 // Time of one token: its parts, its bounds and how KV policies compare.
 #include "sim/decode.hpp"
+
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
-
-#include "core/scenario/engine_memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

@@ -26,6 +26,7 @@
 #include "probe/host.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "validation/runs/local_machine.hpp"
+#include "validation/runs/prompt_length.hpp"
 
 namespace rigcast::validation {
 namespace {
@@ -93,19 +94,40 @@ MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const
               : (*backend)->synthetic(s.model, s.tensors, options.seed, how);
 }
 
+std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& text) {
+  return tokenizer.encode(text, {true, true});
+}
+
+using FutureVocabulary = std::shared_future<Result<std::optional<Tokenizer>>>;
+
+// The scenario with the length of a text prompt, if that decides how much of a cache stays on the
+// GPU. Only then the vocabulary is waited for. A run without a vocabulary is refused later.
+Result<Scenario> with_prompt_length(const Scenario& s, const ExecuteOptions& options,
+                                    const FutureVocabulary& vocabulary) {
+  Scenario out = s;
+  if (!options.prompt || !kv_eviction_of(s)) return out;
+  const Result<std::optional<Tokenizer>>& read = vocabulary.get();
+  if (!read || !*read) return out;
+  const auto tokens = TokenCount(encode(**read, *options.prompt).size());
+  if (auto error = set_prompt_length(out.workload, tokens, options)) return *error;
+  return out;
+}
+
 Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
   auto file = GgufFile::open(*s.model_file);
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
-  auto tokenizer = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
-  auto executor = executor_of(s, options, &*file);
-  auto vocabulary = tokenizer.get();
+  const FutureVocabulary vocabulary =
+      std::async(std::launch::async, [&] { return file_tokenizer(*file); }).share();
+  const auto prompted = with_prompt_length(s, options, vocabulary);
+  if (!prompted) return prompted.error();
+  auto executor = executor_of(*prompted, options, &*file);
+  Result<std::optional<Tokenizer>> read = vocabulary.get();
   if (!executor) return executor.error();
   // Runs on token ids need no vocabulary, whatever the file's is.
-  if (!vocabulary && options.prompt) return vocabulary.error();
-  return Loaded{*std::move(executor), vocabulary ? *std::move(vocabulary) : std::nullopt,
-                watch.elapsed()};
+  if (!read && options.prompt) return read.error();
+  return Loaded{*std::move(executor), read ? *std::move(read) : std::nullopt, watch.elapsed()};
 }
 
 Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options) {
@@ -137,25 +159,15 @@ class Runner {
                        options_.synthetic ? "synthetic weights have none: --prompt-tokens N"
                                           : "the file has none: --prompt-tokens N");
     text_ = *options_.prompt;
-    ids_ = loaded.tokenizer->encode(text_, {true, true});
+    ids_ = encode(*loaded.tokenizer, text_);
     if (ids_.empty()) return bad_input("--prompt: the vocabulary has no token for any of the text");
-    s_.workload.prompt_tokens = TokenCount(ids_.size());
-    if (options_.fill_context) {
-      const TokenCount room = s_.workload.context - s_.workload.depth - s_.workload.prompt_tokens;
-      s_.workload.output_tokens = std::clamp<TokenCount>(room, 1, s_.workload.output_tokens);
-    }
-    if (s_.workload.last_position() > s_.workload.context)
-      return bad_input(
-          fmt::format("--prompt: {} tokens and an output of {} exceed the context of {}",
-                      ids_.size(), s_.workload.output_tokens, s_.workload.context),
-          "--context N, --output-tokens N");
-    return std::nullopt;
+    return set_prompt_length(s_.workload, TokenCount(ids_.size()), options_);
   }
 
   Seconds tokenize(const Loaded& loaded) const {
     if (!loaded.tokenizer || text_.empty()) return {};
     const Stopwatch watch;
-    const auto ids = loaded.tokenizer->encode(text_, {true, true});
+    const auto ids = encode(*loaded.tokenizer, text_);
     return ids.empty() ? Seconds{} : watch.elapsed();
   }
 

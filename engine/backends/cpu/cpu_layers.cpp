@@ -1,6 +1,6 @@
 #include "engine/backends/cpu/cpu_layers.hpp"
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cpu/activity_span.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"

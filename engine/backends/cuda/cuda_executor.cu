@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "core/scenario/engine_memory.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"

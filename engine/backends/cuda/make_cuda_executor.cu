@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/cuda_executor.cuh"
 #include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/backends/cuda/forward/state.cuh"

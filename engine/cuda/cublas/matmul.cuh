@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/cuda/cublas/cublas.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/cuda/value_type.cuh"

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

@@ -3,8 +3,9 @@
 #include "perfmodel/memory.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
+#include "perfmodel/runtimes/rigcast_policy.hpp"
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "tests/catch.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 

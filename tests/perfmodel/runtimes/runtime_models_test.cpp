@@ -3,6 +3,7 @@
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 #include <cmath>
+#include <set>
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/runtimes/contiguous_cache.hpp"
@@ -17,7 +18,7 @@ namespace {
 // A server that takes a share of VRAM at its start, and gives it to sequences in blocks.
 class PoolServer : public ContiguousCache {
  public:
-  void add_cache(const MemoryContext& s, const Placement& p, TokenCount,
+  void add_cache(const MemoryContext& s, const Placement& p, const Batch&,
                  MemoryPlan& plan) const override {
     for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
       DeviceMemory& gpu = plan.devices[g];
@@ -37,14 +38,16 @@ class PoolServer : public ContiguousCache {
 }  // namespace
 
 TEST_CASE("Every name of rules has rules of its own", "[runtimes]") {
-  RuntimeProfile llama_cpp, transformers, rigcast;
-  llama_cpp.rules = RuntimeRules::kLlamaCpp;
-  transformers.rules = RuntimeRules::kTransformers;
-  rigcast.rules = RuntimeRules::kRigcast;
-  CHECK(&runtime_model(llama_cpp) == &runtime_model(llama_cpp));
-  CHECK(&runtime_model(llama_cpp) != &runtime_model(transformers));
-  CHECK(&runtime_model(llama_cpp) != &runtime_model(rigcast));
-  CHECK(&runtime_model(transformers) != &runtime_model(rigcast));
+  std::set<const RuntimeModel*> models;
+  std::size_t rules = 0;
+  for (; !name(RuntimeRules(rules)).empty(); ++rules) {
+    CAPTURE(name(RuntimeRules(rules)));
+    RuntimeProfile profile;
+    profile.rules = RuntimeRules(rules);
+    CHECK(models.insert(&runtime_model(profile)).second);
+    CHECK(models.contains(&runtime_model(profile)));
+  }
+  CHECK(rules > 1);
 }
 
 TEST_CASE("A runtime of another kind is a class with the rules that differ", "[runtimes]") {
@@ -53,7 +56,7 @@ TEST_CASE("A runtime of another kind is a class with the rules that differ", "[r
   MemoryPlan plan = plan_memory(s, p, 1);
   const Bytes others = gpu(plan).needed() - gpu(plan).kv;
   plan.devices.front().kv = {};
-  PoolServer().add_cache(s, p, 1, plan);
+  PoolServer().add_cache(s, p, Batch(1, 1), plan);
   // Whole blocks of 16 tokens of 128 KiB, up to nine tenths of 24 GiB.
   const double block = 16.0 * 131072;
   CHECK(gpu(plan).needed() <= 0.9 * 24_GiB);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "engine/backends/cuda/forward/joined_matrices.hpp"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
@@ -74,9 +75,8 @@ void add_small_batch(const ForwardContext& f, const Matrix& m, const Fp16Batch& 
 std::int64_t fp16_weights_for_batch(const DeviceModel& model) {
   std::int64_t most = 0;
   for (const DeviceLayer& w : model.layers)
-    most = std::max({most, fp16_weights_to_write({&w.q, &w.k, &w.v}),
-                     fp16_weights_to_write({&w.output}), fp16_weights_to_write({&w.gate, &w.up}),
-                     fp16_weights_to_write({&w.down})});
+    for_each_product(
+        w, [&](Matrices joined) { most = std::max(most, fp16_weights_to_write(joined)); });
   return most;
 }
 

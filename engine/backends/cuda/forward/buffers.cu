@@ -4,10 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/scenario/engine_memory.hpp"
-#include "engine/backends/cuda/weights/expert_groups.cuh"
-#include "engine/backends/cuda/weights/placed_model.cuh"
+#include "engine/backends/cuda/forward/buffer_sizes.hpp"
 #include "engine/cuda/cuda_call.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -39,46 +38,16 @@ class Pieces {
 
 int experts_used(const ModelSpec& spec) { return spec.moe ? spec.moe->experts_used : 1; }
 
-// Widths of the widest dense FFN and of the widest expert.
-struct FfnWidths {
-  std::int64_t dense = 0, expert = 0;
-  std::int64_t widest() const { return std::max(dense, expert); }
-};
-FfnWidths ffn_widths(const Model& model) {
-  FfnWidths widths;
-  for (const Layer& l : model.layers) {
-    widths.dense = std::max(widths.dense, l.down.columns);
-    widths.expert = std::max(widths.expert, l.expert_down.first.columns);
-  }
-  return widths;
-}
-
-// Widths of the widest attention.
-struct AttentionWidths {
-  int q = 0, qkv = 0, heads = 0;
-};
-AttentionWidths attention_widths(const Model& model) {
-  AttentionWidths widths;
-  for (const Layer& l : model.layers) {
-    widths.q = std::max(widths.q, q_width(l.attention));
-    widths.qkv = std::max(widths.qkv, qkv_width(l.attention));
-    widths.heads = std::max(widths.heads, l.attention.heads);
-  }
-  return widths;
-}
-
 void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, Vram& vram) {
-  const ModelSpec& m = model.spec;
-  const std::int64_t n = ubatch, hidden = m.hidden;
-  const AttentionWidths widths = attention_widths(model);
+  const ActivationSizes sizes = activation_sizes(model, ubatch);
   Pieces all;
-  all.add(v.ids, n);
-  all.add(v.hidden, n * hidden);
-  all.add(v.normed, n * hidden);
-  all.add(v.quantized, n * hidden);
-  all.add(v.projected, n * widths.qkv);
-  all.add(v.rope_cos_sin, n * (model.hyper.rope_dims / 2));
-  all.add(v.queries, n * widths.q);
+  all.add(v.ids, ubatch);
+  all.add(v.hidden, sizes.hidden);
+  all.add(v.normed, sizes.hidden);
+  all.add(v.quantized, sizes.hidden);
+  all.add(v.projected, sizes.projected);
+  all.add(v.rope_cos_sin, sizes.rope_cos_sin);
+  all.add(v.queries, sizes.queries);
   v.memory = all.allocate(vram);
   v.tokens = ubatch;
 }
@@ -113,27 +82,24 @@ void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vr
 SmallBatchBuffers small_batch_buffers(const Model& model, int ubatch, int routed, Vram& vram) {
   SmallBatchBuffers v;
   if (!has_small_batch_gemm()) return v;
-  const ModelSpec& m = model.spec;
-  const int used = experts_used(m);
-  v.tokens = std::min(ubatch, kMaxSmallBatch);
-  if (m.moe && std::ranges::any_of(model.layers, supports_grouped_gemm<Layer>))
-    v.routed = std::min(ubatch, routed);
-  const std::int64_t choices = std::int64_t(v.routed) * used;
-  const FfnWidths widths = ffn_widths(model);
+  const SmallBatchSizes sizes = small_batch_sizes(model, ubatch, routed);
+  v.tokens = sizes.tokens;
+  v.routed = sizes.routed;
   Pieces all;
-  all.add(v.gate_out, std::max(v.tokens * widths.dense, choices * widths.expert));
+  all.add(v.gate_out, sizes.gate_out);
   if (v.routed > 0) {
+    const MixtureOfExperts& moe = *model.spec.moe;
     ExpertGroups& g = v.groups;
-    g.experts = m.moe->experts;
-    g.chosen.used = used;
-    all.add(v.ffn_hidden, choices * widths.expert);
-    all.add(v.experts, choices * m.hidden);
-    all.add(v.router_logits, std::int64_t(v.routed) * g.experts);
-    all.add(g.chosen.ids, choices);
-    all.add(g.chosen.weights, choices);
+    g.experts = moe.experts;
+    g.chosen.used = moe.experts_used;
+    all.add(v.ffn_hidden, sizes.ffn_hidden);
+    all.add(v.experts, sizes.experts);
+    all.add(v.router_logits, sizes.router_logits);
+    all.add(g.chosen.ids, sizes.choices);
+    all.add(g.chosen.weights, sizes.choices);
     all.add(g.counts, g.experts);
-    all.add(g.order, choices);
-    all.add(g.groups, most_groups(v.routed, used, g.experts, kMinGroupTokens));
+    all.add(g.order, sizes.choices);
+    all.add(g.groups, most_groups(v.routed, g.chosen.used, g.experts, kMinGroupTokens));
     all.add(g.group_count, 1);
   }
   v.memory = all.allocate(vram);
@@ -150,23 +116,21 @@ Buffers::Buffers(const Model& model, int ubatch, int splits, Vram& vram, const S
       cudaMemsetAsync(token.memory.as<std::byte>(), 0, token.memory.bytes(), stream.get()));
   // Only cuBLAS writes this memory, and initcheck does not see its writes.
   RIGCAST_CUDA_CALL(cudaMemsetAsync(
-      vectors.projected, 0,
-      std::size_t(ubatch) * std::size_t(attention_widths(model).qkv) * sizeof(float),
+      vectors.projected, 0, std::size_t(activation_sizes(model, ubatch).projected) * sizeof(float),
       stream.get()));
 }
 
 void Buffers::allocate_for_batches(const Model& model, std::int64_t fp16_weights, int routed,
                                    Vram& vram, const Stream& stream) {
-  const ModelSpec& m = model.spec;
-  const std::int64_t n = vectors.tokens, ffn_hidden = ffn_widths(model).widest();
+  const PrefillSizes sizes = prefill_sizes(model, vectors.tokens);
   Pieces many;
-  many.add(batch.x, n * std::max<std::int64_t>({m.hidden, attention_widths(model).q, ffn_hidden}));
-  many.add(batch.ffn_hidden, 2 * n * ffn_hidden);
+  many.add(batch.x, sizes.x);
+  many.add(batch.ffn_hidden, sizes.ffn_hidden);
   many.add(batch.weights, fp16_weights);
   batch.memory = many.allocate(vram);
   // Only cuBLAS writes this memory, and initcheck does not see its writes.
-  RIGCAST_CUDA_CALL(cudaMemsetAsync(
-      batch.ffn_hidden, 0, std::size_t(2 * n * ffn_hidden) * sizeof(__half), stream.get()));
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(batch.ffn_hidden, 0,
+                                    std::size_t(sizes.ffn_hidden) * sizeof(__half), stream.get()));
   small_batch = small_batch_buffers(model, vectors.tokens, routed, vram);
 }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/cuda/memory/pinned_pages.cuh"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/cuda/cuda_call.cuh"
 
 namespace rigcast::engine::cuda {

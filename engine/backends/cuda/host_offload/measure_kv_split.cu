@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cpu/decode_attention.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"

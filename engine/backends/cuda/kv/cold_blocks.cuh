@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/cuda/copy_tracer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/vram.cuh"

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "core/base/units.hpp"
-#include "core/scenario/engine_memory.hpp"
 
 namespace rigcast::engine {
 
@@ -18,6 +17,10 @@ struct ConcurrentBandwidth {
 
 class CpuGpuKvSplit {
  public:
+  /// The smallest share of a layer's copy time that the host must save before it attends to evicted
+  /// blocks: a host operation costs the GPU more than its wait, which varies from token to token.
+  static constexpr double kMinHostGain = 0.15;
+
   /// A fixed share for the host.
   explicit CpuGpuKvSplit(double host = 0) : share_(host) {}
   /// A share for the host by which it and the link end at the same time.

@@ -62,7 +62,8 @@ void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
     RIGCAST_ASSERT(hot_blocks_.has_value());
     stream_.wait();  // for writes in progress, and for readers of blocks that move
     finish_evictions();
-    move_out(wanted - cold_->count() - *hot_blocks_, cached);
+    move_out(blocks_to_evict(wanted, cold_->count(), *hot_blocks_, cached, view_.block_tokens),
+             cached);
   }
   allocate_blocks(wanted - TokenCount(blocks_.size()), cached);
   while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(pop_free_block());

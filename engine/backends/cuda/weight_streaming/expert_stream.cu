@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
+#include "engine/backends/cuda/weights/alignment.hpp"
 #include "engine/cuda/barrier_kernel.cuh"
 #include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/model/layer_weights.hpp"
@@ -15,11 +16,6 @@ namespace {
 constexpr const char* kItem = "streamed weights";
 // Gaps up to this are copied, too: a separate copy takes longer.
 constexpr std::int64_t kMaxGap = 512 << 10;
-constexpr std::size_t kAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 std::size_t soa_of(const engine::MatrixStack& s) {
   return s ? aligned(soa_bytes(s.first.format, s.first.columns, s.first.rows)) : 0;
@@ -35,16 +31,13 @@ std::size_t soa_bytes_of(const Layer& layer) {
   return bytes;
 }
 
-// The largest need of the layers: the bytes of one expert, or of as many as fit into
-// kExpertSlotBytes.
+// The largest slot that a layer needs for its experts.
 template <class BytesOf>
 std::size_t most(const Model& model, const std::vector<int>& layers, const BytesOf& bytes_of) {
   std::size_t most = 0;
   for (const int i : layers) {
     const Layer& layer = model.layers[std::size_t(i)];
-    const std::size_t one = bytes_of(layer);
-    most = std::max(
-        {most, one, std::min(kExpertSlotBytes, one * std::size_t(layer.expert_gate.count))});
+    most = std::max(most, expert_slot_bytes(bytes_of(layer), layer.expert_gate.count));
   }
   return most;
 }

@@ -96,8 +96,7 @@ std::vector<LayerStream::Plan> LayerStream::plans_of(const Model& model, const H
   std::vector<Plan> plans(model.layers.size());
   for (const int layer : layers) {
     const auto i = std::size_t(layer);
-    const bool with_experts = parts.streamed(layer) && !parts.experts(layer);
-    plans[i] = Planner(model.layers[i], with_experts, weights.layers[i]).plan(soa);
+    plans[i] = Planner(model.layers[i], parts.streams_experts(layer), weights.layers[i]).plan(soa);
   }
   return plans;
 }

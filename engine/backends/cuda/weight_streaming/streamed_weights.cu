@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "core/model/traffic.hpp"
-#include "core/scenario/engine_memory.hpp"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
 #include "engine/model/layer_weights.hpp"
 

@@ -6,15 +6,6 @@
 
 namespace rigcast::engine::cuda {
 
-/// True if the formats of a layer's experts support grouped products. The layer may be a Layer or a
-/// DeviceLayer.
-template <class AnyLayer>
-bool supports_grouped_gemm(const AnyLayer& layer) {
-  return supports_small_batch_gemm(layer.expert_gate.first.format) &&
-         supports_small_batch_gemm(layer.expert_up.first.format) &&
-         supports_small_batch_gemm(layer.expert_down.first.format);
-}
-
 /// True if the current GPU uses grouped products for the layer's experts; false: token by token.
 inline bool uses_grouped_gemm(const DeviceLayer& layer) {
   return has_small_batch_gemm() && supports_grouped_gemm(layer);

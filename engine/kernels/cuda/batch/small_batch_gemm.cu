@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "engine/kernels/cuda/batch/small_batch_kernel.cuh"
+#include "engine/kernels/cuda/weights/for_format.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -11,23 +12,9 @@ namespace {
 // Calls `call` for a supported format.
 template <class Call>
 void for_tiled_format(QuantFormat format, const Call& call) {
-  using enum QuantFormat;
-  switch (format) {
-    case kQ4_0: return call.template operator()<kQ4_0>();
-    case kQ4_1: return call.template operator()<kQ4_1>();
-    case kQ5_0: return call.template operator()<kQ5_0>();
-    case kQ5_1: return call.template operator()<kQ5_1>();
-    case kQ8_0: return call.template operator()<kQ8_0>();
-    case kQ4_K: return call.template operator()<kQ4_K>();
-    case kQ5_K: return call.template operator()<kQ5_K>();
-    case kQ6_K: return call.template operator()<kQ6_K>();
-    case kQ2_K: return call.template operator()<kQ2_K>();
-    case kQ3_K: return call.template operator()<kQ3_K>();
-    case kIQ4_NL: return call.template operator()<kIQ4_NL>();
-    case kIQ4_XS: return call.template operator()<kIQ4_XS>();
-    case kMXFP4: return call.template operator()<kMXFP4>();
-    default: return;
-  }
+  for_format(format, [&]<QuantFormat F>() {
+    if constexpr (supports_small_batch_gemm(F)) call.template operator()<F>();
+  });
 }
 
 std::int64_t tiles_of(std::int64_t rows, int row_warps) {
@@ -147,12 +134,6 @@ void check_gate_up(const Matrix& gate, const Matrix& up) {
 }
 
 }  // namespace
-
-bool supports_small_batch_gemm(QuantFormat format) {
-  bool takes = false;
-  for_tiled_format(format, [&]<QuantFormat F>() { takes = WeightTile<F>::kBytes > 0; });
-  return takes;
-}
 
 bool has_small_batch_gemm() { return device_facts().compiled_for >= 80; }
 

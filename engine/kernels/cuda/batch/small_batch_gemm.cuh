@@ -12,12 +12,11 @@
 
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
+#include "engine/kernels/cuda/batch/small_batch_formats.hpp"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// True for the supported formats: Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K.
-bool supports_small_batch_gemm(QuantFormat format);
 /// True if the current GPU runs these kernels.
 bool has_small_batch_gemm();
 

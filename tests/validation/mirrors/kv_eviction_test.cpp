@@ -1,12 +1,17 @@
-// The engine decides by its own account of memory how much of a cache stays on the GPU; the
-// forecast replays the rule. Given the same memory both keep the same tokens.
+// The engine decides by its own account of memory how much of a cache stays on the GPU, and which
+// blocks leave at which step; the forecast replays both rules. Given the same memory both keep the
+// same tokens, and at every step the same blocks are cold.
 #include "engine/kv/kv_eviction.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/catalogue/catalogue.hpp"
 #include "core/runtime/load_profile.hpp"
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
+#include "perfmodel/runtimes/rigcast_kv.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;
@@ -36,7 +41,66 @@ engine::KvBlockBytes block_bytes(const Scenario& s) {
           s.kv.cold_type != QuantFormat::kF16};
 }
 
+// The engine's blocks between steps, counted as DeviceCache::reserve does it.
+struct EngineBlocks {
+  TokenCount block_tokens, hot;
+  TokenCount have = 0, cold = 0, moving = 0;
+
+  void step(TokenCount cached, TokenCount tokens) {
+    const TokenCount wanted = (cached + tokens + block_tokens - 1) / block_tokens;
+    if (wanted <= have) return;
+    cold += std::exchange(moving, 0);
+    moving = engine::blocks_to_evict(wanted, cold, hot, cached, block_tokens);
+    have = wanted;
+  }
+};
+
+// A request of `w`: what is in the cache before it and the prompt in batches, the answer by tokens.
+template <class Step>
+void for_each_step(const Workload& w, TokenCount ubatch, const Step& step) {
+  TokenCount cached = 0;
+  for (const TokenCount end : {w.depth, w.depth + w.prompt_tokens})
+    while (cached < end) {
+      const TokenCount tokens = std::min(ubatch, end - cached);
+      step(cached, tokens);
+      cached += tokens;
+    }
+  for (; cached < w.last_position(); ++cached) step(cached, 1);
+}
+
+// Requests whose batches begin at blocks, and within them; of one batch, and of several.
+std::vector<Scenario> requests() {
+  std::vector<Scenario> all;
+  for (const int ubatch : {512, 500, 64})
+    for (const TokenCount depth : {0, 100, 1024, 1030})
+      for (const TokenCount prompt : {3, 128, 512, 1500}) {
+        Scenario s = paged(24_GiB, 4096, QuantFormat::kF16);
+        s.settings.ubatch = ubatch;
+        s.workload.depth = depth;
+        s.workload.prompt_tokens = prompt;
+        s.workload.output_tokens = 400;
+        all.push_back(std::move(s));
+      }
+  return all;
+}
+
 }  // namespace
+
+TEST_CASE("Blocks are cold at the steps at which the engine has evicted them",
+          "[validation][mirror][kv]") {
+  for (const Scenario& s : requests())
+    for (const TokenCount hot : {0, 1, 4, 9, 100}) {
+      const Workload& w = s.workload;
+      EngineBlocks engine{s.kv.block_tokens, hot};
+      for_each_step(w, s.settings.ubatch, [&](TokenCount cached, TokenCount tokens) {
+        engine.step(cached, tokens);
+        const Sequence sequence{cached, tokens, w.depth, w.prompt_tokens};
+        const TokenCount cold = cold_block_tokens(s, hot * s.kv.block_tokens, sequence);
+        CAPTURE(s.settings.ubatch, w.depth, w.prompt_tokens, hot, cached);
+        REQUIRE(cold == engine.cold * s.kv.block_tokens);
+      });
+    }
+}
 
 TEST_CASE("Engine and forecast keep as many tokens on the GPU", "[validation][kv]") {
   for (const double gib : {7.0, 8.0, 9.5})

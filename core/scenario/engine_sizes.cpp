@@ -1,4 +1,4 @@
-#include "core/scenario/engine_memory.hpp"
+#include "core/scenario/engine_sizes.hpp"
 
 #include <algorithm>
 
@@ -25,13 +25,9 @@ KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes) {
   return ring;
 }
 
-TokenCount timed_tokens(const ModelSpec& m, TokenCount ubatch) {
-  constexpr TokenCount kTokens = 64, kTokensOfExpert = 8, kMaxTokens = 256;
-  const TokenCount wanted =
-      m.moe
-          ? std::clamp(kTokensOfExpert * m.moe->experts / m.moe->experts_used, kTokens, kMaxTokens)
-          : kTokens;
-  return std::min(wanted, ubatch);
+std::size_t expert_slot_bytes(std::size_t expert_bytes, int experts) {
+  constexpr std::size_t kSlotBytes = 32 << 20;
+  return std::max(expert_bytes, std::min(kSlotBytes, expert_bytes * std::size_t(experts)));
 }
 
 // Activations that a product takes are there as F32, as integers with their scales and sums, or as

@@ -1,6 +1,6 @@
 #pragma once
-// Constants and sizes on which the project's own engine and its forecast agree: buffer sizes,
-// limits of batches, and the rule when the host takes a share of attention.
+// Sizes of buffers on which the project's own engine and its forecast agree. Neither clocks nor
+// choices are shared: what to compute where, and in which batches, each side decides for itself.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,32 +27,16 @@ struct KvRing {
 /// The ring buffer for `cold` blocks, of `layer_bytes` each, in every one of `layers` layers.
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 
-/// The smallest share of a layer's copy time that the host must save before it attends to evicted
-/// blocks: a host operation costs the GPU more than its wait, which varies from token to token.
-inline constexpr double kMinHostGain = 0.15;
-
 /// Bytes of the cache with which the host's attention is timed when a model is loaded: larger than
 /// most processors' caches.
 inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
 
-/// Batches of up to this many tokens are computed one by one, which is cheaper.
-inline constexpr TokenCount kFewTokens = 2;
-/// The largest batch that a GPU multiplies with quantized weights directly; for longer ones weights
-/// are written out as FP16 first.
-inline constexpr int kMaxSmallBatch = 64;
-/// Tokens whose experts are computed at once: weights are then read seldom, and rows need little
-/// memory. The limit is higher where experts are copied for a batch, because copying takes longer
-/// than all else.
-inline constexpr int kMaxRoutedTokens = 1024, kMaxRoutedTokensStreamed = 4096;
-/// Bytes of host experts that are copied together: one expert if it is larger, all if they are
-/// smaller.
-inline constexpr std::size_t kExpertSlotBytes = 32 << 20;
+/// Bytes of a slot through which a layer's host experts are copied, of `expert_bytes` each: as many
+/// experts as fit into 32 MiB, but at least one.
+std::size_t expert_slot_bytes(std::size_t expert_bytes, int experts);
+
 /// The workspace of cuBLAS, as the library's manual advises for Hopper.
 inline constexpr std::size_t kBlasWorkspaceBytes = 32 << 20;
-
-/// Tokens of the batch with which the host is timed when a model is loaded: so many that weights,
-/// and experts, are reused and not only read; at most `ubatch`.
-TokenCount timed_tokens(const ModelSpec& model, TokenCount ubatch);
 
 /// Bytes of the activations of a CPU step of `tokens` tokens, including logits of one of them.
 double cpu_buffer_bytes(const ModelSpec& model, double tokens);

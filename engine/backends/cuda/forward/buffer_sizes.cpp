@@ -1,0 +1,58 @@
+#include "engine/backends/cuda/forward/buffer_sizes.hpp"
+
+#include <algorithm>
+
+#include "core/scenario/batch_limits.hpp"
+#include "engine/kernels/cuda/batch/small_batch_formats.hpp"
+
+namespace rigcast::engine::cuda {
+
+FfnWidths ffn_widths(const Model& model) {
+  FfnWidths widths;
+  for (const Layer& l : model.layers) {
+    widths.dense = std::max(widths.dense, l.down.columns);
+    widths.expert = std::max(widths.expert, l.expert_down.first.columns);
+  }
+  return widths;
+}
+
+AttentionWidths attention_widths(const Model& model) {
+  AttentionWidths widths;
+  for (const Layer& l : model.layers) {
+    const AttentionShape& a = l.attention;
+    widths.q = std::max(widths.q, a.q_width());
+    widths.qkv = std::max(widths.qkv, a.q_width() + 2 * a.kv_width());
+    widths.heads = std::max<std::int64_t>(widths.heads, a.heads);
+  }
+  return widths;
+}
+
+ActivationSizes activation_sizes(const Model& model, int tokens) {
+  const AttentionWidths widths = attention_widths(model);
+  const std::int64_t n = tokens;
+  return {n * model.spec.hidden, n * widths.qkv, n * (model.hyper.rope_dims / 2), n * widths.q};
+}
+
+PrefillSizes prefill_sizes(const Model& model, int tokens) {
+  const std::int64_t n = tokens, ffn_hidden = ffn_widths(model).widest();
+  return {n * std::max({model.spec.hidden, attention_widths(model).q, ffn_hidden}),
+          2 * n * ffn_hidden};
+}
+
+SmallBatchSizes small_batch_sizes(const Model& model, int ubatch, int routed) {
+  const ModelSpec& m = model.spec;
+  const FfnWidths widths = ffn_widths(model);
+  SmallBatchSizes s;
+  s.tokens = std::min(ubatch, kMaxSmallBatch);
+  if (m.moe && std::ranges::any_of(model.layers, supports_grouped_gemm<Layer>)) {
+    s.routed = std::min(ubatch, routed);
+    s.choices = std::int64_t(s.routed) * m.moe->experts_used;
+    s.ffn_hidden = s.choices * widths.expert;
+    s.experts = s.choices * m.hidden;
+    s.router_logits = std::int64_t(s.routed) * m.moe->experts;
+  }
+  s.gate_out = std::max(s.tokens * widths.dense, s.choices * widths.expert);
+  return s;
+}
+
+}  // namespace rigcast::engine::cuda

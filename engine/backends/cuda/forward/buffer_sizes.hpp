@@ -1,0 +1,47 @@
+#pragma once
+// The number of elements in the buffers of a GPU's steps, from the shapes of a model.
+
+#include <cstdint>
+
+#include "engine/model/model.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// Widths of the widest dense FFN and of the widest expert; 0: the model has none.
+struct FfnWidths {
+  std::int64_t dense = 0, expert = 0;
+  std::int64_t widest() const { return std::max(dense, expert); }
+};
+FfnWidths ffn_widths(const Model& model);
+
+/// Widths of the widest attention.
+struct AttentionWidths {
+  std::int64_t q = 0, qkv = 0, heads = 0;
+};
+AttentionWidths attention_widths(const Model& model);
+
+/// Elements of ActivationBuffers, except ids, for `tokens` tokens.
+struct ActivationSizes {
+  std::int64_t hidden = 0;  // of `hidden`, of `normed` and of `quantized`
+  std::int64_t projected = 0, rope_cos_sin = 0, queries = 0;
+};
+ActivationSizes activation_sizes(const Model& model, int tokens);
+
+/// Elements of PrefillBuffers, except weights, for `tokens` tokens.
+struct PrefillSizes {
+  std::int64_t x = 0, ffn_hidden = 0;
+};
+PrefillSizes prefill_sizes(const Model& model, int tokens);
+
+/// Elements of the large buffers of SmallBatchBuffers.
+struct SmallBatchSizes {
+  int tokens = 0;            // of a small batch
+  int routed = 0;            // tokens whose experts are multiplied in groups
+  std::int64_t choices = 0;  // of experts, by these tokens
+  std::int64_t gate_out = 0, ffn_hidden = 0, experts = 0, router_logits = 0;
+};
+/// `ubatch`: the largest number of tokens in a batch; `routed`: the largest number whose experts
+/// may be computed at once.
+SmallBatchSizes small_batch_sizes(const Model& model, int ubatch, int routed);
+
+}  // namespace rigcast::engine::cuda

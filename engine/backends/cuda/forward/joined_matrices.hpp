@@ -1,0 +1,20 @@
+#pragma once
+// The matrices of a layer that one product of a batch multiplies together. For a large batch they
+// are written out as FP16, one after another.
+
+#include <initializer_list>
+
+namespace rigcast::engine::cuda {
+
+/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention and a dense FFN.
+/// The layer may be a Layer or a DeviceLayer; matrices that it does not have are visited as well.
+template <class AnyLayer, class Visit>
+void for_each_product(const AnyLayer& layer, const Visit& visit) {
+  using Matrices = std::initializer_list<const decltype(AnyLayer::q)*>;
+  visit(Matrices{&layer.q, &layer.k, &layer.v});
+  visit(Matrices{&layer.output});
+  visit(Matrices{&layer.gate, &layer.up});
+  visit(Matrices{&layer.down});
+}
+
+}  // namespace rigcast::engine::cuda

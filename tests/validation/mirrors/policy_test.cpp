@@ -1,0 +1,28 @@
+// Choices that the forecast repeats from the engine's code.
+
+#include "perfmodel/runtimes/rigcast_policy.hpp"
+
+#include "core/scenario/batch_limits.hpp"
+#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
+#include "engine/placement/prefill_offload.hpp"
+#include "tests/validation/mirrors/mirror_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+TEST_CASE("The forecast's thresholds are the engine's", "[validation][mirror]") {
+  CHECK(kFewTokens == engine::kFewTokens);
+  CHECK(kMinHostGain == engine::CpuGpuKvSplit::kMinHostGain);
+  const Scenario s = engine_scenario(llama_3_8b(), "Q4_K_M");
+  REQUIRE(s.runtime.blocks);
+  CHECK(s.runtime.blocks->fp16_from_batch.value == kMaxSmallBatch + 1);
+}
+
+TEST_CASE("The host is timed with as many tokens as the engine times it", "[validation][mirror]") {
+  for (const ModelSpec& model : {llama_3_8b(), mixtral_8x7b(), qwen3_30b_a3b()})
+    for (const TokenCount ubatch : {1, 32, 100, 512, 4096}) {
+      CAPTURE(model.hidden, ubatch);
+      CHECK(timed_tokens(model, ubatch) == engine::timed_tokens(model, ubatch));
+    }
+}
