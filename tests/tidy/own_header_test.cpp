@@ -15,8 +15,6 @@ using rigcast::tidy::SourceFile;
 
 namespace {
 
-bool is_implementation(const SourceFile& f) { return f.is_source() && !f.is_header(); }
-
 // The names that a header of this source may have: "a/b.hpp", "a/b.cuh".
 std::vector<std::string> own_headers(const std::string& source) {
   const std::string stem = source.substr(0, source.rfind('.'));
@@ -54,7 +52,7 @@ TEST_CASE("A source includes the header of its name first", "[tidy]") {
   const std::set<std::string> all = headers();
   std::string out;
   for (const SourceFile& f : files())
-    if (is_implementation(f))
+    if (f.is_unit())
       for (const std::string& header : not_first(f, all)) out += f.path + ": " + header + "\n";
   INFO("included later, or not at all:\n" << out);
   CHECK(out.empty());
