@@ -9,7 +9,7 @@
 
 #include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/run/request.hpp"
 #include "probe/gpu.hpp"
 

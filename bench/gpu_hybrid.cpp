@@ -21,7 +21,7 @@
 #include "bench/gpu_handoff.cuh"
 #include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/cuda/memory/vram.cuh"

@@ -12,7 +12,7 @@
 #include "core/files/interrupt.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/unit_text.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/cuda_device.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"
 #include "report/terminal/progress_line.hpp"

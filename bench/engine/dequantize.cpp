@@ -1,6 +1,6 @@
 #include "bench/engine/dequantize.hpp"
 
-#include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/int8/targets.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 #if defined(__x86_64__)
@@ -18,7 +18,7 @@ float half_at(const std::byte* p) {
   return _cvtsh_ss(bits);
 }
 
-#include "engine/kernels/cpu/unpack.inc"
+#include "engine/kernels/cpu/int8/unpack.inc"
 
 template <class Format>
 void row(const std::byte* block, std::int64_t columns, float* RIGCAST_RESTRICT out) {

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "engine/backends/cpu/make_cpu_executor.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/cuda_device.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 
 namespace rigcast::engine {
 

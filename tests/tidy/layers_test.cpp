@@ -1,16 +1,18 @@
 // Checks includes against layers.txt, and that no files include each other in a circle.
 
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/tidy/include.hpp"
 #include "tests/tidy/source_tree.hpp"
 
 using rigcast::tidy::files;
+using rigcast::tidy::Include;
+using rigcast::tidy::include_of;
 using rigcast::tidy::SourceFile;
 
 namespace {
@@ -43,20 +45,6 @@ Layers read_layers() {
     }
   }
   return layers;
-}
-
-struct Include {
-  std::string path;
-  bool quoted = false;
-};
-
-std::optional<Include> include_of(const std::string& line) {
-  std::istringstream words(line);
-  std::string hash, target;
-  words >> hash;
-  if (hash == "#") words >> target, hash += target;
-  if (hash != "#include" || !(words >> target) || target.size() < 3) return std::nullopt;
-  return Include{target.substr(1, target.size() - 2), target.front() == '"'};
 }
 
 bool begins(const std::string& text, const std::string& beginning) {

@@ -22,7 +22,9 @@ struct SourceFile {
   }
   bool is_in(const std::string& folder) const { return path.rfind(folder + "/", 0) == 0; }
   bool is_header() const { return ends_with(".hpp") || ends_with(".cuh") || ends_with(".h"); }
-  bool is_source() const { return is_header() || ends_with(".cpp") || ends_with(".cu"); }
+  /// A translation unit of its own; .inc files are parts of one.
+  bool is_unit() const { return ends_with(".cpp") || ends_with(".cu"); }
+  bool is_source() const { return is_header() || is_unit() || ends_with(".inc"); }
   bool is_build_file() const { return ends_with("CMakeLists.txt") || ends_with(".cmake"); }
 };
 

@@ -43,14 +43,18 @@ bool is_code(const SourceFile& f) { return f.is_source() || f.is_build_file(); }
 }  // namespace
 
 TEST_CASE("The tree that is checked is the repository", "[tidy]") {
-  std::size_t sources = 0;
-  for (const SourceFile& f : files()) sources += f.is_source();
+  std::size_t sources = 0, parts = 0;  // parts: included by several units, once for each
+  for (const SourceFile& f : files()) {
+    sources += f.is_source();
+    parts += f.is_source() && f.ends_with(".inc");
+  }
   CHECK(sources > 50);
   // Folders of ours that are named as one beside the repository is.
   const auto has = [](const char* path) {
     return std::ranges::find(files(), path, &SourceFile::path) != files().end();
   };
   CHECK(has("cli/shared/output.cpp"));
+  CHECK(parts > 5);
 }
 
 TEST_CASE("Every header is included once", "[tidy]") {

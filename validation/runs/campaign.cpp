@@ -15,7 +15,7 @@
 #include "core/files/temporary_file.hpp"
 #include "core/text/csv_quote.hpp"
 #include "core/text/unit_text.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/cuda_device.hpp"
 #include "engine/run/measured_report.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "probe/gpu_part.hpp"

@@ -8,7 +8,7 @@
 #include "core/text/unit_text.hpp"
 #include "engine/architectures/bind_model.hpp"
 #include "engine/backends/cuda/check/gpu_check.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/cuda_device.hpp"
 #include "perfmodel/memory.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/host.hpp"

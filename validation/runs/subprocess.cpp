@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "core/files/interrupt.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/cuda_device.hpp"
 #include "report/report_json.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/local_machine.hpp"
@@ -194,7 +194,7 @@ Result<Executed> caught(const WorkerRequest& request, const Catalogue& catalogue
 }  // namespace
 
 Result<WorkerAnswer> run_in_subprocess(const WorkerRequest& request) {
-  if (request.how.device == Device::kCuda) engine::leave_cuda();
+  if (request.how.device == Device::kCuda) engine::release_cuda();
   OtherProcess process({"rigcast", kWorkerVerb, json_of(request).dump()});
   if (process.failed() != 0)
     return machine_error(

@@ -1,4 +1,4 @@
-// Factories of a GPU's executor, from weights and a placement.
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 
 #include <future>
 #include <span>
@@ -6,14 +6,11 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/cuda_executor.cuh"
-#include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/backends/cuda/forward/state.cuh"
 #include "engine/backends/cuda/host_offload/measure_kv_split.cuh"
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
-#include "engine/cuda/device_facts.cuh"
-#include "engine/cuda/gpu_count.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/load/host_weights.hpp"
@@ -123,8 +120,7 @@ Bound bound(Result<Model> model) {
 Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
               const ExecutorOptions& options) {
   if (auto error = check_shapes_on_gpu(*model))
-    return *error;  // before the host's weights are
-                    // copied
+    return *error;  // before the host's weights are copied
   const auto bind = [&](const HostPlacement& parts) -> Bound {
     if (!parts.any()) return model;
     const HostWeightsOptions how{cuda::pinned_memory("weights", options.stop),
@@ -206,25 +202,5 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
         return cuda::synthesize_model(vram, model, parts, tensors, seed, options.keep_going);
       });
 }
-
-Result<GpuDevice> cuda_device() try {
-  std::string why;
-  if (count_gpus(why) == 0)
-    return Error{ErrorKind::kMachine, "--device cuda: " + why, "--device cpu", {}};
-  if (const auto refused = gpu_unsupported_reason(0))
-    return Error{ErrorKind::kMachine, "--device cuda: " + *refused, "--device cpu", {}};
-  cudaDeviceProp properties{};
-  RIGCAST_CUDA_CALL(cudaGetDeviceProperties(&properties, 0));
-  std::size_t free = 0, total = 0;
-  RIGCAST_CUDA_CALL(cudaMemGetInfo(&free, &total));
-  int driver = 0;
-  RIGCAST_CUDA_CALL(cudaDriverGetVersion(&driver));
-  return GpuDevice{properties.name, Bytes{double(total)}, Bytes{double(free)},
-                   cuda_version_text(driver), device_facts().integrated};
-} catch (const CudaFailure& e) {
-  return Error{ErrorKind::kMachine, e.what(), "--device cpu", {}};
-}
-
-void leave_cuda() { static_cast<void>(cudaDeviceReset()); }
 
 }  // namespace rigcast::engine

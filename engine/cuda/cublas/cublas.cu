@@ -1,7 +1,8 @@
+#include "engine/cuda/cublas/cublas.cuh"
+
 #include <cstdint>
 
 #include "core/base/error.hpp"
-#include "engine/cuda/cublas/cublas.cuh"
 
 namespace rigcast::engine {
 namespace {

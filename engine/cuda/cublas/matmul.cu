@@ -1,7 +1,8 @@
+#include "engine/cuda/cublas/matmul.cuh"
+
 #include <string>
 
 #include "core/base/error.hpp"
-#include "engine/cuda/cublas/matmul.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

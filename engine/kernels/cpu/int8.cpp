@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/int8/targets.hpp"
 
 namespace rigcast::engine::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // Whole models on the GPU against the scalar F32 reference and the CPU, teacher-forced.
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,7 @@
 // Memory of the engine on GPU and host, compared with the forecast of the same scenario.
 #include "core/model/traffic.hpp"
 #include "core/runtime/load_profile.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/placement/host_placement.hpp"
 #include "perfmodel/memory.hpp"
 #include "tests/catch.hpp"

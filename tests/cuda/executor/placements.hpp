@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/scenario/placement.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "tests/engine/tiny_model.hpp"
 
 namespace rigcast::engine::fixtures {

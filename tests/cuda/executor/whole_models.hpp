@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/engine/logits_compare.hpp"

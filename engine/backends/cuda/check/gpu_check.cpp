@@ -11,7 +11,8 @@
 
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/backends/cuda/check/checked_models.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
+#include "engine/backends/cuda/cuda_device.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
@@ -123,7 +124,7 @@ std::optional<Error> check_gpu(const std::filesystem::path& passed_file) {
   if (!models) return models.error();
   for (const CheckedModel& model : *models)
     if (auto error = check_model(model, device->name)) return error;
-  leave_cuda();  // the next run starts as in a new process
+  release_cuda();  // the next run starts as in a new process
   if (!passed_file.empty()) add_line(passed_file, line);
   return std::nullopt;
 }

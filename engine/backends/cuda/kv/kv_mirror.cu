@@ -1,7 +1,8 @@
+#include "engine/backends/cuda/kv/kv_mirror.cuh"
+
 #include <algorithm>
 
 #include "core/base/error.hpp"
-#include "engine/backends/cuda/kv/kv_mirror.cuh"
 #include "engine/cuda/cuda_call.cuh"
 
 namespace rigcast::engine::cuda {

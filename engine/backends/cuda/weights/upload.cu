@@ -1,3 +1,5 @@
+#include "engine/backends/cuda/weights/upload.cuh"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -8,7 +10,6 @@
 #include <thread>
 
 #include "core/base/error.hpp"
-#include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/load/upload_source.hpp"
 

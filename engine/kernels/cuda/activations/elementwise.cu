@@ -1,3 +1,5 @@
+#include "engine/kernels/cuda/activations/elementwise.cuh"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -6,7 +8,6 @@
 
 #include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/activations/elementwise.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

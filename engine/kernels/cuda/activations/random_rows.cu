@@ -1,5 +1,6 @@
-#include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/random_rows.cuh"
+
+#include "engine/cuda/launch.cuh"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine::cuda {

@@ -2,12 +2,13 @@
 // the k largest from below. The second collects the ranks above that bound, a few hundred of a
 // vocabulary; its block that ends last sorts them and samples.
 
+#include "engine/kernels/cuda/sampling/sample.cuh"
+
 #include <algorithm>
 
 #include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/sampling/logit_rank.cuh"
-#include "engine/kernels/cuda/sampling/sample.cuh"
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine::cuda {

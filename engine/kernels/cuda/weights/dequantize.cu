@@ -1,6 +1,7 @@
+#include "engine/kernels/cuda/weights/dequantize.cuh"
+
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/weights/decode_eight.cuh"
-#include "engine/kernels/cuda/weights/dequantize.cuh"
 #include "engine/kernels/cuda/weights/for_format.cuh"
 
 namespace rigcast::engine::cuda {

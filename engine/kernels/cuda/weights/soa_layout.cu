@@ -1,8 +1,9 @@
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
+
 #include <stdexcept>
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/weights/gguf_blocks.cuh"
-#include "engine/kernels/cuda/weights/soa_layout.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

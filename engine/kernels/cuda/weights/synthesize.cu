@@ -1,9 +1,10 @@
+#include "engine/kernels/cuda/weights/synthesize.cuh"
+
 #include <algorithm>
 #include <utility>
 
 #include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/weights/synthesize.cuh"
 #include "engine/synth/block_fields.hpp"
 #include "engine/synth/counter_rng.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// The executor of an NVIDIA GPU, and of the host if it computes parts of the model. A build without
-// CUDA has the same functions, which return an error that says so.
+// Factories of the executor of an NVIDIA GPU, and of the host if it computes parts of the model. A
+// build without CUDA has the same functions, which return an error that says so.
 
 #include <cstdint>
 #include <memory>
@@ -35,13 +35,5 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
                                                                const TensorTable& tensors,
                                                                std::uint64_t seed,
                                                                const ExecutorOptions& options);
-
-/// The first GPU. Error kMachine: there is no GPU that CUDA can use, or none for which this program
-/// has code, and why.
-Result<GpuDevice> cuda_device();
-
-/// Releases all GPU resources of this process, so that another process finds all of the memory. No
-/// executor may exist.
-void leave_cuda();
 
 }  // namespace rigcast::engine

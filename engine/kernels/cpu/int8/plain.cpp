@@ -1,5 +1,5 @@
 // No instruction set in particular: for CPUs without AVX2, and to test the others against.
-#include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/int8/targets.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 
 namespace rigcast::engine::cpu {
@@ -85,11 +85,11 @@ inline void look_up(const std::byte* at, const std::uint8_t* table, std::uint8_t
   }
 }
 
-#include "engine/kernels/cpu/unpack.inc"
+#include "engine/kernels/cpu/int8/unpack.inc"
 // after look_up
-#include "engine/kernels/cpu/unpack_codes.inc"
+#include "engine/kernels/cpu/int8/unpack_codes.inc"
 // after the formats
-#include "engine/kernels/cpu/tiles.inc"
+#include "engine/kernels/cpu/int8/tiles.inc"
 
 // One run of a row: sum of a * u * x by 32 weights, and of b * sum of x.
 template <class Format>

@@ -1,5 +1,5 @@
 // AVX-512 with 8-bit dot products (VNNI): 16 rows a tile.
-#include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/int8/targets.hpp"
 #include "engine/kernels/cpu/prefetch.hpp"
 
 #if defined(__x86_64__)
@@ -74,23 +74,23 @@ RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, Ti
   return _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(dot), a), _mm512_set1_ps(scale), total);
 }
 
-#include "engine/kernels/cpu/row_avx.inc"
+#include "engine/kernels/cpu/int8/row_avx.inc"
 // after what is common
-#include "engine/kernels/cpu/row_k_avx512.inc"
+#include "engine/kernels/cpu/int8/row_k_avx512.inc"
 // after the vectors of those
-#include "engine/kernels/cpu/row_32_avx512.inc"
+#include "engine/kernels/cpu/int8/row_32_avx512.inc"
 template <class Format>
 using RowBlocks32 = Pairs32<Format>;
-#include "engine/kernels/cpu/unpack.inc"
+#include "engine/kernels/cpu/int8/unpack.inc"
 // after look_up
-#include "engine/kernels/cpu/unpack_codes.inc"
+#include "engine/kernels/cpu/int8/unpack_codes.inc"
 // after their tables
-#include "engine/kernels/cpu/row_codes_avx.inc"
+#include "engine/kernels/cpu/int8/row_codes_avx.inc"
 // after what is common
-#include "engine/kernels/cpu/row_codes_avx512.inc"
+#include "engine/kernels/cpu/int8/row_codes_avx512.inc"
 // after the formats
-#include "engine/kernels/cpu/row_loop.inc"
-#include "engine/kernels/cpu/tiles.inc"
+#include "engine/kernels/cpu/int8/row_loop.inc"
+#include "engine/kernels/cpu/int8/tiles.inc"
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // AVX2: 8 rows a tile. Products of bytes are summed in pairs to 16 bits, which does not overflow
 // while u < 128; wider u go through 16-bit products.
-#include "engine/kernels/cpu/int8_targets.hpp"
+#include "engine/kernels/cpu/int8/targets.hpp"
 #include "engine/kernels/cpu/prefetch.hpp"
 
 #if defined(__x86_64__)
@@ -87,21 +87,21 @@ RIGCAST_INLINE TileFloats tile_scale(TileInts dot, TileFloats a, float scale, Ti
   return _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(dot), a), _mm256_set1_ps(scale), total);
 }
 
-#include "engine/kernels/cpu/row_avx.inc"
+#include "engine/kernels/cpu/int8/row_avx.inc"
 template <class Format>
 using RowBlocks32 = Blocks32<Format>;
 // after what is common
-#include "engine/kernels/cpu/row_k_avx2.inc"
-#include "engine/kernels/cpu/unpack.inc"
+#include "engine/kernels/cpu/int8/row_k_avx2.inc"
+#include "engine/kernels/cpu/int8/unpack.inc"
 // after look_up
-#include "engine/kernels/cpu/unpack_codes.inc"
+#include "engine/kernels/cpu/int8/unpack_codes.inc"
 // after their tables
-#include "engine/kernels/cpu/row_codes_avx.inc"
+#include "engine/kernels/cpu/int8/row_codes_avx.inc"
 // after what is common
-#include "engine/kernels/cpu/row_codes_avx2.inc"
+#include "engine/kernels/cpu/int8/row_codes_avx2.inc"
 // after the formats
-#include "engine/kernels/cpu/row_loop.inc"
-#include "engine/kernels/cpu/tiles.inc"
+#include "engine/kernels/cpu/int8/row_loop.inc"
+#include "engine/kernels/cpu/int8/tiles.inc"
 
 }  // namespace
 

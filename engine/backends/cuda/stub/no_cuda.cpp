@@ -1,4 +1,7 @@
-#include "engine/backends/cuda/cuda_executor.hpp"
+// The backend of a build without CUDA.
+
+#include "engine/backends/cuda/cuda_device.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -28,6 +31,6 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec&,
 }
 
 Result<GpuDevice> cuda_device() { return none(); }
-void leave_cuda() {}
+void release_cuda() {}
 
 }  // namespace rigcast::engine
