@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/scenario/engine_memory.hpp"
-#include "perfmodel/prefill_device.hpp"
+#include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
 
 namespace rigcast {
