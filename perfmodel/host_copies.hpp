@@ -2,7 +2,7 @@
 // Weights of which host and GPU each have a copy.
 
 #include "core/scenario/placement.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast {
 

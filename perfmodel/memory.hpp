@@ -4,7 +4,7 @@
 
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast {
 

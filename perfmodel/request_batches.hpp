@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/model/traffic.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "perfmodel/cost/last_level_cache.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/overlap.hpp"
 #include "perfmodel/resolve_placement.hpp"

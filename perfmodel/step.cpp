@@ -1,11 +1,10 @@
 #include "perfmodel/step.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
 
 #include "perfmodel/cost/kv_fetch.hpp"
-#include "perfmodel/prefill_device.hpp"
+#include "perfmodel/cost/last_level_cache.hpp"
+#include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {
@@ -278,100 +277,6 @@ class StepBuilder {
   std::vector<StepOp> ops_;
 };
 
-// A handoff moves the hidden state between neighbouring operations on different devices.
-void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& ops) {
-  DeviceIndex at = kHost;  // the embedding rows come from host memory
-  for (StepOp& op : ops) {
-    if (op.device != at && !s.rig.unified()) {
-      op.handoffs = 1;
-      op.from = at;
-      op.handoff_bytes = hidden_bytes(s.model) * double(tokens);
-      // Attention outputs come from the device of the cache; q, k and v go to it.
-      if (op.kind == ActivityKind::kCacheAttention)
-        op.handoff_bytes = Bytes{4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
-                                 double(s.model.head_dim) * double(tokens)};
-    } else if (op.device != at) {
-      op.handoffs = 1;
-      op.from = at;
-    }
-    at = op.device;
-  }
-}
-
-}  // namespace
-
-// LLC hit rate: the CPU reads the same bytes in the same order for every token. The rate is 1 up to
-// the size of the last-level cache, and falls to 0 at `llc_capacity_factor` times that size.
-void apply_last_level_cache(const StepContext& s, std::vector<StepOp>& ops,
-                            const std::vector<double>& counts) {
-  const CpuEfficiency& e = s.runtime.cpu;
-  if (!s.rig.cpu.last_level || !e.llc_capacity_factor) return;
-  Bytes read;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const double count = counts.empty() ? 1.0 : counts[i];
-    if (ops[i].device == kHost) read += ops[i].cost.bytes * count;
-    if (ops[i].host_part) read += ops[i].host_part->bytes * count;
-  }
-  const double sizes = read / s.rig.cpu.last_level->value, most = e.llc_capacity_factor->value;
-  const double kept = std::clamp((most - sizes) / (most - 1.0), 0.0, 1.0);
-  const auto left = [&](const std::optional<Sourced<double>>& speed) {
-    return speed ? 1.0 - kept * (1.0 - 1.0 / speed->value) : 1.0;
-  };
-  const double of_cache = left(e.llc_kv_speedup), of_weights = left(e.llc_weight_speedup);
-  for (StepOp& op : ops) {
-    if (op.device == kHost)
-      op.cost.equivalent_bytes *= op.kind == ActivityKind::kCacheAttention ? of_cache : of_weights;
-    if (op.host_part) op.host_part->equivalent_bytes *= of_cache;
-  }
-}
-
-// Logits that the host computes beside a GPU are copied, and one thread searches them.
-Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
-  const auto& decode = s.runtime.decode;
-  const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
-  const Seconds one = decode.sample.value +
-                      (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
-  return one * double(rows);
-}
-
-Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
-  const Seconds token = s.runtime.decode.token.value;
-  if (phase == Phase::kDecode) return token;
-  return token + runtime_model(s.runtime).embedding_time(s, p, tokens);
-}
-
-bool overlaps(const Step& step) {
-  return std::ranges::any_of(step.ops, [](const StepOp& op) {
-    return op.prefetches() || op.host_part || op.store.value > 0;
-  });
-}
-
-std::vector<int> alike_layers(const StepContext& s, const Placement& p) {
-  const ModelSpec& m = s.model;
-  const auto kind = [&](int l) {
-    return std::tuple(m.sees_all_tokens(l), m.has_kv(l), m.has_attention(l),
-                      m.has_recurrent_mixer(l), m.has_ffn(l), m.is_moe_layer(l), m.head_dim_of(l),
-                      m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0);
-  };
-  // A layer without a cache of its own reads another layer's: such layers also compare by their
-  // predecessors.
-  const auto alike = [&](int a, int b) {
-    const auto x = std::size_t(a), y = std::size_t(b);
-    const bool borrows = m.has_attention(a) && !m.has_kv(a);
-    return !borrows && kind(a) == kind(b) && p.layers[x] == p.layers[y] &&
-           s.tensors.layers[x] == s.tensors.layers[y];
-  };
-  std::vector<int> first, classes;
-  for (int l = 0; l < m.layers; ++l) {
-    const auto same = std::ranges::find_if(classes, [&](int c) { return alike(c, l); });
-    first.push_back(same == classes.end() ? l : *same);
-    if (same == classes.end()) classes.push_back(l);
-  }
-  return first;
-}
-
-namespace {
-
 // Layers that are alike have the same operations, so only the first of them is computed.
 std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuilder& builder) {
   const std::vector<int> alike = alike_layers(s, p);
@@ -396,7 +301,47 @@ std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuil
   return ops;
 }
 
+// A handoff moves the hidden state between neighbouring operations on different devices.
+void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& ops) {
+  const Bytes hidden = hidden_bytes(s.model);
+  const Bytes qkv_and_output{4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
+                             double(s.model.head_dim)};
+  DeviceIndex at = kHost;  // the embedding rows come from host memory
+  for (StepOp& op : ops) {
+    if (op.device != at) {
+      op.handoffs = 1;
+      op.from = at;
+      // Attention outputs come from the device of the cache; q, k and v go to it.
+      const bool to_cache = op.kind == ActivityKind::kCacheAttention;
+      if (!s.rig.unified())
+        op.handoff_bytes = (to_cache ? qkv_and_output : hidden) * double(tokens);
+    }
+    at = op.device;
+  }
+}
+
 }  // namespace
+
+// Logits that the host computes beside a GPU are copied, and one thread searches them.
+Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
+  const auto& decode = s.runtime.decode;
+  const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
+  const Seconds one = decode.sample.value +
+                      (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
+  return one * double(rows);
+}
+
+Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
+  const Seconds token = s.runtime.decode.token.value;
+  if (phase == Phase::kDecode) return token;
+  return token + runtime_model(s.runtime).embedding_time(s, p, tokens);
+}
+
+bool overlaps(const Step& step) {
+  return std::ranges::any_of(step.ops, [](const StepOp& op) {
+    return op.prefetches() || op.host_part || op.store.value > 0;
+  });
+}
 
 TokenCount cold_tokens(const StepContext& s, const MemoryPlan& memory, const Batch& batch) {
   return runtime_model(s.runtime).cold_tokens(s, memory, batch);

@@ -24,9 +24,6 @@ struct Step {
 /// True if copies are prefetched, or the CPU computes a part, while other operations run.
 bool overlaps(const Step& step);
 
-/// For every layer, the first layer with the same operations: equal tensors, kind and placement.
-std::vector<int> alike_layers(const StepContext& context, const Placement& placement);
-
 /// The step that decodes one token of every sequence of the batch.
 Step decode_step(const StepContext& context, const Placement& placement, const MemoryPlan& memory,
                  const Batch& batch, StepGrouping grouping = {});
@@ -38,10 +35,6 @@ Step prefill_step(const StepContext& context, const Placement& placement, const 
 
 // The parts of a step other than its operations, for callers that recompute costs:
 
-/// Lowers the cost of a token's operations by what the CPU's last-level cache holds of their reads.
-/// `counts`: how often each operation occurs; empty: once.
-void apply_last_level_cache(const StepContext& context, std::vector<StepOp>& ops,
-                            const std::vector<double>& counts);
 /// Time of the host's work before a step of `tokens` tokens.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
                   TokenCount tokens);

@@ -1,6 +1,7 @@
 #include "perfmodel/step_grouping.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace rigcast {
 namespace {
@@ -39,6 +40,30 @@ void merge_into(StepOp& a, const StepOp& b) {
 }
 
 }  // namespace
+
+std::vector<int> alike_layers(const StepContext& s, const Placement& p) {
+  const ModelSpec& m = s.model;
+  const auto kind = [&](int l) {
+    return std::tuple(m.sees_all_tokens(l), m.has_kv(l), m.has_attention(l),
+                      m.has_recurrent_mixer(l), m.has_ffn(l), m.is_moe_layer(l), m.head_dim_of(l),
+                      m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0);
+  };
+  // A layer without a cache of its own reads another layer's: such layers also compare by their
+  // predecessors.
+  const auto alike = [&](int a, int b) {
+    const auto x = std::size_t(a), y = std::size_t(b);
+    const bool borrows = m.has_attention(a) && !m.has_kv(a);
+    return !borrows && kind(a) == kind(b) && p.layers[x] == p.layers[y] &&
+           s.tensors.layers[x] == s.tensors.layers[y];
+  };
+  std::vector<int> first, classes;
+  for (int l = 0; l < m.layers; ++l) {
+    const auto same = std::ranges::find_if(classes, [&](int c) { return alike(c, l); });
+    first.push_back(same == classes.end() ? l : *same);
+    if (same == classes.end()) classes.push_back(l);
+  }
+  return first;
+}
 
 std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping grouping) {
   const int most = grouping.layers;

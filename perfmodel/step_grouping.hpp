@@ -1,11 +1,15 @@
 #pragma once
-// Merges the operations of alike layers, so that fewer activities are simulated.
+// Layers that are alike: the first of them is computed for all, and their operations may be merged,
+// so that fewer activities are simulated.
 
 #include <vector>
 
 #include "perfmodel/cost/operation.hpp"
 
 namespace rigcast {
+
+/// For every layer, the first layer with the same operations: equal tensors, kind and placement.
+std::vector<int> alike_layers(const StepContext& context, const Placement& placement);
 
 /// The largest number of neighbouring layers of one class that become one.
 struct StepGrouping {

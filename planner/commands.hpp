@@ -8,7 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/scenario/placement.hpp"
 #include "core/scenario/scenario.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast::planner {
 

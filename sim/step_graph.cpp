@@ -109,7 +109,9 @@ void StepGraph::extend(const StepOp& op) {
   ++run_.operations;
   run_.overhead += op.cost.overhead;
   run_.equivalent_bytes += op.cost.equivalent_bytes;
-  run_.alone += handoff_of(s_, op).wait + time_alone(s_, op.cost, op.device);
+  OpCost after_handoff = op.cost;
+  after_handoff.overhead += handoff_of(s_, op).wait;
+  run_.alone += time_alone(s_, after_handoff, op.device);
 }
 
 NodeId StepGraph::finish_run(NodeId entry) {

@@ -6,7 +6,7 @@
 #include "core/base/metrics.hpp"
 #include "core/scenario/regime.hpp"
 #include "core/scenario/scenario.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast {
 

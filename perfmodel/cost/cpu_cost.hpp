@@ -2,8 +2,8 @@
 // What an operation's traffic costs on the CPU with the scenario's threads.
 
 #include "core/model/traffic.hpp"
+#include "perfmodel/context/step_context.hpp"
 #include "perfmodel/cost/roofline.hpp"
-#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 

@@ -2,8 +2,8 @@
 // What an operation's traffic costs on a GPU, by what the runtime's kernels reach of it.
 
 #include "core/model/traffic.hpp"
+#include "perfmodel/context/step_context.hpp"
 #include "perfmodel/cost/roofline.hpp"
-#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 

@@ -2,8 +2,8 @@
 // What the costs of GPU and CPU kernels have in common.
 
 #include "core/model/traffic.hpp"
+#include "perfmodel/context/step_context.hpp"
 #include "perfmodel/cost/roofline.hpp"
-#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 

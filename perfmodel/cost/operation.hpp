@@ -6,8 +6,8 @@
 
 #include "core/model/traffic.hpp"
 #include "core/scenario/placement.hpp"
+#include "perfmodel/context/step_context.hpp"
 #include "perfmodel/cost/roofline.hpp"
-#include "perfmodel/step_context.hpp"
 #include "report/activity.hpp"
 
 namespace rigcast {

@@ -2,7 +2,7 @@
 // The demand of an operation on its device, and the time it takes there.
 
 #include "core/scenario/placement.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast {
 

@@ -5,7 +5,7 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "core/scenario/engine_sizes.hpp"
-#include "perfmodel/prefill_device.hpp"
+#include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {

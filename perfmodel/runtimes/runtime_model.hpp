@@ -7,8 +7,8 @@
 #include "core/model/traffic.hpp"
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
+#include "perfmodel/context/step_context.hpp"
 #include "perfmodel/cost/operation.hpp"
-#include "perfmodel/step_context.hpp"
 
 namespace rigcast {
 

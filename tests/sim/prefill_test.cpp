@@ -1,7 +1,8 @@
 #include "sim/prefill.hpp"
-#include "perfmodel/memory.hpp"
 
+#include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "sim/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

@@ -1,4 +1,5 @@
-// Checks includes against layers.txt, and that no files include each other in a circle.
+// Checks includes against layers.txt, and that neither files nor folders include each other in a
+// circle.
 
 #include <map>
 #include <set>
@@ -111,6 +112,16 @@ Graph include_graph() {
   return graph;
 }
 
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+Graph folder_graph(const Graph& units) {
+  Graph graph;
+  for (const auto& [unit, included] : units)
+    for (const std::string& other : included)
+      if (folder_of(other) != folder_of(unit)) graph[folder_of(unit)].insert(folder_of(other));
+  return graph;
+}
+
 // The first circle that is found, as "a -> b -> a"; empty: there is none.
 std::string circle_in(const Graph& graph) {
   std::map<std::string, bool> finished;  // false: on the current path
@@ -161,10 +172,13 @@ TEST_CASE("Every include follows the arrows", "[tidy]") {
   CHECK(out.empty());
 }
 
-TEST_CASE("No files include each other in a circle", "[tidy]") {
+TEST_CASE("Neither files nor folders include each other in a circle", "[tidy]") {
   const Graph graph = include_graph();
   CHECK(graph.size() > 300);
   CHECK(circle_in(graph) == "");
+  CHECK(circle_in(folder_graph(graph)) == "");
+  CHECK(folder_graph({{"a/x", {"a/y", "b/x"}}, {"b/y", {"a/z"}}}) ==
+        Graph{{"a", {"b"}}, {"b", {"a"}}});
   CHECK(circle_in({{"a", {"b", "c"}}, {"b", {"c"}}, {"c", {}}}) == "");
   CHECK(circle_in({{"a", {"b"}}, {"b", {"c"}}, {"c", {"b"}}}) == "b -> c -> b");
 }
@@ -173,7 +187,7 @@ TEST_CASE("No folder holds more than 25 sources", "[tidy]") {
   constexpr int kMaxSources = 25;
   std::map<std::string, int> sources;
   for (const SourceFile& file : files())
-    if (file.is_source()) ++sources[file.path.substr(0, file.path.rfind('/'))];
+    if (file.is_source()) ++sources[folder_of(file.path)];
   std::string out;
   for (const auto& [folder, n] : sources)
     if (n > kMaxSources) out += folder + ": " + std::to_string(n) + "\n";
@@ -206,6 +220,8 @@ TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
   CHECK(refused("engine/run/executor.hpp", "#include \"perfmodel/memory.hpp\""));
   CHECK(refused("engine/run/executor.hpp", "#include \"validation/validation.hpp\""));
   CHECK(refused("perfmodel/cost/gpu_cost.cpp", "#include \"engine/kv/kv_cache.hpp\""));
+  CHECK(refused("perfmodel/cost/gpu_cost.cpp", "#include \"perfmodel/runtimes/rigcast.hpp\""));
+  CHECK(refused("perfmodel/runtimes/rigcast.cpp", "#include \"perfmodel/step.hpp\""));
   CHECK_FALSE(refused("core/text/toml_parser.hpp", "#include <toml++/toml.h>"));
   CHECK_FALSE(refused("sim/graph.cpp", "#include <simgrid/s4u.hpp>"));
   CHECK_FALSE(refused("sim/graph.cpp", "#include \"core/hardware/rig.hpp\""));

@@ -1,4 +1,4 @@
-#include "perfmodel/prefill_device.hpp"
+#include "perfmodel/runtimes/prefill_device.hpp"
 
 #include "perfmodel/cost/cpu_cost.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "core/model/traffic.hpp"
 #include "core/scenario/placement.hpp"
-#include "perfmodel/step_context.hpp"
+#include "perfmodel/context/step_context.hpp"
 
 namespace rigcast {
 
