@@ -4,12 +4,12 @@
 #include <bit>
 #include <utility>
 
-#include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
 #include "engine/backends/cuda/forward/random_tokens.cuh"
 #include "engine/backends/cuda/gpu_memory.cuh"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/backends/cuda/step_bytes.cuh"
 #include "engine/backends/cuda/token_graphs.cuh"
 #include "engine/backends/cuda/token_inputs.cuh"

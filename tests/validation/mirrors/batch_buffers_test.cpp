@@ -5,9 +5,9 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "core/scenario/engine_sizes.hpp"
-#include "engine/backends/cuda/cuda_executor.hpp"
 #include "engine/backends/cuda/forward/buffer_sizes.hpp"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
 #include "tests/validation/mirrors/mirror_fixture.hpp"
