@@ -12,11 +12,23 @@ TokenCount blocks_for(TokenCount tokens, TokenCount block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
 }
 
-// Most blocks that the GPU holds at once while `tokens` arrive, `step` of them at a time: full
-// blocks leave while as many new ones are written.
-TokenCount max_held(TokenCount tokens, TokenCount step, TokenCount hot, TokenCount block_tokens) {
-  const TokenCount written = blocks_for(step, block_tokens);
-  return std::min(blocks_for(tokens, block_tokens), std::max(hot, written) + written);
+// KvEviction::two_step_blocks. The second step needs them all, because only blocks that were full
+// before the first one leave meanwhile.
+TokenCount two_step_blocks(const Workload& w, TokenCount ubatch, TokenCount block_tokens) {
+  TokenCount most = 0, begin = 0, blocks = 0;  // `begin`: of the last step that wrote new blocks
+  const auto step = [&](TokenCount cached, TokenCount tokens) {
+    const TokenCount wanted = blocks_for(cached + tokens, block_tokens);
+    if (wanted == blocks) return;
+    most = std::max(most, wanted - begin / block_tokens);
+    begin = cached;
+    blocks = wanted;
+  };
+  TokenCount cached = 0;
+  for (const TokenCount end : {w.depth, w.depth + w.prompt_tokens})
+    for (; cached < end; cached = std::min(end, cached + ubatch))
+      step(cached, std::min(ubatch, end - cached));
+  step(blocks * block_tokens, 1);  // the first token that begins a block
+  return std::max<TokenCount>(most, 2);
 }
 
 // The ring through which cold blocks return, and the lists by which kernels find its slots.
@@ -29,9 +41,7 @@ double ring_bytes(const KvBlockBytes& b, TokenCount cold) {
 }
 
 double gpu_bytes(const KvEviction& e, const KvBlockBytes& b, TokenCount hot) {
-  const TokenCount held =
-      std::max(max_held(std::min(e.context, e.prompt_end), e.max_batch_tokens, hot, b.block_tokens),
-               max_held(e.context, 1, hot, b.block_tokens));
+  const TokenCount held = max_held_blocks(e, hot, b.block_tokens);
   const TokenCount full = e.context / b.block_tokens;
   const TokenCount cold =
       std::clamp<TokenCount>(blocks_for(e.context, b.block_tokens) - hot, 0, full);
@@ -51,7 +61,14 @@ std::optional<KvEviction> kv_eviction_of(const Scenario& s) {
   e.prompt_end = w.depth + w.prompt_tokens;
   e.max_batch_tokens =
       std::clamp<TokenCount>(std::max(w.depth, w.prompt_tokens), 1, s.settings.ubatch);
+  e.two_step_blocks = two_step_blocks(w, s.settings.ubatch, s.kv.block_tokens);
   return e;
+}
+
+TokenCount max_held_blocks(const KvEviction& e, TokenCount hot, TokenCount block_tokens) {
+  const auto blocks = [&](TokenCount tokens) { return blocks_for(tokens, block_tokens); };
+  const TokenCount with_batch = std::min(blocks(e.prompt_end), hot + blocks(e.max_batch_tokens));
+  return std::min(blocks(e.context), std::max({e.two_step_blocks, with_batch, hot + 1}));
 }
 
 TokenCount blocks_to_evict(TokenCount wanted, TokenCount cold, TokenCount hot, TokenCount cached,

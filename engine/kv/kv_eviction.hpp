@@ -19,6 +19,9 @@ struct KvEviction {
   TokenCount context = 0;           // tokens of the longest sequence
   TokenCount prompt_end = 0;        // tokens of it that arrive in batches
   TokenCount max_batch_tokens = 1;  // of the longest of those batches
+  /// The most blocks that two successive steps occupy, from the block in which the first begins, of
+  /// those steps that write to new blocks; 2: all steps are of one token.
+  TokenCount two_step_blocks = 2;
 };
 
 /// nullopt: the scenario's policy keeps every token in one memory.
@@ -38,6 +41,10 @@ struct KvBlockBytes {
 /// the first `cached` tokens.
 TokenCount blocks_to_evict(TokenCount wanted, TokenCount cold, TokenCount hot, TokenCount cached,
                            TokenCount block_tokens);
+
+/// The most blocks that the GPU holds at once, of which `hot` may stay. Full blocks leave during a
+/// step that writes new ones, and have left when the next such step begins.
+TokenCount max_held_blocks(const KvEviction& eviction, TokenCount hot, TokenCount block_tokens);
 
 /// Blocks that may stay on the GPU for the longest context, its batches and the buffers through
 /// which cold blocks return to take at most `available_bytes`.

@@ -66,17 +66,41 @@ double list_bytes(const MemoryContext& s, const GpuCache& c, const Batch& batch)
 }
 
 // GPU memory of the ring buffer and the conversion of evicted blocks, on their way out and back.
+// The engine sizes its ring by the same kv_ring.
 double ring_bytes(const MemoryContext& s, const GpuCache& c, TokenCount cold) {
   const KvRing ring = kv_ring(cold, c.layers, std::int64_t(c.cold_layer));
   const double slots = double(ring.blocks) * ring.layers() * c.cold_layer;
   return slots + (converts_type(s) ? double(ring.blocks) * c.layer + c.cold_block : 0);
 }
 
-// The number of blocks that the sequence's longest batch writes. As many are being evicted
-// meanwhile.
+// The number of blocks that the sequence's longest batch writes.
 TokenCount blocks_of_batch(const MemoryContext& s, const Sequence& sequence) {
   const TokenCount longest = std::max(sequence.depth, sequence.prompt);
   return kv_blocks(s, std::clamp<TokenCount>(longest, 1, s.settings.ubatch));
+}
+
+// The most blocks that two successive steps occupy, from the block in which the first begins, of
+// the steps up to the sequence's length that write to new blocks: none of these blocks can leave
+// before the second step has ended. Mirrors two_step_blocks (engine/kv/kv_eviction.cpp).
+TokenCount two_step_blocks(const MemoryContext& s, const Sequence& sequence) {
+  TokenCount most = 2, begin = 0, blocks = 0;  // two of single tokens
+  const auto add = [&](TokenCount from, TokenCount to) {
+    const TokenCount wanted = kv_blocks(s, std::min(to, sequence.length()));
+    if (wanted == blocks || from >= sequence.length()) return;
+    most = std::max(most, wanted - begin / s.kv.block_tokens);
+    begin = from;
+    blocks = wanted;
+  };
+  TokenCount from = 0;
+  for (const TokenCount end : {sequence.depth, prompt_end(sequence)})
+    while (from < end) {
+      const TokenCount to = std::min<TokenCount>(end, from + s.settings.ubatch);
+      add(from, to);
+      from = to;
+    }
+  const TokenCount next = blocks * s.kv.block_tokens;
+  add(next, next + 1);
+  return most;
 }
 
 struct Shares {
@@ -86,16 +110,15 @@ struct Shares {
 
 // Blocks of a sequence on the GPU and its evicted blocks. `hot`: the blocks that stay. All other
 // full blocks are evicted. Batches need most space while there are any; then each token writes one
-// block. Mirrors max_held and gpu_bytes (engine/kv/kv_eviction.cpp).
+// block. Mirrors max_held_blocks and gpu_bytes (engine/kv/kv_eviction.cpp).
 Shares shares_of(const MemoryContext& s, const Sequence& sequence, TokenCount hot) {
-  const auto held = [&](TokenCount tokens, TokenCount step) {
-    return std::min(kv_blocks(s, tokens), std::max(hot, step) + step);
-  };
   const TokenCount cached = sequence.length(), full = cached / s.kv.block_tokens;
-  const TokenCount in_batches = std::min(cached, prompt_end(sequence));
-  const auto cold = std::clamp<TokenCount>(kv_blocks(s, cached) - hot, 0, full);
-  return {std::max(held(in_batches, blocks_of_batch(s, sequence)), held(cached, 1)), cold,
-          read_cells(cold, kColdPieceBlocks)};
+  const TokenCount all = kv_blocks(s, cached);
+  const TokenCount with_batch =
+      std::min(kv_blocks(s, prompt_end(sequence)), hot + blocks_of_batch(s, sequence));
+  const TokenCount held = std::max({two_step_blocks(s, sequence), with_batch, hot + 1});
+  const auto cold = std::clamp<TokenCount>(all - hot, 0, full);
+  return {std::min(all, held), cold, read_cells(cold, kColdPieceBlocks)};
 }
 
 // The same of all sequences, of each of which `hot` blocks stay.

@@ -49,7 +49,7 @@ TEST_CASE("As many blocks stay as fit beside the ring of cold ones", "[engine][k
 
 TEST_CASE("Batches need room for what they write while older blocks leave", "[engine][kv]") {
   KvEviction e = up_to_100_blocks();
-  e.prompt_end = 1600, e.max_batch_tokens = 160;  // 10 blocks
+  e.prompt_end = 1600, e.max_batch_tokens = 160, e.two_step_blocks = 20;  // 10 blocks
   const TokenCount hot = hot_blocks(e, kBytes, 60 * kBlock);
   CHECK(hot < hot_blocks(up_to_100_blocks(), kBytes, 60 * kBlock));
   CHECK(taken(hot, 10) <= 60 * kBlock);

@@ -102,6 +102,40 @@ TEST_CASE("Blocks are cold at the steps at which the engine has evicted them",
     }
 }
 
+TEST_CASE("The GPU never holds more blocks than it was planned for", "[validation][mirror][kv]") {
+  for (const Scenario& s : requests()) {
+    const auto eviction = engine::kv_eviction_of(s);
+    REQUIRE(eviction);
+    for (const TokenCount hot : {0, 1, 4, 9, 100}) {
+      EngineBlocks engine{s.kv.block_tokens, hot};
+      TokenCount most = 0;
+      for_each_step(s.workload, s.settings.ubatch, [&](TokenCount cached, TokenCount tokens) {
+        engine.step(cached, tokens);
+        most = std::max(most, engine.have - engine.cold);
+      });
+      CAPTURE(s.settings.ubatch, s.workload.depth, s.workload.prompt_tokens, hot);
+      const TokenCount planned = engine::max_held_blocks(*eviction, hot, s.kv.block_tokens);
+      CHECK(most <= planned);
+      // Exact if nothing stays. Else the longest batch may come while fewer blocks are there.
+      if (hot == 0) CHECK(most == planned);
+    }
+  }
+}
+
+TEST_CASE("The forecast plans for as many blocks as the engine", "[validation][mirror][kv]") {
+  for (Scenario s : requests()) {
+    CAPTURE(s.settings.ubatch, s.workload.depth, s.workload.prompt_tokens);
+    const auto eviction = engine::kv_eviction_of(s);
+    s.kv.policy = KvPolicy::kStream;  // nothing stays
+    const MemoryPlan plan =
+        plan_memory(s, place(s, s.model.layers + 1), s.workload.last_position());
+    const double lists = double(s.model.layers) * double(kMaxKvBlocks) * sizeof(void*);
+    const double block = s.model.layers * kv_block_bytes(s, 0, s.kv.types);
+    CHECK((gpu(plan).kv.value - lists) / block ==
+          double(engine::max_held_blocks(*eviction, 0, s.kv.block_tokens)));
+  }
+}
+
 TEST_CASE("Engine and forecast keep as many tokens on the GPU", "[validation][kv]") {
   for (const double gib : {7.0, 8.0, 9.5})
     for (const TokenCount context : {16'384, 32'768, 131'072})
