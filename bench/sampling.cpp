@@ -110,13 +110,13 @@ int main() {
   const std::vector<Case> cases = {
       {"32 resident", kBars32, {}},
       {"32 split", kBars32, {{"placement.gpu_layers", "24"}}},
-      {"32 paged", kBars32, with(paged, {{"rig.vram_capacity", "5.7 GiB"}})},
+      {"32 paged", kBars32, with(paged, {{"rig.vram_capacity", "5.75 GiB"}})},
       {"32 streamed 1", kBars32, streamed("31")},
       {"32 streamed 8", kBars32, streamed("24")},
       {"80 resident", kBars80, big("h100-sxm", {})},
       {"80 split", kBars80, big("rtx-6000-ada-48gb", {{"placement.gpu_layers", "70"}})},
       {"80 paged", kBars80,
-       big("rtx-6000-ada-48gb", with(paged, {{"rig.vram_capacity", "43.2 GiB"}}))},
+       big("rtx-6000-ada-48gb", with(paged, {{"rig.vram_capacity", "43.25 GiB"}}))},
       {"80 streamed 2", kBars80, big("rtx-6000-ada-48gb", streamed("78"))},
       {"80 streamed 40", kBars80, big("rtx-4090", streamed("40"))},
   };
