@@ -43,7 +43,7 @@ class Schedule {
     CopyEngine& engine = engines_[std::size_t(op.device)];
     Seconds begin = engine.in_free;
     if (op.fetch->early) {
-      const std::size_t buffers = prefetch_buffers(s_.runtime);
+      const auto buffers = std::size_t(s_.runtime.decode.prefetch_buffers());
       while (engine.consumers.size() > buffers) engine.consumers.pop_front();
       if (engine.consumers.size() == buffers) begin = std::max(begin, engine.consumers.front());
     } else {
@@ -60,13 +60,9 @@ class Schedule {
 
 }  // namespace
 
-std::size_t prefetch_buffers(const RuntimeProfile& runtime) {
-  return std::size_t(std::max(2, runtime.decode.prefetch_depth));
-}
-
 int prefetch_distance(const RuntimeProfile& runtime, const Step& step) {
-  const auto copies = std::size_t(std::ranges::count_if(step.ops, &StepOp::prefetches));
-  return copies > 0 ? int((prefetch_buffers(runtime) + copies - 1) / copies) : 0;
+  const auto copies = int(std::ranges::count_if(step.ops, &StepOp::prefetches));
+  return copies > 0 ? (runtime.decode.prefetch_buffers() + copies - 1) / copies : 0;
 }
 
 Seconds first_period(const StepContext& s, const Step& step) {

@@ -13,9 +13,6 @@ namespace rigcast {
 Seconds first_period(const StepContext& context, const Step& step);
 Seconds steady_period(const StepContext& context, const Step& step);
 
-/// The number of buffers into which copies are prefetched: a copy waits until the operation that
-/// uses its buffer has ended.
-std::size_t prefetch_buffers(const RuntimeProfile& runtime);
 /// The number of steps by which prefetched copies precede their operations, as the buffers allow;
 /// 0: nothing is prefetched.
 int prefetch_distance(const RuntimeProfile& runtime, const Step& step);

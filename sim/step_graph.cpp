@@ -187,7 +187,7 @@ NodeId StepGraph::fetch(const StepOp& op, NodeId entry) {
   engine.in = copy;
   if (op.fetch->early) {
     // A copy fills the buffer of the copy that came so many buffers before it.
-    const std::size_t buffers = prefetch_buffers(s_.runtime);
+    const auto buffers = std::size_t(s_.runtime.decode.prefetch_buffers());
     while (engine.consumers.size() > buffers) engine.consumers.pop_front();
     if (engine.consumers.size() == buffers) graph_.order(engine.consumers.front(), begin);
   } else {

@@ -2,6 +2,7 @@
 // The behaviour of a runtime: its features, what it allocates and overlaps, and the efficiency of
 // its kernels. Schema of the files: runtimes/README.md.
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
@@ -117,6 +118,10 @@ struct RuntimeProfile {
     int prefetch_depth = 0;           // buffers for streamed layers; 0: fetched when needed
     bool copies_kv = false;           // the cache is copied whole at every step
     bool expands_kv = false;  // attention first writes K and V out once for every query head
+
+    /// The number of buffers into which copies are prefetched: a copy waits until the operation that
+    /// uses its buffer has ended.
+    int prefetch_buffers() const { return std::max(2, prefetch_depth); }
   } decode;
 
   /// Kernel launches of a layer: `latent` or `recurrent` in place of `attention`, `moe` in place of

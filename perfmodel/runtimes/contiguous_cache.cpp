@@ -159,8 +159,7 @@ TokenCount ContiguousCache::cold_tokens(const StepContext& s, const MemoryPlan& 
 void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement& p,
                                          MemoryPlan& plan) const {
   if (s.rig.unified()) return;
-  const bool ahead = s.runtime.prefill.overlap || s.runtime.decode.prefetch_depth > 0;
-  const int depth = std::max(2, s.runtime.decode.prefetch_depth);
+  const bool prefetches = s.runtime.prefill.overlap || s.runtime.decode.prefetch_depth > 0;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     const auto here = [&](DeviceIndex d) { return d == DeviceIndex(g); };
     double layer = 0;
@@ -178,7 +177,7 @@ void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement
       const double shared = at.weights == kHost ? double(w.rest()) : 0;
       layer = std::max(layer, shared + (at.experts == kHost ? double(w.ffn_or_experts()) : 0));
     }
-    plan.devices[g].staging += Bytes{ahead ? layer * depth : matrix};
+    plan.devices[g].staging += Bytes{prefetches ? layer * s.runtime.decode.prefetch_buffers() : matrix};
   }
 }
 
