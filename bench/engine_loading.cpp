@@ -18,10 +18,9 @@
 #include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cpu/cpu_executor.hpp"
-#include "engine/gguf/model/read_model.hpp"
 #include "engine/load/load.hpp"
 #include "engine/run/request.hpp"
-#include "engine/synth/synthetic_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

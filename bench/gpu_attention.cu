@@ -11,6 +11,7 @@
 #include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 #include "engine/kernels/cuda/kv/dequantize_kv.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"

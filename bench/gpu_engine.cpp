@@ -12,6 +12,7 @@
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/run/request.hpp"
 #include "probe/gpu.hpp"
+#include "probe/gpu/measure_gpus.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

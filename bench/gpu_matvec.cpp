@@ -12,7 +12,11 @@
 #include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
+#include "engine/kernels/cuda/matvec/experts_down.cuh"
+#include "engine/kernels/cuda/matvec/gate_up.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/router.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
 using namespace rigcast;
@@ -43,8 +47,8 @@ struct Bench {
              static_cast<float*>(at(1 << 18))},
             static_cast<const float*>(at(1 << 19))};
   }
-  cuda::Matrix matrix(QuantFormat f, std::int64_t columns, std::int64_t rows,
-                      std::size_t at) const {
+  cuda::DeviceMatrix matrix(QuantFormat f, std::int64_t columns, std::int64_t rows,
+                            std::size_t at) const {
     return {pool.as<std::byte>() + at, f, columns, rows};
   }
 
@@ -127,7 +131,7 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
     std::size_t at = bytes * std::size_t(i);
     int next = 0;
     const auto take = [&](QuantFormat g, std::int64_t columns, std::int64_t rows) {
-      const cuda::Matrix m = b.matrix(g, columns, rows, at);
+      const cuda::DeviceMatrix m = b.matrix(g, columns, rows, at);
       at += sizes[next++];
       return m;
     };
@@ -140,7 +144,7 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
     const cuda::MatvecJob o{take(f, 4096, 4096), hidden, nullptr, hidden};
     cuda::matvec(std::span(&o, 1), {x}, b.stream, early);
     cuda::norm_and_quantize({hidden, 4096, 1}, {weight, 1e-5f}, x, nullptr, b.stream, early);
-    const cuda::Matrix gate = take(f, 4096, 14336), up = take(f, 4096, 14336);
+    const cuda::DeviceMatrix gate = take(f, 4096, 14336), up = take(f, 4096, 14336);
     cuda::gate_up(gate, up, {x}, {inner}, b.stream, early);
     const cuda::MatvecJob down{take(v, 14336, 4096), hidden, nullptr, hidden};
     cuda::matvec(std::span(&down, 1), {inner}, b.stream, early);
@@ -248,7 +252,7 @@ void bench_small(Bench& b) {
   RIGCAST_CUDA_CALL(cudaMemset(small.as(), 0, small.bytes()));
   auto* words = small.as<float>();
   const double us = bench::best_microseconds(b.stream, 64, [&](int i) {
-    const cuda::Matrix w = b.matrix(QuantFormat::kF32, 2048, 128, std::size_t(i) << 20);
+    const cuda::DeviceMatrix w = b.matrix(QuantFormat::kF32, 2048, 128, std::size_t(i) << 20);
     cuda::route({w, true, words, small.as<unsigned>() + 8192}, b.inputs().floats,
                 {small.as<int>() + 4096, words + 6144, 8}, b.stream, cuda::Start::kEarly);
   });

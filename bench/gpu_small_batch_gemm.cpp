@@ -65,7 +65,7 @@ class Bench {
 
  private:
   int copies(const Product& p) const { return int(std::min<std::size_t>(kPool / p.bytes(), 12)); }
-  cuda::Matrix matrix(const Product& p, int i) const {
+  cuda::DeviceMatrix matrix(const Product& p, int i) const {
     return {pool_.as<std::byte>() + std::size_t(i) * p.bytes(), p.format, p.columns, p.rows};
   }
 

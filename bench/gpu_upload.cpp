@@ -20,7 +20,7 @@
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/weights/synthesize.cuh"
 #include "engine/load/load.hpp"
-#include "engine/synth/synthetic_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

@@ -5,7 +5,8 @@
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "engine/gguf/clean_text.hpp"
-#include "engine/gguf/model/read_model.hpp"
+#include "engine/gguf/model/read_spec.hpp"
+#include "engine/gguf/model/read_table.hpp"
 
 namespace rigcast::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
 #include "core/text/unit_text.hpp"
+#include "probe/gpu/measure_gpus.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
 #include "report/terminal/progress_line.hpp"

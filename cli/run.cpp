@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <csignal>
 #include <cstdio>
 #include <memory>
 
+#include "cli/shared/device_names.hpp"
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/report_output.hpp"
@@ -13,6 +15,7 @@
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
+#include "engine/backends/backend.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
 
@@ -53,7 +56,7 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
   }
   const bool limited = document->has("rig.vram_capacity");
   const bool ram_limited = document->has("rig.ram_capacity");
-  auto scenario = validation::make_scenario_here(*document, catalogue, how.device);
+  auto scenario = validation::make_scenario_here(*document, catalogue, *how.backend);
   if (scenario && limited && !scenario->rig.gpus.empty())
     how.vram_limit = scenario->rig.gpus.front().memory.value;
   if (scenario && ram_limited) how.ram_limit = scenario->rig.ram.capacity.value;
@@ -62,7 +65,9 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
 
 int run_verb(const Options& options, const Catalogue& catalogue) {
   validation::ExecuteOptions how = options.execute;
-  if (options.device == "cuda") how.device = validation::Device::kCuda;
+  const auto backend = engine::built_in_backends().find(options.device);
+  if (!backend) return fail(backend.error());
+  how.backend = *backend;
   auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
@@ -84,14 +89,14 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
 
 void add_options(CLI::App& verb, Options& o) {
   constexpr const char* kGroup = "Execution";
-  const auto option = [&](const char* name, auto& value, const char* help) {
+  const auto option = [&](const char* name, auto& value, const std::string& help) {
     return verb.add_option(name, value, help)->group(kGroup);
   };
   option("--weights", o.weights, "a GGUF file to run")->type_name("FILE");
   verb.add_flag("--synthetic", o.execute.synthetic, "random weights of true shape, no file needed")
       ->group(kGroup);
-  option("--device", o.device, "cpu or cuda: an NVIDIA GPU")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+  option("--device", o.device, fmt::format("{}", fmt::join(device_texts(), " or ")))
+      ->check(CLI::IsMember(device_names()))
       ->type_name("DEVICE")
       ->capture_default_str();
   option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")

@@ -6,7 +6,7 @@
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/text/unit_text.hpp"
-#include "engine/synth/synthetic_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
 #include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {

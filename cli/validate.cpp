@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -6,13 +7,14 @@
 #include <memory>
 
 #include "calibration/accuracy_output.hpp"
+#include "cli/shared/device_names.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/unit_text.hpp"
-#include "engine/backends/cuda/cuda_device.hpp"
+#include "engine/backends/backend.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"
 #include "report/terminal/progress_line.hpp"
@@ -63,10 +65,13 @@ void RunsOptions::add_to(CLI::App& verb) {
                   "scenarios to run one after the other: quick, cpu, gpu-resident, or a file")
       ->type_name("NAME")
       ->group(kGroup);
+  std::vector<std::string> devices = device_names();
+  devices.insert(devices.begin(), "auto");
   verb.add_option("--device", device,
-                  "cpu, cuda (an NVIDIA GPU), or auto: as the suite says, which may be another "
-                  "where there is a GPU")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+                  fmt::format("{}, or auto: as the suite says, which may be another where there is "
+                              "a GPU",
+                              fmt::join(device_texts(), ", ")))
+      ->check(CLI::IsMember(devices))
       ->type_name("DEVICE")
       ->capture_default_str()
       ->group(kGroup);
@@ -109,12 +114,19 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->group(kGroup);
 }
 
+// True if the runs may be made on a GPU: on that of --device, or on any.
+bool has_gpu(const RunsOptions& options) {
+  const engine::Backends& all = engine::built_in_backends();
+  if (options.device == "auto") return all.usable_gpu() != nullptr;
+  const auto chosen = all.find(options.device);
+  return chosen && (*chosen)->is_gpu() && (*chosen)->gpu->device();
+}
+
 // The requested suite, or a suite of the scenario file or of the flags.
 Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& catalogue) {
   std::string file = options.flags.file();
   if (!options.suite.empty()) {
-    const bool gpu = options.device != "cpu" && bool(engine::cuda_device());
-    const auto found = validation::find_suite(options.suite, gpu, catalogue);
+    const auto found = validation::find_suite(options.suite, has_gpu(options), catalogue);
     if (!found) return found.error();
     file = found->string();
   }
@@ -134,11 +146,13 @@ Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& 
 }
 
 Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalogue) {
-  using validation::Device;
   auto suite = suite_of(options, catalogue);
   if (!suite) return suite.error();
-  if (options.device != "auto")
-    suite->device = options.device == "cuda" ? Device::kCuda : Device::kCpu;
+  if (options.device != "auto") {
+    const auto backend = engine::built_in_backends().find(options.device);
+    if (!backend) return backend.error();
+    suite->backend = *backend;
+  }
   return validation::run_campaign(*suite, options.campaign, catalogue);
 }
 

@@ -1,11 +1,11 @@
-// [model] of a run: which model, which mix, and the file's size where no mix gives it.
+#include "measurements/model_fragment.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "core/text/freetext.hpp"
 #include "measurements/model_names.hpp"
-#include "measurements/scenario_fragment.hpp"
 
 namespace rigcast {
 namespace {

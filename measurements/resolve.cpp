@@ -10,7 +10,9 @@
 #include "core/hardware/hardware_names.hpp"
 #include "core/text/freetext.hpp"
 #include "measurements/build_month.hpp"
-#include "measurements/scenario_fragment.hpp"
+#include "measurements/model_fragment.hpp"
+#include "measurements/rig_fragment.hpp"
+#include "measurements/settings_fragment.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 

@@ -1,4 +1,5 @@
-// [rig] of a run: the parts that its source names.
+#include "measurements/rig_fragment.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +11,6 @@
 #include "core/hardware/hardware_names.hpp"
 #include "core/hardware/rig_text.hpp"
 #include "core/text/freetext.hpp"
-#include "measurements/scenario_fragment.hpp"
 
 namespace rigcast {
 namespace {

@@ -1,4 +1,5 @@
-// [placement], [kv], [runtime] and [workload] of a run.
+#include "measurements/settings_fragment.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +8,6 @@
 #include "core/model/kv_bytes.hpp"
 #include "core/text/freetext.hpp"
 #include "measurements/build_month.hpp"
-#include "measurements/scenario_fragment.hpp"
 
 namespace rigcast {
 namespace {

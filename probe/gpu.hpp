@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/stop_flag.hpp"
 #include "core/base/units.hpp"
 #include "probe/copy_curve.hpp"
 #include "probe/gpu_link.hpp"
-#include "probe/progress.hpp"
 #include "probe/samples.hpp"
 
 namespace rigcast::probe {
@@ -36,14 +34,5 @@ struct Gpus {
   std::vector<Gpu> found;
   std::string none;  // why there are none, in one line
 };
-
-/// Takes some seconds per GPU; checks `stop` between figures, and throws Interrupted. Resets this
-/// process' contexts, so no other code in it may use CUDA meanwhile. A figure that cannot be
-/// measured is left out and noted.
-Gpus measure_gpus(const Progress& progress, const StopFlag& stop = {});
-
-/// Rate at which the first GPU reads its memory, in bytes/s. Takes a second or two, and uses at
-/// most a quarter of the free memory. n is 0 where it cannot be measured. Throws Interrupted.
-Samples vram_read(const StopFlag& stop = {});
 
 }  // namespace rigcast::probe

@@ -34,10 +34,9 @@ std::string names_of(std::span<const std::string> files, const fs::path& profile
 
 // The profile's `fitted_on` text; entries for the other device stay.
 std::string fitted_on_text(const KeptRows& kept) {
-  const bool gpu = kept.device() == validation::Device::kCuda;
   std::set<std::string> names(kept.configurations().begin(), kept.configurations().end());
   for (const std::string& name : kept.profile().fitted_on)
-    if ((name.find("GPU") != std::string::npos) != gpu) names.insert(name);
+    if ((name.find("GPU") != std::string::npos) != kept.on_gpu()) names.insert(name);
   std::string text = "[\n";
   for (const std::string& name : names) text += fmt::format("  {},\n", toml_text(name));
   return text + "]";
@@ -70,7 +69,7 @@ Result<RunsCalibration> calibrate_on_runs(std::span<const std::string> files,
                                           const Catalogue& catalogue, int jobs) {
   auto kept = KeptRows::read(files, catalogue);
   if (!kept) return kept.error();
-  const auto parameters = run_parameters(kept->profile(), kept->device());
+  const auto parameters = run_parameters(kept->profile(), kept->on_gpu());
   auto fit = fit_runs(*kept, parameters, likely(parameters), jobs);
   if (!fit) return fit.error();
   auto text = fitted_profile(*kept, *fit, files);

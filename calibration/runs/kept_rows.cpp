@@ -13,8 +13,6 @@
 namespace rigcast::calibration {
 namespace {
 
-using validation::Device;
-
 // The largest relative change of the machine's memory or cores during a run that is used.
 constexpr double kCalm = 0.1;
 
@@ -31,11 +29,11 @@ bool is_speed(std::string_view metric) {
   return std::ranges::find(kSpeeds, metric) != std::ranges::end(kSpeeds);
 }
 
-bool is_fitted(std::string_view metric, Device device) {
+bool is_fitted(std::string_view metric, bool on_gpu) {
   const auto is_in = [&](const auto& list) {
     return std::ranges::find(list, metric) != std::ranges::end(list);
   };
-  return is_speed(metric) || (device == Device::kCpu ? is_in(kOfCpu) : is_in(kOfGpu));
+  return is_speed(metric) || (on_gpu ? is_in(kOfGpu) : is_in(kOfCpu));
 }
 
 // True if a run tells something about the GPU: not if the host's memory or cores take part; but a
@@ -56,8 +54,8 @@ void KeptRows::add(validation::MeasuredRun run) {
   std::vector<const ValidationRow*> own;
   std::map<std::string, double> phase_s;
   for (const ValidationRow& row : forecast) {
-    if (!is_fitted(row.metric, device_)) continue;
-    if (device_ == Device::kCuda && !tells_gpu(row, run.scenario)) continue;
+    if (!is_fitted(row.metric, on_gpu_)) continue;
+    if (on_gpu_ && !tells_gpu(row, run.scenario)) continue;
     own.push_back(&row);
     phase_s[phase_of(row.metric)] += row.measured;
   }
@@ -77,8 +75,8 @@ Result<KeptRows> KeptRows::read(std::span<const std::string> files, const Catalo
   for (const std::string& file : files) {
     const auto suite = validation::read_archive(file);
     if (!suite) return suite.error();
-    if (&file == &files.front()) out.device_ = suite->device;
-    if (suite->device != out.device_)
+    if (&file == &files.front()) out.on_gpu_ = suite->on_gpu();
+    if (suite->on_gpu() != out.on_gpu_)
       return bad_input(fmt::format("{}: runs of a CPU and of a GPU are fitted apart", file));
     for (const validation::ArchivedRun& kept : suite->runs) {
       if (!kept.skipped.empty() || !kept.times) continue;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/catalogue/catalogue.hpp"
-#include "validation/runs/execute_options.hpp"
 #include "validation/runs/replay.hpp"
 
 namespace rigcast::calibration {
@@ -24,7 +23,7 @@ class KeptRows {
   /// Errors: runs of different devices or runtimes; no runs left to fit.
   static Result<KeptRows> read(std::span<const std::string> files, const Catalogue& catalogue);
 
-  validation::Device device() const { return device_; }
+  bool on_gpu() const { return on_gpu_; }
   /// The profile of the runtime on which all of them ran.
   const RuntimeProfile& profile() const { return runs_.front().measured.scenario.runtime; }
   const std::vector<KeptRow>& rows() const { return rows_; }
@@ -48,7 +47,7 @@ class KeptRows {
   };
   void add(validation::MeasuredRun run);
 
-  validation::Device device_ = validation::Device::kCpu;
+  bool on_gpu_ = false;
   std::vector<Run> runs_;
   std::vector<KeptRow> rows_;
   std::vector<std::string> configurations_;

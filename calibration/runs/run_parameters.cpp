@@ -142,9 +142,9 @@ void add_decode(Builder& build) {
 
 }  // namespace
 
-std::vector<Parameter> run_parameters(const RuntimeProfile& profile, validation::Device device) {
+std::vector<Parameter> run_parameters(const RuntimeProfile& profile, bool on_gpu) {
   Builder build(profile);
-  if (device == validation::Device::kCpu) {
+  if (!on_gpu) {
     add_cpu(build, profile);
     add_cpu_formats(build);
     return build.take();

@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "calibration/parameters.hpp"
-#include "validation/runs/execute_options.hpp"
 
 namespace rigcast::calibration {
 
 /// The parameters for runs on a CPU, or on a GPU, as far as the profile has them. The prior of each
 /// is the profile's value: a deviation by a factor of e costs as much as one error of kRepeatNoise
 /// (fit_runs.hpp).
-std::vector<Parameter> run_parameters(const RuntimeProfile& profile, validation::Device device);
+std::vector<Parameter> run_parameters(const RuntimeProfile& profile, bool on_gpu);
 
 }  // namespace rigcast::calibration

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/backends/cpu/make_cpu_executor.hpp"
+#include "engine/backends/cuda/check/gpu_check.hpp"
 #include "engine/backends/cuda/cuda_device.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 
@@ -30,13 +31,26 @@ std::vector<std::string> Backends::names() const {
   return out;
 }
 
+std::vector<const EngineBackend*> Backends::all() const {
+  std::vector<const EngineBackend*> out;
+  for (const auto& [name, backend] : by_name_) out.push_back(&backend);
+  return out;
+}
+
+const EngineBackend* Backends::usable_gpu() const {
+  for (const auto& [name, backend] : by_name_)
+    if (backend.is_gpu() && backend.gpu->device()) return &backend;
+  return nullptr;
+}
+
 const Backends& built_in_backends() {
   static const Backends all = [] {
     Backends backends;
-    backends.add({"cpu", {}, make_cpu_executor, make_synthetic_cpu_executor});
+    backends.add({"cpu", {}, {}, make_cpu_executor, make_synthetic_cpu_executor});
     // make_cuda_executor() is overloaded: one overload takes a model in memory, which a backend
     // need not offer.
-    backends.add({"cuda", cuda_device,
+    const auto check = [] { return check_gpu(gpu_check_file()); };
+    backends.add({"cuda", "an NVIDIA GPU", GpuAccess{cuda_device, check, release_cuda},
                   [](const GgufFile& file, const ExecutorOptions& options) {
                     return make_cuda_executor(file, options);
                   },
@@ -45,5 +59,7 @@ const Backends& built_in_backends() {
   }();
   return all;
 }
+
+const EngineBackend& cpu_backend() { return **built_in_backends().find("cpu"); }
 
 }  // namespace rigcast::engine

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,19 +19,33 @@
 
 namespace rigcast::engine {
 
+/// The GPU of a backend.
+struct GpuAccess {
+  /// The GPU on which an executor would run. Error kMachine: this program can use no GPU, and why;
+  /// a build without the backend's code answers so.
+  std::function<Result<GpuDevice>()> device;
+  /// Compares the GPU's results with the CPU's, before the first model runs on a GPU of its kind.
+  /// Errors: kMachine if they differ or the GPU fails, kDoesNotFit if it has too little memory.
+  std::function<std::optional<Error>()> check;
+  /// Releases all of the GPU's resources that this process holds, so that another process finds all
+  /// of its memory. No executor may exist.
+  std::function<void()> release;
+};
+
 struct EngineBackend {
   using Made = Result<std::unique_ptr<Executor>>;
 
-  std::string name;  // as in --device
-  /// The GPU on which an executor would run. Error kMachine: this program can use no GPU, and why;
-  /// a build without the backend's code answers so. Absent: the backend runs on the host alone.
-  std::function<Result<GpuDevice>()> gpu{};
+  std::string name;                // as in --device
+  std::string hardware;            // for the help of --device: "an NVIDIA GPU"; empty: the host
+  std::optional<GpuAccess> gpu{};  // absent: the backend runs on the host alone
   /// Make an executor: from a file's weights, or with random weights that a seed determines. Errors
   /// are those of the backend's own make_..._executor.
   std::function<Made(const GgufFile&, const ExecutorOptions&)> from_file;
   std::function<Made(const ModelSpec&, const TensorTable&, std::uint64_t seed,
                      const ExecutorOptions&)>
       synthetic;
+
+  bool is_gpu() const { return gpu.has_value(); }
 };
 
 class Backends {
@@ -40,6 +55,10 @@ class Backends {
   /// Finds a backend. Error: no backend has that name; the hint lists the names that exist.
   Result<const EngineBackend*> find(std::string_view name) const;
   std::vector<std::string> names() const;
+  /// All of them, by name. Pointers stay valid until a backend of the same name is added.
+  std::vector<const EngineBackend*> all() const;
+  /// The first by name that has a GPU which can be used; nullptr: there is none.
+  const EngineBackend* usable_gpu() const;
 
  private:
   std::map<std::string, EngineBackend, std::less<>> by_name_;
@@ -48,5 +67,7 @@ class Backends {
 /// The backends "cpu" and "cuda". A build without CUDA has "cuda", too; its functions return an
 /// error that says so.
 const Backends& built_in_backends();
+/// The CPU's, the only one that every machine can use.
+const EngineBackend& cpu_backend();
 
 }  // namespace rigcast::engine

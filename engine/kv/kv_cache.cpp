@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 
 namespace rigcast::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/load/upload_plan.hpp"
-#include "engine/load/upload_source.hpp"
+#include "engine/load/upload_reader.hpp"
 #include "engine/memory/large_pages.hpp"
 #include "engine/model/layer_weights.hpp"
 #include "engine/threads/thread_team.hpp"

@@ -56,19 +56,19 @@ Account::Account(std::optional<Bytes> limit) : accounts_(std::make_shared<detail
   if (limit) accounts_->limit = std::uint64_t(std::max(0.0, limit->value));
 }
 
-std::optional<Share> Account::charge(std::size_t bytes, const std::string& item) const {
-  Share share;
-  if (bytes == 0) return share;
+std::optional<Charge> Account::charge(std::size_t bytes, const std::string& item) const {
+  Charge charge;
+  if (bytes == 0) return charge;
   const std::lock_guard lock(accounts_->mutex);
   if (accounts_->limit && bytes > accounts_->free()) return std::nullopt;
-  share.item_ = accounts_->item(item);
-  share.bytes_ = bytes;
-  share.accounts_ = accounts_;
-  accounts_->add(share.item_, bytes);
-  return share;
+  charge.item_ = accounts_->item(item);
+  charge.bytes_ = bytes;
+  charge.accounts_ = accounts_;
+  accounts_->add(charge.item_, bytes);
+  return charge;
 }
 
-void Share::release() noexcept {
+void Charge::release() noexcept {
   if (!accounts_) return;
   {
     const std::lock_guard lock(accounts_->mutex);

@@ -1,5 +1,5 @@
 #pragma once
-// Accounts for the bytes of one memory, each share under its purpose, within a limit. It allocates
+// Accounts for the bytes of one memory, each charge under its purpose, within a limit. It allocates
 // nothing: it counts, and refuses.
 
 #include <cstddef>
@@ -18,13 +18,13 @@ namespace detail {
 struct Accounts;
 }
 
-/// A share is counted as long as it lives; it may outlive its account.
-class Share {
+/// A charge is counted as long as it lives; it may outlive its account.
+class Charge {
  public:
-  Share() = default;
-  ~Share() { release(); }
-  Share(Share&& other) noexcept { swap(other); }
-  Share& operator=(Share&& other) noexcept {
+  Charge() = default;
+  ~Charge() { release(); }
+  Charge(Charge&& other) noexcept { swap(other); }
+  Charge& operator=(Charge&& other) noexcept {
     release();
     swap(other);
     return *this;
@@ -35,7 +35,7 @@ class Share {
  private:
   friend class Account;
   void release() noexcept;
-  void swap(Share& other) noexcept {
+  void swap(Charge& other) noexcept {
     std::swap(bytes_, other.bytes_);
     std::swap(item_, other.item_);
     std::swap(accounts_, other.accounts_);
@@ -55,7 +55,7 @@ class Account {
   /// Counts `bytes` for `item`, which texts name after "the": "weights", "KV cache". nullopt if the
   /// limit has less left: then nothing is counted, and it may be tried again after something was
   /// released.
-  std::optional<Share> charge(std::size_t bytes, const std::string& item) const;
+  std::optional<Charge> charge(std::size_t bytes, const std::string& item) const;
 
   struct Item {
     std::string name;

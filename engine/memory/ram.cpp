@@ -21,13 +21,13 @@ void Ram::on_pressure(std::function<void()> release) const {
   releasable_->release.push_back(std::move(release));
 }
 
-RamShare Ram::charge(std::size_t bytes, const std::string& item) const {
-  if (auto share = account_.charge(bytes, item)) return *std::move(share);
+RamCharge Ram::charge(std::size_t bytes, const std::string& item) const {
+  if (auto charge = account_.charge(bytes, item)) return *std::move(charge);
   {
     const std::lock_guard lock(releasable_->mutex);
     for (const auto& release : releasable_->release) release();
   }
-  if (auto share = account_.charge(bytes, item)) return *std::move(share);
+  if (auto charge = account_.charge(bytes, item)) return *std::move(charge);
   throw ShortOfMemory("memory: " + text_gib(Bytes{double(bytes)}) + " asked for the " + item +
                       ", " + text_gib(account_.free().value_or(Bytes{})) + " free of a limit of " +
                       text_gib(account_.limit().value_or(Bytes{})) + account_.largest_text());
@@ -35,15 +35,15 @@ RamShare Ram::charge(std::size_t bytes, const std::string& item) const {
 
 Ram::Allocator Ram::tracked(std::string item, Allocator make) const {
   struct TrackedBlock {
-    RamShare share;
+    RamCharge charge;
     std::shared_ptr<std::byte> memory;
   };
   return [ram = *this, item = std::move(item), make = std::move(make)](std::size_t bytes) {
-    RamShare share = ram.charge(bytes, item);
+    RamCharge charge = ram.charge(bytes, item);
     auto memory = make(bytes);
     std::byte* const begin = memory.get();
     const auto both =
-        std::make_shared<TrackedBlock>(TrackedBlock{std::move(share), std::move(memory)});
+        std::make_shared<TrackedBlock>(TrackedBlock{std::move(charge), std::move(memory)});
     return std::shared_ptr<std::byte>(both, begin);
   };
 }

@@ -13,7 +13,7 @@
 
 namespace rigcast::engine {
 
-using RamShare = Share;
+using RamCharge = Charge;
 
 /// A handle: copies count on the same account. For use by several threads.
 class Ram {
@@ -27,7 +27,7 @@ class Ram {
   /// Counts `bytes` for `item`, which texts name after "the": "weights", "KV cache". Throws
   /// ShortOfMemory when the limit has less left: then nothing is counted, and it may be tried again
   /// after something was released.
-  RamShare charge(std::size_t bytes, const std::string& item) const;
+  RamCharge charge(std::size_t bytes, const std::string& item) const;
   /// An allocator that allocates with `make` and counts the memory until its last owner has
   /// released it.
   Allocator tracked(std::string item, Allocator make) const;

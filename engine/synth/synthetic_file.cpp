@@ -1,3 +1,5 @@
+#include "engine/synth/synthetic_file.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "engine/architectures/bind_model.hpp"
 #include "engine/gguf/writer.hpp"
 #include "engine/synth/synth.hpp"
-#include "engine/synth/synthetic_model.hpp"
 
 namespace rigcast::engine {
 namespace {

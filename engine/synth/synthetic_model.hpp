@@ -1,10 +1,8 @@
 #pragma once
-// A model with synthetic weights, in memory or as a GGUF file.
+// A model with synthetic weights, in memory.
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/model/tensor_table.hpp"
@@ -28,16 +26,5 @@ Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& ten
 /// generated elsewhere. Errors: what bind_model refuses.
 Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
                                      std::uint64_t seed);
-
-/// Called with the bytes written so far.
-using Progress = std::function<void(std::uint64_t done)>;
-
-/// Writes a GGUF file of the same bytes, without a vocabulary. Errors: a model that cannot be
-/// executed, a seed or a model that a file cannot hold, a full disk, a requested stop. After an
-/// error no file is left.
-std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
-                                          const std::string& quant, std::uint64_t seed,
-                                          const std::filesystem::path& target,
-                                          const Progress& progress = {}, const StopFlag& stop = {});
 
 }  // namespace rigcast::engine

@@ -5,7 +5,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 
 namespace rigcast::engine {
 namespace {

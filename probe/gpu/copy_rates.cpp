@@ -1,11 +1,11 @@
-// Rates of copies between host and GPU.
+#include "probe/gpu/copy_rates.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "engine/cuda/cuda_buffer.cuh"
 #include "probe/gpu/device_time.cuh"
-#include "probe/gpu/gpu_parts.hpp"
 
 namespace rigcast::probe {
 namespace {

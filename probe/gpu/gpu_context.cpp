@@ -1,8 +1,8 @@
-// GPU memory of a context, before anything is allocated.
+#include "probe/gpu/gpu_context.hpp"
+
 #include <algorithm>
 
 #include "engine/cuda/cuda_call.cuh"
-#include "probe/gpu/gpu_parts.hpp"
 #include "probe/gpu/nvml.hpp"
 
 namespace rigcast::probe {

@@ -1,4 +1,5 @@
-// Finds the GPUs, and measures one after another.
+#include "probe/gpu/measure_gpus.hpp"
+
 #include <fmt/format.h>
 
 #include <functional>
@@ -8,8 +9,10 @@
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/cuda/device_facts.cuh"
 #include "engine/cuda/gpu_count.cuh"
-#include "probe/gpu/gpu_parts.hpp"
+#include "probe/gpu/copy_rates.hpp"
+#include "probe/gpu/gpu_context.hpp"
 #include "probe/gpu/nvml.hpp"
+#include "probe/gpu/vram_rates.hpp"
 
 namespace rigcast::probe {
 namespace {

@@ -1,9 +1,9 @@
-// Rates at which kernels read the GPU's memory.
+#include "probe/gpu/vram_rates.hpp"
+
 #include <algorithm>
 
 #include "engine/cuda/cuda_buffer.cuh"
 #include "probe/gpu/device_time.cuh"
-#include "probe/gpu/gpu_parts.hpp"
 #include "probe/gpu/random_bits.cuh"
 
 namespace rigcast::probe {

@@ -1,5 +1,7 @@
 // Replaces probe/gpu/ in a build without CUDA.
-#include "probe/gpu.hpp"
+
+#include "probe/gpu/measure_gpus.hpp"
+#include "probe/gpu/vram_rates.hpp"
 
 namespace rigcast::probe {
 

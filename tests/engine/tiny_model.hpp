@@ -15,6 +15,7 @@
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/bind_model.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 #include "engine/model/model.hpp"
 #include "engine/synth/synth.hpp"
 

@@ -16,7 +16,7 @@
 #include "core/model/kv_bytes.hpp"
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/gguf/model/read_model.hpp"
-#include "engine/synth/synthetic_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

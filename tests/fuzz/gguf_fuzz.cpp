@@ -4,6 +4,8 @@
 #include <span>
 
 #include "engine/gguf/model/read_model.hpp"
+#include "engine/gguf/model/read_spec.hpp"
+#include "engine/gguf/model/read_table.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "probe/gpu.hpp"
+#include "probe/gpu/measure_gpus.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;

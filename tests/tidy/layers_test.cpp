@@ -172,6 +172,20 @@ TEST_CASE("Every include follows the arrows", "[tidy]") {
   CHECK(out.empty());
 }
 
+TEST_CASE("What uses backends knows their registry, and no backend", "[tidy]") {
+  std::string out;
+  for (const SourceFile& file : files()) {
+    if (!file.is_in("cli") && !file.is_in("validation") && !file.is_in("calibration")) continue;
+    for (const std::string& line : file.lines)
+      if (const auto include = include_of(line); include &&
+                                                 begins(include->path, "engine/backends/") &&
+                                                 include->path != "engine/backends/backend.hpp")
+        out += file.path + ": " + include->path + "\n";
+  }
+  INFO(out);
+  CHECK(out.empty());
+}
+
 TEST_CASE("Neither files nor folders include each other in a circle", "[tidy]") {
   const Graph graph = include_graph();
   CHECK(graph.size() > 300);

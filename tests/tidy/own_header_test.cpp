@@ -1,6 +1,7 @@
 // Sources and the headers of their names.
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,6 +45,38 @@ std::vector<std::string> not_first(const SourceFile& source, const std::set<std:
   return own;
 }
 
+struct Exception {
+  const char* begins;  // of the path; a folder's, or a file's whole path
+  const char* declared_in;
+};
+// Sources that have no header of their name, by kind, and where their functions are declared.
+constexpr Exception kExceptions[] = {
+    // Programs, and the verbs of one.
+    {"tests/", "nowhere: test cases"},
+    {"bench/", "nowhere, or a header of the bench"},
+    {"cli/", "cli/verbs.hpp"},
+    // Rows of a registry.
+    {"engine/architectures/llama.cpp", "engine/architectures/architecture.hpp"},
+    {"engine/architectures/qwen.cpp", "engine/architectures/architecture.hpp"},
+    // The same functions, once for each instruction set.
+    {"engine/kernels/cpu/int8/avx2.cpp", "engine/kernels/cpu/int8/targets.hpp"},
+    {"engine/kernels/cpu/int8/avx512.cpp", "engine/kernels/cpu/int8/targets.hpp"},
+    {"engine/kernels/cpu/int8/plain.cpp", "engine/kernels/cpu/int8/targets.hpp"},
+    // What stands for GPU code in a build without it.
+    {"engine/backends/cuda/stub/no_cuda.cpp", "the headers of engine/backends/cuda"},
+    {"probe/without_cuda/no_gpus.cpp", "the headers of probe/gpu"},
+};
+
+bool is_excepted(const std::string& path) {
+  return std::ranges::any_of(kExceptions,
+                             [&](const Exception& e) { return path.rfind(e.begins, 0) == 0; });
+}
+
+bool has_own_header(const SourceFile& source, const std::set<std::string>& headers) {
+  return std::ranges::any_of(own_headers(source.path),
+                             [&](const std::string& header) { return headers.contains(header); });
+}
+
 }  // namespace
 
 // So every such header compiles alone, and the build compiles only the others once more
@@ -56,6 +89,21 @@ TEST_CASE("A source includes the header of its name first", "[tidy]") {
       for (const std::string& header : not_first(f, all)) out += f.path + ": " + header + "\n";
   INFO("included later, or not at all:\n" << out);
   CHECK(out.empty());
+}
+
+TEST_CASE("A source has a header of its name", "[tidy]") {
+  const std::set<std::string> all = headers();
+  std::string out;
+  std::set<std::string> needed;
+  for (const SourceFile& f : files()) {
+    if (!f.is_unit() || has_own_header(f, all)) continue;
+    if (!is_excepted(f.path)) out += f.path + "\n";
+    for (const Exception& e : kExceptions)
+      if (f.path.rfind(e.begins, 0) == 0) needed.insert(e.begins);
+  }
+  INFO("where do these declare what they define?\n" << out);
+  CHECK(out.empty());
+  CHECK(needed.size() == std::size(kExceptions));  // none of them is out of date
 }
 
 TEST_CASE("A header of a source's name that is not included first is found", "[tidy]") {

@@ -32,12 +32,12 @@ Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
 ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario,
                          const ExecutionSettings& how) {
   ExecuteOptions out;
-  out.device = how.device;
+  out.backend = how.backend;
   out.synthetic = !scenario.model_file;
   out.repeat = run.repeat.value_or(how.repeat);
   out.trace = true;
   out.traced_tokens = sim::kTracedTokens + 1;  // the first is the prompt's
-  if (how.device == Device::kCpu) return out;
+  if (!how.backend->is_gpu()) return out;
   if (run.scenario.has("rig.vram_capacity") && !scenario.rig.gpus.empty())
     out.vram_limit = scenario.rig.gpus.front().memory.value;
   if (how.vram_ceiling.value > 0) out.vram_ceiling = how.vram_ceiling;

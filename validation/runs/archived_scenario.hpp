@@ -17,7 +17,7 @@ Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
 
 /// Settings of a run's execution that are not part of the scenario.
 struct ExecutionSettings {
-  Device device = Device::kCpu;
+  const engine::EngineBackend* backend = &engine::cpu_backend();
   int repeat = 3;
   BytesPerSecond vram_ceiling;  // as probed; 0: is measured
 };

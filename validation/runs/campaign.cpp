@@ -15,9 +15,10 @@
 #include "core/files/temporary_file.hpp"
 #include "core/text/csv_quote.hpp"
 #include "core/text/unit_text.hpp"
-#include "engine/backends/cuda/cuda_device.hpp"
+#include "engine/backends/backend.hpp"
 #include "engine/run/measured_report.hpp"
-#include "engine/synth/synthetic_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
+#include "probe/gpu/measure_gpus.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
 #include "report/report_json.hpp"
@@ -78,11 +79,18 @@ double change_of_memory(const probe::Machine& machine, int threads, BytesPerSeco
 }
 
 // The host has a part in it, whose rates change with what else it does.
-bool host_takes_part(const TomlDocument& run, Device device) {
+bool host_takes_part(const TomlDocument& run, const engine::EngineBackend& backend) {
   constexpr const char* kShares[] = {"placement.gpu_layers", "placement.cpu_moe_layers",
                                      "placement.decode_device", "kv.policy"};
-  return device == Device::kCpu ||
+  return !backend.is_gpu() ||
          std::ranges::any_of(kShares, [&](const char* key) { return run.has(key); });
+}
+
+// Why the backend's GPU cannot be used; nullopt: it can, or the backend has none.
+std::optional<Error> gpu_error(const engine::EngineBackend& backend) {
+  if (!backend.is_gpu()) return std::nullopt;
+  const auto device = backend.gpu->device();
+  return device ? std::nullopt : std::optional(device.error());
 }
 
 // A failed run of a suite is skipped and reported by its name; a single run returns its error.
@@ -96,8 +104,9 @@ Error of_only_run(Error error, const Suite& suite) {
 
 class Campaign {
  public:
-  Campaign(const CampaignOptions& options, Device device, const Catalogue& catalogue)
-      : options_(options), device_(device), catalogue_(catalogue), kept_(options.folder) {}
+  Campaign(const CampaignOptions& options, const engine::EngineBackend& backend,
+           const Catalogue& catalogue)
+      : options_(options), backend_(backend), catalogue_(catalogue), kept_(options.folder) {}
 
   Result<Validation> all(const Suite& suite) {
     const OnInterrupt on_interrupt;
@@ -110,8 +119,8 @@ class Campaign {
       if (!error) continue;
       if (suite.runs.size() == 1) return of_only_run(*error, suite);
       result_.skipped.push_back({run.name, error->message});
-      if (!interrupted() && device_ == Device::kCuda)
-        if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
+      if (!interrupted())
+        if (auto lost = gpu_error(backend_)) return *lost;
     }
     show_progress("");
     if (suite.runs.size() > 1) result_.activities.clear();
@@ -166,13 +175,13 @@ class Campaign {
   // Repeats a run if other programs used memory or cores meanwhile: the calmest attempt counts.
   std::optional<Error> one(std::size_t index, const SuiteRun& run) {
     TomlDocument document = run.scenario.clone();
-    const auto stated = make_scenario_here(document, catalogue_, device_);
+    const auto stated = make_scenario_here(document, catalogue_, backend_);
     if (!stated) return stated.error();  // before anything is measured for it
     WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
     const bool own_file = run.file && !run.scenario.has("model.file");
     if (own_file)
       if (auto error = write_weights(*stated, weights)) return error;
-    const int most = device_ == Device::kCuda ? kTriesOnGpu : kTries;
+    const int most = backend_.is_gpu() ? kTriesOnGpu : kTries;
     std::optional<Attempt> best;
     int tries = 0;
     do {
@@ -230,16 +239,15 @@ class Campaign {
       auto machine = probe::measure_machine(scratch(), show_progress, stop_flag());
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
-      if (device_ == Device::kCuda)
-        machine_->gpus = probe::measure_gpus(show_progress, stop_flag());
+      if (backend_.is_gpu()) machine_->gpus = probe::measure_gpus(show_progress, stop_flag());
     } else {
       if (run.file || run.scenario.has("model.file"))
         if (auto error =
                 probe::measure_disk_again(*machine_, scratch(), show_progress, stop_flag()))
           return *error;
-      if (device_ == Device::kCpu)
+      if (!backend_.is_gpu())
         probe::measure_cores(*machine_, show_progress, stop_flag());
-      else if (host_takes_part(run.scenario, device_))
+      else if (host_takes_part(run.scenario, backend_))
         probe::measure_all_cores(*machine_, show_progress, stop_flag());
     }
     return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_), gpus());
@@ -263,18 +271,17 @@ class Campaign {
     if (!scenario) return scenario.error();
     if (!weights.empty()) scenario->model_file = weights;
     if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
-    if (machine_ && host_takes_part(run.scenario, device_)) {
+    if (machine_ && host_takes_part(run.scenario, backend_)) {
       const double within =
-          device_ == Device::kCuda
-              ? 0
-              : change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
+          backend_.is_gpu() ? 0
+                            : change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
       out.changed = std::max(within, probe::change_of_cores(*machine_, stop_flag()));
     }
     return out;
   }
 
   ExecutionSettings execution_settings() const {
-    ExecutionSettings how{device_, options_.repeat, {}};
+    ExecutionSettings how{&backend_, options_.repeat, {}};
     if (machine_ && !machine_->gpus.found.empty())
       how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram_read.median};
     return how;
@@ -295,7 +302,7 @@ class Campaign {
     if (auto error = kept_.begin_run(index)) return error;
     if (scenario.model_file) request.weights = scenario.model_file->string();
     // The number of GPU layers of the forecast, if the run leaves it open.
-    if (device_ == Device::kCuda) request.gpu_layers = forecast.report.placement.gpu_layers;
+    if (backend_.is_gpu()) request.gpu_layers = forecast.report.placement.gpu_layers;
 
     out.started = clock_time();
     const auto ran = run_in_subprocess(request);
@@ -318,7 +325,7 @@ class Campaign {
   }
 
   const CampaignOptions& options_;
-  Device device_;
+  const engine::EngineBackend& backend_;
   const Catalogue& catalogue_;
   RunArchive kept_;
   std::optional<probe::Machine> machine_;
@@ -329,9 +336,8 @@ class Campaign {
 
 Result<Validation> run_campaign(const Suite& suite, const CampaignOptions& options,
                                 const Catalogue& catalogue) {
-  if (suite.device == Device::kCuda)
-    if (const auto gpu = engine::cuda_device(); !gpu) return gpu.error();
-  return Campaign(options, suite.device, catalogue).all(suite);
+  if (auto error = gpu_error(*suite.backend)) return *error;
+  return Campaign(options, *suite.backend, catalogue).all(suite);
 }
 
 Result<Validation> replay_runs(std::span<const std::string> archives, const Catalogue& catalogue,

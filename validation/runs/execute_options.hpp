@@ -6,14 +6,13 @@
 #include <string>
 
 #include "core/base/units.hpp"
+#include "engine/backends/backend.hpp"
 #include "engine/run/sampler.hpp"
 
 namespace rigcast::validation {
 
-enum class Device { kCpu, kCuda };
-
 struct ExecuteOptions {
-  Device device = Device::kCpu;
+  const engine::EngineBackend* backend = &engine::cpu_backend();
   std::optional<Bytes> vram_limit;  // of the engine; absent: what the GPU has
   std::optional<Bytes> ram_limit;   // of the engine; absent: what the host has
   bool synthetic = false;

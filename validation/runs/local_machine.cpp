@@ -7,8 +7,6 @@
 #include "core/hardware/hardware_names.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/architectures/bind_model.hpp"
-#include "engine/backends/cuda/check/gpu_check.hpp"
-#include "engine/backends/cuda/cuda_device.hpp"
 #include "perfmodel/memory.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/host.hpp"
@@ -24,8 +22,9 @@ std::string machine_name(const probe::Host& host) {
 }
 
 // The GPU as the part of the catalogue that it is.
-std::optional<Error> set_gpu(TomlDocument& document, const Catalogue& catalogue) {
-  const auto device = engine::cuda_device();
+std::optional<Error> set_gpu(TomlDocument& document, const Catalogue& catalogue,
+                             const engine::GpuAccess& access) {
+  const auto device = access.device();
   if (!device) return device.error();
   probe::Gpu gpu;
   gpu.name = device->name;
@@ -70,14 +69,14 @@ std::optional<Error> set_cpu(TomlDocument& document, const Catalogue& catalogue,
 }  // namespace
 
 Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
-                                    Device device) {
+                                    const engine::EngineBackend& backend) {
   const auto set = [&](const char* key, const std::string& value) {
     return document.has(key) ? std::nullopt : document.set(key, value, "this machine");
   };
   if (auto error = set("runtime.name", "\"rigcast\"")) return *error;
   if (names_a_rig(document)) return make_scenario(document, catalogue);
   std::optional<Error> no_gpu;
-  if (device == Device::kCuda) no_gpu = set_gpu(document, catalogue);
+  if (backend.is_gpu()) no_gpu = set_gpu(document, catalogue, *backend.gpu);
   // What the user can mend is told first: any GPU stands in while the rest is checked.
   if (no_gpu)
     if (auto error = set("rig.gpu", toml_text(catalogue.ids("hwprofiles/gpus").at(0))))
@@ -166,7 +165,7 @@ struct GpuAvailableMemory {
 };
 
 Result<GpuAvailableMemory> available_gpu_memory(const ExecuteOptions& options) {
-  const auto device = engine::cuda_device();
+  const auto device = options.backend->gpu->device();
   if (!device) return device.error();
   const bool limited = options.vram_limit && *options.vram_limit < device->free;
   return GpuAvailableMemory{limited ? *options.vram_limit : device->free, limited,
@@ -198,9 +197,10 @@ std::string fewer_layers_text(const Scenario& s, int layers, Bytes free) {
   return fit < layers ? fmt::format("--gpu-layers {}, or {}", fit, kSmaller) : kSmaller;
 }
 
-std::optional<Error> check_placement(const Scenario& s) {
+std::optional<Error> check_placement(const Scenario& s, const ExecuteOptions& options) {
   if (s.rig.gpus.empty())
-    return bad_input("--device cuda: the rig has no GPU", "leave the rig out: this machine's");
+    return bad_input(fmt::format("--device {}: the rig has no GPU", options.backend->name),
+                     "leave the rig out: this machine's");
   if (s.kv.policy == KvPolicy::kSpill)
     return bad_input(
         "the KV policy spill is what a driver does by itself: it is forecast, not executed",
@@ -222,8 +222,8 @@ std::optional<Error> check_unified_memory(const DeviceMemory& gpu, const DeviceM
 }
 
 std::optional<Error> check_gpu_run(const Scenario& s, const ExecuteOptions& options) {
-  if (auto error = check_placement(s)) return error;
-  if (auto error = engine::check_gpu(engine::gpu_check_file())) return error;
+  if (auto error = check_placement(s, options)) return error;
+  if (auto error = options.backend->gpu->check()) return error;
   const auto budget = available_gpu_memory(options);
   if (!budget) return budget.error();
   const int layers = gpu_layers_here(s, budget->free);
@@ -249,11 +249,11 @@ std::optional<Error> check_runnable(const Scenario& s, const ExecuteOptions& opt
   if (options.synthetic && s.model_file)
     return bad_input("--synthetic and a model file exclude each other",
                      "name a model of the catalogue with --model");
-  return options.device == Device::kCuda ? check_gpu_run(s, options) : check_cpu_run(s, options);
+  return options.backend->is_gpu() ? check_gpu_run(s, options) : check_cpu_run(s, options);
 }
 
 Result<Placement> placement_here(const Scenario& s, const ExecuteOptions& options) {
-  if (options.device == Device::kCpu) return place(s, 0);
+  if (!options.backend->is_gpu()) return place(s, 0);
   const auto budget = available_gpu_memory(options);
   if (!budget) return budget.error();
   return place(s, gpu_layers_here(s, budget->free));

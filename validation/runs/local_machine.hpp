@@ -21,7 +21,7 @@ std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue
 /// The scenario with the engine as runtime and, if the document names no rig, this machine: its
 /// cores and memory, and its own name in reports.
 Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
-                                    Device device = Device::kCpu);
+                                    const engine::EngineBackend& backend = engine::cpu_backend());
 
 /// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
 /// or memory that is short (kDoesNotFit).

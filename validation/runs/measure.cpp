@@ -13,7 +13,6 @@
 #include "core/files/interrupt.hpp"
 #include "core/scenario/placement.hpp"
 #include "engine/backends/backend.hpp"
-#include "engine/gguf/model/read_model.hpp"
 #include "engine/load/load.hpp"
 #include "engine/memory/process_memory.hpp"
 #include "engine/placement/host_placement.hpp"
@@ -22,7 +21,7 @@
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "engine/tokenizer/stream_decoder.hpp"
 #include "probe/dram_read.hpp"
-#include "probe/gpu.hpp"
+#include "probe/gpu/vram_rates.hpp"
 #include "probe/host.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "validation/runs/local_machine.hpp"
@@ -78,9 +77,6 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
 
 // Makes an executor for a file's weights, or for random ones.
 MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
-  const bool gpu = options.device == Device::kCuda;
-  const auto backend = built_in_backends().find(gpu ? "cuda" : "cpu");
-  if (!backend) return backend.error();
   ExecutorOptions how;
   how.kv_types = s.kv.types;
   how.kv_block = s.kv.block_tokens;
@@ -88,10 +84,11 @@ MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const
   how.ubatch = TokenCount(s.settings.ubatch);
   how.ram_limit = options.ram_limit;
   how.stop = stop_flag();
-  if (gpu)
+  const EngineBackend& backend = *options.backend;
+  if (backend.is_gpu())
     if (auto error = set_gpu(s, options, how)) return *error;
-  return file ? (*backend)->from_file(*file, how)
-              : (*backend)->synthetic(s.model, s.tensors, options.seed, how);
+  return file ? backend.from_file(*file, how)
+              : backend.synthetic(s.model, s.tensors, options.seed, how);
 }
 
 std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& text) {
@@ -312,7 +309,7 @@ void trace_one_more(Executor& executor, const Runner& runner, const MeasuredRuns
 void measure_memory(const ExecuteOptions& options, const Placement& placement, const Scenario& s,
                     ThreadTeam& team, MeasuredRuns& runs) try {
   if (options.prompt || interrupted()) return;
-  const bool gpu = options.device == Device::kCuda;
+  const bool gpu = options.backend->is_gpu();
   if (gpu) {
     show_progress("reading the GPU's memory ...");
     runs.vram_ceiling = options.vram_ceiling ? *options.vram_ceiling
@@ -343,7 +340,7 @@ void add_warnings(Executed& out, const ExecuteOptions& options, const MeasuredRu
   std::vector<std::string>& warnings = out.report.warnings;
   const Scenario& s = *out.report.scenario;
   const int layers = out.report.placement.gpu_layers;
-  if (options.device == Device::kCuda && !s.placement.gpu_layers && layers <= s.model.layers)
+  if (options.backend->is_gpu() && !s.placement.gpu_layers && layers <= s.model.layers)
     warnings.push_back(layers == s.model.layers
                            ? "the head does not fit into the GPU's memory: it is on the host"
                            : fmt::format("{} of {} layers fit into the GPU's memory: the others "

@@ -87,7 +87,11 @@ Result<ArchivedSuite> read_packed(const fs::path& file) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (number++ == 0) {
         if (line.at("schema") != kSchema) return not_packed(file, 1);
-        suite.device = line.at("device") == "cuda" ? Device::kCuda : Device::kCpu;
+        const auto backend = engine::built_in_backends().find(line.at("device").get<std::string>());
+        if (!backend)
+          return bad_input(backend.error().message, backend.error().hint,
+                           SourceRef{file.string(), 1, 1});
+        suite.backend = *backend;
         continue;
       }
       auto run = run_of(line, fmt::format("{}:{}", file.string(), number));
@@ -104,8 +108,7 @@ Result<ArchivedSuite> read_packed(const fs::path& file) {
 }  // namespace
 
 std::optional<Error> write_packed(const ArchivedSuite& suite, const fs::path& file) {
-  const char* device = suite.device == Device::kCuda ? "cuda" : "cpu";
-  std::string text = Json{{"schema", kSchema}, {"device", device}}.dump() + "\n";
+  std::string text = Json{{"schema", kSchema}, {"device", suite.backend->name}}.dump() + "\n";
   for (const ArchivedRun& kept : suite.runs) {
     try {
       text += to_json(kept).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -64,7 +64,9 @@ std::optional<Error> RunArchive::begin(const Suite& suite, bool resume) {
   if (resume)
     if (auto error = is_of(suite)) return error;
   times_ = resume ? text_of(folder_ / "times.csv").value_or(kTimes) : kTimes;
-  std::string text = suite.device == Device::kCuda ? "device = \"cuda\"\n\n" : "";
+  std::string text = suite.backend == &engine::cpu_backend()
+                         ? std::string()
+                         : fmt::format("device = {}\n\n", toml_text(suite.backend->name));
   for (std::size_t i = 0; i < suite.runs.size(); ++i) {
     const SuiteRun& run = suite.runs[i];
     if (!resume)
@@ -136,7 +138,7 @@ Result<ArchivedSuite> RunArchive::read() const {
   if (!suite) return suite.error();
   const auto times = times_of(folder_ / "times.csv");
   if (!times) return times.error();
-  ArchivedSuite out{suite->device, {}};
+  ArchivedSuite out{suite->backend, {}};
   for (std::size_t i = 0; i < suite->runs.size(); ++i) {
     const auto part_text = [&](const char* what) { return text(i, what).value_or(""); };
     ArchivedRun run{suite->runs[i],

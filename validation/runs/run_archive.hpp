@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "engine/backends/backend.hpp"
 #include "validation/runs/suite.hpp"
 
 namespace rigcast::validation {
@@ -29,8 +30,10 @@ struct ArchivedRun {
 };
 
 struct ArchivedSuite {
-  Device device = Device::kCpu;
+  const engine::EngineBackend* backend = &engine::cpu_backend();
   std::vector<ArchivedRun> runs;
+
+  bool on_gpu() const { return backend->is_gpu(); }
 };
 
 class RunArchive {

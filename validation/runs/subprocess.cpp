@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "core/files/interrupt.hpp"
-#include "engine/backends/cuda/cuda_device.hpp"
 #include "report/report_json.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/local_machine.hpp"
@@ -134,7 +133,7 @@ Result<WorkerAnswer> run_of(const std::string& text, const std::string& ended) {
 Json json_of(const WorkerRequest& request) {
   return {{"folder", request.folder},
           {"index", request.index},
-          {"cuda", request.how.device == Device::kCuda},
+          {"device", request.how.backend->name},
           {"repeat", request.how.repeat},
           {"vram_ceiling", request.how.vram_ceiling.value},
           {"weights", request.weights},
@@ -147,7 +146,9 @@ Result<WorkerRequest> request_of(const std::string& text) try {
   WorkerRequest request;
   request.folder = json.at("folder");
   request.index = json.at("index");
-  request.how.device = json.at("cuda").get<bool>() ? Device::kCuda : Device::kCpu;
+  const auto backend = engine::built_in_backends().find(json.at("device").get<std::string>());
+  if (!backend) return backend.error();
+  request.how.backend = *backend;
   request.how.repeat = json.at("repeat");
   request.how.vram_ceiling = BytesPerSecond{json.at("vram_ceiling").get<double>()};
   request.weights = json.at("weights");
@@ -194,7 +195,7 @@ Result<Executed> caught(const WorkerRequest& request, const Catalogue& catalogue
 }  // namespace
 
 Result<WorkerAnswer> run_in_subprocess(const WorkerRequest& request) {
-  if (request.how.device == Device::kCuda) engine::release_cuda();
+  if (const auto& gpu = request.how.backend->gpu) gpu->release();
   OtherProcess process({"rigcast", kWorkerVerb, json_of(request).dump()});
   if (process.failed() != 0)
     return machine_error(

@@ -49,8 +49,13 @@ Result<Suite> read_suite(const std::filesystem::path& file) {
   Suite suite;
   suite.file = file;
   const TomlTable root = document->root();
-  suite.device =
-      root.choice("device", Device::kCpu, {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
+  if (const auto device = root.find_text("device")) {
+    const auto backend = engine::built_in_backends().find(*device);
+    if (backend)
+      suite.backend = *backend;
+    else
+      root.refuse("device", backend.error());
+  }
   for (const TomlTable& t : root.tables("run")) {
     const std::string name = t.text("name");
     auto scenario = scenario_of(t, file.parent_path());

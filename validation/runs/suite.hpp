@@ -9,7 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/text/toml_reader.hpp"
-#include "validation/runs/execute_options.hpp"
+#include "engine/backends/backend.hpp"
 
 namespace rigcast::validation {
 
@@ -21,14 +21,14 @@ struct SuiteRun {
 };
 
 struct Suite {
-  Device device = Device::kCpu;
+  const engine::EngineBackend* backend = &engine::cpu_backend();
   std::vector<SuiteRun> runs;
   std::filesystem::path file{};  // empty: one scenario that was named itself
 };
 
-/// `device`, "cpu" or "cuda", which may be left out; then [[run]] with `name`;
-/// `scenario`, with the tables of a scenario file or the name of one beside the suite; and, if
-/// wanted, `file = true`, `repeat`.
+/// `device`, the name of a backend of the engine; "cpu" where it is left out; then [[run]] with
+/// `name`; `scenario`, with the tables of a scenario file or the name of one beside the suite; and,
+/// if wanted, `file = true`, `repeat`.
 Result<Suite> read_suite(const std::filesystem::path& file);
 /// The file of a suite that comes with rigcast, by its name, where a GPU is there "quick-gpu"
 /// before "quick"; or the path itself, if there is a file. An error names those that there are.

@@ -1,5 +1,4 @@
-// One layer's attention: QKV projections, the KV cache, the weighted sum of values, and the output
-// matrix.
+#include "engine/backends/cpu/attention_stage.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/backends/cpu/activity_span.hpp"
-#include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/model/model_bytes.hpp"
+#include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -21,12 +19,34 @@ void add_bias(std::span<float> to, const std::vector<float>& bias) {
   if (!bias.empty()) cpu::add_scaled(to, bias.data(), 1.0f);
 }
 
+KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
+  return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
+          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
+}
+
 }  // namespace
+
+AttentionStage::AttentionStage(CpuStep& step, const CpuOptions& options)
+    : step_(step),
+      cache_(cache_for(step.model->spec, options)),
+      rope_(step.model->hyper, step.model->rope_factors),
+      one_(step.model->spec, options.threads),
+      threads_(std::size_t(options.threads)) {}
+
+void AttentionStage::begin() { angles_.resize(std::size_t(step_.tokens) * rope_.pairs() * 2); }
+
+void AttentionStage::compute_angles(Worker& worker) {
+  const std::size_t angles = rope_.pairs() * 2;
+  worker.parallel_for(step_.tokens, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t)
+      rope_.angles(step_.cached + t, {angles_.data() + std::size_t(t) * angles, angles});
+  });
+}
 
 // Adds biases, normalizes heads, applies RoPE and stores keys and values, for one token of the
 // step.
-void CpuLayers::place_queries(int layer, std::int64_t row) {
-  const Layer& w = weights(layer);
+void AttentionStage::place_queries(int layer, std::int64_t row) {
+  const Layer& w = step_.layer(layer);
   const std::size_t dim = std::size_t(w.attention.head_dim),
                     q_width = std::size_t(w.attention.q_width()),
                     kv_width = std::size_t(w.attention.kv_width());
@@ -39,18 +59,18 @@ void CpuLayers::place_queries(int layer, std::int64_t row) {
   const std::size_t angles = rope_.pairs() * 2;
   const std::span<const float> token_angles(angles_.data() + std::size_t(row) * angles, angles);
   const auto place = [&](float* head, const std::vector<float>& norm) {
-    if (!norm.empty()) cpu::rms_norm({head, dim}, norm, model_->hyper.norm_eps, head);
+    if (!norm.empty()) cpu::rms_norm({head, dim}, norm, step_.model->hyper.norm_eps, head);
     rope_.rotate(token_angles, head);
   };
   for (std::size_t h = 0; h < q_width; h += dim) place(q + h, w.q_norm);
   for (std::size_t h = 0; h < kv_width; h += dim) place(k + h, w.k_norm);
-  cache_.store(layer, cached_ + row, k, v);
+  cache_.store(layer, step_.cached + row, k, v);
 }
 
 // Attention of rows [first, last) of the step for one KV head: one thread computes all partitions,
 // one after the other.
-void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
-                            std::int64_t last) {
+void AttentionStage::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
+                                 std::int64_t last) {
   const AttentionShape& shape = this->shape(layer);
   const int dim = int(shape.head_dim), group = shape.heads_per_kv_head();
   const int rows = int(last - first) * group;
@@ -60,10 +80,10 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
   for (std::int64_t t = first; t < last; ++t) {
     const float* q = q_.data() + (t * shape.heads + kv_head * group) * dim;
     std::copy_n(q, group * dim, own.rows.data() + (t - first) * group * dim);
-    own.from.insert(own.from.end(), std::size_t(group), shape.first_attended(cached_ + t));
-    own.to.insert(own.to.end(), std::size_t(group), cached_ + t + 1);
+    own.from.insert(own.from.end(), std::size_t(group), shape.first_attended(step_.cached + t));
+    own.to.insert(own.to.end(), std::size_t(group), step_.cached + t + 1);
   }
-  const TokenCount from = own.from.front() / kPartition, to = cached_ + last;
+  const TokenCount from = own.from.front() / kPartition, to = step_.cached + last;
   const int count = int((to - 1) / kPartition + 1 - from);
   own.o.resize(std::size_t(count) * std::size_t(rows * dim));
   own.m.resize(std::size_t(count * rows));
@@ -84,15 +104,16 @@ void CpuLayers::attend_rows(Thread& own, int layer, int kv_head, std::int64_t fi
   }
 }
 
-void CpuLayers::attend_batch(Worker& worker, int layer) {
+void AttentionStage::attend_batch(Worker& worker, int layer) {
   const int group = shape(layer).heads_per_kv_head();
   const std::int64_t at_once = std::max(1, 32 / group);  // rows that share one read of the cache
-  const std::int64_t pieces = (tokens_ + at_once - 1) / at_once;
+  const std::int64_t pieces = (step_.tokens + at_once - 1) / at_once;
   worker.parallel_for_nowait(shape(layer).kv_heads * pieces, 1,
                              [&](std::int64_t task, std::int64_t) {
                                const std::int64_t first = task % pieces * at_once;
-                               attend_rows(thread(worker), layer, int(task / pieces), first,
-                                           std::min(tokens_, first + at_once));
+                               attend_rows(threads_[std::size_t(worker.index())], layer,
+                                           int(task / pieces), first,
+                                           std::min(step_.tokens, first + at_once));
                              });
 }
 
@@ -100,19 +121,19 @@ void CpuLayers::attend_batch(Worker& worker, int layer) {
 // There is no barrier at the end. For one token, `around` may name work that follows on finished
 // heads.
 template <class Place>
-void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
-                                  AroundHeads around) {
-  if (tokens_ == 1) {
+void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& place,
+                                       AroundHeads around) {
+  if (step_.tokens == 1) {
     around.before = [&, before = std::move(around.before)] {
       place(0);
       if (before) before();
     };
-    return one_.run(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1,
-                    q_.data(), attn_out_.data(), around);
+    return one_.run(worker, cache_, layer, shape(layer).first_attended(step_.cached),
+                    step_.cached + 1, q_.data(), attn_out_.data(), around);
   }
   worker.barrier();
   // Four neighbouring tokens at a time: their rows of the cache share cache lines.
-  worker.parallel_for(tokens_, 4, [&](std::int64_t begin, std::int64_t end) {
+  worker.parallel_for(step_.tokens, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place(row);
   });
   attend_batch(worker, layer);
@@ -120,25 +141,26 @@ void CpuLayers::attend_over_cache(Worker& worker, int layer, const Place& place,
 
 // Attention, and its result as the input of the output matrix: row by row for a batch; for one
 // token, as soon as heads are finished.
-void CpuLayers::attend_to_input(Worker& worker, int layer) {
-  const Matrix& output = weights(layer).output;
+void AttentionStage::attend_to_input(Worker& worker, int layer) {
+  const Matrix& output = step_.layer(layer).output;
   const std::int64_t width = output.columns, dim = shape(layer).head_dim;
   const auto place = [&](std::int64_t row) { place_queries(layer, row); };
-  if (tokens_ == 1) {
-    one_.prefetch_kv(worker, cache_, layer, shape(layer).first_attended(cached_), cached_ + 1);
+  if (step_.tokens == 1) {
+    one_.prefetch_kv(worker, cache_, layer, shape(layer).first_attended(step_.cached),
+                     step_.cached + 1);
     return attend_over_cache(
         worker, layer, place,
-        {.before = [&] { size_input(input_, width, 1, {&output}); },
+        {.before = [&] { step_.input.resize(width, 1, {&output}); },
          .heads_done =
              [&](std::int64_t begin, std::int64_t end) {
-               input_.set_part(begin * dim,
-                               {attn_out_.data() + begin * dim, std::size_t((end - begin) * dim)});
+               step_.input.set_part(
+                   begin * dim, {attn_out_.data() + begin * dim, std::size_t((end - begin) * dim)});
              },
          .heads = std::lcm(Input::kPart, dim) / dim});
   }
   attend_over_cache(worker, layer, place, {});
-  prepare(
-      worker, input_, width, tokens_, {&output}, [] {},
+  step_.prepare(
+      worker, step_.input, width, step_.tokens, {&output}, [] {},
       [&](std::int64_t row, std::span<float> out) {
         std::copy_n(attn_out_.data() + row * width, width, out.data());
       });
@@ -146,21 +168,21 @@ void CpuLayers::attend_to_input(Worker& worker, int layer) {
 
 // Resizes the buffers of a step's projections, and counts the bytes of the cache that its attention
 // reads and writes.
-void CpuLayers::size_attention(int layer) {
+void AttentionStage::size(int layer) {
   const AttentionShape& shape = this->shape(layer);
-  q_.resize(std::size_t(tokens_ * shape.q_width()));
-  k_.resize(std::size_t(tokens_ * shape.kv_width()));
-  v_.resize(std::size_t(tokens_ * shape.kv_width()));
+  q_.resize(std::size_t(step_.tokens * shape.q_width()));
+  k_.resize(std::size_t(step_.tokens * shape.kv_width()));
+  v_.resize(std::size_t(step_.tokens * shape.kv_width()));
   attn_out_.resize(q_.size());
-  const TokenCount seen = cached_ + tokens_ - shape.first_attended(cached_);
+  const TokenCount seen = step_.cached + step_.tokens - shape.first_attended(step_.cached);
   const std::int64_t token_bytes = cache_.token_bytes(layer);
-  bytes_ += {0, double(seen * token_bytes), double(tokens_ * token_bytes)};
+  step_.bytes += {0, double(seen * token_bytes), double(step_.tokens * token_bytes)};
 }
 
-void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
+void AttentionStage::attend(Worker& worker, int layer, const float* projected) {
   const std::int64_t q_width = shape(layer).q_width(), kv_width = shape(layer).kv_width();
-  ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
-  worker.run_once([&] { size_attention(layer); });
+  const ActivitySpan span = step_.span(worker, ActivityKind::kCacheAttention, layer);
+  worker.run_once([&] { size(layer); });
   attend_over_cache(worker, layer,
                     [&](std::int64_t row) {
                       const float* const from = projected + row * (q_width + 2 * kv_width);
@@ -174,68 +196,94 @@ void CpuLayers::attend(Worker& worker, int layer, const float* projected) {
 }
 
 // Applies bias, head norms and RoPE to the query of the step's first token.
-void CpuLayers::rope_query(int layer, float* q) {
-  const Layer& w = weights(layer);
+void AttentionStage::rope_query(int layer, float* q) {
+  const Layer& w = step_.layer(layer);
   const std::size_t dim = std::size_t(w.attention.head_dim),
                     width = std::size_t(w.attention.q_width());
   add_bias({q, width}, w.q_bias);
   const std::span<const float> token_angles(angles_.data(), rope_.pairs() * 2);
   for (std::size_t h = 0; h < width; h += dim) {
-    if (!w.q_norm.empty()) cpu::rms_norm({q + h, dim}, w.q_norm, model_->hyper.norm_eps, q + h);
+    if (!w.q_norm.empty())
+      cpu::rms_norm({q + h, dim}, w.q_norm, step_.model->hyper.norm_eps, q + h);
     rope_.rotate(token_angles, q + h);
   }
 }
 
-const CpuLayers::Part& CpuLayers::attend_part(Worker& worker, int layer, const float* q,
-                                              const KvCache& cache, TokenCount tokens) {
+const AttentionStage::Partial& AttentionStage::attend_partially(Worker& worker, int layer,
+                                                                const float* q,
+                                                                const KvCache& cache,
+                                                                TokenCount tokens) {
   const std::size_t width = std::size_t(shape(layer).q_width()),
                     heads = std::size_t(shape(layer).heads);
-  const TokenCount from = shape(layer).first_attended(cached_);
-  ActivitySpan span(worker, recorder_, ActivityKind::kCacheAttention, layer, cached_, bytes_);
+  const TokenCount from = shape(layer).first_attended(step_.cached);
+  const ActivitySpan span = step_.span(worker, ActivityKind::kCacheAttention, layer);
   worker.run_once([&] {
     q_.assign(q, q + width);
     rope_query(layer, q_.data());
-    part_.o.assign(width, 0.0f);
-    part_.m.assign(heads, -std::numeric_limits<float>::infinity());
-    part_.l.assign(heads, 0.0f);
-    bytes_.kv_read += double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes(layer));
+    partial_.o.assign(width, 0.0f);
+    partial_.m.assign(heads, -std::numeric_limits<float>::infinity());
+    partial_.l.assign(heads, 0.0f);
+    step_.bytes.kv_read +=
+        double(std::max<TokenCount>(0, tokens - from) * cache.token_bytes(layer));
   });
   if (from < tokens)
     one_.run_part(worker, cache, layer, from, tokens, q_.data(),
-                  {part_.o.data(), part_.m.data(), part_.l.data()});
+                  {partial_.o.data(), partial_.m.data(), partial_.l.data()});
   worker.barrier();
-  return part_;
+  return partial_;
 }
 
-void CpuLayers::prefetch_kv(Worker& worker, int layer, const KvCache& cache, TokenCount tokens) {
-  one_.prefetch_kv(worker, cache, layer, shape(layer).first_attended(cached_), tokens);
+void AttentionStage::prefetch_kv(Worker& worker, int layer, const KvCache& cache,
+                                 TokenCount tokens) {
+  one_.prefetch_kv(worker, cache, layer, shape(layer).first_attended(step_.cached), tokens);
 }
 
-void CpuLayers::attention(Worker& worker, int layer, const Next& next) {
-  const std::int64_t hidden = model_->spec.hidden;
-  const Layer& w = weights(layer);
+void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next) {
+  const std::int64_t hidden = step_.width();
+  const Layer& w = step_.layer(layer);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
-  ProductScratch& scratch = thread(worker).products;
-  ActivitySpan span(worker, recorder_, ActivityKind::kAttention, layer, cached_, bytes_);
+  ProductScratch& scratch = step_.products(worker);
+  const ActivitySpan span = step_.span(worker, ActivityKind::kAttention, layer);
   const auto before = [&] {
-    size_attention(layer);
-    bytes_.weights += double(attention_weight_bytes(w));
+    size(layer);
+    step_.bytes.weights += double(attention_weight_bytes(w));
   };
-  prepare(worker, input_, hidden, tokens_, {&w.q, &w.k, &w.v}, before,
-          [&](std::int64_t row, std::span<float> out) { normed_row(row, w.attention_norm, out); });
-  const Product projections[] = {{&w.q, input_, q_.data(), q_width},
-                                 {&w.k, input_, k_.data(), kv_width},
-                                 {&w.v, input_, v_.data(), kv_width}};
-  multiply(worker, projections, scratch, if_one({&w.output}));
+  step_.prepare(worker, step_.input, hidden, step_.tokens, {&w.q, &w.k, &w.v}, before,
+                [&](std::int64_t row, std::span<float> out) {
+                  step_.normed_row(row, w.attention_norm, out);
+                });
+  const Product projections[] = {{&w.q, step_.input, q_.data(), q_width},
+                                 {&w.k, step_.input, k_.data(), kv_width},
+                                 {&w.v, step_.input, v_.data(), kv_width}};
+  multiply(worker, projections, scratch, step_.if_one({&w.output}));
   attend_to_input(worker, layer);
-  worker.run_once([&] { pending_ = true; });
-  const Product output{&w.output, input_, block_.data(), hidden};
+  worker.run_once([&] { step_.pending = true; });
+  const Product output{&w.output, step_.input, step_.block.data(), hidden};
   multiply(worker, {&output, 1}, scratch, next);
   if (w.output_bias.empty()) return;
   worker.barrier();
-  worker.parallel_for_nowait(tokens_, 1, [&](std::int64_t row, std::int64_t) {
-    add_bias({block_.data() + row * hidden, std::size_t(hidden)}, w.output_bias);
+  worker.parallel_for_nowait(step_.tokens, 1, [&](std::int64_t row, std::int64_t) {
+    add_bias({step_.block.data() + row * hidden, std::size_t(hidden)}, w.output_bias);
   });
+}
+
+void AttentionStage::fill(TokenCount first, TokenCount last) {
+  constexpr std::uint64_t stream = stream_key(1, "cache");
+  std::vector<float> k, v;
+  for (TokenCount t = first; t < last; ++t)
+    for (int layer = 0; layer < step_.model->spec.layers; ++layer) {
+      if (!cache_.keeps(layer)) continue;
+      const std::size_t width = std::size_t(shape(layer).kv_width());
+      k.resize(width);
+      v.resize(width);
+      std::uint64_t at = (std::uint64_t(t) * 1024 + std::uint64_t(layer)) * width;
+      for (std::size_t i = 0; i < width; ++i, ++at) {
+        const std::uint64_t bits = random_word(stream, at);
+        k[i] = float(std::int32_t(bits)) * 0x1p-31f;
+        v[i] = float(std::int32_t(bits >> 32)) * 0x1p-31f;
+      }
+      cache_.store(layer, t, k.data(), v.data());
+    }
 }
 
 }  // namespace rigcast::engine

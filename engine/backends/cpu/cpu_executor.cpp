@@ -62,7 +62,7 @@ void CpuExecutor::fill(TokenCount tokens) {
   cache().reserve(cached_ + tokens);
   team_.run([&](Worker& worker) {
     worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-      layers_.fill(cached_ + begin, cached_ + end);
+      layers_.attention().fill(cached_ + begin, cached_ + end);
     });
   });
   cached_ += tokens;

@@ -32,7 +32,7 @@ class CpuExecutor : public Executor {
   std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
 
   CpuOptions options_;
-  RamShare weights_;
+  RamCharge weights_;
   ThreadTeam team_;
   CpuLayers layers_;
   TokenCount cached_ = 0;  // tokens in the cache before this step

@@ -1,9 +1,7 @@
-// One layer's dense FFN.
+#include "engine/backends/cpu/ffn_stage.hpp"
 
 #include <algorithm>
 
-#include "engine/backends/cpu/activity_span.hpp"
-#include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/model/model_bytes.hpp"
 
@@ -11,41 +9,42 @@ namespace rigcast::engine {
 
 // Computes the down matrix's input, in rows of a batch or in parts of one row. Rows have been
 // normed by now, so the FFN's output may overwrite the previous block's.
-void CpuLayers::gate(Worker& worker, std::int64_t width) {
-  worker.run_once([&] { pending_ = true; });
-  if (tokens_ != 1)
+void FfnStage::gate(Worker& worker, std::int64_t width) {
+  worker.run_once([&] { step_.pending = true; });
+  if (step_.tokens != 1)
     return worker.parallel_for(
-        tokens_, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
-          make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {
-            std::copy_n(gate_.data() + row * width, width, out.data());
-            cpu::silu_multiply(out, up_.data() + row * width);
+        step_.tokens, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+          step_.make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {
+            std::copy_n(step_.gate.data() + row * width, width, out.data());
+            cpu::silu_multiply(out, step_.up.data() + row * width);
           });
         });
   worker.parallel_for(width, 4 * Input::kPart, [&](std::int64_t begin, std::int64_t end) {
-    const std::span<float> part(gate_.data() + begin, std::size_t(end - begin));
-    cpu::silu_multiply(part, up_.data() + begin);
+    const std::span<float> part(step_.gate.data() + begin, std::size_t(end - begin));
+    cpu::silu_multiply(part, step_.up.data() + begin);
     gated_.set_part(begin, part);
   });
 }
 
-void CpuLayers::ffn(Worker& worker, int layer, const Next& next) {
-  const Layer& w = weights(layer);
-  const std::int64_t hidden = model_->spec.hidden, width = w.gate.rows;
-  ProductScratch& scratch = thread(worker).products;
-  ActivitySpan span(worker, recorder_, ActivityKind::kFfn, layer, cached_, bytes_);
+void FfnStage::compute(Worker& worker, int layer, const NextMatrices& next) {
+  const Layer& w = step_.layer(layer);
+  const std::int64_t hidden = step_.width(), width = w.gate.rows;
+  ProductScratch& scratch = step_.products(worker);
+  const ActivitySpan span = step_.span(worker, ActivityKind::kFfn, layer);
   const auto before = [&] {
-    cpu::resize_at_least(gate_, std::size_t(tokens_ * width));
-    cpu::resize_at_least(up_, std::size_t(tokens_ * width));
-    size_input(gated_, width, tokens_, {&w.down});
-    bytes_.weights += double(ffn_weight_bytes(w));
+    cpu::resize_at_least(step_.gate, std::size_t(step_.tokens * width));
+    cpu::resize_at_least(step_.up, std::size_t(step_.tokens * width));
+    gated_.resize(width, step_.tokens, {&w.down});
+    step_.bytes.weights += double(ffn_weight_bytes(w));
   };
-  prepare(worker, input_, hidden, tokens_, {&w.gate, &w.up}, before,
-          [&](std::int64_t row, std::span<float> out) { normed_row(row, w.ffn_norm, out); });
-  const Product wide[] = {{&w.gate, input_, gate_.data(), width},
-                          {&w.up, input_, up_.data(), width}};
-  multiply(worker, wide, scratch, if_one({&w.down}));
+  step_.prepare(
+      worker, step_.input, hidden, step_.tokens, {&w.gate, &w.up}, before,
+      [&](std::int64_t row, std::span<float> out) { step_.normed_row(row, w.ffn_norm, out); });
+  const Product wide[] = {{&w.gate, step_.input, step_.gate.data(), width},
+                          {&w.up, step_.input, step_.up.data(), width}};
+  multiply(worker, wide, scratch, step_.if_one({&w.down}));
   gate(worker, width);
-  const Product down{&w.down, gated_, block_.data(), hidden};
+  const Product down{&w.down, gated_, step_.block.data(), hidden};
   multiply(worker, {&down, 1}, scratch, next);
 }
 

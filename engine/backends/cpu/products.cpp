@@ -54,6 +54,13 @@ void prefetch(Worker& worker, std::span<const Matrix* const> next, ProductScratc
 
 bool needs_integers(const Matrix& w) { return cpu::has_int8_kernel(w.format); }
 
+void Input::resize(std::int64_t columns, std::int64_t rows,
+                   std::initializer_list<const Matrix*> matrices) {
+  bool integers = false, floats = false;
+  for (const Matrix* m : matrices) (needs_integers(*m) ? integers : floats) = true;
+  resize(columns, rows, integers, floats);
+}
+
 void Input::resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats) {
   columns_ = columns;
   rows_ = rows;

@@ -42,6 +42,9 @@ class Input {
  public:
   /// Resizes for `rows` rows of `columns`, in the forms that the matrices need. Memory grows as
   /// needed and is kept.
+  void resize(std::int64_t columns, std::int64_t rows,
+              std::initializer_list<const Matrix*> matrices);
+  /// The same in the forms that are named.
   void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
   /// Sets one row. Several threads may set different rows at the same time.
   void set_row(std::int64_t index, std::span<const float> row);

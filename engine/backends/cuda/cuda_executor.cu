@@ -13,6 +13,7 @@
 #include "engine/backends/cuda/step_bytes.cuh"
 #include "engine/backends/cuda/token_graphs.cuh"
 #include "engine/backends/cuda/token_inputs.cuh"
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

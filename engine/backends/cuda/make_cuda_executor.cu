@@ -83,16 +83,16 @@ Made made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pin
   cuda::Vram vram(0, options.vram_limit);
   const HostPlacement parts = parts_of(spec, options);
   const Ram ram(options.ram_limit);
-  RamShare host_weights = ram.charge(std::size_t(kept(parts)), "weights");
+  RamCharge host_weights = ram.charge(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
   if (auto error = check_shapes_on_gpu(**model)) return *error;
   const CpuGpuKvSplit kv_split = kv_split_of(spec, parts, options, vram);
-  RamShare upload_buffers = ram.charge(pinned, "upload buffers");
+  RamCharge upload_buffers = ram.charge(pinned, "upload buffers");
   const std::future<void> products = begin_loading_products(vram, spec, options);
   auto weights = make(vram, **model, parts);
   products.wait();
-  upload_buffers = RamShare();
+  upload_buffers = RamCharge();
   auto state = std::make_unique<State>(
       cuda::PlacedModel{*std::move(model), parts, std::move(weights), std::move(host_weights)},
       std::move(vram),

@@ -62,9 +62,9 @@ VramPiece Vram::allocate(std::size_t bytes, const std::string& item) {
     throw shortage(bytes, item, room);
   }
   memory.bytes_ = bytes;
-  auto share = account_.charge(wanted, item);
-  RIGCAST_ASSERT(share);  // nobody else takes, and there was room
-  memory.share_ = *std::move(share);
+  auto charge = account_.charge(wanted, item);
+  RIGCAST_ASSERT(charge);  // nobody else takes, and there was room
+  memory.charge_ = *std::move(charge);
   return memory;
 }
 

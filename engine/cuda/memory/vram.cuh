@@ -48,12 +48,12 @@ class VramPiece {
   void swap(VramPiece& other) noexcept {
     std::swap(place_, other.place_);
     std::swap(bytes_, other.bytes_);
-    std::swap(share_, other.share_);
+    std::swap(charge_, other.charge_);
   }
 
   void* place_ = nullptr;
   std::size_t bytes_ = 0;
-  Share share_;  // released after the memory
+  Charge charge_;  // released after the memory
 };
 
 /// For use by several threads.

@@ -4,6 +4,8 @@
 
 #include "engine/architectures/architecture.hpp"
 #include "engine/gguf/model/executed_keys.hpp"
+#include "engine/gguf/model/read_spec.hpp"
+#include "engine/gguf/model/read_table.hpp"
 
 namespace rigcast::engine {
 namespace {

@@ -1,3 +1,5 @@
+#include "engine/gguf/model/read_spec.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "core/text/nearest_name.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/check_layout.hpp"
-#include "engine/gguf/model/read_model.hpp"
 #include "engine/gguf/model/tensor_name.hpp"
 
 namespace rigcast::engine {

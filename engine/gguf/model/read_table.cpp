@@ -1,3 +1,5 @@
+#include "engine/gguf/model/read_table.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <utility>
 
 #include "engine/gguf/clean_text.hpp"
-#include "engine/gguf/model/read_model.hpp"
 #include "engine/gguf/model/tensor_name.hpp"
 
 namespace rigcast::engine {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/elementwise.cpp"

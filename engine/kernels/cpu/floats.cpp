@@ -215,10 +215,10 @@ void set_rows(FloatBatch& x, std::int64_t first, std::int64_t count, const float
 }
 
 // The part of [0, n) that is the `index`-th's of `count`.
-struct Part {
+struct Range {
   std::int64_t begin, end;
 };
-Part part(std::int64_t n, std::int64_t index, std::int64_t count) {
+Range range_of(std::int64_t n, std::int64_t index, std::int64_t count) {
   return {n * index / count, n * (index + 1) / count};
 }
 
@@ -262,9 +262,9 @@ class Batch {
     const float* const x = x_.columns(begin, g);
     float* const sums = s_.sums.data() + g * group_sums_;
     for (std::int64_t i = 0; i < tiles_; ++i) {
-      const auto [from, to] = part(columns * kGroup, i, tiles_);
+      const auto [from, to] = range_of(columns * kGroup, i, tiles_);
       prefetch(x + columns * kGroup + from, (to - from) * std::int64_t(sizeof(float)));
-      prefetch_rows(begin + columns, i * kTileRows, part(kTileRows, g, x_.groups()));
+      prefetch_rows(begin + columns, i * kTileRows, range_of(kTileRows, g, x_.groups()));
       tile(s_.weights.data() + i * kTileRows * kChunk, x, columns, x_.tokens(g),
            sums + i * kTileRows * kGroup, begin > 0);
     }
@@ -273,7 +273,7 @@ class Batch {
   }
 
   // Columns from `begin` on of some of a tile's rows.
-  void prefetch_rows(std::int64_t begin, std::int64_t tile, Part rows) const {
+  void prefetch_rows(std::int64_t begin, std::int64_t tile, Range rows) const {
     if (begin == w_.columns) return;
     const std::int64_t bytes = w_.row_bytes() / w_.columns;
     for (std::int64_t i = tile + rows.begin; i < std::min(tile + rows.end, rows_); ++i)

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
+#include "engine/kernels/ref/half.hpp"
 
 // Exactness: d has 11 significant bits, scales and mins at most 6, and a code at most 5 if a min
 // follows. Those products are exact, so a fused multiply-add gives the same bits.

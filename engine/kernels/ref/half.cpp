@@ -1,9 +1,6 @@
-// Conversion of 16-bit floats (FP16, BF16) to and from F32.
+#include "engine/kernels/ref/half.hpp"
 
 #include <bit>
-#include <cstdint>
-
-#include "engine/kernels/ref/dequantize.hpp"
 
 namespace rigcast::engine::ref {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/base/error.hpp"
@@ -85,24 +86,37 @@ void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, 
   }
 }
 
-std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used, bool normalised) {
-  RIGCAST_ASSERT(used >= 1 && std::size_t(used) <= logits.size());
-  std::vector<float> probability(logits.begin(), logits.end());
-  softmax(probability);
-  std::vector<std::size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), std::size_t(0));
+void choose_experts(std::span<const float> logits, bool normalised, std::span<int> chosen,
+                    std::span<float> weights, std::vector<int>& order) {
+  RIGCAST_ASSERT(!chosen.empty() && chosen.size() <= logits.size());
+  order.resize(logits.size());
+  std::iota(order.begin(), order.end(), 0);
   // Experts are sorted by logits, because probabilities of different experts may both round to 0.
-  std::ranges::stable_sort(order,
-                           [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
-  std::vector<ChosenExpert> chosen;
+  const auto logit = [&](int e) {  // NaN would break the order
+    const float value = logits[std::size_t(e)];
+    return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
+  };
+  std::partial_sort(
+      order.begin(), order.begin() + std::ptrdiff_t(chosen.size()), order.end(),
+      [&](int a, int b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
+  const double most = double(logit(order.front()));
+  const auto unscaled = [&](int e) { return std::exp(double(logit(e)) - most); };
+  const std::size_t counted = normalised ? chosen.size() : order.size();
   double sum = 0;
-  for (std::size_t i = 0; i < std::size_t(used); ++i) {
-    chosen.push_back({int(order[i]), probability[order[i]]});
-    sum += double(chosen.back().weight);
+  for (std::size_t i = 0; i < counted; ++i) sum += unscaled(order[i]);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    chosen[i] = order[i];
+    weights[i] = float(unscaled(order[i]) / sum);
   }
-  if (normalised)
-    for (ChosenExpert& c : chosen) c.weight = float(double(c.weight) / sum);
-  return chosen;
+}
+
+std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used, bool normalised) {
+  std::vector<int> chosen(std::size_t(used), 0), order;
+  std::vector<float> weights(chosen.size());
+  choose_experts(logits, normalised, chosen, weights, order);
+  std::vector<ChosenExpert> out;
+  for (std::size_t i = 0; i < chosen.size(); ++i) out.push_back({chosen[i], weights[i]});
+  return out;
 }
 
 }  // namespace rigcast::engine::ref

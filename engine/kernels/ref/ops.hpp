@@ -45,13 +45,17 @@ struct KvRows {
 void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, std::int64_t end,
             std::span<float> out);
 
+/// Chooses the most probable experts, as many as `chosen` holds, in descending order; of equal ones
+/// the lower index comes first, and NaN comes last. `weights`: their probabilities among all
+/// experts, or among the chosen ones if `normalised`. `order` is scratch memory.
+void choose_experts(std::span<const float> logits, bool normalised, std::span<int> chosen,
+                    std::span<float> weights, std::vector<int>& order);
+
 struct ChosenExpert {
   int expert = 0;
   float weight = 0;
 };
-
-/// The `used` most probable experts, in descending order; of equal ones the lower index comes
-/// first. Weights are probabilities among all experts, or normalized to sum to 1.
+/// The same for `used` experts, as a list.
 std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used, bool normalised);
 
 }  // namespace rigcast::engine::ref

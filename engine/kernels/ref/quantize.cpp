@@ -1,6 +1,4 @@
-// Quantization of F32 to blocks. Every field is rounded before codes are chosen, so that codes are
-// nearest to the values that a reader will see. Fields stay finite, so that no block decodes to
-// NaN.
+#include "engine/kernels/ref/quantize.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +8,12 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 #include "engine/kernels/ref/quantize_k.hpp"
 #include "engine/kernels/ref/quantize_steps.hpp"
+
+// Every field is rounded before codes are chosen, so that codes are nearest to the values that a
+// reader will see. Fields stay finite, so that no block decodes to NaN.
 
 namespace rigcast::engine::ref {
 namespace {

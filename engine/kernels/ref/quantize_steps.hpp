@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 
 namespace rigcast::engine::ref {
 

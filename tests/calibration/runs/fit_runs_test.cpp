@@ -14,7 +14,6 @@
 
 using namespace rigcast;
 using namespace rigcast::calibration;
-using validation::Device;
 
 namespace {
 
@@ -29,7 +28,7 @@ KeptRows kept_of(const std::vector<std::string>& files) {
 }
 
 std::vector<Parameter> some(const KeptRows& kept, const std::vector<std::string>& paths) {
-  std::vector<Parameter> all = run_parameters(kept.profile(), kept.device());
+  std::vector<Parameter> all = run_parameters(kept.profile(), kept.on_gpu());
   std::erase_if(
       all, [&](const Parameter& p) { return std::ranges::find(paths, p.path) == paths.end(); });
   REQUIRE(all.size() == paths.size());
@@ -68,7 +67,7 @@ TEST_CASE("A fit restores changed figures, and leaves those that no run determin
 
 TEST_CASE("Activities weigh by their share of the phase, speeds by one", "[calibration]") {
   const KeptRows kept = kept_of({kCpuRuns});
-  CHECK(kept.device() == Device::kCpu);
+  CHECK_FALSE(kept.on_gpu());
   CHECK(kept.date() == "2026-11-22");
   CHECK(kept.profile().id == "rigcast");
   double prefill = 0;
@@ -95,8 +94,8 @@ TEST_CASE("Every figure that runs tell is the file's own, in its unit", "[calibr
   const auto document = TomlDocument::read(file);
   REQUIRE(profile);
   REQUIRE(document);
-  for (const Device device : {Device::kCpu, Device::kCuda}) {
-    const auto all = run_parameters(*profile, device);
+  for (const bool on_gpu : {false, true}) {
+    const auto all = run_parameters(*profile, on_gpu);
     CHECK(all.size() >= 24);
     for (const Parameter& p : all) {
       INFO(p.path);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/model/traffic.hpp"
-#include "engine/synth/synthetic_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
 #include "tests/decode_traffic.hpp"
 #include "tests/folder.hpp"

@@ -3,6 +3,7 @@
 
 #include <cuda_fp16.h>
 
+#include "engine/kernels/ref/half.hpp"
 #include "tests/cuda/kernels/products.cuh"
 
 namespace rigcast::fixtures {

@@ -11,6 +11,8 @@
 
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 #include "tests/cuda/device_data.cuh"
 #include "tests/engine/random_values.hpp"
 

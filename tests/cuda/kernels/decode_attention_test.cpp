@@ -1,6 +1,7 @@
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 
 #include "engine/kernels/cpu/quantized_activations.hpp"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"

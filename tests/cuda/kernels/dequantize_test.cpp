@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "engine/kernels/ref/half.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/weights.cuh"
 

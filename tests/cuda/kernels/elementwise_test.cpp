@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 #include "engine/kernels/ref/ops.hpp"
 #include "engine/run/sampler.hpp"
 #include "tests/catch.hpp"

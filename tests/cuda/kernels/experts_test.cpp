@@ -1,4 +1,7 @@
-#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
+#include "engine/kernels/cuda/matvec/experts_down.cuh"
+#include "engine/kernels/cuda/matvec/gate_up.cuh"
+#include "engine/kernels/cuda/matvec/router.cuh"
 #include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/products.cuh"

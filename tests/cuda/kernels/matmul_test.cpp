@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"
 #include "tests/engine/random_values.hpp"

@@ -1,6 +1,7 @@
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
+#include "engine/kernels/cuda/matvec/gate_up.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/products.cuh"
 #include "tests/engine/random_values.hpp"
@@ -170,8 +171,8 @@ TEST_CASE("Kernels that start early see what the kernels before them wrote", "[c
 
 TEST_CASE("Jobs that do not fit together are refused", "[cuda][gpu]") {
   const Stream stream;
-  const cuda::Matrix narrow{nullptr, QuantFormat::kF32, 32, 1};
-  const cuda::Matrix wide{nullptr, QuantFormat::kF32, 64, 1};
+  const cuda::DeviceMatrix narrow{nullptr, QuantFormat::kF32, 32, 1};
+  const cuda::DeviceMatrix wide{nullptr, QuantFormat::kF32, 64, 1};
   const cuda::MatvecJob differ[] = {{narrow, nullptr}, {wide, nullptr}};
   CHECK_THROWS_AS(cuda::matvec(differ, {}, stream, cuda::Start::kAfter), std::invalid_argument);
   const std::vector<cuda::MatvecJob> many(4, {narrow, nullptr});

@@ -9,6 +9,7 @@
 
 #include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 #include "tests/cuda/device_data.cuh"
 
 namespace rigcast::fixtures {
@@ -115,13 +116,13 @@ class PlanesOnDevice {
   }
   explicit PlanesOnDevice(const Weights& one) : PlanesOnDevice(std::span(&one, 1)) {}
 
-  const engine::cuda::Matrix& matrix() const { return first_; }
+  const engine::cuda::DeviceMatrix& matrix() const { return first_; }
   std::size_t stride() const { return stride_; }
 
  private:
   std::size_t stride_;
   OnDevice<std::byte> soa_;
-  engine::cuda::Matrix first_;
+  engine::cuda::DeviceMatrix first_;
 };
 
 inline std::string named(QuantFormat format, std::int64_t columns, std::int64_t rows) {

@@ -37,7 +37,7 @@ TEST_CASE("Memory kept for reuse is counted, and released when other memory is n
   CHECK(ram.held() == Bytes{2.0 * kBytes});
   CHECK_THROWS_AS(ram.charge(500'000, "activations"), ShortOfMemory);
   first.reset();
-  const RamShare share = ram.charge(500'000, "activations");
+  const RamCharge charge = ram.charge(500'000, "activations");
   CHECK(ram.held() == Bytes{kBytes + 500'000.0});
   CHECK_THROWS_AS(make(kBytes), ShortOfMemory);
 }

@@ -15,7 +15,7 @@
 
 #include "engine/gguf/writer.hpp"
 #include "engine/load/load.hpp"
-#include "engine/load/upload_source.hpp"
+#include "engine/load/upload_reader.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"
 #include "tests/folder.hpp"

@@ -1,67 +1,25 @@
 #include "engine/backends/backend.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/engine/toy_backend.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
-
-namespace {
-
-// An executor for tests: the next token is always the last one plus one.
-class ToyExecutor : public Executor {
- public:
-  explicit ToyExecutor(std::size_t vocabulary) : logits_(vocabulary) {}
-
-  std::span<const float> forward(std::span<const std::int32_t> tokens, Logits) override {
-    cached_ += TokenCount(tokens.size());
-    std::ranges::fill(logits_, 0.0f);
-    logits_[(std::size_t(tokens.back()) + 1) % logits_.size()] = 1;
-    return logits_;
-  }
-  TokenCount cached() const override { return cached_; }
-  void truncate(TokenCount tokens) override { cached_ = tokens; }
-  void fill(TokenCount tokens) override { cached_ += tokens; }
-  int threads() const override { return 0; }
-  const Model& model() const override { return model_; }
-  MovedBytes take_bytes() override { return {}; }
-  DeviceMemory host() const override { return {}; }
-
- private:
-  Model model_;
-  TokenCount cached_ = 0;
-  std::vector<float> logits_;
-};
-
-EngineBackend toy() {
-  return {"toy",
-          [] {
-            return Result<GpuDevice>(GpuDevice{"Toy GPU", 8_GiB, 7_GiB, "1.0", false});
-          },
-          [](const GgufFile&, const ExecutorOptions&) -> EngineBackend::Made {
-            return bad_input("toys read no files");
-          },
-          [](const ModelSpec& spec, const TensorTable&, std::uint64_t,
-             const ExecutorOptions&) -> EngineBackend::Made {
-            return std::unique_ptr<Executor>(
-                std::make_unique<ToyExecutor>(std::size_t(spec.vocabulary)));
-          }};
-}
-
-}  // namespace
+using rigcast::engine::fixtures::toy_backend;
 
 TEST_CASE("A backend that is added is found by its name and makes executors", "[engine][backend]") {
   Backends backends = built_in_backends();
-  backends.add(toy());
+  backends.add(toy_backend());
   CHECK(backends.names() == std::vector<std::string>{"cpu", "cuda", "toy"});
   const auto found = backends.find("toy");
   REQUIRE(found);
-  CHECK((*found)->gpu()->name == "Toy GPU");
+  CHECK((*found)->is_gpu());
+  CHECK((*found)->gpu->device()->name == "Toy GPU");
   ModelSpec spec;
   spec.vocabulary = 10;
   const auto executor = (*found)->synthetic(spec, {}, 1, {});
@@ -80,9 +38,26 @@ TEST_CASE("A backend that is not there is an error that lists the others", "[eng
 }
 
 TEST_CASE("A backend without a GPU of its own says so, others say why", "[engine][backend]") {
-  CHECK_FALSE((*built_in_backends().find("cpu"))->gpu);
+  CHECK_FALSE(cpu_backend().is_gpu());
+  CHECK(cpu_backend().name == "cpu");
   const EngineBackend& cuda = **built_in_backends().find("cuda");
-  REQUIRE(cuda.gpu);
-  if (const auto gpu = cuda.gpu(); !gpu)
+  REQUIRE(cuda.is_gpu());
+  if (const auto gpu = cuda.gpu->device(); !gpu)
     CHECK(gpu.error().text().find("--device") != std::string::npos);
+}
+
+TEST_CASE("The GPU that is used is the first of those that answer", "[engine][backend]") {
+  const auto no_gpu = [] { return Result<GpuDevice>(Error{ErrorKind::kMachine, "no GPU"}); };
+  Backends backends;
+  backends.add(cpu_backend());
+  CHECK(backends.usable_gpu() == nullptr);
+  EngineBackend broken = toy_backend();
+  broken.name = "broken";
+  broken.gpu->device = no_gpu;
+  backends.add(std::move(broken));
+  CHECK(backends.usable_gpu() == nullptr);
+  backends.add(toy_backend());
+  REQUIRE(backends.usable_gpu() != nullptr);
+  CHECK(backends.usable_gpu()->name == "toy");
+  CHECK(backends.all().size() == 3);
 }

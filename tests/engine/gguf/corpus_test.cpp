@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "engine/gguf/model/read_model.hpp"
+#include "engine/gguf/model/read_spec.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
 
 namespace rigcast::engine {

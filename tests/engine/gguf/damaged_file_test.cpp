@@ -3,6 +3,8 @@
 #include <array>
 
 #include "engine/gguf/model/read_model.hpp"
+#include "engine/gguf/model/read_spec.hpp"
+#include "engine/gguf/model/read_table.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
 
 namespace rigcast::engine {

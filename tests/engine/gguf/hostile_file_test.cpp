@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gguf/model/read_model.hpp"
+#include "engine/gguf/model/read_spec.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
 

@@ -6,6 +6,8 @@
 
 #include "core/catalogue/catalogue.hpp"
 #include "core/model/kv_bytes.hpp"
+#include "engine/gguf/model/read_spec.hpp"
+#include "engine/gguf/model/read_table.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"

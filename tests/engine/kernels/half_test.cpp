@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "engine/kernels/cpu/elementwise.hpp"
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 #include "tests/catch.hpp"
 
 namespace rigcast::engine::ref {

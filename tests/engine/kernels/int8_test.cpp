@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/random_values.hpp"
 

@@ -1,10 +1,12 @@
 #include "engine/kernels/ref/ops.hpp"
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 #include "tests/catch.hpp"
 
 namespace rigcast::engine::ref {
@@ -165,6 +167,15 @@ TEST_CASE("Experts are the likeliest, the first of equals, with their probabilit
   CHECK(double(normalised[1].weight) == Approx(1.0 / 3).margin(1e-7));
   const auto far = choose_experts(Vector{0, -500, -400}, 3, true);
   CHECK(far[1].expert == 2);  // both probabilities round to 0
+}
+
+TEST_CASE("A NaN among the router's logits is chosen last, with no weight", "[ops]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto chosen = choose_experts(Vector{nan, 1, 2}, 3, true);
+  CHECK(chosen[0].expert == 2);
+  CHECK(chosen[1].expert == 1);
+  CHECK(chosen[2].expert == 0);
+  CHECK(chosen[2].weight == 0);
 }
 
 }  // namespace rigcast::engine::ref

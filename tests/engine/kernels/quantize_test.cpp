@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/quantize.hpp"
 #include "tests/catch.hpp"
 
 namespace rigcast::engine::ref {

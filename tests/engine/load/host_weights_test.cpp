@@ -7,6 +7,7 @@
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/memory/process_memory.hpp"
 #include "engine/placement/prefill_offload.hpp"
+#include "engine/synth/synthetic_file.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"

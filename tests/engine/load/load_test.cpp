@@ -8,6 +8,7 @@
 #include "core/catalogue/catalogue.hpp"
 #include "core/model/tensor_table.hpp"
 #include "engine/gguf/model/read_model.hpp"
+#include "engine/synth/synthetic_file.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"

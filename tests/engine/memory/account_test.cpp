@@ -18,7 +18,7 @@ TEST_CASE("Shares are counted by what they are for, now and at most", "[engine][
   CHECK(account.free() == 324_B);
   CHECK_FALSE(account.charge(325, "weights"));
   CHECK(account.held() == 700_B);
-  *a = Share();
+  *a = Charge();
   CHECK(account.charge(1024 - 100, "weights"));  // and given back at once
   CHECK(account.held() == 100_B);
   CHECK(account.peak_held() == 1_KiB);
@@ -29,17 +29,17 @@ TEST_CASE("Shares are counted by what they are for, now and at most", "[engine][
 }
 
 TEST_CASE("Without a limit all is counted, and shares outlive the account", "[engine][memory]") {
-  Share share;
+  Charge charge;
   {
     const Account account;
-    share = *account.charge(std::size_t(1) << 40, "weights");
+    charge = *account.charge(std::size_t(1) << 40, "weights");
     CHECK_FALSE(account.free());
     CHECK_FALSE(account.limit());
     CHECK(account.held() == Bytes{0x1p40});
     CHECK(account.charge(0, "nothing")->bytes() == 0);
     CHECK(account.items().size() == 1);
   }
-  CHECK(share.bytes() == std::size_t(1) << 40);
+  CHECK(charge.bytes() == std::size_t(1) << 40);
 }
 
 TEST_CASE("Threads that take and give back leave nothing", "[engine][memory]") {

@@ -26,19 +26,19 @@ std::string text_of_failed_take(const Ram& ram, std::size_t bytes, const std::st
 
 TEST_CASE("What is taken of the host's memory is counted by what it is for", "[engine][memory]") {
   const Ram ram(1_MiB);
-  RamShare weights = ram.charge(1000, "weights");
-  const RamShare cache = ram.charge(4096, "KV cache");
-  const RamShare more = ram.charge(24, "weights");
-  const RamShare nothing = ram.charge(0, "buffers");
+  RamCharge weights = ram.charge(1000, "weights");
+  const RamCharge cache = ram.charge(4096, "KV cache");
+  const RamCharge more = ram.charge(24, "weights");
+  const RamCharge nothing = ram.charge(0, "buffers");
   REQUIRE(ram.items().size() == 2);
   CHECK(ram.items()[0].name == "weights");
   CHECK(ram.items()[0].held == 1024_B);
   CHECK(ram.items()[1].held == 4096_B);
   CHECK(ram.held() == 5120_B);
-  RamShare moved = std::move(weights);
-  weights = RamShare();
+  RamCharge moved = std::move(weights);
+  weights = RamCharge();
   CHECK(ram.held() == 5120_B);
-  moved = RamShare();
+  moved = RamCharge();
   CHECK(ram.items()[0].held == 24_B);
   CHECK(ram.items()[0].most == 1024_B);
   CHECK(ram.held() == 4120_B);
@@ -46,9 +46,9 @@ TEST_CASE("What is taken of the host's memory is counted by what it is for", "[e
 
 TEST_CASE("A limit is kept to the byte, and says who holds what", "[engine][memory]") {
   const Ram ram(3_GiB);
-  const RamShare weights = ram.charge(std::size_t(2) << 30, "weights");
+  const RamCharge weights = ram.charge(std::size_t(2) << 30, "weights");
   {
-    const RamShare cache = ram.charge(std::size_t(1) << 30, "KV cache");
+    const RamCharge cache = ram.charge(std::size_t(1) << 30, "KV cache");
     CHECK(text_of_failed_take(ram, 1, "KV cache") ==
           "memory: 1 B asked for the KV cache, 0 B free of a limit of 3.00 GiB; taken: weights "
           "2.00 GiB, KV cache 1.00 GiB");
@@ -57,13 +57,13 @@ TEST_CASE("A limit is kept to the byte, and says who holds what", "[engine][memo
         "memory: 1.00 GiB asked for the activations, 1.00 GiB free of a limit of 3.00 GiB; taken: "
         "weights 2.00 GiB");
   CHECK(ram.held() == 2_GiB);
-  const RamShare again = ram.charge(std::size_t(1) << 30, "KV cache");
+  const RamCharge again = ram.charge(std::size_t(1) << 30, "KV cache");
   CHECK(again.bytes() == std::size_t(1) << 30);
 }
 
 TEST_CASE("Without a limit all is counted and nothing refused", "[engine][memory]") {
   const Ram ram;
-  const RamShare all = ram.charge(std::size_t(1) << 60, "weights");
+  const RamCharge all = ram.charge(std::size_t(1) << 60, "weights");
   CHECK(ram.held() == Bytes{0x1p60});
   CHECK(!ram.limit());
 }

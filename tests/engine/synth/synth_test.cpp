@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 #include "engine/synth/counter_rng.hpp"
 #include "engine/synth/narrow_float.hpp"
 #include "tests/catch.hpp"

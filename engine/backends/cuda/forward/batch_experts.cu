@@ -13,7 +13,7 @@ namespace {
 
 // The weights of the experts that a grouped product computes.
 struct GroupWeights {
-  const MatrixStack &gate, &up, &down;
+  const DeviceMatrixStack &gate, &up, &down;
 };
 void multiply_groups(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g) {
   const SmallBatchBuffers& v = f.buffers.small_batch;

@@ -10,12 +10,12 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-using Matrices = std::initializer_list<const Matrix*>;
+using Matrices = std::initializer_list<const DeviceMatrix*>;
 
 // True if the matrices are FP16 and contiguous, so that one product reads them without a copy.
 bool are_contiguous(Matrices matrices) {
   const std::byte* at = (*matrices.begin())->soa;
-  for (const Matrix* m : matrices) {
+  for (const DeviceMatrix* m : matrices) {
     if (m->format != QuantFormat::kF16 || m->soa != at) return false;
     at += m->rows * m->columns * 2;
   }
@@ -27,7 +27,7 @@ bool are_contiguous(Matrices matrices) {
 std::int64_t fp16_weights_to_write(Matrices matrices) {
   if (are_contiguous(matrices)) return 0;
   std::int64_t elements = 0;
-  for (const Matrix* m : matrices) elements += m->rows * m->columns;
+  for (const DeviceMatrix* m : matrices) elements += m->rows * m->columns;
   return elements;
 }
 
@@ -35,7 +35,7 @@ std::int64_t fp16_weights_to_write(Matrices matrices) {
 const void* joined(const ForwardContext& f, Matrices matrices) {
   if (are_contiguous(matrices)) return (*matrices.begin())->soa;
   __half* end = f.buffers.batch.weights;
-  for (const Matrix* m : matrices) {
+  for (const DeviceMatrix* m : matrices) {
     dequantize(*m, {0, m->rows}, FloatType::kF16, end, f.stream);
     end += m->rows * m->columns;
   }
@@ -51,7 +51,7 @@ struct Product {
 // Multiplies all matrices by the batch's rows at batch.x.
 void multiply(const ForwardContext& f, Matrices matrices, int tokens, const Product& to) {
   int rows = 0;
-  for (const Matrix* m : matrices) rows += int(m->rows);
+  for (const DeviceMatrix* m : matrices) rows += int(m->rows);
   f.matmul.multiply(
       {rows, int((*matrices.begin())->columns), tokens},
       {joined(f, matrices), f.buffers.batch.x, ValueType::kF16, to.y, to.type, to.add});
@@ -59,12 +59,12 @@ void multiply(const ForwardContext& f, Matrices matrices, int tokens, const Prod
 
 bool is_small_batch(const ForwardContext& f, int tokens, Matrices matrices) {
   return tokens <= f.buffers.small_batch.tokens &&
-         std::ranges::all_of(matrices,
-                             [](const Matrix* m) { return supports_small_batch_gemm(m->format); });
+         std::ranges::all_of(
+             matrices, [](const DeviceMatrix* m) { return supports_small_batch_gemm(m->format); });
 }
 
 // vectors.hidden += m times x + bias
-void add_small_batch(const ForwardContext& f, const Matrix& m, const Fp16Batch& x,
+void add_small_batch(const ForwardContext& f, const DeviceMatrix& m, const Fp16Batch& x,
                      const float* bias) {
   const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
   small_batch_gemm({&job, 1}, x, {f.hidden(), true}, f.stream);

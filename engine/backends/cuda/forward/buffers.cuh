@@ -9,10 +9,10 @@
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/vram.cuh"
-#include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/kv/new_tokens.cuh"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 #include "engine/kernels/cuda/sampling/sample.cuh"
 #include "engine/model/model.hpp"
 

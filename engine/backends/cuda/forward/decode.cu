@@ -3,14 +3,19 @@
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
+#include "engine/kernels/cuda/matvec/experts_down.cuh"
+#include "engine/kernels/cuda/matvec/gate_up.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/router.cuh"
 #include "engine/kernels/cuda/sampling/sample.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-bool needs_floats(const Matrix& m) {
+bool needs_floats(const DeviceMatrix& m) {
   return m && (m.format == QuantFormat::kF32 || m.format == QuantFormat::kF16 ||
                m.format == QuantFormat::kBF16);
 }
@@ -32,7 +37,7 @@ Inputs normed(const ForwardContext& f) {
 }
 
 // The output for the FFN's hidden activations, in the form that `down` multiplies.
-Outputs ffn_hidden_form(const DecodeBuffers& token, const Matrix& down) {
+Outputs ffn_hidden_form(const DecodeBuffers& token, const DeviceMatrix& down) {
   return needs_floats(down) ? Outputs{{}, token.ffn_hidden}
                             : Outputs{token.ffn_hidden_quantized, nullptr};
 }
@@ -186,7 +191,7 @@ void queue_experts(const ForwardContext& f, const DeviceLayer& w, int row) {
 }
 
 void queue_head(const ForwardContext& f, int row) {
-  const Matrix& w = f.model.gpu.head;
+  const DeviceMatrix& w = f.model.gpu.head;
   norm(f, f.model.gpu.final_norm, needs_floats(w), row);
   const MatvecJob head{w, f.buffers.token.logits};
   matvec({&head, 1}, normed(f), f.stream, Start::kEarly);

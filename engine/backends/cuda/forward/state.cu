@@ -6,6 +6,7 @@
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/cuda/memory/pinned_pages.cuh"
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

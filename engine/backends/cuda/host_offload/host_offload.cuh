@@ -72,7 +72,7 @@ class HostOffload {
   void on_hidden(const BatchRows& hidden, const Compute& compute);
 
   const Stream& stream_;
-  RamShare buffers_;
+  RamCharge buffers_;
   PinnedBuffer rows_;   // rows of a batch that are being copied
   SyncEvent embedded_;  // the copy of embeddings from rows_ has ended
 };

@@ -96,9 +96,9 @@ std::optional<Seconds> HostWorker::cold_period() const {
 void HostWorker::prefetch_kv(Worker& worker, const HostOp& call, TokenCount cached) {
   using enum HostOp::Kind;
   if (call.kind == kCold)
-    layers_.prefetch_kv(worker, call.first, *cold_.cache, cold_.tokens);
+    layers_.attention().prefetch_kv(worker, call.first, *cold_.cache, cold_.tokens);
   else if (call.kind == kCache)
-    layers_.prefetch_kv(worker, call.first, layers_.cache(), cached + 1);
+    layers_.attention().prefetch_kv(worker, call.first, layers_.cache(), cached + 1);
 }
 
 void HostWorker::decode(TokenCount cached, std::int32_t id) {
@@ -132,15 +132,15 @@ void HostWorker::answer(Worker& worker, const HostOp& call, Mailbox& mailbox, st
       break;
     case kCold: attend_cold(worker, call.first, mailbox); break;
     case kCache:
-      layers_.attend(worker, call.first, message_);
-      put(layers_.attn_out());
+      layers_.attention().attend(worker, call.first, message_);
+      put(layers_.attention().out());
       break;
     case kExperts: {
       const auto used = std::size_t(spec.moe->experts_used);
       const float* const weights = message_ + spec.hidden;
       const auto* const ids = reinterpret_cast<const int*>(weights + used);
-      layers_.run_chosen_experts(worker, call.first, message_, {ids, used}, {weights, used});
-      put(layers_.mixture());
+      layers_.experts().run_chosen(worker, call.first, message_, {ids, used}, {weights, used});
+      put(layers_.experts().mixture());
       break;
     }
     case kHead:
@@ -152,8 +152,8 @@ void HostWorker::answer(Worker& worker, const HostOp& call, Mailbox& mailbox, st
 
 // Attends to cold blocks. Scores are converted to base 2, as the GPU has them.
 void HostWorker::attend_cold(Worker& worker, int layer, Mailbox& mailbox) {
-  const CpuLayers::Part& part =
-      layers_.attend_part(worker, layer, message_, *cold_.cache, cold_.tokens);
+  const AttentionStage::Partial& part =
+      layers_.attention().attend_partially(worker, layer, message_, *cold_.cache, cold_.tokens);
   if (!worker.first()) return;
   float* to = std::ranges::copy(part.o, mailbox.answer_buffer()).out;
   for (const float m : part.m) *to++ = m * float(std::numbers::log2e);
@@ -222,7 +222,7 @@ void HostWorker::through(int first, int end, TokenCount cached, std::span<float>
 }
 
 void HostWorker::mixture(int layer, TokenCount cached, std::span<float> hidden) {
-  on_rows(cached, hidden, [&](Worker& worker) { layers_.mixture_of_experts(worker, layer); });
+  on_rows(cached, hidden, [&](Worker& worker) { layers_.experts().compute(worker, layer, {}); });
 }
 
 void HostWorker::attend(int layer, TokenCount cached, std::span<const float> projected,
@@ -231,8 +231,8 @@ void HostWorker::attend(int layer, TokenCount cached, std::span<const float> pro
   const std::int64_t width = shape.q_width() + 2 * shape.kv_width();
   run([&](Worker& worker) {
     layers_.begin(worker, cached, rows(projected.size(), width));
-    layers_.attend(worker, layer, projected.data());
-    worker.run_once([&] { std::ranges::copy(layers_.attn_out(), attn_out.begin()); });
+    layers_.attention().attend(worker, layer, projected.data());
+    worker.run_once([&] { std::ranges::copy(layers_.attention().out(), attn_out.begin()); });
   });
   count_rows(projected.size(), attn_out.size());
 }
@@ -269,7 +269,7 @@ Seconds HostWorker::time_layer(int layer, TokenCount tokens, bool experts_alone)
 void HostWorker::fill(TokenCount cached, TokenCount tokens) {
   team_.run([&](Worker& worker) {
     worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-      layers_.fill(cached + begin, cached + end);
+      layers_.attention().fill(cached + begin, cached + end);
     });
   });
 }

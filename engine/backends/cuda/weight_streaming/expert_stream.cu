@@ -17,7 +17,7 @@ constexpr const char* kItem = "streamed weights";
 // Gaps up to this are copied, too: a separate copy takes longer.
 constexpr std::int64_t kMaxGap = 512 << 10;
 
-std::size_t soa_of(const engine::MatrixStack& s) {
+std::size_t soa_of(const MatrixStack& s) {
   return s ? aligned(soa_bytes(s.first.format, s.first.columns, s.first.rows)) : 0;
 }
 
@@ -27,7 +27,7 @@ int experts_of(const Model& model) { return model.spec.moe ? model.spec.moe->exp
 std::size_t slot_bytes_of(const Layer& layer) { return std::size_t(one_expert_bytes(layer)); }
 std::size_t soa_bytes_of(const Layer& layer) {
   std::size_t bytes = 0;
-  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { bytes += soa_of(s); }, layer);
+  for_each_stack([&](LayerWeight, const MatrixStack& s) { bytes += soa_of(s); }, layer);
   return bytes;
 }
 
@@ -54,7 +54,7 @@ ExpertStream::ExpertStream(Vram& vram, const Stream& computing, const Model& mod
       counts_(std::size_t(std::max(1, experts_of(model))) * sizeof(int)) {
   for (const int i : layers)
     for_each_stack(
-        [](LayerWeight, const engine::MatrixStack& from, MatrixStack& to) {
+        [](LayerWeight, const MatrixStack& from, DeviceMatrixStack& to) {
           to = {{nullptr, from.first.format, from.first.columns, from.first.rows}, soa_of(from)};
         },
         model.layers[std::size_t(i)], weights.layers[std::size_t(i)]);
@@ -84,7 +84,7 @@ std::vector<CopyRun> ExpertStream::runs_of(const Layer& layer, const Chunk& chun
                                            std::span<const int> counts) const {
   std::vector<CopyRun> runs;
   std::size_t begin = 0;
-  const auto add = [&](LayerWeight, const engine::MatrixStack& stack) {
+  const auto add = [&](LayerWeight, const MatrixStack& stack) {
     const std::int64_t one = stack.first.bytes();
     int last = -1;  // the expert after the stack's last copy
     for (int e = chunk.first; e < chunk.end; ++e) {
@@ -105,8 +105,8 @@ std::vector<CopyRun> ExpertStream::runs_of(const Layer& layer, const Chunk& chun
 ArrivedExperts ExpertStream::unpack(const Layer& layer, const Chunk& chunk,
                                     std::span<const int> counts, const std::byte* blocks) {
   std::byte* soa = soa_.as();
-  const auto stack = [&](const engine::MatrixStack& from) {
-    const engine::Matrix& m = from.first;
+  const auto stack = [&](const MatrixStack& from) {
+    const Matrix& m = from.first;
     const std::size_t stride = soa_of(from);
     for (int e = chunk.first; e < chunk.end; ++e) {
       const auto i = std::size_t(e - chunk.first);
@@ -120,8 +120,8 @@ ArrivedExperts ExpertStream::unpack(const Layer& layer, const Chunk& chunk,
     const auto count = std::size_t(chunk.end - chunk.first);
     blocks += count * std::size_t(m.bytes());
     soa += count * stride;
-    return MatrixStack{{reinterpret_cast<const std::byte*>(zero), m.format, m.columns, m.rows},
-                       stride};
+    return DeviceMatrixStack{
+        {reinterpret_cast<const std::byte*>(zero), m.format, m.columns, m.rows}, stride};
   };
   ArrivedExperts arrived{chunk.first, chunk.end, {}, {}, {}};
   arrived.gate = stack(layer.expert_gate);

@@ -18,7 +18,7 @@ namespace rigcast::engine::cuda {
 /// number; matrices of experts without tokens are not there.
 struct ArrivedExperts {
   int first = 0, end = 0;
-  MatrixStack gate, up, down;
+  DeviceMatrixStack gate, up, down;
 };
 
 /// Copies have up to about 10 MB; experts that are less than half a megabyte apart share one.

@@ -23,11 +23,10 @@ class LayerStream::Planner {
  public:
   Planner(const Layer& from, bool with_experts, DeviceLayer& to) {
     for_each_matrix(
-        [&](LayerWeight, const engine::Matrix& own, Matrix& place) { matrix(own, place); }, from,
-        to);
+        [&](LayerWeight, const Matrix& own, DeviceMatrix& place) { matrix(own, place); }, from, to);
     if (!with_experts) return;
     for_each_stack(
-        [&](LayerWeight, const engine::MatrixStack& own, MatrixStack& place) { stack(own, place); },
+        [&](LayerWeight, const MatrixStack& own, DeviceMatrixStack& place) { stack(own, place); },
         from, to);
   }
 
@@ -46,30 +45,30 @@ class LayerStream::Planner {
 
  private:
   struct Item {
-    engine::Matrix blocks;
-    Matrix soa;
+    Matrix blocks;
+    DeviceMatrix soa;
     std::size_t offset = 0;  // offset in the SoA memory
-    Matrix* to = nullptr;    // nullptr: its address follows from the first of its stack
+    DeviceMatrix* to = nullptr;  // nullptr: its address follows from the first of its stack
   };
 
-  void add(const engine::Matrix& from, Matrix* to) {
-    const Matrix shape{nullptr, from.format, from.columns, from.rows};
+  void add(const Matrix& from, DeviceMatrix* to) {
+    const DeviceMatrix shape{nullptr, from.format, from.columns, from.rows};
     if (to) *to = shape;
     items_.push_back({from, shape, end_, to});
     end_ += aligned(cuda::soa_bytes(from.format, from.columns, from.rows));
   }
-  void matrix(const engine::Matrix& from, Matrix& to) {
+  void matrix(const Matrix& from, DeviceMatrix& to) {
     if (from) add(from, &to);
   }
-  void stack(const engine::MatrixStack& from, MatrixStack& to) {
+  void stack(const MatrixStack& from, DeviceMatrixStack& to) {
     if (!from) return;
-    const engine::Matrix& m = from.first;
+    const Matrix& m = from.first;
     to.stride = aligned(cuda::soa_bytes(m.format, m.columns, m.rows));
     for (int e = 0; e < from.count; ++e) add(from.at(e), e == 0 ? &to.first : nullptr);
   }
   // The offset of blocks in the slot. They extend the last copy if they are close behind it;
   // otherwise they start another.
-  static std::size_t place(Plan& plan, const engine::Matrix& blocks) {
+  static std::size_t place(Plan& plan, const Matrix& blocks) {
     const std::size_t bytes = std::size_t(blocks.bytes());
     if (!plan.runs.empty()) {
       CopyRun& last = plan.runs.back();
@@ -143,7 +142,7 @@ void LayerStream::acquire(int layer) {
   const int from = slot(taken_++);
   const std::byte* const blocks = slots_.arrived(from);
   for (const Piece& piece : plans_[std::size_t(layer)].pieces) {
-    const Matrix& m = piece.soa;
+    const DeviceMatrix& m = piece.soa;
     // SoA memory is const for its readers; this is the one place that writes it.
     repack(m.format, m.columns, m.rows, {0, m.rows}, blocks + piece.at,
            const_cast<std::byte*>(m.soa), computing_);

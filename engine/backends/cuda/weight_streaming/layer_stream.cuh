@@ -55,7 +55,7 @@ class LayerStream {
  private:
   // A matrix, and the offset of its blocks in the slot.
   struct Piece {
-    Matrix soa;
+    DeviceMatrix soa;
     std::size_t at = 0;
   };
   struct Plan {

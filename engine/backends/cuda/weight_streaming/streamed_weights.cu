@@ -10,9 +10,9 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-double elements(const engine::Matrix& m) { return double(m.rows) * double(m.columns); }
-double elements(const engine::MatrixStack& s) { return s ? elements(s.first) : 0; }
-double bytes(const engine::MatrixStack& s) { return s ? double(s.first.bytes()) : 0; }
+double elements(const Matrix& m) { return double(m.rows) * double(m.columns); }
+double elements(const MatrixStack& s) { return s ? elements(s.first) : 0; }
+double bytes(const MatrixStack& s) { return s ? double(s.first.bytes()) : 0; }
 
 // Floating-point operations of one token's products in a layer, or only in its experts and their
 // router.
@@ -21,11 +21,11 @@ Flops flops_of_token(const Model& model, int layer, bool experts_alone) {
   const double used = model.spec.moe ? model.spec.moe->experts_used : 0;
   double sum = 0;
   for_each_matrix(
-      [&](LayerWeight weight, const engine::Matrix& m) {
+      [&](LayerWeight weight, const Matrix& m) {
         if (!experts_alone || weight == LayerWeight::kRouter) sum += elements(m);
       },
       w);
-  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { sum += used * elements(s); }, w);
+  for_each_stack([&](LayerWeight, const MatrixStack& s) { sum += used * elements(s); }, w);
   return Flops{2 * sum};
 }
 
@@ -34,7 +34,7 @@ Bytes bytes_of_experts(const Model& model, int layer, TokenCount tokens) {
   const Layer& w = model.layers[std::size_t(layer)];
   if (!model.spec.moe) return {};
   double one = 0;
-  for_each_stack([&](LayerWeight, const engine::MatrixStack& s) { one += bytes(s); }, w);
+  for_each_stack([&](LayerWeight, const MatrixStack& s) { one += bytes(s); }, w);
   return Bytes{one * expected_experts(model.spec.moe->experts, model.spec.moe->experts_used,
                                       double(tokens))};
 }
@@ -63,9 +63,10 @@ void StreamedWeights::drop() {
   rates_ = {};
   for (int i = 0; i < spec().layers; ++i) {
     DeviceLayer& w = model_.gpu.layers[std::size_t(i)];
-    if (model_.host.offloadable(i)) for_each_matrix([](LayerWeight, Matrix& m) { m = {}; }, w);
+    if (model_.host.offloadable(i))
+      for_each_matrix([](LayerWeight, DeviceMatrix& m) { m = {}; }, w);
     if (model_.host.experts_offloadable(i))
-      for_each_stack([](LayerWeight, MatrixStack& m) { m = {}; }, w);
+      for_each_stack([](LayerWeight, DeviceMatrixStack& m) { m = {}; }, w);
   }
 }
 

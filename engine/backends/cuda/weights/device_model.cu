@@ -25,12 +25,12 @@ struct Item {
   std::string tensor;  // name, as in a file
   const std::byte* blocks = nullptr;
   std::uint64_t first_byte = 0;  // offset of an expert in the tensor
-  Matrix* to = nullptr;
+  DeviceMatrix* to = nullptr;
   std::size_t offset = 0;  // offset in the shared allocation
   bool on_host = false;
 };
 
-std::int64_t row_bytes(const Matrix& m) {
+std::int64_t row_bytes(const DeviceMatrix& m) {
   const QuantFormatInfo& f = info(m.format);
   return m.columns / f.block_elements * f.block_bytes;
 }
@@ -102,7 +102,7 @@ class Plan {
   }
 
  private:
-  void matrix(const engine::Matrix& from, std::string name, Matrix& to, bool on_host = false,
+  void matrix(const Matrix& from, std::string name, DeviceMatrix& to, bool on_host = false,
               std::uint64_t first_byte = 0) {
     if (!from) return;
     to = {nullptr, from.format, from.columns, from.rows};
@@ -110,7 +110,7 @@ class Plan {
     items_.push_back({std::move(name), from.data, first_byte, &to, end, on_host});
     end += aligned(soa_bytes(from.format, from.columns, from.rows));
   }
-  void stack(const engine::MatrixStack& from, const std::string& name, MatrixStack& to) {
+  void stack(const MatrixStack& from, const std::string& name, DeviceMatrixStack& to) {
     if (!from) return;
     to.stride = aligned(soa_bytes(from.first.format, from.first.columns, from.first.rows));
     // Experts are contiguous: the addresses of all follow from the first.
@@ -132,17 +132,17 @@ class Plan {
   void matrices(const Layer& from, const std::string& block, bool experts_on_host,
                 DeviceLayer& to) {
     const auto name = [&](LayerWeight weight) { return block + std::string(name_of(weight)); };
-    for_each_matrix([&](LayerWeight weight, const engine::Matrix& own,
-                        Matrix& place) { matrix(own, name(weight), place); },
+    for_each_matrix([&](LayerWeight weight, const Matrix& own,
+                        DeviceMatrix& place) { matrix(own, name(weight), place); },
                     from, to);
     if (experts_on_host) return;
-    for_each_stack([&](LayerWeight weight, const engine::MatrixStack& own,
-                       MatrixStack& place) { stack(own, name(weight), place); },
+    for_each_stack([&](LayerWeight weight, const MatrixStack& own,
+                       DeviceMatrixStack& place) { stack(own, name(weight), place); },
                    from, to);
   }
 
   std::vector<Item> items_;
-  std::deque<Matrix> others_;  // matrices of all experts but the first
+  std::deque<DeviceMatrix> others_;  // matrices of all experts but the first
   std::vector<std::pair<std::size_t, const float**>> vectors_;
   std::vector<float> floats_;
   std::size_t device_bytes_ = 0, host_bytes_ = 0;
@@ -156,7 +156,7 @@ void end_if_told(const KeepGoing& keep_going) {
 // Repacks rows [first, first + rows) of an item, which have arrived as quant blocks.
 void unpack(const Stream& stream, const Item& item, std::int64_t first, std::int64_t rows,
             const std::byte* blocks) {
-  const Matrix& m = *item.to;
+  const DeviceMatrix& m = *item.to;
   // SoA memory is const for its readers; this is the one place that writes it.
   repack(m.format, m.columns, m.rows, {first, rows}, blocks, const_cast<std::byte*>(m.soa), stream);
 }

@@ -11,7 +11,7 @@
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/gguf/file.hpp"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
 #include "engine/placement/host_placement.hpp"
@@ -25,18 +25,18 @@ struct DeviceLayer {
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;
-  Matrix q, k, v, output;
-  Matrix gate, up, down;  // matrices of a dense FFN
-  Matrix router;          // router of a MoE layer
-  MatrixStack expert_gate, expert_up, expert_down;
+  DeviceMatrix q, k, v, output;
+  DeviceMatrix gate, up, down;  // matrices of a dense FFN
+  DeviceMatrix router;          // router of a MoE layer
+  DeviceMatrixStack expert_gate, expert_up, expert_down;
 };
 
 struct DeviceModel {
   // Layers that the host keeps have nothing here, or only their vectors.
   std::vector<DeviceLayer> layers;
   // The embedding is in the host's memory, unless it is also the head's matrix.
-  Matrix embedding;
-  Matrix head;
+  DeviceMatrix embedding;
+  DeviceMatrix head;
   const float* final_norm = nullptr;
   const double* frequencies = nullptr;  // [rope_dims / 2]: radians per position
 

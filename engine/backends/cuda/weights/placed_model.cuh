@@ -14,7 +14,7 @@ struct PlacedModel {
   std::shared_ptr<const Model> model;  // includes the weights that the host keeps
   HostPlacement host;                  // parts that the host keeps
   DeviceModel gpu;
-  RamShare host_weights;  // charge for the host's weights
+  RamCharge host_weights;  // charge for the host's weights
 
   const ModelSpec& spec() const { return model->spec; }
   const Layer& layer(int i) const { return model->layers[std::size_t(i)]; }

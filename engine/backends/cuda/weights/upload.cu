@@ -11,7 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/cuda/cuda_call.cuh"
-#include "engine/load/upload_source.hpp"
+#include "engine/load/upload_reader.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // No instruction set in particular: for CPUs without AVX2, and to test the others against.
 #include "engine/kernels/cpu/int8/targets.hpp"
-#include "engine/kernels/ref/dequantize.hpp"
+#include "engine/kernels/ref/half.hpp"
 
 namespace rigcast::engine::cpu {
 namespace {

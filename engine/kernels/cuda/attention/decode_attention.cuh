@@ -1,23 +1,13 @@
 #pragma once
-// Attention of one token (flash decoding): splits of the context give partial results, which are
-// then merged.
+// Attention of one token (flash decoding): splits of the context give partial results, which
+// merge_partials() merges.
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/activations/inputs.cuh"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
 namespace rigcast::engine::cuda {
-
-/// Partial results (m, l, o) for some tokens and each head, where scores s are exponents of two
-/// (rope_and_store.cuh): l = sum of 2^(s - m), o = sum of 2^(s - m) * value. m is near the largest
-/// score. A split that has seen no token has m = -infinity, and its o is neither written nor read.
-/// For scores that are exponents of e, multiply m by log2(e).
-struct Partials {
-  float* m = nullptr;  // [split][heads]
-  float* l = nullptr;  // [split][heads]
-  float* o = nullptr;  // [split][heads][head_dim]
-};
 
 /// Attention of one new token in one layer. Its heads are first transformed as place() does. The
 /// cache's blocks hold a multiple of 16 tokens and begin at multiples of 16 bytes; its types are
@@ -42,10 +32,5 @@ int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, 
 /// CudaFailure.
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials);
-
-/// out [heads][head_dim] = the attention output, merged from partials [0, count). heads * head_dim
-/// is a multiple of 32. NaN where all partials are empty.
-void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
-                    int head_dim, const Outputs& out);
 
 }  // namespace rigcast::engine::cuda

@@ -1,9 +1,10 @@
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
+
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/quantize_device.cuh"
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
-#include "engine/kernels/cuda/attention/decode_attention.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

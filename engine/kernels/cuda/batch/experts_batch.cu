@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(256)
 
 void queue_logits(const Router& router, const float* x, const ExpertGroups& g,
                   const Stream& stream) {
-  const Matrix& w = router.w;
+  const DeviceMatrix& w = router.w;
   const Logits in{reinterpret_cast<const std::uint8_t*>(w.soa),
                   x,
                   int(w.columns),
@@ -195,7 +195,7 @@ int most_groups(int tokens, int used, int experts, int group_tokens) {
 
 void route_batch(const Router& router, const float* x, const ExpertGroups& g,
                  const Stream& stream) {
-  const Matrix& w = router.w;
+  const DeviceMatrix& w = router.w;
   if (w.rows != g.experts || w.rows > kMaxExperts || g.chosen.used > w.rows ||
       g.chosen.used > kMaxExpertsPerToken || w.columns % 32 != 0)
     throw std::invalid_argument("route_batch: too many experts, or columns that are not 32s");

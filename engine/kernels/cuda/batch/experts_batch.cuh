@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
+#include "engine/kernels/cuda/matvec/router.cuh"
 
 namespace rigcast::engine::cuda {
 

@@ -72,7 +72,7 @@ SmallBatchSplit cut_for(const SmallBatchSplit& asked, QuantFormat format, int to
   return cut;
 }
 
-void check(const Matrix& w, std::int64_t columns) {
+void check(const DeviceMatrix& w, std::int64_t columns) {
   if (!has_small_batch_gemm()) throw std::invalid_argument("small_batch_gemm: not on this GPU");
   if (!supports_small_batch_gemm(w.format) || w.columns != columns || columns % 32 != 0)
     throw std::invalid_argument("small_batch_gemm: a format, or columns, that it does not take");
@@ -104,9 +104,9 @@ void launch_jobs(std::span<const SmallBatchJob> jobs, SmallBatchWork work,
             {grid, dim3(kSmallBatchThreads), one_block_shared_bytes(batches * tiles)}, stream);
 }
 
-void launch_groups(const MatrixStack& stack, const ExpertGroups& g, SmallBatchWork work,
+void launch_groups(const DeviceMatrixStack& stack, const ExpertGroups& g, SmallBatchWork work,
                    const Stream& stream) {
-  const Matrix& w = stack.first;
+  const DeviceMatrix& w = stack.first;
   check(w, w.columns);
   work.parts[0] = {view_of(w), w.rows, work.parts[0].out, nullptr, 0};
   work.part_count = 1;
@@ -128,7 +128,7 @@ void launch_groups(const MatrixStack& stack, const ExpertGroups& g, SmallBatchWo
             stream);
 }
 
-void check_gate_up(const Matrix& gate, const Matrix& up) {
+void check_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up) {
   if (gate.rows != up.rows || gate.columns != up.columns)
     throw std::invalid_argument("gate and up must be alike");
 }
@@ -159,8 +159,9 @@ void small_batch_gemm(std::span<const SmallBatchJob> jobs, const Fp16Batch& x,
   }
 }
 
-void small_batch_gate_up(const Matrix& gate, const Matrix& up, const Fp16Batch& x, float* gate_out,
-                         __half* out, const Stream& stream, const SmallBatchSplit& cut) {
+void small_batch_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Fp16Batch& x,
+                         float* gate_out, __half* out, const Stream& stream,
+                         const SmallBatchSplit& cut) {
   check_gate_up(gate, up);
   check(up, gate.columns);
   const SmallBatchJob first{gate, gate_out}, second{up};
@@ -175,8 +176,9 @@ void small_batch_gate_up(const Matrix& gate, const Matrix& up, const Fp16Batch& 
   launch_jobs({&second, 1}, work, cut, stream);
 }
 
-void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
-                     const __half* x, float* gate_out, __half* out, const Stream& stream) {
+void grouped_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
+                     const ExpertGroups& groups, const __half* x, float* gate_out, __half* out,
+                     const Stream& stream) {
   check_gate_up(gate.first, up.first);
   SmallBatchWork work;
   work.x = x;
@@ -189,8 +191,8 @@ void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const Exper
   launch_groups(up, groups, second, stream);
 }
 
-void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const __half* x, float* out,
-                  const Stream& stream) {
+void grouped_down(const DeviceMatrixStack& down, const ExpertGroups& groups, const __half* x,
+                  float* out, const Stream& stream) {
   SmallBatchWork work;
   work.x = x;
   work.parts[0].out = out;

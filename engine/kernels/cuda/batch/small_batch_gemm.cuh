@@ -13,6 +13,7 @@
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 
 namespace rigcast::engine::cuda {
@@ -28,7 +29,7 @@ struct Fp16Batch {
 
 /// Row t of the output is at out + t * stride.
 struct SmallBatchJob {
-  Matrix w;
+  DeviceMatrix w;
   float* out = nullptr;
   const float* bias = nullptr;  // [rows]; null: none
 };
@@ -52,17 +53,19 @@ void small_batch_gemm(std::span<const SmallBatchJob> jobs, const Fp16Batch& x,
 
 /// out[token][rows] = silu(gate x) * (up x), clamped to +-65504. `gate_out`: a work buffer of
 /// [tokens][rows].
-void small_batch_gate_up(const Matrix& gate, const Matrix& up, const Fp16Batch& x, float* gate_out,
-                         __half* out, const Stream& stream, const SmallBatchSplit& cut = {});
+void small_batch_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Fp16Batch& x,
+                         float* gate_out, __half* out, const Stream& stream,
+                         const SmallBatchSplit& cut = {});
 
 /// As small_batch_gate_up(), for each expert's tokens of x[tokens]: row t * used + i of `out`
 /// belongs to token t and its i-th expert.
-void grouped_gate_up(const MatrixStack& gate, const MatrixStack& up, const ExpertGroups& groups,
-                     const __half* x, float* gate_out, __half* out, const Stream& stream);
+void grouped_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
+                     const ExpertGroups& groups, const __half* x, float* gate_out, __half* out,
+                     const Stream& stream);
 
 /// out[tokens * used][rows] = the product of x[tokens * used] and the down matrix of each row's
 /// expert.
-void grouped_down(const MatrixStack& down, const ExpertGroups& groups, const __half* x, float* out,
-                  const Stream& stream);
+void grouped_down(const DeviceMatrixStack& down, const ExpertGroups& groups, const __half* x,
+                  float* out, const Stream& stream);
 
 }  // namespace rigcast::engine::cuda

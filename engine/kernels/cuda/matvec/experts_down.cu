@@ -1,6 +1,7 @@
+#include "engine/kernels/cuda/matvec/experts_down.cuh"
+
 #include <stdexcept>
 
-#include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/matvec/row_stream.cuh"
 #include "engine/kernels/cuda/weights/for_format.cuh"
 
@@ -69,9 +70,9 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
 
 }  // namespace
 
-void experts_down(const MatrixStack& down, const ChosenExperts& experts, const Inputs& x,
+void experts_down(const DeviceMatrixStack& down, const ChosenExperts& experts, const Inputs& x,
                   const ExpertsSum& sum, const Stream& stream, Start start) {
-  const Matrix& m = down.first;
+  const DeviceMatrix& m = down.first;
   if (m.columns % 32 != 0 || experts.used > kMaxExpertsPerToken)
     throw std::invalid_argument("experts_down: columns must be 32s, and experts at most 32");
   const Down d{view_of(m), down.stride, m.rows, int(m.columns), experts, x, sum};

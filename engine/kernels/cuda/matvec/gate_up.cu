@@ -1,8 +1,9 @@
+#include "engine/kernels/cuda/matvec/gate_up.cuh"
+
 #include <algorithm>
 #include <stdexcept>
 
 #include "engine/kernels/cuda/activations/quantize_device.cuh"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/matvec/row_stream.cuh"
 #include "engine/kernels/cuda/weights/for_format.cuh"
 
@@ -17,14 +18,14 @@ static_assert(kWarps * kRows == kRowsOfBlock);
 template <class Lane>
 using Stages = Ring<Lane, 7200>;
 
-struct Part {
+struct Projection {
   SoaView view;
   QuantFormat format;
   std::size_t stride;  // bytes from one expert to the next
 };
 
 struct GateUp {
-  Part gate, up;
+  Projection gate, up;
   std::int64_t rows;
   int columns;
   Inputs x;
@@ -157,9 +158,9 @@ void launch_gate_up(const GateUp& g, int used, const Stream& stream, Start start
   for_format(g.gate.format, [&]<QuantFormat F>() { launch_as(gate_up_one_format<F>); });
 }
 
-GateUp checked(const MatrixStack& gate, const MatrixStack& up, const Inputs& x,
+GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const Inputs& x,
                const Outputs& out) {
-  const Matrix &a = gate.first, &b = up.first;
+  const DeviceMatrix &a = gate.first, &b = up.first;
   if (a.rows != b.rows || a.columns != b.columns || a.columns % 32 != 0)
     throw std::invalid_argument("gate_up: matrices must be alike, of a multiple of 32 columns");
   if (out.quantized.q && a.rows % 32 != 0)
@@ -175,13 +176,14 @@ GateUp checked(const MatrixStack& gate, const MatrixStack& up, const Inputs& x,
 
 }  // namespace
 
-void gate_up(const Matrix& gate, const Matrix& up, const Inputs& x, const Outputs& out,
+void gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Inputs& x, const Outputs& out,
              const Stream& stream, Start start) {
   launch_gate_up(checked({gate, 0}, {up, 0}, x, out), 1, stream, start);
 }
 
-void experts_gate_up(const MatrixStack& gate, const MatrixStack& up, const ChosenExperts& experts,
-                     const Inputs& x, const Outputs& out, const Stream& stream, Start start) {
+void experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
+                     const ChosenExperts& experts, const Inputs& x, const Outputs& out,
+                     const Stream& stream, Start start) {
   GateUp g = checked(gate, up, x, out);
   g.ids = experts.ids;
   launch_gate_up(g, experts.used, stream, start);

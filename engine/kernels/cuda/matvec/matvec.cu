@@ -136,18 +136,18 @@ __global__ void __launch_bounds__(32 * kWarps, 4)
 }
 
 // The rows and the shared memory of a block under a format's tiling.
-struct Share {
+struct ThreadBlock {
   int rows = 0;
   std::size_t shared_bytes = 0;
 };
 template <template <QuantFormat> class TilingOf>
-Share share_of(QuantFormat format) {
-  Share share;
+ThreadBlock thread_block_of(QuantFormat format) {
+  ThreadBlock block;
   for_format(format, [&]<QuantFormat F>() {
     using T = TilingOf<F>;
-    share = {T::kRowsOfBlock, kWarps * Stages<LaneDot<F, T::kRows>>::kBytes};
+    block = {T::kRowsOfBlock, kWarps * Stages<LaneDot<F, T::kRows>>::kBytes};
   });
-  return share;
+  return block;
 }
 
 template <template <QuantFormat> class TilingOf>
@@ -155,12 +155,12 @@ Shape place_jobs(std::span<const MatvecJob> from, Jobs& jobs) {
   std::int64_t blocks = 0;
   Shape shape{dim3(1), dim3(32 * kWarps)};
   for (std::size_t i = 0; i < from.size(); ++i) {
-    const Matrix& w = from[i].w;
-    const Share share = share_of<TilingOf>(w.format);
+    const DeviceMatrix& w = from[i].w;
+    const ThreadBlock block = thread_block_of<TilingOf>(w.format);
     jobs.job[i] = {view_of(w),   w.format,    w.rows,     from[i].out,
                    from[i].bias, from[i].add, int(blocks)};
-    blocks += (w.rows + share.rows - 1) / share.rows;
-    shape.shared_bytes = std::max(shape.shared_bytes, share.shared_bytes);
+    blocks += (w.rows + block.rows - 1) / block.rows;
+    shape.shared_bytes = std::max(shape.shared_bytes, block.shared_bytes);
   }
   shape.grid.x = unsigned(blocks);
   return shape;

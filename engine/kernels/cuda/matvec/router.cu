@@ -1,7 +1,8 @@
+#include "engine/kernels/cuda/matvec/router.cuh"
+
 #include <stdexcept>
 
 #include "engine/kernels/cuda/matvec/lane_dot.cuh"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/matvec/top_k_experts.cuh"
 
 namespace rigcast::engine::cuda {
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(kThreads) route_token(const Routing r) {
 
 void route(const Router& router, const float* x, const ChosenExperts& chosen, const Stream& stream,
            Start start) {
-  const Matrix& w = router.w;
+  const DeviceMatrix& w = router.w;
   if (w.rows > kMaxExperts || chosen.used > w.rows || chosen.used > kMaxExpertsPerToken ||
       w.columns % 32 != 0)
     throw std::invalid_argument("route: too many experts, or columns that are not 32s");

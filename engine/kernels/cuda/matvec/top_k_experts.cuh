@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/kernels/cuda/activations/quantize_device.cuh"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 
 namespace rigcast::engine::cuda {
 

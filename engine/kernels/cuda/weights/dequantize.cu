@@ -53,7 +53,7 @@ __global__ void decode_rows(SoaView view, Rows rows, T* out) {
 }
 
 template <class T>
-void decode(const Matrix& m, const Rows& rows, T* out, const Stream& stream) {
+void decode(const DeviceMatrix& m, const Rows& rows, T* out, const Stream& stream) {
   if (rows.range.count == 0) return;
   constexpr std::int64_t kMaxRows = 32768;
   const std::int64_t y = rows.range.count < kMaxRows ? rows.range.count : kMaxRows;
@@ -67,7 +67,7 @@ void decode(const Matrix& m, const Rows& rows, T* out, const Stream& stream) {
 
 }  // namespace
 
-void dequantize(const Matrix& matrix, RowRange range, FloatType type, void* out,
+void dequantize(const DeviceMatrix& matrix, RowRange range, FloatType type, void* out,
                 const Stream& stream) {
   const Rows rows{matrix.columns, range, nullptr};
   switch (type) {
@@ -77,7 +77,7 @@ void dequantize(const Matrix& matrix, RowRange range, FloatType type, void* out,
   }
 }
 
-void gather_rows(const Matrix& matrix, const int* ids, int count, float* out,
+void gather_rows(const DeviceMatrix& matrix, const int* ids, int count, float* out,
                  const Stream& stream) {
   decode(matrix, Rows{matrix.columns, {0, count}, ids}, out, stream);
 }

@@ -12,11 +12,12 @@ enum class FloatType { kF32, kF16, kBF16 };
 
 /// Dequantizes rows [first, first + count) to out[count][columns], aligned to 16 bytes. Any format;
 /// `columns` is a multiple of 32.
-void dequantize(const Matrix& matrix, RowRange range, FloatType type, void* out,
+void dequantize(const DeviceMatrix& matrix, RowRange range, FloatType type, void* out,
                 const Stream& stream);
 
 /// Dequantizes the rows ids[count], in device memory, to out[count][columns]. Ids must be rows of
 /// `matrix`. Must be launched after the previous kernel has ended.
-void gather_rows(const Matrix& matrix, const int* ids, int count, float* out, const Stream& stream);
+void gather_rows(const DeviceMatrix& matrix, const int* ids, int count, float* out,
+                 const Stream& stream);
 
 }  // namespace rigcast::engine::cuda

@@ -11,7 +11,7 @@ namespace rigcast::engine::cuda {
 /// A weight matrix in the GPU's memory: `rows` rows of `columns` weights. Blocks of formats whose
 /// bytes GPUs cannot load 16 at a time are taken apart into planes (soa_layout.cuh); the bytes per
 /// weight stay the same.
-struct Matrix {
+struct DeviceMatrix {
   const std::byte* soa = nullptr;  // aligned to 256 bytes
   QuantFormat format = QuantFormat::kF32;
   std::int64_t columns = 0;  // the input's width; a multiple of the format's block

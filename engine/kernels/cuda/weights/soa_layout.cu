@@ -239,7 +239,7 @@ std::size_t soa_bytes(QuantFormat format, std::int64_t columns, std::int64_t row
   return soa_offsets(format, columns, rows).end;
 }
 
-SoaView view_of(const Matrix& m) {
+SoaView view_of(const DeviceMatrix& m) {
   const SoaOffsets at = soa_offsets(m.format, m.columns, m.rows);
   const auto* first = reinterpret_cast<const std::uint8_t*>(m.soa);
   const auto part = [&](std::size_t from, std::size_t to) {

@@ -57,6 +57,6 @@ struct SoaView {
   const std::uint8_t* fields = nullptr;
   const std::uint8_t* scales = nullptr;
 };
-SoaView view_of(const Matrix& matrix);
+SoaView view_of(const DeviceMatrix& matrix);
 
 }  // namespace rigcast::engine::cuda

@@ -1,39 +1,16 @@
 #pragma once
-// The tables of a scenario file for a run, one function for each part of what a source states.
+// [placement], [kv], [runtime] and [workload] of a run's scenario.
 // Every name in them is an id of the catalogue or a word of ours: nothing stated is quoted.
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "core/base/error.hpp"
 #include "measurements/measurement.hpp"
-#include "measurements/name_resolver.hpp"
 #include "measurements/parsed_notes.hpp"
+#include "measurements/rig_fragment.hpp"
 
 namespace rigcast {
-
-struct ModelFragment {
-  std::string toml;
-  std::shared_ptr<const ModelSpec> spec;
-  Bytes size;  // of the tensors
-};
-Result<ModelFragment> model_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
-                                     NameResolver& resolver);
-
-struct RigFragment {
-  std::string toml;
-  std::vector<GpuPart> gpus;
-  std::string text;
-  bool cpu_stated = false;  // and found
-  bool ram_known = false;
-  bool host_stated = false;  // its CPU or its RAM
-
-  bool unified() const { return !gpus.empty() && gpus.front().unified; }
-};
-/// The RAM is large enough for a model of `size`: it ran.
-Result<RigFragment> rig_fragment(const Measurement& m, Bytes size, NameResolver& resolver);
 
 struct PlacementFragment {
   std::string toml;  // [placement] and [kv]

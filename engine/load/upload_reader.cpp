@@ -1,4 +1,4 @@
-#include "engine/load/upload_source.hpp"
+#include "engine/load/upload_reader.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

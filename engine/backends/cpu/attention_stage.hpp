@@ -1,0 +1,80 @@
+#pragma once
+// One layer's attention: QKV projections, the KV cache, the weighted sum of values, and the output
+// matrix.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/kernels/cpu/attention.hpp"
+#include "engine/kv/kv_cache.hpp"
+#include "engine/model/rope.hpp"
+
+namespace rigcast::engine {
+
+class AttentionStage {
+ public:
+  AttentionStage(CpuStep& step, const CpuOptions& options);
+
+  /// Makes room for the step's RoPE angles. One member calls it, after the step has begun.
+  void begin();
+  // Every member of the team calls these, with the same arguments.
+  /// Computes the RoPE angles of the step's tokens.
+  void compute_angles(Worker& worker);
+  /// block = the attention block's output for all tokens of the step, pending; their keys and
+  /// values are stored in the cache. Ends without a barrier.
+  void compute(Worker& worker, int layer, const NextMatrices& next);
+  /// out() = attention over the cache of the projected rows [token][q | k | v]; their keys and
+  /// values are stored in the cache first.
+  void attend(Worker& worker, int layer, const float* projected);
+  /// Partial attention of one token: its projected query over the first `tokens` tokens of `cache`,
+  /// within the layer's window. Partials over other parts of the context can be merged with it.
+  struct Partial {
+    std::vector<float> o;  // [heads][head_dim]: sum of exp(score - m) * value
+    // [heads]: the largest score (-infinity without tokens); the sum of exp(score - m).
+    std::vector<float> m, l;
+  };
+  const Partial& attend_partially(Worker& worker, int layer, const float* q, const KvCache& cache,
+                                  TokenCount tokens);
+  /// Prefetches, while the query has not arrived, what attend_partially() or attend() reads first
+  /// of one token's context.
+  void prefetch_kv(Worker& worker, int layer, const KvCache& cache, TokenCount tokens);
+
+  /// Stores random keys and values for tokens [first, last), for which the cache has room.
+  void fill(TokenCount first, TokenCount last);
+
+  std::span<const float> out() const { return attn_out_; }
+  KvCache& cache() { return cache_; }
+  const KvCache& cache() const { return cache_; }
+
+ private:
+  struct Thread {
+    cpu::AttentionScratch attention;
+    std::vector<cpu::KvRun> runs;
+    std::vector<float> rows, o, m, l;
+    std::vector<TokenCount> from, to;
+  };
+
+  void place_queries(int layer, std::int64_t row);
+  void rope_query(int layer, float* q);
+  void attend_batch(Worker& worker, int layer);
+  void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
+  void size(int layer);
+  template <class Place>
+  void attend_over_cache(Worker& worker, int layer, const Place& place, AroundHeads around);
+  void attend_to_input(Worker& worker, int layer);
+  const AttentionShape& shape(int layer) const { return step_.layer(layer).attention; }
+
+  CpuStep& step_;
+  KvCache cache_;
+  Rope rope_;
+  DecodeAttention one_;
+  std::vector<Thread> threads_;
+  // Buffers that begin at a cache line, as those of the step.
+  cpu::AlignedVector<float> q_, k_, v_, attn_out_, angles_;
+  Partial partial_;
+};
+
+}  // namespace rigcast::engine

@@ -1,0 +1,127 @@
+#pragma once
+// What all stages of a step share: the model, the step's tokens with their hidden states, and the
+// way from these to the input of a product.
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/model/kv_bytes.hpp"
+#include "engine/backends/cpu/activity_span.hpp"
+#include "engine/backends/cpu/products.hpp"
+#include "engine/kernels/cpu/aligned.hpp"
+#include "engine/kv/kv_cache.hpp"
+#include "engine/memory/ram.hpp"
+#include "engine/model/model.hpp"
+#include "engine/run/recorder.hpp"
+#include "engine/threads/thread_team.hpp"
+
+namespace rigcast::engine {
+
+struct CpuOptions {
+  int threads = 1;
+  KvTypes kv_types;
+  TokenCount kv_block = 128;
+  TokenCount ubatch = 512;
+  std::optional<std::vector<int>> cached_layers{};  // layers with a KV cache; absent: all
+  Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
+  Ram ram{};              // charged with weights, cache and buffers
+  StopFlag stop{};        // when set, work in progress ends with Interrupted
+};
+
+/// Matrices by which the next stage multiplies first: the target of a prefetch.
+using NextMatrices = std::vector<const Matrix*>;
+
+struct CpuStep {
+  CpuStep(std::shared_ptr<const Model> model, int threads);
+
+  /// Begins a step of `tokens` tokens, the first of them at position `cached`. One member calls it.
+  void begin(TokenCount cached, std::int64_t tokens);
+
+  // Every member of the team calls these, with the same arguments.
+  /// Adds the last block's output to the hidden states, if that is pending.
+  void add_residual(Worker& worker);
+  /// Fills `to` for products with `matrices`: make(row index, row) writes each row into a buffer of
+  /// its thread. before() is called once before that.
+  template <class Before, class Make>
+  void prepare(Worker& worker, Input& to, std::int64_t columns, std::int64_t rows,
+               std::initializer_list<const Matrix*> matrices, const Before& before,
+               const Make& make);
+  ActivitySpan span(const Worker& worker, ActivityKind kind, int layer) const {
+    return {worker, recorder, kind, layer, cached, bytes};
+  }
+
+  /// Fills rows [begin, end) of `to`; both are multiples of to.rows_together(), or the end.
+  template <class Make>
+  void make_rows(const Worker& worker, Input& to, std::int64_t begin, std::int64_t end,
+                 const Make& make);
+  /// Adds the last block's output to the hidden state of a row, if that is pending, then normalizes
+  /// it into `out`.
+  void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
+
+  const Layer& layer(int index) const { return model->layers[std::size_t(index)]; }
+  std::int64_t width() const { return model->spec.hidden; }
+  ProductScratch& products(const Worker& worker) {
+    return threads[std::size_t(worker.index())].products;
+  }
+  /// The matrices to prefetch: none in a batch, whose tiles fill the caches into which the next
+  /// weights would go.
+  NextMatrices if_one(NextMatrices next) const {
+    return tokens == 1 ? std::move(next) : NextMatrices();
+  }
+
+  struct Thread {
+    ProductScratch products;
+    std::vector<float> rows;
+  };
+
+  std::shared_ptr<const Model> model;
+  std::vector<Thread> threads;
+  MovedBytes bytes;  // since they were last taken
+  Recorder* recorder = nullptr;
+
+  TokenCount cached = 0;    // tokens in the cache before this step
+  std::int64_t tokens = 0;  // tokens of this step
+  bool pending = false;     // `block` has not been added to `hidden` yet
+  Input input;              // of a stage's first products
+  // Buffers begin at a cache line: threads write neighbouring columns at once, and a line that two
+  // threads write would move between their caches (false sharing).
+  cpu::AlignedVector<float> hidden;    // [token][hidden]
+  cpu::AlignedVector<float> block;     // [token][hidden]: output of the last block
+  cpu::AlignedVector<float> gate, up;  // of an FFN, or of the experts' rows
+};
+
+template <class Make>
+void CpuStep::make_rows(const Worker& worker, Input& to, std::int64_t begin, std::int64_t end,
+                        const Make& make) {
+  std::vector<float>& values = threads[std::size_t(worker.index())].rows;
+  const auto columns = std::size_t(to.columns());
+  for (std::int64_t first = begin; first < end; first += to.rows_at_once()) {
+    const auto count = std::size_t(std::min(to.rows_at_once(), end - first));
+    values.resize(count * columns);
+    for (std::size_t i = 0; i < count; ++i)
+      make(first + std::int64_t(i), std::span(values).subspan(i * columns, columns));
+    to.set_rows(first, values);
+  }
+}
+
+template <class Before, class Make>
+void CpuStep::prepare(Worker& worker, Input& to, std::int64_t columns, std::int64_t rows,
+                      std::initializer_list<const Matrix*> matrices, const Before& before,
+                      const Make& make) {
+  worker.run_once([&] {
+    before();
+    to.resize(columns, rows, matrices);
+    if (rows == 1) make_rows(worker, to, 0, 1, make);
+  });
+  if (rows == 1) return;
+  worker.parallel_for(rows, to.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+    make_rows(worker, to, begin, end, make);
+  });
+}
+
+}  // namespace rigcast::engine

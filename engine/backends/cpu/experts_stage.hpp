@@ -1,0 +1,53 @@
+#pragma once
+// One layer's mixture of experts: every token is routed to a few experts, every expert computes its
+// tokens as one batch, and the team computes all experts at once.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/expert_jobs.hpp"
+
+namespace rigcast::engine {
+
+class ExpertsStage {
+ public:
+  explicit ExpertsStage(CpuStep& step) : step_(step), orders_(step.threads.size()) {}
+
+  // Every member of the team calls these.
+  /// block = the mixture's output for all tokens of the step, pending. Ends without a barrier.
+  void compute(Worker& worker, int layer, const NextMatrices& next);
+  /// block = the weighted sum of the chosen experts' outputs for one token's normed hidden state.
+  void run_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
+                  std::span<const float> weights);
+  /// The mixture of every token, [token][hidden].
+  std::span<const float> mixture() const { return step_.block; }
+
+ private:
+  void compute_jobs(Worker& worker, const Layer& layer, const NextMatrices& next);
+  void route(Worker& worker, const Layer& layer);
+  void choose(const Layer& layer, std::int64_t begin, std::int64_t end, std::vector<int>& order);
+  void set_token(const Layer& layer, std::int64_t row, std::span<const float> normed);
+  void size_jobs(const Layer& layer);
+  /// Calls use(row) for those of the first `rows` rows that are not gaps, spread over the team.
+  template <class Use>
+  void for_each_job_row(Worker& worker, std::int64_t rows, const Use& use);
+  InputRows ffn_hidden_of(const ExpertJobs::Job& job) const;
+  void sum_experts(Worker& worker);
+  void sum_expert_rows(std::int64_t row);
+
+  CpuStep& step_;
+  std::vector<std::vector<int>> orders_;  // by thread: scratch memory of choose()
+  // Buffers of a layer's experts. They are kept from layer to layer: memory that is allocated anew
+  // is zeroed by the system.
+  std::vector<float> scores_;   // [token][experts]: the router's logits
+  std::vector<int> chosen_;     // [token][experts used]
+  std::vector<float> weights_;  // [token][experts used]: router weights
+  ExpertJobs jobs_;
+  std::vector<Input> token_inputs_, single_expert_hidden_;
+  Input expert_in_, expert_hidden_;
+  cpu::AlignedVector<float> expert_out_;  // [row of jobs][hidden]
+};
+
+}  // namespace rigcast::engine

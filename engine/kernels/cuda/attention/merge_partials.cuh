@@ -1,0 +1,24 @@
+#pragma once
+// Partial results of attention over parts of a context, and their merge.
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/inputs.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Partial results (m, l, o) for some tokens and each head, where scores s are exponents of two
+/// (rope_and_store.cuh): l = sum of 2^(s - m), o = sum of 2^(s - m) * value. m is near the largest
+/// score. A split that has seen no token has m = -infinity, and its o is neither written nor read.
+/// For scores that are exponents of e, multiply m by log2(e).
+struct Partials {
+  float* m = nullptr;  // [split][heads]
+  float* l = nullptr;  // [split][heads]
+  float* o = nullptr;  // [split][heads][head_dim]
+};
+
+/// out [heads][head_dim] = the attention output, merged from partials [0, count). heads * head_dim
+/// is a multiple of 32. NaN where all partials are empty.
+void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
+                    int head_dim, const Outputs& out);
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,19 @@
+#pragma once
+// The last matrix of a token's experts, and their weighted sum. Weights may be read before the
+// previous kernel has ended, as in matvec().
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/inputs.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
+
+namespace rigcast::engine::cuda {
+
+struct ExpertsSum {
+  const float* add = nullptr;  // [rows], may be `out`; null: none
+  float* out = nullptr;        // [rows]
+};
+/// sum.out = sum.add + sum of weights[i] * (down of expert i) x[i], where x[i] is token i of `x`.
+void experts_down(const DeviceMatrixStack& down, const ChosenExperts& experts, const Inputs& x,
+                  const ExpertsSum& sum, const Stream& stream, Start start);
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,27 @@
+#pragma once
+// A GGUF file with synthetic weights.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/stop_flag.hpp"
+#include "core/model/tensor_table.hpp"
+
+namespace rigcast::engine {
+
+/// Called with the bytes written so far.
+using Progress = std::function<void(std::uint64_t done)>;
+
+/// Writes a GGUF file of the same bytes as make_synthetic_model's, without a vocabulary. Errors: a
+/// model that cannot be executed, a seed or a model that a file cannot hold, a full disk, a
+/// requested stop. After an error no file is left.
+std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
+                                          const std::string& quant, std::uint64_t seed,
+                                          const std::filesystem::path& target,
+                                          const Progress& progress = {}, const StopFlag& stop = {});
+
+}  // namespace rigcast::engine
