@@ -13,7 +13,7 @@
 #include "core/base/quantile.hpp"
 #include "engine/backends/cpu/products.hpp"
 #include "engine/kernels/cpu/floats.hpp"
-#include "engine/kernels/cpu/int8.hpp"
+#include "engine/kernels/cpu/int8/int8.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;

@@ -119,8 +119,8 @@ struct RuntimeProfile {
     bool copies_kv = false;           // the cache is copied whole at every step
     bool expands_kv = false;  // attention first writes K and V out once for every query head
 
-    /// The number of buffers into which copies are prefetched: a copy waits until the operation that
-    /// uses its buffer has ended.
+    /// The number of buffers into which copies are prefetched: a copy waits until the operation
+    /// that uses its buffer has ended.
     int prefetch_buffers() const { return std::max(2, prefetch_depth); }
   } decode;
 

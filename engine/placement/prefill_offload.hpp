@@ -6,6 +6,9 @@
 
 namespace rigcast::engine {
 
+/// Batches of up to this many tokens are computed one by one, which is cheaper.
+inline constexpr TokenCount kFewTokens = 2;
+
 /// The device that computes the batches of host layers and experts, where the placement allows the
 /// GPU: the faster one by measured rates, or always the same.
 enum class PrefillOffloadPolicy { kFaster, kHost, kGpu };

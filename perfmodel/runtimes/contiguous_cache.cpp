@@ -177,7 +177,8 @@ void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement
       const double shared = at.weights == kHost ? double(w.rest()) : 0;
       layer = std::max(layer, shared + (at.experts == kHost ? double(w.ffn_or_experts()) : 0));
     }
-    plan.devices[g].staging += Bytes{prefetches ? layer * s.runtime.decode.prefetch_buffers() : matrix};
+    const double layers = layer * s.runtime.decode.prefetch_buffers();
+    plan.devices[g].staging += Bytes{prefetches ? layers : matrix};
   }
 }
 

@@ -8,7 +8,7 @@
 namespace rigcast {
 
 /// Batches of up to this many tokens are computed one by one. Mirrors kFewTokens
-/// (engine/backends/cuda/make_cuda_executor.hpp).
+/// (engine/placement/prefill_offload.hpp).
 inline constexpr TokenCount kFewTokens = 2;
 
 /// The smallest share of a layer's copy time that the host must save before it attends to evicted

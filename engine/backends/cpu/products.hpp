@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/kernels/cpu/floats.hpp"
-#include "engine/kernels/cpu/int8.hpp"
+#include "engine/kernels/cpu/int8/int8.hpp"
 #include "engine/kernels/cpu/quantized_activations.hpp"
 #include "engine/model/matrix.hpp"
 #include "engine/threads/thread_team.hpp"

@@ -9,10 +9,10 @@
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
 #include "engine/backends/cuda/forward/random_tokens.cuh"
 #include "engine/backends/cuda/gpu_memory.cuh"
-#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/backends/cuda/step_bytes.cuh"
 #include "engine/backends/cuda/token_graphs.cuh"
 #include "engine/backends/cuda/token_inputs.cuh"
+#include "engine/placement/prefill_offload.hpp"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 
 namespace rigcast::engine::cuda {

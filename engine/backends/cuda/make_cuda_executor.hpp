@@ -6,16 +6,12 @@
 #include <memory>
 
 #include "core/base/error.hpp"
-#include "core/base/units.hpp"
 #include "core/model/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/run/executor.hpp"
 #include "engine/run/executor_options.hpp"
 
 namespace rigcast::engine {
-
-/// Batches of up to this many tokens are computed one by one, which is cheaper.
-inline constexpr TokenCount kFewTokens = 2;
 
 /// Makes an executor from weights in memory, which are copied to the GPU. Weights that the
 /// placement leaves to the host are copied or read into pinned memory. Error kDoesNotFit: there is

@@ -1,6 +1,6 @@
 // Integer kernels of every instruction set against the definition: weights as the reference decodes
 // them times activations as they were rounded. Only the order of the F32 sums differs.
-#include "engine/kernels/cpu/int8.hpp"
+#include "engine/kernels/cpu/int8/int8.hpp"
 
 #include <algorithm>
 #include <cmath>

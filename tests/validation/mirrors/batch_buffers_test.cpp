@@ -7,8 +7,8 @@
 #include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cuda/forward/buffer_sizes.hpp"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
-#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
+#include "engine/placement/prefill_offload.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
 #include "tests/validation/mirrors/mirror_fixture.hpp"
 

@@ -4,7 +4,6 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
-#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/placement/prefill_offload.hpp"
 #include "tests/validation/mirrors/mirror_fixture.hpp"
 

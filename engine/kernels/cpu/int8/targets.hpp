@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
-#include "engine/kernels/cpu/int8_kernels.hpp"
+#include "engine/kernels/cpu/int8/int8_kernels.hpp"
 
 #define RIGCAST_RESTRICT __restrict__
 #define RIGCAST_INLINE inline __attribute__((always_inline))

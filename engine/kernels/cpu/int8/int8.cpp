@@ -1,4 +1,4 @@
-#include "engine/kernels/cpu/int8.hpp"
+#include "engine/kernels/cpu/int8/int8.hpp"
 
 #include <vector>
 

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "engine/kernels/cpu/int8_kernels.hpp"
+#include "engine/kernels/cpu/int8/int8_kernels.hpp"
 
 namespace rigcast::engine::cpu {
 
