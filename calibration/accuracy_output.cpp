@@ -118,11 +118,14 @@ std::string to_text(const LeftOutReport& r) {
   std::string text = fmt::format("{} rows of {} chips; errors as `rigcast calibrate` prints them\n",
                                  r.rows.size(), chips(r.rows));
   text += to_text(accuracy(r.rows)) + "\n";
-  for (const LeftOutVerdict& v : r.verdicts)
-    text += fmt::format(
-        "{:<46}{:>5} chips, median {} of {}, p90 {} of {}, limit of the median {}\n", v.bar.name,
-        v.chips, percent_text(v.chips_equal.median), share_text(v.bar.median),
-        percent_text(v.chips_equal.p90), share_text(v.bar.p90), percent_text(v.bar.limit));
+  for (const LeftOutVerdict& v : r.verdicts) {
+    text += fmt::format("{:<46}{:>5} chips", v.bar.name, v.chips);
+    text += v.chips == 0 ? std::string(": the table has no row for this bar")
+                         : fmt::format(", median {} of {}, p90 {} of {}",
+                                       percent_text(v.chips_equal.median), share_text(v.bar.median),
+                                       percent_text(v.chips_equal.p90), share_text(v.bar.p90));
+    text += fmt::format(", limit of the median {}\n", percent_text(v.bar.limit));
+  }
   text +=
       fmt::format("{} of {} usable rows are forecast\n", r.coverage.forecast, r.coverage.usable);
   text += fmt::format("{} of {} fitted forecasts are those of this program\n", r.coverage.same,

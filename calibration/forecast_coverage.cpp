@@ -69,9 +69,8 @@ std::vector<std::string> shortcomings(const ForecastCoverage& c) {
   std::vector<std::string> out;
   if (c.same < kMinSame * c.fitted)
     out.push_back(
-        fmt::format("the table of left-out rows is of another profile or program: {} of {} fitted "
-                    "forecasts are "
-                    "the program's, and not {}",
+        fmt::format("the table of left-out rows is of another profile or program: only {} of {} "
+                    "fitted forecasts are this program's; these differ: {}",
                     c.same, c.fitted, fmt::join(c.changed, ", ")));
   if (c.forecast < kMinForecast * c.usable)
     out.push_back(fmt::format("only {} of {} usable rows are forecast", c.forecast, c.usable));

@@ -6,7 +6,7 @@
 
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
-#include "core/catalogue/usual_parts.hpp"
+#include "core/catalogue/default_parts.hpp"
 #include "core/model/kv_bytes.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/load_profile.hpp"
@@ -121,9 +121,9 @@ Result<Table> list_runtimes(const Catalogue& c) {
 }
 
 Result<Table> list_quants(const Catalogue& c) {
-  const auto usual = usual_parts(c);
-  if (!usual) return usual.error();
-  const auto model = c.model(usual->model);
+  const auto defaults = default_parts(c);
+  if (!defaults) return defaults.error();
+  const auto model = c.model(defaults->model);
   if (!model) return model.error();
   Table t{{"id", "bits a weight", model->id}, {}};
   for (const std::string& name : QuantMix::names()) {

@@ -158,7 +158,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
                                : emitted(o.emit, *document, *scenario, plan.ranked.front());
   if (auto error = emit(o.output, text)) return fail(*error);
   if (!o.emit.empty() && !plan.ranked.front().unmet.empty())
-    fmt::print(stderr, "rigcast: nothing meets the wish: {}\n", plan.ranked.front().unmet);
+    fmt::print(stderr, "rigcast: no plan meets the constraints: {}\n", plan.ranked.front().unmet);
   return plan.ranked.front().unmet.empty() ? kDone : kAnswerIsNo;
 }
 

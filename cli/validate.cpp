@@ -390,17 +390,19 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
                        "measurements of others: our CSV, or llama-bench's csv, json or jsonl")
           ->type_name("FILE");
   verb->add_flag("--doubtful", options->doubtful, "also runs that are marked SUSPECT or CAUTION");
-  verb->add_option("--fail-above", options->fail_above,
-                   "end with 1 if a regime's median error is larger (0.2: 20 %)")
-      ->type_name("METRIC=X")
-      ->allow_extra_args(false)
-      ->take_all();
+  CLI::Option* fail_above =
+      verb->add_option("--fail-above", options->fail_above,
+                       "end with 1 if a regime's median error is larger (0.2: 20 %)")
+          ->type_name("METRIC=X")
+          ->allow_extra_args(false)
+          ->take_all();
   verb->add_option("--left-out", options->left_out,
                    "instead of rows: errors on chips that a fit had not seen, from the table "
                    "NAME.left-out.csv of `rigcast calibrate`; ends with 1 if the table is not of "
                    "this program, or if a median is above the limit of a bar in --bars")
       ->type_name("FILE")
-      ->needs(against);
+      ->needs(against)
+      ->excludes(fail_above);
   options->runs.add_to(*verb);
   options->output.add_to(*verb);
   verb->footer(

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/catalogue/usual_parts.hpp"
+#include "core/catalogue/default_parts.hpp"
 #include "core/hardware/hardware_names.hpp"
 #include "core/hardware/rig_text.hpp"
 #include "core/text/freetext.hpp"
@@ -64,10 +64,10 @@ int default_transfers(const std::string& type) {
 
 // A CPU that nobody names: a desktop's of that RAM's generation, with a core for every thread.
 Result<std::string> default_cpu(const Measurement& m, const Catalogue& catalogue) {
-  const auto usual = usual_parts(catalogue);
-  if (!usual) return usual.error();
+  const auto defaults = default_parts(catalogue);
+  if (!defaults) return defaults.error();
   const bool ddr5 = stated_ram(m.ram_type).type.rfind("ddr5", 0) == 0;
-  const std::vector<std::string>& ids = ddr5 ? usual->cpus_with_ddr5 : usual->cpus_with_ddr4;
+  const std::vector<std::string>& ids = ddr5 ? defaults->cpus_with_ddr5 : defaults->cpus_with_ddr4;
   for (const std::string& id : ids) {
     const auto cpu = catalogue.cpu(id);
     if (!cpu) return cpu.error();

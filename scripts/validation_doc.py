@@ -48,9 +48,9 @@ def summary(machine):
 def coverage(machine):
     speeds = machine.judged["speed_intervals"]
     share = 100 * speeds["share"]
-    said = "as they should" if 70 <= share <= 90 else "**they should 70 to 90 %**"
+    said = "70 to 90 % is accepted" if 70 <= share <= 90 else "**they should hold 70 to 90 %**"
     return (f"The 80 % intervals of speeds hold {share:.0f} % of {speeds['with_interval']} measured "
-            f"ones: {said}.")
+            f"ones ({said}).")
 
 
 def number(value):

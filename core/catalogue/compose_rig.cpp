@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/catalogue/default_parts.hpp"
 #include "core/catalogue/gpu_measured.hpp"
-#include "core/catalogue/usual_parts.hpp"
 #include "core/hardware/rig_correction.hpp"
 #include "core/hardware/rig_text.hpp"
 
@@ -56,12 +56,12 @@ void assume(Sourced<T>& figure, std::string_view why) {
 }
 
 // The name of the part that was given, or of the one that stands in for it.
-std::string named_or_usual(const TomlTable& t, std::string_view key, const Catalogue& catalogue,
-                           std::string UsualParts::*part) {
+std::string named_or_default(const TomlTable& t, std::string_view key, const Catalogue& catalogue,
+                             std::string DefaultParts::*part) {
   if (const auto given = t.find_text(key)) return *given;
-  const auto usual = usual_parts(catalogue);
-  if (!usual) t.refuse(key, usual.error());
-  return usual ? (*usual).*part : std::string();
+  const auto defaults = default_parts(catalogue);
+  if (!defaults) t.refuse(key, defaults.error());
+  return defaults ? (*defaults).*part : std::string();
 }
 
 // A CPU that the catalogue lacks: what the rig says of it is all that is known.
@@ -90,7 +90,7 @@ CpuPart find_cpu(const TomlTable& t, const Catalogue& catalogue, const std::vect
   }
   auto part =
       catalogue.cpu(!given && unified ? gpus.front().unified_cpu
-                                      : named_or_usual(t, "cpu", catalogue, &UsualParts::cpu));
+                                      : named_or_default(t, "cpu", catalogue, &DefaultParts::cpu));
   if (!part) {
     t.refuse("cpu", part.error());
     return {};
@@ -140,9 +140,10 @@ RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& c
   auto kit = catalogue.ram(given ? *given
                            : cpu.memory_channels > 0
                                ? fmt::format("{}x{}", cpu.memory_channels, cpu.memory_type)
-                               : named_or_usual(t, "ram", catalogue, &UsualParts::ram));
+                               : named_or_default(t, "ram", catalogue, &DefaultParts::ram));
   if (!kit && given && parse_bytes(*given)) kit = soldered(cpu, *parse_bytes(*given));
-  if (!kit && !given) kit = catalogue.ram(named_or_usual(t, "ram", catalogue, &UsualParts::ram));
+  if (!kit && !given)
+    kit = catalogue.ram(named_or_default(t, "ram", catalogue, &DefaultParts::ram));
   if (!kit) {
     t.refuse("ram", kit.error());
     return {};
@@ -162,7 +163,7 @@ RamKit find_ram(const TomlTable& t, const Catalogue& catalogue, const CpuPart& c
 SsdPart find_ssd(const TomlTable& t, const Catalogue& catalogue,
                  std::vector<std::string>& warnings) {
   const bool given = t.has("ssd");
-  auto part = catalogue.ssd(named_or_usual(t, "ssd", catalogue, &UsualParts::ssd));
+  auto part = catalogue.ssd(named_or_default(t, "ssd", catalogue, &DefaultParts::ssd));
   if (!part) {
     t.refuse("ssd", part.error());
     return {};

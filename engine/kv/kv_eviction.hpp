@@ -36,9 +36,9 @@ struct KvBlockBytes {
   bool converts_type = false;  // cold blocks that return are dequantized into a layer's hot blocks
 };
 
-/// The oldest blocks, of which `cold` have left the GPU already, that leave next to a step that
-/// needs `wanted` blocks, so that `hot` stay. Only blocks full of stored tokens can leave: those of
-/// the first `cached` tokens.
+/// The number of blocks to evict, the oldest first, while a step runs that needs `wanted` blocks,
+/// so that `hot` stay; `cold` have left the GPU already. Only blocks full of stored tokens can
+/// leave: those of the first `cached` tokens.
 TokenCount blocks_to_evict(TokenCount wanted, TokenCount cold, TokenCount hot, TokenCount cached,
                            TokenCount block_tokens);
 

@@ -58,8 +58,7 @@ double wave_efficiency_of_blocks(double blocks, double units) {
 
 double idle_of_one_token(const OpTraffic& products, const BlockShape& cut) {
   if (cut.units <= 0) return 0.0;
-  const double many = 44 * cut.units;  // rows from which engine/kernels/cuda/matvec doubles its
-                                       // tile
+  const double many = kManyRowsOfUnit * cut.units;
   const double mean = mean_stretch(products, [&](double rows) {
     const double at_once = (rows >= many ? 2 : 1) * cut.rows * cut.units;
     // With less than one wave, the busy units use the bandwidth that idle ones leave.

@@ -26,6 +26,10 @@ double wave_efficiency_of_largest(const OpTraffic& products, double tokens, cons
 /// than units, kernels make smaller blocks, and all units count as busy.
 double wave_efficiency_of_blocks(double blocks, double units);
 
+/// Rows for each unit from which a product of one token has enough rows for whole tiles. Mirrors
+/// has_many_rows (engine/kernels/cuda/matvec/many_rows.hpp).
+inline constexpr double kManyRowsOfUnit = 44;
+
 /// Idle time of the units per second of busy time while one token is computed. A unit works on
 /// `cut.rows` rows at once, or on twice as many if the product has enough rows.
 double idle_of_one_token(const OpTraffic& products, const BlockShape& cut);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
@@ -103,32 +104,39 @@ TokenCount two_step_blocks(const MemoryContext& s, const Sequence& sequence) {
   return most;
 }
 
-struct Shares {
-  TokenCount on_gpu = 0, cold = 0;  // blocks
-  TokenCount on_host = 0;           // cold ones, in whole pieces
+// Blocks of a sequence, however many of them stay on the GPU.
+struct SequenceBlocks {
+  TokenCount all = 0, full = 0;
+  TokenCount at_prompt_end = 0;
+  TokenCount of_batch = 0, of_two_steps = 0;
 };
 
-// Blocks of a sequence on the GPU and its evicted blocks. `hot`: the blocks that stay. All other
-// full blocks are evicted. Batches need most space while there are any; then each token writes one
-// block. Mirrors max_held_blocks and gpu_bytes (engine/kv/kv_eviction.cpp).
-Shares shares_of(const MemoryContext& s, const Sequence& sequence, TokenCount hot) {
-  const TokenCount cached = sequence.length(), full = cached / s.kv.block_tokens;
-  const TokenCount all = kv_blocks(s, cached);
-  const TokenCount with_batch =
-      std::min(kv_blocks(s, prompt_end(sequence)), hot + blocks_of_batch(s, sequence));
-  const TokenCount held = std::max({two_step_blocks(s, sequence), with_batch, hot + 1});
-  const auto cold = std::clamp<TokenCount>(all - hot, 0, full);
-  return {std::min(all, held), cold, read_cells(cold, kColdPieceBlocks)};
+std::vector<SequenceBlocks> sequence_blocks(const MemoryContext& s, const Batch& batch) {
+  std::vector<SequenceBlocks> out;
+  for (const Sequence& sequence : batch.sequences)
+    out.push_back({kv_blocks(s, sequence.length()), sequence.length() / s.kv.block_tokens,
+                   kv_blocks(s, prompt_end(sequence)), blocks_of_batch(s, sequence),
+                   two_step_blocks(s, sequence)});
+  return out;
 }
 
-// The same of all sequences, of each of which `hot` blocks stay.
-Shares shares_of(const MemoryContext& s, const Batch& batch, TokenCount hot) {
-  Shares sum;
-  for (const Sequence& sequence : batch.sequences) {
-    const Shares own = shares_of(s, sequence, hot);
-    sum.on_gpu += own.on_gpu;
-    sum.cold += own.cold;
-    sum.on_host += own.on_host;
+struct BlockCounts {
+  TokenCount on_gpu = 0, cold = 0;
+  TokenCount on_host = 0;  // cold ones, in whole pieces
+};
+
+// Blocks on the GPU, and evicted ones, if `hot` blocks of every sequence stay. All other full
+// blocks are evicted. Batches need most space while there are any; then each token writes one
+// block. Mirrors max_held_blocks and gpu_bytes (engine/kv/kv_eviction.cpp).
+BlockCounts block_counts(const std::vector<SequenceBlocks>& sequences, TokenCount hot) {
+  BlockCounts sum;
+  for (const SequenceBlocks& b : sequences) {
+    const TokenCount with_batch = std::min(b.at_prompt_end, hot + b.of_batch);
+    const TokenCount held = std::max({b.of_two_steps, with_batch, hot + 1});
+    const auto cold = std::clamp<TokenCount>(b.all - hot, 0, b.full);
+    sum.on_gpu += std::min(b.all, held);
+    sum.cold += cold;
+    sum.on_host += read_cells(cold, kColdPieceBlocks);
   }
   return sum;
 }
@@ -142,11 +150,6 @@ TokenCount all_blocks(const MemoryContext& s, const Batch& batch, bool of_prompt
   return sum;
 }
 
-double gpu_bytes(const MemoryContext& s, const GpuCache& c, const Batch& batch, TokenCount hot) {
-  const Shares shares = shares_of(s, batch, resident_share(hot, batch));
-  return double(shares.on_gpu) * c.block + list_bytes(s, c, batch) + ring_bytes(s, c, shares.cold);
-}
-
 // The largest number of blocks that may stay on a GPU so that memory is below the threshold until
 // the batch's step has ended. Mirrors hot_blocks (engine/kv/kv_eviction.cpp) and
 // DeviceCache::choose_hot_blocks (engine/backends/cuda/kv/device_cache.cu).
@@ -157,8 +160,14 @@ TokenCount hot_blocks(const MemoryContext& s, const GpuCache& c, const DeviceMem
   const double room = usable - (gpu.needed() - others).value;
   const auto most = TokenCount(std::clamp((room - list_bytes(s, c, batch)) / c.block, 0.0, 1e9));
   if (most >= all_blocks(s, batch)) return most;
+  const std::vector<SequenceBlocks> sequences = sequence_blocks(s, batch);
+  const auto bytes = [&](TokenCount hot) {
+    const BlockCounts counts = block_counts(sequences, resident_share(hot, batch));
+    return double(counts.on_gpu) * c.block + list_bytes(s, c, batch) +
+           ring_bytes(s, c, counts.cold);
+  };
   TokenCount hot = most;
-  while (hot > 0 && gpu_bytes(s, c, batch, hot) > room) --hot;
+  while (hot > 0 && bytes(hot) > room) --hot;
   return hot;
 }
 
@@ -182,10 +191,10 @@ TokenCount resident_tokens(const MemoryContext& s, const Placement& p, const Bat
 void add_evicted_kv(const MemoryContext& s, const GpuCache& c, const Batch& batch, TokenCount hot,
                     DeviceMemory& gpu, DeviceMemory& host) {
   if (c.layers == 0) return;
-  const Shares shares = shares_of(s, batch, kv_blocks(s, hot));
-  gpu.kv += Bytes{double(shares.on_gpu) * c.block + list_bytes(s, c, batch)};
-  gpu.staging += Bytes{ring_bytes(s, c, shares.cold)};
-  host.kv += Bytes{double(shares.on_host) * c.cold_block};
+  const BlockCounts counts = block_counts(sequence_blocks(s, batch), kv_blocks(s, hot));
+  gpu.kv += Bytes{double(counts.on_gpu) * c.block + list_bytes(s, c, batch)};
+  gpu.staging += Bytes{ring_bytes(s, c, counts.cold)};
+  host.kv += Bytes{double(counts.on_host) * c.cold_block};
 }
 
 // The buffer with which the host's share of cold blocks is measured is freed before there are cold

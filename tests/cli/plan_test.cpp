@@ -73,7 +73,7 @@ TEST_CASE("What is emitted for rigcast is forecast as planned", "[cli][plan]") {
   CHECK(first(report) == Approx(first(best)).epsilon(1e-9));
 }
 
-TEST_CASE("A wish that nothing meets ends with 1, and the nearest is shown", "[cli][plan]") {
+TEST_CASE("Constraints that no plan meets end with 1, and the nearest is shown", "[cli][plan]") {
   const Outcome o = plan({"--min-tps", "5000"});
   CHECK(o.exit == 1);
   CHECK(contains(o.out, "slower than 5000 tok/s"));

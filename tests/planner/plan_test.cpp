@@ -32,7 +32,7 @@ Plan plan_of(const Scenario& s, const Constraints& constraints = {},
                    request_seconds, simulated);
 }
 
-Constraints wish_for(Objective objective) {
+Constraints constraints_for(Objective objective) {
   Constraints constraints;
   constraints.objective = objective;
   return constraints;
@@ -93,9 +93,9 @@ TEST_CASE("Quality is not given up for a few percent", "[planner]") {
 
 TEST_CASE("Each objective finds the best of what was simulated", "[planner]") {
   const Scenario s = scenario({{"placement.gpu_layers", "\"auto\""}});
-  const Plan speed = plan_of(s, wish_for(Objective::kSpeed));
-  const Plan quality = plan_of(s, wish_for(Objective::kQuality));
-  const Plan context = plan_of(s, wish_for(Objective::kContext));
+  const Plan speed = plan_of(s, constraints_for(Objective::kSpeed));
+  const Plan quality = plan_of(s, constraints_for(Objective::kQuality));
+  const Plan context = plan_of(s, constraints_for(Objective::kContext));
   for (const RankedPlan& c : speed.ranked) {
     CHECK(speed.ranked.front().request() <= c.request());
     CHECK(quality.ranked.front().candidate.loss.nats <= c.candidate.loss.nats);
@@ -121,14 +121,14 @@ TEST_CASE("The front has all that nothing else beats", "[planner]") {
 
 TEST_CASE("Wishes come before everything", "[planner]") {
   const Scenario s = scenario({{"placement.gpu_layers", "\"auto\""}});
-  Constraints constraints = wish_for(Objective::kQuality);
+  Constraints constraints = constraints_for(Objective::kQuality);
   constraints.min_tokens_per_s = 40;
   const Plan plan = plan_of(s, constraints);
   CHECK(plan.ranked.front().report.decode_tokens_per_s >= 40);
   CHECK(plan.ranked.front().unmet.empty());
   constraints.min_tokens_per_s = 4000;
   CHECK(plan_of(s, constraints).ranked.front().unmet == "slower than 4000 tok/s");
-  constraints = wish_for(Objective::kSpeed);
+  constraints = constraints_for(Objective::kSpeed);
   constraints.max_loss = 0.02;
   CHECK(plan_of(s, constraints).ranked.front().candidate.loss.nats <= 0.02);
   constraints = {};

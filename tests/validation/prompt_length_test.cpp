@@ -3,6 +3,9 @@
 
 #include "engine/kv/kv_eviction.hpp"
 #include "tests/catch.hpp"
+#include "tests/engine/gguf/gguf_fixture.hpp"
+#include "tests/engine/toy_backend.hpp"
+#include "tests/folder.hpp"
 
 using namespace rigcast;
 using namespace rigcast::validation;
@@ -43,4 +46,33 @@ TEST_CASE("A prompt and its answer fit into the context", "[validation]") {
   w.output_tokens = 4095;
   CHECK_FALSE(set_prompt_length(w, 4000, fill));
   CHECK(w.output_tokens == 96);
+}
+
+TEST_CASE("A text's length is read before a GPU's layers are counted", "[validation]") {
+  const Folder folder;
+  auto header = engine::fixtures::header_of(engine::fixtures::tiny("llama"), "F16");
+  engine::fixtures::set_tiny_vocabulary(header);
+  header.set("tokenizer.ggml.add_bos_token", false);
+  header.set("tokenizer.ggml.add_space_prefix", false);
+  engine::fixtures::write_sparse(header, folder / "x.gguf");
+  const engine::EngineBackend toy = engine::fixtures::toy_backend();
+  ExecuteOptions options;
+  options.backend = &toy;
+  options.prompt = "EFGH";
+  Scenario s;
+  s.model_file = folder / "x.gguf";
+  s.workload = unread();
+  const auto length = [&](const Scenario& given) {
+    Scenario read = given;
+    if (const auto error = read_prompt_length(read, options)) FAIL(error->text());
+    return read.workload.prompt_tokens;
+  };
+  CHECK(length(s) == 4);
+  s.placement.gpu_layers = 1;
+  CHECK(length(s) == 1);  // decides nothing: the text is read with the weights
+  s.kv.policy = KvPolicy::kPaged;
+  CHECK(length(s) == 4);
+  s.placement.gpu_layers.reset();
+  options.backend = &engine::cpu_backend();
+  CHECK(length(s) == 1);
 }

@@ -91,35 +91,13 @@ MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const
               : backend.synthetic(s.model, s.tensors, options.seed, how);
 }
 
-std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& text) {
-  return tokenizer.encode(text, {true, true});
-}
-
-using FutureVocabulary = std::shared_future<Result<std::optional<Tokenizer>>>;
-
-// The scenario with the length of a text prompt, if that decides how much of a cache stays on the
-// GPU. Only then the vocabulary is waited for. A run without a vocabulary is refused later.
-Result<Scenario> with_prompt_length(const Scenario& s, const ExecuteOptions& options,
-                                    const FutureVocabulary& vocabulary) {
-  Scenario out = s;
-  if (!options.prompt || !kv_eviction_of(s)) return out;
-  const Result<std::optional<Tokenizer>>& read = vocabulary.get();
-  if (!read || !*read) return out;
-  const auto tokens = TokenCount(encode(**read, *options.prompt).size());
-  if (auto error = set_prompt_length(out.workload, tokens, options)) return *error;
-  return out;
-}
-
 Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
   auto file = GgufFile::open(*s.model_file);
   if (!file) return file.error();
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
-  const FutureVocabulary vocabulary =
-      std::async(std::launch::async, [&] { return file_tokenizer(*file); }).share();
-  const auto prompted = with_prompt_length(s, options, vocabulary);
-  if (!prompted) return prompted.error();
-  auto executor = executor_of(*prompted, options, &*file);
+  auto vocabulary = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
+  auto executor = executor_of(s, options, &*file);
   Result<std::optional<Tokenizer>> read = vocabulary.get();
   if (!executor) return executor.error();
   // Runs on token ids need no vocabulary, whatever the file's is.
@@ -156,7 +134,7 @@ class Runner {
                        options_.synthetic ? "synthetic weights have none: --prompt-tokens N"
                                           : "the file has none: --prompt-tokens N");
     text_ = *options_.prompt;
-    ids_ = encode(*loaded.tokenizer, text_);
+    ids_ = prompt_ids(*loaded.tokenizer, text_);
     if (ids_.empty()) return bad_input("--prompt: the vocabulary has no token for any of the text");
     return set_prompt_length(s_.workload, TokenCount(ids_.size()), options_);
   }
@@ -164,7 +142,7 @@ class Runner {
   Seconds tokenize(const Loaded& loaded) const {
     if (!loaded.tokenizer || text_.empty()) return {};
     const Stopwatch watch;
-    const auto ids = encode(*loaded.tokenizer, text_);
+    const auto ids = prompt_ids(*loaded.tokenizer, text_);
     return ids.empty() ? Seconds{} : watch.elapsed();
   }
 
@@ -374,6 +352,7 @@ MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) try {
   Scenario& s = *scenario;
   const OnInterrupt on_interrupt;
+  if (auto error = read_prompt_length(s, options)) return *error;
   const auto placement = placement_here(s, options);
   if (!placement) return placement.error();
   ThreadTeam team(s.settings.threads, ThreadTeam::kSpinTime, stop_flag());

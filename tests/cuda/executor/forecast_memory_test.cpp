@@ -127,7 +127,7 @@ TEST_CASE("Forecast memory equals the engine's, for every placement",
           "[cuda][memory][gpu][hybrid]") {
   using enum DecodeDevice;
   const ModelSpec dense = layers_of(llama_3_8b(), 12);
-  check({.name = "layers on the host, lent to prompts", .model = dense, .gpu_layers = 6});
+  check({.name = "layers on the host, offloadable for prompts", .model = dense, .gpu_layers = 6});
   check({.name = "the head on the host", .model = dense, .gpu_layers = 12});
   check({.name = "layers streamed", .model = dense, .gpu_layers = 6, .decode = kGpu});
   check({.name = "decode on the host", .model = dense, .decode = kCpu});

@@ -17,14 +17,14 @@ namespace {
 enum class Of {
   kGpu,              // the GPU's own
   kStreamed,         // copied for every token and batch
-  kLent,             // the host's, whose batches the GPU may compute
+  kOffloadable,      // the host's, whose batches the GPU may compute
   kExperts,          // the GPU's, but for its experts
   kStreamedExperts,  // streamed, but for its experts
 };
 
 LayerPlacement layer_of(Of of) {
   LayerPlacement l{0, 0, 0, 0, 0, 0, 0};
-  if (of == Of::kLent) l = {.prefill_on = 0};
+  if (of == Of::kOffloadable) l = {.prefill_on = 0};
   if (of == Of::kStreamed || of == Of::kStreamedExperts) l.weights = l.experts = kHost;
   if (of == Of::kExperts || of == Of::kStreamedExperts) l.experts = l.decode_experts_on = kHost;
   return l;
@@ -55,16 +55,17 @@ const std::vector<Case> kStreamedCases = {{"the first layer streamed", {kStreame
                                           {"the last one", {kGpu, kGpu, kStreamed}},
                                           {"the outer two", {kStreamed, kGpu, kStreamed}},
                                           {"all", {kStreamed, kStreamed, kStreamed}}};
-const std::vector<Case> kLentCases = {{"the first layer lent", {kLent, kGpu, kGpu}},
-                                      {"the last two", {kGpu, kLent, kLent}},
-                                      {"all lent", {kLent, kLent, kLent}},
-                                      {"one lent, one streamed", {kLent, kGpu, kStreamed}}};
+const std::vector<Case> kOffloadableCases = {
+    {"the first layer offloadable", {kOffloadable, kGpu, kGpu}},
+    {"the last two", {kGpu, kOffloadable, kOffloadable}},
+    {"all offloadable", {kOffloadable, kOffloadable, kOffloadable}},
+    {"one offloadable, one streamed", {kOffloadable, kGpu, kStreamed}}};
 const std::vector<Case> kExpertCases = {
     {"experts in RAM", {kExperts, kExperts, kExperts}},
     {"experts of one layer", {kGpu, kExperts, kGpu}},
     {"streamed with experts", {kStreamed, kGpu, kStreamed}},
     {"streamed without experts", {kStreamedExperts, kGpu, kStreamedExperts}},
-    {"lent with experts", {kLent, kLent, kGpu}}};
+    {"offloadable with experts", {kOffloadable, kOffloadable, kGpu}}};
 
 TinyTraits of_three(TinyTraits traits) {
   traits.layers = 3;
@@ -160,9 +161,10 @@ TEST_CASE("Streamed layers give the bits of the GPU's own", "[cuda][gpu][hybrid]
 TEST_CASE(
     "Offloaded layers and experts in RAM give the reference's logits, for batches on either device",
     "[cuda][gpu][hybrid]") {
-  check_against_reference({}, {"F32", "Q8_0", "Q4_K_M"}, kLentCases);
-  check_against_reference({.window = 100}, {"F16"}, kLentCases);
-  check_against_reference({.architecture = "qwen2", .qkv_bias = true}, {"Q4_K_M"}, {kLentCases[1]});
+  check_against_reference({}, {"F32", "Q8_0", "Q4_K_M"}, kOffloadableCases);
+  check_against_reference({.window = 100}, {"F16"}, kOffloadableCases);
+  check_against_reference({.architecture = "qwen2", .qkv_bias = true}, {"Q4_K_M"},
+                          {kOffloadableCases[1]});
   check_against_reference({.experts = 8}, {"F16", "Q4_K_M"}, kExpertCases);
   check_against_reference(
       {.architecture = "qwen3moe", .qk_norm = true, .experts = 16, .experts_used = 4}, {"Q8_0"},
@@ -191,7 +193,7 @@ TEST_CASE("A prompt through offloaded layers is bit-identical to layers on the G
       TinyTraits traits = of_three({.mix = mix});
       const TinyModel tiny = model_of(traits);
       auto want = prompt_logits(tiny, {}, kv);
-      for (const Case& c : kLentCases) {
+      for (const Case& c : kOffloadableCases) {
         // Embeddings of a first layer that is the host's are looked up there: the same numbers.
         INFO(mix << ", " << c.name << ", " << info(kv).name);
         CHECK(prompt_logits(tiny, c.options(), kv) == want);
@@ -218,7 +220,7 @@ TEST_CASE("Experts that are copied for a batch give the bits of the GPU's own",
 TEST_CASE("Greedy tokens are the same wherever weights are copied from", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model(of_three({.mix = "F32"}));
   const auto want = greedy(tiny, {}, 300);
-  for (const auto& cases : {kStreamedCases, kLentCases})
+  for (const auto& cases : {kStreamedCases, kOffloadableCases})
     for (const Case& c : cases) {
       INFO(c.name);
       CHECK(greedy(tiny, c.options(), 300) == want);
@@ -258,7 +260,7 @@ TEST_CASE("Streamed bytes are counted once for every token and batch", "[cuda][g
 TEST_CASE("Keys and values of an offloaded layer are copied to the host in whole blocks",
           "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of(of_three({.mix = "Q8_0"}));
-  const Case c{"", {kGpu, kLent, kGpu}};
+  const Case c{"", {kGpu, kOffloadable, kGpu}};
   ExecutorOptions options = c.options();
   options.ubatch = 100;
   options.kv_block = 48;
@@ -266,7 +268,7 @@ TEST_CASE("Keys and values of an offloaded layer are copied to the host in whole
   executor->forward(prompt_of(100, 500), Logits::kLast);
   const double token = 2 * 2 * 64 * 2;  // K and V of two heads of 64 halves
   MovedBytes moved = executor->take_bytes();
-  const double weights = streamed_bytes(tiny, c, kLent);
+  const double weights = streamed_bytes(tiny, c, kOffloadable);
   CHECK(moved.to_gpu == Approx(weights).epsilon(1e-9));
   CHECK(moved.to_host == Approx(3 * 48 * token).epsilon(1e-9));
   executor->forward(prompt_of(20, 500), Logits::kLast);
@@ -292,7 +294,8 @@ TEST_CASE(
     "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of_large_layers();
   const auto model = std::make_shared<const Model>(tiny.model);
-  const Case streamed{"", {kStreamed, kStreamed, kStreamed}}, offloadable{"", {kLent, kLent, kGpu}};
+  const Case streamed{"", {kStreamed, kStreamed, kStreamed}},
+      offloadable{"", {kOffloadable, kOffloadable, kGpu}};
   for (const Case& c : {streamed, offloadable}) {
     ExecutorOptions options = c.options();
     options.ubatch = 4;
@@ -316,7 +319,7 @@ TEST_CASE(
 
 TEST_CASE("Offloaded layers release memory that the cache needs", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of_large_layers();
-  ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options();
+  ExecutorOptions options = Case{"", {kOffloadable, kOffloadable, kGpu}}.options();
   const auto tokens = prompt_of(40, 500);
   const double without_cache = held(*on_gpu(tiny, options)).value;
   options.vram_limit = Bytes{without_cache} + 64_KiB;  // half a block of the cache
@@ -334,7 +337,8 @@ TEST_CASE("Offloaded layers release memory that the cache needs", "[cuda][gpu][h
 TEST_CASE("Offloaded layers stay offloaded if only the host's memory is short",
           "[cuda][gpu][hybrid]") {
   const TinyModel tiny = model_of_large_layers();
-  ExecutorOptions options = Case{"", {kLent, kLent, kGpu}}.options(PrefillOffloadPolicy::kFaster);
+  ExecutorOptions options =
+      Case{"", {kOffloadable, kOffloadable, kGpu}}.options(PrefillOffloadPolicy::kFaster);
   options.upload_threads = 1;
   const auto free = on_gpu(tiny, options);
   const Bytes staging = free->gpus().front().staging;
@@ -352,7 +356,7 @@ TEST_CASE("Offloaded layers stay offloaded if only the host's memory is short",
 
 TEST_CASE("Locked memory that waits to be used again is counted", "[cuda][gpu][hybrid]") {
   const TinyModel tiny = make_tiny_model(of_three({.mix = "F16"}));
-  const auto executor = on_gpu(tiny, Case{"", {kLent, kGpu, kLent}}.options());
+  const auto executor = on_gpu(tiny, Case{"", {kOffloadable, kGpu, kOffloadable}}.options());
   const auto tokens = prompt_of(300, 500);
   executor->forward(tokens, Logits::kLast);
   const Bytes taken = executor->host().kv;
@@ -375,7 +379,7 @@ TEST_CASE("A file's and random weights are streamed as those in memory", "[cuda]
   auto resident = make_cuda_executor(*file, {});
   REQUIRE(resident);
   const auto want = together(**resident, tokens);
-  for (const Case& c : {kStreamedCases[3], kLentCases[2]}) {
+  for (const Case& c : {kStreamedCases[3], kOffloadableCases[2]}) {
     auto from_file = make_cuda_executor(*file, c.options());
     auto made = make_synthetic_cuda_executor(tiny.model.spec, *table, 7, c.options());
     REQUIRE(from_file);
@@ -414,7 +418,7 @@ TEST_CASE("Streamed layers give finite logits under every sanitizer",
 // Kernels wait for the host here, which cannot answer under a tool that runs one thing at a time.
 TEST_CASE("Offloaded layers and experts of the host give finite logits under every sanitizer",
           "[cuda][gpu][hybrid][sanitize][host_answers]") {
-  check_watched({kLent, kStreamed, kExperts});
+  check_watched({kOffloadable, kStreamed, kExperts});
 }
 
 TEST_CASE("Placements that no one executes are refused", "[cuda]") {

@@ -143,7 +143,7 @@ namespace {
 constexpr int kExperts = 9, kUsed = 3;
 
 // Expert 0 has no token, expert 1 the last one, expert 2 all; the others have some.
-std::vector<float> wished_logits(int tokens) {
+std::vector<float> chosen_logits(int tokens) {
   std::vector<float> x = normal_values(std::size_t(tokens) * 32, 21);
   for (std::size_t t = 0; t < std::size_t(tokens); ++t) {
     x[t * 32] = -100;
@@ -154,14 +154,14 @@ std::vector<float> wished_logits(int tokens) {
 }
 
 // Routed by a matrix that passes the logits on.
-void route_as_wished(const GroupsOnDevice& g, const Stream& stream) {
+void route_as_chosen(const GroupsOnDevice& g, const Stream& stream) {
   Weights unit(QuantFormat::kF32, 32, kExperts);
   for (std::size_t i = 0; i < 32 * kExperts; ++i) {
     const float value = i % 33 == 0 ? 1.0f : 0.0f;
     std::memcpy(&unit.blocks[4 * i], &value, 4);
   }
   const PlanesOnDevice soa(unit);
-  const OnDevice<float> x(wished_logits(g.tokens)), logits(std::size_t(g.tokens) * kExperts);
+  const OnDevice<float> x(chosen_logits(g.tokens)), logits(std::size_t(g.tokens) * kExperts);
   cuda::route_batch({soa.matrix(), true, logits.get()}, x.get(), g.get(), stream);
   stream.wait();
 }
@@ -244,7 +244,7 @@ TEST_CASE("Experts without tokens, with one and with many", "[cuda][sm_80][gpu]"
   const Stream stream;
   for (const int group_tokens : {16, 32, 64}) {
     const GroupsOnDevice g{137, kUsed, kExperts, group_tokens};
-    route_as_wished(g, stream);
+    route_as_chosen(g, stream);
     check_groups(g);
     const Sorted sorted(g.ids.read(), kExperts);
     REQUIRE(sorted.of_expert[0].empty());
@@ -258,7 +258,7 @@ TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu]") {
   using enum QuantFormat;
   const Stream stream;
   const GroupsOnDevice g{20, kUsed, kExperts, 16};
-  route_as_wished(g, stream);
+  route_as_chosen(g, stream);
   for (const QuantFormat f :
        {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ5_K, kQ2_K, kQ3_K, kIQ4_NL, kIQ4_XS, kMXFP4})
     check_gate_up(f, g), check_down(f, g);
@@ -267,7 +267,7 @@ TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu]") {
 TEST_CASE("Experts of a small batch, whatever is watched", "[cuda][sm_80][gpu][sanitize]") {
   const Stream stream;
   const GroupsOnDevice g{21, kUsed, kExperts, 16};
-  route_as_wished(g, stream);
+  route_as_chosen(g, stream);
   check_groups(g);
   check_gate_up(QuantFormat::kQ4_K, g);
   check_down(QuantFormat::kQ6_K, g);

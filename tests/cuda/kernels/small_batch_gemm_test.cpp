@@ -158,12 +158,12 @@ void check_gate_up(QuantFormat f, QuantFormat up_format, int tokens) {
 
 }  // namespace
 
-TEST_CASE("Gate and up of a short batch", "[cuda][sm_80][gpu]") {
+TEST_CASE("Gate and up of a small batch", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : kFormats) check_gate_up(f, f, 37);
   check_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ6_K, 70);
 }
 
-TEST_CASE("Every weight by itself, of a short batch", "[cuda][sm_80][gpu]") {
+TEST_CASE("Every weight by itself, of a small batch", "[cuda][sm_80][gpu]") {
   constexpr std::int64_t kColumns = 512, kRows = 70;
   std::vector<float> x(kColumns * kColumns);
   for (std::size_t t = 0; t < std::size_t(kColumns); ++t) x[t * (kColumns + 1)] = 1;

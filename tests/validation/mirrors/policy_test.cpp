@@ -4,7 +4,9 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
+#include "engine/kernels/cuda/matvec/many_rows.hpp"
 #include "engine/placement/prefill_offload.hpp"
+#include "perfmodel/cost/wave_quantization.hpp"
 #include "tests/validation/mirrors/mirror_fixture.hpp"
 
 using namespace rigcast;
@@ -13,6 +15,12 @@ using namespace rigcast::fixtures;
 TEST_CASE("The forecast's thresholds are the engine's", "[validation][mirror]") {
   CHECK(kFewTokens == engine::kFewTokens);
   CHECK(kMinHostGain == engine::CpuGpuKvSplit::kMinHostGain);
+  for (const int units : {28, 82, 132}) {
+    CAPTURE(units);
+    const auto many = std::int64_t(kManyRowsOfUnit * units);
+    CHECK(engine::cuda::has_many_rows(many, units));
+    CHECK_FALSE(engine::cuda::has_many_rows(many - 1, units));
+  }
   const Scenario s = engine_scenario(llama_3_8b(), "Q4_K_M");
   REQUIRE(s.runtime.blocks);
   CHECK(s.runtime.blocks->fp16_from_batch.value == kMaxSmallBatch + 1);

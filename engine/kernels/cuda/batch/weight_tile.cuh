@@ -1,6 +1,6 @@
 #pragma once
-// Device code: a warp's 32 rows of 128 columns of weights, in shared memory in the layout of
-// planes, and their conversion to F16 for tensor cores.
+// Device code: a warp's 32 rows of 128 columns of weights, in shared memory in
+// soa_layout.cuh's layout, and their conversion to F16 for tensor cores.
 
 #include <cuda_fp16.h>
 

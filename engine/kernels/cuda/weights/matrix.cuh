@@ -9,8 +9,8 @@
 namespace rigcast::engine::cuda {
 
 /// A weight matrix in the GPU's memory: `rows` rows of `columns` weights. Blocks of formats whose
-/// bytes GPUs cannot load 16 at a time are taken apart into planes (soa_layout.cuh); the bytes per
-/// weight stay the same.
+/// bytes GPUs cannot load 16 at a time are repacked into arrays of equal fields (soa_layout.cuh);
+/// the bytes per weight stay the same.
 struct DeviceMatrix {
   const std::byte* soa = nullptr;  // aligned to 256 bytes
   QuantFormat format = QuantFormat::kF32;

@@ -278,7 +278,7 @@ void repack(QuantFormat format, std::int64_t columns, std::int64_t rows, RowRang
     case kIQ4_NL: return repack_as<kIQ4_NL>(blocks, to, g, stream);
     case kIQ4_XS: return repack_as<kIQ4_XS>(blocks, to, g, stream);
     case kMXFP4: return repack_as<kMXFP4>(blocks, to, g, stream);
-    default: throw std::invalid_argument("repack: not a format of planes");
+    default: throw std::invalid_argument("repack: no such layout for this format");
   }
 }
 

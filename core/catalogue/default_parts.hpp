@@ -1,5 +1,5 @@
 #pragma once
-// Names of parts that stand in where nobody names one: hwprofiles/usual.toml.
+// Names of parts that stand in where nobody names one: hwprofiles/defaults.toml.
 
 #include <string>
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace rigcast {
 
-struct UsualParts {
+struct DefaultParts {
   std::string cpu, ssd, ram;
   std::vector<std::string> cpus_with_ddr4, cpus_with_ddr5;  // fewest cores first
   std::string model;
 };
 
-Result<UsualParts> usual_parts(const Catalogue& catalogue);
+Result<DefaultParts> default_parts(const Catalogue& catalogue);
 
 }  // namespace rigcast
