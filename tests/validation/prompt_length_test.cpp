@@ -49,7 +49,7 @@ TEST_CASE("A prompt and its answer fit into the context", "[validation]") {
 }
 
 TEST_CASE("A text's length is read before a GPU's layers are counted", "[validation]") {
-  const Folder folder;
+  const test::Folder folder;
   auto header = engine::fixtures::header_of(engine::fixtures::tiny("llama"), "F16");
   engine::fixtures::set_tiny_vocabulary(header);
   header.set("tokenizer.ggml.add_bos_token", false);
