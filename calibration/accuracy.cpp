@@ -22,7 +22,7 @@ struct Group {
   std::vector<LeftOutRow> rows;
 };
 
-// Those that have rows.
+// All pairs of metric and group that have rows.
 std::vector<Group> groups(std::span<const LeftOutRow> rows) {
   std::vector<Group> all;
   for (const SpeedMetric metric : {SpeedMetric::kDecode, SpeedMetric::kPrefill})

@@ -64,7 +64,7 @@ Json verdict_json(const LeftOutVerdict& v) {
   return json;
 }
 
-// With what its source states: from there come the reasons that people find for an error.
+// The row with the text of its source, in which people look for the reason of an error.
 Json stated_row_json(const LeftOutRow& row, std::span<const Measurement> measured) {
   Json json = row_json(row);
   json["error"] = std::expm1(row.left_out);

@@ -294,7 +294,8 @@ Result<AgainstFile> against_file(const Options& options, const Catalogue& catalo
   return AgainstFile{*std::move(runs), std::move(validation)};
 }
 
-// Errors of a fit on chips that it had not seen, and whether its forecasts are this program's.
+// Prints the errors of a fit on chips that it had not seen, and whether its forecasts are this
+// program's.
 int judge_left_out(const Options& options, const Catalogue& catalogue) {
   namespace cal = calibration;
   if (options.output.format == Format::kCsv)

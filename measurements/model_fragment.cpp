@@ -15,9 +15,9 @@ constexpr double kSameSize = 0.03;  // files differ by padding, metadata and a t
 // A label of a mix that stands where a model is given without one.
 std::string label_of(const Measurement& m, const ParsedNotes& parsed_notes) {
   if (!m.quant.empty()) return m.quant;
-  const bool usual =
+  const bool is_default =
       parsed_notes.ollama || stated::contains(stated::lower(m.notes), "ollama default");
-  return usual ? "ollama default" : "";
+  return is_default ? "ollama default" : "";
 }
 
 // Mixes for one kind of model, or without quantisation, stand for no other label.
@@ -50,19 +50,19 @@ std::optional<double> stated_bytes(const Measurement& m, const ModelSpec& model,
   return size->elements * *bits / 8;
 }
 
-ModelFragment fragments(std::shared_ptr<const ModelSpec> spec, const ParsedNotes& parsed_notes,
-                        const std::string& mix, double usual, std::optional<double> stated) {
-  ModelFragment draft;
-  draft.toml = fmt::format("[model]\nname = \"{}\"\nquant = \"{}\"\n", spec->id, mix);
+ModelFragment fragment_of(std::shared_ptr<const ModelSpec> spec, const ParsedNotes& parsed_notes,
+                          const std::string& mix, double computed, std::optional<double> stated) {
+  ModelFragment fragment;
+  fragment.toml = fmt::format("[model]\nname = \"{}\"\nquant = \"{}\"\n", spec->id, mix);
   if (parsed_notes.experts_used && spec->moe &&
       *parsed_notes.experts_used < spec->moe->experts_used)
-    draft.toml += fmt::format("experts_used = {}\n", *parsed_notes.experts_used);
-  draft.spec = std::move(spec);
-  draft.size = Bytes{usual};
-  if (!stated || std::abs(*stated / usual - 1) <= kSameSize) return draft;
-  draft.size = Bytes{*stated};
-  draft.toml += fmt::format("size = \"{:.4f} GiB\"\n", *stated / (1_GiB).value);
-  return draft;
+    fragment.toml += fmt::format("experts_used = {}\n", *parsed_notes.experts_used);
+  fragment.spec = std::move(spec);
+  fragment.size = Bytes{computed};
+  if (!stated || std::abs(*stated / computed - 1) <= kSameSize) return fragment;
+  fragment.size = Bytes{*stated};
+  fragment.toml += fmt::format("size = \"{:.4f} GiB\"\n", *stated / (1_GiB).value);
+  return fragment;
 }
 
 }  // namespace
@@ -75,19 +75,20 @@ Result<ModelFragment> model_fragment(const Measurement& m, const ParsedNotes& pa
   const auto rule = mix_of_label(label);
   const auto bytes = stated_bytes(m, *spec, label, resolver);
   if (rule) {
-    const auto usual = resolver.size_of(*spec, rule->name());
-    if (!usual) return bad_input(fmt::format("{} cannot be stored as {}", spec->id, rule->name()));
-    return fragments(std::move(spec), parsed_notes, rule->name(), usual->bytes,
-                     m.size ? bytes : std::nullopt);
+    const auto computed = resolver.size_of(*spec, rule->name());
+    if (!computed)
+      return bad_input(fmt::format("{} cannot be stored as {}", spec->id, rule->name()));
+    return fragment_of(std::move(spec), parsed_notes, rule->name(), computed->bytes,
+                       m.size ? bytes : std::nullopt);
   }
   if (label.empty() && !bytes) return bad_input("no quant mix and no file size stated");
   if (!bytes)
     return bad_input(
         fmt::format("no rule for mix {} and no file size stated", stated::clipped(label)));
   const std::string mix = nearest_mix(*spec, *bytes, resolver);
-  const auto usual = resolver.size_of(*spec, mix);
-  if (!usual) return bad_input(fmt::format("{} has no size", spec->id));
-  return fragments(std::move(spec), parsed_notes, mix, usual->bytes, bytes);
+  const auto computed = resolver.size_of(*spec, mix);
+  if (!computed) return bad_input(fmt::format("{} has no size", spec->id));
+  return fragment_of(std::move(spec), parsed_notes, mix, computed->bytes, bytes);
 }
 
 }  // namespace rigcast

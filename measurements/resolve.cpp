@@ -50,13 +50,13 @@ Result<Resolver> Resolver::on_rig(const Catalogue& catalogue, const std::string&
   std::vector<std::string> warnings;
   const Rig composed = compose_rig(document.root().table("rig"), catalogue, warnings);
   if (auto error = document.error()) return *error;
-  RigFragment draft;
-  draft.toml = fmt::format("[rig]\nname = {}\n", name);
-  draft.gpus = composed.gpus;
-  draft.text = composed.name;
-  draft.cpu_stated = draft.ram_known = draft.host_stated = true;
+  RigFragment fragment;
+  fragment.toml = fmt::format("[rig]\nname = {}\n", name);
+  fragment.gpus = composed.gpus;
+  fragment.text = composed.name;
+  fragment.cpu_stated = fragment.ram_known = fragment.host_stated = true;
   Resolver resolver(catalogue);
-  resolver.own_rig_ = std::make_shared<const RigFragment>(std::move(draft));
+  resolver.own_rig_ = std::make_shared<const RigFragment>(std::move(fragment));
   return resolver;
 }
 

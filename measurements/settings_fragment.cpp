@@ -90,9 +90,9 @@ std::string placement_toml(const ParsedNotes& parsed_notes, const ModelSpec& mod
   return toml;
 }
 
-std::string kv_toml(const PlacementFragment& draft, QuantFormat k, QuantFormat v) {
+std::string kv_toml(const PlacementFragment& fragment, QuantFormat k, QuantFormat v) {
   return fmt::format("[kv]\npolicy = \"{}\"\ntype_k = \"{}\"\ntype_v = \"{}\"\n",
-                     draft.kv_in_ram ? "ram" : "vram", kv_type_name(k), kv_type_name(v));
+                     fragment.kv_in_ram ? "ram" : "vram", kv_type_name(k), kv_type_name(v));
 }
 
 bool has_some_kv_in_ram(const Measurement& m, const ParsedNotes& parsed_notes,
@@ -113,20 +113,21 @@ Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedN
   if (experts_in_ram) layers = {false, model.layers + 1, true};
   if (has_some_kv_in_ram(m, parsed_notes, rig, layers))
     return bad_input("the KV cache of some layers is in RAM: no KV policy does that");
-  PlacementFragment draft;
+  PlacementFragment fragment;
   const int experts =
       rig.gpus.empty() ? 0 : experts_in_ram.value_or(cpu_moe_layers(m, parsed_notes, model));
-  draft.kv_in_ram = has_kv_in_ram(m, parsed_notes, rig, layers);
-  draft.experts_in_ram = experts > 0;
-  draft.automatic = layers.automatic;
-  draft.layers_on_host = !layers.head && !layers.automatic;
-  draft.quantized_v = info(*v).bits_per_weight() < 16;
-  draft.quantized_kv = draft.quantized_v || info(*k).bits_per_weight() < 16;
+  fragment.kv_in_ram = has_kv_in_ram(m, parsed_notes, rig, layers);
+  fragment.experts_in_ram = experts > 0;
+  fragment.automatic = layers.automatic;
+  fragment.layers_on_host = !layers.head && !layers.automatic;
+  fragment.quantized_v = info(*v).bits_per_weight() < 16;
+  fragment.quantized_kv = fragment.quantized_v || info(*k).bits_per_weight() < 16;
   if (!rig.cpu_stated && !rig.unified() &&
-      (draft.layers_on_host || draft.experts_in_ram || draft.kv_in_ram))
+      (fragment.layers_on_host || fragment.experts_in_ram || fragment.kv_in_ram))
     return bad_input(fmt::format("no CPU named \"{}\"", stated::clipped(m.cpu)));
-  draft.toml = placement_toml(parsed_notes, model, rig, layers, experts) + kv_toml(draft, *k, *v);
-  return draft;
+  fragment.toml =
+      placement_toml(parsed_notes, model, rig, layers, experts) + kv_toml(fragment, *k, *v);
+  return fragment;
 }
 
 std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_notes,

@@ -12,7 +12,7 @@ namespace rigcast {
 /// allocate for the context limit use all of it from the start.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
                        const Batch& batch);
-/// The same of a single sequence of `cached` tokens.
+/// Memory in use when a single sequence has `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
 }  // namespace rigcast

@@ -17,7 +17,7 @@ struct ActivitySummary {
   double worst_error = 0;  // with its sign
 };
 
-/// Of the rows that count, in the order in which they come.
+/// Summaries of the rows that count, in the order in which their activities come.
 std::vector<ActivitySummary> summarize_activities(std::span<const ValidationRow> rows);
 
 }  // namespace rigcast

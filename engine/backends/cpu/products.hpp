@@ -44,7 +44,7 @@ class Input {
   /// needed and is kept.
   void resize(std::int64_t columns, std::int64_t rows,
               std::initializer_list<const Matrix*> matrices);
-  /// The same in the forms that are named.
+  /// Allocates the forms that are named, whatever the matrices need.
   void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
   /// Sets one row. Several threads may set different rows at the same time.
   void set_row(std::int64_t index, std::span<const float> row);
