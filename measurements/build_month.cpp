@@ -46,14 +46,14 @@ std::optional<Month> of_build(int build) {
 // "b10456", "6077 (83bc2f28)", "14b699ec (4384)".
 std::optional<int> build_number(const std::string& build) {
   for (const char* pattern : {R"(\bb(\d{4,5})\b)", R"(^(\d{4,5}) \()", R"(\((\d{4,5})\))"}) {
-    const auto found = stated::match(build, pattern);
+    const auto found = freetext::match(build, pattern);
     if (!found.empty()) return std::stoi(found[1]);
   }
   return std::nullopt;
 }
 
 std::optional<Month> of_date(const std::string& date) {
-  const auto found = stated::match(date, R"(^(20\d\d)-(\d\d)(?:\D|$))");
+  const auto found = freetext::match(date, R"(^(20\d\d)-(\d\d)(?:\D|$))");
   if (found.empty()) return std::nullopt;
   const Month m{std::stoi(found[1]), std::stoi(found[2])};
   if (m.year < 2023 || m.month < 1 || m.month > 12) return std::nullopt;

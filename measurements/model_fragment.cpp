@@ -16,7 +16,7 @@ constexpr double kSameSize = 0.03;  // files differ by padding, metadata and a t
 std::string label_of(const Measurement& m, const ParsedNotes& parsed_notes) {
   if (!m.quant.empty()) return m.quant;
   const bool is_default =
-      parsed_notes.ollama || stated::contains(stated::lower(m.notes), "ollama default");
+      parsed_notes.ollama || freetext::contains(freetext::lower(m.notes), "ollama default");
   return is_default ? "ollama default" : "";
 }
 
@@ -70,7 +70,7 @@ ModelFragment fragment_of(std::shared_ptr<const ModelSpec> spec, const ParsedNot
 Result<ModelFragment> model_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
                                      NameResolver& resolver) {
   auto spec = resolver.model(m.model, m.params_b);
-  if (!spec) return bad_input(fmt::format("no model named \"{}\"", stated::clipped(m.model)));
+  if (!spec) return bad_input(fmt::format("no model named \"{}\"", freetext::clipped(m.model)));
   const std::string label = label_of(m, parsed_notes);
   const auto rule = mix_of_label(label);
   const auto bytes = stated_bytes(m, *spec, label, resolver);
@@ -84,7 +84,7 @@ Result<ModelFragment> model_fragment(const Measurement& m, const ParsedNotes& pa
   if (label.empty() && !bytes) return bad_input("no quant mix and no file size stated");
   if (!bytes)
     return bad_input(
-        fmt::format("no rule for mix {} and no file size stated", stated::clipped(label)));
+        fmt::format("no rule for mix {} and no file size stated", freetext::clipped(label)));
   const std::string mix = nearest_mix(*spec, *bytes, resolver);
   const auto computed = resolver.size_of(*spec, mix);
   if (!computed) return bad_input(fmt::format("{} has no size", spec->id));

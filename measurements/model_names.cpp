@@ -7,8 +7,8 @@
 namespace rigcast {
 namespace {
 
-using stated::match;
-using stated::replaced;
+using freetext::match;
+using freetext::replaced;
 
 constexpr const char* kParentheses = R"(\([^)]*\))";
 constexpr const char* kMixAtEnd =

@@ -7,8 +7,8 @@
 namespace rigcast {
 namespace {
 
-using stated::contains;
-using stated::match;
+using freetext::contains;
+using freetext::match;
 
 std::string backend_in(const std::string& text) {
   if (contains(text, "vulkan")) return "vulkan";
@@ -63,10 +63,10 @@ std::optional<int> experts_used_in(const std::string& notes) {
 }  // namespace
 
 ParsedNotes parse_notes(const Measurement& m) {
-  const std::string notes = stated::lower(m.notes);
-  const std::string program = stated::lower(m.tool) + " " + stated::lower(m.build);
+  const std::string notes = freetext::lower(m.notes);
+  const std::string program = freetext::lower(m.tool) + " " + freetext::lower(m.build);
   ParsedNotes s;
-  for (const std::string& text : {notes, stated::lower(m.gpu), program})
+  for (const std::string& text : {notes, freetext::lower(m.gpu), program})
     if (s.backend.empty()) s.backend = backend_in(text);
   s.cpu_blas = has_cpu_blas(notes, s.backend);
   s.no_op_offload = s.cpu_blas || contains(notes, "nopo=1") ||

@@ -99,7 +99,7 @@ namespace {
 std::string freed_by_error_margin(const Measurement& m, const ParsedNotes& parsed_notes,
                                   const PlacementFragment& placement) {
   const auto built = build_month(m);
-  const bool ollama = stated::contains(stated::lower(m.tool), "ollama");
+  const bool ollama = freetext::contains(freetext::lower(m.tool), "ollama");
   const bool fits_itself = placement.automatic && !ollama && !parsed_notes.ik_llama && built &&
                            built->text() >= "2025-12";
   return fits_itself ? "vram_reserved = \"1024 MiB\"\n" : "";

@@ -39,7 +39,7 @@ Result<std::vector<GpuPart>> find_gpus(const Measurement& m, const std::vector<s
 // Memory in the name that the part does not have: another size of a unified chip, or a card that
 // was changed.
 std::string memory_toml(const RigFragment& rig, const std::string& name) {
-  const auto gib = stated::gib(name);
+  const auto gib = freetext::gib(name);
   const GpuPart& part = rig.gpus.front();
   const bool one_kind =
       std::ranges::all_of(rig.gpus, [&](const GpuPart& g) { return g.id == part.id; });
@@ -78,7 +78,7 @@ Result<std::string> default_cpu(const Measurement& m, const Catalogue& catalogue
 
 // "(VM, 56 threads)": a part of the CPU, two threads of each core.
 std::optional<int> virtual_cores(const Measurement& m, const CpuPart& cpu) {
-  const auto found = stated::match(stated::lower(m.cpu), R"(\bvm\b[, ]*(\d{1,4}) threads)");
+  const auto found = freetext::match(freetext::lower(m.cpu), R"(\bvm\b[, ]*(\d{1,4}) threads)");
   if (found.empty()) return std::nullopt;
   const int cores = std::atoi(found[1].c_str()) / 2;
   return cores > 0 && cores < cpu.cores ? std::optional(cores) : std::nullopt;
@@ -121,11 +121,11 @@ void link_fragment(const Measurement& m, RigFragment& rig) {
 }
 
 std::string os_of(const Measurement& m, const RigFragment& rig) {
-  const std::string os = stated::lower(m.os);
-  if (stated::contains(os, "wsl")) return "wsl2";
-  if (stated::contains(os, "windows")) return "windows";
+  const std::string os = freetext::lower(m.os);
+  if (freetext::contains(os, "wsl")) return "wsl2";
+  if (freetext::contains(os, "windows")) return "windows";
   const bool apple = !rig.gpus.empty() && rig.gpus.front().vendor == "apple";
-  return apple || stated::contains(os, "macos") ? "macos" : "linux";
+  return apple || freetext::contains(os, "macos") ? "macos" : "linux";
 }
 
 // "2 x RTX 3090, Core i9-10900X".
@@ -147,7 +147,7 @@ Result<RigFragment> rig_fragment(const Measurement& m, Bytes size, NameResolver&
   const bool stated = !m.cpu.empty() && !is_unnamed(m.cpu);
   if (stated && !rig.unified()) cpu = resolver.cpu(m.cpu);
   if (rig.gpus.empty() && !cpu)
-    return bad_input(stated ? fmt::format("no CPU named \"{}\"", stated::clipped(m.cpu))
+    return bad_input(stated ? fmt::format("no CPU named \"{}\"", freetext::clipped(m.cpu))
                             : std::string("neither a GPU nor a CPU is named"));
   rig.cpu_stated = cpu || !stated;
   rig.host_stated = cpu || stated_ram(m.ram_type).type.rfind("ddr", 0) == 0 || m.ram_bandwidth;

@@ -36,7 +36,7 @@ int cpu_moe_layers(const Measurement& m, const ParsedNotes& parsed_notes, const 
 // "q8_kv" is a way to compute with Q8_0 blocks.
 Result<QuantFormat> kv_type(const std::string& stated) {
   if (stated.empty()) return QuantFormat::kF16;
-  const std::string lower = stated::lower(stated);
+  const std::string lower = freetext::lower(stated);
   if (const auto type = kv_type_from(lower == "q8_kv" ? "q8_0" : lower)) return *type;
   return bad_input(fmt::format("no KV type \"{}\"", lower));
 }
@@ -124,7 +124,7 @@ Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedN
   fragment.quantized_kv = fragment.quantized_v || info(*k).bits_per_weight() < 16;
   if (!rig.cpu_stated && !rig.unified() &&
       (fragment.layers_on_host || fragment.experts_in_ram || fragment.kv_in_ram))
-    return bad_input(fmt::format("no CPU named \"{}\"", stated::clipped(m.cpu)));
+    return bad_input(fmt::format("no CPU named \"{}\"", freetext::clipped(m.cpu)));
   fragment.toml =
       placement_toml(parsed_notes, model, rig, layers, experts) + kv_toml(fragment, *k, *v);
   return fragment;
@@ -158,8 +158,8 @@ std::string workload_fragment(const Measurement& m) {
   const TokenCount generated = out > 0 ? out : 128;
   // A benchmark allocates the cache for what it runs; a server for a conversation.
   constexpr TokenCount kServerContext = 8192;
-  const bool server = !stated::contains(stated::lower(m.tool), "llama-bench") &&
-                      !stated::contains(stated::lower(m.tool), "sweep-bench");
+  const bool server = !freetext::contains(freetext::lower(m.tool), "llama-bench") &&
+                      !freetext::contains(freetext::lower(m.tool), "sweep-bench");
   const TokenCount cells =
       std::max(m.depth + in + generated, server ? kServerContext : TokenCount{0});
   return fmt::format(

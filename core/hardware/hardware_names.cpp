@@ -9,8 +9,8 @@
 namespace rigcast {
 namespace {
 
-using stated::match;
-using stated::replaced;
+using freetext::match;
+using freetext::replaced;
 
 constexpr const char* kParentheses = R"(\([^)]*\))";
 constexpr const char* kSize = R"(\b\d{1,5}\s*Gi?B\b)";
@@ -60,14 +60,14 @@ std::optional<int> channels_of(const std::string& text) {
   if (const auto n = number_of(match(text, R"(\b(\d{1,2})x\s*(?:lp)?ddr)"))) return n;
   const auto word = match(text, R"(\b(single|dual|quad|hexa|octa)[ -]channel)");
   if (word.empty()) return std::nullopt;
-  const std::string w = stated::lower(word[1]);
+  const std::string w = freetext::lower(word[1]);
   return w == "single" ? 1 : w == "dual" ? 2 : w == "quad" ? 4 : w == "hexa" ? 6 : 8;
 }
 
 std::optional<Bytes> capacity_of(const std::string& text) {
   if (const auto sticks = match(text, R"(\b(\d{1,2})x(\d{1,4})\s*Gi?B\b)"); !sticks.empty())
     return 1_GiB * (std::stod(sticks[1]) * std::stod(sticks[2]));
-  if (const auto gib = stated::gib(text)) return 1_GiB * *gib;
+  if (const auto gib = freetext::gib(text)) return 1_GiB * *gib;
   return std::nullopt;
 }
 
@@ -92,9 +92,9 @@ std::vector<std::string> parts_of_links(const std::string& text) {
 
 std::vector<std::string> gpu_names(std::string_view text) {
   std::vector<std::string> names;
-  for (const std::string& item : split_list(stated::clipped(text))) {
+  for (const std::string& item : split_list(freetext::clipped(text))) {
     const std::string name = replaced(item, R"(^\s+|\s+$)");
-    if (!name.empty() && stated::lower(name) != "none") names.push_back(name);
+    if (!name.empty() && freetext::lower(name) != "none") names.push_back(name);
   }
   return names;
 }
@@ -135,11 +135,11 @@ StatedRam stated_ram(const std::string& text) {
   StatedRam ram;
   const auto type = match(text, R"(\b\d{0,2}x?((?:lp)?ddr[345]x?)(?:[- ](\d{3,5})\b)?)");
   if (!type.empty()) {
-    ram.type = stated::lower(type[1]);
+    ram.type = freetext::lower(type[1]);
     if (!type[2].empty()) ram.mega_transfers = std::stoi(type[2]);
   }
   ram.channels = channels_of(text);
-  ram.per_socket = stated::contains(stated::lower(text), "per socket");
+  ram.per_socket = freetext::contains(freetext::lower(text), "per socket");
   ram.capacity = capacity_of(text);
   return ram;
 }

@@ -5,7 +5,7 @@
 #include <map>
 #include <regex>
 
-namespace rigcast::stated {
+namespace rigcast::freetext {
 namespace {
 
 constexpr std::size_t kMaxLength = 500;
@@ -56,4 +56,4 @@ std::optional<double> gib(const std::string& text) {
   return std::stod(found[1]);
 }
 
-}  // namespace rigcast::stated
+}  // namespace rigcast::freetext

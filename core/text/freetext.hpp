@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rigcast::stated {
+namespace rigcast::freetext {
 
 /// Lower case; only the beginning of a text that is too long to be one that a person typed, since
 /// patterns are matched recursively.
@@ -25,4 +25,4 @@ std::string replaced(const std::string& text, const char* pattern, const char* w
 /// "24GB", "24 GiB": the first size in the text, in GiB.
 std::optional<double> gib(const std::string& text);
 
-}  // namespace rigcast::stated
+}  // namespace rigcast::freetext
