@@ -405,6 +405,7 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->needs(against)
       ->excludes(fail_above);
   options->runs.add_to(*verb);
+  for (const char* runs : {"--suite", "--replay"}) against->excludes(verb->get_option(runs));
   options->output.add_to(*verb);
   verb->footer(
       "A scenario, or a suite of them, is forecast, then run, and both are set side by side. With\n"

@@ -218,6 +218,7 @@ TEST_CASE("Left-out rows of another program's fit are noticed", "[cli]") {
   CHECK(all.at("coverage").is_null());
   CHECK(validate(file, {"--left-out", table, "--format", "csv"}).exit == 2);
   check_refused({"validate", "--left-out", table}, {"--against"});
+  check_refused({"validate", "--against", "none.csv", "--replay", table}, {"excludes"});
   check_refused({"validate", "--against", file, "--left-out", file}, {"no table of left-out rows"});
 }
 
