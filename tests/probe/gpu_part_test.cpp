@@ -43,10 +43,11 @@ TEST_CASE("One name of two sizes is told apart by its memory", "[probe]") {
   CHECK(part("NVIDIA GeForce RTX 3060", 8192) == "rtx-3060-8gb");
   CHECK(part("NVIDIA GeForce RTX 4060 Ti", 16380) == "rtx-4060-ti-16gb");
   CHECK(part("NVIDIA GeForce RTX 4060 Ti", 8188) == "rtx-4060-ti-8gb");
+  CHECK(part("NVIDIA GeForce RTX 4090", 49140) == "rtx-4090-48gb");
 }
 
 TEST_CASE("A GPU of another name or size is none of the catalogue's", "[probe]") {
-  CHECK(part("NVIDIA GeForce RTX 4090", 49140).empty());
+  CHECK(part("NVIDIA GeForce RTX 4090", 32768).empty());
   CHECK(part("NVIDIA Unheard Of", 8192).empty());
   CHECK(part("", 8192).empty());
 }
