@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <sstream>
 
@@ -9,31 +8,55 @@
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
+#include "core/catalogue/price_list.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/compare.hpp"
+#include "planner/compare_json.hpp"
 #include "planner/compare_text.hpp"
 #include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
 namespace {
 
+using planner::Comparison;
+
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
   ConstraintFlags constraints;
   std::vector<std::string> rigs, gpus, prices;
-  std::string base;
+  std::string base, price_file;
   double budget = 0;
+  bool names_rig = false;  // by --base, --rig, --gpu or the scenario file
 
-  /// True if no rigs are given: then single new parts are compared.
-  bool upgrades() const { return rigs.empty() && gpus.empty(); }
+  Comparison::What what() const {
+    if (!rigs.empty()) return Comparison::What::kRigs;
+    return gpus.empty() && names_rig ? Comparison::What::kUpgrades : Comparison::What::kGpus;
+  }
 };
 
-// Prices given by the user: --price rtx-3090=750.
-using Prices = std::map<std::string, double>;
+constexpr const char* kOldest = "2020";  // older cards are hardly sold
+constexpr std::size_t kShown = 11;       // of many rigs, the best
 
-Result<Prices> prices_of(const Options& o, const Catalogue& catalogue) {
-  Prices prices;
+// The id of a GPU, CPU, SSD or rig; a RAM kit with its size is its own.
+Result<std::string> part_id(const std::string& name, const Catalogue& catalogue) {
+  if (const auto gpu = catalogue.gpu(name)) return gpu->id;
+  if (const auto cpu = catalogue.cpu(name)) return cpu->id;
+  if (const auto ssd = catalogue.ssd(name)) return ssd->id;
+  if (name.find(':') != std::string::npos && catalogue.ram(name)) return name;
+  if (const auto rig = catalogue.rig_file(name)) return rig->stem().string();
+  return catalogue.gpu(name).error();
+}
+
+// The list that ships, the user's file before it, and single prices before both.
+Result<PriceList> prices_of(const Options& o, const Catalogue& catalogue) {
+  auto prices = PriceList::read(catalogue.root() / "hwprofiles/prices.toml");
+  if (!prices) return prices;
+  if (!o.price_file.empty()) {
+    const auto own = PriceList::read(o.price_file);
+    if (!own) return own.error();
+    prices->put_before(*own);
+  }
   for (const std::string& text : o.prices) {
     const std::size_t at = text.find('=');
     char* end = nullptr;
@@ -41,13 +64,9 @@ Result<Prices> prices_of(const Options& o, const Catalogue& catalogue) {
     if (!(usd >= 0 && usd < 1e9) || !end || *end || end == text.c_str() + at + 1)
       return bad_input(fmt::format("--price: \"{}\" is not PART=USD", text),
                        "for example --price rtx-3090=750");
-    const std::string name = text.substr(0, at);
-    if (const auto gpu = catalogue.gpu(name))
-      prices[gpu->id] = usd;
-    else if (const auto ssd = catalogue.ssd(name))
-      prices[ssd->id] = usd;
-    else
-      return bad_input(fmt::format("--price: {}", gpu.error().message), gpu.error().hint);
+    const auto id = part_id(text.substr(0, at), catalogue);
+    if (!id) return bad_input(fmt::format("--price: {}", id.error().message), id.error().hint);
+    prices->set(*id, usd);
   }
   return prices;
 }
@@ -73,6 +92,7 @@ struct Named {
   TomlDocument document;
   std::optional<GpuPart> new_gpu{};
   std::optional<SsdPart> new_ssd{};
+  bool new_ram = false;
 };
 
 Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
@@ -97,10 +117,28 @@ Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
   return out;
 }
 
+// Every GPU that is sold within the budget, alone in a usual machine.
+Result<std::vector<Named>> gpus_within(double budget, const TomlDocument& base,
+                                       const PriceList& prices, const Catalogue& catalogue) {
+  std::vector<Named> out;
+  for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
+    const auto part = catalogue.gpu(id);
+    if (!part || part->unified || part->released < kOldest) continue;
+    const auto usd = price_of_part(*part, prices).usd;
+    if (!usd || *usd > budget) continue;
+    Named gpu{id, base.clone(), *part};
+    if (!gpu.document.set("rig.gpu", gpu_list(id), "compare")) out.push_back(std::move(gpu));
+  }
+  if (budget <= 0 || out.empty())
+    return bad_input(budget <= 0 ? "nothing to compare" : "no GPU is sold for the budget",
+                     "--gpus A,B or --rigs A,B; --base RIG, for what one new part would do; or "
+                     "--budget USD, for all GPUs within it");
+  return out;
+}
+
 // The rig as it is, and with one part changed or added.
 Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue& catalogue,
                                        const Rig& rig) {
-  constexpr const char* kOldest = "2020";  // older cards are hardly sold
   std::vector<Named> out{{"as it is", base.clone()}};
   const auto add = [&](Named named, const char* key, const std::string& value) {
     if (!named.document.set(key, value, "compare")) out.push_back(std::move(named));
@@ -109,7 +147,7 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue
   for (const GpuPart& g : rig.gpus) there += (there.empty() ? "" : "+") + g.id;
   for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
     const auto part = catalogue.gpu(id);
-    if (!part || part->unified || !part->price) continue;
+    if (!part || part->unified) continue;
     const bool is_there =
         std::ranges::any_of(rig.gpus, [&](const GpuPart& g) { return g.id == id; });
     if (is_there) add({"second " + id, base.clone(), *part}, "rig.gpu", gpu_list(there + "+" + id));
@@ -117,7 +155,7 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue
       add({id, base.clone(), *part}, "rig.gpu", gpu_list(id));
   }
   for (const std::string& id : catalogue.ids("hwprofiles/ssds"))
-    if (const auto part = catalogue.ssd(id); part && part->price && part->id != rig.ssd.id)
+    if (const auto part = catalogue.ssd(id); part && part->id != rig.ssd.id)
       add({id, base.clone(), {}, *part}, "rig.ssd", toml_text(id));
   if (!rig.gpus.empty() && !rig.unified()) {
     const PcieLink card = rig.gpus.front().pcie, slot = rig.links.front().pcie;
@@ -128,53 +166,34 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue
   const std::string more = fmt::format("{:.0f}GiB", 2 * (rig.ram.capacity.value / 1_GiB));
   for (const char* kit : {"2xddr4-3600", "2xddr5-6000", "4xddr5-5600"})
     if (kit != rig.ram.id)
-      add({std::string("RAM ") + kit, base.clone()}, "rig.ram", toml_text(kit + (":" + size)));
-  add({"RAM " + more, base.clone()}, "rig.ram", toml_text(rig.ram.id + ":" + more));
+      add({std::string("RAM ") + kit, base.clone(), {}, {}, true}, "rig.ram",
+          toml_text(kit + (":" + size)));
+  add({"RAM " + more, base.clone(), {}, {}, true}, "rig.ram", toml_text(rig.ram.id + ":" + more));
   return out;
 }
 
-void add_price(const Rig& rig, const Prices& prices, planner::ComparedRig& out) {
-  double usd = 0, watts = 0;
-  bool priced = !rig.gpus.empty(), powered = priced;
-  for (const GpuPart& g : rig.gpus) {
-    if (const auto own = prices.find(g.id); own != prices.end()) {
-      usd += own->second;
-    } else if (g.price) {
-      usd += g.price->value.value;
-      out.price_note = "launch prices of the GPUs; --price PART=USD to use yours";
-    } else {
-      priced = false;
-    }
-    if (g.board_power)
-      watts += g.board_power->value.value;
-    else
-      powered = false;
+// The price of what is compared: the machine, its GPUs, or the new part in it. A slot has none.
+PartsPrice price_of(const Named& named, const Rig& rig, Comparison::What what,
+                    const PriceList& prices) {
+  switch (what) {
+    case Comparison::What::kRigs: return price_of_rig(rig, named.name, prices);
+    case Comparison::What::kGpus: return price_of_gpus(rig, prices);
+    case Comparison::What::kUpgrades: break;
   }
-  if (priced) out.usd = usd;
-  if (powered) out.watts = watts;
+  if (named.new_gpu) return price_of_part(*named.new_gpu, prices);
+  if (named.new_ssd) return price_of_part(*named.new_ssd, prices);
+  if (named.new_ram) return price_of_ram(rig.ram, prices);
+  return {};
 }
 
-// Adds the price of the new part alone; a slot or RAM has no price in the catalogue.
-void add_upgrade_price(const Named& named, const Prices& prices, planner::ComparedRig& out) {
-  out.usd.reset();
-  out.price_note.clear();
-  const auto take = [&](const PartInfo& part) {
-    const auto own = prices.find(part.id);
-    out.usd = own != prices.end() ? own->second : part.price->value.value;
-    out.price_note = "of the new part, at launch; --price PART=USD to use yours";
-  };
-  if (named.new_gpu) take(*named.new_gpu);
-  if (named.new_ssd) take(*named.new_ssd);
-}
-
-class Comparison {
+class RigPlanner {
  public:
-  Comparison(const Catalogue& catalogue, planner::Constraints constraints,
+  RigPlanner(const Catalogue& catalogue, planner::Constraints constraints,
              planner::QualityTable quality)
       : catalogue_(catalogue), constraints_(std::move(constraints)), quality_(std::move(quality)) {}
 
   Result<planner::ComparedRig> rig(const Named& named, const std::vector<std::string>& models,
-                                   const Prices& prices) {
+                                   Comparison::What what, const PriceList& prices) {
     planner::ComparedRig out;
     out.name = named.name;
     for (const std::string& model : models) {
@@ -182,7 +201,10 @@ class Comparison {
       if (!model.empty()) document.set("model.name", toml_text(model), "--model");
       const auto scenario = make_scenario(document, catalogue_);
       if (!scenario) return scenario.error();
-      if (out.models.empty()) add_price(scenario->rig, prices, out);
+      if (out.models.empty()) {
+        out.price = price_of(named, scenario->rig, what, prices);
+        out.watts = planner::watts_of(scenario->rig);
+      }
       workload_ = scenario->workload;
       out.models.push_back(best(document, *scenario));
     }
@@ -192,9 +214,19 @@ class Comparison {
 
  private:
   planner::ComparedModel best(const TomlDocument& document, const Scenario& s) const {
-    planner::ComparedModel out{s.model.name, {}, ""};
-    planner::Plan plan = make_plan(s, space_of(document, s), constraints_, quality_,
-                                   request_seconds, forecast_to_rank);
+    planner::ComparedModel out{s.model.name, {}, {}, ""};
+    planner::Constraints constraints = constraints_;
+    constraints.with_load = document.has("workload.start");
+    const planner::SearchSpace space = space_of(document, s);
+    // Machines are compared on equal terms: as fast as each can be without losing more than usual.
+    const bool is_open = space.quants.size() > 1 && !constraints.max_loss &&
+                         constraints.objective == planner::Objective::kBalanced;
+    if (is_open) constraints.max_loss = planner::usual_loss(s.model, s.tensors, quality_);
+    if (constraints.objective == planner::Objective::kBalanced)
+      constraints.objective = planner::Objective::kSpeed;
+    out.max_loss = constraints.max_loss;
+    planner::Plan plan =
+        make_plan(s, space, constraints, quality_, request_seconds, forecast_to_rank);
     if (plan.ranked.empty()) {
       out.why_not = "does not fit";
       return out;
@@ -228,9 +260,6 @@ std::vector<std::string> take_models(TomlDocument& document) {
 Result<std::vector<Named>> upgrades(const TomlDocument& base,
                                     const std::vector<std::string>& models,
                                     const Catalogue& catalogue) {
-  if (!base.has("rig"))
-    return bad_input("nothing to compare",
-                     "--gpus A,B or --rigs A,B; or --base RIG, for what one new part would do");
   TomlDocument document = base.clone();
   if (!models.front().empty()) document.set("model.name", toml_text(models.front()), "--model");
   const auto scenario = make_scenario(document, catalogue);
@@ -238,23 +267,39 @@ Result<std::vector<Named>> upgrades(const TomlDocument& base,
   return upgrades_of(base, catalogue, scenario->rig);
 }
 
-void keep_best(std::vector<planner::ComparedRig>& compared, std::optional<double> budget) {
-  constexpr std::size_t kShown = 11;
-  planner::rank_upgrades(compared, budget);
-  if (compared.size() > kShown) compared.resize(kShown);
+// The rigs to compare; of upgrades, the first is the rig as it is.
+Result<std::vector<Named>> rigs_to_compare(const Options& o, const TomlDocument& base,
+                                           const std::vector<std::string>& models,
+                                           const PriceList& prices, const Catalogue& catalogue) {
+  switch (o.what()) {
+    case Comparison::What::kUpgrades: return upgrades(base, models, catalogue);
+    case Comparison::What::kGpus:
+      if (o.gpus.empty()) return gpus_within(o.budget, base, prices, catalogue);
+      break;
+    case Comparison::What::kRigs: break;
+  }
+  return rigs_of(o, base, catalogue);
 }
 
 void progress(std::size_t done, std::size_t all) {
   if (all > 10) show_progress(done == all ? "" : fmt::format("{} of {} rigs", done, all));
 }
 
-int compare_verb(const Options& o, const Catalogue& catalogue) {
-  if (o.output.format == Format::kCsv)
-    return fail(bad_input("a comparison has no CSV", "--format json"));
+std::string render(const Comparison& c, const Workload& workload, const OutputOptions& output) {
+  switch (output.format) {
+    case Format::kJson: return to_json(c);
+    case Format::kCsv: return to_csv(c);
+    case Format::kText: break;
+  }
+  return to_text(c, workload, {wants_colour(output), 100});
+}
+
+int compare_verb(Options& o, const Catalogue& catalogue) {
   auto base = o.flags.document();
   if (!base) return fail(base.error());
   if (!o.base.empty())
     if (auto error = base->set("rig.name", toml_text(o.base), "--base")) return fail(*error);
+  o.names_rig = base->has("rig");
   const auto constraints = o.constraints.constraints();
   if (!constraints) return fail(constraints.error());
   const auto prices = prices_of(o, catalogue);
@@ -262,33 +307,25 @@ int compare_verb(const Options& o, const Catalogue& catalogue) {
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
   const std::vector<std::string> models = take_models(*base);
-  const auto rigs =
-      o.upgrades() ? upgrades(*base, models, catalogue) : rigs_of(o, *base, catalogue);
+  const auto rigs = rigs_to_compare(o, *base, models, *prices, catalogue);
   if (!rigs) return fail(rigs.error());
-  const std::optional<double> budget = o.budget > 0 ? std::optional(o.budget) : std::nullopt;
-  Comparison comparison(catalogue, *constraints, *quality);
-  std::vector<planner::ComparedRig> compared;
+  RigPlanner planner(catalogue, *constraints, *quality);
+  Comparison compared{o.what(), o.budget > 0 ? std::optional(o.budget) : std::nullopt, {}};
+  const bool upgrades = compared.what == Comparison::What::kUpgrades;
   for (const Named& rig : *rigs) {
-    progress(compared.size(), rigs->size());
-    auto one = comparison.rig(rig, models, *prices);
-    if (!one && o.upgrades() && !compared.empty()) continue;  // no such part goes with the others
+    progress(compared.rigs.size(), rigs->size());
+    auto one = planner.rig(rig, models, compared.what, *prices);
+    if (!one && upgrades && !compared.rigs.empty()) continue;  // no such part goes with the others
     if (!one) return fail(one.error());
-    if (o.upgrades()) add_upgrade_price(rig, *prices, *one);
-    compared.push_back(*std::move(one));
+    compared.rigs.push_back(*std::move(one));
   }
   progress(rigs->size(), rigs->size());
-  o.upgrades() ? keep_best(compared, budget) : planner::rank_rigs(compared, budget);
-  const std::string verdict =
-      o.upgrades() ? upgrade_text(compared, budget) : verdict_text(compared, budget);
-  const std::string text = o.output.format == Format::kJson
-                               ? to_json(compared, budget)
-                               : to_text(compared, budget, verdict, comparison.workload(),
-                                         {wants_colour(o.output), 100});
-  if (auto error = emit(o.output, text)) return fail(*error);
-  const std::size_t first = o.upgrades() && compared.size() > 1 ? 1 : 0;
-  return compared[first].qualifies(first == 1     ? budget
-                                   : o.upgrades() ? std::nullopt
-                                                  : budget)
+  planner::rank(compared);
+  if (compared.rigs.size() > kShown) compared.rigs.resize(kShown);
+  if (auto error = emit(o.output, render(compared, planner.workload(), o.output)))
+    return fail(*error);
+  const bool part = upgrades && compared.rigs.size() > 1;
+  return compared.rigs[part ? 1 : 0].qualifies(part || !upgrades ? compared.budget : std::nullopt)
              ? kDone
              : kAnswerIsNo;
 }
@@ -314,15 +351,24 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("--base", o->base, "the rig that GPUs are put into, or that gets a new part")
       ->type_name("RIG")
       ->group(kGroup);
-  verb->add_option("--budget", o->budget, "USD for the parts that differ, the GPUs")
+  verb->add_option("--budget", o->budget,
+                   "USD: for machines (--rigs), GPUs (--gpus) or the new part")
       ->check(number_within(0.01, 1e9))
       ->type_name("USD")
       ->group(kGroup);
-  verb->add_option("--price", o->prices, "what a GPU or an SSD costs: rtx-3090=750")
+  verb->add_option("--price", o->prices, "what a part or a machine costs: rtx-3090=750")
       ->type_name("PART=USD")
       ->group(kGroup);
+  verb->add_option("--prices", o->price_file, "price list of your own, as hwprofiles/prices.toml")
+      ->type_name("FILE.toml")
+      ->group(kGroup);
   verb->footer(
-      "--model takes several, A,B. Without --gpus and --rigs: which new part helps the rig most.\n"
+      "--model takes several, A,B. Without --gpus and --rigs: which new part helps the rig most;\n"
+      "without a rig, too: the GPUs within --budget. Each machine runs the fastest plan that "
+      "loses\n"
+      "no more than Q4_K_M with a Q8_0 cache (--max-loss, --quant). Prices: a list with dates "
+      "that\n"
+      "you may copy and edit, without tax.\n"
       "Examples\n"
       "  rigcast compare --model llama-3.3-70b --context 16384 --gpus 2xrtx-3090,rtx-5090\n"
       "  rigcast compare --model llama-3.1-8b,qwen2.5-32b --rigs gaming-rtx-4090,dual-rtx-3090\n"

@@ -74,7 +74,7 @@ std::string emitted(const std::string& program, const TomlDocument& document, co
   if (program == "ollama") return planner::ollama_modelfile(s, p);
   if (program == "rigcast") return scenario_file(document, base, best);
   std::string out = planner::shell_text(planner::llama_server_command(s, p)) + "\n";
-  for (const planner::Words& words : planner::llama_bench_commands(s, p))
+  for (const planner::Words& words : planner::llama_bench_commands(best.report))
     out += planner::shell_text(words) + "\n";
   return out;
 }
@@ -86,7 +86,7 @@ std::string render(const Scenario& s, const planner::Plan& plan, const OutputOpt
 
 // The cheapest GPU beside those that are there, with which the scenario fits; "": none.
 std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogue,
-                         const Scenario& smallest, Bytes headroom) {
+                         const Scenario& smallest) {
   std::vector<GpuPart> parts;
   for (const std::string& id : catalogue.ids("hwprofiles/gpus"))
     if (auto part = catalogue.gpu(id); part && part->price && !part->unified)
@@ -101,7 +101,7 @@ std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogu
     if (!rig) continue;
     Scenario s = smallest;
     s.rig = rig->rig;
-    if (planner::place_layers(s, headroom))
+    if (planner::place_layers(s))
       return fmt::format("{} for {:.0f} USD ({} launch price)", part.name, part.price->value.value,
                          part.price_date);
   }
@@ -110,18 +110,17 @@ std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogu
 
 // Nothing fits: by how much, and what would do.
 Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, const Scenario& s,
-                   const planner::SearchSpace& search_space,
-                   const planner::Constraints& constraints, std::size_t options) {
+                   const planner::SearchSpace& search_space, std::size_t options) {
   const Scenario smallest = planner::smallest_of(s, search_space);
-  const auto ram = planner::missing_ram(smallest, constraints.headroom);
-  const std::string gpu = cheapest_gpu(document, catalogue, smallest, constraints.headroom);
+  const auto ram = planner::missing_ram(smallest);
+  const std::string gpu = cheapest_gpu(document, catalogue, smallest);
   std::string hint;
   if (ram) hint = fmt::format("{} more RAM holds {}", text_gib(*ram), smallest.quant);
   if (!gpu.empty()) hint += (hint.empty() ? "" : "; or one more GPU, ") + gpu;
   return {ErrorKind::kDoesNotFit,
           fmt::format("{} does not fit in any of {} ways", s.model.name, options),
           hint.empty() ? fmt::format("{}a smaller --context or another model",
-                                     constraints.headroom.value > 0 ? "less --headroom, " : "")
+                                     s.settings.headroom.value > 0 ? "less --headroom, " : "")
                        : hint,
           {}};
 }
@@ -135,12 +134,13 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
-  const auto constraints = o.constraints.constraints();
+  auto constraints = o.constraints.constraints();
   if (!constraints) return fail(constraints.error());
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
 
   if (const auto error = check_emit(o.emit, *scenario)) return fail(*error);
+  constraints->with_load = document->has("workload.start");
   planner::SearchSpace search_space = space_of(*document, *scenario);
   if (constraints->objective == planner::Objective::kContext && !document->has("workload.context"))
     search_space.contexts = planner::all_contexts(scenario->workload, scenario->model);
@@ -148,8 +148,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   planner::Plan plan = planner::make_plan(*scenario, search_space, *constraints, *quality,
                                           request_seconds, forecast_to_rank);
   if (plan.ranked.empty())
-    return fail(
-        nothing_fits(*document, catalogue, *scenario, search_space, *constraints, plan.candidates));
+    return fail(nothing_fits(*document, catalogue, *scenario, search_space, plan.candidates));
   // The plans that are shown are forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i)
     plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);

@@ -6,9 +6,14 @@ namespace rigcast {
 
 TokenCount max_context(const Scenario& given, const Placement& placement, TokenCount most) {
   Scenario s = given;
-  const auto fits = [&](TokenCount context) {
+  const auto leaves = [&](TokenCount context, Bytes headroom) {
     s.workload.context = context;
-    return plan_memory(s, placement, context).fits();
+    const MemoryPlan plan = plan_memory(s, placement, context);
+    return plan.fits() && plan.fits_on_gpus(headroom);
+  };
+  const bool keeps = leaves(given.workload.context, given.settings.headroom);
+  const auto fits = [&](TokenCount context) {
+    return leaves(context, keeps ? given.settings.headroom : Bytes{});
   };
   if (fits(most)) return most;
   TokenCount good = 0;

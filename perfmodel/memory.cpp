@@ -109,10 +109,17 @@ void spill(const MemoryContext& s, MemoryPlan& plan) {
   }
 }
 
+// Weights that are pages of the mapped file. Metal computes with them in place.
+Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
+  if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
+  const bool in_place = s.rig.unified() && s.settings.backend == Backend::kMetal;
+  return plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
+}
+
 void add_page_cache(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   const Bytes file{double(s.tensors.bytes())};
-  const Bytes mapped = s.runtime.memory.maps_file ? host.weights : Bytes{0};
+  const Bytes mapped = mapped_weights(s, plan);
   host.page_cache = std::clamp(file - mapped, Bytes{0}, std::max(Bytes{0}, host.free()));
 }
 
@@ -133,6 +140,10 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
   }
   add_page_cache(s, plan);
   return plan;
+}
+
+Bytes held_of_file(const StepContext& s, const MemoryPlan& plan) {
+  return mapped_weights(s, plan) + plan.devices.back().page_cache;
 }
 
 MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount cached) {

@@ -20,16 +20,16 @@ constexpr TokenCount kTimedCells = 4;
 
 }  // namespace
 
-SerialForecast::SerialForecast(const Scenario& scenario)
+SerialForecast::SerialForecast(const Scenario& scenario, const Workload& workload)
     : s_(scenario),
-      batches_(scenario, scenario.workload),
-      output_tokens_(scenario.workload.output_tokens),
+      batches_(scenario, workload),
+      output_tokens_(workload.output_tokens),
       placement_(resolve_placement(scenario)),
       memory_(plan_memory(scenario, placement_, scenario.workload.context)),
       alike_(alike_layers(s_, placement_)),
       class_sizes_(alike_.size()) {
   for (const int l : alike_) ++class_sizes_[std::size_t(l)];
-  plan_tokens(scenario.workload);
+  plan_tokens(workload);
   plan_ubatches();
 }
 

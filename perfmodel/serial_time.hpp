@@ -16,7 +16,9 @@ namespace rigcast {
 class SerialForecast {
  public:
   /// Refers to `scenario`, of which only the runtime's figures may change between calls.
-  explicit SerialForecast(const Scenario& scenario);
+  explicit SerialForecast(const Scenario& scenario) : SerialForecast(scenario, scenario.workload) {}
+  /// Of another request in the same memory: `workload` has the scenario's context limit.
+  SerialForecast(const Scenario& scenario, const Workload& workload);
 
   /// The time of the token that is decoded when the cache holds `cached` tokens, itself included.
   Seconds token(TokenCount cached) const;

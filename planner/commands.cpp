@@ -44,8 +44,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
     if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
       add("-ts", split_text(s.placement.tensor_split, program == Program::kServer ? ',' : '/'));
   }
-  if (s.placement.cpu_moe_layers > 0)
-    add("--n-cpu-moe", fmt::format("{}", s.placement.cpu_moe_layers));
+  if (p.cpu_moe_layers > 0) add("--n-cpu-moe", fmt::format("{}", p.cpu_moe_layers));
   if (const int ffns = s.placement.cpu_ffn_layers; ffns > 0) {
     const bool has_flag = program == Program::kServer && s.runtime.id == "llama.cpp";
     add(has_flag ? "--n-cpu-ffn" : "-ot", has_flag ? fmt::format("{}", ffns) : ffn_pattern(ffns));
@@ -54,7 +53,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   if (s.kv.types.v != QuantFormat::kF16) add("-ctv", kv_type_name(s.kv.types.v));
   if (s.settings.batch != 2048) add("-b", fmt::format("{}", s.settings.batch));
   if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
-  if (p.gpu_layers <= s.model.layers || s.placement.cpu_moe_layers + s.placement.cpu_ffn_layers > 0)
+  if (p.gpu_layers <= s.model.layers || p.cpu_moe_layers + s.placement.cpu_ffn_layers > 0)
     add("-t", fmt::format("{}", s.settings.threads));
   if (s.settings.numa_distribute) add("--numa", "distribute");
   if (!s.settings.mmap) add("-lm", "none");
@@ -63,9 +62,44 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
 // The types that Ollama offers for a cache (runtimes/options/ollama.toml).
 constexpr QuantFormat kOllamaTypes[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
 
-Words bench(Words words, TokenCount prompt, TokenCount output, TokenCount depth) {
-  words.insert(words.end(), {"-p", fmt::format("{}", prompt), "-n", fmt::format("{}", output)});
-  if (depth > 0) words.insert(words.end(), {"-d", fmt::format("{}", depth)});
+// What a line of llama-bench measures.
+struct Bench {
+  TokenCount prompt = 0, output = 0, depth = 0;
+  Seconds once;  // of one repetition
+};
+
+constexpr Seconds kBenchTime{120};  // of all repetitions of one line
+constexpr Seconds kAnswerTime{30};  // of the tokens of an answer that are measured
+constexpr TokenCount kShortestAnswer = 16;
+constexpr int kUsualRepetitions = 5;  // llama-bench's own
+
+// The part of the answer that is measured, around its middle.
+Bench bench_of_answer(const Report& r) {
+  const Workload& w = r.scenario->workload;
+  const auto in_time = TokenCount(kAnswerTime.value * r.decode_tokens_per_s);
+  const TokenCount tokens =
+      std::min(w.output_tokens, std::clamp<TokenCount>(in_time, kShortestAnswer, 512));
+  const TokenCount depth = w.depth + w.prompt_tokens + (w.output_tokens - tokens) / 2;
+  const double seconds =
+      double(depth) / r.prefill_tokens_per_s + double(tokens) / r.decode_tokens_per_s;
+  return {0, tokens, depth, Seconds{seconds}};
+}
+
+Bench bench_of_prompt(const Report& r) {
+  const Workload& w = r.scenario->workload;
+  const double seconds = double(w.depth + w.prompt_tokens) / r.prefill_tokens_per_s;
+  return {w.prompt_tokens, 0, w.depth, Seconds{seconds}};
+}
+
+Words with_bench(Words words, const Bench& b) {
+  const auto add = [&](const char* flag, TokenCount value) {
+    words.insert(words.end(), {flag, fmt::format("{}", value)});
+  };
+  add("-p", b.prompt);
+  add("-n", b.output);
+  if (b.depth > 0) add("-d", b.depth);
+  const int repetitions = int(std::clamp(kBenchTime / b.once, 1.0, double(kUsualRepetitions)));
+  if (repetitions < kUsualRepetitions) add("-r", repetitions);
   return words;
 }
 
@@ -84,22 +118,23 @@ bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
 Words llama_server_command(const Scenario& s, const Placement& p) {
   Words words{"llama-server"};
   add_common(s, p, Program::kServer, words);
-  words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context)});
+  // One slot: by default there are four, and windows and recurrent states have a cache for each.
+  words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context), "-np", "1"});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
   return words;
 }
 
-std::vector<Words> llama_bench_commands(const Scenario& s, const Placement& p) {
+std::vector<Words> llama_bench_commands(const Report& forecast) {
+  const Scenario& s = *forecast.scenario;
   Words words{"llama-bench"};
-  add_common(s, p, Program::kBench, words);
+  add_common(s, forecast.placement, Program::kBench, words);
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "1" : "0"});
   if (has_cache_off_gpu(s)) words.insert(words.end(), {"-nkvo", "1"});
   if (!s.settings.op_offload) words.insert(words.end(), {"-nopo", "1"});
-  const Workload& w = s.workload;
-  return {bench(words, w.prompt_tokens, 0, w.depth),
-          bench(words, 0, w.output_tokens, w.depth + w.prompt_tokens)};
+  return {with_bench(words, bench_of_prompt(forecast)),
+          with_bench(words, bench_of_answer(forecast))};
 }
 
 std::optional<Error> check_ollama(const StepContext& s) {

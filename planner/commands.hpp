@@ -9,6 +9,7 @@
 #include "core/scenario/placement.hpp"
 #include "core/scenario/scenario.hpp"
 #include "perfmodel/context/step_context.hpp"
+#include "report/report.hpp"
 
 namespace rigcast::planner {
 
@@ -21,8 +22,9 @@ using Words = std::vector<std::string>;
 /// The command of llama-server with the scenario's placement and settings.
 Words llama_server_command(const Scenario& scenario, const Placement& placement);
 /// The commands of llama-bench for the prompt and for the output: two, because it counts an output
-/// from the given depth, and the output follows the prompt.
-std::vector<Words> llama_bench_commands(const Scenario& scenario, const Placement& placement);
+/// from the given depth, and the output follows the prompt. They take minutes: a long answer is
+/// measured at its middle, and repetitions are fewer where one is slow.
+std::vector<Words> llama_bench_commands(const Report& forecast);
 
 /// What Ollama cannot express of the settings; nullopt: it can express all.
 std::optional<Error> check_ollama(const StepContext& context);

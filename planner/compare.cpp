@@ -1,90 +1,180 @@
 #include "planner/compare.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "core/text/unit_text.hpp"
-#include "planner/plan_text.hpp"
-#include "report/report_json.hpp"
 
 namespace rigcast::planner {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr double kGain = 1.03;  // a smaller gain is inside any forecast's noise
 
-// Seconds of all models' requests; infinite where one does not fit.
+// Seconds of all models' turns; infinite where one does not fit.
 double seconds_of(const ComparedRig& rig) {
   double sum = 0;
-  for (const ComparedModel& m : rig.models) sum += m.best ? m.best->request().value : kForever;
+  for (const ComparedModel& m : rig.models) sum += m.best ? m.best->turn.value : kForever;
   return sum;
 }
 
-// Price times time: the lower, the better the value.
-double cost_of(const ComparedRig& rig) { return rig.usd ? *rig.usd * seconds_of(rig) : kForever; }
+// Where the seconds are likely to be: by the intervals of the speeds.
+Interval likely_seconds(const ComparedRig& rig) {
+  Interval sum;
+  for (const ComparedModel& m : rig.models) {
+    if (!m.best) return {kForever, kForever};
+    const Report& r = m.best->report;
+    const auto& speed = r.tokens_per_s_interval;
+    const double turn = m.best->turn.value;
+    sum.lo += speed ? turn * r.decode_tokens_per_s / speed->hi : turn;
+    sum.hi += speed ? turn * r.decode_tokens_per_s / std::max(speed->lo, 1e-9) : turn;
+  }
+  return sum;
+}
+
+// What a rig is ranked by, the lower the better, as a multiple of its seconds: with a budget or
+// without prices, the seconds themselves.
+double weight_of(const Comparison& c, const ComparedRig& rig) {
+  return c.budget || !rig.price.usd ? 1.0 : *rig.price.usd;
+}
+
+void rank_upgrades(Comparison& c) {
+  auto& rigs = c.rigs;
+  const double now = seconds_of(rigs.front());
+  const bool is_enough = rigs.front().qualifies({});
+  const auto gains_nothing = [&](const ComparedRig& r) {
+    return seconds_of(r) * kGain >= now && (is_enough || !r.qualifies({}));
+  };
+  rigs.erase(std::remove_if(rigs.begin() + 1, rigs.end(), gains_nothing), rigs.end());
+  const auto worth = [&](const ComparedRig& r) {
+    const double gain = std::isfinite(now) ? now / seconds_of(r) - 1 : 1 / seconds_of(r);
+    const bool priced = r.price.usd && *r.price.usd > 0;
+    return std::tuple(r.qualifies(c.budget) && priced, priced ? gain / *r.price.usd : gain);
+  };
+  std::stable_sort(rigs.begin() + 1, rigs.end(),
+                   [&](const ComparedRig& a, const ComparedRig& b) { return worth(a) > worth(b); });
+}
+
+// True if the other one may be as good as the best, within the intervals of both.
+bool may_be_as_good(const Comparison& c, const ComparedRig& other, const ComparedRig& best) {
+  const Interval a = likely_seconds(other), b = likely_seconds(best);
+  if (c.what != Comparison::What::kUpgrades)
+    return weight_of(c, other) * a.lo < weight_of(c, best) * b.hi;
+  const double now = seconds_of(c.rigs.front());
+  if (!std::isfinite(now))
+    return a.lo * other.price.usd.value_or(1) < b.hi * best.price.usd.value_or(1);
+  return (now / a.lo - 1) / other.price.usd.value_or(1) >
+         (now / b.hi - 1) / best.price.usd.value_or(1);
+}
+
+std::string usd_text(const ComparedRig& r) {
+  if (!r.price.usd) return "";
+  return fmt::format(" for {} USD", text_count(std::llround(*r.price.usd)));
+}
+
+std::string unpriced_text(const Comparison& c) {
+  const auto without =
+      std::ranges::count_if(c.rigs.begin() + (c.what == Comparison::What::kUpgrades), c.rigs.end(),
+                            [](const ComparedRig& r) { return !r.price.usd; });
+  if (without == 0) return "";
+  return fmt::format("; {} of {} have no price", without,
+                     c.rigs.size() - (c.what == Comparison::What::kUpgrades));
+}
+
+std::string tie_text(const Comparison& c) {
+  constexpr std::size_t kNamed = 3;
+  const auto names = ties(c);
+  if (names.empty()) return "";
+  const std::size_t named = std::min(kNamed, names.size());
+  std::string out = fmt::format(
+      "; a tie with {}", fmt::join(names.begin(), names.begin() + std::ptrdiff_t(named), ", "));
+  if (names.size() > named) out += fmt::format(" and {} more", names.size() - named);
+  return out + ": the forecasts' intervals overlap";
+}
+
+std::string nothing_text(const Comparison& c) {
+  const char* what = c.what == Comparison::What::kUpgrades ? "no single part" : "nothing";
+  return c.budget
+             ? fmt::format("{} for {:.0f} USD does all of it{}", what, *c.budget, unpriced_text(c))
+             : fmt::format("{} does all of it", what);
+}
+
+std::string upgrade_text(const Comparison& c) {
+  if (c.rigs.size() < 2) return "no single part makes it faster";
+  const ComparedRig& best = c.rigs[1];
+  if (!best.qualifies(c.budget)) return nothing_text(c);
+  const double now = seconds_of(c.rigs.front()), then = seconds_of(best);
+  const std::string gain =
+      std::isfinite(now) ? fmt::format("{:.1f} times as fast", now / then) : "it fits";
+  const std::string before = best.price.usd ? "most for the money: " : "";
+  return before + best.name + usd_text(best) + ": " + gain + tie_text(c) + unpriced_text(c);
+}
 
 }  // namespace
 
 bool ComparedRig::qualifies(std::optional<double> budget) const {
-  if (budget && (!usd || *usd > *budget)) return false;
+  if (budget && (!price.usd || *price.usd > *budget)) return false;
   return std::ranges::all_of(
       models, [](const ComparedModel& m) { return m.best && m.best->unmet.empty(); });
 }
 
-void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  // With a budget, the fastest rig wins; without one, the best speed for its price.
-  std::ranges::stable_sort(rigs, {}, [&](const ComparedRig& r) {
-    const double first = budget ? seconds_of(r) : cost_of(r);
-    return std::tuple(!r.qualifies(budget), first, seconds_of(r));
+std::optional<double> usual_loss(const ModelSpec& model, const TensorTable& tensors,
+                                 const QualityTable& quality) {
+  const auto mix = quality.of_mix("Q4_K_M", model, double(tensors.elements()));
+  const auto kv = quality.of_kv({QuantFormat::kQ8_0, QuantFormat::kQ8_0});
+  if (!mix || !kv) return std::nullopt;
+  return (*mix + *kv).nats;
+}
+
+std::optional<double> watts_of(const Rig& rig) {
+  double watts = 0;
+  for (const GpuPart& gpu : rig.gpus) {
+    if (!gpu.board_power) return std::nullopt;
+    watts += gpu.board_power->value.value;
+  }
+  if (rig.unified()) return watts;
+  if (!rig.cpu.tdp) return std::nullopt;
+  return watts + rig.cpu.tdp->value.value;
+}
+
+void rank(Comparison& c) {
+  if (c.what == Comparison::What::kUpgrades) return rank_upgrades(c);
+  std::ranges::stable_sort(c.rigs, {}, [&](const ComparedRig& r) {
+    const double seconds = seconds_of(r);
+    return std::tuple(!r.qualifies(c.budget), !r.price.usd, weight_of(c, r) * seconds, seconds);
   });
 }
 
-void rank_upgrades(std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  constexpr double kGain = 1.03;  // a smaller gain is inside any forecast's noise
-  const double now = seconds_of(rigs.front());
-  const bool is_enough = rigs.front().qualifies({});
-  const auto gains = [&](const ComparedRig& r) {
-    return seconds_of(r) * kGain < now || (!is_enough && r.qualifies({}));
-  };
-  const auto begin = rigs.begin() + 1;
-  rigs.erase(std::remove_if(begin, rigs.end(), [&](const ComparedRig& r) { return !gains(r); }),
-             rigs.end());
-  std::stable_sort(rigs.begin() + 1, rigs.end(), [&](const ComparedRig& a, const ComparedRig& b) {
-    const auto worth = [&](const ComparedRig& r) {
-      const double gain = std::isfinite(now) ? now / seconds_of(r) - 1 : 1 / seconds_of(r);
-      return std::tuple(r.qualifies(budget) && r.usd, r.usd && *r.usd > 0 ? gain / *r.usd : gain);
-    };
-    return worth(a) > worth(b);
-  });
+std::vector<std::string> ties(const Comparison& c) {
+  std::vector<std::string> names;
+  const std::size_t first = c.what == Comparison::What::kUpgrades ? 1 : 0;
+  if (c.rigs.size() <= first) return names;
+  const ComparedRig& best = c.rigs[first];
+  const bool by_price = best.price.usd.has_value();
+  for (std::size_t i = first + 1; i < c.rigs.size(); ++i) {
+    const ComparedRig& r = c.rigs[i];
+    if (!r.qualifies(c.budget) || (by_price && !r.price.usd)) continue;
+    if (may_be_as_good(c, r, best)) names.push_back(r.name);
+  }
+  return names;
 }
 
-std::string verdict_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  const ComparedRig& best = rigs.front();
-  if (!best.qualifies(budget))
-    return budget ? fmt::format("nothing does all of it for {:.0f} USD", *budget)
-                  : "nothing does all of it";
-  std::string out = budget ? "fastest within the budget: " : "most speed for the price: ";
-  out += best.name;
-  if (best.usd) out += fmt::format(" for {} USD", text_count(std::llround(*best.usd)));
+std::string verdict_text(const Comparison& c) {
+  if (c.rigs.empty()) return "nothing to compare";
+  if (c.what == Comparison::What::kUpgrades) return upgrade_text(c);
+  const ComparedRig& best = c.rigs.front();
+  if (!best.qualifies(c.budget)) return nothing_text(c);
+  std::string out = c.budget         ? "fastest within the budget: "
+                    : best.price.usd ? "most speed for the price: "
+                                     : "fastest: ";
+  out += best.name + usd_text(best);
   if (best.watts) out += fmt::format(", {:.0f} W", *best.watts);
-  return out;
-}
-
-std::string upgrade_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  if (rigs.size() < 2) return "no single part makes it faster";
-  if (!rigs[1].qualifies(budget))
-    return budget ? fmt::format("no single part for {:.0f} USD does all of it", *budget)
-                  : "no single part does all of it";
-  const double now = seconds_of(rigs.front()), then = seconds_of(rigs[1]);
-  const std::string gain =
-      std::isfinite(now) ? fmt::format("{:.1f} times as fast", now / then) : "it fits";
-  if (!rigs[1].usd) return fmt::format("{}: {}", rigs[1].name, gain);
-  return fmt::format("most for the money: {} for {} USD: {}", rigs[1].name,
-                     text_count(std::llround(*rigs[1].usd)), gain);
+  return out + tie_text(c) + unpriced_text(c);
 }
 
 double speed_at(const Report& report, TokenCount tokens) {
@@ -96,37 +186,6 @@ double speed_at(const Report& report, TokenCount tokens) {
       speed = p.tokens_per_s;
     }
   return speed;
-}
-
-std::string to_json(const std::vector<ComparedRig>& rigs, std::optional<double> budget) {
-  using Json = nlohmann::ordered_json;
-  Json list = Json::array();
-  for (const ComparedRig& r : rigs) {
-    Json models = Json::array();
-    for (const ComparedModel& m : r.models) {
-      Json model = {{"model", m.model}, {"fits", m.best.has_value()}};
-      if (m.best) {
-        model["plan"] = candidate_text(*m.best->report.scenario, m.best->candidate);
-        model["loss_nats"] = m.best->candidate.loss.nats;
-        model["request_s"] = m.best->request().value;
-        model["unmet"] = m.best->unmet;
-        model["report"] = Json::parse(rigcast::to_json(m.best->report));
-      } else {
-        model["lack"] = m.why_not;
-      }
-      models.push_back(model);
-    }
-    list.push_back({{"rig", r.name},
-                    {"usd", r.usd ? Json(*r.usd) : Json()},
-                    {"price", r.price_note},
-                    {"watts", r.watts ? Json(*r.watts) : Json()},
-                    {"qualifies", r.qualifies(budget)},
-                    {"models", models}});
-  }
-  const Json out = {{"schema", "rigcast.comparison/1"},
-                    {"budget_usd", budget ? Json(*budget) : Json()},
-                    {"rigs", list}};
-  return out.dump(2) + "\n";
 }
 
 }  // namespace rigcast::planner

@@ -5,21 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "core/catalogue/price_list.hpp"
 #include "planner/plan.hpp"
 
 namespace rigcast::planner {
 
 struct ComparedModel {
   std::string model;
+  std::optional<double> max_loss;  // nats, the same for every rig; nullopt: any
   std::optional<RankedPlan> best;  // nullopt: it does not fit
   std::string why_not;             // why it does not fit
 };
 
 struct ComparedRig {
   std::string name;
-  std::optional<double> usd;  // price of the parts that differ; nullopt: a part has no price
-  std::string price_note;     // where the price is from: "launch 2020-09"
-  std::optional<double> watts;
+  PartsPrice price;             // of the whole machine, of its GPUs, or of the new part
+  std::optional<double> watts;  // GPUs and CPU at their limits; nullopt: not known of all
   std::vector<ComparedModel> models;
 
   /// True if every model fits, meets the constraints, and the price is within the budget, if there
@@ -27,22 +28,34 @@ struct ComparedRig {
   bool qualifies(std::optional<double> budget) const;
 };
 
-/// Sorts by price for speed; rigs that qualify come first. A rig with an unpriced part wins no
-/// budget. `budget` in USD.
-void rank_rigs(std::vector<ComparedRig>& rigs, std::optional<double> budget);
+/// What is compared, and how its prices are to be read.
+struct Comparison {
+  enum class What { kRigs, kGpus, kUpgrades };
+  What what = What::kGpus;
+  std::optional<double> budget;   // USD
+  std::vector<ComparedRig> rigs;  // kUpgrades: the first is the rig as it is
+};
 
-/// The first rig is the present one, without a price; the price of each other is that of one new
-/// part. Drops those that gain nothing, and sorts by gain for the price.
-void rank_upgrades(std::vector<ComparedRig>& rigs, std::optional<double> budget);
+/// The loss, in nats, to which machines are held where nothing is stated: that of Q4_K_M, or of the
+/// formats that the model was published in, with a Q8_0 cache.
+std::optional<double> usual_loss(const ModelSpec& model, const TensorTable& tensors,
+                                 const QualityTable& quality);
 
-/// The winner and the reason: for rank_rigs() and for rank_upgrades().
-std::string verdict_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
-std::string upgrade_text(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
+/// Power at its limits of all GPUs and the CPU.
+std::optional<double> watts_of(const Rig& rig);
+
+/// Sorts: rigs that qualify come first; with a budget the fastest, else the most speed for the
+/// price. A rig with an unpriced part comes after all with a price. Of upgrades, drops those that
+/// gain nothing, and sorts by gain for the price of the new part.
+void rank(Comparison& comparison);
+
+/// Names of the rigs that are no worse than the winner within the forecasts' intervals.
+std::vector<std::string> ties(const Comparison& comparison);
+
+/// The winner and the reason, its ties, and how many rigs have no price.
+std::string verdict_text(const Comparison& comparison);
 
 /// Speed at the position nearest to `tokens`.
 double speed_at(const Report& report, TokenCount tokens);
-
-/// "rigcast.comparison/1"
-std::string to_json(const std::vector<ComparedRig>& rigs, std::optional<double> budget);
 
 }  // namespace rigcast::planner

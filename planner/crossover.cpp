@@ -11,11 +11,11 @@ bool ffn_in_ram_alone(const PlacementSettings& p) {
 
 }  // namespace
 
-std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario, Bytes headroom,
+std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
                                                       const RequestCost& cost) {
-  const auto apart = place_layers(scenario, headroom);
+  const auto apart = place_layers(scenario);
   if (!apart || !ffn_in_ram_alone(*apart)) return apart;
-  const auto whole = place_layers(scenario, headroom, false);
+  const auto whole = place_layers(scenario, false);
   if (!whole) return apart;
   const auto price = [&](const PlacementSettings& p) {
     Scenario s = scenario;
@@ -25,12 +25,11 @@ std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario, 
   return price(*whole) < price(*apart) ? whole : apart;
 }
 
-std::optional<Crossover> find_crossover(const Scenario& scenario, Bytes headroom,
-                                        const RequestCost& cost) {
+std::optional<Crossover> find_crossover(const Scenario& scenario, const RequestCost& cost) {
   const auto at = [&](TokenCount prompt) {
     Scenario s = scenario;
     s.workload.prompt_tokens = prompt;
-    return place_layers_or_ffns(s, headroom, cost);
+    return place_layers_or_ffns(s, cost);
   };
   TokenCount shortest = 1;
   TokenCount longest = scenario.workload.context - scenario.workload.depth -

@@ -15,12 +15,11 @@ struct Crossover {
 };
 
 /// The better of the two placements by `cost`; nullopt: neither fits.
-std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario, Bytes headroom,
+std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
                                                       const RequestCost& cost);
 
 /// The crossover within the scenario's context, to 1 %; nullopt: one placement is better
 /// throughout.
-std::optional<Crossover> find_crossover(const Scenario& scenario, Bytes headroom,
-                                        const RequestCost& cost);
+std::optional<Crossover> find_crossover(const Scenario& scenario, const RequestCost& cost);
 
 }  // namespace rigcast::planner

@@ -125,7 +125,7 @@ class UniformPlacement {
 
 class Builder {
  public:
-  Builder(const Scenario& s, Bytes headroom, bool splits_layers) : s_(s) {
+  Builder(const Scenario& s, bool splits_layers) : s_(s) {
     out_.locations = locations_of(s, splits_layers);
     for (const LayerLocation& at : out_.locations) uniform_.emplace_back(s, at);
     idle_ = uniform_.front().rest;
@@ -141,7 +141,7 @@ class Builder {
       const DeviceMemory& d = plan.devices[m];
       const double usable =
           is_gpu && evicts(s.kv.policy) ? usable_when_paged(s, d) : d.capacity.value;
-      p.capacity.push_back(usable - idle_[m] - (is_gpu ? headroom.value : 0.0));
+      p.capacity.push_back(usable - idle_[m] - (is_gpu ? s.settings.headroom.value : 0.0));
     }
     connect();
   }
@@ -241,8 +241,8 @@ double usable_when_paged(const StepContext& s, const DeviceMemory& gpu) {
   return others + s.kv.threshold * (gpu.capacity.value - others);
 }
 
-LayerProblem layer_problem(const Scenario& scenario, Bytes headroom, bool splits_layers) {
-  return Builder(scenario, headroom, splits_layers).take();
+LayerProblem layer_problem(const Scenario& scenario, bool splits_layers) {
+  return Builder(scenario, splits_layers).take();
 }
 
 PlacementSettings placement_settings(const StepContext& s, const LayerProblem& problem,

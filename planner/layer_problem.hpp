@@ -34,10 +34,9 @@ double usable_when_paged(const StepContext& context, const DeviceMemory& gpu);
 
 /// The problem for the scenario's quant mix, KV settings, batches and workload; of its placement
 /// settings only the decode device matters. Seconds cover the prompt and all output tokens, each
-/// phase at its middle; pipelining of a prompt over several GPUs is not modelled. `headroom`: bytes
-/// of each GPU that stay free. `splits_layers`: an FFN may be in RAM by itself.
-LayerProblem layer_problem(const Scenario& scenario, Bytes headroom = {},
-                           bool splits_layers = true);
+/// phase at its middle; pipelining of a prompt over several GPUs is not modelled. `splits_layers`:
+/// an FFN may be in RAM by itself.
+LayerProblem layer_problem(const Scenario& scenario, bool splits_layers = true);
 
 /// The placement settings that express an assignment.
 PlacementSettings placement_settings(const StepContext& context, const LayerProblem& problem,

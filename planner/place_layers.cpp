@@ -18,13 +18,13 @@ struct MemoryShortfall {
   bool any = false;
 };
 
-MemoryShortfall memory_shortfall(const Scenario& s, Bytes headroom) {
+MemoryShortfall memory_shortfall(const Scenario& s) {
   const Placement placement = resolve_placement(s);
   const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
   MemoryShortfall shortfall;
   for (std::size_t m = 0; m < plan.devices.size(); ++m) {
     const bool is_used = m + 1 < plan.devices.size() && plan.devices[m].weights.value > 0;
-    const double free = plan.devices[m].free().value - (is_used ? headroom.value : 0.0);
+    const double free = plan.devices[m].free().value - (is_used ? s.settings.headroom.value : 0.0);
     shortfall.bytes.push_back(std::max(0.0, -free));
     shortfall.any = shortfall.any || free < 0;
   }
@@ -41,11 +41,11 @@ MemoryShortfall memory_shortfall(const Scenario& s, Bytes headroom) {
 
 // Adds layers to the GPU one at a time while they fit, because the sum over layers may be too
 // careful. Layers that evict blocks of the cache are no gain.
-void grow(Scenario& s, Bytes headroom) {
+void grow(Scenario& s) {
   if (s.rig.gpus.size() != 1 || evicts(s.kv.policy)) return;
   for (int& layers = *s.placement.gpu_layers; layers <= s.model.layers;) {
     ++layers;
-    if (fits(s, headroom)) continue;
+    if (fits(s)) continue;
     --layers;
     return;
   }
@@ -68,8 +68,7 @@ double fullness(const Scenario& s) {
 // Moves layers from one GPU to another while that lowers the cost, in ever smaller steps.
 class Balance {
  public:
-  Balance(Scenario s, const RequestCost& cost, Bytes headroom)
-      : s_(std::move(s)), cost_(cost), headroom_(headroom), min_(cost_now()) {}
+  Balance(Scenario s, const RequestCost& cost) : s_(std::move(s)), cost_(cost), min_(cost_now()) {}
 
   PlacementSettings run() {
     for (int step = std::max(1, *s_.placement.gpu_layers / 2); step > 0; step /= 2)
@@ -95,7 +94,7 @@ class Balance {
     const auto before = split;
     split[from] -= step;
     split[to] += step;
-    if (!skips_identical_gpu() && fits(s_, headroom_))
+    if (!skips_identical_gpu() && fits(s_))
       if (const double cost = cost_now(); cost < min_) {
         min_ = cost;
         return true;
@@ -115,19 +114,18 @@ class Balance {
 
   Scenario s_;
   const RequestCost& cost_;
-  Bytes headroom_;
   double min_;
 };
 
 // Trades layers on the GPU against blocks of the cache: the memory of a layer may be worth more as
 // cache; or less, where the sum over layers was too careful.
-PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost, Bytes headroom) {
+PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost) {
   int& layers = *s.placement.gpu_layers;
   double least = cost(s);
   for (const int by : {1, -1})
     while (layers + by >= 0 && layers + by <= s.model.layers + 1) {
       layers += by;
-      const double now = fits(s, headroom) ? cost(s) : least;
+      const double now = fits(s) ? cost(s) : least;
       if (now < least) {
         least = now;
         continue;
@@ -140,21 +138,18 @@ PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost, Byte
 
 }  // namespace
 
-bool fits(const Scenario& scenario, Bytes headroom) {
-  return !memory_shortfall(scenario, headroom).any;
-}
+bool fits(const Scenario& scenario) { return !memory_shortfall(scenario).any; }
 
-std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes headroom,
-                                              bool splits_layers) {
-  LayerProblem problem = layer_problem(scenario, headroom, splits_layers);
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, bool splits_layers) {
+  LayerProblem problem = layer_problem(scenario, splits_layers);
   Scenario placed = scenario;
   for (int i = 0; i < kMaxRepairs; ++i) {
     const auto assignment = assign_layers(problem.problem);
     if (!assignment) return std::nullopt;
     placed.placement = placement_settings(scenario, problem, *assignment);
-    const MemoryShortfall shortfall = memory_shortfall(placed, headroom);
+    const MemoryShortfall shortfall = memory_shortfall(placed);
     if (!shortfall.any) {
-      if (i > 0) grow(placed, headroom);
+      if (i > 0) grow(placed);
       return placed.placement;
     }
     // The reserve doubles each time, because moving a layer may free less than the shortfall.
@@ -164,12 +159,11 @@ std::optional<PlacementSettings> place_layers(const Scenario& scenario, Bytes he
   return std::nullopt;
 }
 
-PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost,
-                                 Bytes headroom) {
+PlacementSettings balance_layers(const Scenario& scenario, const RequestCost& cost) {
   if (scenario.rig.gpus.size() == 1 && evicts(scenario.kv.policy))
-    return layers_against_cache(scenario, cost, headroom);
+    return layers_against_cache(scenario, cost);
   if (scenario.placement.tensor_split.empty()) return scenario.placement;
-  return Balance(scenario, cost, headroom).run();
+  return Balance(scenario, cost).run();
 }
 
 }  // namespace rigcast::planner

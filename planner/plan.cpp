@@ -33,12 +33,13 @@ bool is_resident(const ModelSpec& model, const PlacementSettings& p) {
 class Search {
  public:
   Search(const Scenario& base, const SearchSpace& search_space, const Constraints& constraints,
-         const QualityTable& quality, const RequestCost& cost)
+         const QualityTable& quality, const RequestCost& cost, bool prunes_loss)
       : base_(base),
         search_space_(search_space),
         constraints_(constraints),
         quality_(quality),
-        cost_(cost) {}
+        cost_(cost),
+        prunes_loss_(prunes_loss) {}
 
   // All candidates, grouped by context, mix and KV types, the fastest first.
   std::vector<std::vector<Candidate>> run(Plan& plan) {
@@ -66,6 +67,8 @@ class Search {
     const auto of_mix = quality_.of_mix(candidate.quant, s.model, double(s.tensors.elements()));
     if (!of_mix) return out;
     candidate.loss = *of_mix + *of_types;
+    if (prunes_loss_ && constraints_.max_loss && candidate.loss.nats > *constraints_.max_loss)
+      return out;
     for (const KvPolicy policy : search_space_.policies) {
       candidate.policy = policy;
       bool resident = false;
@@ -137,11 +140,11 @@ class Search {
       s.placement.decode_device = candidate.placement.decode_device;
       s.placement.gpu_layers = resolve_placement(s).gpu_layers;
       candidate.placement = s.placement;
-      return fits(s, constraints_.headroom);
+      s.settings.headroom = {};  // who states layers decides what stays free
+      return fits(s);
     }
-    const auto placed = search_space_.splits_layers
-                            ? place_layers_or_ffns(s, constraints_.headroom, cost_)
-                            : place_layers(s, constraints_.headroom, false);
+    const auto placed =
+        search_space_.splits_layers ? place_layers_or_ffns(s, cost_) : place_layers(s, false);
     if (placed) candidate.placement = *placed;
     return placed.has_value();
   }
@@ -151,6 +154,7 @@ class Search {
   const Constraints& constraints_;
   const QualityTable& quality_;
   const RequestCost& cost_;
+  const bool prunes_loss_;  // candidates that lose too much are not priced
 };
 
 std::vector<Candidate> finalists(const std::vector<std::vector<Candidate>>& sorted) {
@@ -169,14 +173,27 @@ std::vector<Candidate> finalists(const std::vector<std::vector<Candidate>>& sort
 }
 
 std::string unmet_constraint(const Constraints& constraints, const QualityLoss& loss,
-                             const Report& r) {
+                             const Report& r, Seconds first_token) {
   if (constraints.max_loss && loss.nats > *constraints.max_loss)
     return fmt::format("loses more than {:g} nats", *constraints.max_loss);
   if (r.decode_tokens_per_s < constraints.min_tokens_per_s)
     return fmt::format("slower than {:g} tok/s", constraints.min_tokens_per_s);
-  if (constraints.max_ttft && r.ttft()->total() > *constraints.max_ttft)
+  if (constraints.max_ttft && first_token > *constraints.max_ttft)
     return fmt::format("first token later than {}", text(*constraints.max_ttft));
   return "";
+}
+
+// A conversation's other turns are to the simulated one as the closed form says.
+void time_turns(const Constraints& constraints, const RequestCost& cost, RankedPlan& ranked) {
+  const Report& r = ranked.report;
+  const Workload& w = r.scenario->workload;
+  ranked.first_token = (constraints.with_load ? r.ttft() : r.resident)->total();
+  ranked.request = ranked.first_token + r.tpot.mean * double(w.output_tokens - 1);
+  ranked.turn = ranked.request;
+  if (!w.fills_context) return;
+  Scenario middle = *r.scenario;
+  middle.workload.fills_context = false;
+  ranked.turn = ranked.request * (cost(*r.scenario) / cost(middle));
 }
 
 void mark_front(std::vector<RankedPlan>& ranked) {
@@ -194,14 +211,20 @@ void weigh_front(std::vector<RankedPlan>& ranked) {
   constexpr double kUnseen = 0.01;
   // A judgement: twice the loss is worth a sixth of the time.
   constexpr double kMinRate = 0.25;
+  // A judgement: an answer four times as fast as people read hardly gains by more speed. They read
+  // 238 words a minute (Brysbaert 2019), of 4/3 tokens each.
+  constexpr double kUnseenRate = 4 * 238.0 / 60 * 4 / 3;
   struct Point {
     double loss, time;
     RankedPlan* ranked;
   };
   std::vector<Point> front;
   for (RankedPlan& c : ranked)
-    if (c.on_front && c.unmet.empty())
-      front.push_back({std::log(c.candidate.loss.nats + kUnseen), std::log(c.request().value), &c});
+    if (c.on_front && c.unmet.empty()) {
+      const double unseen = double(c.report.scenario->workload.output_tokens) / kUnseenRate;
+      front.push_back(
+          {std::log(c.candidate.loss.nats + kUnseen), std::log(c.turn.value + unseen), &c});
+    }
   if (front.empty()) return;
   const Point best = *std::ranges::min_element(front, {}, &Point::loss);
   const Point fastest = *std::ranges::min_element(front, {}, &Point::time);
@@ -215,7 +238,7 @@ void weigh_front(std::vector<RankedPlan>& ranked) {
 
 // The sort key: plans that meet all constraints first, then the better ones.
 auto rank(const RankedPlan& c, Objective objective) {
-  const double loss = c.candidate.loss.nats, time = c.request().value;
+  const double loss = c.candidate.loss.nats, time = c.turn.value;
   const double context = -double(c.report.max_context);
   const bool unmet = !c.unmet.empty();
   switch (objective) {
@@ -300,13 +323,8 @@ Scenario scenario_of(const Scenario& base, const Candidate& candidate) {
   return s;
 }
 
-Seconds RankedPlan::request() const {
-  return report.ttft()->total() +
-         report.tpot.mean * double(report.scenario->workload.output_tokens - 1);
-}
-
 bool is_as_good(const RankedPlan& a, const RankedPlan& b) {
-  return a.candidate.loss.nats <= b.candidate.loss.nats && a.request() <= b.request() &&
+  return a.candidate.loss.nats <= b.candidate.loss.nats && a.turn <= b.turn &&
          a.report.max_context >= b.report.max_context;
 }
 
@@ -314,15 +332,19 @@ Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,
                const Constraints& constraints, const QualityTable& quality, const RequestCost& cost,
                const Simulate& simulate) {
   Plan plan;
-  for (const Candidate& candidate :
-       finalists(Search(scenario, search_space, constraints, quality, cost).run(plan))) {
+  auto sorted = Search(scenario, search_space, constraints, quality, cost, true).run(plan);
+  if (sorted.empty())  // what fits, although it loses more than asked for
+    sorted = Search(scenario, search_space, constraints, quality, cost, false).run(plan);
+  for (const Candidate& candidate : finalists(sorted)) {
     RankedPlan ranked{.candidate = candidate};
     Scenario s = scenario_of(scenario, candidate);
     if (search_space.places_layers)
-      s.placement = ranked.candidate.placement = balance_layers(s, cost, constraints.headroom);
+      s.placement = ranked.candidate.placement = balance_layers(s, cost);
     ranked.report = simulate(std::make_shared<const Scenario>(std::move(s)));
     if (!ranked.report.fits) continue;
-    ranked.unmet = unmet_constraint(constraints, ranked.candidate.loss, ranked.report);
+    time_turns(constraints, cost, ranked);
+    ranked.unmet =
+        unmet_constraint(constraints, ranked.candidate.loss, ranked.report, ranked.first_token);
     plan.ranked.push_back(std::move(ranked));
   }
   mark_front(plan.ranked);
@@ -333,8 +355,7 @@ Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,
   const bool is_open = search_space.places_layers && search_space.splits_layers &&
                        !plan.ranked.empty() && scenario.rig.gpus.size() <= 2;
   if (is_open && !is_resident(scenario.model, plan.ranked.front().candidate.placement))
-    plan.crossover =
-        find_crossover(*plan.ranked.front().report.scenario, constraints.headroom, cost);
+    plan.crossover = find_crossover(*plan.ranked.front().report.scenario, cost);
   return plan;
 }
 

@@ -38,7 +38,7 @@ void limit_to_ollama(SearchSpace& search_space);
 
 enum class Objective {
   kBalanced,  // the knee of quality against time
-  kSpeed,     // the shortest request
+  kSpeed,     // the shortest turn
   kQuality,   // the smallest loss
   kContext,   // the longest context
 };
@@ -47,8 +47,8 @@ struct Constraints {
   Objective objective = Objective::kBalanced;
   double min_tokens_per_s = 0;
   std::optional<Seconds> max_ttft;
+  bool with_load = false;          // the first token waits for the load of the scenario's start
   std::optional<double> max_loss;  // nats
-  Bytes headroom;                  // bytes of every GPU that stay free
 };
 
 /// One candidate: the settings that differ from the given scenario.
@@ -76,12 +76,12 @@ struct RankedPlan {
   bool is_knee = false;
   double merit = 0;     // on the front: distance from an even trade of quality for time
   std::string unmet{};  // the constraint that it does not meet; empty: none
-
-  /// Time of the whole request: TTFT of the scenario's start, and every further token.
-  Seconds request() const;
+  Seconds first_token{};  // of a loaded model, unless the constraints include the load
+  Seconds request{};      // first token, and every further token
+  Seconds turn{};         // what plans are compared by: the request, or a conversation's mean turn
 };
 
-/// True if `a` is at least as good as `b` in quality, time and context.
+/// True if `a` is at least as good as `b` in quality, mean turn and context.
 bool is_as_good(const RankedPlan& a, const RankedPlan& b);
 
 struct Plan {
@@ -93,7 +93,8 @@ struct Plan {
 
 using Simulate = std::function<Report(std::shared_ptr<const Scenario>)>;
 
-/// `cost` prices a scenario's request in closed form; `simulate` forecasts the finalists.
+/// `cost` prices a scenario's request, or a conversation's mean turn, in closed form; `simulate`
+/// forecasts the finalists.
 Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,
                const Constraints& constraints, const QualityTable& quality, const RequestCost& cost,
                const Simulate& simulate);

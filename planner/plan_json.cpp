@@ -18,8 +18,7 @@ Json commands_json(const Report& r) {
   if (is_llama_cpp(s.runtime, s.kv.policy)) {
     server = shell_text(llama_server_command(s, r.placement));
     bench = Json::array();
-    for (const Words& words : llama_bench_commands(s, r.placement))
-      bench.push_back(shell_text(words));
+    for (const Words& words : llama_bench_commands(r)) bench.push_back(shell_text(words));
   }
   if (!check_ollama(s)) modelfile = ollama_modelfile(s, r.placement);
   return {{"llama-server", server}, {"llama-bench", bench}, {"ollama", modelfile}};
@@ -42,7 +41,9 @@ Json ranked_json(const Scenario& base, const RankedPlan& c) {
           {"scenario", report.at("scenario")},
           {"report", report},
           {"quality", quality_json(c.candidate.loss)},
-          {"request_s", c.request().value},
+          {"first_token_s", c.first_token.value},
+          {"request_s", c.request.value},
+          {"turn_s", c.turn.value},
           {"unmet", c.unmet},
           {"on_front", c.on_front},
           {"knee", c.is_knee},

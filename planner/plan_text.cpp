@@ -57,7 +57,7 @@ class Screen : TextScreen {
 
   std::string text() {
     line(spread(paint_.bold(title()), counts(), width_));
-    paragraph("", workload());
+    paragraph("", workload_text(base_.workload));
     gap();
     for (std::size_t i = 0; i < std::min(kShown, plan_.ranked.size()); ++i) ranked(i);
     front();
@@ -70,11 +70,6 @@ class Screen : TextScreen {
   std::string title() const {
     return printable(
         fmt::format("{} on {}, {}", base_.model.name, rig_name(base_.rig), base_.runtime.name));
-  }
-  std::string workload() const {
-    const Workload& w = base_.workload;
-    return fmt::format("{}, {} tokens of output, context {}", prompt_text(w),
-                       text_count(w.output_tokens), text_count(w.context));
   }
   std::string counts() const {
     return fmt::format("{} ways priced, {} simulated", text_count(std::int64_t(plan_.candidates)),
@@ -95,9 +90,10 @@ class Screen : TextScreen {
     std::string speed = fmt::format("{}", rate_text(r.decode_tokens_per_s));
     if (r.tokens_per_s_interval)
       speed += rate_interval_text(r.tokens_per_s_interval->lo, r.tokens_per_s_interval->hi);
-    paragraph(kIndent,
-              fmt::format("{}, first token {}, request {}; {}", speed, time_text(r.ttft()->total()),
-                          time_text(c.request()), bound_text(r.decode_bound)));
+    paragraph(kIndent, fmt::format("{}, first token {}, {} {}; {}", speed, time_text(c.first_token),
+                                   base_.workload.fills_context ? "mean turn" : "request",
+                                   time_text(c.turn), bound_text(r.decode_bound)));
+    paragraph(kIndent, load_text(r));
     memory(r);
     paragraph(kIndent, cliff(r));
     if (i > 0) paragraph(kIndent, against_best(c));
@@ -129,13 +125,15 @@ class Screen : TextScreen {
     if (r.max_context >= base_.model.context)
       return fmt::format("room for all {} tokens that the model takes",
                          text_count(base_.model.context));
+    if (r.max_context <= context)
+      return fmt::format("room for {} tokens, no more than asked for", text_count(r.max_context));
     return fmt::format("room for {} tokens, {} more than asked for", text_count(r.max_context),
-                       text_count(std::max<TokenCount>(0, r.max_context - context)));
+                       text_count(r.max_context - context));
   }
 
   std::string against_best(const RankedPlan& c) const {
     const RankedPlan& best = plan_.ranked.front();
-    const double time = c.request() / best.request();
+    const double time = c.turn / best.turn;
     const double loss = c.candidate.loss.nats - best.candidate.loss.nats;
     const double percent = 100 * (time - 1);
     std::string out = std::abs(percent) < 0.5 ? "takes as long as the best"
@@ -165,8 +163,8 @@ class Screen : TextScreen {
     for (const RankedPlan* const ranked : around_knee(all)) {
       const RankedPlan& c = *ranked;
       paragraph(fmt::format("  {:<7} {:<8} {:<13} {:<12} ", loss_text(c.candidate.loss),
-                            three_digits(c.report.decode_tokens_per_s),
-                            time_text(c.report.ttft()->total()), text_count(c.report.max_context)),
+                            three_digits(c.report.decode_tokens_per_s), time_text(c.first_token),
+                            text_count(c.report.max_context)),
                 (c.is_knee ? "* " : "") + candidate_text(base_, c.candidate));
     }
     if (all.size() > kMaxShownOnFront)

@@ -21,14 +21,14 @@ Scenario smallest_of(const Scenario& scenario, const SearchSpace& search_space) 
   return smallest;
 }
 
-std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom) {
+std::optional<Bytes> missing_ram(const Scenario& scenario) {
   constexpr Bytes kMax = 4096_GiB;
   const double tenth = 0.1 * (1_GiB).value;
   Scenario s = scenario;
   const Bytes now = s.rig.ram.capacity.value;
   const auto fits_with = [&](double more) {
     s.rig.ram.capacity.value = now + Bytes{more};
-    return place_layers(s, headroom).has_value();
+    return place_layers(s).has_value();
   };
   double least = 0, enough = (1_GiB).value;
   while (!fits_with(enough)) {

@@ -12,6 +12,6 @@ Scenario smallest_of(const Scenario& scenario, const SearchSpace& search_space);
 
 /// The additional RAM with which the scenario fits in some placement, to a tenth of a GiB; nullopt:
 /// more than 4 TiB.
-std::optional<Bytes> missing_ram(const Scenario& scenario, Bytes headroom);
+std::optional<Bytes> missing_ram(const Scenario& scenario);
 
 }  // namespace rigcast::planner

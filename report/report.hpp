@@ -112,7 +112,7 @@ struct Report {
   bool fits = true;
   std::vector<std::string> errors, warnings;
 
-  /// The TTFT of the scenario's own start.
+  /// The TTFT of the scenario's own start: from the disk, where RAM cannot hold the file.
   const std::optional<TtftBreakdown>& ttft() const;
 };
 

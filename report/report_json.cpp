@@ -83,7 +83,7 @@ Json placement_json(const Scenario& s, const Placement& placement) {
       {"gpu_layers_auto", !s.placement.gpu_layers.has_value()},
       {"tensor_split", json_list(s.placement.tensor_split, [](double x) { return number(x); })},
       {"split_mode", "layer"},  // no other is modelled
-      {"cpu_moe_layers", s.placement.cpu_moe_layers},
+      {"cpu_moe_layers", placement.cpu_moe_layers},
       {"cpu_ffn_layers", s.placement.cpu_ffn_layers},
       {"decode_device", text(name(s.placement.decode_device))},
   };
@@ -126,6 +126,7 @@ Json runtime_json(const Scenario& s) {
       {"numa", s.settings.numa_distribute ? "distribute" : "none"},
       {"cpu_blas", s.settings.cpu_blas},
       {"op_offload", s.settings.op_offload},
+      {"headroom_bytes", number(s.settings.headroom.value)},
   };
 }
 

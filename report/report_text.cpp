@@ -101,14 +101,7 @@ class Screen : TextScreen {
   void breakdown() {
     const auto& ttft = r_.ttft();
     if (!ttft) return;
-    std::string loads;
-    const auto load = [&](const std::optional<TtftBreakdown>& t, std::string_view from) {
-      if (!t || !(t->load.value > 0)) return;
-      loads += fmt::format("{}{} {}", loads.empty() ? "load " : ", ", time_text(t->load), from);
-    };
-    load(r_.warm, "from page cache");
-    load(r_.cold, "from SSD");
-    for (const std::string& text : {loads, breakdown_text(*ttft)})
+    for (const std::string& text : {load_text(r_), breakdown_text(*ttft)})
       if (!text.empty()) line(paint_.dim(fmt::format("{:{}}{}", "", kLabelWidth, text)));
   }
 

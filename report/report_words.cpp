@@ -57,15 +57,16 @@ std::string fit_text(const Report& r) {
   }
   const int layers = s.model.layers;
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
-    return fmt::format("{} of {} layers on the GPU{}{}", r.placement.gpu_layers, layers,
+    return fmt::format("{} of {} layers on the GPU{}{}{}", r.placement.gpu_layers, layers,
                        s.rig.gpus.size() > 1 ? "s" : "",
-                       r.placement.gpu_layers == layers ? ", head on the CPU" : "");
+                       r.placement.gpu_layers == layers ? ", head on the CPU" : "",
+                       r.placement.cpu_moe_layers == layers ? ", all experts in RAM" : "");
   std::string up_to;
   if (r.max_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.max_context));
   if (s.rig.gpus.empty()) return "fits in RAM" + up_to;
   if (s.rig.unified()) return "fits in unified memory" + up_to;
-  if (s.placement.cpu_moe_layers > 0)
-    return fmt::format("fits{}, experts of {} layers in RAM", up_to, s.placement.cpu_moe_layers);
+  if (r.placement.cpu_moe_layers > 0)
+    return fmt::format("fits{}, experts of {} layers in RAM", up_to, r.placement.cpu_moe_layers);
   if (s.placement.cpu_ffn_layers > 0)
     return fmt::format("fits{}, FFNs of {} layers in RAM", up_to, s.placement.cpu_ffn_layers);
   switch (s.kv.policy) {
@@ -89,7 +90,27 @@ std::string shortage_text(const MemoryPlan& memory) {
 std::string prompt_text(const Workload& w) {
   const std::string prompt = text_count(w.prompt_tokens) + "-token prompt";
   if (w.depth == 0) return prompt;
-  return fmt::format("{} after {}", prompt, text_count(w.depth));
+  return fmt::format("{} tokens at {}", text_count(w.prompt_tokens), text_count(w.depth));
+}
+
+std::string workload_text(const Workload& w) {
+  if (!w.fills_context)
+    return fmt::format("{}, {} tokens of output, context {}", prompt_text(w),
+                       text_count(w.output_tokens), text_count(w.context));
+  return fmt::format("turns of {} + {} tokens fill a context of {}; figures half-way, after {}",
+                     text_count(w.prompt_tokens), text_count(w.output_tokens),
+                     text_count(w.context), text_count(w.depth));
+}
+
+std::string load_text(const Report& r) {
+  std::string out;
+  const auto load = [&](const std::optional<TtftBreakdown>& t, std::string_view from) {
+    if (!t || !(t->load.value > 0)) return;
+    out += fmt::format("{}{} {}", out.empty() ? "load " : ", ", time_text(t->load), from);
+  };
+  load(r.warm, "from page cache");
+  load(r.cold, "from SSD");
+  return out;
 }
 
 std::string breakdown_text(const TtftBreakdown& ttft) {

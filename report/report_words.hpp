@@ -14,7 +14,12 @@ std::string rig_name(const Rig& rig);                   // "RTX 3060 12GB + 2 x 
 std::string title_text(const Report& report);           // "Llama 3.1 8B Q6_K on RTX 3060, ..."
 std::string fit_text(const Report& report);             // "fits in VRAM up to 30,200 tokens"
 std::string shortage_text(const MemoryPlan& memory);    // "does not fit: short by 2 GiB on GPU 0"
-std::string prompt_text(const Workload& workload);      // "512-token prompt after 8,192"
+/// "turns of 512 + 512 tokens that fill a context of 8,192, half-way: after 3,584", or the
+/// request's prompt, output and context.
+std::string workload_text(const Workload& workload);
+std::string prompt_text(const Workload& workload);  // "512-token prompt", "512 tokens at 8,192"
+/// "load 1.03 s from page cache, 4.24 s from SSD"; "" where no start loads.
+std::string load_text(const Report& report);
 std::string breakdown_text(const TtftBreakdown& ttft);  // after the load: "tokenize 1.00 ms, ..."
 std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94 %"
 std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"

@@ -150,9 +150,13 @@ class Collector {
   std::vector<Alternative> out_;
 };
 
+// A model is loaded once: only who asks for a cold start waits for it with every request.
+Seconds first_token(const Report& r) {
+  return (r.scenario->workload.start == Start::kCold ? r.ttft() : r.resident)->total();
+}
+
 Seconds request_time(const Report& r) {
-  const TtftBreakdown& first = *r.ttft();
-  return first.total() + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
+  return first_token(r) + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
 }
 
 std::string effect(const Report& before, const Report& after) {
@@ -191,7 +195,7 @@ std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalo
     advice.change = a.change;
     advice.flags = a.flags;
     advice.tokens_per_s = other.decode_tokens_per_s;
-    advice.ttft = other.ttft()->total();
+    advice.ttft = first_token(other);
     advice.note = effect(report, other);
     advice.gain = report.fits ? request_time(report) / request_time(other) - 1
                               : 1.0 / request_time(other).value;

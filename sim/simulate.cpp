@@ -83,6 +83,11 @@ class Simulation {
   }
 
   void warn() {
+    for (const DeviceMemory& d : report_.memory.devices)
+      if (d.tier == Tier::kVram && d.weights.value > 0 && d.free() < s_.settings.headroom)
+        add_warning(fmt::format(
+            "{} has {} free, less than the {} that {} leaves itself (--headroom)", d.device,
+            text_gib(d.free()), text_gib(s_.settings.headroom), s_.runtime.name));
     for (const HostLink& link : s_.rig.links) {
       const PcieLink card = s_.rig.gpus[std::size_t(&link - s_.rig.links.data())].pcie;
       if (card.generation == 0 || s_.rig.unified()) continue;
@@ -117,14 +122,21 @@ class Simulation {
     return b;
   }
 
-  // A sweep needs the scenario's own start only.
+  // A sweep needs the scenario's own start only. A file that RAM cannot hold is read again from the
+  // disk: pages leave the cache before they are read a second time.
   void starts() {
+    const Bytes file{double(s_.tensors.bytes())}, held = held_of_file(s_, report_.memory);
+    const bool warm = held >= file;
     const auto wanted = [&](Start start) {
       return options_.fidelity != Fidelity::kSweep || s_.workload.start == start;
     };
-    if (wanted(Start::kResident)) report_.resident = breakdown({0});
-    if (wanted(Start::kWarm)) from(Start::kWarm, report_.warm, report_.warm_bound);
-    if (wanted(Start::kCold)) from(Start::kCold, report_.cold, report_.cold_bound);
+    report_.resident = breakdown({0});
+    if (warm && wanted(Start::kWarm)) from(Start::kWarm, report_.warm, report_.warm_bound);
+    if (wanted(Start::kCold) || (!warm && s_.workload.start == Start::kWarm))
+      from(Start::kCold, report_.cold, report_.cold_bound);
+    if (!warm && s_.workload.start != Start::kResident)
+      add_warning(fmt::format("RAM holds {} of the file's {}: every start reads it from the disk",
+                              text_gib(held), text_gib(file)));
   }
 
   void from(Start start, std::optional<TtftBreakdown>& ttft, std::optional<Bottleneck>& bound) {

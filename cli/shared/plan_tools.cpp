@@ -5,12 +5,12 @@
 #include <cstdlib>
 
 #include "core/text/unit_text.hpp"
-#include "perfmodel/serial_time.hpp"
+#include "perfmodel/mean_turn.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {
 
-double request_seconds(const Scenario& s) { return SerialForecast(s).request().value; }
+double request_seconds(const Scenario& s) { return mean_turn(s).value; }
 
 Report forecast_to_rank(std::shared_ptr<const Scenario> scenario) {
   sim::SimulateOptions how;
@@ -71,9 +71,6 @@ void ConstraintFlags::add_to(CLI::App& verb) {
       ->check(number_within(0, 1e3))
       ->type_name("NATS")
       ->group(kGroup);
-  verb.add_option("--headroom", headroom, "VRAM of each GPU that stays free")
-      ->type_name("SIZE")
-      ->group(kGroup);
 }
 
 Result<planner::Constraints> ConstraintFlags::constraints() const {
@@ -89,11 +86,6 @@ Result<planner::Constraints> ConstraintFlags::constraints() const {
     const auto time = parse_duration(max_ttft);
     if (!time) return of_flag("--max-ttft", time.error());
     constraints.max_ttft = *time;
-  }
-  if (!headroom.empty()) {
-    const auto bytes = parse_bytes(headroom);
-    if (!bytes) return of_flag("--headroom", bytes.error());
-    constraints.headroom = *bytes;
   }
   if (objective == "speed") constraints.objective = Objective::kSpeed;
   if (objective == "quality") constraints.objective = Objective::kQuality;

@@ -29,7 +29,7 @@ CLI::Validator number_within(double lo, double hi);
 /// The constraints as the user typed them.
 struct ConstraintFlags {
   double min_tps = 0, max_loss = -1;
-  std::string max_ttft, headroom, objective;
+  std::string max_ttft, objective;
 
   void add_to(CLI::App& verb);
   Result<planner::Constraints> constraints() const;

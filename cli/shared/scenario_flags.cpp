@@ -56,6 +56,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "first N layers keep their experts in RAM");
   add(verb, place, "--cpu-ffn", "placement.cpu_ffn_layers", Flag::kValue, "N",
       "first N layers of a dense model keep their FFN in RAM");
+  add(verb, place, "--headroom", "runtime.headroom", Flag::kText, "SIZE",
+      "VRAM of each GPU that stays free (llama.cpp 1GiB)");
   add(verb, place, "--decode-device", "placement.decode_device", Flag::kText, "gpu|cpu", "");
   const char* kv = "KV cache";
   add(verb, kv, "--kv", "kv.policy", Flag::kText, "POLICY",
@@ -65,7 +67,7 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, work, "--prompt-tokens", "workload.prompt_tokens", Flag::kValue, "N", "");
   add(verb, work, "--output-tokens", "workload.output_tokens", Flag::kValue, "N", "");
   add(verb, work, "--context", "workload.context", Flag::kValue, "N",
-      "limit that memory is planned for");
+      "tokens that you want to use: planned for, and judged when filled");
   add(verb, work, "--depth", "workload.depth", Flag::kValue, "N", "tokens already in the cache");
   add(verb, work, "--users", "workload.users", Flag::kValue, "N", "");
   add(verb, work, "--start", "workload.start", Flag::kText, "STATE", "resident, warm or cold");

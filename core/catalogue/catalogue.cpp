@@ -63,6 +63,7 @@ CpuPart in_two_sockets(CpuPart cpu) {
     *count *= 2;
   for (auto* rate : {&cpu.memory_bandwidth, &cpu.core_links})
     if (*rate) (*rate)->value = (*rate)->value * 2.0;
+  if (cpu.tdp) cpu.tdp->value = cpu.tdp->value * 2.0;
   if (cpu.price) cpu.price->value = cpu.price->value * 2.0;
   return cpu;
 }

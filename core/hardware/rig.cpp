@@ -152,7 +152,7 @@ CpuPart read_cpu(const TomlTable& t, std::string id) {
   c.numa_nodes = int(memory.integer_or("numa_nodes", 1, 1, 1024));
   memory.finish();
   const TomlTable power = t.table("power");
-  read_watts(power, "tdp");
+  c.tdp = read_watts(power, "tdp");
   power.finish();
   t.finish();
   return c;

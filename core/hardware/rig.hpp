@@ -60,6 +60,7 @@ struct CpuPart : PartInfo {
   std::optional<Sourced<Hertz>> clock;  // sustained on all cores
   std::optional<Sourced<Hertz>> base_clock, boost_clock;  // performance cores, data sheet
   std::string simd;
+  std::optional<Sourced<Watts>> tdp;
   int memory_channels = 0;
   std::string memory_type;
   std::optional<Sourced<BytesPerSecond>> memory_bandwidth;  // fastest officially supported

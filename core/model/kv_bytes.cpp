@@ -80,10 +80,12 @@ double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types) {
   return row_bytes(types.k, width) + row_bytes(types.v, width);
 }
 
+double state_bytes(const ModelSpec& model, int layer) {
+  return model.has_recurrent_mixer(layer) ? double(model.recurrent->state_bytes) : 0.0;
+}
+
 double kv_bytes(const ModelSpec& model, int layer, TokenCount cached, KvTypes types) {
-  const double state =
-      model.has_recurrent_mixer(layer) ? double(model.recurrent->state_bytes) : 0.0;
-  return state +
+  return state_bytes(model, layer) +
          kv_bytes_per_token(model, layer, types) * double(model.attended_tokens(layer, cached));
 }
 

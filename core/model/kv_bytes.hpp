@@ -33,6 +33,9 @@ Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types);
 /// takes that block as a whole; check_kv_types refuses such types.
 double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types);
 
+/// Bytes of a recurrent layer's state of one sequence; 0 for other layers.
+double state_bytes(const ModelSpec& model, int layer);
+
 /// Bytes of the layer's cache when `cached` tokens are in the context; a sliding window keeps at
 /// most its width. Includes a recurrent layer's fixed state.
 double kv_bytes(const ModelSpec& model, int layer, TokenCount cached, KvTypes types);

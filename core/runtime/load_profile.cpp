@@ -38,6 +38,9 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   m.process_cublas = optional("process_cublas");
   m.process_experts = optional("process_experts");
   m.process_file = optional("process_file");
+  m.headroom = optional("headroom");
+  m.fits_experts = t.flag("fits_experts", false);
+  m.full_caches = t.texts("full_caches");
   t.finish();
   return m;
 }

@@ -73,6 +73,9 @@ struct RuntimeProfile {
     Bytes process_experts;   // instead, where FFNs are experts, which have other kernels
     Bytes process_file;      // where the model comes from a file, in addition to `staging`
     Bytes staging;           // pinned buffers per GPU
+    Bytes headroom;          // of each GPU, that the runtime leaves free where it places layers
+    bool fits_experts = false;  // where it does, experts move to host memory before whole layers
+    std::vector<std::string> full_caches;  // architectures whose sliding windows it ignores
   } memory;
 
   struct Load {

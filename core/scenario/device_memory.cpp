@@ -1,5 +1,7 @@
 #include "core/scenario/device_memory.hpp"
 
+#include <algorithm>
+
 namespace rigcast {
 
 std::string_view name(Tier tier) {
@@ -15,6 +17,12 @@ const DeviceMemory* MemoryPlan::shortest() const {
   for (const DeviceMemory& d : devices)
     if (d.free().value < 0 && (!worst || d.free() < worst->free())) worst = &d;
   return worst;
+}
+
+bool MemoryPlan::fits_on_gpus(Bytes headroom) const {
+  return std::all_of(devices.begin(), devices.end() - 1, [&](const DeviceMemory& d) {
+    return d.free() >= (d.weights.value > 0 ? headroom : Bytes{});
+  });
 }
 
 bool MemoryPlan::fits() const { return shortest() == nullptr; }

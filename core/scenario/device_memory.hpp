@@ -38,6 +38,8 @@ struct MemoryPlan {
   std::vector<Spill> spilled;
 
   bool fits() const;
+  /// True if every GPU that holds weights has `headroom` left, and no other one has too little.
+  bool fits_on_gpus(Bytes headroom) const;
   /// The device with the largest shortfall; nullptr if everything fits.
   const DeviceMemory* shortest() const;
 };

@@ -44,6 +44,10 @@ bool Placement::offloadable(int layer) const {
 }
 
 Placement place(const Scenario& s, int gpu_layers) {
+  return place(s, gpu_layers, s.placement.cpu_moe_layers);
+}
+
+Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
   const int layers = s.model.layers;
   const bool has_gpu = !s.rig.gpus.empty();
   const int wanted = has_gpu ? std::clamp(gpu_layers, 0, layers + 1) : 0;
@@ -60,11 +64,12 @@ Placement place(const Scenario& s, int gpu_layers) {
 
   Placement p;
   p.gpu_layers = wanted;
+  p.cpu_moe_layers = cpu_moe_layers;
   for (int layer = 0; layer < layers; ++layer) {
     LayerPlacement l;
     if (layer >= first) l.weights = gpu_of(points, layer - first, wanted);
-    const bool cpu_experts = layer < (s.model.is_moe_layer(layer) ? s.placement.cpu_moe_layers
-                                                                  : s.placement.cpu_ffn_layers);
+    const bool cpu_experts =
+        layer < (s.model.is_moe_layer(layer) ? cpu_moe_layers : s.placement.cpu_ffn_layers);
     l.experts = cpu_experts ? kHost : l.weights;
     const DeviceIndex gpu = l.weights == kHost && has_gpu ? 0 : l.weights;
     l.prefill_on = l.weights == kHost && !prefill_streams ? kHost : gpu;

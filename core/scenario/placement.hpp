@@ -26,6 +26,7 @@ struct LayerPlacement {
 
 struct Placement {
   int gpu_layers = 0;  // as llama.cpp's -ngl: layers + 1 includes the head
+  int cpu_moe_layers = 0;  // leading layers whose routed experts are in host memory
   std::vector<LayerPlacement> layers;
   DeviceIndex head = kHost;     // where the output matrix lives
   DeviceIndex head_on = kHost;  // where decode computes it
@@ -39,7 +40,9 @@ struct Placement {
   bool offloadable(int layer) const;
 };
 
-/// Places exactly `gpu_layers` of layers + 1 on the GPUs.
+/// Places exactly `gpu_layers` of layers + 1 on the GPUs; the routed experts of the first
+/// `cpu_moe_layers` stay in host memory, by default of as many as the scenario says.
 Placement place(const Scenario& scenario, int gpu_layers);
+Placement place(const Scenario& scenario, int gpu_layers, int cpu_moe_layers);
 
 }  // namespace rigcast

@@ -90,6 +90,18 @@ void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   t.finish();
 }
 
+// Where every layer attends to all tokens, whatever window the model was trained with.
+void ignore_window(Scenario& s) {
+  if (!s.model.window ||
+      std::ranges::count(s.runtime.memory.full_caches, s.model.architecture) == 0)
+    return;
+  s.warnings.push_back(
+      fmt::format("{} keeps the KV of all tokens: it ignores the window of {} "
+                  "tokens that {} was trained with",
+                  s.runtime.name, text_count(s.model.window->tokens), s.model.name));
+  s.model.window.reset();
+}
+
 void read_placement(const TomlTable& t, Scenario& s) {
   PlacementSettings& p = s.placement;
   const int most = s.model.layers + 1;
@@ -131,6 +143,9 @@ void read_placement(const TomlTable& t, Scenario& s) {
     t.refuse("cpu_ffn_layers",
              fmt::format("{} keeps an FFN with the rest of its layer", s.runtime.name),
              "choose --runtime llama.cpp, or fewer --gpu-layers");
+  p.fits_experts = !p.gpu_layers && s.model.moe && !t.has("cpu_moe_layers") &&
+                   p.tensor_split.empty() && s.rig.gpus.size() == 1 && !s.rig.unified() &&
+                   s.runtime.memory.fits_experts;
   p.decode_device = t.choice("decode_device", DecodeDevice::kPlacement,
                              {{"placement", DecodeDevice::kPlacement},
                               {"gpu", DecodeDevice::kGpu},
@@ -250,6 +265,13 @@ bool read_numa(const TomlTable& t) {
   return numa == "distribute";
 }
 
+// The runtime's own margin is for what nobody has measured.
+Bytes default_headroom(const Scenario& s) {
+  const bool measured = s.rig.vram_reserved.kind == SourceKind::kMeasured &&
+                        s.rig.gpu_context.kind == SourceKind::kMeasured;
+  return measured ? 0_B : s.runtime.memory.headroom;
+}
+
 void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
   s.settings.backend = read_backend(t, s.rig);
@@ -258,6 +280,9 @@ void read_settings(const TomlTable& t, Scenario& s) {
   s.settings.numa_distribute = read_numa(t);
   s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
   s.settings.op_offload = t.flag("op_offload", true);
+  s.settings.headroom = t.find_figure<Bytes>("headroom", 0_B, Bytes{1e14})
+                            .value_or(Sourced<Bytes>{default_headroom(s), {}, {}})
+                            .value;
   s.settings.threads = int(t.integer_or("threads", s.rig.cpu.cores, 1, 100'000));
   s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));
   s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
@@ -277,15 +302,22 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
+// Where no request is stated: the middle one of the turns of a conversation that fills the context.
+constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
+
 void read_workload(const TomlTable& t, Scenario& s) {
   Workload& w = s.workload;
-  w.depth = t.integer_or("depth", 0, 0, kMaxTokens);
-  w.prompt_tokens = t.integer_or("prompt_tokens", 512, 1, kMaxTokens);
   const bool bounded = t.has("context");
   w.context = t.integer_or("context", std::min(kDefaultContext, s.model.context), 1, kMaxTokens);
+  w.fills_context = !t.has("depth") && !t.has("prompt_tokens");
+  const TokenCount usual_prompt =
+      w.fills_context ? std::min(kTurnPrompt, (w.context + 1) / 2) : kTurnPrompt;
+  w.prompt_tokens = t.integer_or("prompt_tokens", usual_prompt, 1, kMaxTokens);
+  w.depth = t.integer_or("depth", 0, 0, kMaxTokens);
   const TokenCount room = std::max<TokenCount>(1, w.context - w.depth - w.prompt_tokens);
-  const TokenCount usual = std::min(room, bounded ? kMaxOutput : TokenCount{512});
-  w.output_tokens = t.integer_or("output_tokens", usual, 1, kMaxOutput);
+  w.output_tokens = t.integer_or("output_tokens", std::min(room, kTurnAnswer), 1, kMaxOutput);
+  if (w.fills_context)
+    w.depth = std::max<TokenCount>(0, w.context - w.prompt_tokens - w.output_tokens) / 2;
   const TokenCount needed = w.depth + w.prompt_tokens + w.output_tokens;
   if (needed > w.context) {
     if (bounded)
@@ -295,6 +327,11 @@ void read_workload(const TomlTable& t, Scenario& s) {
                fmt::format("give at least --context {}", needed));
     w.context = needed;
   }
+  if (w.fills_context && w.depth > 0)
+    s.warnings.push_back(
+        fmt::format("no request given: assumed {} + {} tokens after {}, half-way through a context "
+                    "of {} (--prompt-tokens, --depth)",
+                    w.prompt_tokens, w.output_tokens, text_count(w.depth), text_count(w.context)));
   if (w.context > s.model.context)
     s.warnings.push_back(fmt::format("context {} is beyond the {} that {} was trained for",
                                      text_count(w.context), text_count(s.model.context),
@@ -355,6 +392,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
 
   read_model(root.table("model"), catalogue, s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
+  ignore_window(s);
   read_placement(root.table("placement"), s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);

@@ -33,6 +33,7 @@ struct PlacementSettings {
   int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
   int cpu_ffn_layers = 0;            // the same of dense FFNs
   DecodeDevice decode_device = DecodeDevice::kPlacement;
+  bool fits_experts = false;  // experts move to host memory before whole layers do
 };
 
 enum class Eviction { kOldest, kLru };
@@ -65,6 +66,7 @@ struct RuntimeSettings {
   bool numa_distribute = false;        // threads and weights spread over the sockets
   bool cpu_blas = false;               // the CPU's large batches: FP32 products of a BLAS
   bool op_offload = true;              // large batches of host layers may be computed on the GPU
+  Bytes headroom{};                    // of each GPU in use: stays free where layers are placed
 };
 
 enum class Start { kResident, kWarm, kCold };
@@ -77,6 +79,9 @@ struct Workload {
   TokenCount context = 0;  // the limit that memory is planned for
   int users = 1;
   Start start = Start::kWarm;
+  /// Neither depth nor prompt was stated: the request is the middle turn of a conversation that
+  /// fills the context.
+  bool fills_context = false;
 
   /// Tokens in the cache when the last output token is computed.
   TokenCount last_position() const { return depth + prompt_tokens + output_tokens - 1; }

@@ -25,14 +25,22 @@ bool is_ffn_or_expert(const ModelSpec& model, const Tensor& t) {
 
 using Cells = std::vector<TokenCount>;  // of every sequence
 
-double sequences_kv_bytes(const MemoryContext& s, int layer, const Cells& cells, KvTypes types) {
-  double bytes = 0;
-  for (const TokenCount count : cells) bytes += kv_bytes(s.model, layer, count, types);
+// What a runtime allocates for a scenario.
+struct Allocation : MemoryContext {
+  Allocation(const MemoryContext& s, const ContiguousCache& of) : MemoryContext(s), rules(of) {}
+  const ContiguousCache& rules;
+};
+
+double sequences_kv_bytes(const Allocation& s, int layer, const Cells& cells, KvTypes types) {
+  const double per_cell = kv_bytes_per_token(s.model, layer, types);
+  double bytes = state_bytes(s.model, layer) * double(cells.size());
+  for (const TokenCount count : cells)
+    bytes += per_cell * double(s.rules.layer_cells(s, layer, count));
   return bytes;
 }
 
 // KV bytes on each device when `cells` tokens are held.
-void add_kv(const MemoryContext& s, const Placement& p, const Cells& cells, KvTypes types,
+void add_kv(const Allocation& s, const Placement& p, const Cells& cells, KvTypes types,
             bool on_host, MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
     const Bytes bytes{sequences_kv_bytes(s, l, cells, types)};
@@ -40,7 +48,7 @@ void add_kv(const MemoryContext& s, const Placement& p, const Cells& cells, KvTy
   }
 }
 
-double max_kv(const MemoryContext& s, const Cells& cells) {
+double max_kv(const Allocation& s, const Cells& cells) {
   double largest = 0;
   for (int l = 0; l < s.model.layers; ++l)
     largest = std::max(largest, sequences_kv_bytes(s, l, cells, s.kv.types));
@@ -49,19 +57,19 @@ double max_kv(const MemoryContext& s, const Cells& cells) {
 
 // Reserves space for the KV of `layers` layers on every GPU for which `needs` holds.
 template <class Needs>
-void add_kv_room(const MemoryContext& s, const Cells& cells, int layers, Needs needs,
+void add_kv_room(const Allocation& s, const Cells& cells, int layers, Needs needs,
                  MemoryPlan& plan) {
   const Bytes room{max_kv(s, cells) * layers};
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g)
     if (needs(DeviceIndex(g))) plan.devices[g].staging += room;
 }
 
-int kv_ring_layers(const MemoryContext& s) {
+int kv_ring_layers(const Allocation& s) {
   return std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
 }
 
 // Attention on a GPU over KV in RAM needs a ring buffer of staged layers.
-void add_kv_ring(const MemoryContext& s, const Placement& p, const Cells& cells, MemoryPlan& plan) {
+void add_kv_ring(const Allocation& s, const Placement& p, const Cells& cells, MemoryPlan& plan) {
   if (s.rig.unified()) return;
   const auto reads_ram = [&](DeviceIndex g) {
     return std::ranges::any_of(p.layers, [&](const LayerPlacement& l) {
@@ -80,7 +88,7 @@ bool grows(const ModelSpec& model, int layer) {
 
 // The number of tokens of all sequences, in whole blocks, whose KV every GPU can hold below the
 // threshold.
-TokenCount resident_capacity(const MemoryContext& s, const Placement& p, std::size_t sequences,
+TokenCount resident_capacity(const Allocation& s, const Placement& p, std::size_t sequences,
                              const MemoryPlan& plan) {
   double fewest = 1e18;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
@@ -103,8 +111,7 @@ TokenCount resident_capacity(const MemoryContext& s, const Placement& p, std::si
   return tokens / s.kv.block_tokens * s.kv.block_tokens;
 }
 
-void add_paged_kv(const MemoryContext& s, const Placement& p, const Batch& batch,
-                  MemoryPlan& plan) {
+void add_paged_kv(const Allocation& s, const Placement& p, const Batch& batch, MemoryPlan& plan) {
   plan.resident_tokens = resident_capacity(s, p, batch.sequences.size(), plan);
   const TokenCount capacity = resident_share(*plan.resident_tokens, batch, s.kv.block_tokens);
   Cells hot;
@@ -123,8 +130,9 @@ void add_paged_kv(const MemoryContext& s, const Placement& p, const Batch& batch
 
 }  // namespace
 
-void ContiguousCache::add_cache(const MemoryContext& s, const Placement& p, const Batch& batch,
-                                MemoryPlan& plan) const {
+void ContiguousCache::add_cache(const MemoryContext& context, const Placement& p,
+                                const Batch& batch, MemoryPlan& plan) const {
+  const Allocation s(context, *this);
   Cells cells;
   for (const Sequence& sequence : batch.sequences)
     cells.push_back(this->cells(s, sequence.length()));

@@ -16,6 +16,11 @@ class ContiguousCache : public RuntimeModel {
   TokenCount cold_tokens(const StepContext& context, const MemoryPlan& memory,
                          const Batch& batch) const override;
 
+  /// Cells of one layer, where a sequence has `cells`: a window bounds them.
+  virtual TokenCount layer_cells(const MemoryContext& context, int layer, TokenCount cells) const {
+    return context.model.attended_tokens(layer, cells);
+  }
+
  protected:
   /// Cells that are allocated for a sequence of `cached` tokens.
   virtual TokenCount cells(const MemoryContext& context, TokenCount cached) const = 0;
