@@ -108,15 +108,19 @@ std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogu
   return "";
 }
 
-// Nothing fits: by how much, and what would do.
-Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, const Scenario& s,
-                   const planner::SearchSpace& search_space, std::size_t options) {
+// What would hold the smallest of the ways to run the model; "": nothing that is sold.
+std::string would_fit(const TomlDocument& document, const Catalogue& catalogue, const Scenario& s,
+                      const planner::SearchSpace& search_space) {
   const Scenario smallest = planner::smallest_of(s, search_space);
   const auto ram = planner::missing_ram(smallest);
   const std::string gpu = cheapest_gpu(document, catalogue, smallest);
-  std::string hint;
-  if (ram) hint = fmt::format("{} more RAM holds {}", text_gib(*ram), smallest.quant);
-  if (!gpu.empty()) hint += (hint.empty() ? "" : "; or one more GPU, ") + gpu;
+  std::string out;
+  if (ram) out = fmt::format("{} more RAM holds {}", text_gib(*ram), smallest.quant);
+  if (!gpu.empty()) out += (out.empty() ? "" : "; or one more GPU, ") + gpu;
+  return out;
+}
+
+Error nothing_fits(const Scenario& s, std::size_t options, const std::string& hint) {
   return {ErrorKind::kDoesNotFit,
           fmt::format("{} does not fit in any of {} ways", s.model.name, options),
           hint.empty() ? fmt::format("{}a smaller --context or another model",
@@ -147,8 +151,10 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (o.emit == "ollama") planner::limit_to_ollama(search_space);
   planner::Plan plan = planner::make_plan(*scenario, search_space, *constraints, *quality,
                                           request_seconds, forecast_to_rank);
-  if (plan.ranked.empty())
-    return fail(nothing_fits(*document, catalogue, *scenario, search_space, plan.candidates));
+  const bool holds_none =
+      plan.ranked.empty() || plan.ranked.front().report.memory.outside_ram.value > 0;
+  if (holds_none) plan.would_fit = would_fit(*document, catalogue, *scenario, search_space);
+  if (plan.ranked.empty()) return fail(nothing_fits(*scenario, plan.candidates, plan.would_fit));
   // The plans that are shown are forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i)
     plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);

@@ -116,10 +116,18 @@ Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   return plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
 }
 
+// A mapping may be larger than RAM.
+void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
+  DeviceMemory& host = plan.devices.back();
+  if (!s.runtime.memory.pages_in || !s.settings.mmap) return;
+  plan.outside_ram = std::clamp(-host.free(), Bytes{}, host.weights);
+  host.weights -= plan.outside_ram;
+}
+
 void add_page_cache(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   const Bytes file{double(s.tensors.bytes())};
-  const Bytes mapped = mapped_weights(s, plan);
+  const Bytes mapped = mapped_weights(s, plan) + plan.outside_ram;
   host.page_cache = std::clamp(file - mapped, Bytes{0}, std::max(Bytes{0}, host.free()));
 }
 
@@ -138,6 +146,7 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
     DeviceMemory& host = plan.devices.back();
     host.capacity = std::max(Bytes{0}, host.capacity - plan.devices.front().needed());
   }
+  leave_on_disk(s, plan);
   add_page_cache(s, plan);
   return plan;
 }

@@ -26,6 +26,7 @@ class Sum {
   void host_work(const Step& step) {
     if (step.logits.value > 0) copy_out(step.logits_from, step.logits);
     use_.add(Resource::kHostWork, (step.host_work + step.sample).value);
+    use_.add(Resource::kSsd, page_in_time(s_, step.page_in).value, step.page_in.value);
   }
 
   // The sum over the GPUs: the layers of a split run one after the other.

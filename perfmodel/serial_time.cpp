@@ -58,6 +58,7 @@ SerialForecast::Pass SerialForecast::pass_of(Step step, Phase phase, TokenCount 
   pass.tokens = tokens;
   pass.weight = weight;
   pass.handoffs = count_handoffs(step);
+  pass.page_in = step.page_in;
   for (const StepOp& op : step.ops) {
     const auto layer = std::size_t(op.layer);
     if (op.layer >= 0 && alike_[layer] != op.layer) continue;
@@ -96,7 +97,7 @@ std::vector<StepOp> SerialForecast::priced(std::vector<StepOp> ops, Phase phase,
 Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device) const {
   const std::vector<StepOp> ops = priced(pass.ops, pass.phase, pass.counts);
   Seconds t = host_time(s_, placement_, pass.phase, pass.tokens) + time_of(pass.handoffs) +
-              sample_time(s_, pass.sampled_on, pass.sampled_rows);
+              sample_time(s_, pass.sampled_on, pass.sampled_rows) + page_in_time(s_, pass.page_in);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Seconds one = time_alone(s_, ops[i]) * pass.counts[i];
     if (by_device && ops[i].device != kHost)

@@ -45,6 +45,7 @@ class SerialForecast {
     std::vector<StepOp> ops;
     std::vector<double> counts;  // how often each operation occurs
     Handoffs handoffs;
+    Bytes page_in;
     TokenCount sampled_rows = 0;
     DeviceIndex sampled_on = kHost;
     bool first = false;               // of the prompt

@@ -4,6 +4,7 @@
 
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
+#include "perfmodel/page_in.hpp"
 #include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
@@ -331,6 +332,8 @@ Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
   return one * double(rows);
 }
 
+Seconds page_in_time(const StepContext& s, Bytes bytes) { return bytes / file_read_rate(s); }
+
 Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
   const Seconds token = s.runtime.decode.token.value;
   if (phase == Phase::kDecode) return token;
@@ -359,6 +362,7 @@ Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& mem
   Step step;
   step.ops = group_layers(ops, grouping);
   step.host_work = host_time(s, p, Phase::kDecode, batch.tokens());
+  step.page_in = page_in(s, p, memory, batch.tokens());
   step.sample = sample_time(s, p.head_on, sequences);
   step.logits_from = p.head_on;
   if (p.head_on != kHost && !s.rig.unified() && !runtime_model(s.runtime).samples_on_gpu())
@@ -383,6 +387,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   Step step;
   step.ops = group_layers(ops, grouping);
   step.host_work = host_time(s, p, Phase::kPrefill, tokens);
+  step.page_in = page_in(s, p, memory, tokens);
   if (!last) return step;
   step.sample = sample_time(s, head, sequences);
   step.logits_from = head;

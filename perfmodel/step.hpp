@@ -16,6 +16,7 @@ namespace rigcast {
 struct Step {
   std::vector<StepOp> ops;
   Seconds host_work;  // CPU time before the first operation
+  Bytes page_in;      // from the disk, where RAM does not hold the host's weights
   Seconds sample;     // CPU time after the last one
   Bytes logits;       // GPU to host, before sampling
   DeviceIndex logits_from = kHost;
@@ -38,6 +39,8 @@ Step prefill_step(const StepContext& context, const Placement& placement, const 
 /// Time of the host's work before a step of `tokens` tokens.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
                   TokenCount tokens);
+/// Time of reading from the disk what RAM does not hold of a step's weights.
+Seconds page_in_time(const StepContext& context, Bytes bytes);
 /// Time of sampling a token from each of `rows` rows of logits on device `head`.
 Seconds sample_time(const StepContext& context, DeviceIndex head, TokenCount rows);
 

@@ -173,6 +173,7 @@ std::string verdict_text(const Comparison& c) {
                     : best.price.usd ? "most speed for the price: "
                                      : "fastest: ";
   out += best.name + usd_text(best);
+  if (best.price.usd && c.what == Comparison::What::kGpus) out += " of GPUs";
   if (best.watts) out += fmt::format(", {:.0f} W", *best.watts);
   return out + tie_text(c) + unpriced_text(c);
 }

@@ -95,9 +95,16 @@ class Table : TextScreen {
   // What the price is made of, and what lacks one.
   void prices(const ComparedRig& r) {
     std::string of;
-    for (const Price& p : r.price.parts)
-      of += fmt::format("{}{} {} ({}{}{})", of.empty() ? "" : ", ", p.part, dollars(p.usd),
+    const auto& parts = r.price.parts;
+    for (std::size_t i = 0; i < parts.size();) {
+      std::size_t end = i;  // of parts that are alike
+      while (end < parts.size() && parts[end].part == parts[i].part) ++end;
+      const Price& p = parts[i];
+      of += fmt::format("{}{}{} {} ({}{}{})", of.empty() ? "" : ", ",
+                        end - i > 1 ? fmt::format("{} x ", end - i) : "", p.part, dollars(p.usd),
                         name(p.kind), p.date.empty() ? "" : " ", p.date);
+      i = end;
+    }
     for (const std::string& part : r.price.unpriced)
       of += fmt::format("{}{} ?", of.empty() ? "" : ", ", part);
     if (!of.empty()) paragraph("  price  ", fmt::format("{}: {}", r.name, of));

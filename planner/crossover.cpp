@@ -26,14 +26,18 @@ std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
 }
 
 std::optional<Crossover> find_crossover(const Scenario& scenario, const RequestCost& cost) {
+  // A conversation's first prompt finds an empty cache.
+  const TokenCount depth = scenario.workload.fills_context ? 0 : scenario.workload.depth;
   const auto at = [&](TokenCount prompt) {
     Scenario s = scenario;
     s.workload.prompt_tokens = prompt;
+    s.workload.depth = depth;
+    s.workload.fills_context = false;
     return place_layers_or_ffns(s, cost);
   };
   TokenCount shortest = 1;
-  TokenCount longest = scenario.workload.context - scenario.workload.depth -
-                       std::max<TokenCount>(1, scenario.workload.output_tokens);
+  TokenCount longest =
+      scenario.workload.context - depth - std::max<TokenCount>(1, scenario.workload.output_tokens);
   if (longest <= shortest) return std::nullopt;
   auto below = at(shortest), from = at(longest);
   if (!below || !from || ffn_in_ram_alone(*below) == ffn_in_ram_alone(*from)) return std::nullopt;

@@ -134,6 +134,20 @@ class Search {
     s.placement = candidate.placement;
   }
 
+  // Where RAM cannot hold the rest: as the runtime places layers itself, on one GPU or none.
+  std::optional<PlacementSettings> place_from_disk(const Scenario& s) const {
+    if (!s.runtime.memory.pages_in || s.rig.gpus.size() > 1 || s.rig.unified()) return std::nullopt;
+    Scenario automatic = s;
+    automatic.placement = {};
+    automatic.placement.fits_experts = s.model.moe && s.runtime.memory.fits_experts;
+    const Placement placed = resolve_placement(automatic);
+    PlacementSettings out;
+    out.gpu_layers = placed.gpu_layers;
+    out.cpu_moe_layers = placed.cpu_moe_layers;
+    automatic.placement = out;
+    return fits(automatic) ? std::optional(out) : std::nullopt;
+  }
+
   bool place(Scenario& s, Candidate& candidate) const {
     if (!search_space_.places_layers) {
       s.placement = base_.placement;
@@ -143,8 +157,9 @@ class Search {
       s.settings.headroom = {};  // who states layers decides what stays free
       return fits(s);
     }
-    const auto placed =
+    auto placed =
         search_space_.splits_layers ? place_layers_or_ffns(s, cost_) : place_layers(s, false);
+    if (!placed) placed = place_from_disk(s);
     if (placed) candidate.placement = *placed;
     return placed.has_value();
   }
@@ -171,6 +186,8 @@ std::vector<Candidate> finalists(const std::vector<std::vector<Candidate>>& sort
     }
   return out;
 }
+
+bool from_disk(const RankedPlan& c) { return c.report.memory.outside_ram.value > 0; }
 
 std::string unmet_constraint(const Constraints& constraints, const QualityLoss& loss,
                              const Report& r, Seconds first_token) {
@@ -219,8 +236,9 @@ void weigh_front(std::vector<RankedPlan>& ranked) {
     RankedPlan* ranked;
   };
   std::vector<Point> front;
+  const bool needs_disk = std::ranges::all_of(ranked, from_disk);
   for (RankedPlan& c : ranked)
-    if (c.on_front && c.unmet.empty()) {
+    if (c.on_front && c.unmet.empty() && (needs_disk || !from_disk(c))) {
       const double unseen = double(c.report.scenario->workload.output_tokens) / kUnseenRate;
       front.push_back(
           {std::log(c.candidate.loss.nats + kUnseen), std::log(c.turn.value + unseen), &c});
@@ -236,18 +254,19 @@ void weigh_front(std::vector<RankedPlan>& ranked) {
   })->ranked->is_knee = true;
 }
 
-// The sort key: plans that meet all constraints first, then the better ones.
+// The sort key: plans that meet all constraints first, then those that need no disk, then the
+// better ones.
 auto rank(const RankedPlan& c, Objective objective) {
   const double loss = c.candidate.loss.nats, time = c.turn.value;
   const double context = -double(c.report.max_context);
-  const bool unmet = !c.unmet.empty();
+  const int unmet = 2 * int(!c.unmet.empty()) + int(from_disk(c));
   switch (objective) {
     case Objective::kSpeed: return std::tuple(unmet, time, loss, context);
     case Objective::kQuality: return std::tuple(unmet, loss, time, context);
     case Objective::kContext: return std::tuple(unmet, context, loss, time);
     case Objective::kBalanced: break;
   }
-  return std::tuple(unmet || !c.on_front, -c.merit, time, loss);
+  return std::tuple(2 * unmet + int(!c.on_front), -c.merit, time, loss);
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ struct Plan {
   std::size_t candidates = 0;          // number of priced candidates, each with its best placement
   std::size_t too_large = 0;           // number of candidates that fit in no placement
   std::optional<Crossover> crossover;  // for the mix and cache of the best plan
+  std::string would_fit{};             // where the best reads from the disk: what would hold it all
 };
 
 using Simulate = std::function<Report(std::shared_ptr<const Scenario>)>;

@@ -68,9 +68,13 @@ std::string to_json(const Scenario& base, const Plan& plan) {
     crossover = {{"prompt_tokens", plan.crossover->prompt_tokens},
                  {"below", placement_json(plan.crossover->below)},
                  {"from", placement_json(plan.crossover->from)}};
-  const Json out = {{"schema", "rigcast.plan/1"},  {"options", plan.candidates},
-                    {"too_large", plan.too_large}, {"crossover", crossover},
-                    {"choices", ranked},           {"rejected", rejected}};
+  const Json out = {{"schema", "rigcast.plan/1"},
+                    {"options", plan.candidates},
+                    {"too_large", plan.too_large},
+                    {"crossover", crossover},
+                    {"would_fit", plan.would_fit.empty() ? Json() : Json(plan.would_fit)},
+                    {"choices", ranked},
+                    {"rejected", rejected}};
   return out.dump(2) + "\n";
 }
 

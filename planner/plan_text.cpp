@@ -60,6 +60,10 @@ class Screen : TextScreen {
     paragraph("", workload_text(base_.workload));
     gap();
     for (std::size_t i = 0; i < std::min(kShown, plan_.ranked.size()); ++i) ranked(i);
+    if (!plan_.would_fit.empty()) {
+      paragraph("  or     ", plan_.would_fit);
+      gap();
+    }
     front();
     crossover();
     command();
@@ -90,11 +94,14 @@ class Screen : TextScreen {
     std::string speed = fmt::format("{}", rate_text(r.decode_tokens_per_s));
     if (r.tokens_per_s_interval)
       speed += rate_interval_text(r.tokens_per_s_interval->lo, r.tokens_per_s_interval->hi);
-    paragraph(kIndent, fmt::format("{}, first token {}, {} {}; {}", speed, time_text(c.first_token),
-                                   base_.workload.fills_context ? "mean turn" : "request",
-                                   time_text(c.turn), bound_text(r.decode_bound)));
-    paragraph(kIndent, load_text(r));
+    paragraph(kIndent,
+              fmt::format("{}, first token {}, {} {}; {}; {}", speed, time_text(c.first_token),
+                          base_.workload.fills_context ? "mean turn" : "request", time_text(c.turn),
+                          bound_text(r.decode_bound), load_text(r)));
     memory(r);
+    if (r.memory.outside_ram.value > 0)
+      paragraph(kIndent, fmt::format("RAM cannot hold {} of the weights: read from the disk",
+                                     text_gib(r.memory.outside_ram)));
     paragraph(kIndent, cliff(r));
     if (i > 0) paragraph(kIndent, against_best(c));
     gap();

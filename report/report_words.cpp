@@ -55,6 +55,8 @@ std::string fit_text(const Report& r) {
     if (no_thread_counts && shared_text(r).empty()) return runs;
     return fmt::format("{}, {} threads", runs, s.settings.threads);
   }
+  if (r.memory.outside_ram.value > 0)
+    return fmt::format("runs from the disk: RAM lacks {}", text_gib(r.memory.outside_ram));
   const int layers = s.model.layers;
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
     return fmt::format("{} of {} layers on the GPU{}{}{}", r.placement.gpu_layers, layers,

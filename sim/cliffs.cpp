@@ -6,6 +6,7 @@
 
 #include "core/base/knee.hpp"
 #include "core/text/unit_text.hpp"
+#include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
@@ -112,6 +113,11 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
   const bool by_context = given.kv.policy == KvPolicy::kVram || given.kv.policy == KvPolicy::kRam;
   if (!by_context || longest == 0 || longest >= given.model.context) return {};
   Scenario s = given;
+  if (s.placement.gpu_layers) {  // stated layers stay until memory is full
+    s.settings.headroom = {};
+    longest = max_context(s, placement, s.model.context);
+    if (longest >= given.model.context) return {};
+  }
   s.workload.context = longest;
   Cliff cliff;
   cliff.axis = CliffAxis::kContext;
@@ -120,12 +126,13 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
       1.0 / DecodeModel(s, placement, Fidelity::kSweep).period(longest).value;
   s.workload.context = longest + s.runtime.memory.kv_padding;
   const MemoryPlan beyond = plan_memory(s, placement, s.workload.context);
-  const DeviceMemory* full = beyond.shortest();
-  if (!full) return {};
-  cliff.device = full->device;
-  cliff.tier = full->tier;
-  cliff.cause = fmt::format("{} full when the context limit is set beyond this",
-                            full->tier == Tier::kVram ? "VRAM" : "RAM");
+  const DeviceMemory* lacking = beyond.shortest();
+  const DeviceMemory& full = lacking ? *lacking : fullest_gpu(beyond);
+  cliff.device = full.device;
+  cliff.tier = full.tier;
+  cliff.cause = fmt::format("{} full{} when the context limit is set beyond this",
+                            full.tier == Tier::kVram ? "VRAM" : "RAM",
+                            lacking ? "" : " but for the headroom");
   if (!s.placement.gpu_layers) {
     const Placement next = resolve_placement(s);
     if (plan_memory(s, next, s.workload.context).fits()) {

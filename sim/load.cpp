@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "perfmodel/host_copies.hpp"
+#include "perfmodel/page_in.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 #include "sim/graph.hpp"
 
@@ -53,19 +54,6 @@ std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   if (shared > 0 && ends.head_on != kHost && !s.rig.unified())
     out.push_back({ends.head_on, Bytes{shared}, true});
   return out;
-}
-
-// The share of the SSD route's rate, which is the rate of sequential requests. A single reader of
-// mapped pages reaches the rate measured for those, which may be higher. Several readers send
-// requests, and reach the higher of both measured rates: a disk shared with other machines can only
-// be measured too low.
-double share_of_disk(const StepContext& s) {
-  const SsdPart& ssd = s.rig.ssd;
-  const double share = s.runtime.load.ssd_share.value;
-  if (!s.runtime.load.maps_pages || !ssd.mapped_read) return share;
-  const double pages = ssd.mapped_read->value.value / ssd.sequential_read.value.value;
-  const bool by_requests = s.runtime.load.readers > 1 && !s.rig.gpus.empty();
-  return by_requests ? share * std::max(1.0, pages) : pages;
 }
 
 class Pipeline {
@@ -122,7 +110,8 @@ class Pipeline {
   }
 
   NodeId read_file(Bytes bytes) {
-    const Bytes equivalent_bytes = bytes / share_of_disk(s_);
+    // The route has the rate of sequential requests.
+    const Bytes equivalent_bytes = bytes * (s_.rig.ssd.sequential_read.value / file_read_rate(s_));
     const NodeId node = graph_.flow(Route::kSsdToRam, 0, equivalent_bytes);
     graph_.order(read_, node);
     serialize(node);

@@ -83,6 +83,11 @@ class Simulation {
   }
 
   void warn() {
+    if (const Bytes outside = report_.memory.outside_ram; outside.value > 0)
+      add_warning(
+          fmt::format("RAM cannot hold {} of the weights: every token reads what it needs "
+                      "of them from the disk",
+                      text_gib(outside)));
     for (const DeviceMemory& d : report_.memory.devices)
       if (d.tier == Tier::kVram && d.weights.value > 0 && d.free() < s_.settings.headroom)
         add_warning(fmt::format(

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "perfmodel/overlap.hpp"
+#include "perfmodel/page_in.hpp"
 
 namespace rigcast::sim {
 namespace {
@@ -53,6 +54,11 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
   if (step.host_work.value > 0) {
     at = chain(at, graph_.work(Worker::kDelay, 0, step.host_work));
     label(at, at, ActivityKind::kHostWork, host, 0);
+  }
+  if (step.page_in.value > 0) {
+    const double slower = s_.rig.ssd.sequential_read.value / file_read_rate(s_);
+    at = chain(at, graph_.flow(Route::kSsdToRam, 0, step.page_in * slower));
+    label(at, at, ActivityKind::kReadFile, host, step.page_in.value);
   }
   for (const StepOp& op : step.ops) {
     const bool joins = can_merge(op);

@@ -28,6 +28,7 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
                        {"prompt", LogitsRows::kPrompt},
                        {"last", LogitsRows::kLast}});
   m.maps_file = t.flag("maps_file", false);
+  m.pages_in = t.flag("pages_in", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
   const auto optional = [&](const char* key) {
     const auto bytes = t.find_figure<Bytes>(key, 0_B, 64_GiB);

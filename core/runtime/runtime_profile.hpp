@@ -67,6 +67,7 @@ struct RuntimeProfile {
     TokenCount kv_padding = 1;  // attention reads cells rounded up to this
     LogitsRows logits = LogitsRows::kLast;
     bool maps_file = false;  // host weights are the file's own pages
+    bool pages_in = false;   // and may be more than RAM holds
     Bytes process;           // RAM of the program itself
     Bytes process_gpu;       // and of the GPU driver, if there is a GPU
     Bytes process_cublas;    // and of cuBLAS, where it multiplies batches

@@ -36,6 +36,9 @@ struct MemoryPlan {
     double of_weights = 0;
   };
   std::vector<Spill> spilled;
+  /// Weights of the host that RAM cannot hold, and which are read from the mapped file again: the
+  /// host's `weights` are those that it holds.
+  Bytes outside_ram;
 
   bool fits() const;
   /// True if every GPU that holds weights has `headroom` left, and no other one has too little.

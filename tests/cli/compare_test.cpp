@@ -34,8 +34,8 @@ nlohmann::json rigs(const std::vector<std::string>& more) {
   return j.at("rigs");
 }
 
-double request_s(const nlohmann::json& rig) {
-  return rig.at("models").at(0).at("request_s").get<double>();
+double turn_s(const nlohmann::json& rig) {
+  return rig.at("models").at(0).at("turn_s").get<double>();
 }
 
 }  // namespace
@@ -54,15 +54,15 @@ TEST_CASE("Every rig has a plan, a price and a power", "[cli][compare]") {
 TEST_CASE("Within a budget the fastest comes first, without one speed for the price",
           "[cli][compare]") {
   const auto rich = rigs({"--budget", "5000"});
-  for (const auto& r : rich) CHECK(request_s(rich.front()) <= request_s(r));
+  for (const auto& r : rich) CHECK(turn_s(rich.front()) <= turn_s(r));
   CHECK(rich.front().at("rig") == "rtx-4090");
   const auto poor = rigs({"--budget", "700"});
   CHECK(poor.front().at("rig") != "rtx-4090");
   CHECK(poor.front().at("usd") <= 700);
   const auto any = rigs({});
   for (const auto& r : any)
-    CHECK(any.front().at("usd").get<double>() * request_s(any.front()) <=
-          1.0001 * r.at("usd").get<double>() * request_s(r));
+    CHECK(any.front().at("usd").get<double>() * turn_s(any.front()) <=
+          1.0001 * r.at("usd").get<double>() * turn_s(r));
 }
 
 TEST_CASE("One's own price counts, for every card of its kind", "[cli][compare]") {
@@ -78,7 +78,7 @@ TEST_CASE("One's own price counts, for every card of its kind", "[cli][compare]"
 TEST_CASE("Where nothing qualifies the exit says so", "[cli][compare]") {
   const Outcome o = compare({"--budget", "10"});
   CHECK(o.exit == 1);
-  CHECK(contains(o.out, "nothing does all of it for 10 USD"));
+  CHECK(contains(o.out, "nothing for 10 USD does all of it"));
   CHECK(compare({"--min-tps", "9000"}).exit == 1);
 }
 
@@ -105,8 +105,8 @@ TEST_CASE("Several models are compared at once", "[cli][compare]") {
                          "rtx-3060-12gb,rtx-4090", "--context", "4096"});
   INFO(o.error);
   CHECK(o.exit == 0);
-  CHECK(contains(o.out, "Llama 3.2 1B, 512-token prompt"));
-  CHECK(contains(o.out, "Llama 3.1 8B, 512-token prompt"));
+  CHECK(contains(o.out, "Llama 3.2 1B\nturns of 512 + 512 tokens fill a context of 4,096"));
+  CHECK(contains(o.out, "Llama 3.1 8B\nturns of 512 + 512 tokens fill a context of 4,096"));
   CHECK(run({"compare", "--model", "llama-3.2-1b,nobodys-7b", "--gpus", "rtx-4090"}).exit == 2);
 }
 
@@ -130,10 +130,9 @@ TEST_CASE("Without rigs to compare, parts that help the one there are", "[cli][c
   CHECK(all[0].at("usd").is_null());
   double before = 1e9;
   for (std::size_t i = 1; i < all.size(); ++i) {
-    CHECK(request_s(all[i]) < request_s(all[0]));
+    CHECK(turn_s(all[i]) < turn_s(all[0]));
     if (all[i].at("usd").is_null()) continue;
-    const double worth =
-        (request_s(all[0]) / request_s(all[i]) - 1) / all[i].at("usd").get<double>();
+    const double worth = (turn_s(all[0]) / turn_s(all[i]) - 1) / all[i].at("usd").get<double>();
     CHECK(worth <= before);
     before = worth;
   }
@@ -141,4 +140,88 @@ TEST_CASE("Without rigs to compare, parts that help the one there are", "[cli][c
                             "--context", "8192", "--output-tokens", "200"});
   CHECK(contains(text.out, "most for the money: "));
   CHECK(contains(text.out, " times as fast"));
+}
+
+TEST_CASE("A machine costs what all its parts cost, each with its kind and month",
+          "[cli][compare]") {
+  const auto machines = [](std::vector<std::string> more) {
+    std::vector<std::string> words{"compare",
+                                   "--model",
+                                   "llama-3.1-8b",
+                                   "--rigs",
+                                   "gaming-rtx-4090,dual-rtx-3090,macbook-air-m2",
+                                   "--format",
+                                   "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(words);
+    INFO(o.error);
+    REQUIRE(o.exit == 0);
+    return nlohmann::json::parse(o.out);
+  };
+  const auto j = machines({});
+  CHECK(j.at("price_of") == "machine");
+  for (const auto& r : j.at("rigs")) {
+    const auto& parts = r.at("price").at("parts");
+    if (r.at("rig") == "macbook-air-m2") {
+      CHECK(r.at("usd").is_null());
+      CHECK(!r.at("price").at("unpriced").empty());
+      continue;
+    }
+    CHECK(parts.size() >= 5);  // GPU, CPU, RAM, drive, and the rest
+    double sum = 0;
+    for (const auto& part : parts) {
+      sum += part.at("usd").get<double>();
+      CHECK(part.at("date").get<std::string>().size() == 7);
+      CHECK(!part.at("source").get<std::string>().empty());
+    }
+    CHECK(r.at("usd").get<double>() == Approx(sum));
+  }
+  CHECK(contains(j.at("verdict"), "1 of 3 have no price"));
+  CHECK(j.at("rigs").at(2).at("rig") == "macbook-air-m2");
+  // A list of one's own comes first, and single prices before it.
+  const Folder folder;
+  folder.write("mine.toml",
+               "[[price]]\npart = \"macbook-air-m2\"\nusd = 100\ndate = \"2026-11\"\n"
+               "[[price]]\npart = \"rtx-4090\"\nusd = 1000\nkind = \"used\"\ndate = \"2026-11\"\n");
+  const auto own = machines({"--prices", folder / "mine.toml", "--price", "rtx-4090=900"});
+  for (const auto& r : own.at("rigs")) {
+    if (r.at("rig") == "macbook-air-m2") CHECK(r.at("usd") == 100);
+    if (r.at("rig") == "gaming-rtx-4090") CHECK(r.at("price").at("parts").at(0).at("usd") == 900);
+  }
+  folder.write("bad.toml", "[[price]]\npart = \"rtx-4090\"\nusd = -5\n");
+  CHECK(compare({"--prices", folder / "bad.toml"}).exit == 2);
+  CHECK(compare({"--prices", folder / "none.toml"}).exit == 2);
+}
+
+TEST_CASE("Every machine is held to the same loss, and overlapping forecasts are a tie",
+          "[cli][compare]") {
+  const auto all = rigs({});
+  const double most = all.at(0).at("models").at(0).at("max_loss_nats").get<double>();
+  for (const auto& r : all) {
+    CHECK(r.at("models").at(0).at("max_loss_nats") == most);
+    CHECK(r.at("models").at(0).at("loss_nats").get<double>() <= most);
+  }
+  CHECK(rigs({"--max-loss", "0.1"}).at(0).at("models").at(0).at("max_loss_nats") == 0.1);
+  const Outcome alike = run({"compare", "--model", "llama-3.1-8b", "--gpus",
+                             "rtx-4080,rtx-4080-super", "--format", "json"});
+  const auto j = nlohmann::json::parse(alike.out);
+  REQUIRE(j.at("ties").size() == 1);
+  CHECK(contains(j.at("verdict"), "a tie with rtx-4080"));
+}
+
+TEST_CASE("A comparison as CSV has a line for each rig and model", "[cli][compare]") {
+  const Outcome o = compare({"--format", "csv"});
+  CHECK(o.exit == 0);
+  CHECK(std::ranges::count(o.out, '\n') == 4);
+  CHECK(o.out.starts_with("rig,model,fits,plan,quant,loss_nats,first_token_s,turn_s,"));
+}
+
+TEST_CASE("A budget alone compares the GPUs that it buys", "[cli][compare]") {
+  const Outcome o =
+      run({"compare", "--model", "llama-3.1-8b", "--budget", "250", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const auto all = nlohmann::json::parse(o.out).at("rigs");
+  REQUIRE(all.size() >= 2);
+  for (const auto& r : all) CHECK(r.at("usd") <= 250);
 }

@@ -36,7 +36,7 @@ TEST_CASE("A plan shows the best, the next two, the front and what to type", "[c
                            "  next   llama-server -m llama-3.1-8b-", "-ngl 33"})
     CHECK(contains(o.out, part));
   CHECK(widest(o.out) <= 100);
-  CHECK(std::ranges::count(o.out, '\n') <= 42);
+  CHECK(std::ranges::count(o.out, '\n') <= 44);
 }
 
 TEST_CASE("A plan as JSON has choices and why others are none", "[cli][plan]") {
@@ -80,9 +80,19 @@ TEST_CASE("Constraints that no plan meets end with 1, and the nearest is shown",
   CHECK(plan({"--min-tps", "30"}).exit == 0);
 }
 
+TEST_CASE("What RAM cannot hold runs from the disk, and the plan names what would hold it",
+          "[cli][plan]") {
+  const Outcome o = run({"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model",
+                         "llama-3.3-70b", "--quant", "Q4_K_M"});
+  CHECK(o.exit == 0);
+  CHECK(contains(o.out, "of the weights: read from the disk"));
+  CHECK(contains(o.out, "bound by SSD read"));
+  CHECK(contains(o.out, "more RAM holds Q4_K_M; or one more GPU, "));
+}
+
 TEST_CASE("If nothing fits, the error names what would", "[cli][plan]") {
-  const Outcome o = run(
-      {"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model", "llama-3.1-70b"});
+  const Outcome o = run({"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model",
+                         "llama-3.1-70b", "--mmap", "off"});
   CHECK(o.exit == 1);
   CHECK(contains(o.error, "does not fit in any of"));
   CHECK(contains(o.error, "more RAM holds Q2_K; or one more GPU, "));

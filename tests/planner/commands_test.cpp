@@ -19,6 +19,16 @@ std::string server(const fixtures::Settings& settings) {
   return shell_text(llama_server_command(s, resolve_placement(s)));
 }
 
+// A forecast of given speeds.
+Report forecast(const Scenario& s, double tokens_per_s = 50, double prefill_tokens_per_s = 1000) {
+  Report r;
+  r.scenario = std::make_shared<const Scenario>(s);
+  r.placement = resolve_placement(s);
+  r.decode_tokens_per_s = tokens_per_s;
+  r.prefill_tokens_per_s = prefill_tokens_per_s;
+  return r;
+}
+
 // The options that a program accepts, from the data of runtimes/options.
 std::vector<std::string> options_of(const std::string& runtime, const char* what) {
   const auto file = TomlDocument::read(std::filesystem::path(RIGCAST_SOURCE_DIR) /
@@ -41,27 +51,29 @@ std::string modelfile(const fixtures::Settings& settings) {
 }  // namespace
 
 TEST_CASE("A command has the settings that the scenario states", "[planner]") {
-  CHECK(server({}) == "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -c 8192 -fa on");
-  CHECK(server({{"placement.gpu_layers", "20"}, {"runtime.threads", "6"}, {"kv.policy", "ram"}}) ==
-        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 20 -t 6 -c 8192 -fa on --no-kv-offload");
+  CHECK(server({}) == "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -c 8192 -np 1 -fa on");
+  CHECK(
+      server({{"placement.gpu_layers", "20"}, {"runtime.threads", "6"}, {"kv.policy", "ram"}}) ==
+      "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 20 -t 6 -c 8192 -np 1 -fa on --no-kv-offload");
   CHECK(server({{"kv.type_k", "q8_0"}, {"kv.type_v", "q4_0"}, {"runtime.ubatch", "1024"}}) ==
         "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -ctk q8_0 -ctv q4_0 -ub 1024 -c 8192 "
-        "-fa on");
+        "-np 1 -fa on");
   CHECK(server({{"rig.gpu", "[\"2xrtx-3060-12gb\"]"}, {"placement.tensor_split", "[20, 13]"}}) ==
-        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -ts 20,13 -c 8192 -fa on");
-  CHECK(server({{"model.name", "qwen3-30b-a3b"},
-                {"placement.gpu_layers", "49"},
-                {"placement.cpu_moe_layers", "30"},
-                {"runtime.threads", "8"}}) ==
-        "llama-server -m qwen3-30b-a3b-Q4_K_M.gguf -ngl 49 --n-cpu-moe 30 -t 8 -c 8192 -fa on");
+        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -ts 20,13 -c 8192 -np 1 -fa on");
+  CHECK(
+      server({{"model.name", "qwen3-30b-a3b"},
+              {"placement.gpu_layers", "49"},
+              {"placement.cpu_moe_layers", "30"},
+              {"runtime.threads", "8"}}) ==
+      "llama-server -m qwen3-30b-a3b-Q4_K_M.gguf -ngl 49 --n-cpu-moe 30 -t 8 -c 8192 -np 1 -fa on");
 }
 
 TEST_CASE("FFNs in RAM are a flag, or tensors by their names", "[planner]") {
   const fixtures::Settings ffns{{"placement.cpu_ffn_layers", "3"}, {"runtime.threads", "8"}};
   CHECK(server(ffns) ==
-        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 --n-cpu-ffn 3 -t 8 -c 8192 -fa on");
+        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 --n-cpu-ffn 3 -t 8 -c 8192 -np 1 -fa on");
   const Scenario s = scenario(ffns);
-  const Words bench = llama_bench_commands(s, resolve_placement(s)).front();
+  const Words bench = llama_bench_commands(forecast(s)).front();
   const auto pattern = std::ranges::find(bench, "-ot");
   REQUIRE(pattern != bench.end());
   CHECK(*(pattern + 1) == "blk\\.(0|1|2)\\.ffn_(gate|up|down)\\.weight=CPU");
@@ -91,7 +103,7 @@ TEST_CASE("Commands have only options that their programs have", "[planner]") {
     }
   };
   check(llama_server_command(s, p), options_of("llama.cpp", "llama-server"));
-  for (const Words& words : llama_bench_commands(s, p))
+  for (const Words& words : llama_bench_commands(forecast(s)))
     check(words, options_of("llama.cpp", "llama-bench"));
 }
 
@@ -99,11 +111,23 @@ TEST_CASE("A bench times the output where the request has it: after the prompt",
   const Scenario s = scenario({{"workload.depth", "100"},
                                {"workload.prompt_tokens", "700"},
                                {"workload.output_tokens", "30"}});
-  const auto benches = llama_bench_commands(s, resolve_placement(s));
+  const auto benches = llama_bench_commands(forecast(s));
   REQUIRE(benches.size() == 2);
   const std::string common = "llama-bench -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -fa 1 ";
   CHECK(shell_text(benches[0]) == common + "-p 700 -n 0 -d 100");
   CHECK(shell_text(benches[1]) == common + "-p 0 -n 30 -d 800");
+}
+
+TEST_CASE("A bench takes minutes: a part of a long answer at its middle, and fewer repetitions",
+          "[planner]") {
+  const Scenario s =
+      scenario({{"workload.prompt_tokens", "512"}, {"workload.output_tokens", "7680"}});
+  // 10 tok/s: 300 tokens in half a minute. 4202 tokens before them take 4.2 s: three repetitions.
+  const auto benches = llama_bench_commands(forecast(s, 10));
+  CHECK(shell_text(benches[1]).ends_with("-p 0 -n 300 -d 4202 -r 3"));
+  CHECK(shell_text(benches[0]).ends_with("-p 512 -n 0"));
+  // So slow that not even one repetition takes minutes: the shortest answer, once.
+  CHECK(shell_text(llama_bench_commands(forecast(s, 0.05))[1]).ends_with("-n 16 -d 4344 -r 1"));
 }
 
 TEST_CASE("A Modelfile has the context, the layers and the environment", "[planner]") {

@@ -55,6 +55,7 @@ constexpr Measured kMeasured[] = {
 Scenario asked(const Case& c, TokenCount prompt) {
   return fixtures::scenario({{"model.name", c.model},
                              {"rig.vram_capacity", c.free_vram},
+                             {"runtime.headroom", "0 GiB"},
                              {"workload.prompt_tokens", std::to_string(prompt)}},
                             kDesktop);
 }
@@ -118,5 +119,5 @@ TEST_CASE("The plan turns where the measurements do", "[planner]") {
 
 TEST_CASE("Where all fits there is nothing to turn", "[planner]") {
   const Scenario s = fixtures::scenario({{"rig.gpu", "rtx-4090"}});
-  CHECK(!find_crossover(s, {}, request_seconds));
+  CHECK(!find_crossover(s, request_seconds));
 }

@@ -35,7 +35,7 @@ std::optional<Best> best_of_grid(Scenario s) {
         s.placement.gpu_layers = n;
         s.placement.cpu_moe_layers = moe;
         s.placement.tensor_split = split;
-        if (!fits(s, {})) continue;
+        if (!fits(s)) continue;
         const double seconds = request_seconds(s);
         if (!best || seconds < best->seconds) best = Best{seconds, s.placement};
       }
@@ -67,7 +67,7 @@ TEST_CASE("Placed layers are as fast as the best of a grid", "[planner]") {
     if (!got) continue;
     s.placement = *got;
     s.placement = balance_layers(s, request_seconds);
-    CHECK(fits(s, {}));
+    CHECK(fits(s));
     const double seconds = request_seconds(s);
     INFO("placed: " << text(s.placement) << ", " << seconds << " s; grid: " << text(want->placement)
                     << ", " << want->seconds << " s");

@@ -418,9 +418,9 @@ TEST_CASE("The fit is told by where the model is", "[report]") {
   r.placement.gpu_layers = 32;
   CHECK(has(lines_of(to_text(r, {}))[0], "32 of 32 layers on the GPU, head on the CPU"));
   r.placement.gpu_layers = 33;
-  s->placement.cpu_moe_layers = 12;
+  r.placement.cpu_moe_layers = 12;
   CHECK(has(to_text(r, {}), "fits up to 30,208 tokens, experts of 12 layers in RAM\n"));
-  s->placement.cpu_moe_layers = 0;
+  r.placement.cpu_moe_layers = 0;
   s->kv.policy = KvPolicy::kStream;
   CHECK(has(lines_of(to_text(r, {}))[0], "fits up to 30,208 tokens, KV in RAM"));
   s->rig.gpus.push_back(s->rig.gpus[0]);

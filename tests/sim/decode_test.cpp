@@ -160,7 +160,7 @@ TEST_CASE("link and CPU together beat each alone where they are comparable", "[d
 }
 
 TEST_CASE("a sliding window stops growing once it is full", "[decode]") {
-  Simulated t(Settings{{"model.name", "mistral-7b-v0.1"}});
+  Simulated t(Settings{{"model.name", "mistral-7b-v0.1"}, {"runtime.name", "rigcast"}});
   const TokenCount window = t.s.model.window->tokens;
   REQUIRE(t.s.model.window->full_every == 0);
   CHECK(t.at(window - 1024) < t.at(window));

@@ -78,6 +78,7 @@ TEST_CASE("two GPUs each drop their own layers", "[fit]") {
 TEST_CASE("without a GPU the model fits into RAM to the byte", "[fit]") {
   const auto with_ram = [](Bytes capacity) {
     return scenario({{"placement.gpu_layers", "0"},
+                     {"runtime.mmap", "false"},
                      {"rig.ram_reserved", "1 GiB"},
                      {"rig.ram_capacity", fmt::format("{:.0f} B", capacity.value)}});
   };
@@ -138,4 +139,34 @@ TEST_CASE("the longest context fits and one padding step more does not", "[fit]"
     s.workload.context = longest + s.runtime.memory.kv_padding;
     CHECK_FALSE(plan_memory(s, p, s.workload.context).fits());
   }
+}
+
+TEST_CASE("automatic placement leaves the headroom, and stated layers may use it", "[fit]") {
+  const Settings all = {{"placement.gpu_layers", "33"}};
+  const Settings automatic = {{"placement.gpu_layers", "\"auto\""}, {"runtime.headroom", "1 GiB"}};
+  const Bytes needed = need(all);
+  CHECK(resolve_placement(scenario(with(automatic, vram(needed + 1_GiB)))).gpu_layers == 33);
+  CHECK(resolve_placement(scenario(with(automatic, vram(needed + 1_GiB - 1_B)))).gpu_layers == 32);
+  CHECK(plan(scenario(with(with(all, {{"runtime.headroom", "1 GiB"}}), vram(needed)))).fits());
+}
+
+TEST_CASE("experts leave the GPU before layers do, and no more of them than have to", "[fit]") {
+  const Settings moe = {{"model.name", "qwen3-30b-a3b"},
+                        {"placement.gpu_layers", "\"auto\""},
+                        {"rig.gpu", "rtx-5060-ti-16gb"}};
+  const Scenario s = scenario(moe);
+  const Placement p = resolve_placement(s);
+  CHECK(p.gpu_layers == s.model.layers + 1);
+  REQUIRE(p.cpu_moe_layers > 0);
+  CHECK(plan(s, p).fits());
+  CHECK_FALSE(plan(s, place(s, p.gpu_layers, p.cpu_moe_layers - 1)).fits());
+  // On request, whole layers.
+  const Placement plain =
+      resolve_placement(scenario(with(moe, {{"placement.cpu_moe_layers", "0"}})));
+  CHECK(plain.cpu_moe_layers == 0);
+  CHECK(plain.gpu_layers < s.model.layers);
+  // Where all experts in RAM are not enough, layers follow.
+  const Placement tiny = resolve_placement(scenario(with(moe, vram(Bytes{2.2e9}))));
+  CHECK(tiny.cpu_moe_layers == s.model.layers);
+  CHECK(tiny.gpu_layers <= s.model.layers);
 }

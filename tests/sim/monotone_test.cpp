@@ -24,8 +24,8 @@ namespace {
 
 constexpr double kRounding = 1e-9;
 // Times are differences of a clock that runs on through all tests: at a million seconds, doubles
-// lie 1e-10 s apart.
-constexpr double kClock = 1e-9;
+// lie 1e-10 s apart, and a load is a sum of some tens of such differences.
+constexpr double kClock = 4e-9;
 constexpr double kContention = 0.01;
 // Copies that ran ahead are used up while a growing cache makes the link the bottleneck.
 constexpr double kLeadUsedUp = 1e-4;

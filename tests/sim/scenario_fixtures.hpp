@@ -16,7 +16,8 @@ namespace rigcast::fixtures {
 /// "rig.gpu" = "rtx-4090": text without quotes, other values as in TOML.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// An 8B model of 32 layers on a 12 GB card. Names every part, so that nothing is assumed.
+/// An 8B model of 32 layers on a 12 GB card. Names every part, so that nothing is assumed,
+/// and fills VRAM to the last byte.
 inline constexpr const char* kSmallRig = R"(
   [rig]
   gpu = ["rtx-3060-12gb"]
@@ -29,6 +30,8 @@ inline constexpr const char* kSmallRig = R"(
   quant = "Q4_K_M"
   [placement]
   gpu_layers = 33
+  [runtime]
+  headroom = "0 GiB"
   [workload]
   prompt_tokens = 512
   output_tokens = 512

@@ -1,0 +1,77 @@
+// The caches that llama.cpp allocates, in closed form.
+#include <algorithm>
+
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::Settings;
+
+namespace {
+
+double cache(const Settings& settings) {
+  const Scenario s = scenario(settings);
+  const MemoryPlan plan = plan_memory(s, resolve_placement(s), s.workload.context);
+  double bytes = 0;
+  for (const DeviceMemory& d : plan.devices) bytes += d.kv.value;
+  return bytes;
+}
+
+// Gemma 3: five layers of six have a window of 1,024 tokens; F16.
+double gemma_3(double layers, double row, double context, double ubatch) {
+  const double full = std::floor(layers / 6), windowed = layers - full;
+  const double cells = std::ceil(std::min(context, 1024 + ubatch) / 256) * 256;
+  return 2 * row * (full * std::ceil(context / 256) * 256 + windowed * cells);
+}
+
+}  // namespace
+
+TEST_CASE("A window's cache also holds an ubatch, in cells of 256", "[memory][llama.cpp]") {
+  for (const double context : {1024, 1500, 4096, 32768})
+    for (const double ubatch : {256, 512, 1000, 2048}) {
+      const auto settings = [&](const char* model) {
+        return Settings{{"model.name", model},
+                        {"workload.context", std::to_string(int(context))},
+                        {"workload.prompt_tokens", "100"},
+                        {"workload.output_tokens", "100"},
+                        {"placement.gpu_layers", "0"},
+                        {"runtime.ubatch", std::to_string(int(ubatch))}};
+      };
+      INFO(context << " tokens, ubatch " << ubatch);
+      // Rows of 8 heads of 256 values, and of 16 heads of 128, for keys and again for values.
+      CHECK(cache(settings("gemma-3-12b")) == gemma_3(48, 2 * 8 * 256, context, ubatch));
+      CHECK(cache(settings("gemma-3-27b")) == gemma_3(62, 2 * 16 * 128, context, ubatch));
+    }
+}
+
+TEST_CASE("A recurrent state is one for a slot, whatever the context", "[memory][llama.cpp]") {
+  const auto at = [](const char* context) {
+    return cache({{"model.name", "qwen3-next-80b-a3b"},
+                  {"placement.gpu_layers", "0"},
+                  {"rig.ram_capacity", "256 GiB"},
+                  {"workload.context", context}});
+  };
+  const Scenario s = scenario({{"model.name", "qwen3-next-80b-a3b"}});
+  double states = 0, per_token = 0;
+  for (int l = 0; l < s.model.layers; ++l) {
+    states += state_bytes(s.model, l);
+    per_token += kv_bytes_per_token(s.model, l, {});
+  }
+  REQUIRE(states > 0);
+  CHECK(at("2048") == states + 2048 * per_token);
+  CHECK(at("8192") == states + 8192 * per_token);
+}
+
+TEST_CASE("llama.cpp gives no meaning to the windows of some architectures",
+          "[memory][llama.cpp]") {
+  const Scenario s = scenario({{"model.name", "mistral-7b-v0.1"}});
+  CHECK(!s.model.window);
+  CHECK(std::ranges::any_of(s.warnings, [](const std::string& warning) {
+    return warning.find("ignores the window of 4,096") != std::string::npos;
+  }));
+  CHECK(scenario({{"model.name", "mistral-7b-v0.1"}, {"runtime.name", "rigcast"}}).model.window);
+  CHECK(scenario({{"model.name", "gemma-3-12b"}}).model.window);
+}
