@@ -33,12 +33,13 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   verb.add_option("scenario", file_, "scenario file; flags win over it")->type_name("FILE.toml");
   const char* rig = "Rig";
   add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
-  add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]", "GPUs; \"2xrtx-3090\" is two");
+  add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]",
+      "GPUs, or files of your own; \"2xrtx-3090\" is two");
   add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU",
-      "a CPU of the catalogue; 2x-ID is one in each of two sockets");
+      "a CPU of the catalogue, or a file; 2x-ID is one in each of two sockets");
   add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT",
       "channels x speed : size, 2xddr5-6000:64GiB");
-  add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "");
+  add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "an SSD of the catalogue, or a file");
   add(verb, rig, "--pcie", "rig.pcie", Flag::kTextList, "GENxLANES", "slot of the GPU, 4x16");
   add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
   add(verb, rig, "--ram-limit", "rig.ram_capacity", Flag::kText, "SIZE", "RAM");

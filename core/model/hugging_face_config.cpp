@@ -365,6 +365,7 @@ void read_experts(const ConfigReader& c, const Architecture& a, ModelSpec& m) {
   moe.shared_ffn =
       c.integer_or("shared_expert_intermediate_size",
                    c.integer_or("n_shared_experts", 0, 0, 1024) * moe.expert_ffn, 0, kMaxWidth);
+  if (moe.shared_ffn > kMaxWidth) c.refuse("the shared experts are too wide to be plausible");
   moe.shared_gate = a.shared_gate;
   moe.dense_layers = int(c.integer_or("first_k_dense_replace", 0, 0, m.layers));
   moe.every = int(c.integer_or("decoder_sparse_step", 1, 1, 1000));

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "core/model/kv_bytes.hpp"
 #include "core/model/tensor_table.hpp"
@@ -130,6 +131,10 @@ TEST_CASE("Figures that are missing, of another type or out of range are refused
       CHECK(contains(error_of(changed), key));
     }
   }
+  json shared = config("deepseek-v3");
+  shared["n_shared_experts"] = 1024;
+  shared["moe_intermediate_size"] = 1 << 20;
+  CHECK(contains(error_of(shared), "shared experts"));
   json heads = good;
   heads["num_key_value_heads"] = 5;
   CHECK(contains(error_of(heads), "multiple"));
@@ -146,4 +151,30 @@ TEST_CASE("Text that is no config.json is refused", "[hf]") {
   CHECK_FALSE(read_hugging_face_config(folder / "none.json"));
   const std::string large = folder.write("config.json", std::string((4u << 20) + 2, ' '));
   CHECK(contains(read_hugging_face_config(large).error().message, "larger than 4 MiB"));
+}
+
+TEST_CASE("A config.json with any bytes changed is read or refused, never worse", "[hf]") {
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t n) { return std::size_t(random()) % n; };
+  constexpr char kBytes[] = "0123456789.-e[]{}\":,nulltrue \xff";
+  int read = 0;
+  for (const char* id : {"qwen3-next-80b-a3b", "gemma-4-26b-a4b", "deepseek-v3", "falcon2-11b"}) {
+    const std::string good = config(id).dump();
+    for (int round = 0; round < 1000; ++round) {
+      std::string text = good;
+      for (std::size_t changes = 1 + below(3); changes > 0; --changes)
+        text[below(text.size())] = kBytes[below(sizeof kBytes - 1)];
+      if (round % 10 == 0) text.resize(below(text.size()));
+      const auto spec = parse_hugging_face_config(text, "config.json");
+      if (!spec) {
+        CHECK_FALSE(spec.error().message.empty());
+        continue;
+      }
+      ++read;
+      CHECK(spec->layers >= 1);
+      CHECK(spec->heads % spec->kv_heads == 0);
+      CHECK(kv_bytes(*spec, 1000, {}) >= 0);
+    }
+  }
+  CHECK(read > 100);
 }
