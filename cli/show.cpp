@@ -155,6 +155,11 @@ std::string header_text(const Shown& s) {
   return out + "\n";
 }
 
+std::string text_of(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : value.dump();
+}
+
 // Sources are numbered, since most figures share a few.
 std::string as_text(const Shown& s) {
   std::vector<std::string> sources;
@@ -177,8 +182,7 @@ std::string as_text(const Shown& s) {
   }
   if (s.facts.empty())
     for (const auto& [key, value] : s.entry.facts.items())
-      out += fmt::format("  {:<16} {}\n", key,
-                         value.is_string() ? value.get<std::string>() : value.dump());
+      out += fmt::format("  {:<16} {}\n", key, text_of(value));
   if (!sources.empty()) out += "\n";
   for (std::size_t i = 0; i < sources.size(); ++i)
     out += fmt::format("  [{}] {}\n", i + 1, sources[i]);

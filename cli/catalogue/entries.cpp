@@ -315,6 +315,8 @@ Result<Listing> list_catalogue(std::string_view what, const Catalogue& catalogue
   const auto kind = find_kind(what);
   if (!kind) return kind.error();
   Listing out{(*kind)->columns, {}};
+  if (const auto defaults = default_parts(catalogue); defaults && what == "quants")
+    out.columns.back() = defaults->model;  // whose size stands below
   const auto ids = (*kind)->folder ? catalogue.ids((*kind)->folder) : quant_ids(catalogue);
   for (const std::string& id : ids) {
     auto entry = catalogue_entry(what, id, catalogue);

@@ -116,6 +116,7 @@ TEST_CASE("A list can be searched by words in ids, names, aliases, vendors, arch
 
 TEST_CASE("list quants tells which mixes have no rule", "[cli]") {
   const json list = listed({"quants"});
+  CHECK(contains(run({"list", "quants"}).out, "llama-3.1-8b"));  // whose sizes they are
   CHECK(entry(list, "Q4_K_M").at("has_rule") == true);
   CHECK(entry(list, "Q4_K_XL").at("nearest") == "Q4_K_M");
   CHECK(entry(list, "Q4_K_XL").at("bits_per_weight").is_null());
