@@ -4,6 +4,7 @@
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/catalogue/find_model.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/read_spec.hpp"
 #include "engine/gguf/model/read_table.hpp"
@@ -20,21 +21,23 @@ struct Options {
 };
 
 Result<Inspected> inspect_catalogue(const Options& options, const Catalogue& catalogue) {
-  auto model = catalogue.model(options.model);
-  if (!model) return model.error();
-  const auto mix = QuantMix::from_name(options.quant);
+  auto found = find_model(catalogue, options.model, options.quant_given ? options.quant : "");
+  if (!found) return found.error();
+  const bool is_named = !options.quant_given && !found->quant.empty();
+  const auto mix = QuantMix::from_name(is_named ? found->quant : options.quant);
   if (!mix) return mix.error();
-  const auto table = make_tensor_table(*model, *mix);
+  const auto table = make_tensor_table(found->spec, *mix);
   if (!table) return table.error();
   Inspected out;
+  out.warnings = std::move(found->warnings);
   out.quant = mix->name();
-  out.active_bytes = table->active_bytes(*model);
+  out.active_bytes = table->active_bytes(found->spec);
   for (const Tensor& t : table->tensors) {
     const auto end = t.shape.begin() + t.dimensions;
     out.tensors.push_back(
         {t.name, {t.shape.begin(), end}, std::string(info(t.format).name), t.bytes});
   }
-  out.spec = *std::move(model);
+  out.spec = std::move(found->spec);
   return out;
 }
 
@@ -119,7 +122,9 @@ int inspect_verb(const Options& options, const OpenCatalogue& open) {
 void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("inspect", "Show a model's tensors, sizes and KV bytes");
   auto options = std::make_shared<Options>();
-  verb->add_option("model", options->model, "a model of the catalogue, or a .gguf file")
+  verb->add_option("model", options->model,
+                   "a model of the catalogue, an id of Hugging Face or Ollama, a .gguf, "
+                   "config.json or .toml file")
       ->required()
       ->type_name("MODEL");
   CLI::Option* quant = verb->add_option("--quant", options->quant, "quant mix");

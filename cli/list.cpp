@@ -1,224 +1,150 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "cli/catalogue/entries.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
-#include "core/catalogue/default_parts.hpp"
-#include "core/model/kv_bytes.hpp"
-#include "core/model/tensor_table.hpp"
-#include "core/runtime/load_profile.hpp"
 #include "core/text/csv_quote.hpp"
-#include "core/text/unit_text.hpp"
+#include "core/text/nearest_name.hpp"
 
 namespace rigcast::cli {
 namespace {
 
-struct Table {
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string what;
+  std::vector<std::string> words;
+  OutputOptions output;
 };
 
-std::string usd(const PartInfo& part) {
-  if (!part.price) return "?";
-  const double launch = part.price->value.value;
-  return part.price_date.empty() ? fmt::format("{:.0f}", launch)
-                                 : fmt::format("{:.0f} ({})", launch, part.price_date);
+// Which of an entry's aliases were meant, where its id is not what was searched for.
+std::string matching_aliases(const CatalogueEntry& entry, const std::vector<std::string>& words) {
+  CatalogueEntry by_id{.id = {}, .cells = {}, .facts = {}, .names = {entry.id}, .aliases = {}};
+  std::vector<std::string> out;
+  for (const std::string& alias : entry.aliases) {
+    CatalogueEntry by_alias = by_id;
+    by_alias.names = {alias};
+    if (matches(by_alias, words)) out.push_back(alias);
+  }
+  return words.empty() || matches(by_id, words) ? "" : fmt::format("{}", fmt::join(out, ", "));
 }
 
-Result<Table> list_gpus(const Catalogue& c) {
-  Table t{{"id", "memory", "bandwidth", "fp16 matrix", "pci-e", "launch usd"}, {}};
-  for (const std::string& id : c.ids("hwprofiles/gpus")) {
-    const auto g = c.gpu(id);
-    if (!g) return g.error();
-    t.rows.push_back({id, text_gib(g->memory.value) + (g->unified ? " unified" : ""),
-                      text(g->bandwidth.value), g->fp16_tensor ? text(g->fp16_tensor->value) : "-",
-                      g->pcie.generation ? text(g->pcie) : "-", usd(*g)});
+std::string as_text(const Listing& listing, const std::vector<std::string>& words) {
+  std::vector<std::vector<std::string>> rows{listing.columns};
+  for (const CatalogueEntry& entry : listing.entries) {
+    rows.push_back(entry.cells);
+    if (const std::string found = matching_aliases(entry, words); !found.empty())
+      rows.back().push_back("also " + found);
   }
-  return t;
-}
-
-Result<Table> list_cpus(const Catalogue& c) {
-  Table t{{"id", "cores", "simd", "memory", "bandwidth"}, {}};
-  for (const std::string& id : c.ids("hwprofiles/cpus")) {
-    const auto p = c.cpu(id);
-    if (!p) return p.error();
-    const std::string cores = p->efficiency_cores
-                                  ? fmt::format("{}+{}", p->cores, p->efficiency_cores)
-                                  : std::to_string(p->cores);
-    const std::string channels =
-        p->memory_channels ? fmt::format("{}x{}", p->memory_channels, p->memory_type) : "-";
-    t.rows.push_back({id, cores, p->simd, channels,
-                      p->memory_bandwidth ? text(p->memory_bandwidth->value) : "-"});
-  }
-  return t;
-}
-
-Result<Table> list_ram(const Catalogue& c) {
-  Table t{{"id", "bandwidth", "usual size"}, {}};
-  for (const std::string& id : c.ids("hwprofiles/ram")) {
-    const auto r = c.ram(id);
-    if (!r) return r.error();
-    t.rows.push_back({id, text(r->bandwidth.value), text_gib(r->capacity.value)});
-  }
-  return t;
-}
-
-Result<Table> list_ssds(const Catalogue& c) {
-  Table t{{"id", "interface", "sequential read"}, {}};
-  for (const std::string& id : c.ids("hwprofiles/ssds")) {
-    const auto s = c.ssd(id);
-    if (!s) return s.error();
-    t.rows.push_back({id, s->interface, text(s->sequential_read.value)});
-  }
-  return t;
-}
-
-Result<Table> list_models(const Catalogue& c) {
-  Table t{{"id", "parameters", "Q4_K_M", "KV per token", "context", "released"}, {}};
-  const auto mix = QuantMix::from_name("Q4_K_M");
-  if (!mix) return mix.error();
-  for (const std::string& id : c.ids("models")) {
-    const auto m = c.model(id);
-    if (!m) return m.error();
-    const auto table = make_tensor_table(*m, *mix);
-    if (!table) return table.error();
-    t.rows.push_back({id, fmt::format("{:.2f} B", double(table->elements()) / 1e9),
-                      text_gb(Bytes{double(table->bytes())}),
-                      fmt::format("{:.0f} B", kv_bytes_per_token(*m, {})), text_count(m->context),
-                      m->released});
-  }
-  return t;
-}
-
-Result<Table> list_rigs(const Catalogue& c) {
-  Table t{{"id", "gpu", "cpu", "ram"}, {}};
-  for (const std::string& id : c.ids("hwprofiles/rigs")) {
-    auto document = TomlDocument::read(c.root() / "hwprofiles/rigs" / (id + ".toml"));
-    if (!document) return document.error();
-    const TomlTable r = document->root();
-    const auto gpus = r.texts("gpu");
-    const std::string first = gpus.empty() ? "-" : gpus.front();
-    t.rows.push_back(
-        {id, gpus.size() > 1 ? fmt::format("{} and {} more", first, gpus.size() - 1) : first,
-         r.text_or("cpu", "-"), r.text_or("ram", "-")});
-  }
-  return t;
-}
-
-Result<Table> list_runtimes(const Catalogue& c) {
-  Table t{{"id", "name", "era", "kv policies"}, {}};
-  for (const std::string& id : c.ids("runtimes")) {
-    const auto file = c.runtime_file(id);
-    if (!file) return file.error();
-    const auto p = load_runtime_profile(*file);
-    if (!p) return p.error();
-    t.rows.push_back({id, p->name, p->era, p->kv_policy_names()});
-  }
-  return t;
-}
-
-Result<Table> list_quants(const Catalogue& c) {
-  const auto defaults = default_parts(c);
-  if (!defaults) return defaults.error();
-  const auto model = c.model(defaults->model);
-  if (!model) return model.error();
-  Table t{{"id", "bits a weight", model->id}, {}};
-  for (const std::string& name : QuantMix::names()) {
-    const auto mix = QuantMix::from_name(name);
-    if (!mix) return mix.error();
-    const auto table = make_tensor_table(*model, *mix);
-    if (!table) return table.error();
-    t.rows.push_back(
-        {name, fmt::format("{:.2f}", 8.0 * double(table->bytes()) / double(table->elements())),
-         text_gb(Bytes{double(table->bytes())})});
-  }
-  return t;
-}
-
-std::string as_text(const Table& t) {
-  std::vector<std::size_t> widths;
-  for (std::size_t i = 0; i < t.columns.size(); ++i) {
-    std::size_t width = t.columns[i].size();
-    for (const auto& row : t.rows) width = std::max(width, row[i].size());
-    widths.push_back(width);
-  }
+  std::vector<std::size_t> widths(listing.columns.size() + 1);
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < listing.columns.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
   std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text;
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      text += fmt::format("{:<{}}  ", cells[i], widths[i]);
-    text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n";
-  };
-  line(t.columns);
-  for (const auto& row : t.rows) line(row);
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
   return out;
 }
 
-std::string as_csv(const Table& t) {
+std::string csv_cell(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_quote(value.get<std::string>());
+  if (!value.is_array()) return value.dump();
+  std::string items;
+  for (const Json& item : value) items += (items.empty() ? "" : ";") + item.get<std::string>();
+  return csv_quote(items);
+}
+
+// The keys and values of the JSON; lists are joined by ";".
+std::string as_csv(const Listing& listing) {
   std::string out;
-  const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out += ',';
-      out += csv_quote(cells[i]);
+  for (const CatalogueEntry& entry : listing.entries) {
+    std::string header, line;
+    for (const auto& [key, value] : entry.facts.items()) {
+      header += (header.empty() ? "" : ",") + key;
+      line += (line.empty() ? "" : ",") + csv_cell(value);
     }
-    out += "\n";
-  };
-  line(t.columns);
-  for (const auto& row : t.rows) line(row);
+    if (out.empty()) out = header + "\n";
+    out += line + "\n";
+  }
   return out;
 }
 
-std::string as_json(const Table& t) {
-  auto out = nlohmann::ordered_json::array();
-  for (const auto& row : t.rows) {
-    nlohmann::ordered_json entry;
-    for (std::size_t i = 0; i < row.size(); ++i) entry[t.columns[i]] = row[i];
-    out.push_back(std::move(entry));
-  }
-  return out.dump(2) + "\n";
+std::string as_json(const Options& o, const Listing& listing) {
+  Json entries = Json::array();
+  for (const CatalogueEntry& entry : listing.entries) entries.push_back(entry.facts);
+  const Json out = {
+      {"schema", "rigcast.catalogue/1"}, {"list", o.what}, {"entries", std::move(entries)}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-using Lister = Result<Table> (*)(const Catalogue&);
-constexpr std::pair<const char*, Lister> kListers[] = {
-    {"rigs", list_rigs},     {"gpus", list_gpus},         {"cpus", list_cpus},
-    {"ram", list_ram},       {"ssds", list_ssds},         {"models", list_models},
-    {"quants", list_quants}, {"runtimes", list_runtimes},
-};
-
-int list_verb(const std::string& what, const OutputOptions& output, const Catalogue& catalogue) {
-  for (const auto& [name, lister] : kListers) {
-    if (what != name) continue;
-    const auto table = lister(catalogue);
-    if (!table) return fail(table.error());
-    std::string out;
-    switch (output.format) {
-      case Format::kText: out = as_text(*table); break;
-      case Format::kJson: out = as_json(*table); break;
-      case Format::kCsv: out = as_csv(*table); break;
-    }
-    if (auto error = emit(output, out)) return fail(*error);
-    return kDone;
+Error nothing_found(const Options& o, const Listing& all) {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : all.entries) {
+    names.insert(names.end(), entry.names.begin(), entry.names.end());
+    std::istringstream parts(entry.id);
+    for (std::string part; std::getline(parts, part, '-');) names.push_back(part);
   }
-  return fail(bad_input(fmt::format("nothing to list under \"{}\"", what),
-                        "rigs, gpus, cpus, ram, ssds, models, quants or runtimes"));
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const std::string words = fmt::format("{}", fmt::join(o.words, " "));
+  std::string hint = did_you_mean(words, names);
+  if (!hint.empty()) hint += "      ";
+  hint += fmt::format("rigcast list {} shows all {}", o.what, all.entries.size());
+  return bad_input(
+      fmt::format("no {} with \"{}\" in id, name, alias, vendor or architecture", o.what, words),
+      std::move(hint));
+}
+
+int list_verb(const Options& o, const Catalogue& catalogue) {
+  const auto all = list_catalogue(o.what, catalogue);
+  if (!all) return fail(all.error());
+  Listing listing{all->columns, {}};
+  std::ranges::copy_if(all->entries, std::back_inserter(listing.entries),
+                       [&](const auto& entry) { return matches(entry, o.words); });
+  if (listing.entries.empty() && !o.words.empty()) return fail(nothing_found(o, *all));
+  std::string out;
+  switch (o.output.format) {
+    case Format::kText: out = as_text(listing, o.words); break;
+    case Format::kJson: out = as_json(o, listing); break;
+    case Format::kCsv: out = as_csv(listing); break;
+  }
+  if (auto error = emit(o.output, out)) return fail(*error);
+  return kDone;
 }
 
 }  // namespace
 
 void add_list(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("list", "List the catalogue");
-  auto what = std::make_shared<std::string>();
-  auto output = std::make_shared<OutputOptions>();
-  verb->add_option("what", *what, "rigs, gpus, cpus, ram, ssds, models, quants or runtimes")
+  auto options = std::make_shared<Options>();
+  verb->add_option("what", options->what, "rigs, gpus, cpus, ram, ssds, models, quants or runtimes")
       ->required()
       ->type_name("WHAT");
-  output->add_to(*verb);
-  run_with_catalogue(*verb, open, run, [what, output](const Catalogue& catalogue) {
-    return list_verb(*what, *output, catalogue);
+  verb->add_option("words", options->words,
+                   "only entries with all of these in id, name, alias, vendor or architecture")
+      ->type_name("WORD");
+  options->output.add_to(*verb);
+  verb->footer(
+      "Examples\n"
+      "  rigcast list gpus blackwell\n"
+      "  rigcast list models qwen 30b\n"
+      "Files of your own, in hwprofiles/, models/ and runtimes/ of $XDG_DATA_HOME/rigcast\n"
+      "(~/.local/share/rigcast), come before those that ship, and are marked. RIGCAST_DATA names\n"
+      "another folder for those that ship. rigcast show NAME has every figure and its source.");
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return list_verb(*options, catalogue);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/shared/empty_value.hpp"
 #include "cli/shared/lost_file.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
@@ -41,6 +42,9 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", "rigcast " RIGCAST_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
+  app.footer(
+      "Parts, models and runtimes of your own: hwprofiles/, models/ and runtimes/ in\n"
+      "$XDG_DATA_HOME/rigcast (~/.local/share/rigcast). RIGCAST_DATA replaces those that ship.");
 
   cli::Run run;
   const cli::OpenCatalogue open = [] {
@@ -60,6 +64,7 @@ int parse_and_run(int argc, char** argv) {
   cli::add_synth(app, open, run);
   cli::add_tokenize(app, open, run);
   cli::add_list(app, open, run);
+  cli::add_show(app, open, run);
   cli::add_run_worker(app, open, run);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
@@ -77,6 +82,8 @@ int parse_and_run(int argc, char** argv) {
                                "rigcast --help lists the verbs, rigcast VERB --help "
                                "its flags"));
   }
+  for (const CLI::App* verb : app.get_subcommands())
+    if (const auto error = cli::find_empty_value(*verb)) return cli::fail(*error);
   return run();
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/catalogue/find_model.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/synth/synthetic_file.hpp"
@@ -15,18 +16,21 @@ namespace {
 struct Options {
   std::string model;
   std::string quant = "Q4_K_M";
+  bool quant_given = false;
   std::string file;
   int layers = 0;
   std::uint64_t seed = 1;
 };
 
 int synth_verb(const Options& o, const Catalogue& catalogue) {
-  auto model = catalogue.model(o.model);
-  if (!model) return fail(model.error());
+  auto found = find_model(catalogue, o.model, o.quant_given ? o.quant : "");
+  if (!found) return fail(found.error());
+  ModelSpec* const model = &found->spec;
   if (o.layers > model->layers)
     return fail(bad_input(fmt::format("--layers: {} has {} layers", model->name, model->layers)));
   if (o.layers > 0) model->layers = o.layers;
-  const auto mix = QuantMix::from_name(o.quant);
+  const bool is_named = !o.quant_given && !found->quant.empty();
+  const auto mix = QuantMix::from_name(is_named ? found->quant : o.quant);
   if (!mix) return fail(mix.error());
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return fail(table.error());
@@ -53,8 +57,10 @@ void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb =
       app.add_subcommand("synth", "Write a GGUF file of true shape with random weights");
   auto options = std::make_shared<Options>();
-  verb->add_option("model", options->model, "a model of the catalogue")->required();
-  verb->add_option("--quant", options->quant, "quant mix")->type_name("MIX")->capture_default_str();
+  verb->add_option("model", options->model, "a model of the catalogue, or of a config.json")
+      ->required();
+  CLI::Option* quant = verb->add_option("--quant", options->quant, "quant mix");
+  quant->type_name("MIX")->capture_default_str();
   verb->add_option("-o,--output", options->file, "the file to write")
       ->required()
       ->type_name("FILE.gguf");
@@ -68,7 +74,8 @@ void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast synth llama-3.2-1b -o 1b.gguf\n"
       "  rigcast synth llama-3.1-70b --quant Q6_K --layers 4 -o part.gguf");
-  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+  run_with_catalogue(*verb, open, run, [options, quant](const Catalogue& catalogue) {
+    options->quant_given = quant->count() > 0;
     return synth_verb(*options, catalogue);
   });
 }

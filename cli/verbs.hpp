@@ -30,5 +30,6 @@ void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_tokenize(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_list(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_show(CLI::App& app, const OpenCatalogue& open, Run& run);
 
 }  // namespace rigcast::cli

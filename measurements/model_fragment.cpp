@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "core/model/model_names.hpp"
 #include "core/text/freetext.hpp"
-#include "measurements/model_names.hpp"
 
 namespace rigcast {
 namespace {

@@ -4,37 +4,36 @@
 
 #include <cmath>
 
-#include "core/hardware/hardware_names.hpp"
+#include "core/model/model_names.hpp"
 #include "core/text/freetext.hpp"
-#include "measurements/model_names.hpp"
 
 namespace rigcast {
 namespace {
 
 constexpr double kSameParameters = 0.05;  // sources round "8.03" to "8.0"
 
-template <class Part, class Names, class Find>
-std::optional<Part> first_found(const Names& names, Find find) {
-  for (const std::string& name : names)
-    if (auto part = find(name)) return *std::move(part);
-  return std::nullopt;
+// Benchmarks name a model with its size beside it: "DeepSeek-V3 671B".
+std::vector<std::string> names_of_model(const std::string& stated) {
+  std::vector<std::string> names = stated_model(stated).names;
+  if (names.empty()) return names;
+  const std::string last = names.back();
+  const std::string sizeless = freetext::replaced(last, R"(\s+\d{1,4}(?:\.\d)?B$)", "");
+  if (sizeless == last) return names;
+  for (std::string& name : stated_model(sizeless).names) names.push_back(std::move(name));
+  return names;
 }
 
 }  // namespace
 
-std::optional<GpuPart> NameResolver::gpu(const std::string& stated) {
-  const auto [it, fresh] = gpus_.try_emplace(stated);
-  if (fresh)
-    it->second = first_found<GpuPart>(simpler_gpu_names(stated),
-                                      [&](const auto& name) { return catalogue_.gpu(name); });
-  return it->second;
+Result<GpuPart> NameResolver::gpu(const std::string& stated) {
+  if (const auto known = gpus_.find(stated); known != gpus_.end()) return known->second;
+  return gpus_.emplace(stated, catalogue_.gpu(stated)).first->second;
 }
 
 std::optional<CpuPart> NameResolver::cpu(const std::string& stated) {
   const auto [it, fresh] = cpus_.try_emplace(stated);
-  if (fresh)
-    it->second = first_found<CpuPart>(simpler_cpu_names(stated),
-                                      [&](const auto& name) { return catalogue_.cpu(name); });
+  if (!fresh) return it->second;
+  if (auto part = catalogue_.cpu(stated)) it->second = *std::move(part);
   return it->second;
 }
 
@@ -43,19 +42,20 @@ std::shared_ptr<const ModelSpec> NameResolver::model(const std::string& stated,
   const std::string key = fmt::format("{}|{}", stated, params_b.value_or(0));
   const auto [it, fresh] = models_.try_emplace(key);
   if (!fresh) return it->second;
-  auto found = first_found<ModelSpec>(simpler_model_names(stated),
-                                      [&](const auto& name) { return catalogue_.model(name); });
-  if (found) {
+  for (const std::string& name : names_of_model(stated)) {
+    auto found = catalogue_.model(name);
+    if (!found) continue;
     it->second = std::make_shared<const ModelSpec>(*std::move(found));
-  } else if (params_b) {
-    it->second = shortened_model(stated, *params_b);
+    return it->second;
   }
+  if (params_b) it->second = shortened_model(stated, *params_b);
   return it->second;
 }
 
 std::shared_ptr<const ModelSpec> NameResolver::shortened_model(const std::string& stated,
                                                                double params_b) {
-  std::string name = simpler_model_names(stated.substr(0, 100)).back();
+  const auto names = names_of_model(stated.substr(0, 100));
+  std::string name = names.empty() ? "" : names.back();
   for (auto end = name.find_last_of("-_ "); end != std::string::npos && end > 0;
        end = name.find_last_of("-_ ")) {
     name.resize(end);

@@ -17,8 +17,9 @@ class NameResolver {
 
   const Catalogue& catalogue() const { return catalogue_; }
 
-  /// nullopt: the catalogue has none by this name or a simpler one.
-  std::optional<GpuPart> gpu(const std::string& stated);
+  /// An Error: the catalogue has none by this name or a simpler one, or several.
+  Result<GpuPart> gpu(const std::string& stated);
+  /// nullopt: the catalogue has none.
   std::optional<CpuPart> cpu(const std::string& stated);
   /// If the number of parameters is known, trailing words may be dropped while it agrees.
   std::shared_ptr<const ModelSpec> model(const std::string& stated, std::optional<double> params_b);
@@ -34,7 +35,7 @@ class NameResolver {
   std::shared_ptr<const ModelSpec> shortened_model(const std::string& stated, double params_b);
 
   Catalogue catalogue_;
-  std::map<std::string, std::optional<GpuPart>> gpus_;
+  std::map<std::string, Result<GpuPart>> gpus_;
   std::map<std::string, std::optional<CpuPart>> cpus_;
   std::map<std::string, std::shared_ptr<const ModelSpec>> models_;
   std::map<std::string, std::optional<FileSize>> sizes_;

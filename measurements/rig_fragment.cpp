@@ -26,7 +26,7 @@ Result<std::vector<GpuPart>> find_gpus(const Measurement& m, const std::vector<s
   for (const std::string& name : names) {
     if (is_unnamed(name)) return bad_input("the GPU is not named");
     auto part = resolver.gpu(name);
-    if (!part) return bad_input(fmt::format("no GPU named \"{}\"", name));
+    if (!part) return bad_input(part.error().message);
     gpus.push_back(*std::move(part));
   }
   if (gpus.size() == 1 && m.gpu_count > 1) {

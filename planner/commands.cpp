@@ -12,7 +12,8 @@ namespace rigcast::planner {
 namespace {
 
 std::string model_file(const Scenario& s) {
-  return s.model_file ? s.model_file->string() : fmt::format("{}-{}.gguf", s.model.id, s.quant);
+  return s.model_file ? s.model_file->string()
+                      : fmt::format("{}-{}.gguf", s.model.file_stem(), s.quant);
 }
 
 std::string split_text(const std::vector<double>& shares, char between) {

@@ -92,6 +92,8 @@ std::string to_json(const Inspected& model) {
   out["tensor_bytes"] = total_bytes(model);
   out["active_bytes"] = model.active_bytes ? Json(*model.active_bytes) : Json(nullptr);
   out["kv_bytes_per_token"] = model.spec ? Json(kv_bytes_per_token(m, {})) : Json(nullptr);
+  out["kv_bytes_per_token_past_windows"] =
+      model.spec ? Json(kv_bytes_per_token_past_windows(m, {})) : Json(nullptr);
   if (model.file) {
     out["file"] = file_json(*model.file);
     out["reason"] = text_or_null(model.reason);
@@ -143,7 +145,13 @@ std::string spec_text(const Inspected& model) {
                   m.tied_embeddings ? ", tied embeddings" : "");
   if (model.active_bytes) {
     out += fmt::format("  read for one token   {} of weights", text_gb(Bytes{*model.active_bytes}));
-    out += fmt::format(" and {:.0f} B of KV for every cached one\n\n", kv_bytes_per_token(m, {}));
+    out += fmt::format(" and {} B of KV for every cached one",
+                       text_count(std::int64_t(kv_bytes_per_token(m, {}))));
+    if (m.window)
+      out += fmt::format(",\n                       {} B past the window of {}",
+                         text_count(std::int64_t(kv_bytes_per_token_past_windows(m, {}))),
+                         text_count(m.window->tokens));
+    out += "\n\n";
   } else {
     out += fmt::format("  not understood: {}\n\n", model.reason);
   }
@@ -199,6 +207,7 @@ std::string hint_text(const Inspected& model) {
 std::string to_text(const Inspected& model, bool list_tensors) {
   std::string out = title_text(model) + spec_text(model) + formats_text(model);
   if (model.spec) out += kv_text(*model.spec);
+  for (const std::string& warning : model.warnings) out += fmt::format("\n  warning {}\n", warning);
   if (model.file) {
     out += file_text(*model.file, model.tensors.size());
   } else {

@@ -43,6 +43,7 @@ struct Inspected {
   std::optional<double> active_bytes;  // read for one token
   std::vector<ListedTensor> tensors;
   std::optional<FileFacts> file;
+  std::vector<std::string> warnings;
   std::string reason;  // why the spec or the active bytes are not known
 };
 

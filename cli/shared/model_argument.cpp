@@ -5,9 +5,13 @@
 namespace rigcast::cli {
 
 bool names_model_file(const std::string& model) {
+  namespace fs = std::filesystem;
   std::error_code ignored;
-  return model.ends_with(".gguf") ||
-         (model.find('/') != std::string::npos && std::filesystem::exists(model, ignored));
+  const bool is_spec = model.ends_with(".toml") || model.ends_with(".json");
+  if (is_spec || !fs::exists(model, ignored)) return false;
+  if (model.ends_with(".gguf")) return true;
+  const bool is_path = model.find('/') != std::string::npos;
+  return is_path && !fs::exists(fs::path(model) / "config.json", ignored);
 }
 
 }  // namespace rigcast::cli

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "core/catalogue/find_model.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/mean_turn.hpp"
 #include "sim/simulate.hpp"
@@ -28,7 +29,10 @@ Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
 
 planner::SearchSpace space_of(const TomlDocument& document, const Scenario& s) {
   planner::SearchSpace search_space = planner::full_space(s);
-  if (document.has("model.quant") || document.has("model.size")) search_space.quants = {s.quant};
+  const auto model = document.root().table("model").find_text_or_none("name");
+  const bool is_named = model && states_quant(*model);
+  if (is_named || document.has("model.quant") || document.has("model.size"))
+    search_space.quants = {s.quant};
   if (document.has("kv.type_k") || document.has("kv.type_v")) search_space.kv_types = {s.kv.types};
   if (document.has("kv.policy")) search_space.policies = {s.kv.policy};
   if (document.has("runtime.ubatch")) search_space.ubatches = {s.settings.ubatch};

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/shared/empty_value.hpp"
 #include "cli/shared/model_argument.hpp"
+#include "core/catalogue/find_model.hpp"
+#include "core/hardware/hardware_names.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -30,18 +33,20 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   verb.add_option("scenario", file_, "scenario file; flags win over it")->type_name("FILE.toml");
   const char* rig = "Rig";
   add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
-  add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]", "GPUs; \"2xrtx-3090\" is two");
+  add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]",
+      "GPUs, or files of your own; \"2xrtx-3090\" is two");
   add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU",
-      "a CPU of the catalogue; 2x-ID is one in each of two sockets");
+      "a CPU of the catalogue, or a file; 2x-ID is one in each of two sockets");
   add(verb, rig, "--ram", "rig.ram", Flag::kText, "KIT",
       "channels x speed : size, 2xddr5-6000:64GiB");
-  add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "");
+  add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "an SSD of the catalogue, or a file");
   add(verb, rig, "--pcie", "rig.pcie", Flag::kTextList, "GENxLANES", "slot of the GPU, 4x16");
   add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
   add(verb, rig, "--ram-limit", "rig.ram_capacity", Flag::kText, "SIZE", "RAM");
   const char* model = "Model";
   add(verb, model, "--model", "model.name", Flag::kModel, "MODEL",
-      "a model of the catalogue, or a .gguf file");
+      "a model of the catalogue, an id of Hugging Face or Ollama, a .gguf, config.json or .toml "
+      "file");
   add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
   add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
       "true size of the file, where no mix is exact");
@@ -102,6 +107,7 @@ std::optional<Error> ScenarioFlags::set_model(TomlDocument& document, const Flag
     for (const char* key : {"model.name", "model.quant", "model.size"}) document.erase(key);
   } else {
     document.erase("model.file");
+    if (states_quant(flag.value)) document.erase("model.quant");
   }
   return document.set(is_file ? "model.file" : "model.name", toml_text(flag.value), flag.name);
 }
@@ -115,13 +121,17 @@ Result<TomlDocument> ScenarioFlags::document_without_sets() const {
   }
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
+    if (flag.value.empty()) return empty_value(flag.name);
     std::string value = flag.value;
     switch (flag.kind) {
       case Flag::kValue: break;
       case Flag::kText: value = toml_text(value); break;
       case Flag::kTextList: {
         std::vector<std::string> items;
-        for (const std::string& item : split(value, ',')) items.push_back(toml_text(item));
+        for (const std::string& item : listed_gpus(value)) {
+          if (item.empty()) return empty_value(flag.name);
+          items.push_back(toml_text(item));
+        }
         value = fmt::format("[{}]", fmt::join(items, ", "));
         break;
       }
@@ -149,6 +159,7 @@ Result<TomlDocument> ScenarioFlags::document() const {
     if (equals == std::string::npos || equals == 0)
       return bad_input(fmt::format("--set {}: expected KEY=VALUE", set),
                        "for example --set kv.threshold=0.9");
+    if (equals + 1 == set.size()) return empty_value("--set " + set);
     const std::string key = set.substr(0, equals);
     if (auto error = document->set(key, set.substr(equals + 1), "--set " + key)) return *error;
   }

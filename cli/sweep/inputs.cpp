@@ -26,7 +26,8 @@ std::set<std::string> values_of(const char* table, const char* key, const TomlDo
                                 std::span<const SweptKey> keys) {
   std::set<std::string> out;
   const auto take = [&](const TomlDocument& document) {
-    if (const auto text = document.root().table(table).find_text_or_none(key)) out.insert(*text);
+    const TomlTable read = document.clone().root().table(table);  // an error here is not ours
+    for (std::string& text : read.texts(key)) out.insert(std::move(text));
   };
   take(base);
   const std::string dotted = fmt::format("{}.{}", table, key);
@@ -38,7 +39,18 @@ std::set<std::string> values_of(const char* table, const char* key, const TomlDo
   return out;
 }
 
+// A part's own file, "card.toml" or "2xcard.toml".
+void add_part_file(const std::string& part, Files& files) {
+  if (!part.ends_with(".toml")) return;
+  const auto digits = part.find_first_not_of("0123456789");
+  const bool is_counted = digits > 0 && part[digits] == 'x';
+  files.insert({fs::path(part), fs::path(is_counted ? part.substr(digits + 1) : part)});
+}
+
+// Empty for a folder or a file that is not there.
 std::string content(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return "";
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -64,6 +76,15 @@ std::string inputs_id(const Catalogue& catalogue, const TomlDocument& base,
   Files files;
   for (const char* part : {"hwprofiles", "models", "runtimes"})
     add_toml_files<fs::recursive_directory_iterator>(catalogue.root() / part, files);
+  for (const char* part : {"hwprofiles", "models", "runtimes"})
+    if (!catalogue.own_root().empty())
+      add_toml_files<fs::recursive_directory_iterator>(catalogue.own_root() / part, files);
+  for (const auto& [table, key] : {std::pair{"rig", "gpu"}, {"rig", "cpu"}, {"rig", "ssd"}})
+    for (const std::string& part : values_of(table, key, base, keys)) add_part_file(part, files);
+  for (const std::string& model : values_of("model", "name", base, keys)) {
+    add_part_file(model, files);
+    files.insert({fs::path(model), fs::path(model) / "config.json"});
+  }
   for (const std::string& rig : values_of("rig", "name", base, keys))
     if (const auto file = catalogue.rig_file(rig)) files.insert({*file, measured_file(*file)});
   for (const std::string& runtime : values_of("runtime", "name", base, keys))

@@ -1,7 +1,7 @@
 #pragma once
-// The data that ships with rigcast: parts, rigs, model specs and runtime profiles, found by id,
-// name or alias, ignoring case and punctuation. What was read is kept in memory until its file
-// changes.
+// The data that ships with rigcast, and the user's own: parts, rigs, model specs and runtime
+// profiles, found by id, name or alias, ignoring case and punctuation, or by their file. What was
+// read is kept in memory until its file changes.
 
 #include <filesystem>
 #include <map>
@@ -20,17 +20,25 @@ namespace rigcast {
 
 class Catalogue {
  public:
-  /// `root` holds hwprofiles/, models/ and runtimes/.
-  explicit Catalogue(std::filesystem::path root);
+  /// `root` holds hwprofiles/, models/ and runtimes/. So may `own`, whose files come before those
+  /// of the same id; empty: none.
+  explicit Catalogue(std::filesystem::path root, std::filesystem::path own = {});
 
-  /// RIGCAST_DATA if set, else the data beside the program, else that of the source tree.
+  /// RIGCAST_DATA if set, else the data beside the program, else that of the source tree; the
+  /// user's own in $XDG_DATA_HOME/rigcast, by default ~/.local/share/rigcast.
   static Result<Catalogue> open(const std::filesystem::path& program);
 
+  /// Also by the names that nvidia-smi, lspci and other programs give it. A name that several cards
+  /// have ("RTX 5060 Ti", with 8 and 16 GB) is an Error, unless it is an alias of one.
   Result<GpuPart> gpu(std::string_view name) const;
+  /// Ids of the cards that a name without a size stands for; fewer than two: it is one card's.
+  std::vector<std::string> gpus_called(std::string_view name) const;
   Result<CpuPart> cpu(std::string_view name) const;
   Result<SsdPart> ssd(std::string_view name) const;
   /// "2xddr4-2666", "2xddr4-2666:64GiB", or any channels x JEDEC speed of that form.
   Result<RamKit> ram(std::string_view text) const;
+  /// By id, name or alias alone; core/catalogue/find_model.hpp understands what people write. If
+  /// found by an alias, that is the spec's name.
   Result<ModelSpec> model(std::string_view name) const;
   /// The model file, from the reader; an Error if no reader was given.
   Result<ModelFile> model_file(const std::filesystem::path& file) const;
@@ -44,18 +52,32 @@ class Catalogue {
 
   /// Ids, sorted.
   std::vector<std::string> ids(std::string_view folder) const;
+  /// The file of an id that ids() has.
+  std::filesystem::path file_of(std::string_view folder, std::string_view id) const;
+  /// The file is in the user's own folder.
+  bool is_own(const std::filesystem::path& file) const;
   const std::filesystem::path& root() const { return root_; }
+  /// The user's own folder; empty: none.
+  const std::filesystem::path& own_root() const { return own_; }
 
  private:
-  Result<std::filesystem::path> find(std::string_view folder, std::string_view noun,
-                                     std::string_view plural, std::string_view name) const;
+  struct Found {
+    std::filesystem::path file;
+    std::string alias;  // as the file writes it; empty: found by id or name
+  };
+  Result<Found> find(std::string_view folder, std::string_view noun, std::string_view plural,
+                     std::string_view name) const;
+
+  Result<CpuPart> cpu_called(std::string_view name) const;
 
   // Names and aliases of a folder's files, as ids; read when something is not found by its id.
-  using Names = std::map<std::string, std::filesystem::path, std::less<>>;
+  using Names = std::map<std::string, Found, std::less<>>;
   using NamesByFolder = std::map<std::string, Names, std::less<>>;
   const Names& names(std::string_view folder) const;
+  std::vector<std::string> ids_under(const std::filesystem::path& folder) const;
 
   std::filesystem::path root_;
+  std::filesystem::path own_;
   std::shared_ptr<NamesByFolder> called_;
   struct CachedEntry;
   std::shared_ptr<CachedEntry> cache_;  // what was read, shared by copies

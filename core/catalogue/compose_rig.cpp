@@ -10,6 +10,7 @@
 #include "core/catalogue/gpu_measured.hpp"
 #include "core/hardware/rig_correction.hpp"
 #include "core/hardware/rig_text.hpp"
+#include "core/text/nearest_name.hpp"
 
 namespace rigcast {
 namespace {
@@ -26,7 +27,19 @@ std::pair<int, std::string> counted(const std::string& text) {
   return {count, std::string(after + 1, end)};
 }
 
-std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue) {
+// A name without a size may be an alias of one card and fit others.
+void warn_of_others(const std::string& name, const GpuPart& part, const Catalogue& catalogue,
+                    std::vector<std::string>& warnings) {
+  if (as_id(name) == part.id || name.ends_with(".toml")) return;
+  std::vector<std::string> others = catalogue.gpus_called(name);
+  std::erase(others, part.id);
+  if (!others.empty())
+    warnings.push_back(fmt::format("\"{}\" may be {}: assumed {} (--gpu)", name,
+                                   fmt::join(others, ", "), part.id));
+}
+
+std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue,
+                               std::vector<std::string>& warnings) {
   std::vector<GpuPart> gpus;
   for (const std::string& text : t.texts("gpu")) {
     const auto [count, name] = counted(text);
@@ -42,6 +55,7 @@ std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue) {
       return {};
     }
     gpus.insert(gpus.end(), std::size_t(count), *part);
+    warn_of_others(name, *part, catalogue, warnings);
   }
   const auto is_unified = [](const GpuPart& g) { return g.unified; };
   if (gpus.size() > 1 && std::ranges::any_of(gpus, is_unified))
@@ -336,6 +350,9 @@ std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& ca
   if (auto error = merge_measured(document, *file)) return error;
   auto named = TomlDocument::read(*file);
   if (!named) return named.error();
+  if (named->root().keys().empty())
+    return bad_input(fmt::format("{} says nothing of a machine", file->string()),
+                     "for example gpu = \"rtx-3090\"; hwprofiles/README.md lists the keys");
   document.merge_table_defaults("rig", *named);
   return document.error();
 }
@@ -344,7 +361,7 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
                 std::vector<std::string>& warnings) {
   Rig rig;
   t.set_figure_defaults({SourceKind::kAssumed, "stated by the rig or scenario"});
-  rig.gpus = find_gpus(t, catalogue);
+  rig.gpus = find_gpus(t, catalogue, warnings);
   rig.cpu = find_cpu(t, catalogue, rig.gpus, warnings);
   rig.ram =
       rig.unified() ? unified_pool(t, rig.gpus.front()) : find_ram(t, catalogue, rig.cpu, warnings);

@@ -14,6 +14,9 @@ using freetext::replaced;
 
 constexpr const char* kParentheses = R"(\([^)]*\))";
 constexpr const char* kSize = R"(\b\d{1,5}\s*Gi?B\b)";
+// "01:00.0 VGA compatible controller: NVIDIA Corporation GA106 [GeForce RTX 3060] (rev a1)": the
+// product is in brackets, behind those of "[AMD/ATI]".
+constexpr const char* kLspci = R"(^.*\bcontroller[^:]*:.*\[([^\]]*)\][^\]]*$)";
 constexpr const char* kFastestSlot = "5x16";  // the card's own link is the slower one
 
 class Names {
@@ -105,7 +108,8 @@ bool is_unnamed(const std::string& part) {
 
 std::vector<std::string> simpler_gpu_names(const std::string& name) {
   Names names;
-  names.add(replaced(name, R"(^\s+)"));
+  names.add(replaced(replaced(name, R"(^\s+)"), kLspci, "$1"));
+  names.without(R"(\bLite Hash Rate\b)");
   names.without(R"(\((?:R|TM|C)\)|\bNVIDIA\b|\bAMD\b|\bATI\b|\bIntel\b)");
   names.without(R"(\bGeForce\b)");
   names.without(R"(\bSXM[345]\b)", "SXM");
@@ -116,6 +120,40 @@ std::vector<std::string> simpler_gpu_names(const std::string& name) {
   names.without(R"(\b(?:i?GPU|ECO|OC)\b)");
   names.without(R"(^M([1-9])\b)", "Apple M$1");
   return names.take();
+}
+
+std::string gpu_family(const std::string& name) {
+  const std::vector<std::string> names = simpler_gpu_names(name);
+  return names.empty() ? "" : names.back();
+}
+
+bool states_gpu_size(const std::string& name) {
+  return !match(name, kSize).empty() || !match(name, R"(\d[- ](?:GPU )?cores?\b)").empty();
+}
+
+std::vector<std::string> gpu_alternatives(const std::string& name) {
+  std::vector<std::string> names(1);
+  for (const char c : gpu_family(name)) {
+    if (c == '/')
+      names.emplace_back();
+    else
+      names.back() += c;
+  }
+  const auto common = match(names.front(), R"(^(?:[^\d]*\s)?)");  // words before the model's number
+  for (std::size_t i = 1; i < names.size(); ++i) names[i] = common.front() + names[i];
+  return names;
+}
+
+std::vector<std::string> listed_gpus(const std::string& text) {
+  if (!match(text, kLspci).empty()) return {text};
+  std::vector<std::string> names(1);
+  for (const char c : text) {
+    if (c == ',')
+      names.emplace_back();
+    else
+      names.back() += c;
+  }
+  return names;
 }
 
 std::vector<std::string> simpler_cpu_names(const std::string& name) {

@@ -95,6 +95,13 @@ double kv_bytes_per_token(const ModelSpec& model, KvTypes types) {
   return sum;
 }
 
+double kv_bytes_per_token_past_windows(const ModelSpec& model, KvTypes types) {
+  double sum = 0.0;
+  for (int i = 0; i < model.layers; ++i)
+    if (model.sees_all_tokens(i)) sum += kv_bytes_per_token(model, i, types);
+  return sum;
+}
+
 double kv_bytes(const ModelSpec& model, TokenCount cached, KvTypes types) {
   double sum = 0.0;
   for (int i = 0; i < model.layers; ++i) sum += kv_bytes(model, i, cached, types);

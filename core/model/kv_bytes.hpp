@@ -44,4 +44,7 @@ double kv_bytes(const ModelSpec& model, int layer, TokenCount cached, KvTypes ty
 double kv_bytes_per_token(const ModelSpec& model, KvTypes types);
 double kv_bytes(const ModelSpec& model, TokenCount cached, KvTypes types);
 
+/// Bytes that a further cached token takes when all sliding windows are full.
+double kv_bytes_per_token_past_windows(const ModelSpec& model, KvTypes types);
+
 }  // namespace rigcast

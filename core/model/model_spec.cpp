@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/text/nearest_name.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -62,6 +64,8 @@ RecurrentLayers read_recurrent(const TomlTable& t, int layers) {
 bool every_nth(int layer, int n) { return n > 0 && (layer + 1) % n == 0; }
 
 }  // namespace
+
+std::string ModelSpec::file_stem() const { return alias.empty() ? id : as_id(alias); }
 
 bool ModelSpec::has_attention(int layer) const {
   if (!pattern.empty()) return pattern[std::size_t(layer)] == '*';

@@ -52,7 +52,8 @@ struct RecurrentLayers {
 
 struct ModelSpec {
   std::string id;
-  std::string name;
+  std::string name;   // for people; where found by an alias, the alias
+  std::string alias;  // by which it was found, as its file writes it; empty: by id or name
   std::string architecture;
   std::string source;
   std::vector<std::string> aliases;
@@ -93,6 +94,9 @@ struct ModelSpec {
   std::optional<MixtureOfExperts> moe;
   std::optional<LatentAttention> mla;
   std::optional<RecurrentLayers> recurrent;
+
+  /// What files of it are called: "qwq-32b", though its shape is that of qwen2.5-32b.
+  std::string file_stem() const;
 
   /// Layers count from 0.
   bool has_attention(int layer) const;

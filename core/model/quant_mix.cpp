@@ -122,6 +122,16 @@ constexpr MixRule kMixes[] = {
      .down = in(Where::kFirstEighth, kQ4_K)},
 };
 
+// llama.cpp's and Unsloth's mixes without a rule here, and the nearest that has one.
+constexpr std::array<std::string_view, 2> kWithoutRule[] = {
+    {"IQ1_S", "Q2_K_S"},   {"IQ1_M", "Q2_K_S"},  {"IQ2_XXS", "Q2_K_S"}, {"IQ2_XS", "Q2_K_S"},
+    {"IQ2_S", "Q2_K_S"},   {"IQ2_M", "Q2_K"},    {"IQ3_XXS", "Q3_K_S"}, {"IQ3_XS", "Q3_K_S"},
+    {"IQ3_S", "Q3_K_S"},   {"IQ3_M", "Q3_K_M"},  {"TQ1_0", "Q2_K_S"},   {"TQ2_0", "Q2_K_S"},
+    {"Q2_K_L", "Q2_K"},    {"Q2_K_XL", "Q2_K"},  {"Q3_K_XL", "Q3_K_L"}, {"Q4_K_L", "Q4_K_M"},
+    {"Q4_K_XL", "Q4_K_M"}, {"Q5_K_L", "Q5_K_M"}, {"Q5_K_XL", "Q5_K_M"}, {"Q6_K_L", "Q6_K"},
+    {"Q6_K_XL", "Q6_K"},   {"Q8_K_XL", "Q8_0"},
+};
+
 constexpr std::array<std::array<std::string_view, 2>, 4> kAliases = {{
     {"Q3_K", "Q3_K_M"},
     {"Q4_K", "Q4_K_M"},
@@ -278,6 +288,13 @@ QuantMix::QuantMix(const MixRule& rule) : rule_(&rule), name_(rule.name), base_(
 
 Result<QuantMix> QuantMix::from_name(std::string_view name) {
   if (const MixRule* rule = find_mix(name)) return QuantMix(*rule);
+  std::string key = key_of(name);
+  if (key.starts_with("UD")) key.erase(0, 2);
+  for (const auto& [exists, nearest] : kWithoutRule)
+    if (key_of(exists) == key)
+      return bad_input("the quant mix " + std::string(exists) + " has no rule here",
+                       "give the nearest, and the size of the file: --quant " +
+                           std::string(nearest) + " --model-size \"2.4 GB\"");
   std::string upper(name);
   std::ranges::transform(upper, upper.begin(),
                          [](unsigned char c) { return char(std::toupper(c)); });
@@ -294,6 +311,8 @@ std::span<const std::string> QuantMix::names() {
   }();
   return all;
 }
+
+std::span<const std::array<std::string_view, 2>> QuantMix::without_rule() { return kWithoutRule; }
 
 QuantFormat QuantMix::format_of(const ModelSpec& model, TensorRole role, int layer,
                                 std::uint64_t row_elements) const {

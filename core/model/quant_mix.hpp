@@ -1,6 +1,7 @@
 #pragma once
 // Quant mixes: llama.cpp's file types, each a rule that gives every tensor a block format.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -47,6 +48,8 @@ class QuantMix {
   /// unknown: an Error with the nearest names.
   static Result<QuantMix> from_name(std::string_view name);
   static std::span<const std::string> names();
+  /// Mixes of llama.cpp and Unsloth that have no rule here, each with the nearest that has one.
+  static std::span<const std::array<std::string_view, 2>> without_rule();
 
   const std::string& name() const { return name_; }
   /// The format of most weights, Q4_K of "Q4_K_M".

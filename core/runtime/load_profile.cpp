@@ -285,6 +285,7 @@ constexpr int kMaxBases = 4;
 
 // The file's figures with its fitted figures above them, and those of its base below.
 Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, int depth,
+                             const std::filesystem::path& shipped,
                              std::vector<std::filesystem::path>& files) {
   files.push_back(file);
   auto own = TomlDocument::read(file);
@@ -305,7 +306,10 @@ Result<TomlDocument> layered(const std::filesystem::path& file, bool with_fit, i
     document.root().refuse("base", "profiles build on each other without end");
     return *document.error();
   }
-  const auto under = layered(file.parent_path() / (*base + ".toml"), with_fit, depth + 1, files);
+  std::filesystem::path below = file.parent_path() / (*base + ".toml");
+  if (!shipped.empty() && !std::filesystem::exists(below, ignored))
+    below = shipped / (*base + ".toml");
+  const auto under = layered(below, with_fit, depth + 1, shipped, files);
   if (!under) return under;
   document.merge_defaults(*under);
   return document;
@@ -369,9 +373,16 @@ std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
 
 }  // namespace
 
-Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, bool with_fit) {
+Result<TomlDocument> read_runtime_layers(const std::filesystem::path& file,
+                                         const std::filesystem::path& shipped) {
+  std::vector<std::filesystem::path> files;
+  return layered(file, true, 0, shipped, files);
+}
+
+Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, bool with_fit,
+                                            const std::filesystem::path& shipped) {
   RuntimeProfile p;
-  auto document = layered(file, with_fit, 0, p.files);
+  auto document = layered(file, with_fit, 0, shipped, p.files);
   if (!document) return document.error();
   const TomlTable t = document->root();
   p.id = file.stem().string();

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "core/catalogue/compose_rig.hpp"
+#include "core/catalogue/find_model.hpp"
 
 namespace rigcast {
 namespace {
@@ -68,13 +70,16 @@ void read_model_from_file(const TomlTable& t, const Catalogue& catalogue, Scenar
 
 void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   if (t.has("file")) return read_model_from_file(t, catalogue, s);
-  if (auto model = catalogue.model(t.text("name"))) {
-    s.model = *std::move(model);
+  const auto given = t.find_text("quant");
+  s.quant = given.value_or("Q4_K_M");
+  if (auto found = find_model(catalogue, t.text("name"), given.value_or(""))) {
+    s.model = std::move(found->spec);
+    if (!given && !found->quant.empty()) s.quant = found->quant;
+    std::ranges::move(found->warnings, std::back_inserter(s.warnings));
   } else {
-    t.refuse("name", model.error());  // a missing name was the first error
+    t.refuse("name", found.error());  // a missing name was the first error
   }
   if (s.model.layers > 0) read_experts_used(t, s.model);
-  s.quant = t.text_or("quant", "Q4_K_M");
   if (s.model.layers > 0) {
     const auto mix = QuantMix::from_name(s.quant);
     if (!mix) {

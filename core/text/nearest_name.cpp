@@ -53,7 +53,7 @@ std::vector<std::string> nearest_names(std::string_view wanted, std::span<const 
     const std::string candidate = as_id(name);
     std::size_t distance = edit_distance(id, candidate);
     const bool contained = id.size() >= 3 && candidate.find(id) != std::string::npos;
-    if (contained) distance = std::min<std::size_t>(distance, 2);
+    if (contained) distance = std::min<std::size_t>(distance, 1);
     if (distance <= std::max<std::size_t>(2, id.size() / 3)) ranked.emplace_back(distance, name);
   }
   std::sort(ranked.begin(), ranked.end());

@@ -171,7 +171,9 @@ Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string file
   return document;
 }
 
-Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
+namespace {
+
+Result<std::string> text_of(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return bad_input(path.string() + " is a directory", "name a .toml file");
@@ -185,7 +187,20 @@ Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
   }
   if (in.bad()) return bad_input("cannot read " + path.string());
   if (text.size() > kMaxFileBytes) return bad_input(path.string() + " is larger than 16 MiB");
-  return parse(text, path.string());
+  return text;
+}
+
+}  // namespace
+
+Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
+  const auto text = text_of(path);
+  return text ? parse(*text, path.string()) : text.error();
+}
+
+Result<TomlDocument> TomlDocument::read_top(const std::filesystem::path& path) {
+  const auto text = text_of(path);
+  if (!text) return text.error();
+  return parse(std::string_view(*text).substr(0, text->find("\n[")), path.string());
 }
 
 TomlDocument TomlDocument::of(const TomlTable& table) {

@@ -32,6 +32,8 @@ class TomlDocument {
   static Result<TomlDocument> parse(std::string_view text, std::string file);
   /// A file larger than 16 MiB, unreadable or malformed is an Error.
   static Result<TomlDocument> read(const std::filesystem::path& path);
+  /// The keys before the file's first table alone, which are quick to read.
+  static Result<TomlDocument> read_top(const std::filesystem::path& path);
 
   /// A document with the contents of another document's table. Errors name positions in that
   /// document.

@@ -24,6 +24,7 @@ TEST_CASE("Every verb has help, and it ends well", "[cli]") {
                                                 {"plan", "--help"},
                                                 {"inspect", "--help"},
                                                 {"list", "--help"},
+                                                {"show", "--help"},
                                                 {"simulate", "-h"}}) {
     const Outcome o = run(words);
     CHECK(o.exit == 0);
@@ -92,9 +93,29 @@ TEST_CASE("Unknown names of every kind say what is near or what there is", "[cli
 }
 
 TEST_CASE("An empty name is refused, not taken for a machine or a model", "[cli]") {
-  check_refused({"simulate", "--gpu", "rtx-3090", "--model", ""}, {"no model named"});
-  check_refused({"simulate", "--rig", "", "--model", "phi-4"}, {"no rig named"});
-  check_refused({"inspect", ""}, {"no model named"});
+  constexpr const char* kWhy = ": an empty value (an unset shell variable?)";
+  for (const char* flag : {"--rig", "--gpu", "--cpu", "--ram", "--ssd", "--pcie", "--model",
+                           "--quant", "--model-size", "--kv", "--runtime", "--start", "--trace"})
+    check_refused({"simulate", flag, ""}, {std::string(flag) + kWhy});
+  for (const char* gpus : {",", "rtx-3090,", ",rtx-3090"})
+    check_refused({"simulate", "--gpu", gpus, "--model", "phi-4"}, {std::string("--gpu") + kWhy});
+  check_refused(quick({"--set", "rig.cpu="}), {"--set rig.cpu=", kWhy});
+  check_refused(quick({"-o", ""}), {"--output", kWhy});
+  check_refused({"simulate", ""}, {"scenario", kWhy});
+  check_refused({"inspect", ""}, {"model", kWhy});
+  check_refused({"compare", "--gpus", "", "--model", "phi-4"}, {"--gpus", kWhy});
+}
+
+TEST_CASE("Kits of RAM without sense are refused", "[cli]") {
+  check_refused(quick({"--ram", "-2xddr5-6000:64GiB"}), {"--ram", "2xddr5-6000:64GiB"});
+  check_refused(quick({"--ram", "2xddr9-6000:64GiB"}), {"--ram", "ddr2 to ddr5"});
+}
+
+TEST_CASE("An empty rig file is refused", "[cli]") {
+  const Folder folder;
+  for (const char* text : {"", "# nothing yet\n"})
+    check_refused({"simulate", "--rig", folder.write("rig.toml", text), "--model", "phi-4"},
+                  {"rig.toml says nothing of a machine"});
 }
 
 TEST_CASE("Unknown flags and verbs are refused", "[cli]") {

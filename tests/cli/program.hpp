@@ -73,6 +73,7 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
     const int error_file = open(error.c_str(), O_WRONLY | O_CREAT, 0600);
     if (out_file < 0 || error_file < 0 || dup2(out_file, 1) < 0 || dup2(error_file, 2) < 0)
       _exit(126);
+    setenv("XDG_DATA_HOME", (place / "own").c_str(), 1);  // not the developer's own parts
     for (const auto& [name, value] : how.environment) {
       if (value)
         setenv(name.c_str(), value->c_str(), 1);

@@ -1,8 +1,11 @@
 // Any text as JSON: the first letter says whether it is read as llama-bench's output, as the report
-// of a run or as the times of its activities, each held against a forecast.
+// of a run or as the times of its activities, each held against a forecast, or as a model's
+// config.json.
 
 #include <memory>
 
+#include "core/model/hugging_face_config.hpp"
+#include "core/model/kv_bytes.hpp"
 #include "measurements/read_measurements.hpp"
 #include "report/report_from_json.hpp"
 #include "report/report_json.hpp"
@@ -51,6 +54,13 @@ void activities(std::string_view text) {
   fuzz::sink = fuzz::sink + to_json(rows).size() + compare_activities({}, rows).size();
 }
 
+void config(std::string_view text) {
+  const auto spec = parse_hugging_face_config(text, "config.json");
+  if (!fuzz::check(spec)) return;
+  RIGCAST_ASSERT(spec->heads % spec->kv_heads == 0);
+  RIGCAST_ASSERT(kv_bytes(*spec, 1000, {}) >= 0);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -58,6 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (in.byte()) {
     case 'r': run_report(in.rest()); break;
     case 'a': activities(in.rest()); break;
+    case 'h': config(in.rest()); break;
     default: llama_bench(in.rest()); break;
   }
   return 0;

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/hardware/hardware_names.hpp"
+#include "core/model/model_names.hpp"
 #include "measurements/build_month.hpp"
-#include "measurements/model_names.hpp"
 #include "measurements/name_resolver.hpp"
 #include "measurements/parsed_notes.hpp"
 #include "tests/catch.hpp"

@@ -21,6 +21,59 @@ TEST_CASE("A GPU is found whatever the case and punctuation", "[catalogue]") {
   }
 }
 
+TEST_CASE("A GPU is found by the names that nvidia-smi, lspci and drivers give it", "[catalogue]") {
+  struct Case {
+    const char* name;
+    const char* id;
+  };
+  for (const Case& c :
+       {Case{"NVIDIA GeForce RTX 3060", "rtx-3060-12gb"},
+        {"NVIDIA H100 80GB HBM3", "h100-sxm"},
+        {"01:00.0 VGA compatible controller: NVIDIA Corporation GA106 [GeForce RTX 3060 Lite Hash "
+         "Rate] (rev a1)",
+         "rtx-3060-12gb"},
+        {"03:00.0 VGA compatible controller: Intel Corporation Battlemage G21 [Arc B580]",
+         "arc-b580"},
+        {"Intel(R) Arc(TM) B580 Graphics", "arc-b580"},
+        {"AMD Radeon RX 7900 XTX", "rx-7900-xtx"},
+        {"NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"},
+        {"NVIDIA GB10", "dgx-spark"}}) {
+    const auto gpu = catalogue().gpu(c.name);
+    INFO(c.name << (gpu ? "" : gpu.error().text()));
+    REQUIRE(gpu);
+    CHECK(gpu->id == c.id);
+  }
+}
+
+TEST_CASE("A name that several cards have is refused with their ids", "[catalogue]") {
+  for (const char* name : {"RTX 5060 Ti", "NVIDIA GeForce RTX 5060 Ti", "rtx-5060-ti"}) {
+    const auto gpu = catalogue().gpu(name);
+    REQUIRE_FALSE(gpu);
+    CHECK(contains(gpu.error().message,
+                   "is ambiguous, it may be rtx-5060-ti-16gb or rtx-5060-ti-8gb"));
+  }
+  CHECK(catalogue().gpu("NVIDIA GeForce RTX 5060 Ti 16GB")->id == "rtx-5060-ti-16gb");
+  const auto chip = catalogue().gpu(
+      "03:00.0 VGA compatible controller: Advanced Micro Devices, Inc. [AMD/ATI] Navi 31 "
+      "[Radeon RX 7900 XT/7900 XTX/7900M] (rev c8)");
+  REQUIRE_FALSE(chip);
+  CHECK(contains(chip.error().message, "rx-7900-xt-20gb or rx-7900-xtx"));
+}
+
+TEST_CASE("An alias that fits other cards, too, is taken with a warning", "[catalogue]") {
+  const auto warnings_of = [](const std::string& gpu) {
+    const auto s = fixtures::scenario("[rig]\ngpu = '" + gpu + "'\n[model]\nname = 'phi-4'\n");
+    REQUIRE(s);
+    std::string all;
+    for (const std::string& warning : s->warnings) all += warning + "\n";
+    return all;
+  };
+  CHECK(contains(warnings_of("NVIDIA GeForce RTX 3060"),
+                 "\"NVIDIA GeForce RTX 3060\" may be rtx-3060-8gb: assumed rtx-3060-12gb"));
+  for (const char* exact : {"rtx-3060-12gb", "RTX 3060 12GB", "RTX 4090"})
+    CHECK_FALSE(contains(warnings_of(exact), "may be"));
+}
+
 TEST_CASE("A model is found by id, by name and by the name of its files", "[catalogue]") {
   for (const char* name : {"llama-3.1-8b", "Llama 3.1 8B", "LLAMA-3.1 8b"}) {
     INFO(name);
@@ -46,6 +99,7 @@ TEST_CASE("An unknown name gives the nearest ones and where to see all", "[catal
   CHECK(contains(catalogue().cpu("core-i7-8800").error().hint, "rigcast list cpus"));
   CHECK(contains(catalogue().ssd("no such").error().message, "no SSD named"));
   CHECK(contains(catalogue().model("llama-3.1-9b").error().hint, "llama-3.1-8b"));
+  CHECK(contains(catalogue().gpu("H100").error().hint, "h100-sxm"));
   CHECK(contains(catalogue().rig_file("nothing").error().message, "no rig named"));
   CHECK(contains(catalogue().runtime_file("vlm").error().message, "no runtime named"));
 }
@@ -77,7 +131,8 @@ TEST_CASE("A kit that no file describes follows from channels and speed", "[cata
 
 TEST_CASE("A kit without sense is refused with an example", "[catalogue]") {
   for (const char* text : {"", "ddr4", "0xddr4-2666", "65xddr4-2666", "2xddr4-", "2xddr4-99",
-                           "2xddr4-99999", "xddr4-2666", "2xddr4", "-2xxddr4-2666"}) {
+                           "2xddr4-99999", "xddr4-2666", "2xddr4", "-2xxddr4-2666",
+                           "-2xddr5-6000:64GiB", "2xddr9-6000:64GiB", "2xddr-6000"}) {
     INFO(text);
     const auto kit = catalogue().ram(text);
     REQUIRE_FALSE(kit);
