@@ -11,8 +11,8 @@
 #include "core/catalogue/price_list.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/compare.hpp"
-#include "planner/compare_json.hpp"
-#include "planner/compare_text.hpp"
+#include "planner/output/compare_json.hpp"
+#include "planner/output/compare_text.hpp"
 #include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {

@@ -10,8 +10,9 @@
 #include "cli/verbs.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
-#include "planner/plan_json.hpp"
-#include "planner/plan_text.hpp"
+#include "planner/output/plan_csv.hpp"
+#include "planner/output/plan_json.hpp"
+#include "planner/output/plan_text.hpp"
 #include "planner/shortage.hpp"
 
 namespace rigcast::cli {
@@ -80,8 +81,12 @@ std::string emitted(const std::string& program, const TomlDocument& document, co
 }
 
 std::string render(const Scenario& s, const planner::Plan& plan, const OutputOptions& output) {
-  return output.format == Format::kJson ? to_json(s, plan)
-                                        : to_text(s, plan, {wants_colour(output), 100});
+  switch (output.format) {
+    case Format::kJson: return to_json(s, plan);
+    case Format::kCsv: return to_csv(s, plan);
+    case Format::kText: break;
+  }
+  return to_text(s, plan, {wants_colour(output), 100});
 }
 
 // The cheapest GPU beside those that are there, with which the scenario fits; "": none.
@@ -130,9 +135,8 @@ Error nothing_fits(const Scenario& s, std::size_t options, const std::string& hi
 }
 
 int plan_verb(const Options& o, const Catalogue& catalogue) {
-  if (o.output.format == Format::kCsv) return fail(bad_input("a plan has no CSV", "--format json"));
-  if (o.output.format == Format::kJson && !o.emit.empty())
-    return fail(bad_input("--emit prints what to type, not JSON",
+  if (o.output.format != Format::kText && !o.emit.empty())
+    return fail(bad_input("--emit prints what to type, neither JSON nor CSV",
                           "without --emit: the JSON has all commands"));
   const auto document = o.flags.document();
   if (!document) return fail(document.error());

@@ -9,6 +9,7 @@
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "sim/advice.hpp"
+#include "sim/by_context.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {
@@ -20,6 +21,7 @@ struct Options {
   std::string trace_file;
   std::vector<TokenCount> positions;
   bool exact = false;
+  bool by_context = false;
   bool no_advice = false;
 };
 
@@ -35,6 +37,7 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   std::vector<TraceEvent> events;
   if (!options.trace_file.empty()) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
+  if (options.by_context) report.by_context = sim::by_context(*report.scenario);
   if (!options.no_advice) report.advice = sim::advise(*document, catalogue, report);
 
   if (!options.trace_file.empty() && report.fits) {
@@ -62,6 +65,9 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("N,N")
       ->group("Output");
   verb->add_flag("--exact", options->exact, "simulate every token, no sampling")->group("Output");
+  verb->add_flag("--by-context", options->by_context,
+                 "speed at both ends of contexts up to the model's, in JSON")
+      ->group("Output");
   verb->add_flag("--no-advice", options->no_advice, "do not simulate alternatives")
       ->group("Output");
   verb->footer(

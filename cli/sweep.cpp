@@ -114,8 +114,18 @@ std::string csv_field(const Json& value) {
   return value.is_string() ? csv_quote(value.get<std::string>()) : value.dump();
 }
 
-std::string line_of(const Json& row, Format format) {
-  if (format != Format::kCsv) return row.dump() + "\n";
+// A swept value as the type that it has in a scenario: the sweep keeps the words of the command.
+Json typed(const Json& value) {
+  const Json parsed = Json::parse(value.get<std::string>(), nullptr, false);
+  return parsed.is_number() || parsed.is_boolean() ? parsed : value;
+}
+
+std::string line_of(Json row, Format format) {
+  if (format != Format::kCsv) {
+    for (auto& [key, value] : row.items())
+      if (value.is_string() && key.find('.') != std::string::npos) value = typed(value);
+    return row.dump() + "\n";
+  }
   std::string out;
   for (const auto& [key, value] : row.items()) out += (out.empty() ? "" : ",") + csv_field(value);
   return out + "\n";

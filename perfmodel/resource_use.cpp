@@ -57,16 +57,16 @@ class Sum {
 
   void host(const OpCost& c) {
     use_.add(Resource::kRam, read_seconds(c.equivalent_bytes, kHost), c.bytes.value);
-    use_.add(Resource::kCpu, c.compute.value);
-    use_.add(Resource::kHostWork, c.overhead.value);
+    use_.add(Resource::kCpu, (c.compute + c.serial).value);
+    use_.add(Resource::kHostWork, (c.overhead - c.serial).value);
   }
 
   GpuUse& use_of(DeviceIndex gpu) { return gpus_[std::size_t(gpu)]; }
 
   void gpu(const StepOp& op) {
     GpuUse& u = use_of(op.device);
-    u.launch += op.cost.overhead.value;
-    u.compute += op.cost.compute.value;
+    u.launch += (op.cost.overhead - op.cost.serial).value;
+    u.compute += (op.cost.compute + op.cost.serial).value;
     const double read = read_seconds(op.cost.equivalent_bytes, op.device);
     if (s_.rig.unified()) {
       use_.add(Resource::kRam, read, op.cost.bytes.value);

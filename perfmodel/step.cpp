@@ -4,7 +4,7 @@
 
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
-#include "perfmodel/page_in.hpp"
+#include "perfmodel/cost/page_in.hpp"
 #include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 

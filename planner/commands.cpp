@@ -72,7 +72,7 @@ struct Bench {
 constexpr Seconds kBenchTime{120};  // of all repetitions of one line
 constexpr Seconds kAnswerTime{30};  // of the tokens of an answer that are measured
 constexpr TokenCount kShortestAnswer = 16;
-constexpr int kUsualRepetitions = 5;  // llama-bench's own
+constexpr int kDefaultRepetitions = 5;  // llama-bench's own
 
 // The part of the answer that is measured, around its middle.
 Bench bench_of_answer(const Report& r) {
@@ -99,8 +99,8 @@ Words with_bench(Words words, const Bench& b) {
   add("-p", b.prompt);
   add("-n", b.output);
   if (b.depth > 0) add("-d", b.depth);
-  const int repetitions = int(std::clamp(kBenchTime / b.once, 1.0, double(kUsualRepetitions)));
-  if (repetitions < kUsualRepetitions) add("-r", repetitions);
+  const int repetitions = int(std::clamp(kBenchTime / b.once, 1.0, double(kDefaultRepetitions)));
+  if (repetitions < kDefaultRepetitions) add("-r", repetitions);
   return words;
 }
 

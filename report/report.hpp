@@ -43,6 +43,14 @@ struct PositionSpeed {
   std::optional<Interval> spread{};  // of tokens_per_s over the runs of a measurement
 };
 
+/// Speeds of one context limit: with a nearly empty cache, and a full one.
+struct ContextSpeed {
+  TokenCount context = 0;
+  bool fits = false;
+  int gpu_layers = 0, cpu_moe_layers = 0;  // as placed for this context
+  double first_tokens_per_s = 0, last_tokens_per_s = 0;
+};
+
 /// Facts about a measurement itself.
 struct MeasuredFigures {
   int runs = 0;
@@ -92,6 +100,7 @@ struct Report {
   double decode_tokens_per_s = 0;
   TpotSummary tpot;
   std::vector<PositionSpeed> by_position;
+  std::vector<ContextSpeed> by_context;  // empty: not asked for
 
   MemoryPlan memory;  // at the end of the run
   std::vector<MemoryPoint> timeline;

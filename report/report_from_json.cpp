@@ -132,6 +132,11 @@ Tier tier(const Fields& f) {
   return f.named<Tier>("tier", int(Tier::kRam) + 1, [](Tier t) { return name(t); });
 }
 
+std::optional<Bottleneck> bound(const Fields& f) {
+  if (!f.is_there()) return std::nullopt;
+  return Bottleneck{resource(f, "resource"), f.number("share")};
+}
+
 std::optional<TtftBreakdown> ttft(const Fields& f) {
   if (!f.is_there()) return std::nullopt;
   const Fields b = f.at("breakdown_s");
@@ -178,7 +183,17 @@ Cliff cliff(const Fields& f) {
   return c;
 }
 
+void read_contexts(const Fields& f, Report& out) {
+  out.max_context = f.integer("longest_context");
+  f.each("by_context", [&](const Fields& c) {
+    out.by_context.push_back({c.integer("context"), c.flag("fits", false), c.count("gpu_layers"),
+                              c.count("cpu_moe_layers"), c.number("first_tokens_per_s"),
+                              c.number("last_tokens_per_s")});
+  });
+}
+
 void read_memory(const Fields& f, Report& out) {
+  out.memory.outside_ram = bytes(f, "outside_ram_bytes");
   f.each("memory", [&](const Fields& d) { out.memory.devices.push_back(device_memory(d)); });
   f.each("timeline", [&](const Fields& m) {
     out.timeline.push_back({m.integer("tokens"), m.text("device"), bytes(m, "total")});
@@ -187,11 +202,10 @@ void read_memory(const Fields& f, Report& out) {
 }
 
 void read_use(const Fields& f, Report& out) {
-  const auto bound = [](const Fields& b) {
-    return b.is_there() ? Bottleneck{resource(b, "resource"), b.number("share")} : Bottleneck{};
-  };
-  out.prefill_bound = bound(f.at("bottleneck").at("prefill"));
-  out.decode_bound = bound(f.at("bottleneck").at("decode"));
+  out.prefill_bound = bound(f.at("bottleneck").at("prefill")).value_or(Bottleneck{});
+  out.decode_bound = bound(f.at("bottleneck").at("decode")).value_or(Bottleneck{});
+  out.warm_bound = bound(f.at("ttft").at("warm").at("bound_by"));
+  out.cold_bound = bound(f.at("ttft").at("cold").at("bound_by"));
   const Fields use = f.at("utilisation"), traffic = f.at("traffic_bytes"), inputs = f.at("inputs");
   for (std::size_t i = 0; i < out.utilisation.size(); ++i) {
     const std::string key(json_key(Resource(i)));
@@ -214,8 +228,10 @@ std::optional<MeasuredFigures> measured(const Fields& f) {
 }
 
 Placement placement(const Fields& scenario, const Scenario* of) {
-  const int layers = scenario.at("placement").count("gpu_layers");
-  if (of && !of->rig.gpus.empty()) return place(*of, std::min(layers, of->model.layers + 1));
+  const Fields stated = scenario.at("placement");
+  const int layers = stated.count("gpu_layers"), experts = stated.count("cpu_moe_layers");
+  if (of && !of->rig.gpus.empty())
+    return place(*of, std::min(layers, of->model.layers + 1), std::min(experts, of->model.layers));
   Placement out;
   out.gpu_layers = layers;
   return out;
@@ -233,6 +249,7 @@ void read_all(const Fields& f, Report& out) {
   out.cold = ttft(starts.at("cold"));
   out.prefill_tokens_per_s = f.number("prefill_tokens_per_s");
   read_decode(f.at("decode"), out);
+  read_contexts(f, out);
   read_memory(f, out);
   read_use(f, out);
   out.tokens_per_s_interval = interval.interval("tokens_per_s");
@@ -249,6 +266,7 @@ void read_all(const Fields& f, Report& out) {
     out.advice.push_back(std::move(advice));
   });
   out.fits = f.flag("fits", true);
+  out.assumed = f.texts("inputs_assumed");
   out.errors = f.texts("errors");
   out.warnings = f.texts("warnings");
 }

@@ -154,10 +154,15 @@ Json scenario_json(const Report& r) {
   };
 }
 
-Json ttft_json(const std::optional<TtftBreakdown>& ttft) {
-  return maybe(ttft, [](const TtftBreakdown& t) -> Json {
+Json bottleneck_json(const Bottleneck& b) {
+  return {{"resource", text(json_key(b.resource))}, {"share", number(b.share)}};
+}
+
+Json ttft_json(const std::optional<TtftBreakdown>& ttft, const std::optional<Bottleneck>& bound) {
+  return maybe(ttft, [&](const TtftBreakdown& t) -> Json {
     return {
         {"total_s", number(t.total())},
+        {"bound_by", maybe(bound, bottleneck_json)},
         {"breakdown_s",
          {{"load", number(t.load)},
           {"tokenize", number(t.tokenize)},
@@ -170,14 +175,23 @@ Json ttft_json(const std::optional<TtftBreakdown>& ttft) {
 
 Json pair(const Interval& i) { return Json::array({number(i.lo), number(i.hi)}); }
 
+// The forecast's interval, about the speed at one position.
+Json position_interval(const Report& r, const PositionSpeed& p) {
+  const auto& mean = r.tokens_per_s_interval;
+  if (r.measured || !mean || !(r.decode_tokens_per_s > 0)) return Json();
+  const double at = p.tokens_per_s / r.decode_tokens_per_s;
+  return pair({at * mean->lo, at * mean->hi});
+}
+
 Json decode_json(const Report& r) {
-  const auto position = [](const PositionSpeed& p) -> Json {
+  const auto position = [&](const PositionSpeed& p) -> Json {
     return {
         {"tokens", p.tokens},
         {"tokens_per_s", number(p.tokens_per_s)},
         {"tpot_s", number(p.tpot)},
         {"bound_by", text(json_key(p.bound_by))},
         {"spread", maybe(p.spread, pair)},
+        {"interval", position_interval(r, p)},
     };
   };
   return {
@@ -188,6 +202,18 @@ Json decode_json(const Report& r) {
         {"p90", number(r.tpot.p90)},
         {"p99", number(r.tpot.p99)}}},
       {"by_position", json_list(r.by_position, position)},
+  };
+}
+
+Json context_json(const ContextSpeed& c) {
+  const auto speed = [&](double x) { return c.fits ? number(x) : Json(); };
+  return {
+      {"context", c.context},
+      {"fits", c.fits},
+      {"gpu_layers", c.gpu_layers},
+      {"cpu_moe_layers", c.cpu_moe_layers},
+      {"first_tokens_per_s", speed(c.first_tokens_per_s)},
+      {"last_tokens_per_s", speed(c.last_tokens_per_s)},
   };
 }
 
@@ -220,10 +246,6 @@ Json cliff_json(const Cliff& c) {
       {"device", c.device},
       {"tier", text(name(c.tier))},
   };
-}
-
-Json bottleneck_json(const Bottleneck& b) {
-  return {{"resource", text(json_key(b.resource))}, {"share", number(b.share)}};
 }
 
 Json utilisation_json(const Report& r) {
@@ -297,9 +319,12 @@ std::string to_json(const Report& r) {
       {"origin", r.origin == Origin::kMeasured ? "measured" : "predicted"},
       {"scenario", scenario_json(r)},
       {"ttft",
-       {{"resident", ttft_json(r.resident)},
-        {"warm", ttft_json(r.warm)},
-        {"cold", ttft_json(r.cold)}}},
+       {{"resident", ttft_json(r.resident, r.prefill_bound)},
+        {"warm", ttft_json(r.warm, r.warm_bound)},
+        {"cold", ttft_json(r.cold, r.cold_bound)}}},
+      {"longest_context", r.max_context},
+      {"by_context", json_list(r.by_context, context_json)},
+      {"outside_ram_bytes", whole_bytes(r.memory.outside_ram)},
       {"prefill_tokens_per_s", number(r.prefill_tokens_per_s)},
       {"decode", decode_json(r)},
       {"memory", json_list(r.memory.devices, memory_json)},
@@ -312,6 +337,7 @@ std::string to_json(const Report& r) {
       {"traffic_bytes", traffic_json(r)},
       {"interval", interval_json(r)},
       {"inputs", inputs_json(r)},
+      {"inputs_assumed", r.assumed},
       {"correction", correction_json(r)},
       {"measured", maybe(r.measured, measured_json)},
       {"advice", json_list(r.advice, advice_json)},

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "perfmodel/cost/page_in.hpp"
 #include "perfmodel/host_copies.hpp"
-#include "perfmodel/page_in.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 #include "sim/graph.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "perfmodel/cost/page_in.hpp"
 #include "perfmodel/overlap.hpp"
-#include "perfmodel/page_in.hpp"
 
 namespace rigcast::sim {
 namespace {

@@ -228,14 +228,15 @@ OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const double charged_kv = cache_equivalent_bytes(s, t, tokens, kv);
   cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
   cost.equivalent_bytes = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
-  cost.overhead =
-      barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices)) + vector_time(s, t);
+  const Seconds barriers = barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices));
+  cost.serial = vector_time(s, t);
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();
   if (tokens <= kMatVecTokens)
-    cost.overhead += unoverlapped_time(
+    cost.serial += unoverlapped_time(
         s, compute,
         {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
+  cost.overhead = barriers + cost.serial;
   return corrected(s, cost, tokens);
 }
 

@@ -15,6 +15,7 @@ double cache_bytes(const StepContext& s, const OpTraffic& t) {
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {
   const double speed = device_speed(s, tokens);
   cost.overhead = cost.overhead / speed;
+  cost.serial = cost.serial / speed;
   cost.compute = cost.compute / speed;
   cost.equivalent_bytes = cost.equivalent_bytes / speed;
   return cost;

@@ -6,6 +6,7 @@ namespace rigcast {
 
 OpCost& OpCost::operator+=(const OpCost& other) {
   overhead += other.overhead;
+  serial += other.serial;
   compute += other.compute;
   equivalent_bytes += other.equivalent_bytes;
   bytes += other.bytes;

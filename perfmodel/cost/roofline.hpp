@@ -9,7 +9,8 @@ namespace rigcast {
 /// Demand of one operation on its device. The memory side is `equivalent_bytes`: bytes that take as
 /// long at the data sheet's bandwidth as the true bytes take at the rate that the kernels reach.
 struct OpCost {
-  Seconds overhead;  // kernel launches or thread barriers, before the work
+  Seconds overhead;  // before the roofline's work: kernel launches or thread barriers, and `serial`
+  Seconds serial;    // of the overhead: work of the device that nothing overlaps
   Seconds compute;
   Bytes equivalent_bytes;
   Bytes bytes;  // bytes that are really moved

@@ -291,3 +291,27 @@ TEST_CASE("Standard output is written to by its name, and what it is stays", "[c
   CHECK(fs::is_symlink("/dev/stdout"));
   CHECK(folder.names() == std::vector<std::string>{"out"});
 }
+
+TEST_CASE("Speeds by context come where they are asked for", "[cli][simulate]") {
+  const std::vector<std::string> words{"simulate",     "--gpu",    "rtx-3060-12gb", "--model",
+                                       "llama-3.1-8b", "--format", "json",          "--no-advice"};
+  const auto without = nlohmann::json::parse(run(words).out);
+  CHECK(without.at("by_context").empty());
+  CHECK(without.at("longest_context").get<long>() > 8192);
+  CHECK(!without.at("inputs_assumed").empty());
+  CHECK(without.at("ttft").at("cold").at("bound_by").at("resource") == "ssd");
+  const auto& position = without.at("decode").at("by_position").at(3);
+  CHECK(position.at("interval").at(0) < position.at("tokens_per_s"));
+  CHECK(position.at("interval").at(1) > position.at("tokens_per_s"));
+  auto more = words;
+  more.emplace_back("--by-context");
+  const auto all = nlohmann::json::parse(run(more).out).at("by_context");
+  REQUIRE(all.size() >= 8);
+  CHECK(all.front().at("context") == 1024);
+  CHECK(all.back().at("context") == 131072);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    CHECK(all[i].at("last_tokens_per_s") <= all[i - 1].at("last_tokens_per_s"));
+    CHECK(all[i].at("gpu_layers") <= all[i - 1].at("gpu_layers"));
+    CHECK(all[i].at("first_tokens_per_s") >= all[i].at("last_tokens_per_s"));
+  }
+}

@@ -128,7 +128,31 @@ TEST_CASE("Wishes in a wrong form are refused", "[cli][plan]") {
                                     {"--min-tps", "nan"},
                                     {"--max-loss", "-1"},
                                     {"--objective", "beauty"},
-                                    {"--format", "csv"},
+                                    {"--format", "yaml"},
                                     {"--emit", "word"}})
     CHECK(plan({flag, value}).exit == 2);
+}
+
+TEST_CASE("A plan as CSV has a line for every simulated way", "[cli][plan]") {
+  const Outcome o = plan({"--format", "csv"});
+  REQUIRE(o.exit == 0);
+  CHECK(o.out.starts_with("what,quant,type_k,type_v,policy,gpu_layers,"));
+  const auto j = nlohmann::json::parse(plan({"--format", "json"}).out);
+  const auto ways = std::ptrdiff_t(j.at("choices").size() + j.at("rejected").size());
+  CHECK(std::ranges::count(o.out, '\n') == ways + 1);
+}
+
+TEST_CASE("The JSON of a plan has the keys that docs/report.md states", "[cli][plan]") {
+  const auto j = nlohmann::json::parse(plan({"--format", "json"}).out);
+  for (const char* key :
+       {"schema", "options", "too_large", "crossover", "would_fit", "choices", "rejected"})
+    CHECK(j.contains(key));
+  CHECK(j.at("would_fit").is_null());
+  for (const char* key : {"what", "scenario", "report", "quality", "first_token_s", "request_s",
+                          "turn_s", "unmet", "on_front", "knee", "commands"})
+    CHECK(j.at("choices").at(0).contains(key));
+  // A loaded model, unless a start is stated.
+  const double loaded = j.at("choices").at(0).at("first_token_s").get<double>();
+  const auto cold = nlohmann::json::parse(plan({"--format", "json", "--start", "cold"}).out);
+  CHECK(cold.at("choices").at(0).at("first_token_s").get<double>() > 2 * loaded);
 }

@@ -3,8 +3,8 @@
 #include "planner/crossover.hpp"
 
 #include "perfmodel/serial_time.hpp"
+#include "planner/output/plan_text.hpp"
 #include "planner/plan.hpp"
-#include "planner/plan_text.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "perfmodel/mean_turn.hpp"
+#include "planner/output/plan_text.hpp"
 #include "planner/plan.hpp"
-#include "planner/plan_text.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

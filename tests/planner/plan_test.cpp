@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "perfmodel/serial_time.hpp"
-#include "planner/plan_text.hpp"
+#include "planner/output/plan_text.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

@@ -84,7 +84,7 @@ MemoryPlan memory_that_fits() {
   host.page_cache = Bytes{5.7 * 0x1p30};
   host.overhead = 2_GiB;
   host.capacity = 32_GiB;
-  return {.devices = {gpu, host}, .resident_tokens = {}, .spilled = {}};
+  return {.devices = {gpu, host}, .resident_tokens = {}, .spilled = {}, .outside_ram = {}};
 }
 
 Cliff vram_cliff() {
@@ -178,19 +178,38 @@ using Keys = std::vector<std::string>;
 
 TEST_CASE("JSON has the keys of the contract, in its order", "[report]") {
   const Json json = Json::parse(to_json(predicted()));
-  CHECK(keys(json) ==
-        Keys{"schema",      "origin",        "scenario", "ttft",   "prefill_tokens_per_s",
-             "decode",      "memory",        "timeline", "cliffs", "bottleneck",
-             "utilisation", "traffic_bytes", "interval", "inputs", "correction",
-             "measured",    "advice",        "fits",     "errors", "warnings"});
+  CHECK(keys(json) == Keys{"schema",
+                           "origin",
+                           "scenario",
+                           "ttft",
+                           "longest_context",
+                           "by_context",
+                           "outside_ram_bytes",
+                           "prefill_tokens_per_s",
+                           "decode",
+                           "memory",
+                           "timeline",
+                           "cliffs",
+                           "bottleneck",
+                           "utilisation",
+                           "traffic_bytes",
+                           "interval",
+                           "inputs",
+                           "inputs_assumed",
+                           "correction",
+                           "measured",
+                           "advice",
+                           "fits",
+                           "errors",
+                           "warnings"});
   CHECK(json["schema"] == "rigcast.report/1");
   CHECK(keys(json["scenario"]) == Keys{"rig", "model", "placement", "kv", "runtime", "workload"});
-  CHECK(keys(json["ttft"]["cold"]) == Keys{"total_s", "breakdown_s"});
+  CHECK(keys(json["ttft"]["cold"]) == Keys{"total_s", "bound_by", "breakdown_s"});
   CHECK(keys(json["ttft"]["cold"]["breakdown_s"]) ==
         Keys{"load", "tokenize", "transfer", "prefill", "sample"});
   CHECK(keys(json["decode"]) == Keys{"tokens_per_s", "tpot_s", "by_position"});
   CHECK(keys(json["decode"]["by_position"][0]) ==
-        Keys{"tokens", "tokens_per_s", "tpot_s", "bound_by", "spread"});
+        Keys{"tokens", "tokens_per_s", "tpot_s", "bound_by", "spread", "interval"});
   CHECK(keys(json["memory"][0]) == Keys{"device", "tier", "weights", "kv", "activations", "staging",
                                         "page_cache", "overhead", "total", "capacity"});
   CHECK(keys(json["cliffs"][0]) == Keys{"axis", "at_tokens", "before_tokens_per_s",

@@ -1,5 +1,5 @@
 // Weights that RAM cannot hold, in closed form.
-#include "perfmodel/page_in.hpp"
+#include "perfmodel/cost/page_in.hpp"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "planner/plan_text.hpp"
+#include "planner/output/plan_text.hpp"
 
 #include <fmt/format.h>
 

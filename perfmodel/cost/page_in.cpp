@@ -1,4 +1,4 @@
-#include "perfmodel/page_in.hpp"
+#include "perfmodel/cost/page_in.hpp"
 
 #include <algorithm>
 #include <cmath>

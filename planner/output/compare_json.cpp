@@ -1,11 +1,11 @@
-#include "planner/compare_json.hpp"
+#include "planner/output/compare_json.hpp"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/text/csv_quote.hpp"
-#include "planner/plan_text.hpp"
+#include "planner/output/plan_text.hpp"
 #include "report/json_values.hpp"
 #include "report/report_json.hpp"
 

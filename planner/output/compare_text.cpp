@@ -1,11 +1,11 @@
-#include "planner/compare_text.hpp"
+#include "planner/output/compare_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/text/unit_text.hpp"
-#include "planner/plan_text.hpp"
+#include "planner/output/plan_text.hpp"
 #include "report/report_words.hpp"
 #include "report/text_screen.hpp"
 

@@ -1,9 +1,9 @@
-#include "planner/plan_json.hpp"
+#include "planner/output/plan_json.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "planner/commands.hpp"
-#include "planner/plan_text.hpp"
+#include "planner/output/plan_text.hpp"
 #include "report/report_json.hpp"
 
 namespace rigcast::planner {
