@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/catalogue/file_cache.hpp"
+#include "core/files/input_file.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/nearest_name.hpp"
 
@@ -236,6 +237,8 @@ Result<fs::path> Catalogue::rig_file(std::string_view name) const {
   const bool is_file = given.extension() == ".toml" && fs::is_regular_file(given, ignored);
   const auto file =
       is_file ? Result<fs::path>(given) : find("hwprofiles/rigs", "rig", "rigs", name);
+  if (!file && fs::exists(given, ignored))
+    if (auto error = check_regular_file(given)) return *error;
   if (file && is_measured_file(*file))
     return bad_input(fmt::format("{} is the correction of a rig, not a rig", file->string()),
                      "name the rig's own file beside it");

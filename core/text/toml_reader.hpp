@@ -30,7 +30,7 @@ class TomlDocument {
   explicit TomlDocument(std::string file);
 
   static Result<TomlDocument> parse(std::string_view text, std::string file);
-  /// A file larger than 16 MiB, unreadable or malformed is an Error.
+  /// Errors: those of read_input(), of a file larger than 16 MiB, and of its syntax.
   static Result<TomlDocument> read(const std::filesystem::path& path);
 
   /// A document with the contents of another document's table. Errors name positions in that
