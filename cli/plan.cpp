@@ -126,7 +126,6 @@ Error nothing_fits(const TomlDocument& document, const Catalogue& catalogue, con
 }
 
 int plan_verb(const Options& o, const Catalogue& catalogue) {
-  if (o.output.format == Format::kCsv) return fail(bad_input("a plan has no CSV", "--format json"));
   if (o.output.format == Format::kJson && !o.emit.empty())
     return fail(bad_input("--emit prints what to type, not JSON",
                           "without --emit: the JSON has all commands"));
@@ -147,8 +146,13 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (o.emit == "ollama") planner::limit_to_ollama(search_space);
   planner::Plan plan = planner::make_plan(*scenario, search_space, *constraints, *quality,
                                           request_seconds, forecast_to_rank);
-  if (plan.ranked.empty())
-    return fail(nothing_fits(*document, catalogue, *scenario, search_space, plan.candidates));
+  if (plan.ranked.empty()) {
+    const Error why = nothing_fits(*document, catalogue, *scenario, search_space, plan.candidates);
+    if (o.output.format == Format::kJson)
+      if (auto error = emit(o.output, to_json(*scenario, plan, why.message, why.hint)))
+        return fail(*error);
+    return fail(why);
+  }
   // The plans that are shown are forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i)
     plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);
@@ -167,7 +171,7 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("plan", "Find the best way to run a model on a rig");
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
-  o->output.add_to(*verb);
+  o->output.add_to(*verb, {Format::kText, Format::kJson});
   o->constraints.add_to(*verb);
   verb->add_option("--emit", o->emit, "print what to type for llama.cpp, ollama or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))

@@ -7,7 +7,9 @@
 
 namespace rigcast::planner {
 
-/// "rigcast.plan/1", indented by two spaces.
-std::string to_json(const Scenario& base, const Plan& plan);
+/// "rigcast.plan/1", indented by two spaces. Of a plan without choices: why there are none, and
+/// what would fit; empty texts become null.
+std::string to_json(const Scenario& base, const Plan& plan, const std::string& why_not = {},
+                    const std::string& what_would_fit = {});
 
 }  // namespace rigcast::planner

@@ -170,6 +170,9 @@ Json ttft_json(const std::optional<TtftBreakdown>& ttft) {
 
 Json pair(const Interval& i) { return Json::array({number(i.lo), number(i.hi)}); }
 
+// What does not fit has no speed, which is not a speed of 0.
+Json if_fits(const Report& r, double figure) { return r.fits ? number(figure) : Json(); }
+
 Json decode_json(const Report& r) {
   const auto position = [](const PositionSpeed& p) -> Json {
     return {
@@ -181,12 +184,12 @@ Json decode_json(const Report& r) {
     };
   };
   return {
-      {"tokens_per_s", number(r.decode_tokens_per_s)},
+      {"tokens_per_s", if_fits(r, r.decode_tokens_per_s)},
       {"tpot_s",
-       {{"mean", number(r.tpot.mean)},
-        {"p50", number(r.tpot.p50)},
-        {"p90", number(r.tpot.p90)},
-        {"p99", number(r.tpot.p99)}}},
+       {{"mean", if_fits(r, r.tpot.mean.value)},
+        {"p50", if_fits(r, r.tpot.p50.value)},
+        {"p90", if_fits(r, r.tpot.p90.value)},
+        {"p99", if_fits(r, r.tpot.p99.value)}}},
       {"by_position", json_list(r.by_position, position)},
   };
 }
@@ -222,14 +225,15 @@ Json cliff_json(const Cliff& c) {
   };
 }
 
-Json bottleneck_json(const Bottleneck& b) {
+Json bottleneck_json(const Report& r, const Bottleneck& b) {
+  if (!r.fits) return Json();
   return {{"resource", text(json_key(b.resource))}, {"share", number(b.share)}};
 }
 
 Json utilisation_json(const Report& r) {
   Json out = Json::object();
   for (std::size_t i = 0; i < r.utilisation.size(); ++i)
-    out[std::string(json_key(Resource(i)))] = number(r.utilisation[i]);
+    out[std::string(json_key(Resource(i)))] = if_fits(r, r.utilisation[i]);
   return out;
 }
 
@@ -238,7 +242,8 @@ Json traffic_json(const Report& r) {
   Json out = Json::object();
   for (const Resource route :
        {Resource::kSsd, Resource::kRam, Resource::kH2d, Resource::kD2h, Resource::kVram})
-    out[std::string(json_key(route))] = whole_bytes(r.traffic_bytes[std::size_t(route)]);
+    out[std::string(json_key(route))] =
+        r.fits ? whole_bytes(r.traffic_bytes[std::size_t(route)]) : Json();
   return out;
 }
 
@@ -300,14 +305,14 @@ std::string to_json(const Report& r) {
        {{"resident", ttft_json(r.resident)},
         {"warm", ttft_json(r.warm)},
         {"cold", ttft_json(r.cold)}}},
-      {"prefill_tokens_per_s", number(r.prefill_tokens_per_s)},
+      {"prefill_tokens_per_s", if_fits(r, r.prefill_tokens_per_s)},
       {"decode", decode_json(r)},
       {"memory", json_list(r.memory.devices, memory_json)},
       {"timeline", json_list(r.timeline, timeline_json)},
       {"cliffs", json_list(r.cliffs, cliff_json)},
       {"bottleneck",
-       {{"prefill", bottleneck_json(r.prefill_bound)},
-        {"decode", bottleneck_json(r.decode_bound)}}},
+       {{"prefill", bottleneck_json(r, r.prefill_bound)},
+        {"decode", bottleneck_json(r, r.decode_bound)}}},
       {"utilisation", utilisation_json(r)},
       {"traffic_bytes", traffic_json(r)},
       {"interval", interval_json(r)},
