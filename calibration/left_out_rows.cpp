@@ -4,15 +4,16 @@
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
+#include "core/files/input_file.hpp"
 #include "core/text/csv.hpp"
 #include "core/text/csv_quote.hpp"
 
 namespace rigcast::calibration {
 namespace {
+
+constexpr std::size_t kMaxBytes = 100 << 20;
 
 constexpr std::string_view kHeader =
     "id,chip,rig,model,quant,regime,deep,quantized_kv,ram_known,metric,measured,fitted,left_out";
@@ -100,12 +101,9 @@ std::string to_csv(std::span<const LeftOutRow> rows) {
 }
 
 Result<std::vector<LeftOutRow>> read_left_out(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in)
-    return bad_input(fmt::format("cannot read {}", file.string()),
-                     "a table NAME.left-out.csv that `rigcast calibrate` wrote");
-  const auto table = parse_csv(text, file.string());
+  const auto text = read_input(file, kMaxBytes);
+  if (!text) return text.error();
+  const auto table = parse_csv(*text, file.string());
   if (!table) return table.error();
   if (table->empty() || header_of(table->front()) != kHeader)
     return bad_input("this is no table of left-out rows", fmt::format("its header is {}", kHeader),

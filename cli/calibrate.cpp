@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include "calibration/own_runs.hpp"
 #include "calibration/runs/run_fit_text.hpp"
 #include "calibration/write_profile.hpp"
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
@@ -133,11 +133,6 @@ Fit fit_rows(const Runs& runs, const Profiles& profiles, int jobs) {
 // The profile and those that build on it, with a table of all rows beside the first.
 std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Profiles& profiles,
                                const std::string& from) {
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code)
-    return Error{ErrorKind::kMachine, fmt::format("cannot create {}", folder.string()),
-                 "name another folder with -o"};
   const auto write = [&](const std::string& id,
                          const std::string& runtime) -> std::optional<Error> {
     const std::string text =
@@ -154,6 +149,7 @@ std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Pro
 }
 
 int correct_own_rig(const Options& options, const Catalogue& catalogue) {
+  if (const auto error = check_outputs({options.folder})) return fail(*error);
   const auto own = correct_rig(options.own.runs, options.own.rig, options.folder, catalogue);
   if (!own) return fail(own.error());
   const std::string text = options.format == Format::kJson ? to_json(*own) : to_text(*own);
@@ -166,6 +162,7 @@ int cores_of(const Options& options) {
 }
 
 int fit_kept_runs(const Options& options, const Catalogue& catalogue) {
+  if (const auto error = check_outputs({options.folder})) return fail(*error);
   const auto done = calibrate_on_runs(options.kept, catalogue, cores_of(options));
   if (!done) return fail(done.error());
   if (!options.folder.empty())
@@ -201,11 +198,15 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
                               chips.size()),
                   "name a folder for this fit with -o, or correct one rig with --own"));
 
+  const fs::path folder =
+      options.folder.empty() ? catalogue.root() / "runtimes" / "fitted" : fs::path(options.folder);
+  if (auto error = make_folder(folder)) {  // before the minutes that a fit takes
+    error->hint = "name another folder with -o";
+    return fail(*error);
+  }
   const Fit fit = fit_rows(runs, *profiles, cores_of(options));
   if (fit.errors.values.empty())
     return fail({ErrorKind::kMachine, "the fit found no solution", "are the figures plausible?"});
-  const fs::path folder =
-      options.folder.empty() ? catalogue.root() / "runtimes" / "fitted" : fs::path(options.folder);
   const std::string from = fs::path(options.against).filename().string();
   if (auto error = write_fit(folder, fit, *profiles, from)) return fail(*error);
 
@@ -230,9 +231,10 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("-o,--output", options->folder,
                    "folder to write to [runtimes/fitted]; with --own the file [beside the rig's]; "
                    "with --runs the profile's file [none is written]")
+      ->check(not_empty())
       ->type_name("PATH");
   verb->add_option("--jobs", options->jobs, "fits at the same time [all cores]")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_within(1, 4096))
       ->type_name("N");
   verb->add_option(
           "--runs", options->kept,
@@ -253,11 +255,7 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("--rig", options->own.rig, "that rig: of the catalogue, or a rig file")
       ->type_name("RIG")
       ->needs(own);
-  static const std::map<std::string, Format> kFormats = {{"text", Format::kText},
-                                                         {"json", Format::kJson}};
-  verb->add_option("--format", options->format, "text or json")
-      ->transform(CLI::CheckedTransformer(kFormats).description(""))
-      ->type_name("FORMAT");
+  add_format(*verb, options->format, {Format::kText, Format::kJson});
   verb->footer(
       "Every chip is left out once: the table shows what the fit is worth on machines that it has\n"
       "not seen. Every row's forecasts go to NAME.left-out.csv beside the profile.\n\n"

@@ -339,16 +339,15 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
   o->output.add_to(*verb);
   o->constraints.add_to(*verb);
   constexpr const char* kGroup = "Comparison";
-  verb->add_option("--gpus", o->gpus, "GPUs in the rig of the other flags: rtx-3090,2xrtx-3090")
-      ->delimiter(',')
+  add_list(*verb, "--gpus", o->gpus, "GPUs in the rig of the other flags: rtx-3090,2xrtx-3090")
       ->type_name("A,B")
       ->group(kGroup)
       ->excludes("--gpu");
-  verb->add_option("--rigs", o->rigs, "rigs of the catalogue, or rig files")
-      ->delimiter(',')
+  add_list(*verb, "--rigs", o->rigs, "rigs of the catalogue, or rig files")
       ->type_name("A,B")
       ->group(kGroup);
   verb->add_option("--base", o->base, "the rig that GPUs are put into, or that gets a new part")
+      ->check(not_empty())
       ->type_name("RIG")
       ->group(kGroup);
   verb->add_option("--budget", o->budget,
@@ -360,6 +359,7 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("PART=USD")
       ->group(kGroup);
   verb->add_option("--prices", o->price_file, "price list of your own, as hwprofiles/prices.toml")
+      ->check(not_empty())
       ->type_name("FILE.toml")
       ->group(kGroup);
   verb->footer(

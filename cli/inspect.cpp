@@ -69,12 +69,16 @@ FileFacts facts_of(const engine::GgufFile& file) {
   return facts;
 }
 
-// The file's contents are shown whatever it is; a model is derived from it where that is possible.
+// A file's tensors are shown whatever they are; a model is derived from them where that is
+// possible. Without any there is none: it would be one of 0 bytes.
 Result<Inspected> inspect_file(const Options& options) {
   if (options.quant_given)
     return bad_input("--quant: a model file has its own formats", "leave out --quant");
   const auto file = engine::GgufFile::open(options.model);
   if (!file) return file.error();
+  if (file->tensors().empty())
+    return bad_input("there are no tensors in this file",
+                     "a model's .gguf file; of one in parts, the first", SourceRef{file->name()});
   Inspected out;
   out.file = facts_of(*file);
   for (const engine::TensorInfo& t : file->tensors()) {

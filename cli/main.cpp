@@ -87,13 +87,21 @@ int parse_and_run(int argc, char** argv) {
   return run();
 }
 
+// Help and tables are printed as they come: what did not arrive is an error nevertheless.
+int after_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (code == rigcast::cli::kMachineFailed) return code;  // which has said so
+  return rigcast::cli::fail(
+      {rigcast::ErrorKind::kMachine, "cannot write to standard output", "", {}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   rigcast::cli::tell_of_lost_files();
   std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is an error like a full disk
   try {
-    return parse_and_run(argc, argv);
+    return after_output(parse_and_run(argc, argv));
   } catch (const rigcast::ShortOfMemory& e) {
     return rigcast::cli::fail({rigcast::ErrorKind::kDoesNotFit,
                                e.what(),

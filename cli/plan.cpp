@@ -158,7 +158,12 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   const bool holds_none =
       plan.ranked.empty() || plan.ranked.front().report.memory.outside_ram.value > 0;
   if (holds_none) plan.would_fit = would_fit(*document, catalogue, *scenario, search_space);
-  if (plan.ranked.empty()) return fail(nothing_fits(*scenario, plan.candidates, plan.would_fit));
+  if (plan.ranked.empty()) {
+    const Error why = nothing_fits(*scenario, plan.candidates, plan.would_fit);
+    if (o.output.format == Format::kJson)
+      if (auto error = emit(o.output, to_json(*scenario, plan, why.message))) return fail(*error);
+    return fail(why);
+  }
   // The plans that are shown are forecast in full.
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i)
     plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);
@@ -177,7 +182,7 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("plan", "Find the best way to run a model on a rig");
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
-  o->output.add_to(*verb);
+  o->output.add_to(*verb, {Format::kText, Format::kJson});
   o->constraints.add_to(*verb);
   verb->add_option("--emit", o->emit, "print what to type for llama.cpp, ollama or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))

@@ -5,9 +5,11 @@
 #include <memory>
 #include <vector>
 
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/probed_gpus.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/interrupt.hpp"
 #include "core/files/output_file.hpp"
 #include "core/text/unit_text.hpp"
 #include "probe/gpu/measure_gpus.hpp"
@@ -67,13 +69,19 @@ std::string table(const probe::Machine& m, const std::vector<std::string>& gpus)
   return out + "\n";
 }
 
-int probe_verb(const Options& options, const Catalogue& catalogue) {
+int probe_verb(const Options& options, const Catalogue& catalogue) try {
+  if (const auto error = check_outputs({options.file})) return fail(*error);
   const std::filesystem::path scratch = options.scratch.empty()
                                             ? std::filesystem::current_path()
                                             : std::filesystem::path(options.scratch);
-  auto machine = probe::measure_machine(scratch, show_progress);
+  if (auto error = make_folder(scratch)) {
+    error->hint = "--scratch DIR, a folder that can be written to";
+    return fail(*error);
+  }
+  const OnInterrupt on_interrupt;
+  auto machine = probe::measure_machine(scratch, show_progress, stop_flag());
   if (!machine) return fail(machine.error());
-  machine->gpus = probe::measure_gpus(show_progress);
+  machine->gpus = probe::measure_gpus(show_progress, stop_flag());
   const std::vector<std::string> gpus = ids_of(machine->gpus, catalogue);
   std::fputs(table(*machine, gpus).c_str(), stdout);
   if (options.file.empty()) {
@@ -87,6 +95,12 @@ int probe_verb(const Options& options, const Catalogue& catalogue) {
   fmt::print("\n  wrote  {}: rigcast simulate --rig {} --model llama-3.2-1b\n", options.file,
              options.file);
   return kDone;
+} catch (const Interrupted&) {
+  show_progress("");
+  return fail({ErrorKind::kMachine,
+               "interrupted: nothing was measured to its end, nothing is kept",
+               "the same command measures anew",
+               {}});
 }
 
 }  // namespace
@@ -94,9 +108,14 @@ int probe_verb(const Options& options, const Catalogue& catalogue) {
 void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("probe", "Measure this machine and write it as a rig");
   auto options = std::make_shared<Options>();
-  verb->add_option("-o,--output", options->file, "the rig file to write")->type_name("RIG.toml");
-  verb->add_option("--scratch", options->scratch,
-                   "folder for a file of 1 GiB, on the disk that models lie on (default: here)")
+  verb->add_option("-o,--output", options->file, "the rig file to write")
+      ->check(not_empty())
+      ->type_name("RIG.toml");
+  verb->add_option(
+          "--scratch", options->scratch,
+          "folder for a file of 1 GiB, on the disk that models lie on (default: here); made if it "
+          "is not there")
+      ->check(not_empty())
       ->type_name("DIR");
   verb->footer("Example\n  rigcast probe -o my-rig.toml --scratch /models");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {

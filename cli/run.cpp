@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <limits>
 #include <memory>
 
 #include "cli/shared/device_names.hpp"
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/report_output.hpp"
@@ -56,7 +59,7 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
   }
   const bool limited = document->has("rig.vram_capacity");
   const bool ram_limited = document->has("rig.ram_capacity");
-  auto scenario = validation::make_scenario_here(*document, catalogue, *how.backend);
+  auto scenario = validation::make_scenario_of_this_machine(*document, catalogue, *how.backend);
   if (scenario && limited && !scenario->rig.gpus.empty())
     how.vram_limit = scenario->rig.gpus.front().memory.value;
   if (scenario && ram_limited) how.ram_limit = scenario->rig.ram.capacity.value;
@@ -64,10 +67,14 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
 }
 
 int run_verb(const Options& options, const Catalogue& catalogue) {
+  if (const auto error =
+          check_outputs({options.output.file, options.trace_file, options.logits.logits_file}))
+    return fail(*error);
   validation::ExecuteOptions how = options.execute;
   const auto backend = engine::built_in_backends().find(options.device);
   if (!backend) return fail(backend.error());
   how.backend = *backend;
+  how.sampling.seed = how.seed;
   auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
@@ -77,6 +84,7 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   how.trace = !options.trace_file.empty();
   auto executed = validation::execute(scenario, how);
   if (!executed) return fail(executed.error());
+  std::ranges::copy(scenario->warnings, std::back_inserter(executed->report.warnings));
   if (executed->traced_slowdown) {
     const std::string title = scenario->model.name + " measured";
     if (auto error = write_file(options.trace_file, to_chrome_trace(executed->events, title)))
@@ -89,6 +97,7 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
 
 void add_options(CLI::App& verb, Options& o) {
   constexpr const char* kGroup = "Execution";
+  constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
   const auto option = [&](const char* name, auto& value, const std::string& help) {
     return verb.add_option(name, value, help)->group(kGroup);
   };
@@ -104,31 +113,37 @@ void add_options(CLI::App& verb, Options& o) {
       ->excludes("--prompt-tokens")
       ->type_name("TEXT");
   option("--repeat", o.execute.repeat, "timed runs from resident weights")
-      ->check(CLI::Range(1, 1000))
+      ->check(integer_within(1, 1000))
       ->type_name("N")
       ->capture_default_str();
   option("--seed", o.execute.seed, "of synthetic weights and of sampling")
+      ->check(integer_within(0, kMaxSeed))
       ->type_name("N")
       ->capture_default_str();
   option("--temperature", o.execute.sampling.temperature, "0: always the likeliest token")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(number_within(0, 100))
       ->type_name("X")
       ->capture_default_str();
   option("--top-k", o.execute.sampling.top_k, "sample among the k likeliest; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(integer_within(0, 1'000'000'000))
       ->type_name("N")
       ->capture_default_str();
   option("--top-p", o.execute.sampling.top_p, "and among those of this probability together")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_within(0, 1))
       ->type_name("P")
       ->capture_default_str();
-  option("--tokens", o.logits.tokens_file, "token ids to feed, for --logits")
-      ->excludes("--prompt")
-      ->type_name("FILE");
+  CLI::Option* tokens = option("--tokens", o.logits.tokens_file, "token ids to feed, for --logits")
+                            ->excludes("--prompt")
+                            ->check(not_empty())
+                            ->type_name("FILE");
   option("--logits", o.logits.logits_file, "write the logits after every id of --tokens (NumPy)")
+      ->needs(tokens)
+      ->check(not_empty())
       ->type_name("FILE");
   verb.add_option("--trace", o.trace_file,
                   "write a Chrome/Perfetto trace of one more run, which is not timed")
+      ->excludes(tokens)
+      ->check(not_empty())
       ->type_name("FILE")
       ->group("Output");
 }

@@ -2,12 +2,14 @@
 
 #include <memory>
 
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/report_output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
+#include "core/text/unit_text.hpp"
 #include "sim/advice.hpp"
 #include "sim/by_context.hpp"
 #include "sim/simulate.hpp"
@@ -15,17 +17,38 @@
 namespace rigcast::cli {
 namespace {
 
+constexpr std::int64_t kMaxPosition = 1'000'000'000;
+
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
   std::string trace_file;
-  std::vector<TokenCount> positions;
+  std::vector<std::string> positions;  // whole numbers
   bool exact = false;
   bool by_context = false;
   bool no_advice = false;
 };
 
+// The positions as numbers. Errors: one that the scenario's context does not hold.
+Result<std::vector<TokenCount>> positions_of(const std::vector<std::string>& texts,
+                                             const Scenario& s) {
+  std::vector<TokenCount> out;
+  for (const std::string& text : texts) {
+    const TokenCount position = out.emplace_back(std::stoll(text));
+    if (position <= s.workload.context) continue;
+    return bad_input(fmt::format("--positions: {} tokens exceed the context of {}",
+                                 text_count(position), text_count(s.workload.context)),
+                     position <= s.model.context
+                         ? fmt::format("--context {}", position)
+                         : fmt::format("{} was trained on {} tokens", s.model.name,
+                                       text_count(s.model.context)));
+  }
+  return out;
+}
+
 int simulate_verb(const Options& options, const Catalogue& catalogue) {
+  if (const auto error = check_outputs({options.output.file, options.trace_file}))
+    return fail(*error);
   const auto document = options.flags.document();
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
@@ -33,7 +56,9 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
 
   sim::SimulateOptions how;
   how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;
-  how.positions = options.positions;
+  const auto positions = positions_of(options.positions, *scenario);
+  if (!positions) return fail(positions.error());
+  how.positions = *positions;
   std::vector<TraceEvent> events;
   if (!options.trace_file.empty()) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
@@ -57,11 +82,12 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   options->flags.add_to(*verb);
   options->output.add_to(*verb);
   verb->add_option("--trace", options->trace_file, "write a Chrome/Perfetto trace")
+      ->check(not_empty())
       ->type_name("FILE")
       ->group("Output");
-  verb->add_option("--positions", options->positions, "tokens in the cache to report speed at")
-      ->delimiter(',')
-      ->check(CLI::NonNegativeNumber)
+  const auto is_position = [](std::string& item) { return integer_within(0, kMaxPosition)(item); };
+  add_list(*verb, "--positions", options->positions, "tokens in the cache to report speed at",
+           is_position)
       ->type_name("N,N")
       ->group("Output");
   verb->add_flag("--exact", options->exact, "simulate every token, no sampling")->group("Output");

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
@@ -37,6 +39,7 @@ struct Options {
   OutputOptions output;
   std::string shard = "1/1";
   int jobs = 0;
+  bool restart = false;
 };
 
 using Json = nlohmann::ordered_json;
@@ -137,27 +140,45 @@ std::string header_of(const Json& row) {
   return out + "\n";
 }
 
-// Some scenario can be made, of those looked at: else no combination is worth a process.
-std::optional<Error> check_some(const Sweep& sweep, const Catalogue& catalogue) {
-  constexpr std::int64_t kLookedAt = 64;
-  const std::int64_t size = sweep.space.size(), count = std::min(size, kLookedAt);
+// Why no scenario can be made with value `value` of key `key`; nullopt: one can, or there are too
+// many to try.
+std::optional<Error> check_value(const Sweep& sweep, std::size_t key, std::int64_t value,
+                                 const Catalogue& catalogue) {
+  constexpr std::int64_t kMaxTries = 2000;
+  const std::int64_t size = sweep.space.size_with(key);
   std::optional<Error> first;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto scenario = scenario_at(sweep, i * (size / count), catalogue);
+  for (std::int64_t i = 0; i < std::min(size, kMaxTries); ++i) {
+    const auto scenario = scenario_at(sweep, sweep.space.index_with(key, value, i), catalogue);
     if (scenario) return std::nullopt;
     if (!first) first = scenario.error();
   }
-  return first;
+  return size <= kMaxTries ? first : std::nullopt;
+}
+
+// A value with which no scenario can be made is a mistake, and is told before the others are
+// forecast. Of a long range, 256 are looked at: the column of errors tells of the others.
+std::optional<Error> check_values(const Sweep& sweep, const Catalogue& catalogue) {
+  const std::vector<SweptKey>& keys = sweep.space.keys();
+  if (keys.empty())
+    if (const auto scenario = scenario_at(sweep, 0, catalogue); !scenario) return scenario.error();
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    const auto count = std::int64_t(keys[k].values.size());
+    for (std::int64_t v = 0; v < count; v += std::max<std::int64_t>(1, count / 256))
+      if (auto error = check_value(sweep, k, v, catalogue)) return error;
+  }
+  return std::nullopt;
 }
 
 Result<SweepPart> part_of(const Options& o, const Sweep& sweep, const Catalogue& catalogue) {
   std::error_code ignored;
   if (std::filesystem::is_directory(o.output.file, ignored))
     return bad_input(fmt::format("-o {}: that is a folder", o.output.file), "name a file in it");
+  if (const auto error = check_outputs({o.output.file})) return *error;
   const std::string words = fmt::format("{} {} {}", sweep.words, o.shard, int(o.output.format));
   return SweepPart::open(part_file(o.output.file),
                          {fmt::format("{:016x}", std::hash<std::string>{}(words)),
-                          inputs_id(catalogue, sweep.base, sweep.space.keys())});
+                          inputs_id(catalogue, sweep.base, sweep.space.keys())},
+                         o.restart);
 }
 
 // The pieces of a shard: which, of how many scenarios each.
@@ -177,6 +198,23 @@ Share share_of(std::int64_t scenarios, Shard shard) {
   return share;
 }
 
+// A piece: how many of its scenarios cannot be made, and the lines of all. As a text, the number is
+// in the first line.
+struct PieceText {
+  std::int64_t refused = 0;
+  std::string lines;
+};
+
+PieceText all_of(const SweepPart& part) {
+  PieceText all;
+  for (const auto& [piece, text] : part.pieces()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
+    all.refused += std::strtoll(text.c_str(), nullptr, 10);
+    all.lines += text.substr(end + 1);
+  }
+  return all;
+}
+
 // Until all that is wanted is in `part`, or an interrupt comes.
 void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
                const Catalogue& catalogue, SweepPart& part) {
@@ -185,18 +223,22 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
     if (!part.has(p)) wanted.push_back(p);
   sim::Pieces how;
   how.work = [&](std::int64_t piece) {
-    std::string out;
+    PieceText out;
     const std::int64_t first = piece * share.piece_size;
-    for (std::int64_t i = first; i < std::min(share.scenarios, first + share.piece_size); ++i)
-      out += line_of(row(sweep, i, catalogue), format);
-    return out;
+    for (std::int64_t i = first; i < std::min(share.scenarios, first + share.piece_size); ++i) {
+      const Json made = row(sweep, i, catalogue);
+      out.refused += made.at("gpu_layers").is_null() ? 1 : 0;
+      out.lines += line_of(made, format);
+    }
+    return fmt::format("{}\n{}", out.refused, out.lines);
   };
   how.take = [&](std::int64_t piece, const std::string& text) {
     part.add(piece, text);
-    const std::int64_t done = std::int64_t(part.count()) * share.piece_size;
+    const std::int64_t done = std::int64_t(part.pieces().size()) * share.piece_size;
     show_progress(fmt::format("{} of {} scenarios", std::min(done, share.size()), share.size()));
     return !interrupted();
   };
+  how.stop = stop_flag();
   const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   sim::run_pieces(wanted, jobs > 0 ? jobs : cores, how);
   show_progress("");
@@ -208,25 +250,28 @@ int sweep_verb(const Options& o, const Catalogue& catalogue) {
   if (!sweep) return fail(sweep.error());
   const auto shard = parse_shard(o.shard);
   if (!shard) return fail(shard.error());
-  if (const auto error = check_some(*sweep, catalogue)) return fail(*error);
+  if (const auto error = check_values(*sweep, catalogue)) return fail(*error);
   auto part = part_of(o, *sweep, catalogue);
   if (!part) return fail(part.error());
-  if (!part->lost().empty()) fmt::print(stderr, "rigcast: {}: all is made anew\n", part->lost());
   const Format format = o.output.format == Format::kJson ? Format::kJson : Format::kCsv;
   const Share share = share_of(sweep->space.size(), *shard);
   run_share(*sweep, share, format, o.jobs, catalogue, *part);
-  if (part->count() < share.pieces.size())
-    return fail(
-        {ErrorKind::kMachine,
-         fmt::format("interrupted after {} of {} pieces", part->count(), share.pieces.size()),
-         part_file(o.output.file).empty() ? "with -o FILE it would go on from there"
-                                          : "the same command goes on from there",
-         {}});
-  std::string text = part->all();
-  if (format == Format::kCsv) text = header_of(row(*sweep, 0, catalogue)) + text;
-  if (auto error = emit(o.output, text)) return fail(*error);
+  if (part->pieces().size() < share.pieces.size())
+    return fail({ErrorKind::kMachine,
+                 fmt::format("interrupted after {} of {} pieces", part->pieces().size(),
+                             share.pieces.size()),
+                 part_file(o.output.file).empty() ? "with -o FILE it would go on from there"
+                                                  : "the same command goes on from there",
+                 {}});
+  PieceText all = all_of(*part);
+  if (format == Format::kCsv) all.lines = header_of(row(*sweep, 0, catalogue)) + all.lines;
+  if (auto error = emit(o.output, all.lines)) return fail(*error);
   part->remove();
-  return kDone;
+  if (all.refused == 0) return kDone;
+  return fail({ErrorKind::kDoesNotFit,
+               fmt::format("{} of {} combinations make no scenario", all.refused, share.size()),
+               "the column \"error\" says why",
+               {}});
 }
 
 }  // namespace
@@ -240,12 +285,17 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("I/N")
       ->group("Sweep");
   verb->add_option("--jobs", o->jobs, "processes; all cores without it")
-      ->check(CLI::Range(1, 4096))
+      ->check(integer_within(1, 4096))
       ->type_name("N")
+      ->group("Sweep");
+  verb->add_flag("--restart", o->restart,
+                 "throw away what an interrupted sweep of other scenarios left in FILE.part")
       ->group("Sweep");
   verb->footer(
       "--set takes lists and ranges here: KEY=A,B,C or KEY=0..32:4. With -o FILE, what was\n"
-      "interrupted goes on where it was.\n"
+      "interrupted goes on where it was: FILE.part holds what is done. Ends with 1 if a "
+      "combination\n"
+      "makes no scenario.\n"
       "Examples\n"
       "  rigcast sweep --gpu rtx-3060-12gb --model llama-3.1-8b --set placement.gpu_layers=0..33\n"
       "  rigcast sweep my.toml --set model.quant=Q4_K_M,Q6_K --set kv.policy=vram,ram -o out.csv\n"

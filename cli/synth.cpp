@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/catalogue/find_model.hpp"
@@ -34,6 +36,7 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   if (!mix) return fail(mix.error());
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return fail(table.error());
+  if (const auto error = check_outputs({o.file})) return fail(*error);
   std::optional<Error> error;
   const OnInterrupt on_interrupt;
   {
@@ -45,6 +48,9 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
     error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file, progress,
                                          stop_flag());
   }
+  if (error && interrupted())
+    error = Error{ErrorKind::kMachine, fmt::format("interrupted before {} was written", o.file),
+                  "nothing of it is kept"};
   if (error) return fail(*error);
   fmt::print("{}: {} {}, {} of random weights\n", o.file, model->name, mix->name(),
              text_gib(Bytes{double(table->bytes())}));
@@ -63,11 +69,13 @@ void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
   quant->type_name("MIX")->capture_default_str();
   verb->add_option("-o,--output", options->file, "the file to write")
       ->required()
+      ->check(not_empty())
       ->type_name("FILE.gguf");
   verb->add_option("--layers", options->layers, "the first N alone, for a smaller file")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_within(1, 100'000))
       ->type_name("N");
   verb->add_option("--seed", options->seed, "equal seeds give equal files")
+      ->check(integer_within(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N")
       ->capture_default_str();
   verb->footer(

@@ -8,10 +8,12 @@
 
 #include "calibration/accuracy_output.hpp"
 #include "cli/shared/device_names.hpp"
+#include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
+#include "core/files/output_file.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
@@ -78,11 +80,12 @@ void RunsOptions::add_to(CLI::App& verb) {
   verb.add_flag("--file", file, "also warm and cold starts, from a file that is written for it")
       ->group(kGroup);
   verb.add_option("--repeat", campaign.repeat, "timed runs from resident weights")
-      ->check(CLI::Range(1, 1000))
+      ->check(integer_within(1, 1000))
       ->type_name("N")
       ->capture_default_str()
       ->group(kGroup);
   verb.add_option("--keep", campaign.folder, "folder for rigs, forecasts and runs")
+      ->check(not_empty())
       ->type_name("DIR")
       ->capture_default_str()
       ->group(kGroup);
@@ -91,11 +94,12 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->group(kGroup);
   verb.add_option("--time-limit", campaign.time_limit,
                   "seconds that a try of one run may take, with its weights")
-      ->check(CLI::Range(1, 86400))
+      ->check(integer_within(1, 86400))
       ->type_name("S")
       ->capture_default_str()
       ->group(kGroup);
   verb.add_option("--scratch", campaign.scratch, "folder for weights and the disk's test file")
+      ->check(not_empty())
       ->type_name("DIR")
       ->group(kGroup);
   verb.add_option("--replay", replay,
@@ -341,7 +345,18 @@ int pack_runs(const Options& options) {
   return kDone;
 }
 
+// Before hours of runs.
+std::optional<Error> check_places(const Options& options) {
+  if (auto error = check_outputs({options.output.file})) return error;
+  const auto& scratch = options.runs.campaign.scratch;
+  if (scratch.empty()) return std::nullopt;
+  auto error = make_folder(scratch);
+  if (error) error->hint = "--scratch DIR, a folder that can be written to";
+  return error;
+}
+
 int validate_verb(const Options& options, const Catalogue& catalogue) {
+  if (const auto error = check_places(options)) return fail(*error);
   if (!options.runs.pack.empty()) return pack_runs(options);
   if (!options.left_out.empty()) return judge_left_out(options, catalogue);
   std::vector<ErrorLimit> limits;
@@ -370,13 +385,23 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
     if (!replay.empty()) return validation::replay_runs(replay, catalogue, forecasts);
     return run_suite(options.runs, catalogue);
   }();
+  if (!validation && interrupted())
+    return fail({ErrorKind::kMachine,
+                 "interrupted before the run was over",
+                 "nothing of it is kept: the same command begins it anew",
+                 {}});
   if (!validation) return fail(validation.error());
   const auto verdicts = judge(validation->rows, bars);
   const auto noted = exceptions(validation->rows, bars);
   if (auto error = emit(options.output, render(*validation, verdicts, noted, options)))
     return fail(*error);
   if (interrupted())
-    return fail({ErrorKind::kMachine, "interrupted", "--resume goes on with the other runs"});
+    return fail({ErrorKind::kMachine,
+                 "interrupted",
+                 fmt::format("runs that are over are kept in {}: the same command with --resume "
+                             "goes on with the others",
+                             options.runs.campaign.folder.string()),
+                 {}});
   return verdict(*validation, limits, verdicts);
 }
 

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 
+#include "core/files/input_file.hpp"
 #include "core/text/csv.hpp"
 #include "measurements/field_row.hpp"
 #include "measurements/llama_bench.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxBytes = 100'000'000;
+constexpr std::size_t kMaxBytes = 100 << 20;
 constexpr int kMaxLayers = 1'000'000;
 
 bool has_column(const CsvRow& header, std::string_view name) {
@@ -163,22 +163,9 @@ Result<std::vector<Measurement>> parse_measurements(std::string_view text, const
 
 Result<std::vector<Measurement>> read_measurements(const fs::path& path,
                                                    std::vector<std::string>* skipped) {
-  const std::string file = path.string();
-  const auto refused = [&](std::string why) {
-    return Error{ErrorKind::kMachine, std::move(why), {}, SourceRef{file, 0, 0}};
-  };
-  std::error_code code;
-  if (!fs::is_regular_file(path, code)) return refused("there is no such file");
-  const auto size = fs::file_size(path, code);
-  if (code) return refused("its size cannot be read");
-  if (size > kMaxBytes)
-    return bad_input(fmt::format("{} MB of measurements are more than 100", size / 1'000'000),
-                     "split the file", SourceRef{file, 0, 0});
-  std::ifstream in(path, std::ios::binary);
-  std::string text(std::size_t(size), '\0');
-  in.read(text.data(), std::streamsize(size));
-  if (!in && size > 0) return refused("it cannot be read");
-  return parse_measurements(text, file, skipped);
+  const auto text = read_input(path, kMaxBytes);
+  if (!text) return text.error();
+  return parse_measurements(*text, path.string(), skipped);
 }
 
 }  // namespace rigcast

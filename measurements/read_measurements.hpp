@@ -12,8 +12,8 @@
 namespace rigcast {
 
 /// The form is told from the content. Columns that are not known are ignored; `skipped` gets a line
-/// for every run that is no figure of one kind. Errors: a file above 100 MB, a column missing that
-/// every row needs, a text that is no number.
+/// for every run that is no figure of one kind. Errors: those of read_input(), of a file above 100
+/// MiB; a column missing that every row needs; a text that is no number.
 Result<std::vector<Measurement>> read_measurements(const std::filesystem::path& file,
                                                    std::vector<std::string>* skipped = nullptr);
 

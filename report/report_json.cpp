@@ -182,6 +182,8 @@ Json position_interval(const Report& r, const PositionSpeed& p) {
   const double at = p.tokens_per_s / r.decode_tokens_per_s;
   return pair({at * mean->lo, at * mean->hi});
 }
+// What does not fit has no speed, which is not a speed of 0.
+Json if_fits(const Report& r, double figure) { return r.fits ? number(figure) : Json(); }
 
 Json decode_json(const Report& r) {
   const auto position = [&](const PositionSpeed& p) -> Json {
@@ -195,12 +197,12 @@ Json decode_json(const Report& r) {
     };
   };
   return {
-      {"tokens_per_s", number(r.decode_tokens_per_s)},
+      {"tokens_per_s", if_fits(r, r.decode_tokens_per_s)},
       {"tpot_s",
-       {{"mean", number(r.tpot.mean)},
-        {"p50", number(r.tpot.p50)},
-        {"p90", number(r.tpot.p90)},
-        {"p99", number(r.tpot.p99)}}},
+       {{"mean", if_fits(r, r.tpot.mean.value)},
+        {"p50", if_fits(r, r.tpot.p50.value)},
+        {"p90", if_fits(r, r.tpot.p90.value)},
+        {"p99", if_fits(r, r.tpot.p99.value)}}},
       {"by_position", json_list(r.by_position, position)},
   };
 }
@@ -251,7 +253,7 @@ Json cliff_json(const Cliff& c) {
 Json utilisation_json(const Report& r) {
   Json out = Json::object();
   for (std::size_t i = 0; i < r.utilisation.size(); ++i)
-    out[std::string(json_key(Resource(i)))] = number(r.utilisation[i]);
+    out[std::string(json_key(Resource(i)))] = if_fits(r, r.utilisation[i]);
   return out;
 }
 
@@ -260,7 +262,8 @@ Json traffic_json(const Report& r) {
   Json out = Json::object();
   for (const Resource route :
        {Resource::kSsd, Resource::kRam, Resource::kH2d, Resource::kD2h, Resource::kVram})
-    out[std::string(json_key(route))] = whole_bytes(r.traffic_bytes[std::size_t(route)]);
+    out[std::string(json_key(route))] =
+        r.fits ? whole_bytes(r.traffic_bytes[std::size_t(route)]) : Json();
   return out;
 }
 
@@ -325,14 +328,14 @@ std::string to_json(const Report& r) {
       {"longest_context", r.max_context},
       {"by_context", json_list(r.by_context, context_json)},
       {"outside_ram_bytes", whole_bytes(r.memory.outside_ram)},
-      {"prefill_tokens_per_s", number(r.prefill_tokens_per_s)},
+      {"prefill_tokens_per_s", if_fits(r, r.prefill_tokens_per_s)},
       {"decode", decode_json(r)},
       {"memory", json_list(r.memory.devices, memory_json)},
       {"timeline", json_list(r.timeline, timeline_json)},
       {"cliffs", json_list(r.cliffs, cliff_json)},
       {"bottleneck",
-       {{"prefill", bottleneck_json(r.prefill_bound)},
-        {"decode", bottleneck_json(r.decode_bound)}}},
+       {{"prefill", r.fits ? bottleneck_json(r.prefill_bound) : Json()},
+        {"decode", r.fits ? bottleneck_json(r.decode_bound) : Json()}}},
       {"utilisation", utilisation_json(r)},
       {"traffic_bytes", traffic_json(r)},
       {"interval", interval_json(r)},

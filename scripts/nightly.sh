@@ -23,5 +23,9 @@ asan() {
 
 step fuzzing scripts/fuzz.sh "${1:-240}"
 step "tests under sanitizers" asan
+hostile() { # command lines, with the program under sanitizers
+  RIGCAST_HOSTILE=5000 RIGCAST_HOSTILE_SEED=$(date +%j) build/asan/tests/test_cli "[hostile]"
+}
+step "hostile command lines" hostile
 step "files that llama.cpp loads" scripts/llama-cpp-loads.sh
 [ ${#failed[@]} = 0 ] || { printf '\nfailed: %s\n' "${failed[@]}" && exit 1; }

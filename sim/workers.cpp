@@ -19,6 +19,7 @@
 namespace rigcast::sim {
 namespace {
 
+constexpr int kLookMs = 200;  // for a request to stop, while no piece ends
 constexpr int kFailed = 3;  // exit code of a worker whose text says why
 
 class Worker {
@@ -120,8 +121,9 @@ void run_pieces(std::span<const std::int64_t> pieces, int jobs, const Pieces& ho
       workers.emplace_back(pieces[next++], how);
     std::vector<pollfd> ends;
     for (const Worker& w : workers) ends.push_back({w.out(), POLLIN, 0});
-    if (poll(ends.data(), nfds_t(ends.size()), -1) < 0 && errno != EINTR)
+    if (poll(ends.data(), nfds_t(ends.size()), kLookMs) < 0 && errno != EINTR)
       throw MachineError(fmt::format("poll: {}", std::strerror(errno)));
+    if (how.stop.stop_requested()) return;
     for (std::size_t i = ends.size(); i-- > 0;) {
       if (ends[i].revents == 0 || workers[i].read_more()) continue;
       const Worker done = std::move(workers[i]);

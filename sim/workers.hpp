@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "core/base/stop_flag.hpp"
+
 namespace rigcast::sim {
 
 struct Pieces {
@@ -15,6 +17,8 @@ struct Pieces {
   /// Receives the pieces in this process, in the order in which they end; returns false if no more
   /// are wanted.
   std::function<bool(std::int64_t piece, const std::string& text)> take;
+  /// Requested if no more are wanted, also while none ends.
+  StopFlag stop{};
 };
 
 /// Computes all pieces, `jobs` at a time. Throws MachineError if a process cannot be created, or

@@ -3,23 +3,63 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/Validators.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 
+#include "cli/shared/flag_checks.hpp"
 #include "core/files/output_file.hpp"
 
 namespace rigcast::cli {
 
-void OutputOptions::add_to(CLI::App& verb) {
-  static const std::map<std::string, Format> kFormats = {
-      {"text", Format::kText}, {"json", Format::kJson}, {"csv", Format::kCsv}};
-  verb.add_option("--format", format, "text, json or csv")
-      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+namespace {
+
+const char* name(Format format) {
+  switch (format) {
+    case Format::kText: return "text";
+    case Format::kJson: return "json";
+    case Format::kCsv: return "csv";
+  }
+  return "";
+}
+
+}  // namespace
+
+void add_format(CLI::App& verb, Format& format, const std::vector<Format>& forms) {
+  std::string names;  // "text, json or csv"
+  for (std::size_t i = 0; i < forms.size(); ++i)
+    names += fmt::format("{}{}",
+                         i == 0                  ? ""
+                         : i + 1 == forms.size() ? " or "
+                                                 : ", ",
+                         name(forms[i]));
+  const auto check = [=](const std::string& text) {
+    const bool is_known = std::ranges::any_of(forms, [&](Format f) { return text == name(f); });
+    return is_known ? std::string() : fmt::format("expected {}, got \"{}\"", names, text);
+  };
+  const auto take = [forms, &format](const std::string& text) {
+    for (const Format f : forms)
+      if (text == name(f)) format = f;
+  };
+  verb.add_option_function<std::string>("--format", take, names)
+      ->check(CLI::Validator(check, ""))
       ->type_name("FORMAT")
       ->group("Output");
-  verb.add_option("-o,--output", file, "write to a file")->type_name("FILE")->group("Output");
+}
+
+void OutputOptions::add_to(CLI::App& verb, const std::vector<Format>& forms) {
+  add_format(verb, format, forms);
+  verb.add_option("-o,--output", file, "write to a file")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->group("Output");
+}
+
+std::optional<Error> check_outputs(const std::vector<std::string>& files) {
+  for (const std::string& file : files)
+    if (!file.empty())
+      if (auto error = check_writable(file)) return error;
+  return std::nullopt;
 }
 
 int fail(const Error& error) {

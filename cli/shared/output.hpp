@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/error.hpp"
 
@@ -13,12 +14,19 @@ enum ExitCode { kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kMachineFailed = 3 };
 
 enum class Format { kText, kJson, kCsv };
 
+/// --format, one of `forms`.
+void add_format(CLI::App& verb, Format& format, const std::vector<Format>& forms);
+
 struct OutputOptions {
   Format format = Format::kText;
   std::string file;  // empty: standard output
 
-  void add_to(CLI::App& verb);
+  void add_to(CLI::App& verb,
+              const std::vector<Format>& forms = {Format::kText, Format::kJson, Format::kCsv});
 };
+
+/// Why one of the files cannot be written, before the work for it is done. Empty names are skipped.
+std::optional<Error> check_outputs(const std::vector<std::string>& files);
 
 /// Prints "rigcast: ..." with the hint below, and gives the exit code of its kind.
 int fail(const Error& error);

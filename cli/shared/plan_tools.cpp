@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "core/catalogue/find_model.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/mean_turn.hpp"
@@ -46,18 +44,6 @@ planner::SearchSpace space_of(const TomlDocument& document, const Scenario& s) {
   return search_space;
 }
 
-CLI::Validator number_within(double lo, double hi) {
-  const auto check = [lo, hi](const std::string& text) {
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    const bool is_number = !text.empty() && *end == 0;
-    return is_number && value >= lo && value <= hi
-               ? std::string()
-               : fmt::format("expected a number from {:g} to {:g}, got \"{}\"", lo, hi, text);
-  };
-  return CLI::Validator(check, "");
-}
-
 void ConstraintFlags::add_to(CLI::App& verb) {
   constexpr const char* kGroup = "Plan";
   verb.add_option("--objective", objective, "speed, quality or context; else a balance")
@@ -87,8 +73,10 @@ Result<planner::Constraints> ConstraintFlags::constraints() const {
     return error;
   };
   if (!max_ttft.empty()) {
-    const auto time = parse_duration(max_ttft);
-    if (!time) return of_flag("--max-ttft", time.error());
+    auto time = parse_duration(max_ttft);
+    if (!time) {
+      return of_flag("--max-ttft", bad_input(time.error().message, "for example \"2 s\""));
+    }
     constraints.max_ttft = *time;
   }
   if (objective == "speed") constraints.objective = Objective::kSpeed;

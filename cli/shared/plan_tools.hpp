@@ -2,11 +2,11 @@
 // Tools that plans and comparisons share: costs, the simulator, the search space.
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cli/shared/flag_checks.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
 #include "planner/plan.hpp"
@@ -22,9 +22,6 @@ Report forecast_to_show(std::shared_ptr<const Scenario> scenario,
 
 /// The search space of everything that the document leaves open.
 planner::SearchSpace space_of(const TomlDocument& document, const Scenario& scenario);
-
-/// Numbers from `lo` to `hi`; neither text nor NaN.
-CLI::Validator number_within(double lo, double hi);
 
 /// The constraints as the user typed them.
 struct ConstraintFlags {

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <vector>
 
 #include "cli/shared/output.hpp"
 #include "cli/shared/token_ids.hpp"
+#include "core/files/input_file.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/run/npy.hpp"
@@ -20,11 +21,13 @@
 namespace rigcast::cli {
 namespace {
 
+constexpr std::size_t kMaxBytes = 1 << 30;  // of a text with ids
 constexpr std::size_t kAtOnce = 32;  // tokens whose logits are in memory together
 
 Result<std::vector<std::int32_t>> read_ids(const std::string& path, std::int64_t vocabulary) {
-  std::ifstream in(path);
-  if (!in) return bad_input("--tokens: cannot be read", {}, SourceRef{path});
+  const auto text = read_input(path, kMaxBytes);
+  if (!text) return bad_input("--tokens: " + text.error().message, text.error().hint);
+  std::istringstream in(*text);
   return read_token_ids(in, path, vocabulary);
 }
 

@@ -67,7 +67,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* kv = "KV cache";
   add(verb, kv, "--kv", "kv.policy", Flag::kText, "POLICY",
       "vram, ram, stream, paged, combined or spill");
-  add(verb, kv, "--kv-type", "kv.type_k kv.type_v", Flag::kText, "TYPE", "f16, q8_0, q4_0");
+  add(verb, kv, "--kv-type", "kv.type_k kv.type_v", Flag::kText, "TYPE",
+      "f32, f16, bf16, q8_0, q5_0, q5_1, q4_0, q4_1 or iq4_nl");
   const char* work = "Workload";
   add(verb, work, "--prompt-tokens", "workload.prompt_tokens", Flag::kValue, "N", "");
   add(verb, work, "--output-tokens", "workload.output_tokens", Flag::kValue, "N", "");

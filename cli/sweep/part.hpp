@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "core/base/error.hpp"
 
@@ -15,24 +17,33 @@ struct SweepId {
   std::string words, inputs;  // without spaces
 };
 
+/// The file of finished pieces. While one is open, its file is locked: a second sweep with the same
+/// output is refused. The system releases the lock when the process ends, however it ends.
 class SweepPart {
  public:
-  /// Opens the file of finished pieces and reads those of the same sweep. An empty `file`: nothing
-  /// is stored. Errors: the file is not that of a sweep, or cannot be written.
-  static Result<SweepPart> open(const std::string& file, const SweepId& id);
+  /// Opens the file and reads the pieces of the same sweep. An empty `file`: nothing is stored.
+  /// Errors: the file is not that of a sweep; another process writes to it; it holds pieces of
+  /// another sweep, or of other inputs, and not `restart`; it cannot be written.
+  static Result<SweepPart> open(const std::string& file, const SweepId& id, bool restart);
 
-  /// Why what was there is made anew; empty: nothing was, or it goes on.
-  const std::string& lost() const { return lost_; }
+  SweepPart(SweepPart&& other) noexcept;
+  SweepPart& operator=(SweepPart&&) = delete;
+  ~SweepPart();
+
   bool has(std::int64_t piece) const { return pieces_.contains(piece); }
-  std::size_t count() const { return pieces_.size(); }
+  /// The texts of all pieces, in their order.
+  const std::map<std::int64_t, std::string>& pieces() const { return pieces_; }
   /// Throws MachineError where the file cannot be written.
   void add(std::int64_t piece, const std::string& text);
-  /// The text of all pieces, in their order.
-  std::string all() const;
   void remove() const;
 
  private:
-  std::string file_, lost_;
+  explicit SweepPart(std::string file) : file_(std::move(file)) {}
+  std::optional<Error> open_locked();
+  std::optional<Error> read_pieces(const SweepId& id, bool restart);
+
+  std::string file_;
+  int descriptor_ = -1;
   std::map<std::int64_t, std::string> pieces_;
 };
 

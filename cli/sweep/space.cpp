@@ -105,6 +105,18 @@ std::vector<std::string> SweepSpace::values(std::int64_t index) const {
   return out;
 }
 
+std::int64_t SweepSpace::size_with(std::size_t key) const {
+  return size_ / std::int64_t(keys_[key].values.size());
+}
+
+std::int64_t SweepSpace::index_with(std::size_t key, std::int64_t value, std::int64_t i) const {
+  std::int64_t inner = 1;  // scenarios between two values of the key
+  for (std::size_t k = key + 1; k < keys_.size(); ++k)
+    inner *= std::int64_t(keys_[k].values.size());
+  const auto count = std::int64_t(keys_[key].values.size());
+  return (i / inner * count + value) * inner + i % inner;
+}
+
 Result<Shard> parse_shard(const std::string& text) {
   const std::size_t slash = text.find('/');
   const std::string_view whole = text;

@@ -29,6 +29,10 @@ class SweepSpace {
   const std::vector<SweptKey>& keys() const { return keys_; }
   /// The values of scenario `index`, one for each key; the last key's value changes fastest.
   std::vector<std::string> values(std::int64_t index) const;
+  /// How many scenarios have one value of key `key`, and the index of the i-th that has its value
+  /// `value`; all count from 0.
+  std::int64_t size_with(std::size_t key) const;
+  std::int64_t index_with(std::size_t key, std::int64_t value, std::int64_t i) const;
 
  private:
   std::vector<SweptKey> keys_;

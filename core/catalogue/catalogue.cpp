@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/catalogue/file_cache.hpp"
+#include "core/files/input_file.hpp"
 #include "core/hardware/hardware_names.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/freetext.hpp"
@@ -335,6 +336,9 @@ Result<fs::path> Catalogue::rig_file(std::string_view name) const {
   const bool is_file = is_part_file(name);
   const auto found =
       is_file ? Result<Found>(Found{given, ""}) : find("hwprofiles/rigs", "rig", "rigs", name);
+  std::error_code ignored;
+  if (!found && fs::exists(given, ignored))
+    if (auto error = check_regular_file(given)) return *error;
   if (!found) return found.error();
   if (is_measured_file(found->file))
     return bad_input(fmt::format("{} is the correction of a rig, not a rig", found->file.string()),

@@ -5,6 +5,8 @@
 #include <memory>
 #include <new>
 
+#include "core/files/input_file.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -22,6 +24,7 @@ struct Close {
 }  // namespace
 
 Result<std::string> read_gzip(const std::filesystem::path& file, std::size_t max_bytes) {
+  if (auto error = check_regular_file(file)) return *error;
   const std::unique_ptr<gzFile_s, Close> in(::gzopen(file.c_str(), "rb"));
   if (!in) return unreadable(file, "cannot be read");
   std::string text;

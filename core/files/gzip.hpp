@@ -10,8 +10,8 @@
 
 namespace rigcast {
 
-/// Reads a gzip file, or a file that is not compressed as it is. Errors: the file cannot be read,
-/// is damaged or truncated, or holds more than `max_bytes`.
+/// Reads a gzip file, or a file that is not compressed as it is. Errors: those of
+/// check_regular_file(); the file is damaged or truncated, or holds more than `max_bytes`.
 Result<std::string> read_gzip(const std::filesystem::path& file, std::size_t max_bytes);
 
 /// The bytes of a gzip file without name and time: equal texts give equal bytes.

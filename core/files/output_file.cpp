@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "core/files/file_io.hpp"
@@ -47,6 +49,28 @@ std::optional<fs::path> end_of_links(fs::path path) {
   return std::nullopt;
 }
 
+// What errno says.
+Error cannot(const char* what, const fs::path& target) {
+  return {ErrorKind::kMachine,
+          fmt::format("cannot {} {}: {}", what, target.string(), std::strerror(errno))};
+}
+
+// Opens what is no regular file. Who reads from a pipe is waited for, but not for ever.
+int open_in_place(const fs::path& target) {
+  constexpr auto kReaderWait = std::chrono::seconds(2);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto open = [&] {
+    return ::open(target.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  };
+  int file = open();
+  while (file < 0 && errno == ENXIO && std::chrono::steady_clock::now() - begin < kReaderWait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    file = open();
+  }
+  if (file >= 0) ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  return file;
+}
+
 }  // namespace
 
 bool is_replaced(const fs::path& target) {
@@ -65,10 +89,7 @@ OutputFile::~OutputFile() {
   if (file_ >= 0) ::close(file_);
 }
 
-Error OutputFile::failed(const char* what) const {
-  return {ErrorKind::kMachine,
-          fmt::format("cannot {} {}: {}", what, target_.string(), std::strerror(errno))};
-}
+Error OutputFile::failed(const char* what) const { return cannot(what, target_); }
 
 Result<OutputFile> OutputFile::create(const fs::path& target) {
   OutputFile out(target);
@@ -85,8 +106,10 @@ Result<OutputFile> OutputFile::create(const fs::path& target) {
   const auto stream = stream_of(there);
   // The file is opened without O_TRUNC: it may be the program's own standard output, whose content
   // belongs to the user.
-  out.file_ = stream ? ::fcntl(*stream, F_DUPFD_CLOEXEC, 0)
-                     : ::open(target.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  out.file_ = stream ? ::fcntl(*stream, F_DUPFD_CLOEXEC, 0) : open_in_place(target);
+  if (out.file_ < 0 && errno == ENXIO && S_ISFIFO(there.st_mode))
+    return Error{ErrorKind::kMachine,
+                 fmt::format("cannot write {}: nobody reads from this pipe", target.string())};
   if (out.file_ < 0) return out.failed("open");
   return out;
 }
@@ -126,6 +149,28 @@ std::optional<Error> OutputFile::finish() {
   if (std::rename(temporary_.path().c_str(), target_.c_str()) != 0) return failed("write");
   temporary_.keep();
   return std::nullopt;
+}
+
+std::optional<Error> check_writable(const fs::path& target) {
+  struct stat there {};
+  // A pipe is not opened: its reader would see it closed again, and take that for its end.
+  if (::stat(target.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
+    if (stream_of(there) || ::access(target.c_str(), W_OK) == 0) return std::nullopt;
+    return cannot("open", target);
+  }
+  const auto file = OutputFile::create(target);
+  return file ? std::nullopt : std::optional(file.error());
+}
+
+std::optional<Error> make_folder(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed || !fs::is_directory(folder, failed)) {
+    errno = failed ? failed.value() : ENOTDIR;
+    return cannot("create", folder);
+  }
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 ? std::nullopt
+                                                    : std::optional(cannot("write to", folder));
 }
 
 std::optional<Error> write_file(const std::filesystem::path& target, std::string_view text) {

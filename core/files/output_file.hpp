@@ -46,6 +46,14 @@ class OutputFile {
 /// The whole file at once.
 std::optional<Error> write_file(const std::filesystem::path& target, std::string_view text);
 
+/// Why nothing can be written there, for who would find out only after hours of work; nothing is
+/// left behind. A disk that is full is noticed by the write alone.
+std::optional<Error> check_writable(const std::filesystem::path& target);
+
+/// Makes a folder, with those above it, where there is none, and checks that files can be created
+/// in it. Errors are of the machine.
+std::optional<Error> make_folder(const std::filesystem::path& folder);
+
 /// True if finish() replaces the target with a new file. Otherwise the target is written in place.
 bool is_replaced(const std::filesystem::path& target);
 

@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "core/files/input_file.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/toml_key_depth.hpp"
 #include "core/text/toml_parser.hpp"
@@ -171,34 +171,14 @@ Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string file
   return document;
 }
 
-namespace {
-
-Result<std::string> text_of(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return bad_input(path.string() + " is a directory", "name a .toml file");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return bad_input("cannot read " + path.string(), "check the path and its permissions");
-  // The file is read in pieces, because it may be a pipe or a device, which have no size.
-  std::string text;
-  for (char piece[16384]; in && text.size() <= kMaxFileBytes;) {
-    in.read(piece, sizeof piece);
-    text.append(piece, std::size_t(in.gcount()));
-  }
-  if (in.bad()) return bad_input("cannot read " + path.string());
-  if (text.size() > kMaxFileBytes) return bad_input(path.string() + " is larger than 16 MiB");
-  return text;
-}
-
-}  // namespace
-
 Result<TomlDocument> TomlDocument::read(const std::filesystem::path& path) {
-  const auto text = text_of(path);
-  return text ? parse(*text, path.string()) : text.error();
+  const auto text = read_input(path, kMaxFileBytes);
+  if (!text) return text.error();
+  return parse(*text, path.string());
 }
 
 Result<TomlDocument> TomlDocument::read_top(const std::filesystem::path& path) {
-  const auto text = text_of(path);
+  const auto text = read_input(path, kMaxFileBytes);
   if (!text) return text.error();
   return parse(std::string_view(*text).substr(0, text->find("\n[")), path.string());
 }

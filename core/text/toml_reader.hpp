@@ -30,7 +30,7 @@ class TomlDocument {
   explicit TomlDocument(std::string file);
 
   static Result<TomlDocument> parse(std::string_view text, std::string file);
-  /// A file larger than 16 MiB, unreadable or malformed is an Error.
+  /// Errors: those of read_input(), of a file larger than 16 MiB, and of its syntax.
   static Result<TomlDocument> read(const std::filesystem::path& path);
   /// The keys before the file's first table alone, which are quick to read.
   static Result<TomlDocument> read_top(const std::filesystem::path& path);

@@ -52,7 +52,7 @@ Json ranked_json(const Scenario& base, const RankedPlan& c) {
 
 }  // namespace
 
-std::string to_json(const Scenario& base, const Plan& plan) {
+std::string to_json(const Scenario& base, const Plan& plan, const std::string& why_not) {
   Json ranked = Json::array(), rejected = Json::array();
   for (const RankedPlan& c : plan.ranked) {
     const std::string reason = rejection_text(base, plan, c);
@@ -68,13 +68,16 @@ std::string to_json(const Scenario& base, const Plan& plan) {
     crossover = {{"prompt_tokens", plan.crossover->prompt_tokens},
                  {"below", placement_json(plan.crossover->below)},
                  {"from", placement_json(plan.crossover->from)}};
+  const auto text_or_null = [](const std::string& s) { return s.empty() ? Json() : Json(s); };
   const Json out = {{"schema", "rigcast.plan/1"},
                     {"options", plan.candidates},
                     {"too_large", plan.too_large},
                     {"crossover", crossover},
-                    {"would_fit", plan.would_fit.empty() ? Json() : Json(plan.would_fit)},
                     {"choices", ranked},
-                    {"rejected", rejected}};
+                    {"rejected", rejected},
+                    {"fits", !plan.ranked.empty()},
+                    {"reason", text_or_null(why_not)},
+                    {"would_fit", text_or_null(plan.would_fit)}};
   return out.dump(2) + "\n";
 }
 

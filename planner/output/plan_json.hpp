@@ -7,7 +7,7 @@
 
 namespace rigcast::planner {
 
-/// "rigcast.plan/1", indented by two spaces.
-std::string to_json(const Scenario& base, const Plan& plan);
+/// "rigcast.plan/1", indented by two spaces. `why_not`: of a plan without choices.
+std::string to_json(const Scenario& base, const Plan& plan, const std::string& why_not = {});
 
 }  // namespace rigcast::planner

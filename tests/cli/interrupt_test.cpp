@@ -163,6 +163,73 @@ TEST_CASE("An interrupt ends a validation at once, while it probes and while it 
   check_ended_at_once(o, "of a validation that runs");
 }
 
+TEST_CASE("Every verb ends at once where it alone is interrupted, and says what is kept", "[cli]") {
+  struct Case {
+    std::vector<std::string> words;
+    std::chrono::milliseconds after;
+    const char* text;  // nullptr: the signal ends it, as nothing is kept
+  };
+  const std::string measurements = RIGCAST_SOURCE_DIR "/runtimes/measurements/benchmarks.csv";
+  const std::vector<std::string> gpu = {"--gpu", "rtx-3060-12gb", "--model", "llama-3.1-8b"};
+  for (const Case& c : std::initializer_list<Case>{
+           {{"simulate", "--context", "131072", "--output-tokens", "130000", "--exact"},
+            300ms,
+            nullptr},
+           {{"plan", "--objective", "context"}, 100ms, nullptr},
+           {{"compare", "--budget", "3000", "--model", "llama-3.1-8b"}, 700ms, nullptr},
+           {{"calibrate", "--against", measurements, "-o", "fit"}, 1500ms, nullptr},
+           {{"sweep", "--set", "placement.gpu_layers=0..32", "--set", "workload.depth=0..7000:10",
+             "-o", "x.csv"},
+            1500ms,
+            "the same command goes on from there"},
+           {{"probe", "-o", "x.toml"}, 1500ms, "nothing is kept"},
+           {{"synth", "llama-3.1-8b", "--quant", "F16", "-o", "x.gguf"},
+            300ms,
+            "nothing of it is kept"},
+           {long_prompt({"--synthetic"}), 1500ms, "nothing of it is kept"}}) {
+    const Folder folder;
+    std::vector<std::string> words = c.words;
+    if (words.front() == "simulate" || words.front() == "plan" || words.front() == "sweep")
+      words.insert(words.end(), gpu.begin(), gpu.end());
+    const Outcome o =
+        run(words,
+            {.folder = folder.path().string(), .interrupt_after = c.after, .leader_alone = true});
+    INFO(words.front() << ": " << o.error);
+    if (o.exit == 0) continue;                    // a fast machine
+    const bool listens = o.exit != 128 + SIGINT;  // it may not have begun to
+    CHECK((!listens || (c.text && o.exit == 3 && contains(o.error, c.text))));
+    for (const std::string& name : folder.names()) CHECK((name == "fit" || name == "x.csv.part"));
+    check_ended_at_once(o, words.front().c_str());
+  }
+}
+
+TEST_CASE("A validation that alone is interrupted ends its run, and says how to go on",
+          "[cli][validate]") {
+  const Folder folder;
+  const std::string rig =
+      folder.write("rig.toml",
+                   "gpu = []\ncpu = \"ryzen-9-7950x\"\ncpu_cores = 1\nram = \"2xddr5-6000:64GiB\"\n"
+                   "ssd = \"samsung-990-pro\"\n");
+  std::string suite;
+  for (const char* tokens : {"9", "100000"})
+    suite += std::string("[[run]]\nname = \"") + tokens + "\"\nscenario.rig.name = \"" + rig +
+             "\"\nscenario.model.name = \"smollm2-135m\"\nscenario.runtime.threads = 1\n"
+             "scenario.workload = { prompt_tokens = 8, context = 200000, output_tokens = " +
+             tokens + " }\n";
+  const std::string kept = folder / "kept";
+  const auto second_runs = [&] { return std::filesystem::exists(kept + "/02.unfinished.txt"); };
+  const Outcome o = run({"validate", folder.write("suite.toml", suite), "--keep", kept, "--repeat",
+                         "1", "--scratch", folder / ""},
+                        {.interrupt_once = second_runs, .leader_alone = true});
+  INFO(o.error);
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "runs that are over are kept in " + kept));
+  CHECK(contains(o.error, "--resume"));
+  CHECK(std::filesystem::exists(kept + "/01.measured.json"));
+  CHECK(o.seconds_left < 3.0);
+  check_ended_at_once(o, "of a validation's run");
+}
+
 TEST_CASE("A model file that is cut off while it is read is named", "[cli][run]") {
   const Folder folder, out;
   const std::string file = folder / "x.gguf";

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,15 +35,19 @@ struct Outcome {
   std::string error;
   // The time since the signal was sent.
   double seconds_left = 0, cpu_seconds_left = 0;
+  double seconds = 0, cpu_seconds = 0;  // of all of it
 };
 
 struct How {
   std::map<std::string, std::optional<std::string>> environment{};  // nullopt: unset
   std::string folder{};                                             // to run in
   std::string standard_output{};                                    // a file to write to
+  std::string standard_input = "/dev/null";
   std::chrono::milliseconds interrupt_after{};                      // 0: never
   std::function<bool()> interrupt_once{};  // instead: as soon as this holds
   std::vector<int> signals = {SIGINT};     // by which, one right after the other
+  bool leader_alone = false;               // only the first process gets them, not its children
+  std::chrono::milliseconds time_limit{};  // 0: none; past it the program is killed
   std::vector<int> ignored{};              // signals that it is started without
   rlim_t max_file = RLIM_INFINITY;         // bytes of a file that it may write
 };
@@ -53,6 +58,16 @@ inline double cpu_seconds(pid_t process) {
   timespec now{};
   if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+inline bool has_ended(pid_t process) {
+  siginfo_t info{};
+  return waitid(P_PID, id_t(process), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
+/// For use by several threads, in which Catch's macros are not.
+inline void check_system(bool done, const char* what) {
+  if (!done) throw std::runtime_error(what);
 }
 
 inline Outcome run(const std::vector<std::string>& arguments, const How& how = {}) {
@@ -66,9 +81,11 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
   argv.push_back(nullptr);
 
   const pid_t child = fork();
-  REQUIRE(child >= 0);
+  check_system(child >= 0, "no process");
   if (child == 0) {
     setpgid(0, 0);
+    const int in_file = open(how.standard_input.c_str(), O_RDONLY | O_NONBLOCK);
+    if (in_file < 0 || dup2(in_file, 0) < 0) _exit(126);
     const int out_file = open(out.c_str(), O_WRONLY | O_CREAT, 0600);
     const int error_file = open(error.c_str(), O_WRONLY | O_CREAT, 0600);
     if (out_file < 0 || error_file < 0 || dup2(out_file, 1) < 0 || dup2(error_file, 2) < 0)
@@ -89,28 +106,34 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
   }
   Outcome outcome;
   int status = 0;
+  const auto begin = std::chrono::steady_clock::now();
   if (how.interrupt_after.count() > 0 || how.interrupt_once) {
-    const auto ended = [&] {
-      siginfo_t info{};
-      return waitid(P_PID, id_t(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-             info.si_pid != 0;
-    };
     std::this_thread::sleep_for(how.interrupt_after);
-    while (how.interrupt_once && !how.interrupt_once() && !ended())
+    while (how.interrupt_once && !how.interrupt_once() && !has_ended(child))
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     const auto then = std::chrono::steady_clock::now();
     const double cpu_then = cpu_seconds(child);
     for (const int signal : how.signals) {
-      kill(-child, signal);  // as a terminal does: to all of its processes
+      kill(how.leader_alone ? child : -child, signal);  // as a terminal does: to all processes
       std::this_thread::sleep_for(std::chrono::milliseconds(signal == how.signals.back() ? 0 : 5));
     }
     siginfo_t info{};
-    REQUIRE(waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT) == 0);
+    check_system(waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT) == 0, "no end");
     outcome.cpu_seconds_left = cpu_seconds(child) - cpu_then;
     outcome.seconds_left =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
   }
-  REQUIRE(waitpid(child, &status, 0) == child);
+  while (how.time_limit.count() > 0 && !has_ended(child)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (std::chrono::steady_clock::now() - begin > how.time_limit) kill(-child, SIGKILL);
+  }
+  rusage used{};
+  check_system(wait4(child, &status, 0, &used) == child, "no end");
+  const auto seconds_of = [](const timeval& t) {
+    return double(t.tv_sec) + 1e-6 * double(t.tv_usec);
+  };
+  outcome.cpu_seconds = seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   outcome.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (how.standard_output.empty()) outcome.out = read(out);
   outcome.error = read(error);

@@ -81,7 +81,8 @@ TEST_CASE("An interrupted sweep continues where it stopped", "[cli][sweep]") {
   CHECK(read(file) == read(folder / "again.csv"));
 }
 
-TEST_CASE("A sweep whose rig has been edited since starts anew, and says so", "[cli][sweep]") {
+TEST_CASE("What a sweep of something else left is thrown away only where that is asked for",
+          "[cli][sweep]") {
   const Folder folder;
   const auto rig = [&](const std::string& bandwidth) {
     return folder.write("rig.toml",
@@ -97,14 +98,28 @@ TEST_CASE("A sweep whose rig has been edited since starts anew, and says so", "[
     const Outcome o = run(words, {.interrupt_after = std::chrono::milliseconds(1000)});
     INFO(o.error);
     REQUIRE(o.exit == 3);
-    return o.error;
+    CHECK(contains(o.error, "the same command goes on from there"));
+  };
+  const auto refused = [&](const std::string& why) {
+    const std::string before = read(part);
+    const Outcome o = run(words);
+    INFO(o.error);
+    CHECK(o.exit == 2);
+    CHECK(contains(o.error, why));
+    CHECK(contains(o.error, "--restart"));
+    CHECK(read(part) == before);
   };
   interrupted();
-  CHECK_FALSE(contains(interrupted(), "anew"));
+  const auto first = fs::file_size(part);
+  interrupted();
+  CHECK(fs::file_size(part) > first);
   rig("50");
-  CHECK(contains(interrupted(), "rig, model or catalogue file has changed since " + part));
+  refused("rig, model or catalogue file has changed since " + part);
+  words.push_back("--restart");
+  interrupted();
+  words.pop_back();
   words[words.size() - 3] = "workload.prompt_tokens=100..900:20";
-  CHECK(contains(interrupted(), part + " was of another sweep"));
+  refused("pieces of another sweep");
   folder.write("out.csv.part", "1,2\n3,4\n");
   const Outcome foreign = run(words);
   CHECK(foreign.exit == 2);
@@ -112,20 +127,79 @@ TEST_CASE("A sweep whose rig has been edited since starts anew, and says so", "[
   CHECK(read(part) == "1,2\n3,4\n");
 }
 
-TEST_CASE("What cannot be read or does not fit is a line that says so", "[cli][sweep]") {
-  const Outcome o =
-      sweep({"--set", "model.quant=Q4_K_M,Q9", "--set", "model.name=llama-3.2-1b,llama-3.1-405b",
-             "--set", "runtime.mmap=false", "--format", "json"});
+TEST_CASE("What does not fit is a line that says so", "[cli][sweep]") {
+  const Outcome o = sweep({"--set", "model.name=llama-3.2-1b,llama-3.1-405b", "--set",
+                           "runtime.mmap=false", "--format", "json"});
   REQUIRE(o.exit == 0);
   const Words all = lines(o.out);
-  REQUIRE(all.size() == 4);
-  const auto ok = nlohmann::json::parse(all[0]), large = nlohmann::json::parse(all[1]),
-             unknown = nlohmann::json::parse(all[2]);
+  REQUIRE(all.size() == 2);
+  const auto ok = nlohmann::json::parse(all[0]), large = nlohmann::json::parse(all[1]);
   CHECK(ok.at("fits") == true);
   CHECK(ok.at("tokens_per_s") > 0);
   CHECK(large.at("fits") == false);
   CHECK(!large.at("error").get<std::string>().empty());
-  CHECK(contains(unknown.at("error").get<std::string>(), "Q9"));
+}
+
+TEST_CASE("A value with which nothing can be forecast is refused before the sweep",
+          "[cli][sweep]") {
+  const Folder folder;
+  for (const Words& bad :
+       {Words{"--set", "model.quant=Q4_K_M,Q9"}, Words{"--set", "model.quant=Q9"},
+        Words{"--set", "model.name=llama-3.2-1b,llama-3.1-8b", "--set", "model.quant=Q9,Q4_K_M"}}) {
+    Words words = bad;
+    words.insert(words.end(), {"-o", folder / "out.csv"});
+    const Outcome o = sweep(words);
+    INFO(o.error);
+    CHECK(o.exit == 2);
+    CHECK(contains(o.error, "Q9"));
+  }
+  CHECK(folder.names().empty());
+  CHECK(contains(sweep({"--set", "workload.depth=0,-1,5"}).error, "workload.depth"));
+}
+
+TEST_CASE("Where only a combination makes no scenario, its line says why, and the end is 1",
+          "[cli][sweep]") {
+  const Outcome o = sweep({"--set", "model.name=llama-3.2-1b,llama-3.1-8b", "--set",
+                           "placement.gpu_layers=2,30", "--format", "json"});
+  INFO(o.error);
+  CHECK(o.exit == 1);
+  CHECK(contains(o.error, "1 of 4 combinations make no scenario"));
+  const Words all = lines(o.out);
+  REQUIRE(all.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto line = nlohmann::json::parse(all[i]);
+    CHECK(line.at("gpu_layers").is_null() == (i == 1));
+    CHECK(line.at("error").get<std::string>().empty() == (i != 1));
+  }
+}
+
+TEST_CASE("A second sweep to the same output is refused while the first runs", "[cli][sweep]") {
+  const Folder folder;
+  const std::string file = folder / "out.csv";
+  Words words = kSwept;
+  words.insert(words.end(),
+               {"--set", "workload.prompt_tokens=100..1000:10", "-o", file, "--jobs", "1"});
+  Outcome second;
+  const auto try_second = [&] {
+    if (!fs::exists(file + ".part") || fs::file_size(file + ".part") < 100) return false;
+    second = sweep(words);
+    return true;
+  };
+  const Outcome first = sweep(words, {.interrupt_once = try_second});
+  CHECK(first.exit == 3);
+  INFO(second.error);
+  CHECK(second.exit == 2);
+  CHECK(contains(second.error, "another sweep, process "));
+  CHECK(contains(second.error, file + ".part"));
+  // A lock of a process that was killed is none.
+  const Outcome killed =
+      sweep(words, {.interrupt_after = std::chrono::milliseconds(800), .signals = {SIGKILL}});
+  CHECK(killed.exit == 128 + SIGKILL);
+  CHECK(fs::exists(file + ".part"));
+  const Outcome third = sweep(words, {.interrupt_after = std::chrono::milliseconds(800)});
+  INFO(third.error);
+  CHECK(third.exit == 3);
+  CHECK(contains(third.error, "the same command goes on from there"));
 }
 
 TEST_CASE("A sweep that makes no sense is refused", "[cli][sweep]") {

@@ -242,7 +242,7 @@ TEST_CASE("An interrupt leaves no weights behind", "[cli][validate]") {
   const Outcome written =
       run({"synth", "llama-3.1-8b", "--quant", "F16", "-o", folder / "x.gguf"}, how);
   CHECK(written.exit == 3);
-  CHECK(contains(written.error, "stopped before it was written"));
+  CHECK(contains(written.error, "interrupted before " + (folder / "x.gguf") + " was written"));
   CHECK(std::filesystem::is_empty(folder / ""));
 }
 

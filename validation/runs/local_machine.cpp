@@ -15,10 +15,21 @@ namespace rigcast::validation {
 namespace {
 
 constexpr const char* kRigKeys[] = {"rig.name", "rig.gpu", "rig.cpu", "rig.cpu_name"};
+// And all that says of which parts a machine is. Limits of its memory are not among them.
+constexpr const char* kPartKeys[] = {"rig.name", "rig.gpu", "rig.cpu", "rig.cpu_name",
+                                     "rig.ram",  "rig.ssd", "rig.pcie"};
 
 std::string machine_name(const probe::Host& host) {
   const std::string cpu = host.cpu.empty() ? "" : host.cpu + ", ";
   return fmt::format("this machine ({}{} {})", cpu, host.cores, host.cores == 1 ? "core" : "cores");
+}
+
+// The id of the part that a GPU is; empty: the catalogue has none.
+std::string gpu_of_catalogue(const engine::GpuDevice& device, const Catalogue& catalogue) {
+  probe::Gpu gpu;
+  gpu.name = device.name;
+  gpu.memory = device.memory;
+  return probe::gpu_of_catalogue(gpu, catalogue);
 }
 
 // The GPU as the part of the catalogue that it is.
@@ -26,10 +37,7 @@ std::optional<Error> set_gpu(TomlDocument& document, const Catalogue& catalogue,
                              const engine::GpuAccess& access) {
   const auto device = access.device();
   if (!device) return device.error();
-  probe::Gpu gpu;
-  gpu.name = device->name;
-  gpu.memory = device->memory;
-  const std::string part = probe::gpu_of_catalogue(gpu, catalogue);
+  const std::string part = gpu_of_catalogue(*device, catalogue);
   if (part.empty())
     return bad_input(
         fmt::format("the catalogue has no {} of {}", device->name, text_gib(device->memory)),
@@ -66,17 +74,20 @@ std::optional<Error> set_cpu(TomlDocument& document, const Catalogue& catalogue,
   return std::nullopt;
 }
 
-}  // namespace
+std::optional<Error> set_default(TomlDocument& document, const char* key,
+                                 const std::string& value) {
+  return document.has(key) ? std::nullopt : document.set(key, value, "this machine");
+}
 
-Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
-                                    const engine::EngineBackend& backend) {
+// The scenario with this machine for what the document leaves open of a rig.
+Result<Scenario> with_this_machine(TomlDocument& document, const Catalogue& catalogue,
+                                   const engine::EngineBackend& backend) {
   const auto set = [&](const char* key, const std::string& value) {
-    return document.has(key) ? std::nullopt : document.set(key, value, "this machine");
+    return set_default(document, key, value);
   };
-  if (auto error = set("runtime.name", "\"rigcast\"")) return *error;
-  if (names_a_rig(document)) return make_scenario(document, catalogue);
   std::optional<Error> no_gpu;
-  if (backend.is_gpu()) no_gpu = set_gpu(document, catalogue, *backend.gpu);
+  if (backend.is_gpu() && !document.has("rig.gpu"))
+    no_gpu = set_gpu(document, catalogue, *backend.gpu);
   // What the user can mend is told first: any GPU stands in while the rest is checked.
   if (no_gpu)
     if (auto error = set("rig.gpu", toml_text(catalogue.ids("hwprofiles/gpus").at(0))))
@@ -92,6 +103,56 @@ Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& cat
   if (no_gpu) return *no_gpu;
   scenario->rig.cpu.name = machine_name(host);
   scenario->warnings.clear();  // of parts that were assumed: none of them enters what is measured
+  return scenario;
+}
+
+// Erases the parts that the document names, but a GPU that stays; gives their keys, "rig.gpu,
+// rig.cpu".
+std::string erase_parts(TomlDocument& document, bool gpu_stays) {
+  std::string erased;
+  for (const std::string_view key : kPartKeys) {
+    if (!document.has(key) || (gpu_stays && key == "rig.gpu")) continue;
+    document.erase(key);
+    erased += fmt::format("{}{}", erased.empty() ? "" : ", ", key);
+  }
+  return erased;
+}
+
+// The GPU that computes, where the catalogue has no part of its name; empty: it has, or none does.
+std::string unknown_gpu(const Catalogue& catalogue, const engine::EngineBackend& backend) {
+  if (!backend.is_gpu()) return "";
+  const auto device = backend.gpu->device();
+  return device && gpu_of_catalogue(*device, catalogue).empty() ? device->name : "";
+}
+
+}  // namespace
+
+Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
+                                    const engine::EngineBackend& backend) {
+  if (auto error = set_default(document, "runtime.name", "\"rigcast\"")) return *error;
+  if (names_a_rig(document)) return make_scenario(document, catalogue);
+  return with_this_machine(document, catalogue, backend);
+}
+
+Result<Scenario> make_scenario_of_this_machine(TomlDocument& document, const Catalogue& catalogue,
+                                               const engine::EngineBackend& backend) {
+  if (auto error = set_default(document, "runtime.name", "\"rigcast\"")) return *error;
+  // What is not used is checked nevertheless: a name with a slip may be meant for this machine.
+  if (std::ranges::any_of(kPartKeys, [&](const char* key) { return document.has(key); }))
+    if (auto stated = make_scenario(document.clone(), catalogue); !stated) return stated;
+  const std::string gpu = document.has("rig.gpu") ? unknown_gpu(catalogue, backend) : "";
+  const std::string erased = erase_parts(document, !gpu.empty());
+  auto scenario = with_this_machine(document, catalogue, backend);
+  if (!scenario) return scenario;
+  if (!gpu.empty() && !scenario->rig.gpus.empty()) {  // with the figures of the part that is named
+    scenario->rig.gpus.resize(1);
+    scenario->rig.links.resize(1);
+    scenario->rig.gpus.front().name = gpu;
+  }
+  if (!erased.empty())
+    scenario->warnings.push_back(
+        fmt::format("{} of the scenario took no part: a run is of this machine, here of its {}",
+                    erased, backend.is_gpu() ? "GPU" : "CPU"));
   return scenario;
 }
 
@@ -152,6 +213,10 @@ std::optional<Error> check_cpu_run(const Scenario& s, const ExecuteOptions& opti
   if (s.kv.policy != KvPolicy::kVram && s.kv.policy != KvPolicy::kRam)
     return bad_input(fmt::format("the KV policy {} is not executed on the CPU", name(s.kv.policy)),
                      "--kv ram");
+  if (!s.rig.gpus.empty())
+    return bad_input(
+        fmt::format("the rig has a {}, and the run is on the CPU", s.rig.gpus.front().name),
+        "--set rig.gpu=[] for the rig without it, or --device with its backend");
   Scenario here = s;
   here.rig.gpus.clear();
   here.rig.links.clear();

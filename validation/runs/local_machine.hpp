@@ -23,6 +23,12 @@ std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue
 Result<Scenario> make_scenario_here(TomlDocument& document, const Catalogue& catalogue,
                                     const engine::EngineBackend& backend = engine::cpu_backend());
 
+/// The same on this machine alone, whatever parts the document names: they are erased, and the
+/// scenario has a warning that lists them. Limits of memory stay. A GPU that the catalogue lacks is
+/// computed with as the part that the document names, under its own name.
+Result<Scenario> make_scenario_of_this_machine(TomlDocument& document, const Catalogue& catalogue,
+                                               const engine::EngineBackend& backend);
+
 /// Why the scenario cannot be executed here, before any weight is read: what the engine has not,
 /// or memory that is short (kDoesNotFit).
 std::optional<Error> check_runnable(const Scenario& scenario, const ExecuteOptions& options);

@@ -187,7 +187,12 @@ class Runner {
 };
 
 // Nothing was timed that could be told.
-Error stopped() { return {ErrorKind::kMachine, "interrupted before a run was over", {}, {}}; }
+Error stopped() {
+  return {ErrorKind::kMachine,
+          "interrupted before a run was over",
+          "nothing of it is kept: the same command begins it anew",
+          {}};
+}
 
 // Memory of the process beyond the engine's accounts is not part of a limit.
 DeviceMemory memory_of_host(const Executor& executor) {

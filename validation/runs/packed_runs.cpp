@@ -122,7 +122,7 @@ std::optional<Error> write_packed(const ArchivedSuite& suite, const fs::path& fi
 
 Result<ArchivedSuite> read_archive(const fs::path& path) {
   std::error_code none;
-  return fs::is_regular_file(path, none) ? read_packed(path) : RunArchive(path).read();
+  return fs::is_directory(path, none) ? RunArchive(path).read() : read_packed(path);
 }
 
 }  // namespace rigcast::validation

@@ -27,14 +27,6 @@ std::optional<std::string> text_of(const fs::path& file) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-std::optional<Error> make_folder(const fs::path& folder) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (!failed) return std::nullopt;
-  return Error{ErrorKind::kMachine, "cannot be made: " + failed.message(),
-               "--keep DIR, a folder that can be written to", SourceRef{folder.string()}};
-}
-
 }  // namespace
 
 fs::path RunArchive::part(std::size_t index, const char* what) const {
@@ -60,7 +52,10 @@ std::optional<Error> RunArchive::is_of(const Suite& suite) const {
 }
 
 std::optional<Error> RunArchive::begin(const Suite& suite, bool resume) {
-  if (auto error = make_folder(folder_)) return error;
+  if (auto error = make_folder(folder_)) {
+    error->hint = "--keep DIR, a folder that can be written to";
+    return error;
+  }
   if (resume)
     if (auto error = is_of(suite)) return error;
   times_ = resume ? text_of(folder_ / "times.csv").value_or(kTimes) : kTimes;

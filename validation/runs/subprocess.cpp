@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -69,9 +71,8 @@ class OtherProcess {
 
   std::string all_output() {
     std::string text;
-    bool told = false;
     for (char buffer[65536];;) {
-      if (!told && interrupted()) told = ::kill(process_, SIGINT) == 0;
+      if (interrupted()) pass_on_interrupt();
       pollfd end{out_, POLLIN, 0};
       if (::poll(&end, 1, kLookMs) <= 0) continue;
       const ssize_t n = ::read(out_, buffer, sizeof buffer);
@@ -94,7 +95,25 @@ class OtherProcess {
   }
 
  private:
+  // The first asks for an end in good order, the second for one without temporary files, the last
+  // does not ask: whoever interrupts the program waits for 2 s at most.
+  void pass_on_interrupt() {
+    constexpr std::pair<int, std::chrono::milliseconds> kSignals[] = {
+        {SIGINT, std::chrono::milliseconds(0)},
+        {SIGINT, std::chrono::milliseconds(1000)},
+        {SIGKILL, std::chrono::milliseconds(1400)}};
+    const auto now = std::chrono::steady_clock::now();
+    if (sent_ == 0) interrupted_at_ = now;
+    if (sent_ == std::size(kSignals)) return;
+    const auto& [signal, after] = kSignals[sent_];
+    if (now - interrupted_at_ < after) return;
+    ::kill(process_, signal);
+    ++sent_;
+  }
+
   pid_t process_ = -1;
+  std::size_t sent_ = 0;  // signals, since an interrupt
+  std::chrono::steady_clock::time_point interrupted_at_;
   int out_ = -1;
   int failed_ = 0;
 };
@@ -195,13 +214,16 @@ Result<Executed> caught(const WorkerRequest& request, const Catalogue& catalogue
 }  // namespace
 
 Result<WorkerAnswer> run_in_subprocess(const WorkerRequest& request) {
+  if (interrupted()) return machine_error("interrupted");
   if (const auto& gpu = request.how.backend->gpu) gpu->release();
   OtherProcess process({"rigcast", kWorkerVerb, json_of(request).dump()});
   if (process.failed() != 0)
     return machine_error(
         fmt::format("no process for the run: {}", std::strerror(process.failed())));
   const std::string text = process.all_output();
-  return run_of(text, process.ended());
+  const std::string ended = process.ended();
+  if (interrupted()) return machine_error("interrupted");  // which is why it ended
+  return run_of(text, ended);
 }
 
 Result<std::string> answer_request(const std::string& text, const Catalogue& catalogue) {

@@ -105,6 +105,43 @@ TEST_CASE("A pipe is written to and stays one", "[core][output]") {
   CHECK(folder.names() == Names{"pipe"});
 }
 
+TEST_CASE("A pipe from which nobody reads is an error after two seconds", "[core][output]") {
+  const test::Folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto error = write(pipe, "lost");
+  REQUIRE(error);
+  CHECK(error->text().find("nobody reads from this pipe") != std::string::npos);
+}
+
+TEST_CASE("Whether a place can be written to is told before, and nothing is left there",
+          "[core][output]") {
+  const test::Folder folder;
+  CHECK_FALSE(check_writable(folder / "new"));
+  CHECK_FALSE(check_writable(folder.write("old", "kept")));
+  CHECK(test::read(folder / "old") == "kept");
+  CHECK(folder.names() == Names{"old"});
+  CHECK_FALSE(check_writable("/dev/null"));
+  for (const std::string& nowhere :
+       {folder / "missing/x", folder.path().string(), folder / "old/x"}) {
+    const auto error = check_writable(nowhere);
+    INFO(nowhere);
+    REQUIRE(error);
+    CHECK(error->kind == ErrorKind::kMachine);
+    CHECK(error->text().find(nowhere) != std::string::npos);
+  }
+}
+
+TEST_CASE("A folder is made with those above it, or refused", "[core][output]") {
+  const test::Folder folder;
+  CHECK_FALSE(make_folder(folder / "a/b"));
+  CHECK(fs::is_directory(folder / "a/b"));
+  CHECK_FALSE(make_folder(folder / "a/b"));
+  CHECK(make_folder(folder.write("file", ""))->text().find("cannot create") != std::string::npos);
+  CHECK(make_folder(folder / "file/x"));
+  CHECK(make_folder(""));
+}
+
 TEST_CASE("A device stays one", "[core][output]") {
   const test::Folder folder;
   const std::string null = folder / "null";
