@@ -4,6 +4,7 @@
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/model/quantized_model.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/read_spec.hpp"
 #include "engine/gguf/model/read_table.hpp"
@@ -13,8 +14,7 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string quant = "Q4_K_M";
-  bool quant_given = false;
+  std::string quant;  // empty: the model's usual one
   bool tensors = false;
   OutputOptions output;
 };
@@ -22,14 +22,14 @@ struct Options {
 Result<Inspected> inspect_catalogue(const Options& options, const Catalogue& catalogue) {
   auto model = catalogue.model(options.model);
   if (!model) return model.error();
-  const auto mix = QuantMix::from_name(options.quant);
-  if (!mix) return mix.error();
-  const auto table = make_tensor_table(*model, *mix);
-  if (!table) return table.error();
+  const auto quantized =
+      quantize(*model, options.quant.empty() ? default_quant(*model) : options.quant);
+  if (!quantized) return quantized.error();
   Inspected out;
-  out.quant = mix->name();
-  out.active_bytes = table->active_bytes(*model);
-  for (const Tensor& t : table->tensors) {
+  out.quant = quantized->quant;
+  out.note = quantized->note;
+  out.active_bytes = quantized->tensors.active_bytes(*model);
+  for (const Tensor& t : quantized->tensors.tensors) {
     const auto end = t.shape.begin() + t.dimensions;
     out.tensors.push_back(
         {t.name, {t.shape.begin(), end}, std::string(info(t.format).name), t.bytes});
@@ -68,7 +68,7 @@ FileFacts facts_of(const engine::GgufFile& file) {
 
 // The file's contents are shown whatever it is; a model is derived from it where that is possible.
 Result<Inspected> inspect_file(const Options& options) {
-  if (options.quant_given)
+  if (!options.quant.empty())
     return bad_input("--quant: a model file has its own formats", "leave out --quant");
   const auto file = engine::GgufFile::open(options.model);
   if (!file) return file.error();
@@ -122,14 +122,12 @@ void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("model", options->model, "a model of the catalogue, or a .gguf file")
       ->required()
       ->type_name("MODEL");
-  CLI::Option* quant = verb->add_option("--quant", options->quant, "quant mix");
-  quant->capture_default_str()->type_name("MIX");
+  verb->add_option("--quant", options->quant, "quant mix (default Q4_K_M, or as published)")
+      ->type_name("MIX");
   verb->add_flag("--tensors", options->tensors, "list every tensor");
   options->output.add_to(*verb);
-  verb->callback([options, open, quant, &run] {
-    options->quant_given = quant->count() > 0;
-    run = [options, open] { return inspect_verb(*options, open); };
-  });
+  verb->callback(
+      [options, open, &run] { run = [options, open] { return inspect_verb(*options, open); }; });
 }
 
 }  // namespace rigcast::cli

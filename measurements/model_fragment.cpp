@@ -22,7 +22,7 @@ std::string label_of(const Measurement& m, const ParsedNotes& parsed_notes) {
 
 // Mixes for one kind of model, or without quantisation, stand for no other label.
 bool stands_for_others(const std::string& mix) {
-  return mix != "MXFP4" && mix != "F32" && mix != "BF16";
+  return mix != "MXFP4" && mix != "F32" && mix != "BF16" && mix_of_label(mix);
 }
 
 std::string nearest_mix(const ModelSpec& model, double bytes, NameResolver& resolver) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/runtime/format_group.hpp"
 #include "core/text/freetext.hpp"
 
 namespace rigcast {
@@ -13,6 +14,14 @@ using freetext::replaced;
 constexpr const char* kParentheses = R"(\([^)]*\))";
 constexpr const char* kMixAtEnd =
     R"([-_. ](?:UD[-_])?(?:I?Q[1-8]_\w+|IQ\d\w*|MXFP4\w*|BF16|F16|F32)$)";
+
+// Runs in a mix whose formats no profile was fitted on, or of one publisher's, are taken as the mix
+// that is nearest in size.
+std::optional<QuantMix> fitted_mix(const std::string& name) {
+  const auto mix = QuantMix::from_name(name);
+  if (!mix || stands_in_for(mix->base()) || mix->plain_name() != mix->name()) return std::nullopt;
+  return *mix;
+}
 
 }  // namespace
 
@@ -43,9 +52,8 @@ std::optional<QuantMix> mix_of_label(const std::string& label) {
   text = replaced(text, R"(\s*-\s*Large$)", "_L");
   text = replaced(text, R"(\s+MoE$)", "_MOE");
   text = replaced(text, R"(^ollama default$)", "Q4_K_M");
-  if (const auto mix = QuantMix::from_name(text)) return *mix;
-  if (const auto mix = QuantMix::from_name(replaced(text, R"(^UD[-_])", ""))) return *mix;
-  return std::nullopt;
+  if (const auto mix = fitted_mix(text)) return mix;
+  return fitted_mix(replaced(text, R"(^UD[-_])", ""));
 }
 
 std::optional<double> bits_per_weight_of_label(const std::string& label) {

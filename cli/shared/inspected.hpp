@@ -43,6 +43,7 @@ struct Inspected {
   std::optional<double> active_bytes;  // read for one token
   std::vector<ListedTensor> tensors;
   std::optional<FileFacts> file;
+  std::string note;    // what is not known of the tensors
   std::string reason;  // why the spec or the active bytes are not known
 };
 

@@ -42,7 +42,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* model = "Model";
   add(verb, model, "--model", "model.name", Flag::kModel, "MODEL",
       "a model of the catalogue, or a .gguf file");
-  add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
+  add(verb, model, "--quant", "model.quant", Flag::kText, "MIX",
+      "quant mix (default Q4_K_M, or as published)");
   add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
       "true size of the file, where no mix is exact");
   const char* place = "Placement";

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/catalogue/compose_rig.hpp"
+#include "core/model/quantized_model.hpp"
 
 namespace rigcast {
 namespace {
@@ -74,20 +75,28 @@ void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
     t.refuse("name", model.error());  // a missing name was the first error
   }
   if (s.model.layers > 0) read_experts_used(t, s.model);
-  s.quant = t.text_or("quant", "Q4_K_M");
+  s.quant = t.text_or("quant", default_quant(s.model));
   if (s.model.layers > 0) {
-    const auto mix = QuantMix::from_name(s.quant);
-    if (!mix) {
-      t.refuse("quant", mix.error());
-    } else if (auto table = make_tensor_table(s.model, *mix)) {
-      s.quant = mix->name();
-      s.tensors = *std::move(table);
+    if (auto quantized = quantize(s.model, s.quant, t.has("size"))) {
+      s.quant = std::move(quantized->quant);
+      s.tensors = std::move(quantized->tensors);
+      if (!quantized->note.empty()) s.warnings.push_back(std::move(quantized->note));
     } else {
-      t.refuse("quant", table.error());
+      t.refuse("quant", quantized.error());
     }
   }
   read_model_size(t, s.tensors);
   t.finish();
+}
+
+// The engine of this project computes with most formats, not with all.
+void refuse_uncomputed(const TomlTable& t, const Scenario& s) {
+  if (s.runtime.rules != RuntimeRules::kRigcast) return;
+  const Tensor* const uncomputed = s.tensors.uncomputed();
+  if (!uncomputed) return;
+  t.refuse(s.model_file ? "file" : "quant",
+           fmt::format("{} has no code for {}", s.runtime.name, info(uncomputed->format).name),
+           "choose --runtime llama.cpp, or another mix, such as IQ4_XS");
 }
 
 // Where every layer attends to all tokens, whatever window the model was trained with.
@@ -391,6 +400,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   s.runtime = *std::move(profile);
 
   read_model(root.table("model"), catalogue, s);
+  refuse_uncomputed(root.table("model"), s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
   ignore_window(s);
   read_placement(root.table("placement"), s);
