@@ -13,8 +13,12 @@ using fixtures::scenario;
 
 namespace {
 
+Scenario placed(const fixtures::Settings& settings) {
+  return scenario(fixtures::with(settings, {{"placement.gpu_layers", "\"auto\""}}));
+}
+
 std::vector<std::string> mixes(const fixtures::Settings& settings) {
-  return full_space(scenario(settings)).quants;
+  return full_space(placed(settings)).quants;
 }
 
 bool has(const std::vector<std::string>& mixes, const char* name) {
@@ -29,7 +33,7 @@ TEST_CASE("A model published in MXFP4 is planned in MXFP4", "[planner]") {
   const auto quality =
       QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
   REQUIRE(quality.ok());
-  const Scenario s = scenario(gpt_oss);
+  const Scenario s = placed(gpt_oss);
   const auto eight_bits = quality->of_kv({QuantFormat::kQ8_0, QuantFormat::kQ8_0});
   CHECK(usual_loss(s.model, s.tensors, *quality) == eight_bits->nats);
   CHECK(usual_loss(scenario().model, scenario().tensors, *quality) > eight_bits->nats);
