@@ -91,9 +91,9 @@ class Bench {
 
 int main() {
   Bench bench;
-  std::vector<double> decode[kQuantFormatCount], prompt[kQuantFormatCount];
+  std::vector<double> decode[kComputedFormatCount], prompt[kComputedFormatCount];
   for (int turn = 0; turn <= kTurns; ++turn)
-    for (int i = 0; i < kQuantFormatCount; ++i) {
+    for (int i = 0; i < kComputedFormatCount; ++i) {
       const Rates r = bench.measure(QuantFormat(i));
       if (turn == 0) continue;  // the first round touches memory and buffers
       decode[i].push_back(r.gb_s);
@@ -104,7 +104,7 @@ int main() {
   fmt::print("{}, one thread, processor time, medians of {}\n", cpu::int8_kernels().name, kTurns);
   fmt::print("{:<8}{:>8} {:>8} {:>10} {:>8}\n", "", "GB/s", "of Q4_K", "GFLOP/s", "of Q4_K");
   int missed = 0;
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     const QuantFormat f = QuantFormat(i);
     const double d = median(decode[i]) / of_decode, p = median(prompt[i]) / of_prompt;
     const bool low = d < kDecodeBar || (cpu::has_int8_kernel(f) && p < kPromptBar);

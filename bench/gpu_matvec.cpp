@@ -212,7 +212,7 @@ int bench_formats(Bench& b) {
   fmt::print("{:<8}{:>8} {:>10} {:>11}   {}x{}, bar {}\n", "", "GB/s", "of Q4_K", "of a read",
              kColumns, kRows, kBar);
   int missed = 0;
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     const QuantFormat f = QuantFormat(i);
     const double own = gb_s(f);
     missed += own < kBar * q4_k;

@@ -185,7 +185,7 @@ void bench_uploads(cuda::Vram& vram, const std::filesystem::path& path) {
 void bench_synthesis(cuda::Vram& vram) {
   const Stream stream;
   constexpr std::uint64_t kRows = 1 << 17, kColumns = 14336;
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     Tensor t;
     t.name = "blk.0.ffn_down.weight";
     t.role = TensorRole::kFfnDown;

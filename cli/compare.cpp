@@ -219,7 +219,9 @@ class RigPlanner {
     constraints.with_load = document.has("workload.start");
     const planner::SearchSpace space = space_of(document, s);
     // Machines are compared on equal terms: as fast as each can be without losing more than usual.
-    const bool is_open = space.quants.size() > 1 && !constraints.max_loss &&
+    const bool states_quant =
+        document.has("model.quant") || document.has("model.size") || s.model_file;
+    const bool is_open = !states_quant && !constraints.max_loss &&
                          constraints.objective == planner::Objective::kBalanced;
     if (is_open) constraints.max_loss = planner::usual_loss(s.model, s.tensors, quality_);
     if (constraints.objective == planner::Objective::kBalanced)

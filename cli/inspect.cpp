@@ -5,6 +5,7 @@
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/catalogue/find_model.hpp"
+#include "core/model/quantized_model.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/read_spec.hpp"
 #include "engine/gguf/model/read_table.hpp"
@@ -14,25 +15,25 @@ namespace {
 
 struct Options {
   std::string model;
-  std::string quant = "Q4_K_M";
-  bool quant_given = false;
+  std::string quant;  // empty: the model's usual one
   bool tensors = false;
   OutputOptions output;
 };
 
 Result<Inspected> inspect_catalogue(const Options& options, const Catalogue& catalogue) {
-  auto found = find_model(catalogue, options.model, options.quant_given ? options.quant : "");
+  auto found = find_model(catalogue, options.model, options.quant);
   if (!found) return found.error();
-  const bool is_named = !options.quant_given && !found->quant.empty();
-  const auto mix = QuantMix::from_name(is_named ? found->quant : options.quant);
-  if (!mix) return mix.error();
-  const auto table = make_tensor_table(found->spec, *mix);
-  if (!table) return table.error();
+  const std::string quant = !options.quant.empty()  ? options.quant
+                            : !found->quant.empty() ? found->quant
+                                                    : default_quant(found->spec);
+  const auto quantized = quantize(found->spec, quant);
+  if (!quantized) return quantized.error();
   Inspected out;
   out.warnings = std::move(found->warnings);
-  out.quant = mix->name();
-  out.active_bytes = table->active_bytes(found->spec);
-  for (const Tensor& t : table->tensors) {
+  out.quant = quantized->quant;
+  out.note = quantized->note;
+  out.active_bytes = quantized->tensors.active_bytes(found->spec);
+  for (const Tensor& t : quantized->tensors.tensors) {
     const auto end = t.shape.begin() + t.dimensions;
     out.tensors.push_back(
         {t.name, {t.shape.begin(), end}, std::string(info(t.format).name), t.bytes});
@@ -72,7 +73,7 @@ FileFacts facts_of(const engine::GgufFile& file) {
 // A file's tensors are shown whatever they are; a model is derived from them where that is
 // possible. Without any there is none: it would be one of 0 bytes.
 Result<Inspected> inspect_file(const Options& options) {
-  if (options.quant_given)
+  if (!options.quant.empty())
     return bad_input("--quant: a model file has its own formats", "leave out --quant");
   const auto file = engine::GgufFile::open(options.model);
   if (!file) return file.error();
@@ -131,14 +132,12 @@ void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run) {
                    "config.json or .toml file")
       ->required()
       ->type_name("MODEL");
-  CLI::Option* quant = verb->add_option("--quant", options->quant, "quant mix");
-  quant->capture_default_str()->type_name("MIX");
+  verb->add_option("--quant", options->quant, "quant mix (default Q4_K_M, or as published)")
+      ->type_name("MIX");
   verb->add_flag("--tensors", options->tensors, "list every tensor");
   options->output.add_to(*verb);
-  verb->callback([options, open, quant, &run] {
-    options->quant_given = quant->count() > 0;
-    run = [options, open] { return inspect_verb(*options, open); };
-  });
+  verb->callback(
+      [options, open, &run] { run = [options, open] { return inspect_verb(*options, open); }; });
 }
 
 }  // namespace rigcast::cli

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/model/model_names.hpp"
+#include "core/runtime/format_group.hpp"
 #include "core/text/freetext.hpp"
 
 namespace rigcast {
@@ -20,9 +21,17 @@ std::string label_of(const Measurement& m, const ParsedNotes& parsed_notes) {
   return is_default ? "ollama default" : "";
 }
 
+// Runs in a mix whose formats no profile was fitted on, or of one publisher's, are taken as the mix
+// that is nearest in size.
+std::optional<QuantMix> fitted_mix(const std::string& label) {
+  const auto mix = mix_of_label(label);
+  if (!mix || stands_in_for(mix->base()) || mix->plain_name() != mix->name()) return std::nullopt;
+  return mix;
+}
+
 // Mixes for one kind of model, or without quantisation, stand for no other label.
 bool stands_for_others(const std::string& mix) {
-  return mix != "MXFP4" && mix != "F32" && mix != "BF16";
+  return mix != "MXFP4" && mix != "F32" && mix != "BF16" && fitted_mix(mix);
 }
 
 std::string nearest_mix(const ModelSpec& model, double bytes, NameResolver& resolver) {
@@ -72,7 +81,7 @@ Result<ModelFragment> model_fragment(const Measurement& m, const ParsedNotes& pa
   auto spec = resolver.model(m.model, m.params_b);
   if (!spec) return bad_input(fmt::format("no model named \"{}\"", freetext::clipped(m.model)));
   const std::string label = label_of(m, parsed_notes);
-  const auto rule = mix_of_label(label);
+  const auto rule = fitted_mix(label);
   const auto bytes = stated_bytes(m, *spec, label, resolver);
   if (rule) {
     const auto computed = resolver.size_of(*spec, rule->name());

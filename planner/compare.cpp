@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "core/model/quantized_model.hpp"
 #include "core/text/unit_text.hpp"
 
 namespace rigcast::planner {
@@ -125,7 +126,7 @@ bool ComparedRig::qualifies(std::optional<double> budget) const {
 
 std::optional<double> usual_loss(const ModelSpec& model, const TensorTable& tensors,
                                  const QualityTable& quality) {
-  const auto mix = quality.of_mix("Q4_K_M", model, double(tensors.elements()));
+  const auto mix = quality.of_mix(default_quant(model), model, double(tensors.elements()));
   const auto kv = quality.of_kv({QuantFormat::kQ8_0, QuantFormat::kQ8_0});
   if (!mix || !kv) return std::nullopt;
   return (*mix + *kv).nats;

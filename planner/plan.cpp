@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/model/quantized_model.hpp"
 #include "core/model/traffic.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/resolve_placement.hpp"
@@ -23,6 +24,9 @@ constexpr double kFarSlower = 3;
 // The mixes that people choose from, the best first.
 constexpr const char* kMixes[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M", "Q5_K_S", "Q4_K_M",
                                   "Q4_K_S", "IQ4_XS", "Q3_K_M", "Q3_K_S", "Q2_K",   "MXFP4"};
+// Those that people choose where memory is short: they lose much, and no speed of them was
+// measured.
+constexpr const char* kSmallMixes[] = {"IQ3_M", "IQ3_XXS", "IQ2_M", "IQ2_XXS"};
 
 // True if everything is on GPUs, and nothing is read from RAM.
 bool is_resident(const ModelSpec& model, const PlacementSettings& p) {
@@ -172,6 +176,40 @@ class Search {
   const bool prunes_loss_;  // candidates that lose too much are not priced
 };
 
+// VRAM, or RAM where no GPU has its own.
+Bytes fast_memory(const Rig& rig) {
+  if (rig.gpus.empty() || rig.unified()) return rig.ram.capacity.value;
+  Bytes sum;
+  for (const GpuPart& gpu : rig.gpus) sum += gpu.memory.value;
+  return sum;
+}
+
+bool have_same_formats(const TensorTable& a, const TensorTable& b) {
+  return std::ranges::equal(a.tensors, b.tensors, {}, &Tensor::format, &Tensor::format);
+}
+
+// The mixes to choose from. Of mixes that give every tensor the same format, the first.
+std::vector<std::string> mixes_for(const Scenario& s) {
+  if (s.model_file) return {s.quant};
+  if (is_native_mix(s.model)) return {s.model.native};
+  std::vector<const char*> names(std::begin(kMixes), std::end(kMixes));
+  const auto by_default = quantize(s.model, default_quant(s.model));
+  if (by_default && Bytes{double(by_default->tensors.bytes())} > fast_memory(s.rig))
+    names.insert(names.end(), std::begin(kSmallMixes), std::end(kSmallMixes));
+  std::vector<std::string> out;
+  std::vector<TensorTable> tables;
+  for (const char* const name : names) {
+    auto mix = quantize(s.model, name);
+    if (!mix) continue;
+    if (s.runtime.rules == RuntimeRules::kRigcast && mix->tensors.uncomputed()) continue;
+    const auto is_same = [&](const TensorTable& t) { return have_same_formats(t, mix->tensors); };
+    if (std::ranges::any_of(tables, is_same)) continue;
+    out.emplace_back(name);
+    tables.push_back(std::move(mix->tensors));
+  }
+  return out;
+}
+
 std::vector<Candidate> finalists(const std::vector<std::vector<Candidate>>& sorted) {
   std::vector<Candidate> out;
   for (const auto& options : sorted)
@@ -273,10 +311,7 @@ auto rank(const RankedPlan& c, Objective objective) {
 
 SearchSpace full_space(const Scenario& s) {
   SearchSpace search_space;
-  if (s.model_file)
-    search_space.quants = {s.quant};
-  else
-    search_space.quants.assign(std::begin(kMixes), std::end(kMixes));
+  search_space.quants = mixes_for(s);
   for (const QuantFormat f : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0})
     if (f == QuantFormat::kF16 || s.settings.flash_attention)
       search_space.kv_types.push_back({f, f});
@@ -325,12 +360,10 @@ Candidate candidate_of(const Scenario& s) {
 Scenario scenario_of(const Scenario& base, const Candidate& candidate) {
   Scenario s = base;
   if (!base.model_file && candidate.quant != base.quant) {
-    const auto mix = QuantMix::from_name(candidate.quant);
-    RIGCAST_ASSERT(mix.ok());
-    auto table = make_tensor_table(base.model, *mix);
-    RIGCAST_ASSERT(table.ok());
-    s.quant = mix->name();
-    s.tensors = *std::move(table);
+    auto quantized = quantize(base.model, candidate.quant);
+    RIGCAST_ASSERT(quantized.ok());
+    s.quant = std::move(quantized->quant);
+    s.tensors = std::move(quantized->tensors);
   }
   s.kv.types = candidate.kv_types;
   s.kv.policy = candidate.policy;

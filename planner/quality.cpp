@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/model/kv_bytes.hpp"
+#include "core/model/quant_mix.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast::planner {
@@ -32,6 +33,12 @@ double geometric_mean(const std::vector<double>& v) {
 }
 
 bool is_lossless(const std::string& mix) { return mix == "F32" || mix == "BF16" || mix == "F16"; }
+
+// What a figure says of a mix as it is made: the smallest are never made without a matrix.
+double factor_without_matrix(const std::string& mix, bool imatrix) {
+  const bool needs_matrix = mix.starts_with("IQ1_") || mix.starts_with("IQ2_") || mix == "IQ3_XXS";
+  return imatrix && !needs_matrix ? kWithoutMatrix : 1.0;
+}
 
 }  // namespace
 
@@ -77,7 +84,7 @@ void QualityTable::fit() {
   const auto of_reference = [&](bool imatrix) {
     for (const Figure& f : mixes_)
       if (f.model == kReference && f.imatrix == imatrix)
-        curve_.try_emplace(f.what, f.nats * (imatrix ? kWithoutMatrix : 1.0));
+        curve_.try_emplace(f.what, f.nats * factor_without_matrix(f.what, imatrix));
   };
   of_reference(false);
   of_reference(true);
@@ -87,7 +94,7 @@ void QualityTable::fit() {
   for (const Figure& f : mixes_)
     if (const auto at = curve_.find(f.what);
         at != curve_.end() && at->second >= kMinNats && f.nats >= kMinNats)
-      ratios[f.model].push_back(f.nats * (f.imatrix ? kWithoutMatrix : 1.0) / at->second);
+      ratios[f.model].push_back(f.nats * factor_without_matrix(f.what, f.imatrix) / at->second);
   for (const auto& [model, of_model] : ratios) levels_[model] = geometric_mean(of_model);
   for (const Figure& f : mixes_)
     if (f.model == kReference)
@@ -98,15 +105,27 @@ void QualityTable::fit() {
 
 std::optional<QualityLoss> QualityTable::of_mix(const std::string& mix, const ModelSpec& model,
                                                 double parameters) const {
-  if (is_lossless(mix)) return QualityLoss{};
+  if (is_lossless(mix) || mix == model.native) return QualityLoss{};
   if (const auto own = own_.find({model.id, mix}); own != own_.end())
     return QualityLoss{own->second};
   const auto at = curve_.find(mix);
-  if (at == curve_.end()) return std::nullopt;
+  if (at == curve_.end()) return of_similar_mix(mix, model, parameters);
   if (const auto level = levels_.find(model.id); level != levels_.end())
     return QualityLoss{level->second * at->second, SourceKind::kFitted, kCurveDoubt};
   const double level = kLevelAt8B * std::pow(8e9 / std::max(parameters, 1e6), kLevelFall);
   return QualityLoss{level * at->second, SourceKind::kFitted, kLevelDoubt};
+}
+
+// A wider embedding and head lose no more than the plain mix; a recipe is as its nearest mix.
+std::optional<QualityLoss> QualityTable::of_similar_mix(const std::string& mix,
+                                                        const ModelSpec& model,
+                                                        double parameters) const {
+  const auto known = QuantMix::from_name(mix);
+  const auto nearest = known ? std::optional(*known) : QuantMix::nearest_to_recipe(mix);
+  if (!nearest || nearest->plain_name() == mix) return std::nullopt;
+  const auto loss = of_mix(std::string(nearest->plain_name()), model, parameters);
+  if (!loss) return std::nullopt;
+  return QualityLoss{loss->nats, SourceKind::kFitted, std::max(loss->factor, kLevelDoubt)};
 }
 
 std::optional<QualityLoss> QualityTable::of_kv(KvTypes types) const {

@@ -28,7 +28,8 @@ class QualityTable {
   /// Reads mixes.toml and kv_types.toml of `folder`.
   static Result<QualityTable> read(const std::filesystem::path& folder);
 
-  /// The loss of a mix in a model of `parameters` weights. nullopt: nothing is known of the mix.
+  /// The loss of a mix in a model of `parameters` weights; none in the format in which the model
+  /// was published. nullopt: nothing is known of the mix.
   std::optional<QualityLoss> of_mix(const std::string& mix, const ModelSpec& model,
                                     double parameters) const;
   /// The loss of a cache's types. nullopt: nothing is known of them.
@@ -44,6 +45,8 @@ class QualityTable {
   };
   static Result<std::vector<Figure>> figures(const std::filesystem::path& file);
   void fit();
+  std::optional<QualityLoss> of_similar_mix(const std::string& mix, const ModelSpec& model,
+                                            double parameters) const;
 
   std::vector<Figure> mixes_;
   std::map<std::pair<std::string, std::string>, double> own_;  // nats by model and mix, measured

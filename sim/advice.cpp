@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/model/quantized_model.hpp"
+#include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
 #include "sim/simulate.hpp"
 
@@ -14,8 +16,8 @@ constexpr std::size_t kShown = 3;
 constexpr double kMinReportedGain = 0.03;  // a smaller gain is inside any forecast's noise
 
 // From best to smallest; a step down loses some quality and some bytes.
-constexpr std::string_view kQuantLadder[] = {"F16",    "Q8_0",   "Q6_K",   "Q5_K_M",
-                                             "Q4_K_M", "IQ4_XS", "Q3_K_M", "Q2_K"};
+constexpr std::string_view kQuantLadder[] = {"F16",    "Q8_0",   "Q6_K", "Q5_K_M", "Q4_K_M",
+                                             "IQ4_XS", "Q3_K_M", "Q2_K", "IQ2_M",  "IQ2_XXS"};
 
 class Collector {
  public:
@@ -41,6 +43,7 @@ class Collector {
   static std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
 
   void quants() {
+    if (is_native_mix(s_.model)) return;  // a requantised mix is hardly smaller, and loses
     const auto at = std::ranges::find(kQuantLadder, std::string_view(s_.quant));
     if (at == std::end(kQuantLadder)) return;
     for (auto q = at + 1; q != std::end(kQuantLadder) && q - at <= 4; ++q)
@@ -197,6 +200,8 @@ std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalo
     advice.tokens_per_s = other.decode_tokens_per_s;
     advice.ttft = first_token(other);
     advice.note = effect(report, other);
+    if (!note_on_stand_ins(other.scenario->tensors).empty())
+      advice.note += advice.note.empty() ? "speed not measured" : ", speed not measured";
     advice.gain = report.fits ? request_time(report) / request_time(other) - 1
                               : 1.0 / request_time(other).value;
     if (!report.fits || advice.gain > kMinReportedGain) found.push_back(std::move(advice));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/runtime/format_group.hpp"
 #include "core/scenario/regime.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/cost/correction.hpp"
@@ -88,6 +89,7 @@ class Simulation {
           fmt::format("RAM cannot hold {} of the weights: every token reads what it needs "
                       "of them from the disk",
                       text_gib(outside)));
+    if (auto note = note_on_stand_ins(s_.tensors); !note.empty()) add_warning(std::move(note));
     for (const DeviceMemory& d : report_.memory.devices)
       if (d.tier == Tier::kVram && d.weights.value > 0 && d.free() < s_.settings.headroom)
         add_warning(fmt::format(
@@ -219,6 +221,7 @@ class Simulation {
     const auto& u = s_.runtime.uncertainty;
     report_.tokens_per_s_interval =
         around_forecast(report_.decode_tokens_per_s, SpeedMetric::kDecode, u.decode.value);
+    report_.tokens_per_s_interval->lo *= share_of_stand_ins(s_.tensors);
     report_.prefill_interval =
         around_forecast(report_.prefill_tokens_per_s, SpeedMetric::kPrefill, u.prefill.value);
     const TtftBreakdown& b = *report_.ttft();

@@ -98,6 +98,7 @@ std::string to_json(const Inspected& model) {
     out["file"] = file_json(*model.file);
     out["reason"] = text_or_null(model.reason);
   }
+  if (!model.note.empty()) out["note"] = model.note;
   out["tensors"] = tensors_json(model);
   // Names given by the user may hold bytes that are not UTF-8.
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -143,6 +144,7 @@ std::string spec_text(const Inspected& model) {
       fmt::format("\n  {}\n  vocabulary {}, trained for {} tokens{}\n", architecture_text(m),
                   text_count(m.vocabulary), text_count(m.context),
                   m.tied_embeddings ? ", tied embeddings" : "");
+  if (!model.note.empty()) out += "  " + model.note + "\n";
   if (model.active_bytes) {
     out += fmt::format("  read for one token   {} of weights", text_gb(Bytes{*model.active_bytes}));
     out += fmt::format(" and {} B of KV for every cached one",

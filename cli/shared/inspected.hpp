@@ -44,6 +44,7 @@ struct Inspected {
   std::vector<ListedTensor> tensors;
   std::optional<FileFacts> file;
   std::vector<std::string> warnings;
+  std::string note;    // what is not known of the tensors
   std::string reason;  // why the spec or the active bytes are not known
 };
 

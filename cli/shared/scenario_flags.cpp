@@ -47,7 +47,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, model, "--model", "model.name", Flag::kModel, "MODEL",
       "a model of the catalogue, an id of Hugging Face or Ollama, a .gguf, config.json or .toml "
       "file");
-  add(verb, model, "--quant", "model.quant", Flag::kText, "MIX", "quant mix (default Q4_K_M)");
+  add(verb, model, "--quant", "model.quant", Flag::kText, "MIX",
+      "quant mix (default Q4_K_M, or as published)");
   add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
       "true size of the file, where no mix is exact");
   const char* place = "Placement";

@@ -68,6 +68,8 @@ Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types) {
     if (!model.has_kv(i)) continue;
     const std::int64_t width = model.mla ? latent_width(*model.mla) : model.head_dim_of(i);
     if (!holds(types.k, width)) return does_not_hold(types.k, "key", width);
+    if (model.has_indexer(i) && !holds(types.k, model.indexer->key_dim))
+      return does_not_hold(types.k, "key of the indexer", model.indexer->key_dim);
     if (!model.mla && !holds(types.v, width)) return does_not_hold(types.v, "value", width);
   }
   return types;
@@ -75,9 +77,10 @@ Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types) {
 
 double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types) {
   if (!model.has_kv(layer)) return 0.0;
-  if (model.mla) return row_bytes(types.k, latent_width(*model.mla));
+  const double index = model.has_indexer(layer) ? row_bytes(types.k, model.indexer->key_dim) : 0.0;
+  if (model.mla) return row_bytes(types.k, latent_width(*model.mla)) + index;
   const std::int64_t width = model.kv_heads_of(layer) * model.head_dim_of(layer);
-  return row_bytes(types.k, width) + row_bytes(types.v, width);
+  return row_bytes(types.k, width) + row_bytes(types.v, width) + index;
 }
 
 double state_bytes(const ModelSpec& model, int layer) {

@@ -29,7 +29,8 @@ std::string text(KvTypes types);
 Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types);
 
 /// Bytes that one cached token takes in a layer; 0 for a layer without a growing cache of its own.
-/// MLA keeps kv_lora_rank + qk_rope_dim values once, in the K type. A row that ends within a block
+/// MLA keeps kv_lora_rank + qk_rope_dim values once, in the K type; an indexer of sparse attention
+/// key_dim values more, also in the K type (llama.cpp PR 23346). A row that ends within a block
 /// takes that block as a whole; check_kv_types refuses such types.
 double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types);
 

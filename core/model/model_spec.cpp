@@ -60,6 +60,26 @@ RecurrentLayers read_recurrent(const TomlTable& t, int layers) {
   return r;
 }
 
+SparseIndexer read_indexer(const TomlTable& t, int layers) {
+  SparseIndexer s;
+  s.key_dim = t.integer("key_dim", 1, kMaxWidth);
+  s.first_layer = int(t.integer_or("first_layer", 0, 0, layers - 1));
+  for (const double layer : t.numbers("layers", 0, layers - 1)) s.layers.push_back(int(layer));
+  t.finish();
+  return s;
+}
+
+// Sizes of one source, by the names of the quants.
+void read_published(const TomlTable& t, std::vector<PublishedFile>& to) {
+  t.text("source");
+  const TomlTable sizes = t.table("sizes");
+  for (const std::string& quant : sizes.keys())
+    if (const auto size = sizes.find_figure<Bytes>(quant, 1_MiB, Bytes{1e15}))
+      to.push_back({quant, size->value});
+  sizes.finish();
+  t.finish();
+}
+
 // 1-based multiples of n: layers n-1, 2n-1, ...
 bool every_nth(int layer, int n) { return n > 0 && (layer + 1) % n == 0; }
 
@@ -93,6 +113,12 @@ bool ModelSpec::has_kv(int layer) const {
   return has_attention(layer) && layer < layers - shared_kv_layers;
 }
 
+bool ModelSpec::has_indexer(int layer) const {
+  if (!indexer || !has_kv(layer)) return false;
+  if (indexer->layers.empty()) return layer >= indexer->first_layer;
+  return std::ranges::find(indexer->layers, layer) != indexer->layers.end();
+}
+
 bool ModelSpec::sees_all_tokens(int layer) const {
   return !window || every_nth(layer, window->full_every);
 }
@@ -120,6 +146,8 @@ ModelSpec read_model_spec(const TomlTable& t, std::string id) {
   m.source = t.text("source");
   m.aliases = t.texts("aliases");
   m.released = t.text_or("released", "");
+  m.native = t.text_or("native", "");
+  if (!m.native.empty()) t.text("native_source");
   m.layers = int(t.integer("layers", 1, 10'000));
   m.hidden = t.integer("hidden", 1, kMaxWidth);
   m.heads = int(t.integer("heads", 1, 65536));
@@ -153,6 +181,8 @@ ModelSpec read_model_spec(const TomlTable& t, std::string id) {
   if (t.has("moe")) m.moe = read_moe(t.table("moe"), m.layers);
   if (t.has("mla")) m.mla = read_mla(t.table("mla"));
   if (t.has("recurrent")) m.recurrent = read_recurrent(t.table("recurrent"), m.layers);
+  if (t.has("indexer")) m.indexer = read_indexer(t.table("indexer"), m.layers);
+  for (const TomlTable& source : t.tables("published")) read_published(source, m.published);
   if (!m.pattern.empty() && (m.pattern.size() != std::size_t(m.layers) ||
                              m.pattern.find_first_not_of("M*E-") != std::string::npos))
     t.refuse("pattern", "expected one of the letters M * E - for every layer");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -40,6 +41,20 @@ struct LatentAttention {
   std::int64_t v_dim = 0;
 };
 
+/// Sparse attention: an indexer scores all cached tokens, and keeps a key of its own for each.
+struct SparseIndexer {
+  std::int64_t key_dim = 0;
+  int first_layer = 0;      // from this layer on ...
+  std::vector<int> layers;  // ... or, if there are any, in these
+  bool operator==(const SparseIndexer&) const = default;
+};
+
+/// Files that somebody made by a recipe for this model alone.
+struct PublishedFile {
+  std::string quant;  // as its maker calls it, "UD-Q4_K_XL"
+  Bytes size;
+};
+
 /// Hybrid models: most layers keep a fixed state in place of a growing cache.
 struct RecurrentLayers {
   int full_attention_every = 0;
@@ -58,6 +73,7 @@ struct ModelSpec {
   std::string source;
   std::vector<std::string> aliases;
   std::string released;
+  std::string native;  // the format of most weights as published, "MXFP4"; empty: BF16
 
   int layers = 0;
   std::int64_t hidden = 0;
@@ -94,6 +110,8 @@ struct ModelSpec {
   std::optional<MixtureOfExperts> moe;
   std::optional<LatentAttention> mla;
   std::optional<RecurrentLayers> recurrent;
+  std::optional<SparseIndexer> indexer;
+  std::vector<PublishedFile> published;
 
   /// What files of it are called: "qwq-32b", though its shape is that of qwen2.5-32b.
   std::string file_stem() const;
@@ -105,6 +123,7 @@ struct ModelSpec {
   bool is_moe_layer(int layer) const;
   /// The layer keeps a KV cache that grows with the tokens (up to its window).
   bool has_kv(int layer) const;
+  bool has_indexer(int layer) const;
   /// No window bounds the layer's attention.
   bool sees_all_tokens(int layer) const;
   std::int64_t head_dim_of(int layer) const;

@@ -1,5 +1,6 @@
 #pragma once
-// Block formats of tensors, as ggml stores them. Block sizes: ggml's public block definitions.
+// Block formats of tensors, as ggml stores them. Block sizes: ggml's public block definitions
+// (ggml-org/llama.cpp, ggml/src/ggml-common.h); type ids: ggml/include/ggml.h.
 
 #include <array>
 #include <cstdint>
@@ -24,8 +25,21 @@ enum class QuantFormat : std::uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
+  // Those below are known by size only: rigcast's engine has no code for them.
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kTQ1_0,
+  kTQ2_0,
+  kNVFP4,
 };
-inline constexpr int kQuantFormatCount = 16;
+inline constexpr int kQuantFormatCount = 26;
+/// The first of them, which the engine computes with.
+inline constexpr int kComputedFormatCount = 16;
 
 struct QuantFormatInfo {
   std::string_view name;         // as ggml prints it, "Q4_K"
@@ -53,10 +67,24 @@ inline constexpr std::array<QuantFormatInfo, kQuantFormatCount> kQuantFormats = 
     {"IQ4_NL", 32, 18, 20},
     {"IQ4_XS", 256, 136, 23},
     {"MXFP4", 32, 17, 39},
+    // known by size only
+    {"IQ1_S", 256, 50, 19},
+    {"IQ1_M", 256, 56, 29},
+    {"IQ2_XXS", 256, 66, 16},
+    {"IQ2_XS", 256, 74, 17},
+    {"IQ2_S", 256, 82, 22},
+    {"IQ3_XXS", 256, 98, 18},
+    {"IQ3_S", 256, 110, 21},
+    {"TQ1_0", 256, 54, 34},
+    {"TQ2_0", 256, 66, 35},
+    {"NVFP4", 64, 36, 40},
 }};
 
 constexpr const QuantFormatInfo& info(QuantFormat f) { return kQuantFormats[std::size_t(f)]; }
 
+constexpr bool is_computed(QuantFormat f) { return int(f) < kComputedFormatCount; }
+
+static_assert(is_computed(QuantFormat::kMXFP4) && !is_computed(QuantFormat::kIQ1_S));
 static_assert(info(QuantFormat::kQ4_K).bits_per_weight() == 4.5);
 static_assert(info(QuantFormat::kQ6_K).bits_per_weight() == 6.5625);
 static_assert(info(QuantFormat::kQ8_0).bits_per_weight() == 8.5);

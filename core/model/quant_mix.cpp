@@ -21,7 +21,10 @@ enum class Where : std::uint8_t {
   kFirstFour,
   kFirstEighth,
   kFirstSixteenth,
-  kGroupedByFour,  // everywhere, if four or more query heads share a KV head
+  kMiddle,                // without the first and the last eighth
+  kGroupedByFour,         // everywhere, if four or more query heads share a KV head
+  kGroupedOrExperts,      // everywhere, if they do or there are four or more experts
+  kMoreBitsEightExperts,  // as kMoreBits, if there are eight experts
 };
 
 struct FormatUpgrade {
@@ -35,12 +38,18 @@ using FormatUpgrades = std::array<FormatUpgrade, 2>;  // the first that applies 
 struct MixRule {
   std::string_view name;
   QuantFormat base;
+  QuantFormat embedding = base;  // where the head is another matrix
+  QuantFormat head = kQ6_K;
+  QuantFormat query_and_key = base;
   FormatUpgrades value{};
+  FormatUpgrades gate_and_up{};
   FormatUpgrades down{};
   FormatUpgrades attention_output{};
   FormatUpgrades fused_qkv{};
   FormatUpgrades falcon_down = down;
   bool five_bit_output_of_eight_experts = false;
+  bool two_bits = false;          // the quantiser has rules of its own for IQ1 and IQ2
+  std::string_view plain = name;  // without its wider embedding and head
 };
 
 namespace {
@@ -51,29 +60,72 @@ constexpr FormatUpgrades in(Where where, QuantFormat f, QuantFormat otherwise) {
   return {FormatUpgrade{where, f}, FormatUpgrade{Where::kEverywhere, otherwise}};
 }
 
+constexpr MixRule kQ6 = {"Q6_K", kQ6_K};
+constexpr MixRule kQ5KM = {.name = "Q5_K_M",
+                           .base = kQ5_K,
+                           .value = in(Where::kMoreBits, kQ6_K),
+                           .down = in(Where::kMoreBits, kQ6_K),
+                           .fused_qkv = always(kQ6_K)};
+constexpr MixRule kQ4KM = {.name = "Q4_K_M",
+                           .base = kQ4_K,
+                           .value = in(Where::kMoreBits, kQ6_K),
+                           .down = in(Where::kMoreBits, kQ6_K),
+                           .fused_qkv = always(kQ5_K),
+                           .falcon_down = {FormatUpgrade{Where::kFirstSixteenth, kQ6_K},
+                                           FormatUpgrade{Where::kMoreBits, kQ5_K}},
+                           .five_bit_output_of_eight_experts = true};
+constexpr MixRule kQ3KL = {.name = "Q3_K_L",
+                           .base = kQ3_K,
+                           .value = always(kQ5_K),
+                           .down = always(kQ5_K),
+                           .attention_output = always(kQ5_K),
+                           .fused_qkv = always(kQ4_K),
+                           .falcon_down = always(kQ4_K)};
+constexpr MixRule kQ2K = {.name = "Q2_K",
+                          .base = kQ2_K,
+                          .value = in(Where::kGroupedByFour, kQ4_K, kQ3_K),
+                          .down = always(kQ3_K),
+                          .attention_output = always(kQ3_K),
+                          .five_bit_output_of_eight_experts = true};
+
+// The larger mixes of bartowski's: another one with its embedding and head in Q8_0.
+constexpr MixRule with_wide_ends(std::string_view name, const MixRule& plain) {
+  MixRule rule = plain;
+  rule.plain = rule.name;
+  rule.name = name;
+  rule.embedding = rule.head = kQ8_0;
+  return rule;
+}
+
+// IQ1 and IQ2: `raised` is what values and the first downs get.
+constexpr MixRule of_two_bits(std::string_view name, QuantFormat base, QuantFormat embedding,
+                              QuantFormat raised, FormatUpgrades attention_output = {}) {
+  MixRule rule{.name = name, .base = base};
+  rule.embedding = embedding;
+  rule.head = kQ5_K;
+  rule.value = in(Where::kGroupedOrExperts, kQ4_K, raised);
+  rule.down = in(Where::kFirstEighth, raised);
+  rule.attention_output = attention_output;
+  rule.five_bit_output_of_eight_experts = true;
+  rule.two_bits = true;
+  return rule;
+}
+
 // llama.cpp's file types, in falling size. What is not named here has the base format.
 constexpr MixRule kMixes[] = {
     {"F32", kF32},
     {"F16", kF16},
     {"BF16", kBF16},
     {"Q8_0", kQ8_0},
-    {"Q6_K", kQ6_K},
-    {.name = "Q5_K_M",
-     .base = kQ5_K,
-     .value = in(Where::kMoreBits, kQ6_K),
-     .down = in(Where::kMoreBits, kQ6_K),
-     .fused_qkv = always(kQ6_K)},
+    with_wide_ends("Q6_K_L", kQ6),
+    kQ6,
+    with_wide_ends("Q5_K_L", kQ5KM),
+    kQ5KM,
     {"Q5_K_S", kQ5_K},
     {"Q5_1", kQ5_1},
     {"Q5_0", kQ5_0},
-    {.name = "Q4_K_M",
-     .base = kQ4_K,
-     .value = in(Where::kMoreBits, kQ6_K),
-     .down = in(Where::kMoreBits, kQ6_K),
-     .fused_qkv = always(kQ5_K),
-     .falcon_down = {FormatUpgrade{Where::kFirstSixteenth, kQ6_K},
-                     FormatUpgrade{Where::kMoreBits, kQ5_K}},
-     .five_bit_output_of_eight_experts = true},
+    with_wide_ends("Q4_K_L", kQ4KM),
+    kQ4KM,
     {.name = "Q4_K_S",
      .base = kQ4_K,
      .value = in(Where::kFirstFour, kQ5_K),
@@ -93,13 +145,8 @@ constexpr MixRule kMixes[] = {
      .down = in(Where::kFirstEighth, kQ5_K),
      .five_bit_output_of_eight_experts = true},
     {"MXFP4", kMXFP4},
-    {.name = "Q3_K_L",
-     .base = kQ3_K,
-     .value = always(kQ5_K),
-     .down = always(kQ5_K),
-     .attention_output = always(kQ5_K),
-     .fused_qkv = always(kQ4_K),
-     .falcon_down = always(kQ4_K)},
+    with_wide_ends("Q3_K_XL", kQ3KL),
+    kQ3KL,
     {.name = "Q3_K_M",
      .base = kQ3_K,
      .value = in(Where::kFirstTwo, kQ5_K, kQ4_K),
@@ -109,27 +156,51 @@ constexpr MixRule kMixes[] = {
      .falcon_down = {FormatUpgrade{Where::kFirstSixteenth, kQ5_K},
                      FormatUpgrade{Where::kMoreBits, kQ4_K}},
      .five_bit_output_of_eight_experts = true},
-    {.name = "Q3_K_S", .base = kQ3_K, .five_bit_output_of_eight_experts = true},
-    {.name = "Q2_K",
-     .base = kQ2_K,
-     .value = in(Where::kGroupedByFour, kQ4_K, kQ3_K),
-     .down = always(kQ3_K),
-     .attention_output = always(kQ3_K),
+    {.name = "IQ3_M",
+     .base = kIQ3_S,
+     .value = always(kQ4_K),
+     .down = {FormatUpgrade{Where::kFirstEighth, kQ4_K},
+              FormatUpgrade{Where::kMoreBitsEightExperts, kQ4_K}},
+     .attention_output = always(kQ4_K),
+     .fused_qkv = always(kQ4_K),
      .five_bit_output_of_eight_experts = true},
+    {.name = "IQ3_S",
+     .base = kIQ3_S,
+     .value = in(Where::kGroupedByFour, kQ4_K),
+     .five_bit_output_of_eight_experts = true},
+    {.name = "Q3_K_S", .base = kQ3_K, .five_bit_output_of_eight_experts = true},
+    {.name = "IQ3_XS",
+     .base = kIQ3_S,
+     .query_and_key = kIQ3_XXS,
+     .value = in(Where::kGroupedByFour, kQ4_K),
+     .gate_and_up = in(Where::kMiddle, kIQ3_XXS),
+     .five_bit_output_of_eight_experts = true},
+    with_wide_ends("Q2_K_L", kQ2K),
+    {.name = "IQ3_XXS",
+     .base = kIQ3_XXS,
+     .embedding = kIQ3_S,
+     .head = kQ5_K,
+     .query_and_key = kIQ2_S,
+     .value = in(Where::kGroupedByFour, kQ4_K),
+     .attention_output = always(kIQ3_S),
+     .five_bit_output_of_eight_experts = true},
+    kQ2K,
     {.name = "Q2_K_S",
      .base = kQ2_K,
      .value = in(Where::kGroupedByFour, kQ4_K),
      .down = in(Where::kFirstEighth, kQ4_K)},
+    of_two_bits("IQ2_M", kIQ2_S, kIQ3_S, kIQ3_S, always(kIQ3_S)),
+    of_two_bits("IQ2_S", kIQ2_XS, kIQ3_S, kIQ3_S, always(kIQ3_S)),
+    of_two_bits("IQ2_XS", kIQ2_XS, kQ2_K, kQ2_K),
+    of_two_bits("IQ2_XXS", kIQ2_XXS, kQ2_K, kQ2_K),
+    of_two_bits("IQ1_M", kIQ1_M, kQ2_K, kQ2_K, always(kIQ2_XXS)),
+    of_two_bits("IQ1_S", kIQ1_S, kQ2_K, kQ2_K, always(kIQ2_XXS)),
 };
 
 // llama.cpp's and Unsloth's mixes without a rule here, and the nearest that has one.
 constexpr std::array<std::string_view, 2> kWithoutRule[] = {
-    {"IQ1_S", "Q2_K_S"},   {"IQ1_M", "Q2_K_S"},  {"IQ2_XXS", "Q2_K_S"}, {"IQ2_XS", "Q2_K_S"},
-    {"IQ2_S", "Q2_K_S"},   {"IQ2_M", "Q2_K"},    {"IQ3_XXS", "Q3_K_S"}, {"IQ3_XS", "Q3_K_S"},
-    {"IQ3_S", "Q3_K_S"},   {"IQ3_M", "Q3_K_M"},  {"TQ1_0", "Q2_K_S"},   {"TQ2_0", "Q2_K_S"},
-    {"Q2_K_L", "Q2_K"},    {"Q2_K_XL", "Q2_K"},  {"Q3_K_XL", "Q3_K_L"}, {"Q4_K_L", "Q4_K_M"},
-    {"Q4_K_XL", "Q4_K_M"}, {"Q5_K_L", "Q5_K_M"}, {"Q5_K_XL", "Q5_K_M"}, {"Q6_K_L", "Q6_K"},
-    {"Q6_K_XL", "Q6_K"},   {"Q8_K_XL", "Q8_0"},
+    {"TQ1_0", "IQ1_M"},    {"TQ2_0", "IQ2_XXS"},  {"Q2_K_XL", "Q2_K_L"}, {"Q4_K_XL", "Q4_K_L"},
+    {"Q5_K_XL", "Q5_K_L"}, {"Q6_K_XL", "Q6_K_L"}, {"Q8_K_XL", "Q8_0"},
 };
 
 constexpr std::array<std::array<std::string_view, 2>, 4> kAliases = {{
@@ -154,6 +225,39 @@ const MixRule* find_mix(std::string_view name) {
   for (const MixRule& rule : kMixes)
     if (key_of(rule.name) == key) return &rule;
   return nullptr;
+}
+
+// Formats that people ask for, by the beginning of their names, and what is nearest here.
+struct ForeignFormat {
+  std::string_view begins;
+  std::string_view hint;
+};
+
+constexpr ForeignFormat kForeign[] = {
+    {"UD",
+     "Unsloth's recipes differ from model to model: --quant Q4_K_M or another mix, with "
+     "--model-size \"SIZE of the files\""},
+    {"NVFP4", "no rule says which tensors are in it: name a file (--model FILE.gguf)"},
+    {"FP8", "a format of vLLM's, which is not modelled: Q8_0 has about its size"},
+    {"W8A8", "a format of vLLM's, which is not modelled: Q8_0 has about its size"},
+    {"AWQ", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
+    {"GPTQ", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
+    {"W4A16", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
+    {"INT4", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
+    {"INT8", "a format of vLLM's, which is not modelled: Q8_0 has about its size"},
+    {"EXL",
+     "a format of ExLlama's, which is not modelled: the mix with as many bits per weight "
+     "(rigcast list quants), with --model-size \"SIZE of the files\""},
+    {"MLX",
+     "a format of MLX's, which is not modelled: Q4_K_M or another mix, with --model-size "
+     "\"SIZE of the files\""},
+};
+
+std::string_view why_no_mix(std::string_view name) {
+  const std::string key = key_of(name);
+  for (const ForeignFormat& f : kForeign)
+    if (key.starts_with(f.begins)) return f.hint;
+  return {};
 }
 
 // A tensor's place among its like: the quantiser counts attn_v tensors, and blocks for the rest.
@@ -184,16 +288,24 @@ bool is_upgraded(Place p) {
   return p.index < eighth || p.index >= 7 * p.count / 8 || (p.index - eighth) % 3 == 2;
 }
 
+bool is_grouped_by_four(const ModelSpec& model) { return model.heads / model.kv_heads >= 4; }
+bool has_eight_experts(const ModelSpec& model) { return model.moe && model.moe->experts == 8; }
+
 bool applies(Where where, const ModelSpec& model, Place p) {
+  const int eighth = p.count / 8;
   switch (where) {
     case Where::kNowhere: return false;
     case Where::kEverywhere: return true;
     case Where::kMoreBits: return is_upgraded(p);
     case Where::kFirstTwo: return p.index < 2;
     case Where::kFirstFour: return p.index < 4;
-    case Where::kFirstEighth: return p.index < p.count / 8;
+    case Where::kFirstEighth: return p.index < eighth;
     case Where::kFirstSixteenth: return p.index < p.count / 16;
-    case Where::kGroupedByFour: return model.heads / model.kv_heads >= 4;
+    case Where::kMiddle: return p.index >= eighth && p.index < 7 * p.count / 8;
+    case Where::kGroupedByFour: return is_grouped_by_four(model);
+    case Where::kGroupedOrExperts:
+      return is_grouped_by_four(model) || (model.moe && model.moe->experts >= 4);
+    case Where::kMoreBitsEightExperts: return has_eight_experts(model) && is_upgraded(p);
   }
   return false;
 }
@@ -206,7 +318,6 @@ QuantFormat upgraded(const FormatUpgrades& raises, QuantFormat base, const Model
 }
 
 bool is_falcon(const ModelSpec& model) { return model.architecture == "falcon"; }
-bool has_eight_experts(const ModelSpec& model) { return model.moe && model.moe->experts == 8; }
 
 // The quantiser's "70B" type: 80 layers whose value matrices are small beside the queries.
 bool is_70b_shape(const ModelSpec& model) {
@@ -216,20 +327,45 @@ bool is_70b_shape(const ModelSpec& model) {
 QuantFormat head_format(const MixRule& rule, const ModelSpec& model, std::uint64_t row) {
   if (info(rule.base).bits_per_weight() >= 8.0) return rule.base;
   if (is_falcon(model) || row % info(rule.base).block_elements != 0) return kQ8_0;
-  return kQ6_K;
+  return rule.head;
 }
 
 QuantFormat value_format(const MixRule& rule, const ModelSpec& model, int layer) {
+  const QuantFormat f = upgraded(rule.value, rule.base, model, place_of_attention(model, layer));
+  if (rule.two_bits) return f;
   // Eight experts share one small attention: 8 bits cost next to nothing there.
   if (has_eight_experts(model)) return kQ8_0;
-  const QuantFormat f = upgraded(rule.value, rule.base, model, place_of_attention(model, layer));
   return is_70b_shape(model) && (f == kQ3_K || f == kQ4_K) ? kQ5_K : f;
 }
 
+QuantFormat key_format(const MixRule& rule, const ModelSpec& model) {
+  if (has_eight_experts(model)) return rule.two_bits ? kQ4_K : kQ8_0;
+  return rule.query_and_key;
+}
+
 QuantFormat attention_output_format(const MixRule& rule, const ModelSpec& model, Place p) {
-  if (is_falcon(model)) return rule.name == "Q3_K_L" ? kQ4_K : rule.base;
+  if (is_falcon(model) && !rule.two_bits)
+    return rule.name == kQ3KL.name || rule.name == "Q3_K_XL" ? kQ4_K : rule.base;
   if (has_eight_experts(model)) return rule.five_bit_output_of_eight_experts ? kQ5_K : rule.base;
   return upgraded(rule.attention_output, rule.base, model, p);
+}
+
+// For IQ1 and IQ2 the quantiser counts the down matrices that came before, not the blocks: a shared
+// expert's own as well.
+Place place_of_down(const ModelSpec& model, TensorRole role, int layer) {
+  const bool shares = model.moe && model.moe->shared_ffn > 0;
+  int index = role == TensorRole::kSharedDown ? 1 : 0;
+  for (int i = 0; i < std::min(layer, model.layers); ++i)
+    if (model.has_ffn(i)) index += shares && model.is_moe_layer(i) ? 2 : 1;
+  return {index, model.layers + model.nextn_layers};
+}
+
+QuantFormat down_format(const MixRule& rule, const ModelSpec& model, TensorRole role, int layer) {
+  if (is_falcon(model) && !rule.two_bits)
+    return upgraded(rule.falcon_down, rule.base, model, place_of_block(model, layer));
+  const Place place =
+      rule.two_bits ? place_of_down(model, role, layer) : place_of_block(model, layer);
+  return upgraded(rule.down, rule.base, model, place);
 }
 
 bool is_expert(TensorRole role) {
@@ -248,15 +384,21 @@ QuantFormat wanted_format(const MixRule& rule, const ModelSpec& model, TensorRol
   switch (role) {
     case TensorRole::kOutput: return head_format(rule, model, row);
     case TensorRole::kTokenEmbedding:
-      return model.tied_embeddings ? head_format(rule, model, row) : rule.base;
-    case TensorRole::kAttentionK: return has_eight_experts(model) ? kQ8_0 : rule.base;
+      return model.tied_embeddings ? head_format(rule, model, row) : rule.embedding;
+    case TensorRole::kAttentionQ: return rule.query_and_key;
+    case TensorRole::kAttentionK: return key_format(rule, model);
     case TensorRole::kAttentionV: return value_format(rule, model, layer);
     case TensorRole::kAttentionQKV: return upgraded(rule.fused_qkv, rule.base, model, place);
     case TensorRole::kAttentionOutput: return attention_output_format(rule, model, place);
+    case TensorRole::kFfnGate:
+    case TensorRole::kFfnUp:
+    case TensorRole::kExpertGate:
+    case TensorRole::kExpertUp:
+    case TensorRole::kSharedGate:
+    case TensorRole::kSharedUp: return upgraded(rule.gate_and_up, rule.base, model, place);
     case TensorRole::kFfnDown:
     case TensorRole::kExpertDown:
-    case TensorRole::kSharedDown:
-      return upgraded(is_falcon(model) ? rule.falcon_down : rule.down, rule.base, model, place);
+    case TensorRole::kSharedDown: return down_format(rule, model, role, layer);
     default: return rule.base;
   }
 }
@@ -266,6 +408,13 @@ bool divides(QuantFormat f, std::uint64_t row) { return row % info(f).block_elem
 // Super-blocks are of 256 weights; a row that is no multiple gets the closest block of 32.
 QuantFormat fallback(QuantFormat f) {
   switch (f) {
+    case kIQ1_S:
+    case kIQ1_M:
+    case kIQ2_XXS:
+    case kIQ2_XS:
+    case kIQ2_S:
+    case kIQ3_XXS:
+    case kIQ3_S:
     case kQ2_K:
     case kQ3_K:
     case kIQ4_XS: return kIQ4_NL;
@@ -286,10 +435,27 @@ QuantFormat held_by(QuantFormat wanted, std::uint64_t row) {
 
 QuantMix::QuantMix(const MixRule& rule) : rule_(&rule), name_(rule.name), base_(rule.base) {}
 
+std::string_view QuantMix::plain_name() const { return rule_->plain; }
+
+std::optional<QuantMix> QuantMix::nearest_to_recipe(std::string_view name) {
+  std::string key = key_of(name);
+  if (!key.starts_with("UD")) return std::nullopt;
+  key.erase(0, 2);
+  if (key == "TQ10") key = "IQ1S";
+  if (key == "Q8KXL") key = "Q80";
+  if (key.ends_with("XL")) key.erase(key.size() - 2);
+  const MixRule* const rule = find_mix(key);
+  return rule ? std::optional(QuantMix(*rule)) : std::nullopt;
+}
+
+bool is_same_quant(std::string_view a, std::string_view b) { return key_of(a) == key_of(b); }
+
 Result<QuantMix> QuantMix::from_name(std::string_view name) {
   if (const MixRule* rule = find_mix(name)) return QuantMix(*rule);
-  std::string key = key_of(name);
-  if (key.starts_with("UD")) key.erase(0, 2);
+  if (const std::string_view why = why_no_mix(name); !why.empty())
+    return bad_input("\"" + std::string(name) + "\" is no quant mix of llama.cpp's",
+                     std::string(why));
+  const std::string key = key_of(name);
   for (const auto& [exists, nearest] : kWithoutRule)
     if (key_of(exists) == key)
       return bad_input("the quant mix " + std::string(exists) + " has no rule here",
@@ -317,6 +483,7 @@ std::span<const std::array<std::string_view, 2>> QuantMix::without_rule() { retu
 QuantFormat QuantMix::format_of(const ModelSpec& model, TensorRole role, int layer,
                                 std::uint64_t row_elements) const {
   if (is_f32(role)) return kF32;
+  if (role == TensorRole::kUnquantized) return info(base_).block_elements == 1 ? base_ : kBF16;
   // gpt-oss was published in MXFP4: every file of it keeps its experts so, whatever its mix.
   if (is_expert(role) && model.architecture == "gpt-oss") return held_by(kMXFP4, row_elements);
   if (base_ == kMXFP4) return held_by(is_expert(role) ? kMXFP4 : kQ8_0, row_elements);

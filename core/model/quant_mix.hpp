@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ namespace rigcast {
 
 /// The role of a tensor. The rule of a mix depends only on the role, the layer and the row width.
 /// kProjection: any matrix that no mix distinguishes, such as those of latent attention.
+/// kUnquantized: a matrix that stays in the 16 bits it was published in.
 enum class TensorRole : std::uint8_t {
   kTokenEmbedding,
   kOutput,
@@ -38,6 +40,7 @@ enum class TensorRole : std::uint8_t {
   kRope,
   kRecurrent,
   kProjection,
+  kUnquantized,
 };
 
 struct MixRule;
@@ -50,15 +53,21 @@ class QuantMix {
   static std::span<const std::string> names();
   /// Mixes of llama.cpp and Unsloth that have no rule here, each with the nearest that has one.
   static std::span<const std::array<std::string_view, 2>> without_rule();
+  /// For a recipe that differs from model to model, such as Unsloth's "UD-Q4_K_XL": the mix with
+  /// about its bits per weight. nullopt: the name is not of that form.
+  static std::optional<QuantMix> nearest_to_recipe(std::string_view name);
 
   const std::string& name() const { return name_; }
+  /// "Q4_K_M" of "Q4_K_L", which only has a wider embedding and head; else the mix's own name.
+  std::string_view plain_name() const;
   /// The format of most weights, Q4_K of "Q4_K_M".
   QuantFormat base() const { return base_; }
 
   /// The format that llama.cpp's quantiser gives a tensor with rows of `row_elements` weights, when
-  /// it has no importance matrix. Where that row is no multiple of the format's block: the nearest
-  /// format that holds it, F16 at last. `layer` is -1 outside the blocks. Source:
-  /// ggml-org/llama.cpp, src/llama-quant.cpp of 2025-02; its rule for fused QKV changed in 2026,
+  /// it has no importance matrix; IQ3_XXS and smaller, which are not made without one, when it has.
+  /// Where that row is no multiple of the format's block: the nearest format that holds it, F16 at
+  /// last. `layer` is -1 outside the blocks. Source: ggml-org/llama.cpp, src/llama-quant.cpp of
+  /// 2025-02, for IQ1 to IQ3 and tied embeddings of 2026; its rule for fused QKV changed in 2026,
   /// sizes by less than 1 %.
   QuantFormat format_of(const ModelSpec& model, TensorRole role, int layer,
                         std::uint64_t row_elements) const;
@@ -70,5 +79,8 @@ class QuantMix {
   std::string name_;
   QuantFormat base_;
 };
+
+/// True for names that are the same but for case, "-" and "_".
+bool is_same_quant(std::string_view a, std::string_view b);
 
 }  // namespace rigcast

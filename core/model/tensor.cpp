@@ -56,6 +56,12 @@ std::uint64_t TensorTable::elements() const {
   return sum;
 }
 
+const Tensor* TensorTable::uncomputed() const {
+  const auto found =
+      std::ranges::find_if(tensors, [](const Tensor& t) { return !is_computed(t.format); });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
 double TensorTable::active_bytes(const ModelSpec& model) const {
   const double expert_share =
       model.moe ? double(model.moe->experts_used) / double(model.moe->experts) : 0.0;

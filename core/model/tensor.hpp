@@ -74,6 +74,8 @@ struct TensorTable {
   /// Bytes read for one token when everything is read once: no embedding unless it is the head,
   /// experts_used of the experts, nothing of speculation.
   double active_bytes(const ModelSpec& model) const;
+  /// The first tensor in a format that the engine does not compute with; nullptr: there is none.
+  const Tensor* uncomputed() const;
 };
 
 }  // namespace rigcast

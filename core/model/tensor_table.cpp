@@ -197,7 +197,8 @@ void write_embedding(const ModelSpec& m, TensorTable& table, Writer& w) {
   w.enter(-1, table.embedding);
   w.matrix(Role::kTokenEmbedding, "token_embd", m.hidden, m.vocabulary);
   if (m.layer_embedding > 0)
-    w.matrix(Role::kProjection, "per_layer_token_embd", m.layers * m.layer_embedding, m.vocabulary);
+    w.matrix(Role::kTokenEmbedding, "per_layer_token_embd", m.layers * m.layer_embedding,
+             m.vocabulary);
 }
 
 void write_rope_factors(const ModelSpec& m, Writer& w) {
@@ -213,7 +214,7 @@ void write_head(const ModelSpec& m, TensorTable& table, Writer& w) {
   w.enter(-1, table.head);
   write_rope_factors(m, w);
   if (m.layer_embedding > 0) {
-    w.matrix(Role::kProjection, "per_layer_model_proj", m.hidden, m.layers * m.layer_embedding);
+    w.matrix(Role::kUnquantized, "per_layer_model_proj", m.hidden, m.layers * m.layer_embedding);
     w.norm("per_layer_proj_norm", m.layer_embedding);
   }
   if (m.norms_per_layer > 0) w.norm("output_norm", m.hidden);

@@ -8,6 +8,7 @@
 
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
+#include "core/model/quantized_model.hpp"
 
 namespace rigcast {
 namespace {
@@ -71,28 +72,35 @@ void read_model_from_file(const TomlTable& t, const Catalogue& catalogue, Scenar
 void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   if (t.has("file")) return read_model_from_file(t, catalogue, s);
   const auto given = t.find_text("quant");
-  s.quant = given.value_or("Q4_K_M");
   if (auto found = find_model(catalogue, t.text("name"), given.value_or(""))) {
     s.model = std::move(found->spec);
-    if (!given && !found->quant.empty()) s.quant = found->quant;
+    s.quant = given ? *given : found->quant.empty() ? default_quant(s.model) : found->quant;
     std::ranges::move(found->warnings, std::back_inserter(s.warnings));
   } else {
     t.refuse("name", found.error());  // a missing name was the first error
   }
   if (s.model.layers > 0) read_experts_used(t, s.model);
   if (s.model.layers > 0) {
-    const auto mix = QuantMix::from_name(s.quant);
-    if (!mix) {
-      t.refuse("quant", mix.error());
-    } else if (auto table = make_tensor_table(s.model, *mix)) {
-      s.quant = mix->name();
-      s.tensors = *std::move(table);
+    if (auto quantized = quantize(s.model, s.quant, t.has("size"))) {
+      s.quant = std::move(quantized->quant);
+      s.tensors = std::move(quantized->tensors);
+      if (!quantized->note.empty()) s.warnings.push_back(std::move(quantized->note));
     } else {
-      t.refuse("quant", table.error());
+      t.refuse("quant", quantized.error());
     }
   }
   read_model_size(t, s.tensors);
   t.finish();
+}
+
+// The engine of this project computes with most formats, not with all.
+void refuse_uncomputed(const TomlTable& t, const Scenario& s) {
+  if (s.runtime.rules != RuntimeRules::kRigcast) return;
+  const Tensor* const uncomputed = s.tensors.uncomputed();
+  if (!uncomputed) return;
+  t.refuse(s.model_file ? "file" : "quant",
+           fmt::format("{} has no code for {}", s.runtime.name, info(uncomputed->format).name),
+           "choose --runtime llama.cpp, or another mix, such as IQ4_XS");
 }
 
 // Where every layer attends to all tokens, whatever window the model was trained with.
@@ -396,6 +404,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   s.runtime = *std::move(profile);
 
   read_model(root.table("model"), catalogue, s);
+  refuse_uncomputed(root.table("model"), s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
   ignore_window(s);
   read_placement(root.table("placement"), s);

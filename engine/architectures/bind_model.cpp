@@ -233,6 +233,18 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   return std::nullopt;
 }
 
+Error uncomputed_format(std::string_view tensor, std::string_view format) {
+  return bad_input(
+      fmt::format("tensor \"{}\" is in {}, for which the engine has no code", tensor, format),
+      "forecasts know it; to run, choose another quant mix, such as IQ4_XS");
+}
+
+std::optional<Error> check_formats(const TensorTable& tensors) {
+  const Tensor* const t = tensors.uncomputed();
+  if (!t) return std::nullopt;
+  return uncomputed_format(t->name, info(t->format).name);
+}
+
 Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
                          std::span<const NamedTensor> tensors,
                          std::shared_ptr<const void> storage) {

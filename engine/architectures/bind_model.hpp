@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/model/tensor.hpp"
 #include "engine/model/model.hpp"
 
 namespace rigcast::engine {
@@ -24,6 +25,10 @@ struct NamedTensor {
 /// The reason why the model cannot be computed: an architecture that engine/architectures does not
 /// have, or a trait that is not executed; nullopt if it can.
 std::optional<Error> check_executable(const ModelSpec& spec);
+
+/// An Error that names the first tensor in a format that the engine does not compute with.
+std::optional<Error> check_formats(const TensorTable& tensors);
+Error uncomputed_format(std::string_view tensor, std::string_view format);
 
 /// Binds every tensor and checks its shape against the spec. Vectors are copied to F32. Errors: an
 /// architecture or a trait that is not executed; a tensor that is missing, has another shape, or

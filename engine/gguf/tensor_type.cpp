@@ -14,13 +14,9 @@ constexpr TensorType listed(std::uint32_t id, std::string_view name, std::uint32
 }
 
 constexpr std::array kListedOnly = {
-    listed(9, "Q8_1", 32, 36),     listed(15, "Q8_K", 256, 292),   listed(16, "IQ2_XXS", 256, 66),
-    listed(17, "IQ2_XS", 256, 74), listed(18, "IQ3_XXS", 256, 98), listed(19, "IQ1_S", 256, 50),
-    listed(21, "IQ3_S", 256, 110), listed(22, "IQ2_S", 256, 82),   listed(24, "I8", 1, 1),
-    listed(25, "I16", 1, 2),       listed(26, "I32", 1, 4),        listed(27, "I64", 1, 8),
-    listed(28, "F64", 1, 8),       listed(29, "IQ1_M", 256, 56),   listed(34, "TQ1_0", 256, 54),
-    listed(35, "TQ2_0", 256, 66),  listed(40, "NVFP4", 64, 36),    listed(41, "Q1_0", 128, 18),
-    listed(42, "Q2_0", 64, 18),
+    listed(9, "Q8_1", 32, 36), listed(15, "Q8_K", 256, 292), listed(24, "I8", 1, 1),
+    listed(25, "I16", 1, 2),   listed(26, "I32", 1, 4),      listed(27, "I64", 1, 8),
+    listed(28, "F64", 1, 8),   listed(41, "Q1_0", 128, 18),  listed(42, "Q2_0", 64, 18),
 };
 
 constexpr std::array<std::pair<std::uint32_t, std::string_view>, 8> kRemoved = {{

@@ -1,6 +1,6 @@
 #pragma once
-// Tensor types by their ids in GGUF files. There are more than the engine computes with, so that
-// every file can be listed. Block sizes: ggml's public block definitions.
+// Tensor types by their ids in GGUF files. There are more than forecasts and the engine know, so
+// that every file can be listed. Block sizes: ggml's public block definitions.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ struct TensorType {
   std::string_view name;             // as ggml prints it, "IQ2_XXS"
   std::uint32_t block_elements = 1;  // weights in one block
   std::uint32_t block_bytes = 1;
-  std::optional<QuantFormat> format;  // the engine does not compute with it
+  std::optional<QuantFormat> format;  // none: neither forecasts nor the engine know it
 };
 
 /// Finds a type; nullptr if there is none with this id.

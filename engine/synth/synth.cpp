@@ -55,11 +55,11 @@ bool routes(const TensorTable& tensors) {
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
                 std::span<std::byte> bytes, bool routes) {
   const std::size_t block = info(tensor.format).block_bytes;
-  RIGCAST_ASSERT(bytes.size() % block == 0);
+  RIGCAST_ASSERT(is_computed(tensor.format) && bytes.size() % block == 0);
   const std::uint64_t key = stream_key(seed, tensor.name);
   const WeightScales scales = weight_scales(tensor, routes);
   const SetAllFields set_all =
-      setter_of(tensor.format, std::make_index_sequence<kQuantFormatCount>{});
+      setter_of(tensor.format, std::make_index_sequence<kComputedFormatCount>{});
   // Pieces fit into the L1 cache between the two passes.
   const std::size_t piece = 16384 / block * block;
   for (std::size_t done = 0; done < bytes.size(); done += piece) {

@@ -72,6 +72,7 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
                                           const std::filesystem::path& target,
                                           const Progress& progress, const StopFlag& stop) try {
   if (auto error = check_executable(spec)) return error;
+  if (auto error = check_formats(tensors)) return error;
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
   if (!writer) return writer.error();
   const bool routed = routes(tensors);

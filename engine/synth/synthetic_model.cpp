@@ -112,6 +112,7 @@ Error no_memory(const TensorTable& table) {
 
 Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
                                      std::uint64_t seed) try {
+  if (auto error = check_formats(tensors)) return *error;
   const Places places = places_of(tensors, {}, {});
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     const Tensor& t = tensors.tensors[i];

@@ -49,9 +49,9 @@ double variance_at_unit_d(QuantFormat f) {
     case kF32: return odd_variance(1 << 24);
     case kF16:
     case kBF16: return odd_variance(1 << 16);
-    case kMXFP4: break;  // its scale is a power of two
+    case kMXFP4: return mean_square(ref::kTwiceE2M1);  // its scale is a power of two
+    default: RIGCAST_ASSERT(!"a format that the engine computes with");
   }
-  return mean_square(ref::kTwiceE2M1);
 }
 
 // The mean of codes 0..n - 1, which a min or an offset subtracts.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/model/kv_bytes.hpp"
+#include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
 #include "report/report_words.hpp"
@@ -103,6 +104,8 @@ class Screen : TextScreen {
       paragraph(kIndent, fmt::format("RAM cannot hold {} of the weights: read from the disk",
                                      text_gib(r.memory.outside_ram)));
     paragraph(kIndent, cliff(r));
+    if (const auto note = note_on_stand_ins(r.scenario->tensors); !note.empty())
+      paragraph(kIndent, note);
     if (i > 0) paragraph(kIndent, against_best(c));
     gap();
   }

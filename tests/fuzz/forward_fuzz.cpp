@@ -92,9 +92,9 @@ Base make_base(const char* architecture, QuantFormat format) {
 }
 
 const Base& base_of(fuzz::Input& in) {
-  static std::array<std::array<Base, kQuantFormatCount>, std::size(kArchitectures)> bases;
+  static std::array<std::array<Base, kComputedFormatCount>, std::size(kArchitectures)> bases;
   const unsigned which = in.byte();
-  const std::size_t a = which % 4, f = which / 4 % kQuantFormatCount;
+  const std::size_t a = which % 4, f = which / 4 % kComputedFormatCount;
   if (bases[a][f].bytes.empty()) bases[a][f] = make_base(kArchitectures[a], QuantFormat(f));
   return bases[a][f];
 }
@@ -150,7 +150,7 @@ std::shared_ptr<std::byte> aligned_copy(std::string_view bytes) {
 CpuOptions options_of(fuzz::Input& in, const ModelSpec& spec) {
   CpuOptions options;
   const unsigned how = in.byte();
-  options.kv_types = {QuantFormat(how % kQuantFormatCount), QuantFormat(how / 16)};
+  options.kv_types = {QuantFormat(how % kComputedFormatCount), QuantFormat(how / 16)};
   if (!check_kv_types(spec, options.kv_types)) options.kv_types = {};
   options.kv_block = 16;
   options.ubatch = 1 + TokenCount(in.below(4));

@@ -53,6 +53,40 @@ TEST_CASE("Fewer bits lose more, and a larger model less", "[planner][quality]")
   CHECK(quality.of_mix("Q4_K_M", unknown, 1e9)->factor == 2);
 }
 
+TEST_CASE("IQ1 to IQ3 lose more with every step", "[planner][quality]") {
+  const QualityTable quality = table();
+  for (const char* id : {"llama-3.1-8b", "gemma-2-9b", "llama-3.1-70b"}) {
+    double before = quality.of_mix("IQ4_XS", model(id), 8e9)->nats;
+    for (const char* mix : {"IQ3_XXS", "IQ2_M", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M"}) {
+      const auto loss = quality.of_mix(mix, model(id), 8e9);
+      INFO(id << " " << mix);
+      REQUIRE(loss);
+      CHECK(loss->nats > before);
+      before = loss->nats;
+    }
+  }
+  // Published with a matrix, without which they are not made: nothing is added.
+  ModelSpec llama = model("llama-3.1-8b");
+  llama.id = "llama-3-8b";
+  CHECK(quality.of_mix("IQ2_XXS", llama, 8.03e9)->nats == Approx(0.812022 - 0.000551));
+}
+
+TEST_CASE("A mix like another one loses as much, within a factor of two", "[planner][quality]") {
+  const QualityTable quality = table();
+  const ModelSpec llama = model("llama-3.1-8b");
+  for (const auto& [mix, like] : {std::pair{"Q4_K_L", "Q4_K_M"},
+                                  {"Q3_K_XL", "Q3_K_L"},
+                                  {"UD-Q4_K_XL", "Q4_K_M"},
+                                  {"UD-IQ2_M", "IQ2_M"}}) {
+    const auto loss = quality.of_mix(mix, llama, 8e9);
+    INFO(mix);
+    REQUIRE(loss);
+    CHECK(loss->nats == quality.of_mix(like, llama, 8e9)->nats);
+    CHECK(loss->kind == SourceKind::kFitted);
+    CHECK(loss->factor >= 2);
+  }
+}
+
 TEST_CASE("A cache of fewer bits loses more, keys more than values", "[planner][quality]") {
   using enum QuantFormat;
   const QualityTable quality = table();

@@ -307,6 +307,7 @@ std::optional<Error> check_gpu_run(const Scenario& s, const ExecuteOptions& opti
 
 std::optional<Error> check_runnable(const Scenario& s, const ExecuteOptions& options) {
   if (auto error = engine::check_executable(s.model)) return error;
+  if (auto error = engine::check_formats(s.tensors)) return error;
   if (s.workload.users > 1) return bad_input("one user at a time is executed");
   if (!options.synthetic && !s.model_file)
     return bad_input(fmt::format("there are no weights of {} to run", s.model.name),

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/text/nearest_name.hpp"
@@ -51,6 +52,7 @@ class SpecReader {
     read_ffn();
     read_window();
     read_latent_attention();
+    read_indexer();
     read_traits();
     if (meta_.error()) return *meta_.error();
     if (auto error = check_layout(file_, spec_)) return *error;
@@ -69,6 +71,7 @@ class SpecReader {
   std::optional<int> full_every();
   std::optional<int> period_of(const Value& windowed);
   void read_latent_attention();
+  void read_indexer();
   void read_traits();
   int count_norms() const;
 
@@ -262,6 +265,22 @@ void SpecReader::read_latent_attention() {
   spec_.head_dim = k;
   // Every head has its own keys and values, expanded from the compressed ones in the cache.
   spec_.kv_heads = spec_.heads;
+}
+
+// The layers that choose tokens have tensors for it, and keep a key. Architectures for which
+// llama.cpp has such a cache.
+void SpecReader::read_indexer() {
+  constexpr std::string_view kKnown[] = {"deepseek32", "glm-dsa", "minimax-m3"};
+  if (std::ranges::find(kKnown, spec_.architecture) == std::end(kKnown)) return;
+  SparseIndexer indexer;
+  indexer.key_dim = meta_.integer_or(key("attention.indexer.key_length"), 0, 0, kMaxWidth);
+  if (indexer.key_dim == 0) return;
+  std::set<int> layers;
+  for (const TensorInfo& t : file_.tensors())
+    if (const TensorName name = parse_tensor_name(t.name); name.stem.starts_with("indexer."))
+      layers.insert(name.layer);
+  indexer.layers.assign(layers.begin(), layers.end());
+  spec_.indexer = std::move(indexer);
 }
 
 int SpecReader::count_norms() const {

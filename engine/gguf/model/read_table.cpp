@@ -40,9 +40,9 @@ WeightGroup& group_of(const Tensor& t, const TensorName& name, const ModelSpec& 
   return is_of_attention(t, name) ? layer.attention : layer.ffn;
 }
 
-Error uncomputed(const GgufFile& file, const TensorInfo& t, std::string_view by_whom) {
-  return bad_input(fmt::format("tensor \"{}\" is in {}, which {} not", clean_text(t.name),
-                               t.type->name, by_whom),
+Error unknown_format(const GgufFile& file, const TensorInfo& t) {
+  return bad_input(fmt::format("tensor \"{}\" is in {}, which forecasts know not",
+                               clean_text(t.name), t.type->name),
                    "choose a file of another quant mix: rigcast list quants",
                    SourceRef{file.name()});
 }
@@ -62,10 +62,12 @@ Tensor as_tensor(const TensorInfo& t, const TensorName& name) {
 // The name of a quant mix by general.file_type; empty if it is none of the known mixes.
 std::string_view mix_of_file_type(std::int64_t type) {
   constexpr std::pair<int, std::string_view> kTypes[] = {
-      {0, "F32"},     {1, "F16"},     {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
-      {8, "Q5_0"},    {9, "Q5_1"},    {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
-      {13, "Q3_K_L"}, {14, "Q4_K_S"}, {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
-      {18, "Q6_K"},   {21, "Q2_K_S"}, {25, "IQ4_NL"}, {30, "IQ4_XS"}, {32, "BF16"},
+      {0, "F32"},      {1, "F16"},      {2, "Q4_0"},    {3, "Q4_1"},    {7, "Q8_0"},
+      {8, "Q5_0"},     {9, "Q5_1"},     {10, "Q2_K"},   {11, "Q3_K_S"}, {12, "Q3_K_M"},
+      {13, "Q3_K_L"},  {14, "Q4_K_S"},  {15, "Q4_K_M"}, {16, "Q5_K_S"}, {17, "Q5_K_M"},
+      {18, "Q6_K"},    {19, "IQ2_XXS"}, {20, "IQ2_XS"}, {21, "Q2_K_S"}, {22, "IQ3_XS"},
+      {23, "IQ3_XXS"}, {24, "IQ1_S"},   {25, "IQ4_NL"}, {26, "IQ3_S"},  {27, "IQ3_M"},
+      {28, "IQ2_S"},   {29, "IQ2_M"},   {30, "IQ4_XS"}, {31, "IQ1_M"},  {32, "BF16"},
       {38, "MXFP4"}};
   for (const auto& [id, name] : kTypes)
     if (id == type) return name;
@@ -98,7 +100,7 @@ Result<TensorTable> read_tensor_table(const GgufFile& file, const ModelSpec& spe
   table.head_is_embedding = spec.tied_embeddings;
   std::vector<std::pair<int, const TensorInfo*>> in_order;
   for (const TensorInfo& t : file.tensors()) {
-    if (!t.type->format) return uncomputed(file, t, "forecasts know");
+    if (!t.type->format) return unknown_format(file, t);
     const TensorName name = parse_tensor_name(t.name);
     in_order.emplace_back(place_in_pass(as_tensor(t, name), name), &t);
   }
@@ -127,7 +129,11 @@ std::string quant_name(const GgufFile& file, const ModelSpec& spec, const Tensor
 Result<std::vector<NamedTensor>> named_tensors(const GgufFile& file) {
   std::vector<NamedTensor> out;
   for (const TensorInfo& t : file.tensors()) {
-    if (!t.type->format) return uncomputed(file, t, "is computed with");
+    if (!t.type->format || !is_computed(*t.type->format)) {
+      Error error = uncomputed_format(clean_text(t.name), t.type->name);
+      error.where = SourceRef{file.name()};
+      return error;
+    }
     const auto end = t.shape.begin() + t.dimensions;
     out.push_back({t.name, *t.type->format, {t.shape.begin(), end}, t.data});
   }

@@ -57,6 +57,21 @@ TEST_CASE("Latent attention keeps one compressed row, in the type of the keys", 
   CHECK(kv_bytes_per_token(deepseek, 0, {QuantFormat::kQ8_0, QuantFormat::kF32}) == 612);
 }
 
+TEST_CASE("An indexer of sparse attention keeps a key more, in the type of the keys", "[kv]") {
+  ModelSpec deepseek = fixtures::deepseek_v2_lite();
+  deepseek.indexer = SparseIndexer{};
+  deepseek.indexer->key_dim = 128;
+  CHECK(kv_bytes_per_token(deepseek, 0, kF16Both) == 1152 + 256);
+  CHECK(kv_bytes_per_token(deepseek, 0, {QuantFormat::kQ8_0, QuantFormat::kF32}) == 612 + 136);
+  deepseek.indexer->first_layer = 3;
+  CHECK(kv_bytes_per_token(deepseek, kF16Both) == 27 * 1152 + 24 * 256);
+  deepseek.indexer->layers = {0, 5};
+  CHECK(kv_bytes_per_token(deepseek, kF16Both) == 27 * 1152 + 2 * 256);
+  deepseek.indexer->key_dim = 100;
+  CHECK_FALSE(check_kv_types(deepseek, kQ8Both).ok());
+  CHECK(check_kv_types(deepseek, kF16Both).ok());
+}
+
 TEST_CASE("A window's cache stops growing at its width", "[kv]") {
   const ModelSpec gpt_oss = fixtures::gpt_oss_20b();  // layers 1, 3, ... see all tokens
   const double row = 2 * 8 * 64 * 2;

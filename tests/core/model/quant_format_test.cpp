@@ -9,6 +9,16 @@ namespace rigcast {
 
 TEST_CASE("Blocks have the bits per weight that ggml states", "[quant]") {
   const auto bits = [](QuantFormat f) { return info(f).bits_per_weight(); };
+  CHECK(bits(QuantFormat::kIQ1_S) == 1.5625);
+  CHECK(bits(QuantFormat::kIQ1_M) == 1.75);
+  CHECK(bits(QuantFormat::kIQ2_XXS) == 2.0625);
+  CHECK(bits(QuantFormat::kIQ2_XS) == 2.3125);
+  CHECK(bits(QuantFormat::kIQ2_S) == 2.5625);
+  CHECK(bits(QuantFormat::kIQ3_XXS) == 3.0625);
+  CHECK(bits(QuantFormat::kIQ3_S) == 3.4375);
+  CHECK(bits(QuantFormat::kTQ1_0) == 1.6875);
+  CHECK(bits(QuantFormat::kTQ2_0) == 2.0625);
+  CHECK(bits(QuantFormat::kNVFP4) == 4.5);
   CHECK(bits(QuantFormat::kQ2_K) == 2.625);
   CHECK(bits(QuantFormat::kQ3_K) == 3.4375);
   CHECK(bits(QuantFormat::kIQ4_XS) == 4.25);

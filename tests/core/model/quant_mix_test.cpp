@@ -53,6 +53,39 @@ TEST_CASE("An unknown mix is an error that offers near ones", "[quant]") {
   CHECK_FALSE(QuantMix::from_name("").ok());
 }
 
+TEST_CASE("Formats of other runtimes are refused by name, with what is nearest", "[quant]") {
+  const auto hint = [](const char* name) {
+    const auto found = QuantMix::from_name(name);
+    REQUIRE_FALSE(found.ok());
+    CHECK(found.error().message.find(name) != std::string::npos);
+    return found.error().hint;
+  };
+  CHECK(hint("FP8").find("Q8_0") != std::string::npos);
+  CHECK(hint("AWQ").find("Q4_0") != std::string::npos);
+  CHECK(hint("GPTQ-Int4").find("Q4_0") != std::string::npos);
+  CHECK(hint("EXL3").find("--model-size") != std::string::npos);
+  CHECK(hint("mlx-4bit").find("--model-size") != std::string::npos);
+  CHECK(hint("NVFP4").find("FILE.gguf") != std::string::npos);
+  CHECK(hint("UD-Q4_K_XL").find("--model-size") != std::string::npos);
+}
+
+TEST_CASE("A recipe is nearest to the mix whose name it contains", "[quant]") {
+  const auto nearest = [](const char* name) {
+    const auto found = QuantMix::nearest_to_recipe(name);
+    return found ? found->name() : "";
+  };
+  CHECK(nearest("UD-Q4_K_XL") == "Q4_K_M");
+  CHECK(nearest("UD-Q2_K_XL") == "Q2_K");
+  CHECK(nearest("ud_iq2_m") == "IQ2_M");
+  CHECK(nearest("UD-TQ1_0") == "IQ1_S");
+  CHECK(nearest("UD-Q8_K_XL") == "Q8_0");
+  CHECK(nearest("UD-Q9_K_XL").empty());
+  CHECK(nearest("Q4_K_M").empty());
+  CHECK(mix("Q4_K_L").plain_name() == "Q4_K_M");
+  CHECK(mix("Q3_K_XL").plain_name() == "Q3_K_L");
+  CHECK(mix("Q4_K_M").plain_name() == "Q4_K_M");
+}
+
 TEST_CASE("Norms, biases, routers and rope factors stay F32 in every mix", "[quant]") {
   const ModelSpec model = fixtures::mixtral_8x7b();
   for (const std::string& name : QuantMix::names())
@@ -135,6 +168,42 @@ TEST_CASE("Eight experts: attention keeps more bits", "[quant]") {
   }
   CHECK(format("Q5_K_M", model, TensorRole::kAttentionOutput, 7) == QuantFormat::kQ5_K);
   CHECK(format("F16", model, TensorRole::kAttentionV, 7) == QuantFormat::kF16);
+}
+
+TEST_CASE("The smallest mixes keep more bits where few weights are", "[quant]") {
+  using R = TensorRole;
+  const ModelSpec grouped = fixtures::llama_3_8b(), plain = fixtures::llama_2_7b();
+  const ModelSpec experts = fixtures::qwen3_30b_a3b(), eight = fixtures::mixtral_8x7b();
+  for (const auto* name : {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS"}) {
+    INFO(name);
+    CHECK(format(name, grouped, R::kOutput, -1) == QuantFormat::kQ5_K);
+    CHECK(format(name, grouped, R::kAttentionV) == QuantFormat::kQ4_K);
+  }
+  CHECK(format("IQ3_M", grouped, R::kOutput, -1) == QuantFormat::kQ6_K);
+  CHECK(format("IQ2_XXS", grouped, R::kTokenEmbedding, -1) == QuantFormat::kQ2_K);
+  CHECK(format("IQ2_M", grouped, R::kTokenEmbedding, -1) == QuantFormat::kIQ3_S);
+  CHECK(format("IQ2_S", grouped, R::kFfnUp) == QuantFormat::kIQ2_XS);
+  CHECK(format("IQ2_M", plain, R::kAttentionV) == QuantFormat::kIQ3_S);
+  CHECK(format("IQ2_XS", plain, R::kAttentionV) == QuantFormat::kQ2_K);
+  CHECK(format("IQ2_XS", experts, R::kAttentionV) == QuantFormat::kQ4_K);
+  CHECK(format("IQ1_S", grouped, R::kAttentionOutput) == QuantFormat::kIQ2_XXS);
+  CHECK(format("IQ2_M", eight, R::kAttentionOutput) == QuantFormat::kQ5_K);
+  CHECK(format("IQ2_M", eight, R::kAttentionK) == QuantFormat::kQ4_K);
+  CHECK(format("IQ3_S", eight, R::kAttentionK) == QuantFormat::kQ8_0);
+  CHECK(format("IQ3_XXS", grouped, R::kAttentionQ) == QuantFormat::kIQ2_S);
+  CHECK(layers_with(QuantFormat::kIQ3_S, "IQ3_XS", R::kFfnGate, 32) ==
+        std::vector<int>{0, 1, 2, 3, 28, 29, 30, 31});
+  CHECK(layers_with(QuantFormat::kQ4_K, "IQ3_M", R::kFfnDown, 32).size() == 4);
+  CHECK(format("IQ2_XS", grouped, R::kFfnUp, 0, 896) == QuantFormat::kIQ4_NL);
+}
+
+TEST_CASE("Shared experts count as downs of their own in the smallest mixes", "[quant]") {
+  using R = TensorRole;
+  const ModelSpec model = fixtures::deepseek_v2_lite();  // 27 layers: the first 3 downs are raised
+  CHECK(format("IQ2_M", model, R::kFfnDown, 0) == QuantFormat::kIQ3_S);
+  CHECK(format("IQ2_M", model, R::kExpertDown, 1) == QuantFormat::kIQ3_S);
+  CHECK(format("IQ2_M", model, R::kSharedDown, 1) == QuantFormat::kIQ3_S);
+  CHECK(format("IQ2_M", model, R::kExpertDown, 2) == QuantFormat::kIQ2_S);
 }
 
 TEST_CASE("Falcon has its own FFN rule, a plain attention output and a Q8_0 head", "[quant]") {

@@ -204,6 +204,36 @@ cycles = 2
     CHECK(name(format_group(f)) == group);
 }
 
+TEST_CASE("Formats that were never measured stand on another one, and say so", "[runtime]") {
+  for (int i = 0; i < kQuantFormatCount; ++i) {
+    const auto f = QuantFormat(i);
+    const auto other = stands_in_for(f);
+    if (!other) continue;
+    INFO(info(f).name);
+    CHECK(format_group(f) == format_group(*other));
+    CHECK_FALSE(stands_in_for(*other));
+  }
+  CHECK(stands_in_for(QuantFormat::kIQ2_XXS) == QuantFormat::kIQ4_XS);
+  CHECK_FALSE(stands_in_for(QuantFormat::kIQ4_XS));
+  const auto tensors = [](QuantFormat a, QuantFormat b) {
+    TensorTable table;
+    for (const QuantFormat f : {a, b}) {
+      Tensor t;
+      t.format = f;
+      t.bytes = tensor_bytes(f, 256, 10);
+      table.tensors.push_back(t);
+    }
+    return table;
+  };
+  const TensorTable small = tensors(QuantFormat::kIQ2_XXS, QuantFormat::kQ4_K);
+  CHECK(note_on_stand_ins(small).find("IQ2_XXS") != std::string::npos);
+  // 66 and 144 bytes a block, against 136 and 144.
+  CHECK(share_of_stand_ins(small) == Approx((66.0 + 144) / (136 + 144)));
+  const TensorTable measured = tensors(QuantFormat::kIQ4_XS, QuantFormat::kF32);
+  CHECK(note_on_stand_ins(measured).empty());
+  CHECK(share_of_stand_ins(measured) == 1);
+}
+
 TEST_CASE("A backend takes from the default backend what it does not state", "[runtime]") {
   const auto p = load_profile(changed("backend.default", "launch", R"(launch = "3 us"
 slow_host = 2

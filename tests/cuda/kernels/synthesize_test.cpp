@@ -52,7 +52,7 @@ std::vector<std::byte> by_gpu(const Tensor& t, std::uint64_t seed, const Blocks&
 }  // namespace
 
 TEST_CASE("The GPU makes the bytes that the CPU makes, in every format", "[cuda][gpu]") {
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     const auto format = QuantFormat(i);
     INFO(info(format).name);
     const Tensor t = tensor_of(format, TensorRole::kFfnDown, 4096, 65);
@@ -63,7 +63,7 @@ TEST_CASE("The GPU makes the bytes that the CPU makes, in every format", "[cuda]
 
 TEST_CASE("Any range of blocks is the same on the GPU", "[cuda][gpu]") {
   std::mt19937_64 random(3);
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     const auto format = QuantFormat(i);
     const Tensor t = tensor_of(format, TensorRole::kFfnDown, 14336, 4096);
     const std::uint64_t all = t.bytes / info(format).block_bytes;

@@ -121,6 +121,7 @@ inline void set_metadata(const ModelSpec& m, GgufHeader& header) {
     header.set(key("attention.value_length"), std::uint32_t(m.head_dim));
     header.set(key("rope.dimension_count"), std::uint32_t(m.head_dim));
   }
+  if (m.indexer) header.set(key("attention.indexer.key_length"), std::uint32_t(m.indexer->key_dim));
   if (m.window) {
     header.set(key("attention.sliding_window"), std::uint32_t(m.window->tokens));
     header.set(key("attention.sliding_window_pattern"), std::uint32_t(m.window->full_every));

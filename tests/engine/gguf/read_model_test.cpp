@@ -110,9 +110,12 @@ TEST_CASE("A file of a model of the catalogue gives that model", "[gguf]") {
   for (const std::string& id : catalogue.ids("models")) {
     const auto spec = catalogue.model(id);
     REQUIRE(spec.ok());
-    // Files of these give figures layer by layer, or have recurrent layers.
+    // Files of these give figures layer by layer, or have recurrent layers, or tensors that a table
+    // lacks.
+    const bool some_index =
+        spec->indexer && (spec->indexer->first_layer > 0 || !spec->indexer->layers.empty());
     const bool irregular = spec->recurrent || !spec->pattern.empty() || spec->layer_embedding > 0 ||
-                           (spec->window && spec->window->full_head_dim > 0);
+                           some_index || (spec->window && spec->window->full_head_dim > 0);
     if (irregular) continue;
     INFO(id);
     const TensorTable expected = table_of(*spec, "Q4_K_M");
@@ -129,6 +132,25 @@ TEST_CASE("A file of a model of the catalogue gives that model", "[gguf]") {
     ++models;
   }
   CHECK(models > 60);
+}
+
+TEST_CASE("Layers with tensors of an indexer keep its keys", "[gguf]") {
+  ModelSpec spec = rigcast::fixtures::deepseek_v2_lite();
+  spec.architecture = "glm-dsa";
+  spec.indexer = SparseIndexer{};
+  spec.indexer->key_dim = 128;
+  GgufHeader header = header_of(spec, "Q8_0");
+  const std::uint64_t shape[] = {std::uint64_t(spec.hidden), 128};
+  for (const char* name : {"blk.0.indexer.attn_k.weight", "blk.4.indexer.attn_k.weight"})
+    header.add_tensor(name, QuantFormat::kQ8_0, shape);
+  const std::string bytes = with_zeros(header);
+  const auto file = file_of(bytes);
+  REQUIRE(file.ok());
+  const auto read = read_spec(*file);
+  if (!read) FAIL(read.error().text());
+  REQUIRE(read->indexer);
+  CHECK(read->indexer->layers == std::vector<int>{0, 4});
+  CHECK(kv_bytes(*read, 1000, {}) == 1000.0 * (27 * 1152 + 2 * 256));
 }
 
 TEST_CASE("Layers of a file weigh what layers of the formula do", "[gguf]") {
@@ -467,16 +489,23 @@ TEST_CASE("More tokens than rows of the embedding are refused", "[gguf]") {
   CHECK(contains(lie.error(), "41 tokens and an embedding for 40"));
 }
 
-TEST_CASE("A format that is listed only has no forecast", "[gguf]") {
-  Raw raw;
-  raw.begin(1, 0).tensor("token_embd.weight", {256, 4}, 16, 0);
-  const std::string bytes = raw.pad().zeros(4 * 66).bytes;
-  const auto file = file_of(bytes);
-  REQUIRE(file.ok());
+TEST_CASE("A format that is listed only has no forecast, one of known size no run", "[gguf]") {
+  const auto file_with = [](std::uint32_t type, std::size_t row_bytes) {
+    Raw raw;
+    raw.begin(1, 0).tensor("token_embd.weight", {256, 4}, type, 0);
+    return raw.pad().zeros(4 * row_bytes).bytes;
+  };
+  const std::string listed_bytes = file_with(41, 36), known_bytes = file_with(16, 66);
+  const auto listed = file_of(listed_bytes), known = file_of(known_bytes);
+  REQUIRE(listed.ok());
+  REQUIRE(known.ok());
   ModelSpec spec = tiny("llama");
-  CHECK(contains(error_of(read_tensor_table(*file, spec)),
-                 "tensor \"token_embd.weight\" is in IQ2_XXS, which forecasts know not"));
-  CHECK(contains(error_of(named_tensors(*file)), "is in IQ2_XXS"));
+  CHECK(contains(error_of(read_tensor_table(*listed, spec)),
+                 "tensor \"token_embd.weight\" is in Q1_0, which forecasts know not"));
+  CHECK(contains(error_of(named_tensors(*listed)), "is in Q1_0"));
+  CHECK(read_tensor_table(*known, spec)->bytes() == 4 * 66);
+  CHECK(
+      contains(error_of(named_tensors(*known)), "is in IQ2_XXS, for which the engine has no code"));
 }
 
 }  // namespace rigcast::engine

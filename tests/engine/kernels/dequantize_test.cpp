@@ -245,7 +245,7 @@ TEST_CASE("Edge scales decode as arithmetic says", "[dequantize]") {
 
 TEST_CASE("Any bytes decode, at any address, block by block", "[dequantize]") {
   std::mt19937_64 random(7);
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     const auto f = QuantFormat(i);
     INFO(info(f).name);
     constexpr std::size_t kBlocks = 64;

@@ -58,7 +58,7 @@ void check_alive(const Model& model) {
 }  // namespace
 
 TEST_CASE("Synthetic models of every format speak", "[synth]") {
-  for (int i = 0; i < kQuantFormatCount; ++i) {
+  for (int i = 0; i < kComputedFormatCount; ++i) {
     INFO(info(QuantFormat(i)).name);
     TinyTraits traits;
     traits.format = QuantFormat(i);

@@ -75,7 +75,7 @@ bool multiplies_floats(const engine::Model& model) {
 
 TEST_CASE("Buffers of a batch are the engine's", "[validation][mirror]") {
   for (const ModelSpec& model : kModels)
-    for (const std::string& quant : QuantMix::names()) {
+    for (const std::string& quant : computed_mixes()) {
       Scenario s = engine_scenario(model, quant.c_str());
       const engine::Model own = engine_model(s);
       for (const int ubatch : {32, 512, 8192}) {
@@ -90,7 +90,7 @@ TEST_CASE("Buffers of a batch are the engine's", "[validation][mirror]") {
 
 TEST_CASE("More tokens are routed at once where experts are copied", "[validation][mirror]") {
   for (const ModelSpec& model : {kModels[2], kModels[3]})
-    for (const std::string& quant : QuantMix::names()) {
+    for (const std::string& quant : computed_mixes()) {
       CAPTURE(model.hidden, quant);
       Scenario s = engine_scenario(model, quant.c_str());
       s.settings.ubatch = 8192;
@@ -110,7 +110,7 @@ TEST_CASE("More tokens are routed at once where experts are copied", "[validatio
 
 TEST_CASE("cuBLAS is loaded where the engine loads it", "[validation][mirror]") {
   for (const ModelSpec& model : kModels)
-    for (const std::string& quant : QuantMix::names())
+    for (const std::string& quant : computed_mixes())
       for (const int ubatch : {16, kMaxSmallBatch, kMaxSmallBatch + 1})
         for (const TokenCount prompt : {engine::kFewTokens, engine::kFewTokens + 1}) {
           CAPTURE(model.hidden, quant, ubatch, prompt);

@@ -1,7 +1,9 @@
 #pragma once
 // A scenario as the forecast sees it, and as the engine sees it before it allocates anything.
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/runtime/load_profile.hpp"
 #include "engine/placement/host_placement.hpp"
@@ -14,6 +16,15 @@ namespace rigcast::fixtures {
 inline ModelSpec four_layers_of(ModelSpec model) {
   model.layers = 4;
   return model;
+}
+
+/// Names of the mixes that the engine computes with, in models whose rows are multiples of 256.
+inline std::vector<std::string> computed_mixes() {
+  std::vector<std::string> names;
+  for (const std::string& name : QuantMix::names())
+    if (!make_tensor_table(llama_3_8b(), *QuantMix::from_name(name))->uncomputed())
+      names.push_back(name);
+  return names;
 }
 
 /// The model on one GPU of 24 GiB, as `rigcast run` executes it.

@@ -61,7 +61,7 @@ const Case kCases[] = {
 
 TEST_CASE("Slots for layers and experts are the engine's", "[validation][mirror]") {
   for (const Case& c : kCases)
-    for (const std::string& quant : QuantMix::names()) {
+    for (const std::string& quant : computed_mixes()) {
       CAPTURE(c.model.hidden, c.gpu_layers, int(c.decode), c.cpu_moe, quant);
       Scenario s = engine_scenario(four_layers_of(c.model), quant.c_str());
       s.placement.decode_device = c.decode;

@@ -62,13 +62,13 @@ Result<CheckedModel> of_mixed_formats(bool experts) {
   if (!model) return model;
   int next = 0;
   for (Tensor& t : model->table.tensors)
-    if (is_matrix(t)) set_format(t, static_cast<QuantFormat>(next++ % kQuantFormatCount));
+    if (is_matrix(t)) set_format(t, static_cast<QuantFormat>(next++ % kComputedFormatCount));
   return model;
 }
 
 std::vector<QuantFormat> quantized_formats() {
   std::vector<QuantFormat> formats;
-  for (int f = 0; f < kQuantFormatCount; ++f)
+  for (int f = 0; f < kComputedFormatCount; ++f)
     if (const auto format = static_cast<QuantFormat>(f); info(format).block_elements > 1)
       formats.push_back(format);
   return formats;

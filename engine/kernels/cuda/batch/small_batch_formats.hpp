@@ -23,11 +23,8 @@ constexpr bool supports_small_batch_gemm(QuantFormat format) {
     case kIQ4_NL:
     case kIQ4_XS:
     case kMXFP4: return true;
-    case kF32:
-    case kF16:
-    case kBF16: return false;
+    default: return false;  // floats, and formats that the engine does not compute with
   }
-  return false;
 }
 
 /// True if the formats of a layer's experts support grouped products. The layer may be a Layer or a

@@ -16,7 +16,7 @@ void for_format_among(QuantFormat format, const Call& call,
 /// call.operator()<format>()
 template <class Call>
 void for_format(QuantFormat format, const Call& call) {
-  for_format_among(format, call, std::make_integer_sequence<int, kQuantFormatCount>());
+  for_format_among(format, call, std::make_integer_sequence<int, kComputedFormatCount>());
 }
 
 #ifdef __CUDACC__
@@ -29,7 +29,7 @@ __device__ void on_device_for_format_among(QuantFormat format, const Call& call,
 /// The same dispatch within a kernel, which then contains the code of every format.
 template <class Call>
 __device__ void on_device_for_format(QuantFormat format, const Call& call) {
-  on_device_for_format_among(format, call, std::make_integer_sequence<int, kQuantFormatCount>());
+  on_device_for_format_among(format, call, std::make_integer_sequence<int, kComputedFormatCount>());
 }
 #endif
 

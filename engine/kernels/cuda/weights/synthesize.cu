@@ -80,9 +80,10 @@ SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed, bool 
 void synthesize(const Stream& stream, const SyntheticTensor& tensor, std::uint64_t first_block,
                 std::byte* on_device, std::uint64_t bytes) {
   const std::uint64_t block = info(tensor.format).block_bytes;
+  RIGCAST_ASSERT(is_computed(tensor.format));
   RIGCAST_ASSERT(bytes % block == 0 && reinterpret_cast<std::uintptr_t>(on_device) % 8 == 0);
   if (bytes == 0) return;
-  queue_of(tensor.format, std::make_index_sequence<kQuantFormatCount>{})(
+  queue_of(tensor.format, std::make_index_sequence<kComputedFormatCount>{})(
       stream, tensor, {first_block * block, bytes, on_device});
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("The check of a GPU has every quantized format in every product, with 
         held.emplace(t.format, t.role);
   }
   using enum TensorRole;
-  for (int f = 0; f < kQuantFormatCount; ++f) {
+  for (int f = 0; f < kComputedFormatCount; ++f) {
     const auto format = static_cast<QuantFormat>(f);
     if (info(format).block_elements == 1) continue;
     INFO(info(format).name);

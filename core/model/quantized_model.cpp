@@ -1,0 +1,66 @@
+#include "core/model/quantized_model.hpp"
+
+#include <algorithm>
+
+#include "core/model/quant_mix.hpp"
+#include "core/model/tensor_table.hpp"
+#include "core/text/unit_text.hpp"
+
+namespace rigcast {
+namespace {
+
+const PublishedFile* find_published(const ModelSpec& model, std::string_view quant) {
+  const auto same = [&](const PublishedFile& f) { return is_same_quant(f.quant, quant); };
+  const auto found = std::ranges::find_if(model.published, same);
+  return found == model.published.end() ? nullptr : &*found;
+}
+
+Error unknown_recipe(const ModelSpec& model, std::string_view quant) {
+  std::string hint = "state it: --model-size \"SIZE of the files\"";
+  if (!model.published.empty()) {
+    hint += "; known of this model:";
+    for (const PublishedFile& f : model.published) hint += " " + f.quant;
+  }
+  return bad_input("the size of " + std::string(quant) + " is not known for " + model.name +
+                       ": its recipe differs from model to model",
+                   std::move(hint));
+}
+
+Result<QuantizedModel> by_recipe(const ModelSpec& model, std::string_view quant,
+                                 const QuantMix& nearest, bool size_is_stated) {
+  const PublishedFile* const file = find_published(model, quant);
+  if (!file && !size_is_stated) return unknown_recipe(model, quant);
+  auto tensors = make_tensor_table(model, nearest);
+  if (!tensors) return tensors.error();
+  QuantizedModel out{file ? file->quant : std::string(quant), *std::move(tensors), {}};
+  out.note = out.quant + " is a recipe of its own: every tensor is taken in proportion to " +
+             nearest.name();
+  if (size_is_stated) return out;
+  scale_to(out.tensors, file->size);
+  out.note += ", " + text_gib(file->size) + " in all as published";
+  return out;
+}
+
+}  // namespace
+
+Result<QuantizedModel> quantize(const ModelSpec& model, std::string_view quant,
+                                bool size_is_stated) {
+  const auto mix = QuantMix::from_name(quant);
+  if (!mix) {
+    const auto nearest = QuantMix::nearest_to_recipe(quant);
+    return nearest ? by_recipe(model, quant, *nearest, size_is_stated) : mix.error();
+  }
+  auto tensors = make_tensor_table(model, *mix);
+  if (!tensors) return tensors.error();
+  return QuantizedModel{mix->name(), *std::move(tensors), {}};
+}
+
+bool is_native_mix(const ModelSpec& model) {
+  return !model.native.empty() && QuantMix::from_name(model.native).ok();
+}
+
+std::string default_quant(const ModelSpec& model) {
+  return is_native_mix(model) ? model.native : "Q4_K_M";
+}
+
+}  // namespace rigcast
