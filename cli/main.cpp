@@ -43,6 +43,8 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.footer(
+      "Start here: rigcast recommend --rig gaming-rtx-4090, what a machine can run; then plan and\n"
+      "simulate for one model. rigcast list rigs has the names.\n"
       "Parts, models and runtimes of your own: hwprofiles/, models/ and runtimes/ in\n"
       "$XDG_DATA_HOME/rigcast (~/.local/share/rigcast). RIGCAST_DATA replaces those that ship.");
 
@@ -52,6 +54,7 @@ int parse_and_run(int argc, char** argv) {
     if (catalogue) catalogue->read_model_files_with(engine::read_model_file);
     return catalogue;
   };
+  cli::add_recommend(app, open, run);
   cli::add_simulate(app, open, run);
   cli::add_plan(app, open, run);
   cli::add_compare(app, open, run);

@@ -17,6 +17,7 @@ using Run = std::function<int()>;
 void run_with_catalogue(CLI::App& verb, const OpenCatalogue& open, Run& run,
                         std::function<int(const Catalogue&)> work);
 
+void add_recommend(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run);

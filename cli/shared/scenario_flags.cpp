@@ -168,4 +168,13 @@ Result<TomlDocument> ScenarioFlags::document() const {
   return document;
 }
 
+std::vector<std::string> ScenarioFlags::words() const {
+  std::vector<std::string> words;
+  if (!file_.empty()) words.push_back(file_);
+  for (const Flag& flag : flags_)
+    if (flag.option->count() > 0) words.insert(words.end(), {flag.name, flag.value});
+  for (const std::string& set : sets_) words.insert(words.end(), {"--set", set});
+  return words;
+}
+
 }  // namespace rigcast::cli

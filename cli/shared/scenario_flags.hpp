@@ -20,6 +20,8 @@ class ScenarioFlags {
   /// The document without --set, and the arguments of --set.
   Result<TomlDocument> document_without_sets() const;
   const std::vector<std::string>& sets() const { return sets_; }
+  /// The file and the flags as they were typed, for the command line of another verb.
+  std::vector<std::string> words() const;
   /// The scenario file; empty: none was named.
   const std::string& file() const { return file_; }
 
