@@ -182,7 +182,7 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("plan", "Find the best way to run a model on a rig");
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
-  o->output.add_to(*verb, {Format::kText, Format::kJson});
+  o->output.add_to(*verb);
   o->constraints.add_to(*verb);
   verb->add_option("--emit", o->emit, "print what to type for llama.cpp, ollama or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))

@@ -7,12 +7,12 @@
 #include <limits>
 #include <memory>
 
+#include "cli/run/run_logits.hpp"
 #include "cli/shared/device_names.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/report_output.hpp"
-#include "cli/shared/run_logits.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
@@ -41,10 +41,13 @@ std::optional<Error> count_tokens_later(TomlDocument& document, const Options& o
                                         validation::ExecuteOptions& how) {
   const bool text = options.execute.prompt.has_value();
   if (text) document.erase("workload.prompt_tokens");  // of a scenario file
-  const bool ids = !options.logits.tokens_file.empty() && document.has("workload.context");
+  const bool ids = !options.logits.tokens_file.empty();
   if ((!text && !ids) || document.has("workload.prompt_tokens")) return std::nullopt;
   how.fill_context = text && !document.has("workload.output_tokens");
-  return document.set("workload.prompt_tokens", "1", text ? "--prompt" : "--tokens");
+  // Ids may exceed the context of the training: where none is stated, it grows with a usual prompt.
+  const bool grows = ids && !document.has("workload.context");
+  return document.set("workload.prompt_tokens", grows ? "512" : "1",
+                      text ? "--prompt" : "--tokens");
 }
 
 Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,

@@ -178,7 +178,7 @@ Json pair(const Interval& i) { return Json::array({number(i.lo), number(i.hi)});
 // The forecast's interval, about the speed at one position.
 Json position_interval(const Report& r, const PositionSpeed& p) {
   const auto& mean = r.tokens_per_s_interval;
-  if (r.measured || !mean || !(r.decode_tokens_per_s > 0)) return Json();
+  if (!r.fits || r.measured || !mean || !(r.decode_tokens_per_s > 0)) return Json();
   const double at = p.tokens_per_s / r.decode_tokens_per_s;
   return pair({at * mean->lo, at * mean->hi});
 }
@@ -322,7 +322,7 @@ std::string to_json(const Report& r) {
       {"origin", r.origin == Origin::kMeasured ? "measured" : "predicted"},
       {"scenario", scenario_json(r)},
       {"ttft",
-       {{"resident", ttft_json(r.resident, r.prefill_bound)},
+       {{"resident", ttft_json(r.resident, r.fits ? std::optional(r.prefill_bound) : std::nullopt)},
         {"warm", ttft_json(r.warm, r.warm_bound)},
         {"cold", ttft_json(r.cold, r.cold_bound)}}},
       {"longest_context", r.max_context},

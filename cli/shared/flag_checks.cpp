@@ -61,7 +61,7 @@ CLI::Validator integer_within(std::int64_t lo, std::int64_t hi) {
 
 CLI::Validator not_empty() {
   const auto check = [](const std::string& text) {
-    return std::string(trimmed(text).empty() ? "the value is empty" : "");
+    return std::string(trimmed(text).empty() ? "an empty value (an unset shell variable?)" : "");
   };
   return CLI::Validator(check, "");
 }

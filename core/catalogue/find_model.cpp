@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/files/input_file.hpp"
 #include "core/model/hugging_face_config.hpp"
 #include "core/model/model_names.hpp"
 #include "core/text/freetext.hpp"
@@ -73,6 +74,10 @@ std::optional<Error> read_quant(const StatedModel& stated, const std::string& na
     found.warnings.push_back(fmt::format("the model's name says {}: forecast with {}, as given",
                                          mix->name(), given_mix->name()));
   if (mix || !given.empty()) return std::nullopt;
+  if (QuantMix::nearest_to_recipe(stated.quant)) {
+    found.quant = stated.quant;
+    return std::nullopt;
+  }
   const auto like = mix_like_format(stated.quant);
   if (!like) {
     const Error unknown = QuantMix::from_name(stated.quant).error();
@@ -105,6 +110,8 @@ Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& nam
   if (name.ends_with(".toml") && fs::is_regular_file(name, ignored))
     return as_written.error();  // a spec with a mistake
   const bool is_file = name.ends_with(".gguf");
+  if (fs::exists(name, ignored) && !fs::is_directory(name, ignored))
+    if (auto error = check_regular_file(name)) return *error;
   if (is_path(name) && !is_file)
     return bad_input(fmt::format("no model at {}", name),
                      "expected a .gguf file, a spec (.toml), a config.json or its folder");

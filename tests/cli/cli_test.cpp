@@ -191,7 +191,7 @@ TEST_CASE("A flag wins over the file too", "[cli]") {
 
 TEST_CASE("What does not fit ends with 1 and says by how much, and where", "[cli]") {
   const Outcome o = run({"simulate", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:32GiB",
-                         "--model", "llama-3.1-405b", "--no-advice"});
+                         "--model", "llama-3.1-405b", "--no-advice", "--mmap", "off"});
   INFO(o.out << o.error);
   CHECK(o.exit == 1);
   CHECK(contains(o.out, "does not fit"));

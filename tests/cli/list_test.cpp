@@ -118,10 +118,11 @@ TEST_CASE("list quants tells which mixes have no rule", "[cli]") {
   const json list = listed({"quants"});
   CHECK(contains(run({"list", "quants"}).out, "llama-3.1-8b"));  // whose sizes they are
   CHECK(entry(list, "Q4_K_M").at("has_rule") == true);
-  CHECK(entry(list, "Q4_K_XL").at("nearest") == "Q4_K_M");
+  CHECK(entry(list, "Q4_K_XL").at("nearest") == "Q4_K_L");
   CHECK(entry(list, "Q4_K_XL").at("bits_per_weight").is_null());
-  check_refused(quick({"--quant", "UD-Q4_K_XL"}),
-                {"the quant mix Q4_K_XL has no rule here", "--quant Q4_K_M --model-size"});
+  check_refused(quick({"--quant", "Q4_K_XL"}),
+                {"the quant mix Q4_K_XL has no rule here", "--quant Q4_K_L --model-size"});
+  check_refused(quick({"--quant", "UD-Q4_K_XL"}), {"the size of UD-Q4_K_XL is not known for"});
 }
 
 TEST_CASE("show has every figure with its kind and source", "[cli]") {

@@ -92,7 +92,7 @@ TEST_CASE("What RAM cannot hold runs from the disk, and the plan names what woul
 
 TEST_CASE("If nothing fits, the error names what would", "[cli][plan]") {
   const Outcome o = run({"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model",
-                         "llama-3.1-70b", "--mmap", "off"});
+                         "llama-3.1-70b", "--mmap", "off", "--quant", "Q2_K"});
   CHECK(o.exit == 1);
   CHECK(contains(o.error, "does not fit in any of"));
   CHECK(contains(o.error, "more RAM holds Q2_K; or one more GPU, "));

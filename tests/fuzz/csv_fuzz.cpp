@@ -4,7 +4,7 @@
 #include <istream>
 #include <streambuf>
 
-#include "cli/shared/token_ids.hpp"
+#include "cli/run/token_ids.hpp"
 #include "core/text/csv.hpp"
 #include "measurements/read_measurements.hpp"
 #include "tests/fuzz/fuzz.hpp"

@@ -161,7 +161,7 @@ TEST_CASE("A runtime is asked for nothing that it cannot do", "[planner]") {
 
 TEST_CASE("What fits nowhere is told", "[planner]") {
   const Scenario s = scenario({{"model.name", "llama-3.1-70b"},
-                               {"rig.ram", "2xddr4-3200:16GiB"},
+                               {"rig.ram", "2xddr4-3200:8GiB"},
                                {"runtime.mmap", "false"},
                                {"placement.gpu_layers", "\"auto\""}});
   const Plan plan = plan_of(s);

@@ -1,4 +1,4 @@
-#include "cli/shared/token_ids.hpp"
+#include "cli/run/token_ids.hpp"
 
 #include <fmt/format.h>
 

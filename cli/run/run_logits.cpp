@@ -1,4 +1,4 @@
-#include "cli/shared/run_logits.hpp"
+#include "cli/run/run_logits.hpp"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include <sstream>
 #include <vector>
 
+#include "cli/run/token_ids.hpp"
 #include "cli/shared/output.hpp"
-#include "cli/shared/token_ids.hpp"
 #include "core/files/input_file.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/text/unit_text.hpp"
@@ -22,7 +22,7 @@ namespace rigcast::cli {
 namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 30;  // of a text with ids
-constexpr std::size_t kAtOnce = 32;  // tokens whose logits are in memory together
+constexpr std::size_t kAtOnce = 32;         // tokens whose logits are in memory together
 
 Result<std::vector<std::int32_t>> read_ids(const std::string& path, std::int64_t vocabulary) {
   const auto text = read_input(path, kMaxBytes);
