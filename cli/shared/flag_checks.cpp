@@ -70,6 +70,7 @@ CLI::Option* add_list(CLI::App& verb, const std::string& name, std::vector<std::
                       const std::string& help,
                       const std::function<std::string(std::string&)>& check) {
   const auto check_items = [check](const std::string& list) {
+    if (trimmed(list).empty()) return std::string("an empty value (an unset shell variable?)");
     for (std::string item : items_of(list)) {
       if (item.empty()) return fmt::format("an item is empty in \"{}\"", list);
       if (std::string why = check ? check(item) : ""; !why.empty()) return why;
