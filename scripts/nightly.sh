@@ -27,5 +27,10 @@ hostile() { # command lines, with the program under sanitizers
   RIGCAST_HOSTILE=5000 RIGCAST_HOSTILE_SEED=$(date +%j) build/asan/tests/test_cli "[hostile]"
 }
 step "hostile command lines" hostile
+grid() { # plans against an exhaustive grid of candidates, in an optimised build
+  scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target test_planner &&
+    RIGCAST_GRID_CASES=200 build/release/tests/test_planner "[grid]"
+}
+step "plans and a grid of candidates" grid
 step "files that llama.cpp loads" scripts/llama-cpp-loads.sh
 [ ${#failed[@]} = 0 ] || { printf '\nfailed: %s\n' "${failed[@]}" && exit 1; }
