@@ -120,8 +120,9 @@ TEST_CASE("An interrupt ends a comparison as it ends any program, not as an answ
 }
 
 TEST_CASE("Without rigs to compare, parts that help the one there are", "[cli][compare]") {
-  const Outcome o = run({"compare", "--model", "qwen2.5-14b", "--base", "budget-rtx-3060",
-                         "--context", "8192", "--output-tokens", "200", "--format", "json"});
+  const Outcome o =
+      run({"compare", "--model", "qwen2.5-14b", "--base", "budget-rtx-3060", "--context", "8192",
+           "--output-tokens", "200", "--quant", "Q4_K_M", "--format", "json"});
   INFO(o.error);
   REQUIRE(o.exit == 0);
   const auto all = nlohmann::json::parse(o.out).at("rigs");
@@ -137,7 +138,7 @@ TEST_CASE("Without rigs to compare, parts that help the one there are", "[cli][c
     before = worth;
   }
   const Outcome text = run({"compare", "--model", "qwen2.5-14b", "--base", "budget-rtx-3060",
-                            "--context", "8192", "--output-tokens", "200"});
+                            "--context", "8192", "--output-tokens", "200", "--quant", "Q4_K_M"});
   CHECK(contains(text.out, "most for the money: "));
   CHECK(contains(text.out, " times as fast"));
 }

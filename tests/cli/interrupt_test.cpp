@@ -94,7 +94,7 @@ TEST_CASE("An interrupt ends the measurement of memory at once, and the report i
 TEST_CASE("A program that is started without interrupts is not ended by one", "[cli][run]") {
   const std::vector<std::string> words = {
       "run", "--model",         kModel, "--synthetic", "--threads", "1",        "--prompt-tokens",
-      "4",   "--output-tokens", "400",  "--repeat",    "1",         "--format", "json"};
+      "4",   "--output-tokens", "100",  "--repeat",    "1",         "--format", "json"};
   const Outcome o = run(words, {.interrupt_after = 300ms, .ignored = {SIGINT}});
   REQUIRE(o.exit == 0);
   CHECK_FALSE(contains(json::parse(o.out)["warnings"].dump(), "interrupted"));
