@@ -10,6 +10,7 @@
 #include <set>
 
 #include "calibration/speed_of_runs.hpp"
+#include "core/catalogue/compose_rig.hpp"
 #include "core/files/output_file.hpp"
 #include "core/hardware/rig_correction.hpp"
 #include "measurements/read_measurements.hpp"
@@ -176,6 +177,9 @@ Result<OwnRuns> correct_rig(const std::string& file, const std::string& rig, con
   if (rig.empty())
     return rig_error(bad_input("name the file of the machine that these runs are of"));
   const auto rig_file = catalogue.rig_file(rig);
+  if (!rig_file && rig == kThisMachine)
+    return rig_error(bad_input("a correction is kept beside a rig's file, and \"this\" has none",
+                               "rigcast probe -o my-rig.toml, or rigcast show this for its parts"));
   if (!rig_file) return rig_error(rig_file.error());
   auto resolver = Resolver::on_rig(catalogue, rig);
   if (!resolver) return resolver.error();

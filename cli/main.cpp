@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "cli/verbs.hpp"
 #include "core/text/nearest_name.hpp"
 #include "engine/gguf/model/read_model.hpp"
+#include "probe/detect/detected_rig.hpp"
 
 namespace {
 
@@ -43,15 +45,22 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.footer(
-      "Start here: rigcast recommend --rig gaming-rtx-4090, what a machine can run; then plan and\n"
-      "simulate for one model. rigcast list rigs has the names.\n"
+      "Start here: rigcast recommend, what this machine can run (--rig: another one); then plan\n"
+      "and simulate for one model. --rig this is this machine, rigcast list rigs has others.\n"
       "Parts, models and runtimes of your own: hwprofiles/, models/ and runtimes/ in\n"
       "$XDG_DATA_HOME/rigcast (~/.local/share/rigcast). RIGCAST_DATA replaces those that ship.");
 
   cli::Run run;
   const cli::OpenCatalogue open = [] {
     auto catalogue = Catalogue::open(program_path());
-    if (catalogue) catalogue->read_model_files_with(engine::read_model_file);
+    if (!catalogue) return catalogue;
+    catalogue->read_model_files_with(engine::read_model_file);
+    // Asked once: a sweep makes many scenarios, and the driver's tool takes half a second.
+    const auto found = std::make_shared<std::optional<Result<std::string>>>();
+    catalogue->read_this_machine_with([found](const Catalogue& parts) {
+      if (!*found) *found = probe::detected_rig(parts);
+      return **found;
+    });
     return catalogue;
   };
   cli::add_recommend(app, open, run);

@@ -8,6 +8,7 @@
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
+#include "core/catalogue/compose_rig.hpp"
 #include "core/text/unit_text.hpp"
 #include "planner/commands.hpp"
 #include "planner/recommend/recommend.hpp"
@@ -66,24 +67,30 @@ std::optional<Error> check(const TomlDocument& document) {
 }
 
 // The same machine and settings, for a plan of one model.
-std::string plan_command(const Options& o) {
+std::string plan_command(const Options& o, bool is_here) {
   planner::Words words{"rigcast", "plan"};
+  if (is_here) words.insert(words.end(), {"--rig", kThisMachine});
   for (std::string& word : o.flags.words()) words.push_back(std::move(word));
   return planner::shell_text(words);
 }
 
-std::string render(const planner::Recommendation& found, const Options& o) {
+std::string render(const planner::Recommendation& found, const Options& o,
+                   const std::string& command) {
   switch (o.output.format) {
-    case Format::kJson: return to_json(found, plan_command(o));
+    case Format::kJson: return to_json(found, command);
     case Format::kCsv: return to_csv(found);
     case Format::kText: break;
   }
-  return to_text(found, plan_command(o), {wants_colour(o.output), 100});
+  return to_text(found, command, {wants_colour(o.output), 100});
 }
 
 int recommend_verb(const Options& o, const Catalogue& catalogue) {
-  const auto document = o.flags.document();
+  auto document = o.flags.document();
   if (!document) return fail(document.error());
+  const bool is_here = !document->has("rig");
+  if (is_here)
+    if (const auto error = document->set("rig.name", toml_text(kThisMachine), "recommend"))
+      return fail(*error);
   if (const auto error = check(*document)) return fail(*error);
   const auto asked = asked_of(o, *document);
   if (!asked) return fail(asked.error());
@@ -100,7 +107,7 @@ int recommend_verb(const Options& o, const Catalogue& catalogue) {
   const auto found = planner::recommend(all_models(catalogue), *asked, scenario_with, space,
                                         *quality, [](auto s) { return forecast_to_show(s); });
   if (!found) return fail(found.error());
-  if (auto error = emit(o.output, render(*found, o))) return fail(*error);
+  if (auto error = emit(o.output, render(*found, o, plan_command(o, is_here)))) return fail(*error);
   return found->rows.empty() ? kAnswerIsNo : kDone;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/catalogue/entries.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/nearest_name.hpp"
@@ -56,6 +57,24 @@ Result<Shown> shown(std::string_view what, const fs::path& file, const Catalogue
   Shown out{
       what, *std::move(entry), file, document->root().text_or("source", ""), default_kind(what),
       {}};
+  for (TomlFact& fact : facts_of(*document))
+    if (!is_label(fact.key)) out.facts.push_back(std::move(fact));
+  return out;
+}
+
+// The machine on which the program runs, which has no file.
+Result<Shown> shown_machine(const Catalogue& catalogue) {
+  const auto text = catalogue.this_machine();
+  if (!text) return text.error();
+  const auto document = TomlDocument::parse(*text, "this machine");
+  if (!document) return document.error();
+  Shown out{.what = "rigs",
+            .entry = {.id = kThisMachine, .cells = {}, .facts = {}, .names = {}, .aliases = {}},
+            .file = {},
+            .source = document->root().text_or("source", ""),
+            .kind = "spec",
+            .facts = {}};
+  out.entry.facts = {{"id", kThisMachine}};
   for (TomlFact& fact : facts_of(*document))
     if (!is_label(fact.key)) out.facts.push_back(std::move(fact));
   return out;
@@ -113,6 +132,12 @@ Result<std::vector<Shown>> find_shown(const std::string& name, const Catalogue& 
     return out;
   }
   Files found = files_of_id(name, c);
+  if (found.empty() && name == kThisMachine) {
+    auto here = shown_machine(c);
+    if (!here) return here.error();
+    out.push_back(*std::move(here));
+    return out;
+  }
   if (found.empty()) {
     auto named = files_of_name(name, c);
     if (!named) return named.error();
@@ -143,6 +168,8 @@ std::string header_text(const Shown& s) {
   const auto text = [&](const char* key) {
     return facts.contains(key) && facts[key].is_string() ? facts[key].get<std::string>() : "";
   };
+  if (s.entry.id == kThisMachine && s.file.empty())
+    return "this   the machine on which rigcast runs\n\n";
   std::string out = fmt::format("{}   {} of the catalogue\n", s.entry.id, s.what);
   if (s.file.empty()) return out + "\n";
   out += "\n";
@@ -245,7 +272,8 @@ void add_show(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast show rtx-4090\n"
       "  rigcast show qwen3-8b --format json\n"
-      "  rigcast show llama.cpp");
+      "  rigcast show llama.cpp\n"
+      "  rigcast show this");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return show_verb(*options, catalogue);
   });

@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace rigcast::probe {
+namespace fs = std::filesystem;
 namespace {
 
 // The value of the first line "key : value" or "key: value"; empty if there is none.
-std::string value_of(const char* file, const std::string& key) {
+std::string value_of(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(key)) continue;
@@ -27,11 +30,27 @@ std::string value_of(const char* file, const std::string& key) {
   return "";
 }
 
-double number_in(const std::string& file) {
+double number_in(const fs::path& file) {
   std::ifstream in(file);
   double value = 0;
   return in >> value ? value : std::numeric_limits<double>::infinity();  // the file holds "max", or
                                                                          // does not exist
+}
+
+// Cores that captured files tell; hardware threads of one core count once.
+int listed_cores(const fs::path& cpuinfo) {
+  std::ifstream in(cpuinfo);
+  std::set<std::string> cores;
+  std::string processor, package;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("processor")) cores.insert(processor = line);
+    if (line.starts_with("physical id")) package = line;
+    if (line.starts_with("core id")) {  // behind both of them
+      cores.erase(processor);
+      cores.insert(package + line);
+    }
+  }
+  return std::max(1, int(cores.size()));
 }
 
 // The number of cores that this process may use; hardware threads of one core count once.
@@ -57,31 +76,43 @@ int usable_cores() {
   return std::clamp(int(cores.size()), 1, most);
 }
 
-// The widest SIMD level for which llama.cpp, and so the catalogue, has kernels.
-std::string simd_level() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512vnni")) return "avx512-vnni";
-  if (__builtin_cpu_supports("avx512bw")) return "avx512";
-  if (!value_of("/proc/cpuinfo", "flags").empty() &&
-      (" " + value_of("/proc/cpuinfo", "flags") + " ").find(" avx_vnni ") != std::string::npos)
-    return "avx-vnni";
-  if (__builtin_cpu_supports("avx2")) return "avx2";
-  if (__builtin_cpu_supports("avx")) return "avx";
-  return __builtin_cpu_supports("sse4.1") ? "sse4" : "scalar";
-#elif defined(__aarch64__)
-  return "neon";
-#else
-  return "scalar";
-#endif
+// The widest SIMD level for which llama.cpp, and so the catalogue, has kernels: by the flags that
+// the kernel lists, which are those that it has enabled.
+std::string simd_level(const fs::path& cpuinfo) {
+  const auto levels = [](std::string flags,
+                         std::initializer_list<std::pair<const char*, const char*>> known) {
+    flags = " " + flags + " ";
+    for (const auto& [flag, level] : known)
+      if (flags.find(std::string(" ") + flag + " ") != std::string::npos) return std::string(level);
+    return std::string("scalar");
+  };
+  const std::string arm = value_of(cpuinfo, "Features");
+  if (!arm.empty())
+    return levels(arm, {{"i8mm", "neon-i8mm"}, {"asimddp", "neon-dotprod"}, {"asimd", "neon"}});
+  return levels(value_of(cpuinfo, "flags"), {{"avx512_vnni", "avx512-vnni"},
+                                             {"avx512bw", "avx512"},
+                                             {"avx_vnni", "avx-vnni"},
+                                             {"avx2", "avx2"},
+                                             {"avx", "avx"},
+                                             {"sse4_1", "sse4"}});
+}
+
+// The number of sockets, by the ids of the packages.
+int count_sockets(const fs::path& cpuinfo) {
+  std::ifstream in(cpuinfo);
+  std::set<std::string> packages;
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("physical id")) packages.insert(line);
+  return std::max(1, int(packages.size()));
 }
 
 // Size ("1024K") of the cache of that level of the first core.
-Bytes cache_of_level(int level) {
+Bytes cache_of_level(const fs::path& root, int level) {
   for (int index = 0; index < 8; ++index) {
-    const std::string at = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    if (number_in(at + "level") != double(level)) continue;
-    std::ifstream in(at + "size");
+    const fs::path at =
+        root / "sys/devices/system/cpu/cpu0/cache" / ("index" + std::to_string(index));
+    if (number_in(at / "level") != double(level)) continue;
+    std::ifstream in(at / "size");
     double size = 0;
     char unit = ' ';
     in >> size >> unit;
@@ -90,33 +121,36 @@ Bytes cache_of_level(int level) {
   return {};
 }
 
-int count_nodes() {
+int count_nodes(const fs::path& root) {
   int nodes = 0;
-  while (std::ifstream("/sys/devices/system/node/node" + std::to_string(nodes) + "/cpulist"))
+  while (std::ifstream(root / "sys/devices/system/node" / ("node" + std::to_string(nodes)) /
+                       "cpulist"))
     ++nodes;
   return std::max(1, nodes);
 }
 
 }  // namespace
 
-Host read_host() {
+Host read_host(const fs::path& root) {
+  const fs::path cpuinfo = root / "proc/cpuinfo";
   Host host;
-  host.cpu = value_of("/proc/cpuinfo", "model name");
-  host.simd = simd_level();
-  std::ifstream release("/proc/sys/kernel/osrelease");
+  host.cpu = value_of(cpuinfo, "model name");
+  host.simd = simd_level(cpuinfo);
+  host.sockets = count_sockets(cpuinfo);
+  std::ifstream release(root / "proc/sys/kernel/osrelease");
   std::string kernel;
   std::getline(release, kernel);
   host.os = kernel.find("WSL2") != std::string::npos ? "wsl2" : "linux";
-  host.cores = usable_cores();
-  host.numa_nodes = count_nodes();
-  host.l2 = cache_of_level(2);
-  host.l3 = cache_of_level(3);
-  const auto kib = [](const char* key) {
-    const std::string text = value_of("/proc/meminfo", key);
+  host.cores = root == "/" ? usable_cores() : listed_cores(cpuinfo);
+  host.numa_nodes = count_nodes(root);
+  host.l2 = cache_of_level(root, 2);
+  host.l3 = cache_of_level(root, 3);
+  const auto kib = [&](const char* key) {
+    const std::string text = value_of(root / "proc/meminfo", key);
     return text.empty() ? 0.0 : 1024.0 * std::stod(text);
   };
-  const double limit = number_in("/sys/fs/cgroup/memory.max");
-  const double used = number_in("/sys/fs/cgroup/memory.current");
+  const double limit = number_in(root / "sys/fs/cgroup/memory.max");
+  const double used = number_in(root / "sys/fs/cgroup/memory.current");
   host.memory = Bytes{std::min(kib("MemTotal"), limit)};
   host.contained = limit < kib("MemTotal");
   host.available = Bytes{kib("MemAvailable")};

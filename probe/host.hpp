@@ -1,6 +1,7 @@
 #pragma once
 // Facts on this machine, from the operating system.
 
+#include <filesystem>
 #include <string>
 
 #include "core/base/units.hpp"
@@ -12,6 +13,7 @@ struct Host {
   std::string simd;  // as in hwprofiles/cpus: "avx512-vnni"
   std::string os;    // as in a scenario: "linux" or "wsl2"
   int cores = 1;     // cores that this process may use; hardware threads of one core count once
+  int sockets = 1;
   int numa_nodes = 1;
   Bytes l2, l3;            // of one core, and of the cores that share it; 0: unknown
   Bytes memory;            // the machine's memory, or a container's limit
@@ -19,6 +21,7 @@ struct Host {
   Bytes available;         // the part of `memory` that is available now
 };
 
-Host read_host();
+/// Of the files below `root`: this machine's, or captured ones.
+Host read_host(const std::filesystem::path& root = "/");
 
 }  // namespace rigcast::probe

@@ -32,7 +32,8 @@ void ScenarioFlags::add(CLI::App& verb, const char* group, const char* name, con
 void ScenarioFlags::add_to(CLI::App& verb) {
   verb.add_option("scenario", file_, "scenario file; flags win over it")->type_name("FILE.toml");
   const char* rig = "Rig";
-  add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG", "a rig of the catalogue, or a rig file");
+  add(verb, rig, "--rig", "rig.name", Flag::kText, "RIG",
+      "a rig of the catalogue, or a rig file; this: the machine on which it runs");
   add(verb, rig, "--gpu", "rig.gpu", Flag::kTextList, "G[,G2]",
       "GPUs, or files of your own; \"2xrtx-3090\" is two");
   add(verb, rig, "--cpu", "rig.cpu", Flag::kText, "CPU",

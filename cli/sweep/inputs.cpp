@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/catalogue/compose_rig.hpp"
 #include "engine/gguf/file.hpp"
 
 namespace rigcast::cli {
@@ -85,15 +86,19 @@ std::string inputs_id(const Catalogue& catalogue, const TomlDocument& base,
     add_part_file(model, files);
     files.insert({fs::path(model), fs::path(model) / "config.json"});
   }
+  std::string machine;  // the one on which this runs, if a sweep is of it
   for (const std::string& rig : values_of("rig", "name", base, keys))
-    if (const auto file = catalogue.rig_file(rig)) files.insert({*file, measured_file(*file)});
+    if (const auto file = catalogue.rig_file(rig))
+      files.insert({*file, measured_file(*file)});
+    else if (const auto here = catalogue.this_machine(); here && rig == kThisMachine)
+      machine = *here;
   for (const std::string& runtime : values_of("runtime", "name", base, keys))
     if (const auto file = catalogue.runtime_file(runtime)) {
       const fs::path folder = fs::absolute(*file).parent_path();  // of those that it builds on too
       add_toml_files<fs::directory_iterator>(folder, files);
       add_toml_files<fs::directory_iterator>(folder / "fitted", files);
     }
-  std::string all = size_and_time("/proc/self/exe");
+  std::string all = size_and_time("/proc/self/exe") + machine;
   for (const fs::path& file : files) all += file.string() + "\n" + content(file);
   for (const std::string& model : values_of("model", "file", base, keys))
     all += parts_of_model(model);

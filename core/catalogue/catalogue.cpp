@@ -331,6 +331,11 @@ Result<ModelFile> Catalogue::model_file(const fs::path& file) const {
   return read_model_file_(file);
 }
 
+Result<std::string> Catalogue::this_machine() const {
+  if (read_this_machine_) return read_this_machine_(*this);
+  return bad_input("nothing tells what this machine is", "name a rig or its parts");
+}
+
 Result<fs::path> Catalogue::rig_file(std::string_view name) const {
   const fs::path given(name);
   const bool is_file = is_part_file(name);

@@ -4,6 +4,7 @@
 // read is kept in memory until its file changes.
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,6 +44,11 @@ class Catalogue {
   /// The model file, from the reader; an Error if no reader was given.
   Result<ModelFile> model_file(const std::filesystem::path& file) const;
   void read_model_files_with(ModelFileReader reader) { read_model_file_ = std::move(reader); }
+  /// The rig file's text of the machine on which the program runs; an Error if no reader was given.
+  Result<std::string> this_machine() const;
+  void read_this_machine_with(std::function<Result<std::string>(const Catalogue&)> reader) {
+    read_this_machine_ = std::move(reader);
+  }
   /// The rates of a link of that generation, for all its lanes.
   Result<HostLink> host_link(PcieLink link) const;
   Result<std::filesystem::path> rig_file(std::string_view name) const;
@@ -82,6 +88,7 @@ class Catalogue {
   struct CachedEntry;
   std::shared_ptr<CachedEntry> cache_;  // what was read, shared by copies
   ModelFileReader read_model_file_;
+  std::function<Result<std::string>(const Catalogue&)> read_this_machine_;
 };
 
 /// The file with the correction from a user's own runs of a rig: "my-rig.toml" ->

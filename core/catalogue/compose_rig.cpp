@@ -338,11 +338,26 @@ void drop_foreign_corrections(const TomlDocument& given, Rig& rig,
   warnings.push_back("the rig's speed was measured with its own parts: not corrected here");
 }
 
+namespace {
+
+// The rig of that name among people's own files, or else the machine on which the program runs.
+std::optional<Error> merge_this_machine(TomlDocument& document, const Catalogue& catalogue) {
+  const auto text = catalogue.this_machine();
+  if (!text) return text.error();
+  const auto here = TomlDocument::parse(*text, "this machine");
+  if (!here) return here.error();
+  document.merge_table_defaults("rig", *here);
+  return document.error();
+}
+
+}  // namespace
+
 std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& catalogue) {
   const TomlTable rig = document.root().table("rig");
   const auto name = rig.find_text("name");
   if (!name) return document.error();
   const auto file = catalogue.rig_file(*name);
+  if (!file && *name == kThisMachine) return merge_this_machine(document, catalogue);
   if (!file) {
     rig.refuse("name", file.error());
     return document.error();
@@ -382,6 +397,8 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
   t.find_text("source");
   t.texts("aliases");
   t.find_text("vendor");
+  rig.notes = t.texts("notes");
+  warnings.insert(warnings.end(), rig.notes.begin(), rig.notes.end());
   t.finish();
   return rig;
 }

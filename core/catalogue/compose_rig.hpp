@@ -21,6 +21,9 @@ Rig compose_rig(const TomlTable& table, const Catalogue& catalogue,
 void drop_foreign_corrections(const TomlDocument& given, Rig& rig,
                               std::vector<std::string>& warnings);
 
+/// The name of the rig on which the program runs, unless a rig file of one's own has it.
+inline constexpr const char* kThisMachine = "this";
+
 /// If [rig] names a rig, its file's keys become defaults of the document's [rig], and so do the
 /// corrections beside it.
 std::optional<Error> merge_named_rig(TomlDocument& document, const Catalogue& catalogue);

@@ -122,6 +122,7 @@ struct Rig {
   Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes
   Sourced<Bytes> ram_reserved;                    // operating system and other programs
   std::map<std::string, Correction> corrections;  // by runtime id
+  std::vector<std::string> notes;                 // what its file tells those who use it
 
   bool unified() const { return !gpus.empty() && gpus.front().unified; }
   /// Memory that programs may allocate on the GPU: its share of the memory minus what is reserved.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/text/csv_quote.hpp"
@@ -69,10 +70,14 @@ std::string to_json(const Recommendation& r, const std::string& plan_command) {
   Json rows = Json::array();
   for (const Recommended& row : r.rows)
     if (row.report) rows.push_back(row_json(r, row, plan_command));
+  const auto first = std::ranges::find_if(r.rows, [](const auto& row) { return !!row.report; });
+  const Json notes =
+      first == r.rows.end() ? Json::array() : Json(first->report->scenario->rig.notes);
   const Asked& a = r.asked;
   const Json out = {{"schema", "rigcast.recommendation/1"},
                     {"for", name(a.purpose)},
                     {"rule", rule_text(r)},
+                    {"rig_notes", notes},
                     {"context", a.context},
                     {"min_tokens_per_s", a.min_tokens_per_s},
                     {"max_loss_nats", or_null(a.max_loss)},

@@ -60,6 +60,7 @@ class Screen : TextScreen {
                 fmt::format("{} of {} models", r_.rows.size(), r_.rows.size() + r_.left_out.size()),
                 width_));
     paragraph("", rule_text(r_));
+    if (best != r_.rows.end()) machine(*best->report->scenario);
     gap();
     if (best == r_.rows.end())
       nothing();
@@ -69,6 +70,11 @@ class Screen : TextScreen {
   }
 
  private:
+  // What the rig says of itself; its other warnings are those of one model's scenario.
+  void machine(const Scenario& s) {
+    for (const std::string& note : s.rig.notes) paragraph("", note);
+  }
+
   void table(const Recommended& best) {
     const Rig& rig = best.report->scenario->rig;
     std::size_t width = 5, shown = 0;

@@ -91,3 +91,28 @@ TEST_CASE("All rows are those that qualify", "[cli][recommend]") {
   const auto qualify = nlohmann::json::parse(j.out).at("qualify").get<std::ptrdiff_t>();
   CHECK(std::ranges::count(o.out, '\n') == qualify + 1);
 }
+
+TEST_CASE("Without a rig, it is the machine on which one types", "[cli][recommend]") {
+  const Outcome o = recommend({"--for", "speed", "--format", "json"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const auto j = nlohmann::json::parse(o.out);
+  CHECK(contains(j.at("rig_notes").at(0), "this machine, as the system tells it"));
+  CHECK(contains(j.at("choices").at(0).at("commands").at("plan"), "rigcast plan --rig this "));
+}
+
+TEST_CASE("This machine is a rig for flags, scenario files and show", "[cli][recommend]") {
+  const std::string note = "this machine, as the system tells it";
+  const std::vector<std::string> model{"--model", "llama-3.2-1b", "--no-advice"};
+  CHECK(contains(run({"simulate", "--rig", "this", model[0], model[1], model[2]}).out, note));
+  const Folder folder;
+  const std::string file =
+      folder.write("s.toml", "rig.name = \"this\"\nmodel.name = \"llama-3.2-1b\"\n");
+  CHECK(contains(run({"simulate", file, "--no-advice"}).out, note));
+  const Outcome shown = run({"show", "this", "--format", "json"});
+  REQUIRE(shown.exit == 0);
+  const auto figures = nlohmann::json::parse(shown.out).at("entries").at(0).at("figures");
+  CHECK(std::ranges::any_of(figures, [](const auto& f) { return f.at("key") == "ram_capacity"; }));
+  CHECK(std::ranges::none_of(figures, [](const auto& f) { return f.at("kind") == "measured"; }));
+  check_refused({"calibrate", "--own", file, "--rig", "this"}, {"this", "rigcast probe -o"});
+}
