@@ -152,13 +152,16 @@ TEST_CASE("A time without a unit is answered with a time of a request", "[cli][i
 
 TEST_CASE("Lists and files without a name are refused", "[cli][input]") {
   const Words buy{"compare", "--model", "llama-3.2-1b"};
-  for (const char* list : {"", " ", ",", "rtx-3090,,rtx-4090", "rtx-3090,"})
-    for (const char* flag : {"--gpus", "--rigs"})
+  for (const char* flag : {"--gpus", "--rigs"}) {
+    for (const char* blank : {"", " "})
+      check_refused(with(buy, {flag, blank}), {std::string(flag) + ": an empty value"});
+    for (const char* list : {",", "rtx-3090,,rtx-4090", "rtx-3090,"})
       check_refused(with(buy, {flag, list}), {std::string(flag) + ": an item is empty"});
+  }
   for (const char* flag : {"--base", "--prices", "-o"})
     check_refused(with(buy, {"--gpus", "rtx-3090", flag, ""}), {"an empty value"});
   check_refused(quick({"--trace", ""}), {"--trace: an empty value"});
-  check_refused(quick({"--positions", ""}), {"--positions: an item is empty"});
+  check_refused(quick({"--positions", ""}), {"--positions: an empty value"});
   check_refused({"probe", "-o", ""}, {"an empty value"});
   check_refused({"probe", "--scratch", ""}, {"an empty value"});
   check_refused({"validate", "--model", "smollm2-135m", "--keep", ""}, {"an empty value"});
