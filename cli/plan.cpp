@@ -8,7 +8,7 @@
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
-#include "core/text/unit_text.hpp"
+#include "core/catalogue/price_list.hpp"
 #include "planner/commands.hpp"
 #include "planner/output/plan_csv.hpp"
 #include "planner/output/plan_json.hpp"
@@ -89,38 +89,57 @@ std::string render(const Scenario& s, const planner::Plan& plan, const OutputOpt
   return to_text(s, plan, {wants_colour(output), 100});
 }
 
+// Older cards are hardly sold.
+constexpr const char* kOldest = "2020";
+
+struct PricedGpu {
+  GpuPart part;
+  Price price;
+};
+
+// The GPUs that are sold and that one runtime can use beside those that are there, the cheapest
+// first.
+std::vector<PricedGpu> gpus_for_sale(const Catalogue& catalogue, const PriceList& prices,
+                                     const Rig& rig) {
+  std::vector<PricedGpu> out;
+  for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
+    auto part = catalogue.gpu(id);
+    if (!part || part->unified || part->released < kOldest) continue;
+    if (!rig.gpus.empty() && part->vendor != rig.gpus.front().vendor) continue;
+    const PartsPrice price = price_of_part(*part, prices);
+    if (price.usd) out.push_back({*std::move(part), price.parts.front()});
+  }
+  std::ranges::stable_sort(out, {}, [](const PricedGpu& g) { return g.price.usd; });
+  return out;
+}
+
 // The cheapest GPU beside those that are there, with which the scenario fits; "": none.
 std::string cheapest_gpu(const TomlDocument& document, const Catalogue& catalogue,
-                         const Scenario& smallest) {
-  std::vector<GpuPart> parts;
-  for (const std::string& id : catalogue.ids("hwprofiles/gpus"))
-    if (auto part = catalogue.gpu(id); part && part->price && !part->unified)
-      parts.push_back(*std::move(part));
-  std::ranges::stable_sort(parts, {}, [](const GpuPart& g) { return g.price->value; });
+                         const PriceList& prices, const Scenario& smallest) {
   std::string there;
   for (const GpuPart& g : smallest.rig.gpus) there += toml_text(g.id) + ", ";
-  for (const GpuPart& part : parts) {
+  for (const PricedGpu& gpu : gpus_for_sale(catalogue, prices, smallest.rig)) {
     TomlDocument more = document.clone();
-    more.set("rig.gpu", fmt::format("[{}{}]", there, toml_text(part.id)), "plan");
+    more.set("rig.gpu", fmt::format("[{}{}]", there, toml_text(gpu.part.id)), "plan");
     const auto rig = make_scenario(more, catalogue);
     if (!rig) continue;
     Scenario s = smallest;
     s.rig = rig->rig;
     if (planner::place_layers(s))
-      return fmt::format("{} for {:.0f} USD ({} launch price)", part.name, part.price->value.value,
-                         part.price_date);
+      return fmt::format("{} for {:.0f} USD ({} {} price)", gpu.part.name, gpu.price.usd,
+                         gpu.price.date, name(gpu.price.kind));
   }
   return "";
 }
 
-// What would hold the smallest of the ways to run the model; "": nothing that is sold.
-std::string would_fit(const TomlDocument& document, const Catalogue& catalogue, const Scenario& s,
-                      const planner::SearchSpace& search_space) {
-  const Scenario smallest = planner::smallest_of(s, search_space);
+// What would hold the smallest of the ways to run the model that lose no more than is allowed; "":
+// nothing that is sold.
+std::string would_fit(const TomlDocument& document, const Catalogue& catalogue,
+                      const PriceList& prices, const Scenario& smallest) {
   const auto ram = planner::missing_ram(smallest);
-  const std::string gpu = cheapest_gpu(document, catalogue, smallest);
+  const std::string gpu = cheapest_gpu(document, catalogue, prices, smallest);
   std::string out;
-  if (ram) out = fmt::format("{} more RAM holds {}", text_gib(*ram), smallest.quant);
+  if (ram) out = fmt::format("{:.0f} GiB more RAM holds {}", *ram / 1_GiB, smallest.quant);
   if (!gpu.empty()) out += (out.empty() ? "" : "; or one more GPU, ") + gpu;
   return out;
 }
@@ -157,7 +176,13 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
                                           request_seconds, forecast_to_rank);
   const bool holds_none =
       plan.ranked.empty() || plan.ranked.front().report.memory.outside_ram.value > 0;
-  if (holds_none) plan.would_fit = would_fit(*document, catalogue, *scenario, search_space);
+  if (holds_none) {
+    const auto prices = PriceList::read(catalogue.root() / "hwprofiles/prices.toml");
+    if (!prices) return fail(prices.error());
+    plan.would_fit =
+        would_fit(*document, catalogue, *prices,
+                  planner::smallest_of(*scenario, search_space, *constraints, *quality));
+  }
   if (plan.ranked.empty()) {
     const Error why = nothing_fits(*scenario, plan.candidates, plan.would_fit);
     if (o.output.format == Format::kJson)

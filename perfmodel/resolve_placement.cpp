@@ -12,17 +12,52 @@ bool fits_on_gpus(const Scenario& s, const Placement& p) {
          (!plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens);
 }
 
-// The fewest layers whose experts have to be in RAM when all layers are on the GPU: as llama.cpp
-// places them itself (common/fit.cpp). nullopt: the rest alone does not fit.
+// All layers on the GPUs in order, each filled before the next one, with the experts of the first
+// `cpu_moe_layers` in RAM. nullopt: the GPUs cannot hold them.
+std::optional<Placement> fill_gpus(const Scenario& given, int cpu_moe_layers) {
+  const int all = given.model.layers + 1;
+  const std::size_t last = given.rig.gpus.size() - 1;
+  Scenario s = given;
+  std::vector<double>& counts = s.placement.tensor_split;
+  counts.assign(last + 1, 0.0);
+  counts[last] = all;
+  for (std::size_t g = 0; g < last; ++g) {
+    const int left = int(counts[last]);
+    const auto holds = [&](int count) {
+      counts[g] = count;
+      counts[last] = left - count;
+      const Placement p = place(s, all, cpu_moe_layers);
+      const MemoryPlan plan = plan_memory(s, p, s.workload.last_position() + 1);
+      return plan.devices[g].free() >= s.settings.headroom;
+    };
+    int most = 0, too_many = left + 1;
+    while (too_many - most > 1) {
+      const int middle = most + (too_many - most) / 2;
+      (holds(middle) ? most : too_many) = middle;
+    }
+    counts[g] = most;
+    counts[last] = left - most;
+  }
+  Placement p = place(s, all, cpu_moe_layers);
+  return fits_on_gpus(s, p) ? std::optional(std::move(p)) : std::nullopt;
+}
+
+// The fewest layers whose experts have to be in RAM when all layers are on the GPUs: as llama.cpp
+// places them itself (common/fit.cpp), which splits layers by free memory where all of them fit and
+// else fills one GPU after the other. nullopt: the rest alone does not fit.
 std::optional<Placement> experts_in_ram(const Scenario& s) {
-  const int all = s.model.layers + 1;
-  int enough = s.model.layers, fewer = -1;
-  if (!fits_on_gpus(s, place(s, all, enough))) return std::nullopt;
+  Placement whole = place(s, s.model.layers + 1, 0);
+  if (fits_on_gpus(s, whole)) return whole;
+  int enough = s.model.layers, fewer = 0;
+  auto best = fill_gpus(s, enough);
+  if (!best) return std::nullopt;
   while (enough - fewer > 1) {
     const int middle = fewer + (enough - fewer) / 2;
-    (fits_on_gpus(s, place(s, all, middle)) ? enough : fewer) = middle;
+    auto placed = fill_gpus(s, middle);
+    (placed ? enough : fewer) = middle;
+    if (placed) best = std::move(placed);
   }
-  return place(s, all, enough);
+  return best;
 }
 
 }  // namespace

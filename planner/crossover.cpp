@@ -12,10 +12,11 @@ bool ffn_in_ram_alone(const PlacementSettings& p) {
 }  // namespace
 
 std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
-                                                      const RequestCost& cost) {
-  const auto apart = place_layers(scenario);
+                                                      const RequestCost& cost,
+                                                      HostWeights host_weights) {
+  const auto apart = place_layers(scenario, true, host_weights);
   if (!apart || !ffn_in_ram_alone(*apart)) return apart;
-  const auto whole = place_layers(scenario, false);
+  const auto whole = place_layers(scenario, false, host_weights);
   if (!whole) return apart;
   const auto price = [&](const PlacementSettings& p) {
     Scenario s = scenario;

@@ -15,8 +15,9 @@ struct Crossover {
 };
 
 /// The better of the two placements by `cost`; nullopt: neither fits.
-std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
-                                                      const RequestCost& cost);
+std::optional<PlacementSettings> place_layers_or_ffns(
+    const Scenario& scenario, const RequestCost& cost,
+    HostWeights host_weights = HostWeights::kInRam);
 
 /// The crossover within the scenario's context, to 1 %; nullopt: one placement is better
 /// throughout.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
@@ -10,6 +11,11 @@
 
 namespace rigcast::planner {
 namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+// True if weights that RAM does not hold are read from the file in every step.
+bool reads_from_disk(const Scenario& s) { return s.runtime.memory.pages_in && s.settings.mmap; }
 
 PlacementSettings all_at(const StepContext& s, const LayerLocation& at) {
   PlacementSettings p;
@@ -52,6 +58,8 @@ class UniformPlacement {
     s_.placement = all_at(given, at);
     placement_ = place(s_, *s_.placement.gpu_layers);
     memory_ = plan_memory(s_, placement_, s_.workload.context);
+    outside_ram_ = memory_.outside_ram;
+    if (reads_from_disk(s_)) memory_.outside_ram = std::max(outside_ram_, Bytes{1});
     share_time();
     share_memory();
   }
@@ -68,6 +76,25 @@ class UniformPlacement {
       (op.layer >= 0 ? seconds[std::size_t(op.layer)] : end_seconds) += times * time.value;
     }
     end_seconds += times * step.sample.value;
+    add_page_in(times * page_in_time(s_, step.page_in).value);
+  }
+
+  // What is read from the disk, by the bytes that each layer has in RAM.
+  void add_page_in(double all_seconds) {
+    if (all_seconds <= 0) return;
+    std::vector<double> read;
+    for (std::size_t l = 0; l < seconds.size(); ++l) read.push_back(bytes_of(kHost, l));
+    const double end = placement_.head == kHost ? double(s_.tensors.head.bytes()) : 0.0;
+    const double all = std::accumulate(read.begin(), read.end(), end);
+    for (std::size_t l = 0; l < seconds.size(); ++l) seconds[l] += all_seconds * read[l] / all;
+    end_seconds += all_seconds * end / all;
+  }
+
+  double bytes_of(DeviceIndex device, std::size_t layer) const {
+    const LayerPlacement& p = placement_.layers[layer];
+    const LayerWeights& w = s_.tensors.layers[layer];
+    return (p.weights == device ? double(w.rest()) : 0.0) +
+           (p.experts == device ? double(w.ffn_or_experts()) : 0.0);
   }
 
   void share_time() {
@@ -106,14 +133,12 @@ class UniformPlacement {
       std::vector<double> of(std::size_t(s_.model.layers), 0.0);
       double all = 0;
       for (std::size_t l = 0; l < of.size(); ++l) {
-        const LayerPlacement& p = placement_.layers[l];
-        const LayerWeights& w = s_.tensors.layers[l];
-        if (p.weights == device) of[l] += double(w.rest());
-        if (p.experts == device) of[l] += double(w.ffn_or_experts());
+        of[l] += bytes_of(device, l);
         if (all_kv > 0) of[l] += d.kv.value * kv_share(int(l)) / all_kv;
         all += of[l];
       }
-      rest.push_back(d.needed().value + offload_staging(m, d) - all);
+      const double on_disk = device == kHost ? outside_ram_.value : 0.0;
+      rest.push_back(d.needed().value + on_disk + offload_staging(m, d) - all);
       bytes.push_back(std::move(of));
     }
   }
@@ -121,6 +146,7 @@ class UniformPlacement {
   Scenario s_;
   Placement placement_;
   MemoryPlan memory_;
+  Bytes outside_ram_;
 };
 
 class Builder {
@@ -139,8 +165,9 @@ class Builder {
     for (std::size_t m = 0; m < idle_.size(); ++m) {
       const bool is_gpu = m + 1 < idle_.size();
       const DeviceMemory& d = plan.devices[m];
-      const double usable =
-          is_gpu && evicts(s.kv.policy) ? usable_when_paged(s, d) : d.capacity.value;
+      const double usable = is_gpu && evicts(s.kv.policy)   ? usable_when_paged(s, d)
+                            : !is_gpu && reads_from_disk(s) ? kUnlimited
+                                                            : d.capacity.value;
       p.capacity.push_back(usable - idle_[m] - (is_gpu ? s.settings.headroom.value : 0.0));
     }
     connect();
@@ -241,8 +268,15 @@ double usable_when_paged(const StepContext& s, const DeviceMemory& gpu) {
   return others + s.kv.threshold * (gpu.capacity.value - others);
 }
 
-LayerProblem layer_problem(const Scenario& scenario, bool splits_layers) {
-  return Builder(scenario, splits_layers).take();
+LayerProblem layer_problem(const Scenario& scenario, bool splits_layers, HostWeights host_weights) {
+  if (host_weights == HostWeights::kInRamOrDisk) return Builder(scenario, splits_layers).take();
+  return Builder(in_ram_only(scenario), splits_layers).take();
+}
+
+Scenario in_ram_only(const Scenario& scenario) {
+  Scenario s = scenario;
+  s.runtime.memory.pages_in = false;
+  return s;
 }
 
 PlacementSettings placement_settings(const StepContext& s, const LayerProblem& problem,

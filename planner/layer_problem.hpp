@@ -32,11 +32,22 @@ MemoryPlan memory_at_context_limit(const Scenario& scenario, const Placement& pl
 /// Bytes of a GPU that are filled before blocks are evicted.
 double usable_when_paged(const StepContext& context, const DeviceMemory& gpu);
 
+/// What the weights of the host may occupy.
+enum class HostWeights {
+  kInRam,        // no more than RAM holds
+  kInRamOrDisk,  // any size, if the runtime maps its file: the rest is read again in every step
+};
+
+/// The scenario without the choice to leave weights on the disk.
+Scenario in_ram_only(const Scenario& scenario);
+
 /// The problem for the scenario's quant mix, KV settings, batches and workload; of its placement
 /// settings only the decode device matters. Seconds cover the prompt and all output tokens, each
 /// phase at its middle; pipelining of a prompt over several GPUs is not modelled. `splits_layers`:
-/// an FFN may be in RAM by itself.
-LayerProblem layer_problem(const Scenario& scenario, bool splits_layers = true);
+/// an FFN may be in RAM by itself. With weights on the disk every host layer costs what reading it
+/// takes, although RAM may hold all of them once enough layers are on GPUs.
+LayerProblem layer_problem(const Scenario& scenario, bool splits_layers = true,
+                           HostWeights host_weights = HostWeights::kInRam);
 
 /// The placement settings that express an assignment.
 PlacementSettings placement_settings(const StepContext& context, const LayerProblem& problem,

@@ -140,9 +140,10 @@ PlacementSettings layers_against_cache(Scenario s, const RequestCost& cost) {
 
 bool fits(const Scenario& scenario) { return !memory_shortfall(scenario).any; }
 
-std::optional<PlacementSettings> place_layers(const Scenario& scenario, bool splits_layers) {
-  LayerProblem problem = layer_problem(scenario, splits_layers);
-  Scenario placed = scenario;
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, bool splits_layers,
+                                              HostWeights host_weights) {
+  LayerProblem problem = layer_problem(scenario, splits_layers, host_weights);
+  Scenario placed = host_weights == HostWeights::kInRam ? in_ram_only(scenario) : scenario;
   for (int i = 0; i < kMaxRepairs; ++i) {
     const auto assignment = assign_layers(problem.problem);
     if (!assignment) return std::nullopt;

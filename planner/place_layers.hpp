@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/scenario/scenario.hpp"
+#include "planner/layer_problem.hpp"
 
 namespace rigcast::planner {
 
@@ -14,7 +15,8 @@ bool fits(const Scenario& scenario);
 
 /// The placement settings that fit and minimise the request's seconds in layer_problem(); nullopt:
 /// none fits. Not for KV policy `spill`, under which everything fits.
-std::optional<PlacementSettings> place_layers(const Scenario& scenario, bool splits_layers = true);
+std::optional<PlacementSettings> place_layers(const Scenario& scenario, bool splits_layers = true,
+                                              HostWeights host_weights = HostWeights::kInRam);
 
 /// The cost of a scenario's request in seconds: prompt and all output tokens.
 using RequestCost = std::function<double(const Scenario&)>;

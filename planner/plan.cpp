@@ -138,18 +138,14 @@ class Search {
     s.placement = candidate.placement;
   }
 
-  // Where RAM cannot hold the rest: as the runtime places layers itself, on one GPU or none.
-  std::optional<PlacementSettings> place_from_disk(const Scenario& s) const {
-    if (!s.runtime.memory.pages_in || s.rig.gpus.size() > 1 || s.rig.unified()) return std::nullopt;
-    Scenario automatic = s;
-    automatic.placement = {};
-    automatic.placement.fits_experts = s.model.moe && s.runtime.memory.fits_experts;
-    const Placement placed = resolve_placement(automatic);
-    PlacementSettings out;
-    out.gpu_layers = placed.gpu_layers;
-    out.cpu_moe_layers = placed.cpu_moe_layers;
-    automatic.placement = out;
-    return fits(automatic) ? std::optional(out) : std::nullopt;
+  std::optional<PlacementSettings> place_layers_anywhere(const Scenario& s) const {
+    const auto placed = [&](HostWeights host_weights) {
+      return search_space_.splits_layers ? place_layers_or_ffns(s, cost_, host_weights)
+                                         : place_layers(s, false, host_weights);
+    };
+    const auto in_ram = placed(HostWeights::kInRam);
+    const bool may_read = s.runtime.memory.pages_in && s.settings.mmap && !s.rig.unified();
+    return in_ram || !may_read ? in_ram : placed(HostWeights::kInRamOrDisk);
   }
 
   bool place(Scenario& s, Candidate& candidate) const {
@@ -161,9 +157,7 @@ class Search {
       s.settings.headroom = {};  // who states layers decides what stays free
       return fits(s);
     }
-    auto placed =
-        search_space_.splits_layers ? place_layers_or_ffns(s, cost_) : place_layers(s, false);
-    if (!placed) placed = place_from_disk(s);
+    const auto placed = place_layers_anywhere(s);
     if (placed) candidate.placement = *placed;
     return placed.has_value();
   }

@@ -1,46 +1,58 @@
 #include "planner/shortage.hpp"
 
-#include <algorithm>
+#include "perfmodel/memory.hpp"
 
 namespace rigcast::planner {
+namespace {
 
-Scenario smallest_of(const Scenario& scenario, const SearchSpace& search_space) {
-  Candidate candidate = candidate_of(scenario);
-  const auto bits = [](KvTypes t) {
-    return info(t.k).bits_per_weight() + info(t.v).bits_per_weight();
-  };
-  for (const KvTypes types : search_space.kv_types)
-    if (bits(types) < bits(candidate.kv_types) && check_kv_types(scenario.model, types))
+// Bytes of the weights and of a full cache.
+double needs(const Scenario& s) {
+  return double(s.tensors.bytes()) + kv_bytes(s.model, s.workload.context, s.kv.types);
+}
+
+}  // namespace
+
+Scenario smallest_of(const Scenario& scenario, const SearchSpace& search_space,
+                     const Constraints& constraints, const QualityTable& quality) {
+  std::optional<Scenario> smallest, smallest_within;
+  for (const std::string& quant : search_space.quants)
+    for (const KvTypes types : search_space.kv_types) {
+      if (!check_kv_types(scenario.model, types)) continue;
+      Candidate candidate = candidate_of(scenario);
+      candidate.quant = quant;
       candidate.kv_types = types;
-  Scenario smallest = scenario_of(scenario, candidate);
-  for (const std::string& quant : search_space.quants) {
-    candidate.quant = quant;
-    Scenario s = scenario_of(scenario, candidate);
-    if (s.tensors.bytes() < smallest.tensors.bytes()) smallest = std::move(s);
-  }
-  return smallest;
+      Scenario s = scenario_of(scenario, candidate);
+      const auto mix = quality.of_mix(quant, s.model, double(s.tensors.elements()));
+      const auto kv = quality.of_kv(types);
+      const bool is_within =
+          !constraints.max_loss || (mix && kv && (*mix + *kv).nats <= *constraints.max_loss);
+      if (is_within && (!smallest_within || needs(s) < needs(*smallest_within)))
+        smallest_within = s;
+      if (!smallest || needs(s) < needs(*smallest)) smallest = std::move(s);
+    }
+  if (smallest_within) return *std::move(smallest_within);
+  return smallest ? *std::move(smallest) : scenario;
 }
 
 std::optional<Bytes> missing_ram(const Scenario& scenario) {
-  constexpr Bytes kMax = 4096_GiB;
-  const double tenth = 0.1 * (1_GiB).value;
+  constexpr int kMaxGib = 4096;
   Scenario s = scenario;
   const Bytes now = s.rig.ram.capacity.value;
-  const auto fits_with = [&](double more) {
-    s.rig.ram.capacity.value = now + Bytes{more};
+  const auto fits_with = [&](int gib) {
+    s.rig.ram.capacity.value = now + 1_GiB * gib;
     return place_layers(s).has_value();
   };
-  double least = 0, enough = (1_GiB).value;
+  int least = 0, enough = 1;
   while (!fits_with(enough)) {
-    if (enough > kMax.value) return std::nullopt;
     least = enough;
     enough *= 2;
+    if (enough > kMaxGib) return std::nullopt;
   }
-  while (enough - least > tenth) {
-    const double middle = (least + enough) / 2;
+  while (enough - least > 1) {
+    const int middle = (least + enough) / 2;
     (fits_with(middle) ? enough : least) = middle;
   }
-  return Bytes{enough};
+  return 1_GiB * enough;
 }
 
 }  // namespace rigcast::planner

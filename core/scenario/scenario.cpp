@@ -157,7 +157,7 @@ void read_placement(const TomlTable& t, Scenario& s) {
              fmt::format("{} keeps an FFN with the rest of its layer", s.runtime.name),
              "choose --runtime llama.cpp, or fewer --gpu-layers");
   p.fits_experts = !p.gpu_layers && s.model.moe && !t.has("cpu_moe_layers") &&
-                   p.tensor_split.empty() && s.rig.gpus.size() == 1 && !s.rig.unified() &&
+                   p.tensor_split.empty() && !s.rig.gpus.empty() && !s.rig.unified() &&
                    s.runtime.memory.fits_experts;
   p.decode_device = t.choice("decode_device", DecodeDevice::kPlacement,
                              {{"placement", DecodeDevice::kPlacement},
