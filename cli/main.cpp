@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/shared/empty_value.hpp"
@@ -35,8 +36,19 @@ std::optional<rigcast::Error> unknown_verb(const CLI::App& app, const std::strin
   return rigcast::bad_input("no verb named \"" + word + "\"", hint);
 }
 
+// What comes first may be wrong already, so the format is looked for before the flags are read.
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--format=json") return true;
+    if (word == "--format" && i + 1 < argc && argv[i + 1] == std::string_view("json")) return true;
+  }
+  return false;
+}
+
 int parse_and_run(int argc, char** argv) {
   using namespace rigcast;
+  if (wants_json(argc, argv)) cli::errors_in_json();
   CLI::App app{
       "Will it run, how fast, and where does it fall off the cliff?\n"
       "Forecasts how a large language model runs on a machine, and runs it."};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "cli/shared/flag_checks.hpp"
 #include "core/files/output_file.hpp"
@@ -14,6 +15,9 @@ namespace rigcast::cli {
 
 namespace {
 
+bool prints_errors_as_json = false;
+bool has_answered = false;  // standard output has got something that a program will parse
+
 const char* name(Format format) {
   switch (format) {
     case Format::kText: return "text";
@@ -21,6 +25,37 @@ const char* name(Format format) {
     case Format::kCsv: return "csv";
   }
   return "";
+}
+
+const char* name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kBadInput: return "bad_input";
+    case ErrorKind::kDoesNotFit: return "does_not_fit";
+    case ErrorKind::kMachine: return "machine";
+  }
+  return "";
+}
+
+std::string to_json(const Error& error) {
+  using Json = nlohmann::ordered_json;
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? Json() : Json(text);
+  };
+  Json e = {{"kind", name(error.kind)},
+            {"message", error.message},
+            {"hint", text_or_null(error.hint)},
+            {"key", text_or_null(error.key)},
+            {"file", nullptr},
+            {"line", nullptr},
+            {"column", nullptr}};
+  if (error.where) e["file"] = error.where->file;
+  if (error.where && error.where->line > 0) {
+    e["line"] = error.where->line;
+    e["column"] = error.where->column;
+  }
+  // A name of the input may be no UTF-8.
+  return Json{{"schema", "rigcast.error/1"}, {"error", e}}.dump(2, ' ', false,
+                                                                Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -62,7 +97,10 @@ std::optional<Error> check_outputs(const std::vector<std::string>& files) {
   return std::nullopt;
 }
 
+void errors_in_json() { prints_errors_as_json = true; }
+
 int fail(const Error& error) {
+  if (prints_errors_as_json && !has_answered) fmt::print("{}\n", to_json(error));
   // The user's input may hold control characters, which a terminal must not obey.
   std::string text = error.text();
   for (char& c : text)
@@ -83,6 +121,7 @@ bool wants_colour(const OutputOptions& options) {
 
 std::optional<Error> emit(const OutputOptions& options, const std::string& text) {
   if (!options.file.empty()) return write_file(options.file, text);
+  has_answered = true;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)
     return Error{ErrorKind::kMachine, "cannot write to standard output", ""};

@@ -28,8 +28,10 @@ struct OutputOptions {
 /// Why one of the files cannot be written, before the work for it is done. Empty names are skipped.
 std::optional<Error> check_outputs(const std::vector<std::string>& files);
 
-/// Prints "rigcast: ..." with the hint below, and gives the exit code of its kind.
+/// Prints "rigcast: ..." with the hint below on standard error, and gives the exit code of its
+/// kind. After errors_in_json(), standard output gets it as JSON, too, unless it has had an answer.
 int fail(const Error& error);
+void errors_in_json();
 
 /// Standard output is a terminal and NO_COLOR is not set.
 bool wants_colour(const OutputOptions& options);

@@ -33,6 +33,7 @@ struct Error {
   std::string message;
   std::string hint{};
   std::optional<SourceRef> where{};
+  std::string key{};  // of the scenario or file, "kv.policy"; empty: it is about no single key
 
   /// "file:line:column: message", and the hint indented on the next line if there is one.
   std::string text() const;

@@ -305,6 +305,7 @@ void TomlTable::refuse(std::string_view key, std::string message, std::string hi
       // The option names its own key already.
       if (at != full) message = full + ": " + message;
       state.first_error = bad_input(std::move(message), std::move(hint), SourceRef{set->second});
+      state.first_error->key = full;
       return;
     }
     if (const auto place = state.places.find(at); place != state.places.end()) {
@@ -316,6 +317,7 @@ void TomlTable::refuse(std::string_view key, std::string message, std::string hi
     at = at.substr(0, dot == std::string_view::npos ? 0 : dot);
   }
   state.first_error = bad_input(full + ": " + std::move(message), std::move(hint), where);
+  state.first_error->key = full;
 }
 
 void TomlTable::refuse(std::string_view key, const Error& error) const {

@@ -311,3 +311,37 @@ TEST_CASE("A measured run is labelled with what it ran on", "[cli][input]") {
                  "--keep", folder / "kept"},
                 {"the rig has a", "and the run is on the CPU"});
 }
+
+TEST_CASE("A program that asks for JSON gets its error as JSON", "[cli][input]") {
+  const Folder folder;
+  const std::string file = folder / "s.toml";
+  std::ofstream(file) << "[rig]\ngpu = \"rtx-3090\"\n[model]\nname = \"llama-3.2-1b\"\n"
+                         "[kv]\npolicy = \"nowhere\"\n";
+  const Outcome in_file = run({"simulate", file, "--format", "json"});
+  CHECK(in_file.exit == 2);
+  CHECK(contains(in_file.error, "policy"));
+  const json of_file = json::parse(in_file.out);
+  CHECK(of_file.at("schema") == "rigcast.error/1");
+  const json& error = of_file.at("error");
+  CHECK(error.at("kind") == "bad_input");
+  CHECK(error.at("key") == "kv.policy");
+  CHECK(error.at("file") == file);
+  CHECK(error.at("line") == 6);
+  CHECK(error.at("column").get<int>() > 0);
+
+  const Outcome by_flag = run(with(quick({"--kv", "nowhere"}), {"--format=json"}));
+  CHECK(by_flag.exit == 2);
+  const json flag = json::parse(by_flag.out).at("error");
+  CHECK(flag.at("line").is_null());
+  CHECK(contains(flag.at("message").get<std::string>(), "nowhere"));
+
+  const Outcome unread = run({"simulate", "--no-such-flag", "\xff", "--format", "json"});
+  CHECK(unread.exit == 2);
+  CHECK(json::parse(unread.out).at("error").at("key").is_null());
+
+  const Outcome answered =
+      run({"plan", "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model",
+           "llama-3.1-70b", "--mmap", "off", "--quant", "Q2_K", "--format", "json"});
+  CHECK(answered.exit == 1);
+  CHECK(json::parse(answered.out).at("fits") == false);  // one document, with its reason
+}

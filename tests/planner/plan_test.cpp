@@ -4,6 +4,7 @@
 
 #include "perfmodel/serial_time.hpp"
 #include "planner/output/plan_text.hpp"
+#include "planner/shortage.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
@@ -23,12 +24,16 @@ Report simulated(std::shared_ptr<const Scenario> s) {
   return sim::simulate(std::move(s), sweep);
 }
 
-Plan plan_of(const Scenario& s, const Constraints& constraints = {},
-             const SearchSpace* search_space = nullptr) {
-  const auto quality =
+QualityTable quality_table() {
+  auto quality =
       QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
   if (!quality) FAIL(quality.error().text());
-  return make_plan(s, search_space ? *search_space : full_space(s), constraints, *quality,
+  return *std::move(quality);
+}
+
+Plan plan_of(const Scenario& s, const Constraints& constraints = {},
+             const SearchSpace* search_space = nullptr) {
+  return make_plan(s, search_space ? *search_space : full_space(s), constraints, quality_table(),
                    request_seconds, simulated);
 }
 
@@ -209,4 +214,46 @@ TEST_CASE("A plan that needs no disk comes before all that read from it", "[plan
     }
     CHECK(disk);
   }
+}
+
+TEST_CASE("A plan that reads from the disk fills the GPU, which is read less for", "[planner]") {
+  // 48 GB of weights for 32 GiB of RAM and 6 of VRAM: every layer on the GPU is one less to read.
+  const Scenario s = scenario({{"model.name", "llama-3.3-70b"},
+                               {"rig.gpu", "[\"rtx-2060\"]"},
+                               {"rig.ram", "2xddr4-3200:32GiB"},
+                               {"placement.gpu_layers", "\"auto\""}});
+  SearchSpace search_space = full_space(s);
+  search_space.quants = {"Q5_K_S"};
+  const Plan plan = plan_of(s, {}, &search_space);
+  REQUIRE(!plan.ranked.empty());
+  const RankedPlan& best = plan.ranked.front();
+  CHECK(best.report.memory.outside_ram.value > 0);
+  const DeviceMemory& gpu = best.report.memory.devices.front();
+  double largest = 0;
+  for (const LayerWeights& l : best.report.scenario->tensors.layers)
+    largest = std::max(largest, double(l.bytes()));
+  CHECK(gpu.free().value < largest);
+}
+
+TEST_CASE("What would hold a model is the smallest way that loses no more than allowed",
+          "[planner]") {
+  const Scenario s = scenario({{"model.name", "llama-3.3-70b"},
+                               {"rig.ram", "2xddr4-3200:32GiB"},
+                               {"placement.gpu_layers", "\"auto\""}});
+  Constraints strict;
+  strict.max_loss = 0.006;
+  const SearchSpace space = full_space(s);
+  const QualityTable table = quality_table();
+  const Scenario small = smallest_of(s, space, strict, table);
+  const Scenario any = smallest_of(s, space, {}, table);
+  CHECK(small.tensors.bytes() > any.tensors.bytes());
+  CHECK(table.of_mix(small.quant, s.model, double(s.tensors.elements()))->nats <= 0.006);
+  // The RAM that is missing is enough, and a GiB less is not.
+  const auto missing = missing_ram(small);
+  REQUIRE(missing);
+  Scenario more = small;
+  more.rig.ram.capacity.value = small.rig.ram.capacity.value + *missing;
+  CHECK(place_layers(more));
+  more.rig.ram.capacity.value -= 1_GiB;
+  CHECK_FALSE(place_layers(more));
 }

@@ -170,3 +170,26 @@ TEST_CASE("experts leave the GPU before layers do, and no more of them than have
   CHECK(tiny.cpu_moe_layers == s.model.layers);
   CHECK(tiny.gpu_layers <= s.model.layers);
 }
+
+TEST_CASE("on several GPUs, the fewest experts leave, and each GPU is filled", "[fit]") {
+  const Settings two = {{"model.name", "gpt-oss-120b"},
+                        {"placement.gpu_layers", "\"auto\""},
+                        {"rig.gpu", "[\"rtx-3090\", \"rtx-3060-12gb\"]"},
+                        {"rig.ram", "2xddr4-3200:64GiB"}};
+  const Scenario s = scenario(two);
+  const Placement p = resolve_placement(s);
+  CHECK(p.gpu_layers == s.model.layers + 1);
+  REQUIRE(p.cpu_moe_layers > 0);
+  CHECK(plan(s, p).fits());
+  // With one layer's experts less in RAM, no place of the boundary between the GPUs fits.
+  Scenario split = s;
+  for (int first = 0; first <= s.model.layers + 1; ++first) {
+    split.placement.tensor_split = {double(first), double(s.model.layers + 1 - first)};
+    CHECK_FALSE(plan(split, place(split, p.gpu_layers, p.cpu_moe_layers - 1)).fits());
+  }
+  // Where everything fits, layers are split by memory, as without experts.
+  const Scenario roomy = scenario(with(two, {{"rig.gpu", "[\"h100-sxm\", \"rtx-3090\"]"}}));
+  const Placement whole = resolve_placement(roomy);
+  CHECK(whole.cpu_moe_layers == 0);
+  CHECK(whole.layers == place(roomy, s.model.layers + 1, 0).layers);
+}
