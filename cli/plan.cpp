@@ -190,8 +190,10 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
     return fail(why);
   }
   // The plans that are shown are forecast in full.
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i)
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.ranked.size()); ++i) {
     plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);
+    planner::time_turns(*constraints, request_seconds, plan.ranked[i]);
+  }
   const std::string text = o.emit.empty()
                                ? render(*scenario, plan, o.output)
                                : emitted(o.emit, *document, *scenario, plan.ranked.front());

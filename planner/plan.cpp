@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <future>
+#include <thread>
 #include <tuple>
 
 #include "core/model/quantized_model.hpp"
@@ -34,6 +37,20 @@ bool is_resident(const ModelSpec& model, const PlacementSettings& p) {
          *p.gpu_layers > model.layers && p.cpu_moe_layers + p.cpu_ffn_layers == 0;
 }
 
+// Calls `work` with 0 to count - 1, on as many threads as there are cores.
+void on_all_cores(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto take = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < std::min(cores, count); ++i)
+    others.push_back(std::async(std::launch::async, take));
+  take();
+  for (std::future<void>& other : others) other.get();
+}
+
 class Search {
  public:
   Search(const Scenario& base, const SearchSpace& search_space, const Constraints& constraints,
@@ -46,8 +63,8 @@ class Search {
         prunes_loss_(prunes_loss) {}
 
   // All candidates, grouped by context, mix and KV types, the fastest first.
-  std::vector<std::vector<Candidate>> run(Plan& plan) {
-    std::vector<std::vector<Candidate>> all;
+  std::vector<std::vector<Candidate>> run(Plan& plan) const {
+    std::vector<Group> groups;
     for (const TokenCount context : search_space_.contexts)
       for (const std::string& quant : search_space_.quants)
         for (const KvTypes types : search_space_.kv_types) {
@@ -55,24 +72,37 @@ class Search {
           candidate.quant = quant;
           candidate.kv_types = types;
           candidate.context = context;
-          auto options = candidates_of(std::move(candidate), plan);
-          std::ranges::stable_sort(options, {}, &Candidate::seconds);
-          if (!options.empty()) all.push_back(std::move(options));
+          groups.push_back({std::move(candidate), {}, 0, 0});
         }
+    on_all_cores(groups.size(), [&](std::size_t i) { search(groups[i]); });
+    std::vector<std::vector<Candidate>> all;
+    for (Group& group : groups) {
+      plan.candidates += group.candidates;
+      plan.too_large += group.too_large;
+      std::ranges::stable_sort(group.options, {}, &Candidate::seconds);
+      if (!group.options.empty()) all.push_back(std::move(group.options));
+    }
     return all;
   }
 
  private:
-  std::vector<Candidate> candidates_of(Candidate candidate, Plan& plan) {
-    std::vector<Candidate> out;
+  // The candidates of one mix, cache and context.
+  struct Group {
+    Candidate asked;
+    std::vector<Candidate> options;
+    std::size_t candidates = 0, too_large = 0;
+  };
+
+  void search(Group& group) const {
+    Candidate candidate = group.asked;
     const auto of_types = quality_.of_kv(candidate.kv_types);
-    if (!of_types || !check_kv_types(base_.model, candidate.kv_types)) return out;
+    if (!of_types || !check_kv_types(base_.model, candidate.kv_types)) return;
     Scenario s = scenario_of(base_, candidate);
     const auto of_mix = quality_.of_mix(candidate.quant, s.model, double(s.tensors.elements()));
-    if (!of_mix) return out;
+    if (!of_mix) return;
     candidate.loss = *of_mix + *of_types;
     if (prunes_loss_ && constraints_.max_loss && candidate.loss.nats > *constraints_.max_loss)
-      return out;
+      return;
     for (const KvPolicy policy : search_space_.policies) {
       candidate.policy = policy;
       bool resident = false;
@@ -80,17 +110,15 @@ class Search {
         if (!is_compatible(device, policy) || resident) continue;
         candidate.placement = base_.placement;
         candidate.placement.decode_device = device;
-        resident = add_batches(s, candidate, out, plan);
+        resident = add_batches(s, candidate, group);
       }
       // A cache in VRAM beside all weights has no better place.
       if (policy == KvPolicy::kVram && resident) break;
     }
-    return out;
   }
 
   // Adds the option with every ubatch; true if with one of them everything is on GPUs.
-  bool add_batches(Scenario& s, Candidate candidate, std::vector<Candidate>& out,
-                   Plan& plan) const {
+  bool add_batches(Scenario& s, Candidate candidate, Group& group) const {
     bool resident = false;
     const PlacementSettings asked = candidate.placement;
     for (const int ubatch : search_space_.ubatches) {
@@ -98,9 +126,9 @@ class Search {
       candidate.placement = asked;
       candidate.threads = base_.settings.threads;
       apply(candidate, s);
-      ++plan.candidates;
+      ++group.candidates;
       if (!place(s, candidate)) {
-        ++plan.too_large;
+        ++group.too_large;
         continue;
       }
       s.placement = candidate.placement;
@@ -109,7 +137,7 @@ class Search {
         resident = true;
       else
         choose_threads(s, candidate);
-      out.push_back(candidate);
+      group.options.push_back(candidate);
     }
     return resident;
   }
@@ -230,19 +258,6 @@ std::string unmet_constraint(const Constraints& constraints, const QualityLoss& 
   if (constraints.max_ttft && first_token > *constraints.max_ttft)
     return fmt::format("first token later than {}", text(*constraints.max_ttft));
   return "";
-}
-
-// A conversation's other turns are to the simulated one as the closed form says.
-void time_turns(const Constraints& constraints, const RequestCost& cost, RankedPlan& ranked) {
-  const Report& r = ranked.report;
-  const Workload& w = r.scenario->workload;
-  ranked.first_token = (constraints.with_load ? r.ttft() : r.resident)->total();
-  ranked.request = ranked.first_token + r.tpot.mean * double(w.output_tokens - 1);
-  ranked.turn = ranked.request;
-  if (!w.fills_context) return;
-  Scenario middle = *r.scenario;
-  middle.workload.fills_context = false;
-  ranked.turn = ranked.request * (cost(*r.scenario) / cost(middle));
 }
 
 void mark_front(std::vector<RankedPlan>& ranked) {
@@ -372,6 +387,18 @@ Scenario scenario_of(const Scenario& base, const Candidate& candidate) {
 bool is_as_good(const RankedPlan& a, const RankedPlan& b) {
   return a.candidate.loss.nats <= b.candidate.loss.nats && a.turn <= b.turn &&
          a.report.max_context >= b.report.max_context;
+}
+
+void time_turns(const Constraints& constraints, const RequestCost& cost, RankedPlan& ranked) {
+  const Report& r = ranked.report;
+  const Workload& w = r.scenario->workload;
+  ranked.first_token = (constraints.with_load ? r.ttft() : r.resident)->total();
+  ranked.request = ranked.first_token + r.tpot.mean * double(w.output_tokens - 1);
+  ranked.turn = ranked.request;
+  if (!w.fills_context) return;
+  Scenario middle = *r.scenario;
+  middle.workload.fills_context = false;
+  ranked.turn = ranked.request * (cost(*r.scenario) / cost(middle));
 }
 
 Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,

@@ -94,8 +94,12 @@ struct Plan {
 
 using Simulate = std::function<Report(std::shared_ptr<const Scenario>)>;
 
+/// Fills in first_token, request and turn from the report. A conversation's other turns are to the
+/// simulated one as the closed form says.
+void time_turns(const Constraints& constraints, const RequestCost& cost, RankedPlan& ranked);
+
 /// `cost` prices a scenario's request, or a conversation's mean turn, in closed form; `simulate`
-/// forecasts the finalists.
+/// forecasts the finalists. `cost` is called from several threads.
 Plan make_plan(const Scenario& scenario, const SearchSpace& search_space,
                const Constraints& constraints, const QualityTable& quality, const RequestCost& cost,
                const Simulate& simulate);
