@@ -112,7 +112,7 @@ void spill(const MemoryContext& s, MemoryPlan& plan) {
 // Weights that are pages of the mapped file. Metal computes with them in place.
 Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
-  const bool in_place = s.rig.unified() && s.settings.backend == Backend::kMetal;
+  const bool in_place = computes_on_mapped_pages(s);
   return plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
 }
 

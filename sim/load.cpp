@@ -24,12 +24,18 @@ struct Portion {
   bool read_before = false;  // its bytes belong to another portion and are in the page cache
 };
 
+// True if host and GPU use one copy of the weights: unified memory, where the GPU computes on the
+// mapped file, or where all weights are copied out of the file anyway.
+bool shares_weights(const StepContext& s) {
+  return s.rig.unified() && (computes_on_mapped_pages(s) || !s.runtime.memory.maps_file);
+}
+
 // The portions of the file by destination, in the order in which they are read: host weights, then
 // each GPU's.
 std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   std::vector<double> bytes(s.rig.gpus.size() + 1, 0.0);
   const auto at = [&](DeviceIndex d) -> double& {
-    return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
+    return d == kHost || shares_weights(s) ? bytes.front() : bytes[std::size_t(d) + 1];
   };
   const EndMatrices ends = runtime_model(s.runtime).end_matrices(s, p);
   const bool on_host = ends.embeddings > 0;
@@ -51,7 +57,7 @@ std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   const Bytes copied =
       s.runtime.memory.maps_file ? Bytes{} : host_weight_copies(s, p, ends.head_on);
   if (copied.value > 0) out.push_back({kHost, copied, true});
-  if (shared > 0 && ends.head_on != kHost && !s.rig.unified())
+  if (shared > 0 && ends.head_on != kHost && !shares_weights(s))
     out.push_back({ends.head_on, Bytes{shared}, true});
   return out;
 }
@@ -69,8 +75,11 @@ class Pipeline {
     // The pages of a mapped file are the weights themselves; other weights are copied out of them.
     const bool maps =
         s_.runtime.memory.maps_file && !runtime_model(s_.runtime).copies_host_weights(s_);
-    if (to_gpu ? pinned : !maps) ready = stage(bytes, read, to_gpu);
-    if (to_gpu)
+    // In unified memory, the copy into the GPU's buffer stays within RAM.
+    const bool over_link = to_gpu && !s_.rig.unified();
+    const bool copies = over_link ? pinned : to_gpu || !maps;
+    if (copies) ready = stage(bytes, read, to_gpu);
+    if (over_link)
       upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
   }
 

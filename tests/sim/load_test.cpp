@@ -176,3 +176,21 @@ TEST_CASE("a colder start never loads faster", "[load]") {
     CHECK(warm >= 0);
   }
 }
+
+TEST_CASE("in unified memory, a GPU other than Metal's has copies of the mapped weights",
+          "[load]") {
+  Loaded l({{"rig.gpu", "strix-halo-128gb"}, {"rig.ram", "128 GiB"}});
+  REQUIRE(l.s.rig.unified());
+  REQUIRE(l.s.settings.backend != Backend::kMetal);
+  // A pipeline's copy out of the page cache, of what is the GPU's. RAM, which carries it twice, is
+  // faster.
+  const BytesPerSecond rate = l.s.runtime.load.host_copy.value;
+  REQUIRE(l.s.rig.ram.bandwidth.value > rate * 2.0);
+  const Seconds copy = l.on_gpu() / rate;
+  CHECK(l.load(Start::kWarm).total.value == about(copy));
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd() + copy));
+
+  l.s.settings.backend = Backend::kMetal;  // computes on the file's pages
+  CHECK(l.load(Start::kWarm).total.value == 0);
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd()));
+}
