@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/model/kv_bytes.hpp"
+#include "perfmodel/memory.hpp"
 
 namespace rigcast::planner {
 namespace {
@@ -109,6 +111,17 @@ bool has_cache_off_gpu(const StepContext& s) {
   return keeps_cache_in_ram(s.kv.policy) && !s.rig.gpus.empty();
 }
 
+// llama-server keeps the KV of evicted prompts in RAM, up to so many MiB (--cache-ram): llama.cpp
+// PR 16391, merged 2025-10, and ik_llama.cpp PR 954.
+constexpr double kPromptCacheMib = 8192;
+
+// MiB of RAM that weights, KV and buffers leave for that cache; nullopt: as much as it may take.
+std::optional<int> prompt_cache_limit(const Scenario& s, const Placement& p) {
+  const Bytes left = plan_memory(s, p, s.workload.context).devices.back().free();
+  const double mib = std::max(0.0, std::floor(left / 1_MiB));
+  return mib < kPromptCacheMib ? std::optional(int(mib)) : std::nullopt;
+}
+
 }  // namespace
 
 bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
@@ -124,7 +137,19 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
+  if (const auto limit = prompt_cache_limit(s, p))
+    words.insert(words.end(), {"-cram", fmt::format("{}", *limit)});
   return words;
+}
+
+std::string prompt_cache_note(const Scenario& s, const Placement& p) {
+  const auto limit = prompt_cache_limit(s, p);
+  if (!limit) return "";
+  return fmt::format(
+      "-cram {}: llama-server keeps evicted prompts in RAM, up to {:.0f} MiB by default, and {} "
+      "are "
+      "left",
+      *limit, kPromptCacheMib, *limit > 0 ? fmt::format("{} MiB", *limit) : "none");
 }
 
 std::vector<Words> llama_bench_commands(const Report& forecast) {
