@@ -13,10 +13,12 @@
 namespace rigcast::planner {
 namespace {
 
-std::string model_file(const Scenario& s) {
-  return s.model_file ? s.model_file->string()
-                      : fmt::format("{}-{}.gguf", s.model.file_stem(), s.quant);
+std::string file_name(const std::optional<std::filesystem::path>& file, const ModelSpec& model,
+                      const std::string& quant) {
+  return file ? file->string() : fmt::format("{}-{}.gguf", model.file_stem(), quant);
 }
+
+std::string model_file(const Scenario& s) { return file_name(s.model_file, s.model, s.quant); }
 
 std::string split_text(const std::vector<double>& shares, char between) {
   std::string out;
@@ -122,6 +124,20 @@ std::optional<int> prompt_cache_limit(const Scenario& s, const Placement& p) {
   return mib < kPromptCacheMib ? std::optional(int(mib)) : std::nullopt;
 }
 
+// A vision projector and a draft model. By default the draft model's layers are where they fit.
+void add_companions(const Scenario& s, Words& words) {
+  const bool has_gpu = !s.rig.gpus.empty();
+  if (s.projector) {
+    words.insert(words.end(), {"--mmproj", s.projector->file.string()});
+    if (!s.projector->on_gpu) words.push_back("--no-mmproj-offload");
+  }
+  if (!s.draft) return;
+  const DraftModel& draft = *s.draft;
+  const int layers = has_gpu ? draft.model.layers + 1 : 0;
+  words.insert(words.end(), {"-md", file_name(draft.file, draft.model, draft.quant), "-ngld",
+                             fmt::format("{}", layers)});
+}
+
 }  // namespace
 
 bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
@@ -132,6 +148,7 @@ bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
 Words llama_server_command(const Scenario& s, const Placement& p) {
   Words words{"llama-server"};
   add_common(s, p, Program::kServer, words);
+  add_companions(s, words);
   // One slot: by default there are four, and windows and recurrent states have a cache for each.
   words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context), "-np", "1"});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
@@ -180,6 +197,8 @@ std::optional<Error> check_ollama(const StepContext& s) {
     return bad_input("Ollama keeps no experts apart from their layer", "without --cpu-moe");
   if (s.placement.cpu_ffn_layers > 0)
     return bad_input("Ollama keeps no FFN apart from its layer", "without --cpu-ffn");
+  if (s.projector || s.draft)
+    return bad_input("the Modelfile has the model alone", "without --mmproj and --model-draft");
   if (s.settings.numa_distribute || !s.settings.op_offload)
     return bad_input("Ollama takes neither --numa distribute nor --op-offload off",
                      "without these flags");

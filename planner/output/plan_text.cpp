@@ -201,6 +201,7 @@ class Screen : TextScreen {
     if (!is_llama_cpp(s.runtime, s.kv.policy))
       return line("  next   --emit rigcast writes the best as a scenario file");
     // Printed in full, so that it can be copied.
+    for (const std::string& note : notes_on_companions(s)) paragraph("  note   ", note);
     out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
     paragraph(kIndent, prompt_cache_note(s, best.placement));
   }

@@ -95,6 +95,21 @@ TEST_CASE("The cache of evicted prompts is limited to the RAM that is left", "[p
   CHECK(shell_text(least).find("-cram 0") != std::string::npos);
 }
 
+TEST_CASE("A projector and a draft model are in the server's command alone", "[planner]") {
+  Scenario s = scenario({{"draft.name", "llama-3.2-1b"}, {"draft.quant", "Q8_0"}});
+  s.projector = Projector{"mmproj-F16.gguf", 1_GiB, false};
+  const Words words = llama_server_command(s, resolve_placement(s));
+  CHECK(shell_text(words) ==
+        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 --mmproj mmproj-F16.gguf "
+        "--no-mmproj-offload -md llama-3.2-1b-Q8_0.gguf -ngld 17 -c 8192 -np 1 -fa on");
+  const auto options = options_of("llama.cpp", "llama-server");
+  for (const Words::value_type& word : words)
+    if (word.front() == '-') CHECK(has(options, word));
+  CHECK(check_ollama(s));
+  s.projector->on_gpu = true;
+  CHECK_FALSE(has(llama_server_command(s, resolve_placement(s)), "--no-mmproj-offload"));
+}
+
 TEST_CASE("FFNs in RAM are a flag, or tensors by their names", "[planner]") {
   const fixtures::Settings ffns{{"placement.cpu_ffn_layers", "3"}, {"runtime.threads", "8"}};
   CHECK(server(ffns) ==
