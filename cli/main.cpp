@@ -67,6 +67,7 @@ int parse_and_run(int argc, char** argv) {
     auto catalogue = Catalogue::open(program_path());
     if (!catalogue) return catalogue;
     catalogue->read_model_files_with(engine::read_model_file);
+    catalogue->read_projector_files_with(engine::read_projector_file);
     // Asked once: a sweep makes many scenarios, and the driver's tool takes half a second.
     const auto found = std::make_shared<std::optional<Result<std::string>>>();
     catalogue->read_this_machine_with([found](const Catalogue& parts) {

@@ -2,6 +2,11 @@
 
 namespace rigcast {
 
+bool computes_on_mapped_pages(const StepContext& s) {
+  return s.runtime.memory.maps_file && s.settings.mmap && s.rig.unified() &&
+         s.settings.backend == Backend::kMetal;
+}
+
 Bytes tied_matrix(const StepContext& s) {
   return Bytes{s.tensors.head_is_embedding ? double(s.tensors.tensors.front().bytes) : 0.0};
 }

@@ -11,6 +11,12 @@ namespace rigcast {
 Bytes host_weight_copies(const StepContext& context, const Placement& placement,
                          DeviceIndex head_on);
 
+/// True if the GPU computes on the pages of the mapped file: with Metal, on unified memory. Other
+/// backends have buffers of their own there too, into which weights are copied: llama.cpp wraps a
+/// mapping only for devices that report `buffer_from_host_ptr` (src/llama-model.cpp), which CUDA,
+/// ROCm and Vulkan do not (a change for CUDA was closed unmerged: llama.cpp PR 22120).
+bool computes_on_mapped_pages(const StepContext& context);
+
 /// Bytes that head and embedding share; 0 unless they are one matrix.
 Bytes tied_matrix(const StepContext& context);
 

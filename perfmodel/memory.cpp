@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/model/traffic.hpp"
+#include "perfmodel/context/companions.hpp"
 #include "perfmodel/host_copies.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
@@ -66,13 +67,17 @@ Bytes process_on_gpu(const MemoryContext& s, const Placement& p) {
   return all;
 }
 
-// Devices that run something need its context, buffers and staging.
-void add_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
-  std::vector<bool> busy(plan.devices.size(), false);
+void mark_busy(const Placement& p, std::vector<bool>& busy) {
   for (const LayerPlacement& l : p.layers)
     for (const DeviceIndex d : {l.prefill_on, l.decode_on, l.decode_experts_on, l.weights})
       busy[d == kHost ? busy.size() - 1 : std::size_t(d)] = true;
   if (p.head != kHost) busy[std::size_t(p.head)] = true;
+}
+
+// Devices that run something need its context, buffers and staging.
+void add_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
+  std::vector<bool> busy(plan.devices.size(), false);
+  mark_busy(p, busy);
   const RuntimeModel& rules = runtime_model(s.runtime);
   if (rules.opens_gpu_always() && !s.rig.gpus.empty()) busy.front() = true;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
@@ -80,7 +85,12 @@ void add_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
     if (!busy[d] && !is_host) continue;
     const DeviceIndex index = is_host ? kHost : DeviceIndex(d);
     plan.devices[d].activations = rules.compute_buffers(s, p, index, busy[d]);
-    if (is_host) continue;
+  }
+  // These have no compute buffer of the model's.
+  if (s.draft) mark_busy(placement_of_draft(s), busy);
+  if (s.projector && projector_device(s) != kHost) busy.front() = true;
+  for (std::size_t d = 0; d + 1 < plan.devices.size(); ++d) {
+    if (!busy[d]) continue;
     plan.devices[d].overhead += s.rig.gpu_context.value;
     plan.devices.back().staging += s.runtime.memory.staging;
   }
@@ -90,6 +100,21 @@ void add_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   Bytes& staging = plan.devices.back().staging;
   staging += process_on_gpu(s, p);
   staging = std::max(Bytes{}, staging - rules.untouched_buffer_bytes(s, p));
+}
+
+// llama-server loads the draft model as a second one, with a context of the same length.
+void add_draft(const MemoryContext& s, const Batch& batch, MemoryPlan& plan) {
+  const MemoryContext draft(s, *s.draft);
+  const Placement p = placement_of_draft(s);
+  const RuntimeModel& rules = runtime_model(s.runtime);
+  add_weights(draft, p, plan);
+  std::vector<bool> busy(plan.devices.size(), false);
+  mark_busy(p, busy);
+  for (std::size_t d = 0; d < busy.size(); ++d) {
+    const DeviceIndex index = d + 1 == busy.size() ? kHost : DeviceIndex(d);
+    plan.devices[d].activations += rules.compute_buffers(draft, p, index, busy[d]);
+  }
+  rules.add_cache(draft, p, batch, plan);
 }
 
 void spill(const MemoryContext& s, MemoryPlan& plan) {
@@ -109,24 +134,30 @@ void spill(const MemoryContext& s, MemoryPlan& plan) {
   }
 }
 
-// Weights that are pages of the mapped file. Metal computes with them in place.
+// Weights that are pages of mapped files. Metal computes with them in place. A projector is read
+// into a buffer.
 Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
-  const bool in_place = s.rig.unified() && s.settings.backend == Backend::kMetal;
-  return plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
+  const bool in_place = computes_on_mapped_pages(s);
+  const Bytes all =
+      plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
+  const bool has_projector = s.projector && (in_place || projector_device(s) == kHost);
+  return std::max(Bytes{}, all - (has_projector ? s.projector->bytes : Bytes{}));
 }
 
 // A mapping may be larger than RAM.
 void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   if (!s.runtime.memory.pages_in || !s.settings.mmap) return;
-  plan.outside_ram = std::clamp(-host.free(), Bytes{}, host.weights);
+  const bool has_projector = s.projector && projector_device(s) == kHost;
+  const Bytes pages = host.weights - (has_projector ? s.projector->bytes : Bytes{});
+  plan.outside_ram = std::clamp(-host.free(), Bytes{}, pages);
   host.weights -= plan.outside_ram;
 }
 
 void add_page_cache(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
-  const Bytes file{double(s.tensors.bytes())};
+  const Bytes file = file_bytes(s);
   const Bytes mapped = mapped_weights(s, plan) + plan.outside_ram;
   host.page_cache = std::clamp(file - mapped, Bytes{0}, std::max(Bytes{0}, host.free()));
 }
@@ -140,6 +171,8 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
   add_buffers(s, p, plan);
   rules.add_weight_buffers(s, p, plan);
   rules.add_cache(s, p, batch, plan);
+  if (s.draft) add_draft(s, batch, plan);
+  if (s.projector) device(plan, projector_device(s)).weights += s.projector->bytes;
   if (s.kv.policy == KvPolicy::kSpill) spill(s, plan);
   if (s.rig.unified()) {
     // Unified memory is one pool: what the GPU holds is not available to the host.

@@ -15,8 +15,8 @@ MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
 /// Memory in use when a single sequence has `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
-/// Bytes of the model's file that RAM holds under the plan: its pages in the cache, and those that
-/// are the host's weights, or with Metal also the GPU's.
+/// Bytes of the files of model, draft model and projector that RAM holds under the plan: its pages
+/// in the cache, and those that are the host's weights, or with Metal also the GPU's.
 Bytes held_of_file(const StepContext& context, const MemoryPlan& plan);
 
 }  // namespace rigcast

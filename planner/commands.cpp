@@ -4,17 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/model/kv_bytes.hpp"
+#include "perfmodel/memory.hpp"
 
 namespace rigcast::planner {
 namespace {
 
-std::string model_file(const Scenario& s) {
-  return s.model_file ? s.model_file->string()
-                      : fmt::format("{}-{}.gguf", s.model.file_stem(), s.quant);
+std::string file_name(const std::optional<std::filesystem::path>& file, const ModelSpec& model,
+                      const std::string& quant) {
+  return file ? file->string() : fmt::format("{}-{}.gguf", model.file_stem(), quant);
 }
+
+std::string model_file(const Scenario& s) { return file_name(s.model_file, s.model, s.quant); }
 
 std::string split_text(const std::vector<double>& shares, char between) {
   std::string out;
@@ -109,6 +113,31 @@ bool has_cache_off_gpu(const StepContext& s) {
   return keeps_cache_in_ram(s.kv.policy) && !s.rig.gpus.empty();
 }
 
+// llama-server keeps the KV of evicted prompts in RAM, up to so many MiB (--cache-ram): llama.cpp
+// PR 16391, merged 2025-10, and ik_llama.cpp PR 954.
+constexpr double kPromptCacheMib = 8192;
+
+// MiB of RAM that weights, KV and buffers leave for that cache; nullopt: as much as it may take.
+std::optional<int> prompt_cache_limit(const Scenario& s, const Placement& p) {
+  const Bytes left = plan_memory(s, p, s.workload.context).devices.back().free();
+  const double mib = std::max(0.0, std::floor(left / 1_MiB));
+  return mib < kPromptCacheMib ? std::optional(int(mib)) : std::nullopt;
+}
+
+// A vision projector and a draft model. By default the draft model's layers are where they fit.
+void add_companions(const Scenario& s, Words& words) {
+  const bool has_gpu = !s.rig.gpus.empty();
+  if (s.projector) {
+    words.insert(words.end(), {"--mmproj", s.projector->file.string()});
+    if (!s.projector->on_gpu) words.push_back("--no-mmproj-offload");
+  }
+  if (!s.draft) return;
+  const DraftModel& draft = *s.draft;
+  const int layers = has_gpu ? draft.model.layers + 1 : 0;
+  words.insert(words.end(), {"-md", file_name(draft.file, draft.model, draft.quant), "-ngld",
+                             fmt::format("{}", layers)});
+}
+
 }  // namespace
 
 bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
@@ -119,12 +148,25 @@ bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
 Words llama_server_command(const Scenario& s, const Placement& p) {
   Words words{"llama-server"};
   add_common(s, p, Program::kServer, words);
+  add_companions(s, words);
   // One slot: by default there are four, and windows and recurrent states have a cache for each.
   words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context), "-np", "1"});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
+  if (const auto limit = prompt_cache_limit(s, p))
+    words.insert(words.end(), {"-cram", fmt::format("{}", *limit)});
   return words;
+}
+
+std::string prompt_cache_note(const Scenario& s, const Placement& p) {
+  const auto limit = prompt_cache_limit(s, p);
+  if (!limit) return "";
+  return fmt::format(
+      "-cram {}: llama-server keeps evicted prompts in RAM, up to {:.0f} MiB by default, and {} "
+      "are "
+      "left",
+      *limit, kPromptCacheMib, *limit > 0 ? fmt::format("{} MiB", *limit) : "none");
 }
 
 std::vector<Words> llama_bench_commands(const Report& forecast) {
@@ -155,6 +197,8 @@ std::optional<Error> check_ollama(const StepContext& s) {
     return bad_input("Ollama keeps no experts apart from their layer", "without --cpu-moe");
   if (s.placement.cpu_ffn_layers > 0)
     return bad_input("Ollama keeps no FFN apart from its layer", "without --cpu-ffn");
+  if (s.projector || s.draft)
+    return bad_input("the Modelfile has the model alone", "without --mmproj and --model-draft");
   if (s.settings.numa_distribute || !s.settings.op_offload)
     return bad_input("Ollama takes neither --numa distribute nor --op-offload off",
                      "without these flags");

@@ -19,8 +19,11 @@ bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy);
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;
 
-/// The command of llama-server with the scenario's placement and settings.
+/// The command of llama-server with the scenario's placement and settings. Its cache of evicted
+/// prompts is limited (-cram, MiB) where less RAM is left than it may take by default.
 Words llama_server_command(const Scenario& scenario, const Placement& placement);
+/// Why that command limits the cache of evicted prompts, in one line; empty: it does not.
+std::string prompt_cache_note(const Scenario& scenario, const Placement& placement);
 /// The commands of llama-bench for the prompt and for the output: two, because it counts an output
 /// from the given depth, and the output follows the prompt. They take minutes: a long answer is
 /// measured at its middle, and repetitions are fewer where one is slow.

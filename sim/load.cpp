@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "perfmodel/context/companions.hpp"
 #include "perfmodel/cost/page_in.hpp"
 #include "perfmodel/host_copies.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
@@ -21,15 +22,22 @@ constexpr std::size_t kBuffers = 4;
 struct Portion {
   DeviceIndex device;
   Bytes bytes;
+  bool mapped = true;        // its pages may be the weights themselves
   bool read_before = false;  // its bytes belong to another portion and are in the page cache
 };
+
+// True if host and GPU use one copy of the weights: unified memory, where the GPU computes on the
+// mapped file, or where all weights are copied out of the file anyway.
+bool shares_weights(const StepContext& s) {
+  return s.rig.unified() && (computes_on_mapped_pages(s) || !s.runtime.memory.maps_file);
+}
 
 // The portions of the file by destination, in the order in which they are read: host weights, then
 // each GPU's.
 std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   std::vector<double> bytes(s.rig.gpus.size() + 1, 0.0);
   const auto at = [&](DeviceIndex d) -> double& {
-    return d == kHost || s.rig.unified() ? bytes.front() : bytes[std::size_t(d) + 1];
+    return d == kHost || shares_weights(s) ? bytes.front() : bytes[std::size_t(d) + 1];
   };
   const EndMatrices ends = runtime_model(s.runtime).end_matrices(s, p);
   const bool on_host = ends.embeddings > 0;
@@ -50,9 +58,18 @@ std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   // For a mapped file, its pages are the host's copy of weights that a GPU has.
   const Bytes copied =
       s.runtime.memory.maps_file ? Bytes{} : host_weight_copies(s, p, ends.head_on);
-  if (copied.value > 0) out.push_back({kHost, copied, true});
-  if (shared > 0 && ends.head_on != kHost && !s.rig.unified())
-    out.push_back({ends.head_on, Bytes{shared}, true});
+  if (copied.value > 0) out.push_back({kHost, copied, true, true});
+  if (shared > 0 && ends.head_on != kHost && !shares_weights(s))
+    out.push_back({ends.head_on, Bytes{shared}, true, true});
+  return out;
+}
+
+// Those of all files: the model's, then the draft model's and the projector's.
+std::vector<Portion> all_portions(const StepContext& s, const Placement& p) {
+  std::vector<Portion> out = portions(s, p);
+  if (s.draft)
+    for (const Portion& part : portions({s, *s.draft}, placement_of_draft(s))) out.push_back(part);
+  if (s.projector) out.push_back({projector_device(s), s.projector->bytes, false});
   return out;
 }
 
@@ -67,10 +84,13 @@ class Pipeline {
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
     // The pages of a mapped file are the weights themselves; other weights are copied out of them.
-    const bool maps =
-        s_.runtime.memory.maps_file && !runtime_model(s_.runtime).copies_host_weights(s_);
-    if (to_gpu ? pinned : !maps) ready = stage(bytes, read, to_gpu);
-    if (to_gpu)
+    const bool maps = part.mapped && s_.runtime.memory.maps_file &&
+                      !runtime_model(s_.runtime).copies_host_weights(s_);
+    // In unified memory, the copy into the GPU's buffer stays within RAM.
+    const bool over_link = to_gpu && !s_.rig.unified();
+    const bool copies = over_link ? pinned : to_gpu || !maps;
+    if (copies) ready = stage(bytes, read, to_gpu);
+    if (over_link)
       upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
   }
 
@@ -177,7 +197,7 @@ class Pipeline {
 LoadForecast forecast_load(const StepContext& s, const Placement& p, Start start, Fidelity fidelity,
                            std::vector<TraceEvent>* trace) {
   if (start == Start::kResident) return {};
-  const auto parts = portions(s, p);
+  const auto parts = all_portions(s, p);
   Bytes all{0};
   for (const Portion& part : parts) all += part.bytes;
   Pipeline pipeline(s, start);

@@ -9,6 +9,7 @@
 #include "core/runtime/format_group.hpp"
 #include "core/scenario/regime.hpp"
 #include "core/text/unit_text.hpp"
+#include "perfmodel/context/companions.hpp"
 #include "perfmodel/cost/correction.hpp"
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/max_context.hpp"
@@ -132,7 +133,7 @@ class Simulation {
   // A sweep needs the scenario's own start only. A file that RAM cannot hold is read again from the
   // disk: pages leave the cache before they are read a second time.
   void starts() {
-    const Bytes file{double(s_.tensors.bytes())}, held = held_of_file(s_, report_.memory);
+    const Bytes file = file_bytes(s_), held = held_of_file(s_, report_.memory);
     const bool warm = held >= file;
     const auto wanted = [&](Start start) {
       return options_.fidelity != Fidelity::kSweep || s_.workload.start == start;

@@ -52,6 +52,13 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "quant mix (default Q4_K_M, or as published)");
   add(verb, model, "--model-size", "model.size", Flag::kText, "SIZE",
       "true size of the file, where no mix is exact");
+  add(verb, model, "--mmproj", "model.mmproj", Flag::kText, "FILE",
+      "a vision projector (.gguf): its memory and load; not the time an image takes");
+  add(verb, model, "--mmproj-offload", "model.mmproj_offload", Flag::kOnOff, "on|off",
+      "off: the projector in RAM");
+  add(verb, model, "--model-draft", "draft.name", Flag::kModel, "MODEL",
+      "a draft model, as --model: its memory and load; not what speculation gains");
+  add(verb, model, "--draft-quant", "draft.quant", Flag::kText, "MIX", "quant mix of the draft");
   const char* place = "Placement";
   add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
       "last N layers on the GPU; with more than all, the head too");
@@ -106,13 +113,14 @@ void ScenarioFlags::add_to(CLI::App& verb) {
 // A model of one kind takes the place of what the scenario file says of the other.
 std::optional<Error> ScenarioFlags::set_model(TomlDocument& document, const Flag& flag) {
   const bool is_file = names_model_file(flag.value);
+  const std::string table = flag.key.substr(0, flag.key.find('.') + 1);  // "model." or "draft."
   if (is_file) {
-    for (const char* key : {"model.name", "model.quant", "model.size"}) document.erase(key);
+    for (const char* key : {"name", "quant", "size"}) document.erase(table + key);
   } else {
-    document.erase("model.file");
-    if (states_quant(flag.value)) document.erase("model.quant");
+    document.erase(table + "file");
+    if (states_quant(flag.value)) document.erase(table + "quant");
   }
-  return document.set(is_file ? "model.file" : "model.name", toml_text(flag.value), flag.name);
+  return document.set(table + (is_file ? "file" : "name"), toml_text(flag.value), flag.name);
 }
 
 Result<TomlDocument> ScenarioFlags::document_without_sets() const {

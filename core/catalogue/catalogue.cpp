@@ -331,6 +331,11 @@ Result<ModelFile> Catalogue::model_file(const fs::path& file) const {
   return read_model_file_(file);
 }
 
+Result<Bytes> Catalogue::projector_file(const fs::path& file) const {
+  if (read_projector_) return read_projector_(file);
+  return bad_input("this program reads no model files", "leave out the projector");
+}
+
 Result<std::string> Catalogue::this_machine() const {
   if (read_this_machine_) return read_this_machine_(*this);
   return bad_input("nothing tells what this machine is", "name a rig or its parts");

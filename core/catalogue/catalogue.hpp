@@ -44,6 +44,9 @@ class Catalogue {
   /// The model file, from the reader; an Error if no reader was given.
   Result<ModelFile> model_file(const std::filesystem::path& file) const;
   void read_model_files_with(ModelFileReader reader) { read_model_file_ = std::move(reader); }
+  /// Bytes of the tensors of a vision projector's file; an Error if no reader was given.
+  Result<Bytes> projector_file(const std::filesystem::path& file) const;
+  void read_projector_files_with(ProjectorReader reader) { read_projector_ = std::move(reader); }
   /// The rig file's text of the machine on which the program runs; an Error if no reader was given.
   Result<std::string> this_machine() const;
   void read_this_machine_with(std::function<Result<std::string>(const Catalogue&)> reader) {
@@ -88,6 +91,7 @@ class Catalogue {
   struct CachedEntry;
   std::shared_ptr<CachedEntry> cache_;  // what was read, shared by copies
   ModelFileReader read_model_file_;
+  ProjectorReader read_projector_;
   std::function<Result<std::string>(const Catalogue&)> read_this_machine_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/base/units.hpp"
 #include "core/model/model_spec.hpp"
 #include "core/model/tensor_table.hpp"
 
@@ -18,6 +19,8 @@ struct ModelFile {
   std::string quant;    // the mix that it is closest to, or the format of most of its bytes
 };
 
+/// Reads the bytes of a vision projector's tensors.
+using ProjectorReader = std::function<Result<Bytes>(const std::filesystem::path&)>;
 using ModelFileReader = std::function<Result<ModelFile>(const std::filesystem::path&)>;
 
 }  // namespace rigcast

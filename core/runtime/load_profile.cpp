@@ -402,6 +402,8 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
   p.ffn_in_ram = t.flag("ffn_in_ram", false);
+  p.projector = t.flag("projector", false);
+  p.speculates = t.flag("speculates", false);
   p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);
   p.memory = read_memory(t.table("memory"));
   p.load = read_load(t.table("load"));

@@ -61,6 +61,8 @@ struct RuntimeProfile {
   bool weight_streaming = false;       // decode: weights of host layers may be copied to the GPU
   bool quantized_v_needs_flash = false;
   bool cpu_decode = false;  // decode on the CPU after prefill on the GPU
+  bool projector = false;   // takes a vision projector (--mmproj)
+  bool speculates = false;  // takes a draft model for speculative decoding (--model-draft)
   bool ffn_in_ram = false;  // dense FFNs may be on the host while the rest of a layer is on a GPU
 
   struct Memory {

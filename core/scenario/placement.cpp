@@ -7,11 +7,9 @@ namespace rigcast {
 namespace {
 
 // Shares of the GPU layers by GPU, as running sums that end at 1.
-std::vector<double> split_points(const Scenario& s) {
-  std::vector<double> shares = s.placement.tensor_split;
+std::vector<double> split_points(const Rig& rig, std::vector<double> shares) {
   if (shares.empty())
-    for (std::size_t g = 0; g < s.rig.gpus.size(); ++g)
-      shares.push_back(s.rig.usable_vram(g).value);
+    for (std::size_t g = 0; g < rig.gpus.size(); ++g) shares.push_back(rig.usable_vram(g).value);
   std::partial_sum(shares.begin(), shares.end(), shares.begin());
   const double sum = shares.empty() ? 0.0 : shares.back();
   for (double& share : shares) share = sum > 0 ? share / sum : 1.0;
@@ -43,6 +41,15 @@ bool Placement::offloadable(int layer) const {
   return l.weights == kHost && l.decode_on == kHost && l.prefill_on != kHost && !host_decodes();
 }
 
+std::vector<DeviceIndex> split_over_gpus(const Rig& rig, const std::vector<double>& tensor_split,
+                                         int units) {
+  if (rig.gpus.empty()) return std::vector<DeviceIndex>(std::size_t(units), kHost);
+  const std::vector<double> points = split_points(rig, tensor_split);
+  std::vector<DeviceIndex> devices;
+  for (int i = 0; i < units; ++i) devices.push_back(gpu_of(points, i, units));
+  return devices;
+}
+
 Placement place(const Scenario& s, int gpu_layers) {
   return place(s, gpu_layers, s.placement.cpu_moe_layers);
 }
@@ -51,7 +58,7 @@ Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
   const int layers = s.model.layers;
   const bool has_gpu = !s.rig.gpus.empty();
   const int wanted = has_gpu ? std::clamp(gpu_layers, 0, layers + 1) : 0;
-  const std::vector<double> points = split_points(s);
+  const std::vector<DeviceIndex> gpu = split_over_gpus(s.rig, s.placement.tensor_split, wanted);
   const int first = layers - std::min(wanted, layers);
   const int ubatch = int(std::min<TokenCount>(s.settings.ubatch, s.workload.prompt_tokens));
   const DecodeDevice decode = s.placement.decode_device;
@@ -67,14 +74,14 @@ Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
   p.cpu_moe_layers = cpu_moe_layers;
   for (int layer = 0; layer < layers; ++layer) {
     LayerPlacement l;
-    if (layer >= first) l.weights = gpu_of(points, layer - first, wanted);
+    if (layer >= first) l.weights = gpu[std::size_t(layer - first)];
     const bool cpu_experts =
         layer < (s.model.is_moe_layer(layer) ? cpu_moe_layers : s.placement.cpu_ffn_layers);
     l.experts = cpu_experts ? kHost : l.weights;
-    const DeviceIndex gpu = l.weights == kHost && has_gpu ? 0 : l.weights;
-    l.prefill_on = l.weights == kHost && !prefill_streams ? kHost : gpu;
+    const DeviceIndex computes = l.weights == kHost && has_gpu ? 0 : l.weights;
+    l.prefill_on = l.weights == kHost && !prefill_streams ? kHost : computes;
     l.decode_on = l.weights;
-    if (s.placement.decode_device == DecodeDevice::kGpu) l.decode_on = gpu;
+    if (s.placement.decode_device == DecodeDevice::kGpu) l.decode_on = computes;
     if (s.placement.decode_device == DecodeDevice::kCpu) l.decode_on = kHost;
     l.decode_experts_on = cpu_experts ? kHost : l.decode_on;
     const bool host_cache = keeps_cache_in_ram(s.kv.policy);
@@ -83,7 +90,7 @@ Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
     l.decode_cache_on = s.kv.policy == KvPolicy::kRam ? kHost : l.decode_on;
     p.layers.push_back(l);
   }
-  if (wanted > layers) p.head = gpu_of(points, wanted - 1, wanted);
+  if (wanted > layers) p.head = gpu.back();
   p.head_on = s.placement.decode_device == DecodeDevice::kCpu ? kHost : p.head;
   return p;
 }

@@ -40,6 +40,11 @@ struct Placement {
   bool offloadable(int layer) const;
 };
 
+/// The devices of `units` layers (and the head, the last) that are on GPUs, in shares of
+/// `tensor_split`; empty: of usable VRAM. Without a GPU, all are on the host.
+std::vector<DeviceIndex> split_over_gpus(const Rig& rig, const std::vector<double>& tensor_split,
+                                         int units);
+
 /// Places exactly `gpu_layers` of layers + 1 on the GPUs; the routed experts of the first
 /// `cpu_moe_layers` stay in host memory, by default of as many as the scenario says.
 Placement place(const Scenario& scenario, int gpu_layers);

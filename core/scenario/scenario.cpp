@@ -66,10 +66,9 @@ void read_model_from_file(const TomlTable& t, const Catalogue& catalogue, Scenar
     s.model_file = t.text("file");
     read_experts_used(t, s.model);
   }
-  t.finish();
 }
 
-void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+void read_weights(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   if (t.has("file")) return read_model_from_file(t, catalogue, s);
   const auto given = t.find_text("quant");
   if (auto found = find_model(catalogue, t.text("name"), given.value_or(""))) {
@@ -90,7 +89,40 @@ void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
     }
   }
   read_model_size(t, s.tensors);
+}
+
+void read_projector(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  const auto file = t.find_text("mmproj");
+  const bool on_gpu = t.flag("mmproj_offload", true);
+  if (!file) return;
+  if (!s.runtime.projector)
+    return t.refuse("mmproj", fmt::format("{} takes no vision projector", s.runtime.name),
+                    "choose --runtime llama.cpp, or leave it out");
+  if (const auto bytes = catalogue.projector_file(*file))
+    s.projector = Projector{*file, *bytes, on_gpu};
+  else
+    t.refuse("mmproj", bytes.error());
+}
+
+void read_model(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  read_weights(t, catalogue, s);
+  read_projector(t, catalogue, s);
   t.finish();
+}
+
+// The draft model's keys are those of the model's weights.
+void read_draft(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
+  if (!s.runtime.speculates)
+    return t.refuse("name", fmt::format("{} takes no draft model", s.runtime.name),
+                    "choose --runtime llama.cpp, or leave it out");
+  Scenario draft;
+  read_weights(t, catalogue, draft);
+  t.finish();
+  std::ranges::move(draft.warnings, std::back_inserter(s.warnings));
+  s.draft = DraftModel{.model = std::move(draft.model),
+                       .quant = std::move(draft.quant),
+                       .tensors = std::move(draft.tensors),
+                       .file = std::move(draft.model_file)};
 }
 
 // The engine of this project computes with most formats, not with all.
@@ -377,6 +409,22 @@ std::string_view name(Start start) {
   return "";
 }
 
+std::vector<std::string> notes_on_companions(const Scenario& s) {
+  std::vector<std::string> notes;
+  if (s.projector)
+    notes.push_back(
+        fmt::format("{}: its weights and their load are counted; its compute buffer, which has to "
+                    "fit into the headroom, and the time to encode an image are not forecast",
+                    s.projector->file.filename().string()));
+  if (s.draft)
+    notes.push_back(
+        fmt::format("draft model {}: its memory and load are counted; what it gains depends on how "
+                    "many of its tokens are accepted and is not forecast: speeds are those without "
+                    "speculation",
+                    s.draft->model.name));
+  return notes;
+}
+
 const Correction* Scenario::correction() const { return rig.correction(runtime.id); }
 
 Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catalogue) {
@@ -405,6 +453,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
 
   read_model(root.table("model"), catalogue, s);
   refuse_uncomputed(root.table("model"), s);
+  if (root.has("draft")) read_draft(root.table("draft"), catalogue, s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
   ignore_window(s);
   read_placement(root.table("placement"), s);
@@ -413,6 +462,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_workload(root.table("workload"), s);
   root.finish();
   if (auto error = document.error()) return *error;
+  std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));
   if (s.runtime.prefill.whole_prompt)
     s.settings.ubatch = s.settings.batch = int(s.workload.prompt_tokens);
   return s;

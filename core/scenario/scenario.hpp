@@ -87,6 +87,26 @@ struct Workload {
   TokenCount last_position() const { return depth + prompt_tokens + output_tokens - 1; }
 };
 
+/// A vision projector beside the model. The runtime reads it into memory of its own; neither its
+/// compute buffer nor the time that an image takes is forecast.
+struct Projector {
+  std::filesystem::path file;
+  Bytes bytes;         // of its tensors
+  bool on_gpu = true;  // on the first GPU, if there is one
+};
+
+/// A model that proposes tokens for speculative decoding. Its memory and its load are forecast, not
+/// what it gains.
+struct DraftModel {
+  ModelSpec model;
+  std::string quant;
+  TensorTable tensors;
+  std::optional<std::filesystem::path> file;  // that it was read from
+  // It is on the GPUs whole, with a cache in F16, whatever the model's own is.
+  PlacementSettings placement{};
+  KvSettings kv{};
+};
+
 struct Scenario {
   Rig rig;
   ModelSpec model;
@@ -98,11 +118,16 @@ struct Scenario {
   RuntimeSettings settings;
   Workload workload;
   std::optional<std::filesystem::path> model_file;  // that the model was read from
+  std::optional<Projector> projector;
+  std::optional<DraftModel> draft;
   std::vector<std::string> warnings;
 
   /// The correction of this runtime's speed, from the rig's own runs; nullptr: none.
   const Correction* correction() const;
 };
+
+/// What is not forecast of the scenario's projector and draft model, a line for each.
+std::vector<std::string> notes_on_companions(const Scenario& scenario);
 
 /// Reads every key of `document`, fills in the defaults and resolves all names.
 Result<Scenario> make_scenario(const TomlDocument& document, const Catalogue& catalogue);

@@ -19,6 +19,17 @@ struct StepContext {
         runtime(s.runtime),
         placement(s.placement),
         kv(s.kv),
+        settings(s.settings),
+        projector(s.projector ? &*s.projector : nullptr),
+        draft(s.draft ? &*s.draft : nullptr) {}
+  /// The draft model beside the model, on the same machine.
+  StepContext(const StepContext& s, const DraftModel& d)
+      : rig(s.rig),
+        model(d.model),
+        tensors(d.tensors),
+        runtime(s.runtime),
+        placement(d.placement),
+        kv(d.kv),
         settings(s.settings) {}
 
   /// The correction of this runtime's speed on the rig, from the rig's own runs; nullptr: none.
@@ -31,6 +42,8 @@ struct StepContext {
   const PlacementSettings& placement;
   const KvSettings& kv;
   const RuntimeSettings& settings;
+  const Projector* projector = nullptr;  // nullptr: none
+  const DraftModel* draft = nullptr;     // nullptr: none
 };
 
 /// The inputs of a memory plan other than its batch: those of a step, and what is allocated for
@@ -41,6 +54,13 @@ struct MemoryContext : StepContext {
         context(s.workload.context),
         longest_prompt{s.workload.depth, s.workload.prompt_tokens},
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
+
+  /// The draft model, with the same context.
+  MemoryContext(const MemoryContext& s, const DraftModel& d)
+      : StepContext(s, d),
+        context(s.context),
+        longest_prompt(s.longest_prompt),
+        reads_file(s.reads_file) {}
 
   /// One sequence of `cached` tokens, which began with the longest prompt.
   Batch sequence_of(TokenCount cached) const {

@@ -45,6 +45,12 @@ class Table : TextScreen {
         fmt::format("tok/s {}/{}", thousands(w_.depth + w_.prompt_tokens), thousands(w_.context)),
         "to", "load", "USD"));
     for (const ComparedRig& r : c_.rigs) row(r, r.models[m]);
+    for (const ComparedRig& r : c_.rigs) {
+      if (!r.models[m].best) continue;
+      for (const std::string& note : notes_on_companions(*r.models[m].best->report.scenario))
+        paragraph("  note   ", note);
+      break;
+    }
     out_ += '\n';
   }
 

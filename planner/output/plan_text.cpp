@@ -198,10 +198,12 @@ class Screen : TextScreen {
     if (plan_.ranked.empty()) return;
     const Report& best = plan_.ranked.front().report;
     const Scenario& s = *best.scenario;
-    if (is_llama_cpp(s.runtime, s.kv.policy))  // printed in full, so that it can be copied
-      out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
-    else
-      line("  next   --emit rigcast writes the best as a scenario file");
+    if (!is_llama_cpp(s.runtime, s.kv.policy))
+      return line("  next   --emit rigcast writes the best as a scenario file");
+    // Printed in full, so that it can be copied.
+    for (const std::string& note : notes_on_companions(s)) paragraph("  note   ", note);
+    out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
+    paragraph(kIndent, prompt_cache_note(s, best.placement));
   }
 
   const Scenario& base_;

@@ -99,8 +99,11 @@ class Screen : TextScreen {
     gap();
     out_ += "  next   " + plan_command_of(r_, best, plan_command_) + "\n";
     const Scenario& s = *best.report->scenario;
-    if (is_llama_cpp(s.runtime, s.kv.policy))  // printed in full, so that it can be copied
-      out_ += "         " + shell_text(llama_server_command(s, best.report->placement)) + "\n";
+    for (const std::string& note : notes_on_companions(s)) paragraph("  note   ", note);
+    if (!is_llama_cpp(s.runtime, s.kv.policy)) return;
+    // Printed in full, so that it can be copied.
+    out_ += "         " + shell_text(llama_server_command(s, best.report->placement)) + "\n";
+    paragraph("         ", prompt_cache_note(s, best.report->placement));
   }
 
   std::string row_text(const Recommended& row, std::size_t width) const {

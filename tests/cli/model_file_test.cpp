@@ -184,3 +184,47 @@ TEST_CASE("Files that are damaged or not there are refused with what and where",
   check_refused(forecast({"--model", folder / "none.gguf"}), {"--model: no file"});
   check_refused(forecast({"--model", cut}), {"--model", "token_embd.weight", "fetch it again"});
 }
+
+TEST_CASE("A projector's file is counted, and another file is none", "[cli]") {
+  const Folder folder;
+  rigcast::engine::GgufHeader header;
+  header.set("general.architecture", std::string("clip"));
+  const std::uint64_t shape[] = {1024, 1024, 256};  // 512 MiB
+  header.add_tensor("v.blk.0.attn_q.weight", rigcast::QuantFormat::kF16, shape);
+  write_sparse(header, folder / "mmproj.gguf");
+  const std::string projector = folder / "mmproj.gguf";
+  const auto memory = [](const Json& j) {
+    return j["memory"]["devices"][0]["weights"].get<double>();
+  };
+  const std::vector<std::string> model{"--model", "llama-3.1-8b", "--format", "json"};
+  const auto seeing = [&](std::vector<std::string> more) {
+    more.insert(more.end(), model.begin(), model.end());
+    return forecast(more);
+  };
+  const Json with = json_of(seeing({"--mmproj", projector}));
+  CHECK(memory(with) - memory(json_of(seeing({}))) == 512.0 * 1024 * 1024);
+  CHECK(contains(with["warnings"].dump(), "the time to encode an image are not forecast"));
+  CHECK(memory(json_of(seeing({"--mmproj", projector, "--mmproj-offload", "off"}))) ==
+        memory(json_of(seeing({}))));
+
+  check_refused(seeing({"--mmproj", write_llama(folder)}),
+                {"\"llama\" is no vision projector", "mmproj-*.gguf"});
+  check_refused(seeing({"--mmproj", folder / "none.gguf"}), {"none.gguf"});
+  check_refused(seeing({"--mmproj", projector, "--runtime", "rigcast"}),
+                {"rigcast takes no vision projector", "--runtime llama.cpp"});
+}
+
+TEST_CASE("A draft model may be a file or a name", "[cli]") {
+  const Folder folder;
+  const std::string file = write_llama(folder);
+  const std::string emit = run({"plan", "--gpu", "rtx-4090", "--model", "llama-3.3-70b",
+                                "--context", "2048", "--model-draft", file, "--emit", "llama.cpp"})
+                               .out;
+  CHECK(contains(emit, "-md " + file + " -ngld 33 "));
+  const Outcome named = forecast(
+      {"--model", "llama-3.1-8b", "--model-draft", "llama-3.2-1b", "--draft-quant", "Q8_0"});
+  CHECK(named.exit == 0);
+  CHECK(contains(named.out, "draft model Llama 3.2 1B"));
+  check_refused(run({"run", "--model", "llama-3.2-1b", "--model-draft", "llama-3.2-1b"}),
+                {"rigcast takes no draft model"});
+}

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "core/text/toml_reader.hpp"
+#include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
@@ -66,6 +67,47 @@ TEST_CASE("A command has the settings that the scenario states", "[planner]") {
               {"placement.cpu_moe_layers", "30"},
               {"runtime.threads", "8"}}) ==
       "llama-server -m qwen3-30b-a3b-Q4_K_M.gguf -ngl 49 --n-cpu-moe 30 -t 8 -c 8192 -np 1 -fa on");
+}
+
+TEST_CASE("The cache of evicted prompts is limited to the RAM that is left", "[planner]") {
+  const auto in_ram = [](const char* size) {
+    Scenario s = scenario({{"rig.ram_capacity", size}});
+    return std::pair(s, resolve_placement(s));
+  };
+  const auto [ample, whole] = in_ram("64 GiB");
+  CHECK_FALSE(has(llama_server_command(ample, whole), "-cram"));
+  CHECK(prompt_cache_note(ample, whole).empty());
+
+  const auto [small, placed] = in_ram("8 GiB");
+  const Bytes left = plan_memory(small, placed, small.workload.context).devices.back().free();
+  REQUIRE(left > 0_B);
+  const Words words = llama_server_command(small, placed);
+  const auto limit = std::ranges::find(words, "-cram");
+  REQUIRE(limit != words.end());
+  CHECK(*(limit + 1) == std::to_string(int(left / 1_MiB)));
+  CHECK(prompt_cache_note(small, placed).find("-cram " + *(limit + 1) + ": ") == 0);
+
+  // Weights that RAM cannot hold leave nothing.
+  const Scenario full =
+      scenario({{"rig.gpu", "[]"}, {"rig.ram_capacity", "4 GiB"}, {"workload.context", "1024"}});
+  REQUIRE(plan_memory(full, resolve_placement(full), 1024).outside_ram > 0_B);
+  const Words least = llama_server_command(full, resolve_placement(full));
+  CHECK(shell_text(least).find("-cram 0") != std::string::npos);
+}
+
+TEST_CASE("A projector and a draft model are in the server's command alone", "[planner]") {
+  Scenario s = scenario({{"draft.name", "llama-3.2-1b"}, {"draft.quant", "Q8_0"}});
+  s.projector = Projector{"mmproj-F16.gguf", 1_GiB, false};
+  const Words words = llama_server_command(s, resolve_placement(s));
+  CHECK(shell_text(words) ==
+        "llama-server -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 --mmproj mmproj-F16.gguf "
+        "--no-mmproj-offload -md llama-3.2-1b-Q8_0.gguf -ngld 17 -c 8192 -np 1 -fa on");
+  const auto options = options_of("llama.cpp", "llama-server");
+  for (const Words::value_type& word : words)
+    if (word.front() == '-') CHECK(has(options, word));
+  CHECK(check_ollama(s));
+  s.projector->on_gpu = true;
+  CHECK_FALSE(has(llama_server_command(s, resolve_placement(s)), "--no-mmproj-offload"));
 }
 
 TEST_CASE("FFNs in RAM are a flag, or tensors by their names", "[planner]") {

@@ -176,3 +176,39 @@ TEST_CASE("a colder start never loads faster", "[load]") {
     CHECK(warm >= 0);
   }
 }
+
+TEST_CASE("a projector and a draft model are loaded, too", "[load]") {
+  const Loaded model(Settings{}), draft({{"draft.name", "llama-3.2-1b"}, {"draft.quant", "Q8_0"}});
+  const BytesPerSecond link = model.s.rig.links[0].pageable.value;
+  const Bytes more{double(draft.s.draft->tensors.bytes())};
+  // Its matrix of embeddings is its head, too: on the host as pages of the file, and on the GPU.
+  CHECK(draft.load(Start::kWarm).total.value == about((model.on_gpu() + more) / link));
+  CHECK(draft.load(Start::kCold).total.value ==
+        about((model.file() + more) / model.ssd() + (model.on_gpu() + more) / link));
+
+  for (const bool on_gpu : {true, false}) {
+    Loaded seeing(Settings{});
+    seeing.s.projector = Projector{"mmproj.gguf", 1_GiB, on_gpu};
+    // In RAM it is read into a buffer.
+    const BytesPerSecond rate = on_gpu ? link : model.s.runtime.load.host_copy.value;
+    CHECK(seeing.load(Start::kWarm).total.value == about(model.on_gpu() / link + 1_GiB / rate));
+  }
+}
+
+TEST_CASE("in unified memory, a GPU other than Metal's has copies of the mapped weights",
+          "[load]") {
+  Loaded l({{"rig.gpu", "strix-halo-128gb"}, {"rig.ram", "128 GiB"}});
+  REQUIRE(l.s.rig.unified());
+  REQUIRE(l.s.settings.backend != Backend::kMetal);
+  // A pipeline's copy out of the page cache, of what is the GPU's. RAM, which carries it twice, is
+  // faster.
+  const BytesPerSecond rate = l.s.runtime.load.host_copy.value;
+  REQUIRE(l.s.rig.ram.bandwidth.value > rate * 2.0);
+  const Seconds copy = l.on_gpu() / rate;
+  CHECK(l.load(Start::kWarm).total.value == about(copy));
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd() + copy));
+
+  l.s.settings.backend = Backend::kMetal;  // computes on the file's pages
+  CHECK(l.load(Start::kWarm).total.value == 0);
+  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd()));
+}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/architectures/architecture.hpp"
+#include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/executed_keys.hpp"
 #include "engine/gguf/model/read_spec.hpp"
 #include "engine/gguf/model/read_table.hpp"
@@ -98,6 +99,23 @@ Result<ModelFile> read_model_file(const std::filesystem::path& path) {
   if (!tensors) return tensors.error();
   std::string quant = quant_name(*file, *spec, *tensors);
   return ModelFile{*std::move(spec), *std::move(tensors), std::move(quant)};
+}
+
+Result<Bytes> read_projector_file(const std::filesystem::path& path) {
+  const auto file = GgufFile::open(path);
+  if (!file) return file.error();
+  // llama.cpp writes it into every projector's file.
+  MetadataReader meta(file->metadata(), file->name());
+  const std::string_view architecture = meta.text_or("general.architecture", "");
+  if (meta.error()) return *meta.error();
+  if (architecture != "clip")
+    return bad_input(fmt::format("a file of architecture \"{}\" is no vision projector",
+                                 clean_text(architecture)),
+                     "projectors are published beside the model, as mmproj-*.gguf",
+                     SourceRef{file->name()});
+  Bytes bytes;
+  for (const TensorInfo& tensor : file->tensors()) bytes += Bytes{double(tensor.bytes)};
+  return bytes;
 }
 
 Result<Model> load_model(const GgufFile& file) {

@@ -17,6 +17,10 @@ Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const ModelSp
 /// Reads spec and tensors for a forecast, and closes the file.
 Result<ModelFile> read_model_file(const std::filesystem::path& path);
 
+/// Bytes of the tensors of a vision projector, and closes the file. Errors: those of
+/// GgufFile::open; any other file.
+Result<Bytes> read_projector_file(const std::filesystem::path& path);
+
 /// Loads the model for the engine. The model keeps the file mapped.
 Result<Model> load_model(const GgufFile& file);
 
