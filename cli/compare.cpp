@@ -136,9 +136,29 @@ Result<std::vector<Named>> gpus_within(double budget, const TomlDocument& base,
   return out;
 }
 
+bool is_laptop(const Rig& rig) {
+  return std::ranges::any_of(
+      rig.gpus, [](const GpuPart& g) { return g.name.find("Laptop") != std::string::npos; });
+}
+
+// True if a graphics card can be put in.
+bool takes_cards(const Rig& rig) { return !rig.unified() && !is_laptop(rig); }
+
+// True if it goes into a slot, by its name: modules and chips of laptops do not.
+bool is_card(const GpuPart& part) {
+  constexpr const char* kOthers[] = {"Laptop", "SXM",  "OAM",   "GB200", "GB300", "GH200",
+                                     "B200",   "B300", "MI300", "MI325", "MI350", "MI355"};
+  return !part.unified && std::ranges::none_of(kOthers, [&](const char* word) {
+    return part.name.find(word) != std::string::npos;
+  });
+}
+
+// Channels and type of a kit, "2xddr5": what the board has slots for.
+std::string socket_of(const std::string& kit) { return kit.substr(0, kit.find('-')); }
+
 // The rig as it is, and with one part changed or added.
-Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue& catalogue,
-                                       const Rig& rig) {
+Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const PriceList& prices,
+                                       const Catalogue& catalogue, const Rig& rig) {
   std::vector<Named> out{{"as it is", base.clone()}};
   const auto add = [&](Named named, const char* key, const std::string& value) {
     if (!named.document.set(key, value, "compare")) out.push_back(std::move(named));
@@ -147,9 +167,10 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue
   for (const GpuPart& g : rig.gpus) there += (there.empty() ? "" : "+") + g.id;
   for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
     const auto part = catalogue.gpu(id);
-    if (!part || part->unified) continue;
     const bool is_there =
         std::ranges::any_of(rig.gpus, [&](const GpuPart& g) { return g.id == id; });
+    if (!part || !takes_cards(rig) || !is_card(*part)) continue;
+    if (!is_there && !price_of_part(*part, prices).usd) continue;  // it is not sold by itself
     if (is_there) add({"second " + id, base.clone(), *part}, "rig.gpu", gpu_list(there + "+" + id));
     if (!is_there && part->released >= kOldest)
       add({id, base.clone(), *part}, "rig.gpu", gpu_list(id));
@@ -162,10 +183,11 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const Catalogue
     if (card.generation > slot.generation || card.lanes > slot.lanes)
       add({"slot " + text(card), base.clone()}, "rig.pcie", toml_text(text(card)));
   }
+  if (rig.unified()) return out;  // whose memory is soldered
   const std::string size = fmt::format("{:.0f}GiB", rig.ram.capacity.value / 1_GiB);
   const std::string more = fmt::format("{:.0f}GiB", 2 * (rig.ram.capacity.value / 1_GiB));
   for (const char* kit : {"2xddr4-3600", "2xddr5-6000", "4xddr5-5600"})
-    if (kit != rig.ram.id)
+    if (kit != rig.ram.id && socket_of(kit) == socket_of(rig.ram.id))
       add({std::string("RAM ") + kit, base.clone(), {}, {}, true}, "rig.ram",
           toml_text(kit + (":" + size)));
   add({"RAM " + more, base.clone(), {}, {}, true}, "rig.ram", toml_text(rig.ram.id + ":" + more));
@@ -224,6 +246,7 @@ class RigPlanner {
     const bool is_open = !states_quant && !constraints.max_loss &&
                          constraints.objective == planner::Objective::kBalanced;
     if (is_open) constraints.max_loss = planner::usual_loss(s.model, s.tensors, quality_);
+    if (states_quant && !constraints.max_loss) constraints.max_loss = loss_of_stated(s);
     if (constraints.objective == planner::Objective::kBalanced)
       constraints.objective = planner::Objective::kSpeed;
     out.max_loss = constraints.max_loss;
@@ -237,7 +260,15 @@ class RigPlanner {
     const Workload& w = s.workload;
     out.best->report =
         forecast_to_show(out.best->report.scenario, {w.depth + w.prompt_tokens, w.context});
+    planner::time_turns(constraints, request_seconds, *out.best);
     return out;
+  }
+
+  // Of a mix that was asked for, with the cache that hardly loses anything.
+  std::optional<double> loss_of_stated(const Scenario& s) const {
+    const auto mix = quality_.of_mix(s.quant, s.model, double(s.tensors.elements()));
+    const auto cache = quality_.of_kv({QuantFormat::kQ8_0, QuantFormat::kQ8_0});
+    return mix && cache ? std::optional((*mix + *cache).nats) : std::nullopt;
   }
 
   const Catalogue& catalogue_;
@@ -260,13 +291,13 @@ std::vector<std::string> take_models(TomlDocument& document) {
 }
 
 Result<std::vector<Named>> upgrades(const TomlDocument& base,
-                                    const std::vector<std::string>& models,
+                                    const std::vector<std::string>& models, const PriceList& prices,
                                     const Catalogue& catalogue) {
   TomlDocument document = base.clone();
   if (!models.front().empty()) document.set("model.name", toml_text(models.front()), "--model");
   const auto scenario = make_scenario(document, catalogue);
   if (!scenario) return scenario.error();
-  return upgrades_of(base, catalogue, scenario->rig);
+  return upgrades_of(base, prices, catalogue, scenario->rig);
 }
 
 // The rigs to compare; of upgrades, the first is the rig as it is.
@@ -274,7 +305,7 @@ Result<std::vector<Named>> rigs_to_compare(const Options& o, const TomlDocument&
                                            const std::vector<std::string>& models,
                                            const PriceList& prices, const Catalogue& catalogue) {
   switch (o.what()) {
-    case Comparison::What::kUpgrades: return upgrades(base, models, catalogue);
+    case Comparison::What::kUpgrades: return upgrades(base, models, prices, catalogue);
     case Comparison::What::kGpus:
       if (o.gpus.empty()) return gpus_within(o.budget, base, prices, catalogue);
       break;

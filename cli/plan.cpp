@@ -75,6 +75,7 @@ std::string emitted(const std::string& program, const TomlDocument& document, co
   if (program == "ollama") return planner::ollama_modelfile(s, p);
   if (program == "rigcast") return scenario_file(document, base, best);
   std::string out = planner::shell_text(planner::llama_server_command(s, p)) + "\n";
+  if (s.placement.cpu_ffn_layers > 0) out += fmt::format("# {}\n", planner::kFfnFlagNote);
   if (const auto note = planner::prompt_cache_note(s, p); !note.empty()) out += "# " + note + "\n";
   for (const planner::Words& words : planner::llama_bench_commands(best.report))
     out += planner::shell_text(words) + "\n";

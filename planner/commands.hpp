@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -15,6 +16,10 @@ namespace rigcast::planner {
 
 /// True if the runtime is llama.cpp or a fork of it, with flags that express the KV policy.
 bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy);
+
+/// What a command with the FFNs of a dense model in RAM needs.
+inline constexpr std::string_view kFfnFlagNote =
+    "--n-cpu-ffn needs llama.cpp of August 2026 or later (PR 26622)";
 
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;

@@ -110,8 +110,11 @@ std::string upgrade_text(const Comparison& c) {
   const ComparedRig& best = c.rigs[1];
   if (!best.qualifies(c.budget)) return nothing_text(c);
   const double now = seconds_of(c.rigs.front()), then = seconds_of(best);
-  const std::string gain =
-      std::isfinite(now) ? fmt::format("{:.1f} times as fast", now / then) : "it fits";
+  const bool is_enough = c.rigs.front().qualifies({});
+  const std::string gain = !std::isfinite(now) ? "it fits"
+                           : is_enough
+                               ? fmt::format("{:.1f} times as fast", now / then)
+                               : "it meets what is asked for, which the rig as it is does not";
   const std::string before = best.price.usd ? "most for the money: " : "";
   return before + best.name + usd_text(best) + ": " + gain + tie_text(c) + unpriced_text(c);
 }

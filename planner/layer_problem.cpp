@@ -40,9 +40,10 @@ std::vector<LayerLocation> locations_of(const StepContext& s, bool splits_layers
   return all;
 }
 
-bool may_follow(const LayerLocation& from, const LayerLocation& to) {
+// `head_is_first`: the head is on a GPU as soon as a layer is.
+bool may_follow(const LayerLocation& from, const LayerLocation& to, bool head_is_first) {
   if (to.device < from.device) return false;
-  if (from.device == kHost) return to.head_on_host;
+  if (from.device == kHost) return to.device == kHost || to.head_on_host != head_is_first;
   return from.head_on_host == to.head_on_host && (from.ffn_in_ram || !to.ffn_in_ram);
 }
 
@@ -55,6 +56,8 @@ bool skips_identical_gpu(const Rig& rig, DeviceIndex from, DeviceIndex to) {
 class UniformPlacement {
  public:
   UniformPlacement(const Scenario& given, const LayerLocation& at) : s_(given) {
+    // The number of GPU layers says where the head is.
+    s_.runtime.head_first_since.reset();
     s_.placement = all_at(given, at);
     placement_ = place(s_, *s_.placement.gpu_layers);
     memory_ = plan_memory(s_, placement_, s_.workload.context);
@@ -229,15 +232,19 @@ class Builder {
     change.assign(at.size() + 1, std::vector<double>(at.size(), 0.0));
     const double steps = std::ceil(double(s_.workload.prompt_tokens) / double(s_.settings.ubatch)) +
                          double(s_.workload.output_tokens);
-    for (std::size_t to = 0; to < at.size(); ++to)
-      if (skips_identical_gpu(s_.rig, kHost, at[to].device)) change[0][to] = kForbidden;
+    const bool head_first = head_is_first(s_);
+    for (std::size_t to = 0; to < at.size(); ++to) {
+      const bool leaves_head = head_first && at[to].device != kHost && at[to].head_on_host;
+      if (leaves_head || skips_identical_gpu(s_.rig, kHost, at[to].device))
+        change[0][to] = kForbidden;
+    }
     for (std::size_t from = 0; from < at.size(); ++from)
       for (std::size_t to = 0; to < at.size(); ++to) {
         const Seconds once = crossing_time(s_.runtime, at[from].device, at[to].device);
         const bool passes = skips_identical_gpu(s_.rig, at[from].device, at[to].device);
-        change[from + 1][to] = !may_follow(at[from], at[to]) || passes ? kForbidden
-                               : at[from].device == at[to].device      ? 0.0
-                                                                       : steps * once.value;
+        change[from + 1][to] = !may_follow(at[from], at[to], head_first) || passes ? kForbidden
+                               : at[from].device == at[to].device                  ? 0.0
+                                                                  : steps * once.value;
       }
   }
 

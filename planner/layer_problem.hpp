@@ -11,8 +11,8 @@
 namespace rigcast::planner {
 
 /// The meaning of a place. Layers are in the order host, first GPU, second GPU, ...; layers whose
-/// FFN (all routed experts, or a dense one) is in RAM come first; the head is on a GPU only if no
-/// layer is on the host.
+/// FFN (all routed experts, or a dense one) is in RAM come first. The head is on a GPU if any layer
+/// is, or only if no layer is on the host: as the runtime has it (head_is_first()).
 struct LayerLocation {
   DeviceIndex device = kHost;
   bool ffn_in_ram = false;

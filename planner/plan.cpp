@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <thread>
 #include <tuple>
 
@@ -310,7 +311,11 @@ auto rank(const RankedPlan& c, Objective objective) {
   switch (objective) {
     case Objective::kSpeed: return std::tuple(unmet, time, loss, context);
     case Objective::kQuality: return std::tuple(unmet, loss, time, context);
-    case Objective::kContext: return std::tuple(unmet, context, loss, time);
+    case Objective::kContext: {
+      // Of those with the most, the best balance.
+      const double merit = c.on_front ? c.merit : std::numeric_limits<double>::lowest();
+      return std::tuple(unmet, context, -merit, time);
+    }
     case Objective::kBalanced: break;
   }
   return std::tuple(2 * unmet + int(!c.on_front), -c.merit, time, loss);
@@ -336,7 +341,8 @@ SearchSpace full_space(const Scenario& s) {
     if (ubatch == 512 || ubatch / 2 < s.workload.prompt_tokens)
       search_space.ubatches.push_back(ubatch);
   const CpuPart& cpu = s.rig.cpu;
-  for (const int threads : {cpu.cores, cpu.cores / 2, cpu.cores + cpu.efficiency_cores})
+  // Not those of efficiency cores: what a layer takes whose slowest thread is one is not modelled.
+  for (const int threads : {cpu.cores, cpu.cores / 2})
     if (threads > 0 && threads != s.settings.threads) search_space.threads.push_back(threads);
   search_space.contexts = {s.workload.context};
   return search_space;

@@ -59,10 +59,11 @@ std::string fit_text(const Report& r) {
     return fmt::format("runs from the disk: RAM lacks {}", text_gib(r.memory.outside_ram));
   const int layers = s.model.layers;
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)
-    return fmt::format("{} of {} layers on the GPU{}{}{}", r.placement.gpu_layers, layers,
-                       s.rig.gpus.size() > 1 ? "s" : "",
-                       r.placement.gpu_layers == layers ? ", head on the CPU" : "",
-                       r.placement.cpu_moe_layers == layers ? ", all experts in RAM" : "");
+    return fmt::format(
+        "{} of {} layers on the GPU{}{}{}", layers_without_head(s, r.placement.gpu_layers), layers,
+        s.rig.gpus.size() > 1 ? "s" : "",
+        layers_without_head(s, r.placement.gpu_layers) == layers ? ", head on the CPU" : "",
+        r.placement.cpu_moe_layers == layers ? ", all experts in RAM" : "");
   std::string up_to;
   if (r.max_context > 0) up_to = fmt::format(" up to {} tokens", text_count(r.max_context));
   if (s.rig.gpus.empty()) return "fits in RAM" + up_to;

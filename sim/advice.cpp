@@ -76,8 +76,8 @@ class Collector {
       add("as many GPU layers as fit", "--gpu-layers auto", {{"placement.gpu_layers", "\"auto\""}});
     for (const int n : {most, now - 2, now + 2})
       if (n >= 0 && n <= most && n != now)
-        add(fmt::format("{} layers on the GPU", n), fmt::format("--gpu-layers {}", n),
-            {{"placement.gpu_layers", fmt::format("{}", n)}});
+        add(fmt::format("{} layers on the GPU", n == most ? n : layers_without_head(s_, n)),
+            fmt::format("--gpu-layers {}", n), {{"placement.gpu_layers", fmt::format("{}", n)}});
     if (!s_.model.moe) return;
     for (const int eighths : {0, 2, 4, 5, 6, 7, 8}) {
       const int n = s_.model.layers * eighths / 8;

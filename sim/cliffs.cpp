@@ -137,10 +137,10 @@ std::vector<Cliff> context_cliffs(const Scenario& given, const Placement& placem
     const Placement next = resolve_placement(s);
     if (plan_memory(s, next, s.workload.context).fits()) {
       cliff.after_tokens_per_s = 1.0 / DecodeModel(s, next, Fidelity::kSweep).period(longest).value;
-      cliff.cause +=
-          next.gpu_layers == s.model.layers
-              ? std::string(": the output head moves to the CPU")
-              : fmt::format(": {} of {} layers stay on the GPU", next.gpu_layers, s.model.layers);
+      cliff.cause += layers_without_head(s, next.gpu_layers) == s.model.layers
+                         ? std::string(": the output head moves to the CPU")
+                         : fmt::format(": {} of {} layers stay on the GPU",
+                                       layers_without_head(s, next.gpu_layers), s.model.layers);
     }
   }
   const bool falls = cliff.after_tokens_per_s * (1 + kMinFall) < cliff.before_tokens_per_s;

@@ -97,6 +97,7 @@ void PartsPrice::add(const std::optional<Price>& price, std::string_view name, d
   }
   parts.push_back(*price);
   parts.back().usd *= count;
+  parts.back().count = count;
   if (unpriced.empty()) usd = usd.value_or(0) + parts.back().usd;
 }
 

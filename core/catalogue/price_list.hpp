@@ -23,6 +23,7 @@ struct Price {
   PriceKind kind = PriceKind::kStreet;
   std::string date;  // "YYYY-MM"
   std::string source;
+  double count = 1;  // of what the row prices, in `usd`
 };
 
 class PriceList {

@@ -420,6 +420,8 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.blocks = read_blocks(t.table("blocks"));
   p.graphs_since = t.find_number_figure("graphs_since", 2020, 2100).value_or(unit_scale());
   p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
+  p.head_first_since = t.find_number_figure("head_first_since", 2020, 2100);
+  if (p.head_first_since && p.head_first_since->value >= 2100) p.head_first_since.reset();
   p.eras = read_eras(t);
   p.cpu = read_cpu_efficiency(t.table("cpu"));
   p.spreads = read_spreads(t);

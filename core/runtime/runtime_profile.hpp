@@ -146,7 +146,10 @@ struct RuntimeProfile {
   std::optional<BlockEfficiency> blocks;
   Sourced<double> graphs_since;  // year from which one GPU's token is a captured graph
   Sourced<double> tiles_since;   // year before which batches were written out as FP16 first
-  std::vector<Era> eras;         // by year; interpolated linearly
+  /// Year from which the output head is the first of the layers on the GPU; before, or where it is
+  /// absent: the last one.
+  std::optional<Sourced<double>> head_first_since;
+  std::vector<Era> eras;  // by year; interpolated linearly
   CpuEfficiency cpu;
 
   struct Uncertainty {

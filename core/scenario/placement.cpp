@@ -50,6 +50,16 @@ std::vector<DeviceIndex> split_over_gpus(const Rig& rig, const std::vector<doubl
   return devices;
 }
 
+bool head_is_first(const Scenario& s) {
+  if (!s.runtime.head_first_since) return false;
+  const double since = s.runtime.head_first_since->value;
+  return s.settings.build_year.value_or(since) >= since;
+}
+
+int layers_without_head(const Scenario& s, int gpu_layers) {
+  return std::min(s.model.layers, gpu_layers - (head_is_first(s) && gpu_layers > 0 ? 1 : 0));
+}
+
 Placement place(const Scenario& s, int gpu_layers) {
   return place(s, gpu_layers, s.placement.cpu_moe_layers);
 }
@@ -59,7 +69,8 @@ Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
   const bool has_gpu = !s.rig.gpus.empty();
   const int wanted = has_gpu ? std::clamp(gpu_layers, 0, layers + 1) : 0;
   const std::vector<DeviceIndex> gpu = split_over_gpus(s.rig, s.placement.tensor_split, wanted);
-  const int first = layers - std::min(wanted, layers);
+  const int without_head = layers_without_head(s, wanted);
+  const int first = layers - without_head;
   const int ubatch = int(std::min<TokenCount>(s.settings.ubatch, s.workload.prompt_tokens));
   const DecodeDevice decode = s.placement.decode_device;
   const bool gpu_decodes =
@@ -90,7 +101,7 @@ Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
     l.decode_cache_on = s.kv.policy == KvPolicy::kRam ? kHost : l.decode_on;
     p.layers.push_back(l);
   }
-  if (wanted > layers) p.head = gpu.back();
+  if (wanted > without_head) p.head = gpu.back();
   p.head_on = s.placement.decode_device == DecodeDevice::kCpu ? kHost : p.head;
   return p;
 }

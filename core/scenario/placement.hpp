@@ -45,6 +45,12 @@ struct Placement {
 std::vector<DeviceIndex> split_over_gpus(const Rig& rig, const std::vector<double>& tensor_split,
                                          int units);
 
+/// True if the output head is the first of the layers + 1 to go to the GPUs, as in llama.cpp of
+/// 2026; false: the last one.
+bool head_is_first(const Scenario& scenario);
+/// Of `gpu_layers` of layers + 1, those that are not the head.
+int layers_without_head(const Scenario& scenario, int gpu_layers);
+
 /// Places exactly `gpu_layers` of layers + 1 on the GPUs; the routed experts of the first
 /// `cpu_moe_layers` stay in host memory, by default of as many as the scenario says.
 Placement place(const Scenario& scenario, int gpu_layers);

@@ -69,8 +69,7 @@ class Table : TextScreen {
       return;
     }
     const Scenario& s = *m.best->report.scenario;
-    const auto plan =
-        wrap_words(short_candidate_text(s.rig, s.model, m.best->candidate), kPlanWidth);
+    const auto plan = wrap_words(short_candidate_text(s, m.best->candidate), kPlanWidth);
     show(before + pad_right(plan.front(), kPlanWidth) + figures(*m.best, price));
     for (std::size_t i = 1; i < plan.size(); ++i)
       show(std::string(text_width(before), ' ') + plan[i]);
@@ -106,8 +105,9 @@ class Table : TextScreen {
       std::size_t end = i;  // of parts that are alike
       while (end < parts.size() && parts[end].part == parts[i].part) ++end;
       const Price& p = parts[i];
+      const double count = double(end - i) * p.count;
       of += fmt::format("{}{}{} {} ({}{}{})", of.empty() ? "" : ", ",
-                        end - i > 1 ? fmt::format("{} x ", end - i) : "", p.part, dollars(p.usd),
+                        count > 1 ? fmt::format("{:g} x ", count) : "", p.part, dollars(p.usd),
                         name(p.kind), p.date.empty() ? "" : " ", p.date);
       i = end;
     }

@@ -20,14 +20,14 @@ constexpr std::size_t kMaxShownOnFront = 12;
 constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
 // "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
-std::string where_text(const Rig& rig, const ModelSpec& model, const PlacementSettings& p) {
+std::string where_text(const Scenario& base, const PlacementSettings& p) {
+  const Rig& rig = base.rig;
   if (rig.gpus.empty()) return "on the CPU";
-  const int layers = *p.gpu_layers;
-  if (layers == 0) return "no layer on the GPU";
-  std::string out = layers > model.layers ? "all on the GPU"
-                    : layers == model.layers
-                        ? "all but the head on the GPU"
-                        : fmt::format("{} of {} layers on the GPU", layers, model.layers);
+  const int all = base.model.layers, layers = layers_without_head(base, *p.gpu_layers);
+  if (*p.gpu_layers == 0) return "no layer on the GPU";
+  std::string out = *p.gpu_layers > all ? "all on the GPU"
+                    : layers == all     ? "all but the head on the GPU"
+                                        : fmt::format("{} of {} layers on the GPU", layers, all);
   if (rig.gpus.size() > 1) {
     std::string split;
     for (const double share : p.tensor_split)
@@ -37,7 +37,7 @@ std::string where_text(const Rig& rig, const ModelSpec& model, const PlacementSe
   }
   if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
   if (p.cpu_ffn_layers > 0) out += fmt::format(", FFNs of {} in RAM", p.cpu_ffn_layers);
-  if (p.decode_device == DecodeDevice::kGpu && layers <= model.layers) out += ", the rest streamed";
+  if (p.decode_device == DecodeDevice::kGpu && *p.gpu_layers <= all) out += ", the rest streamed";
   if (p.decode_device == DecodeDevice::kCpu) out += ", decode on the CPU";
   return out;
 }
@@ -188,9 +188,12 @@ class Screen : TextScreen {
   void crossover() {
     if (!plan_.crossover) return;
     const Crossover& c = *plan_.crossover;
-    line(fmt::format("  prompts from {} tokens on: {}", text_count(c.prompt_tokens),
-                     where_text(base_.rig, base_.model, c.from)));
-    line(fmt::format("  shorter ones: {}", where_text(base_.rig, base_.model, c.below)));
+    const std::string from = where_text(base_, c.from), below = where_text(base_, c.below);
+    if (from == below) return;
+    const bool empty = base_.workload.fills_context || base_.workload.depth == 0;
+    line(fmt::format("  faster for prompts from {} tokens on{}: {}", text_count(c.prompt_tokens),
+                     empty ? ", in an empty context" : "", from));
+    line(fmt::format("  for shorter ones: {}", below));
     gap();
   }
 
@@ -201,7 +204,12 @@ class Screen : TextScreen {
     if (!is_llama_cpp(s.runtime, s.kv.policy))
       return line("  next   --emit rigcast writes the best as a scenario file");
     // Printed in full, so that it can be copied.
+    if (const std::string& unmet = plan_.ranked.front().unmet; !unmet.empty())
+      paragraph("  note   ",
+                fmt::format("no plan meets the constraints ({}): this is the nearest", unmet));
+    for (const std::string& note : s.warnings) paragraph("  note   ", note);
     for (const std::string& note : notes_on_companions(s)) paragraph("  note   ", note);
+    if (s.placement.cpu_ffn_layers > 0) paragraph("  note   ", std::string(kFfnFlagNote));
     out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
     paragraph(kIndent, prompt_cache_note(s, best.placement));
   }
@@ -217,14 +225,16 @@ std::string candidate_text(const Scenario& base, const Candidate& o) {
   if (!is_fp16(o.kv_types)) out += ", KV " + text(o.kv_types);
   if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
     out += fmt::format(", --kv {}", name(o.policy));
-  out += ", " + where_text(base.rig, base.model, o.placement);
+  out += ", " + where_text(base, o.placement);
   if (o.ubatch != 512) out += fmt::format(", ubatch {}", o.ubatch);
   if (o.threads != base.settings.threads) out += fmt::format(", {} threads", o.threads);
   if (o.context != base.workload.context) out += ", context " + text_count(o.context);
   return out;
 }
 
-std::string short_candidate_text(const Rig& rig, const ModelSpec& model, const Candidate& o) {
+std::string short_candidate_text(const Scenario& base, const Candidate& o) {
+  const Rig& rig = base.rig;
+  const ModelSpec& model = base.model;
   std::string out = o.quant;
   if (!is_fp16(o.kv_types)) out += "/" + text(o.kv_types);
   if (rig.gpus.empty()) return out;
@@ -237,7 +247,8 @@ std::string short_candidate_text(const Rig& rig, const ModelSpec& model, const C
     out += ", all on GPU";
   if (o.placement.decode_device == DecodeDevice::kCpu) out += ", decode on CPU";
   if (*o.placement.gpu_layers <= model.layers)
-    out += fmt::format(", {} of {}", *o.placement.gpu_layers, model.layers);
+    out +=
+        fmt::format(", {} of {}", layers_without_head(base, *o.placement.gpu_layers), model.layers);
   return out;
 }
 

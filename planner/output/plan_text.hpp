@@ -12,8 +12,7 @@ namespace rigcast::planner {
 std::string candidate_text(const Scenario& base, const Candidate& candidate);
 
 /// A short form for tables: "Q4_K_M/q8_0, 27 of 32".
-std::string short_candidate_text(const Rig& rig, const ModelSpec& model,
-                                 const Candidate& candidate);
+std::string short_candidate_text(const Scenario& base, const Candidate& candidate);
 
 /// Why a plan is not among the best: a constraint that it does not meet, or another plan that is at
 /// least as good in everything; empty: it is among the best.

@@ -97,11 +97,8 @@ class Ranking {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  // The context that a purpose is about, of a model that was trained for less.
-  bool is_too_short(const ModelFacts& facts) const {
-    return asked_.purpose != Purpose::kSpeed && asked_.purpose != Purpose::kChat &&
-           facts.context < asked_.context;
-  }
+  // A model that was trained for less than the context that it is ranked in.
+  bool is_too_short(const ModelFacts& facts) const { return facts.context < asked_.context; }
 
   bool is_found(const ModelFacts& facts, const Scenario& s, std::optional<LeftOut>& why) {
     const double max_loss = asked_.max_loss.value_or(
