@@ -34,6 +34,18 @@ Json accuracy_json(const Accuracy& a) {
           {"coverage", json_number(a.covered)}};
 }
 
+// `chips` counts families; the fit that has seen all is no matter here.
+Json family_json(const Accuracy& a) {
+  return {{"metric", name(a.metric)},
+          {"regime", name(a.group)},
+          {"rows", a.rows},
+          {"families", a.chips},
+          {"left_out_median_abs_error", a.left_out_median},
+          {"left_out_p90_abs_error", a.left_out_p90},
+          {"bias", a.bias},
+          {"coverage", json_number(a.covered)}};
+}
+
 Json row_json(const LeftOutRow& row) {
   return {{"id", row.id},
           {"chip", row.chip},
@@ -47,7 +59,9 @@ Json row_json(const LeftOutRow& row) {
           {"metric", name(row.metric)},
           {"measured", row.measured},
           {"fitted", row.fitted_speed()},
-          {"left_out", row.left_out_speed()}};
+          {"left_out", row.left_out_speed()},
+          {"family", row.family},
+          {"family_left_out", row.family_left_out_speed()}};
 }
 
 Json quantiles_json(const ErrorQuantiles& q) {
@@ -140,6 +154,7 @@ std::string to_json(const LeftOutReport& r, std::span<const Measurement> measure
                {"rows", r.rows.size()},
                {"chips", chips(r.rows)},
                {"summary", json_list(accuracy(r.rows), accuracy_json)},
+               {"families", json_list(accuracy(by_family(r.rows)), family_json)},
                {"enough_chips", kChipsForABar},
                {"bars", json_list(r.verdicts, verdict_json)},
                {"of_a_chip", kFarthestOfAChip},

@@ -97,10 +97,11 @@ namespace {
 // Builds the problem at `values`, to which it keeps a reference.
 void build(ceres::Problem& problem, const std::vector<Parameter>& parameters,
            const std::vector<Sample>& samples, std::vector<double>& values,
-           const std::string& left_out) {
+           const FitOptions& options) {
   add_priors(problem, parameters, values);
   for (const Sample& sample : samples) {
-    if (sample.run().chip == left_out || sample.depends_on().empty()) continue;
+    const bool left_out = options.leaves_out && options.leaves_out(sample.run());
+    if (left_out || sample.depends_on().empty()) continue;
     std::vector<double*> blocks;
     for (const int i : sample.depends_on()) blocks.push_back(&values[std::size_t(i)]);
     problem.AddResidualBlock(new SampleCost(sample), new ceres::CauchyLoss(kOutlier), blocks);
@@ -114,7 +115,7 @@ std::vector<double> fit(const std::vector<Parameter>& parameters,
                         const FitOptions& options) {
   std::vector<double> values = start;
   ceres::Problem problem;
-  build(problem, parameters, samples, values, options.left_out);
+  build(problem, parameters, samples, values, options);
   ceres::Solver::Options solver;
   solver.linear_solver_type = ceres::SPARSE_NORMAL_CHOLESKY;
   solver.max_num_iterations = options.iterations;

@@ -1,7 +1,7 @@
 #pragma once
 // Robust least squares over the samples' errors and the parameters' distances from their priors.
 
-#include <string>
+#include <functional>
 #include <vector>
 
 #include "calibration/sample.hpp"
@@ -10,7 +10,7 @@ namespace rigcast::calibration {
 
 struct FitOptions {
   int iterations = 200;
-  std::string left_out;  // a chip whose samples are excluded; empty: none
+  std::function<bool(const ResolvedRun&)> leaves_out;  // empty: no run is left out
 };
 
 /// Fits, and returns logarithms of the parameters' values; empty if there is no solution. `start`:

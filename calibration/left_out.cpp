@@ -3,23 +3,55 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
-#include <set>
 #include <thread>
 
 namespace rigcast::calibration {
 namespace {
 
-// Few iterations are enough: the optimum without one chip is near the fit on everything.
+// Few iterations are enough: the optimum without one chip or family is near the fit on everything.
 constexpr int kFewIterations = 50;
 
-// The start for a fit without one chip: the fit on everything, with parameters that only this chip
-// determines reset to their likely values.
-std::vector<double> without(const std::string& chip, const std::vector<Parameter>& parameters,
+// A set of runs that one fit excludes, and those of them that it forecasts.
+struct Fold {
+  std::function<bool(const ResolvedRun&)> leaves_out, forecasts;
+  std::vector<double> LeftOut::*errors = nullptr;
+};
+
+bool share_a_family(const ResolvedRun& a, const ResolvedRun& b) {
+  return std::ranges::any_of(a.families, [&](const std::string& family) {
+    return std::ranges::find(b.families, family) != b.families.end();
+  });
+}
+
+// A fold for each chip, then one for each set of families.
+std::vector<Fold> folds_of(const std::vector<Sample>& samples) {
+  std::map<std::string, const ResolvedRun*> by_chip;
+  std::map<std::vector<std::string>, const ResolvedRun*> by_families;
+  for (const Sample& s : samples) {
+    by_chip.emplace(s.run().chip, &s.run());
+    by_families.emplace(s.run().families, &s.run());
+  }
+  std::vector<Fold> folds;
+  for (const auto& [chip, first] : by_chip) {
+    const auto same = [first](const ResolvedRun& run) { return run.chip == first->chip; };
+    folds.push_back({same, same, &LeftOut::left_out});
+  }
+  for (const auto& [families, first] : by_families)
+    folds.push_back({[first](const ResolvedRun& run) { return share_a_family(run, *first); },
+                     [first](const ResolvedRun& run) { return run.families == first->families; },
+                     &LeftOut::family_left_out});
+  return folds;
+}
+
+// The start for a fit without some runs: the fit on everything, with parameters that only these
+// determine reset to their likely values.
+std::vector<double> without(const Fold& fold, const std::vector<Parameter>& parameters,
                             const std::vector<Sample>& samples, std::vector<double> values) {
   std::vector<bool> told(parameters.size(), false);
   for (const Sample& s : samples)
-    if (s.run().chip != chip)
+    if (!fold.leaves_out(s.run()))
       for (const int i : s.depends_on()) told[std::size_t(i)] = true;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& p = parameters[i];  // a parent comes before its children
@@ -50,13 +82,10 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
   bind_all(all, parameters, out.values);
   out.values = fit(parameters, all, out.values);
   if (out.values.empty()) return out;
-  std::set<std::string> names;
-  for (const Sample& s : all) {
-    out.fitted.push_back(s.error_among(out.values));
-    names.insert(s.run().chip);
-  }
+  for (const Sample& s : all) out.fitted.push_back(s.error_among(out.values));
   out.left_out.resize(all.size());
-  const std::vector<std::string> chips(names.begin(), names.end());
+  out.family_left_out.resize(all.size());
+  const std::vector<Fold> folds = folds_of(all);
 
   std::atomic<std::size_t> next = 0;
   std::mutex reporting;
@@ -65,19 +94,20 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
   const auto work = [&] {
     std::vector<Sample> mine = samples();
     bind_all(mine, parameters, out.values);
-    for (std::size_t c = next++; c < chips.size(); c = next++) {
-      const auto start = without(chips[c], parameters, mine, out.values);
-      const auto values = fit(parameters, mine, start, {kFewIterations, chips[c]});
+    for (std::size_t f = next++; f < folds.size(); f = next++) {
+      const Fold& fold = folds[f];
+      const auto start = without(fold, parameters, mine, out.values);
+      const auto values = fit(parameters, mine, start, {kFewIterations, fold.leaves_out});
       for (std::size_t i = 0; i < mine.size() && !values.empty(); ++i)
-        if (mine[i].run().chip == chips[c]) out.left_out[i] = mine[i].error_among(values);
+        if (fold.forecasts(mine[i].run())) (out.*fold.errors)[i] = mine[i].error_among(values);
       const std::lock_guard lock(reporting);
       all_solved = all_solved && !values.empty();
-      progress(++done, int(chips.size()));
+      progress(++done, int(folds.size()));
     }
   };
   {
     std::vector<std::jthread> workers;  // joined at the end of this block
-    for (int t = 1; t < std::min(threads, int(chips.size())); ++t) workers.emplace_back(work);
+    for (int t = 1; t < std::min(threads, int(folds.size())); ++t) workers.emplace_back(work);
     work();
   }
   if (!all_solved) out.values.clear();

@@ -1,5 +1,5 @@
 #pragma once
-// Cross-validation: the error of a fit on a chip that it has not seen.
+// Cross-validation: the error of a fit on chips, and on families of chips, that it has not seen.
 
 #include <functional>
 #include <vector>
@@ -12,10 +12,12 @@ struct LeftOut {
   std::vector<double> values;    // fitted on all samples; empty: a fit has no solution
   std::vector<double> fitted;    // per sample, log(forecast / measured) with these
   std::vector<double> left_out;  // the same, with a fit that excluded the sample's chip
+  std::vector<double> family_left_out;  // with a fit that excluded every chip of its families
 };
 
-/// Fits once on all samples and once without each chip, with `threads` threads. `samples` makes a
-/// bound set of samples for each thread. `progress` is called for every finished chip.
+/// Fits once on all samples, once without each chip and once without each family, with `threads`
+/// threads. `samples` makes a bound set of samples for each thread. `progress` is called for every
+/// finished fit without some.
 LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
                         const std::function<std::vector<Sample>()>& samples, int threads,
                         const std::function<void(int done, int all)>& progress);

@@ -1,6 +1,7 @@
 #include "calibration/left_out_rows.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -16,8 +17,9 @@ namespace {
 constexpr std::size_t kMaxBytes = 100 << 20;
 
 constexpr std::string_view kHeader =
-    "id,chip,rig,model,quant,regime,deep,quantized_kv,ram_known,metric,measured,fitted,left_out";
-constexpr std::size_t kColumns = 13;
+    "id,chip,rig,model,quant,regime,deep,quantized_kv,ram_known,metric,measured,fitted,left_out,"
+    "family,family_left_out";
+constexpr std::size_t kColumns = 15;
 
 std::optional<bool> flag_from(std::string_view text) {
   if (text == "0" || text == "1") return text == "1";
@@ -53,8 +55,9 @@ std::optional<LeftOutRow> row_from(const CsvRow& fields) {
   const auto deep = flag_from(text(6)), quantized = flag_from(text(7)), ram = flag_from(text(8));
   const auto metric = speed_metric_from(text(9));
   const auto measured = speed_from(text(10)), fitted = speed_from(text(11)),
-             left_out = speed_from(text(12));
-  if (!regime || !deep || !quantized || !ram || !metric || !measured || !fitted || !left_out)
+             left_out = speed_from(text(12)), family_left_out = speed_from(text(14));
+  if (!regime || !deep || !quantized || !ram || !metric || !measured || !fitted || !left_out ||
+      !family_left_out)
     return std::nullopt;
   return LeftOutRow{text(0),
                     text(1),
@@ -68,7 +71,9 @@ std::optional<LeftOutRow> row_from(const CsvRow& fields) {
                     *metric,
                     *measured,
                     std::log(*fitted / *measured),
-                    std::log(*left_out / *measured)};
+                    std::log(*left_out / *measured),
+                    text(13),
+                    std::log(*family_left_out / *measured)};
 }
 
 }  // namespace
@@ -77,6 +82,17 @@ double LeftOutRow::fitted_speed() const { return measured * std::exp(fitted); }
 
 double LeftOutRow::left_out_speed() const { return measured * std::exp(left_out); }
 
+double LeftOutRow::family_left_out_speed() const { return measured * std::exp(family_left_out); }
+
+std::vector<LeftOutRow> by_family(std::span<const LeftOutRow> rows) {
+  std::vector<LeftOutRow> out(rows.begin(), rows.end());
+  for (LeftOutRow& row : out) {
+    row.chip = row.family;
+    row.left_out = row.family_left_out;
+  }
+  return out;
+}
+
 std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const LeftOut& errors) {
   std::vector<LeftOutRow> out;
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -84,7 +100,8 @@ std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const 
     out.push_back({run.measured.id, run.chip, run.rig, run.scenario->model.id, run.scenario->quant,
                    run.regime, run.deep, run.quantized_kv, run.ram_known,
                    *speed_metric(run.measured.metric), run.measured.value, errors.fitted[i],
-                   errors.left_out[i]});
+                   errors.left_out[i], fmt::format("{}", fmt::join(run.families, "+")),
+                   errors.family_left_out[i]});
   }
   return out;
 }
@@ -92,11 +109,13 @@ std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const 
 std::string to_csv(std::span<const LeftOutRow> rows) {
   std::string out = fmt::format("{}\n", kHeader);
   for (const LeftOutRow& row : rows)
-    out += fmt::format("{},{},{},{},{},{},{:d},{:d},{:d},{},{},{:.6g},{:.6g}\n", csv_quote(row.id),
-                       csv_quote(row.chip), csv_quote(row.rig), csv_quote(row.model),
-                       csv_quote(row.quant), name(row.regime), row.deep, row.quantized_kv,
-                       row.ram_known, name(row.metric), row.measured, row.fitted_speed(),
-                       row.left_out_speed());
+    out += fmt::format(
+        "{},{},{},{},{},{},{:d},{:d},{:d},{},{},{:.6g},{:.6g},{},"
+        "{:.6g}\n",
+        csv_quote(row.id), csv_quote(row.chip), csv_quote(row.rig), csv_quote(row.model),
+        csv_quote(row.quant), name(row.regime), row.deep, row.quantized_kv, row.ram_known,
+        name(row.metric), row.measured, row.fitted_speed(), row.left_out_speed(),
+        csv_quote(row.family), row.family_left_out_speed());
   return out;
 }
 

@@ -21,13 +21,20 @@ struct LeftOutRow {
   double measured = 0;          // in the metric's unit
   double fitted = 0;            // error of the fit on all rows
   double left_out = 0;          // error of the fit without the row's chip
+  std::string family{};         // "ada+blackwell" for a set of them
+  double family_left_out = 0;   // error of the fit without the chips of that family
   double fitted_speed() const;  // forecasts in the metric's unit
   double left_out_speed() const;
+  double family_left_out_speed() const;
 };
 
 std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const LeftOut& errors);
 
-/// A CSV with a header. `fitted` and `left_out` are forecasts in the metric's unit.
+/// The same rows with each family in the place of its chips: what is computed by chip is by family.
+std::vector<LeftOutRow> by_family(std::span<const LeftOutRow> rows);
+
+/// A CSV with a header. `fitted`, `left_out` and `family_left_out` are forecasts in the metric's
+/// unit.
 std::string to_csv(std::span<const LeftOutRow> rows);
 /// Reads such a file. Errors: it cannot be read, another header, a field that is none of its
 /// column.

@@ -56,6 +56,33 @@ std::pair<std::string, std::string> split_path(const std::string& path) {
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
+// `of`: what `chips` counts, which is the name of its key.
+std::string spreads_text(std::span<const LeftOutRow> rows, const char* table, const char* of) {
+  std::string text;
+  for (const RuntimeProfile::Spread& s : spreads(rows))
+    text += fmt::format(
+        "\n[[{}]]\nmetric = \"{}\"\nregime = \"{}\"\nlow = {:.3f}\nhigh = {:.3f}\nrows = {}\n"
+        "{} = {}\n",
+        table, name(s.metric), s.regime, s.low, s.high, s.rows, of, s.chips);
+  return text;
+}
+
+// A run on chips of several families is a row of each.
+std::string families_text(const std::vector<Sample>& samples) {
+  std::map<std::pair<std::string, bool>, std::pair<int, int>> rows;  // of decode and prefill
+  for (const Sample& s : samples)
+    for (const std::string& family : s.run().families) {
+      auto& [decode, prefill] = rows[{family, s.run().slow_host}];
+      ++(*speed_metric(s.run().measured.metric) == SpeedMetric::kDecode ? decode : prefill);
+    }
+  std::string text;
+  for (const auto& [of, count] : rows)
+    text += fmt::format(
+        "\n[[measured_family]]\nfamily = \"{}\"\n{}decode_rows = {}\nprefill_rows = {}\n", of.first,
+        of.second ? "slow_host = true\n" : "", count.first, count.second);
+  return text;
+}
+
 }  // namespace
 
 std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
@@ -89,12 +116,9 @@ std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
                         own == lines.end() ? "" : own->second);
   }
   if (!runtime.empty()) return text;
-  for (const RuntimeProfile::Spread& s : spreads(left_out_rows(samples, fit)))
-    text += fmt::format(
-        "\n[[spread]]\nmetric = \"{}\"\nregime = \"{}\"\nlow = {:.3f}\nhigh = {:.3f}\nrows = {}\n"
-        "chips = {}\n",
-        name(s.metric), s.regime, s.low, s.high, s.rows, s.chips);
-  return text;
+  const std::vector<LeftOutRow> rows = left_out_rows(samples, fit);
+  return text + spreads_text(rows, "spread", "chips") +
+         spreads_text(by_family(rows), "family_spread", "families") + families_text(samples);
 }
 
 }  // namespace rigcast::calibration

@@ -121,7 +121,8 @@ Fit fit_rows(const Runs& runs, const Profiles& profiles, int jobs) {
     return all;
   };
   const auto progress = [](int done, int all) {
-    show_progress(done == all ? "" : fmt::format("fitted without {} of {} chips", done, all));
+    show_progress(
+        done == all ? "" : fmt::format("fitted without {} of {} chips and families", done, all));
   };
   LeftOut errors = leave_chips_out(parameters, samples, jobs, progress);
   std::vector<Sample> all = samples();  // before what it is bound to moves

@@ -8,6 +8,7 @@
 
 #include "core/catalogue/compose_rig.hpp"
 #include "core/hardware/hardware_names.hpp"
+#include "core/scenario/chip_family.hpp"
 #include "core/text/freetext.hpp"
 #include "measurements/build_month.hpp"
 #include "measurements/model_fragment.hpp"
@@ -156,6 +157,8 @@ Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
   ResolvedRun run{m, made->scenario, rig->text, chip_of(made->scenario->rig)};
   run.ram_known = rig->ram_known;
   run.regime = made->regime;
+  run.families = chip_families(made->scenario->rig, made->regime);
+  run.slow_host = has_slow_host(made->scenario->rig, made->regime);
   run.deep = m.depth >= kDeep;
   run.quantized_kv = placement->quantized_kv;
   return run;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/catalogue/catalogue.hpp"
@@ -24,7 +25,9 @@ struct ResolvedRun {
   std::shared_ptr<const Scenario> scenario;
   std::string rig;         // "2 x RTX 3090, Core i9-10900X"
   std::string chip;        // what to leave out together: GPU ids without counts, else the CPU's
-  bool ram_known = false;  // the RAM's bandwidth follows from what is stated
+  std::vector<std::string> families{};  // of the chips that computed, as chip_families() gives them
+  bool slow_host = false;               // a CPU with small cores launched the GPUs' kernels
+  bool ram_known = false;               // the RAM's bandwidth follows from what is stated
   Regime regime = Regime::kResident;
   bool deep = false;  // 8,192 tokens or more in the cache
   bool quantized_kv = false;

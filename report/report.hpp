@@ -35,6 +35,12 @@ struct Interval {
   double lo = 0, hi = 0;
 };
 
+/// Families of the chips that compute without a measured run behind the forecast: its interval is
+/// then that of families which the fit had not seen.
+struct UnmeasuredFamilies {
+  std::vector<std::string> decode, prefill;
+};
+
 struct PositionSpeed {
   TokenCount tokens = 0;  // in the cache when the token is decoded
   double tokens_per_s = 0;
@@ -113,6 +119,7 @@ struct Report {
   std::array<double, kResourceCount> traffic_bytes{};  // of one request from resident
   // Forecast: 80 % intervals. Measurement: the range over its runs.
   std::optional<Interval> tokens_per_s_interval, ttft_interval, prefill_interval;
+  UnmeasuredFamilies unmeasured;
   std::array<int, kSourceKindCount> inputs{};  // figures by kind
   std::vector<std::string> assumed;            // names of the assumed ones
 

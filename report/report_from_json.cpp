@@ -255,6 +255,8 @@ void read_all(const Fields& f, Report& out) {
   out.tokens_per_s_interval = interval.interval("tokens_per_s");
   out.ttft_interval = interval.interval("ttft_s");
   out.prefill_interval = interval.interval("prefill_tokens_per_s");
+  const Fields unmeasured = interval.at("unmeasured");
+  out.unmeasured = {unmeasured.texts("decode"), unmeasured.texts("prefill")};
   out.measured = measured(f.at("measured"));
   f.each("advice", [&](const Fields& a) {
     Advice advice;

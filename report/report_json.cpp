@@ -268,10 +268,12 @@ Json traffic_json(const Report& r) {
 }
 
 Json interval_json(const Report& r) {
+  const Json unmeasured = {{"decode", r.unmeasured.decode}, {"prefill", r.unmeasured.prefill}};
   return {
       {"tokens_per_s", maybe(r.tokens_per_s_interval, pair)},
       {"ttft_s", maybe(r.ttft_interval, pair)},
       {"prefill_tokens_per_s", maybe(r.prefill_interval, pair)},
+      {"unmeasured", r.origin == Origin::kPredicted ? unmeasured : Json()},
   };
 }
 

@@ -50,6 +50,14 @@ def metric_table(summary, metric):
                   "left-out median", "left-out p90", "bias", "inside"], rows)
 
 
+def families_table(families):
+    keys = ("left_out_median_abs_error", "left_out_p90_abs_error", "bias", "coverage")
+    rows = [[METRICS[f["metric"]], f["regime"], f["families"], f["rows"],
+             *(percent(f[key]) for key in keys)] for f in families]
+    return table(["metric", "regime", "families", "rows", "left-out median", "left-out p90", "bias",
+                  "inside"], rows, right=range(2, 8))
+
+
 def others_table(summary):
     tools = list(summary[0]["errors"])
     rows = [[s["regime"], s["chips"], s["rows"], *(pair(s["errors"][tool]) for tool in tools)]
@@ -84,6 +92,7 @@ def document(report, others):
         "bars": bars_table(report["bars"]),
         "decode": metric_table(report["summary"], "tg_tps"),
         "prefill": metric_table(report["summary"], "pp_tps"),
+        "families": families_table(report["families"]),
         "others": others_table(others["summary"]),
         "usable_decode": others["usable"],
         "other_counts": table(["tool", "rows", "share"], counts),

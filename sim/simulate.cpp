@@ -6,11 +6,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/hardware/gpu_architecture.hpp"
 #include "core/runtime/format_group.hpp"
 #include "core/scenario/regime.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/context/companions.hpp"
 #include "perfmodel/cost/correction.hpp"
+#include "perfmodel/cost/profile_interval.hpp"
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
@@ -30,6 +32,22 @@ constexpr std::int64_t kTracedUbatches = 16;
 Bottleneck bottleneck(const ResourceUse& use, double total_s) {
   const auto it = std::max_element(use.seconds.begin(), use.seconds.end());
   return {Resource(it - use.seconds.begin()), total_s > 0 ? std::min(1.0, *it / total_s) : 0.0};
+}
+
+// What a GPU needs beside the newest build of the runtime; empty: nothing.
+std::string note_on_backend(Backend backend, const RuntimeProfile& runtime, const GpuPart& gpu) {
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  if (gpu.vendor == "qualcomm" && backend == Backend::kVulkan)
+    return fmt::format(
+        "{} drives Adreno GPUs by OpenCL, for which there are no figures: this is "
+        "forecast by those of Vulkan",
+        runtime.name);
+  if (backend != Backend::kCuda || !known || known->last_cuda == 0) return "";
+  if (runtime.rules == RuntimeRules::kRigcast)
+    return fmt::format("the engine of {} has no code for {} GPUs: it needs Turing or later",
+                       runtime.name, known->name);
+  return fmt::format("CUDA {} and later have no code for {} GPUs: this needs a build with CUDA {}",
+                     known->last_cuda + 1, known->name, known->last_cuda);
 }
 
 Interval around(double value, double share) { return {value / (1 + share), value * (1 + share)}; }
@@ -91,6 +109,9 @@ class Simulation {
                       "of them from the disk",
                       text_gib(outside)));
     if (auto note = note_on_stand_ins(s_.tensors); !note.empty()) add_warning(std::move(note));
+    for (const GpuPart& gpu : s_.rig.gpus)
+      if (auto note = note_on_backend(s_.settings.backend, s_.runtime, gpu); !note.empty())
+        add_first(std::move(note));
     for (const DeviceMemory& d : report_.memory.devices)
       if (d.tier == Tier::kVram && d.weights.value > 0 && d.free() < s_.settings.headroom)
         add_warning(fmt::format(
@@ -103,6 +124,12 @@ class Simulation {
         add_warning(fmt::format("the slot runs at PCI-E {}, the card can do {}", text(link.pcie),
                                 text(card)));
     }
+  }
+
+  // For notes without which every figure misleads: the screen shows the first few.
+  void add_first(std::string text) {
+    auto& all = report_.warnings;
+    if (std::ranges::find(all, text) == all.end()) all.insert(all.begin(), std::move(text));
   }
 
   void add_warning(std::string text) {
@@ -208,30 +235,44 @@ class Simulation {
     report_.cliffs.insert(report_.cliffs.end(), later.begin(), later.end());
   }
 
-  // The interval around a forecast: from the rig's own runs where it is narrower than that of
-  // left-out chips; without either, the profile's figure.
-  Interval around_forecast(double value, SpeedMetric metric, double else_share) const {
+  // The interval around a forecast: from the rig's own runs where it is narrower than the
+  // profile's.
+  Interval around_forecast(double value, SpeedMetric metric) const {
     const Regime regime = regime_of(s_, report_.placement);
     if (const auto own = narrower_spread(s_, metric, regime))
       return {value * std::exp(-*own), value * std::exp(*own)};
-    const auto* spread = s_.runtime.spread(metric, name(regime));
-    return spread ? Interval{value * spread->low, value * spread->high} : around(value, else_share);
+    const ProfileInterval of = profile_interval(s_, metric, regime);
+    return {value * of.low, value * of.high};
+  }
+
+  // An interval of the rig's own runs does not rest on the profile's rows.
+  std::vector<std::string> unmeasured(SpeedMetric metric, Regime regime) const {
+    if (narrower_spread(s_, metric, regime)) return {};
+    return unmeasured_families(s_, metric, regime);
+  }
+
+  void tell_unmeasured() {
+    const Regime regime = regime_of(s_, report_.placement);
+    report_.unmeasured = {unmeasured(SpeedMetric::kDecode, regime),
+                          unmeasured(SpeedMetric::kPrefill, regime)};
+    std::string text =
+        unmeasured_text(s_, report_.unmeasured.decode, report_.unmeasured.prefill, regime);
+    if (!text.empty()) add_first(std::move(text));
   }
 
   void intervals() {
-    const auto& u = s_.runtime.uncertainty;
     report_.tokens_per_s_interval =
-        around_forecast(report_.decode_tokens_per_s, SpeedMetric::kDecode, u.decode.value);
+        around_forecast(report_.decode_tokens_per_s, SpeedMetric::kDecode);
     report_.tokens_per_s_interval->lo *= share_of_stand_ins(s_.tensors);
-    report_.prefill_interval =
-        around_forecast(report_.prefill_tokens_per_s, SpeedMetric::kPrefill, u.prefill.value);
+    report_.prefill_interval = around_forecast(report_.prefill_tokens_per_s, SpeedMetric::kPrefill);
     const TtftBreakdown& b = *report_.ttft();
     const double compute = (b.total() - b.load).value;
     // The upper end of a speed is the lower end of a time.
-    const Interval speed = around_forecast(1.0, SpeedMetric::kPrefill, u.prefill.value);
+    const Interval speed = around_forecast(1.0, SpeedMetric::kPrefill);
     const Interval rest{compute / speed.hi, compute / std::max(speed.lo, 1e-9)};
-    const Interval load = around(b.load.value, u.load.value);
+    const Interval load = around(b.load.value, s_.runtime.uncertainty.load.value);
     report_.ttft_interval = Interval{rest.lo + load.lo, rest.hi + load.hi};
+    tell_unmeasured();
   }
 
   void trace() {

@@ -78,7 +78,9 @@ const std::vector<CpuArchitecture>& cpu_architectures() {
       {"cortex-a720", 2, 16},
       {"cortex-x925", 6, 16},
       {"neoverse-n1", 2, 16},
+      {"neoverse-v3ae", 2, 16},
       {"ampereone", 2, 16},
+      {"oryon", 4, 16},
       // RISC-V without vectors
       {"sifive-p550", 1, 1},
   };
@@ -89,6 +91,11 @@ const CpuArchitecture* cpu_architecture(std::string_view name) {
   const auto& all = cpu_architectures();
   const auto it = std::ranges::find(all, name, &CpuArchitecture::name);
   return it == all.end() ? nullptr : &*it;
+}
+
+bool has_slow_host(const CpuPart& part) {
+  constexpr std::string_view kFast[] = {"intel", "amd", "apple", "nvidia", "qualcomm"};
+  return std::ranges::find(kFast, part.vendor) == std::end(kFast);
 }
 
 double int8_flops_per_cycle(const CpuPart& part) {

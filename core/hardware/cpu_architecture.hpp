@@ -19,6 +19,9 @@ const std::vector<CpuArchitecture>& cpu_architectures();
 /// nullptr if there is no such architecture.
 const CpuArchitecture* cpu_architecture(std::string_view name);
 
+/// True for boards and Arm servers, whose cores take longer to launch a GPU's kernels.
+bool has_slow_host(const CpuPart& part);
+
 /// FLOPs of INT8 products that one performance core can do in a cycle, a multiply-add counted as
 /// two: its multipliers, with dot-product instructions or, without them, in one and a half steps.
 double int8_flops_per_cycle(const CpuPart& part);

@@ -15,7 +15,9 @@ constexpr double kMaxBytesPerCycle = 40.0;
 
 const std::vector<GpuArchitecture>& gpu_architectures() {
   static const std::vector<GpuArchitecture> all = {
-      // NVIDIA. Lanes: the vendor's architecture papers, FP32 units of one SM.
+      // NVIDIA. Lanes: the vendor's architecture papers, FP32 units of one SM. CUDA 12 compiles
+      // from
+      // capability 5.0 on, CUDA 13 from 7.5 on (release notes of both).
       {"ampere", "", 128},
       {"ada", "ampere", 128},
       {"blackwell", "ada", 128},
@@ -23,9 +25,11 @@ const std::vector<GpuArchitecture>& gpu_architectures() {
       {"hopper", "ampere-dc", 128},
       {"blackwell-dc", "hopper", 128},
       {"turing", "ampere", 64, true, false},
-      {"volta", "turing", 64, true, false},
-      {"pascal", "turing", 128, true, false},
-      {"pascal-dc", "pascal", 64, false, false},
+      {"volta", "turing", 64, true, false, 12},
+      {"pascal", "turing", 128, true, false, 12},
+      {"pascal-dc", "pascal", 64, false, false, 12},
+      {"maxwell", "pascal", 128, false, false, 12},
+      {"kepler", "maxwell", 192, false, false, 11},
       // Apple. Lanes: 128 ALUs of a GPU core.
       {"apple-m2", "", 128},
       {"apple-m1", "apple-m2", 128},
@@ -43,9 +47,12 @@ const std::vector<GpuArchitecture>& gpu_architectures() {
       {"cdna1", "vega", 64},
       {"cdna2", "cdna1", 64},  // data sheets' vector FP32; packed, it is twice that
       {"cdna3", "cdna2", 128},
+      {"cdna4", "cdna3", 128},
       // Intel. Lanes: 8 vector engines of 16 lanes in an Xe core.
       {"battlemage", "", 128},
       {"alchemist", "battlemage", 128},
+      // Qualcomm. Lanes: 1,536 ALUs in six shader processors; no source tells of 8-bit products.
+      {"adreno-x1", "", 256, false},
   };
   return all;
 }

@@ -14,6 +14,7 @@ struct GpuArchitecture {
   int lanes = 128;             // FP32 lanes of one unit (SM, CU, core)
   bool int8_dot = true;        // four 8-bit products in one lane's instruction
   bool graphs = true;          // runtimes capture a token's kernels in a CUDA graph
+  int last_cuda = 0;           // the last major CUDA toolkit that compiles for it; 0: the newest
 };
 
 /// All known architectures, each after its predecessor.

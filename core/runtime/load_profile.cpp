@@ -341,9 +341,11 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   return k;
 }
 
-std::vector<RuntimeProfile::Spread> read_spreads(const TomlTable& t) {
+// `of`: what `chips` counts, which is the name of its key.
+std::vector<RuntimeProfile::Spread> read_spreads(const TomlTable& t, const char* key,
+                                                 const char* of) {
   std::vector<RuntimeProfile::Spread> spreads;
-  for (const TomlTable& own : t.tables("spread")) {
+  for (const TomlTable& own : t.tables(key)) {
     RuntimeProfile::Spread s;
     own.require("metric");
     s.metric = own.choice("metric", SpeedMetric::kDecode,
@@ -353,11 +355,22 @@ std::vector<RuntimeProfile::Spread> read_spreads(const TomlTable& t) {
     s.low = own.number_or("low", 1.0, 0.001, 1000);
     s.high = own.number_or("high", 1.0, s.low, 1000);
     s.rows = int(own.integer_or("rows", 0, 0, 1'000'000));
-    s.chips = int(own.integer_or("chips", 0, 0, 1'000'000));
+    s.chips = int(own.integer_or(of, 0, 0, 1'000'000));
     own.finish();
     spreads.push_back(std::move(s));
   }
   return spreads;
+}
+
+std::vector<RuntimeProfile::MeasuredFamily> read_measured_families(const TomlTable& t) {
+  std::vector<RuntimeProfile::MeasuredFamily> families;
+  for (const TomlTable& own : t.tables("measured_family")) {
+    families.push_back({own.text("family"), own.flag("slow_host", false),
+                        int(own.integer_or("decode_rows", 0, 0, 1'000'000)),
+                        int(own.integer_or("prefill_rows", 0, 0, 1'000'000))});
+    own.finish();
+  }
+  return families;
 }
 
 std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
@@ -424,7 +437,9 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   if (p.head_first_since && p.head_first_since->value >= 2100) p.head_first_since.reset();
   p.eras = read_eras(t);
   p.cpu = read_cpu_efficiency(t.table("cpu"));
-  p.spreads = read_spreads(t);
+  p.spreads = read_spreads(t, "spread", "chips");
+  p.family_spreads = read_spreads(t, "family_spread", "families");
+  p.measured_families = read_measured_families(t);
 
   const TomlTable uncertainty = t.table("uncertainty");
   p.uncertainty.decode = uncertainty.number_figure("decode", 0, 10);

@@ -6,6 +6,20 @@
 #include <algorithm>
 
 namespace rigcast {
+namespace {
+
+const RuntimeProfile::Spread* spread_of(const std::vector<RuntimeProfile::Spread>& spreads,
+                                        SpeedMetric metric, std::string_view regime) {
+  const RuntimeProfile::Spread* of_all = nullptr;
+  for (const RuntimeProfile::Spread& s : spreads) {
+    if (s.metric != metric) continue;
+    if (s.regime == regime) return &s;
+    if (s.regime == "all") of_all = &s;
+  }
+  return of_all;
+}
+
+}  // namespace
 
 std::string_view name(RuntimeRules rules) {
   switch (rules) {
@@ -45,13 +59,21 @@ const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
 
 const RuntimeProfile::Spread* RuntimeProfile::spread(SpeedMetric metric,
                                                      std::string_view regime) const {
-  const Spread* of_all = nullptr;
-  for (const Spread& s : spreads) {
-    if (s.metric != metric) continue;
-    if (s.regime == regime) return &s;
-    if (s.regime == "all") of_all = &s;
-  }
-  return of_all;
+  return spread_of(spreads, metric, regime);
+}
+
+const RuntimeProfile::Spread* RuntimeProfile::family_spread(SpeedMetric metric,
+                                                            std::string_view regime) const {
+  return spread_of(family_spreads, metric, regime);
+}
+
+bool RuntimeProfile::has_measured(std::string_view family, bool slow_host,
+                                  SpeedMetric metric) const {
+  const auto tells = [&](const MeasuredFamily& m) {
+    const int rows = metric == SpeedMetric::kDecode ? m.decode_rows : m.prefill_rows;
+    return m.family == family && m.slow_host == slow_host && rows > 0;
+  };
+  return measured_families.empty() || std::ranges::any_of(measured_families, tells);
 }
 
 bool RuntimeProfile::has(KvPolicy policy) const {

@@ -165,8 +165,21 @@ struct RuntimeProfile {
     int rows = 0, chips = 0;
   };
   std::vector<Spread> spreads;
+  /// The same where the chip's whole family was left out; `chips` counts families.
+  std::vector<Spread> family_spreads;
   /// The interval of the regime, else that of all regimes; nullptr if nothing was measured.
   const Spread* spread(SpeedMetric metric, std::string_view regime) const;
+  const Spread* family_spread(SpeedMetric metric, std::string_view regime) const;
+
+  /// Rows by which figures were fitted, of one family of chips (core/scenario/chip_family.hpp).
+  struct MeasuredFamily {
+    std::string family;
+    bool slow_host = false;  // a CPU with small cores launched the GPUs' kernels
+    int decode_rows = 0, prefill_rows = 0;
+  };
+  std::vector<MeasuredFamily> measured_families;  // empty: the profile does not say
+  /// True if rows of this family, metric and kind of host are among them, or none are stated.
+  bool has_measured(std::string_view family, bool slow_host, SpeedMetric metric) const;
 
   const GpuEfficiency& gpu_efficiency(const GpuPart& part) const;
   const FormatEfficiency& format(QuantFormat f) const;

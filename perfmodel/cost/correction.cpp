@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "perfmodel/cost/profile_interval.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -20,10 +22,8 @@ double device_speed(const StepContext& s, TokenCount tokens) {
 }
 
 double profile_spread(const StepContext& s, SpeedMetric metric, Regime regime) {
-  if (const auto* spread = s.runtime.spread(metric, name(regime)))
-    return std::log(spread->high / spread->low) / 2.0;
-  const auto& u = s.runtime.uncertainty;
-  return std::log1p((metric == SpeedMetric::kDecode ? u.decode : u.prefill).value);
+  const ProfileInterval of = profile_interval(s, metric, regime);
+  return std::log(of.high / of.low) / 2.0;
 }
 
 std::optional<double> narrower_spread(const StepContext& s, SpeedMetric metric, Regime regime) {

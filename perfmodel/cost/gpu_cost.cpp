@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/hardware/cpu_architecture.hpp"
 #include "core/hardware/gpu_architecture.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/wave_quantization.hpp"
@@ -60,12 +61,6 @@ Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic
 Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
   return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
-}
-
-// Boards and Arm servers have small cores, which take longer to launch kernels.
-bool has_slow_host(const CpuPart& cpu) {
-  constexpr std::string_view kFast[] = {"intel", "amd", "apple", "nvidia"};
-  return std::ranges::find(kFast, cpu.vendor) == std::end(kFast);
 }
 
 bool is_windows(const Rig& rig) {

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <string>
 
+#include "core/runtime/load_profile.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/catalogue_fixture.hpp"
 
 using namespace rigcast;
 using namespace rigcast::calibration;
@@ -73,6 +75,27 @@ TEST_CASE("Fewer than four chips tell no interval of their regime", "[calibratio
   REQUIRE(few.size() == 1);
   CHECK(few.front().regime == "all");
   CHECK(spreads_of(4).size() == 2);
+}
+
+TEST_CASE("The intervals that ship are those of the table that ships", "[calibration]") {
+  const auto rows = read_left_out(RIGCAST_SOURCE_DIR "/runtimes/fitted/llama.cpp.left-out.csv");
+  const auto profile = load_runtime_profile(*fixtures::catalogue().runtime_file("llama.cpp"));
+  REQUIRE(rows);
+  REQUIRE(profile);
+  const auto check = [](const std::vector<RuntimeProfile::Spread>& shipped,
+                        const std::vector<RuntimeProfile::Spread>& computed) {
+    REQUIRE(shipped.size() == computed.size());
+    for (std::size_t i = 0; i < shipped.size(); ++i) {
+      INFO(shipped[i].regime);
+      CHECK(shipped[i].regime == computed[i].regime);
+      // The file has three decimals.
+      CHECK(shipped[i].low == Approx(computed[i].low).margin(0.00051));
+      CHECK(shipped[i].high == Approx(computed[i].high).margin(0.00051));
+      CHECK(shipped[i].chips == computed[i].chips);
+    }
+  };
+  check(profile->spreads, spreads(*rows));
+  check(profile->family_spreads, spreads(by_family(*rows)));
 }
 
 TEST_CASE("A chip with many rows does not move the median of chips", "[calibration]") {

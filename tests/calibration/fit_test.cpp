@@ -67,6 +67,9 @@ TEST_CASE("A fit comes near its rows, forgets a chip it has not seen, and is rea
     const double before = bound[i].error_among(likely(all));
     CHECK(std::abs(fit.fitted[i]) < std::max(0.08, std::abs(before)));
     CHECK(std::isfinite(fit.left_out[i]));
+    // Without its family the fit has seen the other chip alone, and no row of the same figures.
+    CHECK(std::isfinite(fit.family_left_out[i]));
+    CHECK(fit.family_left_out[i] != fit.fitted[i]);
   }
 
   const fs::path folder = fs::temp_directory_path() / ("rigcast-fit-" + std::to_string(getpid()));
@@ -82,4 +85,11 @@ TEST_CASE("A fit comes near its rows, forgets a chip it has not seen, and is rea
   CHECK(read->gpu.at("ampere").read.value !=
         Approx(profile.gpu_efficiency(runs.front().scenario->rig.gpus.front()).read.value));
   CHECK(read->spread(SpeedMetric::kDecode, "resident") != nullptr);
+  REQUIRE(read->family_spread(SpeedMetric::kDecode, "resident") != nullptr);
+  CHECK(read->family_spread(SpeedMetric::kDecode, "resident")->chips == 2);
+  REQUIRE(read->measured_families.size() == 2);
+  CHECK(read->has_measured("ampere", false, SpeedMetric::kDecode));
+  CHECK_FALSE(read->has_measured("ampere", true, SpeedMetric::kDecode));
+  CHECK_FALSE(read->has_measured("ampere", false, SpeedMetric::kPrefill));
+  CHECK_FALSE(read->has_measured("turing", false, SpeedMetric::kDecode));
 }

@@ -52,23 +52,24 @@ TEST_CASE("A fitted row is a line with both forecasts in the metric's unit", "[c
   std::vector<Sample> samples;
   samples.emplace_back(run, run.scenario->runtime);
   const std::string table =
-      to_csv(left_out_rows(samples, {{}, {std::log(2.0)}, {std::log(1.0 / 3.0)}}));
+      to_csv(left_out_rows(samples, {{}, {std::log(2.0)}, {std::log(1.0 / 3.0)}, {std::log(4.0)}}));
   const auto rows = parse_csv(table, "table");
   REQUIRE(rows);
   REQUIRE(rows->size() == 2);
   CHECK(texts((*rows)[0]) == std::vector<std::string>{"id", "chip", "rig", "model", "quant",
                                                       "regime", "deep", "quantized_kv", "ram_known",
-                                                      "metric", "measured", "fitted", "left_out"});
+                                                      "metric", "measured", "fitted", "left_out",
+                                                      "family", "family_left_out"});
   CHECK(texts((*rows)[1]) == std::vector<std::string>{"A,1", run.chip, "RTX 3090 \"FE\", Ryzen",
                                                       "llama-3.1-8b", "Q4_K_M", "resident", "1",
                                                       "0", run.ram_known ? "1" : "0", "tg_tps",
-                                                      "120.5", "241", "40.1667"});
+                                                      "120.5", "241", "40.1667", "ampere", "482"});
 }
 
 TEST_CASE("A table of left-out rows is read back as it was written", "[calibration]") {
-  LeftOutRow row{"A,1",          "rtx-3090",    "RTX 3090",   "llama", "Q4_0",
-                 Regime::kSplit, true,          false,        true,    SpeedMetric::kPrefill,
-                 120.5,          std::log(2.0), std::log(0.5)};
+  LeftOutRow row{"A,1",          "rtx-3090",    "RTX 3090",    "llama",  "Q4_0",
+                 Regime::kSplit, true,          false,         true,     SpeedMetric::kPrefill,
+                 120.5,          std::log(2.0), std::log(0.5), "ampere", std::log(4.0)};
   const auto rows = read(to_csv(std::vector{row}));
   REQUIRE(rows);
   REQUIRE(rows->size() == 1);
@@ -80,6 +81,20 @@ TEST_CASE("A table of left-out rows is read back as it was written", "[calibrati
   CHECK_FALSE(back.quantized_kv);
   CHECK(back.fitted_speed() == Approx(241));
   CHECK(back.left_out_speed() == Approx(60.25));
+  CHECK(back.family == "ampere");
+  CHECK(back.family_left_out_speed() == Approx(482));
+}
+
+TEST_CASE("A table by family has families in the place of chips", "[calibration]") {
+  LeftOutRow row;
+  row.chip = "rtx-3090";
+  row.left_out = 0.1;
+  row.family = "ampere";
+  row.family_left_out = -0.4;
+  const auto rows = by_family(std::vector{row});
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.front().chip == "ampere");
+  CHECK(rows.front().left_out == -0.4);
 }
 
 TEST_CASE("What is no table of left-out rows is refused where it stands", "[calibration]") {
@@ -92,6 +107,8 @@ TEST_CASE("What is no table of left-out rows is refused where it stands", "[cali
   CHECK_FALSE(read("id,chip\n"));
   CHECK_FALSE(read(""));
   // A speed that is no number would be an error of nothing.
-  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,nan\n"));
-  CHECK_FALSE(read(header + "a,c,r,m,q,elsewhere,0,0,0,tg_tps,1,1,1\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,nan,f,1\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,nan\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,elsewhere,0,0,0,tg_tps,1,1,1,f,1\n"));
+  CHECK(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,1\n"));
 }

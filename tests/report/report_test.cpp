@@ -214,7 +214,9 @@ TEST_CASE("JSON has the keys of the contract, in its order", "[report]") {
                                         "page_cache", "overhead", "total", "capacity"});
   CHECK(keys(json["cliffs"][0]) == Keys{"axis", "at_tokens", "before_tokens_per_s",
                                         "after_tokens_per_s", "cause", "device", "tier"});
-  CHECK(keys(json["interval"]) == Keys{"tokens_per_s", "ttft_s", "prefill_tokens_per_s"});
+  CHECK(keys(json["interval"]) ==
+        Keys{"tokens_per_s", "ttft_s", "prefill_tokens_per_s", "unmeasured"});
+  CHECK(keys(json["interval"]["unmeasured"]) == Keys{"decode", "prefill"});
   CHECK(keys(json["inputs"]) == Keys{"measured", "fitted", "published", "spec", "assumed"});
   CHECK(keys(json["advice"][0]) == Keys{"change", "tokens_per_s", "ttft_s", "gain", "flags"});
   CHECK(keys(json["traffic_bytes"]) == Keys{"ssd", "ram", "pcie_h2d", "pcie_d2h", "vram"});

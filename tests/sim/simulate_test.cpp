@@ -2,6 +2,7 @@
 #include "sim/simulate.hpp"
 #include "perfmodel/memory.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "sim/graph.hpp"
@@ -76,6 +77,67 @@ TEST_CASE("speeds, percentiles and shares are consistent with each other", "[sim
   REQUIRE(r.ttft_interval);
   CHECK(r.ttft_interval->lo < r.ttft()->total().value);
   CHECK(r.ttft_interval->hi > r.ttft()->total().value);
+}
+
+namespace {
+
+bool warns(const Report& r, const std::string& part) {
+  return std::ranges::any_of(
+      r.warnings, [&](const std::string& w) { return w.find(part) != std::string::npos; });
+}
+
+// High over low end of the decode interval.
+double width(const Report& r) { return r.tokens_per_s_interval->hi / r.tokens_per_s_interval->lo; }
+
+}  // namespace
+
+TEST_CASE("A family that nobody measured has a wider interval, and the report says so",
+          "[simulate]") {
+  const auto on = [](const char* gpu, Settings more = {}) {
+    return forecast(with({{"rig.gpu", gpu}, {"workload.start", "resident"}}, more),
+                    without_cliffs());
+  };
+  const Report measured = on("rtx-3060-12gb");
+  CHECK(measured.unmeasured.decode.empty());
+  CHECK(measured.unmeasured.prefill.empty());
+  CHECK_FALSE(warns(measured, "left out of the fit"));
+  for (const auto& [gpu, family] : {std::pair{"mi300x", "cdna3"},
+                                    {"b200", "blackwell-dc"},
+                                    {"mi210", "cdna2"},
+                                    {"radeon-vii", "vega"},
+                                    {"arc-b580", "battlemage"}}) {
+    INFO(gpu);
+    const Report r = on(gpu);
+    CHECK(r.unmeasured.decode == std::vector<std::string>{family});
+    CHECK(r.unmeasured.prefill == std::vector<std::string>{family});
+    REQUIRE_FALSE(r.warnings.empty());
+    CHECK(r.warnings.front().find(std::string("no measured run of ") + family) == 0);
+    CHECK(width(r) > width(measured));
+  }
+}
+
+TEST_CASE("Runs on a board tell nothing of decode on a PC, and the note says that they exist",
+          "[simulate]") {
+  const Settings arc{{"rig.gpu", "arc-b580"}, {"workload.start", "resident"}};
+  const Report pc = forecast(arc, without_cliffs());
+  CHECK(warns(pc, "battlemage GPUs on PCs and servers"));
+  const Report board = forecast(with(arc, {{"rig.cpu", "raspberry-pi-5"}}), without_cliffs());
+  CHECK(board.unmeasured.decode.empty());
+  CHECK(board.unmeasured.prefill == std::vector<std::string>{"battlemage"});
+  CHECK(warns(board, "no measured prompt of battlemage GPUs"));
+}
+
+TEST_CASE("A GPU that new builds have no code for carries a note", "[simulate]") {
+  const auto on = [](const char* gpu, const char* key, const char* value) {
+    return forecast({{"rig.gpu", gpu}, {key, value}}, without_cliffs());
+  };
+  const char* const kStart = "workload.start";
+  CHECK(warns(on("m40-12gb", kStart, "resident"), "CUDA 13 and later have no code for maxwell"));
+  CHECK(warns(on("k80", kStart, "resident"), "CUDA 12 and later have no code for kepler"));
+  CHECK(warns(on("p40", kStart, "resident"), "this needs a build with CUDA 12"));
+  CHECK(warns(on("p40", "runtime.name", "rigcast"), "the engine of rigcast has no code"));
+  CHECK_FALSE(warns(on("p40", "runtime.backend", "vulkan"), "CUDA"));
+  CHECK_FALSE(warns(on("rtx-2080-ti", kStart, "resident"), "CUDA"));
 }
 
 TEST_CASE("the same scenario gives the same report again", "[simulate]") {

@@ -78,6 +78,8 @@ TEST_CASE("A core does two INT8 FLOPs on every byte of its multipliers in a cycl
   CHECK(int8("sapphire-rapids", "amx") == 2 * 2 * 64);
   CHECK(int8("raptor-lake", "avx-vnni") == 2 * 2 * 32);
   CHECK(int8("apple-m2", "neon-i8mm") == 2 * 4 * 16);
+  CHECK(int8("oryon", "neon-i8mm") == 2 * 4 * 16);
+  CHECK(int8("neoverse-v3ae", "sve") == 2 * 2 * 16);
   CHECK(int8("sifive-p550", "scalar") == 2);
 }
 

@@ -33,7 +33,8 @@ TEST_CASE("Every architecture comes after the one it is most like, once", "[arch
     INFO(a.name);
     CHECK((a.neighbour.empty() || before.contains(a.neighbour)));
     CHECK(before.insert(a.name).second);
-    CHECK((a.lanes == 64 || a.lanes == 128));
+    CHECK((a.lanes == 64 || a.lanes == 128 || a.lanes == 192 || a.lanes == 256));
+    CHECK((a.last_cuda == 0 || a.last_cuda == 11 || a.last_cuda == 12));
     CHECK(gpu_architecture(a.name) == &a);
   }
   CHECK(gpu_architecture("") == nullptr);
@@ -56,8 +57,8 @@ TEST_CASE("Every GPU of the catalogue has an architecture that is known", "[arch
 
 TEST_CASE("The clock that a part's lanes imply is one that GPUs run at", "[architecture]") {
   // The P100 has 64 lanes in a unit, unlike all of Pascal after it. On the CMP 170HX multiply-adds
-  // are slowed down on purpose.
-  const std::set<std::string> apart{"p100-16gb", "cmp-170hx-8gb", "cmp-170hx-64gb"};
+  // are slowed down on purpose. The K80 boosts to 875 MHz.
+  const std::set<std::string> apart{"p100-16gb", "cmp-170hx-8gb", "cmp-170hx-64gb", "k80"};
   int checked = 0;
   for (const std::string& id : catalogue().ids("hwprofiles/gpus")) {
     const GpuPart part = gpu(id.c_str());
@@ -82,6 +83,8 @@ TEST_CASE("Units do a cycle's multiply-adds on all of their lanes", "[architectu
   CHECK(units_hz("rx-7900-xtx") == rate(61.44e12 / (2 * 128)));  // dual issue
   CHECK(units_hz("arc-b580") == rate(13.67e12 / (2 * 128)));
   CHECK(units_hz("apple-m2-10c") == rate(3.579e12 / (2 * 128)));
+  CHECK(units_hz("k80") == rate(13 * 875e6).epsilon(0.001));  // Kepler: 192 lanes
+  CHECK(units_hz("adreno-x1-85") == rate(3.8e12 / (2 * 256)));
 }
 
 TEST_CASE("A part without an FP32 rate is taken to have 30 FLOP for a byte", "[architecture]") {
@@ -116,6 +119,7 @@ TEST_CASE("Quantized blocks run as INT8, on matrix units or four in a lane", "[a
   CHECK(tiles("rx-6800") == rate(4 * 16.17e12));
   CHECK(tiles("mi50-32gb") == rate(4 * 13.3e12));
   CHECK(tiles("rx-580-8gb") == rate(6.17e12));     // Polaris has no such instruction
+  CHECK(tiles("gtx-980") == rate(4.981e12));       // nor Maxwell: dp4a came with Pascal
   CHECK(tiles("apple-m2-10c") == rate(3.579e12));  // nor has Apple: as floats
 }
 

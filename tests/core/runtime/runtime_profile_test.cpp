@@ -367,6 +367,29 @@ high = 1.5
   CHECK_FALSE(load_profile(plus(head + "regime = \"all\"\nlow = 0\n")));
 }
 
+TEST_CASE("A profile states the families whose runs it rests on, by metric and host", "[runtime]") {
+  const std::string ampere = "[[measured_family]]\nfamily = \"ampere\"\ndecode_rows = 5\n";
+  const std::string rdna4 =
+      "[[measured_family]]\nfamily = \"rdna4\"\nslow_host = true\ndecode_rows = 6\n";
+  const std::string spread =
+      "[[family_spread]]\nmetric = \"tg_tps\"\nregime = \"all\"\nlow = 0.5\nhigh = 2\n"
+      "families = 7\n";
+  const auto p = load_profile(plus(ampere + rdna4 + spread));
+  REQUIRE(p);
+  CHECK(p->has_measured("ampere", false, SpeedMetric::kDecode));
+  CHECK_FALSE(p->has_measured("ampere", false, SpeedMetric::kPrefill));
+  CHECK(p->has_measured("rdna4", true, SpeedMetric::kDecode));
+  CHECK_FALSE(p->has_measured("rdna4", false, SpeedMetric::kDecode));
+  REQUIRE(p->family_spread(SpeedMetric::kDecode, "resident"));
+  CHECK(p->family_spread(SpeedMetric::kDecode, "resident")->chips == 7);
+  CHECK(p->spread(SpeedMetric::kDecode, "resident") == nullptr);
+  CHECK_FALSE(load_profile(plus("[[measured_family]]\ndecode_rows = 5\n")));
+  CHECK_FALSE(load_profile(plus(ampere + "decodes = 1\n")));
+  const auto silent = load_profile(plus(""));
+  REQUIRE(silent);
+  CHECK(silent->has_measured("rdna4", false, SpeedMetric::kPrefill));
+}
+
 TEST_CASE("Each required key that is missing is named", "[runtime]") {
   using Keys = std::vector<const char*>;
   const std::pair<const char*, Keys> tables[] = {
