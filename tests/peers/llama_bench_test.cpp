@@ -215,7 +215,7 @@ TEST_CASE("Memory is what the library reports, and follows settings", "[llama-be
       if (b.at("kind") == "KV") bytes += b.at("bytes").get<std::int64_t>();
     return double(bytes);
   };
-  const double half_of_printed = 0.005 * (1 << 20);
+  const double half_of_printed = 0.005 * (1 << 20) + 1;  // of a size printed as 5.62 MiB
   CHECK(kv_bytes("f16", 512) == Approx(512.0 * 2 * 3 * 64 * 2 * 2).margin(half_of_printed));
   CHECK(kv_bytes("f16", 1024) == Approx(1024.0 * 2 * 3 * 64 * 2 * 2).margin(half_of_printed));
   CHECK(kv_bytes("q8_0", 1024) ==
@@ -240,7 +240,7 @@ TEST_CASE("A model that is missing, broken or too large is refused", "[llama-ben
 #ifndef __SANITIZE_ADDRESS__  // which needs more addresses than any limit leaves
   // 1,536 bytes a token: 12 GiB of KV, and 2 GiB of addresses.
   CHECK_THAT(refused("-m " + file + " -p 1 -n 0 -d 8000000 -r 1", "ulimit -v 2097152; "),
-             Catch::Contains("llama-bench: "));
+             Catch::Contains("cannot make a context"));
 #endif
 }
 

@@ -9,6 +9,7 @@ namespace llama_bench {
 void BufferSizes::add_line(const std::string& line) {
   static const std::regex kPattern(
       R"(:\s+(\S+)\s+(model|KV|RS|compute|output) buffer size\s*=\s*([0-9.]+) MiB)");
+  if (line.find(" buffer size") == std::string::npos) return;  // most lines, some of them long
   std::smatch m;
   if (!std::regex_search(line, m, kPattern)) return;
   const std::string name = m[1], kind = m[2];
