@@ -271,6 +271,8 @@ TEST_CASE("A program that fails is an error that says how, with what it wrote", 
            {good + "sleep 100", "stopped after", ErrorKind::kMachine, 1},
            {"while :; do echo x >&2; done", "stopped after"},
            {"yes", "more than results"},
+           {"yes >&2 & exit 3", "exit code 3"},
+           {"yes & exit 3", "exit code 3"},
            {"head -c 20000000 /dev/zero", "more than results"},
        }) {
     INFO(c.body);
@@ -330,6 +332,23 @@ TEST_CASE("Results of another test than the one asked for are an error", "[llama
   CHECK_FALSE(measured->prefill.error);  // 40 tokens after 24
   REQUIRE(measured->decode.error);       // asked for 8 after 64
   CHECK_THAT(measured->decode.error->message, Contains("another test"));
+}
+
+TEST_CASE("A scenario with a GPU is not measured by a llama-bench without", "[llama-bench]") {
+  const Folder folder;
+  Scenario s = scenario();
+  s.model_file = "x.gguf";
+  const auto prefill_of = [&](const std::string& gpu) {
+    const auto bench = find_llama_bench(
+        make_program(folder, prints(line_of(512, 0, 0, ", \"gpu_info\": \"" + gpu + "\""))));
+    REQUIRE(bench);
+    const auto measured = measure_with(*bench, forecast_of(s), {kShort});
+    REQUIRE(measured);
+    return measured->prefill;
+  };
+  CHECK_FALSE(prefill_of("NVIDIA GeForce RTX 3060").error);
+  REQUIRE(prefill_of("").error);
+  CHECK_THAT(prefill_of("").error->message, Contains("found no GPU"));
 }
 
 TEST_CASE("A scenario that does not fit is not tried again for its decode", "[llama-bench]") {

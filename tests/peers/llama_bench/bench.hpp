@@ -19,7 +19,8 @@ struct Sample {
 
 struct UsedMemory {
   std::string device;
-  std::size_t free_before = 0, free_after = 0, total = 0;  // bytes; before the model was loaded
+  // Bytes; before the model was loaded, when the process has its CUDA context already.
+  std::size_t free_before = 0, free_after = 0, total = 0;
 };
 
 struct TestResult {

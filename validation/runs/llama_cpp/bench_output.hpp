@@ -25,7 +25,8 @@ struct BenchBuffer {
 
 struct BenchGpu {
   std::string name;
-  Bytes used;  // by all of it, buffers or not: free before the model was loaded less free after
+  Bytes used;  // from before the model was loaded to after the last repetition: buffers, and what
+               // its libraries took while they computed, without the process's CUDA context
   Bytes total;
 };
 

@@ -20,6 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLookMs = 100;  // for an end, an interrupt or the time limit
+constexpr std::size_t kPieceBytes = 65536;
+constexpr int kPipePieces = (1 << 20) / kPieceBytes;  // Linux's largest pipe without privileges
 
 // The end of a pipe that is read; closed where there is nothing more.
 class PipeEnd {
@@ -30,13 +32,13 @@ class PipeEnd {
   PipeEnd& operator=(const PipeEnd&) = delete;
 
   int fd() const { return fd_; }
+  // One piece at a time: the process may write faster than limits are looked at.
   void append_to(std::string& text) {
-    for (char buffer[65536]; fd_ >= 0;) {
+    for (char buffer[kPieceBytes]; fd_ >= 0;) {
       const ssize_t n = ::read(fd_, buffer, sizeof buffer);
       if (n > 0) text.append(buffer, std::size_t(n));
       if (n < 0 && errno == EINTR) continue;
       if (n == 0 || (n < 0 && errno != EAGAIN)) close();
-      // One piece at a time: the process may write faster than limits are looked at.
       return;
     }
   }
@@ -92,13 +94,11 @@ ProcessOutput watch(pid_t process, PipeEnd& out, PipeEnd& err, const ProcessLimi
     pollfd ends[] = {{out.fd(), POLLIN, 0}, {err.fd(), POLLIN, 0}};
     ::poll(ends, 2, kLookMs);
     over = has_ended(process);  // before the last look at what it wrote
-    std::size_t before;
-    do {
-      before = result.out.size() + result.err.size();
+    // All that the pipes still hold, but no more than they can: a child of it may go on writing.
+    for (int i = 0; i < (over ? kPipePieces : 1); ++i) {
       out.append_to(result.out);
       err.append_to(result.err);
-    } while (over && result.out.size() + result.err.size() > before &&
-             result.out.size() <= limits.out_bytes);
+    }
     keep_last(result.err, limits.err_bytes);
     if (result.out.size() > limits.out_bytes) result.end = ProcessEnd::kOutputLimit;
     if (!over && elapsed().value > limits.time.value) result.end = ProcessEnd::kTimeLimit;

@@ -122,24 +122,22 @@ constexpr Older kOlder[] = {{"-lm", "none", "-mmp", "0"},
                             {"-lm", "mmap", "-mmp", "1"},
                             {"--n-cpu-moe", nullptr, "-ncmoe", nullptr}};
 
-std::optional<Error> check_test(const Words& words, const LlamaBenchRun& run) {
+// Whether it measured what `words` ask for, on a GPU where the scenario has one.
+std::optional<Error> check_test(const Words& words, const LlamaBenchRun& run, bool needs_gpu) {
   const auto asked = [&](const char* flag) {
     const auto found = std::ranges::find(words, flag);
     return found == words.end() ? 0 : TokenCount(std::stoll(*(found + 1)));
   };
-  if (run.tests.size() == 1) {
-    const BenchTest& t = run.tests.front();
-    if (t.prompt == asked("-p") && t.output == asked("-n") && t.depth == asked("-d"))
-      return std::nullopt;
-  }
-  return Error{ErrorKind::kMachine, fmt::format("llama-bench measured another test than {}",
-                                                planner::shell_text(words))};
-}
-
-LlamaBenchRun run_one(const LlamaBench& bench, const Words& words, Seconds limit) {
-  LlamaBenchRun run = run_llama_bench(bench, words, limit);
-  if (!run.error) run.error = check_test(words, run);
-  return run;
+  const BenchTest& t = run.tests.front();
+  if (run.tests.size() != 1 || t.prompt != asked("-p") || t.output != asked("-n") ||
+      t.depth != asked("-d"))
+    return Error{ErrorKind::kMachine, fmt::format("llama-bench measured another test than {}",
+                                                  planner::shell_text(words))};
+  if (needs_gpu && t.gpu.empty())
+    return Error{ErrorKind::kMachine,
+                 fmt::format("llama-bench found no GPU: it computed with {}", t.backends),
+                 "a llama.cpp that is built for this GPU"};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -215,13 +213,18 @@ Result<LlamaBenchMeasurement> measure_with(const LlamaBench& bench, const Report
     if (!words) return words.error();
     commands[i] = *std::move(words);
   }
+  const bool needs_gpu = !s.rig.gpus.empty() && forecast.placement.gpu_layers > 0;
+  const auto measure = [&](const Words& words) {
+    LlamaBenchRun run = run_llama_bench(bench, words, limits.time);
+    if (!run.error) run.error = check_test(words, run, needs_gpu);
+    return run;
+  };
   LlamaBenchMeasurement out;
-  out.prefill = run_one(bench, commands[0], limits.time);
-  const bool fits = !out.prefill.error || out.prefill.error->kind != ErrorKind::kDoesNotFit;
-  if (fits)
-    out.decode = run_one(bench, commands[1], limits.time);
-  else
+  out.prefill = measure(commands[0]);
+  if (out.prefill.error && out.prefill.error->kind == ErrorKind::kDoesNotFit)
     out.decode.error = out.prefill.error;
+  else
+    out.decode = measure(commands[1]);
   return out;
 }
 

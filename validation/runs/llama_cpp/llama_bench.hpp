@@ -57,9 +57,10 @@ struct LlamaBenchMeasurement {
 };
 
 /// Runs the two commands that planner::llama_bench_commands makes of the forecast, and checks that
-/// the tests are those that were asked for. Errors, before anything runs: the scenario has no model
-/// file, its runtime is not llama.cpp, or llama-bench lacks a flag. What a run came to is in it; a
-/// decode is not begun after a prefill that did not fit.
+/// the tests are those that were asked for, and that there was a GPU where layers are to be on one.
+/// Errors, before anything runs: the scenario has no model file, its runtime is not llama.cpp, or
+/// llama-bench lacks a flag. What a run came to is in it; a decode is not begun after a prefill
+/// that did not fit.
 Result<LlamaBenchMeasurement> measure_with(const LlamaBench& bench, const Report& forecast,
                                            const MeasureLimits& limits);
 
