@@ -260,5 +260,6 @@ TEST_CASE("Every format prints every result", "[llama-bench][llama.cpp]") {
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 3);
   CHECK_THAT(csv, Catch::StartsWith("build_commit,build_number,cpu_info,"));
   CHECK_THAT(run(folder, flags + "md").out, Catch::Contains("tg4"));
-  CHECK(lines(run(folder, flags + "none -oe jsonl").error).size() == 2);
+  const std::string error = run(folder, flags + "none -oe jsonl").error;  // may have warnings
+  CHECK(lines(error.substr(std::min(error.find('{'), error.size()))).size() == 2);
 }

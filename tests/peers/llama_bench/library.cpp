@@ -117,6 +117,15 @@ Library::Library(const fs::path& folder, bool verbose) : verbose_(verbose) {
   of_cpu(functions_.ggml_threadpool_new, "ggml_threadpool_new");
   of_cpu(functions_.ggml_threadpool_free, "ggml_threadpool_free");
   functions_.llama_backend_init();
+  warn_without_gpu(folder);
+}
+
+// The library computes on the CPU, without a word, where that of a GPU cannot be loaded.
+void Library::warn_without_gpu(const fs::path& folder) const {
+  const fs::path cuda = folder / "libggml-cuda.so";
+  if (!fs::exists(cuda) || !gpu_names().empty()) return;
+  const bool loads = ::dlopen(cuda.c_str(), RTLD_LAZY) != nullptr;
+  std::fprintf(stderr, "llama-bench: no GPU: %s\n", loads ? "CUDA finds none" : ::dlerror());
 }
 
 void Library::resolve() {
@@ -202,6 +211,8 @@ Library::Model Library::load_as(ModelParams p, const ModelSettings& s) {
   p.tensor_split = split.data();
   if (s.gpu_layers) p.n_gpu_layers = *s.gpu_layers;
   if (!is_v0_5_0_ && s.gpu_layers && *s.gpu_layers < 0) p.n_gpu_layers = default_gpu_layers();
+  if (!is_v0_5_0_ && std::string("tensor") == kSplitModes[s.split_mode])
+    throw Failure("-sm tensor: llama.cpp b7347 has no such split");
   p.split_mode = s.split_mode;
   p.main_gpu = s.main_gpu;
   set_load_mode(p, s.load_mode);

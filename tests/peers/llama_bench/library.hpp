@@ -98,6 +98,7 @@ class Library {
  private:
   void resolve();
   void check_release(const std::string& file);
+  void warn_without_gpu(const std::filesystem::path& folder) const;
   template <class ModelParams>
   Model load_as(ModelParams params, const ModelSettings& settings);
   template <class ContextParams>
