@@ -240,6 +240,8 @@ TEST_CASE("A model that is missing, broken or too large is refused", "[llama-ben
   };
   CHECK_THAT(refused("-m " + (folder / "none.gguf")), Catch::Contains("no file"));
   CHECK_THAT(refused("-m " + broken), Catch::Contains("cannot load"));
+  CHECK_THAT(refused("-m " + file + " -p 2000000000 -n 0 -d 2000000000"),
+             Catch::Contains("more tokens than"));
   CHECK_THAT(refused("-m " + file + " -ot x=CUDA7"), Catch::Contains("no memory called CUDA7"));
 #ifndef __SANITIZE_ADDRESS__  // which needs more addresses than any limit leaves
   // 1,536 bytes a token: 12 GiB of KV, and 2 GiB of addresses.

@@ -128,12 +128,24 @@ void Library::warn_without_gpu(const fs::path& folder) const {
   std::fprintf(stderr, "llama-bench: no GPU: %s\n", loads ? "CUDA finds none" : ::dlerror());
 }
 
+void* Library::symbol(const char* name) const {
+  void* found = find_symbol(opened_, name);
+  if (!found) throw Failure(std::string("libllama and libggml have no ") + name);
+  return found;
+}
+
+template <class Params>
+Params Library::model_defaults() const {
+  return reinterpret_cast<Params (*)()>(symbol("llama_model_default_params"))();
+}
+
+template <class Params>
+Params Library::context_defaults() const {
+  return reinterpret_cast<Params (*)()>(symbol("llama_context_default_params"))();
+}
+
 void Library::resolve() {
-  const auto get = [this](auto& out, const char* name) {
-    out = reinterpret_cast<std::remove_reference_t<decltype(out)>>(find_symbol(opened_, name));
-    if (!out) throw Failure(std::string("libllama and libggml have no ") + name);
-  };
-#define GET(name) get(functions_.name, #name)
+#define GET(name) functions_.name = reinterpret_cast<decltype(functions_.name)>(symbol(#name))
   GET(llama_log_set), GET(llama_backend_init), GET(llama_numa_init), GET(llama_max_devices);
   GET(llama_model_free), GET(llama_model_desc), GET(llama_model_size), GET(llama_model_n_params);
   GET(llama_model_get_vocab), GET(llama_vocab_n_tokens), GET(llama_vocab_get_add_bos);
@@ -159,16 +171,11 @@ void Library::check_release(const std::string& file) {
   if (!is_v0_5_0_ && !(named_b7347 && told.empty()))
     throw Failure(file + (told.empty() ? "" : " (" + told + ")") +
                   " is of another release than b7347 and v0.5.0, whose interface is known here");
-  const auto check = [&]<class Model, class Context>(const Model*, const Context*) {
-    const auto model =
-        reinterpret_cast<Model (*)()>(find_symbol(opened_, "llama_model_default_params"));
-    const auto context =
-        reinterpret_cast<Context (*)()>(find_symbol(opened_, "llama_context_default_params"));
-    return model && context && has_defaults(model()) && has_defaults(context());
-  };
   using namespace llama_h;
-  const bool ok = is_v0_5_0_ ? check((v0_5_0::ModelParams*)nullptr, (v0_5_0::ContextParams*)nullptr)
-                             : check((b7347::ModelParams*)nullptr, (b7347::ContextParams*)nullptr);
+  const bool ok = is_v0_5_0_ ? has_defaults(model_defaults<v0_5_0::ModelParams>()) &&
+                                   has_defaults(context_defaults<v0_5_0::ContextParams>())
+                             : has_defaults(model_defaults<b7347::ModelParams>()) &&
+                                   has_defaults(context_defaults<b7347::ContextParams>());
   if (!ok || !has_defaults(functions_.ggml_threadpool_params_default(3), 3))
     throw Failure(file + ": its defaults are not those of " + release() +
                   ", so its structures may not be either");
@@ -203,12 +210,12 @@ Library::Model Library::load_as(ModelParams p, const ModelSettings& s) {
   for (const Override& o : s.overrides) patterns_.push_back(o.pattern);
   for (int layer = 0; layer < s.cpu_moe_layers; ++layer)
     patterns_.push_back("blk\\." + std::to_string(layer) + "\\.ffn_.*exps");
-  const auto replaced = overrides(s);
-  if (!patterns_.empty()) p.tensor_buft_overrides = replaced.data();
-  std::vector<float> split = s.tensor_split;
-  if (split.size() > functions_.llama_max_devices()) throw Failure("-ts has too many shares");
-  split.resize(functions_.llama_max_devices());
-  p.tensor_split = split.data();
+  overrides_ = overrides(s);
+  if (!patterns_.empty()) p.tensor_buft_overrides = overrides_.data();
+  split_ = s.tensor_split;
+  if (split_.size() > functions_.llama_max_devices()) throw Failure("-ts has too many shares");
+  split_.resize(functions_.llama_max_devices());
+  p.tensor_split = split_.data();
   if (s.gpu_layers) p.n_gpu_layers = *s.gpu_layers;
   if (!is_v0_5_0_ && s.gpu_layers && *s.gpu_layers < 0) p.n_gpu_layers = default_gpu_layers();
   if (!is_v0_5_0_ && std::string("tensor") == kSplitModes[s.split_mode])
@@ -218,7 +225,7 @@ Library::Model Library::load_as(ModelParams p, const ModelSettings& s) {
   set_load_mode(p, s.load_mode);
   buffer_sizes_.forget_all();
   const auto load = reinterpret_cast<llama_h::Model* (*)(const char*, ModelParams)>(
-      find_symbol(opened_, "llama_model_load_from_file"));
+      symbol("llama_model_load_from_file"));
   Model model(load(s.file.c_str(), p), functions_.llama_model_free);
   if (!model) throw Failure("the library cannot load " + s.file);
   return model;
@@ -229,16 +236,15 @@ Library::Model Library::load(const ModelSettings& s) {
     std::fclose(file);
   else
     throw Failure("no file " + s.file);
-  const auto defaults = [this]<class Params>(const Params*) {
-    return reinterpret_cast<Params (*)()>(find_symbol(opened_, "llama_model_default_params"))();
-  };
-  return is_v0_5_0_ ? load_as(defaults((llama_h::v0_5_0::ModelParams*)nullptr), s)
-                    : load_as(defaults((llama_h::b7347::ModelParams*)nullptr), s);
+  return is_v0_5_0_ ? load_as(model_defaults<llama_h::v0_5_0::ModelParams>(), s)
+                    : load_as(model_defaults<llama_h::b7347::ModelParams>(), s);
 }
 
 template <class ContextParams>
 Library::Context Library::make_context_as(ContextParams p, llama_h::Model& model, const Test& t) {
-  p.n_ctx = std::uint32_t(t.n_prompt + t.n_gen + t.n_depth);
+  const std::int64_t tokens = std::int64_t(t.n_prompt) + t.n_gen + t.n_depth;
+  if (tokens > INT32_MAX) throw Failure("more tokens than a context can have");
+  p.n_ctx = std::uint32_t(tokens);
   p.n_batch = std::uint32_t(t.n_batch);
   p.n_ubatch = std::uint32_t(t.n_ubatch);
   p.type_k = t.type_k.ggml_type;
@@ -250,7 +256,7 @@ Library::Context Library::make_context_as(ContextParams p, llama_h::Model& model
   p.no_perf = 0;
   buffer_sizes_.forget_context();
   const auto make = reinterpret_cast<llama_h::Context* (*)(llama_h::Model*, ContextParams)>(
-      find_symbol(opened_, "llama_init_from_model"));
+      symbol("llama_init_from_model"));
   Context context(make(&model, p), functions_.llama_free);
   if (!context)
     throw Failure("the library cannot make a context of " + std::to_string(p.n_ctx) + " tokens");
@@ -258,12 +264,9 @@ Library::Context Library::make_context_as(ContextParams p, llama_h::Model& model
 }
 
 Library::Context Library::make_context(llama_h::Model& model, const Test& test) {
-  const auto defaults = [this]<class Params>(const Params*) {
-    return reinterpret_cast<Params (*)()>(find_symbol(opened_, "llama_context_default_params"))();
-  };
   return is_v0_5_0_
-             ? make_context_as(defaults((llama_h::v0_5_0::ContextParams*)nullptr), model, test)
-             : make_context_as(defaults((llama_h::b7347::ContextParams*)nullptr), model, test);
+             ? make_context_as(context_defaults<llama_h::v0_5_0::ContextParams>(), model, test)
+             : make_context_as(context_defaults<llama_h::b7347::ContextParams>(), model, test);
 }
 
 Library::ThreadPool Library::make_threads(int count) {

@@ -96,6 +96,11 @@ class Library {
   const BufferSizes& buffer_sizes() const { return buffer_sizes_; }
 
  private:
+  void* symbol(const char* name) const;
+  template <class Params>
+  Params model_defaults() const;
+  template <class Params>
+  Params context_defaults() const;
   void resolve();
   void check_release(const std::string& file);
   void warn_without_gpu(const std::filesystem::path& folder) const;
@@ -115,7 +120,10 @@ class Library {
   int log_level_ = 0;
   std::string log_line_;
   BufferSizes buffer_sizes_;
-  std::vector<std::string> patterns_;  // of the model's overrides, which refer to them
+  // What parameters of the model refer to.
+  std::vector<std::string> patterns_;
+  std::vector<llama_h::TensorOverride> overrides_;
+  std::vector<float> split_;
 };
 
 }  // namespace llama_bench
