@@ -22,6 +22,7 @@ asan() {
 }
 
 step fuzzing scripts/fuzz.sh "${1:-240}"
+step "llama.cpp for the tests that measure it" scripts/llama-bench.sh
 step "tests under sanitizers" asan
 hostile() { # command lines, with the program under sanitizers
   RIGCAST_HOSTILE=5000 RIGCAST_HOSTILE_SEED=$(date +%j) build/asan/tests/test_cli "[hostile]"

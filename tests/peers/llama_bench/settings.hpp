@@ -1,0 +1,76 @@
+#pragma once
+// Flags of llama-bench, and the tests that they ask for.
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace llama_bench {
+
+/// What ends the program with exit code 1: its text is for standard error.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Override {
+  std::string pattern;      // of tensor names, a regular expression
+  std::string buffer_type;  // "CPU", "CUDA0"
+  bool operator==(const Override&) const = default;
+};
+
+/// Settings of a model in memory: tests with equal ones share it.
+struct ModelSettings {
+  std::string file = "models/7B/ggml-model-q4_0.gguf";
+  std::optional<int> gpu_layers;  // absent: the library's default
+  int cpu_moe_layers = 0;
+  int split_mode = 1;  // index into kSplitModes
+  int main_gpu = 0;
+  std::string load_mode = "auto";
+  std::vector<float> tensor_split;
+  std::vector<Override> overrides;
+  bool operator==(const ModelSettings&) const = default;
+};
+
+inline constexpr const char* kSplitModes[] = {"none", "layer", "row", "tensor"};
+
+struct CacheType {
+  const char* name;
+  int ggml_type;
+};
+
+/// One test: a line of output.
+struct Test {
+  ModelSettings model;
+  int n_prompt = 0, n_gen = 0, n_depth = 0;
+  int n_batch = 2048, n_ubatch = 512;
+  CacheType type_k{"f16", 1}, type_v{"f16", 1};
+  int threads = 0;  // 0: one for each core
+  bool no_kv_offload = false;
+  int flash_attn = -1;  // -1: the library decides
+  bool no_op_offload = false;
+};
+
+enum class Format { kNone, kCsv, kJson, kJsonl, kMarkdown };
+
+struct Command {
+  std::vector<Test> tests;
+  int repetitions = 5;
+  int delay = 0;  // seconds before each test
+  bool warmup = true;
+  bool verbose = false;
+  bool help = false;
+  int numa = 0;  // of llama_numa_init: 0 none, 1 distribute, 2 isolate, 3 numactl
+  Format output = Format::kMarkdown;
+  Format output_err = Format::kNone;
+};
+
+/// Reads the words after the program's name. Throws Failure for what llama-bench does not know or
+/// this program does not do.
+Command parse_command(const std::vector<std::string>& words);
+
+/// The text of --help: flags as llama-bench prints them, one a line.
+std::string help_text();
+
+}  // namespace llama_bench

@@ -1,0 +1,67 @@
+#pragma once
+// Measures a scenario with llama.cpp's own llama-bench.
+//
+//   const auto bench = find_llama_bench(path);  // once: where it is, and which flags it has
+//   const auto measured = measure_with(*bench, forecast, {});  // what `plan --emit` prints
+//   measured->prefill.tests.front().median();
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "planner/commands.hpp"
+#include "report/report.hpp"
+#include "validation/runs/llama_cpp/bench_output.hpp"
+
+namespace rigcast::validation {
+
+/// A llama-bench, and the flags that its --help names.
+struct LlamaBench {
+  std::string program;  // a path
+  std::set<std::string> flags;
+};
+
+/// The program at `path` (of --llama-bench), or the first llama-bench of $PATH. Asks it for --help.
+/// Errors: kBadInput where there is none, it cannot be run or its help is not llama-bench's.
+Result<LlamaBench> find_llama_bench(const std::optional<std::string>& path);
+
+/// The command in flags that this llama-bench has: an older one has `-mmp 0` for `-lm none`.
+/// `words`: as planner::llama_bench_commands makes them. Errors: kBadInput with a flag that it
+/// lacks.
+Result<planner::Words> in_flags_of(const LlamaBench& bench, const planner::Words& words);
+
+/// One run of llama-bench, whatever came of it.
+struct LlamaBenchRun {
+  planner::Words command;  // as it was run
+  std::string out, err;    // as it wrote them; of `err` the last 64 KiB
+  Seconds elapsed;         // of all of it
+  std::optional<BenchBuild> build;
+  std::vector<BenchTest> tests;  // also those before an error
+  std::optional<Error> error;  // kDoesNotFit: out of memory; kMachine: crash, time limit, no result
+};
+
+/// Runs `words` with `-o jsonl`; past the limit its processes are killed. An error in it says what
+/// the program wrote last.
+LlamaBenchRun run_llama_bench(const LlamaBench& bench, const planner::Words& words,
+                              Seconds time_limit);
+
+struct MeasureLimits {
+  Seconds time{600};  // of each run of llama-bench, of which there are two
+};
+
+/// Prefill and decode of a scenario. Each has exactly one test where it has no error.
+struct LlamaBenchMeasurement {
+  LlamaBenchRun prefill, decode;
+};
+
+/// Runs the two commands that planner::llama_bench_commands makes of the forecast, and checks that
+/// the tests are those that were asked for, and that there was a GPU where layers are to be on one.
+/// Errors, before anything runs: the scenario has no model file, its runtime is not llama.cpp, or
+/// llama-bench lacks a flag. What a run came to is in it; a decode is not begun after a prefill
+/// that did not fit.
+Result<LlamaBenchMeasurement> measure_with(const LlamaBench& bench, const Report& forecast,
+                                           const MeasureLimits& limits);
+
+}  // namespace rigcast::validation
