@@ -22,6 +22,7 @@ struct Options {
   std::string file;
   int layers = 0;
   std::uint64_t seed = 1;
+  bool no_vocabulary = false;
 };
 
 int synth_verb(const Options& o, const Catalogue& catalogue) {
@@ -37,6 +38,8 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return fail(table.error());
   if (const auto error = check_outputs({o.file})) return fail(*error);
+  const auto vocabulary =
+      o.no_vocabulary ? engine::FileVocabulary::kNone : engine::FileVocabulary::kWords;
   std::optional<Error> error;
   const OnInterrupt on_interrupt;
   {
@@ -46,7 +49,7 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
       line.show(fmt::format("{} of {}", text_gib(Bytes{double(done)}), all));
     };
     error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file, progress,
-                                         stop_flag());
+                                         stop_flag(), vocabulary);
   }
   if (error && interrupted())
     error = Error{ErrorKind::kMachine, fmt::format("interrupted before {} was written", o.file),
@@ -78,6 +81,8 @@ void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->check(integer_within(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N")
       ->capture_default_str();
+  verb->add_flag("--no-vocabulary", options->no_vocabulary,
+                 "token ids alone, in place of a tokenizer of invented words");
   verb->footer(
       "Examples\n"
       "  rigcast synth llama-3.2-1b -o 1b.gguf\n"

@@ -27,8 +27,10 @@ std::string norm_name(std::string_view architecture, int index) {
                                                  : "norm_" + std::to_string(index + 1);
   };
   if (architecture == "falcon") return name_in({"attn_norm", "attn_norm_2"});
-  if (architecture == "olmo2") return name_in({"post_attention_norm", "post_ffw_norm"});
-  if (is_one_of(architecture, {"gpt-oss", "glm4moe", "qwen3next", "qwen35", "qwen35moe"}))
+  if (is_one_of(architecture, {"olmo2", "exaone4"}))
+    return name_in({"post_attention_norm", "post_ffw_norm"});
+  if (is_one_of(architecture,
+                {"gpt-oss", "glm4moe", "qwen3next", "qwen35", "qwen35moe", "seed_oss"}))
     return name_in({"attn_norm", "post_attention_norm"});
   return name_in({"attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm"});
 }

@@ -15,7 +15,7 @@ namespace rigcast::engine {
 /// Generates the bytes of blocks [first_block, first_block + bytes.size() / block bytes) of the
 /// tensor. Matrices: weights of mean 0 and standard deviation 1 / sqrt(row width), so that norms
 /// keep activations finite and logits distinct through all layers. Norms: near 1. Biases: small.
-/// RoPE factors: 1. routes: the model has experts, see weight_scales.hpp.
+/// RoPE factors: 1. routes: the model has experts, over which tokens spread: weight_scales.hpp.
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
                 std::span<std::byte> bytes, bool routes = false);
 

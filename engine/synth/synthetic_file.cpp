@@ -8,10 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "engine/architectures/architecture.hpp"
 #include "engine/architectures/bind_model.hpp"
 #include "engine/gguf/writer.hpp"
+#include "engine/synth/file_metadata.hpp"
+#include "engine/synth/file_tensors.hpp"
 #include "engine/synth/synth.hpp"
+#include "engine/synth/synthetic_vocabulary.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -29,37 +31,17 @@ std::uint32_t file_type_of(std::string_view quant) {
 }
 
 GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::string& quant,
-                     std::uint64_t seed) {
-  const Hyperparameters h = default_hyperparameters(m);
+                     std::uint64_t seed, bool with_vocabulary) {
   GgufHeader header;
   header.set("general.architecture", m.architecture);
   header.set("general.name", m.name + " (synthetic weights)");
   header.set("general.file_type", file_type_of(quant));
   header.set("rigcast.seed", seed);
-  const auto set = [&](std::string_view key, const auto& value) {
-    header.set(fmt::format("{}.{}", m.architecture, key), value);
-  };
-  const auto u32 = [](std::int64_t v) { return std::uint32_t(v); };
-  // llama.cpp requires tokenizer keys; this model has no vocabulary.
-  header.set("tokenizer.ggml.model", "no_vocab");
-  set("vocab_size", u32(m.vocabulary));
-  set("block_count", u32(m.layers));
-  set("context_length", u32(m.context));
-  set("embedding_length", u32(m.hidden));
-  set("feed_forward_length", u32(m.ffn > 0 || !m.moe ? m.ffn : m.moe->expert_ffn));
-  set("attention.head_count", u32(m.heads));
-  set("attention.head_count_kv", u32(m.kv_heads));
-  set("attention.key_length", u32(m.head_dim));
-  set("attention.value_length", u32(m.head_dim));
-  set("attention.layer_norm_rms_epsilon", h.norm_eps);
-  set("rope.dimension_count", u32(h.rope_dims));
-  set("rope.freq_base", h.rope_base);
-  if (m.window) set("attention.sliding_window", u32(m.window->tokens));
-  if (m.moe) {
-    set("expert_count", u32(m.moe->experts));
-    set("expert_used_count", u32(m.moe->experts_used));
-    set("expert_feed_forward_length", u32(m.moe->expert_ffn));
-  }
+  set_file_metadata(header, m);
+  if (with_vocabulary)
+    set_synthetic_vocabulary(header, m.vocabulary);
+  else
+    header.set("tokenizer.ggml.model", "no_vocab");  // llama.cpp requires the key
   for (const Tensor& t : tensors.tensors)
     header.add_tensor(t.name, t.format, std::span(t.shape).first(std::size_t(t.dimensions)));
   return header;
@@ -67,13 +49,17 @@ GgufHeader header_of(const ModelSpec& m, const TensorTable& tensors, const std::
 
 }  // namespace
 
-std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
+std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& model_tensors,
                                           const std::string& quant, std::uint64_t seed,
                                           const std::filesystem::path& target,
-                                          const Progress& progress, const StopFlag& stop) try {
-  if (auto error = check_executable(spec)) return error;
-  if (auto error = check_formats(tensors)) return error;
-  auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed));
+                                          const Progress& progress, const StopFlag& stop,
+                                          FileVocabulary vocabulary) try {
+  if (auto error = check_file_architecture(spec)) return error;
+  if (auto error = check_formats(model_tensors)) return error;
+  const TensorTable tensors = file_tensors(spec, model_tensors);
+  const bool with_vocabulary =
+      vocabulary == FileVocabulary::kWords && spec.vocabulary >= kFewestTokens;
+  auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed, with_vocabulary));
   if (!writer) return writer.error();
   const bool routed = routes(tensors);
   std::uint64_t done = 0;

@@ -16,12 +16,17 @@ namespace rigcast::engine {
 /// Called with the bytes written so far.
 using Progress = std::function<void(std::uint64_t done)>;
 
-/// Writes a GGUF file of the same bytes as make_synthetic_model's, without a vocabulary. Errors: a
-/// model that cannot be executed, a seed or a model that a file cannot hold, a full disk, a
-/// requested stop. After an error no file is left.
+/// A vocabulary is one of invented words, of the model's size: see synthetic_vocabulary.hpp.
+enum class FileVocabulary { kNone, kWords };
+
+/// Writes a GGUF file of the same bytes as make_synthetic_model's, for every architecture of
+/// file_metadata.hpp, also of those that the engine does not execute. A model of very few tokens
+/// gets no vocabulary. Errors: an architecture or a format that is not written, a seed or a model
+/// that a file cannot hold, a full disk, a requested stop. After an error no file is left.
 std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTable& tensors,
                                           const std::string& quant, std::uint64_t seed,
                                           const std::filesystem::path& target,
-                                          const Progress& progress = {}, const StopFlag& stop = {});
+                                          const Progress& progress = {}, const StopFlag& stop = {},
+                                          FileVocabulary vocabulary = FileVocabulary::kNone);
 
 }  // namespace rigcast::engine

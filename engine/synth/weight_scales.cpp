@@ -86,6 +86,15 @@ WeightScales around(QuantFormat f, float centre, int log2_of_reach) {
   return s;
 }
 
+// The deviation of a matrix's weights. In models with experts the embedding outweighs what all
+// attention adds, which is what tokens have in common.
+double deviation_of(const Tensor& t, bool routes) {
+  const double usual = 1 / std::sqrt(double(t.shape[0]));
+  if (routes && t.role == TensorRole::kTokenEmbedding) return 4;
+  if (routes && t.role == TensorRole::kAttentionOutput) return usual / 4;
+  return usual;
+}
+
 }  // namespace
 
 WeightScales weight_scales(const Tensor& t, bool routes) {
@@ -98,9 +107,7 @@ WeightScales weight_scales(const Tensor& t, bool routes) {
     ones.centre = 1;
     return ones;
   }
-  constexpr double kRouted = 4;
-  const bool apart = routes && t.role == TensorRole::kTokenEmbedding;
-  const double deviation = apart ? kRouted : 1 / std::sqrt(double(t.shape[0]));
+  const double deviation = deviation_of(t, routes);
   const double unit = deviation / std::sqrt(variance_at_unit_d(t.format));
   WeightScales s;
   s.step = float(unit);

@@ -21,9 +21,15 @@ struct WeightScales {
 
 /// Scales from the exact variance of uniform codes times uniform sub-scales, rounded as the block
 /// stores them: the deviation is within 1 % of 1 / sqrt(row width) for rows of up to 65,536
-/// weights. routes: the model has experts. Its embedding has a deviation of 4, so that a token's
-/// own state is not dominated by attention over all tokens: then routers spread tokens over experts
-/// as evenly as trained ones do.
+/// weights.
+///
+/// routes: the model has experts, over which its routers must spread tokens as evenly as trained
+/// ones do. A router of random weights does so if the states of tokens differ. What makes them
+/// alike is attention: it adds about the same mean of values to every token, in every layer. So the
+/// embedding has a deviation of 4, and attention's output a quarter of the usual one. After L
+/// layers two of n tokens share about L / 16 / n of a variance of 16: 2 % for 48 layers and n = 8.
+/// So the last token decides which are the likeliest next ones; if the head is the embedding, the
+/// likeliest is that token again.
 WeightScales weight_scales(const Tensor& tensor, bool routes = false);
 
 }  // namespace rigcast::engine

@@ -20,9 +20,12 @@ namespace {
 constexpr const char* kModel = "smollm2-135m";
 
 // The first two layers of a small model, about 20 MB.
-std::string small_file(const Folder& folder) {
+std::string small_file(const Folder& folder, const std::vector<std::string>& more = {}) {
   const std::string file = folder / "small.gguf";
-  const Outcome o = run({"synth", kModel, "--quant", "Q8_0", "--layers", "2", "-o", file});
+  std::vector<std::string> words = {"synth",    kModel, "--quant", "Q8_0",
+                                    "--layers", "2",    "-o",      file};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome o = run(words);
   CHECK(o.exit == 0);
   CHECK(o.error.empty());
   return file;
@@ -210,9 +213,22 @@ TEST_CASE("No GPU: a bad value is told first, the user can mend it", "[cli][run]
   CHECK(contains(right.error, "--device cpu"));
 }
 
-TEST_CASE("A vocabulary that is not understood ends only what needs one", "[cli][run]") {
+TEST_CASE("A file of random weights has a tokenizer for any text", "[cli][run]") {
   const Folder folder;
   const std::string file = small_file(folder);
+  const std::string text = "Hi, world: \xC3\xBC 12\n";
+  const Outcome tokens = run({"tokenize", "--weights", file, text});
+  REQUIRE(tokens.exit == 0);
+  CHECK(contains(tokens.out, "<s>"));
+  const Outcome answer = run({"run", "--weights", file, "--prompt", text, "--output-tokens", "3",
+                              "--repeat", "1", "--format", "json"});
+  INFO(answer.error);
+  CHECK(answer.exit == 0);
+}
+
+TEST_CASE("A vocabulary that is not understood ends only what needs one", "[cli][run]") {
+  const Folder folder;
+  const std::string file = small_file(folder, {"--no-vocabulary"});
   CHECK(contains(run({"inspect", file}).out, "no_vocab"));
   std::string bytes = read(file);
   const auto at = bytes.find("no_vocab");

@@ -22,6 +22,7 @@ struct LayerCache {
 struct Token {
   std::int64_t position = 0;
   std::array<Vector, kActivationCount> vectors;
+  Vector router_logits;  // of the last layer that has experts
 
   Vector& operator[](Activation a) { return vectors[std::size_t(a)]; }
 };
@@ -77,13 +78,14 @@ Vector gated_ffn(const Matrix& gate, const Matrix& up, const Matrix& down, const
   return product(down, inner);
 }
 
-Vector experts(const Model& model, const Layer& layer, const LayerOp& op, const Vector& x) {
+Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token& token) {
+  const Vector& x = token[op.in];
   const auto stack = [&](std::size_t i) { return stack_of(layer, op.weights[i]); };
   const MatrixStack gate = stack(1), up = stack(2), down = stack(3);
-  const Vector logits = product(matrix_of(layer, op.weights[0]), x);
+  token.router_logits = product(matrix_of(layer, op.weights[0]), x);
   Vector sum(x.size());
-  for (const ChosenExpert& chosen :
-       choose_experts(logits, model.spec.moe->experts_used, model.hyper.normalised_experts)) {
+  for (const ChosenExpert& chosen : choose_experts(
+           token.router_logits, model.spec.moe->experts_used, model.hyper.normalised_experts)) {
     const int e = chosen.expert;
     const Vector y = gated_ffn(gate.at(e), up.at(e), down.at(e), x);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += chosen.weight * y[i];
@@ -115,7 +117,7 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
       });
     case OpKind::kAttention: return attention(layer.attention, token, op.in, cache);
     case OpKind::kGatedFfn: return gated_ffn(matrix(0), matrix(1), matrix(2), x);
-    case OpKind::kExperts: return experts(model, layer, op, x);
+    case OpKind::kExperts: return experts(model, layer, op, token);
     case OpKind::kAddResidual: return sum(token[op.out], x);
   }
   RIGCAST_ASSERT(false);
@@ -128,21 +130,39 @@ Vector embedding_of(const Model& model, std::int32_t token) {
   return x;
 }
 
+// Calls after_layer(layer index, token) as each token leaves each layer.
+template <class AfterLayer>
+void walk(const Model& model, std::span<const std::int32_t> tokens, const AfterLayer& after_layer) {
+  std::vector<LayerCache> caches(model.layers.size());
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    Token token{.position = std::int64_t(t), .vectors = {}, .router_logits = {}};
+    token[Activation::kHidden] = embedding_of(model, tokens[t]);
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      for (const LayerOp& op : model.layers[i].ops)
+        token[op.out] = result_of(op, model, model.layers[i], token, caches[i]);
+      after_layer(i, token);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<float>> hidden_states(const Model& model,
                                               std::span<const std::int32_t> tokens) {
-  std::vector<LayerCache> caches(model.layers.size());
   std::vector<Vector> states;
-  for (const std::int32_t id : tokens) {
-    Token token{.position = std::int64_t(states.size()), .vectors = {}};
-    token[Activation::kHidden] = embedding_of(model, id);
-    for (std::size_t i = 0; i < model.layers.size(); ++i)
-      for (const LayerOp& op : model.layers[i].ops)
-        token[op.out] = result_of(op, model, model.layers[i], token, caches[i]);
-    states.push_back(std::move(token[Activation::kHidden]));
-  }
+  walk(model, tokens, [&](std::size_t layer, Token& token) {
+    if (layer + 1 == model.layers.size()) states.push_back(token[Activation::kHidden]);
+  });
   return states;
+}
+
+std::vector<std::vector<std::vector<float>>> router_logits(const Model& model,
+                                                           std::span<const std::int32_t> tokens) {
+  std::vector<std::vector<Vector>> logits(model.layers.size());
+  walk(model, tokens, [&](std::size_t layer, Token& token) {
+    if (model.spec.is_moe_layer(int(layer))) logits[layer].push_back(token.router_logits);
+  });
+  return logits;
 }
 
 std::vector<std::vector<float>> forward(const Model& model, std::span<const std::int32_t> tokens) {

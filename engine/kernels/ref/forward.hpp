@@ -19,4 +19,8 @@ std::vector<std::vector<float>> forward(const Model& model, std::span<const std:
 std::vector<std::vector<float>> hidden_states(const Model& model,
                                               std::span<const std::int32_t> tokens);
 
+/// Logits by which every token chooses its experts: [layer][token]; none in a dense layer.
+std::vector<std::vector<std::vector<float>>> router_logits(const Model& model,
+                                                           std::span<const std::int32_t> tokens);
+
 }  // namespace rigcast::engine::ref

@@ -1,0 +1,237 @@
+#include "engine/synth/file_metadata.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/architectures/architecture.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+// Writes keys below the architecture's name.
+class Keys {
+ public:
+  Keys(GgufHeader& header, const ModelSpec& m) : model(m), header_(header) {}
+
+  template <class T>
+  void set(std::string_view key, const T& value) {
+    header_.set(fmt::format("{}.{}", model.architecture, key), value);
+  }
+  /// A key without the architecture's name.
+  template <class T>
+  void set_global(std::string_view key, const T& value) {
+    header_.set(key, value);
+  }
+  void count(std::string_view key, std::int64_t value) { set(key, std::uint32_t(value)); }
+
+  const ModelSpec& model;
+
+ private:
+  GgufHeader& header_;
+};
+
+// Gating functions of routers.
+enum Gating : std::uint32_t { kSoftmax = 1, kSigmoid = 2 };
+
+void gating(Keys& keys, Gating function, bool normalised) {
+  keys.set("expert_gating_func", std::uint32_t(function));
+  keys.set("expert_weights_norm", normalised);
+  keys.set("expert_weights_scale", 1.0f);
+}
+
+void sigmoid(Keys& keys) { gating(keys, kSigmoid, true); }
+void softmax(Keys& keys) { gating(keys, kSoftmax, false); }
+
+void latent(Keys& keys) {
+  const LatentAttention& a = *keys.model.mla;
+  if (a.q_lora_rank > 0) keys.count("attention.q_lora_rank", a.q_lora_rank);
+  keys.count("attention.kv_lora_rank", a.kv_lora_rank);
+  keys.count("attention.key_length_mla", a.qk_nope_dim + a.qk_rope_dim);
+  keys.count("attention.value_length_mla", a.v_dim);
+  if (!keys.model.moe) return;
+  keys.model.moe->router_bias ? sigmoid(keys) : softmax(keys);
+}
+
+// RoPE of positions in time, height, width and one more, each with its share of a head's pairs.
+void sections(Keys& keys) {
+  const auto eighth = std::int32_t(keys.model.head_dim / 16);
+  keys.set("rope.dimension_sections",
+           std::vector<std::int32_t>{2 * eighth, 3 * eighth, 3 * eighth, 0});
+}
+
+void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
+
+void granite(Keys& keys) {
+  for (const char* scale : {"logit_scale", "residual_scale", "embedding_scale"})
+    keys.set(scale, 1.0f);
+  keys.set("attention.scale", 1 / std::sqrt(float(keys.model.head_dim)));
+}
+
+// The activation of Apertus has four parameters in every layer.
+void activation(Keys& keys) {
+  for (const auto& [name, value] :
+       {std::pair{"alpha_n", 0.8f}, {"alpha_p", 0.8f}, {"beta", 0.5f}, {"eps", -1e-6f}})
+    keys.set_global(fmt::format("xielu.{}", name),
+                    std::vector<float>(std::size_t(keys.model.layers), value));
+}
+
+void convolution(Keys& keys) {
+  // Convolution weights are all that is not quantised: as many in each row.
+  keys.count("shortconv.l_cache", keys.model.recurrent->layer_f32_parameters / keys.model.hidden);
+  if (keys.model.moe) sigmoid(keys);
+}
+
+// An architecture whose files are written, and what it has in addition to the common keys.
+struct FileArchitecture {
+  std::string_view name;
+  void (*more)(Keys& keys) = nullptr;
+};
+
+constexpr FileArchitecture kArchitectures[] = {
+    {"apertus", activation},
+    {"bailingmoe2", sigmoid},
+    {"cohere2", logit_scale},
+    {"command-r", logit_scale},
+    {"deepseek2", latent},
+    {"dots1", sigmoid},
+    {"ernie4_5"},
+    {"ernie4_5-moe", softmax},
+    {"exaone4"},
+    {"falcon"},
+    {"gemma2"},
+    {"gemma3"},
+    {"glm4"},
+    {"glm4moe", sigmoid},
+    {"gpt-oss"},
+    {"granite", granite},
+    {"hunyuan-moe"},
+    {"lfm2", convolution},
+    {"lfm2moe", convolution},
+    {"llama"},
+    {"llama4", sigmoid},
+    {"minimax-m2", sigmoid},
+    {"mistral3"},
+    {"olmo2"},
+    {"olmoe"},
+    {"phi3"},
+    {"phimoe"},
+    {"qwen2"},
+    {"qwen2moe"},
+    {"qwen2vl", sections},
+    {"qwen3"},
+    {"qwen3moe"},
+    {"qwen3vl", sections},
+    {"qwen3vlmoe", sections},
+    {"seed_oss"},
+    {"smollm3"},
+};
+
+const FileArchitecture* find(std::string_view name) {
+  const auto* const at = std::ranges::find(kArchitectures, name, &FileArchitecture::name);
+  return at == std::end(kArchitectures) ? nullptr : at;
+}
+
+void set_sizes(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  keys.count("vocab_size", m.vocabulary);
+  keys.count("block_count", m.layers + m.nextn_layers);
+  if (m.nextn_layers > 0) keys.count("nextn_predict_layers", m.nextn_layers);
+  keys.count("context_length", m.context);
+  keys.count("embedding_length", m.hidden);
+  keys.count("feed_forward_length", m.ffn > 0 || !m.moe ? m.ffn : m.moe->expert_ffn);
+}
+
+// Cached heads of every layer: 0 where a layer has no attention.
+void set_kv_heads(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  if (!m.recurrent) return keys.count("attention.head_count_kv", m.mla ? 1 : m.kv_heads);
+  std::vector<std::int32_t> heads;
+  for (int i = 0; i < m.layers; ++i) heads.push_back(m.has_attention(i) ? m.kv_heads : 0);
+  keys.set("attention.head_count_kv", heads);
+}
+
+void set_attention(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  const Hyperparameters h = default_hyperparameters(m);
+  keys.count("attention.head_count", m.heads);
+  set_kv_heads(keys);
+  // Cached keys of latent attention are the compressed vector and the part that RoPE turns.
+  keys.count("attention.key_length", m.mla ? m.mla->kv_lora_rank + m.mla->qk_rope_dim : m.head_dim);
+  keys.count("attention.value_length", m.mla ? m.mla->kv_lora_rank : m.head_dim);
+  keys.set("attention.layer_norm_rms_epsilon", h.norm_eps);
+  if (!find_architecture(m.architecture)) keys.set("attention.layer_norm_epsilon", h.norm_eps);
+  keys.count("rope.dimension_count", m.mla ? m.mla->qk_rope_dim : h.rope_dims);
+  keys.set("rope.freq_base", h.rope_base);
+  if (m.window) keys.count("attention.sliding_window", m.window->tokens);
+}
+
+void set_experts(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  if (!m.moe) return;
+  keys.count("expert_count", m.moe->experts);
+  keys.count("expert_used_count", m.moe->experts_used);
+  keys.count("expert_feed_forward_length", m.moe->expert_ffn);
+  if (find_architecture(m.architecture)) return;
+  keys.count("leading_dense_block_count", m.moe->dense_layers);
+  keys.count("interleave_moe_layer_step", m.moe->every);
+  if (m.moe->shared_ffn == 0) return;
+  // Shared experts are as wide as routed ones where they can be; else one has another width.
+  const bool alike = m.moe->shared_ffn % m.moe->expert_ffn == 0;
+  keys.count("expert_shared_count", alike ? m.moe->shared_ffn / m.moe->expert_ffn : 1);
+  keys.count("expert_shared_feed_forward_length", m.moe->shared_ffn);
+}
+
+// Layers up to the first that sees all tokens; 0: there is none, or it is the first.
+int layers_to_full_attention(const ModelSpec& m) {
+  if (m.window) return m.window->full_every;
+  if (!m.recurrent || m.recurrent->parallel) return 0;
+  const std::vector<int>& irregular = m.recurrent->attention_layers;
+  if (!irregular.empty()) return irregular.front() + 1;
+  return m.pattern.empty() ? m.recurrent->full_attention_every : int(m.pattern.find('*') + 1);
+}
+
+// What llama.cpp does not load, or not without a failed assertion, of a model cut to fewer layers.
+std::optional<Error> check_layers(const ModelSpec& m) {
+  const auto refusal = [&](std::string needed, std::string why) {
+    return bad_input(fmt::format("a file of {} needs {}, not {}", m.name, needed, m.layers),
+                     std::move(why));
+  };
+  if (const int enough = layers_to_full_attention(m); enough > m.layers)
+    return refusal(fmt::format("{} layers or more", enough),
+                   "so that one of them sees all tokens, for which llama.cpp allocates a cache");
+  const bool is_lite = m.architecture == "deepseek2" && m.mla && m.mla->q_lora_rank == 0;
+  if (is_lite && m.layers != 26 && m.layers != 27)
+    return refusal("26 or 27 layers",
+                   "by which llama.cpp recognizes that its queries are not compressed");
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Error> check_file_architecture(const ModelSpec& model) {
+  if (find(model.architecture)) return check_layers(model);
+  std::vector<std::string_view> names;
+  for (const FileArchitecture& a : kArchitectures) names.push_back(a.name);
+  return bad_input(
+      fmt::format("files of the architecture \"{}\" are not written", model.architecture),
+      fmt::format("{} are", fmt::join(names, ", ")));
+}
+
+void set_file_metadata(GgufHeader& header, const ModelSpec& model) {
+  Keys keys(header, model);
+  set_sizes(keys);
+  set_attention(keys);
+  set_experts(keys);
+  if (const auto more = find(model.architecture)->more) more(keys);
+}
+
+}  // namespace rigcast::engine

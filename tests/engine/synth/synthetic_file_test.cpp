@@ -1,0 +1,91 @@
+// Files of random weights: their tokenizer, their keys, and the architectures that have none.
+
+#include "engine/synth/synthetic_file.hpp"
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/model/tensor_table.hpp"
+#include "engine/gguf/file.hpp"
+#include "engine/synth/file_metadata.hpp"
+#include "engine/synth/synthetic_vocabulary.hpp"
+#include "engine/tokenizer/file_vocabulary.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/tiny_model.hpp"
+#include "tests/folder.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using test::Folder;
+
+ModelSpec spec_of(std::string architecture) {
+  fixtures::TinyTraits traits;
+  traits.vocabulary = 5000;
+  traits.layers = 2;
+  ModelSpec spec = fixtures::tiny_spec(traits);
+  spec.architecture = std::move(architecture);
+  return spec;
+}
+
+std::string write(const ModelSpec& spec, const Folder& folder, FileVocabulary vocabulary) {
+  const std::string path = folder / "x.gguf";
+  const auto table = make_tensor_table(spec, *QuantMix::from_name("Q8_0"));
+  REQUIRE(table);
+  const auto error = write_synthetic_file(spec, *table, "Q8_0", 1, path, {}, {}, vocabulary);
+  INFO((error ? error->message : ""));
+  REQUIRE_FALSE(error);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("The vocabulary of a synthetic file has the model's size, and different tokens",
+          "[synth]") {
+  const Folder folder;
+  const auto file = GgufFile::open(write(spec_of("llama"), folder, FileVocabulary::kWords));
+  REQUIRE(file);
+  const auto tokens = file->metadata().find("tokenizer.ggml.tokens")->texts();
+  REQUIRE(tokens);
+  CHECK(tokens->size() == 5000);
+  CHECK(std::set<std::string_view>(tokens->begin(), tokens->end()).size() == 5000);
+}
+
+TEST_CASE("Any text goes through a synthetic vocabulary and back", "[synth]") {
+  const Folder folder;
+  const auto file = GgufFile::open(write(spec_of("llama"), folder, FileVocabulary::kWords));
+  REQUIRE(file);
+  const auto tokenizer = file_tokenizer(*file);
+  REQUIRE(tokenizer);
+  REQUIRE(*tokenizer);
+  for (const std::string text : {"The quick brown fox, 12 times.", "\xC3\xA9t\xC3\xA9\n\t{}"}) {
+    CHECK((*tokenizer)->decode((*tokenizer)->encode(text)) == text);
+  }
+}
+
+TEST_CASE("A model of too few tokens gets no vocabulary", "[synth]") {
+  const Folder folder;
+  ModelSpec spec = spec_of("llama");
+  spec.vocabulary = kFewestTokens - 1;
+  const auto file = GgufFile::open(write(spec, folder, FileVocabulary::kWords));
+  REQUIRE(file);
+  CHECK(file->metadata().find("tokenizer.ggml.model")->text() == "no_vocab");
+}
+
+TEST_CASE("Architectures and layers that no file can have are refused by name", "[synth]") {
+  const auto unknown = check_file_architecture(spec_of("gemma9"));
+  REQUIRE(unknown);
+  CHECK(unknown->message.find("gemma9") != std::string::npos);
+  CHECK(unknown->hint.find("llama4") != std::string::npos);
+  ModelSpec windowed = spec_of("gemma3");
+  windowed.window = SlidingWindow{.tokens = 128, .full_every = 6};
+  const auto cut = check_file_architecture(windowed);
+  REQUIRE(cut);
+  CHECK(cut->message.find("6 layers or more") != std::string::npos);
+  windowed.layers = 6;
+  CHECK_FALSE(check_file_architecture(windowed));
+}
+
+}  // namespace rigcast::engine
