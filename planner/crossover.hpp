@@ -14,6 +14,9 @@ struct Crossover {
   PlacementSettings below{}, from{};
 };
 
+/// True if more layers have their FFN in RAM alone than are there as a whole.
+bool keeps_ffns_apart(const Scenario& scenario, const PlacementSettings& placement);
+
 /// The better of the two placements by `cost`; nullopt: neither fits.
 std::optional<PlacementSettings> place_layers_or_ffns(
     const Scenario& scenario, const RequestCost& cost,

@@ -207,11 +207,14 @@ class Screen : TextScreen {
     if (const std::string& unmet = plan_.ranked.front().unmet; !unmet.empty())
       paragraph("  note   ",
                 fmt::format("no plan meets the constraints ({}): this is the nearest", unmet));
-    for (const std::string& note : s.warnings) paragraph("  note   ", note);
+    // What is assumed of the machine is the same for all plans: simulate lists it.
+    for (const std::string& note : s.warnings)
+      if (note.find(": assumed ") == std::string::npos) paragraph("  note   ", note);
     for (const std::string& note : notes_on_companions(s)) paragraph("  note   ", note);
     if (s.placement.cpu_ffn_layers > 0) paragraph("  note   ", std::string(kFfnFlagNote));
     out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
-    paragraph(kIndent, prompt_cache_note(s, best.placement));
+    if (const std::string note = prompt_cache_note(s, best.placement); !note.empty())
+      paragraph(kIndent, note);
   }
 
   const Scenario& base_;

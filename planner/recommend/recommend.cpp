@@ -251,8 +251,9 @@ Result<Recommendation> recommend(const std::vector<ModelSpec>& models, const Ask
   for (const ModelFacts& one : facts) ranking.add(one);
   Recommendation out = ranking.take(generation_since(facts));
   if (out.rows.empty() && ranking.error() &&
-      std::ranges::all_of(out.left_out,
-                          [](const LeftOut& l) { return l.reason == WhyNot::kOther; }))
+      std::ranges::all_of(out.left_out, [](const LeftOut& l) {
+        return l.reason == WhyNot::kOther || l.reason == WhyNot::kShortContext;
+      }))
     return *ranking.error();
   simulate_rows(out, scenario_of, simulate);
   return out;

@@ -103,7 +103,8 @@ class Screen : TextScreen {
     if (!is_llama_cpp(s.runtime, s.kv.policy)) return;
     // Printed in full, so that it can be copied.
     out_ += "         " + shell_text(llama_server_command(s, best.report->placement)) + "\n";
-    paragraph("         ", prompt_cache_note(s, best.report->placement));
+    if (const std::string note = prompt_cache_note(s, best.report->placement); !note.empty())
+      paragraph("         ", note);
   }
 
   std::string row_text(const Recommended& row, std::size_t width) const {

@@ -54,6 +54,7 @@ Settings policy(const char* name, const Settings& settings = kTight) {
 TEST_CASE("alone, a token takes the sum of its GPU part, CPU part and handoffs", "[decode]") {
   const int layers = GENERATE(0, 12, 32, 33);
   Simulated t(Settings{{"placement.gpu_layers", std::to_string(layers)}});
+  const int on_gpu = layers_without_head(t.s, layers);
   const TokenCount cached = 1000;
   const Batch batch{cached - 1, 1, t.s.runtime.memory.kv_padding};
   const auto alone = [&](DeviceIndex device, const OpTraffic& traffic, double kernels) {
@@ -65,13 +66,13 @@ TEST_CASE("alone, a token takes the sum of its GPU part, CPU part and handoffs",
   };
   Seconds gpu{0}, cpu{0};
   for (int l = 0; l < t.s.model.layers; ++l) {
-    const DeviceIndex device = l < 32 - std::min(32, layers) ? kHost : 0;
+    const DeviceIndex device = l < 32 - on_gpu ? kHost : 0;
     const auto attention = attention_traffic(t.s.model, t.s.tensors, l, batch, t.s.kv.types);
     const auto ffn = ffn_traffic(t.s.model, t.s.tensors, l, 1);
     (device == kHost ? cpu : gpu) += alone(device, attention, t.s.runtime.kernels.attention.value) +
                                      alone(device, ffn, t.s.runtime.kernels.ffn.value);
   }
-  const DeviceIndex head = layers > 32 ? 0 : kHost;
+  const DeviceIndex head = layers > on_gpu ? 0 : kHost;
   (head == kHost ? cpu : gpu) +=
       alone(head, head_traffic(t.s.model, t.s.tensors, 1), t.s.runtime.kernels.head.value);
   // Into the GPU layers, if there are any, and out of them; at the end the logits or nothing.

@@ -44,15 +44,36 @@ TEST_CASE("33 layers fit into exactly what they need and not into a byte less", 
   CHECK(short_of_one.shortest()->free().value == -1);
 }
 
-TEST_CASE("automatic placement drops the head for want of one byte", "[fit]") {
+TEST_CASE("automatic placement drops a layer for want of one byte, and keeps the head", "[fit]") {
   const Settings automatic = {{"placement.gpu_layers", "\"auto\""}};
   const Bytes needed = need({{"placement.gpu_layers", "33"}});
   CHECK(resolve_placement(scenario(with(automatic, vram(needed)))).gpu_layers == 33);
   const Scenario smaller = scenario(with(automatic, vram(needed - 1_B)));
   const Placement placement = resolve_placement(smaller);
   CHECK(placement.gpu_layers == 32);
-  CHECK(placement.head == kHost);
+  CHECK(placement.layers[0].weights == kHost);
+  CHECK(placement.layers[1].weights == 0);
+  CHECK(placement.head == 0);
   CHECK(plan(smaller, placement).fits());
+}
+
+TEST_CASE("in builds before 2025-12 the head is the last to go to the GPU", "[fit]") {
+  const auto placed = [](const char* build, int gpu_layers) {
+    const Scenario s = scenario({{"runtime.build", std::string("\"") + build + "\""}});
+    return place(s, gpu_layers);
+  };
+  for (const int n : {1, 20, 32}) {
+    const Placement older = placed("2025-11", n), newer = placed("2026-01", n);
+    CHECK(older.head == kHost);
+    CHECK(newer.head == 0);
+    const auto on_gpu = [](const Placement& p) {
+      return std::ranges::count(p.layers, 0, &LayerPlacement::weights);
+    };
+    CHECK(on_gpu(older) == n);
+    CHECK(on_gpu(newer) == n - 1);
+  }
+  CHECK(placed("2025-11", 33).layers == placed("2026-01", 33).layers);
+  CHECK(placed("2025-11", 33).head == 0);
 }
 
 TEST_CASE("automatic placement drops a layer for want of one byte at every layer", "[fit]") {

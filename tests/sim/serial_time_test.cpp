@@ -339,7 +339,7 @@ TEST_CASE("recurrent layers are not like those with attention", "[serial]") {
 }
 
 TEST_CASE("layers on other devices are not alike", "[serial]") {
-  const Scenario split = scenario({{"model.quant", "Q8_0"}, {"placement.gpu_layers", "12"}});
+  const Scenario split = scenario({{"model.quant", "Q8_0"}, {"placement.gpu_layers", "13"}});
   std::vector<int> expected(32, 0);
   std::fill(expected.begin() + 20, expected.end(), 20);
   CHECK(alike_layers(split, resolve_placement(split)) == expected);
