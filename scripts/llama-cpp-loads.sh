@@ -73,13 +73,17 @@ ernie-4.5-21b-a3b 2
 exaone-4.0-1.2b 2
 falcon-7b 2
 falcon2-11b 2
+falcon-h1-0.5b 2
 gemma-2-2b 2
 gemma-3-1b 6
+gemma-3n-e2b 30
 glm-4-9b 2
 glm-4.5-air 2
 glm-4.7-flash 2
 gpt-oss-20b 2
 granite-3.1-2b 2
+granite-4.0-h-micro 6
+granite-4.0-h-tiny 6
 hunyuan-a13b 1
 dots.llm1 2
 lfm2-350m 3
@@ -88,6 +92,7 @@ ling-mini-2.0 2
 llama-4-scout 4
 minimax-m2 1
 ministral-3-3b 2
+nemotron-nano-9b-v2 15
 olmo-2-1b 2
 olmo-3-7b 4
 olmoe-1b-7b 2
@@ -99,6 +104,7 @@ qwen2-57b-a14b 1
 qwen2.5-vl-3b 2
 qwen3-0.6b 2
 qwen3-30b-a3b 2
+qwen3-next-80b-a3b 4
 qwen3-vl-2b 2
 qwen3-vl-30b-a3b 2
 seed-oss-36b 2
