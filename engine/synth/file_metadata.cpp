@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/architectures/architecture.hpp"
+#include "engine/architectures/bind_model.hpp"
 #include "engine/synth/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
@@ -260,6 +261,8 @@ std::optional<Error> check_layers(const ModelSpec& m) {
 }  // namespace
 
 std::optional<Error> check_file_architecture(const ModelSpec& model) {
+  if (find_architecture(model.architecture))
+    if (auto error = check_executable(model)) return error;
   if (find(model.architecture)) return check_layers(model);
   std::vector<std::string_view> names;
   for (const FileArchitecture& a : kArchitectures) names.push_back(a.name);
