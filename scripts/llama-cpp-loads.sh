@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Whether llama.cpp loads and decodes what `rigcast synth` writes: one model of every architecture that
-# synth knows, few layers of it in true width, and every weight format.
+# synth knows, few layers of it in true width, and every weight format; and whether tokens spread over
+# experts there.
 #
 #   scripts/llama-cpp-loads.sh [--program RIGCAST] [--fetch] [MODEL...]
 #
@@ -39,7 +40,7 @@ else
   echo "llama-cpp-loads: SKIPPED, NOTHING WAS TESTED: RIGCAST_LLAMA_CPP names no folder of libllama.so" >&2
   exit 77
 fi
-cc -O1 -Wall -Wextra -o "$work/loads" tests/peers/llama_cpp_loads.c -ldl
+cc -O1 -Wall -Wextra -o "$work/loads" tests/peers/llama_cpp_loads.c -ldl -lm
 
 only=" $* "
 failed=0
@@ -47,7 +48,7 @@ loads() { # MODEL and FLAGS of rigcast synth
   [[ $only == "  " || $only == *" $1 "* ]] || return 0
   "$program" synth "$@" -o "$work/model.gguf" > /dev/null || { failed=1 && return; }
   for folder in "${folders[@]}"; do
-    printf '%-44s' "$*"
+    printf '%-46s' "$*"
     LD_LIBRARY_PATH="$folder" "$work/loads" "$folder" "$work/model.gguf" 2>&1 | sed "s|$work/||" || failed=1
   done
   rm "$work/model.gguf"
