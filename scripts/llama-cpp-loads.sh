@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Whether llama.cpp loads and decodes what `rigcast synth` writes: one model of every architecture that
-# synth knows, few layers of it in true width, and every weight format.
+# synth knows, few layers of it in true width, and every weight format; and whether tokens spread over
+# experts there.
 #
 #   scripts/llama-cpp-loads.sh [--program RIGCAST] [--fetch] [MODEL...]
 #
@@ -39,7 +40,7 @@ else
   echo "llama-cpp-loads: SKIPPED, NOTHING WAS TESTED: RIGCAST_LLAMA_CPP names no folder of libllama.so" >&2
   exit 77
 fi
-cc -O1 -Wall -Wextra -o "$work/loads" tests/peers/llama_cpp_loads.c -ldl
+cc -O1 -Wall -Wextra -o "$work/loads" tests/peers/llama_cpp_loads.c -ldl -lm
 
 only=" $* "
 failed=0
@@ -47,7 +48,7 @@ loads() { # MODEL and FLAGS of rigcast synth
   [[ $only == "  " || $only == *" $1 "* ]] || return 0
   "$program" synth "$@" -o "$work/model.gguf" > /dev/null || { failed=1 && return; }
   for folder in "${folders[@]}"; do
-    printf '%-44s' "$*"
+    printf '%-46s' "$*"
     LD_LIBRARY_PATH="$folder" "$work/loads" "$folder" "$work/model.gguf" 2>&1 | sed "s|$work/||" || failed=1
   done
   rm "$work/model.gguf"
@@ -73,13 +74,17 @@ ernie-4.5-21b-a3b 2
 exaone-4.0-1.2b 2
 falcon-7b 2
 falcon2-11b 2
+falcon-h1-0.5b 2
 gemma-2-2b 2
 gemma-3-1b 6
+gemma-3n-e2b 30
 glm-4-9b 2
 glm-4.5-air 2
 glm-4.7-flash 2
 gpt-oss-20b 2
 granite-3.1-2b 2
+granite-4.0-h-micro 6
+granite-4.0-h-tiny 6
 hunyuan-a13b 1
 dots.llm1 2
 lfm2-350m 3
@@ -88,6 +93,7 @@ ling-mini-2.0 2
 llama-4-scout 4
 minimax-m2 1
 ministral-3-3b 2
+nemotron-nano-9b-v2 15
 olmo-2-1b 2
 olmo-3-7b 4
 olmoe-1b-7b 2
@@ -99,6 +105,7 @@ qwen2-57b-a14b 1
 qwen2.5-vl-3b 2
 qwen3-0.6b 2
 qwen3-30b-a3b 2
+qwen3-next-80b-a3b 4
 qwen3-vl-2b 2
 qwen3-vl-30b-a3b 2
 seed-oss-36b 2

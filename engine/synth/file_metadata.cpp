@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "engine/architectures/architecture.hpp"
+#include "engine/architectures/bind_model.hpp"
+#include "engine/synth/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -85,9 +87,28 @@ void activation(Keys& keys) {
 }
 
 void convolution(Keys& keys) {
-  // Convolution weights are all that is not quantised: as many in each row.
-  keys.count("shortconv.l_cache", keys.model.recurrent->layer_f32_parameters / keys.model.hidden);
+  keys.count("shortconv.l_cache", mixer_widths(keys.model)->conv_kernel);
   if (keys.model.moe) sigmoid(keys);
+}
+
+void per_layer(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  keys.count("embedding_length_per_layer_input", m.layer_embedding);
+  keys.count("attention.shared_kv_layers", m.shared_kv_layers);
+}
+
+void state_space(Keys& keys) {
+  const MixerWidths w = *mixer_widths(keys.model);
+  keys.count("ssm.conv_kernel", w.conv_kernel);
+  keys.count("ssm.inner_size", w.inner_size);
+  keys.count("ssm.state_size", w.state_size);
+  keys.count("ssm.time_step_rank", w.time_step_rank);
+  keys.count("ssm.group_count", w.group_count);
+}
+
+void granite_hybrid(Keys& keys) {
+  granite(keys);
+  state_space(keys);
 }
 
 // An architecture whose files are written, and what it has in addition to the common keys.
@@ -107,12 +128,15 @@ constexpr FileArchitecture kArchitectures[] = {
     {"ernie4_5-moe", softmax},
     {"exaone4"},
     {"falcon"},
+    {"falcon-h1", state_space},
     {"gemma2"},
     {"gemma3"},
+    {"gemma3n", per_layer},
     {"glm4"},
     {"glm4moe", sigmoid},
     {"gpt-oss"},
     {"granite", granite},
+    {"granitehybrid", granite_hybrid},
     {"hunyuan-moe"},
     {"lfm2", convolution},
     {"lfm2moe", convolution},
@@ -120,6 +144,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"llama4", sigmoid},
     {"minimax-m2", sigmoid},
     {"mistral3"},
+    {"nemotron_h", state_space},
     {"olmo2"},
     {"olmoe"},
     {"phi3"},
@@ -129,6 +154,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"qwen2vl", sections},
     {"qwen3"},
     {"qwen3moe"},
+    {"qwen3next", state_space},
     {"qwen3vl", sections},
     {"qwen3vlmoe", sections},
     {"seed_oss"},
@@ -140,6 +166,16 @@ const FileArchitecture* find(std::string_view name) {
   return at == std::end(kArchitectures) ? nullptr : at;
 }
 
+// The inner width of dense layers; where layers are one block alone, of every layer.
+void set_ffn(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  const std::int64_t ffn = m.ffn > 0 || !m.moe ? m.ffn : m.moe->expert_ffn;
+  if (m.pattern.empty()) return keys.count("feed_forward_length", ffn);
+  std::vector<std::int32_t> widths;
+  for (int i = 0; i < m.layers; ++i) widths.push_back(m.has_ffn(i) ? std::int32_t(ffn) : 0);
+  keys.set("feed_forward_length", widths);
+}
+
 void set_sizes(Keys& keys) {
   const ModelSpec& m = keys.model;
   keys.count("vocab_size", m.vocabulary);
@@ -147,13 +183,15 @@ void set_sizes(Keys& keys) {
   if (m.nextn_layers > 0) keys.count("nextn_predict_layers", m.nextn_layers);
   keys.count("context_length", m.context);
   keys.count("embedding_length", m.hidden);
-  keys.count("feed_forward_length", m.ffn > 0 || !m.moe ? m.ffn : m.moe->expert_ffn);
+  set_ffn(keys);
 }
 
-// Cached heads of every layer: 0 where a layer has no attention.
+// Cached heads; where llama.cpp recognizes layers by it, of every layer: 0 without attention.
 void set_kv_heads(Keys& keys) {
   const ModelSpec& m = keys.model;
-  if (!m.recurrent) return keys.count("attention.head_count_kv", m.mla ? 1 : m.kv_heads);
+  const bool by_formula = m.architecture == "qwen3next";
+  if (!m.recurrent || m.recurrent->parallel || by_formula)
+    return keys.count("attention.head_count_kv", m.mla ? 1 : m.kv_heads);
   std::vector<std::int32_t> heads;
   for (int i = 0; i < m.layers; ++i) heads.push_back(m.has_attention(i) ? m.kv_heads : 0);
   keys.set("attention.head_count_kv", heads);
@@ -208,16 +246,23 @@ std::optional<Error> check_layers(const ModelSpec& m) {
   if (const int enough = layers_to_full_attention(m); enough > m.layers)
     return refusal(fmt::format("{} layers or more", enough),
                    "so that one of them sees all tokens, for which llama.cpp allocates a cache");
+  if (m.architecture == "command-r" && m.qk_norm && m.layers < 64)
+    return refusal("64 layers", "by which llama.cpp recognizes that it has norms of heads");
   const bool is_lite = m.architecture == "deepseek2" && m.mla && m.mla->q_lora_rank == 0;
   if (is_lite && m.layers != 26 && m.layers != 27)
     return refusal("26 or 27 layers",
                    "by which llama.cpp recognizes that its queries are not compressed");
+  if (m.recurrent && !mixer_widths(m))
+    return bad_input(
+        fmt::format("the recurrent layers of {} have widths that are not known", m.name));
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<Error> check_file_architecture(const ModelSpec& model) {
+  if (find_architecture(model.architecture))
+    if (auto error = check_executable(model)) return error;
   if (find(model.architecture)) return check_layers(model);
   std::vector<std::string_view> names;
   for (const FileArchitecture& a : kArchitectures) names.push_back(a.name);

@@ -1,36 +1,17 @@
 #include "engine/synth/file_tensors.hpp"
 
+#include <array>
+#include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "engine/synth/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using Tensors = std::vector<Tensor>;
-
-bool is_short_convolution(const ModelSpec& m) {
-  return m.architecture == "lfm2" || m.architecture == "lfm2moe";
-}
-
-// A matrix of the layer of `t`, in the same format.
-Tensor matrix(const Tensor& t, std::string_view name, std::uint64_t columns, std::uint64_t rows) {
-  Tensor out = t;
-  out.name = "blk." + std::to_string(t.layer) + "." + std::string(name) + ".weight";
-  out.shape = {columns, rows, 1};
-  out.dimensions = 2;
-  out.bytes = tensor_bytes(out.format, columns, rows);
-  return out;
-}
-
-// The stand-ins of a mixer that convolves a few tokens: a projection to three vectors, one back,
-// and the convolution.
-Tensors short_convolution(const Tensor& t, std::uint64_t hidden) {
-  if (t.dimensions == 1) return {matrix(t, "shortconv.conv", t.shape[0] / hidden, hidden)};
-  return {matrix(t, "shortconv.in_proj", hidden, 3 * hidden),
-          matrix(t, "shortconv.out_proj", hidden, hidden)};
-}
 
 // Phi 3.5 MoE adds a bias to its logits.
 Tensors biased_head(const Tensor& t) {
@@ -44,14 +25,60 @@ Tensors biased_head(const Tensor& t) {
   return {t, bias};
 }
 
+Tensor renamed(Tensor t, std::string name) {
+  t.name = std::move(name);
+  return t;
+}
+
+// Norms of Command R+ have weights for every head.
+Tensor of_heads(Tensor t, std::int64_t head_dim) {
+  t.shape = {std::uint64_t(head_dim), t.elements() / std::uint64_t(head_dim), 1};
+  t.dimensions = 2;
+  return t;
+}
+
 Tensors in_file(const ModelSpec& m, const Tensor& t) {
+  if (t.role == TensorRole::kRecurrent) return mixer_tensors(m, t);
   if (m.architecture == "phimoe" && t.role == TensorRole::kOutput) return biased_head(t);
-  if (!is_short_convolution(m)) return {t};
-  if (t.role == TensorRole::kRecurrent) return short_convolution(t, std::uint64_t(m.hidden));
-  if (t.name != "output_norm.weight") return {t};
-  Tensor norm = t;
-  norm.name = "token_embd_norm.weight";
-  return {norm};
+  if (m.architecture.starts_with("lfm2") && t.name == "output_norm.weight")
+    return {renamed(t, "token_embd_norm.weight")};
+  if (m.architecture == "falcon-h1" && t.name.ends_with(".ffn_norm.weight"))
+    return {renamed(t, t.name.substr(0, t.name.rfind('.')))};
+  const bool norm_of_heads =
+      t.name.ends_with("_q_norm.weight") || t.name.ends_with("_k_norm.weight");
+  if (m.architecture == "command-r" && norm_of_heads) return {of_heads(t, m.head_dim)};
+  return {t};
+}
+
+Tensor floats(std::string name, int layer, std::array<std::uint64_t, 3> shape) {
+  Tensor t;
+  t.name = (layer < 0 ? std::string() : "blk." + std::to_string(layer) + ".") + std::move(name);
+  t.layer = layer;
+  t.role = shape[1] > 1 ? TensorRole::kUnquantized : TensorRole::kNorm;
+  t.shape = shape;
+  t.dimensions = shape[2] > 1 ? 3 : shape[1] > 1 ? 2 : 1;
+  t.format = QuantFormat::kF32;
+  t.bytes = tensor_bytes(t.format, shape[0], shape[1] * shape[2]);
+  return t;
+}
+
+// What Gemma 3n has and the catalogue leaves out: four alternating states (AltUp) and a residual of
+// low rank (Laurel).
+void add_gemma_3n(const ModelSpec& m, Tensors& out) {
+  constexpr std::uint64_t kStates = 4, kRank = 64;
+  const auto hidden = std::uint64_t(m.hidden);
+  for (const char* name : {"altup_proj.weight", "altup_unembd_proj.weight"})
+    out.push_back(floats(name, -1, {hidden, hidden, kStates - 1}));
+  for (int i = 0; i < m.layers; ++i) {
+    out.push_back(floats("altup_correct_coef.weight", i, {kStates, kStates, 1}));
+    out.push_back(floats("altup_correct_scale.weight", i, {hidden, 1, 1}));
+    out.push_back(floats("altup_predict_coef.weight", i, {kStates, kStates * kStates, 1}));
+    out.push_back(floats("altup_router.weight", i, {hidden, kStates, 1}));
+    out.push_back(floats("altup_router_norm.weight", i, {hidden, 1, 1}));
+    out.push_back(floats("laurel_l.weight", i, {hidden, kRank, 1}));
+    out.push_back(floats("laurel_r.weight", i, {kRank, hidden, 1}));
+    out.push_back(floats("laurel_post_norm.weight", i, {hidden, 1, 1}));
+  }
 }
 
 }  // namespace
@@ -61,6 +88,7 @@ TensorTable file_tensors(const ModelSpec& model, const TensorTable& tensors) {
   out.tensors.clear();
   for (const Tensor& t : tensors.tensors)
     for (Tensor& stored : in_file(model, t)) out.tensors.push_back(std::move(stored));
+  if (model.architecture == "gemma3n") add_gemma_3n(model, out.tensors);
   return out;
 }
 

@@ -99,6 +99,7 @@ double deviation_of(const Tensor& t, bool routes) {
 
 WeightScales weight_scales(const Tensor& t, bool routes) {
   const bool whole_floats = info(t.format).block_elements == 1;
+  if (t.name.ends_with(".ssm_a")) return around(t.format, -1, -3);  // states decay
   if (t.role == TensorRole::kNorm || t.role == TensorRole::kBias || t.role == TensorRole::kRope) {
     RIGCAST_ASSERT(whole_floats);
     if (t.role == TensorRole::kNorm) return around(t.format, 1, -3);

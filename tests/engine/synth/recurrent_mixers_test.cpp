@@ -1,0 +1,73 @@
+// Widths of recurrent mixers follow from the counts of the catalogue's models.
+
+#include "engine/synth/recurrent_mixers.hpp"
+
+#include <string>
+
+#include "core/model/model_spec.hpp"
+#include "core/model/tensor_table.hpp"
+#include "engine/synth/file_tensors.hpp"
+#include "tests/catch.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+ModelSpec catalogue_model(const std::string& id) {
+  auto spec = load_model_spec(std::string(RIGCAST_SOURCE_DIR) + "/models/" + id + ".toml");
+  REQUIRE(spec);
+  return *spec;
+}
+
+struct Published {
+  std::string id;
+  MixerWidths widths;
+};
+
+}  // namespace
+
+TEST_CASE("Mixers have the widths of the publishers' config.json", "[synth]") {
+  // mamba_d_conv, mamba_d_ssm or expand * hidden_size, mamba_d_state, mamba_n_heads,
+  // mamba_n_groups; of Qwen3 Next linear_conv_kernel_dim, values' heads times 128, 128, their
+  // number, keys' heads.
+  const Published models[] = {{"falcon-h1-0.5b", {4, 1536, 128, 24, 1}},
+                              {"granite-4.0-h-micro", {4, 4096, 128, 64, 1}},
+                              {"granite-4.0-h-tiny", {4, 3072, 128, 48, 1}},
+                              {"granite-4.0-h-small", {4, 8192, 128, 128, 1}},
+                              {"nemotron-nano-9b-v2", {4, 10240, 128, 128, 8}},
+                              {"qwen3-next-80b-a3b", {4, 4096, 128, 32, 16}}};
+  for (const Published& p : models) {
+    INFO(p.id);
+    const auto w = mixer_widths(catalogue_model(p.id));
+    REQUIRE(w);
+    CHECK(w->conv_kernel == p.widths.conv_kernel);
+    CHECK(w->inner_size == p.widths.inner_size);
+    CHECK(w->state_size == p.widths.state_size);
+    CHECK(w->time_step_rank == p.widths.time_step_rank);
+    CHECK(w->group_count == p.widths.group_count);
+  }
+  CHECK(mixer_widths(catalogue_model("lfm2-1.2b"))->conv_kernel == 3);
+}
+
+TEST_CASE("Counts that no mixer has give no widths", "[synth]") {
+  ModelSpec spec = catalogue_model("granite-4.0-h-tiny");
+  spec.recurrent->layer_parameters += 1;
+  CHECK_FALSE(mixer_widths(spec));
+  spec = catalogue_model("granite-4.0-h-tiny");
+  spec.recurrent->state_bytes /= 2;
+  CHECK_FALSE(mixer_widths(spec));
+}
+
+TEST_CASE("Stand-ins of mixers are replaced by as many weights", "[synth]") {
+  for (const char* id : {"falcon-h1-0.5b", "granite-4.0-h-tiny", "lfm2-1.2b", "nemotron-nano-9b-v2",
+                         "qwen3-next-80b-a3b"}) {
+    INFO(id);
+    const ModelSpec spec = catalogue_model(id);
+    const auto table = make_tensor_table(spec, *QuantMix::from_name("Q4_K_M"));
+    REQUIRE(table);
+    const TensorTable stored = file_tensors(spec, *table);
+    CHECK(stored.elements() == table->elements());
+    CHECK(stored.tensors.size() > table->tensors.size());
+  }
+}
+
+}  // namespace rigcast::engine
