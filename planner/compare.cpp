@@ -51,7 +51,13 @@ void rank_upgrades(Comparison& c) {
   const auto gains_nothing = [&](const ComparedRig& r) {
     return seconds_of(r) * kGain >= now && (is_enough || !r.qualifies({}));
   };
-  rigs.erase(std::remove_if(rigs.begin() + 1, rigs.end(), gains_nothing), rigs.end());
+  const auto costs_too_much = [&](const ComparedRig& r) {
+    return c.budget && r.price.usd && *r.price.usd > *c.budget;
+  };
+  const auto is_no_answer = [&](const ComparedRig& r) {
+    return gains_nothing(r) || costs_too_much(r);
+  };
+  rigs.erase(std::remove_if(rigs.begin() + 1, rigs.end(), is_no_answer), rigs.end());
   const auto worth = [&](const ComparedRig& r) {
     const double gain = std::isfinite(now) ? now / seconds_of(r) - 1 : 1 / seconds_of(r);
     const bool priced = r.price.usd && *r.price.usd > 0;
@@ -105,15 +111,22 @@ std::string nothing_text(const Comparison& c) {
              : fmt::format("{} does all of it", what);
 }
 
+std::string faster_text(double times) {
+  return times < 1.1 ? fmt::format("{:.0f} % faster", 100 * (times - 1))
+                     : fmt::format("{:.1f} times as fast", times);
+}
+
 std::string upgrade_text(const Comparison& c) {
-  if (c.rigs.size() < 2) return "no single part makes it faster";
+  if (c.rigs.size() < 2)
+    return c.budget ? fmt::format("no single part for {:.0f} USD makes it faster", *c.budget)
+                    : "no single part makes it faster";
   const ComparedRig& best = c.rigs[1];
   if (!best.qualifies(c.budget)) return nothing_text(c);
   const double now = seconds_of(c.rigs.front()), then = seconds_of(best);
   const bool is_enough = c.rigs.front().qualifies({});
   const std::string gain = !std::isfinite(now) ? "it fits"
                            : is_enough
-                               ? fmt::format("{:.1f} times as fast", now / then)
+                               ? faster_text(now / then)
                                : "it meets what is asked for, which the rig as it is does not";
   const std::string before = best.price.usd ? "most for the money: " : "";
   return before + best.name + usd_text(best) + ": " + gain + tie_text(c) + unpriced_text(c);

@@ -14,9 +14,6 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// True if weights that RAM does not hold are read from the file in every step.
-bool reads_from_disk(const Scenario& s) { return s.runtime.memory.pages_in && s.settings.mmap; }
-
 PlacementSettings all_at(const StepContext& s, const LayerLocation& at) {
   PlacementSettings p;
   p.decode_device = s.placement.decode_device;
@@ -62,7 +59,7 @@ class UniformPlacement {
     placement_ = place(s_, *s_.placement.gpu_layers);
     memory_ = plan_memory(s_, placement_, s_.workload.context);
     outside_ram_ = memory_.outside_ram;
-    if (reads_from_disk(s_)) memory_.outside_ram = std::max(outside_ram_, Bytes{1});
+    if (may_read_from_disk(s_)) memory_.outside_ram = std::max(outside_ram_, Bytes{1});
     share_time();
     share_memory();
   }
@@ -168,9 +165,9 @@ class Builder {
     for (std::size_t m = 0; m < idle_.size(); ++m) {
       const bool is_gpu = m + 1 < idle_.size();
       const DeviceMemory& d = plan.devices[m];
-      const double usable = is_gpu && evicts(s.kv.policy)   ? usable_when_paged(s, d)
-                            : !is_gpu && reads_from_disk(s) ? kUnlimited
-                                                            : d.capacity.value;
+      const double usable = is_gpu && evicts(s.kv.policy)      ? usable_when_paged(s, d)
+                            : !is_gpu && may_read_from_disk(s) ? kUnlimited
+                                                               : d.capacity.value;
       p.capacity.push_back(usable - idle_[m] - (is_gpu ? s.settings.headroom.value : 0.0));
     }
     connect();
@@ -279,6 +276,8 @@ LayerProblem layer_problem(const Scenario& scenario, bool splits_layers, HostWei
   if (host_weights == HostWeights::kInRamOrDisk) return Builder(scenario, splits_layers).take();
   return Builder(in_ram_only(scenario), splits_layers).take();
 }
+
+bool may_read_from_disk(const Scenario& s) { return s.runtime.memory.pages_in && s.settings.mmap; }
 
 Scenario in_ram_only(const Scenario& scenario) {
   Scenario s = scenario;

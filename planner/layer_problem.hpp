@@ -38,7 +38,9 @@ enum class HostWeights {
   kInRamOrDisk,  // any size, if the runtime maps its file: the rest is read again in every step
 };
 
-/// The scenario without the choice to leave weights on the disk.
+/// True if weights that RAM does not hold are read from the mapped file in every step.
+bool may_read_from_disk(const Scenario& scenario);
+/// The scenario without that choice.
 Scenario in_ram_only(const Scenario& scenario);
 
 /// The problem for the scenario's quant mix, KV settings, batches and workload; of its placement

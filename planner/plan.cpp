@@ -173,7 +173,7 @@ class Search {
                                          : place_layers(s, false, host_weights);
     };
     const auto in_ram = placed(HostWeights::kInRam);
-    const bool may_read = s.runtime.memory.pages_in && s.settings.mmap && !s.rig.unified();
+    const bool may_read = may_read_from_disk(s) && !s.rig.unified();
     return in_ram || !may_read ? in_ram : placed(HostWeights::kInRamOrDisk);
   }
 

@@ -47,7 +47,9 @@ std::optional<Price> of_ram(const RamKit& kit, const PriceList& list) {
   const auto type = kit.id.find("ddr");
   if (type == std::string::npos || type + 4 > kit.id.size()) return std::nullopt;
   auto found = list.find(fmt::format("{}:1GiB", kit.id.substr(type, 4)));
-  if (found) found->usd *= gib;
+  if (!found) return std::nullopt;
+  found->usd *= gib;
+  found->count = gib;
   return found;
 }
 
@@ -97,7 +99,7 @@ void PartsPrice::add(const std::optional<Price>& price, std::string_view name, d
   }
   parts.push_back(*price);
   parts.back().usd *= count;
-  parts.back().count = count;
+  parts.back().count *= count;
   if (unpriced.empty()) usd = usd.value_or(0) + parts.back().usd;
 }
 

@@ -226,3 +226,15 @@ TEST_CASE("A budget alone compares the GPUs that it buys", "[cli][compare]") {
   REQUIRE(all.size() >= 2);
   for (const auto& r : all) CHECK(r.at("usd") <= 250);
 }
+
+TEST_CASE("Parts beyond the budget, and cards that cannot be put in, are not proposed",
+          "[cli][compare]") {
+  const Outcome poor =
+      run({"compare", "--base", "dual-rtx-3090", "--model", "llama-3.2-1b", "--budget", "1"});
+  CHECK(contains(poor.out, "no single part for 1 USD makes it faster"));
+  const Outcome laptop =
+      run({"compare", "--base", "laptop-rtx-4060", "--model", "llama-3.2-1b", "--format", "json"});
+  INFO(laptop.error);
+  for (const auto& rig : nlohmann::json::parse(laptop.out).at("rigs"))
+    CHECK_FALSE(contains(rig.at("name").get<std::string>(), "rtx"));
+}
