@@ -74,7 +74,7 @@ struct RankedPlan {
   Report report{};
   bool on_front = false;  // on the Pareto front of quality, time and context
   bool is_knee = false;
-  double merit = 0;     // on the front: distance from an even trade of quality for time
+  double merit = 0;     // quality against time: the front's best is the knee
   std::string unmet{};  // the constraint that it does not meet; empty: none
   Seconds first_token{};  // of a loaded model, unless the constraints include the load
   Seconds request{};      // first token, and every further token

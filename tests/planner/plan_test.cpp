@@ -124,6 +124,21 @@ TEST_CASE("The front has all that nothing else beats", "[planner]") {
   CHECK(knees == 1);
 }
 
+TEST_CASE("The knee does not depend on what else was searched", "[planner]") {
+  const Scenario s = scenario({{"placement.gpu_layers", "\"auto\""}});
+  const Plan plan = plan_of(s);
+  const RankedPlan& best = plan.ranked.front();
+  REQUIRE(best.is_knee);
+  SearchSpace fewer = full_space(s);
+  std::erase_if(fewer.quants, [&](const std::string& name) {
+    return name != best.candidate.quant && name != "Q4_K_M" && name != "Q3_K_M";
+  });
+  const auto again = make_plan(s, fewer, default_constraints(), kReferenceCost, test_quality());
+  REQUIRE(again);
+  CHECK(again->ranked.front().candidate.quant == best.candidate.quant);
+  CHECK(again->ranked.front().merit == best.merit);
+}
+
 TEST_CASE("Wishes come before everything", "[planner]") {
   const Scenario s = scenario({{"placement.gpu_layers", "\"auto\""}});
   Constraints constraints = constraints_for(Objective::kQuality);
