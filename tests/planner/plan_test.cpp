@@ -133,10 +133,21 @@ TEST_CASE("The knee does not depend on what else was searched", "[planner]") {
   std::erase_if(fewer.quants, [&](const std::string& name) {
     return name != best.candidate.quant && name != "Q4_K_M" && name != "Q3_K_M";
   });
-  const auto again = make_plan(s, fewer, default_constraints(), kReferenceCost, test_quality());
-  REQUIRE(again);
-  CHECK(again->ranked.front().candidate.quant == best.candidate.quant);
-  CHECK(again->ranked.front().merit == best.merit);
+  const Plan again = plan_of(s, {}, &fewer);
+  CHECK(again.ranked.front().candidate.quant == best.candidate.quant);
+  CHECK(again.ranked.front().merit == best.merit);
+}
+
+TEST_CASE("A slightly too large model loses bits before it loses layers to RAM", "[planner]") {
+  // IQ4_XS is hardly worse than Q5_K_M and needs far fewer FFNs in RAM; three bits are felt.
+  const Scenario s = scenario({{"model.name", "qwen3-14b"},
+                               {"rig.gpu", "rtx-4060"},
+                               {"placement.gpu_layers", "\"auto\""},
+                               {"workload.context", "8192"}});
+  const RankedPlan best = plan_of(s).ranked.front();
+  INFO(best.candidate.quant);
+  CHECK(best.candidate.loss.nats > 0.01);
+  CHECK(best.candidate.loss.nats < 0.03);
 }
 
 TEST_CASE("Wishes come before everything", "[planner]") {
