@@ -13,30 +13,37 @@ namespace rigcast::planner {
 namespace {
 
 struct Choice {
-  std::string quant;
+  std::size_t mix = 0;  // of Choices::mixes
   KvTypes kv_types;
   QualityLoss loss;
   double bytes = 0;  // of the weights
 };
 
+// A scenario of each mix is made once: its tables of tensors are what takes time here.
+struct Choices {
+  std::vector<Scenario> mixes;
+  std::vector<Choice> all;
+};
+
 // Everything within the loss, the least loss first.
-std::vector<Choice> choices_within(const Scenario& s, const SearchSpace& space, double max_loss,
-                                   const QualityTable& quality) {
-  std::vector<Choice> out;
+Choices choices_within(const Scenario& s, const SearchSpace& space, double max_loss,
+                       const QualityTable& quality) {
+  Choices out;
   for (const std::string& quant : space.quants) {
     if (quant == "F16" && space.quants.size() > 1) continue;  // twice the bytes of Q8_0 for nothing
     const auto mix = quality.of_mix(quant, s.model, double(s.tensors.elements()));
     if (!mix || mix->nats > max_loss) continue;
     Candidate candidate = candidate_of(s);
     candidate.quant = quant;
-    const double bytes = double(scenario_of(s, candidate).tensors.bytes());
+    out.mixes.push_back(scenario_of(s, candidate));
+    const double bytes = double(out.mixes.back().tensors.bytes());
     for (const KvTypes types : space.kv_types) {
       const auto kv = quality.of_kv(types);
       if (kv && check_kv_types(s.model, types) && (*mix + *kv).nats <= max_loss)
-        out.push_back({quant, types, *mix + *kv, bytes});
+        out.all.push_back({out.mixes.size() - 1, types, *mix + *kv, bytes});
     }
   }
-  std::ranges::stable_sort(out, {}, [](const Choice& c) { return c.loss.nats; });
+  std::ranges::stable_sort(out.all, {}, [](const Choice& c) { return c.loss.nats; });
   return out;
 }
 
@@ -90,14 +97,15 @@ bool place_on_fewest_gpus(Scenario& s) {
 
 class Search {
  public:
-  Search(const Scenario& base, const SearchSpace& space, const SpeedWanted& wanted)
-      : base_(base), space_(space), wanted_(wanted) {}
+  Search(std::vector<Scenario>& mixes, const SearchSpace& space, const SpeedWanted& wanted)
+      : mixes_(mixes), space_(space), wanted_(wanted) {}
 
   // The first of the choices, in their order, that needs no other memory and is fast enough.
   bool takes_from_one_memory(const std::vector<Choice>& choices) {
     for (const Choice& c : choices) {
-      Scenario s = scenario_with(c);
-      if (is_ruled_out(s) || !place_in_one_memory(s) || !is_in_memory(s)) continue;
+      if (is_ruled_out(scenario_with(c))) continue;
+      Scenario s = mixes_[c.mix];
+      if (!place_in_one_memory(s) || !is_in_memory(s)) continue;
       if (takes(s, c)) return true;
     }
     return false;
@@ -107,8 +115,9 @@ class Search {
   void take_fastest(const std::vector<Choice>& choices) {
     std::optional<FastEnough> best;
     for (const Choice& c : choices) {
-      Scenario s = scenario_with(c);
-      if (is_ruled_out(s) || !place_anywhere(s) || !is_in_memory(s)) continue;
+      if (is_ruled_out(scenario_with(c))) continue;
+      Scenario s = mixes_[c.mix];
+      if (!place_anywhere(s) || !is_in_memory(s)) continue;
       const bool taken = takes(s, c);
       if (!taken || (best && best->tokens_per_s >= out_.tokens_per_s)) continue;
       best = out_;
@@ -119,11 +128,9 @@ class Search {
   FastEnough take() { return std::move(out_); }
 
  private:
-  Scenario scenario_with(const Choice& c) const {
-    Candidate candidate = candidate_of(base_);
-    candidate.quant = c.quant;
-    candidate.kv_types = c.kv_types;
-    return scenario_of(base_, candidate);
+  const Scenario& scenario_with(const Choice& c) {
+    mixes_[c.mix].kv.types = c.kv_types;
+    return mixes_[c.mix];
   }
 
   bool is_ruled_out(const Scenario& s) {
@@ -176,7 +183,7 @@ class Search {
     return true;
   }
 
-  const Scenario& base_;
+  std::vector<Scenario>& mixes_;
   const SearchSpace& space_;
   const SpeedWanted& wanted_;
   FastEnough out_;
@@ -236,14 +243,14 @@ FastEnough fastest_within(const Scenario& scenario, const SearchSpace& space,
                           const SpeedWanted& wanted, const QualityTable& quality) {
   auto choices = choices_within(scenario, space, wanted.max_loss, quality);
   FastEnough nothing;
-  if (choices.empty()) return nothing;
-  const std::vector<Choice> small = smallest_of(choices, scenario.rig.gpus.size());
-  Search search(scenario, space, wanted);
-  if (!wanted.spends_speed) choices = small;
-  if (!search.takes_from_one_memory(choices)) search.take_fastest(small);
+  if (choices.all.empty()) return nothing;
+  const std::vector<Choice> small = smallest_of(choices.all, scenario.rig.gpus.size());
+  Search search(choices.mixes, space, wanted);
+  if (!wanted.spends_speed) choices.all = small;
+  if (!search.takes_from_one_memory(choices.all)) search.take_fastest(small);
   FastEnough out = search.take();
   out.smallest = Bytes{small.front().bytes};
-  out.smallest_quant = small.front().quant;
+  out.smallest_quant = choices.mixes[small.front().mix].quant;
   return out;
 }
 

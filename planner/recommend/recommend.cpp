@@ -72,6 +72,7 @@ class Ranking {
       return;
     }
     std::optional<LeftOut> why;
+    std::optional<SearchSpace> space;  // the same for every context
     for (const TokenCount context : contexts(asked_, facts)) {
       const auto scenario = scenario_of_(facts.name, context);
       if (!scenario) {
@@ -79,7 +80,8 @@ class Ranking {
         why = LeftOut{facts, WhyNot::kOther, scenario.error().message};
         break;
       }
-      if (is_found(facts, *scenario, why)) return;
+      if (!space) space = space_of_(*scenario);
+      if (is_found(facts, *scenario, *space, why)) return;
     }
     out_.left_out.push_back(*std::move(why));
   }
@@ -100,14 +102,15 @@ class Ranking {
   // A model that was trained for less than the context that it is ranked in.
   bool is_too_short(const ModelFacts& facts) const { return facts.context < asked_.context; }
 
-  bool is_found(const ModelFacts& facts, const Scenario& s, std::optional<LeftOut>& why) {
+  bool is_found(const ModelFacts& facts, const Scenario& s, const SearchSpace& space,
+                std::optional<LeftOut>& why) {
     const double max_loss = asked_.max_loss.value_or(
         usual_loss(s.model, s.tensors, quality_).value_or(std::numeric_limits<double>::infinity()));
     const SpeedWanted wanted{.min_tokens_per_s = asked_.min_tokens_per_s,
                              .max_prompt = asked_.max_ttft,
                              .max_loss = max_loss,
                              .spends_speed = asked_.purpose != Purpose::kSpeed};
-    const FastEnough found = fastest_within(s, space_of_(s), wanted, quality_);
+    const FastEnough found = fastest_within(s, space, wanted, quality_);
     if (found.candidate) {
       out_.rows.push_back({facts, *found.candidate, max_loss, found.tokens_per_s});
       return true;
