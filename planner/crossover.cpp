@@ -9,6 +9,67 @@ namespace {
 
 bool has_ffns_apart(const PlacementSettings& p) { return p.cpu_moe_layers + p.cpu_ffn_layers > 0; }
 
+// Moves single layers and FFNs on one GPU while the cost falls: what they leave free by the sum
+// over layers, which rounds buffers up, may hold half a layer more.
+class Improvement {
+ public:
+  Improvement(const Scenario& s, const RequestCost& cost)
+      : s_(s), cost_(cost), may_split_(s.model.moe || s.runtime.ffn_in_ram), least_(cost(s_)) {}
+
+  PlacementSettings run() {
+    constexpr int kMostMoves = 16;
+    for (int i = 0; i < kMostMoves && any_move(); ++i) {
+    }
+    return s_.placement;
+  }
+
+ private:
+  struct Move {
+    int layers, apart;  // on the GPU; with their FFN in RAM
+  };
+
+  bool any_move() {
+    constexpr Move kMoves[] = {{0, -1}, {1, 0}, {1, -1}, {1, 1}, {-1, -1}};
+    const PlacementSettings before = s_.placement;
+    PlacementSettings best = before;
+    for (const Move& m : kMoves) {
+      s_.placement = before;
+      if (!apply(m) || !fits(s_)) continue;
+      const double now = cost_(s_);
+      if (now < least_) least_ = now, best = s_.placement;
+    }
+    s_.placement = best;
+    return best.gpu_layers != before.gpu_layers || apart(best) != apart(before);
+  }
+
+  int apart(const PlacementSettings& p) const {
+    return s_.model.moe ? p.cpu_moe_layers : p.cpu_ffn_layers;
+  }
+
+  // False: there is no such placement. Of the first layers, those that are on the host as a whole
+  // have their FFN there, too.
+  bool apply(const Move& m) {
+    PlacementSettings& p = s_.placement;
+    int& in_ram = s_.model.moe ? p.cpu_moe_layers : p.cpu_ffn_layers;
+    const int host_before = on_host(p);
+    p.gpu_layers = *p.gpu_layers + m.layers;
+    if (*p.gpu_layers < 1 || *p.gpu_layers > s_.model.layers + 1) return false;
+    const int ffns = std::max(in_ram, host_before) + m.apart, host = on_host(p);
+    if (ffns < host || ffns > s_.model.layers) return false;
+    in_ram = ffns > host ? ffns : 0;
+    return may_split_ || in_ram == 0;
+  }
+
+  int on_host(const PlacementSettings& p) const {
+    return s_.model.layers - layers_without_head(s_, *p.gpu_layers);
+  }
+
+  Scenario s_;
+  const RequestCost& cost_;
+  bool may_split_;
+  double least_;
+};
+
 }  // namespace
 
 bool keeps_ffns_apart(const Scenario& s, const PlacementSettings& p) {
@@ -19,16 +80,21 @@ bool keeps_ffns_apart(const Scenario& s, const PlacementSettings& p) {
 std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
                                                       const RequestCost& cost,
                                                       HostWeights host_weights) {
-  const auto apart = place_layers(scenario, true, host_weights);
-  if (!apart || !has_ffns_apart(*apart)) return apart;
-  const auto whole = place_layers(scenario, false, host_weights);
-  if (!whole) return apart;
+  auto apart = place_layers(scenario, true, host_weights);
+  if (!apart) return apart;
+  Scenario s = host_weights == HostWeights::kInRam ? in_ram_only(scenario) : scenario;
   const auto price = [&](const PlacementSettings& p) {
-    Scenario s = scenario;
     s.placement = p;
     return cost(s);
   };
-  return price(*whole) < price(*apart) ? whole : apart;
+  if (has_ffns_apart(*apart)) {
+    const auto whole = place_layers(scenario, false, host_weights);
+    if (whole && price(*whole) < price(*apart)) apart = whole;
+  }
+  const bool is_whole = *apart->gpu_layers == s.model.layers + 1 && !has_ffns_apart(*apart);
+  if (s.rig.gpus.size() != 1 || s.rig.unified() || evicts(s.kv.policy) || is_whole) return apart;
+  s.placement = *apart;
+  return Improvement(s, cost).run();
 }
 
 std::optional<Crossover> find_crossover(const Scenario& scenario, const RequestCost& cost) {
