@@ -46,6 +46,7 @@ struct RunsOptions {
   bool as_written = false;
   std::string suite;
   std::string device = "auto";
+  std::string llama_bench;  // empty: of $PATH
   bool file = false;
 
   void add_to(CLI::App& verb);
@@ -76,6 +77,11 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->check(CLI::IsMember(devices))
       ->type_name("DEVICE")
       ->capture_default_str()
+      ->group(kGroup);
+  verb.add_option("--llama-bench", llama_bench,
+                  "with --runtime llama.cpp: the program that runs it [the first of $PATH]")
+      ->check(not_empty())
+      ->type_name("PATH")
       ->group(kGroup);
   verb.add_flag("--file", file, "also warm and cold starts, from a file that is written for it")
       ->group(kGroup);
@@ -149,6 +155,39 @@ Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& 
   return suite;
 }
 
+// The runs of the suite on the runtime of --runtime, if one is named.
+std::optional<Error> set_runtime(const RunsOptions& options, validation::Suite& suite) {
+  const auto flags = options.flags.document();
+  if (!flags) return flags.error();
+  if (!flags->has("runtime.name")) return std::nullopt;
+  const std::string runtime = toml_text(validation::runtime_of(*flags));
+  for (validation::SuiteRun& run : suite.runs)
+    if (auto error = run.scenario.set("runtime.name", runtime, "--runtime")) return error;
+  return std::nullopt;
+}
+
+// What llama.cpp needs: its program, and a file for every run; a GPU if there is one, as it would
+// take it itself.
+std::optional<Error> prepare_llama_cpp(const RunsOptions& options, validation::Suite& suite,
+                                       validation::CampaignOptions& campaign) {
+  bool is_used = false;
+  for (validation::SuiteRun& run : suite.runs) {
+    if (validation::runtime_of(run.scenario) != "llama.cpp") continue;
+    is_used = run.file = true;
+  }
+  if (!is_used) {
+    if (options.llama_bench.empty()) return std::nullopt;
+    return bad_input("--llama-bench: no run is one of llama.cpp", "--runtime llama.cpp");
+  }
+  auto bench = validation::find_llama_bench(
+      options.llama_bench.empty() ? std::nullopt : std::optional(options.llama_bench));
+  if (!bench) return bench.error();
+  campaign.llama_bench = *std::move(bench);
+  const engine::EngineBackend* gpu = engine::built_in_backends().usable_gpu();
+  if (options.device == "auto" && suite.file.empty() && gpu) suite.backend = gpu;
+  return std::nullopt;
+}
+
 Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalogue) {
   auto suite = suite_of(options, catalogue);
   if (!suite) return suite.error();
@@ -157,7 +196,10 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
     if (!backend) return backend.error();
     suite->backend = *backend;
   }
-  return validation::run_campaign(*suite, options.campaign, catalogue);
+  validation::CampaignOptions campaign = options.campaign;
+  if (auto error = set_runtime(options, *suite)) return *error;
+  if (auto error = prepare_llama_cpp(options, *suite, campaign)) return *error;
+  return validation::run_campaign(*suite, campaign, catalogue);
 }
 
 // Equal scenarios are forecast once.
@@ -438,6 +480,8 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast validate --model llama-3.2-1b --quant Q8_0 --file\n"
       "  rigcast validate --suite quick --keep mine --format csv -o mine.csv\n"
+      "  rigcast validate --suite quick --runtime llama.cpp --llama-bench "
+      "~/llama.cpp/build/bin/llama-bench\n"
       "  rigcast validate --pack mine -o mine.jsonl.gz && rigcast validate --replay mine.jsonl.gz\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");

@@ -268,9 +268,10 @@ void mark_front(std::vector<RankedPlan>& ranked) {
     });
 }
 
-// How good a way is: its quality against its time, by a rate of exchange that does not depend on what
-// else was searched. By Pinsker's inequality at most sqrt(loss / 2) of an answer's tokens are others
-// than the unquantised model's, which is how a loss is felt: the first thousandths count most.
+// How good a way is: its quality against its time, by a rate of exchange that does not depend on
+// what else was searched. By Pinsker's inequality at most sqrt(loss / 2) of an answer's tokens are
+// others than the unquantised model's, which is how a loss is felt: the first thousandths count
+// most.
 double merit_of(const RankedPlan& c) {
   // Figures for a model itself are as exact as this many nats: less is no difference.
   constexpr double kNoise = 0.004;

@@ -184,17 +184,22 @@ void add_positions(Rows& rows, const Report& predicted, const Report& measured) 
                  fmt::format(" at {}", p.tokens));
 }
 
-// Adds the engine's own memory; for the host including the rest of the process.
+// The runtime's own memory; for the host, where our engine tells it, with the rest of the process.
 void add_memory(Rows& rows, const Report& predicted, const Report& measured) {
   const auto& devices = predicted.memory.devices;
   if (devices.size() > 2 || measured.memory.devices.size() != devices.size()) return;
   for (std::size_t d = 0; d < devices.size(); ++d) {
     const DeviceMemory &forecast = devices[d], &run = measured.memory.devices[d];
-    const bool host = devices.size() == 1 || forecast.tier == Tier::kRam;
-    const Bytes own = run.weights + run.kv + run.activations + run.staging;
+    const bool is_host = devices.size() == 1 || forecast.tier == Tier::kRam;
+    const RuntimeProfile& runtime = predicted.scenario->runtime;
+    const bool with_process = is_host && runtime.rules == RuntimeRules::kRigcast;
+    const auto own = [](const DeviceMemory& m) {
+      return m.weights + m.kv + m.activations + m.staging;
+    };
+    const Bytes of_process = is_host ? runtime.memory.process : Bytes{};
     rows.add(devices.size() == 1 ? "memory.0.total" : fmt::format("memory.{}", name(forecast.tier)),
-             host ? process_bytes(predicted) : (forecast.needed() - forecast.overhead).value,
-             host ? run.total().value : own.value);
+             with_process ? process_bytes(predicted) : (own(forecast) - of_process).value,
+             with_process ? run.total().value : own(run).value);
   }
 }
 

@@ -26,7 +26,11 @@ Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
       if (!run.has(other)) values.emplace_back(other, "\"0 MiB\"");
   for (const auto& [key, value] : values)
     if (auto error = document.set(key, value, "validate")) return *error;
-  return make_scenario_here(document, catalogue);
+  auto scenario = make_scenario_here(document, catalogue);
+  // llama-bench has a cache for the tokens that it measures, and no more.
+  if (scenario && scenario->runtime.id == "llama.cpp")
+    scenario->workload.context = scenario->workload.last_position() + 1;
+  return scenario;
 }
 
 ExecuteOptions execution(const SuiteRun& run, const Scenario& scenario,

@@ -16,8 +16,10 @@
 #include "core/text/csv_quote.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
+#include "engine/load/load.hpp"
 #include "engine/run/measured_report.hpp"
 #include "engine/synth/synthetic_file.hpp"
+#include "planner/commands.hpp"
 #include "probe/gpu/measure_gpus.hpp"
 #include "probe/gpu_part.hpp"
 #include "probe/machine.hpp"
@@ -25,6 +27,8 @@
 #include "report/terminal/progress_line.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/archived_scenario.hpp"
+#include "validation/runs/llama_cpp/llama_bench.hpp"
+#include "validation/runs/llama_cpp/measured_report.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/replay.hpp"
@@ -38,7 +42,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kTries = 6, kTriesOnGpu = 2;
+// llama-bench repeats its tests itself, and a GPU hardly has neighbours.
+constexpr int kTries = 6, kFewTries = 2;
 constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
 
 std::string clock_time() {
@@ -57,8 +62,11 @@ class WeightFile {
 
   std::optional<Error> write(const Scenario& s) {
     show_progress("writing weights ...");
-    auto error =
-        engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_, {}, stop_flag());
+    // llama.cpp reads no file without a vocabulary.
+    const auto vocabulary = s.runtime.id == "llama.cpp" ? engine::FileVocabulary::kWords
+                                                        : engine::FileVocabulary::kNone;
+    auto error = engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_, {},
+                                              stop_flag(), vocabulary);
     if (!error) file_ = TemporaryFile(path_);
     return error;
   }
@@ -100,6 +108,15 @@ Error of_only_run(Error error, const Suite& suite) {
   error.message = fmt::format("{}: {}{}", suite.runs.front().name, at, error.message);
   error.where = SourceRef{suite.file.string()};
   return error;
+}
+
+// The commands of llama-bench with all that it told beside its results.
+std::string log_of(const LlamaBenchMeasurement& measured) {
+  std::string text;
+  for (const LlamaBenchRun* run : {&measured.prefill, &measured.decode})
+    if (!run->command.empty())
+      text += fmt::format("$ {}\n{}\n", planner::shell_text(run->command), run->err);
+  return text;
 }
 
 class Campaign {
@@ -168,7 +185,7 @@ class Campaign {
     std::vector<ValidationRow> rows;
     std::vector<ActivityRow> activity_rows;
     std::optional<std::string> busy;
-    double traced_slowdown = 0;
+    std::optional<double> traced_slowdown;
     BytesPerSecond ceiling;  // of memory, right after the run
   };
 
@@ -181,7 +198,8 @@ class Campaign {
     const bool own_file = run.file && !run.scenario.has("model.file");
     if (own_file)
       if (auto error = write_weights(*stated, weights)) return error;
-    const int most = backend_.is_gpu() ? kTriesOnGpu : kTries;
+    const bool few = backend_.is_gpu() || runtime_of(run.scenario) != "rigcast";
+    const int most = few ? kFewTries : kTries;
     std::optional<Attempt> best;
     int tries = 0;
     do {
@@ -212,8 +230,9 @@ class Campaign {
            fmt::format("the machine changed by {:.0f} % while it ran, at best in {} tries",
                        100 * best.changed, tries)});
     if (best.busy) result_.notes.push_back({run.name, *best.busy});
-    result_.traced_slowdown =
-        std::max(result_.traced_slowdown.value_or(best.traced_slowdown), best.traced_slowdown);
+    if (best.traced_slowdown)
+      result_.traced_slowdown =
+          std::max(result_.traced_slowdown.value_or(*best.traced_slowdown), *best.traced_slowdown);
     result_.rows.insert(result_.rows.end(), best.rows.begin(), best.rows.end());
     result_.activities = std::move(best.activity_rows);
     return std::nullopt;
@@ -240,6 +259,8 @@ class Campaign {
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
       if (backend_.is_gpu()) machine_->gpus = probe::measure_gpus(show_progress, stop_flag());
+    } else if (runtime_of(run.scenario) != "rigcast") {
+      probe::measure_all_cores(*machine_, show_progress, stop_flag());
     } else {
       if (run.file || run.scenario.has("model.file"))
         if (auto error =
@@ -289,10 +310,14 @@ class Campaign {
 
   std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run,
                                         const Scenario& scenario, Attempt& out) {
-    WorkerRequest request{kept_.folder().string(), index, execution_settings(), {}, {},
-                          options_.time_limit};
-    if (auto error = check_runnable(scenario, execution(run, scenario, request.how))) return error;
-    const Forecast forecast = forecast_of(scenario, engine::reported_positions(scenario.workload));
+    const bool with_engine = runtime_of(run.scenario) == "rigcast";
+    if (auto error = with_engine
+                         ? check_runnable(scenario, execution(run, scenario, execution_settings()))
+                         : check_llama_cpp(scenario))
+      return error;
+    const Forecast forecast =
+        forecast_of(scenario, with_engine ? engine::reported_positions(scenario.workload)
+                                          : std::vector<TokenCount>());
     if (!forecast.report.fits)
       return Error{ErrorKind::kDoesNotFit,
                    forecast.report.errors.empty() ? "does not fit" : forecast.report.errors[0]};
@@ -300,23 +325,59 @@ class Campaign {
     if (auto error = keep(index, out)) return error;
     out.written = clock_time();
     if (auto error = kept_.begin_run(index)) return error;
-    if (scenario.model_file) request.weights = scenario.model_file->string();
-    // The number of GPU layers of the forecast, if the run leaves it open.
-    if (backend_.is_gpu()) request.gpu_layers = forecast.report.placement.gpu_layers;
-
     out.started = clock_time();
-    const auto ran = run_in_subprocess(request);
+    const auto ran = with_engine ? run_engine(index, scenario, forecast.report)
+                                 : run_llama_cpp(index, scenario, forecast.report);
     if (!ran) return ran.error();
     out.measured = ran->measured;
     out.busy = ran->busy;
     out.ceiling = ran->ceiling;
-    out.traced_slowdown = ran->traced_slowdown;
-    out.activity_rows = compare_activities(forecast.events, ran->activities);
-    out.activities = to_json(out.activity_rows);
+    if (with_engine) {
+      out.traced_slowdown = ran->traced_slowdown;
+      out.activity_rows = compare_activities(forecast.events, ran->activities);
+      out.activities = to_json(out.activity_rows);
+    }
     const auto measured = measured_report_of(out.measured, scenario);
     if (!measured) return measured.error();
     out.rows = compare_reports(run.name, forecast.report, *measured, out.activity_rows);
     return keep(index, out);
+  }
+
+  Result<WorkerAnswer> run_engine(std::size_t index, const Scenario& scenario,
+                                  const Report& forecast) const {
+    WorkerRequest request{kept_.folder().string(), index, execution_settings(), {}, {},
+                          options_.time_limit};
+    if (scenario.model_file) request.weights = scenario.model_file->string();
+    // The number of GPU layers of the forecast, if the run leaves it open.
+    if (backend_.is_gpu()) request.gpu_layers = forecast.placement.gpu_layers;
+    return run_in_subprocess(request);
+  }
+
+  std::optional<Error> check_llama_cpp(const Scenario& s) const {
+    if (s.runtime.id != "llama.cpp")
+      return bad_input(fmt::format("{} is forecast, not run", s.runtime.name),
+                       "--runtime llama.cpp, or rigcast for its own engine");
+    if (s.workload.users > 1) return bad_input("llama-bench serves one user at a time");
+    return std::nullopt;
+  }
+
+  // From the file, which is not in the page cache at first.
+  Result<WorkerAnswer> run_llama_cpp(std::size_t index, const Scenario& s, const Report& forecast) {
+    RIGCAST_ASSERT(options_.llama_bench && s.model_file);
+    if (auto error = engine::drop_from_page_cache(*s.model_file, stop_flag())) return *error;
+    const Seconds limit{double(options_.time_limit)};
+    const auto measured = measure_with(*options_.llama_bench, forecast, {limit});
+    if (!measured) return measured.error();
+    for (const auto& [what, text] :
+         {std::pair{"llama-bench.jsonl", measured->prefill.out + measured->decode.out},
+          {"llama-bench.txt", log_of(*measured)}})
+      if (auto error = kept_.write(index, what, text)) return *error;
+    for (const LlamaBenchRun* run : {&measured->prefill, &measured->decode})
+      if (run->error) return *run->error;
+    WorkerAnswer answer;
+    answer.measured =
+        to_json(measured_report(forecast.scenario, forecast.placement, *measured, true));
+    return answer;
   }
 
   fs::path scratch() const {

@@ -212,6 +212,9 @@ Result<LlamaBenchMeasurement> measure_with(const LlamaBench& bench, const Report
     auto words = in_flags_of(bench, made.at(i));
     if (!words) return words.error();
     commands[i] = *std::move(words);
+    // With no layer on it, a GPU would still compute the prompts.
+    if (s.rig.gpus.empty() && bench.flags.contains("-dev"))
+      commands[i].insert(commands[i].end(), {"-dev", "none"});
   }
   const bool needs_gpu = !s.rig.gpus.empty() && forecast.placement.gpu_layers > 0;
   const auto measure = [&](const Words& words) {
