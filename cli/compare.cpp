@@ -105,12 +105,22 @@ Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
     out.push_back(std::move(rig));
     return error;
   };
+  // What is named twice would tie with itself.
+  std::vector<std::string> seen;
+  const auto is_new = [&](const char* flag, const std::string& name) {
+    const bool known = std::ranges::find(seen, name) != seen.end();
+    if (known) fmt::print(stderr, "rigcast: {}: {} is named twice, compared once\n", flag, name);
+    seen.push_back(name);
+    return !known;
+  };
   for (const std::string& rig : o.rigs)
-    if (auto error = add("--rigs", trimmed(rig), true)) return *error;
+    if (is_new("--rigs", trimmed(rig)))
+      if (auto error = add("--rigs", trimmed(rig), true)) return *error;
   const std::vector<std::string> known = catalogue.ids("hwprofiles/rigs");
   for (const std::string& text : o.gpus) {
     // A machine that is one part with its GPU stands among them by its name.
     const std::string gpu = trimmed(text);
+    if (!is_new("--gpus", gpu)) continue;
     if (auto error = add("--gpus", gpu, std::ranges::find(known, gpu) != known.end()))
       return *error;
   }
@@ -136,21 +146,18 @@ Result<std::vector<Named>> gpus_within(double budget, const TomlDocument& base,
   return out;
 }
 
-bool is_laptop(const Rig& rig) {
-  return std::ranges::any_of(
-      rig.gpus, [](const GpuPart& g) { return g.name.find("Laptop") != std::string::npos; });
+// True if a graphics card can be put in.
+bool takes_cards(const Rig& rig) {
+  return std::ranges::none_of(rig.gpus, [](const GpuPart& g) {
+    return g.form == FormFactor::kIntegrated || g.form == FormFactor::kLaptop;
+  });
 }
 
-// True if a graphics card can be put in.
-bool takes_cards(const Rig& rig) { return !rig.unified() && !is_laptop(rig); }
-
-// True if it goes into a slot, by its name: modules and chips of laptops do not.
-bool is_card(const GpuPart& part) {
-  constexpr const char* kOthers[] = {"Laptop", "SXM",  "OAM",   "GB200", "GB300", "GH200",
-                                     "B200",   "B300", "MI300", "MI325", "MI350", "MI355"};
-  return !part.unified && std::ranges::none_of(kOthers, [&](const char* word) {
-    return part.name.find(word) != std::string::npos;
-  });
+// "second rtx-3090" of a rig with one.
+std::string ordinal(std::ptrdiff_t count) {
+  constexpr const char* kWords[] = {"first", "second", "third",   "fourth",
+                                    "fifth", "sixth",  "seventh", "eighth"};
+  return kWords[std::min<std::ptrdiff_t>(count, std::ssize(kWords)) - 1];
 }
 
 // Channels and type of a kit, "2xddr5": what the board has slots for.
@@ -167,11 +174,13 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const PriceList
   for (const GpuPart& g : rig.gpus) there += (there.empty() ? "" : "+") + g.id;
   for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
     const auto part = catalogue.gpu(id);
-    const bool is_there =
-        std::ranges::any_of(rig.gpus, [&](const GpuPart& g) { return g.id == id; });
-    if (!part || !takes_cards(rig) || !is_card(*part)) continue;
+    const auto have = std::ranges::count(rig.gpus, id, &GpuPart::id);
+    const bool is_there = have > 0;
+    if (!part || !takes_cards(rig) || part->form != FormFactor::kCard) continue;
     if (!is_there && !price_of_part(*part, prices).usd) continue;  // it is not sold by itself
-    if (is_there) add({"second " + id, base.clone(), *part}, "rig.gpu", gpu_list(there + "+" + id));
+    if (is_there)
+      add({ordinal(have + 1) + " " + id, base.clone(), *part}, "rig.gpu",
+          gpu_list(there + "+" + id));
     if (!is_there && part->released >= kOldest)
       add({id, base.clone(), *part}, "rig.gpu", gpu_list(id));
   }

@@ -46,6 +46,16 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+// The arguments; "help VERB" is "VERB --help".
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  return words;
+}
+
 int parse_and_run(int argc, char** argv) {
   using namespace rigcast;
   if (wants_json(argc, argv)) cli::errors_in_json();
@@ -95,9 +105,11 @@ int parse_and_run(int argc, char** argv) {
     std::fputs(app.help().c_str(), stdout);
     return cli::kBadInput;
   }
-  if (const auto error = unknown_verb(app, argv[1])) return cli::fail(*error);
+  std::vector<std::string> words = arguments(argc, argv);
+  if (const auto error = unknown_verb(app, words.front())) return cli::fail(*error);
+  std::ranges::reverse(words);  // as CLI11 takes them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);
   } catch (const CLI::CallForVersion& e) {

@@ -1,9 +1,16 @@
 #include "perfmodel/resolve_placement.hpp"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/text/unit_text.hpp"
 #include "perfmodel/memory.hpp"
 
 namespace rigcast {
 namespace {
+
+constexpr Bytes kLimitStep = 256_MiB;  // of the GPU's limit: a round number to type
 
 // True if every GPU that is in use keeps the headroom.
 bool fits_on_gpus(const Scenario& s, const Placement& p) {
@@ -76,6 +83,27 @@ Placement resolve_placement(const Scenario& s) {
     if (fits_on_gpus(s, p)) return p;
   }
   return place(s, 0);
+}
+
+std::string wired_limit_note(const Scenario& given) {
+  if (!given.rig.unified() || given.settings.backend != Backend::kMetal) return "";
+  const Bytes pool = given.rig.ram.capacity.value;
+  Scenario s = given;
+  s.rig.gpus.front().gpu_share.value = 1;
+  s.placement = {};
+  const Placement whole = place(s, s.model.layers + 1);
+  const MemoryPlan plan = plan_memory(s, whole, s.workload.context);
+  const DeviceMemory &gpu = plan.devices.front(), &host = plan.devices.back();
+  const Bytes needed = gpu.needed() + s.settings.headroom;
+  const Bytes allowed = pool * given.rig.gpus.front().gpu_share.value;
+  const Bytes limit = kLimitStep * std::ceil(needed / kLimitStep);
+  if (needed <= allowed || plan.outside_ram.value > 0 || limit + host.needed() > pool) return "";
+  return fmt::format(
+      "macOS lets the GPU use {} of {} by default, all of the model needs {}: sudo sysctl "
+      "iogpu.wired_limit_mb={:.0f} allows it until the next restart (forecast it with "
+      "--set rig.gpu_share={:.3f})",
+      text_gib(allowed), text_gib(pool), text_gib(needed), limit / 1_MiB,
+      std::ceil(1000 * (limit / pool)) / 1000);
 }
 
 }  // namespace rigcast

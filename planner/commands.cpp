@@ -205,6 +205,23 @@ std::optional<Error> check_ollama(const StepContext& s) {
   return std::nullopt;
 }
 
+namespace {
+
+// What num_gpu means of a model that is partly on the GPU depends on what runs it. llama-server
+// gets it as -ngl (llm/llama_server.go at 869e7249; which releases have that was not found).
+// Ollama's own engine takes layers from the last one on, and drops the head first where not all are
+// asked for (assignLayers in llm/server.go at 5dbb81b7).
+std::string num_gpu_note(const Scenario& s, int count) {
+  const int layers = layers_without_head(s, count);
+  const char* head = layers < count ? "the head and " : "";
+  return fmt::format(
+      "num_gpu: {}{} layers, as llama-server counts; Ollama's own engine takes {} layers and keeps "
+      "the head on the CPU",
+      head, layers, count);
+}
+
+}  // namespace
+
 std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   std::string out;
   out += fmt::format("# OLLAMA_FLASH_ATTENTION={}\n", s.settings.flash_attention ? 1 : 0);
@@ -215,6 +232,8 @@ std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   out += fmt::format("FROM {}{}\n", file.find('/') == std::string::npos ? "./" : "", file);
   out += fmt::format("PARAMETER num_ctx {}\n", s.workload.context);
   out += fmt::format("PARAMETER num_batch {}\n", s.settings.ubatch);
+  if (!s.rig.gpus.empty() && p.gpu_layers > 0 && p.gpu_layers <= s.model.layers)
+    out += fmt::format("# {}\n", num_gpu_note(s, p.gpu_layers));
   out += fmt::format("PARAMETER num_gpu {}\n", s.rig.gpus.empty() ? 0 : p.gpu_layers);
   if (p.gpu_layers <= s.model.layers)
     out += fmt::format("PARAMETER num_thread {}\n", s.settings.threads);

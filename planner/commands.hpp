@@ -37,7 +37,8 @@ std::vector<Words> llama_bench_commands(const Report& forecast);
 /// What Ollama cannot express of the settings; nullopt: it can express all.
 std::optional<Error> check_ollama(const StepContext& context);
 /// A Modelfile, with the server's environment variables as comments. Ollama splits layers over GPUs
-/// by itself; a given split cannot be expressed.
+/// by itself; a given split cannot be expressed. Of a model that is partly on the GPU, a comment
+/// says what num_gpu counts, which depends on Ollama's release.
 std::string ollama_modelfile(const Scenario& scenario, const Placement& placement);
 
 /// The command in one line, with shell quotes where needed.

@@ -208,14 +208,16 @@ class Screen : TextScreen {
     const auto in_use = [](const DeviceMemory& d) {
       return (d.total() - d.overhead).value > 0 || d.free().value < 0;
     };
-    if (std::ranges::none_of(r_.memory.devices, in_use)) return;
+    const std::vector<DeviceMemory> devices = memory_rows(s_.rig, r_.memory);
+    if (std::ranges::none_of(devices, in_use)) return;
     if (r_.fits) gap();
     const std::string_view legend = "  █ weights   ▓ KV ▒ buffers ░ reserved · page cache   free";
     const std::size_t figures = kMemoryFigures + text_width(legend);
     const std::size_t cells = std::max(width_, figures + kFewestCells) - figures;
     line(pad_right("  memory in GiB", kMemoryFigures + cells) + std::string(legend));
-    for (const DeviceMemory& d : r_.memory.devices)
+    for (const DeviceMemory& d : devices)
       if (in_use(d)) memory_row(d, cells);
+    if (s_.rig.unified()) line(paint_.dim(fmt::format("  {}", kUnifiedNote)));
   }
 
   // Two decimals at most: the header has the unit for all, so that figures compare at a glance.

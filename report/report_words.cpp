@@ -155,8 +155,22 @@ std::string change_text(const Cliff& c) {
                      rate_text(c.after_tokens_per_s));
 }
 
+std::vector<DeviceMemory> memory_rows(const Rig& rig, const MemoryPlan& plan) {
+  if (!rig.unified() || plan.devices.size() != 2) return plan.devices;
+  const DeviceMemory &gpu = plan.devices.front(), &host = plan.devices.back();
+  DeviceMemory pool = host;
+  pool.weights += gpu.weights;
+  pool.kv += gpu.kv;
+  pool.activations += gpu.activations;
+  pool.staging += gpu.staging;
+  pool.page_cache += gpu.page_cache;
+  pool.overhead += gpu.overhead;
+  pool.capacity = rig.ram.capacity.value;
+  return {pool, gpu};
+}
+
 std::string device_label(const Rig& rig, const DeviceMemory& d) {
-  if (d.tier == Tier::kRam) return "RAM";
+  if (d.tier == Tier::kRam) return rig.unified() ? "memory" : "RAM";
   if (rig.gpus.size() > 1) return printable(d.device);
   return rig.unified() ? "GPU" : "VRAM";
 }

@@ -34,7 +34,12 @@ std::string inputs_text(const Report& report);  // "9 spec, 1 assumed: PCI-E lat
 std::string effect_text(const Advice& advice, bool has_base);
 /// Narrow enough for a column of a table.
 std::string_view short_name(Resource resource);
-/// "VRAM", "RAM", "GPU 1".
+/// The devices as rows of a table. In unified memory: all of it ("memory"), with what GPU and CPU
+/// use, and then the part of it that the GPU may use, which is not memory besides.
+std::vector<DeviceMemory> memory_rows(const Rig& rig, const MemoryPlan& plan);
+/// "VRAM", "RAM", "GPU 1"; in unified memory "memory" and "GPU".
 std::string device_label(const Rig& rig, const DeviceMemory& device);
+/// What the second row of unified memory is.
+inline constexpr std::string_view kUnifiedNote = "GPU: the part of the memory that it may use";
 
 }  // namespace rigcast

@@ -68,6 +68,7 @@ class Simulation {
     report_.memory = plan_memory(s_, report_.placement, s_.workload.last_position() + 1);
     report_.max_context = max_context(s_, report_.placement, s_.model.context);
     check_fit();
+    note_on_wired_limit();
     if (!report_.fits) return std::move(report_);
     set_machine(s_.rig);
     warn();
@@ -100,6 +101,13 @@ class Simulation {
                       "window is {}",
                       text_count(*resident), text_count(s_.kv.hot_tokens)));
     }
+  }
+
+  // Where layers were moved off the GPU, or do not fit on it.
+  void note_on_wired_limit() {
+    const bool is_whole = report_.placement.gpu_layers > s_.model.layers;
+    if (report_.fits && (is_whole || s_.placement.gpu_layers)) return;
+    if (auto note = wired_limit_note(s_); !note.empty()) add_first(std::move(note));
   }
 
   void warn() {

@@ -185,6 +185,10 @@ std::string kv_text(const ModelSpec& m) {
   for (const TokenCount tokens : {4096, 16384, 32768, 131072})
     if (tokens <= m.context) out += kv_line(m, tokens);
   if (m.context < 4096) out += kv_line(m, m.context);
+  if (m.window)
+    out += fmt::format(
+        "  layers with a window: its {} tokens alone; llama.cpp keeps a ubatch more (simulate)\n",
+        text_count(m.window->tokens));
   return out;
 }
 

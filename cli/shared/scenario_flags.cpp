@@ -25,8 +25,10 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 void ScenarioFlags::add(CLI::App& verb, const char* group, const char* name, const char* keys,
                         Flag::Kind kind, const char* type, const char* help) {
-  Flag& flag = flags_.emplace_back(Flag{name, keys, kind, {}, nullptr});
-  flag.option = verb.add_option(name, flag.value, help)->type_name(type)->group(group);
+  // Of "-c,--context", errors name the long one.
+  const std::string names = name, long_name = names.substr(names.rfind(',') + 1);
+  Flag& flag = flags_.emplace_back(Flag{long_name, keys, kind, {}, nullptr});
+  flag.option = verb.add_option(names, flag.value, help)->type_name(type)->group(group);
 }
 
 void ScenarioFlags::add_to(CLI::App& verb) {
@@ -81,7 +83,7 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* work = "Workload";
   add(verb, work, "--prompt-tokens", "workload.prompt_tokens", Flag::kValue, "N", "");
   add(verb, work, "--output-tokens", "workload.output_tokens", Flag::kValue, "N", "");
-  add(verb, work, "--context", "workload.context", Flag::kValue, "N",
+  add(verb, work, "-c,--context", "workload.context", Flag::kValue, "N",
       "tokens that you want to use: planned for, and judged when filled");
   add(verb, work, "--depth", "workload.depth", Flag::kValue, "N", "tokens already in the cache");
   add(verb, work, "--users", "workload.users", Flag::kValue, "N", "");

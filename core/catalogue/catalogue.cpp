@@ -39,6 +39,7 @@ auto part_reader(Read read) {
 struct LaneRates {
   Sourced<BytesPerSecond> lane;
   Sourced<double> pinned_share, pageable_share;
+  std::optional<Sourced<BytesPerSecond>> pageable_limit;  // of the host's copy, whatever the link
   Sourced<Seconds> latency;
 };
 
@@ -52,6 +53,8 @@ LaneRates read_lane_rates(const TomlTable& t, const std::string&) {
   rates.lane = t.figure<BytesPerSecond>("lane", 1_MBps, BytesPerSecond{1e12});
   rates.pinned_share = t.number_figure("pinned_share", 0.01, 1.0);
   rates.pageable_share = t.number_figure("pageable_share", 0.01, 1.0);
+  rates.pageable_limit =
+      t.find_figure<BytesPerSecond>("pageable_limit", 1_MBps, BytesPerSecond{1e12});
   rates.latency = t.figure<Seconds>("latency", Seconds{0}, Seconds{1});
   t.finish();
   return rates;
@@ -296,7 +299,7 @@ Result<RamKit> Catalogue::ram(std::string_view text) const {
   RamKit kit;
   const auto file = find("hwprofiles/ram", "RAM kit", "ram", id);
   if (id.starts_with('-')) {
-    return bad_input(fmt::format("\"{}\": fewer than no channels", text), kKitExample);
+    return bad_input(fmt::format("\"{}\": a kit has at least one channel", text), kKitExample);
   } else if (file) {
     auto loaded = cache_->kits.get(file->file, part_reader(read_ram));
     if (!loaded) return loaded.error();
@@ -383,6 +386,8 @@ Result<HostLink> Catalogue::host_link(PcieLink pcie) const {
   link.d2h = link.h2d;
   link.pageable = {raw * rates->pageable_share.value, rates->pageable_share.kind,
                    rates->pageable_share.source};
+  const auto& limit = rates->pageable_limit;
+  if (limit && limit->value < link.pageable.value) link.pageable = *limit;
   link.latency = rates->latency;
   return link;
 }

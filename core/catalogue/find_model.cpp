@@ -1,6 +1,7 @@
 #include "core/catalogue/find_model.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -46,6 +47,22 @@ std::optional<ModelSpec> find_simpler(const Catalogue& catalogue,
   return std::nullopt;
 }
 
+// "llama-3.1-8b" and its sisters, of "llama3.1": the name of a family, without a size.
+std::vector<std::string> sizes_of_family(const std::string& name,
+                                         const std::vector<std::string>& known) {
+  constexpr std::size_t kMaxShown = 16;
+  std::vector<std::string> out;
+  for (const char* family : {"$1$2", "$1-$2"}) {
+    const std::string head = as_id(freetext::replaced(name, kFamily, family)) + "-";
+    for (const std::string& id : known)
+      if (id.starts_with(head) && id.size() > head.size() && id[head.size()] >= '0' &&
+          id[head.size()] <= '9' && std::ranges::find(out, id) == out.end())
+        out.push_back(id);
+  }
+  out.resize(std::min(out.size(), kMaxShown));
+  return out;
+}
+
 Error unknown_model(const Catalogue& catalogue, const std::string& name,
                     const StatedModel& stated) {
   const std::string simplest = stated.names.empty() ? name : stated.names.back();
@@ -57,7 +74,9 @@ Error unknown_model(const Catalogue& catalogue, const std::string& name,
     if (!stated.quant.empty()) message += fmt::format(" in {}", stated.quant);
   }
   const auto known = catalogue.ids("models");
-  std::string hint = did_you_mean(simplest, known);
+  const auto sizes = sizes_of_family(simplest, known);
+  std::string hint = sizes.empty() ? did_you_mean(simplest, known)
+                                   : fmt::format("which size: {}?", fmt::join(sizes, ", "));
   if (!hint.empty()) hint += "      ";
   hint += fmt::format("rigcast list models shows all {}; --model also takes a config.json",
                       known.size());

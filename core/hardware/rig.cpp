@@ -79,6 +79,11 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
   GpuPart g;
   read_part(t, std::move(id), g);
   g.architecture = t.text("architecture");
+  g.form = t.choice("form", t.has("unified") ? FormFactor::kIntegrated : FormFactor::kCard,
+                    {{"card", FormFactor::kCard},
+                     {"module", FormFactor::kModule},
+                     {"laptop", FormFactor::kLaptop},
+                     {"integrated", FormFactor::kIntegrated}});
 
   const TomlTable memory = t.table("memory");
   g.memory = memory.figure<Bytes>("capacity", 16_MiB, Bytes{1e15});

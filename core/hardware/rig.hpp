@@ -34,8 +34,12 @@ struct PcieLink {
 Result<PcieLink> parse_pcie(std::string_view text);
 std::string text(PcieLink link);
 
+/// How a GPU comes: for a slot, for a board of its maker, soldered in a laptop, in the CPU's chip.
+enum class FormFactor { kCard, kModule, kLaptop, kIntegrated };
+
 struct GpuPart : PartInfo {
   std::string architecture;
+  FormFactor form = FormFactor::kCard;
   Sourced<Bytes> memory;
   Sourced<BytesPerSecond> bandwidth;
   std::optional<Sourced<FlopsPerSecond>> fp16_tensor;  // dense, FP32 accumulation

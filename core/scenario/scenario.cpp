@@ -317,9 +317,30 @@ Bytes default_headroom(const Scenario& s) {
   return measured ? 0_B : s.runtime.memory.headroom;
 }
 
+// One build of llama.cpp is usually for one vendor's GPUs, and those of two have Vulkan in common;
+// the other runtimes are programs for one vendor.
+void check_vendors(const TomlTable& t, Scenario& s) {
+  const auto other = std::ranges::find_if(
+      s.rig.gpus, [&](const GpuPart& gpu) { return gpu.vendor != s.rig.gpus.front().vendor; });
+  if (other == s.rig.gpus.end()) return;
+  const std::string both = fmt::format("{} and {}", s.rig.gpus.front().name, other->name);
+  if (s.runtime.rules != RuntimeRules::kLlamaCpp) {
+    t.refuse("backend", fmt::format("{} does not run on {} together", s.runtime.name, both),
+             "GPUs of one vendor, or --runtime llama.cpp, of which a Vulkan build drives both");
+    return;
+  }
+  // First: the screen shows the first few.
+  s.warnings.insert(
+      s.warnings.begin(),
+      fmt::format("{} have no backend but {} in common: it is forecast on both. Builds with "
+                  "a backend for each vendor are not modelled",
+                  both, name(s.settings.backend)));
+}
+
 void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
   s.settings.backend = read_backend(t, s.rig);
+  check_vendors(t, s);
   s.settings.build_year = read_build(t);
   s.settings.mmap = t.flag("mmap", true);
   s.settings.numa_distribute = read_numa(t);

@@ -8,6 +8,7 @@
 #include "core/model/kv_bytes.hpp"
 #include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "planner/commands.hpp"
 #include "report/report_words.hpp"
 #include "report/text_screen.hpp"
@@ -111,18 +112,20 @@ class Screen : TextScreen {
   }
 
   void memory(const Report& r) {
-    for (const DeviceMemory& d : r.memory.devices) {
+    for (const DeviceMemory& d : memory_rows(base_.rig, r.memory)) {
       const bool has_nothing = d.weights.value + d.kv.value <= 0;
       if (d.tier == Tier::kRam && has_nothing) continue;
       const std::string label = fmt::format("{}{:<6} ", kIndent, device_label(base_.rig, d));
+      const bool is_part = base_.rig.unified() && d.tier == Tier::kVram;
       if (has_nothing) {
         line(label + "not used");
         continue;
       }
-      paragraph(label,
-                fmt::format("{} of {} GiB: weights {}, KV {}, buffers {}, others {}",
-                            gib(d.needed()), gib(d.capacity), text_gib(d.weights), text_gib(d.kv),
-                            text_gib(d.activations + d.staging), text_gib(d.overhead)));
+      paragraph(label, fmt::format("{} of {} GiB{}: weights {}, KV {}, buffers {}, others {}",
+                                   gib(d.needed()), gib(d.capacity),
+                                   is_part ? " of it that the GPU may use" : "",
+                                   text_gib(d.weights), text_gib(d.kv),
+                                   text_gib(d.activations + d.staging), text_gib(d.overhead)));
     }
   }
 
@@ -211,6 +214,10 @@ class Screen : TextScreen {
     for (const std::string& note : s.warnings)
       if (note.find(": assumed ") == std::string::npos) paragraph("  note   ", note);
     for (const std::string& note : notes_on_companions(s)) paragraph("  note   ", note);
+    const bool is_whole = best.placement.gpu_layers > s.model.layers &&
+                          s.placement.cpu_ffn_layers == 0 && s.placement.cpu_moe_layers == 0;
+    if (const std::string note = wired_limit_note(s); !is_whole && !note.empty())
+      paragraph("  note   ", note);
     if (s.placement.cpu_ffn_layers > 0) paragraph("  note   ", std::string(kFfnFlagNote));
     out_ += "  next   " + shell_text(llama_server_command(s, best.placement)) + "\n";
     if (const std::string note = prompt_cache_note(s, best.placement); !note.empty())

@@ -35,6 +35,47 @@ TEST_CASE("Every verb has help, and it ends well", "[cli]") {
   for (const char* verb : {"simulate", "plan", "inspect", "list"}) CHECK(contains(o.out, verb));
 }
 
+TEST_CASE("help VERB is VERB --help", "[cli]") {
+  CHECK(run({"help"}).out == run({"--help"}).out);
+  const Outcome o = run({"help", "plan"});
+  CHECK(o.exit == 0);
+  CHECK(o.out == run({"plan", "--help"}).out);
+  check_refused({"help", "paln"}, {"no verb named \"paln\"", "did you mean plan?"});
+}
+
+TEST_CASE("-c is --context, as in llama.cpp", "[cli]") {
+  const Outcome o = run({"simulate", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b", "-c",
+                         "2048", "--no-advice", "--format", "json"});
+  INFO(o.error);
+  CHECK(o.exit == 0);
+  CHECK(contains(o.out, "\"context\": 2048"));
+}
+
+TEST_CASE("Unified memory is one memory, of which the GPU may use a part", "[cli]") {
+  const Outcome o = run({"simulate", "--rig", "mac-studio-m4-max-36gb", "--model", "qwen3-32b",
+                         "--quant", "Q6_K", "--context", "16384", "--no-advice"});
+  INFO(o.out << o.error);
+  CHECK(contains(o.out, "\n  memory    36.0"));
+  CHECK(contains(o.out, "\n  GPU       27.0"));
+  CHECK(contains(o.out, "GPU: the part of the memory that it may use"));
+  CHECK_FALSE(contains(o.out, "\n  RAM "));
+  CHECK(contains(o.out, "iogpu.wired_limit_mb="));
+  // With the limit that it names, all layers are on the GPU.
+  const auto at = o.out.find("rig.gpu_share=");
+  REQUIRE(at != std::string::npos);
+  const Outcome raised =
+      run({"simulate", "--rig", "mac-studio-m4-max-36gb", "--model", "qwen3-32b", "--quant", "Q6_K",
+           "--context", "16384", "--no-advice", "--set", o.out.substr(at, 19)});
+  INFO(raised.out << raised.error);
+  CHECK(contains(raised.out, "fits in unified memory"));
+  CHECK_FALSE(contains(raised.out, "iogpu.wired_limit_mb"));
+}
+
+TEST_CASE("inspect says what its cache of a window lacks", "[cli]") {
+  CHECK(contains(run({"inspect", "gemma-3-27b"}).out, "llama.cpp keeps a ubatch more"));
+  CHECK_FALSE(contains(run({"inspect", "llama-3.1-8b"}).out, "ubatch"));
+}
+
 TEST_CASE("The help of simulate names every flag of a scenario", "[cli]") {
   const std::string help = run({"simulate", "--help"}).out;
   for (const char* flag :

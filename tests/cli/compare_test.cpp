@@ -227,6 +227,23 @@ TEST_CASE("A budget alone compares the GPUs that it buys", "[cli][compare]") {
   for (const auto& r : all) CHECK(r.at("usd") <= 250);
 }
 
+TEST_CASE("What is named twice is compared once, and said", "[cli][compare]") {
+  const Outcome o = run(
+      {"compare", "--model", "llama-3.2-1b", "--gpus", "rtx-4090, rtx-4090", "--format", "json"});
+  CHECK(contains(o.error, "--gpus: rtx-4090 is named twice, compared once"));
+  const auto j = nlohmann::json::parse(o.out);
+  CHECK(j.at("rigs").size() == 1);
+  CHECK(j.at("ties").empty());
+}
+
+TEST_CASE("One more of a rig's two cards is the third", "[cli][compare]") {
+  const Outcome o = run(
+      {"compare", "--base", "dual-rtx-3090", "--model", "llama-3.3-70b", "--context", "131072"});
+  INFO(o.out << o.error);
+  CHECK(contains(o.out, "third rtx-3090"));
+  CHECK_FALSE(contains(o.out, "second rtx-3090"));
+}
+
 TEST_CASE("Parts beyond the budget, and cards that cannot be put in, are not proposed",
           "[cli][compare]") {
   const Outcome poor =

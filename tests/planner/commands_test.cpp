@@ -185,7 +185,7 @@ TEST_CASE("A Modelfile has only what Ollama can be told", "[planner]") {
                                      {"runtime.mmap", "false"},
                                      {"placement.gpu_layers", "20"}}) +
                           modelfile({{"runtime.flash_attention", "false"}});
-  int parameters = 0, variables = 0;
+  int parameters = 0, variables = 0, notes = 0;
   std::istringstream in(all);
   for (std::string line; std::getline(in, line);) {
     INFO(line);
@@ -195,6 +195,9 @@ TEST_CASE("A Modelfile has only what Ollama can be told", "[planner]") {
     if (first == "PARAMETER") {
       CHECK(has(options_of("ollama", "modelfile"), second));
       ++parameters;
+    } else if (first == "#" && second == "num_gpu:") {
+      CHECK(has(options_of("ollama", "modelfile"), "num_gpu"));
+      ++notes;
     } else if (first == "#") {
       CHECK(has(options_of("ollama", "environment"), second.substr(0, second.find('='))));
       ++variables;
@@ -204,6 +207,9 @@ TEST_CASE("A Modelfile has only what Ollama can be told", "[planner]") {
   }
   CHECK(parameters == 5 + 3);
   CHECK(variables == 3 + 2);
+  CHECK(notes == 1);  // the first of the two is partly on the GPU
+  CHECK(all.find("# num_gpu: the head and 19 layers, as llama-server counts; Ollama's own engine "
+                 "takes 20 layers") != std::string::npos);
 }
 
 TEST_CASE("What Ollama cannot be told is refused, its KV types among it", "[planner]") {

@@ -83,6 +83,27 @@ TEST_CASE("Links of every generation from 2 to 5 load, each twice as fast", "[ca
   CHECK_FALSE(catalogue().host_link({9, 16}));
 }
 
+TEST_CASE("A copy from pageable memory is no slower over a faster link", "[catalogue]") {
+  double before = 0;
+  for (const int generation : {2, 3, 4, 5}) {
+    const double rate = catalogue().host_link({generation, 16})->pageable.value.value;
+    CHECK(rate >= 0.99 * before);  // 12.6 GB/s is what a share of generation 4 comes to, rounded
+    before = rate;
+  }
+  // What the host copies is the limit of a link that could carry more.
+  CHECK(catalogue().host_link({5, 16})->pageable.value == 12.6_GBps);
+  CHECK(catalogue().host_link({5, 4})->pageable.value < 12.6_GBps);
+}
+
+TEST_CASE("A part of several GPUs is one of them, and its name says so", "[catalogue]") {
+  for (const char* id : {"mi250", "mi250x"}) {
+    const auto gpu = catalogue().gpu(id);
+    REQUIRE(gpu);
+    CHECK(gpu->name.find("one of its two GPUs") != std::string::npos);
+    CHECK(gpu->memory.value == 64_GiB);
+  }
+}
+
 TEST_CASE("Every GPU with unified memory names a CPU that exists", "[catalogue]") {
   int unified = 0;
   for (const std::string& id : catalogue().ids("hwprofiles/gpus")) {

@@ -73,6 +73,25 @@ TEST_CASE("The name of a file that is not there says model and mix, with a warni
   CHECK(contains(found->warnings.front(), "no file /models/Qwen3-8B-Q5_K_M.gguf"));
 }
 
+TEST_CASE("A family without a size is no model, and its sizes are named", "[catalogue]") {
+  CHECK(contains(refusal("llama3.1"), "which size: llama-3.1-405b, llama-3.1-70b, llama-3.1-8b?"));
+  CHECK(contains(refusal("gemma3:latest"), "gemma-3-4b"));
+  CHECK(contains(refusal("mistral"), "which size: mistral-7b-v0.1"));
+  CHECK(contains(refusal("command-r"), "which size: command-r-08-2024, command-r-35b?"));
+  CHECK_FALSE(contains(refusal("qwen3"), "qwen3-coder"));
+  const std::pair<const char*, const char*> sized[] = {{"llama3.1:8b", "llama-3.1-8b"},
+                                                       {"qwen3:14b", "qwen3-14b"},
+                                                       {"gemma3:27b", "gemma-3-27b"},
+                                                       {"gpt-oss:20b", "gpt-oss-20b"},
+                                                       {"command-r-plus", "command-r-plus-104b"}};
+  for (const auto& [tag, id] : sized) {
+    INFO(tag);
+    const auto found = find_model(catalogue(), tag);
+    REQUIRE(found);
+    CHECK(found->spec.id == id);
+  }
+}
+
 TEST_CASE("A name that tells no known model says what was read of it", "[catalogue]") {
   CHECK(contains(refusal("Qwen3-9B-Q4_K_M.gguf"),
                  "no file Qwen3-9B-Q4_K_M.gguf, and no model of the name it has: it says "

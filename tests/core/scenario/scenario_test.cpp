@@ -248,6 +248,22 @@ TEST_CASE("The backend is what drives the GPUs, unless another one is asked for"
                  "vulkan does not drive"));
 }
 
+TEST_CASE("GPUs of two vendors are forecast with Vulkan by llama.cpp alone, which is said",
+          "[scenario]") {
+  const std::string text =
+      "[rig]\ngpu = ['rtx-4090', 'rx-7900-xtx']\n[model]\nname = 'phi-4'\n[runtime]\n";
+  const auto notes = [](const Scenario& s) {
+    return std::ranges::count_if(s.warnings, [](const std::string& w) {
+      return contains(w, "no backend but vulkan in common");
+    });
+  };
+  CHECK(notes(made(text)) == 1);
+  CHECK(notes(made("[rig]\ngpu = ['rtx-4090', 'rtx-3090']\n[model]\nname = 'phi-4'\n")) == 0);
+  for (const char* runtime : {"transformers", "rigcast"})
+    CHECK(contains(fixtures::error_of(text + "name = '" + runtime + "'\n"),
+                   "does not run on NVIDIA GeForce RTX 4090 and AMD Radeon RX 7900 XTX together"));
+}
+
 TEST_CASE("A build is a month, or the profile's own era", "[scenario]") {
   const std::string head = kSmall + "[runtime]\nbuild = ";
   CHECK_FALSE(made(kSmall).settings.build_year);
