@@ -49,7 +49,9 @@ def cliff_text(report):
     if not found:
         return "none"
     c = found[0]
-    return (f"{c['at_tokens']:,} tokens: {number(c['before_tokens_per_s'])} -> "
+    until = c["until_tokens"]
+    where = f"from {c['at_tokens']:,} to {until:,}" if until else f"at {c['at_tokens']:,}"
+    return (f"{where} tokens: {number(c['before_tokens_per_s'])} -> "
             f"{number(c['after_tokens_per_s'])} tok/s; {c['cause']}")
 
 
