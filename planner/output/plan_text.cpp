@@ -131,7 +131,7 @@ class Screen : TextScreen {
     const TokenCount context = base_.workload.context;
     for (const Cliff& c : r.cliffs)
       if (c.axis == CliffAxis::kPosition)
-        return fmt::format("at {} tokens {}: {}", text_count(c.at_tokens), change_text(c), c.cause);
+        return fmt::format("{} {}: {}", place_text(c), change_text(c), c.cause);
     if (r.max_context >= base_.model.context)
       return fmt::format("room for all {} tokens that the model takes",
                          text_count(base_.model.context));
