@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cli/advice.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/report_output.hpp"
@@ -10,7 +11,6 @@
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
-#include "sim/advice.hpp"
 #include "sim/by_context.hpp"
 #include "sim/simulate.hpp"
 
@@ -63,7 +63,11 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!options.trace_file.empty()) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
   if (options.by_context) report.by_context = sim::by_context(*report.scenario);
-  if (!options.no_advice) report.advice = sim::advise(*document, catalogue, report);
+  if (!options.no_advice) {
+    auto advice = advise(*document, catalogue, report);
+    if (!advice) return fail(advice.error());
+    report.advice = *std::move(advice);
+  }
 
   if (!options.trace_file.empty() && report.fits) {
     const std::string title = report.scenario->model.name + " predicted";

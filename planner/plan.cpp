@@ -268,30 +268,13 @@ void mark_front(std::vector<RankedPlan>& ranked) {
     });
 }
 
-// How good a way is: its quality against its time, by a rate of exchange that does not depend on
-// what else was searched. By Pinsker's inequality at most sqrt(loss / 2) of an answer's tokens are
-// others than the unquantised model's, which is how a loss is felt: the first thousandths count
-// most.
-double merit_of(const RankedPlan& c) {
-  // Figures for a model itself are as exact as this many nats: less is no difference.
-  constexpr double kNoise = 0.004;
-  // A judgement: where one token in a hundred more may be another, the time falls by 7 %.
-  constexpr double kTimeForTokens = 7;
-  // A judgement: an answer four times as fast as people read hardly gains by more speed. They read
-  // 238 words a minute (Brysbaert 2019), of 4/3 tokens each.
-  constexpr double kUnseenRate = 4 * 238.0 / 60 * 4 / 3;
-  const double unseen = double(c.report.scenario->workload.output_tokens) / kUnseenRate;
-  const double other_tokens = std::sqrt((c.candidate.loss.nats + kNoise) / 2);
-  return -std::log(c.turn.value + unseen) - kTimeForTokens * other_tokens;
-}
-
 // The knee of the front: where more quality begins to cost more time than it is worth. Reading from
 // the disk is for those who have no other way.
 void mark_knee(std::vector<RankedPlan>& ranked) {
   RankedPlan* knee = nullptr;
   const bool needs_disk = std::ranges::all_of(ranked, from_disk);
   for (RankedPlan& c : ranked) {
-    c.merit = merit_of(c);
+    c.merit = merit(c.turn, c.report.scenario->workload.output_tokens, c.candidate.loss.nats);
     if (c.on_front && c.unmet.empty() && (needs_disk || !from_disk(c)) &&
         (!knee || c.merit > knee->merit))
       knee = &c;
@@ -385,6 +368,19 @@ Scenario scenario_of(const Scenario& base, const Candidate& candidate) {
   s.workload.context = candidate.context;
   s.placement = candidate.placement;
   return s;
+}
+
+double merit(Seconds turn, TokenCount output_tokens, double loss_nats) {
+  // Figures for a model itself are as exact as this many nats: less is no difference.
+  constexpr double kNoise = 0.004;
+  // A judgement: where one token in a hundred more may be another, the time falls by 7 %.
+  constexpr double kTimeForTokens = 7;
+  // A judgement: an answer four times as fast as people read hardly gains by more speed. They read
+  // 238 words a minute (Brysbaert 2019), of 4/3 tokens each.
+  constexpr double kUnseenRate = 4 * 238.0 / 60 * 4 / 3;
+  const double unseen = double(output_tokens) / kUnseenRate;
+  const double other_tokens = std::sqrt((loss_nats + kNoise) / 2);
+  return -std::log(turn.value + unseen) - kTimeForTokens * other_tokens;
 }
 
 bool is_as_good(const RankedPlan& a, const RankedPlan& b) {

@@ -81,6 +81,12 @@ struct RankedPlan {
   Seconds turn{};         // what plans are compared by: the request, or a conversation's mean turn
 };
 
+/// How good a way is: its quality against the time of a turn, by a rate of exchange that does not
+/// depend on what else was searched. By Pinsker's inequality at most sqrt(loss / 2) of an answer's
+/// tokens are others than the unquantised model's, which is how a loss is felt: the first
+/// thousandths count most.
+double merit(Seconds turn, TokenCount output_tokens, double loss_nats);
+
 /// True if `a` is at least as good as `b` in quality, mean turn and context.
 bool is_as_good(const RankedPlan& a, const RankedPlan& b);
 

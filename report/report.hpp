@@ -76,6 +76,7 @@ enum class CliffAxis {
   kContext,   // memory no longer fits when the context limit is set beyond this
 };
 
+/// A fall of speed that is steeper than the trend before it: a step, or a decline over many tokens.
 struct Cliff {
   CliffAxis axis = CliffAxis::kPosition;
   TokenCount at_tokens = 0;
@@ -84,6 +85,8 @@ struct Cliff {
   std::string cause;              // "KV blocks leave VRAM and come back over PCI-E"
   std::string device;             // "GPU 0"
   Tier tier = Tier::kVram;        // which filled
+  /// Where a decline reaches the speed after it; nullopt: a step.
+  std::optional<TokenCount> until_tokens{};
 };
 
 /// One change to the scenario, simulated.
@@ -94,6 +97,7 @@ struct Advice {
   Seconds ttft;
   double gain = 0;   // total request time before / after - 1
   std::string note;  // "no cliff", "cliff moves to 37,900"
+  std::optional<double> loss_nats = 0.0;  // of quality, that the change adds; nullopt: not known
 };
 
 struct Report {

@@ -24,6 +24,10 @@ class Fields {
   }
 
   bool is_there() const { return json_ != nullptr; }
+  bool has(const char* key) const {
+    const Json* value = find(key);
+    return value && !value->is_null();
+  }
   Fields at(const char* key) const { return {find(key), path_ + key + "/", wrong_}; }
 
   void refuse(const char* key) const {
@@ -180,6 +184,7 @@ Cliff cliff(const Fields& f) {
   c.cause = f.text("cause");
   c.device = f.text("device");
   c.tier = tier(f);
+  if (f.has("until_tokens")) c.until_tokens = f.integer("until_tokens");
   return c;
 }
 
@@ -265,6 +270,8 @@ void read_all(const Fields& f, Report& out) {
     advice.tokens_per_s = a.number("tokens_per_s");
     advice.ttft = seconds(a, "ttft_s");
     advice.gain = a.number("gain");
+    advice.loss_nats.reset();
+    if (a.has("loss_nats")) advice.loss_nats = a.number("loss_nats");
     out.advice.push_back(std::move(advice));
   });
   out.fits = f.flag("fits", true);

@@ -247,6 +247,7 @@ Json cliff_json(const Cliff& c) {
       {"cause", c.cause},
       {"device", c.device},
       {"tier", text(name(c.tier))},
+      {"until_tokens", c.until_tokens ? Json(*c.until_tokens) : Json()},
   };
 }
 
@@ -312,7 +313,7 @@ Json advice_json(const Advice& a) {
   return {
       {"change", a.change},       {"tokens_per_s", number(a.tokens_per_s)},
       {"ttft_s", number(a.ttft)}, {"gain", number(a.gain)},
-      {"flags", a.flags},
+      {"flags", a.flags},         {"loss_nats", a.loss_nats ? number(*a.loss_nats) : Json()},
   };
 }
 

@@ -169,8 +169,8 @@ class Screen : TextScreen {
     line(paint_.dim(r_.measured ? spreads : bounds));
   }
 
-  // Positions are sampled, cliffs are exact: each adds a corner to the curve, or a step where the
-  // next sample has already fallen as far.
+  // Positions are sampled, cliffs are exact: each adds a step to the curve, or a corner where a
+  // decline begins.
   std::vector<ChartPoint> curve() const {
     std::vector<ChartPoint> points;
     for (const PositionSpeed& p : r_.by_position)
@@ -181,9 +181,8 @@ class Screen : TextScreen {
       const double at = double(c.at_tokens);
       const auto next = std::ranges::upper_bound(points, at, {}, &ChartPoint::x);
       if (c.axis != CliffAxis::kPosition || next == points.end()) continue;
-      const bool is_step = next->y <= 1.05 * c.after_tokens_per_s;
       const auto corner = points.insert(next, {at, c.before_tokens_per_s});
-      if (is_step) points.insert(corner + 1, {at, c.after_tokens_per_s});
+      if (!c.until_tokens) points.insert(corner + 1, {at, c.after_tokens_per_s});
     }
     return points;
   }
@@ -197,7 +196,8 @@ class Screen : TextScreen {
     std::size_t row = 0;
     for (const Cliff& c : r_.cliffs) {
       if (c.axis != CliffAxis::kPosition || row + 1 >= lines.size()) continue;
-      lines[row++] += paint_.yellow(fmt::format("  cliff at {} tokens", text_count(c.at_tokens)));
+      const std::string_view what = c.until_tokens ? "falls from" : "cliff at";
+      lines[row++] += paint_.yellow(fmt::format("  {} {} tokens", what, text_count(c.at_tokens)));
       lines[row++] += paint_.yellow("  " + change_text(c));
     }
     gap();
@@ -252,12 +252,13 @@ class Screen : TextScreen {
         line(fmt::format("         {} more: --format json", r_.cliffs.size() - kMaxCliffs));
         return;
       }
-      const bool context = c.axis == CliffAxis::kContext;
-      std::string text = fmt::format("{} {} tokens: {}; {}", context ? "context beyond" : "at",
-                                     text_count(c.at_tokens), change_text(c), c.cause);
+      std::string text = fmt::format("{}: {}; {}", place_text(c), change_text(c), c.cause);
       if (s_.rig.gpus.size() > 1 && !c.device.empty()) text += fmt::format(" ({})", c.device);
-      for (std::size_t i = 0; const std::string& part : wrap_words(printable(text), width_ - 9))
-        line(paint_.yellow((i++ == 0 ? "  cliff  " : "         ") + part));
+      std::string label = c.until_tokens ? "  falls  " : "  cliff  ";
+      for (const std::string& part : wrap_words(printable(text), width_ - label.size())) {
+        line(paint_.yellow(label + part));
+        label.assign(label.size(), ' ');
+      }
     }
   }
 

@@ -149,6 +149,14 @@ std::string bound_text(const Bottleneck& b) {
   return fmt::format("bound by {} {}", name(b.resource), share_text(b.share));
 }
 
+std::string place_text(const Cliff& c) {
+  if (c.until_tokens)
+    return fmt::format("from {} to {} tokens", text_count(c.at_tokens),
+                       text_count(*c.until_tokens));
+  return fmt::format("{} {} tokens", c.axis == CliffAxis::kContext ? "context beyond" : "at",
+                     text_count(c.at_tokens));
+}
+
 std::string change_text(const Cliff& c) {
   if (!(c.after_tokens_per_s > 0)) return rate_text(c.before_tokens_per_s) + ", then does not run";
   return fmt::format("{} -> {}", three_digits(c.before_tokens_per_s),
@@ -182,6 +190,11 @@ std::string effect_text(const Advice& a, bool has_base) {
                       : share_text(std::fabs(a.gain)) + (a.gain > 0 ? " faster, " : " slower, ");
   }
   out += rate_text(a.tokens_per_s);
+  if (!a.loss_nats)
+    out += ", loss of quality not known";
+  else if (*a.loss_nats > 0)
+    out += *a.loss_nats < 0.0005 ? std::string(", loses under 0.001 nats")
+                                 : fmt::format(", loses {:.3f} nats", *a.loss_nats);
   if (!a.note.empty()) return out + ", " + printable(a.note);
   return out + ", TTFT " + time_text(a.ttft);
 }

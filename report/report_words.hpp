@@ -23,6 +23,9 @@ std::string load_text(const Report& report);
 std::string breakdown_text(const TtftBreakdown& ttft);  // after the load: "tokenize 1.00 ms, ..."
 std::string bound_text(const Bottleneck& bottleneck);   // "bound by SSD read 94 %"
 std::string change_text(const Cliff& cliff);            // "26.0 -> 4.10 tok/s"
+/// Where speed falls: "at 4,096 tokens" for a step, "from 4,096 to 8,192 tokens", "context beyond
+/// 4,096 tokens".
+std::string place_text(const Cliff& cliff);
 /// The rate at which a measured run read memory, compared with the memory's own rate.
 std::string read_text(const MeasuredFigures& measured);
 /// The split between GPU and host: "24 of 32 layers on GPU 0, head on the CPU"; empty: no split.

@@ -49,7 +49,9 @@ def cliff_text(report):
     if not found:
         return "none"
     c = found[0]
-    return (f"{c['at_tokens']:,} tokens: {number(c['before_tokens_per_s'])} -> "
+    until = c["until_tokens"]
+    where = f"from {c['at_tokens']:,} to {until:,}" if until else f"at {c['at_tokens']:,}"
+    return (f"{where} tokens: {number(c['before_tokens_per_s'])} -> "
             f"{number(c['after_tokens_per_s'])} tok/s; {c['cause']}")
 
 
@@ -97,11 +99,12 @@ def s1(r):
 
 def s2(r):
     report = r.report("s2-diagnosis")
-    rows = [[a["change"], number(a["tokens_per_s"]), number(a["ttft_s"]), f"{100 * a['gain']:.0f} %"]
+    rows = [[a["change"], number(a["tokens_per_s"]), number(a["ttft_s"]), f"{100 * a['gain']:.0f} %",
+             f"{a['loss_nats']:.3f}" if a["loss_nats"] is not None else "-"]
             for a in report["advice"]]
     return {"s2_prefill_bound": bound(report, "prefill"), "s2_decode_bound": bound(report, "decode"),
             "s2_cliff": cliff_text(report),
-            "s2_advice": table(["change", "tok/s", "TTFT s", "request faster by"], rows, LEFT)}
+            "s2_advice": table(["change", "tok/s", "TTFT s", "request faster by", "loses nats"], rows, LEFT)}
 
 
 def front(plan):

@@ -12,7 +12,6 @@
 namespace rigcast::sim {
 namespace {
 
-constexpr std::size_t kShown = 3;
 constexpr double kMinReportedGain = 0.03;  // a smaller gain is inside any forecast's noise
 
 // From best to smallest; a step down loses some quality and some bytes.
@@ -65,7 +64,19 @@ class Collector {
     for (const TokenCount n : {read_cells(needed, 256), s_.workload.context / 2})
       if (n >= needed && n < s_.workload.context)
         add(fmt::format("context {}", text_count(n)), fmt::format("--context {}", n),
-            {{"workload.context", fmt::format("{}", n)}});
+            same_request_in(n));
+  }
+
+  // A conversation that fills the shorter context would be another one, and a faster one.
+  Settings same_request_in(TokenCount context) const {
+    const Workload& w = s_.workload;
+    Settings out{{"workload.context", fmt::format("{}", context)}};
+    if (!w.fills_context) return out;
+    for (const auto& [key, tokens] : {std::pair("workload.depth", w.depth),
+                                      std::pair("workload.prompt_tokens", w.prompt_tokens),
+                                      std::pair("workload.output_tokens", w.output_tokens)})
+      out.emplace_back(key, fmt::format("{}", tokens));
+    return out;
   }
 
   void layers() {
@@ -158,10 +169,6 @@ Seconds first_token(const Report& r) {
   return (r.scenario->workload.start == Start::kCold ? r.ttft() : r.resident)->total();
 }
 
-Seconds request_time(const Report& r) {
-  return first_token(r) + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
-}
-
 std::string effect(const Report& before, const Report& after) {
   const auto resident = [](const Report& r) {
     return r.memory.resident_tokens.value_or(r.max_context);
@@ -170,8 +177,11 @@ std::string effect(const Report& before, const Report& after) {
   const TokenCount new_limit = resident(after);
   if (!before.fits || new_limit == old_limit || new_limit == 0) return "";
   const TokenCount most = after.scenario->workload.context;
-  if (old_limit < most && new_limit >= most) return "no cliff";
-  if (new_limit < most) return fmt::format("cliff moves to {}", text_count(new_limit));
+  // A cache that evicts blocks declines from its limit on, any other has a cliff there.
+  const bool declines = after.memory.resident_tokens.has_value();
+  if (old_limit < most && new_limit >= most) return declines ? "no fall" : "no cliff";
+  if (new_limit < most)
+    return fmt::format("{} {}", declines ? "falls from" : "cliff moves to", text_count(new_limit));
   return "";
 }
 
@@ -181,13 +191,18 @@ std::vector<Alternative> alternatives(const Scenario& scenario, const Report& re
   return Collector(scenario, report).all();
 }
 
-std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalogue,
-                           const Report& report) {
-  std::vector<Advice> found;
+Seconds request_time(const Report& r) {
+  return first_token(r) + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
+}
+
+std::vector<TriedAlternative> try_alternatives(const TomlDocument& document,
+                                               const Catalogue& catalogue, const Report& report,
+                                               const std::vector<Alternative>& alternatives) {
+  std::vector<TriedAlternative> found;
   SimulateOptions sweep;
   sweep.fidelity = Fidelity::kSweep;
   sweep.cliffs = false;
-  for (const Alternative& a : alternatives(*report.scenario, report)) {
+  for (const Alternative& a : alternatives) {
     TomlDocument changed = document.clone();
     for (const auto& [key, value] : a.set) changed.set(key, value, a.flags);
     auto scenario = make_scenario(changed, catalogue);
@@ -202,14 +217,11 @@ std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalo
     advice.note = effect(report, other);
     if (!note_on_stand_ins(other.scenario->tensors).empty())
       advice.note += advice.note.empty() ? "speed not measured" : ", speed not measured";
-    advice.gain = report.fits ? request_time(report) / request_time(other) - 1
-                              : 1.0 / request_time(other).value;
-    if (!report.fits || advice.gain > kMinReportedGain) found.push_back(std::move(advice));
+    const Seconds request = request_time(other);
+    if (report.fits) advice.gain = request_time(report) / request - 1;
+    if (!report.fits || advice.gain > kMinReportedGain)
+      found.push_back({a, other.scenario, request, std::move(advice)});
   }
-  std::ranges::stable_sort(found, std::greater{}, &Advice::gain);
-  if (found.size() > kShown) found.resize(kShown);
-  if (!report.fits)
-    for (Advice& advice : found) advice.gain = 0;
   return found;
 }
 

@@ -1,6 +1,11 @@
 #pragma once
 // Advice: alternatives to a scenario, each of which is simulated.
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "core/catalogue/catalogue.hpp"
 #include "core/text/toml_reader.hpp"
 #include "report/report.hpp"
@@ -18,9 +23,21 @@ struct Alternative {
 /// KV policy, ubatch, flash attention, threads, slot, SSD, RAM kit and more.
 std::vector<Alternative> alternatives(const Scenario& scenario, const Report& report);
 
-/// Simulates all alternatives in sweep mode and returns the three that shorten the whole request
-/// most. For a scenario that does not fit, the best three that do.
-std::vector<Advice> advise(const TomlDocument& document, const Catalogue& catalogue,
-                           const Report& report);
+/// An alternative and its forecast.
+struct TriedAlternative {
+  Alternative alternative;
+  std::shared_ptr<const Scenario> scenario;
+  Seconds request;  // from a loaded model, unless the scenario starts cold
+  Advice advice;    // its loss_nats is not filled in
+};
+
+/// The request's seconds of a report that fits: first token, and every further one.
+Seconds request_time(const Report& report);
+
+/// Simulates the alternatives in sweep mode, in the given order, and returns those that shorten the
+/// whole request by more than a forecast's noise. For a scenario that does not fit, all that do.
+std::vector<TriedAlternative> try_alternatives(const TomlDocument& document,
+                                               const Catalogue& catalogue, const Report& report,
+                                               const std::vector<Alternative>& alternatives);
 
 }  // namespace rigcast::sim

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "core/base/knee.hpp"
 #include "core/text/unit_text.hpp"
@@ -14,10 +16,12 @@
 namespace rigcast::sim {
 namespace {
 
-// A cliff begins where time grows this much faster than before, and continues while it grows this
+// A fall begins where time grows this much faster than before, and continues while it grows this
 // much faster.
 constexpr double kFalls = 3.0;
 constexpr double kStillFalls = 1.5;
+// A step is over within so many blocks: one is on its way out while the next one fills.
+constexpr TokenCount kStepBlocks = 2;
 // The smallest slope of a trend, over the whole range and as a share of a token's time.
 constexpr double kFlat = 0.02;
 
@@ -58,6 +62,18 @@ void explain(const StepContext& s, const DecodeModel& model, Cliff& cliff, Token
   cliff.cause = fmt::format("from here bound by {}", name(bound));
 }
 
+// True if time leaves the trend by kMinFall from `begin` to `step_end`, and grows at least kFalls
+// times as fast there as from `step_end` to `end`: a step is steeper than what is on both sides.
+bool is_step(const Trend& trend, TokenCount begin, TokenCount step_end, TokenCount end,
+             const std::function<double(TokenCount)>& time) {
+  if (step_end <= begin) return true;  // within one block
+  const double down = time(step_end);
+  if (down < trend.at(step_end) * (1 + kMinFall)) return false;
+  if (step_end >= end) return true;
+  const double slope = (down - time(begin)) / double(step_end - begin);
+  return slope >= kFalls * (time(end) - down) / double(end - step_end);
+}
+
 // The last position of (good, bad] that is still on the trend: time is constant within a block.
 TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount good,
                             TokenCount bad) {
@@ -69,6 +85,29 @@ TokenCount bisect_departure(DecodeModel& model, const Trend& trend, TokenCount g
       good = middle;
   }
   return read_cells(good, model.granularity());
+}
+
+// The fall from the last position on the trend to `end`: a decline, which a step may begin.
+std::vector<Cliff> falls(const StepContext& s, DecodeModel& model, const Trend& trend,
+                         TokenCount end) {
+  const auto time = [&](TokenCount n) { return model.period(n).value; };
+  const auto fall = [&](TokenCount from, TokenCount to) {
+    Cliff cliff;
+    cliff.at_tokens = from;
+    cliff.until_tokens = to;
+    cliff.before_tokens_per_s = 1.0 / time(from);
+    cliff.after_tokens_per_s = 1.0 / time(to);
+    explain(s, model, cliff, to);
+    return cliff;
+  };
+  const TokenCount begin = bisect_departure(model, trend, trend.from, end);
+  const TokenCount step_end = std::min(begin + kStepBlocks * model.granularity(), end);
+  if (!is_step(trend, begin, step_end, end, time)) return {fall(begin, end)};
+  std::vector<Cliff> out{fall(begin, step_end)};
+  out.back().until_tokens.reset();
+  const Trend lower{step_end, time(step_end), trend.slope};
+  if (time(end) > lower.at(end) * (1 + kMinFall)) out.push_back(fall(step_end, end));
+  return out;
 }
 
 }  // namespace
@@ -92,16 +131,11 @@ std::vector<Cliff> position_cliffs(const StepContext& s, DecodeModel& model, Tok
       ++i;
       continue;
     }
-    // The cliff lasts while time grows faster than before it; then a new trend begins.
+    // The fall lasts while time grows faster than before it; then a new trend begins.
     std::size_t end = i + 1;
     while (end + 1 < points.size() && slope_at(end) > kStillFalls * trend.slope) ++end;
     if (points[end].second > trend.at(points[end].first) * (1 + kMinFall)) {
-      Cliff cliff;
-      cliff.at_tokens = bisect_departure(model, trend, points[i].first, points[end].first);
-      cliff.before_tokens_per_s = 1.0 / model.period(cliff.at_tokens).value;
-      cliff.after_tokens_per_s = 1.0 / points[end].second;
-      explain(s, model, cliff, points[end].first);
-      cliffs.push_back(std::move(cliff));
+      std::ranges::move(falls(s, model, trend, points[end].first), std::back_inserter(cliffs));
     }
     i = end + 1;
   }

@@ -8,7 +8,8 @@
 
 namespace rigcast::sim {
 
-/// Cliffs along the tokens in the cache, from `first` to `last`, each located to within one block.
+/// Falls along the tokens in the cache, from `first` to `last`, the start of each located to within
+/// one block: steps, and declines (with until_tokens). A step may be followed by a decline.
 std::vector<Cliff> position_cliffs(const StepContext& context, DecodeModel& model, TokenCount first,
                                    TokenCount last);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -136,7 +137,7 @@ std::optional<double> speed_at(const Report& predicted, TokenCount tokens) {
 }
 
 // The deepest fall within a run that is forecast, if there is one, for a run tells one: down to
-// where the next one begins, or the run ends.
+// where the next one begins, or the run ends. A step and the decline that follows it are one.
 std::optional<TokenCount> cliff_within(const Report& predicted) {
   const Workload& w = predicted.scenario->workload;
   TokenCount end = w.last_position();
@@ -146,6 +147,10 @@ std::optional<TokenCount> cliff_within(const Report& predicted) {
     const Cliff& c = *cliff;
     if (c.axis != CliffAxis::kPosition || c.at_tokens <= w.depth + w.prompt_tokens ||
         c.at_tokens > end)
+      continue;
+    const auto before = std::next(cliff);
+    if (before != predicted.cliffs.rend() && !before->until_tokens &&
+        before->after_tokens_per_s == c.before_tokens_per_s)
       continue;
     const double depth =
         c.before_tokens_per_s / speed_at(predicted, end).value_or(c.after_tokens_per_s);

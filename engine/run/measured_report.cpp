@@ -117,7 +117,8 @@ void add_readings(Report& report, const MeasuredRuns& runs) {
   report.prefill_bound = {has_gpu ? Resource::kGpu : Resource::kCpu, 1.0};
 }
 
-// Adds the cliff at which blocks of the cache begin to be evicted, if speed falls within the run.
+// Adds the fall that begins where blocks of the cache are evicted, if speed falls within the run:
+// what it has come to by the run's end.
 void add_cliff(Report& report, const std::vector<double>& gaps) {
   const Scenario& s = *report.scenario;
   if (!evicts(s.kv.policy)) return;
@@ -127,6 +128,7 @@ void add_cliff(Report& report, const std::vector<double>& gaps) {
   cliff.at_tokens = s.workload.depth + s.workload.prompt_tokens + TokenCount(knee->at) + 1;
   cliff.before_tokens_per_s = 1.0 / knee->before.value;
   cliff.after_tokens_per_s = 1.0 / knee->after.value;
+  cliff.until_tokens = s.workload.depth + s.workload.prompt_tokens + TokenCount(gaps.size());
   cliff.cause = "tokens took longer from here on";
   cliff.device = "GPU 0";
   cliff.tier = Tier::kVram;

@@ -20,29 +20,6 @@ constexpr std::size_t kShown = 3;
 constexpr std::size_t kMaxShownOnFront = 12;
 constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
-// "27 of 32 layers on the GPU", "all on GPUs 25 + 8", "experts of 20 layers in RAM".
-std::string where_text(const Scenario& base, const PlacementSettings& p) {
-  const Rig& rig = base.rig;
-  if (rig.gpus.empty()) return "on the CPU";
-  const int all = base.model.layers, layers = layers_without_head(base, *p.gpu_layers);
-  if (*p.gpu_layers == 0) return "no layer on the GPU";
-  std::string out = *p.gpu_layers > all ? "all on the GPU"
-                    : layers == all     ? "all but the head on the GPU"
-                                        : fmt::format("{} of {} layers on the GPU", layers, all);
-  if (rig.gpus.size() > 1) {
-    std::string split;
-    for (const double share : p.tensor_split)
-      split += fmt::format("{}{:g}", split.empty() ? "" : " + ", share);
-    out += "s";
-    if (!split.empty()) out += " (" + split + ")";
-  }
-  if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
-  if (p.cpu_ffn_layers > 0) out += fmt::format(", FFNs of {} in RAM", p.cpu_ffn_layers);
-  if (p.decode_device == DecodeDevice::kGpu && *p.gpu_layers <= all) out += ", the rest streamed";
-  if (p.decode_device == DecodeDevice::kCpu) out += ", decode on the CPU";
-  return out;
-}
-
 bool is_fp16(KvTypes types) { return types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16; }
 
 std::string gib(Bytes b) { return three_digits(b / 1_GiB); }
@@ -134,7 +111,7 @@ class Screen : TextScreen {
     const TokenCount context = base_.workload.context;
     for (const Cliff& c : r.cliffs)
       if (c.axis == CliffAxis::kPosition)
-        return fmt::format("at {} tokens {}: {}", text_count(c.at_tokens), change_text(c), c.cause);
+        return fmt::format("{} {}: {}", place_text(c), change_text(c), c.cause);
     if (r.max_context >= base_.model.context)
       return fmt::format("room for all {} tokens that the model takes",
                          text_count(base_.model.context));
@@ -191,7 +168,7 @@ class Screen : TextScreen {
   void crossover() {
     if (!plan_.crossover) return;
     const Crossover& c = *plan_.crossover;
-    const std::string from = where_text(base_, c.from), below = where_text(base_, c.below);
+    const std::string from = placement_text(base_, c.from), below = placement_text(base_, c.below);
     if (from == below) return;
     const bool empty = base_.workload.fills_context || base_.workload.depth == 0;
     line(fmt::format("  faster for prompts from {} tokens on{}: {}", text_count(c.prompt_tokens),
@@ -230,12 +207,34 @@ class Screen : TextScreen {
 
 }  // namespace
 
+std::string placement_text(const Scenario& base, const PlacementSettings& p) {
+  const Rig& rig = base.rig;
+  if (rig.gpus.empty()) return "on the CPU";
+  const int all = base.model.layers, layers = layers_without_head(base, *p.gpu_layers);
+  if (*p.gpu_layers == 0) return "no layer on the GPU";
+  std::string out = *p.gpu_layers > all ? "all on the GPU"
+                    : layers == all     ? "all but the head on the GPU"
+                                        : fmt::format("{} of {} layers on the GPU", layers, all);
+  if (rig.gpus.size() > 1) {
+    std::string split;
+    for (const double share : p.tensor_split)
+      split += fmt::format("{}{:g}", split.empty() ? "" : " + ", share);
+    out += "s";
+    if (!split.empty()) out += " (" + split + ")";
+  }
+  if (p.cpu_moe_layers > 0) out += fmt::format(", experts of {} in RAM", p.cpu_moe_layers);
+  if (p.cpu_ffn_layers > 0) out += fmt::format(", FFNs of {} in RAM", p.cpu_ffn_layers);
+  if (p.decode_device == DecodeDevice::kGpu && *p.gpu_layers <= all) out += ", the rest streamed";
+  if (p.decode_device == DecodeDevice::kCpu) out += ", decode on the CPU";
+  return out;
+}
+
 std::string candidate_text(const Scenario& base, const Candidate& o) {
   std::string out = o.quant;
   if (!is_fp16(o.kv_types)) out += ", KV " + text(o.kv_types);
   if (o.policy != KvPolicy::kVram && !base.rig.gpus.empty())
     out += fmt::format(", --kv {}", name(o.policy));
-  out += ", " + where_text(base, o.placement);
+  out += ", " + placement_text(base, o.placement);
   if (o.ubatch != 512) out += fmt::format(", ubatch {}", o.ubatch);
   if (o.threads != base.settings.threads) out += fmt::format(", {} threads", o.threads);
   if (o.context != base.workload.context) out += ", context " + text_count(o.context);

@@ -8,6 +8,10 @@
 
 namespace rigcast::planner {
 
+/// Where layers are, and in full: "27 of 32 layers on the GPU", "all on the GPUs (25 + 8)", "all on
+/// the GPU, experts of 20 in RAM". `placement` states its GPU layers.
+std::string placement_text(const Scenario& base, const PlacementSettings& placement);
+
 /// The settings of an option as text: "Q4_K_M, KV q8_0, 27 of 32 layers on the GPU, ubatch 1024".
 std::string candidate_text(const Scenario& base, const Candidate& candidate);
 

@@ -94,15 +94,17 @@ TEST_CASE("Intervals hold their figure, and shares are shares", "[cli]") {
 }
 
 TEST_CASE("A cliff and advice have the keys of the contract", "[cli]") {
-  const Outcome o = run({"simulate", "--gpu", "rtx-3060-12gb", "--model", "llama-3.1-8b",
-                         "--context", "16384", "--output-tokens", "64", "--format", "json"});
+  const Outcome o =
+      run({"simulate", "--gpu", "rtx-3060-12gb", "--model", "llama-3.1-8b", "--context", "16384",
+           "--output-tokens", "64", "--gpu-layers", "20", "--format", "json"});
   REQUIRE(o.exit == 0);
   const json r = json::parse(o.out);
   for (const json& cliff : r.at("cliffs"))
     check_keys(cliff, {"at_tokens", "before_tokens_per_s", "after_tokens_per_s", "cause", "device",
-                       "tier"});
+                       "tier", "until_tokens"});
   REQUIRE_FALSE(r.at("advice").empty());
-  for (const json& a : r.at("advice")) check_keys(a, {"change", "tokens_per_s", "ttft_s", "gain"});
+  for (const json& a : r.at("advice"))
+    check_keys(a, {"change", "tokens_per_s", "ttft_s", "gain", "flags", "loss_nats"});
 }
 
 TEST_CASE("What does not fit is JSON too, with the reason in its errors", "[cli]") {

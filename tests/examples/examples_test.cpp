@@ -94,16 +94,17 @@ TEST_CASE("S1: LRU eviction keeps no block that the next token needs", "[example
   CHECK(lru.by_position[0].tokens_per_s < 0.7 * oldest.by_position[0].tokens_per_s);
 }
 
-TEST_CASE("S2: at least ten alternatives are simulated and the best three are real gains",
+TEST_CASE("S2: at least ten alternatives are simulated and at least three are real gains",
           "[examples]") {
   const Run s2 = run("s2-diagnosis");
-  CHECK(sim::alternatives(*s2.report.scenario, s2.report).size() >= 10);
-  const auto advice = sim::advise(s2.document, Catalogue(kRoot), s2.report);
-  REQUIRE(advice.size() == 3);
-  CHECK(advice[0].gain >= advice[1].gain);
-  CHECK(advice[1].gain >= advice[2].gain);
-  CHECK(advice[2].gain > 0);
-  for (const Advice& a : advice) CHECK(a.tokens_per_s > s2.report.decode_tokens_per_s);
+  const auto alternatives = sim::alternatives(*s2.report.scenario, s2.report);
+  CHECK(alternatives.size() >= 10);
+  const auto tried = sim::try_alternatives(s2.document, Catalogue(kRoot), s2.report, alternatives);
+  CHECK(tried.size() >= 3);
+  for (const sim::TriedAlternative& t : tried) {
+    CHECK(t.advice.gain > 0);
+    CHECK(t.request < sim::request_time(s2.report));
+  }
 }
 
 TEST_CASE("S3: the mix that fits is several times faster than the one that is split",

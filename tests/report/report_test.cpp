@@ -126,7 +126,7 @@ Report predicted() {
   r.ttft_interval = Interval{11.9, 15.1};
   r.inputs = {0, 4, 2, 9, 3};
   r.assumed = {"PCI-E latency", "VRAM reserved by a desktop", "RAM reserved"};
-  r.advice = {{"KV type q8_0", "--kv-type q8_0", 33.1, Seconds{13.5}, 0.06, "no cliff"},
+  r.advice = {{"KV type q8_0", "--kv-type q8_0", 33.1, Seconds{13.5}, 0.06, "no cliff", 0.002},
               {"context 28,672", "--context 28672", 31.3, Seconds{13.5}, 0.0, "safely inside"},
               {"Q5_K_M", "--quant Q5_K_M", 36.2, Seconds{11.8}, 1.4, ""},
               {"a fourth", "--fourth", 1.0, 1_s, 0.0, ""}};
@@ -213,12 +213,14 @@ TEST_CASE("JSON has the keys of the contract, in its order", "[report]") {
   CHECK(keys(json["memory"][0]) == Keys{"device", "tier", "weights", "kv", "activations", "staging",
                                         "page_cache", "overhead", "total", "capacity"});
   CHECK(keys(json["cliffs"][0]) == Keys{"axis", "at_tokens", "before_tokens_per_s",
-                                        "after_tokens_per_s", "cause", "device", "tier"});
+                                        "after_tokens_per_s", "cause", "device", "tier",
+                                        "until_tokens"});
   CHECK(keys(json["interval"]) ==
         Keys{"tokens_per_s", "ttft_s", "prefill_tokens_per_s", "unmeasured"});
   CHECK(keys(json["interval"]["unmeasured"]) == Keys{"decode", "prefill"});
   CHECK(keys(json["inputs"]) == Keys{"measured", "fitted", "published", "spec", "assumed"});
-  CHECK(keys(json["advice"][0]) == Keys{"change", "tokens_per_s", "ttft_s", "gain", "flags"});
+  CHECK(keys(json["advice"][0]) ==
+        Keys{"change", "tokens_per_s", "ttft_s", "gain", "flags", "loss_nats"});
   CHECK(keys(json["traffic_bytes"]) == Keys{"ssd", "ram", "pcie_h2d", "pcie_d2h", "vram"});
 }
 
@@ -301,8 +303,10 @@ TEST_CASE("A report that is read back is the same report", "[report]") {
   odd.decode_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
   odd.measured = MeasuredFigures{3, BytesPerSecond{1e9}, {}, {0.01, 0.25}};
   odd.by_position.push_back({7, 1.5, Seconds{0.1}, Resource::kH2d, Interval{1, 2}});
-  odd.cliffs.push_back({CliffAxis::kContext, 9, 2, 1, "a cause", "GPU 0", Tier::kRam});
-  odd.advice.push_back({"a change", "--flag", 3, Seconds{4}, 0.5, ""});
+  odd.cliffs.push_back({CliffAxis::kContext, 9, 2, 1, "a cause", "GPU 0", Tier::kRam, {}});
+  odd.cliffs.push_back({CliffAxis::kPosition, 9, 2, 1, "a cause", "GPU 0", Tier::kVram, 99});
+  odd.advice.push_back({"a change", "--flag", 3, Seconds{4}, 0.5, "", 0.01});
+  odd.advice.push_back({"another", "--flag", 3, Seconds{4}, 0.5, "", std::nullopt});
   odd.errors = {"an error"};
   for (const Report& report : {predicted(), too_large(), odd, Report{}}) {
     const std::string text = to_json(report);
@@ -372,7 +376,7 @@ TEST_CASE("The text says the answer first, then the reason, then what to do", "[
   CHECK(has(text, "cliff at 30,208 tokens"));
   CHECK(has(text, "26.0 -> 4.10 tok/s; KV blocks leave VRAM"));
   CHECK(has(text, "-> --kv-type q8_0"));
-  CHECK(has(text, "6 % faster, 33.1 tok/s, no cliff"));
+  CHECK(has(text, "6 % faster, 33.1 tok/s, loses 0.002 nats, no cliff"));
   CHECK(has(text, "2.40 x as fast, 36.2 tok/s, TTFT 11.8 s"));
   CHECK_FALSE(has(text, "a fourth"));
   CHECK(has(text, "inputs 9 spec, 4 fitted, 2 published, 3 assumed: PCI-E latency, VRAM reserved"));
@@ -464,6 +468,10 @@ TEST_CASE("A cliff between samples is a step, a slope behind a cliff stays one",
   const std::string full_to_the_cliff = "│" + repeat("█", 13) + "  ";  // of 52 columns
   CHECK(has(to_text(r, {}), full_to_the_cliff));
   r.by_position[1].tokens_per_s = 30;
+  r.cliffs[0].until_tokens = 20000;
+  r.cliffs[0].after_tokens_per_s = 9;
+  CHECK(has(to_text(r, {}), "falls from 5,000 tokens"));
+  CHECK(has(to_text(r, {}), "  falls  from 5,000 to 20,000 tokens: 40.0 -> 9.00 tok/s; KV"));
   CHECK_FALSE(has(to_text(r, {}), full_to_the_cliff));
 }
 

@@ -3,6 +3,7 @@
 #include "perfmodel/memory.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "sim/graph.hpp"
@@ -190,6 +191,29 @@ TEST_CASE("a paged cache's cliff begins with the blocks that have left VRAM", "[
   CHECK(cliff->at_tokens <= resident + 2 * r.scenario->kv.block_tokens);
   CHECK(cliff->before_tokens_per_s > cliff->after_tokens_per_s);
   CHECK(cliff->tier == Tier::kVram);
+}
+
+TEST_CASE("only where speed falls within two blocks it is a step", "[simulate]") {
+  const auto falls = [](const char* evict) {
+    const Report r = forecast(with(kPaged, {{"kv.evict", evict}, {"kv.prefetch", "false"}}));
+    std::vector<Cliff> out;
+    std::ranges::copy_if(r.cliffs, std::back_inserter(out),
+                         [](const Cliff& c) { return c.axis == CliffAxis::kPosition; });
+    return std::pair(out, r.scenario->workload.context);
+  };
+  // One block after another comes back over the link: time grows up to the context's end.
+  const auto [oldest, context] = falls("oldest");
+  REQUIRE(oldest.size() == 1);
+  REQUIRE(oldest[0].until_tokens);
+  CHECK(*oldest[0].until_tokens > context - 512);
+  // All blocks come back from the first one on; from there on, time grows by each further one.
+  const auto [lru, same] = falls("lru");
+  REQUIRE(lru.size() == 2);
+  CHECK_FALSE(lru[0].until_tokens);
+  REQUIRE(lru[1].until_tokens);
+  CHECK(lru[1].at_tokens > lru[0].at_tokens);
+  CHECK(lru[1].before_tokens_per_s == lru[0].after_tokens_per_s);
+  CHECK(lru[1].after_tokens_per_s <= oldest[0].after_tokens_per_s);  // it reads no fewer
 }
 
 TEST_CASE("a cache that stays in VRAM has no cliff along the run", "[simulate]") {
