@@ -17,8 +17,8 @@ class Improvement {
       : s_(s), cost_(cost), may_split_(s.model.moe || s.runtime.ffn_in_ram), least_(cost(s_)) {}
 
   PlacementSettings run() {
-    constexpr int kMostMoves = 16;
-    for (int i = 0; i < kMostMoves && any_move(); ++i) {
+    constexpr int kMaxMoves = 16;
+    for (int i = 0; i < kMaxMoves && any_move(); ++i) {
     }
     return s_.placement;
   }

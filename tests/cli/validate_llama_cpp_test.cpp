@@ -82,12 +82,13 @@ TEST_CASE("llama.cpp itself is what a forecast is held against", "[cli][validate
 
 TEST_CASE("A run of llama-bench that fails leaves the others", "[cli][validate]") {
   const Folder folder;
-  const std::string bench = program(
-      folder, "case \"$*\" in *\"-n 8 \"*) echo 'CUDA error: out of memory' >&2; kill -9 $$;; esac\n"
-              "p=0; n=0; d=0; while [ $# -gt 1 ]; do case $1 in -p) p=$2;; -n) n=$2;; -d) d=$2;; "
-              "esac; shift; done\n"
-              "echo '{\"build_commit\": \"x\", \"build_number\": 1, \"backends\": \"CPU\", "
-              "\"n_prompt\": '$p', \"n_gen\": '$n', \"n_depth\": '$d', \"samples_ts\": [100]}'");
+  const std::string body =
+      "case \"$*\" in *\"-n 8 \"*) echo 'CUDA error: out of memory' >&2; kill -9 $$;; esac\n"
+      "p=0; n=0; d=0\n"
+      "while [ $# -gt 1 ]; do case $1 in -p) p=$2;; -n) n=$2;; -d) d=$2;; esac; shift; done\n"
+      "echo '{\"build_commit\": \"x\", \"build_number\": 1, \"backends\": \"CPU\", "
+      "\"n_prompt\": '$p', \"n_gen\": '$n', \"n_depth\": '$d', \"samples_ts\": [100]}'";
+  const std::string bench = program(folder, body);
   const Outcome o = validate(folder, suite(folder, {8, 9}), bench);
   INFO(o.error << o.out);
   REQUIRE(o.exit == 0);

@@ -16,8 +16,8 @@ std::optional<Interval> range(const std::vector<double>& values) {
   return Interval{*lo, *hi};
 }
 
-// llama.cpp numbers its GPUs: "CUDA0", "ROCm1", "Vulkan0"; there is one "Metal", with "Metal_Mapped".
-// "CPU_Mapped" and "CUDA_Host" are of the host, which comes after the GPUs.
+// llama.cpp numbers its GPUs: "CUDA0", "ROCm1", "Vulkan0"; there is one "Metal", with
+// "Metal_Mapped". "CPU_Mapped" and "CUDA_Host" are of the host, which comes after the GPUs.
 std::size_t device_of(const std::string& buffer, std::size_t gpus) {
   if (gpus > 0 && buffer.starts_with("Metal")) return 0;
   const std::size_t digits = buffer.find_last_not_of("0123456789") + 1;
