@@ -18,9 +18,12 @@ class Improvement {
 
   PlacementSettings run() {
     constexpr int kMaxMoves = 16;
+    constexpr double kMinGain = 0.015;  // half of what is inside any forecast's noise
+    const PlacementSettings before = s_.placement;
+    const double cost = least_;
     for (int i = 0; i < kMaxMoves && any_move(); ++i) {
     }
-    return s_.placement;
+    return least_ < (1 - kMinGain) * cost ? s_.placement : before;
   }
 
  private:
