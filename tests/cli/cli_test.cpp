@@ -43,7 +43,7 @@ TEST_CASE("help VERB is VERB --help", "[cli]") {
   check_refused({"help", "paln"}, {"no verb named \"paln\"", "did you mean plan?"});
 }
 
-TEST_CASE("-c is --context, as in llama.cpp", "[cli]") {
+TEST_CASE("The context is -c, too, as in llama.cpp", "[cli]") {
   const Outcome o = run({"simulate", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b", "-c",
                          "2048", "--no-advice", "--format", "json"});
   INFO(o.error);

@@ -28,7 +28,7 @@ double cpu_of_children() {
 TEST_CASE("A recommendation is a short table, its rule, and what to type", "[cli][recommend]") {
   const double before = cpu_of_children();
   const Outcome o = recommend({"--rig", "gaming-rtx-4090"});
-  const double seconds = cpu_of_children() - before;
+  [[maybe_unused]] const double seconds = cpu_of_children() - before;
   INFO(o.out << o.error);
   CHECK(o.exit == 0);
   for (const char* part :
