@@ -135,7 +135,7 @@ TEST_CASE("The knee does not depend on what else was searched", "[planner]") {
   });
   const Plan again = plan_of(s, {}, &fewer);
   CHECK(again.ranked.front().candidate.quant == best.candidate.quant);
-  CHECK(again.ranked.front().merit == best.merit);
+  CHECK(again.ranked.front().merit == Approx(best.merit));  // the clock of SimGrid goes on
 }
 
 TEST_CASE("A slightly too large model loses bits before it loses layers to RAM", "[planner]") {
