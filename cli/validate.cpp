@@ -155,25 +155,44 @@ Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& 
   return suite;
 }
 
-// The runs of the suite on the runtime of --runtime, if one is named.
-std::optional<Error> set_runtime(const RunsOptions& options, validation::Suite& suite) {
+// The id of a profile that is given by its name or its file.
+Result<std::string> runtime_id(const std::string& given, const Catalogue& catalogue) {
+  const auto file = catalogue.runtime_file(given);
+  if (!file) {
+    Error error = file.error();
+    error.message = "--runtime: " + error.message;
+    return error;
+  }
+  const auto profile = load_runtime_profile(*file);
+  if (!profile) return profile.error();
+  return profile->id;
+}
+
+// --runtime, for every run of the suite; empty: it was not given.
+Result<std::string> given_runtime(const RunsOptions& options) {
   const auto flags = options.flags.document();
   if (!flags) return flags.error();
-  if (!flags->has("runtime.name")) return std::nullopt;
-  const std::string runtime = toml_text(validation::runtime_of(*flags));
+  return flags->root().table("runtime").text_or("name", "");
+}
+
+std::optional<Error> set_runtime(const std::string& runtime, validation::Suite& suite) {
+  if (runtime.empty()) return std::nullopt;
   for (validation::SuiteRun& run : suite.runs)
-    if (auto error = run.scenario.set("runtime.name", runtime, "--runtime")) return error;
+    if (auto error = run.scenario.set("runtime.name", toml_text(runtime), "--runtime"))
+      return error;
   return std::nullopt;
 }
 
 // What llama.cpp needs: its program, and a file for every run; a GPU if there is one, as it would
-// take it itself.
-std::optional<Error> prepare_llama_cpp(const RunsOptions& options, validation::Suite& suite,
+// take it itself. A run whose runtime is none is told by the run itself.
+std::optional<Error> prepare_llama_cpp(const RunsOptions& options, const Catalogue& catalogue,
+                                       validation::Suite& suite,
                                        validation::CampaignOptions& campaign) {
   bool is_used = false;
   for (validation::SuiteRun& run : suite.runs) {
-    if (validation::runtime_of(run.scenario) != "llama.cpp") continue;
-    is_used = run.file = true;
+    const auto id =
+        runtime_id(run.scenario.root().table("runtime").text_or("name", "rigcast"), catalogue);
+    if (id && *id == "llama.cpp") is_used = run.file = true;
   }
   if (!is_used) {
     if (options.llama_bench.empty()) return std::nullopt;
@@ -197,8 +216,10 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
     suite->backend = *backend;
   }
   validation::CampaignOptions campaign = options.campaign;
-  if (auto error = set_runtime(options, *suite)) return *error;
-  if (auto error = prepare_llama_cpp(options, *suite, campaign)) return *error;
+  const auto runtime = given_runtime(options);
+  if (!runtime) return runtime.error();
+  if (auto error = set_runtime(*runtime, *suite)) return *error;
+  if (auto error = prepare_llama_cpp(options, catalogue, *suite, campaign)) return *error;
   return validation::run_campaign(*suite, campaign, catalogue);
 }
 
@@ -297,19 +318,6 @@ std::string render(const Validation& validation, const std::vector<BarVerdict>& 
   return {};
 }
 
-Result<std::string> runtime_id(const std::string& given, const Catalogue& catalogue) {
-  if (given.empty()) return std::string();
-  const auto file = catalogue.runtime_file(given);
-  if (!file) {
-    Error error = file.error();
-    error.message = "--runtime: " + error.message;
-    return error;
-  }
-  const auto profile = load_runtime_profile(*file);
-  if (!profile) return profile.error();
-  return profile->id;
-}
-
 Result<std::vector<Measurement>> read(const std::string& file, std::vector<std::string>& unread) {
   auto runs = read_measurements(file, &unread);
   if (!runs) {
@@ -329,9 +337,8 @@ struct AgainstFile {
 };
 
 Result<AgainstFile> against_file(const Options& options, const Catalogue& catalogue) {
-  const auto flags = options.runs.flags.document();
-  if (!flags) return flags.error();
-  const auto runtime = runtime_id(flags->root().table("runtime").text_or("name", ""), catalogue);
+  auto runtime = given_runtime(options.runs);
+  if (runtime && !runtime->empty()) runtime = runtime_id(*runtime, catalogue);
   if (!runtime) return runtime.error();
   std::vector<std::string> unread;
   auto runs = read(options.against, unread);

@@ -116,5 +116,9 @@ TEST_CASE("What no program runs is refused before anything is measured", "[cli][
   refused({"--runtime", "llama.cpp", "--llama-bench", folder / "none"}, "none");
   refused({"--runtime", "llama.cpp", "--llama-bench", folder / "suite.toml"}, "suite.toml");
   refused({"--llama-bench", "/bin/true"}, "--runtime llama.cpp");
+  // A profile that is named by its file is the same runtime.
+  refused({"--runtime", RIGCAST_SOURCE_DIR "/runtimes/llama.cpp.toml", "--llama-bench",
+           folder / "none"},
+          "none");
   refused({"--runtime", "transformers"}, "is forecast, not run");
 }

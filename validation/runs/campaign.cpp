@@ -180,6 +180,7 @@ class Campaign {
   // One attempt at a run: the files written before it, and its results.
   struct Attempt {
     std::string rig, forecast, measured, activities;  // as they are kept
+    std::string bench_output, bench_log;              // of llama-bench
     std::string written, started;                     // times
     double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
     std::vector<ValidationRow> rows;
@@ -194,17 +195,17 @@ class Campaign {
     TomlDocument document = run.scenario.clone();
     const auto stated = make_scenario_here(document, catalogue_, backend_);
     if (!stated) return stated.error();  // before anything is measured for it
+    if (auto error = check_runtime(*stated)) return error;
     WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
     const bool own_file = run.file && !run.scenario.has("model.file");
     if (own_file)
       if (auto error = write_weights(*stated, weights)) return error;
-    const bool few = backend_.is_gpu() || runtime_of(run.scenario) != "rigcast";
-    const int most = few ? kFewTries : kTries;
+    const int most = backend_.is_gpu() || !is_engine(*stated) ? kFewTries : kTries;
     std::optional<Attempt> best;
     int tries = 0;
     do {
       if (tries++ > 0) show_progress(fmt::format("{}: the machine changed, again ...", run.name));
-      auto next = attempt(index, run, own_file ? weights.path() : fs::path());
+      auto next = attempt(index, run, is_engine(*stated), own_file ? weights.path() : fs::path());
       if (!next && !best) return next.error();
       if (!next) break;  // what was interrupted is no better
       if (!best || next->changed < best->changed) best = *std::move(next);
@@ -243,7 +244,9 @@ class Campaign {
         {"rig.toml", &done.rig},
         {"forecast.json", &done.forecast},
         {"measured.json", &done.measured},
-        {"activities.json", &done.activities}};
+        {"activities.json", &done.activities},
+        {"llama-bench.jsonl", &done.bench_output},
+        {"llama-bench.txt", &done.bench_log}};
     for (const auto& [what, text] : files)
       if (!text->empty())
         if (auto error = kept_.write(index, what, *text)) return error;
@@ -252,14 +255,14 @@ class Campaign {
 
   // The cores before every run that they have a part in, and the disk before those that start from
   // it: that is what neighbours change. Nothing of a rig that is named.
-  Result<std::string> probed_rig(const SuiteRun& run) {
+  Result<std::string> probed_rig(const SuiteRun& run, bool with_engine) {
     if (names_a_rig(run.scenario)) return std::string();
     if (!machine_) {
       auto machine = probe::measure_machine(scratch(), show_progress, stop_flag());
       if (!machine) return machine.error();
       machine_ = *std::move(machine);
       if (backend_.is_gpu()) machine_->gpus = probe::measure_gpus(show_progress, stop_flag());
-    } else if (runtime_of(run.scenario) != "rigcast") {
+    } else if (!with_engine) {
       probe::measure_all_cores(*machine_, show_progress, stop_flag());
     } else {
       if (run.file || run.scenario.has("model.file"))
@@ -282,9 +285,10 @@ class Campaign {
   }
 
   // `weights`: a file to start from; empty: what the scenario says.
-  Result<Attempt> attempt(std::size_t index, const SuiteRun& run, const fs::path& weights) {
+  Result<Attempt> attempt(std::size_t index, const SuiteRun& run, bool with_engine,
+                          const fs::path& weights) {
     Attempt out;
-    auto rig = probed_rig(run);
+    auto rig = probed_rig(run, with_engine);
     if (!rig) return rig.error();
     out.rig = *std::move(rig);
     if (auto error = keep(index, out)) return *error;
@@ -310,11 +314,10 @@ class Campaign {
 
   std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run,
                                         const Scenario& scenario, Attempt& out) {
-    const bool with_engine = runtime_of(run.scenario) == "rigcast";
-    if (auto error = with_engine
-                         ? check_runnable(scenario, execution(run, scenario, execution_settings()))
-                         : check_llama_cpp(scenario))
-      return error;
+    const bool with_engine = is_engine(scenario);
+    if (with_engine)
+      if (auto error = check_runnable(scenario, execution(run, scenario, execution_settings())))
+        return error;
     const Forecast forecast =
         forecast_of(scenario, with_engine ? engine::reported_positions(scenario.workload)
                                           : std::vector<TokenCount>());
@@ -327,7 +330,7 @@ class Campaign {
     if (auto error = kept_.begin_run(index)) return error;
     out.started = clock_time();
     const auto ran = with_engine ? run_engine(index, scenario, forecast.report)
-                                 : run_llama_cpp(index, scenario, forecast.report);
+                                 : run_llama_cpp(index, scenario, forecast.report, out);
     if (!ran) return ran.error();
     out.measured = ran->measured;
     out.busy = ran->busy;
@@ -353,7 +356,10 @@ class Campaign {
     return run_in_subprocess(request);
   }
 
-  std::optional<Error> check_llama_cpp(const Scenario& s) const {
+  static bool is_engine(const Scenario& s) { return s.runtime.rules == RuntimeRules::kRigcast; }
+
+  std::optional<Error> check_runtime(const Scenario& s) const {
+    if (is_engine(s)) return std::nullopt;
     if (s.runtime.id != "llama.cpp")
       return bad_input(fmt::format("{} is forecast, not run", s.runtime.name),
                        "--runtime llama.cpp, or rigcast for its own engine");
@@ -361,17 +367,18 @@ class Campaign {
     return std::nullopt;
   }
 
-  // From the file, which is not in the page cache at first.
-  Result<WorkerAnswer> run_llama_cpp(std::size_t index, const Scenario& s, const Report& forecast) {
+  // From the file, which is not in the page cache at first. What llama-bench printed is kept, also
+  // of a run that fails.
+  Result<WorkerAnswer> run_llama_cpp(std::size_t index, const Scenario& s, const Report& forecast,
+                                     Attempt& out) const {
     RIGCAST_ASSERT(options_.llama_bench && s.model_file);
     if (auto error = engine::drop_from_page_cache(*s.model_file, stop_flag())) return *error;
     const Seconds limit{double(options_.time_limit)};
     const auto measured = measure_with(*options_.llama_bench, forecast, {limit});
     if (!measured) return measured.error();
-    for (const auto& [what, text] :
-         {std::pair{"llama-bench.jsonl", measured->prefill.out + measured->decode.out},
-          {"llama-bench.txt", log_of(*measured)}})
-      if (auto error = kept_.write(index, what, text)) return *error;
+    out.bench_output = measured->prefill.out + measured->decode.out;
+    out.bench_log = log_of(*measured);
+    if (auto error = keep(index, out)) return *error;
     for (const LlamaBenchRun* run : {&measured->prefill, &measured->decode})
       if (run->error) return *run->error;
     WorkerAnswer answer;

@@ -38,10 +38,6 @@ Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
                                   : fmt::format("{}, or a file", fmt::join(names, ", ")));
 }
 
-std::string runtime_of(const TomlDocument& scenario) {
-  return scenario.root().table("runtime").text_or("name", "rigcast");
-}
-
 bool is_suite(const std::filesystem::path& file) {
   const auto document = TomlDocument::read(file);
   return document && document->has("run");

@@ -34,8 +34,6 @@ Result<Suite> read_suite(const std::filesystem::path& file);
 /// before "quick"; or the path itself, if there is a file. An error names those that there are.
 Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
                                          const Catalogue& catalogue);
-/// The runtime that executes a scenario: its `runtime.name`, "rigcast" where there is none.
-std::string runtime_of(const TomlDocument& scenario);
 /// A TOML file with a list called "run".
 bool is_suite(const std::filesystem::path& file);
 
