@@ -369,6 +369,28 @@ std::vector<std::string> TomlTable::texts(std::string_view key) const {
   return {};
 }
 
+std::vector<std::string> TomlTable::values(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  if (!node) return {};
+  const toml::array* list = node->as_array();
+  if (!list) {
+    refuse(key, fmt::format("expected a list, got {}", kind_of(*node)));
+    return {};
+  }
+  std::vector<std::string> out;
+  for (const toml::node& item : *list) {
+    if (!item.is_string() && !item.is_number() && !item.is_boolean()) {
+      refuse(key, fmt::format("expected a list of texts, numbers or booleans, found {}",
+                              kind_of(item)));
+      return {};
+    }
+    std::ostringstream text;
+    item.visit([&](const auto& value) { text << value; });
+    out.push_back(text.str());
+  }
+  return out;
+}
+
 std::int64_t TomlTable::integer_or(std::string_view key, std::int64_t fallback, std::int64_t lo,
                                    std::int64_t hi) const {
   const toml::node* node = node_->find(key);

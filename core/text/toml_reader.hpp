@@ -81,6 +81,8 @@ class TomlTable {
   std::optional<std::string> find_text(std::string_view key) const;
   std::optional<std::string> find_text_or_none(std::string_view key) const;  // else nullopt
   std::vector<std::string> texts(std::string_view key) const;  // a text alone counts as a list
+  /// The texts, numbers and booleans of a list, in TOML syntax.
+  std::vector<std::string> values(std::string_view key) const;
   std::int64_t integer(std::string_view key, std::int64_t lo, std::int64_t hi) const;  // required
   std::int64_t integer_or(std::string_view key, std::int64_t fallback, std::int64_t lo,
                           std::int64_t hi) const;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -20,9 +19,6 @@
 #include "engine/run/measured_report.hpp"
 #include "engine/synth/synthetic_file.hpp"
 #include "planner/commands.hpp"
-#include "probe/gpu/measure_gpus.hpp"
-#include "probe/gpu_part.hpp"
-#include "probe/machine.hpp"
 #include "report/report_json.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "validation/report_comparison.hpp"
@@ -31,6 +27,7 @@
 #include "validation/runs/llama_cpp/measured_report.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/packed_runs.hpp"
+#include "validation/runs/probed_machine.hpp"
 #include "validation/runs/replay.hpp"
 #include "validation/runs/run_archive.hpp"
 #include "validation/runs/subprocess.hpp"
@@ -77,23 +74,6 @@ class WeightFile {
   TemporaryFile file_;
 };
 
-// The relative change of memory bandwidth since the probe with the same number of threads; 0 if
-// that was not probed.
-double change_of_memory(const probe::Machine& machine, int threads, BytesPerSecond now) {
-  const bool one = threads == 1;
-  if (!one && threads != machine.host.cores) return 0;
-  const double then = (one ? machine.dram.front() : machine.dram.back()).median;
-  return then > 0 && now.value > 0 ? std::fabs(now.value / then - 1) : 0;
-}
-
-// The host has a part in it, whose rates change with what else it does.
-bool host_takes_part(const TomlDocument& run, const engine::EngineBackend& backend) {
-  constexpr const char* kShares[] = {"placement.gpu_layers", "placement.cpu_moe_layers",
-                                     "placement.decode_device", "kv.policy"};
-  return !backend.is_gpu() ||
-         std::ranges::any_of(kShares, [&](const char* key) { return run.has(key); });
-}
-
 // Why the backend's GPU cannot be used; nullopt: it can, or the backend has none.
 std::optional<Error> gpu_error(const engine::EngineBackend& backend) {
   if (!backend.is_gpu()) return std::nullopt;
@@ -110,6 +90,14 @@ Error of_only_run(Error error, const Suite& suite) {
   return error;
 }
 
+std::string table_text(const SuiteRun& run, std::string_view key) {
+  TomlDocument document = run.scenario.clone();
+  const TomlTable root = document.root();
+  const auto dot = key.find('.');
+  if (dot == key.npos) return TomlDocument::of(root.table(key)).text();
+  return root.table(key.substr(0, dot)).text_or(key.substr(dot + 1), "");
+}
+
 // The commands of llama-bench with all that it told beside its results.
 std::string log_of(const LlamaBenchMeasurement& measured) {
   std::string text;
@@ -119,28 +107,40 @@ std::string log_of(const LlamaBenchMeasurement& measured) {
   return text;
 }
 
+// One attempt at a run: the files written before it, and its results.
+struct Attempt {
+  std::string rig, forecast, measured, activities;  // as they are kept
+  std::string bench_output, bench_log;              // of llama-bench
+  std::string written, started;                     // times
+  double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
+  std::vector<ValidationRow> rows;
+  std::vector<ActivityRow> activity_rows;
+  std::optional<std::string> busy;
+  std::optional<double> traced_slowdown;
+  BytesPerSecond ceiling;      // of memory, right after the run
+  std::optional<Error> error;  // without which there are rows
+};
+
 class Campaign {
  public:
-  Campaign(const CampaignOptions& options, const engine::EngineBackend& backend,
-           const Catalogue& catalogue)
-      : options_(options), backend_(backend), catalogue_(catalogue), kept_(options.folder) {}
+  Campaign(const Suite& suite, const CampaignOptions& options, const Catalogue& catalogue)
+      : suite_(suite),
+        options_(options),
+        backend_(*suite.backend),
+        catalogue_(catalogue),
+        kept_(options.folder),
+        machine_(backend_, catalogue, scratch()) {}
 
-  Result<Validation> all(const Suite& suite) {
+  Result<Validation> all() {
     const OnInterrupt on_interrupt;
-    if (auto error = kept_.begin(suite, options_.resume)) return *error;
+    if (auto error = kept_.begin(suite_, options_.resume)) return *error;
     const std::string began = clock_time();
-    for (std::size_t i = 0; i < suite.runs.size(); ++i) {
-      const SuiteRun& run = suite.runs[i];
-      show_progress(fmt::format("{} of {}: {} ...", i + 1, suite.runs.size(), run.name));
-      const auto error = run_or_resume(i, run);
-      if (!error) continue;
-      if (suite.runs.size() == 1) return of_only_run(*error, suite);
-      result_.skipped.push_back({run.name, error->message});
-      if (!interrupted())
-        if (auto lost = gpu_error(backend_)) return *lost;
+    for (std::size_t begin = 0, end = 0; begin < suite_.runs.size(); begin = end) {
+      end = end_of_group(begin);
+      if (auto lost = run_or_resume(begin, end)) return *lost;
     }
     show_progress("");
-    if (suite.runs.size() > 1) result_.activities.clear();
+    if (suite_.runs.size() > 1) result_.activities.clear();
     result_.against = kept_.folder().string();
     result_.when =
         fmt::format("{} to {}, each forecast written before its run", began, clock_time());
@@ -149,68 +149,133 @@ class Campaign {
   }
 
  private:
-  // Why there are no rows of it, or nothing.
-  std::optional<Error> run_or_resume(std::size_t i, const SuiteRun& run) {
-    if (options_.resume && kept_.was_run(i)) {
-      const auto archive = kept_.read();
-      if (!archive) return archive.error();
-      const auto rows = replay(archive->runs.at(i), catalogue_);
-      if (!rows) return rows.error();
-      result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
+  using Group = std::vector<std::size_t>;  // indices of runs that one program measures in one go
+  using Failures = std::vector<std::pair<std::size_t, Error>>;
+
+  const SuiteRun& run(std::size_t index) const { return suite_.runs[index]; }
+
+  // llama-bench measures runs of one file together: it loads the model once.
+  std::size_t end_of_group(std::size_t begin) const {
+    const auto has_same_file = [&](const SuiteRun& a, const SuiteRun& b) {
+      return a.table == b.table && table_text(a, "model") == table_text(b, "model") &&
+             table_text(a, "runtime.name") == table_text(b, "runtime.name");
+    };
+    std::size_t end = begin + 1;
+    TomlDocument document = run(begin).scenario.clone();
+    const auto first = make_scenario_here(document, catalogue_, backend_);
+    if (!first || is_engine(*first)) return end;
+    while (end < suite_.runs.size() && has_same_file(run(begin), run(end))) ++end;
+    return end;
+  }
+
+  // An error that ends the campaign: of the only run, or of a GPU that answers no longer.
+  std::optional<Error> run_or_resume(std::size_t begin, std::size_t end) {
+    show_progress(fmt::format("{} of {}: {} ...", begin + 1, suite_.runs.size(), run(begin).name));
+    Group group;
+    for (std::size_t i = begin; i < end; ++i) {
+      bool is_done = false;
+      if (options_.resume)
+        if (auto error = resume(i, is_done))
+          if (auto fatal = skip(i, *error)) return fatal;
+      if (!is_done) group.push_back(i);
+    }
+    if (group.empty()) return std::nullopt;
+    if (interrupted()) {
+      for (const std::size_t i : group)
+        if (auto fatal = skip(i, {ErrorKind::kMachine, "was not run"})) return fatal;
       return std::nullopt;
     }
-    if (interrupted()) return Error{ErrorKind::kMachine, "was not run"};
-    if (const auto why = options_.resume ? kept_.failure(i) : std::nullopt)
-      return Error{ErrorKind::kMachine, *why};
-    const auto error = one_or_interrupted(i, run);
-    if (!error) return std::nullopt;
-    if (interrupted())
-      kept_.discard_run(i);
-    else
-      kept_.fail_run(i, error->message);
-    return error;
+    const Failures failures = one_or_interrupted(group);
+    for (const auto& [i, error] : failures) {
+      if (interrupted())
+        kept_.discard_run(i);
+      else
+        kept_.fail_run(i, error.message);
+      if (auto fatal = skip(i, error)) return fatal;
+    }
+    return interrupted() || failures.empty() ? std::nullopt : gpu_error(backend_);
   }
 
-  std::optional<Error> one_or_interrupted(std::size_t i, const SuiteRun& run) try {
-    return one(i, run);
+  // A failed run of a suite is reported, and the suite goes on; the error of an only run is
+  // returned.
+  std::optional<Error> skip(std::size_t index, const Error& error) {
+    if (suite_.runs.size() == 1) return of_only_run(error, suite_);
+    result_.skipped.push_back({run(index).name, error.message});
+    return std::nullopt;
+  }
+
+  // What the folder holds of a run that is over. `is_done`: it is, by results or by an error.
+  std::optional<Error> resume(std::size_t index, bool& is_done) {
+    is_done = kept_.was_run(index);
+    if (!is_done) {
+      const auto why = kept_.failure(index);
+      is_done = why.has_value();
+      return why ? std::optional(Error{ErrorKind::kMachine, *why}) : std::nullopt;
+    }
+    const auto archive = kept_.read();
+    if (!archive) return archive.error();
+    const auto rows = replay(archive->runs.at(index), catalogue_);
+    if (!rows) return rows.error();
+    result_.rows.insert(result_.rows.end(), rows->begin(), rows->end());
+    return std::nullopt;
+  }
+
+  static Failures all_fail(const Group& group, const Error& error) {
+    Failures out;
+    for (const std::size_t i : group) out.emplace_back(i, error);
+    return out;
+  }
+
+  Failures one_or_interrupted(const Group& group) try {
+    return one(group);
   } catch (const Interrupted& e) {
-    return Error{ErrorKind::kMachine, e.what()};
+    return all_fail(group, {ErrorKind::kMachine, e.what()});
   }
 
-  // One attempt at a run: the files written before it, and its results.
-  struct Attempt {
-    std::string rig, forecast, measured, activities;  // as they are kept
-    std::string bench_output, bench_log;              // of llama-bench
-    std::string written, started;                     // times
-    double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
-    std::vector<ValidationRow> rows;
-    std::vector<ActivityRow> activity_rows;
-    std::optional<std::string> busy;
-    std::optional<double> traced_slowdown;
-    BytesPerSecond ceiling;  // of memory, right after the run
-  };
+  // Repeats runs if other programs used memory or cores meanwhile: the calmest attempt counts.
+  Failures one(const Group& group) {
+    Failures failures;
+    Group possible;
+    std::optional<Scenario> first;  // all are of its model
+    for (const std::size_t i : group) {  // before anything is measured for them
+      TomlDocument document = run(i).scenario.clone();
+      auto stated = make_scenario_here(document, catalogue_, backend_);
+      auto error = stated ? check_runtime(*stated) : std::optional(stated.error());
+      if (error)
+        failures.emplace_back(i, *error);
+      else
+        possible.push_back(i);
+      if (stated && !error && !first) first = *std::move(stated);
+    }
+    if (!first) return failures;
+    const Failures later = attempts(possible, *first);
+    failures.insert(failures.end(), later.begin(), later.end());
+    return failures;
+  }
 
-  // Repeats a run if other programs used memory or cores meanwhile: the calmest attempt counts.
-  std::optional<Error> one(std::size_t index, const SuiteRun& run) {
-    TomlDocument document = run.scenario.clone();
-    const auto stated = make_scenario_here(document, catalogue_, backend_);
-    if (!stated) return stated.error();  // before anything is measured for it
-    if (auto error = check_runtime(*stated)) return error;
+  Failures attempts(const Group& group, const Scenario& first) {
+    const SuiteRun& named = run(group.front());
+    const bool with_engine = is_engine(first);
     WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
-    const bool own_file = run.file && !run.scenario.has("model.file");
+    const bool own_file = named.file && !named.scenario.has("model.file");
     if (own_file)
-      if (auto error = write_weights(*stated, weights)) return error;
-    const int most = backend_.is_gpu() || !is_engine(*stated) ? kFewTries : kTries;
-    std::optional<Attempt> best;
+      if (const auto error = write_weights(first, weights)) return all_fail(group, *error);
+    const fs::path file = own_file ? weights.path() : fs::path();
+    const int most = backend_.is_gpu() || !with_engine ? kFewTries : kTries;
+    std::optional<std::vector<Attempt>> best;
     int tries = 0;
     do {
-      if (tries++ > 0) show_progress(fmt::format("{}: the machine changed, again ...", run.name));
-      auto next = attempt(index, run, is_engine(*stated), own_file ? weights.path() : fs::path());
-      if (!next && !best) return next.error();
+      if (tries++ > 0) show_progress(fmt::format("{}: the machine changed, again ...", named.name));
+      auto next = attempt(group, with_engine, file);
+      if (!next && !best) return all_fail(group, next.error());
       if (!next) break;  // what was interrupted is no better
-      if (!best || next->changed < best->changed) best = *std::move(next);
-    } while (best->changed > kChanged && tries < most);
-    return record(index, run, *std::move(best), tries);
+      if (!best || next->front().changed < best->front().changed) best = *std::move(next);
+    } while (best->front().changed > kChanged && tries < most);
+    Failures failures;
+    for (std::size_t k = 0; k < group.size(); ++k)
+      if (const auto error = record(group[k], std::move((*best)[k]), tries))
+        failures.emplace_back(group[k], *error);
+    return failures;
   }
 
   std::optional<Error> write_weights(const Scenario& scenario, WeightFile& file) const {
@@ -218,19 +283,20 @@ class Campaign {
     return file.write(scenario);
   }
 
-  std::optional<Error> record(std::size_t index, const SuiteRun& run, Attempt best, int tries) {
+  std::optional<Error> record(std::size_t index, Attempt best, int tries) {
+    const std::string& name = run(index).name;
     if (tries > 1)
       if (auto error = keep(index, best)) return error;
-    const std::string times =
-        fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(run.name), RIGCAST_VERSION, best.written,
-                    best.started, tries, best.changed);
+    if (best.error) return best.error;
+    const std::string times = fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(name),
+                                          RIGCAST_VERSION, best.written, best.started, tries,
+                                          best.changed);
     if (auto error = kept_.end_run(index, times)) return error;
     if (best.changed > kChanged)
       result_.notes.push_back(
-          {run.name,
-           fmt::format("the machine changed by {:.0f} % while it ran, at best in {} tries",
-                       100 * best.changed, tries)});
-    if (best.busy) result_.notes.push_back({run.name, *best.busy});
+          {name, fmt::format("the machine changed by {:.0f} % while it ran, at best in {} tries",
+                             100 * best.changed, tries)});
+    if (best.busy) result_.notes.push_back({name, *best.busy});
     if (best.traced_slowdown)
       result_.traced_slowdown =
           std::max(result_.traced_slowdown.value_or(*best.traced_slowdown), *best.traced_slowdown);
@@ -253,107 +319,86 @@ class Campaign {
     return std::nullopt;
   }
 
-  // The cores before every run that they have a part in, and the disk before those that start from
-  // it: that is what neighbours change. Nothing of a rig that is named.
-  Result<std::string> probed_rig(const SuiteRun& run, bool with_engine) {
-    if (names_a_rig(run.scenario)) return std::string();
-    if (!machine_) {
-      auto machine = probe::measure_machine(scratch(), show_progress, stop_flag());
-      if (!machine) return machine.error();
-      machine_ = *std::move(machine);
-      if (backend_.is_gpu()) machine_->gpus = probe::measure_gpus(show_progress, stop_flag());
-    } else if (!with_engine) {
-      probe::measure_all_cores(*machine_, show_progress, stop_flag());
-    } else {
-      if (run.file || run.scenario.has("model.file"))
-        if (auto error =
-                probe::measure_disk_again(*machine_, scratch(), show_progress, stop_flag()))
-          return *error;
-      if (!backend_.is_gpu())
-        probe::measure_cores(*machine_, show_progress, stop_flag());
-      else if (host_takes_part(run.scenario, backend_))
-        probe::measure_all_cores(*machine_, show_progress, stop_flag());
-    }
-    return probe::rig_toml(*machine_, cpu_of_catalogue(machine_->host, catalogue_), gpus());
-  }
-
-  std::vector<std::string> gpus() const {
-    std::vector<std::string> ids;
-    for (const probe::Gpu& gpu : machine_->gpus.found)
-      ids.push_back(probe::gpu_of_catalogue(gpu, catalogue_));
-    return ids;
-  }
-
-  // `weights`: a file to start from; empty: what the scenario says.
-  Result<Attempt> attempt(std::size_t index, const SuiteRun& run, bool with_engine,
-                          const fs::path& weights) {
-    Attempt out;
-    auto rig = probed_rig(run, with_engine);
+  // `weights`: a file to start from; empty: what the scenarios say. Never empty itself.
+  Result<std::vector<Attempt>> attempt(const Group& group, bool with_engine,
+                                       const fs::path& weights) {
+    auto rig = machine_.rig_for(run(group.front()), with_engine);
     if (!rig) return rig.error();
-    out.rig = *std::move(rig);
-    if (auto error = keep(index, out)) return *error;
-    auto scenario = scenario_on(run.scenario, out.rig, catalogue_);
-    if (!scenario) return scenario.error();
-    if (!weights.empty()) scenario->model_file = weights;
-    if (auto error = forecast_and_run(index, run, *scenario, out)) return *error;
-    if (machine_ && host_takes_part(run.scenario, backend_)) {
-      const double within =
-          backend_.is_gpu() ? 0
-                            : change_of_memory(*machine_, scenario->settings.threads, out.ceiling);
-      out.changed = std::max(within, probe::change_of_cores(*machine_, stop_flag()));
+    std::vector<Attempt> out(group.size());
+    std::vector<Forecast> forecasts(group.size());
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      out[k].rig = *rig;
+      out[k].error = forecast(group[k], with_engine, weights, out[k], forecasts[k]);
     }
+    if (with_engine)
+      run_engine(group.front(), forecasts.front(), out.front());
+    else if (auto error = run_llama_cpp(group, forecasts, out))
+      return *error;
+    const int threads =
+        forecasts.front().report.scenario ? forecasts.front().report.scenario->settings.threads : 0;
+    const auto changed =
+        machine_.change_since(run(group.front()), threads, out.front().ceiling);
+    for (Attempt& one : out) one.changed = changed.value_or(0);
     return out;
   }
 
   ExecutionSettings execution_settings() const {
     ExecutionSettings how{&backend_, options_.repeat, {}};
-    if (machine_ && !machine_->gpus.found.empty())
-      how.vram_ceiling = BytesPerSecond{machine_->gpus.found.front().vram_read.median};
+    if (const auto ceiling = machine_.vram_ceiling()) how.vram_ceiling = *ceiling;
     return how;
   }
 
-  std::optional<Error> forecast_and_run(std::size_t index, const SuiteRun& run,
-                                        const Scenario& scenario, Attempt& out) {
-    const bool with_engine = is_engine(scenario);
+  // Makes the forecast and keeps it.
+  std::optional<Error> forecast(std::size_t index, bool with_engine, const fs::path& weights,
+                                Attempt& out, Forecast& forecast) const {
+    if (auto error = keep(index, out)) return error;
+    auto scenario = scenario_on(run(index).scenario, out.rig, catalogue_);
+    if (!scenario) return scenario.error();
+    if (!weights.empty()) scenario->model_file = weights;
     if (with_engine)
-      if (auto error = check_runnable(scenario, execution(run, scenario, execution_settings())))
+      if (auto error = check_runnable(
+              *scenario, execution(run(index), *scenario, execution_settings())))
         return error;
-    const Forecast forecast =
-        forecast_of(scenario, with_engine ? engine::reported_positions(scenario.workload)
-                                          : std::vector<TokenCount>());
+    forecast = forecast_of(*scenario, with_engine ? engine::reported_positions(scenario->workload)
+                                                  : std::vector<TokenCount>());
     if (!forecast.report.fits)
       return Error{ErrorKind::kDoesNotFit,
                    forecast.report.errors.empty() ? "does not fit" : forecast.report.errors[0]};
     out.forecast = to_json(forecast.report);
     if (auto error = keep(index, out)) return error;
     out.written = clock_time();
-    if (auto error = kept_.begin_run(index)) return error;
-    out.started = clock_time();
-    const auto ran = with_engine ? run_engine(index, scenario, forecast.report)
-                                 : run_llama_cpp(index, scenario, forecast.report, out);
-    if (!ran) return ran.error();
-    out.measured = ran->measured;
-    out.busy = ran->busy;
-    out.ceiling = ran->ceiling;
-    if (with_engine) {
-      out.traced_slowdown = ran->traced_slowdown;
-      out.activity_rows = compare_activities(forecast.events, ran->activities);
-      out.activities = to_json(out.activity_rows);
-    }
-    const auto measured = measured_report_of(out.measured, scenario);
+    return kept_.begin_run(index);
+  }
+
+  // Compares what was measured with the forecast, and keeps it.
+  std::optional<Error> compare(std::size_t index, const Forecast& forecast, Attempt& out) const {
+    const auto measured = measured_report_of(out.measured, *forecast.report.scenario);
     if (!measured) return measured.error();
-    out.rows = compare_reports(run.name, forecast.report, *measured, out.activity_rows);
+    out.rows = compare_reports(run(index).name, forecast.report, *measured, out.activity_rows);
     return keep(index, out);
   }
 
-  Result<WorkerAnswer> run_engine(std::size_t index, const Scenario& scenario,
-                                  const Report& forecast) const {
+  void run_engine(std::size_t index, const Forecast& forecast, Attempt& out) const {
+    if (out.error) return;
+    const Report& report = forecast.report;
     WorkerRequest request{kept_.folder().string(), index, execution_settings(), {}, {},
                           options_.time_limit};
-    if (scenario.model_file) request.weights = scenario.model_file->string();
+    if (report.scenario->model_file) request.weights = report.scenario->model_file->string();
     // The number of GPU layers of the forecast, if the run leaves it open.
-    if (backend_.is_gpu()) request.gpu_layers = forecast.placement.gpu_layers;
-    return run_in_subprocess(request);
+    if (backend_.is_gpu()) request.gpu_layers = report.placement.gpu_layers;
+    out.started = clock_time();
+    const auto ran = run_in_subprocess(request);
+    if (!ran) {
+      out.error = ran.error();
+      return;
+    }
+    out.measured = ran->measured;
+    out.busy = ran->busy;
+    out.ceiling = ran->ceiling;
+    out.traced_slowdown = ran->traced_slowdown;
+    out.activity_rows = compare_activities(forecast.events, ran->activities);
+    out.activities = to_json(out.activity_rows);
+    out.error = compare(index, forecast, out);
   }
 
   static bool is_engine(const Scenario& s) { return s.runtime.rules == RuntimeRules::kRigcast; }
@@ -369,33 +414,54 @@ class Campaign {
 
   // From the file, which is not in the page cache at first. What llama-bench printed is kept, also
   // of a run that fails.
-  Result<WorkerAnswer> run_llama_cpp(std::size_t index, const Scenario& s, const Report& forecast,
-                                     Attempt& out) const {
-    RIGCAST_ASSERT(options_.llama_bench && s.model_file);
-    if (auto error = engine::drop_from_page_cache(*s.model_file, stop_flag())) return *error;
+  std::optional<Error> run_llama_cpp(const Group& group, const std::vector<Forecast>& forecasts,
+                                     std::vector<Attempt>& out) const {
+    std::vector<std::size_t> forecast_ones;
+    std::vector<const Report*> reports;
+    for (std::size_t k = 0; k < group.size(); ++k)
+      if (!out[k].error) {
+        forecast_ones.push_back(k);
+        reports.push_back(&forecasts[k].report);
+      }
+    if (reports.empty()) return std::nullopt;
+    RIGCAST_ASSERT(options_.llama_bench && reports.front()->scenario->model_file);
+    const std::string started = clock_time();
+    if (auto error = engine::drop_from_page_cache(*reports.front()->scenario->model_file,
+                                                  stop_flag()))
+      return error;
     const Seconds limit{double(options_.time_limit)};
-    const auto measured = measure_with(*options_.llama_bench, forecast, {limit});
+    const auto measured = measure_with(*options_.llama_bench, reports, {limit});
     if (!measured) return measured.error();
-    out.bench_output = measured->prefill.out + measured->decode.out;
-    out.bench_log = log_of(*measured);
-    if (auto error = keep(index, out)) return *error;
-    for (const LlamaBenchRun* run : {&measured->prefill, &measured->decode})
-      if (run->error) return *run->error;
-    WorkerAnswer answer;
-    answer.measured =
-        to_json(measured_report(forecast.scenario, forecast.placement, *measured, true));
-    return answer;
+    for (std::size_t m = 0; m < reports.size(); ++m) {
+      Attempt& one = out[forecast_ones[m]];
+      one.started = started;
+      one.error = take((*measured)[m], group[forecast_ones[m]], forecasts[forecast_ones[m]], one);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Error> take(const LlamaBenchMeasurement& measured, std::size_t index,
+                            const Forecast& forecast, Attempt& out) const {
+    out.bench_output = measured.prefill.out + measured.decode.out;
+    out.bench_log = log_of(measured);
+    if (auto error = keep(index, out)) return error;
+    for (const LlamaBenchRun* part : {&measured.prefill, &measured.decode})
+      if (part->error) return part->error;
+    const Report& report = forecast.report;
+    out.measured = to_json(measured_report(report.scenario, report.placement, measured, true));
+    return compare(index, forecast, out);
   }
 
   fs::path scratch() const {
     return options_.scratch.empty() ? fs::temp_directory_path() : options_.scratch;
   }
 
+  const Suite& suite_;
   const CampaignOptions& options_;
   const engine::EngineBackend& backend_;
   const Catalogue& catalogue_;
   RunArchive kept_;
-  std::optional<probe::Machine> machine_;
+  ProbedMachine machine_;
   Validation result_;
 };
 
@@ -404,7 +470,7 @@ class Campaign {
 Result<Validation> run_campaign(const Suite& suite, const CampaignOptions& options,
                                 const Catalogue& catalogue) {
   if (auto error = gpu_error(*suite.backend)) return *error;
-  return Campaign(options, *suite.backend, catalogue).all(suite);
+  return Campaign(suite, options, catalogue).all();
 }
 
 Result<Validation> replay_runs(std::span<const std::string> archives, const Catalogue& catalogue,

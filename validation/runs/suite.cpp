@@ -17,6 +17,40 @@ Result<TomlDocument> scenario_of(const TomlTable& run, const std::filesystem::pa
   return TomlDocument::of(run.table("scenario"));
 }
 
+constexpr std::size_t kMaxRuns = 10'000;
+
+// "depth 4096" of workload.depth
+std::string text_of(const std::string& key, const std::string& value) {
+  std::string plain = value;
+  std::erase_if(plain, [](char c) { return c == '"' || c == '\''; });
+  return fmt::format("{} {}", key.substr(key.rfind('.') + 1), plain);
+}
+
+// The runs of every combination of the values under `vary`.
+std::vector<SuiteRun> varied(const TomlTable& table, SuiteRun stated) {
+  std::vector<SuiteRun> runs;
+  runs.push_back(std::move(stated));
+  const TomlTable vary = table.table("vary");
+  for (const std::string& key : vary.keys()) {
+    std::vector<SuiteRun> next;
+    const std::vector<std::string> values = vary.values(key);
+    if (values.empty()) vary.refuse(key, "expected a list of values, found none");
+    if (values.size() * runs.size() > kMaxRuns) {
+      vary.refuse(key, fmt::format("these are more than {} runs", kMaxRuns));
+      return runs;
+    }
+    for (const SuiteRun& run : runs)
+      for (const std::string& value : values) {
+        SuiteRun one{run.name + ", " + text_of(key, value), run.scenario.clone(), run.file,
+                     run.repeat, run.table};
+        if (auto error = one.scenario.set(key, value, vary.path(key))) vary.refuse(key, *error);
+        next.push_back(std::move(one));
+      }
+    runs = std::move(next);
+  }
+  return runs;
+}
+
 }  // namespace
 
 Result<std::filesystem::path> find_suite(const std::string& name, bool gpu,
@@ -56,6 +90,7 @@ Result<Suite> read_suite(const std::filesystem::path& file) {
     else
       root.refuse("device", backend.error());
   }
+  int tables = 0;
   for (const TomlTable& t : root.tables("run")) {
     const std::string name = t.text("name");
     auto scenario = scenario_of(t, file.parent_path());
@@ -63,9 +98,9 @@ Result<Suite> read_suite(const std::filesystem::path& file) {
       t.refuse("scenario", scenario.error());
       continue;
     }
-    SuiteRun run{name, *std::move(scenario), t.flag("file", false)};
+    SuiteRun run{name, *std::move(scenario), t.flag("file", false), {}, tables++};
     if (t.has("repeat")) run.repeat = int(t.integer("repeat", 1, 1000));
-    suite.runs.push_back(std::move(run));
+    for (SuiteRun& one : varied(t, std::move(run))) suite.runs.push_back(std::move(one));
     t.finish();
   }
   root.finish();

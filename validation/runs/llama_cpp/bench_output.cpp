@@ -91,6 +91,7 @@ BenchTest test_of(const Json& json) {
 void add_line(const std::string& line, BenchOutput& out) {
   const Json json = Json::parse(line);
   BenchTest test = test_of(json);
+  test.line = line;
   if (!out.build)
     out.build = {text(json, "build_commit"),
                  int(std::clamp<std::int64_t>(count(json, "build_number", 0), 0, 1 << 30))};

@@ -37,6 +37,7 @@ struct BenchTest {
   std::string backends;              // "CPU", "CUDA"
   std::string cpu, gpu;              // names of devices
   std::string model_file;
+  std::string line;                  // all of it, as it was printed
   int gpu_layers = 0;
   int threads = 0;
   // Told by our llama-bench alone:

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "validation/runs/llama_cpp/child_process.hpp"
+#include "validation/runs/llama_cpp/joined_commands.hpp"
 
 namespace rigcast::validation {
 namespace {
@@ -122,6 +123,11 @@ constexpr Older kOlder[] = {{"-lm", "none", "-mmp", "0"},
                             {"-lm", "mmap", "-mmp", "1"},
                             {"--n-cpu-moe", nullptr, "-ncmoe", nullptr}};
 
+Error other_test(const Words& words) {
+  return {ErrorKind::kMachine,
+          fmt::format("llama-bench measured another test than {}", planner::shell_text(words))};
+}
+
 // Whether it measured what `words` ask for, on a GPU where the scenario has one.
 std::optional<Error> check_test(const Words& words, const LlamaBenchRun& run, bool needs_gpu) {
   const auto asked = [&](const char* flag) {
@@ -131,13 +137,88 @@ std::optional<Error> check_test(const Words& words, const LlamaBenchRun& run, bo
   const BenchTest& t = run.tests.front();
   if (run.tests.size() != 1 || t.prompt != asked("-p") || t.output != asked("-n") ||
       t.depth != asked("-d"))
-    return Error{ErrorKind::kMachine, fmt::format("llama-bench measured another test than {}",
-                                                  planner::shell_text(words))};
+    return other_test(words);
   if (needs_gpu && t.gpu.empty())
     return Error{ErrorKind::kMachine,
                  fmt::format("llama-bench found no GPU: it computed with {}", t.backends),
                  "a llama.cpp that is built for this GPU"};
   return std::nullopt;
+}
+
+// A command, and whether its tests need a GPU.
+struct Test {
+  Words command;
+  bool needs_gpu = false;
+};
+
+// Of the prefill and the decode.
+Result<std::array<Test, 2>> tests_of(const LlamaBench& bench, const Report& forecast) {
+  const Scenario& s = *forecast.scenario;
+  if (!planner::is_llama_cpp(s.runtime, s.kv.policy) || s.runtime.id != "llama.cpp")
+    return bad_input(
+        fmt::format("llama-bench runs llama.cpp with the KV cache in VRAM or RAM, the "
+                    "scenario {} with {}",
+                    s.runtime.name, name(s.kv.policy)));
+  if (!s.model_file) return bad_input("llama-bench needs a model file", "a GGUF file as --model");
+  std::array<Test, 2> tests;
+  const auto made = planner::llama_bench_commands(forecast);
+  for (std::size_t i = 0; i < tests.size(); ++i) {
+    auto words = in_flags_of(bench, made.at(i));
+    if (!words) return words.error();
+    // With no layer on it, a GPU would still compute the prompts.
+    if (s.rig.gpus.empty() && bench.flags.contains("-dev"))
+      words->insert(words->end(), {"-dev", "none"});
+    tests[i] = {*std::move(words), !s.rig.gpus.empty() && forecast.placement.gpu_layers > 0};
+  }
+  return tests;
+}
+
+// As many of the tests from the first on as one command measures.
+Words joined_from(std::span<const Test> tests, std::size_t& count) {
+  std::vector<Words> commands;
+  Words out;
+  for (const Test& test : tests) {
+    commands.push_back(test.command);
+    auto next = joined(commands);
+    if (!next) break;
+    out = *std::move(next);
+    count = commands.size();
+  }
+  return out;
+}
+
+// What a process of `count` tests came to for the test at `index`.
+LlamaBenchRun run_of(const LlamaBenchRun& all, std::size_t index, std::size_t count,
+                     const Test& test) {
+  LlamaBenchRun out = all;
+  if (index >= all.tests.size()) return out;  // it ended in this test
+  if (count > 1) {
+    out.tests = {all.tests[index]};
+    out.out = all.tests[index].line + "\n";
+  }
+  if (index > 0) out.tests.front().load.reset();
+  if (index + 1 < count) out.error.reset();  // which came later
+  if (!out.error) out.error = check_test(test.command, out, test.needs_gpu);
+  return out;
+}
+
+// A run with one test for each. Tests after one that ended its process are begun anew.
+std::vector<LlamaBenchRun> run_tests(const LlamaBench& bench, std::span<const Test> tests,
+                                     Seconds time_limit) {
+  std::vector<LlamaBenchRun> out;
+  while (out.size() < tests.size()) {
+    const std::span<const Test> rest = tests.subspan(out.size());
+    std::size_t count = 0;
+    const Words command = joined_from(rest, count);
+    LlamaBenchRun all = run_llama_bench(bench, command, time_limit * double(count));
+    if (!all.error && all.tests.size() != count) {
+      all.error = other_test(command);
+      all.tests.clear();
+    }
+    const std::size_t over = std::clamp<std::size_t>(all.tests.size() + 1, 1, count);
+    for (std::size_t i = 0; i < over; ++i) out.push_back(run_of(all, i, count, rest[i]));
+  }
+  return out;
 }
 
 }  // namespace
@@ -197,38 +278,40 @@ LlamaBenchRun run_llama_bench(const LlamaBench& bench, const Words& words, Secon
   return run;
 }
 
+Result<std::vector<LlamaBenchMeasurement>> measure_with(const LlamaBench& bench,
+                                                        std::span<const Report* const> forecasts,
+                                                        const MeasureLimits& limits) {
+  std::vector<Test> prefills, decodes;
+  for (const Report* forecast : forecasts) {
+    auto tests = tests_of(bench, *forecast);
+    if (!tests) return tests.error();
+    prefills.push_back(std::move((*tests)[0]));
+    decodes.push_back(std::move((*tests)[1]));
+  }
+  std::vector<LlamaBenchMeasurement> out(forecasts.size());
+  std::vector<Test> rest;
+  std::vector<LlamaBenchRun> measured = run_tests(bench, prefills, limits.time);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].prefill = std::move(measured[i]);
+    const auto& error = out[i].prefill.error;
+    if (error && error->kind == ErrorKind::kDoesNotFit)
+      out[i].decode.error = error;
+    else
+      rest.push_back(std::move(decodes[i]));
+  }
+  measured = run_tests(bench, rest, limits.time);
+  auto next = measured.begin();
+  for (LlamaBenchMeasurement& one : out)
+    if (!one.decode.error) one.decode = std::move(*next++);
+  return out;
+}
+
 Result<LlamaBenchMeasurement> measure_with(const LlamaBench& bench, const Report& forecast,
                                            const MeasureLimits& limits) {
-  const Scenario& s = *forecast.scenario;
-  if (!planner::is_llama_cpp(s.runtime, s.kv.policy) || s.runtime.id != "llama.cpp")
-    return bad_input(
-        fmt::format("llama-bench runs llama.cpp with the KV cache in VRAM or RAM, the "
-                    "scenario {} with {}",
-                    s.runtime.name, name(s.kv.policy)));
-  if (!s.model_file) return bad_input("llama-bench needs a model file", "a GGUF file as --model");
-  std::array<Words, 2> commands;
-  const auto made = planner::llama_bench_commands(forecast);
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    auto words = in_flags_of(bench, made.at(i));
-    if (!words) return words.error();
-    commands[i] = *std::move(words);
-    // With no layer on it, a GPU would still compute the prompts.
-    if (s.rig.gpus.empty() && bench.flags.contains("-dev"))
-      commands[i].insert(commands[i].end(), {"-dev", "none"});
-  }
-  const bool needs_gpu = !s.rig.gpus.empty() && forecast.placement.gpu_layers > 0;
-  const auto measure = [&](const Words& words) {
-    LlamaBenchRun run = run_llama_bench(bench, words, limits.time);
-    if (!run.error) run.error = check_test(words, run, needs_gpu);
-    return run;
-  };
-  LlamaBenchMeasurement out;
-  out.prefill = measure(commands[0]);
-  if (out.prefill.error && out.prefill.error->kind == ErrorKind::kDoesNotFit)
-    out.decode.error = out.prefill.error;
-  else
-    out.decode = measure(commands[1]);
-  return out;
+  const Report* only[] = {&forecast};
+  auto measured = measure_with(bench, only, limits);
+  if (!measured) return measured.error();
+  return std::move(measured->front());
 }
 
 }  // namespace rigcast::validation

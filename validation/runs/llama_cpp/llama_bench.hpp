@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ LlamaBenchRun run_llama_bench(const LlamaBench& bench, const planner::Words& wor
                               Seconds time_limit);
 
 struct MeasureLimits {
-  Seconds time{600};  // of each run of llama-bench, of which there are two
+  Seconds time{600};  // of each test of llama-bench, of which a scenario has two
 };
 
 /// Prefill and decode of a scenario. Each has exactly one test where it has no error.
@@ -56,11 +57,16 @@ struct LlamaBenchMeasurement {
   LlamaBenchRun prefill, decode;
 };
 
-/// Runs the two commands that planner::llama_bench_commands makes of the forecast, and checks that
+/// Runs the two commands that planner::llama_bench_commands makes of each forecast, and checks that
 /// the tests are those that were asked for, and that there was a GPU where layers are to be on one.
-/// Errors, before anything runs: the scenario has no model file, its runtime is not llama.cpp, or
+/// Tests whose commands differ in one flag are of one process, which loads the model once: `load`
+/// is of the first of them alone.
+/// Errors, before anything runs: a scenario has no model file, its runtime is not llama.cpp, or
 /// llama-bench lacks a flag. What a run came to is in it; a decode is not begun after a prefill
 /// that did not fit.
+Result<std::vector<LlamaBenchMeasurement>> measure_with(const LlamaBench& bench,
+                                                        std::span<const Report* const> forecasts,
+                                                        const MeasureLimits& limits);
 Result<LlamaBenchMeasurement> measure_with(const LlamaBench& bench, const Report& forecast,
                                            const MeasureLimits& limits);
 
