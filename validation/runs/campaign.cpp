@@ -429,8 +429,8 @@ class Campaign {
     if (auto error = engine::drop_from_page_cache(*reports.front()->scenario->model_file,
                                                   stop_flag()))
       return error;
-    const Seconds limit{double(options_.time_limit)};
-    const auto measured = measure_with(*options_.llama_bench, reports, {limit});
+    const MeasureLimits limits{Seconds{double(options_.time_limit)}, options_.repeat};
+    const auto measured = measure_with(*options_.llama_bench, reports, limits);
     if (!measured) return measured.error();
     for (std::size_t m = 0; m < reports.size(); ++m) {
       Attempt& one = out[forecast_ones[m]];

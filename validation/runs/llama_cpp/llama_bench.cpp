@@ -151,8 +151,17 @@ struct Test {
   bool needs_gpu = false;
 };
 
+void repeat_at_most(int repetitions, Words& words) {
+  const auto found = std::ranges::find(words, "-r");
+  if (found == words.end())
+    words.insert(words.end(), {"-r", fmt::format("{}", repetitions)});
+  else if (std::stoi(*(found + 1)) > repetitions)
+    *(found + 1) = fmt::format("{}", repetitions);
+}
+
 // Of the prefill and the decode.
-Result<std::array<Test, 2>> tests_of(const LlamaBench& bench, const Report& forecast) {
+Result<std::array<Test, 2>> tests_of(const LlamaBench& bench, const Report& forecast,
+                                     int repetitions) {
   const Scenario& s = *forecast.scenario;
   if (!planner::is_llama_cpp(s.runtime, s.kv.policy) || s.runtime.id != "llama.cpp")
     return bad_input(
@@ -165,6 +174,7 @@ Result<std::array<Test, 2>> tests_of(const LlamaBench& bench, const Report& fore
   for (std::size_t i = 0; i < tests.size(); ++i) {
     auto words = in_flags_of(bench, made.at(i));
     if (!words) return words.error();
+    repeat_at_most(repetitions, *words);
     // With no layer on it, a GPU would still compute the prompts.
     if (s.rig.gpus.empty() && bench.flags.contains("-dev"))
       words->insert(words->end(), {"-dev", "none"});
@@ -283,7 +293,7 @@ Result<std::vector<LlamaBenchMeasurement>> measure_with(const LlamaBench& bench,
                                                         const MeasureLimits& limits) {
   std::vector<Test> prefills, decodes;
   for (const Report* forecast : forecasts) {
-    auto tests = tests_of(bench, *forecast);
+    auto tests = tests_of(bench, *forecast, limits.repetitions);
     if (!tests) return tests.error();
     prefills.push_back(std::move((*tests)[0]));
     decodes.push_back(std::move((*tests)[1]));

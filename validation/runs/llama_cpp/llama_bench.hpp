@@ -49,7 +49,8 @@ LlamaBenchRun run_llama_bench(const LlamaBench& bench, const planner::Words& wor
                               Seconds time_limit);
 
 struct MeasureLimits {
-  Seconds time{600};  // of each test of llama-bench, of which a scenario has two
+  Seconds time{600};    // of each test of llama-bench, of which a scenario has two
+  int repetitions = 5;  // of each test, or fewer where the command that `plan` prints has fewer
 };
 
 /// Prefill and decode of a scenario. Each has exactly one test where it has no error.
