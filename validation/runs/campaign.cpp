@@ -35,6 +35,9 @@
 #include "validation/runs/run_archive.hpp"
 #include "validation/runs/subprocess.hpp"
 #include "validation/runs/suite.hpp"
+#include "validation/runs/transformers/measured_report.hpp"
+#include "validation/runs/transformers/request.hpp"
+#include "validation/runs/transformers/run_transformers.hpp"
 #include "validation/validation_json.hpp"
 
 namespace rigcast::validation {
@@ -181,6 +184,7 @@ class Campaign {
   struct Attempt {
     std::string rig, forecast, measured, activities;  // as they are kept
     std::string bench_output, bench_log;              // of llama-bench
+    std::string script_output, script_log;            // of transformers
     std::string written, started;                     // times
     double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
     std::vector<ValidationRow> rows;
@@ -246,7 +250,9 @@ class Campaign {
         {"measured.json", &done.measured},
         {"activities.json", &done.activities},
         {"llama-bench.jsonl", &done.bench_output},
-        {"llama-bench.txt", &done.bench_log}};
+        {"llama-bench.txt", &done.bench_log},
+        {"transformers.json", &done.script_output},
+        {"transformers.txt", &done.script_log}};
     for (const auto& [what, text] : files)
       if (!text->empty())
         if (auto error = kept_.write(index, what, *text)) return error;
@@ -330,7 +336,9 @@ class Campaign {
     if (auto error = kept_.begin_run(index)) return error;
     out.started = clock_time();
     const auto ran = with_engine ? run_engine(index, scenario, forecast.report)
-                                 : run_llama_cpp(index, scenario, forecast.report, out);
+                     : is_transformers(scenario)
+                         ? run_transformers(index, run, forecast.report, out)
+                         : run_llama_cpp(index, scenario, forecast.report, out);
     if (!ran) return ran.error();
     out.measured = ran->measured;
     out.busy = ran->busy;
@@ -358,11 +366,16 @@ class Campaign {
 
   static bool is_engine(const Scenario& s) { return s.runtime.rules == RuntimeRules::kRigcast; }
 
+  static bool is_transformers(const Scenario& s) {
+    return s.runtime.rules == RuntimeRules::kTransformers;
+  }
+
   std::optional<Error> check_runtime(const Scenario& s) const {
     if (is_engine(s)) return std::nullopt;
+    if (is_transformers(s)) return check_transformers(s);
     if (s.runtime.id != "llama.cpp")
       return bad_input(fmt::format("{} is forecast, not run", s.runtime.name),
-                       "--runtime llama.cpp, or rigcast for its own engine");
+                       "--runtime llama.cpp, transformers, or rigcast for its own engine");
     if (s.workload.users > 1) return bad_input("llama-bench serves one user at a time");
     return std::nullopt;
   }
@@ -384,6 +397,24 @@ class Campaign {
     WorkerAnswer answer;
     answer.measured =
         to_json(measured_report(forecast.scenario, forecast.placement, *measured, true));
+    return answer;
+  }
+
+  // With random weights, which need no file. What the script printed is kept, also of a run that
+  // fails.
+  Result<WorkerAnswer> run_transformers(std::size_t index, const SuiteRun& run,
+                                        const Report& forecast, Attempt& out) const {
+    RIGCAST_ASSERT(options_.transformers);
+    const auto request = transformers_request(forecast, run.repeat.value_or(options_.repeat));
+    if (!request) return request.error();
+    const TransformersRun ran = validation::run_transformers(*options_.transformers, *request,
+                                                             Seconds{double(options_.time_limit)});
+    out.script_output = ran.out;
+    out.script_log = fmt::format("$ {}\n{}\n", planner::shell_text(ran.command), ran.err);
+    if (auto error = keep(index, out)) return *error;
+    if (ran.error) return *ran.error;
+    WorkerAnswer answer;
+    answer.measured = to_json(measured_report(forecast.scenario, forecast.placement, *ran.output));
     return answer;
   }
 
