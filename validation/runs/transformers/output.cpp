@@ -33,10 +33,14 @@ std::string text(const Json& json, const char* key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// A value in an error. Others than numbers may be nested more deeply than the stack.
+std::string shown(const Json& json) {
+  return json.is_number() ? json.dump() : fmt::format("no number but {}", json.type_name());
+}
+
 double number(const Json& json, const char* what, double most) {
   const double value = json.is_number() ? json.get<double>() : -1;
-  if (!(value >= 0) || value > most)
-    throw WrongLine(fmt::format("{} is {}", what, json.dump().substr(0, 40)));
+  if (!(value >= 0) || value > most) throw WrongLine(fmt::format("{} is {}", what, shown(json)));
   return value;
 }
 
@@ -119,17 +123,15 @@ Error wrong(const std::string& why) {
 }
 
 // The line, of which the script prints one, last.
-Result<Json> line_of(const std::string& text) {
-  std::istringstream lines(text);
+Result<Json> line_of(const std::string& printed) {
+  std::istringstream lines(printed);
   std::string last;
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("{\"schema\"")) last = line;
   if (last.empty()) return wrong("there is none");
   Json json = Json::parse(last, nullptr, false);
   if (json.is_discarded()) return wrong("it is cut or no JSON");
-  if (const std::string schema = json.value("schema", Json()).dump();
-      schema != Json(kSchema).dump())
-    return wrong(fmt::format("its schema is {}, not {}", schema.substr(0, 40), kSchema));
+  if (text(json, "schema") != kSchema) return wrong(fmt::format("its schema is not {}", kSchema));
   return json;
 }
 
