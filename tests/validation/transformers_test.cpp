@@ -55,7 +55,7 @@ json good() {
   return json::parse(R"({"schema": "rigcast.transformers/1", "status": "ok",
     "versions": {"python": "3.12.3", "torch": "2.11.0", "transformers": "5.17.0", "cuda": "13.0",
                  "hqq": null},
-    "ttft_s": [0.5, 0.4, 0.8], "handover_s": [0, 0, 0], "decode_s": [0.07, 0.14, 0.28],
+    "ttft_s": [0.5, 0.4, 0.8], "handover_s": 0, "decode_s": [0.07, 0.14, 0.28],
     "token_s": [0.04, 0.04, 0.04, 0.04, 0.04, 0.04, 0.04], "prompt_tokens": 40,
     "output_tokens": 8, "depth": 0, "attention": "sdpa", "cache": "DynamicCache", "gpu": "H100",
     "prompt_device": "cuda", "decode_device": "cuda", "memory": {"cuda": {"weights": 100,
@@ -242,6 +242,7 @@ TEST_CASE("A line with impossible figures is an error", "[transformers]") {
            line_of(with("/versions", "5.17")),
            line_of(without("decode_s")),
            line_of(without("memory")),
+           line_of(with("/handover_s", -1)),
            line_of(without("versions")),
        }) {
     INFO(wrong.substr(0, 300));
@@ -354,6 +355,8 @@ TEST_CASE("A report of transformers has medians, ranges and torch's memory", "[t
   CHECK(r.tokens_per_s_interval->lo == Approx(7 / 0.28));
   CHECK(r.tokens_per_s_interval->hi == Approx(7 / 0.07));
   CHECK(r.measured->runs == 3);
+  REQUIRE(r.warnings.size() == 1);
+  CHECK(r.warnings[0] == "transformers 5.17.0, torch 2.11.0, CUDA 13.0, attention sdpa");
   REQUIRE(r.memory.devices.size() == 2);
   const DeviceMemory& gpu = r.memory.devices[0];
   CHECK(gpu.weights == Bytes{100});
@@ -361,6 +364,17 @@ TEST_CASE("A report of transformers has medians, ranges and torch's memory", "[t
   CHECK(gpu.activations == Bytes{40});
   CHECK(gpu.total() == Bytes{150});
   CHECK(r.memory.devices[1].total() == Bytes{});
+
+  json handed_over = with("/decode_device", "cpu");
+  handed_over["handover_s"] = 0.25;
+  handed_over["memory"]["cpu"] = {{"weights", 100}, {"kv", 20}};
+  const auto on_cpu = parse_transformers_output(line_of(handed_over));
+  REQUIRE(on_cpu);
+  const Report split = measured_report(forecast.scenario, forecast.placement, *on_cpu);
+  REQUIRE(split.warnings.size() == 2);
+  CHECK_THAT(split.warnings[1], Contains("0.250 s"));
+  REQUIRE(split.memory.devices.size() == 2);
+  CHECK(split.memory.devices[1].total() == Bytes{});  // its buffers are not told
 
   const auto unknown = parse_transformers_output(line_of(with("/memory/cuda/kv", nullptr)));
   REQUIRE(unknown);

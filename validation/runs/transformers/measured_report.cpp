@@ -1,5 +1,7 @@
 #include "validation/runs/transformers/measured_report.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -47,6 +49,19 @@ std::vector<DeviceMemory> memory_of(const Scenario& s, const TransformersOutput&
   return devices;
 }
 
+std::vector<std::string> notes(const TransformersOutput& measured) {
+  const TransformersVersions& v = measured.versions;
+  std::vector<std::string> out{fmt::format("transformers {}, torch {}, CUDA {}, attention {}",
+                                           v.transformers, v.torch,
+                                           v.cuda.empty() ? "none" : v.cuda, measured.attention)};
+  if (measured.decode_device != measured.prompt_device)
+    out.push_back(
+        fmt::format("the copy of the cache to the CPU took {:.3f} s, between the first "
+                    "token and the second: no figure includes it",
+                    measured.handover_s));
+  return out;
+}
+
 }  // namespace
 
 Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
@@ -64,6 +79,7 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   r.resident->prefill = Seconds{ttft};
   r.memory.devices = memory_of(*scenario, measured);
   r.measured = MeasuredFigures{int(measured.ttft_s.size()), {}, {}, measured.token_s};
+  r.warnings = notes(measured);
   r.scenario = std::move(scenario);
   return r;
 }

@@ -90,6 +90,7 @@ TransformersOutput output_of(const Json& json) {
   out.ttft_s = seconds(json, "ttft_s");
   out.decode_s = seconds(json, "decode_s");
   out.token_s = seconds(json, "token_s");
+  out.handover_s = number(part(json, "handover_s"), "handover_s", kMaxSeconds);
   out.prompt = tokens(json, "prompt_tokens");
   out.output = tokens(json, "output_tokens");
   out.depth = tokens(json, "depth");

@@ -27,6 +27,7 @@ struct TransformersOutput {
   TransformersVersions versions;
   std::vector<double> ttft_s, decode_s;  // of every repeat, equally many; all are above 0
   std::vector<double> token_s;           // of the tokens after the first, in the last repeat
+  double handover_s = 0;  // of the last repeat's cache to the CPU that decodes; in neither time
   TokenCount prompt = 0, output = 0, depth = 0;
   std::string gpu;  // its name; empty: none was used
   std::string prompt_device, decode_device, attention;
