@@ -144,7 +144,7 @@ class Runner:
             model = self.transformers.AutoModelForCausalLM.from_config(
                 config_of(self.request, self.transformers), dtype=dtype,
                 attn_implementation=self.request["attention"])
-        return model.to(self.prompt_on, dtype).eval()
+        return model.to(self.prompt_on).eval()
 
     def copy_for_decode(self):
         """A second model, copied in RAM: VRAM need not hold two."""
@@ -184,7 +184,7 @@ class Runner:
         arguments = self.start()
         if self.decoder is self.model:
             out, times = self.generate(self.model, self.ids, tokens, **arguments)
-            self.cache = out.past_key_values
+            self.keep(out.past_key_values, tokens)
             return times[0], 0.0, [b - a for a, b in zip(times, times[1:])]
         out, first = self.generate(self.model, self.ids, 1, **arguments)
         begin = time.perf_counter()
@@ -192,8 +192,16 @@ class Runner:
         handover = time.perf_counter() - begin
         del out
         out, times = self.generate(self.decoder, ids, tokens - 1, past_key_values=cache)
-        self.cache = out.past_key_values
+        self.keep(out.past_key_values, tokens)
         return first[0], handover, [b - a for a, b in zip([0.0, *times], times)]
+
+    def keep(self, cache, tokens):
+        """The cache of a run of so many tokens, of which the last is in none; else it computed
+        other tokens than it was asked for."""
+        held, asked = cache.get_seq_length(), self.ids.shape[1] + tokens - 1
+        if held != asked:
+            raise NotDone("failed", f"the cache holds {held} tokens, not {asked}")
+        self.cache = cache
 
     def moved(self, cache):
         """A dynamic cache on the device that decodes."""

@@ -41,7 +41,8 @@ std::string python(const Folder& folder) {
   };
   const std::string figures =
       R"("status": "ok", "versions": {}, "ttft_s": [0.5, 0.5, 0.5], "decode_s": [0.3, 0.3, 0.3],)"
-      R"("token_s": [0.1, 0.1, 0.1], "prompt_tokens": 16, "output_tokens": 4, "depth": 0, "handover_s": 0,)"
+      R"("token_s": [0.1, 0.1, 0.1], "prompt_tokens": 16, "output_tokens": 4, "depth": 0,)"
+      R"("handover_s": 0,)"
       R"("attention": "sdpa", "prompt_device": "cpu", "decode_device": "cpu",)"
       R"("memory": {"cpu": {"weights": 100, "kv": 10, "peak_growth": 200}})";
   const std::string file =
