@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -164,6 +165,35 @@ TEST_CASE("A scenario is what the script is asked for", "[transformers]") {
     CHECK(request_of(cpu)["prompt_device"] == "cpu");
     CHECK(request_of(cpu)["decode_device"] == "cpu");
   }
+}
+
+TEST_CASE("Every run of the suite fits a GPU, and is one that the script is asked for",
+          "[transformers]") {
+  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const auto suite = TomlDocument::read(kRoot / "examples/suites/transformers.toml");
+  REQUIRE(suite);
+  std::map<std::string, int> kinds;
+  for (const TomlTable& run : suite->root().tables("run")) {
+    INFO(run.text("name"));
+    TomlDocument document = TomlDocument::of(run.table("scenario"));
+    REQUIRE_FALSE(document.set("rig.name", "\"h200-16core\"", "test"));
+    const auto made = make_scenario(document, catalogue);
+    if (!made) FAIL(made.error().text());
+    Report forecast;
+    forecast.placement = resolve_placement(*made);
+    forecast.scenario = std::make_shared<const Scenario>(*made);
+    const auto request = transformers_request(forecast, 2);
+    if (!request) FAIL(request.error().text());
+    const json asked = json::parse(*request);
+    ++kinds[asked["cache"]["kind"].get<std::string>() + " " +
+            asked["prompt_device"].get<std::string>() + " " +
+            asked["decode_device"].get<std::string>()];
+  }
+  CHECK(kinds == std::map<std::string, int>{{"dynamic cuda cuda", 6},
+                                            {"dynamic cuda cpu", 4},
+                                            {"dynamic cpu cpu", 1},
+                                            {"offloaded cuda cuda", 6},
+                                            {"quantized cuda cuda", 1}});
 }
 
 TEST_CASE("What transformers is not run with is refused by name", "[transformers]") {
