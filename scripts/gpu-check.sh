@@ -135,9 +135,10 @@ run() {
   local dir=$1 log program failed=0
   shift
   [ -d "$dir" ] || fail "$dir holds nothing: scripts/gpu-check.sh pack $dir"
+  LIBRARY_PATH_BEFORE=${LD_LIBRARY_PATH:-}
   LD_LIBRARY_PATH=$(library_path "$dir")
   RIGCAST_DATA=${RIGCAST_DATA:-$(cd "$(dirname "$0")/.." && pwd)}
-  export LD_LIBRARY_PATH RIGCAST_DATA
+  export LIBRARY_PATH_BEFORE LD_LIBRARY_PATH RIGCAST_DATA
   log=${OUT:-$(mktemp -d)}
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,driver_version --format=csv,noheader || true
   for part in ${*:-$all_parts}; do
