@@ -47,6 +47,7 @@ struct RunsOptions {
   std::string suite;
   std::string device = "auto";
   std::string llama_bench;  // empty: of $PATH
+  std::string python;       // empty: of $PATH
   bool file = false;
 
   void add_to(CLI::App& verb);
@@ -80,6 +81,12 @@ void RunsOptions::add_to(CLI::App& verb) {
       ->group(kGroup);
   verb.add_option("--llama-bench", llama_bench,
                   "with --runtime llama.cpp: the program that runs it [the first of $PATH]")
+      ->check(not_empty())
+      ->type_name("PATH")
+      ->group(kGroup);
+  verb.add_option("--python", python,
+                  "with --runtime transformers: a Python that has torch and transformers [python3 "
+                  "of $PATH]")
       ->check(not_empty())
       ->type_name("PATH")
       ->group(kGroup);
@@ -207,6 +214,34 @@ std::optional<Error> prepare_llama_cpp(const RunsOptions& options, const Catalog
   return std::nullopt;
 }
 
+// What transformers needs: a Python that has it; a GPU if there is one, as for llama.cpp.
+std::optional<Error> prepare_transformers(const RunsOptions& options, const Catalogue& catalogue,
+                                          validation::Suite& suite,
+                                          validation::CampaignOptions& campaign) {
+  bool is_used = false;
+  for (validation::SuiteRun& run : suite.runs) {
+    const auto file =
+        catalogue.runtime_file(run.scenario.root().table("runtime").text_or("name", "rigcast"));
+    const auto profile = file ? load_runtime_profile(*file) : Result<RuntimeProfile>(file.error());
+    if (!profile || profile->rules != RuntimeRules::kTransformers) continue;
+    is_used = true;
+    run.file = false;  // its weights are random, from no file
+  }
+  if (!is_used) {
+    if (options.python.empty()) return std::nullopt;
+    return bad_input("--python: no run is one of transformers", "--runtime transformers");
+  }
+  if (options.file)
+    return bad_input("--file: with transformers starts from a file are not run", "leave it out");
+  auto python = validation::find_transformers(
+      options.python.empty() ? std::nullopt : std::optional(options.python), catalogue.root());
+  if (!python) return python.error();
+  campaign.transformers = *std::move(python);
+  const engine::EngineBackend* gpu = engine::built_in_backends().usable_gpu();
+  if (options.device == "auto" && suite.file.empty() && gpu) suite.backend = gpu;
+  return std::nullopt;
+}
+
 Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalogue) {
   auto suite = suite_of(options, catalogue);
   if (!suite) return suite.error();
@@ -220,6 +255,7 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
   if (!runtime) return runtime.error();
   if (auto error = set_runtime(*runtime, *suite)) return *error;
   if (auto error = prepare_llama_cpp(options, catalogue, *suite, campaign)) return *error;
+  if (auto error = prepare_transformers(options, catalogue, *suite, campaign)) return *error;
   return validation::run_campaign(*suite, campaign, catalogue);
 }
 
@@ -489,6 +525,7 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast validate --suite quick --keep mine --format csv -o mine.csv\n"
       "  rigcast validate --suite quick --runtime llama.cpp --llama-bench "
       "~/llama.cpp/build/bin/llama-bench\n"
+      "  rigcast validate --suite transformers --python ~/venv/bin/python3\n"
       "  rigcast validate --pack mine -o mine.jsonl.gz && rigcast validate --replay mine.jsonl.gz\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");

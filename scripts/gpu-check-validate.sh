@@ -22,6 +22,15 @@ probes() {
   "$(dirname "$0")/probes_agree.py" "$out/probe-1.toml" "$out/probe-2.toml"
 }
 
+# The program's own libraries are not for the Python that it runs.
+python=()
+if [ "$part" = transformers ]; then
+  printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec python3 "$@"\n' "${LIBRARY_PATH_BEFORE:-}" \
+    > "$scratch/python3"
+  chmod +x "$scratch/python3"
+  python=(--python "$scratch/python3")
+fi
+
 # Exit code 3: a run ended the program, or the time was over; the suite continues with the others. 0
 # or 1: all runs were tried.
 suite() {
@@ -31,7 +40,7 @@ suite() {
     [ $left -gt 30 ] || break
     code=0
     timeout -s INT -k 20 $left "$program" validate --suite "$part" --keep "$out/$part" --resume \
-      --scratch "$scratch" --repeat 2 --time-limit 90 > "$out/$part.txt" 2> "$out/$part.err" ||
+      --scratch "$scratch" "${python[@]}" --repeat 2 --time-limit 90 > "$out/$part.txt" 2> "$out/$part.err" ||
       code=$?
     cat "$out/$part.err"
     [ $code = 3 ] || [ $code -gt 123 ] || break

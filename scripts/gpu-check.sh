@@ -12,8 +12,8 @@
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
 # When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
-# gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit and quick, suites of rigcast validate. Files are
-# left in $OUT, or in a folder that is named.
+# gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit, quick and transformers, suites of rigcast validate.
+# Files are left in $OUT, or in a folder that is named.
 set -euo pipefail
 
 validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-kv gpu-kv-2 gpu-kv-3"
@@ -29,8 +29,8 @@ program_of() {
     tests | sanitizer | soak) echo test_cuda ;;
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
     matvec | small_batch_gemm | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
-    run | probes | quick | gpu-*) echo rigcast ;;
-    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick" ;;
+    run | probes | quick | gpu-* | transformers) echo rigcast ;;
+    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers" ;;
   esac
 }
 
@@ -135,9 +135,10 @@ run() {
   local dir=$1 log program failed=0
   shift
   [ -d "$dir" ] || fail "$dir holds nothing: scripts/gpu-check.sh pack $dir"
+  LIBRARY_PATH_BEFORE=${LD_LIBRARY_PATH:-}
   LD_LIBRARY_PATH=$(library_path "$dir")
   RIGCAST_DATA=${RIGCAST_DATA:-$(cd "$(dirname "$0")/.." && pwd)}
-  export LD_LIBRARY_PATH RIGCAST_DATA
+  export LIBRARY_PATH_BEFORE LD_LIBRARY_PATH RIGCAST_DATA
   log=${OUT:-$(mktemp -d)}
   nvidia-smi --query-gpu=name,clocks.sm,clocks.mem,driver_version --format=csv,noheader || true
   for part in ${*:-$all_parts}; do
@@ -157,7 +158,7 @@ run() {
       matvec | small_batch_gemm | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
-      probes | quick | gpu-*)
+      probes | quick | gpu-* | transformers)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
         run_program "$dir" > "$log/run.txt" 2>&1 || failed=1

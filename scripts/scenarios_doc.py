@@ -4,12 +4,16 @@
 Usage: scripts/scenarios_doc.py [--build build/release] [--check]
 The text is scripts/templates/scenarios.md; here are the tables that it names.
 """
+import gzip
+import json
 import sys
 
 sys.dont_write_bytecode = True
 from layout import ROOT, arguments, filled, json_of, table, write
 
 LEFT = ()  # no column is aligned to the right
+# Runs of --suite transformers, as `rigcast validate --pack` writes them.
+TRANSFORMERS = ROOT / "tests" / "validation" / "transformers.jsonl.gz"
 
 
 class Rigcast:
@@ -190,26 +194,67 @@ def s10(r):
             "s10_plans": table(["mix", "best way", "tok/s", "request s"], ways, LEFT)}
 
 
+class TransformersRuns:
+    """Speeds of kept runs of transformers, with the forecast for the machine that ran them."""
+
+    def __init__(self, r, path=TRANSFORMERS):
+        self.rows, self.machine, self.versions = {}, None, ""
+        if not path.exists():
+            return
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            runs = [run for run in map(json.loads, list(lines)[1:]) if run["measured"]]
+        self.machine = runs[0]["forecast"]["scenario"]["rig"]["name"]
+        self.versions = runs[0]["measured"]["warnings"][0]
+        for row in r.json("validate", "--replay", path)["rows"]:
+            if row["metric"] == "decode.tokens_per_s":
+                self.rows[row["id"]] = [number(row["measured"]), number(row["predicted"])]
+
+    def header(self):
+        if not self.machine:
+            return ["measured"]
+        return [f"measured on another machine, {self.machine}, tok/s", "forecast for that machine"]
+
+    def cells(self, run):
+        """Of the run of that name in the suite; None: the suite has none of the case."""
+        if not self.machine:
+            return ["not measured"]
+        return self.rows.get(run, ["not measured", "-"])
+
+    def text(self):
+        if not self.machine:
+            return ("Transformers itself was not measured yet: `rigcast validate --suite transformers` "
+                    "runs it on a machine with\na GPU.")
+        ways = ("dynamic", "offloaded", "decode on the CPU")
+        rows = [[f"{k}K", *(" / ".join(self.cells(f"{way}, {k}K")) for way in ways)]
+                for k in (1, 2, 4, 8, 16, 32)]
+        return (f"Transformers itself was measured on another machine than the tables' RTX 6000, a\n"
+                f"{self.machine} ({self.versions};\n`examples/suites/transformers.toml`). Tokens "
+                f"per second, measured / forecast for that machine:\n\n"
+                + table(["prompt", *ways], rows, LEFT))
+
+
 def s11(r):
-    cases = [("32K, GPU, dynamic", "s11-gpu-dynamic", "45.00"),
-             ("32K, GPU, offloaded", "s11-gpu-offloaded", "29.06"),
-             ("32K, decode on the CPU", "s11-cpu-decode", "4.15"),
-             ("64K, GPU, dynamic", "s11-gpu-64k", "out of memory"),
-             ("64K, CPU", "s11-cpu-64k", "1.85")]
+    cases = [("32K, GPU, dynamic", "s11-gpu-dynamic", "45.00", "dynamic, 32K"),
+             ("32K, GPU, offloaded", "s11-gpu-offloaded", "29.06", "offloaded, 32K"),
+             ("32K, decode on the CPU", "s11-cpu-decode", "4.15", "decode on the CPU, 32K"),
+             ("64K, GPU, dynamic", "s11-gpu-64k", "out of memory", None),
+             ("64K, CPU", "s11-cpu-64k", "1.85", None)]
+    measured = TransformersRuns(r)
     rows = []
-    for label, example, stated in cases:
+    for label, example, stated, run in cases:
         report = r.report(example, "--no-advice")
         gpu = vram(report)
         rows.append([label, stated, decode(report) if report["fits"] else "does not fit",
-                     f"{gpu['total'] / 2**30:.1f}" if gpu else "-"])
+                     f"{gpu['total'] / 2**30:.1f}" if gpu else "-", *measured.cells(run)])
     lengths = []
     for tokens, stated in ((4000, "21.39"), (16000, "12.54"), (32000, "5.49")):
         gpu, cpu = (r.report(example, "--no-advice", "--prompt-tokens", str(tokens))
                     for example in ("s11-gpu-dynamic", "s11-cpu-decode"))
         ratio = cpu["decode"]["tokens_per_s"] / gpu["decode"]["tokens_per_s"]
         lengths.append([f"{tokens:,}", stated, decode(gpu), decode(cpu), f"{ratio:.2f}"])
-    return {"s11_cases": table(["case", "table 1 tok/s", "forecast tok/s", "forecast VRAM GiB"],
-                               rows, LEFT),
+    return {"s11_cases": table(["case", "table 1 tok/s", "forecast tok/s", "forecast VRAM GiB",
+                                *measured.header()], rows, LEFT),
+            "s11_measured": measured.text(),
             "s11_lengths": table(["tokens", "section 5.1 tok/s", "GPU forecast",
                                   "CPU decode forecast", "CPU / GPU"], lengths, LEFT)}
 

@@ -2,7 +2,8 @@
 --keep` left them and `--pack` packed them.
 
 A machine is a packed file, or a folder with several of them; names that begin with fit have the runs on
-which figures were fitted.
+which figures were fitted, those that begin with transformers have runs of that runtime, which
+docs/scenarios.md shows.
 """
 import gzip
 import json
@@ -86,5 +87,6 @@ def read_machine(path, program):
 
 def machines(program, runs=RUNS):
     """Those with a GPU first."""
-    found = [p for p in sorted(runs.iterdir()) if not p.name.startswith("fit") and suites_of(p)]
+    found = [p for p in sorted(runs.iterdir())
+             if not p.name.startswith(("fit", "transformers")) and suites_of(p)]
     return sorted((read_machine(p, program) for p in found), key=lambda m: not m.has_gpu)

@@ -120,5 +120,5 @@ TEST_CASE("What no program runs is refused before anything is measured", "[cli][
   refused({"--runtime", RIGCAST_SOURCE_DIR "/runtimes/llama.cpp.toml", "--llama-bench",
            folder / "none"},
           "none");
-  refused({"--runtime", "transformers"}, "is forecast, not run");
+  refused({"--runtime", "ik_llama.cpp"}, "is forecast, not run");
 }

@@ -27,8 +27,9 @@ Result<Scenario> scenario_on(const TomlDocument& run, const std::string& rig,
   for (const auto& [key, value] : values)
     if (auto error = document.set(key, value, "validate")) return *error;
   auto scenario = make_scenario_here(document, catalogue);
-  // llama-bench has a cache for the tokens that it measures, and no more.
-  if (scenario && scenario->runtime.id == "llama.cpp")
+  // llama-bench has a cache for the tokens that it measures, and no more; so has transformers.
+  if (scenario && (scenario->runtime.id == "llama.cpp" ||
+                   scenario->runtime.rules == RuntimeRules::kTransformers))
     scenario->workload.context = scenario->workload.last_position() + 1;
   return scenario;
 }

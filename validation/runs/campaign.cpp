@@ -32,6 +32,9 @@
 #include "validation/runs/run_archive.hpp"
 #include "validation/runs/subprocess.hpp"
 #include "validation/runs/suite.hpp"
+#include "validation/runs/transformers/measured_report.hpp"
+#include "validation/runs/transformers/request.hpp"
+#include "validation/runs/transformers/run_transformers.hpp"
 #include "validation/validation_json.hpp"
 
 namespace rigcast::validation {
@@ -111,6 +114,7 @@ std::string log_of(const LlamaBenchMeasurement& measured) {
 struct Attempt {
   std::string rig, forecast, measured, activities;  // as they are kept
   std::string bench_output, bench_log;              // of llama-bench
+  std::string script_output, script_log;            // of transformers
   std::string written, started;                     // times
   double changed = 0;  // of the cores' rates, from before to after; 0 where this cannot be told
   std::vector<ValidationRow> rows;
@@ -163,7 +167,7 @@ class Campaign {
     std::size_t end = begin + 1;
     TomlDocument document = run(begin).scenario.clone();
     const auto first = make_scenario_here(document, catalogue_, backend_);
-    if (!first || is_engine(*first)) return end;
+    if (!first || first->runtime.id != "llama.cpp") return end;
     while (end < suite_.runs.size() && has_same_file(run(begin), run(end))) ++end;
     return end;
   }
@@ -256,11 +260,10 @@ class Campaign {
   Failures attempts(const Group& group, const Scenario& first) {
     const SuiteRun& named = run(group.front());
     const bool with_engine = is_engine(first);
-    WeightFile weights(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
     const bool own_file = named.file && !named.scenario.has("model.file");
     if (own_file)
-      if (const auto error = write_weights(first, weights)) return all_fail(group, *error);
-    const fs::path file = own_file ? weights.path() : fs::path();
+      if (const auto error = write_weights(named, first)) return all_fail(group, *error);
+    const fs::path file = own_file ? weights_->path() : fs::path();
     const int most = backend_.is_gpu() || !with_engine ? kFewTries : kTries;
     std::optional<std::vector<Attempt>> best;
     int tries = 0;
@@ -278,9 +281,17 @@ class Campaign {
     return failures;
   }
 
-  std::optional<Error> write_weights(const Scenario& scenario, WeightFile& file) const {
+  // The file of the run before stays where it is of the same weights.
+  std::optional<Error> write_weights(const SuiteRun& named, const Scenario& scenario) {
+    const std::string of = table_text(named, "model") + scenario.runtime.id;
+    if (weights_ && weights_of_ == of) return std::nullopt;
+    weights_.reset();  // before there are two
+    weights_.emplace(scratch() / fmt::format("rigcast-weights-{}.gguf", ::getpid()));
+    weights_of_ = of;
     const TimeLimit limit(options_.time_limit);
-    return file.write(scenario);
+    auto error = weights_->write(scenario);
+    if (error) weights_.reset();
+    return error;
   }
 
   std::optional<Error> record(std::size_t index, Attempt best, int tries) {
@@ -312,7 +323,9 @@ class Campaign {
         {"measured.json", &done.measured},
         {"activities.json", &done.activities},
         {"llama-bench.jsonl", &done.bench_output},
-        {"llama-bench.txt", &done.bench_log}};
+        {"llama-bench.txt", &done.bench_log},
+        {"transformers.json", &done.script_output},
+        {"transformers.txt", &done.script_log}};
     for (const auto& [what, text] : files)
       if (!text->empty())
         if (auto error = kept_.write(index, what, *text)) return error;
@@ -330,14 +343,15 @@ class Campaign {
       out[k].rig = *rig;
       out[k].error = forecast(group[k], with_engine, weights, out[k], forecasts[k]);
     }
+    const auto& first = forecasts.front().report.scenario;
     if (with_engine)
       run_engine(group.front(), forecasts.front(), out.front());
+    else if (first && is_transformers(*first))
+      run_transformers(group.front(), forecasts.front(), out.front());
     else if (auto error = run_llama_cpp(group, forecasts, out))
       return *error;
-    const int threads =
-        forecasts.front().report.scenario ? forecasts.front().report.scenario->settings.threads : 0;
-    const auto changed =
-        machine_.change_since(run(group.front()), threads, out.front().ceiling);
+    const int threads = first ? first->settings.threads : 0;
+    const auto changed = machine_.change_since(run(group.front()), threads, out.front().ceiling);
     for (Attempt& one : out) one.changed = changed.value_or(0);
     return out;
   }
@@ -403,11 +417,16 @@ class Campaign {
 
   static bool is_engine(const Scenario& s) { return s.runtime.rules == RuntimeRules::kRigcast; }
 
+  static bool is_transformers(const Scenario& s) {
+    return s.runtime.rules == RuntimeRules::kTransformers;
+  }
+
   std::optional<Error> check_runtime(const Scenario& s) const {
     if (is_engine(s)) return std::nullopt;
+    if (is_transformers(s)) return check_transformers(s);
     if (s.runtime.id != "llama.cpp")
       return bad_input(fmt::format("{} is forecast, not run", s.runtime.name),
-                       "--runtime llama.cpp, or rigcast for its own engine");
+                       "--runtime llama.cpp, transformers, or rigcast for its own engine");
     if (s.workload.users > 1) return bad_input("llama-bench serves one user at a time");
     return std::nullopt;
   }
@@ -452,6 +471,30 @@ class Campaign {
     return compare(index, forecast, out);
   }
 
+  // With random weights, which need no file. What the script printed is kept, also of a run that
+  // fails.
+  void run_transformers(std::size_t index, const Forecast& forecast, Attempt& out) const {
+    if (out.error) return;
+    RIGCAST_ASSERT(options_.transformers);
+    const Report& report = forecast.report;
+    out.started = clock_time();
+    const auto request =
+        transformers_request(report, run(index).repeat.value_or(options_.repeat));
+    if (!request) {
+      out.error = request.error();
+      return;
+    }
+    const TransformersRun ran = validation::run_transformers(*options_.transformers, *request,
+                                                             Seconds{double(options_.time_limit)});
+    out.script_output = ran.out;
+    out.script_log = fmt::format("$ {}\n{}\n", planner::shell_text(ran.command), ran.err);
+    out.error = keep(index, out);
+    if (!out.error) out.error = ran.error;
+    if (out.error) return;
+    out.measured = to_json(measured_report(report.scenario, report.placement, *ran.output));
+    out.error = compare(index, forecast, out);
+  }
+
   fs::path scratch() const {
     return options_.scratch.empty() ? fs::temp_directory_path() : options_.scratch;
   }
@@ -462,6 +505,8 @@ class Campaign {
   const Catalogue& catalogue_;
   RunArchive kept_;
   ProbedMachine machine_;
+  std::optional<WeightFile> weights_;
+  std::string weights_of_;  // the model's table and the runtime
   Validation result_;
 };
 

@@ -65,8 +65,9 @@ std::optional<Error> RunArchive::begin(const Suite& suite, bool resume) {
   for (std::size_t i = 0; i < suite.runs.size(); ++i) {
     const SuiteRun& run = suite.runs[i];
     if (!resume)
-      for (const char* what : {"rig.toml", "forecast.json", "measured.json", "activities.json",
-                               "llama-bench.jsonl", "llama-bench.txt", kUnfinished}) {
+      for (const char* what :
+           {"rig.toml", "forecast.json", "measured.json", "activities.json", "llama-bench.jsonl",
+            "llama-bench.txt", "transformers.json", "transformers.txt", kUnfinished}) {
         std::error_code ignored;
         fs::remove(part(i, what), ignored);  // of a validation before this one
       }

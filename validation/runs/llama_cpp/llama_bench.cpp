@@ -1,49 +1,24 @@
 #include "validation/runs/llama_cpp/llama_bench.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <regex>
 #include <sstream>
 
-#include "validation/runs/llama_cpp/child_process.hpp"
 #include "validation/runs/llama_cpp/joined_commands.hpp"
+#include "validation/runs/process/child_process.hpp"
 
 namespace rigcast::validation {
 namespace {
 
-namespace fs = std::filesystem;
 using planner::Words;
 
 constexpr Seconds kHelpTime{30};
 constexpr const char* kNeeded[] = {"-m", "-p", "-n", "-r", "-o"};  // by every llama-bench
 constexpr const char* kInstall =
     "build llama.cpp with its tools, or name a program with --llama-bench";
-
-bool is_program(const fs::path& file) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
-}
-
-Result<std::string> find_program(const std::optional<std::string>& path) {
-  if (path) {
-    if (is_program(*path)) return fs::absolute(*path).string();
-    return bad_input(fmt::format("{} is not a program that can be run", *path), kInstall);
-  }
-  const char* all = std::getenv("PATH");
-  std::istringstream folders(all ? all : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (const fs::path file = fs::path(folder) / "llama-bench"; is_program(file))
-      return fs::absolute(file).string();
-  return bad_input("there is no llama-bench on $PATH", kInstall);
-}
 
 // Words such as -p and --n-prompt in lines that begin with one, before what they mean.
 std::set<std::string> flags_in(const std::string& help) {
@@ -61,47 +36,8 @@ std::set<std::string> flags_in(const std::string& help) {
   return out;
 }
 
-std::string last_lines(const std::string& text) {
-  constexpr std::size_t kShown = 400;
-  std::string out = text.substr(text.size() - std::min(text.size(), kShown));
-  if (text.size() > kShown)
-    out.erase(0, out.find('\n') == std::string::npos ? 0 : out.find('\n') + 1);
-  while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) out.pop_back();
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
-  return out;
-}
-
-// Whether it wrote that memory did not suffice, as llama.cpp, CUDA and C++ say it.
-bool tells_of_memory(const std::string& text) {
-  constexpr const char* kTexts[] = {
-      "out of memory", "failed to allocate", "unable to allocate", "cannot allocate",
-      "bad_alloc",     "cudaMalloc failed",  "insufficient memory"};
-  std::string lower = text;
-  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
-  return std::ranges::any_of(kTexts, [&](const char* t) {
-    std::string wanted = t;
-    for (char& c : wanted) c = char(std::tolower(static_cast<unsigned char>(c)));
-    return lower.find(wanted) != std::string::npos;
-  });
-}
-
-// How it ended; "" after exit code 0.
-std::string end_text(const ProcessOutput& p, Seconds limit) {
-  switch (p.end) {
-    case ProcessEnd::kTimeLimit:
-      return fmt::format("llama-bench was stopped after {:g} s", limit.value);
-    case ProcessEnd::kOutputLimit: return "llama-bench wrote more than results: it was stopped";
-    case ProcessEnd::kSignal:
-      return fmt::format("llama-bench was ended by signal {} ({}){}", p.code, ::strsignal(p.code),
-                         p.code == SIGKILL ? ": is there too little memory?" : "");
-    case ProcessEnd::kExit: break;
-  }
-  return p.code == 0 ? "" : fmt::format("llama-bench ended with exit code {}", p.code);
-}
-
 std::optional<Error> error_of(const ProcessOutput& p, const BenchOutput& output, Seconds limit) {
-  std::string message = end_text(p, limit);
+  std::string message = end_text("llama-bench", p, limit);
   if (message.empty() && output.error) return output.error;
   if (message.empty() && output.tests.empty()) message = "llama-bench printed no result";
   if (message.empty()) return std::nullopt;
@@ -234,7 +170,7 @@ std::vector<LlamaBenchRun> run_tests(const LlamaBench& bench, std::span<const Te
 }  // namespace
 
 Result<LlamaBench> find_llama_bench(const std::optional<std::string>& path) {
-  const auto program = find_program(path);
+  const auto program = find_program("llama-bench", path, kInstall);
   if (!program) return program.error();
   const auto help = run_process({*program, "--help"}, {kHelpTime, 1 << 20, 1 << 16});
   if (!help) return bad_input(help.error().message, kInstall);
@@ -242,7 +178,7 @@ Result<LlamaBench> find_llama_bench(const std::optional<std::string>& path) {
   const bool has_all =
       std::ranges::all_of(kNeeded, [&](const char* flag) { return bench.flags.contains(flag); });
   if (has_all && help->succeeded()) return bench;
-  const std::string end = end_text(*help, kHelpTime);
+  const std::string end = end_text("llama-bench", *help, kHelpTime);
   return bad_input(fmt::format("{} is no llama-bench: {}", *program,
                                end.empty() ? "its --help names other flags" : last_lines(end)),
                    kInstall);

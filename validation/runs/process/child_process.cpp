@@ -1,4 +1,4 @@
-#include "validation/runs/llama_cpp/child_process.hpp"
+#include "validation/runs/process/child_process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,16 +7,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
 
 #include "core/files/interrupt.hpp"
 
 namespace rigcast::validation {
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLookMs = 100;  // for an end, an interrupt or the time limit
@@ -111,6 +117,11 @@ ProcessOutput watch(pid_t process, PipeEnd& out, PipeEnd& err, const ProcessLimi
   return result;
 }
 
+bool is_program(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
+}
+
 int wait_for(pid_t process) {
   int status = 0;
   while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
@@ -119,6 +130,20 @@ int wait_for(pid_t process) {
 }
 
 }  // namespace
+
+Result<std::string> find_program(const std::string& name, const std::optional<std::string>& path,
+                                 const std::string& hint) {
+  if (path) {
+    if (is_program(*path)) return fs::absolute(*path).string();
+    return bad_input(fmt::format("{} is not a program that can be run", *path), hint);
+  }
+  const char* all = std::getenv("PATH");
+  std::istringstream folders(all ? all : "");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const fs::path file = fs::path(folder) / name; is_program(file))
+      return fs::absolute(file).string();
+  return bad_input(fmt::format("there is no {} on $PATH", name), hint);
+}
 
 Result<ProcessOutput> run_process(const std::vector<std::string>& words,
                                   const ProcessLimits& limits) {
@@ -146,6 +171,41 @@ Result<ProcessOutput> run_process(const std::vector<std::string>& words,
   if (result.end == ProcessEnd::kExit && WIFSIGNALED(status)) result.end = ProcessEnd::kSignal;
   result.code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
   return result;
+}
+
+std::string end_text(const std::string& name, const ProcessOutput& p, Seconds limit) {
+  switch (p.end) {
+    case ProcessEnd::kTimeLimit:
+      return fmt::format("{} was stopped after {:g} s", name, limit.value);
+    case ProcessEnd::kOutputLimit:
+      return fmt::format("{} wrote more than results: it was stopped", name);
+    case ProcessEnd::kSignal:
+      return fmt::format("{} was ended by signal {} ({}){}", name, p.code, ::strsignal(p.code),
+                         p.code == SIGKILL ? ": is there too little memory?" : "");
+    case ProcessEnd::kExit: break;
+  }
+  return p.code == 0 ? "" : fmt::format("{} ended with exit code {}", name, p.code);
+}
+
+std::string last_lines(const std::string& text) {
+  constexpr std::size_t kShown = 400;
+  std::string out = text.substr(text.size() - std::min(text.size(), kShown));
+  if (text.size() > kShown)
+    out.erase(0, out.find('\n') == std::string::npos ? 0 : out.find('\n') + 1);
+  while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) out.pop_back();
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
+  return out;
+}
+
+bool tells_of_memory(const std::string& text) {
+  constexpr const char* kTexts[] = {"out of memory",     "failed to allocate", "unable to allocate",
+                                    "cannot allocate",   "can't allocate",     "bad_alloc",
+                                    "cudamalloc failed", "insufficient memory"};
+  std::string lower = text;
+  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return std::ranges::any_of(kTexts,
+                             [&](const char* t) { return lower.find(t) != std::string::npos; });
 }
 
 }  // namespace rigcast::validation

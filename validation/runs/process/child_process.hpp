@@ -1,7 +1,8 @@
 #pragma once
-// Runs another program and keeps what it writes, whatever it does.
+// Finds another program, runs it, keeps what it writes, whatever it does, and says how it ended.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,11 @@
 #include "core/base/units.hpp"
 
 namespace rigcast::validation {
+
+/// The program at `path`, or the first of that name on $PATH, as an absolute path. Errors:
+/// kBadInput with `hint` where there is none that can be run.
+Result<std::string> find_program(const std::string& name, const std::optional<std::string>& path,
+                                 const std::string& hint);
 
 struct ProcessLimits {
   Seconds time{600};
@@ -31,5 +37,14 @@ struct ProcessOutput {
 /// cannot be started, or after an interrupt.
 Result<ProcessOutput> run_process(const std::vector<std::string>& words,
                                   const ProcessLimits& limits);
+
+/// How the program `name` ended: "llama-bench was stopped after 600 s"; "" after exit code 0.
+std::string end_text(const std::string& name, const ProcessOutput& process, Seconds limit);
+
+/// The last whole lines of at most 400 bytes of what it wrote, without control characters.
+std::string last_lines(const std::string& text);
+
+/// Whether it wrote that memory did not suffice, as llama.cpp, CUDA, torch and C++ say it.
+bool tells_of_memory(const std::string& text);
 
 }  // namespace rigcast::validation
