@@ -80,6 +80,35 @@ TEST_CASE("llama.cpp itself is what a forecast is held against", "[cli][validate
   CHECK(json::parse(again.out)["rows"].size() == v["rows"].size());
 }
 
+TEST_CASE("What llama.cpp measured corrects the rig that it ran on", "[cli][validate][llama.cpp]") {
+  RIGCAST_NEEDS_LLAMA_CPP();
+  const Folder folder;
+  const std::string bench = *rigcast::test::llama_cpp_folder() + "/llama-bench";
+  const std::string rig = folder / "rig.toml", kept = folder / "kept";
+  const Outcome o = run({"validate", suite(folder, {8}), "--runtime", "llama.cpp", "--llama-bench",
+                         bench, "--keep", kept, "--scratch", folder / ""});
+  INFO(o.error << o.out);
+  REQUIRE(o.exit == 0);
+  const std::string next = "  next   rigcast calibrate --own " + kept + " --rig " + rig + "\n";
+  CHECK(o.out.ends_with(next));
+
+  const std::vector<std::string> forecast{"simulate",     "--rig",       rig,        "--model",
+                                          "smollm2-135m", "--no-advice", "--format", "json"};
+  const json before = json::parse(run(forecast).out);
+  const Outcome own = run({"calibrate", "--own", kept, "--rig", rig, "--format", "json"});
+  INFO(own.error);
+  REQUIRE(own.exit == 0);
+  const json result = json::parse(own.out);
+  CHECK(result["kept"] == json{{"runs", 1}, {"used", 1}});
+  CHECK(result["runs"].size() == 2);
+  const json after = json::parse(run(forecast).out);
+  const auto speed = [](const json& r) { return r["decode"]["tokens_per_s"].get<double>(); };
+  const double factor = result["corrections"]["llama.cpp"]["decode"]["factor"];
+  // The file holds four digits after the point; the runtime's own work on the host stays.
+  CHECK((speed(after) - speed(before)) * (factor - 1) >= 0);
+  CHECK(after["correction"]["decode"]["factor"].get<double>() == Approx(factor).margin(0.0001));
+}
+
 TEST_CASE("A run of llama-bench that fails leaves the others", "[cli][validate]") {
   const Folder folder;
   const std::string body =
