@@ -1,18 +1,12 @@
 #include "validation/runs/llama_cpp/llama_bench.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <regex>
-#include <sstream>
 
+#include "validation/runs/llama_cpp/bench_program.hpp"
 #include "validation/runs/llama_cpp/child_process.hpp"
 
 namespace rigcast::validation {
@@ -22,93 +16,26 @@ namespace fs = std::filesystem;
 using planner::Words;
 
 constexpr Seconds kHelpTime{30};
+constexpr const char* kName = "llama-bench";
 constexpr const char* kNeeded[] = {"-m", "-p", "-n", "-r", "-o"};  // by every llama-bench
 constexpr const char* kInstall =
     "build llama.cpp with its tools, or name a program with --llama-bench";
-
-bool is_program(const fs::path& file) {
-  std::error_code ignored;
-  return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
-}
 
 Result<std::string> find_program(const std::optional<std::string>& path) {
   if (path) {
     if (is_program(*path)) return fs::absolute(*path).string();
     return bad_input(fmt::format("{} is not a program that can be run", *path), kInstall);
   }
-  const char* all = std::getenv("PATH");
-  std::istringstream folders(all ? all : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (const fs::path file = fs::path(folder) / "llama-bench"; is_program(file))
-      return fs::absolute(file).string();
+  if (const auto found = program_on_path("llama-bench")) return *found;
   return bad_input("there is no llama-bench on $PATH", kInstall);
 }
 
-// Words such as -p and --n-prompt in lines that begin with one, before what they mean.
-std::set<std::string> flags_in(const std::string& help) {
-  static const std::regex kFlag("(?:^|[\\s,])(--?[A-Za-z][A-Za-z0-9-]*)(?=[\\s,]|$)");
-  constexpr std::size_t kLineBytes = 1000;  // longer ones are no help
-  std::set<std::string> out;
-  std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) {
-    const auto begin = line.find_first_not_of(' ');
-    if (begin == std::string::npos || line[begin] != '-' || line.size() > kLineBytes) continue;
-    const std::string flags = line.substr(0, line.find('('));
-    for (std::sregex_iterator it(flags.begin(), flags.end(), kFlag), end; it != end; ++it)
-      out.insert((*it)[1]);
-  }
-  return out;
-}
-
-std::string last_lines(const std::string& text) {
-  constexpr std::size_t kShown = 400;
-  std::string out = text.substr(text.size() - std::min(text.size(), kShown));
-  if (text.size() > kShown)
-    out.erase(0, out.find('\n') == std::string::npos ? 0 : out.find('\n') + 1);
-  while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) out.pop_back();
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < ' ' && c != '\n') c = ' ';
-  return out;
-}
-
-// Whether it wrote that memory did not suffice, as llama.cpp, CUDA and C++ say it.
-bool tells_of_memory(const std::string& text) {
-  constexpr const char* kTexts[] = {
-      "out of memory", "failed to allocate", "unable to allocate", "cannot allocate",
-      "bad_alloc",     "cudaMalloc failed",  "insufficient memory"};
-  std::string lower = text;
-  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
-  return std::ranges::any_of(kTexts, [&](const char* t) {
-    std::string wanted = t;
-    for (char& c : wanted) c = char(std::tolower(static_cast<unsigned char>(c)));
-    return lower.find(wanted) != std::string::npos;
-  });
-}
-
-// How it ended; "" after exit code 0.
-std::string end_text(const ProcessOutput& p, Seconds limit) {
-  switch (p.end) {
-    case ProcessEnd::kTimeLimit:
-      return fmt::format("llama-bench was stopped after {:g} s", limit.value);
-    case ProcessEnd::kOutputLimit: return "llama-bench wrote more than results: it was stopped";
-    case ProcessEnd::kSignal:
-      return fmt::format("llama-bench was ended by signal {} ({}){}", p.code, ::strsignal(p.code),
-                         p.code == SIGKILL ? ": is there too little memory?" : "");
-    case ProcessEnd::kExit: break;
-  }
-  return p.code == 0 ? "" : fmt::format("llama-bench ended with exit code {}", p.code);
-}
-
 std::optional<Error> error_of(const ProcessOutput& p, const BenchOutput& output, Seconds limit) {
-  std::string message = end_text(p, limit);
+  std::string message = end_text(p, kName, limit);
   if (message.empty() && output.error) return output.error;
   if (message.empty() && output.tests.empty()) message = "llama-bench printed no result";
   if (message.empty()) return std::nullopt;
-  const std::string told = last_lines(p.err);
-  const bool is_memory = tells_of_memory(p.err);
-  if (!told.empty()) message += ": " + told;
-  return Error{is_memory ? ErrorKind::kDoesNotFit : ErrorKind::kMachine, message,
-               is_memory || p.end == ProcessEnd::kTimeLimit ? "" : "run it with -v for its log"};
+  return process_error(p, std::move(message));
 }
 
 // A flag of a command and the name that an older release had for it.
@@ -151,7 +78,7 @@ Result<LlamaBench> find_llama_bench(const std::optional<std::string>& path) {
   const bool has_all =
       std::ranges::all_of(kNeeded, [&](const char* flag) { return bench.flags.contains(flag); });
   if (has_all && help->succeeded()) return bench;
-  const std::string end = end_text(*help, kHelpTime);
+  const std::string end = end_text(*help, kName, kHelpTime);
   return bad_input(fmt::format("{} is no llama-bench: {}", *program,
                                end.empty() ? "its --help names other flags" : last_lines(end)),
                    kInstall);
