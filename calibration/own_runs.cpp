@@ -1,6 +1,7 @@
 #include "calibration/own_runs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -46,20 +47,24 @@ std::shared_ptr<const Scenario> with_corrections(const Scenario& s, const Correc
   return copy;
 }
 
-Result<ComparedRun> compare(const Measurement& m, Resolver& resolver) {
+// A run that a file of speeds states, on the rig.
+Result<ResolvedRun> resolve_own(const Measurement& m, Resolver& resolver) {
   if (m.doubtful()) return bad_input("marked SUSPECT or CAUTION by its source");
   if (!speed_metric(m.metric)) return bad_input("no speed");
   if (!(m.value > 0)) return bad_input("its figure is zero");
-  auto run = resolver.resolve(m);
-  if (!run) return run.error();
-  const auto bare = with_corrections(*run->scenario, {});
+  return resolver.resolve(m);
+}
+
+Result<ComparedRun> compare(const ResolvedRun& run) {
+  const Measurement& m = run.measured;
+  const auto bare = with_corrections(*run.scenario, {});
   const auto before = forecast(bare, m.metric);
   if (!before) return before.error();
   constexpr double kOtherMachine = 50;  // factor in speed beyond which a run is of another machine
   if (std::abs(std::log(m.value / before->value)) > std::log(kOtherMachine))
     return bad_input(fmt::format("{:.3g} beside a forecast of {:.3g}: not a run of this rig",
                                  m.value, before->value));
-  return ComparedRun{*std::move(run), bare, *before, *before};
+  return ComparedRun{run, bare, *before, *before};
 }
 
 OwnRun logarithms(const ComparedRun& c) {
@@ -120,20 +125,21 @@ std::string interval_text(const PredictedFigure& f) {
                      100 * (f.interval->hi / f.value - 1));
 }
 
-OwnRuns compare_all(const std::vector<Measurement>& measured,
-                    const std::vector<std::string>& unread, Resolver& resolver) {
+OwnRuns compare_all(const RunsOfRig& of_rig) {
   OwnRuns own;
-  for (const std::string& line : unread) {
-    const auto at = line.rfind(": ");
-    own.skipped.push_back({line.substr(0, at), line.substr(at + 2)});
+  own.skipped = of_rig.skipped;
+  std::set<std::string> used;
+  for (const ResolvedRun& run : of_rig.runs) {
+    auto compared = compare(run);
+    if (!compared) {
+      own.skipped.push_back({run.measured.id, compared.error().message});
+      continue;
+    }
+    if (of_rig.kept.contains(run.measured.id)) used.insert(run.measured.id);
+    own.runs.push_back(*std::move(compared));
   }
-  for (const Measurement& m : measured) {
-    auto run = compare(m, resolver);
-    if (run)
-      own.runs.push_back(*std::move(run));
-    else
-      own.skipped.push_back({m.id, run.error().message});
-  }
+  own.kept = int(of_rig.kept.size());
+  own.kept_used = int(used.size());
   return own;
 }
 
@@ -172,29 +178,49 @@ std::string ComparedRun::what() const {
   return text;
 }
 
-Result<OwnRuns> correct_rig(const std::string& file, const std::string& rig, const fs::path& output,
-                            const Catalogue& catalogue) {
+Result<fs::path> rig_to_correct(const std::string& rig, const Catalogue& catalogue) {
+  const auto file = catalogue.rig_file(rig.empty() ? kThisMachine : rig);
+  if (file) return file;
   if (rig.empty())
-    return rig_error(bad_input("name the file of the machine that these runs are of"));
-  const auto rig_file = catalogue.rig_file(rig);
-  if (!rig_file && rig == kThisMachine)
+    return rig_error(bad_input("name the file of the machine that these runs are of",
+                               "rigcast probe -o my-rig.toml, then --rig my-rig.toml"));
+  if (rig == kThisMachine)
     return rig_error(bad_input("a correction is kept beside a rig's file, and \"this\" has none",
                                "rigcast probe -o my-rig.toml, or rigcast show this for its parts"));
-  if (!rig_file) return rig_error(rig_file.error());
-  auto resolver = Resolver::on_rig(catalogue, rig);
+  return rig_error(file.error());
+}
+
+Result<RunsOfRig> read_own_runs(const std::string& file, const fs::path& rig,
+                                const Catalogue& catalogue) {
+  auto resolver = Resolver::on_rig(catalogue, rig.string());
   if (!resolver) return resolver.error();
   std::vector<std::string> unread;
   const auto measured = read_measurements(file, &unread);
   if (!measured) return measured.error();
+  RunsOfRig out;
+  for (const std::string& line : unread) {
+    const auto at = line.rfind(": ");
+    out.skipped.push_back({line.substr(0, at), line.substr(at + 2)});
+  }
+  for (const Measurement& m : *measured) {
+    auto run = resolve_own(m, *resolver);
+    if (run)
+      out.runs.push_back(*std::move(run));
+    else
+      out.skipped.push_back({m.id, run.error().message});
+  }
+  return out;
+}
 
-  OwnRuns own = compare_all(*measured, unread, *resolver);
+Result<OwnRuns> correct_rig(const RunsOfRig& runs, const fs::path& rig, const fs::path& output) {
+  const std::string source = fmt::format("{}", fmt::join(runs.files, ", "));
+  OwnRuns own = compare_all(runs);
   if (own.runs.empty())
     return bad_input(
-        fmt::format("{}: none of {} runs can be held against this rig", file, own.skipped.size()),
+        fmt::format("{}: none of {} runs can be held against this rig", source, own.skipped.size()),
         own.skipped.empty() ? "" : fmt::format("{}: {}", own.skipped[0].id, own.skipped[0].reason));
 
-  own.file = output.empty() ? measured_file(*rig_file) : output;
-  const std::string source = fs::path(file).filename().string();
+  own.file = output.empty() ? measured_file(rig) : output;
   own.corrections = corrections_of(own.runs, source);
   for (ComparedRun& run : own.runs) {
     const auto after =
@@ -233,6 +259,7 @@ std::string to_json(const OwnRuns& own) {
   for (const auto& [runtime, c] : own.corrections)
     json["corrections"][runtime] = {
         {"decode", speed_json(c.decode)}, {"prefill", speed_json(c.prefill)}, {"runs", c.runs}};
+  json["kept"] = {{"runs", own.kept}, {"used", own.kept_used}};
   json["skipped"] = Json::array();
   for (const SkippedRun& s : own.skipped)
     json["skipped"].push_back({{"id", s.id}, {"reason", s.reason}});
@@ -252,6 +279,9 @@ std::string to_text(const OwnRuns& own) {
     text += line(own, runtime, false, c.prefill);
   }
   for (const SkippedRun& s : own.skipped) text += fmt::format("skipped {}: {}\n", s.id, s.reason);
+  if (own.kept > 0)
+    text += fmt::format("{} of {} kept run{} {} used\n", own.kept_used, own.kept,
+                        own.kept == 1 ? "" : "s", own.kept_used == 1 ? "was" : "were");
   return text + fmt::format("\nwritten to {}; delete it to forget these runs\n", own.file.string());
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,18 +27,34 @@ struct ComparedRun {
   std::string what() const;  // "llama-3.1-8b Q4_K_M @ d4096"
 };
 
+/// Runs of one's own machine, as scenarios of the rig that is to be corrected.
+struct RunsOfRig {
+  std::vector<ResolvedRun> runs;
+  std::vector<SkippedRun> skipped;
+  std::set<std::string> kept;      // ids of runs that `rigcast validate` kept, also of skipped ones
+  std::vector<std::string> files;  // names of the files or folders that they are from
+};
+
 struct OwnRuns {
   std::vector<ComparedRun> runs;
   std::vector<SkippedRun> skipped;
+  int kept = 0, kept_used = 0;                    // of `rigcast validate`: all, and those in `runs`
   std::map<std::string, Correction> corrections;  // by runtime
   std::filesystem::path file;                     // the file to which they were written
 };
 
-/// Compares the runs of a file (csv, json or jsonl) with a rig of the catalogue, or a rig file, and
-/// writes the correction to `output`, or, if that is empty, next to the rig's file. Errors: a rig
-/// without a file; no run that can be forecast.
-Result<OwnRuns> correct_rig(const std::string& runs, const std::string& rig,
-                            const std::filesystem::path& output, const Catalogue& catalogue);
+/// The file of a rig of the catalogue, or a rig file; empty: the rig of one's own that is called
+/// "this". Errors: a rig without a file.
+Result<std::filesystem::path> rig_to_correct(const std::string& rig, const Catalogue& catalogue);
+
+/// The runs of a file (csv, json or jsonl), taken to be of that rig.
+Result<RunsOfRig> read_own_runs(const std::string& file, const std::filesystem::path& rig,
+                                const Catalogue& catalogue);
+
+/// Compares runs with forecasts of their rig, and writes the correction to `output`, or, if that is
+/// empty, next to the rig's file. Errors: no run that can be forecast.
+Result<OwnRuns> correct_rig(const RunsOfRig& runs, const std::filesystem::path& rig,
+                            const std::filesystem::path& output);
 
 /// JSON of the schema "rigcast.own_runs/1".
 std::string to_json(const OwnRuns& own);

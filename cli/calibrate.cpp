@@ -10,6 +10,7 @@
 #include "calibration/accuracy_output.hpp"
 #include "calibration/left_out.hpp"
 #include "calibration/own_runs.hpp"
+#include "calibration/runs/own_kept_runs.hpp"
 #include "calibration/runs/run_fit_text.hpp"
 #include "calibration/write_profile.hpp"
 #include "cli/shared/flag_checks.hpp"
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 using namespace calibration;
 
 struct OwnRunsOptions {
-  std::string runs;  // empty: another fit is asked for
+  std::vector<std::string> paths;  // empty: another fit is asked for
   std::string rig;
 };
 
@@ -151,7 +152,11 @@ std::optional<Error> write_fit(const fs::path& folder, const Fit& fit, const Pro
 
 int correct_own_rig(const Options& options, const Catalogue& catalogue) {
   if (const auto error = check_outputs({options.folder})) return fail(*error);
-  const auto own = correct_rig(options.own.runs, options.own.rig, options.folder, catalogue);
+  const auto rig = rig_to_correct(options.own.rig, catalogue);
+  if (!rig) return fail(rig.error());
+  const auto runs = own_runs_of(options.own.paths, *rig, catalogue);
+  if (!runs) return fail(runs.error());
+  const auto own = correct_rig(*runs, *rig, options.folder);
   if (!own) return fail(own.error());
   const std::string text = options.format == Format::kJson ? to_json(*own) : to_text(*own);
   if (auto error = emit({}, text)) return fail(*error);
@@ -174,7 +179,7 @@ int fit_kept_runs(const Options& options, const Catalogue& catalogue) {
 }
 
 int calibrate_verb(const Options& options, const Catalogue& catalogue) {
-  if (!options.own.runs.empty()) return correct_own_rig(options, catalogue);
+  if (!options.own.paths.empty()) return correct_own_rig(options, catalogue);
   if (!options.kept.empty()) return fit_kept_runs(options, catalogue);
   if (options.against.empty())
     return fail(bad_input("--against is required",
@@ -245,15 +250,16 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->excludes("--against")
       ->excludes("--runtime");
   CLI::Option* own =
-      verb->add_option("--own", options->own.runs,
+      verb->add_option("--own", options->own.paths,
                        "instead: runs of one's own machine, to correct its rig by; csv, json or "
-                       "jsonl")
-          ->type_name("FILE")
+                       "jsonl, or what `rigcast validate` kept: folders of --keep, files of --pack")
+          ->type_name("PATH")
           ->excludes("--against")
           ->excludes("--runs")
           ->excludes("--runtime")
           ->excludes("--jobs");
-  verb->add_option("--rig", options->own.rig, "that rig: of the catalogue, or a rig file")
+  verb->add_option("--rig", options->own.rig,
+                   "that rig: of the catalogue, or a rig file [the rig \"this\" of one's own]")
       ->type_name("RIG")
       ->needs(own);
   add_format(*verb, options->format, {Format::kText, Format::kJson});
@@ -265,6 +271,8 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast calibrate --against my-runs.jsonl -o my-fit --format json\n"
       "  llama-bench -m model.gguf -o jsonl > my-runs.jsonl\n"
       "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml\n"
+      "  rigcast validate --runtime llama.cpp --suite quick --keep mine\n"
+      "  rigcast calibrate --own mine --rig my-rig.toml\n"
       "  rigcast calibrate --runs tests/validation/fit.jsonl.gz -o rigcast.toml");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return calibrate_verb(*options, catalogue);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "calibration/accuracy_output.hpp"
+#include "cli/calibrate_command.hpp"
 #include "cli/shared/device_names.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
@@ -478,8 +479,11 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
   if (!validation) return fail(validation.error());
   const auto verdicts = judge(validation->rows, bars);
   const auto noted = exceptions(validation->rows, bars);
-  if (auto error = emit(options.output, render(*validation, verdicts, noted, options)))
-    return fail(*error);
+  std::string text = render(*validation, verdicts, noted, options);
+  if (options.against.empty() && replay.empty() && options.output.format == Format::kText)
+    if (const auto next = calibrate_command(options.runs.campaign.folder, catalogue); !next.empty())
+      text += fmt::format("\n  next   {}\n", next);
+  if (auto error = emit(options.output, text)) return fail(*error);
   if (interrupted())
     return fail({ErrorKind::kMachine,
                  "interrupted",

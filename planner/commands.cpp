@@ -180,6 +180,22 @@ std::vector<Words> llama_bench_commands(const Report& forecast) {
           with_bench(words, bench_of_answer(forecast))};
 }
 
+Words llama_batched_bench_command(const Scenario& s, const Placement& p, int users,
+                                  int repetitions) {
+  Words words{"llama-batched-bench"};
+  add_common(s, p, Program::kServer, words);
+  words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
+  if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
+  if (!s.settings.op_offload) words.push_back("--no-op-offload");
+  const Workload& w = s.workload;
+  const TokenCount prompt = w.depth + w.prompt_tokens;
+  const std::vector<int> same(std::size_t(repetitions), users);
+  words.insert(words.end(), {"-c", fmt::format("{}", users * (prompt + w.output_tokens)), "-npp",
+                             fmt::format("{}", prompt), "-ntg", fmt::format("{}", w.output_tokens),
+                             "-npl", fmt::format("{}", fmt::join(same, ","))});
+  return words;
+}
+
 std::optional<Error> check_ollama(const StepContext& s) {
   if (s.runtime.id != "llama.cpp")
     return bad_input(fmt::format("Ollama runs llama.cpp, the scenario {}", s.runtime.name),

@@ -34,6 +34,11 @@ std::string prompt_cache_note(const Scenario& scenario, const Placement& placeme
 /// measured at its middle, and repetitions are fewer where one is slow.
 std::vector<Words> llama_bench_commands(const Report& forecast);
 
+/// The command of llama-batched-bench for `users` sequences at once, each with the scenario's depth
+/// and prompt as its prompt, because the program has no depth; `repetitions` of the same test.
+Words llama_batched_bench_command(const Scenario& scenario, const Placement& placement, int users,
+                                  int repetitions);
+
 /// What Ollama cannot express of the settings; nullopt: it can express all.
 std::optional<Error> check_ollama(const StepContext& context);
 /// A Modelfile, with the server's environment variables as comments. Ollama splits layers over GPUs

@@ -13,9 +13,6 @@
 namespace rigcast::calibration {
 namespace {
 
-// The largest relative change of the machine's memory or cores during a run that is used.
-constexpr double kCalm = 0.1;
-
 constexpr std::string_view kSpeeds[] = {"decode.tokens_per_s", "prefill_tokens_per_s"};
 constexpr std::string_view kOfCpu[] = {"activities.prefill.attention", "activities.prefill.ffn",
                                        "activities.decode.attention", "activities.decode.ffn",

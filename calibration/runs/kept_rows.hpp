@@ -11,6 +11,10 @@
 
 namespace rigcast::calibration {
 
+/// A run is used if the rates of the machine's memory or cores changed by less while it ran: a
+/// share.
+inline constexpr double kCalm = 0.1;
+
 struct KeptRow {
   std::string run, metric;
   double weight = 1;  // activities of short time have small weights

@@ -47,6 +47,17 @@ std::string program(const Folder& folder, const std::string& body) {
   return file;
 }
 
+// A llama-bench whose tests all run at 100 tokens per second; `before`: what it does first.
+std::string steady_program(const Folder& folder, const std::string& before = "") {
+  return program(
+      folder,
+      before +
+          "p=0; n=0; d=0\n"
+          "while [ $# -gt 1 ]; do case $1 in -p) p=$2;; -n) n=$2;; -d) d=$2;; esac; shift; done\n"
+          "echo '{\"build_commit\": \"x\", \"build_number\": 1, \"backends\": \"CPU\", "
+          "\"n_prompt\": '$p', \"n_gen\": '$n', \"n_depth\": '$d', \"samples_ts\": [100]}'");
+}
+
 bool has_weights(const Folder& folder) {
   for (const auto& file : fs::directory_iterator(folder / ""))
     if (file.path().extension() == ".gguf") return true;
@@ -80,15 +91,40 @@ TEST_CASE("llama.cpp itself is what a forecast is held against", "[cli][validate
   CHECK(json::parse(again.out)["rows"].size() == v["rows"].size());
 }
 
+TEST_CASE("What llama.cpp measured corrects the rig that it ran on", "[cli][validate][llama.cpp]") {
+  RIGCAST_NEEDS_LLAMA_CPP();
+  const Folder folder;
+  const std::string bench = *rigcast::test::llama_cpp_folder() + "/llama-bench";
+  const std::string rig = folder / "rig.toml", kept = folder / "kept";
+  const Outcome o = run({"validate", suite(folder, {8}), "--runtime", "llama.cpp", "--llama-bench",
+                         bench, "--keep", kept, "--scratch", folder / ""});
+  INFO(o.error << o.out);
+  REQUIRE(o.exit == 0);
+  const std::string next = "  next   rigcast calibrate --own " + kept + " --rig " + rig + "\n";
+  CHECK(o.out.ends_with(next));
+
+  const std::vector<std::string> forecast{"simulate",     "--rig",       rig,        "--model",
+                                          "smollm2-135m", "--no-advice", "--format", "json"};
+  const json before = json::parse(run(forecast).out);
+  const Outcome own = run({"calibrate", "--own", kept, "--rig", rig, "--format", "json"});
+  INFO(own.error);
+  REQUIRE(own.exit == 0);
+  const json result = json::parse(own.out);
+  CHECK(result["kept"] == json{{"runs", 1}, {"used", 1}});
+  CHECK(result["runs"].size() == 2);
+  const json after = json::parse(run(forecast).out);
+  const auto speed = [](const json& r) { return r["decode"]["tokens_per_s"].get<double>(); };
+  const double factor = result["corrections"]["llama.cpp"]["decode"]["factor"];
+  // The file holds four digits after the point; the runtime's own work on the host stays.
+  CHECK((speed(after) - speed(before)) * (factor - 1) >= 0);
+  CHECK(after["correction"]["decode"]["factor"].get<double>() == Approx(factor).margin(0.0001));
+}
+
 TEST_CASE("A run of llama-bench that fails leaves the others", "[cli][validate]") {
   const Folder folder;
-  const std::string body =
-      "case \"$*\" in *\"-n 8 \"*) echo 'CUDA error: out of memory' >&2; kill -9 $$;; esac\n"
-      "p=0; n=0; d=0\n"
-      "while [ $# -gt 1 ]; do case $1 in -p) p=$2;; -n) n=$2;; -d) d=$2;; esac; shift; done\n"
-      "echo '{\"build_commit\": \"x\", \"build_number\": 1, \"backends\": \"CPU\", "
-      "\"n_prompt\": '$p', \"n_gen\": '$n', \"n_depth\": '$d', \"samples_ts\": [100]}'";
-  const std::string bench = program(folder, body);
+  const std::string bench = steady_program(
+      folder,
+      "case \"$*\" in *\"-n 8 \"*) echo 'CUDA error: out of memory' >&2; kill -9 $$;; esac\n");
   const Outcome o = validate(folder, suite(folder, {8, 9}), bench);
   INFO(o.error << o.out);
   REQUIRE(o.exit == 0);
@@ -99,6 +135,26 @@ TEST_CASE("A run of llama-bench that fails leaves the others", "[cli][validate]"
   CHECK(v["rows"].size() >= 2);
   for (const json& row : v["rows"]) CHECK(row["id"] == "9 tokens");
   CHECK_FALSE(has_weights(folder));
+}
+
+TEST_CASE("The command that corrects a rig is named where it would work", "[cli][validate]") {
+  const Folder folder;
+  const std::string bench = steady_program(folder), named = suite(folder, {8});
+  const auto text_of = [&](const std::string& runs) {
+    const Outcome o = run({"validate", runs, "--runtime", "llama.cpp", "--llama-bench", bench,
+                           "--keep", folder / "kept", "--scratch", folder / ""});
+    INFO(o.error);
+    REQUIRE(o.exit == 0);
+    return o.out;
+  };
+  CHECK(contains(text_of(named), "next   rigcast calibrate --own"));
+  // Parts have no file beside which a correction could be.
+  std::string parts = read(named);
+  const std::string name = "scenario.rig.name = \"" + (folder / "rig.toml") + "\"";
+  parts.replace(
+      parts.find(name), name.size(),
+      "scenario.rig = { gpu = [], cpu = \"ryzen-9-7950x\", ram = \"2xddr5-6000:64GiB\" }");
+  CHECK_FALSE(contains(text_of(folder.write("parts.toml", parts)), "calibrate"));
 }
 
 TEST_CASE("What no program runs is refused before anything is measured", "[cli][validate]") {

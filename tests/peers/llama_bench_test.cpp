@@ -1,59 +1,21 @@
 // The program that measures with llama.cpp's own libraries does as llama-bench does.
 
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/peers/bench_program.hpp"
 #include "tests/peers/llama_bench/buffer_sizes.hpp"
-#include "tests/peers/llama_bench/settings.hpp"
+#include "tests/peers/llama_bench/command.hpp"
 #include "tests/peers/llama_cpp.hpp"
 
 using namespace llama_bench;
 using json = nlohmann::json;
-using rigcast::test::Folder;
-using rigcast::test::llama_cpp_folder;
-
-namespace {
-
-struct Outcome {
-  int exit = -1;
-  std::string out, error;
-};
-
-// By a shell; `before` is a part of its line, such as a limit.
-Outcome run(const Folder& folder, const std::string& flags, const std::string& before = "") {
-  const std::string line = before + "LLAMA_CPP_FOLDER='" + llama_cpp_folder().value_or("/none") +
-                           "' " LLAMA_BENCH_PROGRAM " " + flags + " >" + (folder / "out") + " 2>" +
-                           (folder / "error");
-  const int status = std::system(line.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, rigcast::test::read(folder / "out"),
-          rigcast::test::read(folder / "error")};
-}
-
-// A small model with random weights.
-std::string make_model(const Folder& folder, const std::string& flags = "smollm2-135m --layers 2") {
-  const std::string file = folder / "model.gguf";
-  const std::string line =
-      RIGCAST_PROGRAM " synth " + flags + " -o " + file + " >" + (folder / "synth") + " 2>&1";
-  REQUIRE(std::system(line.c_str()) == 0);
-  return file;
-}
-
-std::vector<json> lines(const std::string& text) {
-  std::vector<json> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
-  return out;
-}
-
-}  // namespace
+using namespace rigcast::bench_test;
 
 TEST_CASE("Flags multiply tests, with llama-bench's defaults", "[llama-bench]") {
   CHECK(parse_command({}).tests.size() == 2);

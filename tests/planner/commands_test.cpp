@@ -147,6 +147,19 @@ TEST_CASE("Commands have only options that their programs have", "[planner]") {
   check(llama_server_command(s, p), options_of("llama.cpp", "llama-server"));
   for (const Words& words : llama_bench_commands(forecast(s)))
     check(words, options_of("llama.cpp", "llama-bench"));
+  // llama-batched-bench has the common options of llama-server, and three of its own.
+  auto batched = options_of("llama.cpp", "llama-server");
+  batched.insert(batched.end(), {"-npp", "-ntg", "-npl"});
+  check(llama_batched_bench_command(s, p, 4, 2), batched);
+}
+
+TEST_CASE("A bench of several users has room for each, and repeats the test", "[planner]") {
+  const Scenario s = scenario({{"workload.depth", "100"},
+                               {"workload.prompt_tokens", "700"},
+                               {"workload.output_tokens", "30"}});
+  CHECK(shell_text(llama_batched_bench_command(s, resolve_placement(s), 4, 2)) ==
+        "llama-batched-bench -m llama-3.1-8b-Q4_K_M.gguf -ngl 33 -fa on -c 3320 -npp 800 -ntg 30 "
+        "-npl 4,4");
 }
 
 TEST_CASE("A bench times the output where the request has it: after the prompt", "[planner]") {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -118,6 +119,14 @@ std::optional<Error> write_packed(const ArchivedSuite& suite, const fs::path& fi
     }
   }
   return write_file(file, gzip(text));
+}
+
+bool is_archive(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return fs::is_directory(path, none);
+  char begin[2] = {};
+  std::ifstream(path, std::ios::binary).read(begin, sizeof begin);
+  return begin[0] == '\x1f' && begin[1] == '\x8b';  // RFC 1952, 2.3.1: ID1 and ID2
 }
 
 Result<ArchivedSuite> read_archive(const fs::path& path) {

@@ -13,6 +13,9 @@ namespace rigcast::validation {
 /// Errors: a part of a run that is no JSON; a file that cannot be written.
 std::optional<Error> write_packed(const ArchivedSuite& suite, const std::filesystem::path& file);
 
+/// A folder, or a file that begins as gzip's do: what read_archive() reads, whatever is in it.
+bool is_archive(const std::filesystem::path& path);
+
 /// Reads a folder of `rigcast validate --keep`, or a packed file. Errors: a packed file that holds
 /// more than 64 MiB, is damaged, or has a line that is not a run.
 Result<ArchivedSuite> read_archive(const std::filesystem::path& path);

@@ -107,7 +107,8 @@ TestResult Bench::run(const Test& test) {
   out.load_ns = load_ns_;
 
   const Library::ThreadPool threads = library_.make_threads(test.threads);
-  const Library::Context context = library_.make_context(*model_, test);
+  const Library::Context context = library_.make_context(
+      *model_, test, {std::int64_t(test.n_prompt) + test.n_gen + test.n_depth});
   library_->llama_set_n_threads(context.get(), test.threads, test.threads);
   library_->llama_attach_threadpool(context.get(), threads.get(), nullptr);
   std::this_thread::sleep_for(std::chrono::seconds(command_.delay));

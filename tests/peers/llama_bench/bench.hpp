@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/peers/llama_bench/command.hpp"
 #include "tests/peers/llama_bench/library.hpp"
-#include "tests/peers/llama_bench/settings.hpp"
 
 namespace llama_bench {
 

@@ -150,6 +150,7 @@ void Library::resolve() {
   GET(llama_model_free), GET(llama_model_desc), GET(llama_model_size), GET(llama_model_n_params);
   GET(llama_model_get_vocab), GET(llama_vocab_n_tokens), GET(llama_vocab_get_add_bos);
   GET(llama_vocab_bos), GET(llama_free), GET(llama_get_memory), GET(llama_memory_clear);
+  GET(llama_memory_seq_cp), GET(llama_memory_seq_rm), GET(llama_n_ctx);
   GET(llama_batch_get_one), GET(llama_decode), GET(llama_synchronize), GET(llama_set_n_threads);
   GET(llama_attach_threadpool), GET(llama_perf_context), GET(llama_perf_context_reset);
   GET(llama_state_seq_get_size), GET(llama_state_seq_get_data), GET(llama_state_seq_set_data);
@@ -241,17 +242,19 @@ Library::Model Library::load(const ModelSettings& s) {
 }
 
 template <class ContextParams>
-Library::Context Library::make_context_as(ContextParams p, llama_h::Model& model, const Test& t) {
-  const std::int64_t tokens = std::int64_t(t.n_prompt) + t.n_gen + t.n_depth;
-  if (tokens > INT32_MAX) throw Failure("more tokens than a context can have");
-  p.n_ctx = std::uint32_t(tokens);
-  p.n_batch = std::uint32_t(t.n_batch);
-  p.n_ubatch = std::uint32_t(t.n_ubatch);
-  p.type_k = t.type_k.ggml_type;
-  p.type_v = t.type_v.ggml_type;
-  p.flash_attn_type = t.flash_attn;
-  p.offload_kqv = !t.no_kv_offload;
-  p.op_offload = !t.no_op_offload;
+Library::Context Library::make_context_as(ContextParams p, llama_h::Model& model,
+                                          const ContextSettings& s, const CacheSize& size) {
+  if (size.tokens > INT32_MAX) throw Failure("more tokens than a context can have");
+  p.n_ctx = std::uint32_t(size.tokens);
+  p.n_seq_max = std::uint32_t(size.sequences);
+  p.kv_unified = size.unified;
+  p.n_batch = std::uint32_t(s.n_batch);
+  p.n_ubatch = std::uint32_t(s.n_ubatch);
+  p.type_k = s.type_k.ggml_type;
+  p.type_v = s.type_v.ggml_type;
+  p.flash_attn_type = s.flash_attn;
+  p.offload_kqv = !s.no_kv_offload;
+  p.op_offload = !s.no_op_offload;
   p.swa_full = 0;
   p.no_perf = 0;
   buffer_sizes_.forget_context();
@@ -263,10 +266,12 @@ Library::Context Library::make_context_as(ContextParams p, llama_h::Model& model
   return context;
 }
 
-Library::Context Library::make_context(llama_h::Model& model, const Test& test) {
-  return is_v0_5_0_
-             ? make_context_as(context_defaults<llama_h::v0_5_0::ContextParams>(), model, test)
-             : make_context_as(context_defaults<llama_h::b7347::ContextParams>(), model, test);
+Library::Context Library::make_context(llama_h::Model& model, const ContextSettings& settings,
+                                       const CacheSize& size) {
+  return is_v0_5_0_ ? make_context_as(context_defaults<llama_h::v0_5_0::ContextParams>(), model,
+                                      settings, size)
+                    : make_context_as(context_defaults<llama_h::b7347::ContextParams>(), model,
+                                      settings, size);
 }
 
 Library::ThreadPool Library::make_threads(int count) {

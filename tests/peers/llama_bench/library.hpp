@@ -29,6 +29,11 @@ struct Functions {
   void (*llama_free)(llama_h::Context*);
   llama_h::Memory* (*llama_get_memory)(const llama_h::Context*);
   void (*llama_memory_clear)(llama_h::Memory*, bool);
+  void (*llama_memory_seq_cp)(llama_h::Memory*, std::int32_t from, std::int32_t to,
+                              std::int32_t begin, std::int32_t end);
+  bool (*llama_memory_seq_rm)(llama_h::Memory*, std::int32_t sequence, std::int32_t begin,
+                              std::int32_t end);
+  std::uint32_t (*llama_n_ctx)(const llama_h::Context*);
   llama_h::Batch (*llama_batch_get_one)(llama_h::Token*, std::int32_t);
   std::int32_t (*llama_decode)(llama_h::Context*, llama_h::Batch);
   void (*llama_synchronize)(llama_h::Context*);
@@ -66,6 +71,13 @@ struct DeviceMemory {
   std::size_t free = 0, total = 0;  // bytes
 };
 
+/// The cells of a cache: of all its sequences together.
+struct CacheSize {
+  std::int64_t tokens = 0;  // 0: the context that the model was trained with
+  int sequences = 1;
+  bool unified = false;  // sequences share cells; else each has an equal part of its own
+};
+
 class Library {
  public:
   /// Loads libllama.*so*, libggml.*so* and backends of the folder. Throws Failure where there is
@@ -82,7 +94,8 @@ class Library {
   using ThreadPool = std::unique_ptr<llama_h::ThreadPool, void (*)(llama_h::ThreadPool*)>;
   /// Throw Failure where the library does not; it wrote why to its log.
   Model load(const ModelSettings& settings);
-  Context make_context(llama_h::Model& model, const Test& test);
+  Context make_context(llama_h::Model& model, const ContextSettings& settings,
+                       const CacheSize& size);
   /// Threads that stay; without them the library starts new ones for each graph.
   ThreadPool make_threads(int count);
 
@@ -107,7 +120,8 @@ class Library {
   template <class ModelParams>
   Model load_as(ModelParams params, const ModelSettings& settings);
   template <class ContextParams>
-  Context make_context_as(ContextParams params, llama_h::Model& model, const Test& test);
+  Context make_context_as(ContextParams params, llama_h::Model& model,
+                          const ContextSettings& settings, const CacheSize& size);
   std::vector<llama_h::TensorOverride> overrides(const ModelSettings& settings) const;
   llama_h::BufferType* buffer_type(const std::string& name) const;
   std::string device_names(bool cpus) const;

@@ -1,10 +1,9 @@
 #pragma once
-// Flags of llama-bench, and the tests that they ask for.
+// Settings of models, contexts and tests.
 
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace llama_bench {
@@ -40,37 +39,20 @@ struct CacheType {
   int ggml_type;
 };
 
-/// One test: a line of output.
-struct Test {
-  ModelSettings model;
-  int n_prompt = 0, n_gen = 0, n_depth = 0;
+/// Settings of a context, with what its cache holds.
+struct ContextSettings {
   int n_batch = 2048, n_ubatch = 512;
   CacheType type_k{"f16", 1}, type_v{"f16", 1};
-  int threads = 0;  // 0: one for each core
   bool no_kv_offload = false;
   int flash_attn = -1;  // -1: the library decides
   bool no_op_offload = false;
 };
 
-enum class Format { kNone, kCsv, kJson, kJsonl, kMarkdown };
-
-struct Command {
-  std::vector<Test> tests;
-  int repetitions = 5;
-  int delay = 0;  // seconds before each test
-  bool warmup = true;
-  bool verbose = false;
-  bool help = false;
-  int numa = 0;  // of llama_numa_init: 0 none, 1 distribute, 2 isolate, 3 numactl
-  Format output = Format::kMarkdown;
-  Format output_err = Format::kNone;
+/// One test: a line of output.
+struct Test : ContextSettings {
+  ModelSettings model;
+  int n_prompt = 0, n_gen = 0, n_depth = 0;
+  int threads = 0;  // 0: one for each core
 };
-
-/// Reads the words after the program's name. Throws Failure for what llama-bench does not know or
-/// this program does not do.
-Command parse_command(const std::vector<std::string>& words);
-
-/// The text of --help: flags as llama-bench prints them, one a line.
-std::string help_text();
 
 }  // namespace llama_bench

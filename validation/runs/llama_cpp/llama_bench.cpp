@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
-#include <sstream>
 
+#include "validation/runs/llama_cpp/bench_program.hpp"
 #include "validation/runs/llama_cpp/joined_commands.hpp"
-#include "validation/runs/process/child_process.hpp"
 
 namespace rigcast::validation {
 namespace {
@@ -20,32 +18,12 @@ constexpr const char* kNeeded[] = {"-m", "-p", "-n", "-r", "-o"};  // by every l
 constexpr const char* kInstall =
     "build llama.cpp with its tools, or name a program with --llama-bench";
 
-// Words such as -p and --n-prompt in lines that begin with one, before what they mean.
-std::set<std::string> flags_in(const std::string& help) {
-  static const std::regex kFlag("(?:^|[\\s,])(--?[A-Za-z][A-Za-z0-9-]*)(?=[\\s,]|$)");
-  constexpr std::size_t kLineBytes = 1000;  // longer ones are no help
-  std::set<std::string> out;
-  std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) {
-    const auto begin = line.find_first_not_of(' ');
-    if (begin == std::string::npos || line[begin] != '-' || line.size() > kLineBytes) continue;
-    const std::string flags = line.substr(0, line.find('('));
-    for (std::sregex_iterator it(flags.begin(), flags.end(), kFlag), end; it != end; ++it)
-      out.insert((*it)[1]);
-  }
-  return out;
-}
-
 std::optional<Error> error_of(const ProcessOutput& p, const BenchOutput& output, Seconds limit) {
   std::string message = end_text("llama-bench", p, limit);
   if (message.empty() && output.error) return output.error;
   if (message.empty() && output.tests.empty()) message = "llama-bench printed no result";
   if (message.empty()) return std::nullopt;
-  const std::string told = last_lines(p.err);
-  const bool is_memory = tells_of_memory(p.err);
-  if (!told.empty()) message += ": " + told;
-  return Error{is_memory ? ErrorKind::kDoesNotFit : ErrorKind::kMachine, message,
-               is_memory || p.end == ProcessEnd::kTimeLimit ? "" : "run it with -v for its log"};
+  return process_error(p, std::move(message));
 }
 
 // A flag of a command and the name that an older release had for it.

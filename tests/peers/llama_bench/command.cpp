@@ -1,86 +1,23 @@
-#include "tests/peers/llama_bench/settings.hpp"
+#include "tests/peers/llama_bench/command.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <functional>
 #include <iterator>
 #include <thread>
+#include <utility>
+
+#include "tests/peers/llama_bench/flags.hpp"
 
 namespace llama_bench {
 namespace {
 
-constexpr CacheType kCacheTypes[] = {{"f16", 1},  {"bf16", 30}, {"q8_0", 8}, {"q4_0", 2},
-                                     {"q4_1", 3}, {"q5_0", 6},  {"q5_1", 7}, {"iq4_nl", 20}};
-
-std::vector<std::string> split(const std::string& text, const char* separators) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = text.find_first_of(separators, begin);
-    out.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) return out;
-    begin = end + 1;
-  }
-}
-
-template <class Number>
-Number number(const std::string& text, Number least) {
-  Number out{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size() || out < least)
-    throw Failure("not a number in range: " + text);
-  return out;
-}
-
-int positive(const std::string& text) { return number(text, 1); }
-int not_negative(const std::string& text) { return number(text, 0); }
-std::optional<int> gpu_layers(const std::string& text) { return number(text, -1); }
-
-bool truth(const std::string& text) {
-  if (text == "1" || text == "true" || text == "on") return true;
-  if (text == "0" || text == "false" || text == "off") return false;
-  throw Failure("neither 0 nor 1: " + text);
-}
-
-int flash_attn(const std::string& text) { return text == "auto" ? -1 : truth(text); }
-
-CacheType cache_type(const std::string& text) {
-  for (const CacheType& type : kCacheTypes)
-    if (text == type.name) return type;
-  throw Failure("no type of a KV cache: " + text);
-}
-
-int one_of(const std::string& text, const std::vector<std::string>& names) {
-  const auto found = std::ranges::find(names, text);
-  if (found != names.end()) return int(found - names.begin());
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  throw Failure(text + " is none of " + all);
-}
-
 int split_mode(const std::string& text) {
   return one_of(text, {std::begin(kSplitModes), std::end(kSplitModes)});
-}
-
-std::string load_mode(const std::string& text) {
-  one_of(text, {"auto", "none", "mmap", "mlock", "mmap+mlock", "dio"});
-  return text;
 }
 
 std::string load_mode_of_mmap(const std::string& text) { return truth(text) ? "mmap" : "none"; }
 
 std::vector<float> tensor_split(const std::string& text) {
   std::vector<float> out;
-  for (const std::string& share : split(text, "/;")) out.push_back(number(share, 0.0f));
-  return out;
-}
-
-std::vector<Override> overrides(const std::string& text) {
-  std::vector<Override> out;
-  for (const std::string& one : split(text, ";")) {
-    const std::size_t equals = one.find('=');
-    if (equals == std::string::npos) throw Failure("no PATTERN=BUFFER: " + one);
-    out.push_back({one.substr(0, equals), one.substr(equals + 1)});
-  }
+  for (const std::string& part : split(text, "/;")) out.push_back(share(part));
   return out;
 }
 
@@ -100,22 +37,6 @@ struct Lists {
   std::vector<std::vector<float>> tensor_splits;
   std::vector<std::vector<Override>> overrides;
 };
-
-struct Flag {
-  std::vector<std::string> names;
-  std::string value;  // as --help names it; empty: the flag takes none
-  std::string meaning;
-  std::function<void(const std::string&)> take;
-};
-
-// A flag with values between commas.
-template <class T, class Parse>
-Flag list(std::vector<std::string> names, std::string value, std::string meaning,
-          std::vector<T>& out, Parse parse) {
-  return {std::move(names), std::move(value), std::move(meaning), [&out, parse](const auto& text) {
-            for (const std::string& one : split(text, ",")) out.push_back(parse(one));
-          }};
-}
 
 std::pair<int, int> prompt_and_gen(const std::string& text) {
   const auto two = split(text, ",");
@@ -242,19 +163,7 @@ std::vector<Test> tests_of(const Lists& l) {
 Command parse_command(const std::vector<std::string>& words) {
   Command command;
   Lists lists;
-  const std::vector<Flag> known = flags(command, lists);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const auto flag = std::ranges::find_if(
-        known, [&](const Flag& f) { return std::ranges::count(f.names, words[i]) > 0; });
-    if (flag == known.end()) throw Failure("unknown flag: " + words[i]);
-    const std::string& name = words[i];
-    if (!flag->value.empty() && ++i == words.size()) throw Failure(name + " needs a value");
-    try {
-      flag->take(flag->value.empty() ? "" : words[i]);
-    } catch (const Failure& e) {
-      throw Failure(name + ": " + e.what());
-    }
-  }
+  take_flags(words, flags(command, lists));
   if (!command.help) command.tests = tests_of(lists);
   return command;
 }
@@ -262,18 +171,7 @@ Command parse_command(const std::vector<std::string>& words) {
 std::string help_text() {
   Command command;
   Lists lists;
-  std::string out = "usage: llama-bench [options]\n\noptions:\n";
-  for (const Flag& flag : flags(command, lists)) {
-    std::string line = "  ";
-    for (const std::string& name : flag.names) line += (line.size() > 2 ? ", " : "") + name;
-    if (!flag.value.empty()) line += " " + flag.value;
-    if (!flag.meaning.empty()) {
-      line.resize(std::max<std::size_t>(line.size() + 1, 44), ' ');
-      line += "(" + flag.meaning + ")";
-    }
-    out += line + "\n";
-  }
-  return out +
+  return "usage: llama-bench [options]\n\noptions:\n" + flag_lines(flags(command, lists)) +
          "\nSeveral values are separated by ','. With the flags and lines of llama.cpp's "
          "llama-bench, over libllama and\nlibggml in the program's folder or in "
          "$LLAMA_CPP_FOLDER.\n";
