@@ -64,6 +64,7 @@ class Builder {
     all_[std::size_t(i)].runtime = fork.id;
     all_[std::size_t(i)].prior = prior;
   }
+  const RuntimeProfile& base() const { return profile_; }
   std::vector<Parameter> take() { return std::move(all_); }
 
  private:
@@ -145,9 +146,10 @@ void add_windows(Builder& build) {
   build.add("windows.cpu", 0.3, [](RuntimeProfile& p) { return &p.windows.cpu.value; });
 }
 
-void add_batch(Builder& build) {
+void add_batch(Builder& build, const RuntimeProfile& profile) {
   const auto add = [&](const char* key, Sourced<double> BatchEfficiency::*figure, double spread,
                        double most) {
+    if (!((profile.batch.*figure).value > 0)) return;  // a profile without this work
     build.add(
         fmt::format("batch.{}", key), spread,
         [figure](RuntimeProfile& p) { return &(p.batch.*figure).value; }, 1e-3, most);
@@ -159,6 +161,9 @@ void add_batch(Builder& build) {
   add("expand", &BatchEfficiency::expand, 0.3, 1.0);
   add("score_bytes", &BatchEfficiency::score_bytes, 0.5, 200);
   add("pipeline", &BatchEfficiency::pipeline, 0.4, 1.0);
+  add("launch", &BatchEfficiency::launch, 0.5, 100);
+  add("tile_cycles", &BatchEfficiency::tile_cycles, 0.5, 100);
+  add("attention_cycles", &BatchEfficiency::attention_cycles, 0.7, 100);
 }
 
 void add_builds(Builder& build, std::size_t count) {
@@ -201,6 +206,8 @@ void add_decode(Builder& build) {
   build.add(
       "prefill.mapped_share", 0.4, [](Profile& p) { return &p.prefill.mapped_share.value; }, 0.05,
       1);
+  if (build.base().prefill.mask_cycles.value > 0)
+    build.add("prefill.mask_cycles", 0.3, [](Profile& p) { return &p.prefill.mask_cycles.value; });
   build.add("decode.expert_cycles", 0.4, [](Profile& p) { return &p.decode.expert_cycles.value; });
   build.add("decode.kv_without_flash", 0.3,
             [](Profile& p) { return &p.decode.kv_without_flash.value; });
@@ -259,7 +266,7 @@ std::vector<Parameter> parameters(const RuntimeProfile& profile,
   add_formats(build, profile);
   add_backends(build);
   add_windows(build);
-  add_batch(build);
+  add_batch(build, profile);
   add_builds(build, profile.eras.size());
   add_decode(build);
   add_cpu(build, profile);

@@ -10,6 +10,7 @@
 #include "calibration/accuracy_output.hpp"
 #include "calibration/left_out.hpp"
 #include "calibration/own_runs.hpp"
+#include "calibration/runs/kept_speeds.hpp"
 #include "calibration/runs/own_kept_runs.hpp"
 #include "calibration/runs/run_fit_text.hpp"
 #include "calibration/write_profile.hpp"
@@ -92,6 +93,20 @@ Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& prof
     if (run->regime != Regime::kKvInRam) out.runs.push_back(*std::move(run));
   }
   return out;
+}
+
+// Runs of the profiles' runtimes that were measured here, beside those of other people.
+std::optional<Error> add_kept_runs(const std::vector<std::string>& paths, const Profiles& profiles,
+                                   const Catalogue& catalogue, Runs& runs) {
+  if (paths.empty()) return std::nullopt;
+  const auto kept = kept_speeds(paths, catalogue);
+  if (!kept) return kept.error();
+  for (const ResolvedRun& run : kept->runs) {
+    ++runs.usable;
+    if (profiles.find(run.scenario->runtime.id) && run.regime != Regime::kKvInRam)
+      runs.runs.push_back(run);
+  }
+  return std::nullopt;
 }
 
 std::string summary_text(const std::vector<Accuracy>& all, const Runs& runs) {
@@ -180,7 +195,7 @@ int fit_kept_runs(const Options& options, const Catalogue& catalogue) {
 
 int calibrate_verb(const Options& options, const Catalogue& catalogue) {
   if (!options.own.paths.empty()) return correct_own_rig(options, catalogue);
-  if (!options.kept.empty()) return fit_kept_runs(options, catalogue);
+  if (options.against.empty() && !options.kept.empty()) return fit_kept_runs(options, catalogue);
   if (options.against.empty())
     return fail(bad_input("--against is required",
                           "or --runs, for runs of the engine, or --own, for other runs of one's "
@@ -189,7 +204,8 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
   if (!measured) return fail(measured.error());
   const auto profiles = load_profiles(options.runtime, catalogue);
   if (!profiles) return fail(profiles.error());
-  const Runs runs = resolve_runs(*measured, *profiles, catalogue);
+  Runs runs = resolve_runs(*measured, *profiles, catalogue);
+  if (auto error = add_kept_runs(options.kept, *profiles, catalogue, runs)) return fail(*error);
   if (runs.runs.empty())
     return fail(bad_input(
         fmt::format("no run of {} in {} can be forecast", profiles->base.name, options.against),
@@ -244,11 +260,9 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("N");
   verb->add_option(
           "--runs", options->kept,
-          "instead: what `rigcast validate` kept of runs on a CPU, or on a GPU, to fit the "
-          "profile of their runtime by; folders of --keep or files of --pack")
-      ->type_name("PATH")
-      ->excludes("--against")
-      ->excludes("--runtime");
+          "what `rigcast validate` kept, folders of --keep or files of --pack: runs to fit by "
+          "beside those of --against; without it, runs of our engine, to fit its profile by")
+      ->type_name("PATH");
   CLI::Option* own =
       verb->add_option("--own", options->own.paths,
                        "instead: runs of one's own machine, to correct its rig by; csv, json or "
@@ -273,6 +287,7 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml\n"
       "  rigcast validate --runtime llama.cpp --suite quick --keep mine\n"
       "  rigcast calibrate --own mine --rig my-rig.toml\n"
+      "  rigcast calibrate --against my-runs.jsonl --runs kept -o my-fit\n"
       "  rigcast calibrate --runs tests/validation/fit.jsonl.gz -o rigcast.toml");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return calibrate_verb(*options, catalogue);

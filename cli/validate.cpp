@@ -24,6 +24,7 @@
 #include "sim/simulate.hpp"
 #include "validation/bars.hpp"
 #include "validation/runs/campaign.hpp"
+#include "validation/runs/llama_cpp/bench_build.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/suite.hpp"
 #include "validation/validation.hpp"
@@ -191,6 +192,22 @@ std::optional<Error> set_runtime(const std::string& runtime, validation::Suite& 
   return std::nullopt;
 }
 
+// The month of the llama.cpp that runs, for forecasts of runs that state none.
+std::optional<Error> set_build(const validation::LlamaBench& bench, const Catalogue& catalogue,
+                               const std::filesystem::path& scratch, validation::Suite& suite) {
+  const auto folder = scratch.empty() ? std::filesystem::temp_directory_path() : scratch;
+  const auto month = validation::build_month_of(bench, folder, catalogue);
+  if (!month) return std::nullopt;
+  for (validation::SuiteRun& run : suite.runs) {
+    const auto id =
+        runtime_id(run.scenario.root().table("runtime").text_or("name", "rigcast"), catalogue);
+    if (!id || *id != "llama.cpp" || run.scenario.has("runtime.build")) continue;
+    if (auto error = run.scenario.set("runtime.build", toml_text(*month), "llama-bench"))
+      return error;
+  }
+  return std::nullopt;
+}
+
 // What llama.cpp needs: its program, and a file for every run; a GPU if there is one, as it would
 // take it itself. A run whose runtime is none is told by the run itself.
 std::optional<Error> prepare_llama_cpp(const RunsOptions& options, const Catalogue& catalogue,
@@ -209,6 +226,7 @@ std::optional<Error> prepare_llama_cpp(const RunsOptions& options, const Catalog
   auto bench = validation::find_llama_bench(
       options.llama_bench.empty() ? std::nullopt : std::optional(options.llama_bench));
   if (!bench) return bench.error();
+  if (auto error = set_build(*bench, catalogue, campaign.scratch, suite)) return error;
   campaign.llama_bench = *std::move(bench);
   const engine::EngineBackend* gpu = engine::built_in_backends().usable_gpu();
   if (options.device == "auto" && suite.file.empty() && gpu) suite.backend = gpu;

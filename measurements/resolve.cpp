@@ -20,8 +20,6 @@
 namespace rigcast {
 namespace {
 
-constexpr TokenCount kDeep = 8192;
-
 // A run that went well fits: by more than this it did not, by less our account of it is off.
 constexpr double kMemoryDoubt = 0.05;
 
@@ -33,13 +31,13 @@ bool nearly_fits(const Scenario& s, const Placement& placement) {
   });
 }
 
+}  // namespace
+
 std::string chip_of(const Rig& rig) {
   std::set<std::string> ids;
   for (const GpuPart& gpu : rig.gpus) ids.insert(gpu.id);
   return ids.empty() ? rig.cpu.id : fmt::format("{}", fmt::join(ids, "+"));
 }
-
-}  // namespace
 
 Result<Resolver> Resolver::on_rig(const Catalogue& catalogue, const std::string& rig) {
   const auto file = catalogue.rig_file(rig);

@@ -33,6 +33,11 @@ struct ResolvedRun {
   bool quantized_kv = false;
 };
 
+/// What is left out together: the GPUs' ids without counts, or the CPU's where there is none.
+std::string chip_of(const Rig& rig);
+
+inline constexpr TokenCount kDeep = 8192;  // tokens in the cache of a deep run
+
 /// Resolves runs against one catalogue; equal settings share a scenario.
 class Resolver {
  public:

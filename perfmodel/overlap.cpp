@@ -15,10 +15,11 @@ class Schedule {
   explicit Schedule(const StepContext& s) : s_(s), engines_(s.rig.gpus.size()) {}
 
   void append(const Step& step) {
+    const Seconds begin = now_;
     now_ += step.host_work + page_in_time(s_, step.page_in);
     for (const StepOp& op : step.ops) append(op);
     if (step.logits.value > 0) now_ += copy_out_time(s_, step.logits_from, step.logits);
-    now_ += step.sample;
+    now_ = std::max(now_ + step.sample, begin + step.beside);
   }
 
   Seconds now() const { return now_; }

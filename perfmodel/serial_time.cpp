@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "perfmodel/cost/attention_mask.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/overlap.hpp"
@@ -72,6 +73,7 @@ SerialForecast::Pass SerialForecast::pass_of(Step step, Phase phase, TokenCount 
 SerialForecast::Pass SerialForecast::decode_pass(TokenCount cached, double weight) const {
   Pass pass = pass_of(decode_step(s_, placement_, memory_, batches_.token(cached)), Phase::kDecode,
                       1, weight);
+  pass.mask_pairs = mask_pairs(s_, batches_.token(cached));
   pass.sampled_rows = 1;
   pass.sampled_on = placement_.head_on;
   return pass;
@@ -82,6 +84,8 @@ SerialForecast::Pass SerialForecast::prefill_pass(std::int64_t ubatch, double we
   const bool last = batches_.is_last(ubatch);
   Pass pass = pass_of(prefill_step(s_, placement_, memory_, batch, last), Phase::kPrefill,
                       batch.tokens(), weight);
+  pass.mask_pairs = mask_pairs(s_, batch);
+  pass.waits = waits_for_host(pass.ops, batch, Phase::kPrefill);
   if (last) pass.sampled_rows = 1;
   pass.sampled_on = runtime_model(s_.runtime).prompt_head(placement_);
   return pass;
@@ -96,7 +100,9 @@ std::vector<StepOp> SerialForecast::priced(std::vector<StepOp> ops, Phase phase,
 
 Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device) const {
   const std::vector<StepOp> ops = priced(pass.ops, pass.phase, pass.counts);
-  Seconds t = host_time(s_, placement_, pass.phase, pass.tokens) + time_of(pass.handoffs) +
+  const Seconds mask = mask_time(s_, pass.mask_pairs);
+  const Seconds before = pass.waits ? mask : Seconds{}, beside = mask - before;
+  Seconds t = host_time(s_, placement_, pass.phase, pass.tokens) + before + time_of(pass.handoffs) +
               sample_time(s_, pass.sampled_on, pass.sampled_rows) + page_in_time(s_, pass.page_in);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Seconds one = time_alone(s_, ops[i]) * pass.counts[i];
@@ -104,10 +110,11 @@ Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device
       (*by_device)[std::size_t(ops[i].device)] += pass.weight * one.value;
     t += one;
   }
-  if (!pass.overlapping) return t;
+  if (!pass.overlapping) return std::max(t, beside);
   Step step = *pass.overlapping;
   step.ops = priced(std::move(step.ops), pass.phase, {});
-  step.host_work = host_time(s_, placement_, pass.phase, pass.tokens);
+  step.host_work = host_time(s_, placement_, pass.phase, pass.tokens) + before;
+  step.beside = beside;
   step.sample = sample_time(s_, pass.sampled_on, pass.sampled_rows);
   return pass.first ? first_period(s_, step) : steady_period(s_, step);
 }

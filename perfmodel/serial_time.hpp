@@ -45,6 +45,8 @@ class SerialForecast {
     std::vector<StepOp> ops;
     std::vector<double> counts;  // how often each operation occurs
     Handoffs handoffs;
+    double mask_pairs = 0;
+    bool waits = true;  // for the mask: waits_for_host()
     Bytes page_in;
     TokenCount sampled_rows = 0;
     DeviceIndex sampled_on = kHost;

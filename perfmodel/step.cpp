@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "perfmodel/cost/attention_mask.hpp"
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
 #include "perfmodel/cost/page_in.hpp"
@@ -85,6 +86,7 @@ class StepBuilder {
     Fetch f;
     f.bytes = {bytes};
     f.mapped = !decode() && s_.settings.mmap && s_.runtime.prefill.staging == Staging::kPageable;
+    f.pageable = f.mapped;
     f.equivalent_bytes = equivalent_weight_bytes(s_, f.bytes, f.mapped);
     f.early = overlap && known_ahead;
     op.fetch = f;
@@ -334,6 +336,12 @@ Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
 
 Seconds page_in_time(const StepContext& s, Bytes bytes) { return bytes / file_read_rate(s); }
 
+bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase phase) {
+  const auto is_first = [](const Sequence& q) { return q.cached <= q.depth; };
+  return phase == Phase::kDecode || std::ranges::all_of(batch.sequences, is_first) ||
+         std::ranges::find(ops, kHost, &StepOp::device) != ops.end();
+}
+
 Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
   const Seconds token = s.runtime.decode.token.value;
   if (phase == Phase::kDecode) return token;
@@ -361,7 +369,8 @@ Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& mem
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work = host_time(s, p, Phase::kDecode, batch.tokens());
+  step.host_work =
+      host_time(s, p, Phase::kDecode, batch.tokens()) + mask_time(s, mask_pairs(s, batch));
   step.page_in = page_in(s, p, memory, batch.tokens());
   step.sample = sample_time(s, p.head_on, sequences);
   step.logits_from = p.head_on;
@@ -387,6 +396,8 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   Step step;
   step.ops = group_layers(ops, grouping);
   step.host_work = host_time(s, p, Phase::kPrefill, tokens);
+  const Seconds mask = mask_time(s, mask_pairs(s, batch));
+  (waits_for_host(step.ops, batch, Phase::kPrefill) ? step.host_work : step.beside) += mask;
   step.page_in = page_in(s, p, memory, tokens);
   if (!last) return step;
   step.sample = sample_time(s, head, sequences);

@@ -16,6 +16,7 @@ namespace rigcast {
 struct Step {
   std::vector<StepOp> ops;
   Seconds host_work;  // CPU time before the first operation
+  Seconds beside;     // CPU time for the step, while the GPU still computes the one before it
   Bytes page_in;      // from the disk, where RAM does not hold the host's weights
   Seconds sample;     // CPU time after the last one
   Bytes logits;       // GPU to host, before sampling
@@ -36,6 +37,9 @@ Step prefill_step(const StepContext& context, const Placement& placement, const 
 
 // The parts of a step other than its operations, for callers that recompute costs:
 
+/// True if the host cannot prepare the step while the one before is computed: it is a request's
+/// first, or a token, or the host computes itself.
+bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase phase);
 /// Time of the host's work before a step of `tokens` tokens.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
                   TokenCount tokens);

@@ -51,6 +51,8 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
   token_ = token;
   const StepOp host;
   NodeId at = last_;
+  const NodeId beside =
+      step.beside.value > 0 ? chain(last_, graph_.work(Worker::kDelay, 0, step.beside)) : kNoNode;
   if (step.host_work.value > 0) {
     at = chain(at, graph_.work(Worker::kDelay, 0, step.host_work));
     label(at, at, ActivityKind::kHostWork, host, 0);
@@ -77,6 +79,7 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
     at = chain(at, graph_.work(Worker::kDelay, 0, step.sample));
     label(at, at, ActivityKind::kSample, host, 0);
   }
+  if (beside != kNoNode) at = join(at, beside);
   last_ = at;
   return at;
 }

@@ -32,6 +32,7 @@ struct BackendEfficiency {
   Sourced<double> read;       // factor on the GPU's shares
   Sourced<double> batch;
   Sourced<double> attention;
+  Sourced<double> batch_kernels;  // launches beside the product of a quantized matrix with a batch
 };
 
 /// Factors on Windows, relative to Linux.
@@ -51,6 +52,10 @@ struct BatchEfficiency {
   Sourced<double> expand;       // writing weights out as FP16: share of VRAM bandwidth
   Sourced<double> score_bytes;  // bytes of VRAM traffic per score, without flash attention
   Sourced<double> pipeline;     // share of the other GPUs' time that pipelined ubatches hide
+  Sourced<double> launch;       // factor on the launch overhead, for a batch
+  // Cycles of a unit per 1,000 FLOPs in which it does what matrix instructions do not: products
+  // with the scales of quantized blocks, and the softmax of attention.
+  Sourced<double> tile_cycles, attention_cycles;
 };
 
 /// Thread-block shapes of the kernels, where they are known. Idle units then follow from shapes,

@@ -73,6 +73,9 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.experts_need_more = t.flag("experts_need_more", false);
   p.experts_since = t.find_number_figure("experts_since", 2020, 2100)
                         .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
+  p.mask_cycles = t.find_number_figure("mask_cycles", 0, 1000).value_or(Sourced<double>{});
+  p.mask_until = t.find_number_figure("mask_until", 2020, 2100)
+                     .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
   t.finish();
   return p;
 }
@@ -169,9 +172,10 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
     figures.share("read", b.read, kMaxScale);
     figures.share("batch", b.batch, kMaxScale);
     figures.share("attention", b.attention, kMaxScale);
+    if (own.has("batch_kernels")) b.batch_kernels = own.number_figure("batch_kernels", 0, 100);
     own.finish();
   };
-  BackendEfficiency fallback{{}, unit_scale(), unit_scale(), unit_scale(), unit_scale()};
+  BackendEfficiency fallback{{}, unit_scale(), unit_scale(), unit_scale(), unit_scale(), {}};
   read(t.table("default"), fallback, true);
   for (int i = 0; i < kBackendCount; ++i) {
     all[std::size_t(i)] = fallback;
@@ -200,6 +204,10 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
   b.pipeline = t.number_figure("pipeline", 0, 1);
+  b.launch = t.find_number_figure("launch", 0.01, kMaxScale).value_or(unit_scale());
+  b.tile_cycles = t.find_number_figure("tile_cycles", 0, 1000).value_or(Sourced<double>{});
+  b.attention_cycles =
+      t.find_number_figure("attention_cycles", 0, 1000).value_or(Sourced<double>{});
   t.finish();
   return b;
 }

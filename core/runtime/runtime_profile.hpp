@@ -101,9 +101,12 @@ struct RuntimeProfile {
     bool whole_prompt = false;   // the prompt is one batch, whatever the ubatch setting
     bool cpu_attention = false;  // with KV in RAM, the prompt's attention is on the CPU too
     Staging staging = Staging::kPageable;
-    Sourced<double> mapped_share;    // share of the pinned link rate, from pages of a mapped file
+    Sourced<double> mapped_share;  // of the rate from pageable memory, from pages of a mapped file
     bool experts_need_more = false;  // experts stream from min batch x experts / used experts on
     Sourced<double> experts_since;   // year before which experts in RAM were never streamed
+    // Cycles of a core for each token and cell in the mask of attention, and the year from which
+    // the host no longer looks at each of them.
+    Sourced<double> mask_cycles, mask_until;
   } prefill;
 
   struct Decode {

@@ -16,6 +16,7 @@ namespace {
 struct MatmulSplit {
   double floats = 0;         // share of the FLOPs on float weights
   double floats_scaled = 0;  // `floats`, each format divided by its kernels' efficiency
+  double quants = 0;         // share of the FLOPs on quantized weights
   double quants_scaled = 0;
   double elements = 0;  // quantized weights that are read
   double quant_bytes = 0;
@@ -34,6 +35,7 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
       m.floats += elements;
       m.floats_scaled += scaled;
     } else {
+      m.quants += elements;
       m.quants_scaled += scaled;
       m.elements += elements;
       m.quant_bytes += bytes;
@@ -42,6 +44,7 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
   if (all <= 0) return {};
   m.floats /= all;
   m.floats_scaled /= all;
+  m.quants /= all;
   m.quants_scaled /= all;
   return m;
 }
@@ -87,7 +90,8 @@ Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tok
   const EraFactors era = s.runtime.era_at(s.settings.build_year);
   double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
   if (captures_graphs(s, gpu, tokens)) scale *= era.graph_launch;
-  if (s.runtime.blocks && tokens > kMatVecTokens) scale *= s.runtime.blocks->launch.value;
+  if (tokens > kMatVecTokens)
+    scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
   if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
   return backend.launch.value * scale;
@@ -149,6 +153,29 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
          blocks.tile_start.value * double(t.matrices);
 }
 
+// Seconds per FLOP of quantized products at full rate. Matrix units multiply the tiles; every unit
+// then multiplies their sums with the scales of the blocks, which takes as long on all of them, so
+// that a GPU with fast matrix units reaches a smaller share of their rate. A format's factor is of
+// that work.
+double tile_seconds(const StepContext& s, const GpuPart& gpu, const MatmulSplit& split,
+                    double tiles) {
+  const double rate = tile_rate(gpu).value.value * tiles;
+  if (!gpu.int8_tensor) return split.quants_scaled / rate;
+  const double cycles = s.runtime.batch.tile_cycles.value / 1000;
+  if (cycles <= 0) return split.quants_scaled / rate;
+  return split.quants / rate + split.quants_scaled * cycles / unit_rate(gpu).value;
+}
+
+// Launches beside those of the products themselves: a batch's activations are quantized first, and
+// partial sums of tiles are added last.
+double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                     TokenCount tokens) {
+  if (tokens <= kMatVecTokens || s.runtime.blocks || expands_weights(s, gpu)) return 0;
+  const MatmulSplit split = split_matmul(s, t);
+  return split.quants * double(t.matrices) *
+         s.runtime.backends[std::size_t(s.settings.backend)].batch_kernels.value;
+}
+
 // Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,
 // after the weights are written out), float weights as FP16. The rate falls where few tokens share
 // a weight.
@@ -172,11 +199,9 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
     seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
     seconds += t.matmul_flops * split.quants_scaled / gemm;
   } else {
-    const FlopsPerSecond quants = tile_rate(gpu).value;
-    const double tiles = quants.value * e.tiles.value * era.tiles * common *
-                         power_share(s, gpu, quants, 0.6) /
-                         (1.0 + batch.tile_half_rate_batch.value / shared);
-    seconds += t.matmul_flops * split.quants_scaled / tiles;
+    const double part = common * power_share(s, gpu, tile_rate(gpu).value, 0.6) /
+                        (1.0 + batch.tile_half_rate_batch.value / shared);
+    seconds += t.matmul_flops * tile_seconds(s, gpu, split, e.tiles.value * era.tiles) / part;
   }
   return Seconds{seconds};
 }
@@ -216,6 +241,9 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value;
   Seconds products{t.attention_flops / (gemm_rate(gpu).value.value * share)};
+  if (gpu.fp16_tensor && !s.runtime.blocks)
+    products += Seconds{t.attention_flops * s.runtime.batch.attention_cycles.value / 1000 /
+                        unit_rate(gpu).value / backend.attention.value};
   if (!s.runtime.blocks || t.attention_flops <= 0) return products;
   const BlockEfficiency& blocks = *s.runtime.blocks;
   const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
@@ -249,7 +277,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
       weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value));
   cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
-  cost.overhead = launch_overhead(s, part, tokens) * kernels;
+  cost.overhead = launch_overhead(s, part, tokens) * (kernels + batch_kernels(s, part, t, tokens));
   if (!batched) {
     if (const auto& blocks = s.runtime.blocks)
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *

@@ -91,6 +91,48 @@ TEST_CASE("CUDA writes them out as FP16 where there are none, and multiplies tho
   CHECK(seconds(s, t, 64) == Approx(2 * kElements * 64 / (tile_rate(64) / 4)));
 }
 
+TEST_CASE("Beside matrix units every unit multiplies with the scales of blocks", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  s.rig.gpus.front().int8_tensor = {40_TFLOPs, SourceKind::kSpec, "a test"};
+  const double matrix = 2 * kElements * 64 / (40e12 * 0.24);
+  const double ramp = 1 + 30 / 64.0;  // tile_half_rate_batch
+  CHECK(seconds(s, product(64), 64) == Approx(matrix * ramp));
+  s.runtime.batch.tile_cycles.value = 1.5;  // per 1,000 FLOPs
+  const double units = 10e12 / (2 * 128);   // FP32 multiply-adds of 128 lanes: cycles of all units
+  const double scales = 2 * kElements * 64 * 1.5e-3 / units;
+  CHECK(seconds(s, product(64), 64) == Approx((matrix + scales) * ramp));
+  // A format's factor is of that work alone.
+  s.runtime.formats[std::size_t(FormatGroup::kQ8)].batch.value = 0.5;
+  CHECK(seconds(s, product(64), 64) == Approx((matrix + 2 * scales) * ramp));
+  s.rig.gpus.front().int8_tensor.reset();  // units do all of it, at the rate of their dot products
+  CHECK(seconds(s, product(64), 64) == Approx(2 * 2 * kElements * 64 / tile_rate(64)));
+}
+
+TEST_CASE("A batch's attention has a softmax beside the matrix units", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  s.rig.gpus.front().fp16_tensor = {80_TFLOPs, SourceKind::kSpec, "a test"};
+  OpTraffic t;
+  t.attention_flops = 1e12;
+  CHECK(seconds(s, t, 64) == Approx(1e12 / (80e12 * 0.35)));
+  s.runtime.batch.attention_cycles.value = 4;
+  CHECK(seconds(s, t, 64) == Approx(1e12 / (80e12 * 0.35) + 4e9 / (10e12 / 256)));
+}
+
+TEST_CASE("A batch's quantized products have kernels before and after them", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  OpTraffic t = product(64);
+  t.matrices = 3;
+  const double launch = 3e-6 * 1.25;
+  CHECK(gpu_cost(s, 0, t, 64, 7).overhead.value == Approx(7 * launch));
+  s.runtime.backends[std::size_t(Backend::kCuda)].batch_kernels.value = 2;
+  CHECK(gpu_cost(s, 0, t, 64, 7).overhead.value == Approx(13 * launch));
+  s.runtime.batch.launch.value = 1.5;
+  CHECK(gpu_cost(s, 0, t, 64, 7).overhead.value == Approx(1.5 * 13 * launch));
+  OpTraffic floats = product(64, QuantFormat::kF16);
+  floats.matrices = 3;
+  CHECK(gpu_cost(s, 0, floats, 64, 7).overhead.value == Approx(1.5 * 7 * launch));
+}
+
 TEST_CASE("Metal reads a card's weights over the link, once for every token", "[gpu]") {
   Scenario s = of_gpu("rdna1");
   const double bytes = kElements * 34 / 32;

@@ -190,6 +190,23 @@ TEST_CASE("a prompt's closed form is what the simulator gives", "[serial]") {
     }
 }
 
+TEST_CASE("so it is with builds whose host looks at every cell of a mask", "[serial]") {
+  for (const char* build : {"2025-12", "2026-02"})
+    for (const double cycles : {2.0, 20.0, 2000.0})
+      for (const char* layers : {"33", "20"}) {
+        Scenario s = scenario({{"runtime.build", toml_text(build)},
+                               {"runtime.ubatch", "512"},
+                               {"placement.gpu_layers", layers},
+                               {"workload.depth", "1024"},
+                               {"workload.prompt_tokens", "2300"}});
+        s.runtime.prefill.mask_cycles.value = cycles;
+        INFO(build << ", " << cycles << " cycles, " << layers << " layers");
+        const SerialForecast forecast(s);
+        CHECK(forecast.prompt().value ==
+              Approx(simulated_prompt(s, forecast.placement())).epsilon(kSums));
+      }
+}
+
 TEST_CASE("a long prompt's closed form samples other ubatches", "[serial]") {
   for (const char* tokens : {"3072", "6400", "7900"})
     for (const Case& c : cases()) {
@@ -279,6 +296,10 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
                          &r.decode.wide_heads,
                          &r.decode.kv_without_flash,
                          &r.prefill.mapped_share,
+                         &r.prefill.mask_cycles,
+                         &r.batch.launch,
+                         &r.batch.tile_cycles,
+                         &r.batch.attention_cycles,
                          &r.batch.tile_half_rate_batch,
                          &r.batch.experts,
                          &r.batch.score_bytes,
