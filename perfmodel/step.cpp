@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "perfmodel/cost/attention_mask.hpp"
+#include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
 #include "perfmodel/cost/page_in.hpp"
@@ -151,10 +152,8 @@ class StepBuilder {
     const double kv_spilled = device == kHost ? 0.0 : all_read * spill_of(device).of_kv;
     cache.kv_read_bytes -= kv_spilled;
     spilled += kv_spilled;
-    if (decode() && s_.runtime.decode.copies_kv && s_.model.has_kv(l)) {
-      cache.kv_read_bytes += all_read;
-      cache.kv_write_bytes += all_read;
-    }
+    if (decode() && s_.runtime.decode.copies_kv && s_.model.has_kv(l))
+      cache.kv_copied_bytes = all_read;
     // The host starts when it has the queries, so the projections come before its part.
     const bool apart = split.on_cpu > 0;
     if (!apart) t += cache;
@@ -343,7 +342,7 @@ bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase ph
 }
 
 Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
-  const Seconds token = s.runtime.decode.token.value;
+  const Seconds token = s.runtime.decode.token.value * host_clock_factor(s);
   if (phase == Phase::kDecode) return token;
   return token + runtime_model(s.runtime).embedding_time(s, p, tokens);
 }
@@ -388,7 +387,8 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   const auto sequences = TokenCount(batch.sequences.size());
   const DeviceIndex head = rules.prompt_head(p);
   if (last) {
-    const TokenCount rows = s.runtime.memory.logits == LogitsRows::kPrompt ? tokens : sequences;
+    const bool all = s.runtime.logits_at(s.settings.build_year) == LogitsRows::kPrompt;
+    const TokenCount rows = all ? tokens : sequences;
     ops.push_back(builder.head(head, rows));
   }
   add_handoffs(s, tokens, ops);

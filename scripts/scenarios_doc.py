@@ -227,7 +227,7 @@ class TransformersRuns:
         ways = ("dynamic", "offloaded", "decode on the CPU")
         rows = [[f"{k}K", *(" / ".join(self.cells(f"{way}, {k}K")) for way in ways)]
                 for k in (1, 2, 4, 8, 16, 32)]
-        return (f"Transformers itself was measured on another machine than the tables' RTX 6000, a\n"
+        return (f"Transformers itself was measured on another machine than the tables' RTX 6000:\n"
                 f"{self.machine} ({self.versions};\n`examples/suites/transformers.toml`). Tokens "
                 f"per second, measured / forecast for that machine:\n\n"
                 + table(["prompt", *ways], rows, LEFT))

@@ -59,7 +59,8 @@ double OpTraffic::weight_bytes() const {
 }
 
 Bytes OpTraffic::total() const {
-  return {weight_bytes() + kv_read_bytes + kv_write_bytes + activation_bytes};
+  return {weight_bytes() + kv_read_bytes + kv_write_bytes + 2.0 * kv_copied_bytes +
+          activation_bytes};
 }
 
 OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
@@ -67,6 +68,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
     weight_bytes_by_format[f] += other.weight_bytes_by_format[f];
   kv_read_bytes += other.kv_read_bytes;
   kv_write_bytes += other.kv_write_bytes;
+  kv_copied_bytes += other.kv_copied_bytes;
   activation_bytes += other.activation_bytes;
   vector_elements += other.vector_elements;
   matmul_flops += other.matmul_flops;

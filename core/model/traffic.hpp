@@ -19,6 +19,7 @@ struct OpTraffic {
   std::array<double, kQuantFormatCount> weight_bytes_by_format{};
   double kv_read_bytes = 0;
   double kv_write_bytes = 0;
+  double kv_copied_bytes = 0;   // of a cache that grows by copy: read, and written to the new one
   double activation_bytes = 0;  // read and written, F32
   double vector_elements = 0;   // of what matrices take and give, all tokens
   double matmul_flops = 0;

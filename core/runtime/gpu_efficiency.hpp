@@ -27,7 +27,10 @@ struct FormatEfficiency {
 };
 
 struct BackendEfficiency {
-  Sourced<Seconds> launch;    // launch overhead: from one kernel's end to the start of the next
+  Sourced<Seconds> launch;  // launch overhead: from one kernel's end to the start of the next
+  /// The host's clock with which `launch` was measured, which on another host is in inverse
+  /// proportion to the clock of a core; absent: `launch` is the same on every host.
+  std::optional<Sourced<Hertz>> launch_clock;
   Sourced<double> slow_host;  // factor on `launch` where a small CPU core drives the GPU
   Sourced<double> read;       // factor on the GPU's shares
   Sourced<double> batch;

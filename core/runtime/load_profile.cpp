@@ -27,6 +27,7 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
                       {{"ubatch", LogitsRows::kUbatch},
                        {"prompt", LogitsRows::kPrompt},
                        {"last", LogitsRows::kLast}});
+  m.last_logits_since = t.find_number_figure("last_logits_since", 2020, 2100);
   m.maps_file = t.flag("maps_file", false);
   m.pages_in = t.flag("pages_in", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
@@ -103,6 +104,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
   d.copies_kv = t.flag("copies_kv", false);
   d.expands_kv = t.flag("expands_kv", false);
+  d.grouped_since = t.find_number_figure("grouped_since", 2020, 2100);
   t.finish();
   return d;
 }
@@ -167,6 +169,8 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
   std::array<BackendEfficiency, kBackendCount> all;
   const auto read = [&](const TomlTable& own, BackendEfficiency& b, bool required) {
     Figures(own, required).time("launch", b.launch);
+    if (auto clock = own.find_figure<Hertz>("launch_clock", Hertz{1e8}, Hertz{1e10}))
+      b.launch_clock = *std::move(clock);
     const Figures figures(own, false);
     figures.share("slow_host", b.slow_host, kMaxScale);
     figures.share("read", b.read, kMaxScale);
@@ -175,7 +179,7 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
     if (own.has("batch_kernels")) b.batch_kernels = own.number_figure("batch_kernels", 0, 100);
     own.finish();
   };
-  BackendEfficiency fallback{{}, unit_scale(), unit_scale(), unit_scale(), unit_scale(), {}};
+  BackendEfficiency fallback{{}, {}, unit_scale(), unit_scale(), unit_scale(), unit_scale(), {}};
   read(t.table("default"), fallback, true);
   for (int i = 0; i < kBackendCount; ++i) {
     all[std::size_t(i)] = fallback;
@@ -345,6 +349,7 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.ffn = t.number_figure("ffn", 0, 10'000);
   k.moe = t.number_figure("moe", 0, 10'000);
   k.head = t.number_figure("head", 0, 10'000);
+  k.eager = t.flag("eager", false);
   t.finish();
   return k;
 }

@@ -36,6 +36,11 @@ const FormatEfficiency& RuntimeProfile::format(QuantFormat f) const {
   return formats[std::size_t(as_q4 ? FormatGroup::kQ4 : group)];
 }
 
+LogitsRows RuntimeProfile::logits_at(std::optional<double> year) const {
+  const auto& since = memory.last_logits_since;
+  return since && year && *year < since->value ? LogitsRows::kPrompt : memory.logits;
+}
+
 EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
   const auto factors = [](const Era& e) {
     return EraFactors{e.graph_launch.value, e.launch.value, e.moe_kernels.value, e.tiles.value};

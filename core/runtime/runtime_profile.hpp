@@ -68,15 +68,17 @@ struct RuntimeProfile {
   struct Memory {
     TokenCount kv_padding = 1;  // attention reads cells rounded up to this
     LogitsRows logits = LogitsRows::kLast;
-    bool maps_file = false;  // host weights are the file's own pages
-    bool pages_in = false;   // and may be more than RAM holds
-    Bytes process;           // RAM of the program itself
-    Bytes process_gpu;       // and of the GPU driver, if there is a GPU
-    Bytes process_cublas;    // and of cuBLAS, where it multiplies batches
-    Bytes process_experts;   // instead, where FFNs are experts, which have other kernels
-    Bytes process_file;      // where the model comes from a file, in addition to `staging`
-    Bytes staging;           // pinned buffers per GPU
-    Bytes headroom;          // of each GPU, that the runtime leaves free where it places layers
+    /// Year before which the logits of the whole prompt were computed; absent: none.
+    std::optional<Sourced<double>> last_logits_since;
+    bool maps_file = false;     // host weights are the file's own pages
+    bool pages_in = false;      // and may be more than RAM holds
+    Bytes process;              // RAM of the program itself
+    Bytes process_gpu;          // and of the GPU driver, if there is a GPU
+    Bytes process_cublas;       // and of cuBLAS, where it multiplies batches
+    Bytes process_experts;      // instead, where FFNs are experts, which have other kernels
+    Bytes process_file;         // where the model comes from a file, in addition to `staging`
+    Bytes staging;              // pinned buffers per GPU
+    Bytes headroom;             // of each GPU, that the runtime leaves free where it places layers
     bool fits_experts = false;  // where it does, experts move to host memory before whole layers
     std::vector<std::string> full_caches;  // architectures whose sliding windows it ignores
   } memory;
@@ -127,6 +129,8 @@ struct RuntimeProfile {
     int prefetch_depth = 0;           // buffers for streamed layers; 0: fetched when needed
     bool copies_kv = false;           // the cache is copied whole at every step
     bool expands_kv = false;  // attention first writes K and V out once for every query head
+    /// Year from which flash attention takes grouped K and V as they are; absent: it does not.
+    std::optional<Sourced<double>> grouped_since;
 
     /// The number of buffers into which copies are prefetched: a copy waits until the operation
     /// that uses its buffer has ended.
@@ -137,6 +141,8 @@ struct RuntimeProfile {
   /// `ffn`.
   struct Kernels {
     Sourced<double> attention, latent, recurrent, ffn, moe, head;
+    bool eager = false;  // an interpreter launches them one by one, ahead of a GPU's work and
+                         // before the CPU's
   } kernels;
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists
@@ -188,6 +194,8 @@ struct RuntimeProfile {
   const FormatEfficiency& format(QuantFormat f) const;
   /// The factors for a build of `year`; without a year, those of the profile's last era.
   EraFactors era_at(std::optional<double> year) const;
+  /// The rows of logits that a build of `year`, or the newest one, computes of a prompt.
+  LogitsRows logits_at(std::optional<double> year) const;
   bool has(KvPolicy policy) const;
   std::string kv_policy_names() const;
 };

@@ -224,9 +224,9 @@ OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   OpCost cost;
   const BytesPerSecond full = s.rig.ram.bandwidth.value;
   const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
-  const double kv = cache_bytes(s, t);
+  const double kv = cache_bytes(s, t, nullptr);
   const double charged_kv = cache_equivalent_bytes(s, t, tokens, kv);
-  cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  cost.bytes = Bytes{t.weight_bytes() + kv + t.activation_bytes};
   cost.equivalent_bytes = Bytes{full.value * (t.weight_bytes() + charged_kv) / rate};
   const Seconds barriers = barrier_overhead(s, t, tokens) * double(std::max(1, t.matrices));
   cost.serial = vector_time(s, t);

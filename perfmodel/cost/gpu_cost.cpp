@@ -94,7 +94,7 @@ Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tok
     scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
   if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
-  return backend.launch.value * scale;
+  return backend.launch.value * scale * host_clock_factor(s);
 }
 
 // A GPU whose power limit is low for its rate runs large products below that rate. `usual`: watts
@@ -259,6 +259,18 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
   return std::max(products, of_key * keys) / (quantized ? blocks.quantized_cache.value : 1.0);
 }
 
+// The host launches kernels while the GPU still works on earlier ones. Where an interpreter does
+// that, a launch takes longer than most kernels, and what counts is the longer of both.
+OpCost with_launches(const StepContext& s, std::size_t gpu, OpCost cost, Seconds launches) {
+  Seconds hidden;
+  if (s.runtime.kernels.eager)
+    hidden = std::min(
+        launches, cost.serial + std::max(cost.compute,
+                                         memory_time(s, cost.equivalent_bytes, DeviceIndex(gpu))));
+  cost.overhead = cost.serial + launches - hidden;
+  return cost;
+}
+
 }  // namespace
 
 OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
@@ -267,32 +279,31 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const bool batched = tokens > kMatVecTokens;
-  const double kv = cache_bytes(s, t);
+  const double kv = cache_bytes(s, t, &part);
   const bool flash = s.settings.flash_attention;
   const double without = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;
   const double kv_scale = without * (t.wide_heads ? s.runtime.decode.wide_heads.value : 1.0);
   OpCost cost;
-  cost.bytes = t.total() + Bytes{kv - t.kv_read_bytes - t.kv_write_bytes};
+  cost.bytes = Bytes{t.weight_bytes() + kv + t.activation_bytes};
   const double weights =
       weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value));
   cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
-  cost.overhead = launch_overhead(s, part, tokens) * (kernels + batch_kernels(s, part, t, tokens));
+  const Seconds launches =
+      launch_overhead(s, part, tokens) * (kernels + batch_kernels(s, part, t, tokens));
   if (!batched) {
     if (const auto& blocks = s.runtime.blocks)
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
                                idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
     cost.serial = unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
-    cost.overhead += cost.serial;
-    return corrected(s, cost, tokens);
+    return corrected(s, with_launches(s, gpu, cost, launches), tokens);
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.serial += score_passes(s, part, t);
   if (const auto& blocks = s.runtime.blocks)
     cost.serial += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
-  cost.overhead += cost.serial;
-  return corrected(s, cost, tokens);
+  return corrected(s, with_launches(s, gpu, cost, launches), tokens);
 }
 
 }  // namespace rigcast

@@ -1,15 +1,44 @@
 #include "perfmodel/cost/kernel_cost.hpp"
 
+#include <algorithm>
+
 #include "perfmodel/cost/correction.hpp"
 
 namespace rigcast {
+namespace {
+
+// PyTorch's flash attention on NVIDIA needs compute capability 8.0. Below it grouped queries are
+// left to kernels that write K and V out: issue 48633 of transformers.
+bool has_flash_kernel(const StepContext& s, const GpuPart& gpu) {
+  constexpr std::string_view kNone[] = {"turing",    "volta",   "pascal",
+                                        "pascal-dc", "maxwell", "kepler"};
+  return s.settings.backend == Backend::kCuda &&
+         std::ranges::find(kNone, gpu.architecture) == std::end(kNone);
+}
+
+// True if K and V are written out once for every query head before attention reads them.
+bool expands_kv(const StepContext& s, const GpuPart* gpu) {
+  const auto& decode = s.runtime.decode;
+  if (!decode.expands_kv || !decode.grouped_since || !s.settings.flash_attention)
+    return decode.expands_kv;
+  const double since = decode.grouped_since->value;
+  return s.settings.build_year.value_or(since) < since || (gpu && !has_flash_kernel(s, *gpu));
+}
+
+}  // namespace
 
 // Where grouped queries are expanded, K and V are read, written once for every query head, and read
 // again.
-double cache_bytes(const StepContext& s, const OpTraffic& t) {
-  const double kv = t.kv_read_bytes + t.kv_write_bytes;
-  if (!s.runtime.decode.expands_kv) return kv;
+double cache_bytes(const StepContext& s, const OpTraffic& t, const GpuPart* gpu) {
+  const double kv = t.kv_read_bytes + t.kv_write_bytes + 2.0 * t.kv_copied_bytes;
+  if (!expands_kv(s, gpu)) return kv;
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
+}
+
+double host_clock_factor(const StepContext& s) {
+  const auto& known = s.runtime.backends[std::size_t(s.settings.backend)].launch_clock;
+  const auto& own = s.rig.cpu.boost_clock ? s.rig.cpu.boost_clock : s.rig.cpu.clock;
+  return known && own ? known->value / own->value : 1.0;
 }
 
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {

@@ -11,8 +11,12 @@ namespace rigcast {
 // behind their reads.
 inline constexpr TokenCount kMatVecTokens = 8;
 
-/// Bytes that attention moves of the cache.
-double cache_bytes(const StepContext& context, const OpTraffic& traffic);
+/// Bytes that attention, and the cache's growth, move of the cache. `gpu`: nullptr for the CPU.
+double cache_bytes(const StepContext& context, const OpTraffic& traffic, const GpuPart* gpu);
+
+/// The time of one host thread's work relative to the host with which the profile's launches were
+/// measured, by the clock of a core that works alone; 1 where either clock is not known.
+double host_clock_factor(const StepContext& context);
 
 /// As fast as the rig's own runs were, for a batch of `tokens`.
 OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens);

@@ -4,6 +4,7 @@
 
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
+#include "perfmodel/cost/kernel_cost.hpp"
 
 namespace rigcast {
 namespace {
@@ -17,7 +18,6 @@ BytesPerSecond shared_rate(const StepContext& s, BytesPerSecond link) {
 
 OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic& t,
                       TokenCount tokens, Launches launches) {
-  if (device == kHost) return cpu_cost(s, t, tokens);
   const auto& kernels = s.runtime.kernels;
   const auto count = [&]() -> double {
     switch (launches) {
@@ -30,7 +30,13 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
     }
     return kernels.moe.value / 2 * s.runtime.era_at(s.settings.build_year).moe_kernels;
   };
-  return gpu_cost(s, std::size_t(device), t, tokens, count());
+  if (device != kHost) return gpu_cost(s, std::size_t(device), t, tokens, count());
+  OpCost cost = cpu_cost(s, t, tokens);
+  // The CPU computes an operation before the next one is launched.
+  if (kernels.eager)
+    cost.overhead += s.runtime.backends[std::size_t(s.settings.backend)].launch.value *
+                     host_clock_factor(s) * count();
+  return cost;
 }
 
 Bytes equivalent_weight_bytes(const StepContext& s, Bytes bytes, bool mapped) {

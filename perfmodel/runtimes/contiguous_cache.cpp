@@ -80,6 +80,16 @@ void add_kv_ring(const Allocation& s, const Placement& p, const Cells& cells, Me
   add_kv_room(s, cells, kv_ring_layers(s), reads_ram, plan);
 }
 
+// The prompts' cache of `cells`, which a GPU holds until the host decodes with a copy of it.
+void add_prompt_cache(const Allocation& s, const Placement& p, const Cells& cells,
+                      MemoryPlan& plan) {
+  for (int l = 0; l < s.model.layers; ++l) {
+    const LayerPlacement& at = p.layers[std::size_t(l)];
+    if (at.prefill_on == kHost || at.kv != kHost) continue;
+    device(plan, at.prefill_on).staging += Bytes{sequences_kv_bytes(s, l, cells, s.kv.types)};
+  }
+}
+
 // True if the layer keeps the KV of every token: it has no window, and its state is not of fixed
 // size.
 bool grows(const ModelSpec& model, int layer) {
@@ -133,9 +143,11 @@ void add_paged_kv(const Allocation& s, const Placement& p, const Batch& batch, M
 void ContiguousCache::add_cache(const MemoryContext& context, const Placement& p,
                                 const Batch& batch, MemoryPlan& plan) const {
   const Allocation s(context, *this);
-  Cells cells;
-  for (const Sequence& sequence : batch.sequences)
+  Cells cells, prompts;
+  for (const Sequence& sequence : batch.sequences) {
     cells.push_back(this->cells(s, sequence.length()));
+    prompts.push_back(this->cells(s, sequence.depth + sequence.prompt));
+  }
   const auto has_weights = [&](DeviceIndex g) {
     return plan.devices[std::size_t(g)].weights.value > 0;
   };
@@ -145,10 +157,11 @@ void ContiguousCache::add_cache(const MemoryContext& context, const Placement& p
   } else {
     const bool leaves = s.kv.policy == KvPolicy::kStream;
     add_kv(s, p, cells, leaves ? s.kv.cold_types() : s.kv.types, leaves, plan);
-    add_kv_ring(s, p, cells, plan);
+    if (keeps_prompt_cache_on_gpu() && p.host_decodes())
+      add_prompt_cache(s, p, prompts, plan);
+    else
+      add_kv_ring(s, p, cells, plan);
   }
-  if (grows_by_copy() && s.kv.policy == KvPolicy::kVram)
-    add_kv_room(s, cells, 1, has_weights, plan);
 }
 
 TokenCount ContiguousCache::cold_tokens(const StepContext& s, const MemoryPlan& memory,
@@ -195,8 +208,9 @@ Bytes compute_buffer(const MemoryContext& s, bool holds_head) {
   const double hidden = rows * hidden_bytes(s.model).value;
   const double context = double(s.context);
   double logits_rows = 1;
-  if (s.runtime.memory.logits == LogitsRows::kUbatch) logits_rows = rows;
-  if (s.runtime.memory.logits == LogitsRows::kPrompt) logits_rows = double(s.longest_prompt.tokens);
+  const LogitsRows logits_of = s.runtime.logits_at(s.settings.build_year);
+  if (logits_of == LogitsRows::kUbatch) logits_rows = rows;
+  if (logits_of == LogitsRows::kPrompt) logits_rows = double(s.longest_prompt.tokens);
   // A graph allocator reuses one buffer for all stages, so the largest stage counts.
   const double mask = rows * context * (s.settings.flash_attention ? 2.0 : 4.0);
   const double scores =

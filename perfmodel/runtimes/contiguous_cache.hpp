@@ -24,9 +24,6 @@ class ContiguousCache : public RuntimeModel {
  protected:
   /// Cells that are allocated for a sequence of `cached` tokens.
   virtual TokenCount cells(const MemoryContext& context, TokenCount cached) const = 0;
-  /// True if a longer cache is a new tensor: the shorter one exists until the layer has been
-  /// copied.
-  virtual bool grows_by_copy() const { return false; }
 };
 
 /// The compute buffer of one device: the size of the largest stage, since the stages share it.

@@ -12,6 +12,7 @@
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
+#include "validation/report_comparison.hpp"
 #include "validation/runs/process/child_process.hpp"
 #include "validation/runs/transformers/measured_report.hpp"
 #include "validation/runs/transformers/request.hpp"
@@ -409,6 +410,25 @@ TEST_CASE("A report of transformers has medians, ranges and torch's memory", "[t
   const auto unknown = parse_transformers_output(line_of(with("/memory/cuda/kv", nullptr)));
   REQUIRE(unknown);
   CHECK(measured_report(forecast.scenario, forecast.placement, *unknown).memory.devices.empty());
+}
+
+TEST_CASE("A first token is compared without the tokenization that the script does not do",
+          "[transformers]") {
+  Report forecast = forecast_of({{"workload.start", "resident"}});
+  forecast.resident = TtftBreakdown{};
+  forecast.resident->tokenize = Seconds{0.1};
+  forecast.resident->prefill = Seconds{0.3};
+  forecast.ttft_interval = Interval{0.2, 0.8};
+  const auto out = parse_transformers_output(line_of(good()));
+  REQUIRE(out);
+  const Report measured = measured_report(forecast.scenario, forecast.placement, *out);
+  const auto rows = compare_reports("a run", forecast, measured, {});
+  const auto total = std::ranges::find(rows, "ttft.resident.total_s", &ValidationRow::metric);
+  REQUIRE(total != rows.end());
+  CHECK(total->predicted == Approx(0.3));
+  REQUIRE(total->interval);
+  CHECK(total->interval->lo == Approx(0.15));
+  CHECK(total->interval->hi == Approx(0.6));
 }
 
 TEST_CASE("The script compiles", "[transformers]") {
