@@ -32,17 +32,6 @@ constexpr std::array<Anchor, 11> kAnchors = {{
     {10456, 2026.63},
 }};
 
-std::optional<Month> of_build(int build) {
-  if (build < kAnchors.front().build || build > kAnchors.back().build + 1000) return std::nullopt;
-  const auto after = std::find_if(kAnchors.begin() + 1, kAnchors.end() - 1,
-                                  [&](const Anchor& a) { return a.build >= build; });
-  const Anchor& a = *(after - 1);
-  const Anchor& b = *after;
-  const double year = a.year + (build - a.build) * (b.year - a.year) / (b.build - a.build);
-  const int months = int(std::floor(year * 12));
-  return Month{months / 12, months % 12 + 1};
-}
-
 // "b10456", "6077 (83bc2f28)", "14b699ec (4384)".
 std::optional<int> build_number(const std::string& build) {
   for (const char* pattern : {R"(\bb(\d{4,5})\b)", R"(^(\d{4,5}) \()", R"(\((\d{4,5})\))"}) {
@@ -62,13 +51,24 @@ std::optional<Month> of_date(const std::string& date) {
 
 }  // namespace
 
+std::optional<Month> month_of_build(int build) {
+  if (build < kAnchors.front().build || build > kAnchors.back().build + 1000) return std::nullopt;
+  const auto after = std::find_if(kAnchors.begin() + 1, kAnchors.end() - 1,
+                                  [&](const Anchor& a) { return a.build >= build; });
+  const Anchor& a = *(after - 1);
+  const Anchor& b = *after;
+  const double year = a.year + (build - a.build) * (b.year - a.year) / (b.build - a.build);
+  const int months = int(std::floor(year * 12));
+  return Month{months / 12, months % 12 + 1};
+}
+
 std::string Month::text() const { return fmt::format("{:04}-{:02}", year, month); }
 
 std::optional<Month> build_month(const Measurement& m) {
   const ParsedNotes parsed_notes = parse_notes(m);
   // A fork counts its own commits.
   if (const auto number = build_number(m.build); number && !parsed_notes.ik_llama)
-    if (const auto month = of_build(*number)) return month;
+    if (const auto month = month_of_build(*number)) return month;
   return of_date(m.date);
 }
 

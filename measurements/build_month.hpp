@@ -16,6 +16,10 @@ struct Month {
   auto operator<=>(const Month&) const = default;
 };
 
+/// Of the build of that number of llama.cpp: between releases whose dates are known. nullopt:
+/// before or long after them.
+std::optional<Month> month_of_build(int number);
+
 /// From the number of a llama.cpp build where one is stated, else from the date of the source.
 /// nullopt: neither tells a month from 2023 to 2099.
 std::optional<Month> build_month(const Measurement& m);

@@ -74,6 +74,11 @@ Inputs tally_inputs(const Scenario& s) {
   tally.add(s.rig.ssd.sequential_read, "SSD read rate");
   tally.add(s.runtime.load.ssd_share, "SSD efficiency");
   tally.add(s.runtime.load.host_copy, "host copy rate");
+  if (s.runtime.load.vocabulary.value.value > 0)
+    tally.add(s.runtime.load.vocabulary, "time to load the vocabulary");
+  if (s.runtime.load.map) tally.add(*s.runtime.load.map, "rate of mapping pages");
+  if (s.runtime.load.repack && s.rig.gpus.empty())
+    tally.add(*s.runtime.load.repack, "rate of repacking");
   tally.add(s.runtime.decode.token, "host work per token");
   tally.add(s.runtime.decode.sample, "sampling time");
   tally.add(s.runtime.decode.tokenize, "tokenizer speed");

@@ -55,6 +55,9 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   plan.devices.back().weights += embedding * double(ends.embeddings);
   device(plan, home).weights += home == kHost ? head - shared : head;
   plan.devices.back().weights += host_weight_copies(s, p, home);
+  const RepackedWeights repacked = runtime_model(s.runtime).repacked_weights(s, p);
+  plan.devices.back().weights += repacked.buffer - repacked.from_file;
+  plan.devices.back().repacked += repacked.buffer;
 }
 
 // Host memory that the process needs because it uses a GPU.
@@ -135,14 +138,15 @@ void spill(const MemoryContext& s, MemoryPlan& plan) {
 }
 
 // Weights that are pages of mapped files. Metal computes with them in place. A projector is read
-// into a buffer.
+// into a buffer, and weights may be repacked into one.
 Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
   const bool in_place = computes_on_mapped_pages(s);
   const Bytes all =
       plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
   const bool has_projector = s.projector && (in_place || projector_device(s) == kHost);
-  return std::max(Bytes{}, all - (has_projector ? s.projector->bytes : Bytes{}));
+  return std::max(
+      Bytes{}, all - plan.devices.back().repacked - (has_projector ? s.projector->bytes : Bytes{}));
 }
 
 // A mapping may be larger than RAM.
@@ -150,7 +154,7 @@ void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   if (!s.runtime.memory.pages_in || !s.settings.mmap) return;
   const bool has_projector = s.projector && projector_device(s) == kHost;
-  const Bytes pages = host.weights - (has_projector ? s.projector->bytes : Bytes{});
+  const Bytes pages = host.weights - host.repacked - (has_projector ? s.projector->bytes : Bytes{});
   plan.outside_ram = std::clamp(-host.free(), Bytes{}, pages);
   host.weights -= plan.outside_ram;
 }

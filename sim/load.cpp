@@ -24,6 +24,7 @@ struct Portion {
   Bytes bytes;
   bool mapped = true;        // its pages may be the weights themselves
   bool read_before = false;  // its bytes belong to another portion and are in the page cache
+  bool repacked = false;     // copied into a layout for the CPU
 };
 
 // True if host and GPU use one copy of the weights: unified memory, where the GPU computes on the
@@ -52,7 +53,11 @@ std::vector<Portion> portions(const StepContext& s, const Placement& p) {
     at(p.layers[l].weights) += double(w.rest());
     at(p.layers[l].experts) += double(w.ffn_or_experts());
   }
+  const RepackedWeights repacked = runtime_model(s.runtime).repacked_weights(s, p);
+  bytes.front() = std::max(0.0, bytes.front() - repacked.from_file.value);
   std::vector<Portion> out;
+  if (repacked.from_file.value > 0) out.push_back({kHost, repacked.from_file, true, false, true});
+  if (repacked.tied.value > 0) out.push_back({kHost, repacked.tied, true, true, true});
   for (std::size_t i = 0; i < bytes.size(); ++i)
     if (bytes[i] > 0) out.push_back({DeviceIndex(i) - 1, Bytes{bytes[i]}});
   // For a mapped file, its pages are the host's copy of weights that a GPU has.
@@ -77,6 +82,15 @@ class Pipeline {
  public:
   Pipeline(const StepContext& s, Start start) : s_(s), start_(start) {}
 
+  // Before any tensor: the tokens and their pieces become tables, on one core.
+  void vocabulary() {
+    const std::int64_t tokens = s_.model.vocabulary + (s_.draft ? s_.draft->model.vocabulary : 0);
+    const Seconds time = s_.runtime.load.vocabulary.value * double(tokens);
+    if (time.value <= 0) return;
+    last_ = graph_.work(Worker::kDelay, 0, time);
+    use_.add(Resource::kHostWork, time.value);
+  }
+
   void chunk(const Portion& part, Bytes bytes) {
     const bool from_disk = start_ == Start::kCold && !part.read_before;
     const bool to_gpu = part.device != kHost;
@@ -84,12 +98,16 @@ class Pipeline {
     const bool pinned = s_.runtime.load.staging == Staging::kPinned;
     NodeId ready = read;
     // The pages of a mapped file are the weights themselves; other weights are copied out of them.
-    const bool maps = part.mapped && s_.runtime.memory.maps_file &&
+    const bool maps = part.mapped && s_.runtime.memory.maps_file && s_.settings.mmap &&
                       !runtime_model(s_.runtime).copies_host_weights(s_);
+    if (maps && !from_disk && !part.read_before) map_pages(bytes);
     // In unified memory, the copy into the GPU's buffer stays within RAM.
     const bool over_link = to_gpu && !s_.rig.unified();
     const bool copies = over_link ? pinned : to_gpu || !maps;
-    if (copies) ready = stage(bytes, read, to_gpu);
+    if (part.repacked && s_.runtime.load.repack)
+      ready = stage(bytes, read, to_gpu, s_.runtime.load.repack->value);
+    else if (copies)
+      ready = stage(bytes, read, to_gpu, copy_rate(to_gpu));
     if (over_link)
       upload(part.device, bytes, ready, pinned ? Route::kHostToGpu : Route::kHostToGpuPageable);
   }
@@ -142,8 +160,18 @@ class Pipeline {
     return node;
   }
 
-  NodeId stage(Bytes bytes, NodeId after, bool to_gpu) {
-    const Seconds alone = bytes / copy_rate(to_gpu);
+  // Pages that are in the page cache already enter the process's page table. Those that are read
+  // enter it as they arrive.
+  void map_pages(Bytes bytes) {
+    if (!s_.runtime.load.map) return;
+    const NodeId node = graph_.work(Worker::kDelay, 0, bytes / s_.runtime.load.map->value);
+    serialize(node);
+    last_ = node;
+    use_.add(Resource::kHostWork, (bytes / s_.runtime.load.map->value).value);
+  }
+
+  NodeId stage(Bytes bytes, NodeId after, bool to_gpu, BytesPerSecond rate) {
+    const Seconds alone = bytes / rate;
     const NodeId copy = graph_.work(Worker::kDelay, 0, alone);
     const NodeId traffic = graph_.flow(Route::kRam, 0, bytes * 2.0);  // read and written
     const NodeId done = graph_.join();
@@ -201,6 +229,7 @@ LoadForecast forecast_load(const StepContext& s, const Placement& p, Start start
   Bytes all{0};
   for (const Portion& part : parts) all += part.bytes;
   Pipeline pipeline(s, start);
+  pipeline.vocabulary();
   const double most = fidelity == Fidelity::kSweep ? kMaxSweepChunks : kMaxChunks;
   const Bytes chunk = std::max(s.runtime.load.chunk, all / most);
   // Without overlap one chunk takes as long as many.

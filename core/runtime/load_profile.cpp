@@ -56,8 +56,34 @@ RuntimeProfile::Load read_load(const TomlTable& t) {
   l.maps_pages = t.flag("maps_pages", false);
   l.readers = int(t.integer_or("readers", 1, 1, 1024));
   l.host_copy = t.figure<BytesPerSecond>("host_copy", 10_MBps, BytesPerSecond{1e13});
+  l.vocabulary = t.find_figure<Seconds>("vocabulary", Seconds{0}, Seconds{1e-3})
+                     .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
+  l.map = t.find_figure<BytesPerSecond>("map", 10_MBps, BytesPerSecond{1e13});
+  l.repack = t.find_figure<BytesPerSecond>("repack", 10_MBps, BytesPerSecond{1e13});
   t.finish();
   return l;
+}
+
+std::vector<RuntimeProfile::Repacking> read_repackings(const TomlTable& root) {
+  std::vector<RuntimeProfile::Repacking> out;
+  for (const TomlTable& t : root.tables("repack")) {
+    RuntimeProfile::Repacking r;
+    const std::string format = t.text("format");
+    const auto known = std::ranges::find(kQuantFormats, format, &QuantFormatInfo::name);
+    if (known == kQuantFormats.end())
+      t.refuse("format", fmt::format("no block format named \"{}\"", format),
+               "for example \"Q4_K\"");
+    else
+      r.format = QuantFormat(known - kQuantFormats.begin());
+    r.simd = t.texts("simd");
+    r.rows = t.integer_or("rows", 1, 1, 1 << 20);
+    r.experts = t.flag("experts", true);
+    r.block_bytes = double(t.integer_or("block_bytes", 0, 0, 1 << 20));
+    r.since = t.number_figure("since", 2020, 2100);
+    t.finish();
+    out.push_back(std::move(r));
+  }
+  return out;
 }
 
 RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
@@ -433,6 +459,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);
   p.memory = read_memory(t.table("memory"));
   p.load = read_load(t.table("load"));
+  p.repackings = read_repackings(t);
   p.prefill = read_prefill(t.table("prefill"));
   p.decode = read_decode(t.table("decode"));
   p.kernels = read_kernels(t.table("kernels"));

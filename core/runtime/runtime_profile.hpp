@@ -91,7 +91,21 @@ struct RuntimeProfile {
     bool maps_pages = false;            // reads mapped pages, at the measured rate of mapped reads
     Sourced<BytesPerSecond> host_copy;  // from page cache to buffer, one pipeline
     int readers = 1;                    // threads that read weights for a GPU
+    Sourced<Seconds> vocabulary;        // for each token of the model's vocabulary, on one core
+    std::optional<Sourced<BytesPerSecond>> map;     // of pages in the page cache into a mapping
+    std::optional<Sourced<BytesPerSecond>> repack;  // weights into the order of the CPU's kernels
   } load;
+
+  /// A layout of weights for the CPU's kernels, into which they are copied when a model is loaded.
+  struct Repacking {
+    QuantFormat format{};
+    std::vector<std::string> simd;  // SIMD levels of CPUs that have it
+    std::int64_t rows = 1;          // a matrix has a multiple of so many
+    bool experts = true;            // matrices of experts too
+    double block_bytes = 0;         // of a block in the buffer; 0: as in the file
+    Sourced<double> since;          // year of the first builds
+  };
+  std::vector<Repacking> repackings;  // of those that apply, the first is used
 
   struct Prefill {
     TokenCount stream_min_batch = 32;  // smallest batch for which host weights are copied to the

@@ -203,28 +203,33 @@ void ContiguousCache::add_weight_buffers(const MemoryContext& s, const Placement
   }
 }
 
-Bytes compute_buffer(const MemoryContext& s, bool holds_head) {
-  const double rows = double(std::clamp<TokenCount>(s.context, 1, s.settings.ubatch));
-  const double hidden = rows * hidden_bytes(s.model).value;
+ComputeStages compute_stages(const MemoryContext& s, TokenCount batch, bool holds_head) {
+  const double rows = double(batch);
   const double context = double(s.context);
   double logits_rows = 1;
   const LogitsRows logits_of = s.runtime.logits_at(s.settings.build_year);
   if (logits_of == LogitsRows::kUbatch) logits_rows = rows;
   if (logits_of == LogitsRows::kPrompt) logits_rows = double(s.longest_prompt.tokens);
-  // A graph allocator reuses one buffer for all stages, so the largest stage counts.
   const double mask = rows * context * (s.settings.flash_attention ? 2.0 : 4.0);
   const double scores =
       s.settings.flash_attention ? 0.0 : double(s.model.heads) * context * rows * 4.0;
   const double qkv =
       rows * 4.0 * double(s.model.heads + 2 * s.model.kv_heads) * double(s.model.head_dim);
-  const double attention = scores + qkv + mask;
   double inner = double(s.model.ffn);
   if (s.model.moe)
     inner = std::max(inner, double(s.model.moe->experts_used * s.model.moe->expert_ffn +
                                    s.model.moe->shared_ffn));
   const double ffn = rows * 4.0 * inner * (s.model.gated_ffn ? 2.0 : 1.0) + mask;
   const double logits = holds_head ? logits_rows * logits_bytes(s.model).value : 0.0;
-  return {hidden + std::max({attention, ffn, logits})};
+  return {hidden_bytes(s.model) * rows, Bytes{scores + qkv + mask}, Bytes{ffn}, Bytes{logits}};
+}
+
+TokenCount largest_batch(const MemoryContext& s) {
+  return std::clamp<TokenCount>(s.context, 1, s.settings.ubatch);
+}
+
+Bytes compute_buffer(const MemoryContext& s, bool holds_head) {
+  return compute_stages(s, largest_batch(s), holds_head).buffer();
 }
 
 Bytes ContiguousCache::compute_buffers(const MemoryContext& s, const Placement& p,

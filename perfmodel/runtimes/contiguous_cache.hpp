@@ -1,6 +1,8 @@
 #pragma once
 // Runtimes that keep a layer's keys and values in one tensor.
 
+#include <algorithm>
+
 #include "perfmodel/runtimes/runtime_model.hpp"
 
 namespace rigcast {
@@ -26,7 +28,19 @@ class ContiguousCache : public RuntimeModel {
   virtual TokenCount cells(const MemoryContext& context, TokenCount cached) const = 0;
 };
 
-/// The compute buffer of one device: the size of the largest stage, since the stages share it.
+/// Bytes of a batch's activations: the hidden state, and what each stage of a layer, and the head,
+/// have beside it. A graph allocator reuses one buffer for all stages.
+struct ComputeStages {
+  Bytes hidden, attention, ffn, logits;
+
+  Bytes buffer() const { return hidden + std::max({attention, ffn, logits}); }
+};
+
+/// Those of one device that computes `rows` tokens at once.
+ComputeStages compute_stages(const MemoryContext& context, TokenCount rows, bool holds_head);
+/// Tokens of the largest batch: buffers are allocated for it.
+TokenCount largest_batch(const MemoryContext& context);
+/// The compute buffer of one device for the largest batch.
 Bytes compute_buffer(const MemoryContext& context, bool holds_head);
 
 }  // namespace rigcast

@@ -18,6 +18,13 @@ struct EndMatrices {
   DeviceIndex head_on = kHost;  // device that holds the output matrix
 };
 
+/// Host weights that are copied into another layout when the model is loaded.
+struct RepackedWeights {
+  Bytes buffer;     // of the copies
+  Bytes from_file;  // of what they replace, whose pages are not read again
+  Bytes tied;       // of a tied head, of which the embedding is still read
+};
+
 /// Attention over cold blocks, split between the CPU and the link to the GPU.
 struct ColdSplit {
   double on_cpu = 0;  // bytes
@@ -64,6 +71,9 @@ class RuntimeModel {
   virtual bool opens_gpu_always() const { return false; }
   /// True if the run loads cuBLAS, whose kernels occupy host memory.
   virtual bool loads_cublas(const MemoryContext&, const Placement&) const { return false; }
+  virtual RepackedWeights repacked_weights(const StepContext&, const Placement&) const {
+    return {};
+  }
   /// True if the host's weights are copied out of the page cache even where the profile maps the
   /// file.
   virtual bool copies_host_weights(const StepContext&) const { return false; }

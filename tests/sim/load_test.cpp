@@ -30,6 +30,12 @@ struct Loaded {
   BytesPerSecond ssd() const {
     return s.rig.ssd.sequential_read.value * s.runtime.load.ssd_share.value;
   }
+  // The time before tensors: tables of the vocabulary.
+  Seconds vocabulary() const {
+    return s.runtime.load.vocabulary.value * double(s.model.vocabulary);
+  }
+  // Pages of the page cache enter the page table.
+  Seconds mapping() const { return file() / s.runtime.load.map->value; }
   // Of a part of the file that is cut into equal chunks.
   Bytes chunk_of(Bytes part) const {
     const Bytes most = std::max(s.runtime.load.chunk, file() / 400.0);
@@ -52,22 +58,38 @@ TEST_CASE("without overlap a cold load is the sum of its stages", "[load]") {
   REQUIRE(l.s.runtime.load.staging == Staging::kPageable);
   // A mapped file: read from the SSD, then copied to the GPU from where it lies.
   const Seconds upload = l.on_gpu() / l.s.rig.links[0].pageable.value;
-  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd() + upload));
-  CHECK(l.load(Start::kWarm).total.value == about(upload));
+  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd() + upload));
+  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping() + upload));
   CHECK(l.load(Start::kResident).total.value == 0);
 }
 
 TEST_CASE("a mapped file without a GPU is read, and nothing else", "[load]") {
   const Loaded l(Settings{{"placement.gpu_layers", "0"}});
-  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd()));
-  CHECK(l.load(Start::kWarm).total.value == 0);
+  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd()));
+  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping()));
 }
 
 TEST_CASE("who maps the file reads at what pages of a mapping were measured to come at", "[load]") {
   const Settings probed{{"rig.gpu", "[]"}, {"rig.ssd_mapped_read", "9 GB/s"}};
-  const Loaded mapping(with(kRigcast, probed)), requests(probed);
+  const Loaded mapping(with(kRigcast, probed));
+  const Loaded requests(with(probed, {{"runtime.name", "transformers"}}));
   CHECK(mapping.load(Start::kCold).total.value == about(mapping.file() / 9_GBps));
-  CHECK(requests.load(Start::kCold).total.value == about(requests.file() / requests.ssd()));
+  const Seconds copies = requests.load(Start::kWarm).total;
+  CHECK(requests.load(Start::kCold).total.value ==
+        about(requests.file() / requests.ssd() + copies));
+}
+
+TEST_CASE("weights for a CPU with layouts of its own are repacked after they are read", "[load]") {
+  Loaded l(Settings{{"rig.gpu", "[]"}, {"rig.cpu_simd", "avx2"}});
+  // Q4_K alone: of Q6_K there is no layout for AVX2.
+  double repacked = 0;
+  for (const Tensor& t : l.s.tensors.tensors)
+    if (t.format == QuantFormat::kQ4_K && t.layer >= 0) repacked += double(t.bytes);
+  REQUIRE(repacked > 0);
+  const Seconds repacking = Bytes{repacked} / l.s.runtime.load.repack->value;
+  const Seconds read = l.file() / l.ssd();
+  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + read + repacking));
+  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping() + repacking));
 }
 
 TEST_CASE("several readers get of a disk what it gave at best when it was probed", "[load]") {
@@ -182,16 +204,21 @@ TEST_CASE("a projector and a draft model are loaded, too", "[load]") {
   const BytesPerSecond link = model.s.rig.links[0].pageable.value;
   const Bytes more{double(draft.s.draft->tensors.bytes())};
   // Its matrix of embeddings is its head, too: on the host as pages of the file, and on the GPU.
-  CHECK(draft.load(Start::kWarm).total.value == about((model.on_gpu() + more) / link));
+  const Seconds vocabularies = model.vocabulary() + model.s.runtime.load.vocabulary.value *
+                                                        double(draft.s.draft->model.vocabulary);
+  const Seconds uploads = (model.on_gpu() + more) / link;
+  CHECK(draft.load(Start::kWarm).total.value ==
+        about(vocabularies + model.mapping() + more / model.s.runtime.load.map->value + uploads));
   CHECK(draft.load(Start::kCold).total.value ==
-        about((model.file() + more) / model.ssd() + (model.on_gpu() + more) / link));
+        about(vocabularies + (model.file() + more) / model.ssd() + uploads));
 
   for (const bool on_gpu : {true, false}) {
     Loaded seeing(Settings{});
     seeing.s.projector = Projector{"mmproj.gguf", 1_GiB, on_gpu};
     // In RAM it is read into a buffer.
     const BytesPerSecond rate = on_gpu ? link : model.s.runtime.load.host_copy.value;
-    CHECK(seeing.load(Start::kWarm).total.value == about(model.on_gpu() / link + 1_GiB / rate));
+    CHECK(seeing.load(Start::kWarm).total.value ==
+          about(model.vocabulary() + model.mapping() + model.on_gpu() / link + 1_GiB / rate));
   }
 }
 
@@ -205,10 +232,10 @@ TEST_CASE("in unified memory, a GPU other than Metal's has copies of the mapped 
   const BytesPerSecond rate = l.s.runtime.load.host_copy.value;
   REQUIRE(l.s.rig.ram.bandwidth.value > rate * 2.0);
   const Seconds copy = l.on_gpu() / rate;
-  CHECK(l.load(Start::kWarm).total.value == about(copy));
-  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd() + copy));
+  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping() + copy));
+  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd() + copy));
 
   l.s.settings.backend = Backend::kMetal;  // computes on the file's pages
-  CHECK(l.load(Start::kWarm).total.value == 0);
-  CHECK(l.load(Start::kCold).total.value == about(l.file() / l.ssd()));
+  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping()));
+  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd()));
 }

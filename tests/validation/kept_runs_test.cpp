@@ -6,7 +6,9 @@
 #include "report/report_from_json.hpp"
 #include "report/report_json.hpp"
 #include "tests/catch.hpp"
+#include "tests/folder.hpp"
 #include "validation/runs/packed_runs.hpp"
+#include "validation/runs/run_archive.hpp"
 
 using namespace rigcast;
 using nlohmann::json;
@@ -58,4 +60,28 @@ TEST_CASE("Reports of all runs that were kept can be read back", "[validation][r
       }
   }
   CHECK(reports > 300);
+}
+
+TEST_CASE("A kept run is forecast for the build that ran, where its scenario names none",
+          "[validation][llama-bench]") {
+  const auto build_of = [](const std::string& scenario, int number) {
+    const test::Folder folder;
+    validation::RunArchive archive(folder.path());
+    validation::Suite suite;
+    suite.runs.push_back({"one", *TomlDocument::parse(scenario, "a test")});
+    REQUIRE_FALSE(archive.begin(suite, false));
+    const json line{{"build_commit", "b7347"},
+                    {"build_number", number},
+                    {"n_prompt", 1},
+                    {"n_gen", 0},
+                    {"samples_ts", {1.0}}};
+    REQUIRE_FALSE(archive.write(0, "llama-bench.jsonl", line.dump() + "\n"));
+    const auto read = archive.read();
+    REQUIRE(read);
+    return read->runs.at(0).run.scenario.root().table("runtime").text_or("build", "");
+  };
+  const std::string scenario = "[model]\nname = \"llama-3.2-1b\"\n";
+  CHECK(build_of(scenario, 7347) == "2025-12");
+  CHECK(build_of(scenario, 0) == "");  // not told
+  CHECK(build_of(scenario + "[runtime]\nbuild = \"2024-07\"\n", 7347) == "2024-07");
 }

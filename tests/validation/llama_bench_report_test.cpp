@@ -66,14 +66,35 @@ TEST_CASE("Buffers of llama.cpp are of the device that holds them", "[llama-benc
   CHECK(host.activations == Bytes{5});
 }
 
+TEST_CASE("Pages between a host's weights that were copied elsewhere are page cache",
+          "[llama-bench]") {
+  // The embedding is the file's first tensor, the head its last: all of it is mapped.
+  const Scenario s = scenario({{"runtime.build", "2025-11"}, {"placement.gpu_layers", "32"}});
+  const double file = double(s.tensors.bytes());
+  double layers = 0;
+  for (const LayerWeights& l : s.tensors.layers) layers += double(l.bytes());
+  Report r = report_of(s, {{"CUDA0", "model", Bytes{layers}},
+                           {"CPU_Mapped", "model", Bytes{file}},
+                           {"CPU", "KV", Bytes{7}}});
+  const DeviceMemory& host = r.memory.devices.back();
+  CHECK(host.weights.value == Approx(file - layers));
+  CHECK(host.page_cache.value == Approx(layers));
+  CHECK(host.kv == Bytes{7});
+  // What was counted once stays as it is.
+  leave_copied_pages(s, r.placement, host.weights, r.memory.devices);
+  CHECK(host.weights.value == Approx(file - layers));
+}
+
 TEST_CASE("Weights that are repacked for the CPU count once", "[llama-bench]") {
+  const Scenario s = scenario({{"rig.gpu", "[]"}});
+  const double file = double(s.tensors.bytes());
   for (const char* buffer : {"AMX", "CPU_REPACK"}) {
-    const Report r = report_of(scenario({{"rig.gpu", "[]"}}), {{buffer, "model", Bytes{90}},
-                                                               {"CPU_Mapped", "model", Bytes{100}},
-                                                               {"CPU", "RS", Bytes{7}}});
+    const Report r = report_of(s, {{buffer, "model", Bytes{0.9 * file}},
+                                   {"CPU_Mapped", "model", Bytes{file}},
+                                   {"CPU", "RS", Bytes{7}}});
     REQUIRE(r.memory.devices.size() == 1);
-    CHECK(r.memory.devices[0].weights == Bytes{100});
-    CHECK(r.memory.devices[0].page_cache == Bytes{90});
+    CHECK(r.memory.devices[0].weights.value == Approx(file));
+    CHECK(r.memory.devices[0].page_cache.value == Approx(0.9 * file));
     CHECK(r.memory.devices[0].kv == Bytes{7});
   }
 }

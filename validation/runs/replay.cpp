@@ -10,6 +10,7 @@
 #include "sim/simulate.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/archived_scenario.hpp"
+#include "validation/runs/llama_cpp/measured_report.hpp"
 #include "validation/validation_json.hpp"
 
 namespace rigcast::validation {
@@ -28,6 +29,11 @@ Result<Report> measured_report_of(std::string_view json, const Scenario& scenari
   auto report = report_from_json(json, std::make_shared<const Scenario>(scenario));
   if (report && report->origin != Origin::kMeasured)
     return bad_input("this is the report of a forecast, not of a run");
+  // Reports of before this was done.
+  if (report && scenario.runtime.rules == RuntimeRules::kLlamaCpp && scenario.settings.mmap &&
+      !report->memory.devices.empty())
+    leave_copied_pages(scenario, report->placement, report->memory.devices.back().weights,
+                       report->memory.devices);
   return report;
 }
 

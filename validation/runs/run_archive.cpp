@@ -12,6 +12,8 @@
 #include "core/files/output_file.hpp"
 #include "core/text/csv.hpp"
 #include "core/text/unit_text.hpp"
+#include "measurements/build_month.hpp"
+#include "validation/runs/llama_cpp/bench_output.hpp"
 
 namespace rigcast::validation {
 namespace {
@@ -127,6 +129,17 @@ Result<std::map<std::string, RunTimes>> times_of(const fs::path& file) {
   return out;
 }
 
+// The scenario with the build that ran, where it names none: what llama.cpp places on a GPU and how
+// fast it is depends on it. `bench`: what llama-bench printed.
+TomlDocument with_build(const TomlDocument& scenario, const std::string& bench) {
+  TomlDocument out = scenario.clone();
+  const auto build = parse_bench_output(bench).build;
+  if (!build || scenario.has("runtime.build")) return out;
+  if (const auto month = month_of_build(build->number))
+    (void)out.set("runtime.build", toml_text(month->text()), "llama-bench");
+  return out;
+}
+
 }  // namespace
 
 Result<ArchivedSuite> RunArchive::read() const {
@@ -144,6 +157,7 @@ Result<ArchivedSuite> RunArchive::read() const {
                     part_text("activities.json"),
                     {},
                     {}};
+    run.run.scenario = with_build(run.run.scenario, part_text("llama-bench.jsonl"));
     if (const auto found = times->find(run.run.name); found != times->end())
       run.times = found->second;
     if (!was_run(i)) run.skipped = failure(i).value_or("was not run");

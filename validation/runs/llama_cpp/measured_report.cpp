@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "perfmodel/host_copies.hpp"
+
 namespace rigcast::validation {
 namespace {
 
@@ -31,12 +33,11 @@ Bytes& part_of(DeviceMemory& device, std::string_view kind) {
   return device.activations;  // compute and output
 }
 
-// A copy of weights of the mapped file, in the order in which this CPU multiplies them.
-bool is_repacked(const BenchBuffer& b) {
-  return b.kind == "model" && (b.name == "AMX" || b.name == "CPU_REPACK");
-}
+// A part of the file that is mapped from its first to its last tensor that the host needs.
+bool is_mapping(const BenchBuffer& b) { return b.kind == "model" && b.name.ends_with("_Mapped"); }
 
-std::vector<DeviceMemory> memory_of(const Scenario& s, const std::vector<BenchBuffer>& buffers) {
+std::vector<DeviceMemory> memory_of(const Scenario& s, const Placement& placement,
+                                    const std::vector<BenchBuffer>& buffers) {
   std::vector<DeviceMemory> devices;
   if (buffers.empty()) return devices;
   const std::size_t gpus = s.rig.gpus.size();
@@ -49,15 +50,12 @@ std::vector<DeviceMemory> memory_of(const Scenario& s, const std::vector<BenchBu
   for (std::size_t g = 0; g < gpus; ++g)
     add("GPU " + std::to_string(g), Tier::kVram, s.rig.gpus[g].memory.value);
   add("host", Tier::kRam, s.rig.ram.capacity.value);
-  Bytes repacked;
+  Bytes mapped;
   for (const BenchBuffer& b : buffers) {
     part_of(devices[device_of(b.name, gpus)], b.kind) += b.bytes;
-    if (is_repacked(b)) repacked += b.bytes;
+    if (is_mapping(b)) mapped += b.bytes;
   }
-  // The pages of the file that were copied from are not read again.
-  DeviceMemory& host = devices.back();
-  host.page_cache = std::min(repacked, host.weights - repacked);
-  host.weights -= host.page_cache;
+  leave_copied_pages(s, placement, mapped, devices);
   return devices;
 }
 
@@ -70,6 +68,21 @@ std::optional<TtftBreakdown> start(const std::optional<Seconds>& load, Seconds p
 }
 
 }  // namespace
+
+void leave_copied_pages(const Scenario& s, const Placement& placement, Bytes mapped,
+                        std::vector<DeviceMemory>& devices) {
+  if (devices.empty()) return;
+  Bytes all;
+  for (const DeviceMemory& d : devices) all += d.weights;
+  // A tied matrix is the embedding on the host, and once more in a buffer of a GPU, or of a CPU
+  // that multiplies it repacked.
+  const bool twice = s.rig.gpus.empty() || placement.head != kHost;
+  const Bytes needed = Bytes{double(s.tensors.bytes())} + (twice ? tied_matrix(s) : Bytes{});
+  DeviceMemory& host = devices.back();
+  const Bytes copied = std::clamp(all - needed, Bytes{}, std::min(mapped, host.weights));
+  host.weights -= copied;
+  host.page_cache += copied;
+}
 
 Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
                        const LlamaBenchMeasurement& measured, bool prefill_was_cold) {
@@ -87,7 +100,7 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   r.resident->prefill = prefill;
   r.warm = start(answer.load, prefill);
   if (prefill_was_cold) r.cold = start(prompt.load, prefill);
-  r.memory.devices = memory_of(*scenario, answer.buffers);
+  r.memory.devices = memory_of(*scenario, placement, answer.buffers);
   r.measured = MeasuredFigures{int(answer.tokens_per_s.size()), {}, {}};
   r.scenario = std::move(scenario);
   return r;
