@@ -87,7 +87,7 @@ class StepBuilder {
     Fetch f;
     f.bytes = {bytes};
     f.mapped = !decode() && s_.settings.mmap && s_.runtime.prefill.staging == Staging::kPageable;
-    f.pageable = f.mapped;
+    f.pageable = f.mapped && s_.runtime.prefill.pageable_pages;
     f.equivalent_bytes = equivalent_weight_bytes(s_, f.bytes, f.mapped);
     f.early = overlap && known_ahead;
     op.fetch = f;

@@ -16,8 +16,7 @@ TARGET = ROOT / "docs" / "accuracy.md"
 MEASUREMENTS = ROOT / "runtimes" / "measurements" / "benchmarks.csv"
 LEFT_OUT = ROOT / "runtimes" / "fitted" / "llama.cpp.left-out.csv"
 BARS = ROOT / "tests" / "validation" / "bars.toml"
-RENEW = ("rigcast calibrate --against runtimes/measurements/benchmarks.csv --runs "
-         "runtimes/measurements/llama.cpp-b7347-h100-fit.jsonl.gz && python3 "
+RENEW = ("rigcast calibrate --against runtimes/measurements/benchmarks.csv && python3 "
          "scripts/accuracy.py")
 METRICS = {"tg_tps": "decode", "pp_tps": "prefill"}
 

@@ -96,6 +96,7 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.whole_prompt = t.flag("whole_prompt", false);
   p.cpu_attention = t.flag("cpu_attention", false);
   p.staging = read_staging(t);
+  p.pageable_pages = t.flag("pageable_pages", false);
   p.mapped_share = t.number_figure("mapped_share", 0.01, 1.0);
   p.experts_need_more = t.flag("experts_need_more", false);
   p.experts_since = t.find_number_figure("experts_since", 2020, 2100)

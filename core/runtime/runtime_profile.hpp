@@ -117,6 +117,7 @@ struct RuntimeProfile {
     bool whole_prompt = false;   // the prompt is one batch, whatever the ubatch setting
     bool cpu_attention = false;  // with KV in RAM, the prompt's attention is on the CPU too
     Staging staging = Staging::kPageable;
+    bool pageable_pages = false;  // pages of a mapped file cross as other pageable memory does
     Sourced<double> mapped_share;  // of the rate from pageable memory, from pages of a mapped file
     bool experts_need_more = false;  // experts stream from min batch x experts / used experts on
     Sourced<double> experts_since;   // year before which experts in RAM were never streamed

@@ -29,8 +29,8 @@ struct Suite {
 
 /// `device`, the name of a backend of the engine; "cpu" where it is left out; then [[run]] with
 /// `name`; `scenario`, with the tables of a scenario file or the name of one beside the suite; and,
-/// if wanted, `file = true`, `repeat`, and `vary = { "workload.depth" = [0, 4096] }`: a run for each
-/// combination of such values, the last key's changing first.
+/// if wanted, `file = true`, `repeat`, and `vary = { "workload.depth" = [0, 4096] }`: a run for
+/// each combination of such values, by keys in alphabetical order, the last one's changing first.
 Result<Suite> read_suite(const std::filesystem::path& file);
 /// The file of a suite that comes with rigcast, by its name, where a GPU is there "quick-gpu"
 /// before "quick"; or the path itself, if there is a file. An error names those that there are.
