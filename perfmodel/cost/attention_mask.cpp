@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <limits>
 
+#include "perfmodel/cost/kernel_cost.hpp"
+
 namespace rigcast {
 namespace {
 
-constexpr double kDefaultClock = 3e9;  // assumed for a CPU whose clock is not known
-
-double clock_of_one_core(const CpuPart& cpu) {
-  if (cpu.clock && cpu.clock->kind == SourceKind::kMeasured) return cpu.clock->value.value;
-  if (cpu.boost_clock) return cpu.boost_clock->value.value;
-  return cpu.clock ? cpu.clock->value.value : kDefaultClock;
-}
+constexpr Hertz kDefaultClock{3e9};  // assumed for a CPU whose clock is not known
 
 }  // namespace
 
 double mask_pairs(const StepContext& s, const Batch& batch) {
+  if (s.runtime.prefill.mask_cycles.value <= 0) return 0;
   const ModelSpec& m = s.model;
   bool full = false, windowed = false;
   for (int l = 0; l < m.layers; ++l) {
@@ -39,7 +36,8 @@ Seconds mask_time(const StepContext& s, double pairs) {
   const RuntimeProfile::Prefill& rules = s.runtime.prefill;
   const double latest = std::numeric_limits<double>::infinity();
   if (s.settings.build_year.value_or(latest) >= rules.mask_until.value) return {};
-  return Seconds{pairs * rules.mask_cycles.value / clock_of_one_core(s.rig.cpu)};
+  return Seconds{pairs * rules.mask_cycles.value /
+                 clock_of_one_core(s.rig.cpu).value_or(kDefaultClock).value};
 }
 
 }  // namespace rigcast

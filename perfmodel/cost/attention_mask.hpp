@@ -7,7 +7,7 @@
 namespace rigcast {
 
 /// Pairs of a token and a cell of the cache in the masks of a batch: one of all cells where layers
-/// see all tokens, one of a window's where there is one.
+/// see all tokens, one of a window's where there is one. 0 for a profile without `mask_cycles`.
 double mask_pairs(const StepContext& context, const Batch& batch);
 
 /// Time in which a core writes so many pairs; none with builds that no longer look at each.

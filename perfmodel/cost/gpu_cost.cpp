@@ -170,10 +170,10 @@ double tile_seconds(const StepContext& s, const GpuPart& gpu, const MatmulSplit&
 // partial sums of tiles are added last.
 double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                      TokenCount tokens) {
-  if (tokens <= kMatVecTokens || s.runtime.blocks || expands_weights(s, gpu)) return 0;
-  const MatmulSplit split = split_matmul(s, t);
-  return split.quants * double(t.matrices) *
-         s.runtime.backends[std::size_t(s.settings.backend)].batch_kernels.value;
+  const double kernels = s.runtime.backends[std::size_t(s.settings.backend)].batch_kernels.value;
+  if (kernels <= 0 || tokens <= kMatVecTokens || s.runtime.blocks || expands_weights(s, gpu))
+    return 0;
+  return kernels * split_matmul(s, t).quants * double(t.matrices);
 }
 
 // Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,

@@ -37,8 +37,14 @@ double cache_bytes(const StepContext& s, const OpTraffic& t, const GpuPart* gpu)
 
 double host_clock_factor(const StepContext& s) {
   const auto& known = s.runtime.backends[std::size_t(s.settings.backend)].launch_clock;
-  const auto& own = s.rig.cpu.boost_clock ? s.rig.cpu.boost_clock : s.rig.cpu.clock;
-  return known && own ? known->value / own->value : 1.0;
+  const auto own = clock_of_one_core(s.rig.cpu);
+  return known && own ? known->value / *own : 1.0;
+}
+
+std::optional<Hertz> clock_of_one_core(const CpuPart& cpu) {
+  const bool is_measured = cpu.clock && cpu.clock->kind == SourceKind::kMeasured;
+  const auto& known = cpu.boost_clock && !is_measured ? cpu.boost_clock : cpu.clock;
+  return known ? std::optional(known->value) : std::nullopt;
 }
 
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens) {

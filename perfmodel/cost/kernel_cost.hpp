@@ -1,6 +1,8 @@
 #pragma once
 // What the costs of GPU and CPU kernels have in common.
 
+#include <optional>
+
 #include "core/model/traffic.hpp"
 #include "perfmodel/context/step_context.hpp"
 #include "perfmodel/cost/roofline.hpp"
@@ -17,6 +19,9 @@ double cache_bytes(const StepContext& context, const OpTraffic& traffic, const G
 /// The time of one host thread's work relative to the host with which the profile's launches were
 /// measured, by the clock of a core that works alone; 1 where either clock is not known.
 double host_clock_factor(const StepContext& context);
+
+/// Of a core that works alone: as measured, or else its boost clock; nullopt: not known.
+std::optional<Hertz> clock_of_one_core(const CpuPart& cpu);
 
 /// As fast as the rig's own runs were, for a batch of `tokens`.
 OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens);

@@ -334,6 +334,30 @@ TEST_CASE("Results of another test than the one asked for are an error", "[llama
   CHECK_THAT(measured->decode.error->message, Contains("another test"));
 }
 
+TEST_CASE("Tests of one process that ends early keep what was measured", "[llama-bench]") {
+  const Folder folder;
+  const std::string count = folder / "count";
+  const Report first = forecast_of_file("x.gguf"), second = forecast_of_file("x.gguf");
+  const Report* both[] = {&first, &second};
+  const auto measure = [&](const std::string& end) {
+    fs::remove(count);
+    const auto bench = find_llama_bench(
+        make_program(folder, "echo x >>'" + count + "'\n" + prints(line_of(40, 0, 24)) + end));
+    REQUIRE(bench);
+    auto measured = measure_with(*bench, both, {kShort});
+    REQUIRE(measured);
+    REQUIRE(measured->size() == 2);
+    CHECK_FALSE((*measured)[0].prefill.error);
+    CHECK((*measured)[0].prefill.tests.size() == 1);
+    REQUIRE((*measured)[1].prefill.error);
+    return (*measured)[1].prefill.error->message;
+  };
+  CHECK_THAT(measure("exit 1"), Contains("exit code 1"));
+  // One that is too slow is not waited for again: a process for the prompts, one for the answers.
+  CHECK_THAT(measure("exec sleep 60"), Contains("stopped after"));
+  CHECK(test::read(count) == "x\nx\n");
+}
+
 TEST_CASE("A scenario with a GPU is not measured by a llama-bench without", "[llama-bench]") {
   const Folder folder;
   Scenario s = scenario();

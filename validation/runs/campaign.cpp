@@ -93,6 +93,12 @@ Error of_only_run(Error error, const Suite& suite) {
   return error;
 }
 
+// Where, what and a hint.
+std::string in_one_line(const Error& error) {
+  const std::string at = error.where ? error.where->text() + ": " : std::string();
+  return at + error.message + (error.hint.empty() ? "" : " (" + error.hint + ")");
+}
+
 std::string table_text(const SuiteRun& run, std::string_view key) {
   TomlDocument document = run.scenario.clone();
   const TomlTable root = document.root();
@@ -194,7 +200,7 @@ class Campaign {
       if (interrupted())
         kept_.discard_run(i);
       else
-        kept_.fail_run(i, error.message);
+        kept_.fail_run(i, in_one_line(error));
       if (auto fatal = skip(i, error)) return fatal;
     }
     return interrupted() || failures.empty() ? std::nullopt : gpu_error(backend_);
@@ -204,7 +210,7 @@ class Campaign {
   // returned.
   std::optional<Error> skip(std::size_t index, const Error& error) {
     if (suite_.runs.size() == 1) return of_only_run(error, suite_);
-    result_.skipped.push_back({run(index).name, error.message});
+    result_.skipped.push_back({run(index).name, in_one_line(error)});
     return std::nullopt;
   }
 

@@ -126,7 +126,8 @@ LlamaBenchRun run_of(const LlamaBenchRun& all, std::size_t index, std::size_t co
   return out;
 }
 
-// A run with one test for each. Tests after one that ended its process are begun anew.
+// A run with one test for each. Tests after one that ended its process are begun anew, but not
+// after the time limit, of which each test has its share.
 std::vector<LlamaBenchRun> run_tests(const LlamaBench& bench, std::span<const Test> tests,
                                      Seconds time_limit) {
   std::vector<LlamaBenchRun> out;
@@ -139,7 +140,10 @@ std::vector<LlamaBenchRun> run_tests(const LlamaBench& bench, std::span<const Te
       all.error = other_test(command);
       all.tests.clear();
     }
-    const std::size_t over = std::clamp<std::size_t>(all.tests.size() + 1, 1, count);
+    // What is too slow would most likely be so again: the time is not waited for once more.
+    const bool is_late = all.error && all.elapsed >= time_limit * double(count);
+    const std::size_t over =
+        is_late ? count : std::clamp<std::size_t>(all.tests.size() + 1, 1, count);
     for (std::size_t i = 0; i < over; ++i) out.push_back(run_of(all, i, count, rest[i]));
   }
   return out;
