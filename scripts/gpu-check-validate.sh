@@ -5,11 +5,12 @@
 #   scripts/gpu-check-validate.sh PROGRAM probes|SUITE OUT SCRATCH
 #
 # SECONDS_LEFT (540): how long it may take in all. A suite that is not over then, or in which a run
-# ended the program, goes on where it was when it is called again with the same OUT.
+# ended the program, goes on where it was when it is called again with the same KEPT (OUT, if unset).
 set -uo pipefail
 
 program=$1 part=$2 out=$3 scratch=$4
 limit=${SECONDS_LEFT:-540}
+kept=${KEPT:-$out}
 mkdir -p "$scratch"
 
 probes() {
@@ -31,6 +32,11 @@ if [ "$part" = transformers ]; then
   python=(--python "$scratch/python3")
 fi
 
+# What runs llama.cpp was packed beside the program.
+llama_cpp=()
+[[ $part != llama-cpp-* ]] ||
+  llama_cpp=(--runtime llama.cpp --llama-bench "$(dirname "$program")/llama.cpp/llama-bench")
+
 # Exit code 3: a run ended the program, or the time was over; the suite continues with the others. 0
 # or 1: all runs were tried.
 suite() {
@@ -39,14 +45,14 @@ suite() {
     left=$((limit - SECONDS))
     [ $left -gt 30 ] || break
     code=0
-    timeout -s INT -k 20 $left "$program" validate --suite "$part" --keep "$out/$part" --resume \
-      --scratch "$scratch" "${python[@]}" --repeat 2 --time-limit 90 > "$out/$part.txt" 2> "$out/$part.err" ||
+    timeout -s INT -k 20 $left "$program" validate --suite "$part" --keep "$kept/$part" --resume \
+      --scratch "$scratch" "${python[@]}" "${llama_cpp[@]}" --repeat 2 --time-limit 90 > "$out/$part.txt" 2> "$out/$part.err" ||
       code=$?
     cat "$out/$part.err"
     [ $code = 3 ] || [ $code -gt 123 ] || break
   done
   grep -A 200 -E '^  decode .*median|^  nothing is counted' "$out/$part.txt"
-  echo "$part: $(find "$out/$part" -name '*.measured.json' | wc -l) runs in $SECONDS s"
+  echo "$part: $(find "$kept/$part" -name '*.measured.json' | wc -l) runs in $SECONDS s"
   return $code
 }
 

@@ -12,8 +12,9 @@
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
 # When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
-# gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit, quick and transformers, suites of rigcast validate.
-# Files are left in $OUT, or in a folder that is named.
+# gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit, quick and transformers, suites of rigcast validate;
+# llama-cpp-*, suites that llama.cpp runs, its libraries packed along (scripts/llama-bench.sh).
+# Files are left in $OUT, or in a folder that is named; runs of suites in $KEPT, if it is set.
 set -euo pipefail
 
 validation_parts="probes gpu-resident gpu-files gpu-files-2 gpu-shared gpu-kv gpu-kv-2 gpu-kv-3"
@@ -29,8 +30,8 @@ program_of() {
     tests | sanitizer | soak) echo test_cuda ;;
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
     matvec | small_batch_gemm | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
-    run | probes | quick | gpu-* | transformers) echo rigcast ;;
-    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers" ;;
+    run | probes | quick | gpu-* | transformers | llama-cpp-*) echo rigcast ;;
+    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers llama-cpp-*" ;;
   esac
 }
 
@@ -52,6 +53,15 @@ pack_program() {
   libraries_of "$target/$program" | while read -r library; do
     strip --strip-unneeded -o "$target/lib/$(basename "$library")" "$library"
   done
+}
+
+# Packs llama.cpp's CUDA libraries, with code of Hopper alone, and llama-bench over them.
+pack_llama_cpp() {
+  local target=$1 from
+  from=$(dirname "$("$(dirname "$0")/llama-bench.sh" cuda)")
+  mkdir -p "$target"
+  cp -P "$from"/lib*.so* "$from"/llama-b* "$target"
+  "$(dirname "$0")/one_capability.py" "$from/libggml-cuda.so" 90 "$target/libggml-cuda.so"
 }
 
 # Builds the tests with PTX of a single capability.
@@ -77,10 +87,12 @@ pack() {
       pack_program "$(program_of "$part")" "$target"
       continue
     fi
-    # SimGrid's libraries and their dependencies have 100 MB.
     pack_program rigcast "$target/unpacked"
-    tar -C "$target/unpacked" -czf "$target/rigcast.tar.gz" . && rm -r "$target/unpacked"
+    [[ $part != llama-cpp-* ]] || pack_llama_cpp "$target/unpacked/llama.cpp"
   done
+  [ -d "$target/unpacked" ] || return 0
+  # SimGrid's libraries and their dependencies have 100 MB.
+  tar -C "$target/unpacked" -c . | xz -T0 > "$target/rigcast.tar.xz" && rm -r "$target/unpacked"
 }
 
 # Searches cuBLAS in the loader's path and where toolkits install it.
@@ -94,7 +106,7 @@ library_path() {
 run_program() {
   local dir=$1 suite=${2:-} log=${3:-} unpacked status=0
   unpacked=$(mktemp -d)
-  tar -C "$unpacked" -xzf "$dir/rigcast.tar.gz" || return 1
+  tar -C "$unpacked" -xJf "$dir/rigcast.tar.xz" || return 1
   local -x LD_LIBRARY_PATH
   LD_LIBRARY_PATH=$(library_path "$unpacked")
   if [ -z "$suite" ]; then
@@ -144,7 +156,7 @@ run() {
   for part in ${*:-$all_parts}; do
     echo "== $part"
     program=$(program_of "$part")
-    [ -e "$dir/$program" ] || [ -e "$dir/$program.tar.gz" ] || fail "$dir holds no $program"
+    [ -e "$dir/$program" ] || [ -e "$dir/$program.tar.xz" ] || fail "$dir holds no $program"
     case $part in
       tests) "$dir/test_cuda" "[gpu]~[soak]" > "$log/tests.txt" 2>&1 || failed=1
              tail -3 "$log/tests.txt" ;;
@@ -158,7 +170,7 @@ run() {
       matvec | small_batch_gemm | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
-      probes | quick | gpu-* | transformers)
+      probes | quick | gpu-* | transformers | llama-cpp-*)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
         run_program "$dir" > "$log/run.txt" 2>&1 || failed=1
@@ -169,7 +181,7 @@ run() {
 }
 
 case ${1:-} in
-  -h | --help) sed -n '2,17s/^# \{0,1\}//p' "$0" ;;
+  -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0" ;;
   pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
   --validate)
