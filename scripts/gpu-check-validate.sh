@@ -33,9 +33,17 @@ if [ "$part" = transformers ]; then
 fi
 
 # What runs llama.cpp was packed beside the program.
-llama_cpp=()
-[[ $part != llama-cpp-* ]] ||
-  llama_cpp=(--runtime llama.cpp --llama-bench "$(dirname "$program")/llama.cpp/llama-bench")
+libraries= llama_cpp=()
+case $part in
+  llama-cpp-gpu-*) libraries=cuda ;;
+  llama-cpp-*) libraries=cpu ;;
+esac
+[ -z "$libraries" ] || llama_cpp=(--runtime llama.cpp --llama-bench
+  "$(dirname "$program")/llama.cpp-$libraries/llama-bench")
+
+# A try of a run, with its weights, in seconds: llama.cpp runs many of one file together.
+per_run=90
+[ -z "$libraries" ] || per_run=300
 
 # Exit code 3: a run ended the program, or the time was over; the suite continues with the others. 0
 # or 1: all runs were tried.
@@ -46,7 +54,8 @@ suite() {
     [ $left -gt 30 ] || break
     code=0
     timeout -s INT -k 20 $left "$program" validate --suite "$part" --keep "$kept/$part" --resume \
-      --scratch "$scratch" "${python[@]}" "${llama_cpp[@]}" --repeat 2 --time-limit 90 > "$out/$part.txt" 2> "$out/$part.err" ||
+      --scratch "$scratch" "${python[@]}" "${llama_cpp[@]}" --repeat 2 --time-limit $per_run \
+      > "$out/$part.txt" 2> "$out/$part.err" ||
       code=$?
     cat "$out/$part.err"
     [ $code = 3 ] || [ $code -gt 123 ] || break

@@ -55,13 +55,14 @@ pack_program() {
   done
 }
 
-# Packs llama.cpp's CUDA libraries, with code of Hopper alone, and llama-bench over them.
+# Packs llama.cpp's libraries, the CUDA ones with code of Hopper alone, and llama-bench over them.
 pack_llama_cpp() {
-  local target=$1 from
-  from=$(dirname "$("$(dirname "$0")/llama-bench.sh" cuda)")
+  local kind=$1 target=$2 from
+  from=$(dirname "$("$(dirname "$0")/llama-bench.sh" "$kind")")
   mkdir -p "$target"
   cp -P "$from"/lib*.so* "$from"/llama-b* "$target"
-  "$(dirname "$0")/one_capability.py" "$from/libggml-cuda.so" 90 "$target/libggml-cuda.so"
+  [ "$kind" = cpu ] ||
+    "$(dirname "$0")/one_capability.py" "$from/libggml-cuda.so" 90 "$target/libggml-cuda.so"
 }
 
 # Builds the tests with PTX of a single capability.
@@ -78,7 +79,7 @@ pack() {
   shift
   mkdir -p "$target"
   for part in ${*:-$all_parts}; do
-    if [[ $part = *-[0-9]* ]]; then
+    if [[ $part = code-* || $part = sanitizer-* ]]; then
       build_code "code-${part#*-}"
       pack_program "$(program_of "$part")" "$target" "code-${part#*-}"
       continue
@@ -88,7 +89,10 @@ pack() {
       continue
     fi
     pack_program rigcast "$target/unpacked"
-    [[ $part != llama-cpp-* ]] || pack_llama_cpp "$target/unpacked/llama.cpp"
+    case $part in
+      llama-cpp-gpu-*) pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda" ;;
+      llama-cpp-*) pack_llama_cpp cpu "$target/unpacked/llama.cpp-cpu" ;;
+    esac
   done
   [ -d "$target/unpacked" ] || return 0
   # SimGrid's libraries and their dependencies have 100 MB.
