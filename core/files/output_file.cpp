@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/files/file_io.hpp"
 
@@ -135,6 +137,22 @@ std::optional<Error> OutputFile::open_beside() {
 std::optional<Error> OutputFile::write(std::span<const std::byte> bytes) {
   if (!write_all(file_, bytes)) return failed("write");
   written_ += bytes.size();
+  return std::nullopt;
+}
+
+std::optional<Error> OutputFile::skip(std::uint64_t bytes) {
+  if (!temporary_.path().empty()) {
+    written_ += bytes;
+    const auto end = off_t(written_);
+    if (::ftruncate(file_, end) != 0 || ::lseek(file_, end, SEEK_SET) != end) return failed("write");
+    return std::nullopt;
+  }
+  const std::vector<std::byte> zeros(std::size_t(std::min<std::uint64_t>(bytes, 1 << 20)));
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::size_t part = std::size_t(std::min<std::uint64_t>(bytes - done, zeros.size()));
+    if (auto error = write(std::span(zeros).first(part))) return error;
+    done += part;
+  }
   return std::nullopt;
 }
 

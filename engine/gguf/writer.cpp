@@ -77,6 +77,13 @@ std::optional<Error> GgufWriter::write_chunks(const Fill& fill) {
   return end_tensor(tensor);
 }
 
+std::optional<Error> GgufWriter::skip() {
+  RIGCAST_ASSERT(next() != nullptr);
+  if (auto error = with_hint(out_.skip(header_.padded(next()->bytes)))) return error;
+  ++written_;
+  return std::nullopt;
+}
+
 // Syncs the file, so that a later disk measurement does not include the writing of these bytes.
 std::optional<Error> GgufWriter::finish(const StopFlag& stop) {
   RIGCAST_ASSERT(next() == nullptr);

@@ -33,6 +33,9 @@ class GgufWriter {
   using Fill = std::function<void(std::uint64_t first_block, std::span<std::byte> blocks)>;
   [[nodiscard]] std::optional<Error> write_chunks(const Fill& fill);
 
+  /// Leaves the next tensor's data as a hole of zeros.
+  [[nodiscard]] std::optional<Error> skip();
+
   /// Call after the last tensor: syncs the file to the disk and gives it its final name. Throws
   /// Interrupted.
   [[nodiscard]] std::optional<Error> finish(const StopFlag& stop = {});

@@ -53,12 +53,12 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
                                           const std::string& quant, std::uint64_t seed,
                                           const std::filesystem::path& target,
                                           const Progress& progress, const StopFlag& stop,
-                                          FileVocabulary vocabulary) try {
+                                          const SyntheticFileOptions& options) try {
   if (auto error = check_file_architecture(spec)) return error;
   if (auto error = check_formats(model_tensors)) return error;
   const TensorTable tensors = file_tensors(spec, model_tensors);
   const bool with_vocabulary =
-      vocabulary == FileVocabulary::kWords && spec.vocabulary >= kFewestTokens;
+      options.vocabulary == FileVocabulary::kWords && spec.vocabulary >= kFewestTokens;
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed, with_vocabulary));
   if (!writer) return writer.error();
   const bool routed = routes(tensors);
@@ -70,7 +70,8 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
       done += blocks.size();
       if (progress) progress(done);
     };
-    if (auto error = writer->write_chunks(fill)) return error;
+    const bool holes = options.weights == FileWeights::kZeros;
+    if (auto error = holes ? writer->skip() : writer->write_chunks(fill)) return error;
   }
   return writer->finish(stop);
 } catch (const Interrupted&) {

@@ -66,7 +66,7 @@ class WeightFile {
     const auto vocabulary = s.runtime.id == "llama.cpp" ? engine::FileVocabulary::kWords
                                                         : engine::FileVocabulary::kNone;
     auto error = engine::write_synthetic_file(s.model, s.tensors, s.quant, 1, path_, {},
-                                              stop_flag(), vocabulary);
+                                              stop_flag(), {vocabulary});
     if (!error) file_ = TemporaryFile(path_);
     return error;
   }

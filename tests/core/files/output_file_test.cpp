@@ -93,6 +93,37 @@ TEST_CASE("A folder is no file to write", "[core][output]") {
   CHECK(fs::is_directory(folder.path()));
 }
 
+TEST_CASE("What is skipped is zeros, and takes no room in a file", "[core][output]") {
+  constexpr std::size_t kHole = 64u << 20;
+  const test::Folder folder;
+  auto file = OutputFile::create(folder / "x");
+  REQUIRE(file);
+  CHECK_FALSE(file->write(bytes_of("one")));
+  CHECK_FALSE(file->skip(kHole));
+  CHECK_FALSE(file->write(bytes_of("two")));
+  CHECK_FALSE(file->finish());
+  const std::string text = test::read(folder / "x");
+  REQUIRE(text.size() == kHole + 6);
+  CHECK(text.starts_with("one"));
+  CHECK(text.ends_with("two"));
+  CHECK(text.find_first_not_of('\0', 3) == kHole + 3);
+  struct stat there {};
+  REQUIRE(::stat((folder / "x").c_str(), &there) == 0);
+  CHECK(std::size_t(there.st_blocks) * 512 < kHole / 2);
+}
+
+TEST_CASE("A pipe gets the zeros that are skipped", "[core][output]") {
+  const test::Folder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  auto reader = std::async(std::launch::async, [&] { return test::read(pipe); });
+  auto file = OutputFile::create(pipe);
+  REQUIRE(file);
+  CHECK_FALSE(file->skip(3'000'000));
+  CHECK_FALSE(file->finish());
+  CHECK(reader.get() == std::string(3'000'000, '\0'));
+}
+
 TEST_CASE("A pipe is written to and stays one", "[core][output]") {
   const test::Folder folder;
   const std::string pipe = folder / "pipe";

@@ -2,6 +2,7 @@
 
 #include "engine/synth/synthetic_file.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -38,7 +39,7 @@ std::string write(const ModelSpec& spec, const Folder& folder, FileVocabulary vo
   const std::string path = folder / "x.gguf";
   const auto table = make_tensor_table(spec, *QuantMix::from_name("Q8_0"));
   REQUIRE(table);
-  const auto error = write_synthetic_file(spec, *table, "Q8_0", 1, path, {}, {}, vocabulary);
+  const auto error = write_synthetic_file(spec, *table, "Q8_0", 1, path, {}, {}, {vocabulary});
   INFO((error ? error->message : ""));
   REQUIRE_FALSE(error);
   return path;
@@ -67,6 +68,22 @@ TEST_CASE("Any text goes through a synthetic vocabulary and back", "[synth]") {
   for (const std::string text : {"The quick brown fox, 12 times.", "\xC3\xA9t\xC3\xA9\n\t{}"}) {
     CHECK((*tokenizer)->decode((*tokenizer)->encode(text)) == text);
   }
+}
+
+TEST_CASE("A file of zeros has the shape of one with weights", "[synth]") {
+  const Folder folder;
+  const ModelSpec spec = spec_of("llama");
+  const auto table = make_tensor_table(spec, *QuantMix::from_name("Q8_0"));
+  REQUIRE(table);
+  const std::string zeros = folder / "zeros.gguf";
+  REQUIRE_FALSE(write_synthetic_file(spec, *table, "Q8_0", 1, zeros, {}, {},
+                                     {FileVocabulary::kWords, FileWeights::kZeros}));
+  const std::string random = write(spec, folder, FileVocabulary::kWords);
+  CHECK(std::filesystem::file_size(zeros) == std::filesystem::file_size(random));
+  const auto file = GgufFile::open(zeros);
+  REQUIRE(file);
+  for (const TensorInfo& t : file->tensors())
+    CHECK(std::ranges::all_of(std::span(t.data, std::size_t(t.bytes)), [](std::byte b) { return b == std::byte{0}; }));
 }
 
 TEST_CASE("A model of too few tokens gets no vocabulary", "[synth]") {

@@ -1,6 +1,7 @@
 // llama-bench over libllama and libggml of a folder: measures with llama.cpp itself where there is
 // no build of its own program. The same flags and lines, for what `rigcast` asks of it. Called by
-// the name llama-batched-bench it is that program.
+// the name llama-batched-bench it is that program; as llama-server-memory it takes llama-server's flags,
+// and tells the memory of its buffers alone.
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "tests/peers/llama_bench/batched_bench.hpp"
 #include "tests/peers/llama_bench/output.hpp"
+#include "tests/peers/llama_bench/server_memory.hpp"
 
 namespace {
 
@@ -77,15 +79,38 @@ void batched_bench(const std::vector<std::string>& words) {
     run(command);
 }
 
+void memory_of_server(const std::vector<std::string>& words) {
+  const ServerCommand command = parse_server_command(words);
+  if (command.help) {
+    std::fputs(server_help_text().c_str(), stdout);
+    return;
+  }
+  Library library(folder(), command.verbose);
+  std::puts(server_memory(library, command).c_str());
+}
+
+struct Program {
+  const char* name;
+  void (*run)(const std::vector<std::string>& words);
+};
+
+// By the name that it was called with.
+Program program_of(std::string_view path) {
+  for (const Program& p : {Program{"llama-batched-bench", batched_bench},
+                           Program{"llama-server-memory", memory_of_server}})
+    if (path.ends_with(p.name)) return p;
+  return {"llama-bench", bench};
+}
+
 }  // namespace
 
 int main(int count, char** words) {
-  const bool is_batched = count > 0 && std::string_view(words[0]).ends_with("llama-batched-bench");
+  const Program program = program_of(count > 0 ? words[0] : "");
   try {
-    (is_batched ? batched_bench : bench)({words + std::min(count, 1), words + count});
+    program.run({words + std::min(count, 1), words + count});
     return 0;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "llama-%sbench: %s\n", is_batched ? "batched-" : "", e.what());
+    std::fprintf(stderr, "%s: %s\n", program.name, e.what());
     return 1;
   }
 }

@@ -25,7 +25,7 @@ std::optional<TemporaryFile> small_model(const std::filesystem::path& file,
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return std::nullopt;
   if (engine::write_synthetic_file(*model, *table, mix->name(), 1, file, {}, stop_flag(),
-                                   engine::FileVocabulary::kWords))
+                                   {engine::FileVocabulary::kWords}))
     return std::nullopt;
   return TemporaryFile(file);
 }
