@@ -38,7 +38,7 @@ if(RIGCAST_HAS_CUDA)
   # CMake before 3.26 does not know nvcc's C++20 flag.
   target_compile_options(rigcast_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
   if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${RIGCAST_LAUNCHER})
   endif()
   message(STATUS "GPU code: CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
