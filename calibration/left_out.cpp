@@ -30,6 +30,7 @@ std::vector<Fold> folds_of(const std::vector<Sample>& samples) {
   std::map<std::string, const ResolvedRun*> by_chip;
   std::map<std::vector<std::string>, const ResolvedRun*> by_families;
   for (const Sample& s : samples) {
+    if (s.run().dense) continue;
     by_chip.emplace(s.run().chip, &s.run());
     by_families.emplace(s.run().families, &s.run());
   }

@@ -97,6 +97,7 @@ std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const 
   std::vector<LeftOutRow> out;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const ResolvedRun& run = samples[i].run();
+    if (run.dense) continue;
     out.push_back({run.measured.id, run.chip, run.rig, run.scenario->model.id, run.scenario->quant,
                    run.regime, run.deep, run.quantized_kv, run.ram_known,
                    *speed_metric(run.measured.metric), run.measured.value, errors.fitted[i],

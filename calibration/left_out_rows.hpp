@@ -28,6 +28,7 @@ struct LeftOutRow {
   double family_left_out_speed() const;
 };
 
+/// The rows of other people: dense runs of one machine would say the same many times.
 std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const LeftOut& errors);
 
 /// The same rows with each family in the place of its chips: what is computed by chip is by family.

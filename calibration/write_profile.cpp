@@ -70,11 +70,13 @@ std::string spreads_text(std::span<const LeftOutRow> rows, const char* table, co
 // A run on chips of several families is a row of each.
 std::string families_text(const std::vector<Sample>& samples) {
   std::map<std::pair<std::string, bool>, std::pair<int, int>> rows;  // of decode and prefill
-  for (const Sample& s : samples)
+  for (const Sample& s : samples) {
+    if (s.run().dense) continue;
     for (const std::string& family : s.run().families) {
       auto& [decode, prefill] = rows[{family, s.run().slow_host}];
       ++(*speed_metric(s.run().measured.metric) == SpeedMetric::kDecode ? decode : prefill);
     }
+  }
   std::string text;
   for (const auto& [of, count] : rows)
     text += fmt::format(

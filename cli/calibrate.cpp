@@ -95,7 +95,8 @@ Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& prof
   return out;
 }
 
-// Runs of the profiles' runtimes that were measured here, beside those of other people.
+// Runs of the profiles' runtimes that were measured here, beside those of other people. They are dense
+// enough to tell what caches in RAM cost.
 std::optional<Error> add_kept_runs(const std::vector<std::string>& paths, const Profiles& profiles,
                                    const Catalogue& catalogue, Runs& runs) {
   if (paths.empty()) return std::nullopt;
@@ -103,8 +104,7 @@ std::optional<Error> add_kept_runs(const std::vector<std::string>& paths, const 
   if (!kept) return kept.error();
   for (const ResolvedRun& run : kept->runs) {
     ++runs.usable;
-    if (profiles.find(run.scenario->runtime.id) && run.regime != Regime::kKvInRam)
-      runs.runs.push_back(run);
+    if (profiles.find(run.scenario->runtime.id)) runs.runs.push_back(run);
   }
   return std::nullopt;
 }

@@ -31,6 +31,9 @@ struct ResolvedRun {
   Regime regime = Regime::kResident;
   bool deep = false;  // 8,192 tokens or more in the cache
   bool quantized_kv = false;
+  // One of many that were measured densely on one machine: a fit learns structure by it, but how far
+  // off forecasts are elsewhere is told by rows of other people alone.
+  bool dense = false;
 };
 
 /// What is left out together: the GPUs' ids without counts, or the CPU's where there is none.

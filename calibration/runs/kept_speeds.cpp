@@ -30,6 +30,7 @@ ResolvedRun row_of(const std::string& id, const validation::MeasuredRun& ran) {
   row.families = chip_families(scenario->rig, row.regime);
   row.slow_host = has_slow_host(scenario->rig, row.regime);
   row.ram_known = true;
+  row.dense = true;
   row.deep = scenario->workload.depth >= kDeep;
   row.quantized_kv = info(scenario->kv.types.k).block_elements > 1;
   row.scenario = std::move(scenario);

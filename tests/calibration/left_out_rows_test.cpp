@@ -66,6 +66,14 @@ TEST_CASE("A fitted row is a line with both forecasts in the metric's unit", "[c
                                                       "120.5", "241", "40.1667", "ampere", "482"});
 }
 
+TEST_CASE("Dense runs of one machine are no rows of the table", "[calibration]") {
+  ResolvedRun run = run_on_an_rtx_3090();
+  run.dense = true;
+  std::vector<Sample> samples;
+  samples.emplace_back(run, run.scenario->runtime);
+  CHECK(left_out_rows(samples, {{}, {0.1}, {0.0}, {0.0}}).empty());
+}
+
 TEST_CASE("A table of left-out rows is read back as it was written", "[calibration]") {
   LeftOutRow row{"A,1",          "rtx-3090",    "RTX 3090",    "llama",  "Q4_0",
                  Regime::kSplit, true,          false,         true,     SpeedMetric::kPrefill,
