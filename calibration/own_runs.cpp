@@ -74,16 +74,16 @@ OwnRun logarithms(const ComparedRun& c) {
           m.stdev.value_or(0) / m.value};
 }
 
-// The speed correction from runs of one runtime and metric; nullopt: there are none.
-std::optional<Correction::Speed> speed_of(const std::vector<ComparedRun>& all,
-                                          const std::string& runtime, Metric metric,
-                                          const std::string& source) {
+// The speed by runs of one metric, each with its logarithms; nullopt: there are none.
+template <class Logarithms>
+std::optional<Correction::Speed> speed_of(const std::vector<const ComparedRun*>& of, Metric metric,
+                                          const std::string& source, const Logarithms& logarithms) {
   std::vector<OwnRun> runs;
   std::set<std::string> regimes;
-  for (const ComparedRun& c : all) {
-    if (c.runtime() != runtime || c.run.measured.metric != metric) continue;
-    runs.push_back(logarithms(c));
-    regimes.emplace(name(c.run.regime));
+  for (const ComparedRun* c : of) {
+    if (c->run.measured.metric != metric) continue;
+    runs.push_back(logarithms(*c));
+    regimes.emplace(name(c->run.regime));
   }
   if (runs.empty()) return std::nullopt;
   Correction::Speed speed =
@@ -93,13 +93,45 @@ std::optional<Correction::Speed> speed_of(const std::vector<ComparedRun>& all,
   return speed;
 }
 
+// Both compute a token, one after the other.
+bool decodes_on_both(const ComparedRun& c) {
+  const bool shared = c.run.regime == Regime::kSplit || c.run.regime == Regime::kExpertsInRam;
+  return c.is_decode() && shared && !c.scenario->rig.gpus.empty();
+}
+
+// As logarithms(), of the CPU's speed alone: the factor on it with which the forecast is what was
+// measured, the GPU being as `correction` says.
+OwnRun logarithms_of_host(const ComparedRun& c, Correction correction) {
+  constexpr double kMost = 1.4;  // a factor of 4: past it, other things than the CPU took the time
+  constexpr int kHalvings = 12;
+  OwnRun run = logarithms(c);
+  double low = -kMost, high = kMost;
+  for (int i = 0; i < kHalvings; ++i) {
+    run.ratio = (low + high) / 2;
+    correction.host_decode = Correction::Speed{{std::exp(run.ratio), SourceKind::kMeasured, {}}, 0, {}};
+    const auto at =
+        forecast(with_corrections(*c.scenario, {{c.runtime(), correction}}), Metric::kTg);
+    (at && at->value > c.run.measured.value ? high : low) = run.ratio;
+  }
+  return run;
+}
+
 Corrections corrections_of(const std::vector<ComparedRun>& all, const std::string& source) {
+  std::map<std::string, std::vector<const ComparedRun*>> whole, shared;  // by runtime
   Corrections out;
   for (const ComparedRun& run : all) {
-    Correction& c = out[run.runtime()];
-    if (++c.runs > 1) continue;
-    c.decode = speed_of(all, run.runtime(), Metric::kTg, source);
-    c.prefill = speed_of(all, run.runtime(), Metric::kPp, source);
+    (decodes_on_both(run) ? shared : whole)[run.runtime()].push_back(&run);
+    ++out[run.runtime()].runs;
+  }
+  for (auto& [runtime, c] : out) {
+    std::vector<const ComparedRun*>& of_one = whole[runtime];
+    c.prefill = speed_of(of_one, Metric::kPp, source, logarithms);
+    c.decode = speed_of(of_one, Metric::kTg, source, logarithms);
+    if (!c.decode)  // no run tells the GPU's speed: both are as much faster than forecast
+      c.decode = speed_of(shared[runtime], Metric::kTg, source, logarithms);
+    else
+      c.host_decode = speed_of(shared[runtime], Metric::kTg, source,
+                               [&](const ComparedRun& run) { return logarithms_of_host(run, c); });
   }
   return out;
 }
@@ -258,7 +290,10 @@ std::string to_json(const OwnRuns& own) {
   json["corrections"] = Json::object();
   for (const auto& [runtime, c] : own.corrections)
     json["corrections"][runtime] = {
-        {"decode", speed_json(c.decode)}, {"prefill", speed_json(c.prefill)}, {"runs", c.runs}};
+        {"decode", speed_json(c.decode)},
+        {"prefill", speed_json(c.prefill)},
+        {"host_decode", speed_json(c.host_decode)},
+        {"runs", c.runs}};
   json["kept"] = {{"runs", own.kept}, {"used", own.kept_used}};
   json["skipped"] = Json::array();
   for (const SkippedRun& s : own.skipped)
@@ -277,6 +312,9 @@ std::string to_text(const OwnRuns& own) {
   for (const auto& [runtime, c] : own.corrections) {
     text += line(own, runtime, true, c.decode);
     text += line(own, runtime, false, c.prefill);
+    if (c.host_decode)
+      text += fmt::format("{} decode: the CPU beside it {:.3f} x as fast\n", runtime,
+                          c.host_decode->factor.value);
   }
   for (const SkippedRun& s : own.skipped) text += fmt::format("skipped {}: {}\n", s.id, s.reason);
   if (own.kept > 0)

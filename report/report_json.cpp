@@ -297,6 +297,7 @@ Json correction_json(const Report& r) {
   };
   return {{"decode", maybe(own->decode, speed)},
           {"prefill", maybe(own->prefill, speed)},
+          {"host_decode", maybe(own->host_decode, speed)},
           {"runs", own->runs}};
 }
 

@@ -45,6 +45,7 @@ std::map<std::string, Correction> read_corrections(const TomlTable& table) {
     Correction c;
     c.decode = read_speed(t, "decode");
     c.prefill = read_speed(t, "prefill");
+    c.host_decode = read_speed(t, "host_decode");
     c.runs = int(t.integer_or("runs", 0, 0, 1'000'000));
     t.finish();
     corrections[runtime] = std::move(c);
@@ -59,8 +60,9 @@ std::string to_toml(const std::map<std::string, Correction>& corrections, std::s
       "source = {}\n",
       toml_text(source));
   for (const auto& [runtime, c] : corrections)
-    text += fmt::format("\n[correction.{}]\n{}{}runs = {}\n", toml_text(runtime),
-                        speed_toml("decode", c.decode), speed_toml("prefill", c.prefill), c.runs);
+    text += fmt::format("\n[correction.{}]\n{}{}{}runs = {}\n", toml_text(runtime),
+                        speed_toml("decode", c.decode), speed_toml("prefill", c.prefill),
+                        speed_toml("host_decode", c.host_decode), c.runs);
   return text;
 }
 

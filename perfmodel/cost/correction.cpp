@@ -8,16 +8,18 @@
 namespace rigcast {
 namespace {
 
-const std::optional<Correction::Speed>& of_metric(const Correction& c, SpeedMetric metric) {
-  return metric == SpeedMetric::kDecode ? c.decode : c.prefill;
+bool holds_in(const Correction::Speed& speed, Regime regime) {
+  const auto& regimes = speed.regimes;
+  return regimes.empty() || std::ranges::find(regimes, name(regime)) != regimes.end();
 }
 
 }  // namespace
 
-double device_speed(const StepContext& s, TokenCount tokens) {
+double device_speed(const StepContext& s, TokenCount tokens, bool on_host) {
   const Correction* c = s.correction();
   if (!c) return 1.0;
-  const auto& speed = tokens == 1 ? c->decode : c->prefill;
+  const bool beside_gpus = on_host && !s.rig.gpus.empty() && c->host_decode;
+  const auto& speed = tokens > 1 ? c->prefill : beside_gpus ? c->host_decode : c->decode;
   return speed ? speed->factor.value : 1.0;
 }
 
@@ -29,12 +31,11 @@ double profile_spread(const StepContext& s, SpeedMetric metric, Regime regime) {
 std::optional<double> narrower_spread(const StepContext& s, SpeedMetric metric, Regime regime) {
   const Correction* c = s.correction();
   if (!c) return std::nullopt;
-  const auto& speed = of_metric(*c, metric);
-  if (!speed || speed->spread >= profile_spread(s, metric, regime)) return std::nullopt;
-  const auto& regimes = speed->regimes;
-  const bool measured =
-      regimes.empty() || std::ranges::find(regimes, name(regime)) != regimes.end();
-  return measured ? std::optional<double>(speed->spread) : std::nullopt;
+  const bool decode = metric == SpeedMetric::kDecode;
+  for (const auto& speed : {decode ? c->host_decode : std::nullopt, decode ? c->decode : c->prefill})
+    if (speed && holds_in(*speed, regime) && speed->spread < profile_spread(s, metric, regime))
+      return speed->spread;
+  return std::nullopt;
 }
 
 }  // namespace rigcast

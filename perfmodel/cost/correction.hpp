@@ -10,8 +10,8 @@
 
 namespace rigcast {
 
-/// The factor on the speed of the rig's devices, for a batch of `tokens` tokens.
-double device_speed(const StepContext& context, TokenCount tokens);
+/// The factor on the speed of the rig's GPUs, or of its CPU, for a batch of `tokens` tokens.
+double device_speed(const StepContext& context, TokenCount tokens, bool on_host);
 
 /// Logarithm of the half-width of the profile's 80 % interval of the metric.
 double profile_spread(const StepContext& context, SpeedMetric metric, Regime regime);

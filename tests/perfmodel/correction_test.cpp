@@ -97,10 +97,31 @@ TEST_CASE("A correction divides the devices' times, not their bytes", "[correcti
     }
 }
 
+TEST_CASE("The CPU beside a GPU has a factor of its own", "[correction]") {
+  const std::string keys =
+      "decode = { value = 2.0, kind = \"measured\", source = \"x\" }\ndecode_spread = 0.2\n"
+      "decode_regimes = [\"resident\"]\n"
+      "host_decode = { value = 0.5, kind = \"measured\", source = \"x\" }\n"
+      "host_decode_spread = 0.3\nhost_decode_regimes = [\"layer split\"]\n";
+  const Scenario plain = made(kRig + kModel), own = made(with_correction(keys));
+  const auto on_cpu = [](const Scenario& s) { return cpu_cost(s, some_traffic(), 1).compute.value; };
+  const auto on_gpu = [](const Scenario& s) {
+    return gpu_cost(s, 0, some_traffic(), 1, 10).compute.value;
+  };
+  CHECK(on_gpu(own) == Approx(on_gpu(plain) / 2));
+  CHECK(on_cpu(own) == Approx(on_cpu(plain) * 2));
+  CHECK(narrower_spread(own, SpeedMetric::kDecode, Regime::kResident) == 0.2);
+  CHECK(narrower_spread(own, SpeedMetric::kDecode, Regime::kSplit) == 0.3);
+  const auto again = TomlDocument::parse(to_toml(own.rig.corrections, "x"), "written");
+  REQUIRE(again);
+  const auto read = read_corrections(again->root().table("correction"));
+  CHECK(read.at("llama.cpp").host_decode->factor.value == 0.5);
+}
+
 TEST_CASE("A correction is of one runtime", "[correction]") {
   const Scenario other = made(with_correction(kBoth, "rigcast"));
   CHECK(!other.correction());
-  CHECK(device_speed(other, 1) == 1.0);
+  CHECK(device_speed(other, 1, false) == 1.0);
   CHECK(tally_inputs(other).count[std::size_t(SourceKind::kMeasured)] == 0);
   const Scenario own = made(with_correction(kBoth));
   REQUIRE(own.correction());
@@ -117,7 +138,7 @@ TEST_CASE("The narrower interval holds, where there were runs", "[correction]") 
       made(with_correction("decode = { value = 1.1, source = \"x\" }\ndecode_spread = 2.5\n"));
   CHECK(!narrower_spread(wide, SpeedMetric::kDecode, Regime::kResident));
   CHECK(!narrower_spread(wide, SpeedMetric::kPrefill, Regime::kResident));
-  CHECK(device_speed(wide, 512) == 1.0);
+  CHECK(device_speed(wide, 512, false) == 1.0);
 }
 
 TEST_CASE("Corrections that make no sense are refused where they stand", "[correction]") {
@@ -172,8 +193,8 @@ TEST_CASE("What is written is read back", "[correction]") {
 TEST_CASE("A file beside the rig's corrects it, as long as its parts are the rig's",
           "[correction]") {
   const RigFile rig("[correction.\"llama.cpp\"]\n" + kBoth);
-  CHECK(device_speed(made(rig.scenario()), 1) == 1.25);
-  CHECK(device_speed(made(rig.scenario("ram_capacity = \"48 GiB\"\n")), 1) == 1.25);
+  CHECK(device_speed(made(rig.scenario()), 1, false) == 1.25);
+  CHECK(device_speed(made(rig.scenario("ram_capacity = \"48 GiB\"\n")), 1, false) == 1.25);
   const Scenario other = made(rig.scenario("gpu = \"rtx-3090\"\n"));
   CHECK(other.rig.corrections.empty());
   REQUIRE(!other.warnings.empty());
