@@ -230,6 +230,11 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
   build.add("cpu.experts", 0.3, [](Profile& p) { return &p.cpu.experts.value; });
   build.add("cpu.attention", 0.5, [](Profile& p) { return &p.cpu.attention.value; });
   build.add("cpu.half_rate_batch", 0.5, [](Profile& p) { return &p.cpu.half_rate_batch.value; });
+  if (profile.cpu.tiles)
+    build.add("cpu.tiles", 0.4, [](Profile& p) { return &p.cpu.tiles->value; });
+  if (profile.cpu.two_threads)
+    build.add(
+        "cpu.two_threads", 0.1, [](Profile& p) { return &p.cpu.two_threads->value; }, 1, 2);
   build.in_unit(build.add("cpu.barrier_time", 0.5,
                           [](Profile& p) { return &p.cpu.barrier_time.value.value; }),
                 "us");

@@ -27,7 +27,7 @@ class StepBuilder {
     const DeviceIndex device = decode() ? at.decode_on : prefill_device(s_, p_, batch_, l);
     const bool cpu_attention =
         decode() ? at.decode_cache_on == kHost
-                 : s_.kv.policy == KvPolicy::kRam && s_.runtime.prefill.cpu_attention;
+                 : cpu_attends(s_) && s_.runtime.prefill.cpu_attention;
     const bool host_cache = device != kHost && cpu_attention;
     if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
       if (host_cache && s_.model.has_attention(l)) {
@@ -101,6 +101,7 @@ class StepBuilder {
       op.fetch->equivalent_bytes += f.equivalent_bytes;
       op.fetch->start += f.start;
       op.fetch->early = op.fetch->early && f.early;
+      op.fetch->copied_cache = op.fetch->copied_cache || f.copied_cache;
     } else {
       op.fetch = f;
     }
@@ -235,6 +236,7 @@ class StepBuilder {
     const TokenCount cached = batch_.cached() + batch_.tokens();
     // The KV that the batch adds is in VRAM while the batch computes.
     const bool leaves = rules_.streams_in_blocks() && s_.kv.policy == KvPolicy::kStream;
+    if (in_ram && s_.runtime.copies_ram_cache) return 1.0;
     if (in_ram && !leaves) return double(batch_.cached()) / double(cached);
     const TokenCount cold = cold_tokens(s_, memory_, batch_);
     if (cold == 0 || !s_.model.sees_all_tokens(l)) return 0.0;
@@ -243,6 +245,13 @@ class StepBuilder {
     const TokenCount read =
         s_.kv.evict == Eviction::kLru ? std::max(cold, cached - s_.kv.hot_tokens) : cold;
     return std::min(1.0, double(read) / double(cached));
+  }
+
+  // Whole cells are copied: those of the cache that the batch sees, over those that hold tokens.
+  double allocated_per_cell() const {
+    if (!s_.runtime.copies_ram_cache) return 1.0;
+    const TokenCount cells = batch_.cached() + batch_.tokens();
+    return double(read_cells(cells, s_.runtime.memory.kv_padding)) / double(cells);
   }
 
   // Blocks that may have another type than the part of the cache that is in RAM from the start.
@@ -257,7 +266,8 @@ class StepBuilder {
   void cold_cache(StepOp& op, int l, const ColdSplit& split, double cold_bytes, bool in_ram) {
     const double over_link = cold_bytes - split.on_cpu;
     if (split.on_cpu > 0) op.host_part = split.cost;
-    Fetch fetch = kv_fetch(s_, over_link);
+    Fetch fetch = in_ram ? ram_cache_fetch(s_, over_link * allocated_per_cell())
+                         : kv_fetch(s_, over_link);
     if (evicts_from_vram(in_ram)) fetch.start = rules_.cold_copy_start(s_, l, over_link);
     add_fetch(op, fetch);
     // Blocks of another type are dequantized to FP16 before attention reads them.

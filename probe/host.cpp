@@ -136,6 +136,7 @@ Host read_host(const fs::path& root) {
   Host host;
   host.cpu = value_of(cpuinfo, "model name");
   host.simd = simd_level(cpuinfo);
+  host.amx = (" " + value_of(cpuinfo, "flags") + " ").find(" amx_int8 ") != std::string::npos;
   host.sockets = count_sockets(cpuinfo);
   std::ifstream release(root / "proc/sys/kernel/osrelease");
   std::string kernel;

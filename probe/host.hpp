@@ -11,6 +11,7 @@ namespace rigcast::probe {
 struct Host {
   std::string cpu;   // "AMD EPYC 9354 32-Core Processor"
   std::string simd;  // as in hwprofiles/cpus: "avx512-vnni"
+  bool amx = false;  // tiles of bytes, beside it
   std::string os;    // as in a scenario: "linux" or "wsl2"
   int cores = 1;     // cores that this process may use; hardware threads of one core count once
   int sockets = 1;

@@ -95,6 +95,7 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   file.text("cpu_name", m.host.cpu);
   file.number("cpu_cores", m.host.cores);
   file.text("cpu_simd", m.host.simd);
+  if (m.host.amx) file.flag("cpu_amx", true);
   file.text("os", m.host.os);
   if (m.host.l3.value > 0) file.size("cpu_cache", m.host.l3, "last level, as the kernel tells");
   file.size("ram_capacity", m.host.memory,

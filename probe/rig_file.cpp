@@ -30,6 +30,10 @@ void RigFile::number(std::string_view key, int value) {
   out_ += fmt::format("{} = {}\n", key, value);
 }
 
+void RigFile::flag(std::string_view key, bool value) {
+  out_ += fmt::format("{} = {}\n", key, value);
+}
+
 void RigFile::rate(std::string_view key, const Samples& samples, std::string_view how) {
   figure(key, fmt::format("{:.4g} GB/s", samples.median / 1e9), samples, how);
 }

@@ -22,6 +22,7 @@ class RigFile {
   void text(std::string_view key, std::string_view value);
   void texts(std::string_view key, const std::vector<std::string>& values);
   void number(std::string_view key, int value);
+  void flag(std::string_view key, bool value);
   void rate(std::string_view key, const Samples& bytes_per_s, std::string_view how);
   void frequency(std::string_view key, const Samples& hertz, std::string_view how);
   void flops(std::string_view key, const Samples& flops_per_s, std::string_view how);

@@ -26,11 +26,12 @@ SHARE, ABSOLUTE = 0.03, 100 * MIB
 # Architectures of llama.cpp: llama, qwen2, qwen3, qwen3moe, gemma2, gemma3, gpt-oss, phi3, deepseek2,
 # granitehybrid, falcon-h1, lfm2, lfm2moe, olmoe, olmo2, glm4, glm4moe, command-r, cohere2, exaone4,
 # nemotron_h, ernie4_5-moe, starred ones with windows (*) or recurrent layers (+) among them.
-FULL = "--gpu rtx-4090 --cpu ryzen-9-7950x --ram 64GB"
-SMALL = "--gpu rtx-3060 --cpu ryzen-9-7950x --ram 96GB"
-LARGE = "--gpu rtx-5090 --cpu ryzen-9-7950x --ram 96GB"
-SERVER = "--gpu h100-sxm --cpu epyc-9654 --ram 128GB"
-CORES = "--gpu none --cpu ryzen-9-7950x --ram 96GB"
+HOST = "--cpu ryzen-9-7950x --ram 2xddr5-5600:96GiB"
+FULL = f"--gpu rtx-4090 {HOST}"
+SMALL = f"--gpu rtx-3060-12gb {HOST}"
+LARGE = f"--gpu rtx-5090 {HOST}"
+SERVER = f"--gpu h100-sxm {HOST}"
+CORES = HOST
 COMMANDS = [
     ("llama-3.2-1b Q8_0", FULL, "--context 131072"),
     ("llama-3.1-8b Q4_K_M", FULL, "--context 32768"),
@@ -99,49 +100,67 @@ COMMANDS = [
 def output_of(words, what):
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{what}: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+        raise RuntimeError(f"{what}: " + " ".join((done.stderr or done.stdout).split()))
     return done.stdout
 
 
 def emitted(rigcast, model, flags):
-    """The llama-server command of the best plan, and its report."""
+    """The llama-server command of the best plan, its quant mix and its report."""
     name, quant = model.split()
-    base = [rigcast, "plan", name, "--quant", quant, *shlex.split(flags)]
-    text = output_of([*base, "--emit", "llama.cpp"], "plan")
+    words = [rigcast, "plan", "--model", name, "--quant", quant, *shlex.split(flags)]
+    text = output_of([*words, "--emit", "llama.cpp"], "plan")
     line = next(line for line in text.replace("\\\n", " ").splitlines() if line.startswith("llama-server"))
-    report = json.loads(output_of([*base, "--format", "json"], "plan"))
-    return shlex.split(line), report
+    best = json.loads(output_of([*words, "--format", "json"], "plan"))["choices"][0]
+    return shlex.split(line), best["scenario"]["model"]["quant"], best["report"]
 
 
 def forecast_of(report):
     """Bytes that the runtime allocates by the forecast: on the GPUs together, and on the host."""
-    memory = report["memory"]
-    parts = ("weights", "kv", "activations", "staging")
     sums = {"vram": 0, "ram": 0}
-    for device in memory:
+    for device in report["memory"]:
+        parts = ("weights", "kv", "activations", "staging")
         sums[device["tier"]] += sum(device.get(part) or 0 for part in parts)
     return sums
 
 
-def measured_of(account):
-    """The same by the library's buffers. A file that is mapped counts as far as the host reads it."""
+def tied_matrix(shape):
+    """Bytes of a matrix that is embedding and head at once."""
+    embedding = [t["bytes"] for t in shape["tensors"] if t["name"] == "token_embd.weight"]
+    return embedding[0] if shape["tied_embeddings"] and embedding else 0
+
+
+def measured_of(account, shape, on_gpu, head_on_gpu):
+    """The same by the library's buffers. A part of the file that is mapped reaches from the first to the last
+    tensor that the host needs: what lies between, and is in a buffer as well, is no memory that it needs."""
     sums = {"vram": 0, "ram": 0}
+    weights = mapped = 0
     for b in account["buffers"]:
         sums["vram" if re.fullmatch(r"CUDA\d+", b["name"]) else "ram"] += b["bytes"]
+        if b["kind"] == "model":
+            weights += b["bytes"]
+            mapped += b["bytes"] if b["name"].endswith("_Mapped") else 0
+    # A tied matrix is on the host once, and once more where it is multiplied: on a GPU, or in a layout of the CPU.
+    has_tiles = any(b["name"] == "AMX" for b in account["buffers"])
+    twice = head_on_gpu if on_gpu else has_tiles
+    needed = shape["tensor_bytes"] + (tied_matrix(shape) if twice else 0)
+    sums["ram"] -= min(max(0, weights - needed), mapped)
     return sums
 
 
 def check(args, model, flags, scratch):
-    command, report = emitted(args.rigcast, model, flags)
-    name, quant = model.split()
+    command, quant, report = emitted(args.rigcast, model, flags)
     file = scratch / "model.gguf"
-    output_of([args.rigcast, "synth", name, "--quant", quant, "--zeros", "-o", str(file)], "synth")
+    output_of([args.rigcast, "synth", model.split()[0], "--quant", quant, "--zeros", "-o", str(file)], "synth")
+    shape = json.loads(output_of([args.rigcast, "inspect", str(file), "--tensors", "--format", "json"], "inspect"))
     words = [args.server_memory, *command[1:]]
     words[words.index("-m") + 1] = str(file)
     account = json.loads(output_of(words, "llama-server-memory"))
+    on_gpu = any(device["tier"] == "vram" for device in report["memory"])
+    layers = int(command[command.index("-ngl") + 1])
+    head_on_gpu = layers > (shape["layers"] if account["release"] == "b7347" else 0)
     return {"model": model, "flags": flags, "command": command, "forecast": forecast_of(report),
             "memory": report["memory"], "buffers": account["buffers"], "gpus": account["gpus"],
-            "release": account["release"], "measured": measured_of(account)}
+            "release": account["release"], "measured": measured_of(account, shape, on_gpu, head_on_gpu)}
 
 
 def verdict(row):
@@ -174,7 +193,7 @@ def main():
                 continue
             if time.time() - begin > args.seconds:
                 break
-            print(f"{model:28} {rig.split()[1]:9} {flags:36}", end="")
+            print(f"{model:28} {rig.split()[1]:13} {flags:36}", end="")
             try:
                 row = check(args, model, f"{rig} {flags}", pathlib.Path(folder))
                 good += verdict(row)

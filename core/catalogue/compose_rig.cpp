@@ -234,6 +234,7 @@ void override_cpu(const TomlTable& t, CpuPart& cpu) {
   cpu.cores = int(t.integer_or("cpu_cores", cpu.cores, 1, 100'000));
   if (const auto name = t.find_text("cpu_name")) cpu.name = *name;
   if (const auto simd = t.find_text("cpu_simd")) cpu.simd = *simd;
+  cpu.amx = t.flag("cpu_amx", cpu.simd == kAmx);
   const auto flops = [&](std::string_view key) {
     return t.find_figure<FlopsPerSecond>(key, FlopsPerSecond{1e6}, FlopsPerSecond{1e17});
   };

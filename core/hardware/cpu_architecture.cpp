@@ -25,9 +25,13 @@ CpuArchitecture default_of(std::string_view simd) {
   return {"", 1, 16};
 }
 
-double vector_bytes_per_cycle(const CpuPart& part) {
+CpuArchitecture design_of(const CpuPart& part) {
   const CpuArchitecture* known = cpu_architecture(part.architecture);
-  const CpuArchitecture core = known ? *known : default_of(part.simd);
+  return known ? *known : default_of(part.simd);
+}
+
+double vector_bytes_per_cycle(const CpuPart& part) {
+  const CpuArchitecture core = design_of(part);
   return double(core.multipliers) * core.vector_bytes;
 }
 
@@ -101,6 +105,10 @@ bool has_slow_host(const CpuPart& part) {
 double int8_flops_per_cycle(const CpuPart& part) {
   const double steps = has_dot_product(part.simd) || part.simd == "scalar" ? 1.0 : kStepsWithout;
   return 2.0 * vector_bytes_per_cycle(part) / steps;
+}
+
+double int8_flops_per_cycle(const CpuPart& part, double widest_bytes) {
+  return 2.0 * design_of(part).multipliers * widest_bytes;
 }
 
 double fp32_flops_per_cycle(const CpuPart& part) {

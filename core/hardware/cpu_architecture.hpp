@@ -25,6 +25,8 @@ bool has_slow_host(const CpuPart& part);
 /// FLOPs of INT8 products that one performance core can do in a cycle, a multiply-add counted as
 /// two: its multipliers, with dot-product instructions or, without them, in one and a half steps.
 double int8_flops_per_cycle(const CpuPart& part);
+/// The same with vectors of so many bytes at most, with dot-product instructions.
+double int8_flops_per_cycle(const CpuPart& part, double widest_bytes);
 /// FLOPs per cycle of FP32 multiply-adds.
 double fp32_flops_per_cycle(const CpuPart& part);
 

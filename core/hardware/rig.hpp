@@ -54,6 +54,9 @@ struct GpuPart : PartInfo {
   Sourced<double> gpu_share{1.0, SourceKind::kSpec, "own memory"};  // of `memory` the GPU may use
 };
 
+/// The level of CPUs that multiply tiles of bytes, beside vectors.
+inline constexpr std::string_view kAmx = "amx";
+
 struct CpuPart : PartInfo {
   std::string architecture;
   int cores = 0;  // performance cores, whole machine
@@ -64,6 +67,7 @@ struct CpuPart : PartInfo {
   std::optional<Sourced<Hertz>> clock;  // sustained on all cores
   std::optional<Sourced<Hertz>> base_clock, boost_clock;  // performance cores, data sheet
   std::string simd;
+  bool amx = false;  // it multiplies tiles of bytes, beside the vectors of `simd`
   std::optional<Sourced<Watts>> tdp;
   int memory_channels = 0;
   std::string memory_type;
@@ -111,6 +115,7 @@ struct Correction {
     std::vector<std::string> regimes;  // of the runs: the spread holds only there; empty: in all
   };
   std::optional<Speed> decode, prefill;  // nullopt: no runs
+  std::optional<Speed> host_decode;      // of the CPU beside GPUs; nullopt: as `decode`
   int runs = 0;
 };
 

@@ -46,6 +46,14 @@ struct CpuEfficiency {
   std::optional<Sourced<double>> cache_stride;
   // The `unoverlapped_share` of reading the cache; nullopt: weights and cache have one share.
   std::optional<Sourced<double>> kv_unoverlapped_share;
+  // The rate of a batch in a layout of tiles (AMX), relative to vectors; absent: as vectors.
+  std::optional<Sourced<double>> tiles;
+  // The widest vectors of the kernels for one token, in bytes; absent: the core's own.
+  std::optional<Sourced<double>> vector_bytes;
+  // The rate of two threads that share a core, relative to one that has it alone. It applies where a
+  // rig's probe tells that threads share cores, and then the rate of a core is that of such a thread;
+  // absent: a core's rate is its share of the rate of all.
+  std::optional<Sourced<double>> two_threads;
   Sourced<Seconds> element;       // one thread's time for an element of a matrix's input or output
   Sourced<Seconds> barrier_time;  // one thread's time at a barrier between operations
   std::optional<Sourced<double>>

@@ -304,6 +304,9 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.llc_weight_speedup = t.find_number_figure("llc_weight_speedup", 1, 100);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
+  c.tiles = t.find_number_figure("tiles", 0.1, 100);
+  c.vector_bytes = t.find_number_figure("vector_bytes", 8, 256);
+  c.two_threads = t.find_number_figure("two_threads", 1, 2);
   c.kv_unoverlapped_share = t.find_number_figure("kv_unoverlapped_share", 0, 1);
   c.element = t.find_figure<Seconds>("element", Seconds{0}, Seconds{1e-3})
                   .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
@@ -455,6 +458,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
   p.ffn_in_ram = t.flag("ffn_in_ram", false);
+  p.copies_ram_cache = t.flag("copies_ram_cache", false);
   p.projector = t.flag("projector", false);
   p.speculates = t.flag("speculates", false);
   p.quantized_v_needs_flash = t.flag("quantized_v_needs_flash", false);

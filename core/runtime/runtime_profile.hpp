@@ -63,6 +63,9 @@ struct RuntimeProfile {
   bool cpu_decode = false;  // decode on the CPU after prefill on the GPU
   bool projector = false;   // takes a vision projector (--mmproj)
   bool speculates = false;  // takes a draft model for speculative decoding (--model-draft)
+  // A GPU that attends over a cache in RAM copies it for each batch, in whole cells and from pageable
+  // memory; with flash attention also under the KV policy `ram`, else the CPU attends there.
+  bool copies_ram_cache = false;
   bool ffn_in_ram = false;  // dense FFNs may be on the host while the rest of a layer is on a GPU
 
   struct Memory {
@@ -104,6 +107,8 @@ struct RuntimeProfile {
     bool experts = true;            // matrices of experts too
     double block_bytes = 0;         // of a block in the buffer; 0: as in the file
     Sourced<double> since;          // year of the first builds
+
+    bool in_tiles() const { return simd.size() == 1 && simd.front() == kAmx; }
   };
   std::vector<Repacking> repackings;  // of those that apply, the first is used
 

@@ -98,7 +98,7 @@ Placement place(const Scenario& s, int gpu_layers, int cpu_moe_layers) {
     const bool host_cache = keeps_cache_in_ram(s.kv.policy);
     const bool cpu_decode = s.placement.decode_device == DecodeDevice::kCpu;
     l.kv = host_cache || cpu_decode ? kHost : l.decode_on;
-    l.decode_cache_on = s.kv.policy == KvPolicy::kRam ? kHost : l.decode_on;
+    l.decode_cache_on = cpu_attends(s) ? kHost : l.decode_on;
     p.layers.push_back(l);
   }
   if (wanted > without_head) p.head = gpu.back();

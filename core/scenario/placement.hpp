@@ -45,6 +45,14 @@ struct Placement {
 std::vector<DeviceIndex> split_over_gpus(const Rig& rig, const std::vector<double>& tensor_split,
                                          int units);
 
+/// True if the CPU attends over caches of GPU layers: they are in RAM, and stay there.
+template <class Settings>  // a Scenario or a StepContext
+bool cpu_attends(const Settings& s) {
+  const bool copied =
+      s.runtime.copies_ram_cache && s.settings.flash_attention && !s.rig.unified();
+  return s.kv.policy == KvPolicy::kRam && !copied;
+}
+
 /// True if the output head is the first of the layers + 1 to go to the GPUs, as in llama.cpp of
 /// 2026; false: the last one.
 bool head_is_first(const Scenario& scenario);

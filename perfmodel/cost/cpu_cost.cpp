@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/hardware/cpu_architecture.hpp"
+#include "perfmodel/cost/cpu_layout.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 
 namespace rigcast {
@@ -51,8 +52,18 @@ double rate_of_core(const StepContext& s, const std::optional<Sourced<FlopsPerSe
   if (measured) return measured->value.value / std::max(1, s.rig.cpu.cores);
   return working_clock(s).value * per_cycle;
 }
+// A thread with a core to itself counts as one, if the profile tells what two threads on a core reach.
 double int8_rate_of_core(const StepContext& s) {
-  return rate_of_core(s, s.rig.cpu.int8_rate, int8_flops_per_cycle(s.rig.cpu));
+  const CpuPart& cpu = s.rig.cpu;
+  if (s.runtime.cpu.two_threads && cpu.core_int8) return cpu.core_int8->value.value;
+  return rate_of_core(s, cpu.int8_rate, int8_flops_per_cycle(cpu));
+}
+// Kernels for one token may be written for narrower vectors than the core has.
+double kernel_rate_of_core(const StepContext& s, TokenCount tokens) {
+  const double rate = int8_rate_of_core(s);
+  const auto& widest = s.runtime.cpu.vector_bytes;
+  if (!widest || tokens > kMatVecTokens) return rate;
+  return std::min(rate, working_clock(s).value * int8_flops_per_cycle(s.rig.cpu, widest->value));
 }
 double fp32_rate_of_core(const StepContext& s) {
   return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
@@ -117,6 +128,27 @@ Seconds barrier_overhead(const StepContext& s, const OpTraffic& t, TokenCount to
   return e.barrier_time.value * std::pow(double(s.settings.threads), power ? power->value : 1.0);
 }
 
+// Share of the processors that are one of two hardware threads of a core, where the operating system
+// takes each for a core, as in a virtual machine: the rates of one thread and of all tell.
+double paired_share(const StepContext& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  if (!cpu.core_int8 || !cpu.int8_rate) return 0;
+  const double all = cpu.int8_rate->value.value / std::max(1, cpu.cores);
+  return std::clamp(2.0 * (1.0 - all / cpu.core_int8->value.value), 0.0, 1.0);
+}
+
+// Threads, those that share a core counting as less than one each. The operating system spreads them
+// over processors without knowing which share a core, so one more thread is beside a given one with
+// the same probability on each of the other processors.
+double computing_cores(const StepContext& s) {
+  const double cores = used_cores(s);
+  const auto& pair = s.runtime.cpu.two_threads;
+  if (!pair) return cores;
+  const double others = std::max(1.0, double(s.rig.cpu.cores) - 1.0);
+  const double shared = paired_share(s) * std::clamp((cores - 1.0) / others, 0.0, 1.0);
+  return cores * (1.0 - shared * (1.0 - pair->value / 2.0));
+}
+
 bool knows_clock(const StepContext& s) {
   const auto& clock = s.rig.cpu.clock;
   return clock && clock->kind == SourceKind::kMeasured;
@@ -148,6 +180,12 @@ double cache_rate(const StepContext& s, double alone,
   return 1.0 / ((1.0 - half) / alone + half / shared);
 }
 
+double speed_of_tiles(const StepContext& s, const CpuMatrix& matrix) {
+  const auto& speed = s.runtime.cpu.tiles;
+  const RuntimeProfile::Repacking* layout = speed ? cpu_layout(s, matrix) : nullptr;
+  return layout && layout->in_tiles() ? speed->value : 1.0;
+}
+
 // Compute time of one token, or of a batch.
 CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
@@ -157,7 +195,8 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
   const double beside = tokens > kMatVecTokens ? smt_contention(s) : 1.0;
   const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
-  const double rate = used_cores(s) * int8_rate_of_core(s) * reached * e.speed.value * os;
+  const double rate =
+      computing_cores(s) * kernel_rate_of_core(s, tokens) * reached * e.speed.value * os;
   double scaled = 0, all = 0;
   if (uses_blas(s, t, tokens)) {
     const double blas = used_cores(s) * fp32_rate_of_core(s);
@@ -169,7 +208,10 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
     const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
     all += elements;
     const FormatEfficiency& of_format = s.runtime.format(format);
-    scaled += elements / (tokens <= kMatVecTokens ? of_format.cpu : of_format.cpu_batch).value;
+    if (tokens <= kMatVecTokens)
+      scaled += elements / of_format.cpu.value;
+    else
+      scaled += elements / (of_format.cpu_batch.value * speed_of_tiles(s, {format, t.routed}));
   }
   double matmul = all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
   if (tokens <= kMatVecTokens)
@@ -180,8 +222,9 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   if (tokens > kMatVecTokens)
     return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
   const bool quantized = cache_format(s, t).block_elements > 1;
-  // `rate` is that of threads which may share cores; a thread with a core to itself is faster.
-  const double alone = rate / share_of_core(s).value_or(1.0) * e.cache.value;
+  // Without `two_threads`, `rate` is that of threads which may share cores; a thread with a core to
+  // itself is faster.
+  const double alone = rate / (e.two_threads ? 1.0 : share_of_core(s).value_or(1.0)) * e.cache.value;
   const double of_cache =
       cache_rate(s, alone, quantized ? e.cache_quant_per_cycle : e.cache_per_cycle);
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
@@ -237,7 +280,7 @@ OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
         s, compute,
         {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
   cost.overhead = barriers + cost.serial;
-  return corrected(s, cost, tokens);
+  return corrected(s, cost, tokens, true);
 }
 
 }  // namespace rigcast

@@ -296,14 +296,14 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
                                idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
     cost.serial = unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
-    return corrected(s, with_launches(s, gpu, cost, launches), tokens);
+    return corrected(s, with_launches(s, gpu, cost, launches), tokens, false);
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.serial += score_passes(s, part, t);
   if (const auto& blocks = s.runtime.blocks)
     cost.serial += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
-  return corrected(s, with_launches(s, gpu, cost, launches), tokens);
+  return corrected(s, with_launches(s, gpu, cost, launches), tokens, false);
 }
 
 }  // namespace rigcast

@@ -11,4 +11,13 @@ Fetch kv_fetch(const StepContext& s, double bytes) {
   return f;
 }
 
+Fetch ram_cache_fetch(const StepContext& s, double bytes) {
+  Fetch f = kv_fetch(s, bytes);
+  if (!s.runtime.copies_ram_cache) return f;
+  f.copied_cache = f.pageable = true;
+  f.equivalent_bytes = copied_cache_bytes(s, f.bytes);
+  f.start = s.runtime.decode.crossing.value;
+  return f;
+}
+
 }  // namespace rigcast

@@ -44,6 +44,10 @@ Bytes equivalent_weight_bytes(const StepContext& s, Bytes bytes, bool mapped) {
          (mapped ? s.runtime.prefill.mapped_share.value : s.runtime.decode.stream_share.value);
 }
 
+Bytes copied_cache_bytes(const StepContext& s, Bytes bytes) {
+  return bytes / s.runtime.prefill.mapped_share.value;
+}
+
 OpCost operation_cost(const StepContext& s, const StepOp& op) {
   OpCost cost = operation_cost(s, op.device, op.traffic, op.tokens, op.launches);
   if (op.dequantizes_cache && s.runtime.blocks)
@@ -57,8 +61,12 @@ void price(const StepContext& s, StepOp& op) {
   // The bytes that accompany weights are KV cache, which is not in a mapped file.
   const bool has_weights = op.fetch->kind == ActivityKind::kFetchWeights;
   const Bytes weights{has_weights ? op.traffic.weight_bytes() : 0.0};
-  op.fetch->equivalent_bytes = equivalent_weight_bytes(s, weights, op.fetch->mapped) +
-                               (op.fetch->bytes - weights) / s.runtime.decode.stream_share.value;
+  const Bytes cache = op.fetch->bytes - weights;
+  op.fetch->equivalent_bytes =
+      equivalent_weight_bytes(s, weights, op.fetch->mapped) +
+      (op.fetch->copied_cache ? copied_cache_bytes(s, cache)
+                              : cache / s.runtime.decode.stream_share.value);
+  if (op.fetch->copied_cache) op.fetch->start = s.runtime.decode.crossing.value;
 }
 
 BytesPerSecond h2d_rate(const StepContext& s, DeviceIndex gpu, bool pageable) {

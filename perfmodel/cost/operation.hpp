@@ -20,6 +20,7 @@ struct Fetch {
   Seconds start;           // latency before the first byte arrives
   bool pageable = false;
   bool mapped = false;  // from the pages of a mapped file
+  bool copied_cache = false;  // of a cache in RAM, from pageable memory
   bool early = false;   // may run before the operation's predecessor has ended
 };
 
@@ -59,6 +60,8 @@ void price(const StepContext& context, StepOp& op);
 /// Equivalent bytes of a copy of weights: bytes divided by the share of the pinned-memory rate that
 /// the runtime reaches.
 Bytes equivalent_weight_bytes(const StepContext& context, Bytes bytes, bool mapped);
+/// The same of a cache that is copied from pageable memory, of that memory's rate.
+Bytes copied_cache_bytes(const StepContext& context, Bytes bytes);
 
 /// The link's rate from host memory to a GPU, which is lower from pageable memory.
 BytesPerSecond h2d_rate(const StepContext& context, DeviceIndex gpu, bool pageable);

@@ -68,9 +68,10 @@ int kv_ring_layers(const Allocation& s) {
   return std::max(1, s.kv.prefetch ? s.runtime.decode.prefetch_depth : 1);
 }
 
-// Attention on a GPU over KV in RAM needs a ring buffer of staged layers.
+// Attention on a GPU over KV in RAM needs a ring buffer of staged layers, or room for copies in its
+// compute buffer.
 void add_kv_ring(const Allocation& s, const Placement& p, const Cells& cells, MemoryPlan& plan) {
-  if (s.rig.unified()) return;
+  if (s.rig.unified() || s.runtime.copies_ram_cache) return;
   const auto reads_ram = [&](DeviceIndex g) {
     return std::ranges::any_of(p.layers, [&](const LayerPlacement& l) {
       const bool in_prefill = l.prefill_on == g && !s.runtime.prefill.cpu_attention;

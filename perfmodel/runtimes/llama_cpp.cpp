@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "perfmodel/cost/cpu_layout.hpp"
 #include "perfmodel/runtimes/llama_cpp_buffers.hpp"
 
 namespace rigcast {
@@ -12,17 +13,10 @@ bool is_expert(const Tensor& t) {
          t.role == TensorRole::kExpertDown;
 }
 
-// The layout of the CPU for a matrix; nullptr: it is multiplied as it is in the file.
-const RuntimeProfile::Repacking* repacking_of(const StepContext& s, const Tensor& t) {
+const RuntimeProfile::Repacking* layout_of(const StepContext& s, const Tensor& t) {
   if (t.dimensions < 2 || t.role == TensorRole::kBias || t.role == TensorRole::kNorm)
     return nullptr;
-  const auto applies = [&](const RuntimeProfile::Repacking& r) {
-    return r.format == t.format && std::ranges::find(r.simd, s.rig.cpu.simd) != r.simd.end() &&
-           std::int64_t(t.shape[1]) % r.rows == 0 && (r.experts || !is_expert(t)) &&
-           s.settings.build_year.value_or(r.since.value) >= r.since.value;
-  };
-  const auto found = std::ranges::find_if(s.runtime.repackings, applies);
-  return found == s.runtime.repackings.end() ? nullptr : &*found;
+  return cpu_layout(s, {t.format, is_expert(t), std::int64_t(t.shape[1])});
 }
 
 }  // namespace
@@ -47,11 +41,10 @@ Bytes LlamaCpp::compute_buffers(const MemoryContext& s, const Placement& p, Devi
 
 RepackedWeights LlamaCpp::repacked_weights(const StepContext& s, const Placement&) const {
   RepackedWeights out;
-  if (!s.rig.gpus.empty()) return out;
   for (const Tensor& t : s.tensors.tensors) {
     const bool tied_head = t.role == TensorRole::kTokenEmbedding && s.tensors.head_is_embedding;
     if (t.layer < 0 && t.role != TensorRole::kOutput && !tied_head) continue;
-    const RuntimeProfile::Repacking* layout = repacking_of(s, t);
+    const RuntimeProfile::Repacking* layout = layout_of(s, t);
     if (!layout) continue;
     const double scale =
         layout->block_bytes > 0 ? layout->block_bytes / double(info(t.format).block_bytes) : 1.0;

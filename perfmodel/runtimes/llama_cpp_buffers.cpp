@@ -61,15 +61,15 @@ ComputeStages copied_weights(const MemoryContext& s, const Placement& p, DeviceI
   return out;
 }
 
-// Attention follows the product after it, to the GPU, where keys and values are in RAM because the
-// layer is: they are copied as they are allocated. With KV policy `ram` it stays on the CPU.
+// Attention follows the product after it, to the GPU, where keys and values are in RAM: they are copied
+// as they are allocated. With KV policy `ram` and no flash attention it stays on the CPU.
 Bytes copied_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu,
                    const CellsOfLayer& cells) {
-  if (s.kv.policy == KvPolicy::kRam) return {};
+  if (cpu_attends(s)) return {};
   Bytes largest;
   for (int l = 0; l < s.model.layers; ++l) {
     const LayerPlacement& at = p.layers[std::size_t(l)];
-    if (at.prefill_on != gpu || at.kv != kHost || at.weights != kHost) continue;
+    if (at.prefill_on != gpu || at.kv != kHost) continue;
     largest =
         std::max(largest, Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * double(cells(l))});
   }
@@ -81,7 +81,7 @@ bool host_computes(const MemoryContext& s, const Placement& p) {
   return std::ranges::any_of(p.layers, [&](const LayerPlacement& l) {
     const bool has_weights = l.weights == kHost || l.experts == kHost;
     return l.prefill_on == kHost || (has_weights && !offloads(s)) ||
-           (l.kv == kHost && s.kv.policy == KvPolicy::kRam);
+           (l.kv == kHost && cpu_attends(s));
   });
 }
 

@@ -168,6 +168,7 @@ class Detection {
     if (!cpu_) {
       file_.text("cpu_name", host_.cpu);
       file_.text("cpu_simd", host_.simd);
+      if (host_.amx) file_.flag("cpu_amx", true);
       assumed_.push_back("the CPU's clock, which the catalogue lacks");
     }
     // Cores of a part are its performance cores; a virtual machine or a container has fewer.

@@ -348,3 +348,52 @@ TEST_CASE(
   s.runtime.cpu.score.value = 4 * 64;  // as much again
   CHECK((cpu_cost(s, t, 16).compute - before.compute).value == Approx(2 * products.value));
 }
+
+TEST_CASE("Kernels of narrower vectors gain nothing on a wider core", "[cpu]") {
+  Scenario s = of_cpu();
+  const double narrow = seconds(s, 1);
+  s.rig.cpu.architecture = "zen5";  // twice as wide
+  CHECK(seconds(s, 1) == Approx(narrow / 2));
+  s.runtime.cpu.vector_bytes = Sourced<double>{32, SourceKind::kAssumed, {}};
+  CHECK(seconds(s, 1) == Approx(narrow));
+  const double batch = seconds(s, 16);
+  s.runtime.cpu.vector_bytes.reset();
+  CHECK(seconds(s, 16) == Approx(batch));  // of one token alone
+}
+
+TEST_CASE("Threads that share cores without knowing it are less than one core each", "[cpu]") {
+  Scenario s = of_cpu();
+  // 8 processors on 4 cores: together they multiply as 4 threads alone do.
+  s.rig.cpu.cores = 8;
+  s.rig.cpu.core_int8 = measured(kCoreFlops);
+  s.rig.cpu.int8_rate = measured(4 * kCoreFlops);
+  s.runtime.cpu.two_threads = Sourced<double>{1.2, SourceKind::kAssumed, {}};
+  const auto cores = [&](int threads) {
+    s.settings.threads = threads;
+    return 2 * kElements * 16 / (seconds(s, 16) / (1 + 2.0 / 16)) / (kCoreFlops * kShare);
+  };
+  CHECK(cores(1) == Approx(1));
+  CHECK(cores(8) == Approx(4 * 1.2));
+  // Three of seven other processors are busy: so many have a neighbour, which leaves each 0.6.
+  CHECK(cores(4) == Approx(4 * (4.0 / 7 + 3.0 / 7 * 0.6)));
+  s.rig.cpu.int8_rate = measured(8 * kCoreFlops);  // a core each
+  CHECK(cores(4) == Approx(4));
+  CHECK(cores(8) == Approx(8));
+}
+
+TEST_CASE("Batches of weights in tiles are as much faster as the profile says", "[cpu]") {
+  Scenario s = of_cpu();
+  const double vectors = seconds(s, 16);
+  s.rig.cpu.amx = true;
+  s.runtime.cpu.tiles = Sourced<double>{2, SourceKind::kAssumed, {}};
+  CHECK(seconds(s, 16) == Approx(vectors));  // no layout of tiles
+  RuntimeProfile::Repacking layout;
+  layout.format = QuantFormat::kF16;
+  layout.simd = {"amx"};
+  s.runtime.repackings = {layout};
+  const double one = seconds(s, 1);
+  CHECK(seconds(s, 16) == Approx(vectors / 2));
+  s.rig.cpu.amx = false;
+  CHECK(seconds(s, 16) == Approx(vectors));
+  CHECK(seconds(s, 1) == Approx(one));
+}

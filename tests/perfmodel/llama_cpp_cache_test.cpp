@@ -3,6 +3,7 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -74,4 +75,44 @@ TEST_CASE("llama.cpp gives no meaning to the windows of some architectures",
   }));
   CHECK(scenario({{"model.name", "mistral-7b-v0.1"}, {"runtime.name", "rigcast"}}).model.window);
   CHECK(scenario({{"model.name", "gemma-3-12b"}}).model.window);
+}
+
+namespace {
+
+std::vector<StepOp> attention_of_a_token(const Scenario& s, TokenCount cached) {
+  const Placement placement = resolve_placement(s);
+  const MemoryPlan memory = plan_memory(s, placement, s.workload.context);
+  const Batch batch{std::vector<Sequence>{{cached, 1}}, s.runtime.memory.kv_padding};
+  std::vector<StepOp> out;
+  for (const StepOp& op : decode_step(s, placement, memory, batch).ops)
+    if (op.kind == ActivityKind::kAttention || op.kind == ActivityKind::kCacheAttention)
+      out.push_back(op);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("With flash attention a GPU copies a cache in RAM in whole cells", "[kv][llama.cpp]") {
+  const Scenario s = scenario({{"kv.policy", "ram"}});
+  const double per_token = kv_bytes_per_token(s.model, 0, s.kv.types);
+  for (const auto& [cached, cells] : {std::pair<TokenCount, double>{100, 256}, {1000, 1024}, {1024, 1280}}) {
+    const auto ops = attention_of_a_token(s, cached);
+    REQUIRE(int(ops.size()) == s.model.layers);
+    for (const StepOp& op : ops) {
+      CHECK(op.device == 0);
+      REQUIRE(op.fetch);
+      CHECK(op.fetch->pageable);
+      CHECK(op.fetch->bytes.value == Approx(cells * per_token));
+      CHECK(op.fetch->start == s.runtime.decode.crossing.value);
+    }
+  }
+}
+
+TEST_CASE("Without flash attention the CPU attends over a cache in RAM", "[kv][llama.cpp]") {
+  const Scenario s = scenario({{"kv.policy", "ram"}, {"runtime.flash_attention", "false"}});
+  const auto ops = attention_of_a_token(s, 1000);
+  REQUIRE(int(ops.size()) == 2 * s.model.layers);
+  CHECK(ops[0].device == 0);
+  CHECK(ops[1].device == kHost);
+  CHECK_FALSE(ops[1].fetch);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "perfmodel/host_copies.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast::validation {
 namespace {
@@ -59,6 +60,21 @@ std::vector<DeviceMemory> memory_of(const Scenario& s, const Placement& placemen
   return devices;
 }
 
+// The larger of each buffer: a prompt may need more, the answer follows more tokens.
+std::vector<BenchBuffer> larger_of(std::vector<BenchBuffer> buffers,
+                                   const std::vector<BenchBuffer>& others) {
+  for (const BenchBuffer& other : others) {
+    const auto same = std::ranges::find_if(buffers, [&](const BenchBuffer& b) {
+      return b.name == other.name && b.kind == other.kind;
+    });
+    if (same == buffers.end())
+      buffers.push_back(other);
+    else
+      same->bytes = std::max(same->bytes, other.bytes);
+  }
+  return buffers;
+}
+
 std::optional<TtftBreakdown> start(const std::optional<Seconds>& load, Seconds prefill) {
   if (!load) return std::nullopt;
   TtftBreakdown out;
@@ -76,7 +92,8 @@ void leave_copied_pages(const Scenario& s, const Placement& placement, Bytes map
   for (const DeviceMemory& d : devices) all += d.weights;
   // A tied matrix is the embedding on the host, and once more in a buffer of a GPU, or of a CPU
   // that multiplies it repacked.
-  const bool twice = s.rig.gpus.empty() || placement.head != kHost;
+  const bool repacked = runtime_model(s.runtime).repacked_weights(s, placement).tied.value > 0;
+  const bool twice = repacked || placement.head != kHost;
   const Bytes needed = Bytes{double(s.tensors.bytes())} + (twice ? tied_matrix(s) : Bytes{});
   DeviceMemory& host = devices.back();
   const Bytes copied = std::clamp(all - needed, Bytes{}, std::min(mapped, host.weights));
@@ -100,7 +117,7 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   r.resident->prefill = prefill;
   r.warm = start(answer.load, prefill);
   if (prefill_was_cold) r.cold = start(prompt.load, prefill);
-  r.memory.devices = memory_of(*scenario, placement, answer.buffers);
+  r.memory.devices = memory_of(*scenario, placement, larger_of(answer.buffers, prompt.buffers));
   r.measured = MeasuredFigures{int(answer.tokens_per_s.size()), {}, {}};
   r.scenario = std::move(scenario);
   return r;
