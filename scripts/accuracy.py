@@ -16,8 +16,8 @@ TARGET = ROOT / "docs" / "accuracy.md"
 MEASUREMENTS = ROOT / "runtimes" / "measurements" / "benchmarks.csv"
 LEFT_OUT = ROOT / "runtimes" / "fitted" / "llama.cpp.left-out.csv"
 BARS = ROOT / "tests" / "validation" / "bars.toml"
-RENEW = ("rigcast calibrate --against runtimes/measurements/benchmarks.csv && python3 "
-         "scripts/accuracy.py")
+RENEW = ("rigcast calibrate --against runtimes/measurements/benchmarks.csv --runs "
+         "runtimes/measurements/llama.cpp-*.jsonl.gz && python3 scripts/accuracy.py")
 METRICS = {"tg_tps": "decode", "pp_tps": "prefill"}
 
 
