@@ -9,8 +9,8 @@
 namespace rigcast::calibration {
 
 struct LeftOut {
-  std::vector<double> values;    // fitted on all samples; empty: a fit has no solution
-  std::vector<double> fitted;    // per sample, log(forecast / measured) with these
+  std::vector<double> values;  // fitted on all samples; empty: a fit has no solution
+  std::vector<double> fitted;  // per sample, log(forecast / measured) with these
   // The same, with a fit that excluded the sample's chip; zero for a dense run, here and below.
   std::vector<double> left_out;
   std::vector<double> family_left_out;  // with a fit that excluded every chip of its families

@@ -102,13 +102,14 @@ bool decodes_on_both(const ComparedRun& c) {
 // As logarithms(), of the CPU's speed alone: the factor on it with which the forecast is what was
 // measured, the GPU being as `correction` says.
 OwnRun logarithms_of_host(const ComparedRun& c, Correction correction) {
-  constexpr double kMost = 1.4;  // a factor of 4: past it, other things than the CPU took the time
+  constexpr double kMaxLogarithm = 1.4;  // a factor of 4: past it, other things took the time
   constexpr int kHalvings = 12;
   OwnRun run = logarithms(c);
-  double low = -kMost, high = kMost;
+  double low = -kMaxLogarithm, high = kMaxLogarithm;
   for (int i = 0; i < kHalvings; ++i) {
     run.ratio = (low + high) / 2;
-    correction.host_decode = Correction::Speed{{std::exp(run.ratio), SourceKind::kMeasured, {}}, 0, {}};
+    correction.host_decode =
+        Correction::Speed{{std::exp(run.ratio), SourceKind::kMeasured, {}}, 0, {}};
     const auto at =
         forecast(with_corrections(*c.scenario, {{c.runtime(), correction}}), Metric::kTg);
     (at && at->value > c.run.measured.value ? high : low) = run.ratio;
@@ -289,11 +290,10 @@ std::string to_json(const OwnRuns& own) {
                             {"interval", pair(c.after)}});
   json["corrections"] = Json::object();
   for (const auto& [runtime, c] : own.corrections)
-    json["corrections"][runtime] = {
-        {"decode", speed_json(c.decode)},
-        {"prefill", speed_json(c.prefill)},
-        {"host_decode", speed_json(c.host_decode)},
-        {"runs", c.runs}};
+    json["corrections"][runtime] = {{"decode", speed_json(c.decode)},
+                                    {"prefill", speed_json(c.prefill)},
+                                    {"host_decode", speed_json(c.host_decode)},
+                                    {"runs", c.runs}};
   json["kept"] = {{"runs", own.kept}, {"used", own.kept_used}};
   json["skipped"] = Json::array();
   for (const SkippedRun& s : own.skipped)

@@ -95,8 +95,8 @@ Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& prof
   return out;
 }
 
-// Runs of the profiles' runtimes that were measured here, beside those of other people. They are dense
-// enough to tell what caches in RAM cost.
+// Runs of the profiles' runtimes that were measured here, beside those of other people. They are
+// dense enough to tell what caches in RAM cost.
 std::optional<Error> add_kept_runs(const std::vector<std::string>& paths, const Profiles& profiles,
                                    const Catalogue& catalogue, Runs& runs) {
   if (paths.empty()) return std::nullopt;

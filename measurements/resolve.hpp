@@ -23,16 +23,16 @@ struct RigFragment;
 struct ResolvedRun {
   Measurement measured;
   std::shared_ptr<const Scenario> scenario;
-  std::string rig;         // "2 x RTX 3090, Core i9-10900X"
-  std::string chip;        // what to leave out together: GPU ids without counts, else the CPU's
+  std::string rig;   // "2 x RTX 3090, Core i9-10900X"
+  std::string chip;  // what to leave out together: GPU ids without counts, else the CPU's
   std::vector<std::string> families{};  // of the chips that computed, as chip_families() gives them
   bool slow_host = false;               // a CPU with small cores launched the GPUs' kernels
   bool ram_known = false;               // the RAM's bandwidth follows from what is stated
   Regime regime = Regime::kResident;
   bool deep = false;  // 8,192 tokens or more in the cache
   bool quantized_kv = false;
-  // One of many that were measured densely on one machine: a fit learns structure by it, but how far
-  // off forecasts are elsewhere is told by rows of other people alone.
+  // One of many that were measured densely on one machine: a fit learns structure by it, but how
+  // far off forecasts are elsewhere is told by rows of other people alone.
   bool dense = false;
 };
 

@@ -25,9 +25,8 @@ class StepBuilder {
     ops_.clear();
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     const DeviceIndex device = decode() ? at.decode_on : prefill_device(s_, p_, batch_, l);
-    const bool cpu_attention =
-        decode() ? at.decode_cache_on == kHost
-                 : cpu_attends(s_) && s_.runtime.prefill.cpu_attention;
+    const bool cpu_attention = decode() ? at.decode_cache_on == kHost
+                                        : cpu_attends(s_) && s_.runtime.prefill.cpu_attention;
     const bool host_cache = device != kHost && cpu_attention;
     if (s_.model.has_attention(l) || s_.model.has_recurrent_mixer(l)) {
       if (host_cache && s_.model.has_attention(l)) {
@@ -247,13 +246,6 @@ class StepBuilder {
     return std::min(1.0, double(read) / double(cached));
   }
 
-  // Whole cells are copied: those of the cache that the batch sees, over those that hold tokens.
-  double allocated_per_cell() const {
-    if (!s_.runtime.copies_ram_cache) return 1.0;
-    const TokenCount cells = batch_.cached() + batch_.tokens();
-    return double(read_cells(cells, s_.runtime.memory.kv_padding)) / double(cells);
-  }
-
   // Blocks that may have another type than the part of the cache that is in RAM from the start.
   bool evicts_from_vram(bool in_ram) const { return !in_ram || s_.kv.policy == KvPolicy::kStream; }
 
@@ -266,8 +258,7 @@ class StepBuilder {
   void cold_cache(StepOp& op, int l, const ColdSplit& split, double cold_bytes, bool in_ram) {
     const double over_link = cold_bytes - split.on_cpu;
     if (split.on_cpu > 0) op.host_part = split.cost;
-    Fetch fetch = in_ram ? ram_cache_fetch(s_, over_link * allocated_per_cell())
-                         : kv_fetch(s_, over_link);
+    Fetch fetch = in_ram ? ram_cache_fetch(s_, over_link) : kv_fetch(s_, over_link);
     if (evicts_from_vram(in_ram)) fetch.start = rules_.cold_copy_start(s_, l, over_link);
     add_fetch(op, fetch);
     // Blocks of another type are dequantized to FP16 before attention reads them.

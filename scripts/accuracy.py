@@ -15,6 +15,7 @@ from layout import ROOT, README, arguments, filled, json_of, percent, readme_wit
 TARGET = ROOT / "docs" / "accuracy.md"
 MEASUREMENTS = ROOT / "runtimes" / "measurements" / "benchmarks.csv"
 LEFT_OUT = ROOT / "runtimes" / "fitted" / "llama.cpp.left-out.csv"
+JUDGES = ROOT / "runtimes" / "measurements" / "judge"
 BARS = ROOT / "tests" / "validation" / "bars.toml"
 RENEW = ("rigcast calibrate --against runtimes/measurements/benchmarks.csv --runs "
          "runtimes/measurements/llama.cpp-*.jsonl.gz && python3 scripts/accuracy.py")
@@ -84,7 +85,34 @@ def skipped_table(reasons):
     return table(["why", "rows"], sorted(rows.items(), key=lambda item: (-item[1], item)))
 
 
-def document(report, others):
+# Of `rigcast validate`: what is compared, and its name in the table.
+JUDGED = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prompt",
+          "ttft.warm.total_s": "first token, warm", "ttft.cold.total_s": "first token, cold",
+          "memory.vram": "VRAM", "memory.ram": "RAM"}
+
+
+def judged_table(build):
+    """Runs of llama.cpp that only judge: as forecast before them, from the probe alone, and as today."""
+    paths = sorted(JUDGES.glob("*.jsonl.gz"))
+
+    def errors(*flags):
+        rows = json_of(build / "rigcast", "validate", "--replay", *paths, *flags, "--format", "json")["rows"]
+        out = {}
+        for row in rows:
+            if row["metric"] in JUDGED and row["counted"]:
+                out.setdefault((JUDGED[row["metric"]], row["regime"]), []).append(abs(row["error"]))
+        return out
+
+    def cell(values):
+        return f"{100 * sorted(values)[(len(values) - 1) // 2]:.1f} / {100 * max(values):.1f} %"
+
+    before, today = errors("--as-written"), errors()
+    return table(["", "regime", "runs", "as forecast before the run: median / worst", "by today's program"],
+                 [[metric, regime, len(values), cell(values), cell(today[metric, regime])]
+                  for (metric, regime), values in before.items()])
+
+
+def document(report, others, judged):
     coverage = report["coverage"]
     regimes = ", ".join(f"{name}: {n}" for name, n in coverage["not_fitted_by_regime"].items())
     counts = [[c["tool"], c["rows"], percent(c["share"])] for c in others["counts"]]
@@ -93,6 +121,7 @@ def document(report, others):
         "decode": metric_table(report["summary"], "tg_tps"),
         "prefill": metric_table(report["summary"], "pp_tps"),
         "families": families_table(report["families"]),
+        "judged": judged,
         "others": others_table(others["summary"]),
         "usable_decode": others["usable"],
         "other_counts": table(["tool", "rows", "share"], counts),
@@ -117,7 +146,7 @@ def main():
     report = json_of(options.build / "rigcast", "validate", "--against", MEASUREMENTS, "--left-out",
                      options.left_out, "--bars", BARS, "--format", "json")
     others = json_of(options.build / "bench" / "bench_formulas", MEASUREMENTS, options.left_out)
-    write({TARGET: document(report, others),
+    write({TARGET: document(report, others, judged_table(options.build)),
            README: readme_with("accuracy", readme_table(report["bars"]))}, options.check, RENEW)
 
 

@@ -144,7 +144,8 @@ std::optional<Error> OutputFile::skip(std::uint64_t bytes) {
   if (!temporary_.path().empty()) {
     written_ += bytes;
     const auto end = off_t(written_);
-    if (::ftruncate(file_, end) != 0 || ::lseek(file_, end, SEEK_SET) != end) return failed("write");
+    if (::ftruncate(file_, end) != 0 || ::lseek(file_, end, SEEK_SET) != end)
+      return failed("write");
     return std::nullopt;
   }
   const std::vector<std::byte> zeros(std::size_t(std::min<std::uint64_t>(bytes, 1 << 20)));

@@ -27,8 +27,8 @@ class OutputFile {
   ~OutputFile();
 
   [[nodiscard]] std::optional<Error> write(std::span<const std::byte> bytes);
-  /// Leaves a hole of so many zeros, which takes no room on disks that know holes. What is no regular
-  /// file gets zeros.
+  /// Leaves a hole of so many zeros, which takes no room on disks that know holes. What is no
+  /// regular file gets zeros.
   [[nodiscard]] std::optional<Error> skip(std::uint64_t bytes);
   /// Returns when what was written is on the disk. Throws Interrupted.
   [[nodiscard]] std::optional<Error> sync(const StopFlag& stop = {});

@@ -50,9 +50,9 @@ struct CpuEfficiency {
   std::optional<Sourced<double>> tiles;
   // The widest vectors of the kernels for one token, in bytes; absent: the core's own.
   std::optional<Sourced<double>> vector_bytes;
-  // The rate of two threads that share a core, relative to one that has it alone. It applies where a
-  // rig's probe tells that threads share cores, and then the rate of a core is that of such a thread;
-  // absent: a core's rate is its share of the rate of all.
+  // The rate of two threads that share a core, relative to one that has it alone. It applies where
+  // a rig's probe tells that threads share cores, and then the rate of a core is that of such a
+  // thread; absent: a core's rate is its share of the rate of all.
   std::optional<Sourced<double>> two_threads;
   Sourced<Seconds> element;       // one thread's time for an element of a matrix's input or output
   Sourced<Seconds> barrier_time;  // one thread's time at a barrier between operations

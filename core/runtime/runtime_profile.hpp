@@ -63,8 +63,9 @@ struct RuntimeProfile {
   bool cpu_decode = false;  // decode on the CPU after prefill on the GPU
   bool projector = false;   // takes a vision projector (--mmproj)
   bool speculates = false;  // takes a draft model for speculative decoding (--model-draft)
-  // A GPU that attends over a cache in RAM copies it for each batch, in whole cells and from pageable
-  // memory; with flash attention also under the KV policy `ram`, else the CPU attends there.
+  // A GPU that attends over a cache in RAM copies it for each batch, in whole cells and from
+  // pageable memory; with flash attention also under the KV policy `ram`, else the CPU attends
+  // there.
   bool copies_ram_cache = false;
   bool ffn_in_ram = false;  // dense FFNs may be on the host while the rest of a layer is on a GPU
 
@@ -122,7 +123,7 @@ struct RuntimeProfile {
     bool whole_prompt = false;   // the prompt is one batch, whatever the ubatch setting
     bool cpu_attention = false;  // with KV in RAM, the prompt's attention is on the CPU too
     Staging staging = Staging::kPageable;
-    bool pageable_pages = false;  // pages of a mapped file cross as other pageable memory does
+    bool pageable_pages = false;   // pages of a mapped file cross as other pageable memory does
     Sourced<double> mapped_share;  // of the rate from pageable memory, from pages of a mapped file
     bool experts_need_more = false;  // experts stream from min batch x experts / used experts on
     Sourced<double> experts_since;   // year before which experts in RAM were never streamed

@@ -25,7 +25,7 @@ struct LayerPlacement {
 };
 
 struct Placement {
-  int gpu_layers = 0;  // as llama.cpp's -ngl: layers + 1 includes the head
+  int gpu_layers = 0;      // as llama.cpp's -ngl: layers + 1 includes the head
   int cpu_moe_layers = 0;  // leading layers whose routed experts are in host memory
   std::vector<LayerPlacement> layers;
   DeviceIndex head = kHost;     // where the output matrix lives
@@ -48,8 +48,7 @@ std::vector<DeviceIndex> split_over_gpus(const Rig& rig, const std::vector<doubl
 /// True if the CPU attends over caches of GPU layers: they are in RAM, and stay there.
 template <class Settings>  // a Scenario or a StepContext
 bool cpu_attends(const Settings& s) {
-  const bool copied =
-      s.runtime.copies_ram_cache && s.settings.flash_attention && !s.rig.unified();
+  const bool copied = s.runtime.copies_ram_cache && s.settings.flash_attention && !s.rig.unified();
   return s.kv.policy == KvPolicy::kRam && !copied;
 }
 

@@ -19,8 +19,8 @@ using Progress = std::function<void(std::uint64_t done)>;
 /// A vocabulary is one of invented words, of the model's size: see synthetic_vocabulary.hpp.
 enum class FileVocabulary { kNone, kWords };
 
-/// Zeros are holes, which take no room on the disk: a file that loads and takes memory as any other,
-/// but whose speed tells nothing.
+/// Zeros are holes, which take no room on the disk: a file that loads and takes memory as any
+/// other, but whose speed tells nothing.
 enum class FileWeights { kRandom, kZeros };
 
 struct SyntheticFileOptions {

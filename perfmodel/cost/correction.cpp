@@ -32,7 +32,8 @@ std::optional<double> narrower_spread(const StepContext& s, SpeedMetric metric, 
   const Correction* c = s.correction();
   if (!c) return std::nullopt;
   const bool decode = metric == SpeedMetric::kDecode;
-  for (const auto& speed : {decode ? c->host_decode : std::nullopt, decode ? c->decode : c->prefill})
+  for (const auto& speed :
+       {decode ? c->host_decode : std::nullopt, decode ? c->decode : c->prefill})
     if (speed && holds_in(*speed, regime) && speed->spread < profile_spread(s, metric, regime))
       return speed->spread;
   return std::nullopt;

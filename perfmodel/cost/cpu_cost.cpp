@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/hardware/cpu_architecture.hpp"
-#include "perfmodel/cost/cpu_layout.hpp"
+#include "perfmodel/context/cpu_layout.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 
 namespace rigcast {
@@ -52,7 +52,8 @@ double rate_of_core(const StepContext& s, const std::optional<Sourced<FlopsPerSe
   if (measured) return measured->value.value / std::max(1, s.rig.cpu.cores);
   return working_clock(s).value * per_cycle;
 }
-// A thread with a core to itself counts as one, if the profile tells what two threads on a core reach.
+// A thread with a core to itself counts as one, if the profile tells what two threads on a core
+// reach.
 double int8_rate_of_core(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   if (s.runtime.cpu.two_threads && cpu.core_int8) return cpu.core_int8->value.value;
@@ -128,8 +129,8 @@ Seconds barrier_overhead(const StepContext& s, const OpTraffic& t, TokenCount to
   return e.barrier_time.value * std::pow(double(s.settings.threads), power ? power->value : 1.0);
 }
 
-// Share of the processors that are one of two hardware threads of a core, where the operating system
-// takes each for a core, as in a virtual machine: the rates of one thread and of all tell.
+// Share of the processors that are one of two hardware threads of a core, where the operating
+// system takes each for a core, as in a virtual machine: the rates of one thread and of all tell.
 double paired_share(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
   if (!cpu.core_int8 || !cpu.int8_rate) return 0;
@@ -137,9 +138,9 @@ double paired_share(const StepContext& s) {
   return std::clamp(2.0 * (1.0 - all / cpu.core_int8->value.value), 0.0, 1.0);
 }
 
-// Threads, those that share a core counting as less than one each. The operating system spreads them
-// over processors without knowing which share a core, so one more thread is beside a given one with
-// the same probability on each of the other processors.
+// Threads, those that share a core counting as less than one each. The operating system spreads
+// them over processors without knowing which share a core, so one more thread is beside a given one
+// with the same probability on each of the other processors.
 double computing_cores(const StepContext& s) {
   const double cores = used_cores(s);
   const auto& pair = s.runtime.cpu.two_threads;
@@ -224,7 +225,8 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   const bool quantized = cache_format(s, t).block_elements > 1;
   // Without `two_threads`, `rate` is that of threads which may share cores; a thread with a core to
   // itself is faster.
-  const double alone = rate / (e.two_threads ? 1.0 : share_of_core(s).value_or(1.0)) * e.cache.value;
+  const double alone =
+      rate / (e.two_threads ? 1.0 : share_of_core(s).value_or(1.0)) * e.cache.value;
   const double of_cache =
       cache_rate(s, alone, quantized ? e.cache_quant_per_cycle : e.cache_per_cycle);
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};

@@ -19,9 +19,9 @@ struct Fetch {
   Bytes equivalent_bytes;  // equivalent bytes at the link's rate from pinned memory
   Seconds start;           // latency before the first byte arrives
   bool pageable = false;
-  bool mapped = false;  // from the pages of a mapped file
+  bool mapped = false;        // from the pages of a mapped file
   bool copied_cache = false;  // of a cache in RAM, from pageable memory
-  bool early = false;   // may run before the operation's predecessor has ended
+  bool early = false;         // may run before the operation's predecessor has ended
 };
 
 /// The kind of kernels that an operation launches on a GPU. The runtime profile says how many each

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "perfmodel/cost/cpu_layout.hpp"
+#include "perfmodel/context/cpu_layout.hpp"
 #include "perfmodel/runtimes/llama_cpp_buffers.hpp"
 
 namespace rigcast {

@@ -61,8 +61,8 @@ ComputeStages copied_weights(const MemoryContext& s, const Placement& p, DeviceI
   return out;
 }
 
-// Attention follows the product after it, to the GPU, where keys and values are in RAM: they are copied
-// as they are allocated. With KV policy `ram` and no flash attention it stays on the CPU.
+// Attention follows the product after it, to the GPU, where keys and values are in RAM: they are
+// copied as they are allocated. With KV policy `ram` and no flash attention it stays on the CPU.
 Bytes copied_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu,
                    const CellsOfLayer& cells) {
   if (cpu_attends(s)) return {};

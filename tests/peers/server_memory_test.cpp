@@ -32,10 +32,27 @@ double bytes_of(const Outcome& outcome, const std::string& kind) {
 }  // namespace
 
 TEST_CASE("Flags of llama-server are read", "[llama-bench]") {
-  const ServerCommand c = parse_server_command({"-m", "x.gguf", "-ngl", "7", "--n-cpu-moe", "2",
-                                                "--n-cpu-ffn", "1", "-ctk", "q8_0", "-c", "4096",
-                                                "-np", "1", "-fa", "on", "--no-kv-offload", "-cram",
-                                                "100", "--numa", "distribute"});
+  const ServerCommand c = parse_server_command({"-m",
+                                                "x.gguf",
+                                                "-ngl",
+                                                "7",
+                                                "--n-cpu-moe",
+                                                "2",
+                                                "--n-cpu-ffn",
+                                                "1",
+                                                "-ctk",
+                                                "q8_0",
+                                                "-c",
+                                                "4096",
+                                                "-np",
+                                                "1",
+                                                "-fa",
+                                                "on",
+                                                "--no-kv-offload",
+                                                "-cram",
+                                                "100",
+                                                "--numa",
+                                                "distribute"});
   CHECK(c.model.file == "x.gguf");
   CHECK(c.model.gpu_layers == 7);
   CHECK(c.model.cpu_moe_layers == 2);

@@ -99,19 +99,21 @@ TEST_CASE("A correction divides the devices' times, not their bytes", "[correcti
 
 TEST_CASE("The CPU beside a GPU has a factor of its own", "[correction]") {
   const std::string keys =
-      "decode = { value = 2.0, kind = \"measured\", source = \"x\" }\ndecode_spread = 0.2\n"
+      "decode = { value = 2.0, kind = \"measured\", source = \"x\" }\ndecode_spread = 0.05\n"
       "decode_regimes = [\"resident\"]\n"
       "host_decode = { value = 0.5, kind = \"measured\", source = \"x\" }\n"
-      "host_decode_spread = 0.3\nhost_decode_regimes = [\"layer split\"]\n";
+      "host_decode_spread = 0.06\nhost_decode_regimes = [\"layer split\"]\n";
   const Scenario plain = made(kRig + kModel), own = made(with_correction(keys));
-  const auto on_cpu = [](const Scenario& s) { return cpu_cost(s, some_traffic(), 1).compute.value; };
+  const auto on_cpu = [](const Scenario& s) {
+    return cpu_cost(s, some_traffic(), 1).compute.value;
+  };
   const auto on_gpu = [](const Scenario& s) {
     return gpu_cost(s, 0, some_traffic(), 1, 10).compute.value;
   };
   CHECK(on_gpu(own) == Approx(on_gpu(plain) / 2));
   CHECK(on_cpu(own) == Approx(on_cpu(plain) * 2));
-  CHECK(narrower_spread(own, SpeedMetric::kDecode, Regime::kResident) == 0.2);
-  CHECK(narrower_spread(own, SpeedMetric::kDecode, Regime::kSplit) == 0.3);
+  CHECK(narrower_spread(own, SpeedMetric::kDecode, Regime::kResident) == 0.05);
+  CHECK(narrower_spread(own, SpeedMetric::kDecode, Regime::kSplit) == 0.06);
   const auto again = TomlDocument::parse(to_toml(own.rig.corrections, "x"), "written");
   REQUIRE(again);
   const auto read = read_corrections(again->root().table("correction"));

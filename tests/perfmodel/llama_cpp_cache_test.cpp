@@ -95,7 +95,8 @@ std::vector<StepOp> attention_of_a_token(const Scenario& s, TokenCount cached) {
 TEST_CASE("With flash attention a GPU copies a cache in RAM in whole cells", "[kv][llama.cpp]") {
   const Scenario s = scenario({{"kv.policy", "ram"}});
   const double per_token = kv_bytes_per_token(s.model, 0, s.kv.types);
-  for (const auto& [cached, cells] : {std::pair<TokenCount, double>{100, 256}, {1000, 1024}, {1024, 1280}}) {
+  for (const auto& [cached, cells] :
+       {std::pair<TokenCount, double>{100, 256}, {1000, 1024}, {1024, 1280}}) {
     const auto ops = attention_of_a_token(s, cached);
     REQUIRE(int(ops.size()) == s.model.layers);
     for (const StepOp& op : ops) {

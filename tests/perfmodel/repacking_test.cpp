@@ -39,8 +39,7 @@ TEST_CASE("The buffers of repacked weights are as large as llama.cpp's", "[memor
     return mib(repacked(on(simd, quant)).buffer);
   };
   const Settings with_amx = {{"rig.cpu_amx", "true"}};
-  CHECK(repacked(on("avx512-vnni", "Q8_0", with_amx)).buffer ==
-        repacked(on("amx", "Q8_0")).buffer);
+  CHECK(repacked(on("avx512-vnni", "Q8_0", with_amx)).buffer == repacked(on("amx", "Q8_0")).buffer);
   CHECK(buffer("amx", "Q4_0") == Approx(727.49).margin(0.01));
   CHECK(buffer("amx", "Q4_K_M") == Approx(774.93).margin(0.01));
   CHECK(buffer("amx", "Q8_0") == Approx(1399.47).margin(0.01));

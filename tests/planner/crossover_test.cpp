@@ -2,6 +2,8 @@
 // the prompt grows (unslothai/unsloth PR 9872, comment of 2026-09-07).
 #include "planner/crossover.hpp"
 
+#include <cmath>
+
 #include "perfmodel/serial_time.hpp"
 #include "planner/output/plan_text.hpp"
 #include "planner/plan.hpp"
@@ -92,6 +94,18 @@ TEST_CASE("The faster of weights and caches in RAM is forecast at every prompt l
   }
 }
 
+namespace {
+
+// What was measured, for a plan that keeps another number of FFNs in RAM than theirs: most of a
+// request is the time that the CPU takes for these.
+double expected_ratio(const Measured& m, const Plan& plan) {
+  return m.ratio * double(m.of.apart) / double(plan.crossover->from.cpu_ffn_layers);
+}
+
+constexpr double kTie = 0.05;  // measurements of one machine differ by as much
+
+}  // namespace
+
 TEST_CASE("The plan turns where the measurements do", "[planner]") {
   const auto quality =
       QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
@@ -108,10 +122,14 @@ TEST_CASE("The plan turns where the measurements do", "[planner]") {
     const Plan plan = make_plan(s, search_space, {}, *quality, request_seconds, simulated);
     REQUIRE(!plan.ranked.empty());
     INFO(to_text(s, plan, {}));
-    CHECK(keeps_ffns_apart(s, plan.ranked.front().candidate.placement) == (m.ratio > 1));
     REQUIRE(plan.crossover);
-    CHECK(plan.crossover->prompt_tokens > 2339);
+    REQUIRE(plan.crossover->from.cpu_ffn_layers > 0);
     CHECK(plan.crossover->prompt_tokens < 8051);
+    const double ratio = expected_ratio(m, plan);
+    if (std::abs(ratio - 1) > kTie) {
+      CHECK(keeps_ffns_apart(s, plan.ranked.front().candidate.placement) == (ratio > 1));
+      CHECK((plan.crossover->prompt_tokens < m.prompt) == (ratio > 1));
+    }
     CHECK_FALSE(keeps_ffns_apart(s, plan.crossover->below));
     CHECK(keeps_ffns_apart(s, plan.crossover->from));
   }

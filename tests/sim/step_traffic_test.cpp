@@ -106,7 +106,7 @@ TEST_CASE("FFNs in RAM: RAM moves them, VRAM the cache and the rest", "[traffic]
 }
 
 TEST_CASE("policy ram: RAM moves the cache and VRAM the weights", "[traffic]") {
-  const Token t(Settings{{"kv.policy", "ram"}});
+  const Token t(Settings{{"kv.policy", "ram"}, {"runtime.flash_attention", "false"}});
   CHECK(t.bytes(Resource::kRam) == bytes_of(t.cache_bytes()));
   CHECK(t.bytes(Resource::kVram) == bytes_of(t.all() - t.cache_bytes()));
   // To the CPU go the queries, new keys and values in F32, to the GPU comes the hidden state.
@@ -114,6 +114,15 @@ TEST_CASE("policy ram: RAM moves the cache and VRAM the weights", "[traffic]") {
       4.0 * double(t.s.model.heads + 2 * t.s.model.kv_heads) * double(t.s.model.head_dim);
   CHECK(t.bytes(Resource::kD2h) == bytes_of(t.s.model.layers * qkv + t.logits()));
   CHECK(t.bytes(Resource::kH2d) == bytes_of((t.s.model.layers + 1) * t.hidden()));
+}
+
+TEST_CASE("policy ram with flash attention: the link brings the cache to the GPU", "[traffic]") {
+  const Token t(Settings{{"kv.policy", "ram"}});
+  const double own = t.s.model.layers * kv_bytes_per_token(t.s.model, 0, t.s.kv.types);
+  CHECK(t.bytes(Resource::kVram) == bytes_of(t.all()));
+  // What is read crosses, what is written goes back.
+  CHECK(t.bytes(Resource::kH2d) == bytes_of(t.cache_bytes() - own + t.hidden()));
+  CHECK(t.bytes(Resource::kD2h) == bytes_of(own + t.logits()));
 }
 
 namespace {

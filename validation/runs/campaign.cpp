@@ -246,7 +246,7 @@ class Campaign {
   Failures one(const Group& group) {
     Failures failures;
     Group possible;
-    std::optional<Scenario> first;  // all are of its model
+    std::optional<Scenario> first;       // all are of its model
     for (const std::size_t i : group) {  // before anything is measured for them
       TomlDocument document = run(i).scenario.clone();
       auto stated = make_scenario_here(document, catalogue_, backend_);
@@ -305,9 +305,9 @@ class Campaign {
     if (tries > 1)
       if (auto error = keep(index, best)) return error;
     if (best.error) return best.error;
-    const std::string times = fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(name),
-                                          RIGCAST_VERSION, best.written, best.started, tries,
-                                          best.changed);
+    const std::string times =
+        fmt::format("{},{},{},{},{},{:.3f}\n", csv_quote(name), RIGCAST_VERSION, best.written,
+                    best.started, tries, best.changed);
     if (auto error = kept_.end_run(index, times)) return error;
     if (best.changed > kChanged)
       result_.notes.push_back(
@@ -376,8 +376,8 @@ class Campaign {
     if (!scenario) return scenario.error();
     if (!weights.empty()) scenario->model_file = weights;
     if (with_engine)
-      if (auto error = check_runnable(
-              *scenario, execution(run(index), *scenario, execution_settings())))
+      if (auto error =
+              check_runnable(*scenario, execution(run(index), *scenario, execution_settings())))
         return error;
     forecast = forecast_of(*scenario, with_engine ? engine::reported_positions(scenario->workload)
                                                   : std::vector<TokenCount>());
@@ -451,8 +451,8 @@ class Campaign {
     if (reports.empty()) return std::nullopt;
     RIGCAST_ASSERT(options_.llama_bench && reports.front()->scenario->model_file);
     const std::string started = clock_time();
-    if (auto error = engine::drop_from_page_cache(*reports.front()->scenario->model_file,
-                                                  stop_flag()))
+    if (auto error =
+            engine::drop_from_page_cache(*reports.front()->scenario->model_file, stop_flag()))
       return error;
     const MeasureLimits limits{Seconds{double(options_.time_limit)}, options_.repeat};
     const auto measured = measure_with(*options_.llama_bench, reports, limits);
@@ -484,8 +484,7 @@ class Campaign {
     RIGCAST_ASSERT(options_.transformers);
     const Report& report = forecast.report;
     out.started = clock_time();
-    const auto request =
-        transformers_request(report, run(index).repeat.value_or(options_.repeat));
+    const auto request = transformers_request(report, run(index).repeat.value_or(options_.repeat));
     if (!request) {
       out.error = request.error();
       return;

@@ -83,7 +83,8 @@ TEST_CASE("A file of zeros has the shape of one with weights", "[synth]") {
   const auto file = GgufFile::open(zeros);
   REQUIRE(file);
   for (const TensorInfo& t : file->tensors())
-    CHECK(std::ranges::all_of(std::span(t.data, std::size_t(t.bytes)), [](std::byte b) { return b == std::byte{0}; }));
+    CHECK(std::ranges::all_of(std::span(t.data, std::size_t(t.bytes)),
+                              [](std::byte b) { return b == std::byte{0}; }));
 }
 
 TEST_CASE("A model of too few tokens gets no vocabulary", "[synth]") {

@@ -1,7 +1,7 @@
 // llama-bench over libllama and libggml of a folder: measures with llama.cpp itself where there is
 // no build of its own program. The same flags and lines, for what `rigcast` asks of it. Called by
-// the name llama-batched-bench it is that program; as llama-server-memory it takes llama-server's flags,
-// and tells the memory of its buffers alone.
+// the name llama-batched-bench it is that program; as llama-server-memory it takes llama-server's
+// flags, and tells the memory of its buffers alone.
 
 #include <algorithm>
 #include <cstdlib>

@@ -77,9 +77,8 @@ std::string server_memory(Library& library, const ServerCommand& command) {
   for (const Buffer& b : library.buffer_sizes().buffers())
     out["buffers"].push_back({{"name", b.name}, {"kind", b.kind}, {"bytes", b.bytes}});
   for (std::size_t i = 0; i < after.size(); ++i)
-    out["gpus"].push_back({{"name", after[i].name},
-                           {"free_before", before[i].free},
-                           {"free_after", after[i].free}});
+    out["gpus"].push_back(
+        {{"name", after[i].name}, {"free_before", before[i].free}, {"free_after", after[i].free}});
   return out.dump();
 }
 

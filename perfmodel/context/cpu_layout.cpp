@@ -1,4 +1,4 @@
-#include "perfmodel/cost/cpu_layout.hpp"
+#include "perfmodel/context/cpu_layout.hpp"
 
 #include <algorithm>
 

@@ -14,8 +14,8 @@ struct CpuMatrix {
   std::int64_t rows = 0;  // 0: as many as any layout wants
 };
 
-/// The layout of a matrix on the CPU; nullptr: it is multiplied as it is in the file, as it always is
-/// beside a GPU.
+/// The layout of a matrix on the CPU; nullptr: it is multiplied as it is in the file, as it always
+/// is beside a GPU.
 const RuntimeProfile::Repacking* cpu_layout(const StepContext& context, const CpuMatrix& matrix);
 
 }  // namespace rigcast
