@@ -24,7 +24,8 @@ double bytes_of(const Outcome& outcome, const std::string& kind) {
   INFO(outcome.error);
   REQUIRE(outcome.exit == 0);
   double bytes = 0;
-  for (const auto& buffer : nlohmann::json::parse(outcome.out).at("buffers"))
+  const nlohmann::json result = nlohmann::json::parse(outcome.out);
+  for (const auto& buffer : result.at("buffers"))
     if (buffer.at("kind") == kind) bytes += buffer.at("bytes").get<double>();
   return bytes;
 }
