@@ -10,11 +10,6 @@ namespace {
 
 std::vector<Flag> flags(BatchedCommand& c) {
   const auto turn_on = [](bool& out) { return [&out](const std::string&) { out = true; }; };
-  const auto shares = [](const std::string& text) {
-    std::vector<float> out;
-    for (const std::string& part : split(text, ",/")) out.push_back(share(part));
-    return out;
-  };
   const auto name = [](const std::string& text) { return text; };
   const auto is_jsonl = [](const std::string& text) { return one_of(text, {"md", "jsonl"}) == 1; };
   const auto no_mmap = [&c](const std::string&) { c.model.load_mode = "none"; };

@@ -65,6 +65,12 @@ int not_negative(const std::string& text) { return number(text, 0); }
 float share(const std::string& text) { return number(text, 0.0f); }
 std::optional<int> gpu_layers(const std::string& text) { return number(text, -1); }
 
+std::vector<float> shares(const std::string& text) {
+  std::vector<float> out;
+  for (const std::string& part : split(text, ",/")) out.push_back(share(part));
+  return out;
+}
+
 bool truth(const std::string& text) {
   if (text == "1" || text == "true" || text == "on") return true;
   if (text == "0" || text == "false" || text == "off") return false;

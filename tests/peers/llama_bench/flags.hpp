@@ -43,7 +43,8 @@ Flag list(std::vector<std::string> names, std::string value, std::string meaning
 
 int positive(const std::string& text);
 int not_negative(const std::string& text);
-float share(const std::string& text);  // 0 or more
+float share(const std::string& text);                // 0 or more
+std::vector<float> shares(const std::string& text);  // between ',' or '/'
 bool truth(const std::string& text);
 int one_of(const std::string& text, const std::vector<std::string>& names);
 int flash_attn(const std::string& text);  // -1: auto

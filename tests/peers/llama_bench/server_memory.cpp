@@ -11,11 +11,6 @@ using Json = nlohmann::ordered_json;
 
 std::vector<Flag> flags(ServerCommand& c) {
   const auto turn_on = [](bool& out) { return [&out](const std::string&) { out = true; }; };
-  const auto shares = [](const std::string& text) {
-    std::vector<float> out;
-    for (const std::string& part : split(text, ",/")) out.push_back(share(part));
-    return out;
-  };
   const auto name = [](const std::string& text) { return text; };
   const auto unused = [](const std::string&) {};
   ContextSettings& k = c.context;
