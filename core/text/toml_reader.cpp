@@ -11,7 +11,7 @@
 
 #include "core/files/input_file.hpp"
 #include "core/text/nearest_name.hpp"
-#include "core/text/toml_key_depth.hpp"
+#include "core/text/toml_excess.hpp"
 #include "core/text/toml_parser.hpp"
 
 namespace rigcast {
@@ -146,9 +146,9 @@ TomlDocument::TomlDocument(std::string file) : state_(std::make_shared<State>())
 }
 
 Result<TomlDocument> TomlDocument::parse(std::string_view text, std::string file) {
-  if (const auto at = overlong_key(text))
-    return bad_input("this key has too many parts", "write [tables] of a few levels",
-                     SourceRef{std::move(file), at->line, at->column});
+  if (const auto excess = find_toml_excess(text))
+    return bad_input(excess->message, "write a few [tables] of a few levels",
+                     SourceRef{std::move(file), excess->at.line, excess->at.column});
   TomlDocument document(file);
   try {
     document.state_->root = toml::parse(text, file);
@@ -212,7 +212,7 @@ std::optional<Error> TomlDocument::set(std::string_view dotted_key, std::string_
   if (head.empty()) return bad_input(fmt::format("{}: the key is empty", origin));
   // A one-key document decides what the value is; anything that does not parse is plain text.
   bool inserted = false;
-  if (value.find('\n') == std::string_view::npos && !overlong_key(value)) {
+  if (value.find('\n') == std::string_view::npos && !find_toml_excess(value)) {
     try {
       toml::table parsed = toml::parse("value = " + std::string(value));
       if (parsed.size() == 1 && is_writable(parsed)) {

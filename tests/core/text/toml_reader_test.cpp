@@ -245,6 +245,19 @@ TEST_CASE("A key of endlessly many parts is refused before it can exhaust the st
   }
 }
 
+TEST_CASE("Headers without end are refused, rows of lists are none", "[toml]") {
+  std::string headers, rows = "a = [\n", strings = "b = \"\"\"\n";
+  for (int i = 0; i < 21'000; ++i) {
+    headers += "[[a]]\n";
+    rows += "  [1, 2],\n";
+    strings += "[a]\n";
+  }
+  const auto many = TomlDocument::parse("x = 1\n" + headers, "t.toml");
+  REQUIRE_FALSE(many);
+  CHECK(many.error().text().starts_with("t.toml:20002:1: this file has too many tables"));
+  CHECK_FALSE(parsed(rows + "]\n" + strings + "\"\"\"\n[c]\n").error());
+}
+
 TEST_CASE("Dots in strings and comments, and in numbers, are no parts of a key", "[toml]") {
   const std::string dots(500, '.');
   CHECK_FALSE(parsed("a = '" + dots + "'\nb = \"\\\"" + dots + "\"\n# " + dots + "\nc = [0.1, " +

@@ -1,4 +1,4 @@
-#include "core/text/toml_key_depth.hpp"
+#include "core/text/toml_excess.hpp"
 
 #include <algorithm>
 
@@ -28,19 +28,25 @@ std::size_t skip_string(std::string_view text, std::size_t i) {
 
 }  // namespace
 
-std::optional<TextPosition> overlong_key(std::string_view text) {
+std::optional<TomlExcess> find_toml_excess(std::string_view text) {
   TextPosition at;
-  std::ptrdiff_t dots = 0;
+  std::ptrdiff_t dots = 0, headers = 0, depth = 0;  // of lists and inline tables
   std::size_t line_start = 0;
+  bool blank = true, header = false;  // so far, this line
+  const auto excess = [&](std::size_t i, const char* message) {
+    at.column = int(i - line_start) + 1;
+    return TomlExcess{at, message};
+  };
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '"' || c == '\'') {
       const std::size_t after = skip_string(text, i);
-      for (; i < after && i < text.size(); ++i) {
+      for (blank = false; i < after && i < text.size(); ++i) {
         if (text[i] != '\n') continue;
         ++at.line;
         line_start = i + 1;
         dots = 0;
+        blank = true;
       }
       continue;
     }
@@ -52,14 +58,19 @@ std::optional<TextPosition> overlong_key(std::string_view text) {
       ++at.line;
       line_start = i + 1;
     }
+    if (c == '\n') header = false;
+    if (c == '[' && blank && depth == 0) {
+      header = true;
+      if (++headers > kMaxTableHeaders) return excess(i, "this file has too many tables");
+    }
+    if (!header && (c == '[' || c == '{')) ++depth;
+    if (!header && (c == ']' || c == '}')) depth = std::max<std::ptrdiff_t>(0, depth - 1);
     if (c == '.') {
-      if (++dots > kMaxKeyDots) {
-        at.column = int(i - line_start) + 1;
-        return at;
-      }
+      if (++dots > kMaxKeyDots) return excess(i, "this key has too many parts");
     } else if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '[') {
       dots = 0;
     }
+    blank = c == '\n' || (blank && (c == ' ' || c == '\t'));
     ++i;
   }
   return std::nullopt;
