@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -56,6 +57,23 @@ Error cannot(const char* what, const fs::path& target) {
   return {ErrorKind::kMachine,
           fmt::format("cannot {} {}: {}", what, target.string(), std::strerror(errno))};
 }
+
+// While one lives, signals that end the program wait.
+class SignalsLater {
+ public:
+  SignalsLater() {
+    sigset_t these;
+    ::sigemptyset(&these);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&these, signal);
+    ::pthread_sigmask(SIG_BLOCK, &these, &before_);
+  }
+  ~SignalsLater() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsLater(const SignalsLater&) = delete;
+  SignalsLater& operator=(const SignalsLater&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 // Opens what is no regular file. Who reads from a pipe is waited for, but not for ever.
 int open_in_place(const fs::path& target) {
@@ -177,6 +195,7 @@ std::optional<Error> check_writable(const fs::path& target) {
     if (stream_of(there) || ::access(target.c_str(), W_OK) == 0) return std::nullopt;
     return cannot("open", target);
   }
+  const SignalsLater later;  // one that ends the program would leave the file
   const auto file = OutputFile::create(target);
   return file ? std::nullopt : std::optional(file.error());
 }
