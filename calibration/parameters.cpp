@@ -158,6 +158,8 @@ void add_batch(Builder& build, const RuntimeProfile& profile) {
   add("gemm_half_rate_batch", &BatchEfficiency::gemm_half_rate_batch, 0.5, 1000);
   add("power", &BatchEfficiency::power, 0.3, 1.0);
   add("experts", &BatchEfficiency::experts, 0.4, 1.5);
+  if (profile.batch.expert_columns.value > 0)
+    add("expert_tiles", &BatchEfficiency::expert_tiles, 0.3, 4);
   add("expand", &BatchEfficiency::expand, 0.3, 1.0);
   add("score_bytes", &BatchEfficiency::score_bytes, 0.5, 200);
   add("pipeline", &BatchEfficiency::pipeline, 0.4, 1.0);
@@ -209,6 +211,12 @@ void add_decode(Builder& build) {
   if (build.base().prefill.mask_cycles.value > 0)
     build.add("prefill.mask_cycles", 0.3, [](Profile& p) { return &p.prefill.mask_cycles.value; });
   build.add("decode.expert_cycles", 0.4, [](Profile& p) { return &p.decode.expert_cycles.value; });
+  if (build.base().decode.unoverlapped_share.value < 1)
+    build.add(
+        "decode.unoverlapped_share", 0.4,
+        [](Profile& p) { return &p.decode.unoverlapped_share.value; }, 0.01, 1);
+  if (build.base().decode.float_since.value > 0)
+    build.add("decode.float_cycles", 0.5, [](Profile& p) { return &p.decode.float_cycles.value; });
   build.add("decode.kv_without_flash", 0.3,
             [](Profile& p) { return &p.decode.kv_without_flash.value; });
 }

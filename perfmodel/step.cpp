@@ -92,10 +92,12 @@ class StepBuilder {
     op.fetch = f;
   }
 
-  // Merges a second copy that the same operation waits for.
-  static void add_fetch(StepOp& op, Fetch f) {
+  // Merges a second copy that the same operation waits for, on the way of the first.
+  void add_fetch(StepOp& op, Fetch f) const {
     if (f.bytes.value <= 0) return;
     if (op.fetch) {
+      if (f.pageable && !op.fetch->pageable)
+        f.equivalent_bytes = as_pinned(s_, op.device, f.equivalent_bytes);
       op.fetch->bytes += f.bytes;
       op.fetch->equivalent_bytes += f.equivalent_bytes;
       op.fetch->start += f.start;

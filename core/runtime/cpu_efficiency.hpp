@@ -15,11 +15,11 @@ struct CpuEfficiency {
                                             // cores
   Sourced<BytesPerSecond> read_per_thread;  // largest read rate of one thread
   Sourced<double> socket_share;             // share of its bandwidth that each further socket adds
-  std::map<std::string, Sourced<double>> int8_share;  // share of the cores' INT8 rate, by SIMD
-                                                      // level
-  Sourced<double> blas;                               // share of the cores' FP32 rate that a BLAS
-                                                      // reaches
-  Sourced<double> speed;                              // scales the cores' rate
+  // Share of the cores' INT8 rate, by SIMD level.
+  std::map<std::string, Sourced<double>, std::less<>> int8_share;
+  Sourced<double> blas;             // share of the cores' FP32 rate that a BLAS
+                                    // reaches
+  Sourced<double> speed;            // scales the cores' rate
   Sourced<double> half_rate_batch;  // tokens that share a weight when a batch runs at half its rate
   Sourced<double> one_token;        // scales that rate when a weight meets one token
   Sourced<double> unoverlapped_share;  // share of min(read, compute) that is not overlapped, one
@@ -48,6 +48,7 @@ struct CpuEfficiency {
   std::optional<Sourced<double>> kv_unoverlapped_share;
   // The rate of a batch in a layout of tiles (AMX), relative to vectors; absent: as vectors.
   std::optional<Sourced<double>> tiles;
+  bool one_by_one = false;  // products of a batch take no longer than those of its tokens alone
   // The widest vectors of the kernels for one token, in bytes; absent: the core's own.
   std::optional<Sourced<double>> vector_bytes;
   // The rate of two threads that share a core, relative to one that has it alone. It applies where

@@ -35,7 +35,8 @@ struct BackendEfficiency {
   Sourced<double> read;       // factor on the GPU's shares
   Sourced<double> batch;
   Sourced<double> attention;
-  Sourced<double> batch_kernels;  // launches beside the product of a quantized matrix with a batch
+  // Launches beside the product of a matrix with a batch: of a quantized one, of one of floats.
+  Sourced<double> batch_kernels, float_kernels;
 };
 
 /// Factors on Windows, relative to Linux.
@@ -50,8 +51,13 @@ struct BatchEfficiency {
   Sourced<double>
       tile_half_rate_batch;  // tokens that share a weight when half of the rate is reached
   Sourced<double> gemm_half_rate_batch;
-  Sourced<double> power;        // exponent with which the rate falls with watts per FLOP/s
-  Sourced<double> experts;      // scales the rate where tokens are sorted to experts
+  Sourced<double> power;    // exponent with which the rate falls with watts per FLOP/s
+  Sourced<double> experts;  // scales the rate where tokens are sorted to experts
+  // CUDA builds since that year multiply the tokens of all experts in one kernel, those before of
+  // one expert after the other. Its tiles are for batches, up to so many columns wide, however few
+  // tokens an expert gets, and `expert_tiles` scales its rate in place of `experts`. 0: as many
+  // columns as an expert gets; with no year, no loop either.
+  Sourced<double> expert_columns, expert_columns_since, expert_tiles;
   Sourced<double> expand;       // writing weights out as FP16: share of VRAM bandwidth
   Sourced<double> score_bytes;  // bytes of VRAM traffic per score, without flash attention
   Sourced<double> pipeline;     // share of the other GPUs' time that pipelined ubatches hide

@@ -118,6 +118,9 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
   d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
   d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMaxScale);
+  d.unoverlapped_share = t.find_number_figure("unoverlapped_share", 0, 1).value_or(unit_scale());
+  d.float_since = t.find_number_figure("float_since", 2020, 2100).value_or(Sourced<double>{});
+  d.float_cycles = t.find_number_figure("float_cycles", 0, kMaxScale).value_or(unit_scale());
   d.wide_heads = t.find_number_figure("wide_heads", 0.1, 100).value_or(unit_scale());
   d.kv_without_flash = t.number_figure("kv_without_flash", 0.1, 100);
   d.stream_share = t.number_figure("stream_share", 0.01, 1.0);
@@ -203,10 +206,13 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
     figures.share("read", b.read, kMaxScale);
     figures.share("batch", b.batch, kMaxScale);
     figures.share("attention", b.attention, kMaxScale);
-    if (own.has("batch_kernels")) b.batch_kernels = own.number_figure("batch_kernels", 0, 100);
+    for (const auto& [key, kernels] : {std::pair{"batch_kernels", &b.batch_kernels},
+                                       std::pair{"float_kernels", &b.float_kernels}})
+      if (own.has(key)) *kernels = own.number_figure(key, 0, 100);
     own.finish();
   };
-  BackendEfficiency fallback{{}, {}, unit_scale(), unit_scale(), unit_scale(), unit_scale(), {}};
+  BackendEfficiency fallback{{},           {},           unit_scale(), unit_scale(),
+                             unit_scale(), unit_scale(), {},           {}};
   read(t.table("default"), fallback, true);
   for (int i = 0; i < kBackendCount; ++i) {
     all[std::size_t(i)] = fallback;
@@ -232,6 +238,10 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.gemm_half_rate_batch = t.number_figure("gemm_half_rate_batch", 0, 1e6);
   b.power = t.number_figure("power", 0, 1);
   b.experts = t.number_figure("experts", 0.001, 4);
+  b.expert_columns = t.find_number_figure("expert_columns", 0, 4096).value_or(Sourced<double>{});
+  b.expert_columns_since =
+      t.find_number_figure("expert_columns_since", 2020, 2100).value_or(Sourced<double>{});
+  b.expert_tiles = t.find_number_figure("expert_tiles", 0.001, 4).value_or(unit_scale());
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
   b.pipeline = t.number_figure("pipeline", 0, 1);
@@ -305,6 +315,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
   c.tiles = t.find_number_figure("tiles", 0.1, 100);
+  c.one_by_one = t.flag("one_by_one", false);
   c.vector_bytes = t.find_number_figure("vector_bytes", 8, 256);
   c.two_threads = t.find_number_figure("two_threads", 1, 2);
   c.kv_unoverlapped_share = t.find_number_figure("kv_unoverlapped_share", 0, 1);

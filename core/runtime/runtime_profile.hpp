@@ -143,7 +143,12 @@ struct RuntimeProfile {
     Sourced<double> kv_without_flash;  // factor on attention's reads without flash attention
     // Cycles of one GPU unit for each cached token, query head and element of the head.
     Sourced<double> kv_cycles, kv_cycles_quant;
-    Sourced<double> expert_cycles;    // scales a GPU's cycles for routed experts
+    Sourced<double> expert_cycles;  // scales a GPU's cycles for routed experts
+    // Of reading weights and of unpacking them, the shorter adds so much of its time on a GPU.
+    Sourced<double> unoverlapped_share;
+    // CUDA and ROCm builds since that year multiply float weights with one token in another kernel,
+    // of so many times the cycles.
+    Sourced<double> float_since, float_cycles;
     Sourced<double> stream_share;     // share of the pinned link rate for streamed weights and KV
     Sourced<Seconds> copy_start;      // latency of each copy of cold blocks
     Sourced<Seconds> host_roundtrip;  // round trip to the host for a layer's cold blocks

@@ -187,12 +187,31 @@ double speed_of_tiles(const StepContext& s, const CpuMatrix& matrix) {
   return layout && layout->in_tiles() ? speed->value : 1.0;
 }
 
+// The share of a core's INT8 rate that is reached by the instructions of its level.
+double int8_share(const CpuEfficiency& e, std::string_view simd) {
+  const auto own = e.int8_share.find(simd);
+  return (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
+}
+
+// Time of a batch's products by the kernels for one token, of which `cores` reach their full rate.
+Seconds one_by_one(const StepContext& s, const OpTraffic& t, double cores) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  double scaled = 0, all = 0;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
+    const auto format = QuantFormat(f);
+    const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
+    all += elements;
+    scaled += elements / s.runtime.format(format).cpu.value;
+  }
+  const double experts = t.routed ? e.experts.value : 1.0;
+  const double flops = t.matmul_flops * (all > 0 ? scaled / all : 1.0);
+  return Seconds{flops / (e.one_token.value * experts * kernel_rate_of_core(s, 1) * cores)};
+}
+
 // Compute time of one token, or of a batch.
 CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
-  const auto own = e.int8_share.find(s.rig.cpu.simd);
-  const double share =
-      (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
+  const double share = int8_share(e, s.rig.cpu.simd);
   const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
   const double beside = tokens > kMatVecTokens ? smt_contention(s) : 1.0;
   const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
@@ -220,8 +239,13 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   else
     matmul *= 1.0 + e.half_rate_batch.value * beside / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;
-  if (tokens > kMatVecTokens)
-    return {Seconds{matmul / rate}, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
+  if (tokens > kMatVecTokens) {
+    Seconds products{matmul / rate};
+    if (e.one_by_one)
+      products =
+          std::min(products, one_by_one(s, t, computing_cores(s) * share * e.speed.value * os));
+    return {products, Seconds{batch_flops(s, t) / (rate * e.attention.value)}};
+  }
   const bool quantized = cache_format(s, t).block_elements > 1;
   // Without `two_threads`, `rate` is that of threads which may share cores; a thread with a core to
   // itself is faster.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/hardware/cpu_architecture.hpp"
 #include "core/hardware/gpu_architecture.hpp"
@@ -166,14 +167,63 @@ double tile_seconds(const StepContext& s, const GpuPart& gpu, const MatmulSplit&
   return split.quants / rate + split.quants_scaled * cycles / unit_rate(gpu).value;
 }
 
+// Probability that a token of a batch is for a given expert, and the number of experts for which
+// there is one.
+double share_of_expert(const StepContext& s) {
+  const MixtureOfExperts& moe = *s.model.moe;
+  return std::clamp(double(moe.experts_used) / std::max(1, moe.experts), 0.0, 1.0);
+}
+double experts_hit(const StepContext& s, TokenCount tokens) {
+  return s.model.moe->experts * (1.0 - std::pow(1.0 - share_of_expert(s), double(tokens)));
+}
+
+// True for builds that multiply the tokens of one expert after the other.
+bool loops_over_experts(const StepContext& s, const OpTraffic& t) {
+  const double since = s.runtime.batch.expert_columns_since.value;
+  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
+  return t.routed && cuda && since > 0 && s.settings.build_year.value_or(since) < since;
+}
+
 // Launches beside those of the products themselves: a batch's activations are quantized first, and
-// partial sums of tiles are added last.
+// partial sums of tiles are added last. The library that multiplies floats is given them as FP16.
 double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                      TokenCount tokens) {
-  const double kernels = s.runtime.backends[std::size_t(s.settings.backend)].batch_kernels.value;
-  if (kernels <= 0 || tokens <= kMatVecTokens || s.runtime.blocks || expands_weights(s, gpu))
-    return 0;
-  return kernels * split_matmul(s, t).quants * double(t.matrices);
+  constexpr TokenCount kFloatTokens = 16;  // up to which floats have a kernel of their own
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  if (tokens <= kMatVecTokens || s.runtime.blocks) return 0;
+  const MatmulSplit split = split_matmul(s, t);
+  const double floats = tokens > kFloatTokens ? backend.float_kernels.value : 0.0;
+  double quants = backend.batch_kernels.value;
+  if (expands_weights(s, gpu)) quants = floats > 0 ? 1 + floats : 0;  // as FP16 first, then so
+  const double kernels = floats * split.floats + quants * split.quants;
+  if (!loops_over_experts(s, t)) return kernels * double(t.matrices);
+  constexpr double kCopies = 2;  // of an expert's tokens: gathered before, scattered after
+  return (experts_hit(s, tokens) * (1 + kernels + kCopies) - 1) * double(t.matrices);
+}
+
+// Columns of a tile of experts: of widths in eights, from 48 on in sixteens, the least with which
+// the batch has as few tiles as with the widest.
+double width_of_tile(double widest, double tokens) {
+  const double columns = tokens / std::ceil(tokens / widest);
+  const double step = columns > 40 ? 16 : 8;
+  return std::min(widest, std::ceil(columns / step) * step);
+}
+
+// Columns that are multiplied for each column of an expert's tokens; nullopt: no more than there
+// are. Tiles are whole, and experts get tokens by chance.
+std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                                     TokenCount tokens) {
+  const BatchEfficiency& batch = s.runtime.batch;
+  if (!t.routed || batch.expert_columns.value <= 0 || !gpu.int8_tensor ||
+      s.settings.backend != Backend::kCuda || loops_over_experts(s, t))
+    return std::nullopt;
+  const double n = double(tokens), p = share_of_expert(s), mean = n * p;
+  const double deviation = std::sqrt(mean * (1 - p));
+  const double width = width_of_tile(batch.expert_columns.value, n);
+  double tiles = experts_hit(s, tokens) / s.model.moe->experts;
+  for (double more = width; more < n; more += width)  // P(more than `more` tokens)
+    tiles += 0.5 * std::erfc((more + 0.5 - mean) / (std::sqrt(2.0) * std::max(deviation, 1e-9)));
+  return width * tiles / mean;
 }
 
 // Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,
@@ -199,9 +249,13 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
     seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
     seconds += t.matmul_flops * split.quants_scaled / gemm;
   } else {
-    const double part = common * power_share(s, gpu, tile_rate(gpu).value, 0.6) /
-                        (1.0 + batch.tile_half_rate_batch.value / shared);
-    seconds += t.matmul_flops * tile_seconds(s, gpu, split, e.tiles.value * era.tiles) / part;
+    const auto columns = expert_columns(s, gpu, t, tokens);
+    const double kernel = columns ? batch.expert_tiles.value / batch.experts.value : 1.0;
+    const double multiplied = shared * columns.value_or(1.0);  // tokens, for each weight
+    const double part = common * kernel * power_share(s, gpu, tile_rate(gpu).value, 0.6) /
+                        (1.0 + batch.tile_half_rate_batch.value / multiplied);
+    seconds += t.matmul_flops * multiplied / shared *
+               tile_seconds(s, gpu, split, e.tiles.value * era.tiles) / part;
   }
   return Seconds{seconds};
 }
@@ -216,15 +270,32 @@ double weight_equivalent_bytes(const StepContext& s, std::size_t gpu, const OpTr
   return t.weight_bytes() * readings * (part.bandwidth.value / s.rig.links[gpu].h2d.value);
 }
 
-// Time in which the GPU's units unpack and multiply every byte of weights for one token. Memory
-// reads hide little of it.
+// True for builds whose kernel for one token reads float weights in wide loads.
+bool has_float_kernel(const StepContext& s) {
+  const double since = s.runtime.decode.float_since.value;
+  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
+  return cuda && since > 0 && s.settings.build_year.value_or(since) >= since;
+}
+
+// Time in which the GPU's units unpack and multiply every byte of weights for one token.
 Seconds unpack_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   double cycles = 0;
-  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
-    cycles += t.weight_bytes_by_format[f] * s.runtime.format(QuantFormat(f)).cycles.value;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
+    const auto format = QuantFormat(f);
+    const bool newer = format_group(format) == FormatGroup::kFloat && has_float_kernel(s);
+    cycles += t.weight_bytes_by_format[f] * s.runtime.format(format).cycles.value *
+              (newer ? s.runtime.decode.float_cycles.value : 1.0);
+  }
   cycles *= s.runtime.gpu_efficiency(gpu).cycles.value;
   if (t.routed) cycles *= s.runtime.decode.expert_cycles.value;
   return Seconds{cycles / unit_rate(gpu).value};
+}
+
+// What unpacking adds to the time of reading weights. Warps that wait for memory leave the units to
+// those whose weights have come, so that either hides a part of the other.
+Seconds unoverlapped_time(const StepContext& s, Seconds unpacking, Seconds reading) {
+  const double share = s.runtime.decode.unoverlapped_share.value;
+  return unpacking - std::min(unpacking, reading) * (1.0 - share);
 }
 
 // A profile's shares refer to the data sheet's rate. Their share of a measured rate is larger,
@@ -295,7 +366,9 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     if (const auto& blocks = s.runtime.blocks)
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
                                idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
-    cost.serial = unpack_time(s, part, t) + cache_products(s, part, t) * kv_scale;
+    const Seconds reading = memory_time(s, Bytes{weights}, DeviceIndex(gpu));
+    cost.serial = unoverlapped_time(s, unpack_time(s, part, t), reading) +
+                  cache_products(s, part, t) * kv_scale;
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, false);
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);

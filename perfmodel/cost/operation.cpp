@@ -48,6 +48,10 @@ Bytes copied_cache_bytes(const StepContext& s, Bytes bytes) {
   return bytes / s.runtime.prefill.mapped_share.value;
 }
 
+Bytes as_pinned(const StepContext& s, DeviceIndex gpu, Bytes pageable) {
+  return pageable * (h2d_rate(s, gpu, false) / h2d_rate(s, gpu, true));
+}
+
 OpCost operation_cost(const StepContext& s, const StepOp& op) {
   OpCost cost = operation_cost(s, op.device, op.traffic, op.tokens, op.launches);
   if (op.dequantizes_cache && s.runtime.blocks)
@@ -62,10 +66,10 @@ void price(const StepContext& s, StepOp& op) {
   const bool has_weights = op.fetch->kind == ActivityKind::kFetchWeights;
   const Bytes weights{has_weights ? op.traffic.weight_bytes() : 0.0};
   const Bytes cache = op.fetch->bytes - weights;
-  op.fetch->equivalent_bytes =
-      equivalent_weight_bytes(s, weights, op.fetch->mapped) +
-      (op.fetch->copied_cache ? copied_cache_bytes(s, cache)
-                              : cache / s.runtime.decode.stream_share.value);
+  Bytes of_cache = cache / s.runtime.decode.stream_share.value;
+  if (op.fetch->copied_cache) of_cache = copied_cache_bytes(s, cache);
+  if (op.fetch->copied_cache && !op.fetch->pageable) of_cache = as_pinned(s, op.device, of_cache);
+  op.fetch->equivalent_bytes = equivalent_weight_bytes(s, weights, op.fetch->mapped) + of_cache;
   if (op.fetch->copied_cache) op.fetch->start = s.runtime.decode.crossing.value;
 }
 

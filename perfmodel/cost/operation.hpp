@@ -63,6 +63,9 @@ Bytes equivalent_weight_bytes(const StepContext& context, Bytes bytes, bool mapp
 /// The same of a cache that is copied from pageable memory, of that memory's rate.
 Bytes copied_cache_bytes(const StepContext& context, Bytes bytes);
 
+/// Bytes of pageable memory as ones of pinned memory whose copy takes as long.
+Bytes as_pinned(const StepContext& context, DeviceIndex gpu, Bytes pageable);
+
 /// The link's rate from host memory to a GPU, which is lower from pageable memory.
 BytesPerSecond h2d_rate(const StepContext& context, DeviceIndex gpu, bool pageable);
 /// Time to copy `bytes` from a GPU to the host over an idle link.

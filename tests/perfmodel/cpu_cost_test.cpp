@@ -133,6 +133,17 @@ TEST_CASE("One token meets a weight alone: no batch is too small for it", "[cpu]
   CHECK(seconds(s, 8) == Approx(8 * one));
 }
 
+TEST_CASE("A batch takes no longer than its tokens one by one, where that is so", "[cpu]") {
+  Scenario s = of_cpu();
+  s.runtime.cpu.half_rate_batch.value = 48;  // four times the products' time at 16 tokens
+  const double products = 2 * kElements * 16 / (8 * kCoreFlops * kShare);
+  CHECK(seconds(s, 16) == Approx(4 * products));
+  s.runtime.cpu.one_by_one = true;
+  CHECK(seconds(s, 16) == Approx(16 * seconds(s, 1)));
+  CHECK(seconds(s, 16) == Approx(products / 0.5));  // one_token
+  CHECK(seconds(s, 64) == Approx(4 * products * (1 + 48 / 64.0)));
+}
+
 TEST_CASE("A BLAS multiplies batches of 32 tokens as FP32, whatever their format", "[cpu]") {
   Scenario s = of_cpu();
   for (FormatEfficiency& f : s.runtime.formats) f.cpu_batch.value = 0.5;

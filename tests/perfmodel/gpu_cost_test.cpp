@@ -1,5 +1,7 @@
 // Cost of operations on a GPU, calculated by hand.
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "perfmodel/cost/gpu_cost.hpp"
@@ -131,6 +133,96 @@ TEST_CASE("A batch's quantized products have kernels before and after them", "[g
   OpTraffic floats = product(64, QuantFormat::kF16);
   floats.matrices = 3;
   CHECK(gpu_cost(s, 0, floats, 64, 7).overhead.value == Approx(1.5 * 7 * launch));
+  // cuBLAS takes FP16; a kernel of llama.cpp's own, for up to 16 tokens, takes what there is.
+  s.runtime.backends[std::size_t(Backend::kCuda)].float_kernels.value = 3;
+  CHECK(gpu_cost(s, 0, floats, 64, 7).overhead.value == Approx(1.5 * 16 * launch));
+  CHECK(gpu_cost(s, 0, floats, 16, 7).overhead.value == Approx(1.5 * 7 * launch));
+}
+
+TEST_CASE("Tiles of experts are whole, however few tokens they get", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  s.rig.gpus.front().int8_tensor = {40_TFLOPs, SourceKind::kSpec, "a test"};
+  s.model.moe = MixtureOfExperts{};
+  s.model.moe->experts = 32;
+  s.model.moe->experts_used = 2;
+  s.runtime.batch.experts.value = 0.5;
+  // A batch whose experts get 1/16 of it, of those that get a token.
+  const auto batch = [](double tokens) {
+    const double mean = tokens / 16, hit = 1 - std::pow(15.0 / 16, tokens);
+    OpTraffic t = product(mean / hit);
+    t.routed = true;
+    return t;
+  };
+  const auto time = [&](double tokens) { return seconds(s, batch(tokens), TokenCount(tokens)); };
+  const auto alone = [](double columns) { return 2 * kElements * columns * (1 + 30 / columns); };
+  const double before = alone(batch(64).tokens_per_weight) / (40e12 * 0.24 * 0.5);
+  CHECK(time(64) == Approx(before));
+  s.runtime.batch.expert_columns.value = 128;
+  s.runtime.batch.expert_columns_since.value = 2025.35;
+  s.runtime.batch.expert_tiles.value = 0.8;
+  const double rate = 40e12 * 0.24 * 0.8;
+  CHECK(time(64) == Approx(alone(64) / rate));   // no expert gets more
+  CHECK(time(136) == Approx(alone(80) / rate));  // two tiles, of 68 columns or more
+  CHECK(time(200) == Approx(alone(112) / rate));
+  // Experts get 128 of 2,048 tokens: about half of them more, which is a second tile.
+  CHECK(time(2048) == Approx(alone(128 * 1.5) / rate).epsilon(0.03));
+  double last = 0;
+  for (double tokens = 1200; tokens < 4096; tokens += 8) {  // and no step where the mean is a tile
+    CHECK(time(tokens) < 1.02 * std::max(last, time(1200)));
+    CHECK(time(tokens) >= last);
+    last = time(tokens);
+  }
+  s.settings.build_year = 2025.2;
+  CHECK(time(64) == Approx(before));
+  s.settings.build_year.reset();
+  s.settings.backend = Backend::kVulkan;
+  CHECK(time(64) == Approx(before));
+}
+
+TEST_CASE("Builds before one kernel for all experts launched those of each", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  s.model.moe = MixtureOfExperts{};
+  s.model.moe->experts = 32;
+  s.model.moe->experts_used = 2;
+  OpTraffic t = product(4);
+  t.routed = true;
+  t.matrices = 3;
+  const double launch = 3e-6 * 1.25;
+  s.runtime.backends[std::size_t(Backend::kCuda)].batch_kernels.value = 2;
+  s.runtime.batch.expert_columns_since.value = 2025.35;
+  CHECK(gpu_cost(s, 0, t, 64, 7).overhead.value == Approx((7 + 3 * 2) * launch));
+  s.settings.build_year = 2025.2;
+  const double hit = 32 * (1 - std::pow(15.0 / 16, 64));
+  CHECK(gpu_cost(s, 0, t, 64, 7).overhead.value == Approx((7 + 3 * (5 * hit - 1)) * launch));
+}
+
+TEST_CASE("Reading and unpacking hide a part of each other", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  const OpTraffic t = product(1);
+  const double bytes = kElements * 34 / 32;
+  const double reading = bytes / (0.5 * kBandwidth);        // `read` of Ampere in kProfile
+  const double units = bytes * 0.06 / (10e12 / (2 * 128));  // `cycles`, on units of 128 lanes
+  const auto serial = [&] { return gpu_cost(s, 0, t, 1, 0).overhead.value; };
+  CHECK(serial() == Approx(units));
+  s.runtime.decode.unoverlapped_share.value = 0.25;
+  REQUIRE(units < reading);
+  CHECK(serial() == Approx(0.25 * units));
+  s.runtime.gpu.at("ampere").cycles.value = 6;
+  CHECK(serial() == Approx(100 * units - 0.75 * reading));
+}
+
+TEST_CASE("Newer builds of CUDA read floats in wide loads", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  const auto serial = [&](QuantFormat format) {
+    return gpu_cost(s, 0, product(1, format), 1, 0).overhead.value;
+  };
+  const double floats = serial(QuantFormat::kF16), blocks = serial(QuantFormat::kQ8_0);
+  s.runtime.decode.float_since.value = 2024.88;
+  s.runtime.decode.float_cycles.value = 0.3;
+  CHECK(serial(QuantFormat::kF16) == Approx(0.3 * floats));
+  CHECK(serial(QuantFormat::kQ8_0) == Approx(blocks));
+  s.settings.build_year = 2024.4;
+  CHECK(serial(QuantFormat::kF16) == Approx(floats));
 }
 
 TEST_CASE("Metal reads a card's weights over the link, once for every token", "[gpu]") {

@@ -118,6 +118,27 @@ TEST_CASE("weights and cache in RAM cross the link once for every ubatch", "[pre
   CHECK(t.total(Fidelity::kFinal) > sum.value);
 }
 
+TEST_CASE("a cache in RAM crosses from pageable memory, wherever weights are", "[prefill]") {
+  const auto seconds = [](const char* mmap, const char* depth) {
+    const Prompt t(prompt("512", {{"placement.gpu_layers", "21"},
+                                  {"runtime.mmap", mmap},
+                                  {"workload.depth", depth},
+                                  {"workload.context", "16384"}}));
+    const HostLink& link = t.s.rig.links[0];
+    double sum = 0;
+    for (const Step& step : t.steps())
+      for (const StepOp& op : step.ops)
+        if (op.fetch)
+          sum +=
+              (op.fetch->equivalent_bytes / (op.fetch->pageable ? link.pageable : link.h2d).value)
+                  .value;
+    return sum;
+  };
+  CHECK(seconds("true", "0") > seconds("false", "0"));  // weights of a mapping are not pinned
+  CHECK(seconds("true", "8192") - seconds("true", "0") ==
+        Approx(seconds("false", "8192") - seconds("false", "0")).epsilon(1e-9));
+}
+
 TEST_CASE("a short last ubatch leaves host layers on the CPU", "[prefill]") {
   // 512 tokens are streamed, the 16 after them are fewer than a copy pays for.
   const Prompt t(prompt("528", {{"placement.gpu_layers", "20"}}));

@@ -297,6 +297,7 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
                          &r.decode.kv_without_flash,
                          &r.prefill.mapped_share,
                          &r.prefill.mask_cycles,
+                         &r.decode.unoverlapped_share,
                          &r.batch.launch,
                          &r.batch.tile_cycles,
                          &r.batch.attention_cycles,
