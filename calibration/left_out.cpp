@@ -69,6 +69,28 @@ void bind_all(std::vector<Sample>& samples, const std::vector<Parameter>& parame
   for (Sample& s : samples) s.bind(parameters, values);
 }
 
+// A sample is bound to the parameters that move its forecast at given values, which are others
+// where another of two times is the longer. So samples are bound again, and all are fitted again,
+// until no forecast changes by that.
+std::vector<double> fit_until_bound(const std::vector<Parameter>& parameters,
+                                    std::vector<Sample>& samples) {
+  constexpr int kRounds = 6;
+  constexpr double kEqual = 1e-3;
+  std::vector<double> values = fit(parameters, samples, likely(parameters));
+  for (int round = 1; round < kRounds && !values.empty(); ++round) {
+    std::vector<double> before;
+    for (const Sample& s : samples) before.push_back(s.error_among(values));
+    bind_all(samples, parameters, values);
+    bool moved = false;
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      moved = moved || !(std::abs(samples[i].error_among(values) - before[i]) < kEqual);
+    if (!moved && round > 1) break;
+    values = fit(parameters, samples, values);
+  }
+  if (!values.empty()) bind_all(samples, parameters, values);
+  return values;
+}
+
 }  // namespace
 
 LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
@@ -76,12 +98,7 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
                         const std::function<void(int done, int all)>& progress) {
   LeftOut out;
   std::vector<Sample> all = samples();
-  out.values = fit(parameters, all, likely(parameters));
-  if (out.values.empty()) return out;
-  // Samples are bound again, because at the fitted values a run may depend on other parameters than
-  // at the start.
-  bind_all(all, parameters, out.values);
-  out.values = fit(parameters, all, out.values);
+  out.values = fit_until_bound(parameters, all);
   if (out.values.empty()) return out;
   for (const Sample& s : all) out.fitted.push_back(s.error_among(out.values));
   out.left_out.resize(all.size());
@@ -99,8 +116,12 @@ LeftOut leave_chips_out(const std::vector<Parameter>& parameters,
       const Fold& fold = folds[f];
       const auto start = without(fold, parameters, mine, out.values);
       const auto values = fit(parameters, mine, start, {kFewIterations, fold.leaves_out});
-      for (std::size_t i = 0; i < mine.size() && !values.empty(); ++i)
-        if (fold.forecasts(mine[i].run())) (out.*fold.errors)[i] = mine[i].error_among(values);
+      for (std::size_t i = 0; i < mine.size() && !values.empty(); ++i) {
+        if (!fold.forecasts(mine[i].run())) continue;
+        mine[i].bind(parameters, values);  // without it, other parameters may count
+        (out.*fold.errors)[i] = mine[i].error_among(values);
+        mine[i].bind(parameters, out.values);
+      }
       const std::lock_guard lock(reporting);
       all_solved = all_solved && !values.empty();
       progress(++done, int(folds.size()));
