@@ -25,6 +25,7 @@
 #include "validation/bars.hpp"
 #include "validation/runs/campaign.hpp"
 #include "validation/runs/llama_cpp/bench_build.hpp"
+#include "validation/runs/llama_cpp/server.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/suite.hpp"
 #include "validation/validation.hpp"
@@ -49,6 +50,7 @@ struct RunsOptions {
   std::string suite;
   std::string device = "auto";
   std::string llama_bench;  // empty: of $PATH
+  std::string server;       // the address of a llama-server; empty: none
   std::string python;       // empty: of $PATH
   bool file = false;
 
@@ -85,6 +87,13 @@ void RunsOptions::add_to(CLI::App& verb) {
                   "with --runtime llama.cpp: the program that runs it [the first of $PATH]")
       ->check(not_empty())
       ->type_name("PATH")
+      ->group(kGroup);
+  verb.add_option("--server", server,
+                  "a llama-server that runs on this machine: forecast and time it, as it was "
+                  "started; say with what (--gpu-layers, --kv-type, ...)")
+      ->check(not_empty())
+      ->type_name("URL")
+      ->excludes("--llama-bench", "--suite")
       ->group(kGroup);
   verb.add_option("--python", python,
                   "with --runtime transformers: a Python that has torch and transformers [python3 "
@@ -142,19 +151,26 @@ bool has_gpu(const RunsOptions& options) {
 }
 
 // The requested suite, or a suite of the scenario file or of the flags.
-Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& catalogue) {
+Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& catalogue,
+                                   const std::optional<validation::LlamaServer>& server) {
   std::string file = options.flags.file();
   if (!options.suite.empty()) {
     const auto found = validation::find_suite(options.suite, has_gpu(options), catalogue);
     if (!found) return found.error();
     file = found->string();
   }
-  if (!file.empty() && validation::is_suite(file)) return validation::read_suite(file);
+  const bool is_suite = !file.empty() && validation::is_suite(file);
+  if (is_suite && server)
+    return bad_input("--server: it runs as it was started, which is one scenario, and no suite",
+                     "a scenario, or flags", SourceRef{file});
+  if (is_suite) return validation::read_suite(file);
   if (!options.suite.empty())
     return bad_input("--suite: there are no runs in this file", "[[run]] with name and scenario",
                      SourceRef{file});
   auto document = options.flags.document();
   if (!document) return document.error();
+  if (server)
+    if (auto error = validation::state_server(*server, *document)) return *error;
   if (!document->has("model.name") && !document->has("model.file"))
     return bad_input("validate needs a scenario to run, or a file of measurements",
                      "--suite quick, --model llama-3.2-1b, a scenario, or --against runs.jsonl as "
@@ -217,8 +233,14 @@ std::optional<Error> prepare_llama_cpp(const RunsOptions& options, const Catalog
   for (validation::SuiteRun& run : suite.runs) {
     const auto id =
         runtime_id(run.scenario.root().table("runtime").text_or("name", "rigcast"), catalogue);
-    if (id && *id == "llama.cpp") is_used = run.file = true;
+    if (id && *id == "llama.cpp") is_used = true;
+    if (id && *id == "llama.cpp" && !campaign.llama_server) run.file = true;
   }
+  const engine::EngineBackend* gpu = engine::built_in_backends().usable_gpu();
+  if (options.device == "auto" && suite.file.empty() && gpu && is_used) suite.backend = gpu;
+  if (campaign.llama_server && is_used) return std::nullopt;
+  if (campaign.llama_server)
+    return bad_input("--server: the run is not one of llama.cpp", "--runtime llama.cpp");
   if (!is_used) {
     if (options.llama_bench.empty()) return std::nullopt;
     return bad_input("--llama-bench: no run is one of llama.cpp", "--runtime llama.cpp");
@@ -228,8 +250,6 @@ std::optional<Error> prepare_llama_cpp(const RunsOptions& options, const Catalog
   if (!bench) return bench.error();
   if (auto error = set_build(*bench, catalogue, campaign.scratch, suite)) return error;
   campaign.llama_bench = *std::move(bench);
-  const engine::EngineBackend* gpu = engine::built_in_backends().usable_gpu();
-  if (options.device == "auto" && suite.file.empty() && gpu) suite.backend = gpu;
   return std::nullopt;
 }
 
@@ -262,14 +282,19 @@ std::optional<Error> prepare_transformers(const RunsOptions& options, const Cata
 }
 
 Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalogue) {
-  auto suite = suite_of(options, catalogue);
+  validation::CampaignOptions campaign = options.campaign;
+  if (!options.server.empty()) {
+    auto server = validation::find_llama_server(options.server);
+    if (!server) return server.error();
+    campaign.llama_server = *std::move(server);
+  }
+  auto suite = suite_of(options, catalogue, campaign.llama_server);
   if (!suite) return suite.error();
   if (options.device != "auto") {
     const auto backend = engine::built_in_backends().find(options.device);
     if (!backend) return backend.error();
     suite->backend = *backend;
   }
-  validation::CampaignOptions campaign = options.campaign;
   const auto runtime = given_runtime(options);
   if (!runtime) return runtime.error();
   if (auto error = set_runtime(*runtime, *suite)) return *error;

@@ -40,9 +40,9 @@ std::string program(const Folder& folder, const std::string& body) {
       "  -m, --model <f>\n  -p, --n-prompt <n>\n  -n, --n-gen <n>\n  -d, --n-depth <n>\n"
       "  -r, --repetitions <n>\n  -o, --output <f>\n  -ngl, --n-gpu-layers <n>\n"
       "  -fa, --flash-attn <n>\n  -t, --threads <n>\n";
-  const std::string file = folder.write(
-      "bench", "#!/bin/sh\nif [ \"$1\" = --help ]; then printf '%s' '" + help + "'; exit 0; fi\n" +
-                   body + "\n");
+  const std::string file =
+      folder.write("bench", "#!/bin/sh\nif [ \"$1\" = --help ]; then printf '%s' '" + help +
+                                "'; exit 0; fi\n" + body + "\n");
   fs::permissions(file, fs::perms::owner_all);
   return file;
 }
@@ -177,4 +177,17 @@ TEST_CASE("What no program runs is refused before anything is measured", "[cli][
            folder / "none"},
           "none");
   refused({"--runtime", "ik_llama.cpp"}, "is forecast, not run");
+  refused({"--server", "https://127.0.0.1:1"}, "only http");
+  refused({"--server", "http://192.0.2.1:8080"}, "has to run there too");
+  refused({"--server", "http://127.0.0.1:1", "--llama-bench", "/bin/true"}, "--llama-bench");
+  refused({"--server", ""}, "--server");
+}
+
+TEST_CASE("A server that does not answer is told with its address", "[cli][validate]") {
+  const Folder folder;
+  const Outcome o = run({"validate", "--model", "llama-3.2-1b", "--server", "http://127.0.0.1:1",
+                         "--keep", folder / "kept"});
+  CHECK(o.exit == 3);
+  CHECK(contains(o.error, "http://127.0.0.1:1: connecting"));
+  CHECK(contains(o.error, "start llama-server"));
 }

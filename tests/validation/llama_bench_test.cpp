@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -356,6 +357,45 @@ TEST_CASE("Tests of one process that ends early keep what was measured", "[llama
   // One that is too slow is not waited for again: a process for the prompts, one for the answers.
   CHECK_THAT(measure("exec sleep 60"), Contains("stopped after"));
   CHECK(test::read(count) == "x\nx\n");
+}
+
+TEST_CASE("Only the first process of a measurement may begin with a cold cache", "[llama-bench]") {
+  const Folder folder;
+  const std::string body = "echo x >> '" + (folder / "processes") + "'\n";
+  const auto measured = [&](std::vector<Report> reports, int* processes) {
+    std::vector<const Report*> all;
+    for (const Report& report : reports) all.push_back(&report);
+    // A test of the prompt, or of the answer, as the flags say it.
+    const auto bench = find_llama_bench(make_program(
+        folder, body + "p=0; n=0; d=0; while [ $# -gt 1 ]; do case $1 in -p) p=$2;; -n) n=$2;; "
+                       "-d) d=$2;; esac; shift; done\n"
+                       "echo '{\"n_prompt\": '$p', \"n_gen\": '$n', \"n_depth\": '$d', "
+                       "\"gpu_info\": \"a GPU\", \"samples_ts\": [10]}'"));
+    REQUIRE(bench.ok());
+    auto out = measure_with(*bench, all, {kShort, 1});
+    REQUIRE(out.ok());
+    *processes = 0;
+    std::ifstream lines(folder / "processes");
+    for (std::string line; std::getline(lines, line);) ++*processes;
+    return *std::move(out);
+  };
+  folder.write("model.gguf", "");
+  // Threads and depth differ: these are two commands.
+  const auto report = [&](const char* threads, const char* depth) {
+    Scenario s = scenario({{"runtime.name", "llama.cpp"},
+                           {"runtime.threads", threads},
+                           {"workload.depth", depth},
+                           {"workload.prompt_tokens", "16"},
+                           {"workload.output_tokens", "4"}});
+    s.model_file = folder / "model.gguf";
+    return forecast_of(std::move(s));
+  };
+  int processes = 0;
+  const auto two = measured({report("2", "0"), report("4", "256")}, &processes);
+  CHECK(processes == 4);
+  CHECK(two[0].prefill.first_process);
+  CHECK_FALSE(two[1].prefill.first_process);
+  for (const LlamaBenchMeasurement& one : two) CHECK_FALSE(one.decode.first_process);
 }
 
 TEST_CASE("A scenario with a GPU is not measured by a llama-bench without", "[llama-bench]") {

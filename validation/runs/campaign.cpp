@@ -449,13 +449,8 @@ class Campaign {
         reports.push_back(&forecasts[k].report);
       }
     if (reports.empty()) return std::nullopt;
-    RIGCAST_ASSERT(options_.llama_bench && reports.front()->scenario->model_file);
     const std::string started = clock_time();
-    if (auto error =
-            engine::drop_from_page_cache(*reports.front()->scenario->model_file, stop_flag()))
-      return error;
-    const MeasureLimits limits{Seconds{double(options_.time_limit)}, options_.repeat};
-    const auto measured = measure_with(*options_.llama_bench, reports, limits);
+    const auto measured = options_.llama_server ? ask_server(reports) : run_llama_bench(reports);
     if (!measured) return measured.error();
     for (std::size_t m = 0; m < reports.size(); ++m) {
       Attempt& one = out[forecast_ones[m]];
@@ -463,6 +458,30 @@ class Campaign {
       one.error = take((*measured)[m], group[forecast_ones[m]], forecasts[forecast_ones[m]], one);
     }
     return std::nullopt;
+  }
+
+  using Measured = Result<std::vector<LlamaBenchMeasurement>>;
+
+  MeasureLimits measure_limits() const {
+    return {Seconds{double(options_.time_limit)}, options_.repeat};
+  }
+
+  Measured run_llama_bench(const std::vector<const Report*>& reports) const {
+    RIGCAST_ASSERT(options_.llama_bench && reports.front()->scenario->model_file);
+    if (auto error =
+            engine::drop_from_page_cache(*reports.front()->scenario->model_file, stop_flag()))
+      return *error;
+    return measure_with(*options_.llama_bench, reports, measure_limits());
+  }
+
+  Measured ask_server(const std::vector<const Report*>& reports) const {
+    std::vector<LlamaBenchMeasurement> out;
+    for (const Report* report : reports) {
+      auto measured = measure_with(*options_.llama_server, *report, measure_limits());
+      if (!measured) return measured.error();
+      out.push_back(*std::move(measured));
+    }
+    return out;
   }
 
   std::optional<Error> take(const LlamaBenchMeasurement& measured, std::size_t index,
@@ -473,7 +492,8 @@ class Campaign {
     for (const LlamaBenchRun* part : {&measured.prefill, &measured.decode})
       if (part->error) return part->error;
     const Report& report = forecast.report;
-    out.measured = to_json(measured_report(report.scenario, report.placement, measured, true));
+    const bool was_cold = measured.prefill.first_process;  // the page cache had nothing of the file
+    out.measured = to_json(measured_report(report.scenario, report.placement, measured, was_cold));
     return compare(index, forecast, out);
   }
 

@@ -8,6 +8,7 @@
 
 #include "core/catalogue/catalogue.hpp"
 #include "validation/runs/llama_cpp/llama_bench.hpp"
+#include "validation/runs/llama_cpp/server.hpp"
 #include "validation/runs/suite.hpp"
 #include "validation/runs/transformers/run_transformers.hpp"
 #include "validation/validation.hpp"
@@ -18,17 +19,18 @@ struct CampaignOptions {
   std::filesystem::path folder = "rigcast-validation";  // for rigs, forecasts and runs
   // For weights and the disk's test file; empty: the system's temporary folder.
   std::filesystem::path scratch{};
-  int repeat = 3;        // timed runs, where the suite does not say
-  int time_limit = 600;  // seconds, of a try of one run
-  bool resume = false;   // runs of the folder that are over stay
+  int repeat = 3;                                    // timed runs, where the suite does not say
+  int time_limit = 600;                              // seconds, of a try of one run
+  bool resume = false;                               // runs of the folder that are over stay
   std::optional<LlamaBench> llama_bench{};           // for runs whose runtime is llama.cpp
+  std::optional<LlamaServer> llama_server{};         // instead: one that runs already
   std::optional<TransformersPython> transformers{};  // for those of Hugging Face transformers
 };
 
 /// Measures the machine, forecasts, writes the forecast down, runs, and compares: for every run of
-/// the suite; with our engine, or, where a run's runtime is llama.cpp, with llama-bench, and where
-/// it is transformers, with a script that runs it. Where the machine itself changed meanwhile,
-/// again. kMachine where a suite of GPUs finds none, or it no longer answers.
+/// the suite; with our engine, or, where a run's runtime is llama.cpp, with llama-bench or a
+/// llama-server, and where it is transformers, with a script that runs it. Where the machine itself
+/// changed meanwhile, again. kMachine where a suite of GPUs finds none, or it no longer answers.
 Result<Validation> run_campaign(const Suite& suite, const CampaignOptions& options,
                                 const Catalogue& catalogue);
 

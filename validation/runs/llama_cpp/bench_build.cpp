@@ -40,9 +40,13 @@ std::optional<std::string> build_month_of(const LlamaBench& bench,
   if (!model) return std::nullopt;
   const LlamaBenchRun run = run_llama_bench(
       bench, {"llama-bench", "-m", file.string(), "-p", "1", "-n", "0", "-r", "1"}, kTime);
-  if (!run.build || run.build->number <= 0) return std::nullopt;
+  return run.build ? build_month_of(*run.build) : std::nullopt;
+}
+
+std::optional<std::string> build_month_of(const BenchBuild& build) {
+  if (build.number <= 0) return std::nullopt;
   Measurement m;
-  m.build = fmt::format("{} ({})", run.build->number, run.build->commit);
+  m.build = fmt::format("{} ({})", build.number, build.commit);
   const auto month = build_month(m);
   return month ? std::optional(month->text()) : std::nullopt;
 }

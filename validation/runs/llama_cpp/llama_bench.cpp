@@ -136,6 +136,7 @@ std::vector<LlamaBenchRun> run_tests(const LlamaBench& bench, std::span<const Te
     std::size_t count = 0;
     const Words command = joined_from(rest, count);
     LlamaBenchRun all = run_llama_bench(bench, command, time_limit * double(count));
+    all.first_process = out.empty();
     if (!all.error && all.tests.size() != count) {
       all.error = other_test(command);
       all.tests.clear();
@@ -228,6 +229,7 @@ Result<std::vector<LlamaBenchMeasurement>> measure_with(const LlamaBench& bench,
       rest.push_back(std::move(decodes[i]));
   }
   measured = run_tests(bench, rest, limits.time);
+  for (LlamaBenchRun& run : measured) run.first_process = false;
   auto next = measured.begin();
   for (LlamaBenchMeasurement& one : out)
     if (!one.decode.error) one.decode = std::move(*next++);

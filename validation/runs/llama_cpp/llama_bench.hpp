@@ -35,9 +35,10 @@ Result<planner::Words> in_flags_of(const LlamaBench& bench, const planner::Words
 
 /// One run of llama-bench, whatever came of it.
 struct LlamaBenchRun {
-  planner::Words command;  // as it was run
-  std::string out, err;    // as it wrote them; of `err` the last 64 KiB
-  Seconds elapsed;         // of all of it
+  planner::Words command;      // as it was run
+  std::string out, err;        // as it wrote them; of `err` the last 64 KiB
+  Seconds elapsed;             // of all of it
+  bool first_process = false;  // of a measurement: no other one has loaded the model before it
   std::optional<BenchBuild> build;
   std::vector<BenchTest> tests;  // also those before an error
   std::optional<Error> error;  // kDoesNotFit: out of memory; kMachine: crash, time limit, no result
