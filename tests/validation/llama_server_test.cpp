@@ -106,7 +106,6 @@ TEST_CASE("A server tells its model, build and context", "[server]") {
   REQUIRE(server.ok());
   CHECK(server->model_file == "/m.gguf");
   CHECK(server->slot_context == 4096);
-  CHECK(server->slots == 2);
   REQUIRE(server->build);
   CHECK(server->build->number == 7347);
   CHECK(server->build->commit == "2fbe3b7b");

@@ -13,9 +13,8 @@ namespace rigcast::validation {
 /// "2025-12", as `runtime.build` has it. nullopt: its number is not known.
 std::optional<std::string> build_month_of(const BenchBuild& build);
 
-/// The same by the release's number in what it prints for one token of
-/// a model of one layer, whose file is in `folder` meanwhile. nullopt: it does not run, or its
-/// number is not known.
+/// The same by the number that it prints for one token of a model of one layer, whose file is in
+/// `folder` meanwhile. nullopt: it does not run, or its number is not known.
 std::optional<std::string> build_month_of(const LlamaBench& bench,
                                           const std::filesystem::path& folder,
                                           const Catalogue& catalogue);

@@ -197,7 +197,6 @@ Result<LlamaServer> find_llama_server(const std::string& url) {
     return Error{ErrorKind::kMachine,
                  fmt::format("{}: /props is none of llama-server's", out.address.text()), kStart};
   out.slot_context = count_of(member(settings, {"n_ctx"}));
-  out.slots = int(std::max<std::int64_t>(1, count_of(member(*props, {"total_slots"}))));
   out.model_file = text_of(member(*props, {"model_path"}));
   out.build = build_of(text_of(member(*props, {"build_info"})));
   return out;

@@ -17,8 +17,7 @@ struct LlamaServer {
   HttpAddress address;
   std::string model_file;           // of the server's file system; "": not told
   std::optional<BenchBuild> build;  // absent: not told
-  TokenCount slot_context = 0;      // of each slot; 0: not told
-  int slots = 1;
+  TokenCount slot_context = 0;      // tokens that one sequence may have; 0: not told
 };
 
 /// Asks the server at `url`, whose host has to be this machine: the forecast is of it. Errors:

@@ -139,7 +139,7 @@ Result<HttpAddress> parse_http_address(const std::string& text) {
     rest = colon == rest.npos ? std::string_view() : rest.substr(colon);
   }
   if (!rest.empty() && (!rest.starts_with(':') || !is_port(rest.substr(1))))
-    return refused("the port is none from 0 to 65535");
+    return refused("its port is no number up to 65535");
   out.port = rest.empty() ? "80" : rest.substr(1);
   const auto is_printable = [](char c) { return c > ' ' && c < 0x7f; };
   if (out.host.empty()) return refused("no host");
