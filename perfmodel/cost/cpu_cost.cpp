@@ -193,18 +193,25 @@ double int8_share(const CpuEfficiency& e, std::string_view simd) {
   return (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
 }
 
-// Time of a batch's products by the kernels for one token, of which `cores` reach their full rate.
-Seconds one_by_one(const StepContext& s, const OpTraffic& t, double cores) {
-  const CpuEfficiency& e = s.runtime.cpu;
+// FLOPs at the rate of all formats' kernels: those of each format divided by `factor(format)`.
+template <class Factor>
+double scaled_flops(const OpTraffic& t, const Factor& factor) {
   double scaled = 0, all = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
     const auto format = QuantFormat(f);
     const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
     all += elements;
-    scaled += elements / s.runtime.format(format).cpu.value;
+    scaled += elements / factor(format);
   }
+  return all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
+}
+
+// Time of a batch's products by the kernels for one token, of which `cores` reach their full rate.
+Seconds one_by_one(const StepContext& s, const OpTraffic& t, double cores) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  const double flops =
+      scaled_flops(t, [&](QuantFormat format) { return s.runtime.format(format).cpu.value; });
   const double experts = t.routed ? e.experts.value : 1.0;
-  const double flops = t.matmul_flops * (all > 0 ? scaled / all : 1.0);
   return Seconds{flops / (e.one_token.value * experts * kernel_rate_of_core(s, 1) * cores)};
 }
 
@@ -217,23 +224,16 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
   const double rate =
       computing_cores(s) * kernel_rate_of_core(s, tokens) * reached * e.speed.value * os;
-  double scaled = 0, all = 0;
   if (uses_blas(s, t, tokens)) {
     const double blas = used_cores(s) * fp32_rate_of_core(s);
     return {Seconds{t.matmul_flops / (blas * e.blas.value)},
             Seconds{t.attention_flops / (rate * e.attention.value)}};
   }
-  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
-    const auto format = QuantFormat(f);
-    const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
-    all += elements;
+  double matmul = scaled_flops(t, [&](QuantFormat format) {
     const FormatEfficiency& of_format = s.runtime.format(format);
-    if (tokens <= kMatVecTokens)
-      scaled += elements / of_format.cpu.value;
-    else
-      scaled += elements / (of_format.cpu_batch.value * speed_of_tiles(s, {format, t.routed}));
-  }
-  double matmul = all > 0 ? t.matmul_flops * scaled / all : t.matmul_flops;
+    if (tokens <= kMatVecTokens) return of_format.cpu.value;
+    return of_format.cpu_batch.value * speed_of_tiles(s, {format, t.routed});
+  });
   if (tokens <= kMatVecTokens)
     matmul /= e.one_token.value;
   else
