@@ -10,7 +10,6 @@
 #include "core/hardware/hardware_names.hpp"
 #include "core/scenario/chip_family.hpp"
 #include "core/text/freetext.hpp"
-#include "measurements/build_month.hpp"
 #include "measurements/model_fragment.hpp"
 #include "measurements/rig_fragment.hpp"
 #include "measurements/settings_fragment.hpp"
@@ -92,20 +91,6 @@ Result<Resolver::ResolvedScenario> Resolver::make(const std::string& toml) {
   return resolved_.emplace(toml, made()).first->second;
 }
 
-namespace {
-
-// llama.cpp fits what nobody placed so that 1024 MiB of VRAM stay free (PR 16653, 2025-12).
-std::string freed_by_error_margin(const Measurement& m, const ParsedNotes& parsed_notes,
-                                  const PlacementFragment& placement) {
-  const auto built = build_month(m);
-  const bool ollama = freetext::contains(freetext::lower(m.tool), "ollama");
-  const bool fits_itself = placement.automatic && !ollama && !parsed_notes.ik_llama && built &&
-                           built->text() >= "2025-12";
-  return fits_itself ? "vram_reserved = \"1024 MiB\"\n" : "";
-}
-
-}  // namespace
-
 std::optional<Resolver::ResolvedScenario> Resolver::fewest_experts_in_ram(
     const Measurement& m, const ParsedNotes& parsed_notes, const ModelSpec& model,
     const RigFragment& rig, const std::string& head, const std::string& rest) {
@@ -133,10 +118,10 @@ Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
   if (!rig) return rig.error();
   const auto placement = placement_fragment(m, parsed_notes, *model->spec, *rig);
   if (!placement) return placement.error();
-  const std::string rest =
-      runtime_fragment(m, parsed_notes, placement->quantized_v) + workload_fragment(m);
-  const std::string head =
-      rig->toml + freed_by_error_margin(m, parsed_notes, *placement) + model->toml;
+  const bool fits_itself = leaves_headroom(m, parsed_notes, *placement);
+  const std::string rest = runtime_fragment(m, parsed_notes, placement->quantized_v, fits_itself) +
+                           workload_fragment(m, fits_itself);
+  const std::string head = rig->toml + model->toml;
   auto made = make(head + placement->toml + rest);
   if (!made) return made.error();
   // Ollama moves whole layers of a model that is too large; llama.cpp moves experts first.

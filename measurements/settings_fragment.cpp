@@ -130,14 +130,23 @@ Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedN
   return fragment;
 }
 
+bool leaves_headroom(const Measurement& m, const ParsedNotes& parsed_notes,
+                     const PlacementFragment& placement) {
+  const auto built = build_month(m);
+  const bool ollama = freetext::contains(freetext::lower(m.tool), "ollama");
+  return placement.automatic && !ollama && !parsed_notes.ik_llama && built &&
+         built->text() >= "2025-12";
+}
+
 std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
-                             bool quantized_v) {
+                             bool quantized_v, bool leaves_headroom) {
   const auto on = [](bool value) { return value ? "true" : "false"; };
   const bool flash = quantized_v || m.flash_attention.value_or(default_flash_attention(m));
   std::string toml =
       fmt::format("[runtime]\nname = \"{}\"\nflash_attention = {}\nmmap = {}\nop_offload = {}\n",
                   parsed_notes.ik_llama ? "ik-llama.cpp" : "llama.cpp", on(flash),
                   on(!parsed_notes.no_mmap), on(!parsed_notes.no_op_offload));
+  toml += fmt::format("headroom = \"{} MiB\"\n", leaves_headroom ? 1024 : 0);
   if (parsed_notes.numa_distribute) toml += "numa = \"distribute\"\n";
   if (parsed_notes.cpu_blas) toml += "cpu_blas = true\n";
   if (!parsed_notes.backend.empty())
@@ -151,17 +160,18 @@ std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_not
   return toml;
 }
 
-std::string workload_fragment(const Measurement& m) {
+std::string workload_fragment(const Measurement& m, bool leaves_headroom) {
   const bool prompt = m.metric == Metric::kPp || m.metric == Metric::kTtft;
   const TokenCount in = prompt ? (m.prompt > 0 ? m.prompt : 512) : 1;
   const TokenCount out = prompt ? 1 : std::clamp<TokenCount>(m.generated, 0, 1'000'000);
   const TokenCount generated = out > 0 ? out : 128;
-  // A benchmark allocates the cache for what it runs; a server for a conversation.
-  constexpr TokenCount kServerContext = 8192;
+  // A benchmark allocates the cache for what it runs; a server for a conversation, or for as much
+  // of one as leaves the headroom (`--fit-ctx`).
+  const TokenCount server_context = leaves_headroom ? 4096 : 8192;
   const bool server = !freetext::contains(freetext::lower(m.tool), "llama-bench") &&
                       !freetext::contains(freetext::lower(m.tool), "sweep-bench");
   const TokenCount cells =
-      std::max(m.depth + in + generated, server ? kServerContext : TokenCount{0});
+      std::max(m.depth + in + generated, server ? server_context : TokenCount{0});
   return fmt::format(
       "[workload]\ndepth = {}\nprompt_tokens = {}\noutput_tokens = {}\ncontext = {}\n"
       "start = \"resident\"\n",

@@ -26,8 +26,13 @@ Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedN
                                              const ModelSpec& model, const RigFragment& rig,
                                              std::optional<int> experts_in_ram = std::nullopt);
 
+/// True if the runtime itself placed the layers so that 1024 MiB of each GPU stay free, and
+/// shortened the context for it: llama.cpp since 2025-12 (PR 16653), not Ollama or ik_llama.cpp.
+bool leaves_headroom(const Measurement& m, const ParsedNotes& parsed_notes,
+                     const PlacementFragment& placement);
+
 std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
-                             bool quantized_v);
-std::string workload_fragment(const Measurement& m);
+                             bool quantized_v, bool leaves_headroom);
+std::string workload_fragment(const Measurement& m, bool leaves_headroom);
 
 }  // namespace rigcast

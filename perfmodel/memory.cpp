@@ -44,8 +44,8 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
     device(plan, p.layers[l].weights).weights += shared;
     device(plan, p.layers[l].experts).weights += experts;
   }
-  // Blocks for multi-token prediction follow the last layer.
-  device(plan, p.layers.back().weights).weights += Bytes{double(s.tensors.speculation.bytes())};
+  // Blocks that only draft tokens stay in the file: no runtime loads them without being told to
+  // speculate (llama.cpp PR 14939, and PR 26296 of 2026-08 for all architectures).
   const Bytes head{double(s.tensors.head.bytes())};
   const Bytes embedding{double(s.tensors.embedding.bytes())};
   // A tied matrix exists once on the host, and once more on the device of the head.

@@ -101,8 +101,10 @@ std::vector<StepOp> SerialForecast::priced(std::vector<StepOp> ops, Phase phase,
 Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device) const {
   const std::vector<StepOp> ops = priced(pass.ops, pass.phase, pass.counts);
   const Seconds mask = mask_time(s_, pass.mask_pairs);
-  const Seconds before = pass.waits ? mask : Seconds{}, beside = mask - before;
-  Seconds t = host_time(s_, placement_, pass.phase, pass.tokens) + before + time_of(pass.handoffs) +
+  const Seconds before = pass.waits ? mask : Seconds{};
+  const Seconds host = host_time(s_, placement_, pass.phase, pass.tokens);
+  const Seconds beside = pass.waits ? Seconds{} : time_beside_gpus(mask, host, ops, pass.counts);
+  Seconds t = host + before + time_of(pass.handoffs) +
               sample_time(s_, pass.sampled_on, pass.sampled_rows) + page_in_time(s_, pass.page_in);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const Seconds one = time_alone(s_, ops[i]) * pass.counts[i];
@@ -113,7 +115,7 @@ Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device
   if (!pass.overlapping) return std::max(t, beside);
   Step step = *pass.overlapping;
   step.ops = priced(std::move(step.ops), pass.phase, {});
-  step.host_work = host_time(s_, placement_, pass.phase, pass.tokens) + before;
+  step.host_work = host + before;
   step.beside = beside;
   step.sample = sample_time(s_, pass.sampled_on, pass.sampled_rows);
   return pass.first ? first_period(s_, step) : steady_period(s_, step);

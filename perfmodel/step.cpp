@@ -344,6 +344,16 @@ bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase ph
          std::ranges::find(ops, kHost, &StepOp::device) != ops.end();
 }
 
+Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<StepOp>& ops,
+                         const std::vector<double>& counts) {
+  if (mask.value <= 0) return {};
+  Seconds launches;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (ops[i].device != kHost)
+      launches += (ops[i].cost.overhead - ops[i].cost.serial) * (counts.empty() ? 1.0 : counts[i]);
+  return mask + host_work + launches;
+}
+
 Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
   const Seconds token = s.runtime.decode.token.value * host_clock_factor(s);
   if (phase == Phase::kDecode) return token;
@@ -400,7 +410,10 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   step.ops = group_layers(ops, grouping);
   step.host_work = host_time(s, p, Phase::kPrefill, tokens);
   const Seconds mask = mask_time(s, mask_pairs(s, batch));
-  (waits_for_host(step.ops, batch, Phase::kPrefill) ? step.host_work : step.beside) += mask;
+  if (waits_for_host(step.ops, batch, Phase::kPrefill))
+    step.host_work += mask;
+  else
+    step.beside = time_beside_gpus(mask, step.host_work, step.ops, {});
   step.page_in = page_in(s, p, memory, tokens);
   if (!last) return step;
   step.sample = sample_time(s, head, sequences);

@@ -34,6 +34,12 @@ std::string ffn_pattern(int layers) {
   return fmt::format("blk\\.({})\\.ffn_(gate|up|down)\\.weight=CPU", fmt::join(numbers, "|"));
 }
 
+// Layers as llama.cpp counts them: those that draft tokens, at the end of the file, are among them,
+// although it loads no weights of theirs.
+int counted_layers(const ModelSpec& model, int gpu_layers) {
+  return gpu_layers > 0 ? gpu_layers + model.nextn_layers : 0;
+}
+
 enum class Program { kServer, kBench };
 
 // Adds the flags that llama-server and llama-bench share.
@@ -45,7 +51,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   if (s.rig.gpus.empty()) {
     add("-ngl", "0");
   } else {
-    add("-ngl", fmt::format("{}", p.gpu_layers));
+    add("-ngl", fmt::format("{}", counted_layers(s.model, p.gpu_layers)));
     if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
       add("-ts", split_text(s.placement.tensor_split, program == Program::kServer ? ',' : '/'));
   }
@@ -133,7 +139,7 @@ void add_companions(const Scenario& s, Words& words) {
   }
   if (!s.draft) return;
   const DraftModel& draft = *s.draft;
-  const int layers = has_gpu ? draft.model.layers + 1 : 0;
+  const int layers = has_gpu ? counted_layers(draft.model, draft.model.layers + 1) : 0;
   words.insert(words.end(), {"-md", file_name(draft.file, draft.model, draft.quant), "-ngld",
                              fmt::format("{}", layers)});
 }
@@ -250,7 +256,8 @@ std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   out += fmt::format("PARAMETER num_batch {}\n", s.settings.ubatch);
   if (!s.rig.gpus.empty() && p.gpu_layers > 0 && p.gpu_layers <= s.model.layers)
     out += fmt::format("# {}\n", num_gpu_note(s, p.gpu_layers));
-  out += fmt::format("PARAMETER num_gpu {}\n", s.rig.gpus.empty() ? 0 : p.gpu_layers);
+  out += fmt::format("PARAMETER num_gpu {}\n",
+                     s.rig.gpus.empty() ? 0 : counted_layers(s.model, p.gpu_layers));
   if (p.gpu_layers <= s.model.layers)
     out += fmt::format("PARAMETER num_thread {}\n", s.settings.threads);
   if (!s.settings.mmap) out += "PARAMETER use_mmap false\n";

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whether the commands that `rigcast plan --emit llama.cpp` prints take the memory that it forecasts.
 
-    scripts/llama_cpp_memory.py --rigcast PROGRAM --server-memory PROGRAM [--seconds N] [--scratch DIR]
-                                [--output FILE] [NAME...]
+    scripts/llama_cpp_memory.py --rigcast PROGRAM --server-memory PROGRAM --build YYYY-MM [--seconds N]
+                                [--scratch DIR] [--output FILE] [NAME...]
 
 For each configuration below: plan, write a file of the model's shape (zeros, sparse), load it with the
 flags of the command by llama.cpp's library (scripts/llama-bench.sh: llama-server-memory), and compare the
@@ -12,6 +12,7 @@ and 100 MiB. Needs a GPU of 80 GB for commands of smaller ones, and 128 GB of me
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -97,17 +98,17 @@ COMMANDS = [
 ]
 
 
-def output_of(words, what):
-    done = subprocess.run(words, capture_output=True, text=True)
+def output_of(words, what, **environment):
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode:
         raise RuntimeError(f"{what}: " + " ".join((done.stderr or done.stdout).split()))
     return done.stdout
 
 
-def emitted(rigcast, model, flags):
-    """The llama-server command of the best plan, its quant mix and its report."""
+def emitted(rigcast, build, model, flags):
+    """The llama-server command of the best plan for a build, its quant mix and its report."""
     name, quant = model.split()
-    words = [rigcast, "plan", "--model", name, "--quant", quant, *shlex.split(flags)]
+    words = [rigcast, "plan", "--model", name, "--quant", quant, "--build", build, *shlex.split(flags)]
     text = output_of([*words, "--emit", "llama.cpp"], "plan")
     line = next(line for line in text.replace("\\\n", " ").splitlines() if line.startswith("llama-server"))
     best = json.loads(output_of([*words, "--format", "json"], "plan"))["choices"][0]
@@ -125,8 +126,8 @@ def forecast_of(report):
 
 def tied_matrix(shape):
     """Bytes of a matrix that is embedding and head at once."""
-    embedding = [t["bytes"] for t in shape["tensors"] if t["name"] == "token_embd.weight"]
-    return embedding[0] if shape["tied_embeddings"] and embedding else 0
+    sizes = {t["name"]: t["bytes"] for t in shape["tensors"]}
+    return 0 if "output.weight" in sizes else sizes.get("token_embd.weight", 0)
 
 
 def measured_of(account, shape, on_gpu, head_on_gpu):
@@ -140,24 +141,27 @@ def measured_of(account, shape, on_gpu, head_on_gpu):
             weights += b["bytes"]
             mapped += b["bytes"] if b["name"].endswith("_Mapped") else 0
     # A tied matrix is on the host once, and once more where it is multiplied: on a GPU, or in a layout of the CPU.
-    has_tiles = any(b["name"] == "AMX" for b in account["buffers"])
-    twice = head_on_gpu if on_gpu else has_tiles
-    needed = shape["tensor_bytes"] + (tied_matrix(shape) if twice else 0)
+    tied = tied_matrix(shape)
+    in_tiles = sum(b["bytes"] for b in account["buffers"] if b["name"] == "AMX") >= tied
+    needed = shape["tensor_bytes"] + (tied if (head_on_gpu if on_gpu else in_tiles) else 0)
     sums["ram"] -= min(max(0, weights - needed), mapped)
     return sums
 
 
 def check(args, model, flags, scratch):
-    command, quant, report = emitted(args.rigcast, model, flags)
+    command, quant, report = emitted(args.rigcast, args.build, model, flags)
     file = scratch / "model.gguf"
     output_of([args.rigcast, "synth", model.split()[0], "--quant", quant, "--zeros", "-o", str(file)], "synth")
     shape = json.loads(output_of([args.rigcast, "inspect", str(file), "--tensors", "--format", "json"], "inspect"))
     words = [args.server_memory, *command[1:]]
     words[words.index("-m") + 1] = str(file)
-    account = json.loads(output_of(words, "llama-server-memory"))
     on_gpu = any(device["tier"] == "vram" for device in report["memory"])
+    # A library with CUDA would offload large batches to a GPU that the forecast's machine has not.
+    hidden = {} if on_gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    account = json.loads(output_of(words, "llama-server-memory", **hidden))
     layers = int(command[command.index("-ngl") + 1])
-    head_on_gpu = layers > (shape["layers"] if account["release"] == "b7347" else 0)
+    blocks = {t["name"].split(".")[1] for t in shape["tensors"] if t["name"].startswith("blk.")}
+    head_on_gpu = layers > (len(blocks) if account["release"] == "b7347" else 0)
     return {"model": model, "flags": flags, "command": command, "forecast": forecast_of(report),
             "memory": report["memory"], "buffers": account["buffers"], "gpus": account["gpus"],
             "release": account["release"], "measured": measured_of(account, shape, on_gpu, head_on_gpu)}
@@ -180,6 +184,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rigcast", required=True)
     parser.add_argument("--server-memory", required=True)
+    parser.add_argument("--build", required=True, help="month of the library's release: 2025-12 of b7347")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop before the next after so many")
     parser.add_argument("--scratch", type=pathlib.Path)
     parser.add_argument("--output", type=pathlib.Path, help="a line of JSON for each command")

@@ -1,6 +1,7 @@
 #include "core/hardware/cpu_architecture.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rigcast {
 namespace {
@@ -102,9 +103,24 @@ bool has_slow_host(const CpuPart& part) {
   return std::ranges::find(kFast, part.vendor) == std::end(kFast);
 }
 
+std::string_view included_simd(std::string_view simd) {
+  constexpr std::pair<std::string_view, std::string_view> kIncluded[] = {
+      {"avx", "sse4"},          {"avx2", "avx"},
+      {"avx-vnni", "avx2"},     {"avx512", "avx2"},
+      {"amx", "avx512-vnni"},   {"avx512-vnni", "avx512"},
+      {"neon-dotprod", "neon"}, {"neon-i8mm", "neon-dotprod"},
+      {"sve", "neon-dotprod"}};
+  const auto found =
+      std::ranges::find(kIncluded, simd, [](const auto& pair) { return pair.first; });
+  return found == std::end(kIncluded) ? std::string_view() : found->second;
+}
+
+double int8_steps(std::string_view simd) {
+  return has_dot_product(simd) || simd == "scalar" ? 1.0 : kStepsWithout;
+}
+
 double int8_flops_per_cycle(const CpuPart& part) {
-  const double steps = has_dot_product(part.simd) || part.simd == "scalar" ? 1.0 : kStepsWithout;
-  return 2.0 * vector_bytes_per_cycle(part) / steps;
+  return 2.0 * vector_bytes_per_cycle(part) / int8_steps(part.simd);
 }
 
 double int8_flops_per_cycle(const CpuPart& part, double widest_bytes) {

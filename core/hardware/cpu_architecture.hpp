@@ -22,6 +22,12 @@ const CpuArchitecture* cpu_architecture(std::string_view name);
 /// True for boards and Arm servers, whose cores take longer to launch a GPU's kernels.
 bool has_slow_host(const CpuPart& part);
 
+/// The level of SIMD instructions that a core of this level has as well, and the next one below it:
+/// "avx2" of "avx-vnni"; "": none.
+std::string_view included_simd(std::string_view simd);
+/// Steps in which a core of this level multiplies bytes and sums the products: 1 with dot products.
+double int8_steps(std::string_view simd);
+
 /// FLOPs of INT8 products that one performance core can do in a cycle, a multiply-add counted as
 /// two: its multipliers, with dot-product instructions or, without them, in one and a half steps.
 double int8_flops_per_cycle(const CpuPart& part);

@@ -70,7 +70,9 @@ Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types) {
     if (!holds(types.k, width)) return does_not_hold(types.k, "key", width);
     if (model.has_indexer(i) && !holds(types.k, model.indexer->key_dim))
       return does_not_hold(types.k, "key of the indexer", model.indexer->key_dim);
-    if (!model.mla && !holds(types.v, width)) return does_not_hold(types.v, "value", width);
+    const bool has_values = !model.mla || model.mla->caches_values;
+    const std::int64_t values = model.mla ? model.mla->kv_lora_rank : width;
+    if (has_values && !holds(types.v, values)) return does_not_hold(types.v, "value", values);
   }
   return types;
 }
@@ -78,7 +80,9 @@ Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types) {
 double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types) {
   if (!model.has_kv(layer)) return 0.0;
   const double index = model.has_indexer(layer) ? row_bytes(types.k, model.indexer->key_dim) : 0.0;
-  if (model.mla) return row_bytes(types.k, latent_width(*model.mla)) + index;
+  if (model.mla)
+    return row_bytes(types.k, latent_width(*model.mla)) + index +
+           (model.mla->caches_values ? row_bytes(types.v, model.mla->kv_lora_rank) : 0.0);
   const std::int64_t width = model.kv_heads_of(layer) * model.head_dim_of(layer);
   return row_bytes(types.k, width) + row_bytes(types.v, width) + index;
 }

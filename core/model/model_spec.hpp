@@ -39,6 +39,8 @@ struct LatentAttention {
   std::int64_t qk_nope_dim = 0;
   std::int64_t qk_rope_dim = 0;
   std::int64_t v_dim = 0;
+  bool caches_values = false;  // the runtime keeps the compressed values apart from the keys that
+                               // contain them
 };
 
 /// Sparse attention: an indexer scores all cached tokens, and keeps a key of its own for each.

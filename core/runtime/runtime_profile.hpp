@@ -74,6 +74,9 @@ struct RuntimeProfile {
     LogitsRows logits = LogitsRows::kLast;
     /// Year before which the logits of the whole prompt were computed; absent: none.
     std::optional<Sourced<double>> last_logits_since;
+    /// Year before which values of multi-head latent attention were cached beside the keys that
+    /// contain them; absent: never.
+    std::optional<Sourced<double>> latent_values_until;
     bool maps_file = false;     // host weights are the file's own pages
     bool pages_in = false;      // and may be more than RAM holds
     Bytes process;              // RAM of the program itself

@@ -147,6 +147,13 @@ void ignore_window(Scenario& s) {
   s.model.window.reset();
 }
 
+// Where the compressed values of latent attention have a cache of their own.
+void cache_latent_values(Scenario& s) {
+  const auto& until = s.runtime.memory.latent_values_until;
+  if (s.model.mla && until && s.settings.build_year.value_or(until->value) < until->value)
+    s.model.mla->caches_values = true;
+}
+
 void read_placement(const TomlTable& t, Scenario& s) {
   PlacementSettings& p = s.placement;
   const int most = s.model.layers + 1;
@@ -341,7 +348,6 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
   s.settings.backend = read_backend(t, s.rig);
   check_vendors(t, s);
-  s.settings.build_year = read_build(t);
   s.settings.mmap = t.flag("mmap", true);
   s.settings.numa_distribute = read_numa(t);
   s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
@@ -476,7 +482,9 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   refuse_uncomputed(root.table("model"), s);
   if (root.has("draft")) read_draft(root.table("draft"), catalogue, s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
+  s.settings.build_year = read_build(runtime);
   ignore_window(s);
+  cache_latent_values(s);
   read_placement(root.table("placement"), s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);

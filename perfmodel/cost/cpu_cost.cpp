@@ -187,10 +187,15 @@ double speed_of_tiles(const StepContext& s, const CpuMatrix& matrix) {
   return layout && layout->in_tiles() ? speed->value : 1.0;
 }
 
-// The share of a core's INT8 rate that is reached by the instructions of its level.
+// The share of a core's INT8 rate that is reached: by the instructions of its level, but no less
+// than by those of the levels that it includes, which are measured on other CPUs.
 double int8_share(const CpuEfficiency& e, std::string_view simd) {
   const auto own = e.int8_share.find(simd);
-  return (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
+  double share = (own != e.int8_share.end() ? own : e.int8_share.find("scalar"))->second.value;
+  for (auto level = included_simd(simd); !level.empty(); level = included_simd(level))
+    if (const auto lower = e.int8_share.find(level); lower != e.int8_share.end())
+      share = std::max(share, lower->second.value * int8_steps(simd) / int8_steps(level));
+  return share;
 }
 
 // FLOPs at the rate of all formats' kernels: those of each format divided by `factor(format)`.

@@ -226,6 +226,13 @@ std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, c
   return width * tiles / mean;
 }
 
+// Share of the units' time in which a library's thread blocks of float products keep them busy.
+double busy_share(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, TokenCount tokens) {
+  const double tile = s.runtime.backends[std::size_t(s.settings.backend)].gemm_tile.value;
+  if (tile <= 0 || t.routed) return 1.0;
+  return wave_efficiency(t, double(tokens), {tile, tile, units_of(gpu)});
+}
+
 // Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,
 // after the weights are written out), float weights as FP16. The rate falls where few tokens share
 // a weight.
@@ -241,13 +248,14 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   const double common =
       backend.batch.value * batch.speed.value * (t.routed ? batch.experts.value : 1.0);
   const FlopsPerSecond floats = gemm_rate(gpu).value;
-  const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
+  const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) *
+                      busy_share(s, gpu, t, tokens) /
                       (1.0 + batch.gemm_half_rate_batch.value / shared);
   double seconds = t.matmul_flops * split.floats_scaled / gemm;
   if (expands_weights(s, gpu)) {
     const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
     seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
-    seconds += t.matmul_flops * split.quants_scaled / gemm;
+    seconds += t.matmul_flops * split.quants / gemm;
   } else {
     const auto columns = expert_columns(s, gpu, t, tokens);
     const double kernel = columns ? batch.expert_tiles.value / batch.experts.value : 1.0;

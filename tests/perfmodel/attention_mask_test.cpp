@@ -62,6 +62,27 @@ TEST_CASE("The first mask is waited for; later ones are written beside the GPU's
   CHECK(prompt(0, 1024, 1e6) > 0.99 * both * 1e6 / 2e9);
 }
 
+TEST_CASE("The thread that writes a later mask also launches the kernels", "[mask]") {
+  Scenario s = of_card();
+  s.workload.prompt_tokens = 1024;
+  s.workload.context = 2048;
+  const double pairs = 512.0 * double(read_cells(1024, s.runtime.memory.kv_padding));
+  // The second ubatch, by the prompt less the first one; the GPU's work on it is much shorter.
+  const auto later = [&](double cycles) {
+    s.runtime.prefill.mask_cycles.value = cycles;
+    s.workload.prompt_tokens = 1024;
+    const double both = SerialForecast(s).prompt().value;
+    s.workload.prompt_tokens = 512;
+    return both - SerialForecast(s).prompt().value;
+  };
+  const double before = later(1e6) - pairs * 1e6 / 2e9;
+  for (BackendEfficiency& backend : s.runtime.backends) backend.launch.value = Seconds{1e-3};
+  const double slower = later(1e6) - pairs * 1e6 / 2e9;
+  CHECK(before >= 0);
+  // Each layer has more than ten kernels.
+  CHECK(slower - before > 10 * s.model.layers * 1e-3 * 0.9);
+}
+
 TEST_CASE("A host that computes layers writes no mask meanwhile", "[mask]") {
   Scenario s = of_card();
   s.placement.gpu_layers = s.model.layers / 2;

@@ -144,6 +144,21 @@ TEST_CASE("A batch takes no longer than its tokens one by one, where that is so"
   CHECK(seconds(s, 64) == Approx(4 * products * (1 + 48 / 64.0)));
 }
 
+TEST_CASE("A core reaches at least what the instructions do that it also has", "[cpu]") {
+  Scenario s = of_cpu();
+  auto& share = s.runtime.cpu.int8_share;
+  share["avx2"].value = 0.3;
+  share["avx-vnni"].value = 0.1;
+  s.rig.cpu.simd = "avx2";
+  const double without = seconds(s, 16);
+  s.rig.cpu.simd = "avx-vnni";  // dot products take one step for one and a half
+  CHECK(seconds(s, 16) == Approx(without));
+  share["avx-vnni"].value = 0.25;
+  CHECK(seconds(s, 16) == Approx(without * 0.3 / 1.5 / 0.25));
+  s.rig.cpu.simd = "amx";  // of which this profile tells nothing; vectors are twice as wide
+  CHECK(seconds(s, 16) == Approx(without / 2));
+}
+
 TEST_CASE("A BLAS multiplies batches of 32 tokens as FP32, whatever their format", "[cpu]") {
   Scenario s = of_cpu();
   for (FormatEfficiency& f : s.runtime.formats) f.cpu_batch.value = 0.5;

@@ -89,8 +89,26 @@ TEST_CASE("CUDA writes them out as FP16 where there are none, and multiplies tho
   CHECK(seconds(s, t, 64) == Approx(moved + 2 * kElements * 64 / float_rate(64)));
   const OpTraffic floats = product(64, QuantFormat::kF16);
   CHECK(seconds(s, floats, 64) == Approx(2 * kElements * 64 / float_rate(64)));
+  // How a format is unpacked is no matter of the product.
+  s.runtime.formats[std::size_t(FormatGroup::kQ8)].batch.value = 0.5;
+  CHECK(seconds(s, t, 64) == Approx(moved + 2 * kElements * 64 / float_rate(64)));
+  s.runtime.formats[std::size_t(FormatGroup::kQ8)].batch.value = 1;
   s.settings.backend = Backend::kVulkan;  // has kernels of its own, at the rate of floats
   CHECK(seconds(s, t, 64) == Approx(2 * kElements * 64 / (tile_rate(64) / 4)));
+}
+
+TEST_CASE("A library's last wave of thread blocks leaves units idle", "[gpu]") {
+  Scenario s = of_gpu("pascal");
+  s.rig.gpus.front().units = 20;
+  OpTraffic floats = product(64, QuantFormat::kF16);
+  floats.products[0] = {.rows = 1600, .elements = std::uint64_t(kElements)};
+  const double busy = seconds(s, floats, 64);
+  s.runtime.backends[std::size_t(Backend::kCuda)].gemm_tile.value = 64;
+  // 25 blocks of 64 rows take two waves of 20 units.
+  CHECK(seconds(s, floats, 64) == Approx(busy * 40 / 25));
+  floats.routed = true;  // the products of each expert are of other sizes
+  s.runtime.batch.experts.value = 1;
+  CHECK(seconds(s, floats, 64) == Approx(busy));
 }
 
 TEST_CASE("Beside matrix units every unit multiplies with the scales of blocks", "[gpu]") {

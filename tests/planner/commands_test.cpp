@@ -69,6 +69,18 @@ TEST_CASE("A command has the settings that the scenario states", "[planner]") {
       "llama-server -m qwen3-30b-a3b-Q4_K_M.gguf -ngl 49 --n-cpu-moe 30 -t 8 -c 8192 -np 1 -fa on");
 }
 
+TEST_CASE("Layers that draft tokens are counted, as llama.cpp counts them", "[planner]") {
+  const fixtures::Settings air{{"model.name", "glm-4.5-air"}, {"runtime.threads", "8"}};
+  const auto with = [&](const char* layers) {
+    fixtures::Settings settings = air;
+    settings.push_back({"placement.gpu_layers", layers});
+    return server(settings);
+  };
+  CHECK(with("0").find("-ngl 0 ") != std::string::npos);
+  CHECK(with("47").find("-ngl 48 ") != std::string::npos);  // 46 layers, the head, and one more
+  CHECK(with("20").find("-ngl 21 ") != std::string::npos);
+}
+
 TEST_CASE("The cache of evicted prompts is limited to the RAM that is left", "[planner]") {
   const auto in_ram = [](const char* size) {
     Scenario s = scenario({{"rig.ram_capacity", size}});

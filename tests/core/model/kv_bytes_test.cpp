@@ -57,6 +57,17 @@ TEST_CASE("Latent attention keeps one compressed row, in the type of the keys", 
   CHECK(kv_bytes_per_token(deepseek, 0, {QuantFormat::kQ8_0, QuantFormat::kF32}) == 612);
 }
 
+TEST_CASE("Builds that cache latent values keep a second row, in the type of the values", "[kv]") {
+  ModelSpec m = fixtures::deepseek_v2_lite();
+  const KvTypes types{QuantFormat::kF16, QuantFormat::kQ8_0};
+  CHECK(kv_bytes_per_token(m, 0, types) == 2 * 576);
+  m.mla->caches_values = true;
+  CHECK(kv_bytes_per_token(m, 0, types) == 2 * 576 + 512 / 32 * 34);
+  // 1836 MiB for 32,768 tokens: what llama.cpp b7347 allocates.
+  const KvTypes halves{QuantFormat::kF16, QuantFormat::kF16};
+  CHECK(kv_bytes(m, 32768, halves) == 1836.0 * 1024 * 1024);
+}
+
 TEST_CASE("An indexer of sparse attention keeps a key more, in the type of the keys", "[kv]") {
   ModelSpec deepseek = fixtures::deepseek_v2_lite();
   deepseek.indexer = SparseIndexer{};

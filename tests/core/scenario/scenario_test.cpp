@@ -264,6 +264,17 @@ TEST_CASE("GPUs of two vendors are forecast with Vulkan by llama.cpp alone, whic
                    "does not run on NVIDIA GeForce RTX 4090 and AMD Radeon RX 7900 XTX together"));
 }
 
+TEST_CASE("Builds before 2026 keep the values of latent attention as well", "[scenario]") {
+  const std::string lite = "[rig]\ngpu = 'rtx-4090'\n[model]\nname = 'deepseek-v2-lite'\n";
+  const auto keeps = [&](const std::string& runtime) {
+    return made(lite + "[runtime]\n" + runtime).model.mla->caches_values;
+  };
+  CHECK_FALSE(keeps(""));
+  CHECK_FALSE(keeps("build = '2026-02'\n"));
+  CHECK(keeps("build = '2025-12'\n"));
+  CHECK_FALSE(keeps("build = '2025-12'\nname = 'ik-llama.cpp'\n"));
+}
+
 TEST_CASE("A build is a month, or the profile's own era", "[scenario]") {
   const std::string head = kSmall + "[runtime]\nbuild = ";
   CHECK_FALSE(made(kSmall).settings.build_year);
