@@ -76,7 +76,9 @@ Inputs tally_inputs(const Scenario& s) {
   tally.add(s.runtime.load.host_copy, "host copy rate");
   if (s.runtime.load.vocabulary.value.value > 0)
     tally.add(s.runtime.load.vocabulary, "time to load the vocabulary");
-  if (s.runtime.load.map) tally.add(*s.runtime.load.map, "rate of mapping pages");
+  if (s.runtime.load.map)
+    tally.add(s.rig.ssd.cached_map ? *s.rig.ssd.cached_map : *s.runtime.load.map,
+              "rate of mapping pages");
   if (s.runtime.load.repack && s.rig.gpus.empty())
     tally.add(*s.runtime.load.repack, "rate of repacking");
   tally.add(s.runtime.decode.token, "host work per token");

@@ -25,7 +25,10 @@ class Sum {
 
   void host_work(const Step& step) {
     if (step.logits.value > 0) copy_out(step.logits_from, step.logits);
-    use_.add(Resource::kHostWork, (step.host_work + step.sample).value);
+    const Seconds mask = step.beside.value > 0
+                             ? step.beside - step.host_work - launch_time(step.ops, {})
+                             : Seconds{};
+    use_.add(Resource::kHostWork, (step.host_work + step.sample + mask).value);
     use_.add(Resource::kSsd, page_in_time(s_, step.page_in).value, step.page_in.value);
   }
 

@@ -98,12 +98,14 @@ std::vector<StepOp> SerialForecast::priced(std::vector<StepOp> ops, Phase phase,
   return ops;
 }
 
-Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device) const {
+Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device,
+                                Seconds* by_thread) const {
   const std::vector<StepOp> ops = priced(pass.ops, pass.phase, pass.counts);
   const Seconds mask = mask_time(s_, pass.mask_pairs);
   const Seconds before = pass.waits ? mask : Seconds{};
   const Seconds host = host_time(s_, placement_, pass.phase, pass.tokens);
   const Seconds beside = pass.waits ? Seconds{} : time_beside_gpus(mask, host, ops, pass.counts);
+  if (by_thread) *by_thread += beside * pass.weight;
   Seconds t = host + before + time_of(pass.handoffs) +
               sample_time(s_, pass.sampled_on, pass.sampled_rows) + page_in_time(s_, pass.page_in);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -176,14 +178,15 @@ void SerialForecast::plan_ubatches() {
 
 Seconds SerialForecast::prompt() const {
   std::vector<double> by_device(s_.rig.gpus.size());
-  Seconds sum;
+  Seconds sum, thread;
   double count = 0;
   for (const Pass& p : ubatches_) {
-    sum += time_of(p, &by_device) * p.weight;
+    sum += time_of(p, &by_device, &thread) * p.weight;
     count += p.weight;
   }
   for (double& seconds : by_device) seconds /= std::max(count, 1.0);
-  return sum - pipeline_saving(s_, by_device, count);
+  // One thread prepares the ubatches of all GPUs.
+  return std::max(thread, sum - pipeline_saving(s_, by_device, count));
 }
 
 Seconds pipeline_saving(const StepContext& s, const std::vector<double>& by_device,

@@ -65,7 +65,9 @@ class SerialForecast {
   void plan_tokens(const Workload& workload);
   void plan_ubatches();
   Seconds time_of(const Handoffs& handoffs) const;
-  Seconds time_of(const Pass& pass, std::vector<double>* by_device) const;
+  // `by_thread`: the weighted time of the thread that prepares steps beside the GPUs.
+  Seconds time_of(const Pass& pass, std::vector<double>* by_device,
+                  Seconds* by_thread = nullptr) const;
 
   const StepContext s_;
   const RequestBatches batches_;

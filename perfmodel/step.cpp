@@ -344,14 +344,17 @@ bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase ph
          std::ranges::find(ops, kHost, &StepOp::device) != ops.end();
 }
 
-Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<StepOp>& ops,
-                         const std::vector<double>& counts) {
-  if (mask.value <= 0) return {};
-  Seconds launches;
+Seconds launch_time(const std::vector<StepOp>& ops, const std::vector<double>& counts) {
+  Seconds sum;
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (ops[i].device != kHost)
-      launches += (ops[i].cost.overhead - ops[i].cost.serial) * (counts.empty() ? 1.0 : counts[i]);
-  return mask + host_work + launches;
+      sum += (ops[i].cost.overhead - ops[i].cost.serial) * (counts.empty() ? 1.0 : counts[i]);
+  return sum;
+}
+
+Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<StepOp>& ops,
+                         const std::vector<double>& counts) {
+  return mask.value > 0 ? mask + host_work + launch_time(ops, counts) : Seconds{};
 }
 
 Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {

@@ -40,9 +40,12 @@ Step prefill_step(const StepContext& context, const Placement& placement, const 
 /// True if the host cannot prepare the step while the one before is computed: it is a request's
 /// first, or a token, or the host computes itself.
 bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase phase);
+/// Time in which the host launches the GPUs' kernels. `counts`: how often each operation runs;
+/// empty: once.
+Seconds launch_time(const std::vector<StepOp>& ops, const std::vector<double>& counts);
 /// Time of the thread that writes a step's mask while the GPUs compute: it prepares the step and
-/// launches its kernels as well. `counts`: how often each operation runs; empty: once. Zero without
-/// a mask, as nothing else of the thread's work is longer than the GPUs'.
+/// launches its kernels as well. Zero without a mask, as nothing else of the thread's work is
+/// longer than the GPUs'.
 Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<StepOp>& ops,
                          const std::vector<double>& counts);
 /// Time of the host's work before a step of `tokens` tokens.

@@ -40,6 +40,20 @@ int counted_layers(const ModelSpec& model, int gpu_layers) {
   return gpu_layers > 0 ? gpu_layers + model.nextn_layers : 0;
 }
 
+// The shares of the GPUs; with layers that draft tokens the layers of each, so that these, which
+// are counted on the last GPU, move no other.
+std::vector<double> counted_split(const Scenario& s, const Placement& p) {
+  if (s.model.nextn_layers == 0) return s.placement.tensor_split;
+  std::vector<double> counts(s.rig.gpus.size());
+  for (const LayerPlacement& layer : p.layers)
+    if (layer.weights != kHost) ++counts[std::size_t(layer.weights)];
+  if (p.head != kHost) ++counts[std::size_t(p.head)];
+  const auto last =
+      std::ranges::find_if(counts.rbegin(), counts.rend(), [](double count) { return count > 0; });
+  if (last != counts.rend()) *last += s.model.nextn_layers;
+  return counts;
+}
+
 enum class Program { kServer, kBench };
 
 // Adds the flags that llama-server and llama-bench share.
@@ -53,7 +67,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   } else {
     add("-ngl", fmt::format("{}", counted_layers(s.model, p.gpu_layers)));
     if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
-      add("-ts", split_text(s.placement.tensor_split, program == Program::kServer ? ',' : '/'));
+      add("-ts", split_text(counted_split(s, p), program == Program::kServer ? ',' : '/'));
   }
   if (p.cpu_moe_layers > 0) add("--n-cpu-moe", fmt::format("{}", p.cpu_moe_layers));
   if (const int ffns = s.placement.cpu_ffn_layers; ffns > 0) {

@@ -7,7 +7,8 @@ namespace {
 
 // Bytes of the weights and of a full cache.
 double needs(const Scenario& s) {
-  return double(s.tensors.bytes()) + kv_bytes(s.model, s.workload.context, s.kv.types);
+  const auto stored = s.tensors.bytes() - s.tensors.speculation.bytes();  // what is loaded
+  return double(stored) + kv_bytes(s.model, s.workload.context, s.kv.types);
 }
 
 }  // namespace

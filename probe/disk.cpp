@@ -113,6 +113,18 @@ class Mapping {
   std::byte* begin_ = nullptr;
 };
 
+// Bytes/s at which the cached pages of the file enter a mapping, all at once, as llama.cpp maps a
+// model: by page or in larger folios, as the file system has them.
+double map_cached(const ScratchFile& file) {
+  const auto begin = std::chrono::steady_clock::now();
+  void* const at =
+      ::mmap(nullptr, file.bytes(), PROT_READ, MAP_SHARED | MAP_POPULATE, file.descriptor(), 0);
+  if (at == MAP_FAILED) return 0;
+  const double seconds = seconds_since(begin);
+  ::munmap(at, file.bytes());
+  return double(file.bytes()) / std::max(seconds, 1e-9);
+}
+
 bool bring_in(std::byte* pages, std::size_t bytes) {
 #ifdef MADV_POPULATE_READ
   if (::madvise(pages, bytes, MADV_POPULATE_READ) == 0) return true;
@@ -259,6 +271,9 @@ Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
   for (int i = 0; i <= kSamples; ++i) cached.push_back(sequential(file, false, kLarge, 1));
   cached.erase(cached.begin());  // the first read filled the cache
   rates.page_cache = samples_of(cached);
+  std::vector<double> mapped;
+  for (int i = 0; i < kSamples; ++i) mapped.push_back(map_cached(file));
+  rates.cached_map = samples_of(mapped);
   if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
     return failed(folder, "the scratch file cannot be read", "");
   return rates;

@@ -22,6 +22,7 @@ struct DiskRates {
   Samples mapped;      // bytes/s of uncached pages of a mapping, several threads
   std::vector<RandomReads> random;
   Samples page_cache;  // bytes/s, one thread
+  Samples cached_map;  // bytes/s at which pages that are cached enter a mapping
 };
 
 /// Writes a file of `size` into `folder` and reads it again. The file has no name once it is open:

@@ -47,7 +47,6 @@ std::vector<Portion> portions(const StepContext& s, const Placement& p) {
   const bool tied = s.tensors.head_is_embedding && on_host;
   const double shared = tied ? tied_matrix(s).value : 0.0;
   at(ends.head_on) += double(s.tensors.head.bytes()) - shared;
-  at(p.layers.back().weights) += double(s.tensors.speculation.bytes());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const LayerWeights& w = s.tensors.layers[l];
     at(p.layers[l].weights) += double(w.rest());
@@ -82,10 +81,13 @@ class Pipeline {
  public:
   Pipeline(const StepContext& s, Start start) : s_(s), start_(start) {}
 
-  // Before any tensor: the tokens and their pieces become tables, on one core.
-  void vocabulary() {
+  // Before any tensor: the tokens and their pieces become tables, on one core, and the GPU's driver
+  // makes a context and loads the kernels.
+  void start() {
     const std::int64_t tokens = s_.model.vocabulary + (s_.draft ? s_.draft->model.vocabulary : 0);
-    const Seconds time = s_.runtime.load.vocabulary.value * double(tokens);
+    Seconds time = s_.runtime.load.vocabulary.value * double(tokens);
+    if (!s_.rig.gpus.empty())
+      time += s_.runtime.backends[std::size_t(s_.settings.backend)].start.value;
     if (time.value <= 0) return;
     last_ = graph_.work(Worker::kDelay, 0, time);
     use_.add(Resource::kHostWork, time.value);
@@ -164,10 +166,12 @@ class Pipeline {
   // enter it as they arrive.
   void map_pages(Bytes bytes) {
     if (!s_.runtime.load.map) return;
-    const NodeId node = graph_.work(Worker::kDelay, 0, bytes / s_.runtime.load.map->value);
+    const auto& measured = s_.rig.ssd.cached_map;
+    const Seconds time = bytes / (measured ? *measured : *s_.runtime.load.map).value;
+    const NodeId node = graph_.work(Worker::kDelay, 0, time);
     serialize(node);
     last_ = node;
-    use_.add(Resource::kHostWork, (bytes / s_.runtime.load.map->value).value);
+    use_.add(Resource::kHostWork, time.value);
   }
 
   NodeId stage(Bytes bytes, NodeId after, bool to_gpu, BytesPerSecond rate) {
@@ -229,7 +233,7 @@ LoadForecast forecast_load(const StepContext& s, const Placement& p, Start start
   Bytes all{0};
   for (const Portion& part : parts) all += part.bytes;
   Pipeline pipeline(s, start);
-  pipeline.vocabulary();
+  pipeline.start();
   const double most = fidelity == Fidelity::kSweep ? kMaxSweepChunks : kMaxChunks;
   const Bytes chunk = std::max(s.runtime.load.chunk, all / most);
   // Without overlap one chunk takes as long as many.

@@ -72,19 +72,24 @@ class Prompt {
   }
 
   // Time that several GPUs save when they work on consecutive ubatches at the same time, in closed
-  // form: the simulation runs steps one after the other.
-  Seconds saved_by_pipeline() const {
+  // form: the simulation runs steps one after the other. Of `total`, the time of the thread that
+  // prepares all steps remains.
+  Seconds saved_by_pipeline(Seconds total) const {
     if (s_.rig.gpus.size() < 2 || count_ < 2) return {};
     // Time grows on a line from the first ubatch to the one before the last, which may be shorter.
     const double count = double(count_);
     const std::pair<std::int64_t, double> weights[] = {
         {0, (count - 1) / 2}, {count_ - 2, (count - 1) / 2}, {count_ - 1, 1.0}};
     std::vector<double> by_device(s_.rig.gpus.size());
-    for (const auto& [i, weight] : weights)
-      for (const StepOp& op : step(i, {}).ops)
+    Seconds thread;
+    for (const auto& [i, weight] : weights) {
+      const Step one = step(i, {});
+      thread += one.beside * weight;
+      for (const StepOp& op : one.ops)
         if (op.device != kHost)
           by_device[std::size_t(op.device)] += weight / count * time_alone(s_, op).value;
-    return pipeline_saving(s_, by_device, count);
+    }
+    return std::min(pipeline_saving(s_, by_device, count), std::max(Seconds{}, total - thread));
   }
 
  private:
@@ -107,7 +112,8 @@ PrefillForecast forecast_prefill(const Scenario& s, const Placement& p, Fidelity
   Prompt prompt(s, p, fidelity);
   const bool whole = fidelity == Fidelity::kExact || prompt.count() <= kMaxExactUbatches;
   PrefillForecast out;
-  out.total = Seconds{whole ? prompt.whole() : prompt.sampled()} - prompt.saved_by_pipeline();
+  const Seconds one_by_one{whole ? prompt.whole() : prompt.sampled()};
+  out.total = one_by_one - prompt.saved_by_pipeline(one_by_one);
   out.sample = s.runtime.decode.sample.value;
   out.use = prompt.use();
   return out;

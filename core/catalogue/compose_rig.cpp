@@ -289,6 +289,7 @@ void override_figures(const TomlTable& t, Rig& rig) {
   if (rig.unified() && vram_bandwidth) rig.ram.bandwidth = *vram_bandwidth;
   if (const auto found = rate("ssd_mapped_read")) rig.ssd.mapped_read = *found;
   if (const auto found = rate("ssd_cached_read")) rig.ssd.cached_read = *found;
+  if (const auto found = rate("ssd_cached_map")) rig.ssd.cached_map = *found;
   override_cpu(t, rig.cpu);
 }
 

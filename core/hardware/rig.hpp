@@ -91,6 +91,7 @@ struct SsdPart : PartInfo {
   Sourced<BytesPerSecond> sequential_read;
   std::optional<Sourced<BytesPerSecond>> mapped_read;  // pages of a mapping, past the cache
   std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds
+  std::optional<Sourced<BytesPerSecond>> cached_map;   // of such pages into a mapping
 };
 
 /// Rates of a copy between the host and one GPU.

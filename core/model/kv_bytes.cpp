@@ -87,6 +87,12 @@ double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types) {
   return row_bytes(types.k, width) + row_bytes(types.v, width) + index;
 }
 
+double kv_read_bytes_per_token(const ModelSpec& model, int layer, KvTypes types) {
+  const double all = kv_bytes_per_token(model, layer, types);
+  const bool twice = all > 0 && model.mla && model.mla->caches_values;
+  return twice ? all - row_bytes(types.v, model.mla->kv_lora_rank) : all;
+}
+
 double state_bytes(const ModelSpec& model, int layer) {
   return model.has_recurrent_mixer(layer) ? double(model.recurrent->state_bytes) : 0.0;
 }

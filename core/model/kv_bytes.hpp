@@ -33,6 +33,9 @@ Result<KvTypes> check_kv_types(const ModelSpec& model, KvTypes types);
 /// key_dim values more, also in the K type (llama.cpp PR 23346). A row that ends within a block
 /// takes that block as a whole; check_kv_types refuses such types.
 double kv_bytes_per_token(const ModelSpec& model, int layer, KvTypes types);
+/// Of these, what attention reads: a GPU's kernels take latent values out of the keys, even where
+/// the runtime caches them a second time (llama.cpp PR 13306).
+double kv_read_bytes_per_token(const ModelSpec& model, int layer, KvTypes types);
 
 /// Bytes of a recurrent layer's state of one sequence; 0 for other layers.
 double state_bytes(const ModelSpec& model, int layer);

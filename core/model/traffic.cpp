@@ -120,7 +120,8 @@ constexpr double kWideHead = 256;
 OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, KvTypes types) {
   OpTraffic t;
   if (model.has_attention(layer)) {
-    const double per_token = kv_bytes_per_token(model, cache_owner(model, layer), types);
+    const int owner = cache_owner(model, layer);
+    const double per_token = kv_read_bytes_per_token(model, owner, types);
     // Scores and weighted values: two products over every attended cell and query head.
     const double head = double(model.head_dim_of(layer));
     const double k_dim =
@@ -130,7 +131,8 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, K
     for (const Sequence& s : batch.sequences) {
       const TokenCount seen = cells_in_reach(model, layer, s);
       t.kv_read_bytes += double(read_cells(seen, batch.kv_padding)) * per_token;
-      if (model.has_kv(layer)) t.kv_write_bytes += double(s.tokens) * per_token;
+      if (model.has_kv(layer))
+        t.kv_write_bytes += double(s.tokens) * kv_bytes_per_token(model, owner, types);
       t.attention_flops +=
           2.0 * model.heads * (k_dim + v_dim) * double(s.tokens) * mean_attended(model, layer, s);
     }

@@ -29,6 +29,7 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
                        {"last", LogitsRows::kLast}});
   m.last_logits_since = t.find_number_figure("last_logits_since", 2020, 2100);
   m.latent_values_until = t.find_number_figure("latent_values_until", 2020, 2100);
+  m.latent_since = t.find_number_figure("latent_since", 2020, 2100);
   m.maps_file = t.flag("maps_file", false);
   m.pages_in = t.flag("pages_in", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
@@ -210,6 +211,7 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
     for (const auto& [key, kernels] : {std::pair{"batch_kernels", &b.batch_kernels},
                                        std::pair{"float_kernels", &b.float_kernels}})
       if (own.has(key)) *kernels = own.number_figure(key, 0, 100);
+    if (own.has("start")) b.start = own.figure<Seconds>("start", Seconds{0}, Seconds{60});
     if (own.has("gemm_tile")) b.gemm_tile = own.number_figure("gemm_tile", 0, 4096);
     own.finish();
   };

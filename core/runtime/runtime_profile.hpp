@@ -77,6 +77,8 @@ struct RuntimeProfile {
     /// Year before which values of multi-head latent attention were cached beside the keys that
     /// contain them; absent: never.
     std::optional<Sourced<double>> latent_values_until;
+    /// Year before which all heads were cached instead of the latent vectors; absent: none.
+    std::optional<Sourced<double>> latent_since;
     bool maps_file = false;     // host weights are the file's own pages
     bool pages_in = false;      // and may be more than RAM holds
     Bytes process;              // RAM of the program itself

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -148,10 +149,18 @@ void ignore_window(Scenario& s) {
 }
 
 // Where the compressed values of latent attention have a cache of their own.
-void cache_latent_values(Scenario& s) {
+void cache_latent_values(Scenario& s, ModelSpec& model) {
   const auto& until = s.runtime.memory.latent_values_until;
-  if (s.model.mla && until && s.settings.build_year.value_or(until->value) < until->value)
-    s.model.mla->caches_values = true;
+  if (!model.mla || !until || !s.settings.build_year) return;
+  const double build = *s.settings.build_year;
+  if (build < until->value) model.mla->caches_values = true;
+  const auto& since = s.runtime.memory.latent_since;
+  if (since && build < since->value)
+    s.warnings.push_back(fmt::format(
+        "a build of {} from before {:.0f}-{:02.0f} caches the keys and values of all heads "
+        "of {}, several times the KV that is forecast",
+        s.runtime.name, std::floor(since->value),
+        1 + std::floor(12 * (since->value - std::floor(since->value)) + 0.5), model.name));
 }
 
 void read_placement(const TomlTable& t, Scenario& s) {
@@ -484,7 +493,8 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   if (auto error = document.error()) return *error;  // the rest reads against the model
   s.settings.build_year = read_build(runtime);
   ignore_window(s);
-  cache_latent_values(s);
+  cache_latent_values(s, s.model);
+  if (s.draft) cache_latent_values(s, s.draft->model);
   read_placement(root.table("placement"), s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);

@@ -230,7 +230,7 @@ std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, c
 double busy_share(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, TokenCount tokens) {
   const double tile = s.runtime.backends[std::size_t(s.settings.backend)].gemm_tile.value;
   if (tile <= 0 || t.routed) return 1.0;
-  return wave_efficiency(t, double(tokens), {tile, tile, units_of(gpu)});
+  return wave_efficiency_of_widths(t, double(tokens), {tile, tile, units_of(gpu)});
 }
 
 // Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,
@@ -248,9 +248,9 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   const double common =
       backend.batch.value * batch.speed.value * (t.routed ? batch.experts.value : 1.0);
   const FlopsPerSecond floats = gemm_rate(gpu).value;
-  const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) *
-                      busy_share(s, gpu, t, tokens) /
-                      (1.0 + batch.gemm_half_rate_batch.value / shared);
+  const double gemm =
+      floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
+      (1.0 / busy_share(s, gpu, t, tokens) + batch.gemm_half_rate_batch.value / shared);
   double seconds = t.matmul_flops * split.floats_scaled / gemm;
   if (expands_weights(s, gpu)) {
     const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again

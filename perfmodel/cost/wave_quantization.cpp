@@ -38,6 +38,14 @@ double wave_efficiency(const OpTraffic& products, double tokens, const BlockShap
          });
 }
 
+double wave_efficiency_of_widths(const OpTraffic& products, double tokens, const BlockShape& cut) {
+  if (cut.units <= 0) return 1.0;
+  const double wide = std::max(1.0, tokens / cut.tokens);
+  return 1.0 / mean_stretch(products, [&](double rows) {
+           return stretch(std::ceil(rows / cut.rows) * wide, cut.units);
+         });
+}
+
 double wave_efficiency_of_largest(const OpTraffic& products, double tokens, const BlockShape& cut) {
   if (cut.units <= 0) return 1.0;
   return 1.0 / mean_stretch(products, [&](double rows) {

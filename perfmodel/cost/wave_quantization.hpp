@@ -18,6 +18,10 @@ struct BlockShape {
 /// block with fewer tokens takes proportionally less time.
 double wave_efficiency(const OpTraffic& products, double tokens, const BlockShape& cut);
 
+/// As wave_efficiency(), for a library that has blocks of several widths: tokens beyond the first
+/// block are divided among as many blocks as they would fill.
+double wave_efficiency_of_widths(const OpTraffic& products, double tokens, const BlockShape& cut);
+
 /// As wave_efficiency(), with blocks of 8, 4, 2 or 1 times `cut.rows`: the largest size that still
 /// gives nearly all units a block.
 double wave_efficiency_of_largest(const OpTraffic& products, double tokens, const BlockShape& cut);

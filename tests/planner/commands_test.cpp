@@ -79,6 +79,12 @@ TEST_CASE("Layers that draft tokens are counted, as llama.cpp counts them", "[pl
   CHECK(with("0").find("-ngl 0 ") != std::string::npos);
   CHECK(with("47").find("-ngl 48 ") != std::string::npos);  // 46 layers, the head, and one more
   CHECK(with("20").find("-ngl 21 ") != std::string::npos);
+  // On the last GPU, without moving a layer of the first.
+  CHECK(server({{"model.name", "glm-4.5-air"},
+                {"rig.gpu", "[\"2xrtx-a6000\"]"},
+                {"placement.gpu_layers", "47"},
+                {"placement.tensor_split", "[24, 23]"}})
+            .find("-ngl 48 -ts 24,24 ") != std::string::npos);
 }
 
 TEST_CASE("The cache of evicted prompts is limited to the RAM that is left", "[planner]") {

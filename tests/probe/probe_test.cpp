@@ -27,6 +27,7 @@ probe::Machine machine() {
   m.cpu = {{900e9, 0.01, 7}, {450e9, 0.01, 7}, {3.6e9, 0.01, 7}, {290e9, 0.01, 7}};
   m.disk.sequential = {3.5e9, 0.05, 5};
   m.disk.page_cache = {9e9, 0.05, 5};
+  m.disk.cached_map = {120e9, 0.05, 5};
   return m;
 }
 
@@ -58,6 +59,8 @@ TEST_CASE("A probed machine is a rig of measured figures", "[probe]") {
   CHECK(rig.ram.capacity.value == 32_GiB);
   CHECK(rig.ram_reserved.value == 2_GiB);
   CHECK(rig.ram.bandwidth.value.value == Approx(51.2e9));
+  REQUIRE(rig.ssd.cached_map);
+  CHECK(rig.ssd.cached_map->value.value == Approx(120e9));
   CHECK(rig.ram.bandwidth.kind == SourceKind::kMeasured);
   CHECK(rig.ssd.sequential_read.value.value == Approx(3.5e9));
   REQUIRE(rig.cpu.int8_rate);
@@ -100,6 +103,7 @@ TEST_CASE("A disk is measured and left as it was", "[probe]") {
   CHECK(rates->sequential.median > 1e6);
   CHECK(rates->mapped.median > 1e6);
   CHECK(rates->page_cache.median > 1e7);
+  CHECK(rates->cached_map.median > 1e7);
   CHECK(rates->random.size() == 4);
   for (const probe::RandomReads& r : rates->random) CHECK(r.per_s.median > 10);
   CHECK(count() == before);

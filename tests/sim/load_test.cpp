@@ -30,9 +30,11 @@ struct Loaded {
   BytesPerSecond ssd() const {
     return s.rig.ssd.sequential_read.value * s.runtime.load.ssd_share.value;
   }
-  // The time before tensors: tables of the vocabulary.
-  Seconds vocabulary() const {
-    return s.runtime.load.vocabulary.value * double(s.model.vocabulary);
+  // The time before tensors: tables of the vocabulary, and the context on a GPU.
+  Seconds before() const {
+    const Seconds start = s.runtime.backends[std::size_t(s.settings.backend)].start.value;
+    return s.runtime.load.vocabulary.value * double(s.model.vocabulary) +
+           (s.rig.gpus.empty() ? Seconds{} : start);
   }
   // Pages of the page cache enter the page table.
   Seconds mapping() const { return file() / s.runtime.load.map->value; }
@@ -58,15 +60,21 @@ TEST_CASE("without overlap a cold load is the sum of its stages", "[load]") {
   REQUIRE(l.s.runtime.load.staging == Staging::kPageable);
   // A mapped file: read from the SSD, then copied to the GPU from where it lies.
   const Seconds upload = l.on_gpu() / l.s.rig.links[0].pageable.value;
-  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd() + upload));
-  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping() + upload));
+  CHECK(l.load(Start::kCold).total.value == about(l.before() + l.file() / l.ssd() + upload));
+  CHECK(l.load(Start::kWarm).total.value == about(l.before() + l.mapping() + upload));
   CHECK(l.load(Start::kResident).total.value == 0);
 }
 
 TEST_CASE("a mapped file without a GPU is read, and nothing else", "[load]") {
   const Loaded l(Settings{{"placement.gpu_layers", "0"}});
-  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd()));
-  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping()));
+  CHECK(l.load(Start::kCold).total.value == about(l.before() + l.file() / l.ssd()));
+  CHECK(l.load(Start::kWarm).total.value == about(l.before() + l.mapping()));
+}
+
+TEST_CASE("a machine on which mapping was measured maps at its own rate", "[load]") {
+  const Loaded l(Settings{{"placement.gpu_layers", "0"}, {"rig.ssd_cached_map", "90 GB/s"}});
+  CHECK(l.load(Start::kWarm).total.value == about(l.before() + l.file() / 90_GBps));
+  CHECK(l.load(Start::kCold).total.value == about(l.before() + l.file() / l.ssd()));
 }
 
 TEST_CASE("who maps the file reads at what pages of a mapping were measured to come at", "[load]") {
@@ -88,8 +96,8 @@ TEST_CASE("weights for a CPU with layouts of its own are repacked after they are
   REQUIRE(repacked > 0);
   const Seconds repacking = Bytes{repacked} / l.s.runtime.load.repack->value;
   const Seconds read = l.file() / l.ssd();
-  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + read + repacking));
-  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping() + repacking));
+  CHECK(l.load(Start::kCold).total.value == about(l.before() + read + repacking));
+  CHECK(l.load(Start::kWarm).total.value == about(l.before() + l.mapping() + repacking));
 }
 
 TEST_CASE("several readers get of a disk what it gave at best when it was probed", "[load]") {
@@ -204,8 +212,8 @@ TEST_CASE("a projector and a draft model are loaded, too", "[load]") {
   const BytesPerSecond link = model.s.rig.links[0].pageable.value;
   const Bytes more{double(draft.s.draft->tensors.bytes())};
   // Its matrix of embeddings is its head, too: on the host as pages of the file, and on the GPU.
-  const Seconds vocabularies = model.vocabulary() + model.s.runtime.load.vocabulary.value *
-                                                        double(draft.s.draft->model.vocabulary);
+  const Seconds vocabularies = model.before() + model.s.runtime.load.vocabulary.value *
+                                                    double(draft.s.draft->model.vocabulary);
   const Seconds uploads = (model.on_gpu() + more) / link;
   CHECK(draft.load(Start::kWarm).total.value ==
         about(vocabularies + model.mapping() + more / model.s.runtime.load.map->value + uploads));
@@ -218,7 +226,7 @@ TEST_CASE("a projector and a draft model are loaded, too", "[load]") {
     // In RAM it is read into a buffer.
     const BytesPerSecond rate = on_gpu ? link : model.s.runtime.load.host_copy.value;
     CHECK(seeing.load(Start::kWarm).total.value ==
-          about(model.vocabulary() + model.mapping() + model.on_gpu() / link + 1_GiB / rate));
+          about(model.before() + model.mapping() + model.on_gpu() / link + 1_GiB / rate));
   }
 }
 
@@ -232,10 +240,10 @@ TEST_CASE("in unified memory, a GPU other than Metal's has copies of the mapped 
   const BytesPerSecond rate = l.s.runtime.load.host_copy.value;
   REQUIRE(l.s.rig.ram.bandwidth.value > rate * 2.0);
   const Seconds copy = l.on_gpu() / rate;
-  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping() + copy));
-  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd() + copy));
+  CHECK(l.load(Start::kWarm).total.value == about(l.before() + l.mapping() + copy));
+  CHECK(l.load(Start::kCold).total.value == about(l.before() + l.file() / l.ssd() + copy));
 
   l.s.settings.backend = Backend::kMetal;  // computes on the file's pages
-  CHECK(l.load(Start::kWarm).total.value == about(l.vocabulary() + l.mapping()));
-  CHECK(l.load(Start::kCold).total.value == about(l.vocabulary() + l.file() / l.ssd()));
+  CHECK(l.load(Start::kWarm).total.value == about(l.before() + l.mapping()));
+  CHECK(l.load(Start::kCold).total.value == about(l.before() + l.file() / l.ssd()));
 }

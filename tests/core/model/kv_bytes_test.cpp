@@ -63,6 +63,7 @@ TEST_CASE("Builds that cache latent values keep a second row, in the type of the
   CHECK(kv_bytes_per_token(m, 0, types) == 2 * 576);
   m.mla->caches_values = true;
   CHECK(kv_bytes_per_token(m, 0, types) == 2 * 576 + 512 / 32 * 34);
+  CHECK(kv_read_bytes_per_token(m, 0, types) == 2 * 576);  // values lie in the keys, too
   // 1836 MiB for 32,768 tokens: what llama.cpp b7347 allocates.
   const KvTypes halves{QuantFormat::kF16, QuantFormat::kF16};
   CHECK(kv_bytes(m, 32768, halves) == 1836.0 * 1024 * 1024);

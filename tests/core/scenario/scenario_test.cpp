@@ -273,6 +273,14 @@ TEST_CASE("Builds before 2026 keep the values of latent attention as well", "[sc
   CHECK_FALSE(keeps("build = '2026-02'\n"));
   CHECK(keeps("build = '2025-12'\n"));
   CHECK_FALSE(keeps("build = '2025-12'\nname = 'ik-llama.cpp'\n"));
+  const auto told = [&](const std::string& build) {
+    return warns(made(lite + "[runtime]\nbuild = '" + build + "'\n"), "before 2025-05 caches");
+  };
+  CHECK(told("2025-04"));
+  CHECK_FALSE(told("2025-05"));
+  const Scenario drafted =
+      made(lite + "[draft]\nname = 'deepseek-v2-lite'\n[runtime]\nbuild = '2025-12'\n");
+  CHECK(drafted.draft->model.mla->caches_values);
 }
 
 TEST_CASE("A build is a month, or the profile's own era", "[scenario]") {
