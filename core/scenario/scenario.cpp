@@ -174,7 +174,11 @@ void read_placement(const TomlTable& t, Scenario& s) {
       t.refuse("gpu_layers",
                fmt::format("{} is more than {} has: {} layers and the output head", layers,
                            s.model.name, s.model.layers),
-               fmt::format("give 0 to {}, or \"auto\"", most));
+               fmt::format("give 0 to {}, or \"auto\"{}", most,
+                           s.model.nextn_layers > 0
+                               ? ": layers that draft tokens, which llama.cpp's -ngl counts, do not"
+                                 " count here"
+                               : ""));
     }
     p.gpu_layers = int(std::min<std::int64_t>(layers, most));
   }

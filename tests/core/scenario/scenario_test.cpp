@@ -283,6 +283,16 @@ TEST_CASE("Builds before 2026 keep the values of latent attention as well", "[sc
   CHECK(drafted.draft->model.mla->caches_values);
 }
 
+TEST_CASE("Who counts layers as llama.cpp does is told which count here", "[scenario]") {
+  const std::string air =
+      "[rig]\ngpu = 'h100-sxm'\n[model]\nname = 'glm-4.5-air'\n[placement]\ngpu_layers = ";
+  CHECK(made(air + "47\n").placement.gpu_layers == 47);
+  CHECK(contains(fixtures::error_of(air + "48\n"), "46 layers and the output head"));
+  const auto hint = scenario(air + "48\n");
+  REQUIRE_FALSE(hint);
+  CHECK(contains(hint.error().hint, "llama.cpp's -ngl"));
+}
+
 TEST_CASE("A build is a month, or the profile's own era", "[scenario]") {
   const std::string head = kSmall + "[runtime]\nbuild = ";
   CHECK_FALSE(made(kSmall).settings.build_year);
