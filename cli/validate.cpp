@@ -117,7 +117,8 @@ void RunsOptions::add_to(CLI::App& verb) {
                 "go on with what --keep holds: runs that are over stay")
       ->group(kGroup);
   verb.add_option("--time-limit", campaign.time_limit,
-                  "seconds that a try of one run may take, with its weights")
+                  "seconds that a try of one run may take, with its weights; of llama.cpp, each "
+                  "test and request")
       ->check(integer_within(1, 86400))
       ->type_name("S")
       ->capture_default_str()

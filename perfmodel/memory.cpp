@@ -52,7 +52,7 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   const Bytes shared = tied_matrix(s);
   const EndMatrices ends = runtime_model(s.runtime).end_matrices(s, p);
   const DeviceIndex home = ends.head_on;
-  plan.devices.back().weights += embedding * double(ends.embeddings);
+  device(plan, ends.embedding_on).weights += embedding * double(ends.embeddings);
   device(plan, home).weights += home == kHost ? head - shared : head;
   plan.devices.back().weights += host_weight_copies(s, p, home);
   const RepackedWeights repacked = runtime_model(s.runtime).repacked_weights(s, p);

@@ -22,6 +22,7 @@ struct Gpu {
   std::string bus_id;                   // "0000:01:00.0"
   Bytes memory;                         // in all
   Samples context;                      // bytes that creating a context takes
+  Samples start;                        // seconds that it takes
   std::optional<Bytes> used_by_others;  // memory used before that; nullopt: unknown, and included
                                         // in `context`
   GpuLink link;                         // state of the link while copying

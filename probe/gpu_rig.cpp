@@ -64,6 +64,8 @@ void write_gpus(RigFile& file, const std::vector<Gpu>& gpus, const std::vector<s
   if (context.n == 0) return;
   file.size("gpu_context", context,
             told ? "memory in use, before and after" : "memory in use with one, by anything");
+  if (gpus.front().start.n > 0)
+    file.time("gpu_start", gpus.front().start, "until a context is made, GPU 0");
   const Samples others = largest(gpus, [](const Gpu& g) {
     return g.used_by_others ? Samples{g.used_by_others->value, 0, 1} : Samples{};
   });

@@ -13,7 +13,8 @@
 # builds them.
 # When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
 # gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit, quick and transformers, suites of rigcast validate;
-# llama-cpp-*, suites that llama.cpp runs, its libraries packed along (scripts/llama-bench.sh).
+# llama-cpp-*, suites that llama.cpp runs, its libraries packed along (scripts/llama-bench.sh);
+# llama-server, which is forecast and timed as it runs (scripts/llama-server.sh).
 # Files are left in $OUT, or in a folder that is named; runs of suites in $KEPT, if it is set.
 set -euo pipefail
 
@@ -30,8 +31,8 @@ program_of() {
     tests | sanitizer | soak) echo test_cuda ;;
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
     matvec | small_batch_gemm | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
-    run | probes | quick | gpu-* | transformers | llama-cpp-*) echo rigcast ;;
-    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers llama-cpp-*" ;;
+    run | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
+    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers llama-cpp-* llama-server" ;;
   esac
 }
 
@@ -65,6 +66,18 @@ pack_llama_cpp() {
     "$(dirname "$0")/one_capability.py" "$from/libggml-cuda.so" 90 "$target/libggml-cuda.so"
 }
 
+# Packs llama.cpp's own server and bench, beside the package's libraries, whose CUDA code they run.
+pack_llama_server() {
+  local target=$1 built
+  built=$(dirname "$("$(dirname "$0")/llama-server.sh" cuda)")
+  mkdir -p "$target"
+  cp -P "$built"/libmtmd.so* "$built"/libllama.* "$built"/libggml.* "$built"/libggml-base.* "$built"/libggml-cpu-*.so \
+    "$target"
+  ln -s ../llama.cpp-cuda/libggml-cuda.so "$target"
+  strip "$built/llama-server" -o "$target/llama-server"
+  strip "$built/llama-bench" -o "$target/llama-bench"
+}
+
 # Builds the tests with PTX of a single capability.
 build_code() {
   local source
@@ -90,6 +103,9 @@ pack() {
     fi
     pack_program rigcast "$target/unpacked"
     case $part in
+      llama-server)
+        pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda"
+        pack_llama_server "$target/unpacked/llama.cpp-built-cuda" ;;
       llama-cpp-gpu-*) pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda" ;;
       llama-cpp-*) pack_llama_cpp cpu "$target/unpacked/llama.cpp-cpu" ;;
     esac
@@ -115,6 +131,9 @@ run_program() {
   LD_LIBRARY_PATH=$(library_path "$unpacked")
   if [ -z "$suite" ]; then
     "$(dirname "$0")/gpu-check-run.sh" "$unpacked/rigcast" "$unpacked/written" || status=1
+  elif [ "$suite" = llama-server ]; then
+    "$(dirname "$0")/gpu-check-server.sh" "$unpacked/rigcast" "${KEPT:-$log}/llama-server" \
+      "$unpacked/written" || status=1
   else
     "$(dirname "$0")/gpu-check-validate.sh" "$unpacked/rigcast" "$suite" "$log" \
       "$unpacked/written" || status=1
@@ -174,7 +193,7 @@ run() {
       matvec | small_batch_gemm | attention | sample | upload | engine | hybrid)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
-      probes | quick | gpu-* | transformers | llama-cpp-*)
+      probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
         run_program "$dir" > "$log/run.txt" 2>&1 || failed=1
@@ -185,7 +204,7 @@ run() {
 }
 
 case ${1:-} in
-  -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0" ;;
+  -h | --help) sed -n '2,19s/^# \{0,1\}//p' "$0" ;;
   pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
   --validate)

@@ -41,8 +41,8 @@ std::vector<Portion> portions(const StepContext& s, const Placement& p) {
     return d == kHost || shares_weights(s) ? bytes.front() : bytes[std::size_t(d) + 1];
   };
   const EndMatrices ends = runtime_model(s.runtime).end_matrices(s, p);
-  const bool on_host = ends.embeddings > 0;
-  if (on_host) at(kHost) += double(s.tensors.embedding.bytes());
+  const bool on_host = ends.embeddings > 0 && ends.embedding_on == kHost;
+  if (ends.embeddings > 0) at(ends.embedding_on) += double(s.tensors.embedding.bytes());
   // Tied embeddings are one matrix in the file, which both sides may need.
   const bool tied = s.tensors.head_is_embedding && on_host;
   const double shared = tied ? tied_matrix(s).value : 0.0;
@@ -82,12 +82,13 @@ class Pipeline {
   Pipeline(const StepContext& s, Start start) : s_(s), start_(start) {}
 
   // Before any tensor: the tokens and their pieces become tables, on one core, and the GPU's driver
-  // makes a context and loads the kernels.
+  // makes a context.
   void start() {
     const std::int64_t tokens = s_.model.vocabulary + (s_.draft ? s_.draft->model.vocabulary : 0);
     Seconds time = s_.runtime.load.vocabulary.value * double(tokens);
-    if (!s_.rig.gpus.empty())
-      time += s_.runtime.backends[std::size_t(s_.settings.backend)].start.value;
+    const auto& context = s_.runtime.backends[std::size_t(s_.settings.backend)].start;
+    if (!s_.rig.gpus.empty() && context.value > Seconds{})
+      time += s_.rig.gpu_start.value_or(context).value;
     if (time.value <= 0) return;
     last_ = graph_.work(Worker::kDelay, 0, time);
     use_.add(Resource::kHostWork, time.value);

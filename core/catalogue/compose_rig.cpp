@@ -305,6 +305,7 @@ void reserve_memory(const TomlTable& t, Rig& rig) {
   };
   rig.vram_reserved = size("vram_reserved").value_or(rig.unified() ? none : desktop);
   rig.gpu_context = size("gpu_context").value_or(rig.unified() ? none : context);
+  rig.gpu_start = t.find_figure<Seconds>("gpu_start", Seconds{0}, Seconds{60});
   const Bytes most = rig.ram.capacity.value / 4;
   rig.ram_reserved =
       size("ram_reserved")

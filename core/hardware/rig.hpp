@@ -130,6 +130,7 @@ struct Rig {
   OperatingSystem os = OperatingSystem::kLinux;
   Sourced<Bytes> vram_reserved;                   // on each GPU: desktop, other programs
   Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes
+  std::optional<Sourced<Seconds>> gpu_start;      // until the first GPU has one; absent: not probed
   Sourced<Bytes> ram_reserved;                    // operating system and other programs
   std::map<std::string, Correction> corrections;  // by runtime id
   std::vector<std::string> notes;                 // what its file tells those who use it

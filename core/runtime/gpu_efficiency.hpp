@@ -37,7 +37,7 @@ struct BackendEfficiency {
   Sourced<double> attention;
   // Launches beside the product of a matrix with a batch: of a quantized one, of one of floats.
   Sourced<double> batch_kernels, float_kernels;
-  Sourced<Seconds> start;  // of a load: the driver's context, and the kernels into it
+  Sourced<Seconds> start;  // of a load: the driver's context, where the rig does not tell
   // Rows, and tokens, of a thread block of its library's products of floats; 0: all units are busy.
   Sourced<double> gemm_tile;
 };

@@ -135,6 +135,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.host_roundtrip = optional("host_roundtrip");
   d.prefetch_depth = int(t.integer_or("prefetch_depth", 0, 0, 64));
   d.copies_kv = t.flag("copies_kv", false);
+  d.returns_kv = t.flag("returns_kv", false);
   d.expands_kv = t.flag("expands_kv", false);
   d.grouped_since = t.find_number_figure("grouped_since", 2020, 2100);
   t.finish();
@@ -395,6 +396,8 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.ffn = t.number_figure("ffn", 0, 10'000);
   k.moe = t.number_figure("moe", 0, 10'000);
   k.head = t.number_figure("head", 0, 10'000);
+  k.offload = t.find_number_figure("offload", 0, 10'000)
+                  .value_or(Sourced<double>{0.0, SourceKind::kAssumed, {}});
   k.eager = t.flag("eager", false);
   t.finish();
   return k;

@@ -159,6 +159,7 @@ struct RuntimeProfile {
     Sourced<Seconds> host_roundtrip;  // round trip to the host for a layer's cold blocks
     int prefetch_depth = 0;           // buffers for streamed layers; 0: fetched when needed
     bool copies_kv = false;           // the cache is copied whole at every step
+    bool returns_kv = false;          // a streamed cache is copied back whole at every step
     bool expands_kv = false;  // attention first writes K and V out once for every query head
     /// Year from which flash attention takes grouped K and V as they are; absent: it does not.
     std::optional<Sourced<double>> grouped_since;
@@ -172,8 +173,9 @@ struct RuntimeProfile {
   /// `ffn`.
   struct Kernels {
     Sourced<double> attention, latent, recurrent, ffn, moe, head;
-    bool eager = false;  // an interpreter launches them one by one, ahead of a GPU's work and
-                         // before the CPU's
+    Sourced<double> offload;  // more of them for a layer whose cache is streamed
+    bool eager = false;       // an interpreter launches them one by one, ahead of a GPU's work and
+                              // before the CPU's
   } kernels;
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists

@@ -15,7 +15,8 @@ bool has_level(const CpuPart& cpu, const std::vector<std::string>& levels) {
 }  // namespace
 
 const RuntimeProfile::Repacking* cpu_layout(const StepContext& s, const CpuMatrix& matrix) {
-  if (!s.rig.gpus.empty()) return nullptr;
+  // llama.cpp beside a GPU keeps host weights as they are in the file.
+  if (!s.rig.gpus.empty() && s.runtime.memory.maps_file) return nullptr;
   const auto applies = [&](const RuntimeProfile::Repacking& r) {
     return r.format == matrix.format && has_level(s.rig.cpu, r.simd) && matrix.rows % r.rows == 0 &&
            (r.experts || !matrix.of_experts) &&

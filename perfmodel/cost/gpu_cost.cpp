@@ -368,6 +368,8 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
       weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value));
   cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
+  if (s.kv.policy == KvPolicy::kStream && s.runtime.decode.returns_kv && !s.rig.unified())
+    cost.serial += Bytes{std::max(t.kv_read_bytes, t.kv_write_bytes)} / s.rig.links[gpu].d2h.value;
   const Seconds launches =
       launch_overhead(s, part, tokens) * (kernels + batch_kernels(s, part, t, tokens));
   if (!batched) {
@@ -375,8 +377,8 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
                                idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
     const Seconds reading = memory_time(s, Bytes{weights}, DeviceIndex(gpu));
-    cost.serial = unoverlapped_time(s, unpack_time(s, part, t), reading) +
-                  cache_products(s, part, t) * kv_scale;
+    cost.serial += unoverlapped_time(s, unpack_time(s, part, t), reading) +
+                   cache_products(s, part, t) * kv_scale;
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, false);
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);

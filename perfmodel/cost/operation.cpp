@@ -22,7 +22,9 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   const auto count = [&]() -> double {
     switch (launches) {
       case Launches::kNone: return 0;
-      case Launches::kAttention: return (s.model.mla ? kernels.latent : kernels.attention).value;
+      case Launches::kAttention:
+        return (s.model.mla ? kernels.latent : kernels.attention).value +
+               (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
       case Launches::kRecurrent: return kernels.recurrent.value;
       case Launches::kFfn: return kernels.ffn.value;
       case Launches::kHead: return kernels.head.value;

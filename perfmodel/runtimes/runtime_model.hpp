@@ -14,8 +14,9 @@ namespace rigcast {
 
 /// The copies of the two matrices outside the layers.
 struct EndMatrices {
-  int embeddings = 1;           // copies of the token embedding in host memory
-  DeviceIndex head_on = kHost;  // device that holds the output matrix
+  int embeddings = 1;                // copies of the token embedding on `embedding_on`
+  DeviceIndex head_on = kHost;       // device that holds the output matrix
+  DeviceIndex embedding_on = kHost;  // whose rows are looked up
 };
 
 /// Host weights that are copied into another layout when the model is loaded.

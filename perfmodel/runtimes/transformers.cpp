@@ -93,6 +93,12 @@ void Transformers::add_cache(const MemoryContext& s, const Placement& p, const B
   }
 }
 
+// The whole model is on one device; tied matrices are one tensor.
+EndMatrices Transformers::end_matrices(const StepContext& s, const Placement& p) const {
+  if (p.head == kHost) return {1, kHost, kHost};
+  return {s.tensors.head_is_embedding ? 0 : 1, p.head, p.head};
+}
+
 TokenCount Transformers::cells(const MemoryContext&, TokenCount cached) const { return cached; }
 
 }  // namespace rigcast

@@ -13,6 +13,7 @@ class Transformers : public ContiguousCache {
   void add_cache(const MemoryContext& context, const Placement& placement, const Batch& batch,
                  MemoryPlan& plan) const override;
   bool keeps_prompt_cache_on_gpu() const override { return true; }
+  EndMatrices end_matrices(const StepContext& context, const Placement& placement) const override;
 
  protected:
   TokenCount cells(const MemoryContext& context, TokenCount cached) const override;

@@ -1,6 +1,7 @@
 #include "probe/gpu/gpu_context.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "engine/cuda/cuda_call.cuh"
 #include "probe/gpu/nvml.hpp"
@@ -10,9 +11,12 @@ namespace {
 
 constexpr int kSamples = 3;
 
-void make_context(int device) {
+// Seconds that it took.
+double make_context(int device) {
+  const auto begin = std::chrono::steady_clock::now();
   RIGCAST_CUDA_CALL(cudaSetDevice(device));
   RIGCAST_CUDA_CALL(cudaFree(nullptr));  // older runtimes create it at the first call that needs it
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -23,18 +27,19 @@ void measure_context(int device, Gpu& gpu) {
     gpu.memory = now->total;
     gpu.used_by_others = now->used;
   }
-  std::vector<double> others, own;
+  std::vector<double> others, own, start;
   for (int i = 0; i < kSamples; ++i) {
     RIGCAST_CUDA_CALL(cudaSetDevice(device));
     RIGCAST_CUDA_CALL(cudaDeviceReset());
     const auto before = nvml.memory(gpu.bus_id);
-    make_context(device);
+    start.push_back(make_context(device));
     const auto after = nvml.memory(gpu.bus_id);
     if (!before || !after) break;
     others.push_back(before->used.value);
     own.push_back(std::max(0.0, after->used.value - before->used.value));
   }
   make_context(device);
+  gpu.start = samples_of(start);
   if (own.size() == kSamples) {
     gpu.context = samples_of(own);
     gpu.used_by_others = Bytes{samples_of(others).median};

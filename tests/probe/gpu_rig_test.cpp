@@ -31,6 +31,7 @@ Gpu gpu(const std::string& name = "NVIDIA GeForce RTX 3060") {
   g.bus_id = "0000:01:00.0";
   g.memory = 12_GiB - 32_MiB;
   g.context = {300.0 * (1 << 20), 0, 3};
+  g.start = {0.25, 0, 3};
   g.used_by_others = 500_MiB;
   g.link = {{3, 16}, {4, 16}, {3, 16}};
   g.copies = {curve(12.5e9), curve(13e9), curve(6e9)};
@@ -89,6 +90,8 @@ TEST_CASE("A probed GPU is a part of the catalogue with measured figures", "[pro
   CHECK(link.pageable.value.value == Approx(6e9));
   CHECK(link.latency.value.value == Approx(8.5e-6));
   CHECK(s.rig.gpu_context.value == 300_MiB);
+  REQUIRE(s.rig.gpu_start);
+  CHECK(s.rig.gpu_start->value == Seconds{0.25});
   CHECK(s.rig.vram_reserved.value == 500_MiB);
   CHECK(s.rig.usable_vram(0) == 12_GiB - 532_MiB);
   CHECK_FALSE(is_warned(s, "measured on"));

@@ -77,6 +77,17 @@ TEST_CASE("a machine on which mapping was measured maps at its own rate", "[load
   CHECK(l.load(Start::kCold).total.value == about(l.before() + l.file() / l.ssd()));
 }
 
+TEST_CASE("a machine on which the GPU's context was timed loads with that time", "[load]") {
+  const Loaded l(Settings{}), probed(Settings{{"rig.gpu_start", "0.5 s"}});
+  const Seconds stated = l.s.runtime.backends[std::size_t(l.s.settings.backend)].start.value;
+  REQUIRE(stated > Seconds{});
+  CHECK(probed.load(Start::kWarm).total.value ==
+        about(l.load(Start::kWarm).total - stated + Seconds{0.5}));
+  // A runtime that has its context before it loads.
+  const Loaded own(kRigcast), own_probed(with(kRigcast, {{"rig.gpu_start", "0.5 s"}}));
+  CHECK(own_probed.load(Start::kWarm).total == own.load(Start::kWarm).total);
+}
+
 TEST_CASE("who maps the file reads at what pages of a mapping were measured to come at", "[load]") {
   const Settings probed{{"rig.gpu", "[]"}, {"rig.ssd_mapped_read", "9 GB/s"}};
   const Loaded mapping(with(kRigcast, probed));

@@ -56,7 +56,7 @@ LlamaBenchRun run_program(const Folder& folder, const std::string& body, Seconds
 std::string line_of(int prompt, int output, int depth, const std::string& more = "") {
   std::ostringstream out;
   out << R"({"build_commit": "8cf427ff", "build_number": 5163, "backends": "CUDA", )"
-      << R"("n_gpu_layers": 99, "n_threads": 8, "n_prompt": )" << prompt << R"(, "n_gen": )"
+      << R"("n_gpu_layers": 99, "n_threads": 1, "n_prompt": )" << prompt << R"(, "n_gen": )"
       << output << R"(, "n_depth": )" << depth << R"(, "samples_ns": [ 10, 20 ],)"
       << R"("samples_ts": [ 300.5, 100, 200 ])" << more << "}\n";
   return out.str();
@@ -141,7 +141,9 @@ TEST_CASE("What our llama-bench adds is read", "[llama-bench]") {
 TEST_CASE("A line that is no test ends the reading with an error", "[llama-bench]") {
   const std::string deep = std::string(200000, '[') + std::string(200000, ']');
   for (const std::string& wrong :
-       {std::string("{"), std::string("{}"), std::string(R"({"n_prompt": 8)"),
+       {std::string("{"),
+        std::string("{}"),
+        std::string(R"({"n_prompt": 8)"),
         std::string(R"({"n_prompt": 8, "n_gen": 0})"),
         std::string(R"({"n_prompt": "8", "n_gen": 0, "samples_ts": [1]})"),
         std::string(R"({"n_prompt": -8, "n_gen": 0, "samples_ts": [1]})"),
@@ -153,11 +155,13 @@ TEST_CASE("A line that is no test ends the reading with an error", "[llama-bench
         std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [1, -3]})"),
         std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [null]})"),
         std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [1e999]})"),
+        std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [1e300]})"),
         std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [inf]})"),
         std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [1], "library": 7})"),
         std::string(R"({"n_prompt": 8, "n_gen": 0, "samples_ts": [1], "library": {"load_ns": 0,)"
                     R"( "buffers": [7]}})"),
-        "{\"n_prompt\": " + deep + "}", std::string("{\0\xff\xfe}", 5)}) {
+        "{\"n_prompt\": " + deep + "}",
+        std::string("{\0\xff\xfe}", 5)}) {
     INFO(wrong.substr(0, 200));
     const BenchOutput out = parse_bench_output(line_of(4, 0, 0) + wrong + "\n" + line_of(4, 0, 0));
     CHECK(out.tests.size() == 1);
@@ -331,8 +335,19 @@ TEST_CASE("Results of another test than the one asked for are an error", "[llama
   const auto measured = measure_with(*bench, forecast_of_file("x.gguf"), {kShort});
   REQUIRE(measured);
   CHECK_FALSE(measured->prefill.error);  // 40 tokens after 24
-  REQUIRE(measured->decode.error);       // asked for 8 after 64
+  CHECK(measured->spread() == Approx(200.5 / 200));
+  REQUIRE(measured->decode.error);  // asked for 8 after 64
   CHECK_THAT(measured->decode.error->message, Contains("another test"));
+  for (const std::string told : {R"("n_threads": 1)", R"("n_threads": 2)"}) {
+    INFO(told);
+    std::string line = line_of(40, 0, 24);
+    line.replace(line.find(R"("n_threads": 1)"), told.size(), told);
+    const auto other = find_llama_bench(make_program(folder, prints(line)));
+    REQUIRE(other);
+    const auto of_threads = measure_with(*other, forecast_of_file("x.gguf"), {kShort});
+    REQUIRE(of_threads);
+    CHECK(of_threads->prefill.error.has_value() == (told.back() == '2'));
+  }
 }
 
 TEST_CASE("Tests of one process that ends early keep what was measured", "[llama-bench]") {

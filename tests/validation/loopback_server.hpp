@@ -7,13 +7,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace rigcast::test {
+
+/// In an answer: nothing is sent for kPauseTime.
+inline constexpr char kPause = '\x02';
+inline constexpr std::chrono::milliseconds kPauseTime{20};
 
 inline std::string http_answer(const std::string& body, const std::string& status = "200 OK") {
   return "HTTP/1.1 " + status +
@@ -83,12 +89,22 @@ class LoopbackServer {
         open_.push_back(client);
         continue;
       }
-      for (std::size_t sent = 0; sent < text.size();) {
-        const ssize_t now = ::send(client, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-        if (now <= 0) break;
-        sent += std::size_t(now);
-      }
+      send(client, text);
       ::close(client);
+    }
+  }
+
+  static void send(int client, const std::string& text) {
+    for (std::size_t sent = 0; sent < text.size();) {
+      if (text[sent] == kPause) {
+        std::this_thread::sleep_for(kPauseTime);
+        ++sent;
+        continue;
+      }
+      const std::size_t end = std::min(text.find(kPause, sent), text.size());
+      const ssize_t now = ::send(client, text.data() + sent, end - sent, MSG_NOSIGNAL);
+      if (now <= 0) return;
+      sent += std::size_t(now);
     }
   }
 

@@ -44,6 +44,7 @@ namespace fs = std::filesystem;
 
 // llama-bench repeats its tests itself, and a GPU hardly has neighbours.
 constexpr int kTries = 6, kFewTries = 2;
+constexpr double kSpread = 0.20;   // of repetitions, largest less smallest, over the median
 constexpr double kChanged = 0.10;  // of the cores' rates between probe and run
 
 std::string clock_time() {
@@ -126,6 +127,7 @@ struct Attempt {
   std::vector<ValidationRow> rows;
   std::vector<ActivityRow> activity_rows;
   std::optional<std::string> busy;
+  std::vector<std::string> notes;  // what the forecast assumes
   std::optional<double> traced_slowdown;
   BytesPerSecond ceiling;      // of memory, right after the run
   std::optional<Error> error;  // without which there are rows
@@ -314,12 +316,19 @@ class Campaign {
           {name, fmt::format("the machine changed by {:.0f} % while it ran, at best in {} tries",
                              100 * best.changed, tries)});
     if (best.busy) result_.notes.push_back({name, *best.busy});
+    for (const std::string& text : best.notes) note_once(name, text);
     if (best.traced_slowdown)
       result_.traced_slowdown =
           std::max(result_.traced_slowdown.value_or(*best.traced_slowdown), *best.traced_slowdown);
     result_.rows.insert(result_.rows.end(), best.rows.begin(), best.rows.end());
     result_.activities = std::move(best.activity_rows);
     return std::nullopt;
+  }
+
+  // What holds for all runs of a suite is told with the first.
+  void note_once(const std::string& name, const std::string& text) {
+    if (std::ranges::find(result_.notes, text, &SkippedRun::reason) == result_.notes.end())
+      result_.notes.push_back({name, text});
   }
 
   std::optional<Error> keep(std::size_t index, const Attempt& done) const {
@@ -386,8 +395,29 @@ class Campaign {
                    forecast.report.errors.empty() ? "does not fit" : forecast.report.errors[0]};
     out.forecast = to_json(forecast.report);
     if (auto error = keep(index, out)) return error;
+    out.notes = notes_on(index, forecast.report);
     out.written = clock_time();
-    return kept_.begin_run(index);
+    // Other programs do not take this one with them: what it did not survive is run again.
+    return with_engine ? kept_.begin_run(index) : std::nullopt;
+  }
+
+  std::vector<std::string> notes_on(std::size_t index, const Report& forecast) const {
+    std::vector<std::string> out = forecast.warnings;
+    const Scenario& s = *forecast.scenario;
+    if (names_a_rig(run(index).scenario))
+      out.push_back(
+          "the rig was named, not probed: where it is not this machine, the run is another one's");
+    if (s.runtime.id != "llama.cpp") return out;
+    if (!s.settings.build_year)
+      out.push_back(
+          "the build is not known: forecast as a new one, unless --build YYYY-MM says which");
+    if (options_.llama_server)
+      out.push_back(
+          fmt::format("the server does not tell its flags: forecast with {} layers on a GPU, a {} "
+                      "cache, {} threads, -ub {}, -fa {}; name others as they were given to it",
+                      forecast.placement.gpu_layers, info(s.kv.types.k).name, s.settings.threads,
+                      s.settings.ubatch, s.settings.flash_attention ? "on" : "off"));
+    return out;
   }
 
   // Compares what was measured with the forecast, and keeps it.
@@ -433,7 +463,10 @@ class Campaign {
     if (s.runtime.id != "llama.cpp")
       return bad_input(fmt::format("{} is forecast, not run", s.runtime.name),
                        "--runtime llama.cpp, transformers, or rigcast for its own engine");
-    if (s.workload.users > 1) return bad_input("llama-bench serves one user at a time");
+    if (s.workload.users > 1) return bad_input("validate runs llama.cpp for one user at a time");
+    if (s.draft || s.projector)
+      return bad_input("validate runs llama.cpp without a draft model and without a projector",
+                       "leave out --model-draft and --mmproj");
     return std::nullopt;
   }
 
@@ -493,6 +526,9 @@ class Campaign {
       if (part->error) return part->error;
     const Report& report = forecast.report;
     const bool was_cold = measured.prefill.first_process;  // the page cache had nothing of the file
+    if (const double spread = measured.spread(); spread > kSpread)
+      out.busy =
+          fmt::format("its repetitions differ by {:.0f} %: was the machine busy?", 100 * spread);
     out.measured = to_json(measured_report(report.scenario, report.placement, measured, was_cold));
     return compare(index, forecast, out);
   }

@@ -34,8 +34,8 @@ void Bench::load(const ModelSettings& settings) {
   model_.reset();
   loaded_.reset();
   depth_ = 0;
-  before_ = library_.gpu_memory();
   const auto begin = Clock::now();
+  before_ = library_.gpu_memory();  // makes the GPU's context, which is a part of the first load
   model_ = library_.load(settings);
   load_ns_ = ns_since(begin);
   loaded_ = settings;

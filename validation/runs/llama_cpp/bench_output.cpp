@@ -14,6 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kShown = 80;  // of a wrong line
+constexpr double kMaxSpeed = 1e9;   // tokens/s, of any machine
+
 // Ends the reading of a line.
 struct WrongLine : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -52,7 +55,7 @@ std::vector<double> speeds(const Json& json) {
   std::vector<double> out;
   for (const Json& sample : *samples) {
     const double value = sample.is_number() ? sample.get<double>() : 0;
-    if (!(value > 0) || !std::isfinite(value)) throw WrongLine("a sample is no speed");
+    if (!(value > 0) || value > kMaxSpeed) throw WrongLine("a sample is no speed");
     out.push_back(value);
   }
   return out;
@@ -82,6 +85,7 @@ BenchTest test_of(const Json& json) {
   out.gpu = text(json, "gpu_info");
   out.model_file = text(json, "model_filename");
   out.gpu_layers = int(std::min<std::int64_t>(count(json, "n_gpu_layers", 0), 1 << 20));
+  out.key_type = text(json, "type_k");
   out.threads = int(std::min<std::int64_t>(count(json, "n_threads", 0), 1 << 20));
   if (const auto library = json.find("library"); library != json.end()) read_library(*library, out);
   return out;
@@ -129,8 +133,9 @@ BenchOutput parse_bench_output(const std::string& all) {
       const bool is_json = Json::accept(line);
       out.error =
           Error{ErrorKind::kMachine,
-                fmt::format("line {} of llama-bench's output is {}", at,
-                            is_json ? std::string("no test: ") + e.what() : "cut or no JSON")};
+                fmt::format("line {} of llama-bench's output is {}: {}", at,
+                            is_json ? std::string("no test, ") + e.what() : "cut or no JSON",
+                            line.substr(0, kShown))};
       break;
     }
   }

@@ -36,7 +36,7 @@ struct BenchTest {
   std::vector<double> tokens_per_s;  // of every repetition; never empty
   std::string backends;              // "CPU", "CUDA"
   std::string cpu, gpu;              // names of devices
-  std::string model_file;
+  std::string model_file, key_type;  // "": not told
   std::string line;                  // all of it, as it was printed
   int gpu_layers = 0;
   int threads = 0;

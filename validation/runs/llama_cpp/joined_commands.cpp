@@ -19,8 +19,8 @@ using Values = std::vector<std::string>;  // of each command
 // llama-bench's values where a flag is left out.
 const std::map<std::string, std::string>& defaults() {
   static const std::map<std::string, std::string> kDefaults{
-      {"-d", "0"},     {"-b", "2048"},  {"-ub", "512"},        {"-ctk", "f16"}, {"-ctv", "f16"},
-      {"-nkvo", "0"},  {"-ncmoe", "0"}, {"--n-cpu-moe", "0"},  {"-r", "5"}};
+      {"-d", "0"},    {"-b", "2048"},  {"-ub", "512"},       {"-ctk", "f16"}, {"-ctv", "f16"},
+      {"-nkvo", "0"}, {"-ncmoe", "0"}, {"--n-cpu-moe", "0"}, {"-r", "5"}};
   return kDefaults;
 }
 
@@ -49,8 +49,8 @@ std::string fewest_repetitions(std::map<std::string, Values>& values) {
   if (found == values.end()) return {};
   const Values all = std::move(found->second);
   values.erase(found);
-  return *std::ranges::min_element(
-      all, {}, [](const std::string& text) { return std::stoi(text); });
+  return *std::ranges::min_element(all, {},
+                                   [](const std::string& text) { return std::stoi(text); });
 }
 
 }  // namespace

@@ -49,8 +49,14 @@ std::optional<Error> check_test(const Words& words, const LlamaBenchRun& run, bo
     return found == words.end() ? 0 : TokenCount(std::stoll(*(found + 1)));
   };
   const BenchTest& t = run.tests.front();
+  // Settings that it tells are those that it was asked for.
+  const auto differs = [&](const char* flag, const std::string& told) {
+    const auto found = std::ranges::find(words, flag);
+    return found != words.end() && !told.empty() && told != "0" && told != *(found + 1);
+  };
   if (run.tests.size() != 1 || t.prompt != asked("-p") || t.output != asked("-n") ||
-      t.depth != asked("-d"))
+      t.depth != asked("-d") || differs("-t", fmt::format("{}", t.threads)) ||
+      differs("-ctk", t.key_type))
     return other_test(words);
   if (needs_gpu && t.gpu.empty())
     return Error{ErrorKind::kMachine,
@@ -151,6 +157,16 @@ std::vector<LlamaBenchRun> run_tests(const LlamaBench& bench, std::span<const Te
 }
 
 }  // namespace
+
+double LlamaBenchMeasurement::spread() const {
+  double most = 0;
+  for (const LlamaBenchRun* run : {&prefill, &decode})
+    for (const BenchTest& test : run->tests) {
+      const auto [lo, hi] = std::ranges::minmax(test.tokens_per_s);
+      most = std::max(most, (hi - lo) / test.median());
+    }
+  return most;
+}
 
 Result<LlamaBench> find_llama_bench(const std::optional<std::string>& path) {
   const auto program = find_program("llama-bench", path, kInstall);

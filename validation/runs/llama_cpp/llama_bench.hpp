@@ -57,6 +57,9 @@ struct MeasureLimits {
 /// Prefill and decode of a scenario. Each has exactly one test where it has no error.
 struct LlamaBenchMeasurement {
   LlamaBenchRun prefill, decode;
+
+  /// Of the repetitions of either: the largest speed less the smallest, over the median.
+  double spread() const;
 };
 
 /// Runs the two commands that planner::llama_bench_commands makes of each forecast, and checks that

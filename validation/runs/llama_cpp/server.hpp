@@ -18,6 +18,9 @@ struct LlamaServer {
   std::string model_file;           // of the server's file system; "": not told
   std::optional<BenchBuild> build;  // absent: not told
   TokenCount slot_context = 0;      // tokens that one sequence may have; 0: not told
+  // Of the model that it loaded, by GET /v1/models; 0: not told.
+  TokenCount vocabulary = 0;
+  Bytes weights;
 };
 
 /// Asks the server at `url`, whose host has to be this machine: the forecast is of it. Errors:
@@ -26,14 +29,15 @@ struct LlamaServer {
 Result<LlamaServer> find_llama_server(const std::string& url);
 
 /// Sets what the server tells of itself where the scenario does not state it: runtime, model file,
-/// build. What is taken of the machine's memory counts as taken by the server.
+/// build. What is taken of the machine's memory counts as taken by the server. Errors: the path of
+/// its model is relative to a folder that it does not tell.
 std::optional<Error> state_server(const LlamaServer& server, TomlDocument& scenario);
 
 /// Prefill and decode of a scenario by POST /completion, on random tokens that no cache holds but
-/// for the scenario's depth, as the server times them itself: the first token belongs to the
-/// prompt. Placement, KV types and ubatch are whatever the server was started with. Errors, before
-/// anything is timed: the scenario's runtime is not llama.cpp, or a slot is too short for it. What
-/// the requests came to is in the runs.
+/// for the scenario's depth, timed by when the tokens come: the first one belongs to the prompt.
+/// Placement, KV types and ubatch are whatever the server was started with. Errors, before anything
+/// is timed: the scenario's runtime is not llama.cpp, its model is another one, a slot is too short
+/// for it, or the server answers others. What the requests came to is in the runs.
 Result<LlamaBenchMeasurement> measure_with(const LlamaServer& server, const Report& forecast,
                                            const MeasureLimits& limits);
 

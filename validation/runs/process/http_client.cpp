@@ -62,13 +62,23 @@ class Exchange {
 
   void send() {
     http::async_write(stream_, request_, [&](auto error, std::size_t) {
-      if (!failed("sending", error)) read();
+      if (failed("sending", error)) return;
+      sent_ = Clock::now();
+      read();
     });
   }
 
+  // Whatever has come, again and again: when it came tells when a server wrote it. An eager parser
+  // would wait for the chunk after it.
   void read() {
-    http::async_read(stream_, buffer_, parser_, [&](auto error, std::size_t) {
-      if (!failed("the answer", error)) done_ = true;
+    http::async_read_some(stream_, buffer_, parser_, [&](auto error, std::size_t) {
+      if (failed("the answer", error)) return;
+      const Seconds time{std::chrono::duration<double>(Clock::now() - sent_).count()};
+      if (const auto bytes = parser_.get().body().size();
+          bytes > (arrivals_.empty() ? 0 : arrivals_.back().bytes))
+        arrivals_.push_back({time, bytes});
+      done_ = parser_.is_done();
+      if (!done_) read();
     });
   }
 
@@ -87,7 +97,8 @@ class Exchange {
       if (Clock::now() >= end_) return error("no answer in time");
     }
     if (!done_) return error(why_);
-    return HttpResponse{int(parser_.get().result_int()), std::move(parser_.get().body())};
+    return HttpResponse{int(parser_.get().result_int()), std::move(parser_.get().body()),
+                        std::move(arrivals_)};
   }
 
   const HttpAddress& address_;
@@ -98,11 +109,18 @@ class Exchange {
   http::request<http::string_body> request_;
   beast::flat_buffer buffer_;
   http::response_parser<http::string_body> parser_;
+  std::vector<HttpResponse::Arrival> arrivals_;
+  Clock::time_point sent_;
   bool done_ = false;
   std::string why_;
 };
 
 }  // namespace
+
+Seconds HttpResponse::arrival(std::size_t bytes) const {
+  const auto found = std::ranges::lower_bound(arrivals, bytes, {}, &Arrival::bytes);
+  return found == arrivals.end() ? Seconds{} : found->time;
+}
 
 std::string HttpAddress::text() const {
   const bool is_v6 = host.find(':') != std::string::npos;

@@ -1,8 +1,10 @@
 #pragma once
 // Requests to an HTTP server of this machine, one after the other.
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
@@ -23,8 +25,17 @@ Result<HttpAddress> parse_http_address(const std::string& text);
 bool is_loopback(const HttpAddress& address);
 
 struct HttpResponse {
+  struct Arrival {
+    Seconds time;  // since the request was sent
+    std::size_t bytes = 0;
+  };
+
   int status = 0;
   std::string body;
+  std::vector<Arrival> arrivals;  // of the body, each with how much of it had come by then
+
+  /// When the body's first `bytes` had come.
+  Seconds arrival(std::size_t bytes) const;
 };
 
 struct HttpLimits {
