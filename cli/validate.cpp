@@ -26,6 +26,7 @@
 #include "validation/runs/campaign.hpp"
 #include "validation/runs/llama_cpp/bench_build.hpp"
 #include "validation/runs/llama_cpp/server.hpp"
+#include "validation/runs/local_machine.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/suite.hpp"
 #include "validation/validation.hpp"
@@ -170,6 +171,9 @@ Result<validation::Suite> suite_of(const RunsOptions& options, const Catalogue& 
                      SourceRef{file});
   auto document = options.flags.document();
   if (!document) return document.error();
+  if (auto error = validation::state_local(options.flags.file().empty(), *document)) return *error;
+  if (server && options.file)
+    return bad_input("--file: a server has loaded its model, and no start of it is timed");
   if (server)
     if (auto error = validation::state_server(*server, *document)) return *error;
   if (!document->has("model.name") && !document->has("model.file"))

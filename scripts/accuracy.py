@@ -91,25 +91,38 @@ JUDGED = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prompt",
           "memory.vram": "VRAM", "memory.ram": "RAM"}
 
 
+# Programs and machines of the runs that only judge, and the names of their files.
+JUDGES_OF = {"llama-bench, H100": "llama.cpp-b7347-h100*", "llama-bench, H200": "llama.cpp-b7347-h200*",
+             "llama-server, H200": "llama-server-b7347-h200*",
+             "llama-bench, 2 cores": "llama.cpp-v0.5.0-zen5-2-cores*"}
+
+
 def judged_table(build):
     """Runs of llama.cpp that only judge: as forecast before them, from the probe alone, and as today."""
-    paths = sorted(JUDGES.glob("*.jsonl.gz"))
-
-    def errors(*flags):
+    def rows_of(pattern, *flags):
+        paths = sorted(JUDGES.glob(f"{pattern}.jsonl.gz"))
         rows = json_of(build / "rigcast", "validate", "--replay", *paths, *flags, "--format", "json")["rows"]
         out = {}
         for row in rows:
             if row["metric"] in JUDGED and row["counted"]:
-                out.setdefault((JUDGED[row["metric"]], row["regime"]), []).append(abs(row["error"]))
+                out.setdefault((JUDGED[row["metric"]], row["regime"]), []).append(row)
         return out
 
-    def cell(values):
-        return f"{100 * sorted(values)[(len(values) - 1) // 2]:.1f} / {100 * max(values):.1f} %"
+    def cell(rows):
+        errors = sorted(abs(row["error"]) for row in rows)
+        return f"{100 * errors[(len(errors) - 1) // 2]:.1f} / {100 * errors[-1]:.1f} %"
 
-    before, today = errors("--as-written"), errors()
-    return table(["", "regime", "runs", "as forecast before the run: median / worst", "by today's program"],
-                 [[metric, regime, len(values), cell(values), cell(today[metric, regime])]
-                  for (metric, regime), values in before.items()])
+    def inside(rows):
+        known = [row["inside"] for row in rows if row.get("inside") is not None]
+        return f"{100 * sum(known) / len(known):.0f} %" if known else "-"
+
+    lines = []
+    for machine, pattern in JUDGES_OF.items():
+        before, today = rows_of(pattern, "--as-written"), rows_of(pattern)
+        lines += [[machine, metric, regime, len(rows), cell(rows), cell(today[metric, regime]),
+                   inside(today[metric, regime])] for (metric, regime), rows in before.items()]
+    return table(["", "", "regime", "runs", "as forecast before the run: median / worst", "by today's program",
+                  "inside 80 %"], lines)
 
 
 def document(report, others, judged):

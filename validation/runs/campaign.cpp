@@ -23,6 +23,7 @@
 #include "report/terminal/progress_line.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/archived_scenario.hpp"
+#include "validation/runs/forecast_notes.hpp"
 #include "validation/runs/llama_cpp/llama_bench.hpp"
 #include "validation/runs/llama_cpp/measured_report.hpp"
 #include "validation/runs/local_machine.hpp"
@@ -395,29 +396,10 @@ class Campaign {
                    forecast.report.errors.empty() ? "does not fit" : forecast.report.errors[0]};
     out.forecast = to_json(forecast.report);
     if (auto error = keep(index, out)) return error;
-    out.notes = notes_on(index, forecast.report);
+    out.notes = forecast_notes(run(index), forecast.report, options_.llama_server.has_value());
     out.written = clock_time();
     // Other programs do not take this one with them: what it did not survive is run again.
     return with_engine ? kept_.begin_run(index) : std::nullopt;
-  }
-
-  std::vector<std::string> notes_on(std::size_t index, const Report& forecast) const {
-    std::vector<std::string> out = forecast.warnings;
-    const Scenario& s = *forecast.scenario;
-    if (names_a_rig(run(index).scenario))
-      out.push_back(
-          "the rig was named, not probed: where it is not this machine, the run is another one's");
-    if (s.runtime.id != "llama.cpp") return out;
-    if (!s.settings.build_year)
-      out.push_back(
-          "the build is not known: forecast as a new one, unless --build YYYY-MM says which");
-    if (options_.llama_server)
-      out.push_back(
-          fmt::format("the server does not tell its flags: forecast with {} layers on a GPU, a {} "
-                      "cache, {} threads, -ub {}, -fa {}; name others as they were given to it",
-                      forecast.placement.gpu_layers, info(s.kv.types.k).name, s.settings.threads,
-                      s.settings.ubatch, s.settings.flash_attention ? "on" : "off"));
-    return out;
   }
 
   // Compares what was measured with the forecast, and keeps it.

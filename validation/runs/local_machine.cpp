@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "core/hardware/hardware_names.hpp"
 #include "core/text/unit_text.hpp"
@@ -52,6 +54,17 @@ std::optional<Error> set_gpu(TomlDocument& document, const Catalogue& catalogue,
 
 bool names_a_rig(const TomlDocument& document) {
   return std::ranges::any_of(kRigKeys, [&](const char* key) { return document.has(key); });
+}
+
+std::optional<Error> state_local(bool from_flags, TomlDocument& scenario) {
+  const auto text = [&](const char* table, const char* key) {
+    return scenario.root().table(table).text_or(key, "");
+  };
+  if (text("rig", "name") == "this") scenario.erase("rig.name");
+  const std::string file = text("model", "file");
+  std::error_code none;
+  if (file.empty() || !from_flags || !std::filesystem::exists(file, none)) return std::nullopt;
+  return scenario.set("model.file", toml_text(std::filesystem::absolute(file).string()), "--model");
 }
 
 std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue) {

@@ -15,6 +15,11 @@ namespace rigcast::validation {
 /// The scenario says on which machine: a rig, or parts of one.
 bool names_a_rig(const TomlDocument& document);
 
+/// What of flags holds on this machine alone: a rig that is named "this" is one that is not named,
+/// and is probed. `from_flags`: a model file is named as seen from this folder; it is kept by where
+/// it is, so that kept runs are read from any.
+std::optional<Error> state_local(bool from_flags, TomlDocument& scenario);
+
 /// The id of the catalogue's part of that name; empty: it has none.
 std::string cpu_of_catalogue(const probe::Host& host, const Catalogue& catalogue);
 

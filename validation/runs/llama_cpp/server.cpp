@@ -277,6 +277,8 @@ Result<LlamaServer> find_llama_server(const std::string& url) {
 }
 
 std::optional<Error> state_server(const LlamaServer& server, TomlDocument& scenario) {
+  if (scenario.root().table("workload").text_or("start", "resident") != "resident")
+    return bad_input("--start: a server has loaded its model, and no start of it is timed");
   std::map<std::string, std::string> told;
   if (!scenario.has("runtime.name")) told["runtime.name"] = toml_text("llama.cpp");
   const bool names_none = !scenario.has("model.name") && !scenario.has("model.file");
