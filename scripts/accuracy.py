@@ -152,6 +152,20 @@ def readme_table(bars):
                           for b in bars]) + "\n"
 
 
+def server_table(build):
+    """A real llama-server: what was forecast before it was timed, and what its client saw."""
+    rows = json_of(build / "rigcast", "validate", "--replay", *JUDGES.glob("llama-server-*.jsonl.gz"),
+                   "--as-written", "--format", "json")["rows"]
+    cells = {}
+    for row in rows:
+        if row["metric"] in ("decode.tokens_per_s", "prefill_tokens_per_s"):
+            speeds = (f"{v:,.0f}" if v >= 100 else f"{v:.1f}" for v in (row["predicted"], row["measured"]))
+            figures = " / ".join(speeds), f"{100 * row['error']:+.0f} %"
+            cells.setdefault(row["id"].removeprefix("llama-server, "), []).extend(figures)
+    header = ["Q4_K_M", "decode tok/s: forecast / measured", "", "prompt tok/s: forecast / measured", ""]
+    return table(header, [[name, *figures] for name, figures in cells.items()]) + "\n"
+
+
 def main():
     options = arguments(__doc__, left_out=LEFT_OUT)
     if not options.left_out.exists():
@@ -160,7 +174,9 @@ def main():
                      options.left_out, "--bars", BARS, "--format", "json")
     others = json_of(options.build / "bench" / "bench_formulas", MEASUREMENTS, options.left_out)
     write({TARGET: document(report, others, judged_table(options.build)),
-           README: readme_with("accuracy", readme_table(report["bars"]))}, options.check, RENEW)
+           README: readme_with("server", server_table(options.build),
+                               readme_with("accuracy", readme_table(report["bars"])))},
+          options.check, RENEW)
 
 
 if __name__ == "__main__":

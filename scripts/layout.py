@@ -59,9 +59,9 @@ def filled(template, parts):
     return (TEMPLATES / template).read_text(encoding="utf-8").format_map(parts)
 
 
-def readme_with(mark, text):
-    """README.md with the text between <!-- mark --> and <!-- /mark -->."""
-    head, rest = README.read_text(encoding="utf-8").split(f"<!-- {mark} -->\n")
+def readme_with(mark, text, readme=None):
+    """README.md, or `readme`, with the text between <!-- mark --> and <!-- /mark -->."""
+    head, rest = (readme or README.read_text(encoding="utf-8")).split(f"<!-- {mark} -->\n")
     return f"{head}<!-- {mark} -->\n{text}<!-- /{mark} -->" + rest.split(f"<!-- /{mark} -->")[1]
 
 

@@ -57,12 +57,21 @@ class Screen : TextScreen {
     activities();
     if (!v_.against.empty()) line("\n  kept   " + printable(v_.against));
     for (const auto& list : {v_.skipped, v_.notes})
-      for (const SkippedRun& s : list)
-        line(paint_.yellow("  note ") + "  " + printable(s.id) + ": " + printable(s.reason));
+      for (const SkippedRun& s : list) note(printable(s.id) + ": " + printable(s.reason));
     return out_;
   }
 
  private:
+  // All of it, on as many lines as it takes.
+  void note(const std::string& text) {
+    constexpr std::size_t kIndent = 9;
+    std::string before = paint_.yellow("  note ") + "  ";
+    for (const std::string& part : wrap_words(text, width_ - kIndent)) {
+      line(before + part);
+      before = std::string(kIndent, ' ');
+    }
+  }
+
   void machine() {
     if (v_.rows.empty() || v_.when.empty()) return;
     const ValidationRow& row = v_.rows.front();
