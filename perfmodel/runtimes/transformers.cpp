@@ -93,8 +93,10 @@ void Transformers::add_cache(const MemoryContext& s, const Placement& p, const B
   }
 }
 
-// The whole model is on one device; tied matrices are one tensor.
+// The whole model is on one device; tied matrices are one tensor. A host that decodes has a model
+// of its own beside the GPU's.
 EndMatrices Transformers::end_matrices(const StepContext& s, const Placement& p) const {
+  if (p.host_decodes()) return {1, p.head, kHost};
   if (p.head == kHost) return {1, kHost, kHost};
   return {s.tensors.head_is_embedding ? 0 : 1, p.head, p.head};
 }

@@ -232,7 +232,8 @@ TEST_CASE("A server of another model, or with other clients, is not timed", "[se
     return measured ? std::string() : measured.error().text();
   };
   CHECK(error(kModels, kIdle).empty());
-  CHECK(error("{}", "{}").empty());  // it tells neither
+  CHECK(error("{}", "{}").empty());                                             // it tells neither
+  CHECK(error(R"({"data": [{"meta": {"n_vocab": 128000}}]})", kIdle).empty());  // without padding
   CHECK_THAT(error(R"({"data": [{"meta": {"n_vocab": 32000}}]})", kIdle),
              Contains("another model"));
   CHECK_THAT(error(R"({"data": [{"meta": {"size": 9000000000}}]})", kIdle),

@@ -89,6 +89,43 @@ TEST_CASE("A GPU holds the prompt's cache until the CPU decodes", "[transformers
   CHECK(host(plan).kv == Bytes{2100 * 32 * kLayerKv});
 }
 
+TEST_CASE("A model is on one device whole, its embedding too", "[transformers]") {
+  Scenario s = eager();
+  const Bytes all{double(s.tensors.bytes())};
+  const MemoryPlan on_gpu = plan_memory(s, place(s, 33), 1);
+  CHECK(gpu(on_gpu).weights == all);
+  CHECK(host(on_gpu).weights == Bytes{});
+  // A host that decodes looks rows up as well.
+  s.placement.decode_device = DecodeDevice::kCpu;
+  const MemoryPlan both = plan_memory(s, place(s, 33), 1);
+  CHECK(host(both).weights >= Bytes{double(s.tensors.embedding.bytes())});
+}
+
+TEST_CASE("A streamed cache is copied back whole, by more launches", "[transformers]") {
+  Scenario s = eager();
+  s.kv.policy = KvPolicy::kStream;
+  s.rig.links.front().d2h.value = 25_GBps;
+  OpTraffic t;
+  t.kv_read_bytes = 1e9;
+  const Seconds once = gpu_cost(s, 0, t, 1, 0).serial;
+  s.runtime.decode.returns_kv = true;
+  const Seconds back = Bytes{1e9} / s.rig.links.front().d2h.value;
+  CHECK((gpu_cost(s, 0, t, 1, 0).serial - once).value == Approx(back.value));
+  OpTraffic small;  // which launches outlast
+  small.kv_read_bytes = 1e3;
+  small.weight_bytes_by_format[std::size_t(QuantFormat::kF16)] = 1e3;
+  small.matmul_flops = 1e3;
+  small.tokens_per_weight = 1;
+  const auto time = [&] {
+    return time_alone(s, operation_cost(s, 0, small, 1, Launches::kAttention), 0);
+  };
+  const Seconds before = time();
+  s.runtime.kernels.offload.value = 10;
+  CHECK((time() - before).value == Approx((1.25 * 10 * 3_us).value));
+  s.kv.policy = KvPolicy::kVram;
+  CHECK(time() < before + 1_us);
+}
+
 TEST_CASE("Launches hide behind a GPU's work, and come before the CPU's", "[transformers]") {
   Scenario s = eager();
   OpTraffic t;

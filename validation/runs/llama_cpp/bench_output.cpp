@@ -9,6 +9,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "validation/runs/process/child_process.hpp"
+
 namespace rigcast::validation {
 namespace {
 
@@ -135,7 +137,7 @@ BenchOutput parse_bench_output(const std::string& all) {
           Error{ErrorKind::kMachine,
                 fmt::format("line {} of llama-bench's output is {}: {}", at,
                             is_json ? std::string("no test, ") + e.what() : "cut or no JSON",
-                            line.substr(0, kShown))};
+                            last_lines(line.substr(0, kShown)))};
       break;
     }
   }
