@@ -12,7 +12,7 @@
 
 namespace rigcast::sim {
 
-inline constexpr int kMaxGpus = 8;
+inline constexpr int kMaxGpus = 16;
 
 /// The links that one flow uses together.
 enum class Route : std::uint8_t {

@@ -16,7 +16,7 @@ namespace rigcast {
 namespace {
 
 constexpr Hertz kDefaultClock{3e9};
-constexpr std::size_t kMaxGpus = 8;
+constexpr std::size_t kMaxGpus = 16;
 
 // "2xrtx-3090" is two cards.
 std::pair<int, std::string> counted(const std::string& text) {
@@ -51,7 +51,7 @@ std::vector<GpuPart> find_gpus(const TomlTable& t, const Catalogue& catalogue,
     if (count < 1)
       t.refuse("gpu", fmt::format("\"{}\" is no GPU at all", text), "gpu = [] is none");
     if (count < 1 || gpus.size() + std::size_t(count) > kMaxGpus) {
-      t.refuse("gpu", "a rig has at most 8 GPUs");
+      t.refuse("gpu", fmt::format("a rig has at most {} GPUs", kMaxGpus));
       return {};
     }
     gpus.insert(gpus.end(), std::size_t(count), *part);

@@ -273,7 +273,7 @@ class Detection {
     file_.texts("notes", notes_);
   }
 
-  static constexpr std::size_t kMaxGpus = 8;  // of a rig
+  static constexpr std::size_t kMaxGpus = 16;  // of a rig
 
   const Catalogue& catalogue_;
   const System& system_;

@@ -47,9 +47,9 @@ TEST_CASE("Unknown parts are refused with the nearest known ones", "[scenario]")
   check_refused("ssd", "'sata-sdd'", "sata-ssd");
   check_refused("pcie", "'fast'", "\"4x16\"");
   check_refused("os", "'dos'", "linux, windows, wsl2, macos");
-  check_refused("gpu", "['9xrtx-3090']", "at most 8 GPUs");
+  check_refused("gpu", "['17xrtx-3090']", "at most 16 GPUs");
   check_refused("gpu", "['0xrtx-3090']", "GPU");
-  check_refused("gpu", "['rtx-3090', '8xrtx-3090']", "at most 8 GPUs");
+  check_refused("gpu", "['rtx-3090', '16xrtx-3090']", "at most 16 GPUs");
   check_refused("pcie", "['3x16', '3x16']", "2 links for 1 GPUs");
 }
 
