@@ -54,8 +54,10 @@ const std::vector<CpuArchitecture>& cpu_architectures() {
       {"comet-lake", 2, 32},
       {"skylake-sp", 2, 32},
       {"cascade-lake", 2, 64},
+      {"skylake-x", 2, 64},
       {"rocket-lake", 1, 64},
       {"sapphire-rapids", 2, 64},
+      {"granite-rapids", 2, 64},
       {"alder-lake", 2, 32},
       {"raptor-lake", 2, 32},
       {"meteor-lake", 2, 32},
@@ -79,6 +81,7 @@ const std::vector<CpuArchitecture>& cpu_architectures() {
       // Arm and its licensees
       {"cortex-a72", 1, 16},
       {"cortex-a76", 2, 16},
+      {"cortex-x1", 4, 16},
       {"cortex-a78ae", 2, 16},
       {"cortex-a720", 2, 16},
       {"cortex-x925", 6, 16},
