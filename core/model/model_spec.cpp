@@ -72,10 +72,11 @@ SparseIndexer read_indexer(const TomlTable& t, int layers) {
 // Sizes of one source, by the names of the quants.
 void read_published(const TomlTable& t, std::vector<PublishedFile>& to) {
   t.text("source");
+  const std::vector<std::string> of = t.texts("of");
   const TomlTable sizes = t.table("sizes");
   for (const std::string& quant : sizes.keys())
     if (const auto size = sizes.find_figure<Bytes>(quant, 1_MiB, Bytes{1e15}))
-      to.push_back({quant, size->value});
+      to.push_back({quant, size->value, of});
   sizes.finish();
   t.finish();
 }

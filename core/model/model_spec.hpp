@@ -55,6 +55,7 @@ struct SparseIndexer {
 struct PublishedFile {
   std::string quant;  // as its maker calls it, "UD-Q4_K_XL"
   Bytes size;
+  std::vector<std::string> of;  // names of the releases that it holds for; empty: for all
 };
 
 /// Hybrid models: most layers keep a fixed state in place of a growing cache.

@@ -1,18 +1,50 @@
 #include "core/model/quantized_model.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "core/model/quant_mix.hpp"
 #include "core/model/tensor_table.hpp"
+#include "core/text/nearest_name.hpp"
 #include "core/text/unit_text.hpp"
 
 namespace rigcast {
-namespace {
 
 const PublishedFile* find_published(const ModelSpec& model, std::string_view quant) {
+  const std::string release = as_id(model.alias.empty() ? model.name : model.alias);
+  const auto holds = [&](const PublishedFile& f) {
+    const auto is_release = [&](const std::string& name) { return as_id(name) == release; };
+    return is_same_quant(f.quant, quant) && (f.of.empty() || std::ranges::any_of(f.of, is_release));
+  };
+  const auto found = std::ranges::find_if(model.published, holds);
+  return found == model.published.end() ? nullptr : &*found;
+}
+
+namespace {
+
+// Releases of one shape have files of about the same sizes by one recipe.
+const PublishedFile* of_another_release(const ModelSpec& model, std::string_view quant) {
   const auto same = [&](const PublishedFile& f) { return is_same_quant(f.quant, quant); };
   const auto found = std::ranges::find_if(model.published, same);
   return found == model.published.end() ? nullptr : &*found;
+}
+
+// The mix of about as many bits, for a recipe whose name tells none.
+std::optional<QuantMix> nearest_in_size(const ModelSpec& model, Bytes size) {
+  std::optional<QuantMix> nearest;
+  double least = INFINITY;
+  for (const std::string& name : QuantMix::names()) {
+    const auto mix = QuantMix::from_name(name);
+    if (!mix || mix->base() == QuantFormat::kMXFP4) continue;
+    const auto tensors = make_tensor_table(model, *mix);
+    if (!tensors) continue;
+    const double distance = std::abs(std::log(double(tensors->bytes()) / size.value));
+    if (distance >= least) continue;
+    least = distance;
+    nearest = *mix;
+  }
+  return nearest;
 }
 
 Error unknown_recipe(const ModelSpec& model, std::string_view quant) {
@@ -28,7 +60,8 @@ Error unknown_recipe(const ModelSpec& model, std::string_view quant) {
 
 Result<QuantizedModel> by_recipe(const ModelSpec& model, std::string_view quant,
                                  const QuantMix& nearest, bool size_is_stated) {
-  const PublishedFile* const file = find_published(model, quant);
+  const PublishedFile* file = find_published(model, quant);
+  if (!file) file = of_another_release(model, quant);
   if (!file && !size_is_stated) return unknown_recipe(model, quant);
   auto tensors = make_tensor_table(model, nearest);
   if (!tensors) return tensors.error();
@@ -47,7 +80,9 @@ Result<QuantizedModel> quantize(const ModelSpec& model, std::string_view quant,
                                 bool size_is_stated) {
   const auto mix = QuantMix::from_name(quant);
   if (!mix) {
-    const auto nearest = QuantMix::nearest_to_recipe(quant);
+    auto nearest = QuantMix::nearest_to_recipe(quant);
+    if (const PublishedFile* file = find_published(model, quant); file && !nearest)
+      nearest = nearest_in_size(model, file->size);
     return nearest ? by_recipe(model, quant, *nearest, size_is_stated) : mix.error();
   }
   auto tensors = make_tensor_table(model, *mix);

@@ -16,6 +16,10 @@ struct QuantizedModel {
   std::string note;  // what is not known of the tensors; empty for a mix
 };
 
+/// The file that is called so, of the release by whose name the model was found: two of one shape
+/// may have files of two sizes. nullptr: none is known.
+const PublishedFile* find_published(const ModelSpec& model, std::string_view quant);
+
 /// The tensors by the mix's rule. A recipe of one model ("UD-Q4_K_XL") is known by the size of its
 /// files only, if the spec has that: then the nearest mix is scaled to it, and `note` says so.
 /// `size_is_stated`: the caller scales the tensors itself, so the size need not be known. Errors:
