@@ -121,7 +121,9 @@ std::optional<QuantMix> mix_like_format(const std::string& label) {
 }
 
 std::optional<double> bits_per_weight_of_label(const std::string& label) {
-  const auto found = match(label, R"((\d{1,2}(?:\.\d{1,5})?) ?bpw)");
+  auto found = match(label, R"((\d{1,2}(?:\.\d{1,5})?) ?bpw)");
+  // Recipes of Thireus's are named after their bits a weight: "THIREUS-6.2478".
+  if (found.empty()) found = match(label, R"(\bthireus[- ](\d{1,2}\.\d{1,5})\b)");
   if (found.empty()) return std::nullopt;
   return std::stod(found[1]);
 }

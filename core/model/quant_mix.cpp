@@ -203,7 +203,8 @@ constexpr std::array<std::string_view, 2> kWithoutRule[] = {
     {"Q5_K_XL", "Q5_K_L"}, {"Q6_K_XL", "Q6_K_L"}, {"Q8_K_XL", "Q8_0"},
 };
 
-constexpr std::array<std::array<std::string_view, 2>, 4> kAliases = {{
+constexpr std::array<std::array<std::string_view, 2>, 5> kAliases = {{
+    {"Q2_K_M", "Q2_K"},  // llama-bench's "Q2_K - Medium"
     {"Q3_K", "Q3_K_M"},
     {"Q4_K", "Q4_K_M"},
     {"Q5_K", "Q5_K_M"},

@@ -47,8 +47,8 @@ struct MixRule;
 
 class QuantMix {
  public:
-  /// By name, ignoring case and "-"/"_", or by llama.cpp's short names ("Q4_K", "MXFP4_MOE");
-  /// unknown: an Error with the nearest names.
+  /// By name, ignoring case and "-"/"_", or by other names of llama.cpp's ("Q4_K", "MXFP4_MOE",
+  /// "Q2_K_M"); unknown: an Error with the nearest names.
   static Result<QuantMix> from_name(std::string_view name);
   static std::span<const std::string> names();
   /// Mixes of llama.cpp and Unsloth that have no rule here, each with the nearest that has one.
