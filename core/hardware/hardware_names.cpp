@@ -102,8 +102,12 @@ std::vector<std::string> gpu_names(std::string_view text) {
   return names;
 }
 
+// "(gfx906; VRAM size not stated)" is about a chip that is named; "(model not stated)" is not, nor,
+// of chips that differ in their cores, "(core count not stated)".
 bool is_unnamed(const std::string& part) {
-  return !match(part, R"(^unknown|\bnot stated|desktop)").empty();
+  const std::string name = replaced(part, kParentheses);
+  return name.empty() || !match(name, R"(^unknown|\bnot stated|desktop)").empty() ||
+         !match(part, R"(\b(?:cores?|model)\b[^)]*\bnot stated)").empty();
 }
 
 std::vector<std::string> simpler_gpu_names(const std::string& name) {
@@ -166,6 +170,9 @@ std::vector<std::string> simpler_cpu_names(const std::string& name) {
   names.without(kParentheses);
   names.without(R"(-\s*\d{1,4}\s*Gi?B$)");
   names.without(R"(\b\d{1,3}c\b|\bNPS\d\b)");
+  names.without(R"(^1 socket of 2x )", "");
+  names.without(R"(\bFCLK \d{3,4}\b|\s\d(?:\.\d{1,2})?\s?GHz$)");
+  names.without(R"(\s\d{1,3}\s*Gi?B$)");
   return names.take();
 }
 
