@@ -42,8 +42,9 @@ struct Measurement {
   std::optional<Bytes> size;      // of the model file
   std::optional<int> gpu_layers;  // nullopt: not stated
   std::optional<int> layers;
-  std::optional<int> cpu_moe_layers;
-  std::string kv_location;  // "gpu", "cpu", "split" or not stated
+  std::optional<int> cpu_moe_layers;     // first layers, as --n-cpu-moe counts them
+  std::optional<int> ram_expert_layers;  // layers whose experts are in RAM, dense ones not counted
+  std::string kv_location;               // "gpu", "cpu", "split" or not stated
   std::string type_k;
   std::string type_v;
   std::optional<bool> flash_attention;

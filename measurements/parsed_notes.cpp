@@ -54,6 +54,37 @@ bool some_kv_layers_in_ram(const std::string& notes) {
   return !found.empty() && found[1] != "0" && found[1] != found[2];
 }
 
+// "split mode graph", "-sm tensor".
+std::string split_mode_in(const std::string& notes) {
+  const auto mode = match(notes, R"((?:\bsplit[- ]mode |(?:^|\s)-sm )(row|tensor|graph)\b)");
+  return mode.empty() ? "" : mode[1];
+}
+
+// Programs with kernels or schedules of their own, as people write them.
+std::string other_engine_in(const std::string& tool) {
+  const auto engine = match(
+      tool,
+      R"(ktransformers|exllama\w*|vllm|sglang|tabbyapi|mlx|mistral\.rs|tensorrt\S*|llamafile)");
+  return engine.empty() ? "" : engine.front();
+}
+
+// "ctx 163840", "ctx 200K", "c=44K", "112k context". "fit-params split for ctx 10k" is about
+// another program than the one that measured.
+TokenCount context_in(const std::string& notes) {
+  if (contains(notes, "fit-params")) return 0;
+  auto found = match(notes, R"((?:\bctx |\bc=)(\d{1,7})(k?)\b)");
+  if (found.empty()) found = match(notes, R"(\b(\d{1,4})(k) context\b)");
+  if (found.empty()) return 0;
+  return std::atoll(found[1].c_str()) * (found[2].empty() ? 1 : 1024);
+}
+
+// "experts in RAM, 2 GPUs", "-ot exps=CPU": not "experts mostly in RAM", nor "part of the experts".
+bool all_experts_in_ram(const std::string& notes) {
+  return !match(notes, R"(\ball experts in ram\b|\bexps=cpu\b)").empty() ||
+         !match(notes, R"((?:^|[,;] )experts in ram(?: \(-ot\))?(?:[,;]|$))").empty() ||
+         !match(notes, R"(\bhybrid( decode|; prefill streams experts)\b)").empty();
+}
+
 // "-ser 4,1": at most four experts for a token.
 std::optional<int> experts_used_in(const std::string& notes) {
   const auto found = match(notes, R"((?:-ser |\bser=)([1-9]\d?),)");
@@ -70,22 +101,26 @@ ParsedNotes parse_notes(const Measurement& m) {
     if (s.backend.empty()) s.backend = backend_in(text);
   s.cpu_blas = has_cpu_blas(notes, s.backend);
   s.no_op_offload = s.cpu_blas || contains(notes, "nopo=1") ||
-                    contains(notes, "computed on cpu in prefill") || is_repacked(notes);
+                    contains(notes, "computed on cpu in prefill") ||
+                    contains(notes, "op offload of moe off") || is_repacked(notes);
   s.cpu_or_gpu = contains(notes, "igpu/cpu");
   s.did_not_fit = contains(notes, "did not fit") || contains(notes, "driver spill");
   s.no_mmap = has_no_mmap(notes);
   s.kv_in_ram = !match(notes, R"(\bnkvo[ =]1\b|--no-kv-offload|kv-gpu-layers 0\b)").empty();
   s.some_kv_in_ram = some_kv_layers_in_ram(notes);
-  s.all_experts_in_ram = contains(notes, "all experts in ram") ||
-                         !match(notes, R"(\bhybrid( decode|; prefill streams experts)\b)").empty();
+  s.all_experts_in_ram = all_experts_in_ram(notes);
+  s.fitted_placement = !match(notes, R"((?:^|[\s(])--fit (?:1|on)\b)").empty();
   s.automatic_split = !match(notes, R"(automatic [\w ()-]*split)").empty();
   s.numa_distribute = contains(notes, "numa distribute");
   s.ollama = contains(program, "ollama") && !contains(program, " or ollama");
   s.ik_llama = contains(program, "ik_llama");
   s.experts_used = experts_used_in(notes);
   s.tensor_split = tensor_split_in(notes);
-  const auto mode = match(notes, R"(split-mode (row|tensor)\b)");
-  if (!mode.empty()) s.split_mode = mode[1];
+  s.split_mode = split_mode_in(notes);
+  s.other_engine = other_engine_in(freetext::lower(m.tool));
+  const auto ends = match(notes, R"(\boutput and embedding (\w+))");
+  if (!ends.empty()) s.format_of_ends = ends[1];
+  s.context = context_in(notes);
   return s;
 }
 

@@ -26,7 +26,11 @@ struct ParsedNotes {
   bool ik_llama = false;
   std::optional<int> experts_used;
   std::vector<double> tensor_split;
-  std::string split_mode;  // empty: by layers
+  std::string split_mode;      // "row", "tensor", "graph"; empty: by layers
+  std::string other_engine;    // a program that no profile models; empty: llama.cpp or a relative
+  std::string format_of_ends;  // of embedding and head in a file of one format; empty: not said
+  TokenCount context = 0;      // for which a server or sweep allocated its cache; 0: not said
+  bool fitted_placement = false;  // the program chose what is in RAM, experts first
 };
 
 ParsedNotes parse_notes(const Measurement& m);

@@ -71,7 +71,7 @@ void read_model(const FieldRow& r, Measurement& m) {
 void read_placement(const FieldRow& r, Measurement& m) {
   m.gpu_layers = r.integer_or_automatic("ngl", kMaxLayers);
   m.layers = r.integer("n_layers", kMaxLayers);
-  m.cpu_moe_layers = r.integer("n_cpu_moe", kMaxLayers);
+  m.ram_expert_layers = r.integer("n_cpu_moe", kMaxLayers);
   m.kv_location = r.text("kv_location");
   m.type_k = r.text("ctk");
   m.type_v = r.text("ctv");

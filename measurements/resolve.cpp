@@ -22,12 +22,24 @@ namespace {
 // A run that went well fits: by more than this it did not, by less our account of it is off.
 constexpr double kMemoryDoubt = 0.05;
 
-bool nearly_fits(const Scenario& s, const Placement& placement) {
-  if (s.rig.unified()) return true;
+// False if a device of its own memory lacks more than that. What a GPU lacks less, it is given.
+bool make_fit(Scenario& s, const Placement& placement) {
   const MemoryPlan plan = plan_memory(s, placement, s.workload.last_position());
-  return std::ranges::all_of(plan.devices, [](const DeviceMemory& d) {
+  const auto within = [](const DeviceMemory& d) {
     return d.needed() <= d.capacity * (1.0 + kMemoryDoubt);
-  });
+  };
+  if (!std::ranges::all_of(plan.devices, within)) return s.rig.unified();
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
+    const DeviceMemory& d = plan.devices[g];
+    if (d.needed() <= d.capacity) continue;
+    const Bytes lacking = d.needed() - d.capacity + 1_MiB;
+    GpuPart& gpu = s.rig.gpus[g];
+    if (gpu.unified)
+      gpu.gpu_share.value = std::min(1.0, gpu.gpu_share.value * (1 + lacking / d.capacity));
+    else
+      gpu.memory.value = gpu.memory.value + lacking;
+  }
+  return true;
 }
 
 }  // namespace
@@ -85,7 +97,7 @@ Result<Resolver::ResolvedScenario> Resolver::make(const std::string& toml) {
     if (!scenario) return bad_input(scenario.error().message, scenario.error().hint);
     const Placement placement = resolve_placement(*scenario);
     const Regime regime = regime_of(*scenario, placement);
-    const bool fits = nearly_fits(*scenario, placement);
+    const bool fits = make_fit(*scenario, placement);
     return ResolvedScenario{std::make_shared<const Scenario>(*std::move(scenario)), regime, fits};
   };
   return resolved_.emplace(toml, made()).first->second;
@@ -109,6 +121,8 @@ std::optional<Resolver::ResolvedScenario> Resolver::fewest_experts_in_ram(
 
 Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
   const ParsedNotes parsed_notes = parse_notes(m);
+  if (!parsed_notes.other_engine.empty())
+    return bad_input(fmt::format("{} is not modelled", parsed_notes.other_engine));
   if (parsed_notes.cpu_or_gpu)
     return bad_input("whether the GPU or the CPU computed is not stated");
   if (parsed_notes.did_not_fit) return bad_input("its source says that it did not fit into VRAM");
@@ -120,7 +134,7 @@ Result<ResolvedRun> Resolver::resolve(const Measurement& m) {
   if (!placement) return placement.error();
   const bool fits_itself = leaves_headroom(m, parsed_notes, *placement);
   const std::string rest = runtime_fragment(m, parsed_notes, placement->quantized_v, fits_itself) +
-                           workload_fragment(m, fits_itself);
+                           workload_fragment(m, parsed_notes, fits_itself);
   const std::string head = rig->toml + model->toml;
   auto made = make(head + placement->toml + rest);
   if (!made) return made.error();

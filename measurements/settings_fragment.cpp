@@ -19,18 +19,25 @@ struct Layers {
   bool head = false;  // with it
 };
 
-Layers layers_of(const Measurement& m, const ModelSpec& model, const RigFragment& rig) {
+Layers layers_of(const Measurement& m, const ParsedNotes& parsed_notes, const ModelSpec& model,
+                 const RigFragment& rig) {
   const int all = model.layers + 1;
   if (rig.gpus.empty()) return {};
   // Programs put on the GPU what fits, if nobody says how much.
-  if (!m.gpu_layers) return {true, 0, false};
+  if (!m.gpu_layers || parsed_notes.fitted_placement) return {true, 0, false};
   const int wanted = std::min(*m.gpu_layers, all);
   return {false, wanted, wanted == all};
 }
 
+// The first layers, dense ones among them, that hold the stated number with experts.
 int cpu_moe_layers(const Measurement& m, const ParsedNotes& parsed_notes, const ModelSpec& model) {
-  const int stated = m.cpu_moe_layers.value_or(parsed_notes.all_experts_in_ram ? model.layers : 0);
-  return std::min(stated, model.layers);
+  if (m.cpu_moe_layers) return std::min(*m.cpu_moe_layers, model.layers);
+  const int stated =
+      m.ram_expert_layers.value_or(parsed_notes.all_experts_in_ram ? model.layers : 0);
+  int first = 0;
+  for (int with_experts = 0; first < model.layers && with_experts < stated; ++first)
+    with_experts += model.is_moe_layer(first);
+  return first;
 }
 
 // "q8_kv" is a way to compute with Q8_0 blocks.
@@ -85,8 +92,6 @@ std::string placement_toml(const ParsedNotes& parsed_notes, const ModelSpec& mod
   if (parsed_notes.tensor_split.size() == rig.gpus.size()) split = parsed_notes.tensor_split;
   if (experts > 0 && model.moe) split = balanced_split(model, rig, experts);
   if (!split.empty()) toml += fmt::format("tensor_split = [{:.3f}]\n", fmt::join(split, ", "));
-  if (!parsed_notes.split_mode.empty())
-    toml += fmt::format("split_mode = \"{}\"\n", parsed_notes.split_mode);
   return toml;
 }
 
@@ -105,11 +110,13 @@ bool has_some_kv_in_ram(const Measurement& m, const ParsedNotes& parsed_notes,
 Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
                                              const ModelSpec& model, const RigFragment& rig,
                                              std::optional<int> experts_in_ram) {
+  if (rig.gpus.size() > 1 && !parsed_notes.split_mode.empty())
+    return bad_input(fmt::format("split mode {} is not modelled", parsed_notes.split_mode));
   const auto k = kv_type(m.type_k);
   if (!k) return k.error();
   const auto v = kv_type(m.type_v);
   if (!v) return v.error();
-  Layers layers = layers_of(m, model, rig);
+  Layers layers = layers_of(m, parsed_notes, model, rig);
   if (experts_in_ram) layers = {false, model.layers + 1, true};
   if (has_some_kv_in_ram(m, parsed_notes, rig, layers))
     return bad_input("the KV cache of some layers is in RAM: no KV policy does that");
@@ -160,7 +167,8 @@ std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_not
   return toml;
 }
 
-std::string workload_fragment(const Measurement& m, bool leaves_headroom) {
+std::string workload_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
+                              bool leaves_headroom) {
   const bool prompt = m.metric == Metric::kPp || m.metric == Metric::kTtft;
   const TokenCount in = prompt ? (m.prompt > 0 ? m.prompt : 512) : 1;
   const TokenCount out = prompt ? 1 : std::clamp<TokenCount>(m.generated, 0, 1'000'000);
@@ -168,10 +176,11 @@ std::string workload_fragment(const Measurement& m, bool leaves_headroom) {
   // A benchmark allocates the cache for what it runs; a server for a conversation, or for as much
   // of one as leaves the headroom (`--fit-ctx`).
   const TokenCount server_context = leaves_headroom ? 4096 : 8192;
-  const bool server = !freetext::contains(freetext::lower(m.tool), "llama-bench") &&
-                      !freetext::contains(freetext::lower(m.tool), "sweep-bench");
-  const TokenCount cells =
-      std::max(m.depth + in + generated, server ? server_context : TokenCount{0});
+  const bool bench = freetext::contains(freetext::lower(m.tool), "llama-bench");
+  const bool server = !bench && !freetext::contains(freetext::lower(m.tool), "sweep-bench");
+  const TokenCount stated = bench ? TokenCount{0} : parsed_notes.context;
+  const TokenCount cells = std::max(
+      {m.depth + in + generated, stated, server && stated == 0 ? server_context : TokenCount{0}});
   return fmt::format(
       "[workload]\ndepth = {}\nprompt_tokens = {}\noutput_tokens = {}\ncontext = {}\n"
       "start = \"resident\"\n",

@@ -33,6 +33,7 @@ bool leaves_headroom(const Measurement& m, const ParsedNotes& parsed_notes,
 
 std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
                              bool quantized_v, bool leaves_headroom);
-std::string workload_fragment(const Measurement& m, bool leaves_headroom);
+std::string workload_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
+                              bool leaves_headroom);
 
 }  // namespace rigcast

@@ -8,6 +8,7 @@
 #include "measurements/build_month.hpp"
 #include "measurements/name_resolver.hpp"
 #include "measurements/parsed_notes.hpp"
+#include "measurements/quant_label.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 
@@ -85,6 +86,8 @@ TEST_CASE("Lists of GPUs are taken apart, and none is none", "[measured]") {
   CHECK(gpu_names("").empty());
   CHECK(is_unnamed("unknown CUDA GPU (not stated)"));
   CHECK(is_unnamed("CUDA GPU (model not stated; 5-8 GB VRAM used)"));
+  CHECK(is_unnamed("Apple M2 (GPU cores/RAM not stated)"));
+  CHECK_FALSE(is_unnamed("Instinct MI50 (gfx906; VRAM size not stated)"));
   CHECK(is_unnamed("not stated (32 threads)"));
   CHECK(is_unnamed("AM5 desktop (16 threads)"));
   CHECK_FALSE(is_unnamed("RTX 3090"));
@@ -163,10 +166,58 @@ TEST_CASE("Labels of mixes mean rules, or none", "[measured]") {
   CHECK(mix("UD-Q4_K_XL").empty());
   CHECK(mix("IQ4_K").empty());
   CHECK(mix("smol-IQ4_KSS").empty());
+  CHECK(mix("Q2_K - Medium") == "Q2_K");
   CHECK(mix("").empty());
+  CHECK(bits_per_weight_of_label("THIREUS-6.2478 mix") == 6.2478);
   CHECK(bits_per_weight_of_label("IQ2_XXS - 2.0625 bpw") == 2.0625);
   CHECK(bits_per_weight_of_label("4.5 bpw dynamic") == 4.5);
   CHECK_FALSE(bits_per_weight_of_label("Q4_0"));
+}
+
+TEST_CASE("A label is a format with marks of its maker", "[measured]") {
+  const auto name = [](const char* label) { return parse_quant_label(label).name; };
+  CHECK(name("IQ3_KS_R4 (pure)") == "IQ3_KS_R4");
+  CHECK(name("IQ4_K_R4 pure") == "IQ4_K_R4");
+  CHECK(name("i1-Q4_K_M") == "Q4_K_M");
+  CHECK(name("IQ2_XXS mix (10.9 GB)") == "IQ2_XXS");
+  CHECK(name("smol-IQ3_K") == "IQ3_K");
+  CHECK(name("Q8R16") == "Q8_0");
+  CHECK(name("Q4_K_4") == "Q4_K_M");
+  CHECK(name("UD-Q4_K_XL") == "UD-Q4_K_XL");
+  CHECK(parse_quant_label("IQ3_KS (pure)").pure);
+  CHECK_FALSE(parse_quant_label("IQ3_KS").pure);
+  for (const char* recipe : {"IQ3_K_R4 mix", "mix-IQ3_K", "smol-IQ3_K", "IQ2_XXS mix (10.9 GB)"})
+    CHECK(parse_quant_label(recipe).recipe);
+  CHECK_FALSE(parse_quant_label("IQ3_K_R4").recipe);
+  CHECK(parse_quant_label("IQ2_XXS mix (10.9 GB)").size->value == Approx(10.9e9));
+  CHECK(parse_quant_label("Q3_K_M (12.5 GiB)").size->value == Approx(12.5 * 0x1p30));
+  CHECK_FALSE(parse_quant_label("mix (ubergarm, fits 24GB)").size);
+  CHECK_FALSE(parse_quant_label("Q4_K_M").size);
+  CHECK(parse_quant_label("3.068 bpw Thireus mix").bits == 3.068);
+}
+
+TEST_CASE("Notes tell another engine, a split, a context", "[measured]") {
+  for (const char* tool : {"ktransformers 0.5.2 (kt-kernel + SGLang)", "exllamav3 (perf.py)",
+                           "vLLM", "localscore (llamafile)", "llamafile-bench 0.8.6"})
+    CHECK_FALSE(parsed_notes("", tool).other_engine.empty());
+  for (const char* tool : {"llama-bench", "ollama", "llama-sweep-bench (ik_llama.cpp)"})
+    CHECK(parsed_notes("", tool).other_engine.empty());
+  CHECK(parsed_notes("8x3090 split mode graph -sas").split_mode == "graph");
+  CHECK(parsed_notes("backend=CUDA; -sm tensor on 2 of 3 cards").split_mode == "tensor");
+  CHECK(parsed_notes("split mode row").split_mode == "row");
+  for (const char* by_layers :
+       {"split mode layer", "layer split over 2 GPUs", "sm none", "-sm layer"})
+    CHECK(parsed_notes(by_layers).split_mode.empty());
+  CHECK(parsed_notes("CPU/RAM not stated; ctx 163840").context == 163840);
+  CHECK(parsed_notes("post-reboot, ctx 200K, VRAM 11.0 GB").context == 200 * 1024);
+  CHECK(parsed_notes("c=44K, upstream FA").context == 44 * 1024);
+  CHECK(parsed_notes("mla=3 fmoe amb=256, 112k context").context == 112 * 1024);
+  for (const char* other : {"amb=512", "llama-fit-params split for ctx 10k", "context shift"})
+    CHECK(parsed_notes(other).context == 0);
+  CHECK(parsed_notes("pure quant, output and embedding Q8_0").format_of_ends == "q8_0");
+  CHECK(parsed_notes("--fit 1: part of the experts in RAM").fitted_placement);
+  CHECK(parsed_notes("experts mostly in RAM (--fit on), medians of 3").fitted_placement);
+  CHECK_FALSE(parsed_notes("--fit off").fitted_placement);
 }
 
 TEST_CASE("Notes tell settings that have no column", "[measured]") {
@@ -194,8 +245,13 @@ TEST_CASE("Notes tell settings that have no column", "[measured]") {
   CHECK(parsed_notes("numa distribute; warm").numa_distribute);
   CHECK_FALSE(parsed_notes("NUMA off, distributed prompts").numa_distribute);
   for (const char* in_ram :
-       {"all experts in RAM", "hybrid decode", "hybrid; prefill streams experts"})
+       {"all experts in RAM", "hybrid decode", "hybrid; prefill streams experts",
+        "exps=CPU, mla=3 fmoe", "experts in RAM (-ot), mla=2", "experts in RAM, 2 GPUs"})
     CHECK(parsed_notes(in_ram).all_experts_in_ram);
+  for (const char* some : {"experts mostly in RAM", "part of the experts in RAM, count not stated",
+                           "experts of n_cpu_moe layers in RAM"})
+    CHECK_FALSE(parsed_notes(some).all_experts_in_ram);
+  CHECK(parsed_notes("op offload of MoE off").no_op_offload);
   CHECK_FALSE(parsed_notes("hybrid, 16 of 65 layers full attention").all_experts_in_ram);
   CHECK(parsed_notes("-rtr -ser 4,1").experts_used == 4);
   CHECK(parsed_notes("ser=12,0.5 fmoe=1").experts_used == 12);

@@ -114,6 +114,105 @@ TEST_CASE("Every regime is told, the narrowest limit first", "[measured]") {
   CHECK(resolved(m).scenario->kv.policy == KvPolicy::kVram);
 }
 
+TEST_CASE("Layers with experts in RAM are counted without the dense ones before them",
+          "[measured]") {
+  Measurement m = run_of("RTX 5090", "DeepSeek-R1-0528 671B", "IQ4_KS_R4");
+  m.size = 367.77 * 1_GiB;
+  m.cpu = "EPYC 9355 32c";
+  m.ram_type = "DDR5-6400 12ch";
+  m.gpu_layers = 63;
+  m.ram_expert_layers = 58;
+  const auto leading = [&] { return resolved(m).scenario->placement.cpu_moe_layers; };
+  CHECK(leading() == 61);
+  m.ram_expert_layers = 57;
+  CHECK(leading() == 60);
+  m.ram_expert_layers = {};
+  m.notes = "exps=CPU, mla=3 fmoe";
+  CHECK(leading() == 61);
+  m.ram_expert_layers = {};
+  m.cpu_moe_layers = 60;  // as the program's option counts
+  CHECK(leading() == 60);
+  CHECK(resolved(m).regime == Regime::kExpertsInRam);
+}
+
+TEST_CASE("A name says the chip, or too little", "[measured]") {
+  CHECK(resolved(run_of("Instinct MI50 (gfx906; VRAM size not stated)")).chip == "mi50-32gb");
+  Measurement m = run_of("RX 570", "gemma-3-1b");
+  CHECK(contains(refusal(m), "ambiguous"));
+  m.gpu_layers = 99;
+  CHECK(resolved(m).chip == "rx-570-8gb");
+  CHECK(refusal(run_of("Apple M2 Ultra (core count/RAM not stated)")) == "the GPU is not named");
+  m = run_of("none");
+  for (const auto& [stated, chip] : std::map<std::string, std::string>{
+           {"1 socket of 2x Xeon 6980P (128c)", "xeon-6980p"},
+           {"Core i9-7980XE 18c 4.2GHz", "core-i9-7980xe"},
+           {"Threadripper PRO 7975WX 32c FCLK 2100", "threadripper-pro-7975wx"},
+           {"Raspberry Pi 5 16GB", "raspberry-pi-5"},
+           {"Xeon QYFS ES (8480 equivalent) W790", "xeon-platinum-8480"}}) {
+    m.cpu = stated;
+    CHECK(resolved(m).chip == chip);
+  }
+  m.cpu = "1 socket of 2x Xeon 6980P (128c)";
+  m.ram_type = "DDR5 12 channels per socket (type/speed not stated)";
+  CHECK(resolved(m).scenario->rig.cpu.sockets == 1);
+  m.cpu = "AWS m7a instance (AMD EPYC Genoa class, not stated in file)";
+  CHECK(contains(refusal(m), "no CPU named"));
+}
+
+TEST_CASE("Formats of ik_llama.cpp have the size of their blocks", "[measured]") {
+  const auto gib = [](const std::string& quant, const std::string& notes = "") {
+    Measurement m = run_of("none", "Llama-3.1-8B", quant);
+    m.notes = notes;
+    return double(resolved(m).scenario->tensors.bytes()) / 0x1p30;
+  };
+  constexpr double kSame = 0.03;  // a file so near to a mix is taken as that mix
+  // ik_llama.cpp PR 533: files with every matrix in the format, to two decimals.
+  CHECK(gib("IQ4_KS (pure)") == Approx(3.98).epsilon(kSame));
+  CHECK(gib("IQ5_K (pure)") == Approx(5.14).epsilon(kSame));
+  CHECK(gib("IQ6_K (pure)") == Approx(6.19).epsilon(kSame));
+  CHECK(gib("Q4_K (pure)") == Approx(8.03e9 * 4.5 / 8 / 0x1p30).epsilon(kSame));
+  CHECK(gib("IQ1_S (pure)") == Approx(2.07).epsilon(kSame));  // as published
+  const double ends = 2 * 128256.0 * 4096;
+  CHECK(gib("IQ2_KL (pure)", "pure quant, output and embedding Q8_0") ==
+        Approx(((8.03e9 - ends) * 2.6875 + ends * 8.5) / 8 / 0x1p30).epsilon(kSame));
+  CHECK(gib("IQ3_KS") > gib("IQ3_KS (pure)"));
+  CHECK(gib("IQ3_KS_R4") == gib("IQ3_KS"));
+  CHECK(gib("Q2_K_M") == gib("Q2_K"));
+  CHECK(gib("i1-Q4_K_M") == gib("Q4_K_M"));
+  Measurement m = run_of("none", "Llama-3.1-8B", "IQ3_K mix");
+  CHECK(contains(refusal(m), "no rule for mix"));  // a recipe is not the format of its name
+  m = run_of("none", "Qwen3.6-35B-A3B", "UD-Q8_K_XL");
+  CHECK(double(resolved(m).scenario->tensors.bytes()) / 0x1p30 == Approx(35.80).epsilon(kSame));
+  m.model = "Qwen3.5-35B-A3B";  // of which none is known
+  CHECK(contains(refusal(m), "no rule for mix"));
+}
+
+TEST_CASE("Other engines, and splits that no profile has, are refused", "[measured]") {
+  Measurement m = run_of("RTX 3090");
+  m.tool = "ktransformers 0.5.2 (kt-kernel + SGLang)";
+  CHECK(refusal(m) == "ktransformers is not modelled");
+  m.tool = "localscore (llamafile)";
+  CHECK(refusal(m) == "llamafile is not modelled");
+  m = run_of("RTX 3090");
+  m.gpu_count = 8;
+  for (const char* mode : {"graph", "tensor", "row"}) {
+    m.notes = std::string("8x3090 split mode ") + mode;
+    CHECK(refusal(m) == std::string("split mode ") + mode + " is not modelled");
+  }
+  m.notes = "split mode layer";
+  CHECK(refusal(m).empty());
+  m.gpu_count = 16;
+  CHECK(resolved(m).scenario->rig.gpus.size() == 16);
+}
+
+TEST_CASE("A server's cache is as long as stated, a benchmark's as its run", "[measured]") {
+  Measurement m = run_of("RTX 3090");
+  m.notes = "backend=CUDA; ctx 32768";
+  CHECK(resolved(m).scenario->workload.context == 256);
+  m.tool = "llama-server";
+  CHECK(resolved(m).scenario->workload.context == 32768);
+}
+
 TEST_CASE("Cards of two kinds are one rig and one chip", "[measured]") {
   Measurement m = run_of("RTX 5090 + RTX 4090");
   m.gpu_count = 2;
@@ -281,7 +380,7 @@ TEST_CASE("What cannot be forecast says why", "[measured]") {
   CHECK(contains(refusal(m), "no CPU named"));
   m = run_of("RTX 3090");
   m.gpu_count = 20;
-  CHECK(contains(refusal(m), "at most 8 GPUs"));
+  CHECK(contains(refusal(m), "at most 16 GPUs"));
   m = run_of("RTX 3090");
   m.type_k = "q3_x";
   CHECK(contains(refusal(m), "no KV type"));
