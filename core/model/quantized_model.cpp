@@ -24,7 +24,8 @@ const PublishedFile* find_published(const ModelSpec& model, std::string_view qua
 namespace {
 
 // Releases of one shape have files of about the same sizes by one recipe.
-const PublishedFile* of_another_release(const ModelSpec& model, std::string_view quant) {
+const PublishedFile* published_of_any(const ModelSpec& model, std::string_view quant) {
+  if (const PublishedFile* const file = find_published(model, quant)) return file;
   const auto same = [&](const PublishedFile& f) { return is_same_quant(f.quant, quant); };
   const auto found = std::ranges::find_if(model.published, same);
   return found == model.published.end() ? nullptr : &*found;
@@ -60,8 +61,7 @@ Error unknown_recipe(const ModelSpec& model, std::string_view quant) {
 
 Result<QuantizedModel> by_recipe(const ModelSpec& model, std::string_view quant,
                                  const QuantMix& nearest, bool size_is_stated) {
-  const PublishedFile* file = find_published(model, quant);
-  if (!file) file = of_another_release(model, quant);
+  const PublishedFile* const file = published_of_any(model, quant);
   if (!file && !size_is_stated) return unknown_recipe(model, quant);
   auto tensors = make_tensor_table(model, nearest);
   if (!tensors) return tensors.error();
@@ -81,7 +81,7 @@ Result<QuantizedModel> quantize(const ModelSpec& model, std::string_view quant,
   const auto mix = QuantMix::from_name(quant);
   if (!mix) {
     auto nearest = QuantMix::nearest_to_recipe(quant);
-    if (const PublishedFile* file = find_published(model, quant); file && !nearest)
+    if (const PublishedFile* file = published_of_any(model, quant); file && !nearest)
       nearest = nearest_in_size(model, file->size);
     return nearest ? by_recipe(model, quant, *nearest, size_is_stated) : mix.error();
   }

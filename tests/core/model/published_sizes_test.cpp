@@ -151,6 +151,30 @@ TEST_CASE("A recipe of one model has the size of its files and says what is not 
   CHECK_FALSE(quantize(model("llama-3.1-8b"), "UD-Q9_K_XL", true).ok());
 }
 
+TEST_CASE("A published size is of the release whose name was given", "[quant]") {
+  ModelSpec spec = model("deepseek-v3");
+  const auto gib = [&](const char* quant) {
+    const PublishedFile* const file = find_published(spec, quant);
+    return file ? file->size.value / 0x1p30 : 0.0;
+  };
+  spec.alias = "DeepSeek-R1 671B";
+  CHECK(gib("UD-Q2_K_XL") == Approx(211.03));
+  CHECK(gib("UD-Q4_K_XL") == 0.0);
+  spec.alias = "DeepSeek-R1-0528";
+  CHECK(gib("ud-q2-k-xl") == Approx(251e9 / 0x1p30));
+  CHECK(gib("IQ3_KT") == Approx(272.527));
+  spec.alias = "DeepSeek-V3.1";
+  CHECK(gib("UD-Q2_K_XL") == 0.0);
+  // Who asks for one all the same gets another release's, and a name that is no recipe's the
+  // nearest mix in size.
+  CHECK(double(quantize(spec, "UD-Q4_K_XL")->tensors.bytes()) == Approx(384e9).epsilon(1e-6));
+  const auto kt = quantize(spec, "IQ3_KT");
+  REQUIRE(kt.ok());
+  CHECK(double(kt->tensors.bytes()) == Approx(272.527 * 0x1p30).epsilon(1e-6));
+  CHECK(kt->note.find("in proportion to") != std::string::npos);
+  CHECK_FALSE(quantize(spec, "IQ5_KT").ok());
+}
+
 TEST_CASE("Every recipe in models/ is about as large as its nearest mix", "[quant][data]") {
   int recipes = 0;
   const auto folder = std::filesystem::path(RIGCAST_SOURCE_DIR) / "models";
