@@ -118,7 +118,8 @@ std::string notes_of(const FieldRow& r) {
   if (r.flag("use_mmap") == false) notes += " mmap=0";
   if (r.flag("no_kv_offload") == true) notes += " nkvo=1";
   if (r.flag("no_op_offload") == true) notes += " nopo=1";
-  if (const std::string mode = r.text("split_mode"); mode == "row" || mode == "tensor")
+  if (const std::string mode = r.text("split_mode");
+      mode == "row" || mode == "tensor" || mode == "graph")
     notes += " split-mode " + mode;
   const std::string split = r.text("tensor_split");
   if (split.find('/') != std::string::npos) notes += " ts=" + split;

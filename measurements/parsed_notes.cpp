@@ -56,7 +56,7 @@ bool some_kv_layers_in_ram(const std::string& notes) {
 
 // "split mode graph", "-sm tensor".
 std::string split_mode_in(const std::string& notes) {
-  const auto mode = match(notes, R"((?:\bsplit[- ]mode |(?:^|\s)-sm )(row|tensor|graph)\b)");
+  const auto mode = match(notes, R"((?:\bsplit[- ]mode |(?:^|\s)-sm )(row|tensor|graph|attn)\b)");
   return mode.empty() ? "" : mode[1];
 }
 
@@ -73,7 +73,7 @@ std::string other_engine_in(const std::string& tool) {
 TokenCount context_in(const std::string& notes) {
   if (contains(notes, "fit-params")) return 0;
   auto found = match(notes, R"((?:\bctx |\bc=)(\d{1,7})(k?)\b)");
-  if (found.empty()) found = match(notes, R"(\b(\d{1,4})(k) context\b)");
+  if (found.empty()) found = match(notes, R"(\b(\d{1,4})(k) (?:context|ctx)\b)");
   if (found.empty()) return 0;
   return std::atoll(found[1].c_str()) * (found[2].empty() ? 1 : 1024);
 }

@@ -205,6 +205,7 @@ TEST_CASE("Notes tell another engine, a split, a context", "[measured]") {
   CHECK(parsed_notes("8x3090 split mode graph -sas").split_mode == "graph");
   CHECK(parsed_notes("backend=CUDA; -sm tensor on 2 of 3 cards").split_mode == "tensor");
   CHECK(parsed_notes("split mode row").split_mode == "row");
+  CHECK(parsed_notes("64K ctx; headless").context == 64 * 1024);
   for (const char* by_layers :
        {"split mode layer", "layer split over 2 GPUs", "sm none", "-sm layer"})
     CHECK(parsed_notes(by_layers).split_mode.empty());
