@@ -46,6 +46,8 @@ std::optional<GpuPart> of_either_size(const Measurement& m, const std::string& n
 Result<std::vector<GpuPart>> find_gpus(const Measurement& m, const std::vector<std::string>& names,
                                        NameResolver& resolver) {
   std::vector<GpuPart> gpus;
+  if (names.size() > 1 && m.gpu_count > 0 && names.size() != std::size_t(m.gpu_count))
+    return bad_input(fmt::format("{} GPUs, of which {} are named", m.gpu_count, names.size()));
   for (const std::string& name : names) {
     if (is_unnamed(name)) return bad_input("the GPU is not named");
     auto part = resolver.gpu(name);

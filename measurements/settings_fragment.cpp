@@ -56,13 +56,26 @@ bool has_kv_in_ram(const Measurement& m, const ParsedNotes& parsed_notes, const 
          (m.kv_location == "cpu" || parsed_notes.kv_in_ram);
 }
 
+// Weights of a layer's attention.
+double attention_weights(const ModelSpec& model) {
+  const double hidden = double(model.hidden), heads = double(model.heads);
+  if (!model.mla) return 2.0 * (heads + double(model.kv_heads)) * double(model.head_dim) * hidden;
+  const LatentAttention& a = *model.mla;
+  const double head = double(a.qk_nope_dim + a.qk_rope_dim);
+  const double q =
+      a.q_lora_rank > 0 ? double(a.q_lora_rank) * (hidden + heads * head) : hidden * heads * head;
+  return q + hidden * double(a.kv_lora_rank + a.qk_rope_dim) +
+         double(a.kv_lora_rank) * heads * double(a.qk_nope_dim + a.v_dim) +
+         heads * double(a.v_dim) * hidden;
+}
+
 // Shares of a split by layers for several GPUs if the first `light` layers have their experts in
 // RAM: every GPU receives weights in proportion to its memory. Users who keep experts in RAM choose
 // such shares.
 std::vector<double> balanced_split(const ModelSpec& model, const RigFragment& rig, int light) {
   const MixtureOfExperts& moe = *model.moe;
   const double attention =
-      2.0 * double(model.heads + model.kv_heads) * double(model.head_dim) * double(model.hidden);
+      attention_weights(model) + 3.0 * double(moe.shared_ffn) * double(model.hidden);
   const double experts = 3.0 * moe.experts * double(moe.expert_ffn) * double(model.hidden);
   double memory = 0;
   for (const GpuPart& gpu : rig.gpus) memory += gpu.memory.value.value;

@@ -135,6 +135,27 @@ TEST_CASE("Layers with experts in RAM are counted without the dense ones before 
   CHECK(resolved(m).regime == Regime::kExpertsInRam);
 }
 
+TEST_CASE("As many GPUs are named as there are, or one for all", "[measured]") {
+  Measurement m = run_of("RTX 5090 + RTX 3090");
+  m.gpu_count = 3;
+  CHECK(refusal(m) == "3 GPUs, of which 2 are named");
+  m.gpu = "RTX 5090 + RTX 3090 + RTX 3090";
+  CHECK(resolved(m).scenario->rig.gpus.size() == 3);
+  m.gpu = "RTX 3090";
+  CHECK(resolved(m).scenario->rig.gpus.size() == 3);
+}
+
+TEST_CASE("Layers of latent attention are light where GPUs share experts", "[measured]") {
+  Measurement m = run_of("RTX 5090 + RTX 3090 + RTX 3090", "DeepSeek-R1-0528 671B", "IQ1_S");
+  m.gpu_count = 3;
+  m.cpu = "Core i9-7980XE";
+  m.ram_type = "DDR4 4ch";
+  m.gpu_layers = 99;
+  m.ram_expert_layers = 34;  // 24 of 2.1 GiB are on GPUs with 80 GiB
+  m.ubatch = 4096;
+  CHECK(resolved(m).regime == Regime::kExpertsInRam);
+}
+
 TEST_CASE("A name says the chip, or too little", "[measured]") {
   CHECK(resolved(run_of("Instinct MI50 (gfx906; VRAM size not stated)")).chip == "mi50-32gb");
   Measurement m = run_of("RX 570", "gemma-3-1b");
