@@ -62,9 +62,8 @@ std::string split_mode_in(const std::string& notes) {
 
 // Programs with kernels or schedules of their own, as people write them.
 std::string other_engine_in(const std::string& tool) {
-  const auto engine = match(
-      tool,
-      R"(ktransformers|exllama\w*|vllm|sglang|tabbyapi|mlx|mistral\.rs|tensorrt\S*|llamafile)");
+  const auto engine =
+      match(tool, R"(ktransformers|exllama\w*|vllm|sglang|tabbyapi|mlx|mistral\.rs|tensorrt\S*)");
   return engine.empty() ? "" : engine.front();
 }
 
@@ -114,6 +113,8 @@ ParsedNotes parse_notes(const Measurement& m) {
   s.numa_distribute = contains(notes, "numa distribute");
   s.ollama = contains(program, "ollama") && !contains(program, " or ollama");
   s.ik_llama = contains(program, "ik_llama");
+  s.localscore = contains(program, "localscore");
+  s.llamafile = s.localscore || contains(program, "llamafile");
   s.experts_used = experts_used_in(notes);
   s.tensor_split = tensor_split_in(notes);
   s.split_mode = split_mode_in(notes);

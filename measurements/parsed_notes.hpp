@@ -24,6 +24,8 @@ struct ParsedNotes {
   bool numa_distribute = false;
   bool ollama = false;
   bool ik_llama = false;
+  bool llamafile = false;
+  bool localscore = false;  // means of its nine tests, unless lengths are stated
   std::optional<int> experts_used;
   std::vector<double> tensor_split;
   std::string split_mode;      // "row", "tensor", "graph"; empty: by layers

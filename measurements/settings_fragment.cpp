@@ -118,6 +118,25 @@ bool has_some_kv_in_ram(const Measurement& m, const ParsedNotes& parsed_notes,
   return parsed_notes.some_kv_in_ram || (m.kv_location == "split" && layers.head && !rig.unified());
 }
 
+std::string_view runtime_name(const ParsedNotes& parsed_notes) {
+  if (parsed_notes.llamafile) return "llamafile";
+  return parsed_notes.ik_llama ? "ik-llama.cpp" : "llama.cpp";
+}
+
+struct Lengths {
+  TokenCount depth = 0, prompt = 0, generated = 0;
+};
+
+// LocalScore's speeds are means of nine tests, each an answer after its prompt: 1024 and 16 tokens,
+// 4096 and 256, 2048 and 256, 2048 and 768, 1024 and 1024, 1280 and 3072, 384 and 1152, 64 and
+// 1024, 16 and 1536. Means of these stand for them: localscore.ai, cjpais/LocalScore.
+Lengths lengths_of(const Measurement& m, const ParsedNotes& parsed_notes) {
+  if (!parsed_notes.localscore || m.depth + m.prompt + m.generated > 0)
+    return {m.depth, m.prompt, m.generated};
+  constexpr TokenCount kPrompt = 1332, kAnswer = 1012;
+  return m.metric == Metric::kTg ? Lengths{kPrompt, 0, kAnswer} : Lengths{0, kPrompt, 0};
+}
+
 }  // namespace
 
 Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
@@ -164,8 +183,8 @@ std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_not
   const bool flash = quantized_v || m.flash_attention.value_or(default_flash_attention(m));
   std::string toml =
       fmt::format("[runtime]\nname = \"{}\"\nflash_attention = {}\nmmap = {}\nop_offload = {}\n",
-                  parsed_notes.ik_llama ? "ik-llama.cpp" : "llama.cpp", on(flash),
-                  on(!parsed_notes.no_mmap), on(!parsed_notes.no_op_offload));
+                  runtime_name(parsed_notes), on(flash), on(!parsed_notes.no_mmap),
+                  on(!parsed_notes.no_op_offload));
   toml += fmt::format("headroom = \"{} MiB\"\n", leaves_headroom ? 1024 : 0);
   if (parsed_notes.numa_distribute) toml += "numa = \"distribute\"\n";
   if (parsed_notes.cpu_blas) toml += "cpu_blas = true\n";
@@ -183,8 +202,9 @@ std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_not
 std::string workload_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
                               bool leaves_headroom) {
   const bool prompt = m.metric == Metric::kPp || m.metric == Metric::kTtft;
-  const TokenCount in = prompt ? (m.prompt > 0 ? m.prompt : 512) : 1;
-  const TokenCount out = prompt ? 1 : std::clamp<TokenCount>(m.generated, 0, 1'000'000);
+  const Lengths lengths = lengths_of(m, parsed_notes);
+  const TokenCount in = prompt ? (lengths.prompt > 0 ? lengths.prompt : 512) : 1;
+  const TokenCount out = prompt ? 1 : std::clamp<TokenCount>(lengths.generated, 0, 1'000'000);
   const TokenCount generated = out > 0 ? out : 128;
   // A benchmark allocates the cache for what it runs; a server for a conversation, or for as much
   // of one as leaves the headroom (`--fit-ctx`).
@@ -192,12 +212,12 @@ std::string workload_fragment(const Measurement& m, const ParsedNotes& parsed_no
   const bool bench = freetext::contains(freetext::lower(m.tool), "llama-bench");
   const bool server = !bench && !freetext::contains(freetext::lower(m.tool), "sweep-bench");
   const TokenCount stated = bench ? TokenCount{0} : parsed_notes.context;
-  const TokenCount cells = std::max(
-      {m.depth + in + generated, stated, server && stated == 0 ? server_context : TokenCount{0}});
+  const TokenCount cells = std::max({lengths.depth + in + generated, stated,
+                                     server && stated == 0 ? server_context : TokenCount{0}});
   return fmt::format(
       "[workload]\ndepth = {}\nprompt_tokens = {}\noutput_tokens = {}\ncontext = {}\n"
       "start = \"resident\"\n",
-      m.depth, in, generated, (cells + 255) / 256 * 256);
+      lengths.depth, in, generated, (cells + 255) / 256 * 256);
 }
 
 }  // namespace rigcast

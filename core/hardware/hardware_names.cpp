@@ -114,6 +114,8 @@ std::vector<std::string> simpler_gpu_names(const std::string& name) {
   Names names;
   names.add(replaced(replaced(name, R"(^\s+)"), kLspci, "$1"));
   names.without(R"(\bLite Hash Rate\b)");
+  names.without(R"(\b\d{1,2}P\+\d{1,2}E\+(\d{1,2})GPU\b)",
+                "($1-core GPU)");  // as LocalScore has it
   names.without(R"(\((?:R|TM|C)\)|\bNVIDIA\b|\bAMD\b|\bATI\b|\bIntel\b)");
   names.without(R"(\bGeForce\b)");
   names.without(R"(\bSXM[345]\b)", "SXM");

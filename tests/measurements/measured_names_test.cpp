@@ -71,6 +71,8 @@ TEST_CASE("GPUs are found by what people, drivers and programs call them", "[mea
   CHECK(gpu("Apple M1 Max (32-core GPU) 64GB") == "apple-m1-max-32c");
   CHECK(gpu("M1 Max Mac Studio (10 core - 64GB)") == "apple-m1-max-32c");
   CHECK(gpu("M1 Ultra (48 GPU Core) 64GB") == "apple-m1-ultra-48c");
+  CHECK(gpu("Apple M4 Pro 10P+4E+20GPU 24GB") == "apple-m4-pro-20c");
+  CHECK(gpu("Apple M1 4P+4E+7GPU 16GB") == "apple-m1-7c");
   CHECK(gpu("Radeon 8060S (Strix Halo 395+) 128GB") == "strix-halo-128gb");
   CHECK(gpu("Radeon 890M iGPU (Strix Point)") == "radeon-890m");
   CHECK(gpu("Voodoo 2").empty());
@@ -197,10 +199,11 @@ TEST_CASE("A label is a format with marks of its maker", "[measured]") {
 }
 
 TEST_CASE("Notes tell another engine, a split, a context", "[measured]") {
-  for (const char* tool : {"ktransformers 0.5.2 (kt-kernel + SGLang)", "exllamav3 (perf.py)",
-                           "vLLM", "localscore (llamafile)", "llamafile-bench 0.8.6"})
+  for (const char* tool :
+       {"ktransformers 0.5.2 (kt-kernel + SGLang)", "exllamav3 (perf.py)", "vLLM"})
     CHECK_FALSE(parsed_notes("", tool).other_engine.empty());
-  for (const char* tool : {"llama-bench", "ollama", "llama-sweep-bench (ik_llama.cpp)"})
+  for (const char* tool :
+       {"llama-bench", "ollama", "llama-sweep-bench (ik_llama.cpp)", "llamafile-bench 0.8.6"})
     CHECK(parsed_notes("", tool).other_engine.empty());
   CHECK(parsed_notes("8x3090 split mode graph -sas").split_mode == "graph");
   CHECK(parsed_notes("backend=CUDA; -sm tensor on 2 of 3 cards").split_mode == "tensor");

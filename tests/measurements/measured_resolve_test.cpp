@@ -212,8 +212,6 @@ TEST_CASE("Other engines, and splits that no profile has, are refused", "[measur
   Measurement m = run_of("RTX 3090");
   m.tool = "ktransformers 0.5.2 (kt-kernel + SGLang)";
   CHECK(refusal(m) == "ktransformers is not modelled");
-  m.tool = "localscore (llamafile)";
-  CHECK(refusal(m) == "llamafile is not modelled");
   m = run_of("RTX 3090");
   m.gpu_count = 8;
   for (const char* mode : {"graph", "tensor", "row"}) {
@@ -224,6 +222,26 @@ TEST_CASE("Other engines, and splits that no profile has, are refused", "[measur
   CHECK(refusal(m).empty());
   m.gpu_count = 16;
   CHECK(resolved(m).scenario->rig.gpus.size() == 16);
+}
+
+TEST_CASE("LocalScore is a runtime of its own, whose speeds are means of nine tests",
+          "[measured]") {
+  Measurement m = run_of("RTX 3090");
+  m.tool = "localscore (llamafile)";
+  m.generated = 0;
+  CHECK(resolved(m).scenario->runtime.id == "llamafile");
+  // 1,024 + 4,096 + 2 x 2,048 + 1,024 + 1,280 + 384 + 64 + 16 tokens of nine prompts, and of
+  // answers 16 + 2 x 256 + 768 + 1,024 + 3,072 + 1,152 + 1,024 + 1,536.
+  CHECK(resolved(m).scenario->workload.depth == 11984 / 9 + 1);
+  CHECK(resolved(m).scenario->workload.output_tokens == 9104 / 9 + 1);
+  m.metric = Metric::kPp;
+  CHECK(resolved(m).scenario->workload.depth == 0);
+  CHECK(resolved(m).scenario->workload.prompt_tokens == 11984 / 9 + 1);
+  m.prompt = 512;
+  CHECK(resolved(m).scenario->workload.prompt_tokens == 512);
+  m.tool = "llamafile-bench 0.8.6";
+  CHECK(resolved(m).scenario->runtime.id == "llamafile");
+  CHECK(resolved(m).scenario->workload.prompt_tokens == 512);
 }
 
 TEST_CASE("A server's cache is as long as stated, a benchmark's as its run", "[measured]") {
