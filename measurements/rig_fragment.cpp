@@ -20,29 +20,6 @@ constexpr double kSameMemory = 0.07;  // check bits take 1/16
 std::string gib_text(double gib) { return fmt::format("\"{:.2f} GiB\"", gib); }
 double in_gib(Bytes bytes) { return bytes / 1_GiB; }
 
-bool differ_in_memory_alone(const GpuPart& a, const GpuPart& b) {
-  const auto rate = [](const std::optional<Sourced<FlopsPerSecond>>& r) {
-    return r ? r->value.value : 0.0;
-  };
-  return a.architecture == b.architecture && a.units == b.units &&
-         a.bandwidth.value == b.bandwidth.value && rate(a.fp32) == rate(b.fp32) &&
-         rate(a.fp16_tensor) == rate(b.fp16_tensor);
-}
-
-// A card that comes with memory of two sizes and is no other for it: with the larger, where the run
-// had all layers on it, which memory that is full would have slowed.
-std::optional<GpuPart> of_either_size(const Measurement& m, const std::string& name,
-                                      NameResolver& resolver) {
-  std::optional<GpuPart> largest;
-  if (m.gpu_layers.value_or(0) <= 0) return std::nullopt;
-  for (const std::string& id : resolver.catalogue().gpus_called(name)) {
-    const auto part = resolver.gpu(id);
-    if (!part || (largest && !differ_in_memory_alone(*part, *largest))) return std::nullopt;
-    if (!largest || part->memory.value > largest->memory.value) largest = *part;
-  }
-  return largest;
-}
-
 Result<std::vector<GpuPart>> find_gpus(const Measurement& m, const std::vector<std::string>& names,
                                        NameResolver& resolver) {
   std::vector<GpuPart> gpus;
@@ -51,8 +28,6 @@ Result<std::vector<GpuPart>> find_gpus(const Measurement& m, const std::vector<s
   for (const std::string& name : names) {
     if (is_unnamed(name)) return bad_input("the GPU is not named");
     auto part = resolver.gpu(name);
-    if (!part)
-      if (auto either = of_either_size(m, name, resolver)) part = *std::move(either);
     if (!part) return bad_input(part.error().message);
     gpus.push_back(*std::move(part));
   }
