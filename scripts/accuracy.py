@@ -5,6 +5,7 @@ table of them.
 Usage: scripts/accuracy.py [--build build/release] [--left-out FILE] [--check]
 Reads the table that `rigcast calibrate` writes, through `rigcast validate --left-out`.
 """
+import csv
 import sys
 from collections import Counter
 
@@ -57,6 +58,40 @@ def families_table(families):
              *(percent(f[key]) for key in keys)] for f in families]
     return table(["metric", "regime", "families", "rows", "left-out median", "left-out p90", "bias",
                   "inside"], rows, right=range(2, 8))
+
+
+def quantile(weighted, share):
+    """The smallest of (value, weight) that `share` of the weight does not exceed."""
+    weighted = sorted(weighted)
+    total, so_far = sum(weight for _, weight in weighted), 0.0
+    for value, weight in weighted:
+        so_far += weight
+        if so_far >= share * total - 1e-12:
+            return value
+    return 0.0
+
+
+def unseen_rows(validation, left_out):
+    """Rows with a forecast that no fit has seen, by metric and regime; and what they are of."""
+    with open(left_out, newline="") as file:
+        fitted = {row["id"] for row in csv.DictReader(file)}
+    groups = {}
+    for row in validation["rows"]:
+        if row["id"] not in fitted and row["metric"] in METRICS and row["counted"]:
+            groups.setdefault((row["metric"], row["regime"]), []).append(row)
+    return groups
+
+
+def unseen_table(groups):
+    lines = []
+    for (metric, regime), rows in sorted(groups.items(), key=lambda group: (group[0][0] != "tg_tps", group[0][1])):
+        of_rig = Counter(row["rig"] for row in rows)
+        errors = [(abs(row["error"]), 1 / of_rig[row["rig"]]) for row in rows]
+        inside = [(row["inside"], 1 / of_rig[row["rig"]]) for row in rows if row.get("inside") is not None]
+        covered = sum(weight for ok, weight in inside if ok) / sum(weight for _, weight in inside) if inside else None
+        lines.append([METRICS[metric], regime, len(of_rig), len(rows), percent(quantile(errors, 0.5)),
+                      percent(quantile(errors, 0.9)), percent(covered)])
+    return table(["metric", "regime", "rigs", "rows", "median", "p90", "inside"], lines, right=range(2, 7))
 
 
 def others_table(summary):
@@ -125,7 +160,7 @@ def judged_table(build):
                   "inside 80 %"], lines)
 
 
-def document(report, others, judged):
+def document(report, others, judged, unseen):
     coverage = report["coverage"]
     regimes = ", ".join(f"{name}: {n}" for name, n in coverage["not_fitted_by_regime"].items())
     counts = [[c["tool"], c["rows"], percent(c["share"])] for c in others["counts"]]
@@ -135,6 +170,9 @@ def document(report, others, judged):
         "prefill": metric_table(report["summary"], "pp_tps"),
         "families": families_table(report["families"]),
         "judged": judged,
+        "unseen": unseen_table(unseen),
+        "unseen_rows": sum(len(rows) for rows in unseen.values()),
+        "unseen_chips": len({row["rig"] for rows in unseen.values() for row in rows}),
         "others": others_table(others["summary"]),
         "usable_decode": others["usable"],
         "other_counts": table(["tool", "rows", "share"], counts),
@@ -173,7 +211,9 @@ def main():
     report = json_of(options.build / "rigcast", "validate", "--against", MEASUREMENTS, "--left-out",
                      options.left_out, "--bars", BARS, "--format", "json")
     others = json_of(options.build / "bench" / "bench_formulas", MEASUREMENTS, options.left_out)
-    write({TARGET: document(report, others, judged_table(options.build)),
+    unseen = unseen_rows(json_of(options.build / "rigcast", "validate", "--against", MEASUREMENTS, "--format",
+                                 "json"), options.left_out)
+    write({TARGET: document(report, others, judged_table(options.build), unseen),
            README: readme_with("server", server_table(options.build),
                                readme_with("accuracy", readme_table(report["bars"])))},
           options.check, RENEW)

@@ -139,6 +139,9 @@ TEST_CASE("Layers with tensors of an indexer keep its keys", "[gguf]") {
   spec.architecture = "glm-dsa";
   spec.indexer = SparseIndexer{};
   spec.indexer->key_dim = 128;
+  spec.vocabulary = 256;  // what keeps no keys is small: the file has all of its bytes
+  spec.ffn = spec.moe->expert_ffn = spec.moe->shared_ffn = 256;
+  spec.moe->experts = 8;
   GgufHeader header = header_of(spec, "Q8_0");
   const std::uint64_t shape[] = {std::uint64_t(spec.hidden), 128};
   for (const char* name : {"blk.0.indexer.attn_k.weight", "blk.4.indexer.attn_k.weight"})
