@@ -25,54 +25,66 @@ namespace {
 constexpr int kSums = 12;  // a single sum would wait for its own latency
 constexpr std::int64_t kSteps = 1'000'000;
 
-// Makes the compiler treat `value` as new, so that nothing is hoisted or computed only once.
-template <class T>
-inline void keep(T& value) {
-  asm volatile("" : "+v"(value));
-}
+// Makes the compiler treat `value` as new, so that nothing is hoisted or computed only once. A
+// macro, because clang checks the operand's size against the target of the function in which it
+// stands.
+#define RIGCAST_KEEP(value) asm volatile("" : "+v"(value))
 
 __attribute__((target("avx512f,avx512vnni"))) void dots_avx512() {
   __m512i sums[kSums], u = _mm512_set1_epi8(3), q = _mm512_set1_epi8(-5);
-  for (auto& sum : sums) sum = _mm512_setzero_si512(), keep(sum);
+  for (auto& sum : sums) {
+    sum = _mm512_setzero_si512();
+    RIGCAST_KEEP(sum);
+  }
   for (std::int64_t i = 0; i < kSteps; ++i) {
-    keep(u);
+    RIGCAST_KEEP(u);
     for (auto& sum : sums) sum = _mm512_dpbusd_epi32(sum, u, q);
   }
-  for (auto& sum : sums) keep(sum);
+  for (auto& sum : sums) RIGCAST_KEEP(sum);
 }
 
 __attribute__((target("avx512f"))) void floats_avx512() {
   __m512 sums[kSums], a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(0.25f);
-  for (auto& sum : sums) sum = _mm512_setzero_ps(), keep(sum);
+  for (auto& sum : sums) {
+    sum = _mm512_setzero_ps();
+    RIGCAST_KEEP(sum);
+  }
   for (std::int64_t i = 0; i < kSteps; ++i) {
-    keep(a);
+    RIGCAST_KEEP(a);
     for (auto& sum : sums) sum = _mm512_fmadd_ps(a, b, sum);
   }
-  for (auto& sum : sums) keep(sum);
+  for (auto& sum : sums) RIGCAST_KEEP(sum);
 }
 
 __attribute__((target("avx2"))) void dots_avx2() {
   __m256i sums[kSums], u = _mm256_set1_epi8(3), q = _mm256_set1_epi8(-5);
-  for (auto& sum : sums) sum = _mm256_setzero_si256(), keep(sum);
+  for (auto& sum : sums) {
+    sum = _mm256_setzero_si256();
+    RIGCAST_KEEP(sum);
+  }
   const __m256i ones = _mm256_set1_epi16(1);
   for (std::int64_t i = 0; i < kSteps; ++i)
     for (auto& sum : sums) {
-      keep(u);
+      RIGCAST_KEEP(u);
       const __m256i four = _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), ones);
       sum = _mm256_add_epi32(sum, four);
     }
-  for (auto& sum : sums) keep(sum);
+  for (auto& sum : sums) RIGCAST_KEEP(sum);
 }
 
 __attribute__((target("avx2,fma"))) void floats_avx2() {
   __m256 sums[kSums], a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(0.25f);
-  for (auto& sum : sums) sum = _mm256_setzero_ps(), keep(sum);
+  for (auto& sum : sums) {
+    sum = _mm256_setzero_ps();
+    RIGCAST_KEEP(sum);
+  }
   for (std::int64_t i = 0; i < kSteps; ++i) {
-    keep(a);
+    RIGCAST_KEEP(a);
     for (auto& sum : sums) sum = _mm256_fmadd_ps(a, b, sum);
   }
-  for (auto& sum : sums) keep(sum);
+  for (auto& sum : sums) RIGCAST_KEEP(sum);
 }
+#undef RIGCAST_KEEP
 
 // A chain of dependent multiplications, three cycles each on every core since 2008. Additions would
 // not do: some cores fuse two of them.
