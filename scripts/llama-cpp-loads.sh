@@ -75,6 +75,7 @@ exaone-4.0-1.2b 2
 falcon-7b 2
 falcon2-11b 2
 falcon-h1-0.5b 2
+gemma-2b 2
 gemma-2-2b 2
 gemma-3-1b 6
 gemma-3n-e2b 30

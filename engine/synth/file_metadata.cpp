@@ -129,6 +129,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"exaone4"},
     {"falcon"},
     {"falcon-h1", state_space},
+    {"gemma"},
     {"gemma2"},
     {"gemma3"},
     {"gemma3n", per_layer},
