@@ -82,15 +82,33 @@ def unseen_rows(validation, left_out):
     return groups
 
 
+def unseen_errors(rows):
+    """Median and 90th percentile of the errors, rigs counting equally; and the rigs."""
+    of_rig = Counter(row["rig"] for row in rows)
+    errors = [(abs(row["error"]), 1 / of_rig[row["rig"]]) for row in rows]
+    return quantile(errors, 0.5), quantile(errors, 0.9), of_rig
+
+
+def unseen_readme_table(groups):
+    """Without groups of so few rigs that their errors are those of single machines."""
+    few = 8
+    lines = []
+    for (metric, regime), rows in sorted(groups.items(), key=lambda group: (group[0][0] != "tg_tps", -len(group[1]))):
+        median, p90, of_rig = unseen_errors(rows)
+        if len(of_rig) >= few:
+            lines.append([f"{METRICS[metric]}, {regime}", len(of_rig), len(rows),
+                          f"{100 * median:.1f} / {100 * p90:.1f} %"])
+    return table(["on rows that no fit has seen", "rigs", "rows", "median / 90th percentile"], lines) + "\n"
+
+
 def unseen_table(groups):
     lines = []
     for (metric, regime), rows in sorted(groups.items(), key=lambda group: (group[0][0] != "tg_tps", group[0][1])):
-        of_rig = Counter(row["rig"] for row in rows)
-        errors = [(abs(row["error"]), 1 / of_rig[row["rig"]]) for row in rows]
+        median, p90, of_rig = unseen_errors(rows)
         inside = [(row["inside"], 1 / of_rig[row["rig"]]) for row in rows if row.get("inside") is not None]
         covered = sum(weight for ok, weight in inside if ok) / sum(weight for _, weight in inside) if inside else None
-        lines.append([METRICS[metric], regime, len(of_rig), len(rows), percent(quantile(errors, 0.5)),
-                      percent(quantile(errors, 0.9)), percent(covered)])
+        lines.append([METRICS[metric], regime, len(of_rig), len(rows), percent(median), percent(p90),
+                      percent(covered)])
     return table(["metric", "regime", "rigs", "rows", "median", "p90", "inside"], lines, right=range(2, 7))
 
 
@@ -213,9 +231,10 @@ def main():
     others = json_of(options.build / "bench" / "bench_formulas", MEASUREMENTS, options.left_out)
     unseen = unseen_rows(json_of(options.build / "rigcast", "validate", "--against", MEASUREMENTS, "--format",
                                  "json"), options.left_out)
-    write({TARGET: document(report, others, judged_table(options.build), unseen),
-           README: readme_with("server", server_table(options.build),
-                               readme_with("accuracy", readme_table(report["bars"])))},
+    readme = readme_with("accuracy", readme_table(report["bars"]))
+    readme = readme_with("unseen", unseen_readme_table(unseen), readme)
+    readme = readme_with("server", server_table(options.build), readme)
+    write({TARGET: document(report, others, judged_table(options.build), unseen), README: readme},
           options.check, RENEW)
 
 
