@@ -190,7 +190,7 @@ def document(report, others, judged, unseen):
         "judged": judged,
         "unseen": unseen_table(unseen),
         "unseen_rows": sum(len(rows) for rows in unseen.values()),
-        "unseen_chips": len({row["rig"] for rows in unseen.values() for row in rows}),
+        "unseen_rigs": len({row["rig"] for rows in unseen.values() for row in rows}),
         "others": others_table(others["summary"]),
         "usable_decode": others["usable"],
         "other_counts": table(["tool", "rows", "share"], counts),

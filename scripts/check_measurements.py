@@ -42,7 +42,7 @@ def wrong(row):
             figure = float(row[key]) if row[key] or key == "value" else 1.0
         except ValueError:
             figure = -1.0
-        if figure < 0 or (key == "value" and figure == 0):
+        if not 0 <= figure < float("inf") or (key == "value" and figure == 0):
             yield f"{key} {row[key]} is no positive figure"
     for mark in re.findall(r"(?i)\b(?:suspect|caution)\b", row["notes"]):
         if mark != mark.upper() and mark.lower() == "suspect":
@@ -52,7 +52,12 @@ def wrong(row):
 def main():
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
     with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        rows = list(reader)
+    missing = {"id", "source_date", *COUNTS, *FIGURES, *SAME} - set(reader.fieldnames or ())
+    if missing:
+        print(f"{path}: the header lacks {', '.join(sorted(missing))}", file=sys.stderr)
+        return 1
     failures, ids, seen = [], {}, {}
     for row in rows:
         failures += [f"{row['id']}: {sentence}" for sentence in wrong(row)]
