@@ -61,7 +61,9 @@ Json row_json(const LeftOutRow& row) {
           {"fitted", row.fitted_speed()},
           {"left_out", row.left_out_speed()},
           {"family", row.family},
-          {"family_left_out", row.family_left_out_speed()}};
+          {"family_left_out", row.family_left_out_speed()},
+          {"source", row.source},
+          {"year", row.year > 0 ? Json(row.year) : Json()}};
 }
 
 Json quantiles_json(const ErrorQuantiles& q) {
@@ -69,13 +71,35 @@ Json quantiles_json(const ErrorQuantiles& q) {
 }
 
 Json verdict_json(const LeftOutVerdict& v) {
-  Json json = {{"name", v.bar.name},       {"chips", v.chips},
-               {"rows", v.rows},           {"allowed_median", v.bar.median},
-               {"allowed_p90", v.bar.p90}, {"limit", v.bar.limit},
-               {"applies", v.applies},     {"reached", v.reached}};
+  Json json = {{"name", v.bar.name},   {"of_sweep", v.bar.of_sweep},     {"chips", v.chips},
+               {"rows", v.rows},       {"allowed_median", v.bar.median}, {"allowed_p90", v.bar.p90},
+               {"limit", v.bar.limit}, {"applies", v.applies},           {"reached", v.reached}};
   json["chips_equal"] = v.rows > 0 ? quantiles_json(v.chips_equal) : Json();
   json["rows_equal"] = v.rows > 0 ? quantiles_json(v.rows_equal) : Json();
   return json;
+}
+
+// Kinds of builds that differ: before, and after llama.cpp's kernels of 2025.
+struct BuildEra {
+  const char* name;
+  int first, last;
+};
+constexpr BuildEra kBuildEras[] = {
+    {"to 2024", 1, 2024}, {"2025", 2025, 2025}, {"2026", 2026, 9999}};
+
+Json eras_json(std::span<const LeftOutRow> rows) {
+  Json all = Json::array();
+  for (const BuildEra& era : kBuildEras) {
+    std::vector<LeftOutRow> own;
+    for (const LeftOutRow& row : rows)
+      if (row.year >= era.first && row.year <= era.last) own.push_back(row);
+    for (const Accuracy& a : accuracy(own)) {
+      Json json = accuracy_json(a);
+      json["builds"] = era.name;
+      all.push_back(std::move(json));
+    }
+  }
+  return all;
 }
 
 // The row with the text of its source, in which people look for the reason of an error.
@@ -131,7 +155,11 @@ std::string to_json(std::span<const Accuracy> all, std::span<const LeftOutRow> r
 std::string to_text(const LeftOutReport& r) {
   std::string text = fmt::format("{} rows of {} chips; errors as `rigcast calibrate` prints them\n",
                                  r.rows.size(), chips(r.rows));
-  text += to_text(accuracy(r.rows)) + "\n";
+  if (!r.sweep.empty()) text += fmt::format("\nAll sources but {}\n", r.sweep);
+  text += to_text(accuracy(of_sources(r.rows, r.sweep, false))) + "\n";
+  if (!r.sweep.empty())
+    text += fmt::format("{} alone\n", r.sweep) +
+            to_text(accuracy(of_sources(r.rows, r.sweep, true))) + "\n";
   for (const LeftOutVerdict& v : r.verdicts) {
     text += fmt::format("{:<46}{:>5} chips", v.bar.name, v.chips);
     text += v.chips == 0 ? std::string(": the table has no row for this bar")
@@ -148,18 +176,23 @@ std::string to_text(const LeftOutReport& r) {
 }
 
 std::string to_json(const LeftOutReport& r, std::span<const Measurement> measured) {
+  const auto others = of_sources(r.rows, r.sweep, false);
   const auto farthest = farthest_off(r.rows, kFarthest, kFarthestOfAChip);
   const auto stated_json = [&](const LeftOutRow& row) { return stated_row_json(row, measured); };
-  return dump({{"schema", "rigcast.left-out/1"},
-               {"rows", r.rows.size()},
-               {"chips", chips(r.rows)},
-               {"summary", json_list(accuracy(r.rows), accuracy_json)},
-               {"families", json_list(accuracy(by_family(r.rows)), family_json)},
-               {"enough_chips", kChipsForABar},
-               {"bars", json_list(r.verdicts, verdict_json)},
-               {"of_a_chip", kFarthestOfAChip},
-               {"farthest_off", json_list(farthest, stated_json)},
-               {"coverage", coverage_json(r.coverage)}});
+  return dump(
+      {{"schema", "rigcast.left-out/1"},
+       {"rows", r.rows.size()},
+       {"chips", chips(r.rows)},
+       {"sweep", r.sweep},
+       {"summary", json_list(accuracy(others), accuracy_json)},
+       {"summary_of_sweep", json_list(accuracy(of_sources(r.rows, r.sweep, true)), accuracy_json)},
+       {"builds", eras_json(others)},
+       {"families", json_list(accuracy(by_family(r.rows)), family_json)},
+       {"enough_chips", kChipsForABar},
+       {"bars", json_list(r.verdicts, verdict_json)},
+       {"of_a_chip", kFarthestOfAChip},
+       {"farthest_off", json_list(farthest, stated_json)},
+       {"coverage", coverage_json(r.coverage)}});
 }
 
 }  // namespace rigcast::calibration

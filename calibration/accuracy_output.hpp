@@ -18,6 +18,7 @@ std::string to_json(std::span<const Accuracy> all, std::span<const LeftOutRow> r
 /// What is known of a fit from its table of left-out rows.
 struct LeftOutReport {
   std::vector<LeftOutRow> rows;
+  std::string sweep;                     // the source that is judged apart; empty: none
   std::vector<LeftOutVerdict> verdicts;  // none without bars
   ForecastCoverage coverage;
 };

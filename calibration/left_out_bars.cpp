@@ -30,6 +30,7 @@ LeftOutBar read_bar(const TomlTable& t) {
   }
   bar.deep = t.flag("deep", false);
   bar.ram_known = t.flag("ram_known", false);
+  bar.of_sweep = t.flag("of_sweep", false);
   bar.median = share(t, "median");
   bar.p90 = share(t, "p90");
   bar.limit = share(t, "limit");
@@ -54,23 +55,31 @@ LeftOutVerdict verdict_of(const LeftOutBar& bar, std::span<const LeftOutRow> row
 
 }  // namespace
 
-Result<std::vector<LeftOutBar>> read_left_out_bars(const std::filesystem::path& file) {
+Result<LeftOutBars> read_left_out_bars(const std::filesystem::path& file) {
   const auto document = TomlDocument::read(file);
   if (!document) return document.error();
-  std::vector<LeftOutBar> bars;
-  for (const TomlTable& t : document->root().tables("left_out")) bars.push_back(read_bar(t));
+  LeftOutBars bars;
+  bars.sweep = document->root().find_text("sweep").value_or("");
+  for (const TomlTable& t : document->root().tables("left_out")) bars.bars.push_back(read_bar(t));
   if (auto error = document->error()) return *error;
-  if (bars.empty())
+  if (bars.bars.empty())
     return bad_input("there are no bars in it", "[[left_out]]", SourceRef{file.string()});
   return bars;
 }
 
-std::vector<LeftOutVerdict> judge(std::span<const LeftOutRow> rows,
-                                  std::span<const LeftOutBar> bars) {
+std::vector<LeftOutRow> of_sources(std::span<const LeftOutRow> rows, const std::string& sweep,
+                                   bool of_sweep) {
+  std::vector<LeftOutRow> out;
+  for (const LeftOutRow& row : rows)
+    if ((!sweep.empty() && row.source.starts_with(sweep)) == of_sweep) out.push_back(row);
+  return out;
+}
+
+std::vector<LeftOutVerdict> judge(std::span<const LeftOutRow> rows, const LeftOutBars& bars) {
   std::vector<LeftOutVerdict> out;
-  for (const LeftOutBar& bar : bars) {
+  for (const LeftOutBar& bar : bars.bars) {
     std::vector<LeftOutRow> judged;
-    for (const LeftOutRow& row : rows)
+    for (const LeftOutRow& row : of_sources(rows, bars.sweep, bar.of_sweep))
       if (is_judged(bar, row)) judged.push_back(row);
     out.push_back(verdict_of(bar, judged));
   }

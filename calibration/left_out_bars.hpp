@@ -18,13 +18,25 @@ struct LeftOutBar {
   std::vector<Regime> regimes;  // empty: every one
   bool deep = false;            // only rows with 8,192 tokens or more in the cache
   bool ram_known = false;       // only rows whose RAM bandwidth is stated
+  bool of_sweep = false;        // rows of the one large sweep; false: of all other sources
   double median = 0, p90 = 0;   // what is aimed at
   double limit = 0;             // of the median: no change may exceed it
 };
 
-/// [[left_out]]: `name`, `metric` ("tg_tps" or "pp_tps"), `median`, `p90`, `limit`; if wanted
-/// `regimes`, `deep`, `ram_known`.
-Result<std::vector<LeftOutBar>> read_left_out_bars(const std::filesystem::path& file);
+/// One source has a large part of all rows, of two models and one month, on which forecasts are
+/// better than elsewhere: its rows are judged apart.
+struct LeftOutBars {
+  std::string sweep;  // as the rows' `source` begins; empty: no source is apart
+  std::vector<LeftOutBar> bars;
+};
+
+/// `sweep`; [[left_out]]: `name`, `metric` ("tg_tps" or "pp_tps"), `median`, `p90`, `limit`; if
+/// wanted `regimes`, `deep`, `ram_known`, `of_sweep`.
+Result<LeftOutBars> read_left_out_bars(const std::filesystem::path& file);
+
+/// Rows of the sweep, or of all other sources.
+std::vector<LeftOutRow> of_sources(std::span<const LeftOutRow> rows, const std::string& sweep,
+                                   bool of_sweep);
 
 /// Quantiles of fewer chips say more about the chips than about the model.
 inline constexpr int kChipsForABar = 8;
@@ -37,8 +49,7 @@ struct LeftOutVerdict {
   bool reached = false;                    // by median and p90, chips counting equally
 };
 
-std::vector<LeftOutVerdict> judge(std::span<const LeftOutRow> rows,
-                                  std::span<const LeftOutBar> bars);
+std::vector<LeftOutVerdict> judge(std::span<const LeftOutRow> rows, const LeftOutBars& bars);
 
 /// A sentence for every bar whose median is above its limit, or which has no rows.
 std::vector<std::string> exceeded(std::span<const LeftOutVerdict> verdicts);

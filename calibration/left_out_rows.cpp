@@ -18,8 +18,8 @@ constexpr std::size_t kMaxBytes = 100 << 20;
 
 constexpr std::string_view kHeader =
     "id,chip,rig,model,quant,regime,deep,quantized_kv,ram_known,metric,measured,fitted,left_out,"
-    "family,family_left_out";
-constexpr std::size_t kColumns = 15;
+    "family,family_left_out,source,year";
+constexpr std::size_t kColumns = 17;
 
 std::optional<bool> flag_from(std::string_view text) {
   if (text == "0" || text == "1") return text == "1";
@@ -30,6 +30,14 @@ std::optional<SpeedMetric> speed_metric_from(std::string_view text) {
   for (const SpeedMetric metric : {SpeedMetric::kDecode, SpeedMetric::kPrefill})
     if (text == name(metric)) return metric;
   return std::nullopt;
+}
+
+std::optional<int> year_from(std::string_view text) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  const bool is_year = parsed.ec == std::errc() && parsed.ptr == end && value >= 0 && value < 2200;
+  return is_year ? std::optional(value) : std::nullopt;
 }
 
 std::optional<double> speed_from(std::string_view text) {
@@ -56,8 +64,9 @@ std::optional<LeftOutRow> row_from(const CsvRow& fields) {
   const auto metric = speed_metric_from(text(9));
   const auto measured = speed_from(text(10)), fitted = speed_from(text(11)),
              left_out = speed_from(text(12)), family_left_out = speed_from(text(14));
-  if (!regime || !deep || !quantized || !ram || !metric || !measured || !fitted || !left_out ||
-      !family_left_out)
+  const auto year = year_from(text(16));
+  if (!year || !regime || !deep || !quantized || !ram || !metric || !measured || !fitted ||
+      !left_out || !family_left_out)
     return std::nullopt;
   return LeftOutRow{text(0),
                     text(1),
@@ -73,7 +82,9 @@ std::optional<LeftOutRow> row_from(const CsvRow& fields) {
                     std::log(*fitted / *measured),
                     std::log(*left_out / *measured),
                     text(13),
-                    std::log(*family_left_out / *measured)};
+                    std::log(*family_left_out / *measured),
+                    text(15),
+                    *year};
 }
 
 }  // namespace
@@ -102,7 +113,8 @@ std::vector<LeftOutRow> left_out_rows(const std::vector<Sample>& samples, const 
                    run.regime, run.deep, run.quantized_kv, run.ram_known,
                    *speed_metric(run.measured.metric), run.measured.value, errors.fitted[i],
                    errors.left_out[i], fmt::format("{}", fmt::join(run.families, "+")),
-                   errors.family_left_out[i]});
+                   errors.family_left_out[i], run.measured.source,
+                   int(run.scenario->settings.build_year.value_or(0))});
   }
   return out;
 }
@@ -112,11 +124,11 @@ std::string to_csv(std::span<const LeftOutRow> rows) {
   for (const LeftOutRow& row : rows)
     out += fmt::format(
         "{},{},{},{},{},{},{:d},{:d},{:d},{},{},{:.6g},{:.6g},{},"
-        "{:.6g}\n",
+        "{:.6g},{},{}\n",
         csv_quote(row.id), csv_quote(row.chip), csv_quote(row.rig), csv_quote(row.model),
         csv_quote(row.quant), name(row.regime), row.deep, row.quantized_kv, row.ram_known,
         name(row.metric), row.measured, row.fitted_speed(), row.left_out_speed(),
-        csv_quote(row.family), row.family_left_out_speed());
+        csv_quote(row.family), row.family_left_out_speed(), csv_quote(row.source), row.year);
   return out;
 }
 

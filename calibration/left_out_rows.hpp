@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/left_out.hpp"
+#include "calibration/fit/left_out.hpp"
 
 namespace rigcast::calibration {
 
@@ -23,6 +23,8 @@ struct LeftOutRow {
   double left_out = 0;          // error of the fit without the row's chip
   std::string family{};         // "ada+blackwell" for a set of them
   double family_left_out = 0;   // error of the fit without the chips of that family
+  std::string source{};         // where it was published
+  int year = 0;                 // of the build; 0: not known
   double fitted_speed() const;  // forecasts in the metric's unit
   double left_out_speed() const;
   double family_left_out_speed() const;

@@ -99,24 +99,18 @@ std::string to_toml(const RuntimeProfile& profile, const std::string& runtime,
       "# chips: rows and chips whose forecast the figure moves; residual: root mean square of\n"
       "# their errors, as logarithms.\n",
       runtime.empty() ? profile.id : runtime);
-  // Tables appear in the order of the parameters, each once. Builds are an array, and come last.
+  // Tables appear in the order of the parameters, each once.
   std::vector<std::string> order;
   std::map<std::string, std::string> lines;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& p = parameters[i];
-    if (p.runtime != runtime) continue;
+    if (p.runtime != runtime || !p.source.empty()) continue;
     const auto [table, key] = split_path(p.path);
     if (!lines.contains(table)) order.push_back(table);
     lines[table] += fmt::format(
         "{} = {}\n", key, figure_text(p, std::exp(fit.values[i]), support[i], parameters, from));
   }
-  for (const std::string& table : order)
-    if (!table.starts_with("builds")) text += fmt::format("\n[{}]\n{}", table, lines.at(table));
-  for (std::size_t b = 0; runtime.empty() && b < profile.eras.size(); ++b) {
-    const auto own = lines.find(fmt::format("builds[{}]", b));
-    text += fmt::format("\n[[builds]]\nyear = {}\n{}", profile.eras[b].year,
-                        own == lines.end() ? "" : own->second);
-  }
+  for (const std::string& table : order) text += fmt::format("\n[{}]\n{}", table, lines.at(table));
   if (!runtime.empty()) return text;
   const std::vector<LeftOutRow> rows = left_out_rows(samples, fit);
   return text + spreads_text(rows, "spread", "chips") +

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "calibration/accuracy_output.hpp"
-#include "calibration/left_out.hpp"
+#include "calibration/fit/left_out.hpp"
 #include "calibration/own_runs.hpp"
 #include "calibration/runs/kept_speeds.hpp"
 #include "calibration/runs/own_kept_runs.hpp"
@@ -125,15 +125,29 @@ struct Fit {
   LeftOut errors;
 };
 
+// The GPUs and CPUs whose work the rows time, and whose rows they are.
+RowsOf in_common(const std::vector<ResolvedRun>& runs) {
+  RowsOf rows;
+  for (const ResolvedRun& run : runs) {
+    const Rig& rig = run.scenario->rig;
+    for (const GpuPart& gpu : rig.gpus) rows.chips.insert(gpu.id);
+    if (rig.gpus.empty() || run.regime == Regime::kExpertsInRam || run.regime == Regime::kSplit)
+      rows.chips.insert(rig.cpu.id);
+    rows.sources.insert(run.measured.source);
+  }
+  rows.chips.erase("");
+  rows.sources.erase("");
+  return rows;
+}
+
 Fit fit_rows(const Runs& runs, const Profiles& profiles, int jobs) {
-  std::vector<Parameter> parameters = calibration::parameters(profiles.base, profiles.forks);
-  const std::vector<double> start = likely(parameters);
+  std::vector<Parameter> parameters =
+      calibration::parameters(profiles.base, profiles.forks, in_common(runs.runs));
   const auto samples = [&] {
     std::vector<Sample> all;
     for (const ResolvedRun& run : runs.runs)
       all.emplace_back(run, *profiles.find(run.scenario->runtime.id));
     weigh(all);
-    for (Sample& s : all) s.bind(parameters, start);
     return all;
   };
   const auto progress = [](int done, int all) {

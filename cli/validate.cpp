@@ -446,6 +446,7 @@ int judge_left_out(const Options& options, const Catalogue& catalogue) {
     const auto bars = cal::read_left_out_bars(options.runs.bars);
     if (!bars) return fail(bars.error());
     report.verdicts = cal::judge(report.rows, *bars);
+    report.sweep = bars->sweep;
   }
   const auto against = against_file(options, catalogue);
   if (!against) return fail(against.error());

@@ -52,64 +52,21 @@ def metric_table(summary, metric):
                   "left-out median", "left-out p90", "bias", "inside"], rows)
 
 
+def builds_table(summary):
+    """By the year of the build, of the regimes that a bar is about."""
+    lines = [[METRICS[s["metric"]], s["regime"], s["builds"], s["chips"], s["rows"],
+              percent(s["left_out_median_abs_error"]), percent(s["left_out_p90_abs_error"]), percent(s["bias"])]
+             for s in sorted(summary, key=lambda s: (s["metric"] != "tg_tps", s["regime"]))]
+    return table(["metric", "regime", "builds", "chips", "rows", "left-out median", "left-out p90", "bias"], lines,
+                 right=range(3, 8))
+
+
 def families_table(families):
     keys = ("left_out_median_abs_error", "left_out_p90_abs_error", "bias", "coverage")
     rows = [[METRICS[f["metric"]], f["regime"], f["families"], f["rows"],
              *(percent(f[key]) for key in keys)] for f in families]
     return table(["metric", "regime", "families", "rows", "left-out median", "left-out p90", "bias",
                   "inside"], rows, right=range(2, 8))
-
-
-def quantile(weighted, share):
-    """The smallest of (value, weight) that `share` of the weight does not exceed."""
-    weighted = sorted(weighted)
-    total, so_far = sum(weight for _, weight in weighted), 0.0
-    for value, weight in weighted:
-        so_far += weight
-        if so_far >= share * total - 1e-12:
-            return value
-    return 0.0
-
-
-def unseen_rows(validation, left_out):
-    """Rows with a forecast that no fit has seen, by metric and regime; and what they are of."""
-    with open(left_out, newline="") as file:
-        fitted = {row["id"] for row in csv.DictReader(file)}
-    groups = {}
-    for row in validation["rows"]:
-        if row["id"] not in fitted and row["metric"] in METRICS and row["counted"]:
-            groups.setdefault((row["metric"], row["regime"]), []).append(row)
-    return groups
-
-
-def unseen_errors(rows):
-    """Median and 90th percentile of the errors, rigs counting equally; and the rigs."""
-    of_rig = Counter(row["rig"] for row in rows)
-    errors = [(abs(row["error"]), 1 / of_rig[row["rig"]]) for row in rows]
-    return quantile(errors, 0.5), quantile(errors, 0.9), of_rig
-
-
-def unseen_readme_table(groups):
-    """Without groups of so few rigs that their errors are those of single machines."""
-    few = 8
-    lines = []
-    for (metric, regime), rows in sorted(groups.items(), key=lambda group: (group[0][0] != "tg_tps", -len(group[1]))):
-        median, p90, of_rig = unseen_errors(rows)
-        if len(of_rig) >= few:
-            lines.append([f"{METRICS[metric]}, {regime}", len(of_rig), len(rows),
-                          f"{100 * median:.1f} / {100 * p90:.1f} %"])
-    return table(["on rows that no fit has seen", "rigs", "rows", "median / 90th percentile"], lines) + "\n"
-
-
-def unseen_table(groups):
-    lines = []
-    for (metric, regime), rows in sorted(groups.items(), key=lambda group: (group[0][0] != "tg_tps", group[0][1])):
-        median, p90, of_rig = unseen_errors(rows)
-        inside = [(row["inside"], 1 / of_rig[row["rig"]]) for row in rows if row.get("inside") is not None]
-        covered = sum(weight for ok, weight in inside if ok) / sum(weight for _, weight in inside) if inside else None
-        lines.append([METRICS[metric], regime, len(of_rig), len(rows), percent(median), percent(p90),
-                      percent(covered)])
-    return table(["metric", "regime", "rigs", "rows", "median", "p90", "inside"], lines, right=range(2, 7))
 
 
 def others_table(summary):
@@ -178,7 +135,7 @@ def judged_table(build):
                   "inside 80 %"], lines)
 
 
-def document(report, others, judged, unseen):
+def document(report, others, judged):
     coverage = report["coverage"]
     regimes = ", ".join(f"{name}: {n}" for name, n in coverage["not_fitted_by_regime"].items())
     counts = [[c["tool"], c["rows"], percent(c["share"])] for c in others["counts"]]
@@ -186,11 +143,11 @@ def document(report, others, judged, unseen):
         "bars": bars_table(report["bars"]),
         "decode": metric_table(report["summary"], "tg_tps"),
         "prefill": metric_table(report["summary"], "pp_tps"),
+        "sweep_decode": metric_table(report["summary_of_sweep"], "tg_tps"),
+        "sweep_prefill": metric_table(report["summary_of_sweep"], "pp_tps"),
+        "builds": builds_table(report["builds"]),
         "families": families_table(report["families"]),
         "judged": judged,
-        "unseen": unseen_table(unseen),
-        "unseen_rows": sum(len(rows) for rows in unseen.values()),
-        "unseen_rigs": len({row["rig"] for rows in unseen.values() for row in rows}),
         "others": others_table(others["summary"]),
         "usable_decode": others["usable"],
         "other_counts": table(["tool", "rows", "share"], counts),
@@ -229,12 +186,9 @@ def main():
     report = json_of(options.build / "rigcast", "validate", "--against", MEASUREMENTS, "--left-out",
                      options.left_out, "--bars", BARS, "--format", "json")
     others = json_of(options.build / "bench" / "bench_formulas", MEASUREMENTS, options.left_out)
-    unseen = unseen_rows(json_of(options.build / "rigcast", "validate", "--against", MEASUREMENTS, "--format",
-                                 "json"), options.left_out)
     readme = readme_with("accuracy", readme_table(report["bars"]))
-    readme = readme_with("unseen", unseen_readme_table(unseen), readme)
     readme = readme_with("server", server_table(options.build), readme)
-    write({TARGET: document(report, others, judged_table(options.build), unseen), README: readme},
+    write({TARGET: document(report, others, judged_table(options.build)), README: readme},
           options.check, RENEW)
 
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibration/fit.hpp"
+#include "calibration/fit/fit.hpp"
 #include "calibration/runs/run_parameters.hpp"
 #include "core/text/toml_edit.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/parameters.hpp"
+#include "calibration/fit/parameters.hpp"
 #include "calibration/runs/kept_rows.hpp"
 
 namespace rigcast::calibration {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "calibration/parameters.hpp"
+#include "calibration/fit/parameters.hpp"
 #include "calibration/runs/kept_rows.hpp"
 
 namespace rigcast::calibration {

@@ -1,10 +1,10 @@
 #pragma once
 // The figures of a runtime profile that runs of the engine on the user's machine determine. Unlike
-// published speeds (calibration/parameters.hpp), such runs also have times by activity.
+// published speeds (calibration/fit/parameters.hpp), such runs also have times by activity.
 
 #include <vector>
 
-#include "calibration/parameters.hpp"
+#include "calibration/fit/parameters.hpp"
 
 namespace rigcast::calibration {
 

@@ -17,18 +17,20 @@ bool has_dot_product(std::string_view simd) {
   return std::ranges::find(kWith, simd) != std::end(kWith);
 }
 
-// A core of no known design: the usual one of its SIMD level.
-CpuArchitecture default_of(std::string_view simd) {
-  if (simd == "scalar") return {"", 1, 1};
-  if (simd == "amx") return {"", 2, 64};
-  if (simd.starts_with("avx") && simd != "avx") return {"", 2, 32};
-  if (simd.starts_with("neon-") || simd == "sve") return {"", 2, 16};
-  return {"", 1, 16};
+// A core of no known design: the usual one of its SIMD level and vendor.
+CpuArchitecture default_of(const CpuPart& part) {
+  const std::string_view simd = part.simd;
+  const int units = part.vendor == "amd" || part.name.starts_with("AMD") ? 4 : 3;
+  if (simd == "scalar") return {"", 1, 1, 1};
+  if (simd == "amx") return {"", 2, units, 64};
+  if (simd.starts_with("avx") && simd != "avx") return {"", 2, units, 32};
+  if (simd.starts_with("neon-") || simd == "sve") return {"", 2, 2, 16};
+  return {"", 1, simd.starts_with("neon") ? 1 : units, 16};
 }
 
 CpuArchitecture design_of(const CpuPart& part) {
   const CpuArchitecture* known = cpu_architecture(part.architecture);
-  return known ? *known : default_of(part.simd);
+  return known ? *known : default_of(part);
 }
 
 double vector_bytes_per_cycle(const CpuPart& part) {
@@ -39,58 +41,58 @@ double vector_bytes_per_cycle(const CpuPart& part) {
 }  // namespace
 
 const std::vector<CpuArchitecture>& cpu_architectures() {
-  // Ports that multiply vectors of integers, from the vendors' optimization guides. 512-bit units
-  // count where the core has the dot products of that width; without them, kernels of quantized
-  // blocks are written for 256 bits.
+  // Ports that multiply vectors of integers, and those that compute with them at all, from the
+  // vendors' optimization guides and uops.info. 512-bit units count where the core has the dot
+  // products of that width; without them, kernels of quantized blocks are written for 256 bits.
   static const std::vector<CpuArchitecture> all = {
       // Intel
-      {"yorkfield", 1, 16},
-      {"sandy-bridge", 1, 16},
-      {"haswell", 1, 32},
-      {"broadwell", 1, 32},
-      {"skylake", 2, 32},
-      {"kaby-lake", 2, 32},
-      {"coffee-lake", 2, 32},
-      {"comet-lake", 2, 32},
-      {"skylake-sp", 2, 32},
-      {"cascade-lake", 2, 64},
-      {"skylake-x", 2, 64},
-      {"rocket-lake", 1, 64},
-      {"sapphire-rapids", 2, 64},
-      {"granite-rapids", 2, 64},
-      {"alder-lake", 2, 32},
-      {"raptor-lake", 2, 32},
-      {"meteor-lake", 2, 32},
-      {"arrow-lake", 2, 32},
-      {"lunar-lake", 2, 32},
-      {"gracemont", 2, 16},
+      {"yorkfield", 1, 3, 16},
+      {"sandy-bridge", 1, 3, 16},
+      {"haswell", 1, 3, 32},
+      {"broadwell", 1, 3, 32},
+      {"skylake", 2, 3, 32},
+      {"kaby-lake", 2, 3, 32},
+      {"coffee-lake", 2, 3, 32},
+      {"comet-lake", 2, 3, 32},
+      {"skylake-sp", 2, 3, 32},
+      {"cascade-lake", 2, 3, 64},
+      {"skylake-x", 2, 3, 64},
+      {"rocket-lake", 1, 3, 64},
+      {"sapphire-rapids", 2, 3, 64},
+      {"granite-rapids", 2, 3, 64},
+      {"alder-lake", 2, 3, 32},
+      {"raptor-lake", 2, 3, 32},
+      {"meteor-lake", 2, 3, 32},
+      {"arrow-lake", 2, 4, 32},
+      {"lunar-lake", 2, 4, 32},
+      {"gracemont", 2, 3, 16},
       // AMD: Zen 4 runs 512-bit instructions in two halves.
-      {"zen", 2, 16},
-      {"zen+", 2, 16},
-      {"zen2", 2, 32},
-      {"zen3", 2, 32},
-      {"zen4", 2, 32},
-      {"zen5", 2, 64},
-      {"zen5c", 2, 64},
+      {"zen", 2, 4, 16},
+      {"zen+", 2, 4, 16},
+      {"zen2", 2, 4, 32},
+      {"zen3", 2, 4, 32},
+      {"zen4", 2, 4, 32},
+      {"zen5", 2, 4, 64},
+      {"zen5c", 2, 4, 64},
       // Apple
-      {"apple-m1", 4, 16},
-      {"apple-m2", 4, 16},
-      {"apple-m3", 4, 16},
-      {"apple-m4", 4, 16},
-      {"apple-m5", 4, 16},
+      {"apple-m1", 4, 4, 16},
+      {"apple-m2", 4, 4, 16},
+      {"apple-m3", 4, 4, 16},
+      {"apple-m4", 4, 4, 16},
+      {"apple-m5", 4, 4, 16},
       // Arm and its licensees
-      {"cortex-a72", 1, 16},
-      {"cortex-a76", 2, 16},
-      {"cortex-x1", 4, 16},
-      {"cortex-a78ae", 2, 16},
-      {"cortex-a720", 2, 16},
-      {"cortex-x925", 6, 16},
-      {"neoverse-n1", 2, 16},
-      {"neoverse-v3ae", 2, 16},
-      {"ampereone", 2, 16},
-      {"oryon", 4, 16},
+      {"cortex-a72", 1, 2, 16},
+      {"cortex-a76", 2, 2, 16},
+      {"cortex-x1", 4, 4, 16},
+      {"cortex-a78ae", 2, 2, 16},
+      {"cortex-a720", 2, 2, 16},
+      {"cortex-x925", 6, 6, 16},
+      {"neoverse-n1", 2, 2, 16},
+      {"neoverse-v3ae", 2, 4, 16},
+      {"ampereone", 2, 2, 16},
+      {"oryon", 4, 4, 16},
       // RISC-V without vectors
-      {"sifive-p550", 1, 1},
+      {"sifive-p550", 1, 1, 1},
   };
   return all;
 }
@@ -128,6 +130,11 @@ double int8_flops_per_cycle(const CpuPart& part) {
 
 double int8_flops_per_cycle(const CpuPart& part, double widest_bytes) {
   return 2.0 * design_of(part).multipliers * widest_bytes;
+}
+
+double units_per_multiplier(const CpuPart& part) {
+  const CpuArchitecture core = design_of(part);
+  return double(core.units) / core.multipliers;
 }
 
 double fp32_flops_per_cycle(const CpuPart& part) {

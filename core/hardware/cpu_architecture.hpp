@@ -12,6 +12,7 @@ namespace rigcast {
 struct CpuArchitecture {
   std::string_view name;  // as in hwprofiles/cpus, "zen4"
   int multipliers = 2;    // vector units of a core that multiply integers
+  int units = 3;          // vector units that add, shift and mask integers, multipliers among them
   int vector_bytes = 16;  // width of each
 };
 
@@ -33,6 +34,8 @@ double int8_steps(std::string_view simd);
 double int8_flops_per_cycle(const CpuPart& part);
 /// The same with vectors of so many bytes at most, with dot-product instructions.
 double int8_flops_per_cycle(const CpuPart& part, double widest_bytes);
+/// Vector units of a core for each of its multipliers.
+double units_per_multiplier(const CpuPart& part);
 /// FLOPs per cycle of FP32 multiply-adds.
 double fp32_flops_per_cycle(const CpuPart& part);
 

@@ -25,9 +25,12 @@ struct CpuEfficiency {
   Sourced<double> unoverlapped_share;  // share of min(read, compute) that is not overlapped, one
                                        // token
   Sourced<double> experts;             // scales both rates for the experts of a MoE layer
-  Sourced<double> attention;           // scales the rate for a batch's attention
-  Sourced<double> cache;               // scales it for one token's attention
-  Sourced<double> score;               // work per score in a batch's attention, in FLOPs
+  // Time of all threads for each expert that a batch hits, and each of its matrices: threads take
+  // rows of one expert after the other, from a counter.
+  Sourced<Seconds> expert_start;
+  Sourced<double> attention;  // scales the rate for a batch's attention
+  Sourced<double> cache;      // scales it for one token's attention
+  Sourced<double> score;      // work per score in a batch's attention, in FLOPs
   // Work to unpack an element of the cache, in FLOPs; and of a quantized cache.
   Sourced<double> cache_element, cache_element_quant;
   // Unpacking work per cycle of a thread that shares a core, in FLOPs: dependent instructions limit
@@ -44,10 +47,20 @@ struct CpuEfficiency {
   // Queries that share no work repeat the read, as far as the CPU's caches are too small. Absent:
   // the cache is read once, as fast as weights.
   std::optional<Sourced<double>> cache_stride;
+  // Year of the builds whose threads share the cells of the cache: each reads its own once, in the
+  // order in which they lie. In builds of before they share the heads. Absent: as `cache_stride`
+  // and `cache_queries` say.
+  std::optional<Sourced<double>> cache_split_since;
   // The `unoverlapped_share` of reading the cache; nullopt: weights and cache have one share.
   std::optional<Sourced<double>> kv_unoverlapped_share;
   // The rate of a batch in a layout of tiles (AMX), relative to vectors; absent: as vectors.
   std::optional<Sourced<double>> tiles;
+  // The same in a layout whose rows are interleaved; absent: as in the file's order.
+  std::optional<Sourced<double>> interleaved;
+  // Float weights are multiplied as FP32, and the factors of their formats are shares of that rate;
+  // false: relative to the other formats.
+  bool floats_as_fp32 = false;
+  bool all_vector_units = false;  // bound one token's products, in place of multipliers alone
   bool one_by_one = false;  // products of a batch take no longer than those of its tokens alone
   // The widest vectors of the kernels for one token, in bytes; absent: the core's own.
   std::optional<Sourced<double>> vector_bytes;

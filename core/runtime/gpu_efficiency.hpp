@@ -16,6 +16,8 @@ struct GpuEfficiency {
   Sourced<double> gemm;       // share of gemm_rate(), large batches
   Sourced<double> tiles;      // share of tile_rate(), large batches
   Sourced<double> attention;  // share of gemm_rate(), a batch's attention
+  // Factor on the batch at which products reach half of their rate: wide tiles need more tokens.
+  Sourced<double> half_rate_batch;
 };
 
 /// Factors for the kernels of one format group, relative to the other groups.
@@ -28,6 +30,7 @@ struct FormatEfficiency {
 
 struct BackendEfficiency {
   Sourced<Seconds> launch;  // launch overhead: from one kernel's end to the start of the next
+  Sourced<double> graph_launch;  // factor on `launch` inside a captured graph
   /// The host's clock with which `launch` was measured, which on another host is in inverse
   /// proportion to the clock of a core; absent: `launch` is the same on every host.
   std::optional<Sourced<Hertz>> launch_clock;

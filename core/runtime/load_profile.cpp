@@ -104,6 +104,10 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.experts_since = t.find_number_figure("experts_since", 2020, 2100)
                         .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
   p.mask_cycles = t.find_number_figure("mask_cycles", 0, 1000).value_or(Sourced<double>{});
+  p.expert_sort = t.find_figure<Seconds>("expert_sort", Seconds{0}, Seconds{1e-6})
+                      .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
+  p.expert_sort_until = t.find_number_figure("expert_sort_until", 2020, 2100)
+                            .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
   p.mask_until = t.find_number_figure("mask_until", 2020, 2100)
                      .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
   t.finish();
@@ -120,6 +124,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
   d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
   d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMaxScale);
+  d.token_cycles = t.find_number_figure("token_cycles", 0, 10).value_or(Sourced<double>{});
   d.unoverlapped_share = t.find_number_figure("unoverlapped_share", 0, 1).value_or(unit_scale());
   d.float_since = t.find_number_figure("float_since", 2020, 2100).value_or(Sourced<double>{});
   d.float_cycles = t.find_number_figure("float_cycles", 0, kMaxScale).value_or(unit_scale());
@@ -177,6 +182,8 @@ GpuEfficiency read_gpu_efficiency(const TomlTable& t, const GpuEfficiency* fallb
   figures.share("gemm", e.gemm, 4.0);
   figures.share("tiles", e.tiles, 4.0);
   figures.share("attention", e.attention, 4.0);
+  e.half_rate_batch = t.find_number_figure("half_rate_batch", 1e-3, kMaxScale)
+                          .value_or(fallback ? fallback->half_rate_batch : unit_scale());
   t.finish();
   return e;
 }
@@ -205,6 +212,7 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
     if (auto clock = own.find_figure<Hertz>("launch_clock", Hertz{1e8}, Hertz{1e10}))
       b.launch_clock = *std::move(clock);
     const Figures figures(own, false);
+    figures.share("graph_launch", b.graph_launch, kMaxScale);
     figures.share("slow_host", b.slow_host, kMaxScale);
     figures.share("read", b.read, kMaxScale);
     figures.share("batch", b.batch, kMaxScale);
@@ -217,7 +225,8 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
     own.finish();
   };
   BackendEfficiency fallback;
-  for (auto* factor : {&fallback.slow_host, &fallback.read, &fallback.batch, &fallback.attention})
+  for (auto* factor : {&fallback.graph_launch, &fallback.slow_host, &fallback.read, &fallback.batch,
+                       &fallback.attention})
     *factor = unit_scale();
   read(t.table("default"), fallback, true);
   for (int i = 0; i < kBackendCount; ++i) {
@@ -280,22 +289,17 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   return b;
 }
 
-std::vector<Era> read_eras(const TomlTable& t) {
-  std::vector<Era> eras;
-  for (const TomlTable& own : t.tables("builds")) {
-    Era e{own.number_or("year", 0, 2020, 2100), unit_scale(), unit_scale(), unit_scale(),
-          unit_scale()};
-    const Figures figures(own, false);
-    figures.share("graph_launch", e.graph_launch, kMaxScale);
-    figures.share("launch", e.launch, kMaxScale);
-    figures.share("moe_kernels", e.moe_kernels, kMaxScale);
-    figures.share("tiles", e.tiles, kMaxScale);
+std::map<std::string, RuntimeProfile::ChipFactors, std::less<>> read_chips(const TomlTable& t) {
+  std::map<std::string, RuntimeProfile::ChipFactors, std::less<>> chips;
+  for (const std::string& id : t.keys()) {
+    const TomlTable own = t.table(id);
+    RuntimeProfile::ChipFactors& f = chips[id];
+    f.decode = own.find_number_figure("decode", 0.01, kMaxScale).value_or(unit_scale());
+    f.prefill = own.find_number_figure("prefill", 0.01, kMaxScale).value_or(unit_scale());
     own.finish();
-    if (!eras.empty() && e.year <= eras.back().year)
-      own.refuse("year", "builds go from old to new, each with a year of its own");
-    eras.push_back(std::move(e));
   }
-  return eras;
+  t.finish();
+  return chips;
 }
 
 CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
@@ -307,6 +311,8 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.one_token = t.number_figure("one_token", 0.01, kMaxScale);
   c.unoverlapped_share = t.number_figure("unoverlapped_share", 0, 1);
   c.experts = t.number_figure("experts", 0.01, kMaxScale);
+  c.expert_start = t.find_figure<Seconds>("expert_start", Seconds{0}, Seconds{1e-2})
+                       .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
   c.attention = t.number_figure("attention", 0.001, kMaxScale);
   c.cache = t.number_figure("cache", 0.001, kMaxScale);
   const auto none = Sourced<double>{0, SourceKind::kAssumed, {}};
@@ -320,7 +326,11 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.llc_weight_speedup = t.find_number_figure("llc_weight_speedup", 1, 100);
   c.cache_queries = t.find_number_figure("cache_queries", 1, 1024);
   c.cache_stride = t.find_number_figure("cache_stride", 1, 100);
+  c.cache_split_since = t.find_number_figure("cache_split_since", 2020, 2100);
   c.tiles = t.find_number_figure("tiles", 0.1, 100);
+  c.interleaved = t.find_number_figure("interleaved", 0.1, 100);
+  c.floats_as_fp32 = t.flag("floats_as_fp32", false);
+  c.all_vector_units = t.flag("all_vector_units", false);
   c.one_by_one = t.flag("one_by_one", false);
   c.vector_bytes = t.find_number_figure("vector_bytes", 8, 256);
   c.two_threads = t.find_number_figure("two_threads", 1, 2);
@@ -396,6 +406,8 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.ffn = t.number_figure("ffn", 0, 10'000);
   k.moe = t.number_figure("moe", 0, 10'000);
   k.head = t.number_figure("head", 0, 10'000);
+  k.norm =
+      t.find_number_figure("norm", 0, 100).value_or(Sourced<double>{0.0, SourceKind::kAssumed, {}});
   k.offload = t.find_number_figure("offload", 0, 10'000)
                   .value_or(Sourced<double>{0.0, SourceKind::kAssumed, {}});
   k.eager = t.flag("eager", false);
@@ -499,7 +511,8 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
   p.head_first_since = t.find_number_figure("head_first_since", 2020, 2100);
   if (p.head_first_since && p.head_first_since->value >= 2100) p.head_first_since.reset();
-  p.eras = read_eras(t);
+  p.changes = read_changes(t.table("change"));
+  p.chips = read_chips(t.table("chip"));
   p.cpu = read_cpu_efficiency(t.table("cpu"));
   p.spreads = read_spreads(t, "spread", "chips");
   p.family_spreads = read_spreads(t, "family_spread", "families");

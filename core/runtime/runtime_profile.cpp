@@ -41,22 +41,6 @@ LogitsRows RuntimeProfile::logits_at(std::optional<double> year) const {
   return since && year && *year < since->value ? LogitsRows::kPrompt : memory.logits;
 }
 
-EraFactors RuntimeProfile::era_at(std::optional<double> year) const {
-  const auto factors = [](const Era& e) {
-    return EraFactors{e.graph_launch.value, e.launch.value, e.moe_kernels.value, e.tiles.value};
-  };
-  if (eras.empty()) return {};
-  if (!year || *year >= eras.back().year) return factors(eras.back());
-  if (*year <= eras.front().year) return factors(eras.front());
-  const auto next = std::ranges::find_if(eras, [&](const Era& e) { return e.year > *year; });
-  const auto before = std::prev(next);
-  const EraFactors a = factors(*before), b = factors(*next);
-  const double share = (*year - before->year) / (next->year - before->year);
-  const auto between = [&](double x, double y) { return x + share * (y - x); };
-  return {between(a.graph_launch, b.graph_launch), between(a.launch, b.launch),
-          between(a.moe_kernels, b.moe_kernels), between(a.tiles, b.tiles)};
-}
-
 const GpuEfficiency& RuntimeProfile::gpu_efficiency(const GpuPart& part) const {
   const auto own = gpu.find(part.architecture);
   return own != gpu.end() ? own->second : gpu.at("default");

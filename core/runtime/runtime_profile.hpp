@@ -17,6 +17,7 @@
 #include "core/model/quant_format.hpp"
 #include "core/runtime/backend.hpp"
 #include "core/runtime/cpu_efficiency.hpp"
+#include "core/runtime/dated_change.hpp"
 #include "core/runtime/format_group.hpp"
 #include "core/runtime/gpu_efficiency.hpp"
 #include "core/runtime/kv_policy.hpp"
@@ -30,21 +31,6 @@ std::string_view name(RuntimeRules rules);
 
 enum class LogitsRows { kUbatch, kPrompt, kLast };
 enum class Staging { kPinned, kPageable };
-
-/// Differences of the builds of one time, as factors on the profile's figures.
-struct Era {
-  double year = 0;               // 2024.5 is July 2024
-  Sourced<double> graph_launch;  // launch overhead inside a captured CUDA graph, relative to CUDA's
-                                 // launch
-  Sourced<double> launch;        // launch overhead of all backends
-  Sourced<double> moe_kernels;   // launches of a MoE layer
-  Sourced<double> tiles;         // rate of quantized tiles
-};
-
-/// The factors at one time; 1 where nothing is known.
-struct EraFactors {
-  double graph_launch = 1, launch = 1, moe_kernels = 1, tiles = 1;
-};
 
 struct RuntimeProfile {
   std::string id;
@@ -135,6 +121,10 @@ struct RuntimeProfile {
     // Cycles of a core for each token and cell in the mask of attention, and the year from which
     // the host no longer looks at each of them.
     Sourced<double> mask_cycles, mask_until;
+    // Builds before that year sort a batch's tokens by expert on the host, while a CUDA or ROCm GPU
+    // waits: so long for each expert, token and expert of a token, before each matrix.
+    Sourced<Seconds> expert_sort;
+    Sourced<double> expert_sort_until;
   } prefill;
 
   struct Decode {
@@ -149,6 +139,9 @@ struct RuntimeProfile {
     // Cycles of one GPU unit for each cached token, query head and element of the head.
     Sourced<double> kv_cycles, kv_cycles_quant;
     Sourced<double> expert_cycles;  // scales a GPU's cycles for routed experts
+    // Cycles of one GPU unit to multiply one weight with one token more than the first, where
+    // products of a few tokens run as those of one.
+    Sourced<double> token_cycles;
     // Of reading weights and of unpacking them, the shorter adds so much of its time on a GPU.
     Sourced<double> unoverlapped_share;
     // CUDA and ROCm builds since that year multiply float weights with one token in another kernel,
@@ -170,9 +163,10 @@ struct RuntimeProfile {
   } decode;
 
   /// Kernel launches of a layer: `latent` or `recurrent` in place of `attention`, `moe` in place of
-  /// `ffn`.
+  /// `ffn`. These include the two norms that every layer has.
   struct Kernels {
     Sourced<double> attention, latent, recurrent, ffn, moe, head;
+    Sourced<double> norm;     // of each further norm
     Sourced<double> offload;  // more of them for a layer whose cache is streamed
     bool eager = false;       // an interpreter launches them one by one, ahead of a GPU's work and
                               // before the CPU's
@@ -191,8 +185,14 @@ struct RuntimeProfile {
   /// Year from which the output head is the first of the layers on the GPU; before, or where it is
   /// absent: the last one.
   std::optional<Sourced<double>> head_first_since;
-  std::vector<Era> eras;  // by year; interpolated linearly
+  std::vector<DatedChange> changes;
   CpuEfficiency cpu;
+
+  /// What rows of one chip tell beyond its architecture: factors on the speed of its kernels.
+  struct ChipFactors {
+    Sourced<double> decode, prefill;
+  };
+  std::map<std::string, ChipFactors, std::less<>> chips;  // by id of GPU or CPU
 
   struct Uncertainty {
     Sourced<double> decode, prefill, load;  // half-width of the 80 % interval, as a share
@@ -225,8 +225,11 @@ struct RuntimeProfile {
 
   const GpuEfficiency& gpu_efficiency(const GpuPart& part) const;
   const FormatEfficiency& format(QuantFormat f) const;
-  /// The factors for a build of `year`; without a year, those of the profile's last era.
-  EraFactors era_at(std::optional<double> year) const;
+  /// The factor on a figure in a build of `year`; without a year, of the newest.
+  double factor_before(ChangedFigure figure, const KernelOwner& of,
+                       std::optional<double> year) const {
+    return rigcast::factor_before(changes, figure, of, year);
+  }
   /// The rows of logits that a build of `year`, or the newest one, computes of a prompt.
   LogitsRows logits_at(std::optional<double> year) const;
   bool has(KvPolicy policy) const;

@@ -59,12 +59,16 @@ double int8_rate_of_core(const StepContext& s) {
   if (s.runtime.cpu.two_threads && cpu.core_int8) return cpu.core_int8->value.value;
   return rate_of_core(s, cpu.int8_rate, int8_flops_per_cycle(cpu));
 }
-// Kernels for one token may be written for narrower vectors than the core has.
+// Kernels for one token may be written for narrower vectors than the core has. Where unpacking
+// blocks is most of their work, each of the core's vector units does its part of it.
 double kernel_rate_of_core(const StepContext& s, TokenCount tokens) {
   const double rate = int8_rate_of_core(s);
-  const auto& widest = s.runtime.cpu.vector_bytes;
-  if (!widest || tokens > kMatVecTokens) return rate;
-  return std::min(rate, working_clock(s).value * int8_flops_per_cycle(s.rig.cpu, widest->value));
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (tokens > kMatVecTokens) return rate;
+  const double units = e.all_vector_units ? units_per_multiplier(s.rig.cpu) : 1.0;
+  if (!e.vector_bytes) return rate * units;
+  const double widest = int8_flops_per_cycle(s.rig.cpu, e.vector_bytes->value);
+  return units * std::min(rate, working_clock(s).value * widest);
 }
 double fp32_rate_of_core(const StepContext& s) {
   return rate_of_core(s, s.rig.cpu.fp32_rate, fp32_flops_per_cycle(s.rig.cpu));
@@ -78,6 +82,19 @@ struct CpuWork {
 
 const QuantFormatInfo& cache_format(const StepContext& s, const OpTraffic& t) {
   return info(t.cache_format.value_or(s.kv.types.k));
+}
+
+// True for builds whose threads share the cells of the cache instead of the heads.
+bool splits_cache(const StepContext& s) {
+  const auto& since = s.runtime.cpu.cache_split_since;
+  return since && s.settings.build_year.value_or(since->value) >= since->value;
+}
+
+// Share of the threads that attend over the cache for one token: in older builds each has heads of
+// its own.
+double share_attending(const StepContext& s) {
+  if (!s.runtime.cpu.cache_split_since || splits_cache(s)) return 1.0;
+  return std::min(1.0, double(s.model.heads) / std::max(1.0, double(s.settings.threads)));
 }
 
 // The number of times attention reads the cache: queries that share an element's work share one
@@ -95,7 +112,7 @@ double cache_equivalent_bytes(const StepContext& s, const OpTraffic& t, TokenCou
                               double bytes) {
   constexpr double kCacheOfCore = 3e6;  // the last level: 2 to 4 MB a core, 1 to 8 seen
   const CpuEfficiency& e = s.runtime.cpu;
-  if (!e.cache_stride || tokens > kMatVecTokens || bytes <= 0) return bytes;
+  if (!e.cache_stride || splits_cache(s) || tokens > kMatVecTokens || bytes <= 0) return bytes;
   const double held = kCacheOfCore * std::max(1, s.rig.cpu.cores) / std::max(1, s.rig.cpu.sockets);
   const double missed = std::max(0.0, 1.0 - held / bytes);
   return bytes * e.cache_stride->value * (1.0 + missed * (cache_reads(s, t) - 1.0));
@@ -113,7 +130,18 @@ double cache_flops(const StepContext& s, const OpTraffic& t) {
 // FLOPs of a batch's attention, plus the work on each score.
 double batch_flops(const StepContext& s, const OpTraffic& t) {
   const double score = 4.0 * double(std::max<std::int64_t>(1, s.model.head_dim));
-  return t.attention_flops * (1.0 + s.runtime.cpu.score.value / score);
+  return t.attention_flops * (1.0 + s.runtime.cpu.score.value / score) /
+         s.runtime.factor_before(ChangedFigure::kCpuAttention, {}, s.settings.build_year);
+}
+
+// Time in which threads turn from one expert's matrix to the next in a batch, where each expert has
+// tokens of its own to gather; one token's experts share its activations.
+Seconds expert_starts(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  if (!t.routed || !s.model.moe || tokens <= kMatVecTokens) return {};
+  const MixtureOfExperts& moe = *s.model.moe;
+  return s.runtime.cpu.expert_start.value *
+         expected_experts(moe.experts, moe.experts_used, double(tokens)) *
+         double(std::max(1, t.matrices));
 }
 
 Seconds vector_time(const StepContext& s, const OpTraffic& t) {
@@ -181,10 +209,20 @@ double cache_rate(const StepContext& s, double alone,
   return 1.0 / ((1.0 - half) / alone + half / shared);
 }
 
-double speed_of_tiles(const StepContext& s, const CpuMatrix& matrix) {
-  const auto& speed = s.runtime.cpu.tiles;
-  const RuntimeProfile::Repacking* layout = speed ? cpu_layout(s, matrix) : nullptr;
-  return layout && layout->in_tiles() ? speed->value : 1.0;
+// The rate of a batch in the layout of the matrix, relative to the order in which a file has it.
+double speed_of_layout(const StepContext& s, const CpuMatrix& matrix) {
+  const CpuEfficiency& e = s.runtime.cpu;
+  if (!e.tiles && !e.interleaved) return 1.0;
+  const RuntimeProfile::Repacking* layout = cpu_layout(s, matrix);
+  if (!layout) return 1.0;
+  const auto& speed = layout->in_tiles() ? e.tiles : e.interleaved;
+  return speed ? speed->value : 1.0;
+}
+
+// FLOP/s at which a core multiplies weights of one format, relative to quantized ones at `rate`.
+double format_speed(const StepContext& s, QuantFormat format, double factor, double rate) {
+  const bool as_fp32 = s.runtime.cpu.floats_as_fp32 && format_group(format) == FormatGroup::kFloat;
+  return as_fp32 ? factor * fp32_rate_of_core(s) / rate : factor;
 }
 
 // The share of a core's INT8 rate that is reached: by the instructions of its level, but no less
@@ -204,6 +242,7 @@ double scaled_flops(const OpTraffic& t, const Factor& factor) {
   double scaled = 0, all = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
     const auto format = QuantFormat(f);
+    if (t.weight_bytes_by_format[f] <= 0) continue;
     const double elements = t.weight_bytes_by_format[f] * 8.0 / info(format).bits_per_weight();
     all += elements;
     scaled += elements / factor(format);
@@ -214,8 +253,11 @@ double scaled_flops(const OpTraffic& t, const Factor& factor) {
 // Time of a batch's products by the kernels for one token, of which `cores` reach their full rate.
 Seconds one_by_one(const StepContext& s, const OpTraffic& t, double cores) {
   const CpuEfficiency& e = s.runtime.cpu;
-  const double flops =
-      scaled_flops(t, [&](QuantFormat format) { return s.runtime.format(format).cpu.value; });
+  const double share = int8_share(e, s.rig.cpu.simd);
+  const double flops = scaled_flops(t, [&](QuantFormat format) {
+    return format_speed(s, format, s.runtime.format(format).cpu.value,
+                        kernel_rate_of_core(s, 1) * share);
+  });
   const double experts = t.routed ? e.experts.value : 1.0;
   return Seconds{flops / (e.one_token.value * experts * kernel_rate_of_core(s, 1) * cores)};
 }
@@ -227,8 +269,8 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   const double os = s.rig.os == OperatingSystem::kWindows ? s.runtime.windows.cpu.value : 1.0;
   const double beside = tokens > kMatVecTokens ? smt_contention(s) : 1.0;
   const double reached = 1.0 / (1.0 + (1.0 / share - 1.0) * beside);
-  const double rate =
-      computing_cores(s) * kernel_rate_of_core(s, tokens) * reached * e.speed.value * os;
+  const double of_core = kernel_rate_of_core(s, tokens) * reached;
+  const double rate = computing_cores(s) * of_core * e.speed.value * os;
   if (uses_blas(s, t, tokens)) {
     const double blas = used_cores(s) * fp32_rate_of_core(s);
     return {Seconds{t.matmul_flops / (blas * e.blas.value)},
@@ -236,8 +278,9 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   }
   double matmul = scaled_flops(t, [&](QuantFormat format) {
     const FormatEfficiency& of_format = s.runtime.format(format);
-    if (tokens <= kMatVecTokens) return of_format.cpu.value;
-    return of_format.cpu_batch.value * speed_of_tiles(s, {format, t.routed});
+    if (tokens <= kMatVecTokens) return format_speed(s, format, of_format.cpu.value, of_core);
+    return format_speed(s, format, of_format.cpu_batch.value, of_core) *
+           speed_of_layout(s, {format, t.routed});
   });
   if (tokens <= kMatVecTokens)
     matmul /= e.one_token.value;
@@ -254,8 +297,8 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
   const bool quantized = cache_format(s, t).block_elements > 1;
   // Without `two_threads`, `rate` is that of threads which may share cores; a thread with a core to
   // itself is faster.
-  const double alone =
-      rate / (e.two_threads ? 1.0 : share_of_core(s).value_or(1.0)) * e.cache.value;
+  const double alone = rate / (e.two_threads ? 1.0 : share_of_core(s).value_or(1.0)) *
+                       e.cache.value * share_attending(s);
   const double of_cache =
       cache_rate(s, alone, quantized ? e.cache_quant_per_cycle : e.cache_per_cycle);
   return {Seconds{matmul / rate}, Seconds{cache_flops(s, t) / of_cache}};
@@ -310,8 +353,8 @@ OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
     cost.serial += unoverlapped_time(
         s, compute,
         {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
-  cost.overhead = barriers + cost.serial;
-  return corrected(s, cost, tokens, true);
+  cost.overhead = barriers + expert_starts(s, t, tokens) + cost.serial;
+  return corrected(s, cost, tokens, kHost);
 }
 
 }  // namespace rigcast

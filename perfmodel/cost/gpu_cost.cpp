@@ -29,6 +29,7 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
     const auto format = QuantFormat(f);
     const double bytes = t.weight_bytes_by_format[f];
+    if (bytes <= 0) continue;  // of most formats there are none
     const double elements = bytes * 8.0 / info(format).bits_per_weight();
     const double scaled = elements / s.runtime.format(format).batch.value;
     all += elements;
@@ -50,11 +51,18 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
   return m;
 }
 
+// The factor on a figure of the GPU's kernels in the build that is forecast.
+double before_changes(const StepContext& s, const GpuPart& gpu, ChangedFigure figure) {
+  return s.runtime.factor_before(figure, {s.settings.backend, gpu.architecture},
+                                 s.settings.build_year);
+}
+
 // Time in which one token's query heads multiply with the cache. Memory reads hide little of it.
 Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& decode = s.runtime.decode;
   const bool quantized = info(s.kv.types.k).block_elements > 1;
-  const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value;
+  const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value *
+                        before_changes(s, gpu, ChangedFigure::kKvCycles);
   const Seconds products{t.attention_flops / 4.0 * cycles / unit_rate(gpu).value};
   const bool starts = quantized && s.runtime.blocks && t.attention_flops > 0;
   return products + (starts ? s.runtime.blocks->quantized_start.value : Seconds{});
@@ -88,9 +96,9 @@ bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens
 // Launch overhead: the time from one kernel's end to the start of the next.
 Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
-  const EraFactors era = s.runtime.era_at(s.settings.build_year);
-  double scale = s.runtime.gpu_efficiency(gpu).launch.value * era.launch;
-  if (captures_graphs(s, gpu, tokens)) scale *= era.graph_launch;
+  double scale =
+      s.runtime.gpu_efficiency(gpu).launch.value * before_changes(s, gpu, ChangedFigure::kLaunch);
+  if (captures_graphs(s, gpu, tokens)) scale *= backend.graph_launch.value;
   if (tokens > kMatVecTokens)
     scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
@@ -201,6 +209,17 @@ double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
   return (experts_hit(s, tokens) * (1 + kernels + kCopies) - 1) * double(t.matrices);
 }
 
+// Time in which the host sorts a batch's tokens by expert, as older builds do.
+Seconds expert_sort_time(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  const auto& prefill = s.runtime.prefill;
+  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
+  const double until = prefill.expert_sort_until.value;
+  if (!t.routed || !cuda || s.settings.build_year.value_or(until) >= until) return {};
+  const double pairs = double(tokens) * s.model.moe->experts_used;
+  return prefill.expert_sort.value * (pairs * s.model.moe->experts * double(t.matrices)) *
+         host_clock_factor(s);
+}
+
 // Columns of a tile of experts: of widths in eights, from 48 on in sixteens, the least with which
 // the batch has as few tiles as with the widest.
 double width_of_tile(double widest, double tokens) {
@@ -242,15 +261,14 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
-  const EraFactors era = s.runtime.era_at(s.settings.build_year);
   const MatmulSplit split = split_matmul(s, t);
   const double shared = std::max(t.tokens_per_weight, 1e-9);
   const double common =
       backend.batch.value * batch.speed.value * (t.routed ? batch.experts.value : 1.0);
   const FlopsPerSecond floats = gemm_rate(gpu).value;
-  const double gemm =
-      floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
-      (1.0 / busy_share(s, gpu, t, tokens) + batch.gemm_half_rate_batch.value / shared);
+  const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
+                      (1.0 / busy_share(s, gpu, t, tokens) +
+                       batch.gemm_half_rate_batch.value * e.half_rate_batch.value / shared);
   double seconds = t.matmul_flops * split.floats_scaled / gemm;
   if (expands_weights(s, gpu)) {
     const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
@@ -260,10 +278,12 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
     const auto columns = expert_columns(s, gpu, t, tokens);
     const double kernel = columns ? batch.expert_tiles.value / batch.experts.value : 1.0;
     const double multiplied = shared * columns.value_or(1.0);  // tokens, for each weight
-    const double part = common * kernel * power_share(s, gpu, tile_rate(gpu).value, 0.6) /
-                        (1.0 + batch.tile_half_rate_batch.value / multiplied);
-    seconds += t.matmul_flops * multiplied / shared *
-               tile_seconds(s, gpu, split, e.tiles.value * era.tiles) / part;
+    const double part =
+        common * kernel * power_share(s, gpu, tile_rate(gpu).value, 0.6) /
+        (1.0 + batch.tile_half_rate_batch.value * e.half_rate_batch.value / multiplied) *
+        before_changes(s, gpu, ChangedFigure::kTiles);
+    seconds +=
+        t.matmul_flops * multiplied / shared * tile_seconds(s, gpu, split, e.tiles.value) / part;
   }
   return Seconds{seconds};
 }
@@ -285,17 +305,22 @@ bool has_float_kernel(const StepContext& s) {
   return cuda && since > 0 && s.settings.build_year.value_or(since) >= since;
 }
 
-// Time in which the GPU's units unpack and multiply every byte of weights for one token.
+// Time in which the GPU's units unpack every byte of weights and multiply it with the tokens that
+// share it.
 Seconds unpack_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   double cycles = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
     const auto format = QuantFormat(f);
+    if (t.weight_bytes_by_format[f] <= 0) continue;
     const bool newer = format_group(format) == FormatGroup::kFloat && has_float_kernel(s);
     cycles += t.weight_bytes_by_format[f] * s.runtime.format(format).cycles.value *
               (newer ? s.runtime.decode.float_cycles.value : 1.0);
   }
   cycles *= s.runtime.gpu_efficiency(gpu).cycles.value;
   if (t.routed) cycles *= s.runtime.decode.expert_cycles.value;
+  const double further = std::max(0.0, t.tokens_per_weight - 1.0);
+  if (s.runtime.decode.token_cycles.value > 0 && further > 0)
+    cycles += s.runtime.decode.token_cycles.value * further * split_matmul(s, t).elements;
   return Seconds{cycles / unit_rate(gpu).value};
 }
 
@@ -318,11 +343,13 @@ double share_of(const GpuPart& part, double share) {
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
-  const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value;
+  const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value *
+                       before_changes(s, gpu, ChangedFigure::kAttention);
   Seconds products{t.attention_flops / (gemm_rate(gpu).value.value * share)};
   if (gpu.fp16_tensor && !s.runtime.blocks)
-    products += Seconds{t.attention_flops * s.runtime.batch.attention_cycles.value / 1000 /
-                        unit_rate(gpu).value / backend.attention.value};
+    products += Seconds{
+        t.attention_flops * s.runtime.batch.attention_cycles.value / 1000 / unit_rate(gpu).value /
+        (backend.attention.value * before_changes(s, gpu, ChangedFigure::kAttention))};
   if (!s.runtime.blocks || t.attention_flops <= 0) return products;
   const BlockEfficiency& blocks = *s.runtime.blocks;
   const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
@@ -379,14 +406,15 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     const Seconds reading = memory_time(s, Bytes{weights}, DeviceIndex(gpu));
     cost.serial += unoverlapped_time(s, unpack_time(s, part, t), reading) +
                    cache_products(s, part, t) * kv_scale;
-    return corrected(s, with_launches(s, gpu, cost, launches), tokens, false);
+    return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
+  cost.serial += expert_sort_time(s, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.serial += score_passes(s, part, t);
   if (const auto& blocks = s.runtime.blocks)
     cost.serial += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
-  return corrected(s, with_launches(s, gpu, cost, launches), tokens, false);
+  return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
 }
 
 }  // namespace rigcast

@@ -47,8 +47,8 @@ std::optional<Hertz> clock_of_one_core(const CpuPart& cpu) {
   return known ? std::optional(known->value) : std::nullopt;
 }
 
-OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens, bool on_host) {
-  const double speed = device_speed(s, tokens, on_host);
+OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens, DeviceIndex device) {
+  const double speed = device_speed(s, tokens, device == kHost) * chip_speed(s, tokens, device);
   cost.overhead = cost.overhead / speed;
   cost.serial = cost.serial / speed;
   cost.compute = cost.compute / speed;

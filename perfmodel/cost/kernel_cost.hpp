@@ -23,7 +23,7 @@ double host_clock_factor(const StepContext& context);
 /// Of a core that works alone: as measured, or else its boost clock; nullopt: not known.
 std::optional<Hertz> clock_of_one_core(const CpuPart& cpu);
 
-/// As fast as the rig's own runs were, for a batch of `tokens` on a GPU or on the CPU.
-OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens, bool on_host);
+/// As fast as rows of the chip and the rig's own runs were, for a batch of `tokens` on a device.
+OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens, DeviceIndex device);
 
 }  // namespace rigcast

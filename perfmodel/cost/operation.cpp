@@ -14,30 +14,45 @@ BytesPerSecond shared_rate(const StepContext& s, BytesPerSecond link) {
   return std::min(link, s.rig.ram.bandwidth.value);
 }
 
+// Launches of a layer's norms in half of the layer, attention or FFN, which has `own` norms beside
+// its share of the layer's: those of the two that every layer has are counted with the others, as
+// one launch each.
+double norm_launches(const StepContext& s, int own) {
+  const double further = own + std::max(0, s.model.norms_per_layer - 2) / 2.0;
+  const double before = s.runtime.factor_before(ChangedFigure::kNormKernels,
+                                                {s.settings.backend, {}}, s.settings.build_year);
+  return s.runtime.kernels.norm.value * ((1.0 + further) * before - 1.0);
+}
+
+double launches_of(const StepContext& s, Launches launches) {
+  const auto& kernels = s.runtime.kernels;
+  switch (launches) {
+    case Launches::kNone: return 0;
+    case Launches::kAttention:
+      return (s.model.mla ? kernels.latent : kernels.attention).value +
+             norm_launches(s, s.model.qk_norm ? 2 : 0) +
+             (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
+    case Launches::kRecurrent: return kernels.recurrent.value + norm_launches(s, 0);
+    case Launches::kFfn: return kernels.ffn.value + norm_launches(s, 0);
+    case Launches::kHead: return kernels.head.value;
+    case Launches::kMoePart: break;
+  }
+  const double moe =
+      kernels.moe.value * s.runtime.factor_before(ChangedFigure::kMoeKernels,
+                                                  {s.settings.backend, {}}, s.settings.build_year);
+  return (moe + norm_launches(s, 0)) / 2;  // of two parts: router and experts
+}
+
 }  // namespace
 
 OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic& t,
                       TokenCount tokens, Launches launches) {
-  const auto& kernels = s.runtime.kernels;
-  const auto count = [&]() -> double {
-    switch (launches) {
-      case Launches::kNone: return 0;
-      case Launches::kAttention:
-        return (s.model.mla ? kernels.latent : kernels.attention).value +
-               (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
-      case Launches::kRecurrent: return kernels.recurrent.value;
-      case Launches::kFfn: return kernels.ffn.value;
-      case Launches::kHead: return kernels.head.value;
-      case Launches::kMoePart: break;
-    }
-    return kernels.moe.value / 2 * s.runtime.era_at(s.settings.build_year).moe_kernels;
-  };
-  if (device != kHost) return gpu_cost(s, std::size_t(device), t, tokens, count());
+  if (device != kHost) return gpu_cost(s, std::size_t(device), t, tokens, launches_of(s, launches));
   OpCost cost = cpu_cost(s, t, tokens);
   // The CPU computes an operation before the next one is launched.
-  if (kernels.eager)
+  if (s.runtime.kernels.eager)
     cost.overhead += s.runtime.backends[std::size_t(s.settings.backend)].launch.value *
-                     host_clock_factor(s) * count();
+                     host_clock_factor(s) * launches_of(s, launches);
   return cost;
 }
 

@@ -17,7 +17,7 @@ namespace rigcast::planner {
 namespace {
 
 constexpr std::size_t kShown = 3;
-constexpr std::size_t kMaxShownOnFront = 12;
+constexpr std::size_t kMaxShownOnFront = 11;
 constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
 bool is_fp16(KvTypes types) { return types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16; }

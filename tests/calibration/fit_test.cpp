@@ -1,6 +1,7 @@
 // A small fit: what it writes is read back as fitted figures.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -57,11 +58,11 @@ TEST_CASE("A fit comes near its rows, forgets a chip it has not seen, and is rea
     std::vector<Sample> bound;
     for (const ResolvedRun& run : runs) bound.emplace_back(run, profile);
     weigh(bound);
-    for (Sample& s : bound) s.bind(all, likely(all));
     return bound;
   };
   const LeftOut fit = leave_chips_out(all, samples, 2, [](int, int) {});
-  const std::vector<Sample> bound = samples();
+  std::vector<Sample> bound = samples();
+  for (Sample& s : bound) s.bind(all, likely(all));
   REQUIRE(fit.values.size() == all.size());
   for (std::size_t i = 0; i < bound.size(); ++i) {
     const double before = bound[i].error_among(likely(all));
@@ -92,4 +93,51 @@ TEST_CASE("A fit comes near its rows, forgets a chip it has not seen, and is rea
   CHECK_FALSE(read->has_measured("ampere", true, SpeedMetric::kDecode));
   CHECK_FALSE(read->has_measured("ampere", false, SpeedMetric::kPrefill));
   CHECK_FALSE(read->has_measured("turing", false, SpeedMetric::kDecode));
+}
+
+TEST_CASE("What rows of a source have in common is no part of a forecast", "[calibration]") {
+  const RuntimeProfile profile = unfitted();
+  ResolvedRun run = runs_of("RTX 3090", 1.0).front();
+  run.measured.source = "someone";
+  const auto all = parameters(profile, {}, {{"rtx-3090"}, {"someone"}});
+  std::vector<double> values = likely(all);
+  Sample sample(run, profile);
+  sample.bind(all, values);
+  const double before = sample.error_among(values);
+  const auto at = [&](const std::string& path) {
+    return std::size_t(std::ranges::find(all, path, &Parameter::path) - all.begin());
+  };
+  const std::size_t of_source = at("source.\"someone\".tg_tps");
+  const std::size_t of_chip = at("chip.\"rtx-3090\".decode");
+  REQUIRE(of_source < all.size());
+  REQUIRE(of_chip < all.size());
+  CHECK(std::ranges::count(sample.depends_on(), int(of_source)) == 1);
+  CHECK(std::ranges::count(sample.depends_on(), int(of_chip)) == 1);
+  // Of another metric, and of no chip of its own.
+  CHECK(std::ranges::count(sample.depends_on(), int(at("source.\"someone\".pp_tps"))) == 0);
+
+  values[of_source] += 0.3;
+  std::vector<double> own;
+  for (const int i : sample.depends_on()) own.push_back(values[std::size_t(i)]);
+  CHECK(sample.error(own.data()) == Approx(before + 0.3).margin(1e-9));
+  CHECK(sample.error_among(values) == Approx(before).margin(1e-12));
+  values[of_chip] += 0.1;  // the GPU has the whole token but for the host's part
+  CHECK(sample.error_among(values) > before + 0.05);
+  CHECK(sample.error_among(values) <= before + 0.1);
+}
+
+TEST_CASE("A fit is the same with one thread and with several", "[calibration]") {
+  const RuntimeProfile profile = unfitted();
+  const auto all = parameters(profile, {});
+  const std::vector<ResolvedRun> runs = runs_of("RTX 3090", 1.1);
+  const auto fitted_with = [&](int threads) {
+    std::vector<Sample> samples;
+    for (const ResolvedRun& run : runs) samples.emplace_back(run, profile);
+    weigh(samples);
+    for (Sample& s : samples) s.bind(all, likely(all));
+    FitOptions options;
+    options.threads = threads;
+    return fit(all, samples, likely(all), options);
+  };
+  CHECK(fitted_with(1) == fitted_with(3));
 }

@@ -13,7 +13,7 @@ using namespace rigcast::calibration;
 
 namespace {
 
-Result<std::vector<LeftOutBar>> read(const std::string& text) {
+Result<LeftOutBars> read(const std::string& text) {
   const test::Folder folder;
   std::ofstream(folder / "bars.toml") << text;
   return read_left_out_bars(folder / "bars.toml");
@@ -67,27 +67,49 @@ std::vector<Measurement> measured(int count) {
 
 TEST_CASE("A bar of left-out errors states its limit", "[calibration]") {
   CHECK_FALSE(read(kBar));
-  const auto bars = read(kBar + "limit = 0.2\nregimes = [\"resident\"]\ndeep = true\n");
+  const auto bars = read("sweep = \"someone\"\n" + kBar +
+                         "limit = 0.2\nregimes = [\"resident\"]\ndeep = true\nof_sweep = true\n");
   REQUIRE(bars);
-  CHECK(bars->front().limit == 0.2);
-  CHECK(bars->front().regimes == std::vector{Regime::kResident});
-  CHECK(bars->front().deep);
+  CHECK(bars->sweep == "someone");
+  const LeftOutBar& bar = bars->bars.front();
+  CHECK(bar.limit == 0.2);
+  CHECK(bar.regimes == std::vector{Regime::kResident});
+  CHECK(bar.deep);
+  CHECK(bar.of_sweep);
+  CHECK_FALSE(read(kBar + "limit = 0.2\n")->bars.front().of_sweep);
   CHECK_FALSE(read(kBar + "limit = 0.2\nregimes = [\"elsewhere\"]\n"));
   CHECK_FALSE(read(kBar + "limit = 0.2\nunknown = 1\n"));
 }
 
 TEST_CASE("A bar applies from eight chips on", "[calibration]") {
-  CHECK_FALSE(judge(rows_of(7, 0.05), std::vector{bar(0.1, 1)}).front().applies);
-  const LeftOutVerdict v = judge(rows_of(8, 0.05), std::vector{bar(0.1, 1)}).front();
+  CHECK_FALSE(judge(rows_of(7, 0.05), LeftOutBars{{}, {bar(0.1, 1)}}).front().applies);
+  const LeftOutVerdict v = judge(rows_of(8, 0.05), LeftOutBars{{}, {bar(0.1, 1)}}).front();
   CHECK(v.applies);
   CHECK(v.reached);
-  CHECK_FALSE(judge(rows_of(8, 0.15), std::vector{bar(0.1, 1)}).front().reached);
+  CHECK_FALSE(judge(rows_of(8, 0.15), LeftOutBars{{}, {bar(0.1, 1)}}).front().reached);
+}
+
+TEST_CASE("Rows of the sweep are judged apart from all others", "[calibration]") {
+  std::vector<LeftOutRow> rows = rows_of(16, 0.05);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].source = i < 8 ? "someone README.md" : "others";
+    if (i >= 8) rows[i].left_out = std::log(1.3);
+  }
+  LeftOutBar of_sweep = bar(0.1, 1);
+  of_sweep.of_sweep = true;
+  const auto verdicts = judge(rows, LeftOutBars{"someone", {bar(0.1, 1), of_sweep}});
+  CHECK(verdicts[0].rows == 8);
+  CHECK(verdicts[0].chips_equal.median == Approx(0.3).epsilon(1e-9));
+  CHECK(verdicts[1].rows == 8);
+  CHECK(verdicts[1].chips_equal.median == Approx(0.05).epsilon(1e-9));
+  // Without a sweep, all rows are of other sources.
+  CHECK(judge(rows, LeftOutBars{"", {bar(0.1, 1)}}).front().rows == 16);
 }
 
 TEST_CASE("A median above its limit, or no rows at all, fails", "[calibration]") {
-  CHECK(exceeded(judge(rows_of(8, 0.19), std::vector{bar(0.1, 0.2)})).empty());
-  CHECK(exceeded(judge(rows_of(8, 0.21), std::vector{bar(0.1, 0.2)})).size() == 1);
-  CHECK(exceeded(judge({}, std::vector{bar(0.1, 0.2)})).size() == 1);
+  CHECK(exceeded(judge(rows_of(8, 0.19), LeftOutBars{{}, {bar(0.1, 0.2)}})).empty());
+  CHECK(exceeded(judge(rows_of(8, 0.21), LeftOutBars{{}, {bar(0.1, 0.2)}})).size() == 1);
+  CHECK(exceeded(judge({}, LeftOutBars{{}, {bar(0.1, 0.2)}})).size() == 1);
 }
 
 TEST_CASE("A table of another program is noticed", "[calibration]") {

@@ -17,6 +17,7 @@ namespace {
 ResolvedRun run_on_an_rtx_3090() {
   Measurement m;
   m.id = "A,1";
+  m.source = "a thread";
   m.gpu = "RTX 3090";
   m.gpu_count = 1;
   m.cpu = "Ryzen 9 7950X";
@@ -56,14 +57,15 @@ TEST_CASE("A fitted row is a line with both forecasts in the metric's unit", "[c
   const auto rows = parse_csv(table, "table");
   REQUIRE(rows);
   REQUIRE(rows->size() == 2);
-  CHECK(texts((*rows)[0]) == std::vector<std::string>{"id", "chip", "rig", "model", "quant",
-                                                      "regime", "deep", "quantized_kv", "ram_known",
-                                                      "metric", "measured", "fitted", "left_out",
-                                                      "family", "family_left_out"});
+  CHECK(texts((*rows)[0]) ==
+        std::vector<std::string>{"id", "chip", "rig", "model", "quant", "regime", "deep",
+                                 "quantized_kv", "ram_known", "metric", "measured", "fitted",
+                                 "left_out", "family", "family_left_out", "source", "year"});
   CHECK(texts((*rows)[1]) == std::vector<std::string>{"A,1", run.chip, "RTX 3090 \"FE\", Ryzen",
                                                       "llama-3.1-8b", "Q4_K_M", "resident", "1",
                                                       "0", run.ram_known ? "1" : "0", "tg_tps",
-                                                      "120.5", "241", "40.1667", "ampere", "482"});
+                                                      "120.5", "241", "40.1667", "ampere", "482",
+                                                      "a thread", "2025"});
 }
 
 TEST_CASE("Dense runs of one machine are no rows of the table", "[calibration]") {
@@ -77,7 +79,8 @@ TEST_CASE("Dense runs of one machine are no rows of the table", "[calibration]")
 TEST_CASE("A table of left-out rows is read back as it was written", "[calibration]") {
   LeftOutRow row{"A,1",          "rtx-3090",    "RTX 3090",    "llama",  "Q4_0",
                  Regime::kSplit, true,          false,         true,     SpeedMetric::kPrefill,
-                 120.5,          std::log(2.0), std::log(0.5), "ampere", std::log(4.0)};
+                 120.5,          std::log(2.0), std::log(0.5), "ampere", std::log(4.0),
+                 "a thread",     2025};
   const auto rows = read(to_csv(std::vector{row}));
   REQUIRE(rows);
   REQUIRE(rows->size() == 1);
@@ -91,6 +94,8 @@ TEST_CASE("A table of left-out rows is read back as it was written", "[calibrati
   CHECK(back.left_out_speed() == Approx(60.25));
   CHECK(back.family == "ampere");
   CHECK(back.family_left_out_speed() == Approx(482));
+  CHECK(back.source == "a thread");
+  CHECK(back.year == 2025);
 }
 
 TEST_CASE("A table by family has families in the place of chips", "[calibration]") {
@@ -115,8 +120,9 @@ TEST_CASE("What is no table of left-out rows is refused where it stands", "[cali
   CHECK_FALSE(read("id,chip\n"));
   CHECK_FALSE(read(""));
   // A speed that is no number would be an error of nothing.
-  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,nan,f,1\n"));
-  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,nan\n"));
-  CHECK_FALSE(read(header + "a,c,r,m,q,elsewhere,0,0,0,tg_tps,1,1,1,f,1\n"));
-  CHECK(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,1\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,nan,f,1,s,0\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,nan,s,0\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,elsewhere,0,0,0,tg_tps,1,1,1,f,1,s,0\n"));
+  CHECK(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,1,s,0\n"));
+  CHECK_FALSE(read(header + "a,c,r,m,q,resident,0,0,0,tg_tps,1,1,1,f,1,s,soon\n"));
 }

@@ -78,10 +78,10 @@ TEST_CASE("A config.json and files of parts are taken by their path", "[cli]") {
   const Folder folder;
   fs::create_directories(folder / "Mine-8B");
   fs::copy_file(kRoot / "tests/data/hugging_face/qwen3-8b.json", folder / "Mine-8B/config.json");
-  fs::copy_file(kRoot / "hwprofiles/gpus/rtx-4090.toml", folder / "card.toml");
+  fs::copy_file(kRoot / "hwprofiles/gpus/rtx-4090.toml", folder / "rtx-4090.toml");
   const json by_name = simulated({"--model", "qwen3-8b"}, "rtx-4090");
   for (const char* model : {"Mine-8B", "Mine-8B/config.json"}) {
-    const json mine = simulated({"--model", folder / model}, folder / "card.toml");
+    const json mine = simulated({"--model", folder / model}, folder / "rtx-4090.toml");
     CHECK(mine["scenario"]["model"]["name"] == "mine-8b");
     for (const char* key : {"decode", "memory", "ttft"}) CHECK(mine[key] == by_name[key]);
   }

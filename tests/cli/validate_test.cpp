@@ -201,8 +201,9 @@ TEST_CASE("Left-out rows of another program's fit are noticed", "[cli]") {
   const std::string table = folder.write(
       "fit.left-out.csv",
       "id,chip,rig,model,quant,regime,deep,quantized_kv,ram_known,metric,measured,fitted,left_out,"
-      "family,family_left_out\n"
-      "A1,rtx-3090,R,llama-3-8b,Q4_K_M,resident,0,0,1,tg_tps,0.001,0.002,0.003,ampere,0.003\n");
+      "family,family_left_out,source,year\n"
+      "A1,rtx-3090,R,llama-3-8b,Q4_K_M,resident,0,0,1,tg_tps,0.001,0.002,0.003,ampere,0.003,"
+      "a thread,2025\n");
   const Outcome o = validate(file, {"--left-out", table, "--format", "json"});
   CHECK(o.exit == 1);
   CHECK(contains(o.error, "another profile or program"));

@@ -387,6 +387,19 @@ TEST_CASE("Kernels of narrower vectors gain nothing on a wider core", "[cpu]") {
   CHECK(seconds(s, 16) == Approx(batch));  // of one token alone
 }
 
+TEST_CASE("Unpacking blocks for one token keeps all vector units busy", "[cpu]") {
+  Scenario s = of_cpu();
+  const double token = seconds(s, 1), batch = seconds(s, 16);
+  s.runtime.cpu.all_vector_units = true;
+  s.rig.cpu.architecture = "raptor-lake";  // three units, of which two multiply
+  CHECK(seconds(s, 1) == Approx(token * 2 / 3));
+  CHECK(seconds(s, 16) == Approx(batch));
+  s.rig.cpu.architecture = "zen3";  // four, of which two multiply
+  CHECK(seconds(s, 1) == Approx(token * 2 / 4));
+  s.rig.cpu.architecture = "apple-m2";  // four narrow ones, all of which multiply
+  CHECK(seconds(s, 1) == Approx(token));
+}
+
 TEST_CASE("Threads that share cores without knowing it are less than one core each", "[cpu]") {
   Scenario s = of_cpu();
   // 8 processors on 4 cores: together they multiply as 4 threads alone do.

@@ -316,6 +316,31 @@ TEST_CASE("Latent attention has launches of its own, where a profile states them
   CHECK(overhead(s, Launches::kAttention) == Approx(12 * launch));
 }
 
+TEST_CASE("Norms beyond the two of every layer are launches of their own", "[gpu]") {
+  std::string text = kProfile;
+  text.replace(text.find("recurrent = "), 0, "norm = 1\n");
+  Scenario s = of_gpu("pascal", text);
+  const double launch = 3e-6 * 1.25;
+  CHECK(overhead(s, Launches::kAttention) == Approx(12 * launch));
+  s.model.qk_norm = true;  // of queries, and of keys
+  CHECK(overhead(s, Launches::kAttention) == Approx(14 * launch));
+  CHECK(overhead(s, Launches::kFfn) == Approx(7.5 * launch));
+  s.model.norms_per_layer = 4;  // one more after attention, and one after the FFN
+  CHECK(overhead(s, Launches::kAttention) == Approx(15 * launch));
+  CHECK(overhead(s, Launches::kFfn) == Approx(8.5 * launch));
+
+  DatedChange fused;
+  fused.figure = ChangedFigure::kNormKernels;
+  fused.since.value = 2025.5;
+  fused.before.value = 2;
+  s.runtime.changes = {fused};
+  s.settings.build_year = 2025.4;  // two for each of the four, and of the six in all
+  CHECK(overhead(s, Launches::kAttention) == Approx((12 - 1 + 2 * 4) * launch));
+  CHECK(overhead(s, Launches::kFfn) == Approx((7.5 - 1 + 2 * 2) * launch));
+  s.settings.build_year = 2025.6;
+  CHECK(overhead(s, Launches::kFfn) == Approx(8.5 * launch));
+}
+
 TEST_CASE("Wide heads scale what is read of the cache and what is done with it", "[gpu]") {
   Scenario s = of_gpu("pascal");
   s.runtime.decode.wide_heads.value = 2;

@@ -24,7 +24,8 @@ bool names(const Error& error, const std::string& part) {
 
 TEST_CASE("A profile has its own figures, and its base's where it has none", "[runtime]") {
   const ProfileFolder folder;
-  folder.write("test", kProfile);
+  folder.write("test",
+               kProfile + "[change.graphs]\nfigure = \"launch\"\nsince = 2024\nbefore = 2\n");
   folder.write("derived", based_on("test", R"(weight_streaming = true
 [gpu.default]
 cycles = 0.02
@@ -32,9 +33,12 @@ cycles = 0.02
 tiles = 0.5
 [cpu.int8_share]
 avx512 = 0.4
-[[builds]]
-year = 2026.0
-launch = 0.5
+[change.graphs]
+before = 3
+[change.own]
+figure = "tiles"
+since = 2026
+before = 0.5
 )"));
   const auto p = folder.load("derived");
   REQUIRE(p);
@@ -53,25 +57,16 @@ launch = 0.5
   CHECK(p->cpu.int8_share.at("avx512").value == 0.4);
   CHECK(p->cpu.int8_share.at("avx2").value == 0.25);
   CHECK(p->memory.kv_padding == 32);
-  CHECK(p->era_at({}).launch == 0.5);
+  // Of a change of its base: its own factor, the base's date.
+  CHECK(p->factor_before(ChangedFigure::kLaunch, {}, 2023.9) == 3);
+  CHECK(p->factor_before(ChangedFigure::kLaunch, {}, 2024.0) == 1);
+  CHECK(p->factor_before(ChangedFigure::kTiles, {}, 2025.9) == 0.5);
   // The base itself is what it was.
   const auto base = folder.load("test");
   REQUIRE(base);
   CHECK(base->gpu_efficiency(part_of("ada")).cycles.value == 0.06);
-  CHECK(base->eras.empty());
-}
-
-TEST_CASE("A list of builds takes the place of the base's", "[runtime]") {
-  const ProfileFolder folder;
-  folder.write("test", kProfile +
-                           "[[builds]]\nyear = 2024.0\nlaunch = 2\n"
-                           "[[builds]]\nyear = 2025.0\nlaunch = 3\n");
-  folder.write("derived", based_on("test", "[[builds]]\nyear = 2026.0\ntiles = 0.5\n"));
-  const auto p = folder.load("derived");
-  REQUIRE(p);
-  REQUIRE(p->eras.size() == 1);
-  CHECK(p->eras.front().tiles.value == 0.5);
-  CHECK(p->eras.front().launch.value == 1);
+  CHECK(base->factor_before(ChangedFigure::kLaunch, {}, 2023.9) == 2);
+  CHECK(base->factor_before(ChangedFigure::kTiles, {}, 2023.9) == 1);
 }
 
 TEST_CASE("A base may have a base", "[runtime]") {

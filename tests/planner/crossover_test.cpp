@@ -76,6 +76,8 @@ double request_of(Scenario s, PlacementSettings placement) {
   return (r.ttft()->total() + r.tpot.mean * 255.0).value;
 }
 
+constexpr double kTie = 0.05;  // measurements of one machine differ by as much
+
 double request_seconds(const Scenario& s) { return SerialForecast(s).request().value; }
 
 }  // namespace
@@ -90,7 +92,10 @@ TEST_CASE("The faster of weights and caches in RAM is forecast at every prompt l
     const double ratio = request_of(s, {}) / request_of(s, apart);
     INFO(m.of.model << ", " << m.prompt << " tokens: forecast " << ratio << ", measured "
                     << m.ratio);
-    CHECK((ratio > 1) == (m.ratio > 1));
+    // Off by no more than the distance between two adjacent prompts of the table, and the faster
+    // one is the same, but where they are forecast to be within what two measurements differ by.
+    CHECK(std::abs(std::log(ratio / m.ratio)) < 0.3);
+    if (std::abs(ratio - 1) > kTie) CHECK((ratio > 1) == (m.ratio > 1));
   }
 }
 
@@ -101,8 +106,6 @@ namespace {
 double expected_ratio(const Measured& m, const Plan& plan) {
   return m.ratio * double(m.of.apart) / double(plan.crossover->from.cpu_ffn_layers);
 }
-
-constexpr double kTie = 0.05;  // measurements of one machine differ by as much
 
 }  // namespace
 

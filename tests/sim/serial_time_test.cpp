@@ -277,14 +277,14 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
     RuntimeProfile& r = s.runtime;
     for (auto& [name, gpu] : r.gpu)
       for (auto* figure : {&gpu.read, &gpu.cycles, &gpu.launch, &gpu.kv_read, &gpu.gemm, &gpu.tiles,
-                           &gpu.attention})
+                           &gpu.attention, &gpu.half_rate_batch})
         figure->value *= 0.8;
     for (FormatEfficiency& format : r.formats)
       for (auto* figure : {&format.cycles, &format.batch, &format.cpu, &format.cpu_batch})
         figure->value *= 1.3;
-    for (Era& era : r.eras)
-      for (auto* figure : {&era.graph_launch, &era.launch, &era.moe_kernels, &era.tiles})
-        figure->value *= 0.9;
+    for (DatedChange& change : r.changes) change.before.value *= 0.9;
+    for (BackendEfficiency& backend : r.backends) backend.graph_launch.value *= 0.9;
+    r.chips["rtx-3090"] = {{0.9, SourceKind::kFitted, {}}, {0.8, SourceKind::kFitted, {}}};
     for (auto* figure : {&r.kernels.attention,
                          &r.kernels.latent,
                          &r.kernels.recurrent,

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calibration/fit.hpp"
+#include "calibration/fit/fit.hpp"
 #include "calibration/runs/calibrate_on_runs.hpp"
 #include "calibration/runs/run_parameters.hpp"
 #include "core/runtime/load_profile.hpp"

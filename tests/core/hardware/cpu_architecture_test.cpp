@@ -36,6 +36,8 @@ TEST_CASE("Every CPU architecture stands in the table once, with units that exis
     CHECK(before.insert(a.name).second);
     CHECK(cpu_architecture(a.name) == &a);
     CHECK(a.multipliers >= 1);
+    CHECK(a.units >= a.multipliers);
+    CHECK(a.units <= 6);
     CHECK((a.vector_bytes == 1 || a.vector_bytes == 16 || a.vector_bytes == 32 ||
            a.vector_bytes == 64));
   }
@@ -103,6 +105,21 @@ TEST_CASE("A core of no known design is the usual one of its SIMD level", "[arch
     CHECK(int8("never-heard-of", simd) == Approx(2 * 16 / 1.5));
   }
   CHECK(int8("never-heard-of", "scalar") == 2);
+}
+
+TEST_CASE("Cores have vector units that do not multiply", "[architecture]") {
+  CHECK(units_per_multiplier(core("sapphire-rapids", "amx")) == 1.5);
+  CHECK(units_per_multiplier(core("haswell", "avx2")) == 3);
+  CHECK(units_per_multiplier(core("zen5", "avx512-vnni")) == 2);
+  CHECK(units_per_multiplier(core("neoverse-n1", "neon-dotprod")) == 1);
+  // a core of no known design has those of its vendor, if a name tells it
+  CpuPart unknown = core("", "avx512-vnni");
+  CHECK(units_per_multiplier(unknown) == 1.5);
+  unknown.name = "AMD EPYC";
+  CHECK(units_per_multiplier(unknown) == 2);
+  unknown.name = "unknown";
+  unknown.vendor = "amd";
+  CHECK(units_per_multiplier(unknown) == 2);
 }
 
 TEST_CASE("FP32 has a quarter of the lanes, and at least one", "[architecture]") {

@@ -37,22 +37,6 @@ const BackendEfficiency& of(const RuntimeProfile& p, Backend backend) {
   return p.backends[std::size_t(backend)];
 }
 
-const std::string kBuilds = R"(
-[[builds]]
-year = 2024.0
-launch = 1.5
-[[builds]]
-year = 2025.0
-graph_launch = 0.6
-tiles = 0.5
-[[builds]]
-year = 2027.0
-graph_launch = 0.8
-launch = 0.7
-moe_kernels = 0.5
-tiles = 1.5
-)";
-
 }  // namespace
 
 TEST_CASE("A profile says what a runtime does", "[runtime]") {
@@ -281,56 +265,16 @@ TEST_CASE("Latent attention launches what attention does, unless it is stated", 
   CHECK(own->kernels.attention.value == 12);
 }
 
-TEST_CASE("A build between two that are known lies on a straight line", "[runtime]") {
-  const auto p = load_profile(plus(kBuilds));
+TEST_CASE("What a chip's own rows tell is read under its id", "[runtime]") {
+  const auto p = load_profile(plus("[chip.\"rtx-3090\"]\ndecode = 1.02\nprefill = 0.9\n"
+                                   "[chip.h100]\nprefill = 1.1\n"));
   REQUIRE(p);
-  REQUIRE(p->eras.size() == 3);
-  const EraFactors half = p->era_at(2024.5);
-  CHECK(half.launch == Approx((1.5 + 1.0) / 2).epsilon(1e-12));
-  CHECK(half.graph_launch == Approx((1.0 + 0.6) / 2).epsilon(1e-12));
-  CHECK(half.moe_kernels == 1);
-  CHECK(half.tiles == Approx((1.0 + 0.5) / 2).epsilon(1e-12));
-  const EraFactors quarter = p->era_at(2025.5);  // of the two years from 2025 to 2027
-  CHECK(quarter.graph_launch == Approx(0.6 + 0.25 * 0.2).epsilon(1e-12));
-  CHECK(quarter.launch == Approx(1.0 - 0.25 * 0.3).epsilon(1e-12));
-  CHECK(quarter.moe_kernels == Approx(1.0 - 0.25 * 0.5).epsilon(1e-12));
-  CHECK(quarter.tiles == Approx(0.5 + 0.25 * 1.0).epsilon(1e-12));
-  CHECK(p->era_at(2025.0).tiles == 0.5);
-}
-
-TEST_CASE("Before the first build and after the last one nothing changes", "[runtime]") {
-  const auto p = load_profile(plus(kBuilds));
-  REQUIRE(p);
-  for (const double early : {2020.0, 2023.9, 2024.0}) {
-    CHECK(p->era_at(early).launch == 1.5);
-    CHECK(p->era_at(early).tiles == 1);
-  }
-  for (const double late : {2027.0, 2027.1, 2040.0}) {
-    CHECK(p->era_at(late).launch == 0.7);
-    CHECK(p->era_at(late).moe_kernels == 0.5);
-  }
-  CHECK(p->era_at(std::nullopt).launch == 0.7);  // not said: the newest
-}
-
-TEST_CASE("A profile without builds does the same in every year", "[runtime]") {
-  const auto p = load_profile(kProfile);
-  REQUIRE(p);
-  for (const std::optional<double> year : {std::optional<double>{}, {2020.0}, {2030.0}})
-    for (const auto factor : {&EraFactors::graph_launch, &EraFactors::launch,
-                              &EraFactors::moe_kernels, &EraFactors::tiles})
-      CHECK(p->era_at(year).*factor == 1);
-}
-
-TEST_CASE("Builds go from old to new, each in a year of its own", "[runtime]") {
-  for (const char* second : {"2024.0", "2023.5", "1999.0"}) {
-    const auto p = load_profile(
-        plus("[[builds]]\nyear = 2024.0\n[[builds]]\nyear = " + std::string(second) + "\n"));
-    INFO(second);
-    REQUIRE_FALSE(p);
-    CHECK(contains(p.error().text(), "year"));
-  }
-  CHECK_FALSE(load_profile(plus("[[builds]]\nyear = 2024.0\nlunch = 0.5\n")));
-  CHECK_FALSE(load_profile(plus("[[builds]]\nyear = 2024.0\ntiles = 0\n")));
+  REQUIRE(p->chips.size() == 2);
+  CHECK(p->chips.at("rtx-3090").decode.value == 1.02);
+  CHECK(p->chips.at("rtx-3090").prefill.value == 0.9);
+  CHECK(p->chips.at("h100").decode.value == 1);
+  CHECK_FALSE(load_profile(plus("[chip.h100]\nspeed = 1\n")));
+  CHECK_FALSE(load_profile(plus("[chip.h100]\ndecode = 0\n")));
 }
 
 TEST_CASE("Measured speeds lie in a spread of their regime, else of all", "[runtime]") {

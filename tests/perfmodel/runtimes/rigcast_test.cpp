@@ -7,6 +7,7 @@
 
 #include "core/scenario/engine_sizes.hpp"
 #include "tests/catch.hpp"
+#include "tests/core/profile_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;
@@ -256,7 +257,10 @@ TEST_CASE("What no batch touches of the host's buffers takes no memory", "[memor
   const double hidden = (512 - 64) * 4096.0 * 4;
   CHECK(untouched == Approx(rows * (512 - 64) / 512 - hidden));
   CHECK(engine_untouched_buffer_bytes(s, place(s, 33)) == 0_B);
-  s.rig.links.front().h2d.value = 10_MBps;  // nobody streams over such a link
+  const RuntimeProfile measured = *load_profile(kProfile);
+  s.runtime.cpu = measured.cpu;
+  s.runtime.formats = measured.formats;
+  s.rig.links.front().h2d.value = 1_MBps;  // nobody streams over such a link
   s.runtime.prefill.picks_faster = true;
   CHECK(engine_untouched_buffer_bytes(s, place(s, 10)) == 0_B);
 }

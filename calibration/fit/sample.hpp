@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/parameters.hpp"
+#include "calibration/fit/parameters.hpp"
 #include "measurements/resolve.hpp"
 #include "perfmodel/serial_time.hpp"
 
@@ -20,13 +20,16 @@ class Sample {
 
   /// Finds the parameters on which the forecast depends. Values are logarithms.
   void bind(const std::vector<Parameter>& parameters, const std::vector<double>& values);
+  /// Takes those that another sample of the same run has found.
+  void bind_like(const Sample& other, const std::vector<Parameter>& parameters,
+                 const std::vector<double>& values);
   /// Indices of those parameters.
   const std::vector<int>& depends_on() const { return depends_on_; }
 
   /// Logarithm of forecast over measured speed, with its parameters at `values`, in the order of
   /// depends_on().
   double error(const double* values) const;
-  /// The error at the values of all parameters.
+  /// The error at the values of all parameters, as of a source without a factor.
   double error_among(const std::vector<double>& all) const;
 
   const ResolvedRun& run() const { return *run_; }
@@ -34,10 +37,15 @@ class Sample {
 
  private:
   double error() const;
+  std::vector<int> applying(const std::vector<Parameter>& parameters) const;
+  double* figure(const Parameter& parameter) const;
+  void set(const std::vector<Parameter>& parameters, const std::vector<double>& values);
 
   const ResolvedRun* run_;
   std::unique_ptr<Scenario> scenario_;
+  std::unique_ptr<double> source_factor_ = std::make_unique<double>(1.0);
   std::unique_ptr<SerialForecast> forecast_;
+  std::vector<int> applying_;  // of the profile and the GPUs; found once
   std::vector<int> depends_on_;
   std::vector<double*> figures_;
 };

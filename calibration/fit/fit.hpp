@@ -4,13 +4,15 @@
 #include <functional>
 #include <vector>
 
-#include "calibration/sample.hpp"
+#include "calibration/fit/sample.hpp"
 
 namespace rigcast::calibration {
 
 struct FitOptions {
   int iterations = 200;
-  std::function<bool(const ResolvedRun&)> leaves_out;  // empty: no run is left out
+  double tolerance = 1e-8;  // of the sum of squares, at which a fit ends
+  int threads = 1;          // that evaluate samples; the result is the same with any number
+  std::function<bool(const ResolvedRun&)> leaves_out{};  // empty: no run is left out
 };
 
 /// Fits, and returns logarithms of the parameters' values; empty if there is no solution. `start`:
