@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "calibration/evidence.hpp"
+#include "cli/shared/flag_checks.hpp"
+#include "cli/shared/output.hpp"
+#include "cli/shared/scenario_flags.hpp"
+#include "cli/verbs.hpp"
+#include "core/scenario/chip_family.hpp"
+#include "core/scenario/scenario.hpp"
+#include "measurements/resolve.hpp"
+#include "report/terminal/text_style.hpp"
+#include "sim/simulate.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+namespace cal = calibration;
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  ScenarioFlags flags;
+  OutputOptions output;
+  std::string rows = "5";  // a whole number
+};
+
+// A forecast and what it rests on.
+struct Explained {
+  Report report;
+  Regime regime = Regime::kResident;
+  std::string chip;
+  std::vector<cal::Evidence> evidence;  // decode, prefill; none: the runtime has no table of rows
+};
+
+// The table of the rows that a profile's figures were fitted on; empty: there is none. A profile
+// that builds on another is fitted with it.
+fs::path table_of(const RuntimeProfile& runtime, const Catalogue& catalogue) {
+  std::error_code ignored;
+  for (const std::string& id : {runtime.id, runtime.base}) {
+    const fs::path file = catalogue.root() / "runtimes" / "fitted" / (id + ".left-out.csv");
+    if (!id.empty() && fs::exists(file, ignored)) return file;
+  }
+  return {};
+}
+
+Result<Explained> explain(Report report, const Catalogue& catalogue, std::size_t nearest) {
+  const Scenario& s = *report.scenario;
+  const Regime regime = regime_of(s, report.placement);
+  const std::string& cpu = s.rig.cpu.id.empty() ? s.rig.cpu.name : s.rig.cpu.id;
+  const std::string chip = regime == Regime::kCpuOnly ? cpu : chip_of(s.rig);
+  const cal::EvidenceQuery query{chip, chip_families(s.rig, regime), s.model.id, s.quant, regime};
+  const fs::path table = table_of(s.runtime, catalogue);
+  Explained out{std::move(report), regime, chip, {}};
+  if (table.empty()) return out;
+  const auto rows = cal::read_left_out(table);
+  if (!rows) return rows.error();
+  for (const SpeedMetric metric : {SpeedMetric::kDecode, SpeedMetric::kPrefill})
+    out.evidence.push_back(cal::evidence(*rows, query, metric, nearest));
+  return out;
+}
+
+const char* words(SpeedMetric metric) {
+  return metric == SpeedMetric::kDecode ? "decode" : "prefill";
+}
+
+double forecast(const Explained& e, SpeedMetric metric) {
+  return metric == SpeedMetric::kDecode ? e.report.decode_tokens_per_s
+                                        : e.report.prefill_tokens_per_s;
+}
+
+const std::optional<Interval>& interval(const Explained& e, SpeedMetric metric) {
+  return metric == SpeedMetric::kDecode ? e.report.tokens_per_s_interval
+                                        : e.report.prefill_interval;
+}
+
+std::string builds_text(const cal::EvidenceGroup& group) {
+  std::string out;
+  for (const auto& [year, rows] : group.by_year)
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", year > 0 ? fmt::to_string(year) : "?",
+                       rows);
+  return out;
+}
+
+std::string group_line(const cal::EvidenceGroup& g) {
+  const std::string errors =
+      g.left_out ? fmt::format("{:.0f} / {:.0f} %", 100 * g.left_out->median, 100 * g.left_out->p90)
+                 : "-";
+  return fmt::format("  {:<34}{:>6}{:>7}{:>9}  {:>12}  {}", printable(g.what), g.rows, g.chips,
+                     g.sources, errors, builds_text(g));
+}
+
+std::string row_line(const cal::LeftOutRow& row) {
+  const double error = 100 * std::expm1(row.fitted);
+  return fmt::format("  {:<24}{:<24}{:<9}{:>5}{:>9}{:>9}{:>+6.0f} %  {}",
+                     clip(printable(row.chip), 23), clip(printable(row.model), 23),
+                     clip(printable(row.quant), 8), row.year > 0 ? fmt::to_string(row.year) : "?",
+                     three_digits(row.measured), three_digits(row.fitted_speed()), error,
+                     printable(row.source));
+}
+
+// What a reader is to conclude from the nearest group that has rows.
+std::string conclusion(const cal::Evidence& e) {
+  const auto rows = [&](std::size_t group) { return e.groups[group].rows; };
+  if (rows(1) > 0)
+    return rows(0) > 0 ? "measured on this chip with this model"
+                       : "measured on this chip with other models";
+  if (rows(2) > 0)
+    return "no row of this chip: its family's figures and its data sheet speak for it";
+  if (rows(4) > 0)
+    return "no row of its family: other families' figures speak for it, with more doubt";
+  return "no row of this kind at all: figures are assumed, see rigcast show";
+}
+
+std::string metric_text(const Explained& e, const cal::Evidence& of) {
+  std::string title = fmt::format("{}: {}", words(of.metric), rate_text(forecast(e, of.metric)));
+  if (const auto& range = interval(e, of.metric)) title += rate_interval_text(range->lo, range->hi);
+  std::string out = fmt::format("\n{}, {}\n", title, conclusion(of));
+  out += fmt::format("  {:<34}{:>6}{:>7}{:>9}  {:>12}  {}\n", "", "rows", "chips", "sources",
+                     "error *", "year of the build: rows");
+  for (const cal::EvidenceGroup& group : of.groups) out += group_line(group) + "\n";
+  if (of.nearest.empty()) return out;
+  out += fmt::format("  {:<24}{:<24}{:<9}{:>5}{:>9}{:>9}{:>8}  {}\n", "nearest rows", "model",
+                     "quant", "build", "measured", "forecast", "error", "source");
+  for (const cal::LeftOutRow& row : of.nearest) out += row_line(row) + "\n";
+  return out;
+}
+
+std::string as_text(const Explained& e) {
+  const Scenario& s = *e.report.scenario;
+  std::string out = fmt::format("{} {} on {}, {}: {}\n", printable(s.model.name), s.quant,
+                                printable(e.chip), s.runtime.name, name(e.regime));
+  for (const cal::Evidence& of : e.evidence) out += metric_text(e, of);
+  if (e.evidence.empty()) {
+    out += "\nNo public rows were fitted for this runtime.";
+    for (const std::string& configuration : s.runtime.fitted_on)
+      out += fmt::format(
+          "{}\n  {}",
+          configuration == s.runtime.fitted_on.front() ? " Its figures are fitted on runs of" : "",
+          printable(configuration));
+    return out + "\n";
+  }
+  return out +
+         "\n* median / 90th percentile of forecasts by a fit that saw no row of the chip; chips "
+         "count equally\n";
+}
+
+Json row_json(const cal::LeftOutRow& row) {
+  return {{"id", row.id},
+          {"chip", row.chip},
+          {"model", row.model},
+          {"quant", row.quant},
+          {"build_year", row.year},
+          {"measured", row.measured},
+          {"forecast", row.fitted_speed()},
+          {"forecast_left_out", row.left_out_speed()},
+          {"source", row.source}};
+}
+
+Json group_json(const cal::EvidenceGroup& g) {
+  Json years = Json::object();
+  for (const auto& [year, rows] : g.by_year)
+    years[year > 0 ? fmt::to_string(year) : "unknown"] = rows;
+  Json errors = nullptr;
+  if (g.left_out) errors = {{"median", g.left_out->median}, {"p90", g.left_out->p90}};
+  return {{"what", g.what},       {"rows", g.rows},           {"chips", g.chips},
+          {"sources", g.sources}, {"left_out_error", errors}, {"rows_by_build_year", years}};
+}
+
+std::string as_json(const Explained& e) {
+  Json metrics = Json::array();
+  for (const cal::Evidence& of : e.evidence) {
+    Json groups = Json::array(), nearest = Json::array();
+    for (const auto& group : of.groups) groups.push_back(group_json(group));
+    for (const auto& row : of.nearest) nearest.push_back(row_json(row));
+    const auto& range = interval(e, of.metric);
+    metrics.push_back({{"metric", words(of.metric)},
+                       {"tokens_per_s", forecast(e, of.metric)},
+                       {"interval", range ? Json({range->lo, range->hi}) : Json(nullptr)},
+                       {"conclusion", conclusion(of)},
+                       {"groups", std::move(groups)},
+                       {"nearest", std::move(nearest)}});
+  }
+  const Scenario& s = *e.report.scenario;
+  const Json all = {{"schema", "rigcast.explain/1"},
+                    {"model", s.model.id},
+                    {"quant", s.quant},
+                    {"chip", e.chip},
+                    {"runtime", s.runtime.id},
+                    {"regime", name(e.regime)},
+                    {"metrics", std::move(metrics)},
+                    {"fitted_on", s.runtime.fitted_on}};
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+int explain_verb(const Options& options, const Catalogue& catalogue) {
+  if (auto error = check_outputs({options.output.file})) return fail(*error);
+  const auto document = options.flags.document();
+  if (!document) return fail(document.error());
+  auto scenario = make_scenario(*document, catalogue);
+  if (!scenario) return fail(scenario.error());
+  Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), {});
+  if (!report.fits)
+    return fail({ErrorKind::kDoesNotFit,
+                 "this configuration does not fit, so there is no speed to explain",
+                 "rigcast simulate says what lacks memory, rigcast plan finds what fits"});
+  const auto explained = explain(std::move(report), catalogue, std::stoul(options.rows));
+  if (!explained) return fail(explained.error());
+  const bool json = options.output.format == Format::kJson;
+  if (auto error = emit(options.output, json ? as_json(*explained) : as_text(*explained)))
+    return fail(*error);
+  return kDone;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb =
+      app.add_subcommand("explain", "Show the measured runs that speak for a forecast");
+  auto options = std::make_shared<Options>();
+  options->flags.add_to(*verb);
+  options->output.add_to(*verb, {Format::kText, Format::kJson});
+  verb->add_option("--rows", options->rows, "how many of the nearest rows to show")
+      ->check(integer_within(0, 1000))
+      ->type_name("N")
+      ->group("Output");
+  verb->footer(
+      "Examples\n"
+      "  rigcast explain --gpu rtx-5090 --model qwen3-30b-a3b --quant Q4_K_M\n"
+      "  rigcast explain --rig strix-halo-128gb --model gpt-oss-120b --rows 20 --format json");
+  run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
+    return explain_verb(*options, catalogue);
+  });
+}
+
+}  // namespace rigcast::cli
