@@ -252,6 +252,7 @@ TEST_CASE("Parts beyond the budget, and cards that cannot be put in, are not pro
   const Outcome laptop =
       run({"compare", "--base", "laptop-rtx-4060", "--model", "llama-3.2-1b", "--format", "json"});
   INFO(laptop.error);
-  for (const auto& rig : nlohmann::json::parse(laptop.out).at("rigs"))
+  const auto report = nlohmann::json::parse(laptop.out);
+  for (const auto& rig : report.at("rigs"))
     CHECK_FALSE(contains(rig.at("name").get<std::string>(), "rtx"));
 }
