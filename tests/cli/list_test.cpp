@@ -101,7 +101,8 @@ TEST_CASE("Listed figures are those of the files", "[cli]") {
 
 TEST_CASE("A list can be searched by words in ids, names, aliases, vendors, architectures",
           "[cli]") {
-  for (const json& gpu : listed({"gpus", "blackwell"}).at("entries"))
+  const json blackwell = listed({"gpus", "blackwell"});
+  for (const json& gpu : blackwell.at("entries"))
     CHECK((contains(gpu.dump(), "blackwell") || contains(gpu.dump(), "Blackwell")));
   CHECK(listed({"gpus", "BLACKWELL"}).at("entries").size() > 8);
   const json both = listed({"gpus", "5060", "ti"});
