@@ -183,7 +183,10 @@ TEST_CASE("Interrupted logits leave nothing behind", "[cli][run]") {
   ids.close();
   const Outcome o = run({"run", "--model", kModel, "--synthetic", "--context", "8192", "--tokens",
                          folder / "ids.txt", "--logits", out / "logits.npy"},
-                        {.interrupt_after = 1500ms});
+                        {.interrupt_once = [&] {
+                          std::this_thread::sleep_for(20ms);
+                          return !std::filesystem::is_empty(out / "");  // they are being written
+                        }});
   CHECK(o.exit == 3);
   CHECK(contains(o.error, "interrupted before all logits were written"));
   CHECK(std::filesystem::is_empty(out / ""));
