@@ -2,7 +2,7 @@
 # What takes longer than CI may: fuzzing, all tests under sanitizers, and llama.cpp on files of ours.
 # Run by hand or by cron where there is time; needs no GPU (what does: scripts/gpu-check.sh).
 #
-#   scripts/nightly.sh [MINUTES]      of fuzzing (default: 240); the rest takes about an hour
+#   scripts/nightly.sh [MINUTES]      of fuzzing (default: 240); the rest takes two to three hours on two cores
 #
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
