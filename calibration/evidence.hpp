@@ -21,12 +21,13 @@ struct EvidenceQuery {
 
 /// Rows that have something in common with the forecast.
 struct EvidenceGroup {
-  std::string what;  // "this chip", "its family (ampere)"
+  std::string what;  // "this chip", "its family, ampere"
   int rows = 0, chips = 0, sources = 0;
   std::vector<std::pair<int, int>> by_year;  // of the build, and rows; year 0: not known
   std::optional<ErrorQuantiles> left_out;    // chips equal; nullopt without rows
 };
 
+/// What speaks for the forecast of one metric.
 struct Evidence {
   SpeedMetric metric = SpeedMetric::kDecode;
   std::vector<EvidenceGroup> groups;  // from the nearest to all rows of the regime

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -78,29 +79,45 @@ const std::optional<Interval>& interval(const Explained& e, SpeedMetric metric) 
                                         : e.report.prefill_interval;
 }
 
-std::string builds_text(const cal::EvidenceGroup& group) {
-  std::string out;
-  for (const auto& [year, rows] : group.by_year)
-    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", year > 0 ? fmt::to_string(year) : "?",
-                       rows);
-  return out;
+// Rows of builds from one year to another; both 0: of builds that are not known.
+int rows_of_builds(const cal::EvidenceGroup& group, int first, int last) {
+  int sum = 0;
+  for (const auto& [year, rows] : group.by_year) sum += year >= first && year <= last ? rows : 0;
+  return sum;
 }
 
 std::string group_line(const cal::EvidenceGroup& g) {
   const std::string errors =
       g.left_out ? fmt::format("{:.0f} / {:.0f} %", 100 * g.left_out->median, 100 * g.left_out->p90)
                  : "-";
-  return fmt::format("  {:<34}{:>6}{:>7}{:>9}  {:>12}  {}", printable(g.what), g.rows, g.chips,
-                     g.sources, errors, builds_text(g));
+  return fmt::format("  {:<30}{:>6}{:>7}{:>9}{:>13}{:>9}{:>7}{:>7}{:>9}",
+                     clip(printable(g.what), 29), g.rows, g.chips, g.sources, errors,
+                     rows_of_builds(g, 1, 2024), rows_of_builds(g, 2025, 2025),
+                     rows_of_builds(g, 2026, 9999), rows_of_builds(g, 0, 0));
 }
 
-std::string row_line(const cal::LeftOutRow& row) {
+std::string row_line(const cal::LeftOutRow& row, std::size_t source) {
   const double error = 100 * std::expm1(row.fitted);
-  return fmt::format("  {:<24}{:<24}{:<9}{:>5}{:>9}{:>9}{:>+6.0f} %  {}",
+  return fmt::format("  {:<24}{:<24}{:<9}{:>6}{:>10}{:>10}{:>+7.0f} %  [{}]",
                      clip(printable(row.chip), 23), clip(printable(row.model), 23),
                      clip(printable(row.quant), 8), row.year > 0 ? fmt::to_string(row.year) : "?",
-                     three_digits(row.measured), three_digits(row.fitted_speed()), error,
-                     printable(row.source));
+                     three_digits(row.measured), three_digits(row.fitted_speed()), error, source);
+}
+
+// The nearest rows, and their sources below them, each once.
+std::string nearest_text(const std::vector<cal::LeftOutRow>& rows) {
+  std::string out =
+      fmt::format("\n  {:<24}{:<24}{:<9}{:>6}{:>10}{:>10}{:>9}\n", "nearest rows, in tok/s",
+                  "model", "quant", "build", "measured", "forecast", "error");
+  std::vector<std::string> sources;
+  for (const cal::LeftOutRow& row : rows) {
+    auto at = std::ranges::find(sources, row.source);
+    if (at == sources.end()) at = sources.insert(at, row.source);
+    out += row_line(row, std::size_t(at - sources.begin()) + 1) + "\n";
+  }
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    out += fmt::format("  [{}] {}\n", i + 1, printable(sources[i]));
+  return out;
 }
 
 // What a reader is to conclude from the nearest group that has rows.
@@ -110,7 +127,7 @@ std::string conclusion(const cal::Evidence& e) {
     return rows(0) > 0 ? "measured on this chip with this model"
                        : "measured on this chip with other models";
   if (rows(2) > 0)
-    return "no row of this chip: its family's figures and its data sheet speak for it";
+    return "no row of this chip: its family's figures and its own rates speak for it";
   if (rows(4) > 0)
     return "no row of its family: other families' figures speak for it, with more doubt";
   return "no row of this kind at all: figures are assumed, see rigcast show";
@@ -119,15 +136,11 @@ std::string conclusion(const cal::Evidence& e) {
 std::string metric_text(const Explained& e, const cal::Evidence& of) {
   std::string title = fmt::format("{}: {}", words(of.metric), rate_text(forecast(e, of.metric)));
   if (const auto& range = interval(e, of.metric)) title += rate_interval_text(range->lo, range->hi);
-  std::string out = fmt::format("\n{}, {}\n", title, conclusion(of));
-  out += fmt::format("  {:<34}{:>6}{:>7}{:>9}  {:>12}  {}\n", "", "rows", "chips", "sources",
-                     "error *", "year of the build: rows");
+  std::string out = fmt::format("\n{}\n  {}\n", title, conclusion(of));
+  out += fmt::format("  {:<30}{:>6}{:>7}{:>9}{:>13}{:>9}{:>7}{:>7}{:>9}\n", "", "rows", "chips",
+                     "sources", "error *", "to 2024", "2025", "2026", "unknown");
   for (const cal::EvidenceGroup& group : of.groups) out += group_line(group) + "\n";
-  if (of.nearest.empty()) return out;
-  out += fmt::format("  {:<24}{:<24}{:<9}{:>5}{:>9}{:>9}{:>8}  {}\n", "nearest rows", "model",
-                     "quant", "build", "measured", "forecast", "error", "source");
-  for (const cal::LeftOutRow& row : of.nearest) out += row_line(row) + "\n";
-  return out;
+  return of.nearest.empty() ? out : out + nearest_text(of.nearest);
 }
 
 std::string as_text(const Explained& e) {

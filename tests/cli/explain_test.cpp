@@ -1,5 +1,7 @@
 // `rigcast explain` as people type it.
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
 
 #include "tests/cli/program.hpp"
 
@@ -23,6 +25,9 @@ TEST_CASE("A forecast is shown with the measured runs that speak for it", "[cli]
                            "measured on this chip with this model", "its family, ampere",
                            "nearest rows", "by a fit that saw no row of the chip"})
     CHECK(contains(o.out, part));
+  std::istringstream lines(o.out);
+  for (std::string line; std::getline(lines, line);)  // but for sources, which are links
+    if (!line.starts_with("  [")) CHECK(line.size() <= 100);
 }
 
 TEST_CASE("What the explanation says in JSON agrees with simulate", "[cli][explain]") {
