@@ -9,8 +9,8 @@ namespace {
 
 bool has_ffns_apart(const PlacementSettings& p) { return p.cpu_moe_layers + p.cpu_ffn_layers > 0; }
 
-// Moves single layers and FFNs on one GPU while the cost falls: what they leave free by the sum
-// over layers, which rounds buffers up, may hold half a layer more. A small gain is not worth the
+// Moves single layers and FFNs while the cost falls: what they leave free by the sum over layers,
+// which rounds buffers up, may hold half a layer more on every GPU. A small gain is not worth the
 // space for a longer context that it takes.
 class Improvement {
  public:
@@ -36,12 +36,13 @@ class Improvement {
     constexpr Move kMoves[] = {{0, -1}, {1, 0}, {1, -1}, {1, 1}, {-1, -1}};
     const PlacementSettings before = s_.placement;
     PlacementSettings best = before;
-    for (const Move& m : kMoves) {
-      s_.placement = before;
-      if (!apply(m) || !fits(s_)) continue;
-      const double now = cost_(s_);
-      if (now < least_) least_ = now, best = s_.placement;
-    }
+    for (const Move& m : kMoves)
+      for (std::size_t gpu = 0; gpu < (m.layers == 0 ? 1 : s_.rig.gpus.size()); ++gpu) {
+        s_.placement = before;
+        if (!apply(m, gpu) || !fits(s_)) continue;
+        const double now = cost_(s_);
+        if (now < least_) least_ = now, best = s_.placement;
+      }
     s_.placement = best;
     return best.gpu_layers != before.gpu_layers || apart(best) != apart(before);
   }
@@ -50,10 +51,15 @@ class Improvement {
     return s_.model.moe ? p.cpu_moe_layers : p.cpu_ffn_layers;
   }
 
-  // False: there is no such placement. Of the first layers, those that are on the host as a whole
-  // have their FFN there, too.
-  bool apply(const Move& m) {
+  // Layers come to, or leave, `gpu`, which has some. False: there is no such placement. Of the
+  // first layers, those that are on the host as a whole have their FFN there, too.
+  bool apply(const Move& m, std::size_t gpu) {
     PlacementSettings& p = s_.placement;
+    if (!p.tensor_split.empty()) {
+      double& share = p.tensor_split[gpu];
+      if (m.layers != 0 && (share < 1 || share + m.layers < 1)) return false;
+      share += m.layers;
+    }
     int& in_ram = s_.model.moe ? p.cpu_moe_layers : p.cpu_ffn_layers;
     const int host_before = on_host(p);
     p.gpu_layers = *p.gpu_layers + m.layers;
@@ -96,7 +102,7 @@ std::optional<PlacementSettings> place_layers_or_ffns(const Scenario& scenario,
     if (whole && price(*whole) < price(*apart)) apart = whole;
   }
   const bool is_whole = *apart->gpu_layers == s.model.layers + 1 && !has_ffns_apart(*apart);
-  if (s.rig.gpus.size() != 1 || s.rig.unified() || evicts(s.kv.policy) || is_whole) return apart;
+  if (s.rig.gpus.empty() || s.rig.unified() || evicts(s.kv.policy) || is_whole) return apart;
   s.placement = *apart;
   return Improvement(s, cost).run();
 }

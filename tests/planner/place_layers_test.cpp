@@ -116,6 +116,29 @@ TEST_CASE("Of GPUs that are alike the last ones stay empty, however layers are b
   }
 }
 
+// Two cards of 6 GB for a 14B: most of each layer fits, and what the sum over layers leaves free on
+// both holds the FFNs of two more.
+TEST_CASE("What is left free on several GPUs is filled with FFNs", "[planner]") {
+  Scenario s = scenario({{"model.name", "qwen3-14b"},
+                         {"model.quant", "Q5_K_M"},
+                         {"rig.gpu", "[\"2xrtx-2060\"]"},
+                         {"rig.cpu", "ryzen-7-5800x"},
+                         {"rig.ram", "2xddr4-3200:32GiB"},
+                         {"rig.pcie", "3x16"},
+                         {"runtime.headroom", "1 GiB"},
+                         {"workload.context", "2048"}});
+  s.placement.gpu_layers = s.model.layers + 1;
+  s.placement.tensor_split = {3, 2};
+  s.placement.cpu_ffn_layers = 10;
+  REQUIRE(fits(s));
+  const double by_hand = request_seconds(s);
+  s.placement = *place_layers_or_ffns(s, request_seconds);
+  s.placement = balance_layers(s, request_seconds);
+  INFO(text(s.placement) << ", FFNs of " << s.placement.cpu_ffn_layers << " in RAM");
+  CHECK(fits(s));
+  CHECK(request_seconds(s) <= 1.01 * by_hand);
+}
+
 // Crossing to one more GPU costs every token 20 us, and buffers of its own.
 TEST_CASE("Another GPU of the same kind makes no placement slower", "[planner]") {
   for (const char* model : {"llama-3.3-70b", "qwen3-30b-a3b", "llama-3.1-8b"})
