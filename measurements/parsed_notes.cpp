@@ -102,6 +102,8 @@ ParsedNotes parse_notes(const Measurement& m) {
   s.no_op_offload = s.cpu_blas || contains(notes, "nopo=1") ||
                     contains(notes, "computed on cpu in prefill") ||
                     contains(notes, "op offload of moe off") || is_repacked(notes);
+  s.no_matrix_units = contains(notes, "no matrix cores") || contains(notes, "matrix cores: none") ||
+                      contains(notes, "disable_coopmat=1");
   s.cpu_or_gpu = contains(notes, "igpu/cpu");
   s.did_not_fit = contains(notes, "did not fit") || contains(notes, "driver spill");
   s.no_mmap = has_no_mmap(notes);

@@ -11,11 +11,12 @@
 namespace rigcast {
 
 struct ParsedNotes {
-  std::string backend;         // as a scenario names it; empty: not said
-  bool cpu_blas = false;       // a build with one
-  bool no_op_offload = false;  // said, or implied by a CPU BLAS build
-  bool cpu_or_gpu = false;     // which of the two computed is not said
-  bool did_not_fit = false;    // says the source
+  std::string backend;           // as a scenario names it; empty: not said
+  bool cpu_blas = false;         // a build with one
+  bool no_matrix_units = false;  // the driver offers none
+  bool no_op_offload = false;    // said, or implied by a CPU BLAS build
+  bool cpu_or_gpu = false;       // which of the two computed is not said
+  bool did_not_fit = false;      // says the source
   bool no_mmap = false;
   bool kv_in_ram = false;
   bool some_kv_in_ram = false;  // of some layers: no KV policy does that

@@ -187,6 +187,7 @@ std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_not
                   on(!parsed_notes.no_op_offload));
   toml += fmt::format("headroom = \"{} MiB\"\n", leaves_headroom ? 1024 : 0);
   if (parsed_notes.numa_distribute) toml += "numa = \"distribute\"\n";
+  if (parsed_notes.no_matrix_units) toml += "matrix_units = false\n";
   if (parsed_notes.cpu_blas) toml += "cpu_blas = true\n";
   if (!parsed_notes.backend.empty())
     toml += fmt::format("backend = \"{}\"\n", parsed_notes.backend);

@@ -10,13 +10,17 @@ RequestBatches::RequestBatches(const StepContext& s, const Workload& workload)
       prompt_(workload.prompt_tokens),
       ubatch_(s.settings.ubatch),
       kv_padding_(s.runtime.memory.kv_padding) {
-  if (s.model.window) window_ = s.model.window->tokens;
+  if (!s.model.window) return;
+  window_ = s.model.window->tokens;
+  window_cells_ = read_cells(*window_ + ubatch_, kv_padding_);
 }
 
 Batch RequestBatches::token(TokenCount cached) const { return prompt_part(cached - 1, 1); }
 
 Batch RequestBatches::prompt_part(TokenCount cached, TokenCount tokens) const {
-  return {{Sequence{cached, tokens, depth_, prompt_}}, kv_padding_};
+  Batch batch{{Sequence{cached, tokens, depth_, prompt_}}, kv_padding_};
+  batch.window_cells = window_cells_;
+  return batch;
 }
 
 std::int64_t RequestBatches::ubatch_count() const { return (prompt_ + ubatch_ - 1) / ubatch_; }

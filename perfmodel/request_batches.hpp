@@ -35,6 +35,7 @@ class RequestBatches {
  private:
   TokenCount depth_ = 0, prompt_ = 0, ubatch_ = 0, kv_padding_ = 0;
   std::optional<TokenCount> window_;  // of the model's layers with a sliding window
+  TokenCount window_cells_ = 0;       // of such a layer's cache
 };
 
 }  // namespace rigcast

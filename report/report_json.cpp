@@ -125,6 +125,7 @@ Json runtime_json(const Scenario& s) {
       {"mmap", s.settings.mmap},
       {"numa", s.settings.numa_distribute ? "distribute" : "none"},
       {"cpu_blas", s.settings.cpu_blas},
+      {"matrix_units", s.settings.matrix_units},
       {"op_offload", s.settings.op_offload},
       {"headroom_bytes", number(s.settings.headroom.value)},
   };

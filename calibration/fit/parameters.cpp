@@ -186,7 +186,7 @@ void add_batch(Builder& build, const RuntimeProfile& profile) {
   add("pipeline", &BatchEfficiency::pipeline, 0.4, 1.0);
   add("launch", &BatchEfficiency::launch, 0.5, 100);
   add("tile_cycles", &BatchEfficiency::tile_cycles, 0.5, 100);
-  add("attention_cycles", &BatchEfficiency::attention_cycles, 0.7, 100);
+  add("score_cycles", &BatchEfficiency::score_cycles, 0.7, 100);
 }
 
 void add_changes(Builder& build, const RuntimeProfile& profile) {

@@ -88,6 +88,8 @@ const std::vector<CpuArchitecture>& cpu_architectures() {
       {"cortex-a720", 2, 2, 16},
       {"cortex-x925", 6, 6, 16},
       {"neoverse-n1", 2, 2, 16},
+      {"neoverse-v1", 4, 4, 16},
+      {"neoverse-v2", 4, 4, 16},
       {"neoverse-v3ae", 2, 4, 16},
       {"ampereone", 2, 2, 16},
       {"oryon", 4, 4, 16},

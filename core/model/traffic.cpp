@@ -37,6 +37,21 @@ double mean_attended(const ModelSpec& model, int layer, const Sequence& b) {
   return (grown + (n - growing) * double(width)) / n;
 }
 
+// Cells of the layer's cache for the sequence, whoever attends to them.
+TokenCount cells_of_cache(const ModelSpec& model, int layer, const Sequence& s, const Batch& b) {
+  const TokenCount all = read_cells(s.length(), b.kv_padding);
+  if (model.sees_all_tokens(layer)) return all;
+  return std::min(
+      all, b.window_cells > 0 ? b.window_cells : read_cells(cells_in_reach(model, layer, s), 1));
+}
+
+// Mean cells from the first one to that of each new token. Once a window's cells are used again,
+// their order is not that of the tokens.
+double mean_causal(const Sequence& s, TokenCount cells) {
+  if (s.length() > cells) return double(cells);
+  return double(s.cached) + (double(s.tokens) + 1) / 2;
+}
+
 // The layer whose cache `layer` reads: itself, or the last layer before it with a cache and the
 // same window.
 int cache_owner(const ModelSpec& model, int layer) {
@@ -73,6 +88,9 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   vector_elements += other.vector_elements;
   matmul_flops += other.matmul_flops;
   attention_flops += other.attention_flops;
+  causal_flops += other.causal_flops;
+  cell_flops += other.cell_flops;
+  flops_of_score = std::max(flops_of_score, other.flops_of_score);
   matrices += other.matrices;
   for (std::size_t i = 0; i < products.size(); ++i) {
     products[i].rows += other.products[i].rows;
@@ -128,13 +146,17 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, K
         model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
     const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;
     t.wide_heads = k_dim > kWideHead;
+    t.flops_of_score = 2.0 * (k_dim + v_dim);
     for (const Sequence& s : batch.sequences) {
       const TokenCount seen = cells_in_reach(model, layer, s);
       t.kv_read_bytes += double(read_cells(seen, batch.kv_padding)) * per_token;
       if (model.has_kv(layer))
         t.kv_write_bytes += double(s.tokens) * kv_bytes_per_token(model, owner, types);
-      t.attention_flops +=
-          2.0 * model.heads * (k_dim + v_dim) * double(s.tokens) * mean_attended(model, layer, s);
+      const double of_cell = model.heads * t.flops_of_score * double(s.tokens);
+      const TokenCount cells = cells_of_cache(model, layer, s, batch);
+      t.attention_flops += of_cell * mean_attended(model, layer, s);
+      t.causal_flops += of_cell * mean_causal(s, cells);
+      t.cell_flops += of_cell * double(cells);
     }
   }
   if (model.recurrent && model.has_recurrent_mixer(layer)) {

@@ -23,7 +23,11 @@ struct OpTraffic {
   double activation_bytes = 0;  // read and written, F32
   double vector_elements = 0;   // of what matrices take and give, all tokens
   double matmul_flops = 0;
-  double attention_flops = 0;
+  double attention_flops = 0;  // over the cells that each token attends to
+  // Of kernels that compute cells which the mask hides: those up to each token, before its window
+  // too; and every cell of the cache.
+  double causal_flops = 0, cell_flops = 0;
+  double flops_of_score = 0;  // of attention: the products of one query with one cell
   int matrices = 0;
   std::array<ProductShape, WeightGroup::kProducts> products{};  // where not routed
   bool routed = false;                                          // to experts: each token to a few
@@ -58,7 +62,8 @@ struct Sequence {
 /// The sequences that one step computes together. A single user is a batch of one.
 struct Batch {
   std::vector<Sequence> sequences;
-  TokenCount kv_padding = 1;  // attention reads every sequence's cells in multiples of this
+  TokenCount kv_padding = 1;    // attention reads every sequence's cells in multiples of this
+  TokenCount window_cells = 0;  // of a layer with a window; 0: those that its tokens reach
 
   Batch(std::vector<Sequence> all, TokenCount padding)
       : sequences(std::move(all)), kv_padding(padding) {}

@@ -1,6 +1,10 @@
 #pragma once
 // Efficiency of a runtime's kernels on a GPU.
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "core/base/sourced.hpp"
 #include "core/base/units.hpp"
 
@@ -29,7 +33,7 @@ struct FormatEfficiency {
 };
 
 struct BackendEfficiency {
-  Sourced<Seconds> launch;  // launch overhead: from one kernel's end to the start of the next
+  Sourced<Seconds> launch;       // launch overhead: from one kernel's end to the start of the next
   Sourced<double> graph_launch;  // factor on `launch` inside a captured graph
   /// The host's clock with which `launch` was measured, which on another host is in inverse
   /// proportion to the clock of a core; absent: `launch` is the same on every host.
@@ -43,6 +47,17 @@ struct BackendEfficiency {
   Sourced<Seconds> start;  // of a load: the driver's context, where the rig does not tell
   // Rows, and tokens, of a thread block of its library's products of floats; 0: all units are busy.
   Sourced<double> gemm_tile;
+  /// A batch's flash attention computes every cell of the cache, masked or not, but in builds since
+  /// `masked_since` with at least `masked_tokens` tokens: those leave out what comes after each
+  /// token, and, with `masked_windows`, what its window no longer reaches. 0: masked cells are
+  /// never computed.
+  Sourced<double> masked_since, masked_tokens;
+  bool masked_windows = false;
+  /// Whether quantized weights of a batch are multiplied on INT8 matrix units. Otherwise they are
+  /// multiplied as FP16 on matrix units where the backend uses any, and else by 8-bit dot products
+  /// in builds since the year for their format, of blocks of 32 weights or of 256; 0: never.
+  bool int8_units = true;
+  Sourced<double> dots_since, dots_256_since;
 };
 
 /// Factors on Windows, relative to Linux.
@@ -64,13 +79,17 @@ struct BatchEfficiency {
   // tokens an expert gets, and `expert_tiles` scales its rate in place of `experts`. 0: as many
   // columns as an expert gets; with no year, no loop either.
   Sourced<double> expert_columns, expert_columns_since, expert_tiles;
+  // Architectures for which builds since that year choose the tile's width by the mean tokens of an
+  // expert instead of the batch's.
+  std::vector<std::string> expert_widths;
+  Sourced<double> expert_widths_since;
   Sourced<double> expand;       // writing weights out as FP16: share of VRAM bandwidth
   Sourced<double> score_bytes;  // bytes of VRAM traffic per score, without flash attention
   Sourced<double> pipeline;     // share of the other GPUs' time that pipelined ubatches hide
   Sourced<double> launch;       // factor on the launch overhead, for a batch
-  // Cycles of a unit per 1,000 FLOPs in which it does what matrix instructions do not: products
-  // with the scales of quantized blocks, and the softmax of attention.
-  Sourced<double> tile_cycles, attention_cycles;
+  // Cycles of a unit in which it does what matrix instructions do not: per 1,000 FLOPs the products
+  // with the scales of quantized blocks, and per score the softmax of attention.
+  Sourced<double> tile_cycles, score_cycles;
 };
 
 /// Thread-block shapes of the kernels, where they are known. Idle units then follow from shapes,

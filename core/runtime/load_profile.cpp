@@ -45,6 +45,7 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   m.headroom = optional("headroom");
   m.fits_experts = t.flag("fits_experts", false);
   m.full_caches = t.texts("full_caches");
+  m.windows_since = t.find_number_figure("windows_since", 2020, 2100);
   t.finish();
   return m;
 }
@@ -222,6 +223,13 @@ std::array<BackendEfficiency, kBackendCount> read_backends(const TomlTable& t) {
       if (own.has(key)) *kernels = own.number_figure(key, 0, 100);
     if (own.has("start")) b.start = own.figure<Seconds>("start", Seconds{0}, Seconds{60});
     if (own.has("gemm_tile")) b.gemm_tile = own.number_figure("gemm_tile", 0, 4096);
+    if (own.has("masked_since")) b.masked_since = own.number_figure("masked_since", 2020, 2100);
+    if (own.has("masked_tokens")) b.masked_tokens = own.number_figure("masked_tokens", 0, 1e6);
+    b.masked_windows = own.flag("masked_windows", b.masked_windows);
+    b.int8_units = own.flag("int8_units", b.int8_units);
+    for (const auto& [key, since] :
+         {std::pair{"dots_since", &b.dots_since}, std::pair{"dots_256_since", &b.dots_256_since}})
+      if (own.has(key)) *since = own.number_figure(key, 2020, 2100);
     own.finish();
   };
   BackendEfficiency fallback;
@@ -257,13 +265,16 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.expert_columns_since =
       t.find_number_figure("expert_columns_since", 2020, 2100).value_or(Sourced<double>{});
   b.expert_tiles = t.find_number_figure("expert_tiles", 0.001, 4).value_or(unit_scale());
+  b.expert_widths = t.texts("expert_widths");
+  b.expert_widths_since =
+      t.find_number_figure("expert_widths_since", 2020, 2100).value_or(Sourced<double>{});
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
   b.pipeline = t.number_figure("pipeline", 0, 1);
   b.launch = t.find_number_figure("launch", 0.01, kMaxScale).value_or(unit_scale());
   b.tile_cycles = t.find_number_figure("tile_cycles", 0, 1000).value_or(Sourced<double>{});
-  b.attention_cycles =
-      t.find_number_figure("attention_cycles", 0, 1000).value_or(Sourced<double>{});
+  b.score_cycles =
+      t.find_number_figure("score_cycles", 0, 1000).value_or(Sourced<double>{});
   t.finish();
   return b;
 }
@@ -511,6 +522,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
   p.head_first_since = t.find_number_figure("head_first_since", 2020, 2100);
   if (p.head_first_since && p.head_first_since->value >= 2100) p.head_first_since.reset();
+  p.matrix_units = read_matrix_units(t);
   p.changes = read_changes(t.table("change"));
   p.chips = read_chips(t.table("chip"));
   p.cpu = read_cpu_efficiency(t.table("cpu"));

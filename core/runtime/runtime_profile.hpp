@@ -21,6 +21,7 @@
 #include "core/runtime/format_group.hpp"
 #include "core/runtime/gpu_efficiency.hpp"
 #include "core/runtime/kv_policy.hpp"
+#include "core/runtime/matrix_units.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -76,6 +77,9 @@ struct RuntimeProfile {
     Bytes headroom;             // of each GPU, that the runtime leaves free where it places layers
     bool fits_experts = false;  // where it does, experts move to host memory before whole layers
     std::vector<std::string> full_caches;  // architectures whose sliding windows it ignores
+    /// The year of the first builds whose layers with a window cache no more than that; absent:
+    /// all.
+    std::optional<Sourced<double>> windows_since;
   } memory;
 
   struct Load {
@@ -177,6 +181,8 @@ struct RuntimeProfile {
   bool has_q5_figures = false;                            // otherwise Q5_0 and Q5_1 belong to group
                                                           // q4
   std::array<BackendEfficiency, kBackendCount> backends;  // by Backend
+  /// GPUs whose matrix units a backend uses. A backend without an entry uses those of all.
+  std::vector<MatrixUnits> matrix_units;
   WindowsEfficiency windows;
   BatchEfficiency batch;
   std::optional<BlockEfficiency> blocks;

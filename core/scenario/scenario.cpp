@@ -138,14 +138,29 @@ void refuse_uncomputed(const TomlTable& t, const Scenario& s) {
 
 // Where every layer attends to all tokens, whatever window the model was trained with.
 void ignore_window(Scenario& s) {
-  if (!s.model.window ||
-      std::ranges::count(s.runtime.memory.full_caches, s.model.architecture) == 0)
-    return;
+  if (!s.model.window) return;
+  const auto& since = s.runtime.memory.windows_since;
+  const bool older = since && s.settings.build_year.value_or(since->value) < since->value;
+  if (!older && std::ranges::count(s.runtime.memory.full_caches, s.model.architecture) == 0) return;
   s.warnings.push_back(
       fmt::format("{} keeps the KV of all tokens: it ignores the window of {} "
                   "tokens that {} was trained with",
                   s.runtime.name, text_count(s.model.window->tokens), s.model.name));
   s.model.window.reset();
+}
+
+// Leaves of each GPU the matrix units that the backend multiplies with.
+void limit_matrix_units(Scenario& s) {
+  const Backend backend = s.settings.backend;
+  for (GpuPart& gpu : s.rig.gpus) {
+    if (!s.settings.matrix_units || !uses_matrix_units(s.runtime.matrix_units, backend,
+                                                       gpu.architecture, s.settings.build_year)) {
+      gpu.fp16_tensor.reset();
+      gpu.fp16_tensor_fp16acc.reset();
+      gpu.int8_tensor.reset();
+    }
+    if (!s.runtime.backends[std::size_t(backend)].int8_units) gpu.int8_tensor.reset();
+  }
 }
 
 // Where the compressed values of latent attention have a cache of their own.
@@ -364,6 +379,7 @@ void read_settings(const TomlTable& t, Scenario& s) {
   s.settings.mmap = t.flag("mmap", true);
   s.settings.numa_distribute = read_numa(t);
   s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
+  s.settings.matrix_units = t.flag("matrix_units", true);
   s.settings.op_offload = t.flag("op_offload", true);
   s.settings.headroom = t.find_figure<Bytes>("headroom", 0_B, Bytes{1e14})
                             .value_or(Sourced<Bytes>{default_headroom(s), {}, {}})
@@ -502,6 +518,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_placement(root.table("placement"), s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);
+  limit_matrix_units(s);
   read_workload(root.table("workload"), s);
   root.finish();
   if (auto error = document.error()) return *error;

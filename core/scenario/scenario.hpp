@@ -65,6 +65,7 @@ struct RuntimeSettings {
   bool mmap = true;                    // host weights are the file's pages; else pinned buffers
   bool numa_distribute = false;        // threads and weights spread over the sockets
   bool cpu_blas = false;               // the CPU's large batches: FP32 products of a BLAS
+  bool matrix_units = true;            // false: the driver has none, or they are switched off
   bool op_offload = true;              // large batches of host layers may be computed on the GPU
   Bytes headroom{};                    // of each GPU in use: stays free where layers are placed
 };

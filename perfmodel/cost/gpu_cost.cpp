@@ -17,13 +17,32 @@ namespace {
 struct MatmulSplit {
   double floats = 0;         // share of the FLOPs on float weights
   double floats_scaled = 0;  // `floats`, each format divided by its kernels' efficiency
-  double quants = 0;         // share of the FLOPs on quantized weights
-  double quants_scaled = 0;
-  double elements = 0;  // quantized weights that are read
+  double quants = 0;         // share of the FLOPs on quantized weights, as they are
+  double quants_scaled = 0;  // `quants`, each format divided by its kernels' efficiency
+  double as_floats = 0;  // share of the FLOPs on quantized weights that kernels turn into floats
+  double elements = 0;   // quantized weights that are read
   double quant_bytes = 0;
 };
 
-MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
+// True if the backend's kernels turn a batch's weights of a format into floats while they multiply.
+bool multiplies_as_floats(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
+  const BackendEfficiency& b = s.runtime.backends[std::size_t(s.settings.backend)];
+  if (b.int8_units) return false;
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  if (gpu.fp16_tensor || !known || !known->int8_dot) return true;
+  constexpr int kSmallBlock = 32;
+  const double since =
+      (info(format).block_elements == kSmallBlock ? b.dots_since : b.dots_256_since).value;
+  return since <= 0 || s.settings.build_year.value_or(since) < since;
+}
+
+// The factor on the rate of one format's tiles in the build that is forecast.
+double tiles_before(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
+  return s.runtime.factor_before(
+      ChangedFigure::kTiles, {s.settings.backend, gpu.architecture, format}, s.settings.build_year);
+}
+
+MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   MatmulSplit m;
   double all = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
@@ -37,8 +56,9 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
       m.floats += elements;
       m.floats_scaled += scaled;
     } else {
-      m.quants += elements;
-      m.quants_scaled += scaled;
+      const bool as_floats = multiplies_as_floats(s, gpu, format);
+      (as_floats ? m.as_floats : m.quants) += elements;
+      if (!as_floats) m.quants_scaled += scaled / tiles_before(s, gpu, format);
       m.elements += elements;
       m.quant_bytes += bytes;
     }
@@ -48,6 +68,7 @@ MatmulSplit split_matmul(const StepContext& s, const OpTraffic& t) {
   m.floats_scaled /= all;
   m.quants /= all;
   m.quants_scaled /= all;
+  m.as_floats /= all;
   return m;
 }
 
@@ -68,10 +89,24 @@ Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic
   return products + (starts ? s.runtime.blocks->quantized_start.value : Seconds{});
 }
 
+// FLOPs of a batch's attention as the backend's kernels compute it: without flash attention, and in
+// older builds, over all cells of the cache.
+double computed_flops(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  const BackendEfficiency& b = s.runtime.backends[std::size_t(s.settings.backend)];
+  const double since = b.masked_since.value;
+  if (since <= 0) return t.attention_flops;
+  const bool skips = s.settings.flash_attention && double(tokens) >= b.masked_tokens.value &&
+                     s.settings.build_year.value_or(since) >= since;
+  if (!skips) return t.cell_flops;
+  return b.masked_windows ? t.attention_flops : t.causal_flops;
+}
+
 // Without flash attention every score is written, scaled, normalised and read as F32 by separate
 // kernels, which nothing hides.
-Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
-  const double scores = t.attention_flops / (4.0 * double(s.model.head_dim));
+Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                     TokenCount tokens) {
+  if (t.flops_of_score <= 0) return {};
+  const double scores = computed_flops(s, t, tokens) / t.flops_of_score;
   return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
 }
 
@@ -116,12 +151,25 @@ double power_share(const StepContext& s, const GpuPart& gpu, FlopsPerSecond rate
 
 // True if weights are written out as FP16 before they are multiplied: the CUDA kernels that
 // multiply quantized tiles need 8-bit dot products, and older builds lack them for tensor cores.
-bool expands_weights(const StepContext& s, const GpuPart& gpu) {
+// Where those know floats alone, long batches are left to them. See ggml-cuda/mmq.cu,
+// ggml_cuda_should_use_mmq().
+bool expands_weights(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
+  constexpr TokenCount kDotTokens = 64;  // from which on float tensor cores are faster
   if (s.settings.backend != Backend::kCuda) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  if (known && !known->int8_dot) return true;
+  if (!gpu.fp16_tensor) return false;
   const double since = s.runtime.tiles_since.value;
-  const bool older = gpu.fp16_tensor && s.settings.build_year.value_or(since) < since;
-  return older || (known && !known->int8_dot);
+  const bool older = s.settings.build_year.value_or(since) < since;
+  return older || (!gpu.int8_tensor && tokens >= kDotTokens);
+}
+
+// The rate of quantized tiles: of the matrix units, or of dot products where those know floats
+// alone.
+double rate_of_tiles(const StepContext& s, const GpuPart& gpu) {
+  constexpr double kProducts = 4;  // in a lane's instruction
+  const bool dots = s.settings.backend == Backend::kCuda && gpu.fp16_tensor && !gpu.int8_tensor;
+  return dots && gpu.fp32 ? kProducts * gpu.fp32->value.value : tile_rate(gpu).value.value;
 }
 
 double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
@@ -134,7 +182,7 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
   const BlockEfficiency& blocks = *s.runtime.blocks;
-  const MatmulSplit split = split_matmul(s, t);
+  const MatmulSplit split = split_matmul(s, gpu, t);
   const double n = double(tokens), tile = blocks.gemm_tile.value;
   const FlopsPerSecond floats = gemm_rate(gpu).value;
   const double gemm = floats.value * e.gemm.value * power_share(s, gpu, floats, 1.2) *
@@ -168,7 +216,7 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
 // that work.
 double tile_seconds(const StepContext& s, const GpuPart& gpu, const MatmulSplit& split,
                     double tiles) {
-  const double rate = tile_rate(gpu).value.value * tiles;
+  const double rate = rate_of_tiles(s, gpu) * tiles;
   if (!gpu.int8_tensor) return split.quants_scaled / rate;
   const double cycles = s.runtime.batch.tile_cycles.value / 1000;
   if (cycles <= 0) return split.quants_scaled / rate;
@@ -185,11 +233,14 @@ double experts_hit(const StepContext& s, TokenCount tokens) {
   return s.model.moe->experts * (1.0 - std::pow(1.0 - share_of_expert(s), double(tokens)));
 }
 
-// True for builds that multiply the tokens of one expert after the other.
-bool loops_over_experts(const StepContext& s, const OpTraffic& t) {
+// True for kernels that multiply the tokens of one expert after the other: of older builds, and the
+// library's.
+bool loops_over_experts(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                        TokenCount tokens) {
   const double since = s.runtime.batch.expert_columns_since.value;
   const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
-  return t.routed && cuda && since > 0 && s.settings.build_year.value_or(since) < since;
+  if (!t.routed || !cuda || since <= 0) return false;
+  return s.settings.build_year.value_or(since) < since || expands_weights(s, gpu, tokens);
 }
 
 // Launches beside those of the products themselves: a batch's activations are quantized first, and
@@ -199,29 +250,44 @@ double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
   constexpr TokenCount kFloatTokens = 16;  // up to which floats have a kernel of their own
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   if (tokens <= kMatVecTokens || s.runtime.blocks) return 0;
-  const MatmulSplit split = split_matmul(s, t);
+  const MatmulSplit split = split_matmul(s, gpu, t);
   const double floats = tokens > kFloatTokens ? backend.float_kernels.value : 0.0;
   double quants = backend.batch_kernels.value;
-  if (expands_weights(s, gpu)) quants = floats > 0 ? 1 + floats : 0;  // as FP16 first, then so
+  if (expands_weights(s, gpu, tokens))
+    quants = floats > 0 ? 1 + floats : 0;  // as FP16 first, then so
   const double kernels = floats * split.floats + quants * split.quants;
-  if (!loops_over_experts(s, t)) return kernels * double(t.matrices);
+  if (!loops_over_experts(s, gpu, t, tokens)) return kernels * double(t.matrices);
   constexpr double kCopies = 2;  // of an expert's tokens: gathered before, scattered after
   return (experts_hit(s, tokens) * (1 + kernels + kCopies) - 1) * double(t.matrices);
 }
 
 // Time in which the host sorts a batch's tokens by expert, as older builds do.
-Seconds expert_sort_time(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+Seconds expert_sort_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                         TokenCount tokens) {
   const auto& prefill = s.runtime.prefill;
   const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
   const double until = prefill.expert_sort_until.value;
-  if (!t.routed || !cuda || s.settings.build_year.value_or(until) >= until) return {};
+  constexpr double kNever = 2020;
+  if (!t.routed || !cuda || until <= kNever) return {};
+  if (s.settings.build_year.value_or(until) >= until && !loops_over_experts(s, gpu, t, tokens))
+    return {};
   const double pairs = double(tokens) * s.model.moe->experts_used;
   return prefill.expert_sort.value * (pairs * s.model.moe->experts * double(t.matrices)) *
          host_clock_factor(s);
 }
 
+// The tokens by which the width of a tile of experts is chosen.
+double tokens_of_tiles(const StepContext& s, const GpuPart& gpu, double tokens) {
+  const BatchEfficiency& batch = s.runtime.batch;
+  const double since = batch.expert_widths_since.value;
+  const bool by_expert =
+      std::ranges::find(batch.expert_widths, gpu.architecture) != batch.expert_widths.end();
+  if (!by_expert || s.settings.build_year.value_or(since) < since) return tokens;
+  return std::ceil(tokens * share_of_expert(s));
+}
+
 // Columns of a tile of experts: of widths in eights, from 48 on in sixteens, the least with which
-// the batch has as few tiles as with the widest.
+// so many tokens have as few tiles as with the widest.
 double width_of_tile(double widest, double tokens) {
   const double columns = tokens / std::ceil(tokens / widest);
   const double step = columns > 40 ? 16 : 8;
@@ -233,12 +299,13 @@ double width_of_tile(double widest, double tokens) {
 std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                                      TokenCount tokens) {
   const BatchEfficiency& batch = s.runtime.batch;
-  if (!t.routed || batch.expert_columns.value <= 0 || !gpu.int8_tensor ||
-      s.settings.backend != Backend::kCuda || loops_over_experts(s, t))
+  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
+  if (!t.routed || batch.expert_columns.value <= 0 || !gpu.int8_tensor || !cuda ||
+      loops_over_experts(s, gpu, t, tokens))
     return std::nullopt;
   const double n = double(tokens), p = share_of_expert(s), mean = n * p;
   const double deviation = std::sqrt(mean * (1 - p));
-  const double width = width_of_tile(batch.expert_columns.value, n);
+  const double width = width_of_tile(batch.expert_columns.value, tokens_of_tiles(s, gpu, n));
   double tiles = experts_hit(s, tokens) / s.model.moe->experts;
   for (double more = width; more < n; more += width)  // P(more than `more` tokens)
     tiles += 0.5 * std::erfc((more + 0.5 - mean) / (std::sqrt(2.0) * std::max(deviation, 1e-9)));
@@ -261,16 +328,17 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
-  const MatmulSplit split = split_matmul(s, t);
+  const MatmulSplit split = split_matmul(s, gpu, t);
   const double shared = std::max(t.tokens_per_weight, 1e-9);
-  const double common =
-      backend.batch.value * batch.speed.value * (t.routed ? batch.experts.value : 1.0);
+  const double experts =
+      t.routed ? batch.experts.value * before_changes(s, gpu, ChangedFigure::kExperts) : 1.0;
+  const double common = backend.batch.value * batch.speed.value * experts;
   const FlopsPerSecond floats = gemm_rate(gpu).value;
   const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
                       (1.0 / busy_share(s, gpu, t, tokens) +
                        batch.gemm_half_rate_batch.value * e.half_rate_batch.value / shared);
-  double seconds = t.matmul_flops * split.floats_scaled / gemm;
-  if (expands_weights(s, gpu)) {
+  double seconds = t.matmul_flops * (split.floats_scaled + split.as_floats) / gemm;
+  if (expands_weights(s, gpu, tokens)) {
     const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
     seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
     seconds += t.matmul_flops * split.quants / gemm;
@@ -320,7 +388,7 @@ Seconds unpack_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   if (t.routed) cycles *= s.runtime.decode.expert_cycles.value;
   const double further = std::max(0.0, t.tokens_per_weight - 1.0);
   if (s.runtime.decode.token_cycles.value > 0 && further > 0)
-    cycles += s.runtime.decode.token_cycles.value * further * split_matmul(s, t).elements;
+    cycles += s.runtime.decode.token_cycles.value * further * split_matmul(s, gpu, t).elements;
   return Seconds{cycles / unit_rate(gpu).value};
 }
 
@@ -338,6 +406,14 @@ double share_of(const GpuPart& part, double share) {
   return part.bandwidth.kind == SourceKind::kMeasured ? std::min(1.0, share / kMeasured) : share;
 }
 
+// A batch's attention without flash attention: matrix products of the library, whose scores other
+// kernels take (score_passes()).
+Seconds separate_attention_time(const StepContext& s, const GpuPart& gpu, double flops) {
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  return Seconds{flops / (gemm_rate(gpu).value.value * s.runtime.gpu_efficiency(gpu).gemm.value *
+                          backend.batch.value)};
+}
+
 // A thread block goes over the keys one after the other. With few blocks this latency bounds a
 // batch's attention, not the products.
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
@@ -345,10 +421,12 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value *
                        before_changes(s, gpu, ChangedFigure::kAttention);
-  Seconds products{t.attention_flops / (gemm_rate(gpu).value.value * share)};
-  if (gpu.fp16_tensor && !s.runtime.blocks)
+  const double flops = computed_flops(s, t, tokens);
+  if (!s.settings.flash_attention) return separate_attention_time(s, gpu, flops);
+  Seconds products{flops / (gemm_rate(gpu).value.value * share)};
+  if (gpu.fp16_tensor && !s.runtime.blocks && t.flops_of_score > 0)
     products += Seconds{
-        t.attention_flops * s.runtime.batch.attention_cycles.value / 1000 / unit_rate(gpu).value /
+        flops / t.flops_of_score * s.runtime.batch.score_cycles.value / unit_rate(gpu).value /
         (backend.attention.value * before_changes(s, gpu, ChangedFigure::kAttention))};
   if (!s.runtime.blocks || t.attention_flops <= 0) return products;
   const BlockEfficiency& blocks = *s.runtime.blocks;
@@ -409,9 +487,9 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
-  cost.serial += expert_sort_time(s, t, tokens);
+  cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
-  if (!flash) cost.serial += score_passes(s, part, t);
+  if (!flash) cost.serial += score_passes(s, part, t, tokens);
   if (const auto& blocks = s.runtime.blocks)
     cost.serial += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
   return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));

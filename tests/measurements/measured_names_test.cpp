@@ -261,6 +261,9 @@ TEST_CASE("Notes tell settings that have no column", "[measured]") {
   CHECK(parsed_notes("ser=12,0.5 fmoe=1").experts_used == 12);
   for (const char* other : {"", "ser=0,1", "-ser 4", "laser=4,1", "user 4,1"})
     CHECK_FALSE(parsed_notes(other).experts_used);
+  CHECK(parsed_notes("backend=Vulkan RADV, no matrix cores, no int dot").no_matrix_units);
+  CHECK(parsed_notes("int dot: 1 | matrix cores: none").no_matrix_units);
+  CHECK_FALSE(parsed_notes("backend=Vulkan, matrix cores NV_coopmat2").no_matrix_units);
   CHECK(parsed_notes("backend=CUDA,BLAS").cpu_blas);
   CHECK(parsed_notes("build WITH CPU BLAS: slow").cpu_blas);
   CHECK_FALSE(parsed_notes("no BLAS: weights streamed").cpu_blas);

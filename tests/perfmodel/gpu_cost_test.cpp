@@ -97,6 +97,18 @@ TEST_CASE("CUDA writes them out as FP16 where there are none, and multiplies tho
   CHECK(seconds(s, t, 64) == Approx(2 * kElements * 64 / (tile_rate(64) / 4)));
 }
 
+TEST_CASE("Where matrix units know floats alone, long batches are theirs", "[gpu]") {
+  Scenario s = of_gpu("volta");
+  s.rig.gpus.front().fp16_tensor = {80_TFLOPs, SourceKind::kSpec, "a test"};
+  CHECK(seconds(s, product(32), 32) == Approx(2 * kElements * 32 / tile_rate(32)));
+  const double moved = (kElements * 34 / 32 + 4 * kElements) / (kBandwidth * 0.8);
+  const double rate = 80e12 * 0.42 / (1 + 67.0 / 64);
+  CHECK(seconds(s, product(64), 64) == Approx(moved + 2 * kElements * 64 / rate));
+  s.rig.gpus.front().int8_tensor = {160_TFLOPs, SourceKind::kSpec, "a test"};
+  CHECK(seconds(s, product(64), 64) ==
+        Approx(2 * kElements * 64 / (160e12 * 0.24 / (1 + 30.0 / 64))));
+}
+
 TEST_CASE("A library's last wave of thread blocks leaves units idle", "[gpu]") {
   Scenario s = of_gpu("pascal");
   s.rig.gpus.front().units = 20;
@@ -141,9 +153,54 @@ TEST_CASE("A batch's attention has a softmax beside the matrix units", "[gpu]") 
   s.rig.gpus.front().fp16_tensor = {80_TFLOPs, SourceKind::kSpec, "a test"};
   OpTraffic t;
   t.attention_flops = 1e12;
+  t.flops_of_score = 512;
   CHECK(seconds(s, t, 64) == Approx(1e12 / (80e12 * 0.35)));
-  s.runtime.batch.attention_cycles.value = 4;
-  CHECK(seconds(s, t, 64) == Approx(1e12 / (80e12 * 0.35) + 4e9 / (10e12 / 256)));
+  s.runtime.batch.score_cycles.value = 2;
+  CHECK(seconds(s, t, 64) == Approx(1e12 / (80e12 * 0.35) + 2 * 1e12 / 512 / (10e12 / 256)));
+}
+
+TEST_CASE("Kernels compute the cells that a mask hides, but newer ones in long batches", "[gpu]") {
+  Scenario s = of_gpu("ampere");
+  OpTraffic t;
+  t.attention_flops = 1e12;
+  t.causal_flops = 2e12;
+  t.cell_flops = 4e12;
+  const auto computed = [&](TokenCount tokens) { return seconds(s, t, tokens) * 10e12 * 0.35; };
+  CHECK(computed(64) == Approx(1e12));  // a profile that does not say
+  BackendEfficiency& cuda = s.runtime.backends[std::size_t(Backend::kCuda)];
+  cuda.masked_since.value = 2025.5;
+  cuda.masked_tokens.value = 1024;
+  CHECK(computed(1023) == Approx(4e12));
+  CHECK(computed(1024) == Approx(2e12));
+  cuda.masked_windows = true;
+  CHECK(computed(1024) == Approx(1e12));
+  s.settings.build_year = 2025.4;
+  CHECK(computed(1024) == Approx(4e12));
+  s.settings.build_year.reset();
+  s.settings.flash_attention = false;
+  CHECK(computed(1024) == Approx(4e12 * 0.35 / 0.42));  // at the rate of float products
+}
+
+TEST_CASE("Without INT8 matrix units blocks are multiplied as floats, or by dot products",
+          "[gpu]") {
+  Scenario s = of_gpu("pascal");
+  s.settings.backend = Backend::kVulkan;
+  BackendEfficiency& vulkan = s.runtime.backends[std::size_t(Backend::kVulkan)];
+  vulkan.int8_units = false;
+  const auto rate = [&](QuantFormat format) {
+    return 2 * kElements * 64 / seconds(s, product(64, format), 64);
+  };
+  CHECK(rate(QuantFormat::kQ8_0) == Approx(float_rate(64)));  // of no build
+  vulkan.dots_since.value = 2025.25;
+  CHECK(rate(QuantFormat::kQ8_0) == Approx(tile_rate(64)));
+  CHECK(rate(QuantFormat::kQ4_K) == Approx(float_rate(64)));
+  vulkan.dots_256_since.value = 2025.8;
+  CHECK(rate(QuantFormat::kQ4_K) == Approx(tile_rate(64)));
+  s.settings.build_year = 2025.5;
+  CHECK(rate(QuantFormat::kQ4_K) == Approx(float_rate(64)));
+  CHECK(rate(QuantFormat::kQ8_0) == Approx(tile_rate(64)));
+  s.rig.gpus.front().fp16_tensor = {10_TFLOPs, SourceKind::kSpec, "a test"};
+  CHECK(rate(QuantFormat::kQ8_0) == Approx(float_rate(64)));  // as FP16 on matrix units
 }
 
 TEST_CASE("A batch's quantized products have kernels before and after them", "[gpu]") {

@@ -75,6 +75,31 @@ TEST_CASE("llama.cpp gives no meaning to the windows of some architectures",
   }));
   CHECK(scenario({{"model.name", "mistral-7b-v0.1"}, {"runtime.name", "rigcast"}}).model.window);
   CHECK(scenario({{"model.name", "gemma-3-12b"}}).model.window);
+  // Builds of before windows had a cache of their own.
+  const auto of_build = [](const char* build) {
+    return scenario({{"model.name", "gemma-3-12b"}, {"runtime.build", build}}).model.window;
+  };
+  CHECK_FALSE(of_build("2025-04"));
+  CHECK(of_build("2025-06"));
+}
+
+TEST_CASE("A GPU has the matrix units that the backend multiplies with", "[gpu][llama.cpp]") {
+  const auto gpu_of = [](const char* gpu, const char* backend, const char* build,
+                         const char* units = "true") {
+    return scenario({{"rig.gpu", "[\"" + std::string(gpu) + "\"]"},
+                     {"runtime.backend", backend},
+                     {"runtime.build", build},
+                     {"runtime.matrix_units", units}})
+        .rig.gpus.front();
+  };
+  const GpuPart cuda = gpu_of("rtx-4090", "cuda", "2025-12");
+  CHECK((cuda.fp16_tensor && cuda.int8_tensor));
+  const GpuPart vulkan = gpu_of("rtx-4090", "vulkan", "2025-12");
+  CHECK((vulkan.fp16_tensor && !vulkan.int8_tensor));
+  CHECK_FALSE(gpu_of("rtx-4090", "vulkan", "2025-12", "false").fp16_tensor);
+  CHECK_FALSE(gpu_of("rtx-4090", "vulkan", "2024-06").fp16_tensor);
+  CHECK_FALSE(gpu_of("arc-a770-16gb", "vulkan", "2025-12").fp16_tensor);
+  CHECK(gpu_of("arc-b580", "vulkan", "2025-12").fp16_tensor);
 }
 
 namespace {

@@ -300,7 +300,7 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
                          &r.decode.unoverlapped_share,
                          &r.batch.launch,
                          &r.batch.tile_cycles,
-                         &r.batch.attention_cycles,
+                         &r.batch.score_cycles,
                          &r.batch.tile_half_rate_batch,
                          &r.batch.experts,
                          &r.batch.score_bytes,

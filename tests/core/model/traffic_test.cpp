@@ -106,6 +106,26 @@ TEST_CASE("In a batch the first token's window reaches furthest back", "[traffic
   CHECK(prompt.attention_flops == Approx(2.0 * 2 * (36 + 3 * 8) * 4 * 16));
 }
 
+TEST_CASE("What the mask hides is counted where kernels compute it", "[traffic]") {
+  const double cell = 2.0 * 2 * 4 * 16;  // FLOPs of a token
+  const OpTraffic full = cache_traffic(tiny(), 0, {10, 4, 16}, kHalf);
+  CHECK(full.causal_flops == full.attention_flops);
+  CHECK(full.cell_flops == cell * 4 * 16);
+  ModelSpec m = tiny();
+  m.window = SlidingWindow{.tokens = 8, .full_every = 0};
+  Batch batch{100, 4, 16};
+  batch.window_cells = 16;
+  const OpTraffic windowed = cache_traffic(m, 0, batch, kHalf);
+  CHECK(windowed.attention_flops == cell * 4 * 8);
+  CHECK(windowed.causal_flops == cell * 4 * 16);  // in no order that would help
+  CHECK(windowed.cell_flops == cell * 4 * 16);
+  // Until its cells are full they are in order.
+  Batch early{8, 4, 16};
+  early.window_cells = 16;
+  CHECK(cache_traffic(m, 0, early, kHalf).causal_flops == cell * (9 + 10 + 11 + 12));
+  CHECK(cache_traffic(m, 0, early, kHalf).attention_flops == cell * 4 * 8);
+}
+
 TEST_CASE("Layers with wider heads read and compute by their own width", "[traffic]") {
   ModelSpec m = tiny(2);
   m.window = SlidingWindow{.tokens = 8, .full_every = 2, .full_head_dim = 32, .full_kv_heads = 1};

@@ -54,6 +54,20 @@ TEST_CASE("A change of one backend and some GPUs is none of others", "[runtime]"
   CHECK(factor(std::nullopt, "rdna3") == 1);
 }
 
+TEST_CASE("A change of some formats is asked for by format", "[runtime]") {
+  const auto all = changes(kTiles +
+                           "[four]\nfigure = \"tiles\"\nformats = [\"MXFP4\"]\nsince = 2025.9\n"
+                           "before = 0.8\n");
+  const auto factor = [&](std::optional<QuantFormat> format) {
+    return factor_before(all, ChangedFigure::kTiles, {Backend::kRocm, "rdna3", format}, 2025.0);
+  };
+  CHECK(factor(QuantFormat::kMXFP4) == 0.8);
+  CHECK(factor(QuantFormat::kQ4_0) == 1);
+  CHECK(factor(std::nullopt) == 0.5);
+  CHECK(is_refused(kTiles + "formats = [\"Q4_X\"]\n"));
+  CHECK(is_refused(kFused + "formats = [\"MXFP4\"]\n"));
+}
+
 TEST_CASE("A change names a figure, a date and a factor", "[runtime]") {
   CHECK(changes(kTiles).front().id == "tiles");
   for (const char* broken :
