@@ -5,6 +5,7 @@
 
 #include "core/hardware/cpu_architecture.hpp"
 #include "perfmodel/context/cpu_layout.hpp"
+#include "perfmodel/context/memory_nodes.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 
 namespace rigcast {
@@ -33,7 +34,10 @@ Hertz working_clock(const StepContext& s) {
     return cpu.clock ? value(cpu.clock) : Hertz{kDefaultClock};
   const Hertz base = value(cpu.base_clock), boost = value(cpu.boost_clock);
   const Hertz all = cpu.clock ? value(cpu.clock) : base + (boost - base) * kAllCores;
-  const double sockets = s.settings.numa_distribute ? 1.0 : std::max(1, cpu.sockets);
+  // Threads that no policy spreads fill one socket first.
+  const bool spread =
+      s.settings.numa == NumaPolicy::kDistribute || s.settings.numa == NumaPolicy::kMirror;
+  const double sockets = spread ? 1.0 : std::max(1, cpu.sockets);
   const double share = std::min(1.0, used_cores(s) * sockets / std::max(1, cpu.cores));
   return all >= boost ? all : boost - (boost - all) * share;
 }
@@ -326,13 +330,12 @@ BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
   const BytesPerSecond core =
       measured ? measured->value * kOfMeasured : s.runtime.cpu.read_per_thread.value;
   BytesPerSecond drawn = core * used_cores(s);
-  if (s.rig.cpu.core_links) drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured);
-  // Unless weights are distributed over the sockets, all of them lie in the memory of the socket
-  // that loaded them.
-  const double sockets = std::max(1, s.rig.cpu.sockets);
-  const double further = s.settings.numa_distribute ? s.runtime.cpu.socket_share.value : 0.0;
-  const double reach = (1.0 + (sockets - 1.0) * further) / sockets;
-  return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
+  const NumaPolicy numa = policy_in_effect(s);
+  const MemoryNodes nodes = memory_nodes(s, s.rig.ram.bandwidth.value * share);
+  const double working = numa == NumaPolicy::kIsolate ? 1.0 / nodes.count : 1.0;
+  if (s.rig.cpu.core_links)
+    drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured * working);
+  return std::min(read_rate(nodes, numa), drawn);
 }
 
 }  // namespace
