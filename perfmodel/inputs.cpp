@@ -69,6 +69,8 @@ Inputs tally_inputs(const Scenario& s) {
               "CPU clock");
   }
   tally.add(s.rig.ram.bandwidth, "RAM bandwidth");
+  if (cpu_works && s.rig.cpu.nodes() > 1 && s.rig.cpu.remote_read)
+    tally.add(*s.rig.cpu.remote_read, "rate between memory nodes");
   tally.add(s.rig.ram.capacity, "RAM size");
   tally.add(s.rig.ram_reserved, "RAM used by others");
   tally.add(s.rig.ssd.sequential_read, "SSD read rate");

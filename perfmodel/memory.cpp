@@ -60,6 +60,14 @@ void add_weights(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   plan.devices.back().repacked += repacked.buffer;
 }
 
+// Every further memory node has its own copy of the weights that its cores read.
+void mirror_weights(const MemoryContext& s, MemoryPlan& plan) {
+  if (s.settings.numa != NumaPolicy::kMirror) return;
+  DeviceMemory& host = plan.devices.back();
+  host.mirrored = host.weights * (s.rig.cpu.nodes() - 1.0);
+  host.weights += host.mirrored;
+}
+
 // Host memory that the process needs because it uses a GPU.
 Bytes process_on_gpu(const MemoryContext& s, const Placement& p) {
   const RuntimeProfile::Memory& m = s.runtime.memory;
@@ -145,8 +153,8 @@ Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   const Bytes all =
       plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
   const bool has_projector = s.projector && (in_place || projector_device(s) == kHost);
-  return std::max(
-      Bytes{}, all - plan.devices.back().repacked - (has_projector ? s.projector->bytes : Bytes{}));
+  const Bytes buffers = plan.devices.back().repacked + plan.devices.back().mirrored;
+  return std::max(Bytes{}, all - buffers - (has_projector ? s.projector->bytes : Bytes{}));
 }
 
 // A mapping may be larger than RAM.
@@ -154,7 +162,8 @@ void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   if (!s.runtime.memory.pages_in || !s.settings.mmap) return;
   const bool has_projector = s.projector && projector_device(s) == kHost;
-  const Bytes pages = host.weights - host.repacked - (has_projector ? s.projector->bytes : Bytes{});
+  const Bytes pages =
+      host.weights - host.repacked - host.mirrored - (has_projector ? s.projector->bytes : Bytes{});
   plan.outside_ram = std::clamp(-host.free(), Bytes{}, pages);
   host.weights -= plan.outside_ram;
 }
@@ -172,6 +181,7 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
   const RuntimeModel& rules = runtime_model(s.runtime);
   MemoryPlan plan = empty_plan(s);
   add_weights(s, p, plan);
+  mirror_weights(s, plan);
   add_buffers(s, p, plan);
   rules.add_weight_buffers(s, p, plan);
   rules.add_cache(s, p, batch, plan);

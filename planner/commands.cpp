@@ -80,7 +80,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
   if (p.gpu_layers <= s.model.layers || p.cpu_moe_layers + s.placement.cpu_ffn_layers > 0)
     add("-t", fmt::format("{}", s.settings.threads));
-  if (s.settings.numa_distribute) add("--numa", "distribute");
+  if (s.settings.numa != NumaPolicy::kNone) add("--numa", std::string(name(s.settings.numa)));
   if (!s.settings.mmap) add("-lm", "none");
 }
 
@@ -235,9 +235,8 @@ std::optional<Error> check_ollama(const StepContext& s) {
     return bad_input("Ollama keeps no FFN apart from its layer", "without --cpu-ffn");
   if (s.projector || s.draft)
     return bad_input("the Modelfile has the model alone", "without --mmproj and --model-draft");
-  if (s.settings.numa_distribute || !s.settings.op_offload)
-    return bad_input("Ollama takes neither --numa distribute nor --op-offload off",
-                     "without these flags");
+  if (s.settings.numa != NumaPolicy::kNone || !s.settings.op_offload)
+    return bad_input("Ollama takes neither --numa nor --op-offload off", "without these flags");
   return std::nullopt;
 }
 

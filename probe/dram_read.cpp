@@ -1,8 +1,11 @@
 #include "probe/dram_read.hpp"
 
+#include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -98,6 +101,116 @@ Samples dram_read(engine::ThreadTeam& team) try {
   return best;
 } catch (const std::bad_alloc&) {
   return {};
+}
+
+namespace {
+
+// While it lives, this thread and those that it starts run on `cpus`, and pages that they touch
+// first lie on `nodes`. System calls, because libnuma is not installed everywhere.
+class Bound {
+ public:
+  Bound(const std::vector<int>& cpus, const std::vector<int>& nodes) {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    for (const int cpu : cpus)
+      if (cpu < CPU_SETSIZE) CPU_SET(std::size_t(cpu), &own);
+    for (const int node : nodes)
+      if (node >= kMaxNodes) return;
+    if (::sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return;
+    if (::sched_setaffinity(0, sizeof own, &own) != 0) return;
+    runs_there_ = true;
+    std::array<unsigned long, kWords> mask{};
+    for (const int node : nodes) mask[std::size_t(node / kBits)] |= 1ul << (node % kBits);
+    placed_ = ::syscall(SYS_set_mempolicy, nodes.size() > 1 ? kInterleave : kBind, mask.data(),
+                        kMaxNodes) == 0;
+  }
+  ~Bound() {
+    if (placed_) ::syscall(SYS_set_mempolicy, kDefault, nullptr, 0);
+    if (runs_there_) ::sched_setaffinity(0, sizeof allowed_, &allowed_);
+  }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+
+  bool done() const { return runs_there_ && placed_; }
+
+ private:
+  static constexpr int kMaxNodes = 1024, kBits = 8 * sizeof(unsigned long);
+  static constexpr int kWords = kMaxNodes / kBits;
+  static constexpr int kDefault = 0, kBind = 2, kInterleave = 3;  // linux/mempolicy.h
+  cpu_set_t allowed_{};
+  bool runs_there_ = false, placed_ = false;
+};
+
+NodeMatrix empty_matrix(std::size_t nodes) {
+  return NodeMatrix(nodes, std::vector<Samples>(nodes));
+}
+
+// The entry in the middle.
+Samples median_of(std::vector<Samples> entries) {
+  if (entries.empty()) return {};
+  std::ranges::sort(entries, {}, &Samples::median);
+  return entries[entries.size() / 2];
+}
+
+MemoryNode joined(MemoryNode node, const MemoryNode& other) {
+  node.ids.insert(node.ids.end(), other.ids.begin(), other.ids.end());
+  node.cpus.insert(node.cpus.end(), other.cpus.begin(), other.cpus.end());
+  node.cores += other.cores;
+  return node;
+}
+
+}  // namespace
+
+Samples dram_read(const MemoryNode& reader, const MemoryNode& memory, const StopFlag& stop) {
+  const Bound bound(reader.cpus, memory.ids);
+  if (!bound.done()) return {};
+  engine::ThreadTeam team(std::max(1, reader.cores), engine::ThreadTeam::kSpinTime, stop);
+  return dram_read(team);
+}
+
+std::vector<MemoryNode> joined_nodes(const std::vector<MemoryNode>& nodes,
+                                     const NodeMatrix& matrix) {
+  constexpr double kAsOwn = 0.9;
+  std::vector<std::size_t> first;  // of each group, by which the others are judged
+  std::vector<MemoryNode> groups;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const auto is_alike = [&](std::size_t other) {
+      const double own = std::min(matrix[n][n].median, matrix[other][other].median);
+      const double across = std::min(matrix[n][other].median, matrix[other][n].median);
+      return nodes[n].socket == nodes[other].socket && own > 0 && across >= kAsOwn * own;
+    };
+    const auto group = std::ranges::find_if(first, is_alike);
+    if (group == first.end()) {
+      first.push_back(n);
+      groups.push_back(nodes[n]);
+    } else {
+      MemoryNode& into = groups[std::size_t(group - first.begin())];
+      into = joined(std::move(into), nodes[n]);
+    }
+  }
+  return groups;
+}
+
+NodeRates measure_nodes(const std::vector<MemoryNode>& nodes, const StopFlag& stop) {
+  if (nodes.size() < 2) return {nodes, {}, {}, {}};
+  NodeMatrix within = empty_matrix(nodes.size());
+  for (std::size_t r = 0; r < nodes.size(); ++r)
+    for (std::size_t m = 0; m < nodes.size(); ++m)
+      if (nodes[r].socket == nodes[m].socket) within[r][m] = dram_read(nodes[r], nodes[m], stop);
+  NodeRates rates{joined_nodes(nodes, within), {}, {}, {}};
+  const std::size_t groups = rates.nodes.size();
+  rates.matrix = empty_matrix(groups);
+  std::vector<Samples> local, remote;
+  for (std::size_t r = 0; r < groups && groups > 1; ++r)
+    for (std::size_t m = 0; m < groups; ++m) {
+      const Samples rate = dram_read(rates.nodes[r], rates.nodes[m], stop);
+      if (rate.n == 0) return {{}, {}, {}, {}};
+      rates.matrix[r][m] = rate;
+      (r == m ? local : remote).push_back(rate);
+    }
+  rates.local = median_of(std::move(local));
+  rates.remote = median_of(std::move(remote));
+  return rates;
 }
 
 }  // namespace rigcast::probe

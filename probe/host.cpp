@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
@@ -121,15 +122,67 @@ Bytes cache_of_level(const fs::path& root, int level) {
   return {};
 }
 
-int count_nodes(const fs::path& root) {
-  int nodes = 0;
-  while (std::ifstream(root / "sys/devices/system/node" / ("node" + std::to_string(nodes)) /
-                       "cpulist"))
-    ++nodes;
-  return std::max(1, nodes);
+std::string word_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::string word;
+  in >> word;
+  return word;
+}
+
+// Processors that this process may use; of a captured machine all of them.
+std::set<int> usable_processors(const fs::path& root, const std::vector<int>& all) {
+  std::set<int> usable(all.begin(), all.end());
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (root != "/" || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return usable;
+  std::erase_if(usable, [&](int cpu) {
+    return cpu >= CPU_SETSIZE || !CPU_ISSET(std::size_t(cpu), &allowed);
+  });
+  return usable;
+}
+
+std::vector<MemoryNode> memory_nodes(const fs::path& root) {
+  const fs::path system = root / "sys/devices/system";
+  std::vector<MemoryNode> nodes;
+  for (const int id : numbers_in_list(word_in(system / "node/has_memory"))) {
+    const fs::path folder = system / "node" / ("node" + std::to_string(id));
+    MemoryNode node{{id}, {}, 0, 0};
+    std::set<std::string> cores;
+    for (const int cpu : usable_processors(root, numbers_in_list(word_in(folder / "cpulist")))) {
+      const fs::path topology = system / "cpu" / ("cpu" + std::to_string(cpu)) / "topology";
+      const std::string siblings = word_in(topology / "thread_siblings_list");
+      cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+      const auto socket = numbers_in_list(word_in(topology / "physical_package_id"));
+      if (!socket.empty()) node.socket = socket.front();
+      node.cpus.push_back(cpu);
+    }
+    node.cores = int(cores.size());
+    if (!node.cpus.empty()) nodes.push_back(std::move(node));
+  }
+  return nodes;
 }
 
 }  // namespace
+
+std::vector<int> numbers_in_list(const std::string& text) {
+  constexpr int kMaxRange = 1 << 16;  // processors of one range
+  std::vector<int> numbers;
+  std::istringstream in(text);
+  for (std::string range; std::getline(in, range, ',');) {
+    int first = 0, last = 0;
+    const char* end = range.data() + range.size();
+    const auto from = std::from_chars(range.data(), end, first);
+    if (from.ec != std::errc{} || first < 0) return {};
+    last = first;
+    if (from.ptr != end) {
+      const auto to = std::from_chars(from.ptr + 1, end, last);
+      if (*from.ptr != '-' || to.ec != std::errc{} || to.ptr != end) return {};
+    }
+    if (last < first || last - first > kMaxRange) return {};
+    for (int n = first; n <= last; ++n) numbers.push_back(n);
+  }
+  return numbers;
+}
 
 Host read_host(const fs::path& root) {
   const fs::path cpuinfo = root / "proc/cpuinfo";
@@ -143,7 +196,7 @@ Host read_host(const fs::path& root) {
   std::getline(release, kernel);
   host.os = kernel.find("WSL2") != std::string::npos ? "wsl2" : "linux";
   host.cores = root == "/" ? usable_cores() : listed_cores(cpuinfo);
-  host.numa_nodes = count_nodes(root);
+  host.nodes = memory_nodes(root);
   host.l2 = cache_of_level(root, 2);
   host.l3 = cache_of_level(root, 3);
   const auto kib = [&](const char* key) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/text/unit_text.hpp"
-#include "probe/dram_read.hpp"
 #include "probe/gpu_rig.hpp"
 #include "probe/rig_file.hpp"
 
@@ -47,6 +46,11 @@ Result<Machine> measure_machine(const std::filesystem::path& scratch, const Prog
   if (!disk) return disk.error();
   m.disk = *std::move(disk);
   measure_cores(m, progress, stop);
+  if (m.host.nodes.size() > 1) {
+    progress(fmt::format("memory of {} nodes ...", m.host.nodes.size()));
+    m.nodes = measure_nodes(m.host.nodes, stop);
+    progress("");
+  }
   return m;
 }
 
@@ -103,6 +107,11 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   file.size("ram_reserved", m.host.memory - m.host.available, "not available when probed");
   file.rate("ram_bandwidth", m.dram.back(), fmt::format("{} threads read 1 GiB", m.host.cores));
   file.rate("core_read", m.dram.front(), "one thread reads 1 GiB");
+  if (m.nodes.remote.n > 0) {
+    file.number("numa_nodes", int(m.nodes.nodes.size()));
+    file.rate("node_read", m.nodes.local, "cores of a node read 1 GiB of its memory");
+    file.rate("remote_read", m.nodes.remote, "cores of a node read 1 GiB of another's memory");
+  }
   file.flops("cpu_int8", m.cpu.int8, "8-bit dot products from registers, all cores");
   file.flops("core_int8", m.cpu.core_int8,
              "8-bit dot products, one thread, best of several processors, at the clock of all");
@@ -129,9 +138,14 @@ std::vector<std::string> quality_warnings(const Machine& m) {
   look("F32 multiplications", m.cpu.fp32);
   look("disk reads", m.disk.sequential);
   look("disk reads by pages", m.disk.mapped);
-  if (m.host.numa_nodes > 1)
-    out.push_back(fmt::format("memory lies on {} nodes: a process that is bound to one sees less",
-                              m.host.numa_nodes));
+  look("reads of a node's own memory", m.nodes.local);
+  look("reads of another node's memory", m.nodes.remote);
+  if (m.host.nodes.size() > 1 && m.nodes.nodes.empty())
+    out.push_back(
+        fmt::format("memory lies on {} nodes, whose rates could not be measured: a process "
+                    "that is bound to one sees less; run rigcast probe outside of a "
+                    "container",
+                    m.host.nodes.size()));
   for (std::size_t i = 0; i < m.gpus.found.size(); ++i)
     for (const std::string& warning : gpu_quality_warnings(m.gpus.found[i]))
       out.push_back(fmt::format("GPU {}: {}", i, warning));

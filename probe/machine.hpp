@@ -9,6 +9,7 @@
 #include "core/base/stop_flag.hpp"
 #include "probe/cpu_rates.hpp"
 #include "probe/disk.hpp"
+#include "probe/dram_read.hpp"
 #include "probe/gpu.hpp"
 #include "probe/host.hpp"
 #include "probe/progress.hpp"
@@ -18,6 +19,7 @@ namespace rigcast::probe {
 struct Machine {
   Host host;
   std::vector<Samples> dram;  // bytes/s by number of threads, from one
+  NodeRates nodes;            // where there are several
   CpuRates cpu;
   DiskRates disk;
   Gpus gpus;         // result of measure_gpus(), where that was called

@@ -123,7 +123,7 @@ Json runtime_json(const Scenario& s) {
       {"backend", text(name(s.settings.backend))},
       {"build", build_text(s.settings.build_year)},
       {"mmap", s.settings.mmap},
-      {"numa", s.settings.numa_distribute ? "distribute" : "none"},
+      {"numa", text(name(s.settings.numa))},
       {"cpu_blas", s.settings.cpu_blas},
       {"matrix_units", s.settings.matrix_units},
       {"op_offload", s.settings.op_offload},

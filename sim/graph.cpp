@@ -132,6 +132,26 @@ NodeId Graph::flow(Route route, int gpu, Bytes amount) {
               .gpu = std::uint8_t(gpu)});
 }
 
+NodeId Graph::read_nodes(NumaPolicy policy, int nodes, Bytes amount, NodeId before) {
+  const NodeId done = join();
+  const auto read = [&](int reader, int memory, double parts) {
+    const NodeId node = flow(Route::kNodeRead, reader * kMaxMemoryNodes + memory, amount / parts);
+    order(before, node);
+    order(node, done);
+  };
+  if (policy == NumaPolicy::kIsolate) {
+    read(0, 0, 1);
+    return done;
+  }
+  for (int reader = 0; reader < nodes; ++reader) {
+    if (policy == NumaPolicy::kNone) read(reader, 0, nodes);
+    if (policy == NumaPolicy::kMirror) read(reader, reader, nodes);
+    if (policy == NumaPolicy::kDistribute)
+      for (int memory = 0; memory < nodes; ++memory) read(reader, memory, double(nodes) * nodes);
+  }
+  return done;
+}
+
 void Graph::order(NodeId before, NodeId after) {
   if (before == kNoNode || after == kNoNode) return;
   Node& from = nodes_[std::size_t(before)];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
+#include "core/scenario/numa_policy.hpp"
 #include "sim/machine.hpp"
 
 namespace rigcast::sim {
@@ -20,6 +21,9 @@ class Graph {
   NodeId join();
   NodeId work(Worker worker, int gpu, Seconds amount);
   NodeId flow(Route route, int gpu, Bytes amount);
+  /// The cores of `nodes` memory nodes read `amount` once, each node's an equal part, from where
+  /// the policy has it. Begins after `before` (kNoNode: at once); returns the join of its flows.
+  NodeId read_nodes(NumaPolicy policy, int nodes, Bytes amount, NodeId before);
   /// `after` starts only when `before` has finished. kNoNode on either side is ignored.
   void order(NodeId before, NodeId after);
 

@@ -58,6 +58,20 @@ Platform::RouteEndpoints Platform::make_route(const std::string& name,
   return ends;
 }
 
+void Platform::make_nodes() {
+  for (int memory = 0; memory < kMaxMemoryNodes; ++memory) {
+    const auto m = std::size_t(memory);
+    node_memory_[m] = memory == 0 ? ram_ : make_link(fmt::format("node{} memory", memory));
+    node_way_out_[m] = make_link(fmt::format("node{} way out", memory));
+    for (int reader = 0; reader < kMaxMemoryNodes; ++reader) {
+      std::vector<sg::Link*> links{node_memory_[m]};
+      if (reader != memory) links.push_back(node_way_out_[m]);
+      node_routes_[std::size_t(reader * kMaxMemoryNodes + memory)] =
+          make_route(fmt::format("node{} reads node{}", reader, memory), links);
+    }
+  }
+}
+
 Platform::Platform() {
   zone_ = sg::create_full_zone("machine");
   ssd_ = make_link("ssd");
@@ -66,6 +80,7 @@ Platform::Platform() {
   delay_ = zone_->create_host("delay", 1.0)->set_core_count(kDelayCores);
   const RouteEndpoints file = make_route("file", {ssd_, ram_});
   const RouteEndpoints ram = make_route("ram", {ram_});
+  make_nodes();
   for (int g = 0; g < kMaxGpus; ++g) {
     const auto named = [&](const char* what) { return fmt::format("gpu{} {}", g, what); };
     GpuLinks& l = gpu_links_[std::size_t(g)];
@@ -101,6 +116,14 @@ void Platform::set_rates(const Rig& rig) {
   }
 }
 
+void Platform::set_memory_nodes(int nodes, BytesPerSecond local, BytesPerSecond remote) {
+  RIGCAST_ASSERT(nodes >= 1 && nodes <= kMaxMemoryNodes);
+  for (std::size_t n = 0; n < std::size_t(nodes); ++n) {
+    node_memory_[n]->set_bandwidth(local.value * kUnitsPerByte);
+    node_way_out_[n]->set_bandwidth(remote.value * kUnitsPerByte);
+  }
+}
+
 sg::Host* Platform::worker(Worker worker, int gpu) const {
   switch (worker) {
     case Worker::kGpu: return gpu_hosts_[std::size_t(gpu)];
@@ -110,11 +133,16 @@ sg::Host* Platform::worker(Worker worker, int gpu) const {
   return delay_;
 }
 
-Platform::RouteEndpoints Platform::route(Route route, int gpu) const {
+Platform::RouteEndpoints Platform::route(Route route, int index) const {
+  if (route == Route::kNodeRead) return node_routes_[std::size_t(index)];
   if (unified_ && route == Route::kVram) route = Route::kRam;
-  return routes_[std::size_t(route)][std::size_t(gpu)];
+  return routes_[std::size_t(route)][std::size_t(index)];
 }
 
 void set_machine(const Rig& rig) { Platform::instance().set_rates(rig); }
+
+void set_memory_nodes(int nodes, BytesPerSecond local, BytesPerSecond remote) {
+  Platform::instance().set_memory_nodes(nodes, local, remote);
+}
 
 }  // namespace rigcast::sim

@@ -15,13 +15,15 @@ class Platform {
   static Platform& instance();
 
   void set_rates(const Rig& rig);
+  void set_memory_nodes(int nodes, BytesPerSecond local, BytesPerSecond remote);
 
   simgrid::s4u::Host* worker(Worker worker, int gpu) const;
   struct RouteEndpoints {
     simgrid::s4u::Host* from;
     simgrid::s4u::Host* to;
   };
-  RouteEndpoints route(Route route, int gpu) const;
+  /// `index`: a GPU; of kNodeRead, reader * kMaxMemoryNodes + memory.
+  RouteEndpoints route(Route route, int index) const;
 
  private:
   Platform();
@@ -30,6 +32,7 @@ class Platform {
   };
   simgrid::s4u::Link* make_link(const std::string& name);
   RouteEndpoints make_route(const std::string& name, std::vector<simgrid::s4u::Link*> links);
+  void make_nodes();
 
   simgrid::s4u::NetZone* zone_ = nullptr;
   simgrid::s4u::Link* ssd_ = nullptr;
@@ -39,6 +42,8 @@ class Platform {
   simgrid::s4u::Host* cpu_ = nullptr;
   simgrid::s4u::Host* delay_ = nullptr;
   std::array<std::array<RouteEndpoints, kMaxGpus>, kRouteCount> routes_{};
+  std::array<simgrid::s4u::Link*, kMaxMemoryNodes> node_memory_{}, node_way_out_{};  // node 0: ram_
+  std::array<RouteEndpoints, kMaxMemoryNodes * kMaxMemoryNodes> node_routes_{};
   bool unified_ = false;
 };
 

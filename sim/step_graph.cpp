@@ -16,10 +16,25 @@ constexpr int kMaxRunOperations = 8;
 // An overhead below this share of the operation's time needs no activity of its own.
 constexpr double kShortOverhead = 0.03;
 
+// True of machines whose nodes the platform has; others' are one link.
+bool has_nodes(const MemoryNodes& nodes) {
+  return nodes.count > 1 && nodes.count <= kMaxMemoryNodes;
+}
+
 }  // namespace
 
 StepGraph::StepGraph(const StepContext& context, bool overlaps)
-    : s_(context), overlaps_(overlaps) {}
+    : s_(context),
+      overlaps_(overlaps),
+      nodes_(memory_nodes(context, context.rig.ram.bandwidth.value)),
+      node_bytes_(read_rate(nodes_, policy_in_effect(context)) / context.rig.ram.bandwidth.value) {}
+
+void StepGraph::run() {
+  const bool several = overlaps_ && has_nodes(nodes_);
+  if (several) set_memory_nodes(nodes_.count, nodes_.local, nodes_.remote);
+  graph_.run();
+  if (several) set_machine(s_.rig);
+}
 
 NodeId StepGraph::chain(NodeId before, NodeId node) {
   graph_.order(before, node);
@@ -144,8 +159,14 @@ NodeId StepGraph::read_after_overhead(DeviceIndex device, Seconds overhead, Byte
     begin = chain(entry, host ? graph_.work(Worker::kDelay, 0, overhead)
                               : graph_.work(Worker::kGpu, device, overhead));
   }
-  return chain(
-      begin, graph_.flow(host ? Route::kRam : Route::kVram, std::max(0, device), equivalent_bytes));
+  if (host) return host_read(equivalent_bytes, begin);
+  return chain(begin, graph_.flow(Route::kVram, std::max(0, device), equivalent_bytes));
+}
+
+NodeId StepGraph::host_read(Bytes equivalent_bytes, NodeId entry) {
+  if (!has_nodes(nodes_)) return chain(entry, graph_.flow(Route::kRam, 0, equivalent_bytes));
+  return graph_.read_nodes(policy_in_effect(s_), nodes_.count, equivalent_bytes * node_bytes_,
+                           entry);
 }
 
 NodeId StepGraph::gpu_part(const StepOp& op, NodeId entry) {
@@ -168,7 +189,7 @@ NodeId StepGraph::cpu_part(const OpCost& cost, NodeId entry) {
   NodeId begin = entry;
   if (cost.overhead.value > 0 || entry == kNoNode)
     begin = chain(entry, graph_.work(Worker::kDelay, 0, cost.overhead));
-  const NodeId read = chain(begin, graph_.flow(Route::kRam, 0, cost.equivalent_bytes));
+  const NodeId read = host_read(cost.equivalent_bytes, begin);
   if (is_memory_bound(s_, cost, kHost)) return read;
   const NodeId work = chain(begin, graph_.work(Worker::kCpu, 0, cost.compute));
   return join(read, work);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <vector>
 
+#include "perfmodel/context/memory_nodes.hpp"
 #include "perfmodel/step.hpp"
 #include "report/trace.hpp"
 #include "sim/graph.hpp"
@@ -23,7 +24,7 @@ class StepGraph {
   /// Returns the node at which its token id is known.
   NodeId append(const Step& step, Phase phase, TokenCount token);
 
-  void run() { graph_.run(); }
+  void run();
   Seconds finish(NodeId node) const { return graph_.finish(node); }
   void clear();
 
@@ -58,6 +59,7 @@ class StepGraph {
   NodeId operation(const StepOp& op, NodeId entry);
   NodeId gpu_part(const StepOp& op, NodeId entry);
   NodeId cpu_part(const OpCost& cost, NodeId entry);
+  NodeId host_read(Bytes equivalent_bytes, NodeId entry);
   NodeId read_after_overhead(DeviceIndex device, Seconds overhead, Bytes equivalent_bytes,
                              NodeId entry);
   NodeId handoff(const StepOp& op, NodeId entry);
@@ -69,6 +71,10 @@ class StepGraph {
 
   const StepContext s_;
   const bool overlaps_;
+  // Of a machine with several: nodes at the data sheet's rate of RAM, in which a read of so many
+  // equivalent bytes takes as long as in RAM of one link.
+  const MemoryNodes nodes_;
+  const double node_bytes_;  // a byte there for each equivalent byte
   Graph graph_;
   NodeId last_ = kNoNode;
   Run run_;

@@ -265,8 +265,6 @@ void add_cpu(Builder& build, const RuntimeProfile& profile) {
   build.in_unit(build.add("cpu.read_per_thread", 0.3,
                           [](Profile& p) { return &p.cpu.read_per_thread.value.value; }),
                 "GB/s");
-  build.add(
-      "cpu.socket_share", 0.5, [](Profile& p) { return &p.cpu.socket_share.value; }, 0.01, 1);
   build.add("cpu.one_token", 0.4, [](Profile& p) { return &p.cpu.one_token.value; });
   build.add(
       "cpu.unoverlapped_share", 0.5, [](Profile& p) { return &p.cpu.unoverlapped_share.value; },

@@ -102,7 +102,7 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, runtime, "--mmap", "runtime.mmap", Flag::kOnOff, "on|off",
       "off: host weights in pinned buffers");
   add(verb, runtime, "--numa", "runtime.numa", Flag::kText, "HOW",
-      "none or distribute: over the sockets");
+      "none, distribute, isolate or mirror: weights and threads over memory nodes");
   add(verb, runtime, "--op-offload", "runtime.op_offload", Flag::kOnOff, "on|off",
       "prefill of host layers on the GPU");
   verb.add_option("--set", sets_, "any key of the scenario file")

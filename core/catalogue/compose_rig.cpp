@@ -228,6 +228,19 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
   return links;
 }
 
+// Memory nodes as a probe measured them, or as somebody states them.
+void override_nodes(const TomlTable& t, CpuPart& cpu) {
+  const auto rate = [&](std::string_view key) {
+    return t.find_figure<BytesPerSecond>(key, 10_MBps, BytesPerSecond{1e14});
+  };
+  if (const auto found = rate("node_read")) cpu.node_read = *found;
+  if (const auto found = rate("remote_read")) cpu.remote_read = *found;
+  cpu.numa_nodes = int(t.integer_or("numa_nodes", cpu.numa_nodes, 1, 1024));
+  if (t.has("numa_nodes") && cpu.numa_nodes > 1 && !cpu.remote_read)
+    t.refuse("numa_nodes", "how fast the nodes read each other's memory is not known",
+             "add remote_read = \"34 GB/s\", as rigcast probe measures it, or leave this out");
+}
+
 // Overrides figures of the CPU with those of the rig file; a part of the catalogue supplies the
 // rest.
 void override_cpu(const TomlTable& t, CpuPart& cpu) {
@@ -248,6 +261,7 @@ void override_cpu(const TomlTable& t, CpuPart& cpu) {
   if (const auto found = t.find_figure<BytesPerSecond>("core_read", 10_MBps, BytesPerSecond{1e13}))
     cpu.core_read = *found;
   if (const auto found = t.find_figure<Bytes>("cpu_cache", 1_KiB, 64_GiB)) cpu.last_level = *found;
+  override_nodes(t, cpu);
 }
 
 // Figures stated by the rig itself replace those of its parts.

@@ -155,6 +155,8 @@ CpuPart read_cpu(const TomlTable& t, std::string id) {
       memory.find_figure<BytesPerSecond>("bandwidth", 100_MBps, BytesPerSecond{1e14});
   c.core_links = memory.find_figure<BytesPerSecond>("core_links", 1_GBps, BytesPerSecond{1e14});
   c.numa_nodes = int(memory.integer_or("numa_nodes", 1, 1, 1024));
+  c.node_read = memory.find_figure<BytesPerSecond>("node_read", 1_GBps, BytesPerSecond{1e14});
+  c.remote_read = memory.find_figure<BytesPerSecond>("remote_read", 100_MBps, BytesPerSecond{1e14});
   memory.finish();
   const TomlTable power = t.table("power");
   c.tdp = read_watts(power, "tdp");

@@ -2,6 +2,7 @@
 // A rig is one machine: GPUs, CPU, RAM, SSD and the links between them, composed from parts in
 // hwprofiles/ or measured. Schema of the files: hwprofiles/README.md.
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,8 +64,8 @@ struct CpuPart : PartInfo {
   int efficiency_cores = 0;
   int threads = 0;
   int sockets = 1;
-  int numa_nodes = 1;                   // data for a model of NUMA: no forecast reads it yet
-  std::optional<Sourced<Hertz>> clock;  // sustained on all cores
+  int numa_nodes = 1;
+  std::optional<Sourced<Hertz>> clock;                    // sustained on all cores
   std::optional<Sourced<Hertz>> base_clock, boost_clock;  // performance cores, data sheet
   std::string simd;
   bool amx = false;  // it multiplies tiles of bytes, beside the vectors of `simd`
@@ -74,11 +75,18 @@ struct CpuPart : PartInfo {
   std::optional<Sourced<BytesPerSecond>> memory_bandwidth;  // fastest officially supported
   // From memory to the cores, where that is less:
   std::optional<Sourced<BytesPerSecond>> core_links;
+  // What the cores of one memory node read of its memory, and what those of the others together
+  // read of it, as a test program reached it: the rate of the links in one direction.
+  std::optional<Sourced<BytesPerSecond>> node_read, remote_read;
   // Measured by a probe: of all cores together, a multiply-add counted as two, and of one core.
   std::optional<Sourced<FlopsPerSecond>> int8_rate, fp32_rate;
   std::optional<Sourced<FlopsPerSecond>> core_int8;  // at the clock that all have together
   std::optional<Sourced<BytesPerSecond>> core_read;  // of memory
   std::optional<Sourced<Bytes>> last_level;          // the cache that all cores share
+
+  /// Memory nodes between which reads are slower than within: those whose rates are stated, else
+  /// the sockets. Nodes of one socket read each other's memory as fast as their own.
+  int nodes() const { return std::max(1, remote_read ? numa_nodes : sockets); }
 };
 
 struct RamKit : PartInfo {

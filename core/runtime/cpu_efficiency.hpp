@@ -14,7 +14,6 @@ struct CpuEfficiency {
   Sourced<double> read;                     // share of RAM bandwidth, reading weights with all
                                             // cores
   Sourced<BytesPerSecond> read_per_thread;  // largest read rate of one thread
-  Sourced<double> socket_share;             // share of its bandwidth that each further socket adds
   // Share of the cores' INT8 rate, by SIMD level.
   std::map<std::string, Sourced<double>, std::less<>> int8_share;
   Sourced<double> blas;             // share of the cores' FP32 rate that a BLAS

@@ -317,7 +317,6 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   CpuEfficiency c;
   c.read = t.number_figure("read", 0.001, 1.0);
   c.read_per_thread = t.figure<BytesPerSecond>("read_per_thread", 10_MBps, BytesPerSecond{1e12});
-  c.socket_share = t.number_figure("socket_share", 0.0, 1.0);
   c.speed = t.find_number_figure("speed", 0.01, kMaxScale).value_or(unit_scale());
   c.one_token = t.number_figure("one_token", 0.01, kMaxScale);
   c.unoverlapped_share = t.number_figure("unoverlapped_share", 0, 1);

@@ -17,8 +17,9 @@ struct DeviceMemory {
   std::string device;  // "GPU 0", "host"
   Tier tier = Tier::kRam;
   Bytes weights, kv, activations, staging, page_cache, overhead;
-  Bytes capacity;  // of the device; `overhead` includes what others have reserved of it
+  Bytes capacity;    // of the device; `overhead` includes what others have reserved of it
   Bytes repacked{};  // of `weights`: copies in a layout for the CPU, not pages of the file
+  Bytes mirrored{};  // of `weights`: copies for the cores of further memory nodes
 
   /// The sum without the page cache, which can be reclaimed.
   Bytes needed() const { return weights + kv + activations + staging + overhead; }

@@ -338,13 +338,6 @@ std::optional<double> read_build(const TomlTable& t) {
   return std::nullopt;
 }
 
-bool read_numa(const TomlTable& t) {
-  const std::string numa = t.text_or("numa", "none");
-  if (numa != "none" && numa != "distribute")
-    t.refuse("numa", fmt::format("no NUMA placement named \"{}\"", numa), "none or distribute");
-  return numa == "distribute";
-}
-
 // The runtime's own margin is for what nobody has measured.
 Bytes default_headroom(const Scenario& s) {
   const bool measured = s.rig.vram_reserved.kind == SourceKind::kMeasured &&
@@ -372,19 +365,36 @@ void check_vendors(const TomlTable& t, Scenario& s) {
                   both, name(s.settings.backend)));
 }
 
+// Threads, of which only those of one node work where the others are left idle.
+void read_threads(const TomlTable& t, Scenario& s) {
+  const CpuPart& cpu = s.rig.cpu;
+  const bool one_node = s.settings.numa == NumaPolicy::kIsolate && cpu.nodes() > 1;
+  const int nodes = one_node ? cpu.nodes() : 1;
+  const int most = std::max(cpu.threads, cpu.cores) / nodes;
+  s.settings.threads = int(t.integer_or("threads", std::max(1, cpu.cores / nodes), 1, 100'000));
+  if (s.settings.threads <= most || most <= 0) return;
+  s.warnings.push_back(fmt::format("{} threads on {} that runs {}: forecast with {}",
+                                   s.settings.threads, one_node ? "one memory node" : "a CPU", most,
+                                   most));
+  s.settings.threads = most;
+}
+
 void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
   s.settings.backend = read_backend(t, s.rig);
   check_vendors(t, s);
   s.settings.mmap = t.flag("mmap", true);
-  s.settings.numa_distribute = read_numa(t);
+  s.settings.numa = read_numa(t);
+  if (s.settings.numa == NumaPolicy::kMirror && s.rig.cpu.nodes() > 1)
+    s.warnings.push_back(
+        "no release mirrors weights: llama.cpp PR 16000 or 27986, or ik_llama.cpp PR 2396, does");
   s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
   s.settings.matrix_units = t.flag("matrix_units", true);
   s.settings.op_offload = t.flag("op_offload", true);
   s.settings.headroom = t.find_figure<Bytes>("headroom", 0_B, Bytes{1e14})
                             .value_or(Sourced<Bytes>{default_headroom(s), {}, {}})
                             .value;
-  s.settings.threads = int(t.integer_or("threads", s.rig.cpu.cores, 1, 100'000));
+  read_threads(t, s);
   s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));
   s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
   s.settings.ubatch = std::min(s.settings.ubatch, s.settings.batch);
@@ -394,12 +404,6 @@ void read_settings(const TomlTable& t, Scenario& s) {
     t.refuse("flash_attention",
              fmt::format("{} needs flash attention for a quantized V cache", s.runtime.name),
              "--flash-attn on, or --set kv.type_v=f16");
-  const int threads = std::max(s.rig.cpu.threads, s.rig.cpu.cores);
-  if (s.settings.threads > threads && threads > 0) {
-    s.warnings.push_back(fmt::format("{} threads on a CPU that runs {}: forecast with {}",
-                                     s.settings.threads, threads, threads));
-    s.settings.threads = threads;
-  }
   t.finish();
 }
 

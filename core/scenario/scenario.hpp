@@ -15,6 +15,7 @@
 #include "core/model/quant_mix.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/runtime_profile.hpp"
+#include "core/scenario/numa_policy.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -60,14 +61,14 @@ struct RuntimeSettings {
   int batch = 2048;
   int ubatch = 512;
   bool flash_attention = true;
-  Backend backend = Backend::kCpu;     // "auto" in the file: what suits the GPUs
-  std::optional<double> build_year{};  // 2024.5: July 2024; nullopt: the profile's own era
-  bool mmap = true;                    // host weights are the file's pages; else pinned buffers
-  bool numa_distribute = false;        // threads and weights spread over the sockets
-  bool cpu_blas = false;               // the CPU's large batches: FP32 products of a BLAS
-  bool matrix_units = true;            // false: the driver has none, or they are switched off
-  bool op_offload = true;              // large batches of host layers may be computed on the GPU
-  Bytes headroom{};                    // of each GPU in use: stays free where layers are placed
+  Backend backend = Backend::kCpu;      // "auto" in the file: what suits the GPUs
+  std::optional<double> build_year{};   // 2024.5: July 2024; nullopt: the profile's own era
+  bool mmap = true;                     // host weights are the file's pages; else pinned buffers
+  NumaPolicy numa = NumaPolicy::kNone;  // which memory nodes hold and read the weights
+  bool cpu_blas = false;                // the CPU's large batches: FP32 products of a BLAS
+  bool matrix_units = true;             // false: the driver has none, or they are switched off
+  bool op_offload = true;               // large batches of host layers may be computed on the GPU
+  Bytes headroom{};                     // of each GPU in use: stays free where layers are placed
 };
 
 enum class Start { kResident, kWarm, kCold };

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "core/hardware/cpu_architecture.hpp"
+#include "perfmodel/context/core_scaling.hpp"
 #include "perfmodel/context/cpu_layout.hpp"
+#include "perfmodel/context/memory_nodes.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 
 namespace rigcast {
@@ -33,7 +35,10 @@ Hertz working_clock(const StepContext& s) {
     return cpu.clock ? value(cpu.clock) : Hertz{kDefaultClock};
   const Hertz base = value(cpu.base_clock), boost = value(cpu.boost_clock);
   const Hertz all = cpu.clock ? value(cpu.clock) : base + (boost - base) * kAllCores;
-  const double sockets = s.settings.numa_distribute ? 1.0 : std::max(1, cpu.sockets);
+  // Threads that no policy spreads fill one socket first.
+  const bool spread =
+      s.settings.numa == NumaPolicy::kDistribute || s.settings.numa == NumaPolicy::kMirror;
+  const double sockets = spread ? 1.0 : std::max(1, cpu.sockets);
   const double share = std::min(1.0, used_cores(s) * sockets / std::max(1, cpu.cores));
   return all >= boost ? all : boost - (boost - all) * share;
 }
@@ -169,14 +174,15 @@ double paired_share(const StepContext& s) {
 // Threads, those that share a core counting as less than one each. The operating system spreads
 // them over processors without knowing which share a core, so one more thread is beside a given one
 // with the same probability on each of the other processors.
-double computing_cores(const StepContext& s) {
-  const double cores = used_cores(s);
+double computing_cores(const StepContext& s, double cores) {
   const auto& pair = s.runtime.cpu.two_threads;
   if (!pair) return cores;
   const double others = std::max(1.0, double(s.rig.cpu.cores) - 1.0);
   const double shared = paired_share(s) * std::clamp((cores - 1.0) / others, 0.0, 1.0);
   return cores * (1.0 - shared * (1.0 - pair->value / 2.0));
 }
+
+double computing_cores(const StepContext& s) { return computing_cores(s, used_cores(s)); }
 
 bool knows_clock(const StepContext& s) {
   const auto& clock = s.rig.cpu.clock;
@@ -318,21 +324,51 @@ Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const Cp
          e.kv_unoverlapped_share->value * std::min(compute.cache, read.cache);
 }
 
-BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
+// Of weights, with so many cores at work.
+BytesPerSecond cpu_read_rate(const StepContext& s, double share, double cores) {
   // A measured rate has been reached by a program, so nearly all of it can be reached again.
   constexpr double kOfMeasured = 0.95;  // also of the rate of the cores' links
   if (s.rig.ram.bandwidth.kind == SourceKind::kMeasured) share = std::max(share, kOfMeasured);
   const auto& measured = s.rig.cpu.core_read;
   const BytesPerSecond core =
       measured ? measured->value * kOfMeasured : s.runtime.cpu.read_per_thread.value;
-  BytesPerSecond drawn = core * used_cores(s);
-  if (s.rig.cpu.core_links) drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured);
-  // Unless weights are distributed over the sockets, all of them lie in the memory of the socket
-  // that loaded them.
-  const double sockets = std::max(1, s.rig.cpu.sockets);
-  const double further = s.settings.numa_distribute ? s.runtime.cpu.socket_share.value : 0.0;
-  const double reach = (1.0 + (sockets - 1.0) * further) / sockets;
-  return std::min(s.rig.ram.bandwidth.value * share * reach, drawn);
+  BytesPerSecond drawn = core * cores;
+  const NumaPolicy numa = policy_in_effect(s);
+  const MemoryNodes nodes = memory_nodes(s, s.rig.ram.bandwidth.value * share);
+  const double working = numa == NumaPolicy::kIsolate ? 1.0 / nodes.count : 1.0;
+  if (s.rig.cpu.core_links)
+    drawn = std::min(drawn, s.rig.cpu.core_links->value * kOfMeasured * working);
+  return std::min(read_rate(nodes, numa), drawn);
+}
+
+// One token's work of all used cores, for which they read bytes at the rate of the weights'.
+struct TokenWork {
+  CpuWork compute;
+  Bytes weights, cache;
+};
+
+// Time of one token's products and reads with `cores` at work.
+Seconds token_time(const StepContext& s, const TokenWork& work, double cores) {
+  const double share = computing_cores(s) / computing_cores(s, cores);
+  const CpuWork compute{work.compute.weights * share, work.compute.cache * share};
+  const BytesPerSecond rate = cpu_read_rate(s, s.runtime.cpu.read.value, cores);
+  const CpuWork read{work.weights / rate, work.cache / rate};
+  return std::max(compute.total(), read.total()) + unoverlapped_time(s, compute, read);
+}
+
+// Time of one token beyond max(compute, read). The profile's figures are of one core and of all
+// that may work; between them speed grows as that of cores which share a memory's bandwidth.
+Seconds token_serial_time(const StepContext& s, const TokenWork& work) {
+  const bool one_node = policy_in_effect(s) == NumaPolicy::kIsolate;
+  const int all = s.rig.cpu.cores / (one_node ? s.rig.cpu.nodes() : 1);
+  const int threads = s.settings.threads;
+  const BytesPerSecond rate = cpu_read_rate(s, s.runtime.cpu.read.value, used_cores(s));
+  const CpuWork read{work.weights / rate, work.cache / rate};
+  if (threads <= 1 || threads >= all) return unoverlapped_time(s, work.compute, read);
+  const Seconds one = token_time(s, work, 1);
+  if (one.value <= 0) return {};
+  const double speed = speed_of_cores(threads, all, one / token_time(s, work, all));
+  return std::max(Seconds{}, one / speed - std::max(work.compute.total(), read.total()));
 }
 
 }  // namespace
@@ -340,7 +376,7 @@ BytesPerSecond cpu_read_rate(const StepContext& s, double share) {
 OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   OpCost cost;
   const BytesPerSecond full = s.rig.ram.bandwidth.value;
-  const double rate = cpu_read_rate(s, s.runtime.cpu.read.value).value;
+  const double rate = cpu_read_rate(s, s.runtime.cpu.read.value, used_cores(s)).value;
   const double kv = cache_bytes(s, t, nullptr);
   const double charged_kv = cache_equivalent_bytes(s, t, tokens, kv);
   cost.bytes = Bytes{t.weight_bytes() + kv + t.activation_bytes};
@@ -350,9 +386,7 @@ OpCost cpu_cost(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuWork compute = cpu_compute(s, t, tokens);
   cost.compute = compute.total();
   if (tokens <= kMatVecTokens)
-    cost.serial += unoverlapped_time(
-        s, compute,
-        {Bytes{t.weight_bytes()} / BytesPerSecond{rate}, Bytes{charged_kv} / BytesPerSecond{rate}});
+    cost.serial += token_serial_time(s, {compute, Bytes{t.weight_bytes()}, Bytes{charged_kv}});
   cost.overhead = barriers + expert_starts(s, t, tokens) + cost.serial;
   return corrected(s, cost, tokens, kHost);
 }

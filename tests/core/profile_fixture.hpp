@@ -69,7 +69,6 @@ pipeline = 0.6
 [cpu]
 read = 0.72
 read_per_thread = "10 GB/s"
-socket_share = 0.4
 one_token = 0.5
 unoverlapped_share = 0.6
 experts = 0.8

@@ -335,11 +335,11 @@ TEST_CASE("A virtual machine has a core for every two of its threads", "[measure
 
 TEST_CASE("Notes on sockets, experts and a BLAS become settings", "[measured]") {
   Measurement m = run_of("RTX 3090", "Qwen3-30B-A3B");
-  CHECK_FALSE(resolved(m).scenario->settings.numa_distribute);
+  CHECK(resolved(m).scenario->settings.numa == NumaPolicy::kNone);
   CHECK_FALSE(resolved(m).scenario->settings.cpu_blas);
   CHECK(resolved(m).scenario->model.moe->experts_used == 8);
   m.notes = "numa distribute, -ser 4,1, CPU BLAS";
-  CHECK(resolved(m).scenario->settings.numa_distribute);
+  CHECK(resolved(m).scenario->settings.numa == NumaPolicy::kDistribute);
   CHECK(resolved(m).scenario->settings.cpu_blas);
   CHECK_FALSE(resolved(m).scenario->settings.op_offload);
   CHECK(resolved(m).scenario->model.moe->experts_used == 4);

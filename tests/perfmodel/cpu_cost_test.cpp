@@ -184,23 +184,6 @@ TEST_CASE("Attention is no product of a BLAS", "[cpu]") {
   CHECK(cpu_cost(s, t, 64).compute.value == Approx(own));
 }
 
-TEST_CASE("Weights that nobody spreads over the sockets are read by one socket's memory", "[cpu]") {
-  Scenario s = of_cpu();
-  const double all = 50e9 * 0.72;
-  CHECK(read_rate(s) == Approx(all));
-  s.settings.numa_distribute = true;
-  CHECK(read_rate(s) == Approx(all));  // there is only one
-  s.rig.cpu.sockets = 2;
-  CHECK(read_rate(s) == Approx(all * (1 + 0.4) / 2));  // socket_share
-  s.settings.numa_distribute = false;
-  CHECK(read_rate(s) == Approx(all / 2));
-  s.rig.cpu.sockets = 4;
-  CHECK(read_rate(s) == Approx(all / 4));
-  const OpCost cost = cpu_cost(s, product(1), 1);
-  CHECK((cost.equivalent_bytes / s.rig.ram.bandwidth.value).value ==
-        Approx(2 * kElements / (all / 4)));
-}
-
 TEST_CASE("Cores read no more than 0.95 of what their links carry", "[cpu]") {
   Scenario s = of_cpu();
   s.rig.cpu.core_links = {20_GBps, SourceKind::kAssumed, "a test"};
@@ -243,7 +226,8 @@ TEST_CASE("Threads in one socket load its cores alone, and lower its clock", "[c
   const double full = 2e9 + 0.6 * 2e9;  // all cores of a socket at work
   const double crowded = seconds(s, 16);
   CHECK(crowded == Approx(2 * kElements * 16 * (1 + 2.0 / 16) / (8 * full * 2 * 2 * 32 * kShare)));
-  s.settings.numa_distribute = true;  // half of the cores of either one: half way to the boost
+  s.settings.numa =
+      NumaPolicy::kDistribute;  // half of the cores of either one: half way to the boost
   CHECK(crowded / seconds(s, 16) == Approx((full + 4e9) / 2 / full));
 }
 

@@ -243,6 +243,12 @@ TEST_CASE("A Modelfile has only what Ollama can be told", "[planner]") {
                  "takes 20 layers") != std::string::npos);
 }
 
+TEST_CASE("A NUMA policy is a word of llama.cpp's command", "[planner]") {
+  for (const std::string policy : {"distribute", "isolate", "mirror"})
+    CHECK(server({{"runtime.numa", policy}}).find(" --numa " + policy + " ") != std::string::npos);
+  CHECK(server({{"runtime.numa", "none"}}).find("--numa") == std::string::npos);
+}
+
 TEST_CASE("What Ollama cannot be told is refused, its KV types among it", "[planner]") {
   const auto types = options_of("ollama", "kv");
   for (const char* type : {"f32", "f16", "bf16", "q8_0", "q5_1", "q4_0", "iq4_nl"}) {

@@ -46,6 +46,7 @@ std::vector<int> links_of(Route route, int gpu) {
     case Route::kHostToGpu: return {1, h2d, vram};
     case Route::kHostToGpuPageable: return {1, link_of(gpu, 3), h2d, vram};
     case Route::kGpuToHost: return {vram, d2h, 1};
+    case Route::kNodeRead: break;  // of machines with several memory nodes
   }
   return {};
 }

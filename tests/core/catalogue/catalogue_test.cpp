@@ -183,6 +183,9 @@ TEST_CASE("Two sockets of a CPU double what it has, and leave its clocks", "[cat
     CHECK(two->memory_bandwidth->value == one->memory_bandwidth->value * 2.0);
     CHECK(two->price->value == one->price->value * 2.0);
     CHECK(two->base_clock->value == one->base_clock->value);
+    CHECK(two->nodes() == 2);
+    REQUIRE(two->remote_read);  // of one of them
+    CHECK(two->remote_read->value == one->remote_read->value);
   }
   CHECK_FALSE(catalogue().cpu("2x-2x-xeon-gold-6138"));
   const auto unknown = catalogue().cpu("2x-xeon-gold-6139");

@@ -66,7 +66,6 @@ TEST_CASE("A profile says what a runtime does", "[runtime]") {
   CHECK(p->batch.score_bytes.value == 24);
   CHECK(p->batch.pipeline.value == 0.6);
   CHECK(p->cpu.int8_share.at("avx2").value == 0.25);
-  CHECK(p->cpu.socket_share.value == 0.4);
   CHECK(p->cpu.unoverlapped_share.value == 0.6);
   CHECK(p->cpu.cache.value == 0.25);
   CHECK(p->cpu.half_rate_batch.value == 2);
@@ -266,8 +265,9 @@ TEST_CASE("Latent attention launches what attention does, unless it is stated", 
 }
 
 TEST_CASE("What a chip's own rows tell is read under its id", "[runtime]") {
-  const auto p = load_profile(plus("[chip.\"rtx-3090\"]\ndecode = 1.02\nprefill = 0.9\n"
-                                   "[chip.h100]\nprefill = 1.1\n"));
+  const auto p =
+      load_profile(plus("[chip.\"rtx-3090\"]\ndecode = 1.02\nprefill = 0.9\n"
+                        "[chip.h100]\nprefill = 1.1\n"));
   REQUIRE(p);
   REQUIRE(p->chips.size() == 2);
   CHECK(p->chips.at("rtx-3090").decode.value == 1.02);
@@ -351,8 +351,8 @@ TEST_CASE("Each required key that is missing is named", "[runtime]") {
        {"tile_half_rate_batch", "gemm_half_rate_batch", "power", "experts", "expand", "score_bytes",
         "pipeline"}},
       {"cpu",
-       {"read", "read_per_thread", "socket_share", "one_token", "unoverlapped_share", "experts",
-        "attention", "cache", "barrier_time", "half_rate_batch", "blas"}},
+       {"read", "read_per_thread", "one_token", "unoverlapped_share", "experts", "attention",
+        "cache", "barrier_time", "half_rate_batch", "blas"}},
       {"cpu.int8_share", {"scalar"}},
       {"uncertainty", {"decode", "prefill", "load"}}};
   for (const auto& [table, keys] : tables)
@@ -398,7 +398,6 @@ TEST_CASE("Shares above what is possible and unknown keys are refused", "[runtim
         {"batch", "pipeline", "pipeline = 1.1"},
         {"batch", "tile_half_rate_batch", "tile_half_rate_batch = -1"},
         {"cpu", "cache", "cache = 0"},
-        {"cpu", "socket_share", "socket_share = 1.5"},
         {"cpu.int8_share", "scalar", "scalar = -2"},
         {"cpu.int8_share", "scalar", "scalar = 11"},
         {"cpu", "blas", "blas = 1.5"},

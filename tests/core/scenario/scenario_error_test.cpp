@@ -129,7 +129,9 @@ TEST_CASE("Figures without units, and with impossible ones, are refused", "[scen
   for (const char* figure :
        {"ram_bandwidth = '64 GiB'", "ram_bandwidth = '1 B/s'", "vram_capacity = '1 B'",
         "vram_capacity = '1e20 GiB'", "pcie_latency = '2 s'", "gpu_share = 1.5", "gpu_share = 0",
-        "ssd_read = 'inf GB/s'", "cpu_cores = 0", "gpu_fp16 = '1 GB/s'"}) {
+        "ssd_read = 'inf GB/s'", "cpu_cores = 0", "gpu_fp16 = '1 GB/s'", "numa_nodes = 0",
+        "numa_nodes = 2", "node_read = 'nan GB/s'", "remote_read = '-1 GB/s'",
+        "remote_read = 'inf GB/s'"}) {
     INFO(figure);
     const std::string error =
         error_of("[rig]\ngpu = 'rtx-4090'\n" + std::string(figure) + "\n" + rest);
@@ -184,12 +186,14 @@ TEST_CASE("A token cannot be routed to experts that there are not", "[scenario]"
   CHECK(contains(dense, "has no experts"));
 }
 
-TEST_CASE("A NUMA placement is one of two", "[scenario]") {
-  check_refused("numa", "'isolate'", "none or distribute");
-  check_refused("numa", "''", "none or distribute");
+TEST_CASE("A NUMA placement is one of four", "[scenario]") {
+  check_refused("numa", "'interleave'", "none, distribute, isolate or mirror");
+  check_refused("numa", "''", "none, distribute, isolate or mirror");
+  check_refused("numa", "'numactl'", "distribute is numactl --interleave=all");
   check_refused("numa", "true", "");
   check_refused("cpu_blas", "'on'", "");
-  CHECK(with("numa", "'distribute'").empty());
+  for (const char* policy : {"'none'", "'distribute'", "'isolate'", "'mirror'"})
+    CHECK(with("numa", policy).empty());
 }
 
 TEST_CASE("Several users are refused until they are simulated", "[scenario]") {

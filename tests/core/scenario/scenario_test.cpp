@@ -189,6 +189,26 @@ TEST_CASE("Any figure of the rig can be overridden", "[scenario]") {
   CHECK(s.rig.usable_vram(0) == 10_GiB - 300_MiB);
 }
 
+TEST_CASE("Memory nodes of a rig come with their rates, and threads stay in one of them",
+          "[scenario]") {
+  const std::string rig =
+      "[rig]\ngpu = []\ncpu = 'epyc-9354'\nnuma_nodes = 4\nnode_read = '80 GB/s'\n"
+      "remote_read = '30 GB/s'\n[model]\nname = 'phi-4'\n";
+  const Scenario s = made(rig);
+  CHECK(s.rig.cpu.nodes() == 4);
+  CHECK(s.rig.cpu.node_read->value == 80_GBps);
+  CHECK(s.rig.cpu.remote_read->value == 30_GBps);
+  CHECK(s.settings.threads == 32);
+  CHECK(made(rig + "[runtime]\nnuma = 'mirror'\n").settings.threads == 32);
+  const Scenario one = made(rig + "[runtime]\nnuma = 'isolate'\n");
+  CHECK(one.settings.threads == 8);
+  const Scenario many = made(rig + "[runtime]\nnuma = 'isolate'\nthreads = 32\n");
+  CHECK(many.settings.threads == 16);  // two to a core
+  CHECK(std::ranges::any_of(many.warnings, [](const std::string& warning) {
+    return contains(warning, "32 threads on one memory node that runs 16");
+  }));
+}
+
 TEST_CASE("The card and its slot agree on the slower generation and the fewer lanes",
           "[scenario]") {
   const auto link = [](const std::string& pcie) {
@@ -307,14 +327,14 @@ TEST_CASE("Settings of the runtime arrive, with llama.cpp's defaults", "[scenari
   const Scenario usual = made(kSmall);
   CHECK(usual.settings.mmap);
   CHECK(usual.settings.op_offload);
-  CHECK_FALSE(usual.settings.numa_distribute);
+  CHECK(usual.settings.numa == NumaPolicy::kNone);
   CHECK_FALSE(usual.settings.cpu_blas);
   const Scenario other = made(kSmall +
                               "[runtime]\nmmap = false\nop_offload = false\n"
                               "numa = 'distribute'\ncpu_blas = true\n");
   CHECK_FALSE(other.settings.mmap);
   CHECK_FALSE(other.settings.op_offload);
-  CHECK(other.settings.numa_distribute);
+  CHECK(other.settings.numa == NumaPolicy::kDistribute);
   CHECK(other.settings.cpu_blas);
 }
 
