@@ -11,6 +11,7 @@
 #include "core/scenario/regime.hpp"
 #include "core/text/unit_text.hpp"
 #include "perfmodel/context/companions.hpp"
+#include "perfmodel/context/memory_nodes.hpp"
 #include "perfmodel/cost/correction.hpp"
 #include "perfmodel/cost/profile_interval.hpp"
 #include "perfmodel/inputs.hpp"
@@ -116,6 +117,8 @@ class Simulation {
           fmt::format("RAM cannot hold {} of the weights: every token reads what it needs "
                       "of them from the disk",
                       text_gib(outside)));
+    if (auto note = note_on_full_node(s_, report_.memory.devices.back().needed()); !note.empty())
+      add_warning(std::move(note));
     if (auto note = note_on_stand_ins(s_.tensors); !note.empty()) add_warning(std::move(note));
     for (const GpuPart& gpu : s_.rig.gpus)
       if (auto note = note_on_backend(s_.settings.backend, s_.runtime, gpu); !note.empty())

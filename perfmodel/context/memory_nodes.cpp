@@ -1,6 +1,10 @@
 #include "perfmodel/context/memory_nodes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "core/text/unit_text.hpp"
 
 namespace rigcast {
 namespace {
@@ -32,6 +36,18 @@ NumaPolicy policy_in_effect(const StepContext& s) {
   const bool has_groups = s.rig.os == OperatingSystem::kWindows && cpu.threads > kGroup;
   const bool in_one = has_groups && s.settings.threads <= cpu.threads / cpu.nodes();
   return in_one && s.settings.numa == NumaPolicy::kNone ? NumaPolicy::kIsolate : s.settings.numa;
+}
+
+std::string note_on_full_node(const StepContext& s, Bytes in_ram) {
+  const int nodes = s.rig.cpu.nodes();
+  const NumaPolicy policy = policy_in_effect(s);
+  const Bytes node = s.rig.ram.capacity.value / double(nodes);
+  const bool in_one = policy == NumaPolicy::kNone || policy == NumaPolicy::kIsolate;
+  if (nodes <= 1 || !in_one || in_ram <= node) return {};
+  return fmt::format(
+      "{} in RAM are more than the {} of one memory node: the rest lies in others, "
+      "and the forecast is as if it did not (--numa distribute)",
+      text_gib(in_ram), text_gib(node));
 }
 
 BytesPerSecond read_rate(const MemoryNodes& nodes, NumaPolicy policy) {

@@ -2,6 +2,8 @@
 // The memory nodes of a machine with several sockets, and the rate at which its cores read weights
 // that lie in them.
 
+#include <string>
+
 #include "core/scenario/numa_policy.hpp"
 #include "perfmodel/context/step_context.hpp"
 
@@ -22,6 +24,10 @@ MemoryNodes memory_nodes(const StepContext& context, BytesPerSecond reached);
 /// those of a process into one group of at most 64 processors, within a socket. Source: Microsoft,
 /// "Processor Groups", on releases before Windows 11 and Server 2022.
 NumaPolicy policy_in_effect(const StepContext& context);
+
+/// A warning where what lies in RAM is more than the one node that the policy puts it in: pages
+/// beyond it lie in others, which the forecast does not have. Empty: it fits, or is spread.
+std::string note_on_full_node(const StepContext& context, Bytes in_ram);
 
 /// Bytes per second of weights that all cores read once, by the busiest memory or link. With N
 /// nodes of B_l and links of B_r, W bytes take

@@ -189,6 +189,23 @@ TEST_CASE("Windows keeps threads that fit into one socket there", "[numa]") {
   CHECK(policy_in_effect(s) == NumaPolicy::kNone);
 }
 
+TEST_CASE("What one memory node cannot hold is told", "[numa]") {
+  Scenario s = two_sockets();
+  s.rig.ram.capacity.value = 64_GiB;
+  for (const NumaPolicy policy : {NumaPolicy::kNone, NumaPolicy::kIsolate}) {
+    s.settings.numa = policy;
+    CHECK(note_on_full_node(s, 32_GiB).empty());
+    CHECK(note_on_full_node(s, 33_GiB).starts_with("33.0 GiB in RAM are more than the 32.0 GiB"));
+  }
+  for (const NumaPolicy policy : {NumaPolicy::kDistribute, NumaPolicy::kMirror}) {
+    s.settings.numa = policy;
+    CHECK(note_on_full_node(s, 60_GiB).empty());
+  }
+  s.settings.numa = NumaPolicy::kNone;
+  s.rig.cpu.sockets = 1;
+  CHECK(note_on_full_node(s, 60_GiB).empty());
+}
+
 TEST_CASE("Mirrored weights take the RAM of every memory node", "[numa]") {
   Scenario s = two_sockets();
   s.rig.ram.capacity.value = 64_GiB;
