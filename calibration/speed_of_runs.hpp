@@ -20,7 +20,7 @@ inline constexpr double kRunNoise = 0.05;
 /// other models than the one that is forecast. From the rows of runtimes/measurements, as in
 /// tests/calibration/other_models_test.cpp: where one model corrects the others of its machine,
 /// regime and source, four out of five errors are within the interval that these values give.
-inline constexpr double kOtherModelsDecode = 0.14, kOtherModelsPrefill = 0.46;
+inline constexpr double kOtherModelsDecode = 0.14, kOtherModelsPrefill = 0.37;
 /// Standard deviations from the center of a normal distribution to the end of its 80 % interval.
 inline constexpr double kNormal80 = 1.2816;
 

@@ -1,6 +1,8 @@
 #include "perfmodel/context/core_scaling.hpp"
 
 #include <algorithm>
+#include <boost/math/tools/toms748_solve.hpp>
+#include <cstdint>
 
 namespace rigcast {
 
@@ -18,17 +20,18 @@ double speed_of_cores(int cores, int all, double speed_of_all) {
   if (speed_of_all <= 1.0) return speed_of_all;
   // The speed at which memory is saturated: no less than that of all cores, and
   // so much more that all of them reach theirs.
-  constexpr int kHalvings = 50;
-  double least = speed_of_all, most = 2.0 * speed_of_all;
-  const auto of_all = [&](double saturated) {
-    return saturated * bandwidth_share(all, 1.0 / saturated);
+  const auto beyond = [&](double saturated) {
+    return saturated * bandwidth_share(all, 1.0 / saturated) - speed_of_all;
   };
-  while (of_all(most) < speed_of_all && most < 1e6 * all) most *= 2.0;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (least + most) / 2.0;
-    (of_all(middle) < speed_of_all ? least : most) = middle;
-  }
-  return most * bandwidth_share(cores, 1.0 / most);
+  double least = speed_of_all, most = 2.0 * speed_of_all;
+  while (beyond(most) < 0 && most < 1e6 * all) most *= 2.0;
+  if (beyond(most) < 0) return cores;  // hardly saturated by all of them
+  if (beyond(least) >= 0) return least * bandwidth_share(cores, 1.0 / least);
+  constexpr int kBits = 40;
+  std::uintmax_t evaluations = 60;
+  const auto [low, high] = boost::math::tools::toms748_solve(
+      beyond, least, most, boost::math::tools::eps_tolerance<double>(kBits), evaluations);
+  return high * bandwidth_share(cores, 1.0 / high);
 }
 
 }  // namespace rigcast

@@ -267,8 +267,8 @@ Seconds expert_sort_time(const StepContext& s, const GpuPart& gpu, const OpTraff
   const auto& prefill = s.runtime.prefill;
   const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
   const double until = prefill.expert_sort_until.value;
-  constexpr double kNever = 2020;
-  if (!t.routed || !cuda || until <= kNever) return {};
+  constexpr double kNoBuilds = 2020;
+  if (!t.routed || !cuda || until <= kNoBuilds) return {};
   if (s.settings.build_year.value_or(until) >= until && !loops_over_experts(s, gpu, t, tokens))
     return {};
   const double pairs = double(tokens) * s.model.moe->experts_used;
