@@ -2,36 +2,64 @@
 # What takes longer than CI may: fuzzing, all tests under sanitizers, and llama.cpp on files of ours.
 # Run by hand or by cron where there is time; needs no GPU (what does: scripts/gpu-check.sh).
 #
-#   scripts/nightly.sh [MINUTES]      of fuzzing (default: 240); the rest takes two to three hours on two cores
+#   scripts/nightly.sh [MINUTES] [PART...]
 #
+# MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
+# PART: fuzzing, bench, sanitizers, hostile, grid, loads; default: all, in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
+minutes=240
+[[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
+parts=("$@")
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile grid loads)
 failed=()
 
-step() { # NAME COMMAND...
-  local name=$1
-  shift
-  printf '\n== %s\n' "$name"
-  "$@" || failed+=("$name")
+# Runs a command on every core, with the number of the core as its last word.
+on_all_cores() { # COMMAND...
+  local core jobs=() bad=0
+  for core in $(seq 0 $(($(nproc) - 1))); do
+    "$@" "$core" &
+    jobs+=($!)
+  done
+  for core in "${jobs[@]}"; do wait "$core" || bad=1; done
+  return $bad
 }
 
-asan() {
+fuzzing() { scripts/fuzz.sh "$minutes"; }
+
+bench() { scripts/llama-bench.sh; } # llama.cpp for the tests that measure it
+
+sanitizers() { # all tests
   # nvcc's code is not instrumented: compute-sanitizer looks at it (scripts/gpu-check.sh).
   scripts/setup.sh asan -DRIGCAST_CUDA=OFF && cmake --build --preset asan && ctest --preset asan -j "$(nproc)"
 }
 
-step fuzzing scripts/fuzz.sh "${1:-240}"
-step "llama.cpp for the tests that measure it" scripts/llama-bench.sh
-step "tests under sanitizers" asan
 hostile() { # command lines, with the program under sanitizers
   RIGCAST_HOSTILE=5000 RIGCAST_HOSTILE_SEED=$(date +%j) build/asan/tests/test_cli "[hostile]"
 }
-step "hostile command lines" hostile
+
+grid_shard() { # CORE
+  local cores
+  cores=$(nproc)
+  RIGCAST_GRID_FIRST=$((200 * $1 / cores)) RIGCAST_GRID_CASES=$((200 * ($1 + 1) / cores)) \
+    build/release/tests/test_planner "[grid]"
+}
 grid() { # plans against an exhaustive grid of candidates, in an optimised build
   scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target test_planner &&
-    RIGCAST_GRID_CASES=200 build/release/tests/test_planner "[grid]"
+    on_all_cores grid_shard
 }
-step "plans and a grid of candidates" grid
-step "files that llama.cpp loads" scripts/llama-cpp-loads.sh
+
+loads() { scripts/llama-cpp-loads.sh; } # files that llama.cpp loads
+
+for part in "${parts[@]}"; do
+  if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, grid, loads" >&2
+    exit 2
+  fi
+done
+for part in "${parts[@]}"; do
+  printf '\n== %s, %s\n' "$part" "$(date +%T)"
+  "$part" || failed+=("$part")
+done
 [ ${#failed[@]} = 0 ] || { printf '\nfailed: %s\n' "${failed[@]}" && exit 1; }
