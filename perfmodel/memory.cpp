@@ -161,6 +161,7 @@ Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
 void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   if (!s.runtime.memory.pages_in || !s.settings.mmap) return;
+  if (host.mirrored.value > 0) return;  // copies are no pages of the file
   const bool has_projector = s.projector && projector_device(s) == kHost;
   const Bytes pages =
       host.weights - host.repacked - host.mirrored - (has_projector ? s.projector->bytes : Bytes{});

@@ -7,13 +7,14 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 namespace rigcast::planner {
 namespace {
 
 // The number of steps into which each memory is divided. The solution with few steps is a bound for
 // the search with more.
-constexpr double kFirstSteps = 8, kSteps = 256;
+constexpr double kFirstSteps = 8, kSecondSteps = 48, kSteps = 256;
 // The limit of extended paths: where very many paths are equally fast, no bound prunes them, and
 // the solution with few steps stays.
 constexpr std::int64_t kMaxExpansions = 1'000'000;
@@ -46,33 +47,80 @@ struct PartialAssignment {
   }
 };
 
+double sum(const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); }
+
+// What a byte of the scarce memories would have to cost for a path not to care which of two places
+// a layer has. At these prices a bound knows that not all layers fit into the fastest place.
+class MemoryPrices {
+ public:
+  explicit MemoryPrices(const AssignmentProblem& p) : is_scarce_(p.capacity.size(), true) {
+    const auto slowest = std::ranges::max_element(
+        p.locations, {}, [](const Location& at) { return sum(at.seconds); });
+    for (std::size_t m = 0; m < p.capacity.size(); ++m)
+      is_scarce_[m] = std::isfinite(p.capacity[m]) && sum(slowest->bytes[m]) <= 0;
+    for (const Location& fast : p.locations)
+      for (const Location& slow : p.locations) add(fast, slow);
+  }
+
+  /// Seconds per byte; the first is 0.
+  const std::vector<double>& prices() const { return prices_; }
+  bool is_scarce(std::size_t memory) const { return is_scarce_[memory]; }
+  /// Bytes of scarce memories that a layer takes at a place.
+  double bytes(const Location& at, std::size_t layer) const {
+    double all = 0;
+    for (std::size_t m = 0; m < is_scarce_.size(); ++m)
+      if (is_scarce_[m]) all += at.bytes[m][layer];
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t kMaxPrices = 12;
+
+  void add(const Location& fast, const Location& slow) {
+    double more = 0;
+    for (std::size_t l = 0; l < fast.seconds.size(); ++l) more += bytes(fast, l) - bytes(slow, l);
+    const double price = (sum(slow.seconds) - sum(fast.seconds)) / more;
+    if (more <= 0 || price <= 0 || prices_.size() >= kMaxPrices) return;
+    const auto is_near = [&](double other) { return std::abs(other - price) <= 0.01 * price; };
+    if (std::ranges::none_of(prices_, is_near)) prices_.push_back(price);
+  }
+
+  std::vector<bool> is_scarce_;  // [memory]: no layer is there in the slowest place
+  std::vector<double> prices_{0.0};
+};
+
 // Bounds on all continuations from a station, computed before the search.
 class RemainingCost {
  public:
-  explicit RemainingCost(const AssignmentProblem& p) : p_(p) {
+  explicit RemainingCost(const AssignmentProblem& p) : p_(p), prices_(p) {
     const std::size_t locations = p.locations.size(), layers = std::size_t(p.layers);
     for (std::size_t s = 0; s < locations; ++s) {
-      seconds_.emplace_back(layers + 1, 0.0);
+      priced_.emplace_back(prices_.prices().size(), std::vector<double>(layers + 1, 0.0));
       bytes_.emplace_back(layers + 1, 0.0);
       used_by_layers_.emplace_back(p.capacity.size(), false);
       used_.emplace_back(p.capacity.size(), false);
       const std::vector<std::size_t> reached = reached_from(s);
       for (const std::size_t to : reached) note_memories(to, s);
       for (std::size_t layer = layers; layer-- > 0;) {
-        double seconds = kForbidden, bytes = kForbidden;
-        for (const std::size_t to : reached) {
-          seconds = std::min(seconds, p.locations[to].seconds[layer]);
-          bytes = std::min(bytes, bytes_of(to, layer));
-        }
-        seconds_[s][layer] = seconds_[s][layer + 1] + seconds;
+        double bytes = kForbidden;
+        for (const std::size_t to : reached) bytes = std::min(bytes, bytes_of(to, layer));
+        add_priced(s, reached, layer);
         bytes_[s][layer] = bytes_[s][layer + 1] + bytes;
       }
     }
   }
 
-  /// A lower bound of the seconds that any continuation adds.
-  double seconds(int location, int layer) const {
-    return seconds_[std::size_t(location)][std::size_t(layer)];
+  /// A lower bound of the seconds that any continuation adds: those of layers that pay for memory,
+  /// less the price of all that is free (Lagrangian relaxation).
+  double seconds(int location, const PartialAssignment& t) const {
+    const auto s = std::size_t(location);
+    double free = 0;
+    for (std::size_t m = 0; m < p_.capacity.size(); ++m)
+      if (prices_.is_scarce(m) && used_by_layers_[s][m]) free += p_.capacity[m] - t.bytes[m];
+    double bound = 0;
+    for (std::size_t i = 0; i < prices_.prices().size(); ++i)
+      bound = std::max(bound, priced_[s][i][std::size_t(t.layers)] - prices_.prices()[i] * free);
+    return bound;
   }
   /// True if a continuation may use that memory. Otherwise the use so far no longer matters: so it
   /// is with devices that are finished, which keeps the number of paths small for further GPUs.
@@ -96,6 +144,16 @@ class RemainingCost {
           reached.push_back(to);
     return reached;
   }
+  void add_priced(std::size_t s, const std::vector<std::size_t>& reached, std::size_t layer) {
+    for (std::size_t i = 0; i < prices_.prices().size(); ++i) {
+      double least = kForbidden;
+      for (const std::size_t to : reached) {
+        const Location& at = p_.locations[to];
+        least = std::min(least, at.seconds[layer] + prices_.prices()[i] * prices_.bytes(at, layer));
+      }
+      priced_[s][i][layer] = priced_[s][i][layer + 1] + least;
+    }
+  }
   double bytes_of(std::size_t location, std::size_t layer) const {
     double sum = 0;
     for (const auto& of : p_.locations[location].bytes) sum += of[layer];
@@ -112,8 +170,10 @@ class RemainingCost {
   }
 
   const AssignmentProblem& p_;
-  std::vector<std::vector<double>> seconds_, bytes_;      // [station][layer]: sums from that layer
-                                                          // on
+  MemoryPrices prices_;
+  std::vector<std::vector<std::vector<double>>> priced_;  // [station][price][layer]: sums from that
+                                                          // layer on, memory paid for
+  std::vector<std::vector<double>> bytes_;                // [station][layer]: the same of bytes
   std::vector<std::vector<bool>> used_by_layers_, used_;  // [station][memory]: used by paths from
                                                           // there
 };
@@ -135,7 +195,7 @@ class Extend {
       return fits(next) && next.seconds <= at_most_;
     }
     place(e, next);
-    return fits(next) && next.seconds + remaining_.seconds(e.to, next.layers) <= at_most_ &&
+    return fits(next) && next.seconds + remaining_.seconds(e.to, next) <= at_most_ &&
            remaining_.has_room(e.to, next);
   }
 
@@ -256,10 +316,14 @@ std::optional<Assignment> assign_layers(const AssignmentProblem& problem) {
   const RemainingCost remaining(problem);
   const auto first = shortest_path(problem, layered, remaining, kFirstSteps, problem.at_most,
                                    std::numeric_limits<std::int64_t>::max());
-  // The bound is slightly above the known solution, for sums in another order.
-  const double at_most = first ? first->seconds * (1 + 1e-12) : problem.at_most;
-  const auto better = shortest_path(problem, layered, remaining, kSteps, at_most, kMaxExpansions);
-  return better ? better : first;
+  std::optional<Assignment> best = first;
+  for (const double steps : {kSecondSteps, kSteps}) {
+    // The bound is slightly above the known solution, for sums in another order.
+    const double at_most = best ? best->seconds * (1 + 1e-12) : problem.at_most;
+    if (auto better = shortest_path(problem, layered, remaining, steps, at_most, kMaxExpansions))
+      best = std::move(better);
+  }
+  return best;
 }
 
 }  // namespace rigcast::planner

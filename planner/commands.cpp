@@ -80,7 +80,9 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   if (s.settings.ubatch != 512) add("-ub", fmt::format("{}", s.settings.ubatch));
   if (p.gpu_layers <= s.model.layers || p.cpu_moe_layers + s.placement.cpu_ffn_layers > 0)
     add("-t", fmt::format("{}", s.settings.threads));
-  if (s.settings.numa != NumaPolicy::kNone) add("--numa", std::string(name(s.settings.numa)));
+  const bool mirrors = s.settings.numa == NumaPolicy::kMirror;  // no flag of any release
+  if (s.settings.numa != NumaPolicy::kNone && !(mirrors && s.rig.cpu.nodes() <= 1))
+    add("--numa", std::string(name(s.settings.numa)));
   if (!s.settings.mmap) add("-lm", "none");
 }
 

@@ -136,16 +136,20 @@ void refuse_uncomputed(const TomlTable& t, const Scenario& s) {
            "choose --runtime llama.cpp, or another mix, such as IQ4_XS");
 }
 
-// Where every layer attends to all tokens, whatever window the model was trained with.
+// Where every layer keeps all tokens, whatever window the model was trained with. Builds whose
+// kernels compute the window's mask alone are forecast as if they attended to all: GPUs compute
+// what is masked, a CPU is faster than that.
 void ignore_window(Scenario& s) {
   if (!s.model.window) return;
   const auto& since = s.runtime.memory.windows_since;
-  const bool older = since && s.settings.build_year.value_or(since->value) < since->value;
+  constexpr double kNoBuild = 2100;
+  const bool older = since && (since->value >= kNoBuild ||
+                               s.settings.build_year.value_or(since->value) < since->value);
   if (!older && std::ranges::count(s.runtime.memory.full_caches, s.model.architecture) == 0) return;
-  s.warnings.push_back(
-      fmt::format("{} keeps the KV of all tokens: it ignores the window of {} "
-                  "tokens that {} was trained with",
-                  s.runtime.name, text_count(s.model.window->tokens), s.model.name));
+  s.warnings.push_back(fmt::format(
+      "{} keeps the KV of all tokens{} of {} tokens that {} was trained with", s.runtime.name,
+      older ? ", in layers with a window, too: that" : ": it ignores the window",
+      text_count(s.model.window->tokens), s.model.name));
   s.model.window.reset();
 }
 
@@ -385,11 +389,19 @@ void read_settings(const TomlTable& t, Scenario& s) {
   check_vendors(t, s);
   s.settings.mmap = t.flag("mmap", true);
   s.settings.numa = read_numa(t);
+  if (s.settings.numa != NumaPolicy::kNone && s.runtime.rules != RuntimeRules::kLlamaCpp)
+    t.refuse("numa", fmt::format("{} places nothing by memory node", s.runtime.name),
+             "choose --runtime llama.cpp, or leave --numa out");
   if (s.settings.numa == NumaPolicy::kMirror && s.rig.cpu.nodes() > 1)
     s.warnings.push_back(
         "no release mirrors weights: llama.cpp PR 16000 or 27986, or ik_llama.cpp PR 2396, does");
   s.settings.cpu_blas = t.flag("cpu_blas", s.settings.backend == Backend::kMetal);
   s.settings.matrix_units = t.flag("matrix_units", true);
+  if (!s.settings.matrix_units && s.settings.backend != Backend::kVulkan)
+    t.refuse("matrix_units",
+             fmt::format("{} multiplies on the matrix units of every GPU that has some",
+                         name(s.settings.backend)),
+             "a driver without them is forecast by backend = \"vulkan\"");
   s.settings.op_offload = t.flag("op_offload", true);
   s.settings.headroom = t.find_figure<Bytes>("headroom", 0_B, Bytes{1e14})
                             .value_or(Sourced<Bytes>{default_headroom(s), {}, {}})

@@ -38,6 +38,10 @@ NumaPolicy policy_in_effect(const StepContext& s) {
   return in_one && s.settings.numa == NumaPolicy::kNone ? NumaPolicy::kIsolate : s.settings.numa;
 }
 
+int nodes_in_use(const StepContext& s) {
+  return policy_in_effect(s) == NumaPolicy::kIsolate ? 1 : s.rig.cpu.nodes();
+}
+
 std::string note_on_full_node(const StepContext& s, Bytes in_ram) {
   const int nodes = s.rig.cpu.nodes();
   const NumaPolicy policy = policy_in_effect(s);

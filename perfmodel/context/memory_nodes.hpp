@@ -25,6 +25,9 @@ MemoryNodes memory_nodes(const StepContext& context, BytesPerSecond reached);
 /// "Processor Groups", on releases before Windows 11 and Server 2022.
 NumaPolicy policy_in_effect(const StepContext& context);
 
+/// The nodes whose cores the threads may run on, of all.
+int nodes_in_use(const StepContext& context);
+
 /// A warning where what lies in RAM is more than the one node that the policy puts it in: pages
 /// beyond it lie in others, which the forecast does not have. Empty: it fits, or is spread.
 std::string note_on_full_node(const StepContext& context, Bytes in_ram);

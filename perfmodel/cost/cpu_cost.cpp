@@ -16,13 +16,15 @@ constexpr double kDefaultClock = 3e9;  // assumed for a CPU whose sustained cloc
 
 double used_cores(const StepContext& s) {
   const CpuPart& cpu = s.rig.cpu;
-  const double threads = s.settings.threads;
-  const double fast = std::min(threads, double(cpu.cores));
+  const double share = double(nodes_in_use(s)) / cpu.nodes();
+  const double threads = s.settings.threads, cores = cpu.cores * share;
+  const double small = cpu.efficiency_cores * share;
+  const double fast = std::min(threads, cores);
   // Threads beyond the performance cores run on efficiency cores, at about half the rate.
-  const double all = fast + 0.5 * std::clamp(threads - fast, 0.0, double(cpu.efficiency_cores));
+  const double all = fast + 0.5 * std::clamp(threads - fast, 0.0, small);
   // Two threads on one core add nothing to a kernel that keeps the core's units busy. Cores that
   // run one thread then wait for them, because work is divided evenly.
-  return threads > cpu.cores + cpu.efficiency_cores ? std::min(all, threads / 2) : all;
+  return threads > cores + small ? std::min(all, threads / 2) : all;
 }
 
 // A CPU runs near its boost clock with few cores at work, and between boost and base clock with all
@@ -359,8 +361,7 @@ Seconds token_time(const StepContext& s, const TokenWork& work, double cores) {
 // Time of one token beyond max(compute, read). The profile's figures are of one core and of all
 // that may work; between them speed grows as that of cores which share a memory's bandwidth.
 Seconds token_serial_time(const StepContext& s, const TokenWork& work) {
-  const bool one_node = policy_in_effect(s) == NumaPolicy::kIsolate;
-  const int all = s.rig.cpu.cores / (one_node ? s.rig.cpu.nodes() : 1);
+  const int all = s.rig.cpu.cores * nodes_in_use(s) / s.rig.cpu.nodes();
   const int threads = s.settings.threads;
   const BytesPerSecond rate = cpu_read_rate(s, s.runtime.cpu.read.value, used_cores(s));
   const CpuWork read{work.weights / rate, work.cache / rate};

@@ -233,14 +233,12 @@ double experts_hit(const StepContext& s, TokenCount tokens) {
   return s.model.moe->experts * (1.0 - std::pow(1.0 - share_of_expert(s), double(tokens)));
 }
 
-// True for kernels that multiply the tokens of one expert after the other: of older builds, and the
-// library's.
-bool loops_over_experts(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                        TokenCount tokens) {
+// True for builds that multiply the tokens of one expert after the other.
+bool loops_over_experts(const StepContext& s, const OpTraffic& t) {
   const double since = s.runtime.batch.expert_columns_since.value;
   const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
   if (!t.routed || !cuda || since <= 0) return false;
-  return s.settings.build_year.value_or(since) < since || expands_weights(s, gpu, tokens);
+  return s.settings.build_year.value_or(since) < since;
 }
 
 // Launches beside those of the products themselves: a batch's activations are quantized first, and
@@ -256,21 +254,17 @@ double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
   if (expands_weights(s, gpu, tokens))
     quants = floats > 0 ? 1 + floats : 0;  // as FP16 first, then so
   const double kernels = floats * split.floats + quants * split.quants;
-  if (!loops_over_experts(s, gpu, t, tokens)) return kernels * double(t.matrices);
+  if (!loops_over_experts(s, t)) return kernels * double(t.matrices);
   constexpr double kCopies = 2;  // of an expert's tokens: gathered before, scattered after
   return (experts_hit(s, tokens) * (1 + kernels + kCopies) - 1) * double(t.matrices);
 }
 
 // Time in which the host sorts a batch's tokens by expert, as older builds do.
-Seconds expert_sort_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                         TokenCount tokens) {
+Seconds expert_sort_time(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const auto& prefill = s.runtime.prefill;
   const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
   const double until = prefill.expert_sort_until.value;
-  constexpr double kNoBuilds = 2020;
-  if (!t.routed || !cuda || until <= kNoBuilds) return {};
-  if (s.settings.build_year.value_or(until) >= until && !loops_over_experts(s, gpu, t, tokens))
-    return {};
+  if (!t.routed || !cuda || s.settings.build_year.value_or(until) >= until) return {};
   const double pairs = double(tokens) * s.model.moe->experts_used;
   return prefill.expert_sort.value * (pairs * s.model.moe->experts * double(t.matrices)) *
          host_clock_factor(s);
@@ -301,7 +295,7 @@ std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, c
   const BatchEfficiency& batch = s.runtime.batch;
   const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
   if (!t.routed || batch.expert_columns.value <= 0 || !gpu.int8_tensor || !cuda ||
-      loops_over_experts(s, gpu, t, tokens))
+      loops_over_experts(s, t))
     return std::nullopt;
   const double n = double(tokens), p = share_of_expert(s), mean = n * p;
   const double deviation = std::sqrt(mean * (1 - p));
@@ -487,7 +481,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
-  cost.serial += expert_sort_time(s, part, t, tokens);
+  cost.serial += expert_sort_time(s, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
   if (const auto& blocks = s.runtime.blocks)

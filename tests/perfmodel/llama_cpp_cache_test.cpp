@@ -81,6 +81,9 @@ TEST_CASE("llama.cpp gives no meaning to the windows of some architectures",
   };
   CHECK_FALSE(of_build("2025-04"));
   CHECK(of_build("2025-06"));
+  // ik_llama.cpp never had one, whatever the build.
+  CHECK_FALSE(
+      scenario({{"model.name", "gemma-3-12b"}, {"runtime.name", "ik-llama.cpp"}}).model.window);
 }
 
 TEST_CASE("A GPU has the matrix units that the backend multiplies with", "[gpu][llama.cpp]") {
@@ -98,6 +101,7 @@ TEST_CASE("A GPU has the matrix units that the backend multiplies with", "[gpu][
   CHECK((vulkan.fp16_tensor && !vulkan.int8_tensor));
   CHECK_FALSE(gpu_of("rtx-4090", "vulkan", "2025-12", "false").fp16_tensor);
   CHECK_FALSE(gpu_of("rtx-4090", "vulkan", "2024-06").fp16_tensor);
+  CHECK_FALSE(gpu_of("v100-sxm2-16gb", "vulkan", "2025-12").fp16_tensor);
   CHECK_FALSE(gpu_of("arc-a770-16gb", "vulkan", "2025-12").fp16_tensor);
   CHECK(gpu_of("arc-b580", "vulkan", "2025-12").fp16_tensor);
 }

@@ -189,6 +189,25 @@ TEST_CASE("Windows keeps threads that fit into one socket there", "[numa]") {
   CHECK(policy_in_effect(s) == NumaPolicy::kNone);
 }
 
+TEST_CASE("Where one node is used, its cores compute, not all", "[numa]") {
+  Scenario s = two_sockets();
+  s.rig.cpu.cores = s.rig.cpu.threads = 8;
+  OpTraffic t;
+  t.weight_bytes_by_format[std::size_t(QuantFormat::kF16)] = 1e9;
+  t.matmul_flops = 1e12;
+  t.tokens_per_weight = 1000;
+  const auto seconds = [&](NumaPolicy policy, int threads) {
+    s.settings.numa = policy;
+    s.settings.threads = threads;
+    return cpu_cost(s, t, 1000).compute.value;
+  };
+  const double of_node = seconds(NumaPolicy::kIsolate, 4);
+  CHECK(seconds(NumaPolicy::kDistribute, 8) < 0.7 * of_node);
+  s.rig.cpu.threads = 16;  // two on a core of the node add no core
+  CHECK(seconds(NumaPolicy::kIsolate, 8) >= 0.99 * of_node);
+  CHECK(nodes_in_use(s) == 1);
+}
+
 TEST_CASE("What one memory node cannot hold is told", "[numa]") {
   Scenario s = two_sockets();
   s.rig.ram.capacity.value = 64_GiB;

@@ -192,8 +192,20 @@ TEST_CASE("A NUMA placement is one of four", "[scenario]") {
   check_refused("numa", "'numactl'", "distribute is numactl --interleave=all");
   check_refused("numa", "true", "");
   check_refused("cpu_blas", "'on'", "");
-  for (const char* policy : {"'none'", "'distribute'", "'isolate'", "'mirror'"})
-    CHECK(with("numa", policy).empty());
+  CHECK(with("numa", "'none'").empty());
+  for (const char* policy : {"none", "distribute", "isolate", "mirror"})
+    CHECK(error_of("[rig]\ngpu = 'rtx-3060-12gb'\n[model]\nname = 'phi-4'\n[runtime]\nnuma = '" +
+                   std::string(policy) + "'\n")
+              .empty());
+}
+
+TEST_CASE("What a runtime or backend cannot do is refused by name", "[scenario]") {
+  const std::string start = "[rig]\ngpu = 'rtx-3060-12gb'\n[model]\nname = 'phi-4'\n[runtime]\n";
+  CHECK(contains(error_of(start + "name = 'rigcast'\nnuma = 'mirror'\n"),
+                 "places nothing by memory node"));
+  CHECK(contains(error_of(start + "matrix_units = false\n"),
+                 "cuda multiplies on the matrix units of every GPU that has some"));
+  CHECK(error_of(start + "backend = 'vulkan'\nmatrix_units = false\n").empty());
 }
 
 TEST_CASE("Several users are refused until they are simulated", "[scenario]") {
