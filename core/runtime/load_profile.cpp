@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/hardware/gpu_architecture.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -266,6 +268,9 @@ BatchEfficiency read_batch(const TomlTable& t) {
       t.find_number_figure("expert_columns_since", 2020, 2100).value_or(Sourced<double>{});
   b.expert_tiles = t.find_number_figure("expert_tiles", 0.001, 4).value_or(unit_scale());
   b.expert_widths = t.texts("expert_widths");
+  for (const std::string& architecture : b.expert_widths)
+    if (!gpu_architecture(architecture))
+      t.refuse("expert_widths", fmt::format("no architecture named \"{}\"", architecture));
   b.expert_widths_since =
       t.find_number_figure("expert_widths_since", 2020, 2100).value_or(Sourced<double>{});
   b.expand = t.number_figure("expand", 0.001, 4);
@@ -273,8 +278,7 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.pipeline = t.number_figure("pipeline", 0, 1);
   b.launch = t.find_number_figure("launch", 0.01, kMaxScale).value_or(unit_scale());
   b.tile_cycles = t.find_number_figure("tile_cycles", 0, 1000).value_or(Sourced<double>{});
-  b.score_cycles =
-      t.find_number_figure("score_cycles", 0, 1000).value_or(Sourced<double>{});
+  b.score_cycles = t.find_number_figure("score_cycles", 0, 1000).value_or(Sourced<double>{});
   t.finish();
   return b;
 }
