@@ -125,9 +125,8 @@ Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& nam
     return found;
   }
   if (file) return as_written.error();
+  if (as_written.error().where) return as_written.error();  // a spec with a mistake
   std::error_code ignored;
-  if (name.ends_with(".toml") && fs::is_regular_file(name, ignored))
-    return as_written.error();  // a spec with a mistake
   const bool is_file = name.ends_with(".gguf");
   if (fs::exists(name, ignored) && !fs::is_directory(name, ignored))
     if (auto error = check_regular_file(name)) return *error;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/catalogue/find_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/folder.hpp"
@@ -79,4 +80,15 @@ TEST_CASE("Parts may be files of one's own, named by their path", "[catalogue]")
   CHECK(c.ssd(copied("hwprofiles/ssds/sata-ssd.toml", "disk.toml"))->id == "disk");
   const std::string broken = folder.write("broken.toml", "name = 3\n");
   CHECK(contains(c.gpu(broken).error().text(), "broken.toml:1:8: name"));
+}
+
+TEST_CASE("A mistake in a model of the user's own is told, not that there is no such model",
+          "[catalogue]") {
+  const test::Folder own;
+  fs::create_directories(own / "models");
+  std::ofstream(own / "models/my-model.toml") << "name = \"mine\"\nlayers = \"many\"\n";
+  const auto found = find_model(Catalogue(kShipped, own.path()), "my-model", "Q4_K_M");
+  REQUIRE_FALSE(found);
+  CHECK(contains(found.error().text(), "my-model.toml"));
+  CHECK_FALSE(contains(found.error().text(), "no model named"));
 }
