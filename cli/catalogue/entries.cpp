@@ -72,6 +72,7 @@ Result<CatalogueEntry> gpu_entry(const Catalogue& c, const std::string& id) {
                       {"memory_bytes", number(g->memory.value.value)},
                       {"unified_memory", g->unified},
                       {"bandwidth_bytes_per_s", number(g->bandwidth.value.value)},
+                      {"l2_bytes", value_or_null(g->l2)},
                       {"fp16_tensor_flop_per_s", value_or_null(g->fp16_tensor)},
                       {"fp16_tensor_fp16acc_flop_per_s", value_or_null(g->fp16_tensor_fp16acc)},
                       {"int8_tensor_op_per_s", value_or_null(g->int8_tensor)},

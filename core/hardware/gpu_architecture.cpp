@@ -25,7 +25,12 @@ const std::vector<GpuArchitecture>& gpu_architectures() {
       {"hopper", "ampere-dc", 128},
       {"blackwell-dc", "hopper", 128},
       {"turing", "ampere", 64, true, false},
-      {"volta", "turing", 64, true, false, 12},
+      {.name = "volta",
+       .neighbour = "turing",
+       .lanes = 64,
+       .graphs = false,
+       .last_cuda = 12,
+       .int8_units = false},
       {"pascal", "turing", 128, true, false, 12},
       {"pascal-dc", "pascal", 64, false, false, 12},
       {"maxwell", "pascal", 128, false, false, 12},
@@ -37,17 +42,17 @@ const std::vector<GpuArchitecture>& gpu_architectures() {
       {"apple-m4", "apple-m3", 128},
       {"apple-m5", "apple-m4", 128},
       // AMD. Data sheets count dual issue: 64 lanes twice.
-      {"rdna3", "", 128},
+      {.name = "rdna3", .neighbour = "", .dual_issue = true},
       {"rdna2", "rdna3", 64},
       {"rdna1", "rdna2", 64, false},
-      {"rdna3.5", "rdna3", 128},
-      {"rdna4", "rdna3", 128},
+      {.name = "rdna3.5", .neighbour = "rdna3", .dual_issue = true},
+      {.name = "rdna4", .neighbour = "rdna3", .dual_issue = true},
       {"vega", "rdna1", 64},
       {"polaris", "vega", 64, false},
       {"cdna1", "vega", 64},
       {"cdna2", "cdna1", 64},  // data sheets' vector FP32; packed, it is twice that
-      {"cdna3", "cdna2", 128},
-      {"cdna4", "cdna3", 128},
+      {.name = "cdna3", .neighbour = "cdna2", .dual_issue = true},
+      {.name = "cdna4", .neighbour = "cdna3", .dual_issue = true},
       // Intel. Lanes: 8 vector engines of 16 lanes in an Xe core.
       {"battlemage", "", 128},
       {"alchemist", "battlemage", 128},
@@ -79,12 +84,17 @@ Sourced<FlopsPerSecond> gemm_rate(const GpuPart& part) {
           "no compute rate in the catalogue"};
 }
 
+Sourced<FlopsPerSecond> dot_rate(const GpuPart& part) {
+  const GpuArchitecture* known = gpu_architecture(part.architecture);
+  const double products = known && known->dual_issue ? 2.0 : 4.0;
+  return {part.fp32->value * products, part.fp32->kind, "four INT8 products in a lane"};
+}
+
 Sourced<FlopsPerSecond> tile_rate(const GpuPart& part) {
   if (part.int8_tensor) return *part.int8_tensor;
   const GpuArchitecture* known = gpu_architecture(part.architecture);
   const bool dots = !part.fp16_tensor && part.fp32 && known && known->int8_dot;
-  if (dots) return {part.fp32->value * 4.0, part.fp32->kind, "four INT8 products in a lane"};
-  return gemm_rate(part);
+  return dots ? dot_rate(part) : gemm_rate(part);
 }
 
 }  // namespace rigcast

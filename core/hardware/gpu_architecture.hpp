@@ -15,6 +15,8 @@ struct GpuArchitecture {
   bool int8_dot = true;        // four 8-bit products in one lane's instruction
   bool graphs = true;          // runtimes capture a token's kernels in a CUDA graph
   int last_cuda = 0;           // the last major CUDA toolkit that compiles for it; 0: the newest
+  bool int8_units = true;      // if there are matrix units, they multiply bytes, too
+  bool dual_issue = false;     // its FP32 rate counts two instructions of a lane in a cycle
 };
 
 /// All known architectures, each after its predecessor.
@@ -29,6 +31,11 @@ Hertz unit_rate(const GpuPart& part);
 /// The rate of prefill's float products: FP16 with FP16 accumulation where the part has its own
 /// rate for that, else with FP32 accumulation, else FP32, else assumed from the bandwidth.
 Sourced<FlopsPerSecond> gemm_rate(const GpuPart& part);
+
+/// The rate of 8-bit dot products on FP32 lanes, four products and sums each; never two of them in
+/// a cycle of a lane. Source: AMD "RDNA3 Instruction Set Architecture", the opcodes of VOPD.
+/// Requires an FP32 rate.
+Sourced<FlopsPerSecond> dot_rate(const GpuPart& part);
 
 /// The rate of prefill's quantized products: INT8 matrix units, else INT8 dot products on FP32
 /// lanes, else as floats.

@@ -88,6 +88,7 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
   const TomlTable memory = t.table("memory");
   g.memory = memory.figure<Bytes>("capacity", 16_MiB, Bytes{1e15});
   g.bandwidth = memory.figure<BytesPerSecond>("bandwidth", 100_MBps, BytesPerSecond{1e15});
+  g.l2 = memory.find_figure<Bytes>("l2", 64_KiB, 1_GiB);
   if (memory.flag("inline_ecc", false)) {
     g.memory.value = g.memory.value * kLeftByEcc;
     g.bandwidth.value = g.bandwidth.value * kLeftByEcc;

@@ -43,6 +43,7 @@ struct GpuPart : PartInfo {
   FormFactor form = FormFactor::kCard;
   Sourced<Bytes> memory;
   Sourced<BytesPerSecond> bandwidth;
+  std::optional<Sourced<Bytes>> l2;  // the cache between memory and all units
   std::optional<Sourced<FlopsPerSecond>> fp16_tensor;  // dense, FP32 accumulation
   std::optional<Sourced<FlopsPerSecond>> fp16_tensor_fp16acc;
   std::optional<Sourced<FlopsPerSecond>> int8_tensor;

@@ -525,7 +525,8 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.tiles_since = t.find_number_figure("tiles_since", 2020, 2100).value_or(unit_scale());
   p.head_first_since = t.find_number_figure("head_first_since", 2020, 2100);
   if (p.head_first_since && p.head_first_since->value >= 2100) p.head_first_since.reset();
-  p.matrix_units = read_matrix_units(t);
+  p.matrix_units = read_matrix_units(t, "matrix_units");
+  p.int8_matrix_units = read_matrix_units(t, "int8_matrix_units");
   p.changes = read_changes(t.table("change"));
   p.chips = read_chips(t.table("chip"));
   p.cpu = read_cpu_efficiency(t.table("cpu"));

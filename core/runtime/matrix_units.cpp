@@ -26,10 +26,10 @@ bool covers(const MatrixUnits& entry, std::string_view architecture, std::option
 
 }  // namespace
 
-std::vector<MatrixUnits> read_matrix_units(const TomlTable& root) {
+std::vector<MatrixUnits> read_matrix_units(const TomlTable& root, const char* key) {
   using enum Backend;
   std::vector<MatrixUnits> entries;
-  for (const TomlTable& t : root.tables("matrix_units")) {
+  for (const TomlTable& t : root.tables(key)) {
     MatrixUnits entry;
     t.require("backend");
     entry.backend = t.choice("backend", kVulkan,

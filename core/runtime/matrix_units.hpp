@@ -20,8 +20,9 @@ struct MatrixUnits {
   Sourced<double> since;  // year of the first builds that do
 };
 
-/// The entries of `matrix_units` in a profile. Errors land in the table's document.
-std::vector<MatrixUnits> read_matrix_units(const TomlTable& root);
+/// The entries of `key` in a profile: of "matrix_units", or of "int8_matrix_units", those for
+/// quantized weights alone. Errors land in the table's document.
+std::vector<MatrixUnits> read_matrix_units(const TomlTable& root, const char* key);
 
 /// True if an entry of the backend covers such GPUs in a build of `year`, or of today (no year), or
 /// if the backend has no entry.

@@ -183,6 +183,8 @@ struct RuntimeProfile {
   std::array<BackendEfficiency, kBackendCount> backends;  // by Backend
   /// GPUs whose matrix units a backend uses. A backend without an entry uses those of all.
   std::vector<MatrixUnits> matrix_units;
+  /// The same for products of quantized weights, where they are not used as early as for floats.
+  std::vector<MatrixUnits> int8_matrix_units;
   WindowsEfficiency windows;
   BatchEfficiency batch;
   std::optional<BlockEfficiency> blocks;

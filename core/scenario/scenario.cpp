@@ -148,7 +148,7 @@ void ignore_window(Scenario& s) {
   if (!older && std::ranges::count(s.runtime.memory.full_caches, s.model.architecture) == 0) return;
   s.warnings.push_back(fmt::format(
       "{} keeps the KV of all tokens{} of {} tokens that {} was trained with", s.runtime.name,
-      older ? ", in layers with a window, too: that" : ": it ignores the window",
+      older ? ", also in the layers that have a window: one" : ": it ignores the window",
       text_count(s.model.window->tokens), s.model.name));
   s.model.window.reset();
 }
@@ -163,7 +163,10 @@ void limit_matrix_units(Scenario& s) {
       gpu.fp16_tensor_fp16acc.reset();
       gpu.int8_tensor.reset();
     }
-    if (!s.runtime.backends[std::size_t(backend)].int8_units) gpu.int8_tensor.reset();
+    if (!s.runtime.backends[std::size_t(backend)].int8_units ||
+        !uses_matrix_units(s.runtime.int8_matrix_units, backend, gpu.architecture,
+                           s.settings.build_year))
+      gpu.int8_tensor.reset();
   }
 }
 

@@ -149,27 +149,40 @@ double power_share(const StepContext& s, const GpuPart& gpu, FlopsPerSecond rate
   return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
 }
 
-// True if weights are written out as FP16 before they are multiplied: the CUDA kernels that
-// multiply quantized tiles need 8-bit dot products, and older builds lack them for tensor cores.
-// Where those know floats alone, long batches are left to them. See ggml-cuda/mmq.cu,
+bool is_cuda_or_rocm(const StepContext& s) {
+  return s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
+}
+
+// True where the matrix units know floats alone: tiles of quantized weights are multiplied by dot
+// products, and long batches are left to the library. See ggml-cuda/mmq.cu,
 // ggml_cuda_should_use_mmq().
-bool expands_weights(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
-  constexpr TokenCount kDotTokens = 64;  // from which on float tensor cores are faster
+bool has_float_units_alone(const StepContext& s, const GpuPart& gpu) {
+  if (!gpu.fp16_tensor || gpu.int8_tensor) return false;
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  const bool volta = known && !known->int8_units;
+  return s.settings.backend == Backend::kRocm || (s.settings.backend == Backend::kCuda && volta);
+}
+constexpr TokenCount kDotTokens = 64;  // from which on a library's FP16 products are faster
+
+// True if weights are written out as FP16 before they are multiplied: of CUDA's GPUs without 8-bit
+// dot products, by older builds of all with matrix units, and where those know floats alone, for as
+// many tokens as share a weight.
+bool expands_weights(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                     TokenCount tokens) {
+  const double shared = t.routed ? t.tokens_per_weight : double(tokens);
+  if (has_float_units_alone(s, gpu) && shared >= double(kDotTokens)) return true;
   if (s.settings.backend != Backend::kCuda) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   if (known && !known->int8_dot) return true;
-  if (!gpu.fp16_tensor) return false;
   const double since = s.runtime.tiles_since.value;
-  const bool older = s.settings.build_year.value_or(since) < since;
-  return older || (!gpu.int8_tensor && tokens >= kDotTokens);
+  return gpu.fp16_tensor && s.settings.build_year.value_or(since) < since;
 }
 
 // The rate of quantized tiles: of the matrix units, or of dot products where those know floats
 // alone.
 double rate_of_tiles(const StepContext& s, const GpuPart& gpu) {
-  constexpr double kProducts = 4;  // in a lane's instruction
-  const bool dots = s.settings.backend == Backend::kCuda && gpu.fp16_tensor && !gpu.int8_tensor;
-  return dots && gpu.fp32 ? kProducts * gpu.fp32->value.value : tile_rate(gpu).value.value;
+  const bool dots = has_float_units_alone(s, gpu) && gpu.fp32;
+  return (dots ? dot_rate(gpu) : tile_rate(gpu)).value.value;
 }
 
 double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
@@ -233,12 +246,21 @@ double experts_hit(const StepContext& s, TokenCount tokens) {
   return s.model.moe->experts * (1.0 - std::pow(1.0 - share_of_expert(s), double(tokens)));
 }
 
-// True for builds that multiply the tokens of one expert after the other.
-bool loops_over_experts(const StepContext& s, const OpTraffic& t) {
+// True where experts of a long batch go to the library, one after the other, as its products of
+// dense weights do.
+bool leaves_experts_to_library(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                               TokenCount tokens) {
+  return t.routed && has_float_units_alone(s, gpu) && tokens >= kDotTokens;
+}
+
+// True where the tokens of one expert are multiplied after those of the other: there, and by older
+// builds.
+bool loops_over_experts(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                        TokenCount tokens) {
   const double since = s.runtime.batch.expert_columns_since.value;
-  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
-  if (!t.routed || !cuda || since <= 0) return false;
-  return s.settings.build_year.value_or(since) < since;
+  if (!t.routed || !is_cuda_or_rocm(s) || since <= 0) return false;
+  return s.settings.build_year.value_or(since) < since ||
+         leaves_experts_to_library(s, gpu, t, tokens);
 }
 
 // Launches beside those of the products themselves: a batch's activations are quantized first, and
@@ -251,20 +273,24 @@ double batch_kernels(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
   const MatmulSplit split = split_matmul(s, gpu, t);
   const double floats = tokens > kFloatTokens ? backend.float_kernels.value : 0.0;
   double quants = backend.batch_kernels.value;
-  if (expands_weights(s, gpu, tokens))
+  if (expands_weights(s, gpu, t, tokens))
     quants = floats > 0 ? 1 + floats : 0;  // as FP16 first, then so
   const double kernels = floats * split.floats + quants * split.quants;
-  if (!loops_over_experts(s, t)) return kernels * double(t.matrices);
+  if (!loops_over_experts(s, gpu, t, tokens)) return kernels * double(t.matrices);
   constexpr double kCopies = 2;  // of an expert's tokens: gathered before, scattered after
   return (experts_hit(s, tokens) * (1 + kernels + kCopies) - 1) * double(t.matrices);
 }
 
-// Time in which the host sorts a batch's tokens by expert, as older builds do.
-Seconds expert_sort_time(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+// Time in which the host sorts a batch's tokens by expert, as older builds do, and all before they
+// leave experts to the library.
+Seconds expert_sort_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                         TokenCount tokens) {
   const auto& prefill = s.runtime.prefill;
-  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
   const double until = prefill.expert_sort_until.value;
-  if (!t.routed || !cuda || s.settings.build_year.value_or(until) >= until) return {};
+  if (!t.routed || !is_cuda_or_rocm(s)) return {};
+  if (s.settings.build_year.value_or(until) >= until &&
+      !leaves_experts_to_library(s, gpu, t, tokens))
+    return {};
   const double pairs = double(tokens) * s.model.moe->experts_used;
   return prefill.expert_sort.value * (pairs * s.model.moe->experts * double(t.matrices)) *
          host_clock_factor(s);
@@ -293,9 +319,8 @@ double width_of_tile(double widest, double tokens) {
 std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                                      TokenCount tokens) {
   const BatchEfficiency& batch = s.runtime.batch;
-  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
-  if (!t.routed || batch.expert_columns.value <= 0 || !gpu.int8_tensor || !cuda ||
-      loops_over_experts(s, t))
+  if (!t.routed || batch.expert_columns.value <= 0 || !gpu.int8_tensor || !is_cuda_or_rocm(s) ||
+      loops_over_experts(s, gpu, t, tokens))
     return std::nullopt;
   const double n = double(tokens), p = share_of_expert(s), mean = n * p;
   const double deviation = std::sqrt(mean * (1 - p));
@@ -304,6 +329,15 @@ std::optional<double> expert_columns(const StepContext& s, const GpuPart& gpu, c
   for (double more = width; more < n; more += width)  // P(more than `more` tokens)
     tiles += 0.5 * std::erfc((more + 0.5 - mean) / (std::sqrt(2.0) * std::max(deviation, 1e-9)));
   return width * tiles / mean;
+}
+
+// Share of a matrix written out as FP16 that stays in the GPU's cache until it is read: every
+// matrix is written to the same place.
+double share_in_cache(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, Bytes fp16,
+                      TokenCount tokens) {
+  if (!gpu.l2 || t.matrices <= 0 || fp16 <= 0_B) return 0;
+  const double matrices = double(t.matrices) * (t.routed ? experts_hit(s, tokens) : 1.0);
+  return std::min(1.0, gpu.l2->value / (fp16 / matrices));
 }
 
 // Share of the units' time in which a library's thread blocks of float products keep them busy.
@@ -324,18 +358,21 @@ Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const MatmulSplit split = split_matmul(s, gpu, t);
   const double shared = std::max(t.tokens_per_weight, 1e-9);
-  const double experts =
-      t.routed ? batch.experts.value * before_changes(s, gpu, ChangedFigure::kExperts) : 1.0;
+  const bool kernel_of_experts = t.routed && !leaves_experts_to_library(s, gpu, t, tokens);
+  const double changes = kernel_of_experts ? before_changes(s, gpu, ChangedFigure::kExperts) : 1.0;
+  const double experts = t.routed ? batch.experts.value * changes : 1.0;
   const double common = backend.batch.value * batch.speed.value * experts;
   const FlopsPerSecond floats = gemm_rate(gpu).value;
   const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
                       (1.0 / busy_share(s, gpu, t, tokens) +
                        batch.gemm_half_rate_batch.value * e.half_rate_batch.value / shared);
   double seconds = t.matmul_flops * (split.floats_scaled + split.as_floats) / gemm;
-  if (expands_weights(s, gpu, tokens)) {
-    const double moved = split.quant_bytes + 4.0 * split.elements;  // read, written, read again
-    seconds += moved / (gpu.bandwidth.value.value * batch.expand.value);
-    seconds += t.matmul_flops * split.quants / gemm;
+  if (expands_weights(s, gpu, t, tokens)) {
+    const double passing = gpu.bandwidth.value.value * batch.expand.value;
+    const Bytes fp16{2.0 * split.elements};
+    const double passes = fp16.value * (1.0 - share_in_cache(s, gpu, t, fp16, tokens));
+    seconds += (split.quant_bytes + passes) / passing;  // written; the product reads them
+    seconds += std::max(t.matmul_flops * split.quants / gemm, passes / passing);
   } else {
     const auto columns = expert_columns(s, gpu, t, tokens);
     const double kernel = columns ? batch.expert_tiles.value / batch.experts.value : 1.0;
@@ -363,8 +400,7 @@ double weight_equivalent_bytes(const StepContext& s, std::size_t gpu, const OpTr
 // True for builds whose kernel for one token reads float weights in wide loads.
 bool has_float_kernel(const StepContext& s) {
   const double since = s.runtime.decode.float_since.value;
-  const bool cuda = s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
-  return cuda && since > 0 && s.settings.build_year.value_or(since) >= since;
+  return is_cuda_or_rocm(s) && since > 0 && s.settings.build_year.value_or(since) >= since;
 }
 
 // Time in which the GPU's units unpack every byte of weights and multiply it with the tokens that
@@ -481,7 +517,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
-  cost.serial += expert_sort_time(s, t, tokens);
+  cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
   if (const auto& blocks = s.runtime.blocks)

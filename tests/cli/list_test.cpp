@@ -47,7 +47,7 @@ TEST_CASE("The JSON of a list has the documented keys, with numbers in plain uni
   const std::map<std::string, Keys> keys = {
       {"gpus",
        with_part_keys({"architecture", "memory_bytes", "unified_memory", "bandwidth_bytes_per_s",
-                       "fp16_tensor_flop_per_s", "fp16_tensor_fp16acc_flop_per_s",
+                       "l2_bytes", "fp16_tensor_flop_per_s", "fp16_tensor_fp16acc_flop_per_s",
                        "int8_tensor_op_per_s", "fp32_flop_per_s", "units", "pcie_generation",
                        "pcie_lanes", "board_power_w"})},
       {"cpus", with_part_keys({"architecture", "cores", "efficiency_cores", "threads", "sockets",

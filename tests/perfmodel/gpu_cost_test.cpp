@@ -84,8 +84,8 @@ TEST_CASE("CUDA multiplies quantized blocks as tiles where lanes have dot produc
 TEST_CASE("CUDA writes them out as FP16 where there are none, and multiplies those", "[gpu]") {
   Scenario s = of_gpu("pascal-dc");
   const OpTraffic t = product(64);
-  // Read, written as two bytes an element, read again, at `expand` of the bandwidth.
-  const double moved = (kElements * 34 / 32 + 4 * kElements) / (kBandwidth * 0.8);
+  // Read and written as two bytes an element, at `expand` of the bandwidth.
+  const double moved = (kElements * 34 / 32 + 2 * kElements) / (kBandwidth * 0.8);
   CHECK(seconds(s, t, 64) == Approx(moved + 2 * kElements * 64 / float_rate(64)));
   const OpTraffic floats = product(64, QuantFormat::kF16);
   CHECK(seconds(s, floats, 64) == Approx(2 * kElements * 64 / float_rate(64)));
@@ -101,9 +101,22 @@ TEST_CASE("Where matrix units know floats alone, long batches are theirs", "[gpu
   Scenario s = of_gpu("volta");
   s.rig.gpus.front().fp16_tensor = {80_TFLOPs, SourceKind::kSpec, "a test"};
   CHECK(seconds(s, product(32), 32) == Approx(2 * kElements * 32 / tile_rate(32)));
-  const double moved = (kElements * 34 / 32 + 4 * kElements) / (kBandwidth * 0.8);
+  const double moved = (kElements * 34 / 32 + 2 * kElements) / (kBandwidth * 0.8);
   const double rate = 80e12 * 0.42 / (1 + 67.0 / 64);
   CHECK(seconds(s, product(64), 64) == Approx(moved + 2 * kElements * 64 / rate));
+  s.settings.backend = Backend::kRocm;  // the same code
+  CHECK(seconds(s, product(32), 32) == Approx(2 * kElements * 32 / tile_rate(32)));
+  CHECK(seconds(s, product(64), 64) == Approx(moved + 2 * kElements * 64 / rate));
+  s.settings.backend = Backend::kCuda;
+  s.rig.gpus.front().fp16_tensor = {800_TFLOPs, SourceKind::kSpec, "a test"};
+  CHECK(seconds(s, product(64), 64) == Approx(moved + 2 * kElements / (kBandwidth * 0.8)));
+  // What fits into the cache of a matrix of 500 MB is neither written to memory nor read.
+  s.rig.gpus.front().l2 = {125_MiB, SourceKind::kSpec, "a test"};
+  OpTraffic matrices = product(64);
+  matrices.matrices = 4;
+  const double passes = 2 * kElements - 4 * double(125 << 20);
+  CHECK(seconds(s, matrices, 64) ==
+        Approx((kElements * 34 / 32 + 2 * passes) / (kBandwidth * 0.8)));
   s.rig.gpus.front().int8_tensor = {160_TFLOPs, SourceKind::kSpec, "a test"};
   CHECK(seconds(s, product(64), 64) ==
         Approx(2 * kElements * 64 / (160e12 * 0.24 / (1 + 30.0 / 64))));
@@ -277,6 +290,36 @@ TEST_CASE("Builds before one kernel for all experts launched those of each", "[g
   s.settings.build_year = 2025.2;
   const double hit = 32 * (1 - std::pow(15.0 / 16, 64));
   CHECK(gpu_cost(s, 0, t, 64, 7).overhead.value == Approx((7 + 3 * (5 * hit - 1)) * launch));
+}
+
+TEST_CASE("Where matrix units know floats alone, experts of long batches take turns", "[gpu]") {
+  Scenario s = of_gpu("volta");
+  s.rig.gpus.front().fp16_tensor = {80_TFLOPs, SourceKind::kSpec, "a test"};
+  s.model.moe = MixtureOfExperts{};
+  s.model.moe->experts = 32;
+  s.model.moe->experts_used = 2;
+  s.runtime.batch.experts.value = 1;
+  s.runtime.batch.expert_columns_since.value = 2025.35;
+  s.runtime.prefill.expert_sort.value = Seconds{1e-9};
+  s.runtime.prefill.expert_sort_until.value = 2025.65;
+  OpTraffic t = product(16);  // of 256 tokens, for each expert
+  t.routed = true;
+  t.matrices = 3;
+  // An expert's own tokens tell how they are multiplied.
+  CHECK(seconds(s, t, 256) == Approx(2 * kElements * 16 / tile_rate(16)));
+  const double launch = 3e-6 * 1.25;
+  CHECK(gpu_cost(s, 0, t, 63, 7).overhead.value == Approx(7 * launch));
+  const double hit = 32 * (1 - std::pow(15.0 / 16, 256));  // gathered, multiplied, scattered
+  const double sorting = 256 * 2 * 32 * 3 * 1e-9;
+  CHECK(gpu_cost(s, 0, t, 256, 7).overhead.value ==
+        Approx((7 + 3 * (3 * hit - 1)) * launch + sorting));
+  CHECK(gpu_cost(s, 0, t, 256, 7).serial.value == Approx(sorting));
+  CHECK(gpu_cost(s, 0, t, 63, 7).serial.value == Approx(0));
+  t = product(64);  // and as many tokens as a library is faster with
+  t.routed = true;
+  const double moved = (kElements * 34 / 32 + 2 * kElements) / (kBandwidth * 0.8);
+  CHECK(seconds(s, t, 1024) ==
+        Approx(moved + 2 * kElements * 64 / (80e12 * 0.42 / (1 + 67.0 / 64))));
 }
 
 TEST_CASE("Reading and unpacking hide a part of each other", "[gpu]") {

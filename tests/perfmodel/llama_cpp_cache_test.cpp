@@ -104,6 +104,13 @@ TEST_CASE("A GPU has the matrix units that the backend multiplies with", "[gpu][
   CHECK_FALSE(gpu_of("v100-sxm2-16gb", "vulkan", "2025-12").fp16_tensor);
   CHECK_FALSE(gpu_of("arc-a770-16gb", "vulkan", "2025-12").fp16_tensor);
   CHECK(gpu_of("arc-b580", "vulkan", "2025-12").fp16_tensor);
+  // Of quantized weights ROCm's kernels came later to the matrix units than its library.
+  const GpuPart older = gpu_of("rx-7900-xtx", "rocm", "2025-08");
+  CHECK((older.fp16_tensor && !older.int8_tensor));
+  CHECK(gpu_of("rx-7900-xtx", "rocm", "2026-02").int8_tensor);
+  CHECK(gpu_of("mi300x", "rocm", "2025-08").int8_tensor);
+  CHECK_FALSE(gpu_of("mi300x", "rocm", "2025-06").int8_tensor);
+  CHECK(gpu_of("rtx-4090", "cuda", "2025-06").int8_tensor);
 }
 
 namespace {

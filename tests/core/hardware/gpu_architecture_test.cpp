@@ -80,7 +80,8 @@ TEST_CASE("Units do a cycle's multiply-adds on all of their lanes", "[architectu
   CHECK(units_hz("mi50-32gb") == rate(13.3e12 / (2 * 64)));
   CHECK(units_hz("mi210") == rate(22.6e12 / (2 * 64)));
   CHECK(units_hz("rx-6800") == rate(16.17e12 / (2 * 64)));
-  CHECK(units_hz("rx-7900-xtx") == rate(61.44e12 / (2 * 128)));  // dual issue
+  CHECK(units_hz("rx-7900-xtx") == rate(61.44e12 / (2 * 128)));           // dual issue
+  CHECK(dot_rate(gpu("rx-7900-xtx")).value.value == rate(2 * 61.44e12));  // which dots have none of
   CHECK(units_hz("arc-b580") == rate(13.67e12 / (2 * 128)));
   CHECK(units_hz("apple-m2-10c") == rate(3.579e12 / (2 * 128)));
   CHECK(units_hz("k80") == rate(13 * 875e6).epsilon(0.001));  // Kepler: 192 lanes

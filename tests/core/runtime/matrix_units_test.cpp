@@ -10,7 +10,7 @@ namespace {
 std::vector<MatrixUnits> entries(const std::string& text) {
   const auto document = TomlDocument::parse(text, "test");
   REQUIRE(document);
-  auto read = read_matrix_units(document->root());
+  auto read = read_matrix_units(document->root(), "matrix_units");
   if (auto error = document->error()) FAIL(error->text());
   return read;
 }
@@ -18,7 +18,7 @@ std::vector<MatrixUnits> entries(const std::string& text) {
 bool is_refused(const std::string& text) {
   const auto document = TomlDocument::parse(text, "test");
   if (!document) return true;
-  read_matrix_units(document->root());
+  read_matrix_units(document->root(), "matrix_units");
   return document->error().has_value();
 }
 
