@@ -24,6 +24,19 @@ Words lines(const std::string& text) {
   return out;
 }
 
+// Interrupts a sweep once it has written more lines to a file than were there.
+How interrupted_once_it_writes(const std::string& part, std::vector<int> signals = {SIGINT}) {
+  const auto size = [part] {
+    std::error_code none;
+    const auto bytes = fs::file_size(part, none);
+    return none ? 0 : bytes;
+  };
+  How how;
+  how.interrupt_once = [size, before = size()] { return size() > before; };
+  how.signals = std::move(signals);
+  return how;
+}
+
 const Words kSwept{"--set", "placement.gpu_layers=0..16", "--set", "model.quant=Q4_K_M,Q8_0,F16",
                    "--set", "workload.depth=0..3000:500"};  // 357 scenarios
 
@@ -67,7 +80,7 @@ TEST_CASE("An interrupted sweep continues where it stopped", "[cli][sweep]") {
   Words words = kSwept;
   words.insert(words.end(),
                {"--set", "workload.prompt_tokens=100..400:50", "-o", file, "--jobs", "1"});
-  const Outcome first = sweep(words, {.interrupt_after = std::chrono::milliseconds(1000)});
+  const Outcome first = sweep(words, interrupted_once_it_writes(file + ".part"));
   REQUIRE(first.exit == 3);
   CHECK(contains(first.error, "the same command goes on from there"));
   CHECK_FALSE(fs::exists(file));
@@ -95,7 +108,7 @@ TEST_CASE("What a sweep of something else left is thrown away only where that is
   words.insert(words.end(), kSwept.begin(), kSwept.end());
   words.insert(words.end(), {"--set", "workload.prompt_tokens=100..1000:20", "-o", file});
   const auto interrupted = [&] {
-    const Outcome o = run(words, {.interrupt_after = std::chrono::milliseconds(1000)});
+    const Outcome o = run(words, interrupted_once_it_writes(part));
     INFO(o.error);
     REQUIRE(o.exit == 3);
     CHECK(contains(o.error, "the same command goes on from there"));
@@ -192,11 +205,10 @@ TEST_CASE("A second sweep to the same output is refused while the first runs", "
   CHECK(contains(second.error, "another sweep, process "));
   CHECK(contains(second.error, file + ".part"));
   // A lock of a process that was killed is none.
-  const Outcome killed =
-      sweep(words, {.interrupt_after = std::chrono::milliseconds(800), .signals = {SIGKILL}});
+  const Outcome killed = sweep(words, interrupted_once_it_writes(file + ".part", {SIGKILL}));
   CHECK(killed.exit == 128 + SIGKILL);
   CHECK(fs::exists(file + ".part"));
-  const Outcome third = sweep(words, {.interrupt_after = std::chrono::milliseconds(800)});
+  const Outcome third = sweep(words, interrupted_once_it_writes(file + ".part"));
   INFO(third.error);
   CHECK(third.exit == 3);
   CHECK(contains(third.error, "the same command goes on from there"));
