@@ -50,7 +50,12 @@ grid() { # plans against an exhaustive grid of candidates, in an optimised build
     on_all_cores grid_shard
 }
 
-loads() { scripts/llama-cpp-loads.sh; } # files that llama.cpp loads
+loads() { # files that llama.cpp loads: with $RIGCAST_LLAMA_CPP, else with two releases from packages
+  local fetch=()
+  [ -n "${RIGCAST_LLAMA_CPP:-}" ] || fetch=(--fetch)
+  scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target rigcast &&
+    scripts/llama-cpp-loads.sh "${fetch[@]}"
+}
 
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "sim/serving/kv_blocks.hpp"
@@ -20,31 +21,46 @@ struct Sequence {
   std::vector<BlockId> blocks;
 };
 
+std::size_t blocks_of(const ServedRequest& r, const SchedulerPolicy& policy) {
+  const TokenCount computed = r.prompt + r.output - 1;  // the last token is not computed further
+  return std::size_t((computed + policy.block_tokens - 1) / policy.block_tokens);
+}
+
+// What is wrong with the last request; empty: nothing.
+std::string fault_of(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
+                     std::size_t blocks) {
+  const std::size_t id = load.size() - 1;
+  const ServedRequest& r = load[id];
+  if (r.prompt < 1 || r.output < 1) return "has a prompt or an answer without tokens";
+  if (!std::isfinite(r.arrival.value) || (id > 0 && r.arrival < load[id - 1].arrival))
+    return "arrives before the one before it";
+  if (r.shared < 0 || (r.continues && *r.continues >= id)) return "continues no earlier one";
+  if (const std::size_t needed = blocks_of(r, policy); needed > blocks)
+    return fmt::format("needs {} blocks of KV, of which there are {}", needed, blocks);
+  return {};
+}
+
 class Server {
  public:
-  Server(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy, std::size_t blocks,
+  Server(Arrivals& arrivals, const SchedulerPolicy& policy, std::size_t blocks,
          const StepTime& time)
-      : load_(load),
-        policy_(policy),
-        time_(time),
-        pool_(blocks),
-        sequences_(load.size()),
-        scheduled_(load.size()) {
-    run_.requests.resize(load.size());
-  }
+      : arrivals_(arrivals), policy_(policy), time_(time), pool_(blocks) {}
 
-  ServingRun run() {
-    while (arrived_ < load_.size() || !waiting_.empty() || !running_.empty()) {
-      receive();
+  Result<ServingRun> run() {
+    for (receive(); !fault_; receive()) {
       plan();
-      if (step_.empty()) {
-        pass(load_[arrived_].arrival - now_);  // idle until the next one arrives
-        continue;
+      if (!step_.empty()) {
+        if (!skip_ahead()) compute();
+      } else if (const auto next = arrivals_.next()) {
+        pass(*next - now_);  // idle until then
+      } else {
+        break;
       }
-      if (!skip_ahead()) compute();
     }
+    if (fault_) return *std::move(fault_);
     run_.end = now_;
     run_.free_blocks_at_end = pool_.free();
+    run_.load = std::move(load_);
     return std::move(run_);
   }
 
@@ -61,21 +77,25 @@ class Server {
     return std::size_t((tokens + policy_.block_tokens - 1) / policy_.block_tokens);
   }
 
+  // Takes what has arrived. It is admitted with the next step at the earliest.
   void receive() {
-    while (arrived_ < load_.size() && load_[arrived_].arrival <= now_)
-      waiting_.push_back(RequestId(arrived_++));
+    for (auto next = arrivals_.next(); next && !fault_ && !(*next > now_); next = arrivals_.next()) {
+      load_.push_back(arrivals_.take());
+      const std::size_t id = load_.size() - 1;
+      if (const std::string fault = fault_of(load_, policy_, pool_.count()); !fault.empty())
+        fault_ = bad_input(fmt::format("request {} of the load {}", id + 1, fault));
+      // It has waited since it arrived, be it within a step.
+      run_.waiting += (now_ - load_.back().arrival).value;
+      run_.requests.emplace_back();
+      sequences_.emplace_back();
+      scheduled_.push_back(false);
+      waiting_.push_back(RequestId(id));
+    }
   }
 
   // Time passes: what waits, runs and is in use is counted.
   void pass(Seconds time) {
-    // Requests that have arrived and are not received yet wait as well, from their arrival on.
-    double waited = double(waiting_.size()) * time.value;
-    for (std::size_t next = arrived_; next < load_.size(); ++next) {
-      const double since = (now_ + time - load_[next].arrival).value;
-      if (since <= 0) break;
-      waited += std::min(since, time.value);
-    }
-    run_.waiting += waited;
+    run_.waiting += double(waiting_.size()) * time.value;
     run_.running += double(running_.size()) * time.value;
     const std::size_t used = pool_.count() - pool_.free();
     run_.blocks += double(used) * time.value;
@@ -224,6 +244,7 @@ class Server {
   void end_finished() {
     std::erase_if(running_, [&](RequestId id) {
       if (sequences_[id].generated < load_[id].output) return false;
+      arrivals_.ended(id, now_);
       pool_.release(sequences_[id].blocks);
       sequences_[id].blocks.clear();
       return true;
@@ -246,8 +267,8 @@ class Server {
     last.decodes_cached += double(w.decodes) * double(steps - 1);
     const double slope = (time_(last) - first).value / double(steps - 1);
     const bool next_is_admitted = waiting_.empty() && running_.size() < policy_.sequences;
-    if (arrived_ < load_.size() && next_is_admitted)
-      steps = std::min(steps, steps_until(load_[arrived_].arrival - now_, first.value, slope));
+    if (const auto next = arrivals_.next(); next && next_is_admitted)
+      steps = std::min(steps, steps_until(*next - now_, first.value, slope));
     if (steps < 2) return false;
     take_steps(steps, first.value, slope);
     return true;
@@ -292,48 +313,34 @@ class Server {
     end_finished();
   }
 
-  const std::vector<ServedRequest>& load_;
+  Arrivals& arrivals_;
   const SchedulerPolicy& policy_;
   const StepTime& time_;
   KvBlocks pool_;
-  std::vector<Sequence> sequences_;
+  std::vector<ServedRequest> load_;  // what has been taken of the arrivals
+  std::vector<Sequence> sequences_;  // of each, as are the two below
   std::vector<bool> scheduled_;
   std::deque<RequestId> waiting_;
   std::vector<RequestId> running_;  // in order of admission
   std::vector<Part> step_;
-  std::size_t arrived_ = 0;
   Seconds now_{};
+  std::optional<Error> fault_;
   ServingRun run_;
 };
 
-std::size_t blocks_of(const ServedRequest& r, const SchedulerPolicy& policy) {
-  const TokenCount computed = r.prompt + r.output - 1;  // the last token is not computed further
-  return std::size_t((computed + policy.block_tokens - 1) / policy.block_tokens);
-}
-
-// What is wrong with a request, of number `id`; empty: nothing.
-std::string fault_of(const std::vector<ServedRequest>& load, std::size_t id,
-                     const SchedulerPolicy& policy, std::size_t blocks) {
-  const ServedRequest& r = load[id];
-  if (r.prompt < 1 || r.output < 1) return "has a prompt or an answer without tokens";
-  if (!std::isfinite(r.arrival.value) || (id > 0 && r.arrival < load[id - 1].arrival))
-    return "arrives before the one before it";
-  if (r.shared < 0 || (r.continues && *r.continues >= id)) return "continues no earlier one";
-  if (const std::size_t needed = blocks_of(r, policy); needed > blocks)
-    return fmt::format("needs {} blocks of KV, of which there are {}", needed, blocks);
-  return {};
-}
-
 }  // namespace
+
+Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, std::size_t blocks,
+                         const StepTime& time) {
+  if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1)
+    return bad_input("a scheduler without tokens, sequences or blocks of tokens runs nothing");
+  return Server(arrivals, policy, blocks, time).run();
+}
 
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
                          std::size_t blocks, const StepTime& time) {
-  if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1)
-    return bad_input("a scheduler without tokens, sequences or blocks of tokens runs nothing");
-  for (std::size_t id = 0; id < load.size(); ++id)
-    if (const std::string fault = fault_of(load, id, policy, blocks); !fault.empty())
-      return bad_input(fmt::format("request {} of the load {}", id + 1, fault));
-  return Server(load, policy, blocks, time).run();
+  ListedArrivals arrivals(load);
+  return serve(arrivals, policy, blocks, time);
 }
 
 }  // namespace rigcast

@@ -4,23 +4,13 @@
 
 #include <functional>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
+#include "sim/serving/arrivals.hpp"
 
 namespace rigcast {
-
-/// A request of a load. Requests are sorted by arrival.
-struct ServedRequest {
-  Seconds arrival;
-  TokenCount prompt = 0;  // at least 1
-  TokenCount output = 0;  // at least 1
-  /// The prompt begins with the first `shared` tokens of prompt and answer of an earlier request.
-  std::optional<std::size_t> continues;
-  TokenCount shared = 0;
-};
 
 /// How a server with continuous batching fills its steps.
 struct SchedulerPolicy {
@@ -56,7 +46,8 @@ struct ServedTimes {
 
 /// A whole load, and what it took of the server.
 struct ServingRun {
-  std::vector<ServedTimes> requests;  // in the order of the load
+  std::vector<ServedRequest> load;
+  std::vector<ServedTimes> requests;  // of the load, in its order
   std::int64_t steps = 0;
   Seconds busy;                      // in steps
   Seconds end;                       // of the last step
@@ -76,6 +67,8 @@ struct ServingRun {
 /// has left. `blocks`: of the KV cache. Source: vllm/v1/core/sched/scheduler.py.
 /// Errors: a request that does not fit into the cache alone, arrives before the one before it, has
 /// no tokens, or continues a later one; a policy that lets nothing run.
+Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, std::size_t blocks,
+                         const StepTime& time);
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
                          std::size_t blocks, const StepTime& time);
 

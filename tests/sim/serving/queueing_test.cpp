@@ -160,6 +160,43 @@ TEST_CASE("Steps that grow with the batch share the processor", "[serving]") {
   }
 }
 
+TEST_CASE("Users who think obey mean value analysis, and no load passes the bounds", "[serving]") {
+  // A step takes c for every sequence, which is processor sharing: with n users, of which each
+  // thinks Z in the mean, R(n) = S (1 + Q(n - 1)), X(n) = n / (Z + R(n)), Q(n) = X(n) R(n).
+  constexpr double kPerSequence = 0.001, kTokens = 50, kThink = 1,
+                   kService = kTokens * kPerSequence;
+  for (const std::size_t users : {1u, 10u, 20u, 40u}) {
+    double queue = 0, throughput = 0;
+    for (std::size_t n = 1; n <= users; ++n) {
+      const double response = kService * (1 + queue);
+      throughput = double(n) / (kThink + response);
+      queue = throughput * response;
+    }
+    Gaps think(1 / kThink, 17);
+    ClosedLoop loop(users, kRequests, [&](std::size_t) {
+      return ClosedLoop::Turn{{{}, 1, TokenCount(kTokens), {}, 0}, Seconds{think.next()}};
+    });
+    const auto served_loop = serve(loop, slots(1000), kManyBlocks, [](const StepWork& w) {
+      return Seconds{kPerSequence * double(w.decodes + TokenCount(w.prompts.size()))};
+    });
+    REQUIRE(served_loop);
+    const ServingRun& run = *served_loop;
+    check_conservation(run.load, run, kManyBlocks);
+    // Seconds of each twentieth of the requests.
+    const Mean seconds = mean_of(run.load, run, [&](const ServedRequest& r, const ServedTimes&) {
+      const std::size_t id = std::size_t(&r - run.load.data());
+      return id == 0 ? 0.0 : (r.arrival - run.load[id - 1].arrival).value;
+    });
+    INFO(users << " users: " << 1 / seconds.value << " requests/s, expected " << throughput);
+    // A request waits for the end of the step in which it arrives: half of one, of `queue`
+    // sequences.
+    const double waits = kPerSequence * queue / 2 / double(users);
+    CHECK(std::abs(seconds.value - 1 / throughput) < 4 * seconds.error + waits);
+    CHECK(double(run.load.size()) / run.end.value <=
+          std::min(double(users) / kService, 1 / kService) * (1 + 1e-9));
+  }
+}
+
 TEST_CASE("The same load gives the same run", "[serving]") {
   const auto load = poisson(0.8, 3, [](Gaps&) { return 2; });
   const StepTime step = [](const StepWork&) { return Seconds{0.5}; };
