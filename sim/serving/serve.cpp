@@ -79,7 +79,8 @@ class Server {
 
   // Takes what has arrived. It is admitted with the next step at the earliest.
   void receive() {
-    for (auto next = arrivals_.next(); next && !fault_ && !(*next > now_); next = arrivals_.next()) {
+    for (auto next = arrivals_.next(); next && !fault_ && !(*next > now_);
+         next = arrivals_.next()) {
       load_.push_back(arrivals_.take());
       const std::size_t id = load_.size() - 1;
       if (const std::string fault = fault_of(load_, policy_, pool_.count()); !fault.empty())
