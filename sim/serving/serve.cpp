@@ -21,11 +21,6 @@ struct Sequence {
   std::vector<BlockId> blocks;
 };
 
-std::size_t blocks_of(const ServedRequest& r, const SchedulerPolicy& policy) {
-  const TokenCount computed = r.prompt + r.output - 1;  // the last token is not computed further
-  return std::size_t((computed + policy.block_tokens - 1) / policy.block_tokens);
-}
-
 // What is wrong with the last request; empty: nothing.
 std::string fault_of(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
                      std::size_t blocks) {
@@ -35,8 +30,11 @@ std::string fault_of(const std::vector<ServedRequest>& load, const SchedulerPoli
   if (!std::isfinite(r.arrival.value) || (id > 0 && r.arrival < load[id - 1].arrival))
     return "arrives before the one before it";
   if (r.shared < 0 || (r.continues && *r.continues >= id)) return "continues no earlier one";
-  if (const std::size_t needed = blocks_of(r, policy); needed > blocks)
-    return fmt::format("needs {} blocks of KV, of which there are {}", needed, blocks);
+  // The last token is not computed further.
+  const TokenCount room = TokenCount(blocks) * policy.block_tokens;
+  if (r.prompt > room || r.output - 1 > room - r.prompt)
+    return fmt::format("has {} tokens of prompt and {} of answer, more than the {} of the cache",
+                       r.prompt, r.output, room);
   return {};
 }
 
@@ -162,8 +160,8 @@ class Server {
   std::vector<BlockId> cached_blocks(RequestId id) const {
     std::vector<BlockId> hits;
     if (!policy_.prefix_cache) return hits;
-    const auto most = std::uint32_t((known_tokens(id) - 1) / policy_.block_tokens);
-    for (std::uint32_t index = 0; index < most; ++index) {
+    const auto full = std::uint32_t((known_tokens(id) - 1) / policy_.block_tokens);
+    for (std::uint32_t index = 0; index < full; ++index) {
       const auto block = pool_.find(content(id, index));
       if (!block) break;
       hits.push_back(*block);

@@ -34,7 +34,7 @@ struct StepWork {
   double decodes_cached = 0;  // tokens before those, of all of them
 };
 
-/// Seconds of a step. Of steps without prompts they must be linear in `decodes_cached`.
+/// Seconds of a step, above 0. Of steps without prompts they must be linear in `decodes_cached`.
 using StepTime = std::function<Seconds(const StepWork&)>;
 
 /// When what of a request happened; times since the load's start.

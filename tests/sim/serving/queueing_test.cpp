@@ -2,20 +2,12 @@
 #include <cmath>
 #include <random>
 
-#include "sim/serving/serve.hpp"
-#include "tests/catch.hpp"
+#include "tests/sim/serving/serving_fixture.hpp"
 
 using namespace rigcast;
+using fixtures::served;
 
 namespace {
-
-// The run of a load that has no fault.
-ServingRun served(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                  std::size_t blocks, const StepTime& time) {
-  auto run = serve(load, policy, blocks, time);
-  if (!run) FAIL(run.error().text());
-  return *std::move(run);
-}
 
 constexpr std::size_t kManyBlocks = 1 << 20;
 constexpr std::size_t kRequests = 40'000;

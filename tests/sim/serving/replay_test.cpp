@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
-#include "sim/serving/serve.hpp"
-#include "tests/catch.hpp"
+#include "tests/sim/serving/serving_fixture.hpp"
 
 using namespace rigcast;
+using fixtures::served;
 
 namespace {
-
-// The run of a load that has no fault.
-ServingRun served(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                  std::size_t blocks, const StepTime& time) {
-  auto run = serve(load, policy, blocks, time);
-  if (!run) FAIL(run.error().text());
-  return *std::move(run);
-}
 
 // runtimes/measurements/serving/rtx4090-llama-3.1-8b.csv: what is used of its columns.
 struct Measured {
@@ -207,11 +200,14 @@ TEST_CASE("A load or a policy that cannot be served is refused, with the request
   const ServedRequest good{Seconds{1}, 100, 61, {}, 0};
   CHECK(fault({good, good}).empty());
   CHECK(fault({good, {Seconds{1}, 100, 62, {}, 0}}) ==
-        "request 2 of the load needs 11 blocks of KV, of which there are 10");
+        "request 2 of the load has 100 tokens of prompt and 62 of answer, more than the 160 of the "
+        "cache");
   CHECK_FALSE(fault({good, {Seconds{0.5}, 1, 1, {}, 0}}).empty());
   CHECK_FALSE(fault({{Seconds{NAN}, 1, 1, {}, 0}}).empty());
   CHECK_FALSE(fault({{Seconds{0}, 0, 1, {}, 0}}).empty());
   CHECK_FALSE(fault({{Seconds{0}, 1, -1, {}, 0}}).empty());
+  const TokenCount most = std::numeric_limits<TokenCount>::max();
+  CHECK_FALSE(fault({{Seconds{0}, most, most, {}, 0}}).empty());
   CHECK_FALSE(fault({{Seconds{0}, 1, 1, 0, 1}}).empty());
   SchedulerPolicy nothing;
   nothing.sequences = 0;
