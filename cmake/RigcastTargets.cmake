@@ -6,9 +6,32 @@ function(rigcast_add_library name)
   add_library(rigcast::${name} ALIAS rigcast_${name})
   target_link_libraries(rigcast_${name}
     PUBLIC rigcast_options ${ARG_LINK_PUBLIC} PRIVATE ${ARG_LINK})
+  rigcast_precompile_headers(rigcast_${name} LINK ${ARG_LINK})
   if(RIGCAST_TESTS)
     rigcast_check_headers(${name})
   endif()
+endfunction()
+
+# rigcast_precompile_headers(target LINK fmt::fmt HEADERS <more.hpp>)
+#   Compiles once what most sources of a target include, which took half of the time of a source:
+#   the standard library, those of the packages that it links, and HEADERS.
+function(rigcast_precompile_headers target)
+  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  if(NOT RIGCAST_PRECOMPILE)
+    return()
+  endif()
+  set(headers <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map> <memory>
+              <optional> <set> <span> <string> <string_view> <utility> <vector>)
+  if(fmt::fmt IN_LIST ARG_LINK)
+    list(APPEND headers <fmt/format.h>)
+  endif()
+  if(nlohmann_json::nlohmann_json IN_LIST ARG_LINK)
+    list(APPEND headers <nlohmann/json.hpp>)
+  endif()
+  list(TRANSFORM headers REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")
+  target_precompile_headers(${target} PRIVATE ${headers} ${ARG_HEADERS})
+  target_compile_options(${target} PRIVATE
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-fpch-preprocess>)
 endfunction()
 
 # Compiles the headers of the folder and its subfolders alone. A header that a source of its name
