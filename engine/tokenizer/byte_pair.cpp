@@ -78,15 +78,15 @@ std::optional<Error> BytePair::add_merge(const Vocabulary& vocabulary, const Tok
   const std::size_t blank = merge.find(' ', 1);
   if (blank == std::string_view::npos || blank + 1 == merge.size())
     return bad_input(
-        fmt::format("merge {}, {}, is not two tokens and a blank between them", i, quoted(merge)));
+        fmt::format("merge {}, {}, is not two tokens and a blank between them", i, in_quotes(merge)));
   const std::string left(merge.substr(0, blank)), right(merge.substr(blank + 1));
   TokenId ids[3];
   int known = 0;
   for (const std::string& text : {left, right, left + right}) {
     const auto id = index.find(text);
     if (!id)
-      return bad_input(fmt::format("merge {}, {}, {} {}, which is no token", i, quoted(merge),
-                                   known < 2 ? "names" : "makes", quoted(text)));
+      return bad_input(fmt::format("merge {}, {}, {} {}, which is no token", i, in_quotes(merge),
+                                   known < 2 ? "names" : "makes", in_quotes(text)));
     ids[known++] = *id;
   }
   if (!std::ranges::all_of(ids, [&](TokenId id) { return index.is_normal(id); })) {
@@ -94,7 +94,7 @@ std::optional<Error> BytePair::add_merge(const Vocabulary& vocabulary, const Tok
     return std::nullopt;
   }
   if (!merges_.emplace(key_of(ids[0], ids[1]), Ranked{std::uint32_t(i), ids[2]}).second)
-    return bad_input(fmt::format("merge {}, {}, is listed twice", i, quoted(merge)));
+    return bad_input(fmt::format("merge {}, {}, is listed twice", i, in_quotes(merge)));
   return std::nullopt;
 }
 

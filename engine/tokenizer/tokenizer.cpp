@@ -121,7 +121,7 @@ std::optional<Error> Tokenizer::Parts::make_byte_pair() {
                     "those that the model was trained with",
                     vocabulary.pre_tokenizer.empty()
                         ? "the vocabulary names no pre-tokenizer"
-                        : "unknown pre-tokenizer " + quoted(vocabulary.pre_tokenizer)));
+                        : "unknown pre-tokenizer " + in_quotes(vocabulary.pre_tokenizer)));
   resolve_defaults(pretokenizer.adds_bos(), false);
   auto made = BytePair::make(vocabulary, std::move(pretokenizer));
   if (!made) return made.error();

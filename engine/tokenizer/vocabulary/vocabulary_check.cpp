@@ -44,14 +44,14 @@ std::optional<Error> check_token(const Vocabulary& v, std::size_t i) {
   if (!v.types.empty()) {
     const TokenType type = v.types[i];
     if (type < TokenType::kNormal || type > TokenType::kByte)
-      return bad_input(fmt::format("token {}, {}, has type {}; types are 1 to 6", i, quoted(text),
+      return bad_input(fmt::format("token {}, {}, has type {}; types are 1 to 6", i, in_quotes(text),
                                    static_cast<std::int32_t>(type)));
     if (type == TokenType::kByte && !spelt_byte(text))
       return bad_input(
-          fmt::format("token {}, {}, is a byte and not spelt like \"<0x0A>\"", i, quoted(text)));
+          fmt::format("token {}, {}, is a byte and not spelt like \"<0x0A>\"", i, in_quotes(text)));
   }
   if (v.kind == VocabularyKind::kSentencePiece && !std::isfinite(v.scores[i]))
-    return bad_input(fmt::format("token {}, {}, has a score that is no number", i, quoted(text)));
+    return bad_input(fmt::format("token {}, {}, has a score that is no number", i, in_quotes(text)));
   return std::nullopt;
 }
 
@@ -68,7 +68,7 @@ std::optional<Error> check_tokens(const Vocabulary& v) {
       return bad_input(fmt::format("the tokens have more than {} bytes together", kMaxTokenBytes));
     // Files pad their vocabulary with empty tokens: these match nothing and decode to nothing.
     if (!text.empty() && !seen.insert(text).second)
-      return bad_input(fmt::format("token {}, {}, is in the vocabulary twice", i, quoted(text)));
+      return bad_input(fmt::format("token {}, {}, is in the vocabulary twice", i, in_quotes(text)));
     if (type_of(v, TokenId(i)) != TokenType::kByte) continue;
     bool& twice = byte_seen[*spelt_byte(text)];
     if (twice)
@@ -105,7 +105,7 @@ std::optional<unsigned char> spelt_byte(std::string_view text) {
   return static_cast<unsigned char>(high * 16 + low);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 48;
   std::string out = "\"";
   for (const char c : text.substr(0, kShown)) {

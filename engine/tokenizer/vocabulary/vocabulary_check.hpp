@@ -31,6 +31,6 @@ TokenType type_of(const Vocabulary& vocabulary, TokenId id);
 std::optional<unsigned char> spelt_byte(std::string_view text);
 
 /// The text in quotes, shortened, with escapes for characters that a terminal should not receive.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace rigcast::engine

@@ -178,8 +178,8 @@ TEST_CASE("Merges are two tokens that make one", "[tokenizer]") {
 }
 
 TEST_CASE("Texts of strangers are shown without what a terminal obeys", "[tokenizer]") {
-  CHECK(engine::quoted("\x1b[31m\\\"é") == "\"\\x1b[31m\\\\\\\"\\xc3\\xa9\"");
-  CHECK(engine::quoted(std::string(100, 'a')) == "\"" + std::string(48, 'a') + "...\"");
+  CHECK(engine::in_quotes("\x1b[31m\\\"é") == "\"\\x1b[31m\\\\\\\"\\xc3\\xa9\"");
+  CHECK(engine::in_quotes(std::string(100, 'a')) == "\"" + std::string(48, 'a') + "...\"");
 }
 
 TEST_CASE("A copy of a tokenizer outlives the original", "[tokenizer]") {
