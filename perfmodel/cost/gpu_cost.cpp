@@ -233,7 +233,10 @@ double tile_seconds(const StepContext& s, const GpuPart& gpu, const MatmulSplit&
   if (!gpu.int8_tensor) return split.quants_scaled / rate;
   const double cycles = s.runtime.batch.tile_cycles.value / 1000;
   if (cycles <= 0) return split.quants_scaled / rate;
-  return split.quants / rate + split.quants_scaled * cycles / unit_rate(gpu).value;
+  const double by_units = split.quants / rate + split.quants_scaled * cycles / unit_rate(gpu).value;
+  if (s.settings.backend != Backend::kRocm || !gpu.fp32) return by_units;
+  // ROCm's kernels came to the units of GPUs where they are faster: llama.cpp PR 17576.
+  return std::min(by_units, split.quants_scaled / (dot_rate(gpu).value.value * tiles));
 }
 
 // Probability that a token of a batch is for a given expert, and the number of experts for which
@@ -347,44 +350,77 @@ double busy_share(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, 
   return wave_efficiency_of_widths(t, double(tokens), {tile, tile, units_of(gpu)});
 }
 
-// Time of large products. Quantized weights are multiplied as INT8 tiles (by older builds as FP16,
-// after the weights are written out), float weights as FP16. The rate falls where few tokens share
-// a weight.
+// The share of their rates that all products of a batch reach.
+double share_of_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                         TokenCount tokens) {
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  const double both = backend.batch.value * s.runtime.batch.speed.value;
+  if (!t.routed) return both;
+  const bool kernel = !leaves_experts_to_library(s, gpu, t, tokens);
+  const double changes = kernel ? before_changes(s, gpu, ChangedFigure::kExperts) : 1.0;
+  return both * s.runtime.batch.experts.value * changes;
+}
+
+// FLOP/s of a library's products of floats. The rate falls where few tokens share a weight.
+double rate_of_floats(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                      TokenCount tokens) {
+  const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
+  const FlopsPerSecond floats = gemm_rate(gpu).value;
+  const double shared = std::max(t.tokens_per_weight, 1e-9);
+  const double half = s.runtime.batch.gemm_half_rate_batch.value * e.half_rate_batch.value;
+  return floats.value * e.gemm.value * share_of_products(s, gpu, t, tokens) *
+         power_share(s, gpu, floats, 1.2) / (1.0 / busy_share(s, gpu, t, tokens) + half / shared);
+}
+
+// Time of quantized weights that are written out as FP16 and multiplied by the library, which reads
+// them while it computes.
+double expanded_seconds(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                        TokenCount tokens, const MatmulSplit& split) {
+  const double passing = gpu.bandwidth.value.value * s.runtime.batch.expand.value;
+  const Bytes fp16{2.0 * split.elements};
+  const double passes = fp16.value * (1.0 - share_in_cache(s, gpu, t, fp16, tokens));
+  const double products = t.matmul_flops * split.quants / rate_of_floats(s, gpu, t, tokens);
+  return (split.quant_bytes + passes) / passing + std::max(products, passes / passing);
+}
+
+// Time of quantized weights that are multiplied as INT8 tiles.
+double tiled_seconds(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                     TokenCount tokens, const MatmulSplit& split) {
+  const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
+  const BatchEfficiency& batch = s.runtime.batch;
+  const double shared = std::max(t.tokens_per_weight, 1e-9);
+  const auto columns = expert_columns(s, gpu, t, tokens);
+  const double kernel = columns ? batch.expert_tiles.value / batch.experts.value : 1.0;
+  const double multiplied = shared * columns.value_or(1.0);  // tokens, for each weight
+  const double part =
+      share_of_products(s, gpu, t, tokens) * kernel *
+      power_share(s, gpu, tile_rate(gpu).value, 0.6) /
+      (1.0 + batch.tile_half_rate_batch.value * e.half_rate_batch.value / multiplied) *
+      before_changes(s, gpu, ChangedFigure::kTiles);
+  return t.matmul_flops * multiplied / shared * tile_seconds(s, gpu, split, e.tiles.value) / part;
+}
+
+// True where thresholds by format and batch, measured for each architecture, leave products to the
+// library when it is the faster one. See ggml_cuda_should_use_mmq() and llama.cpp PR 17576, 18537.
+bool takes_the_faster(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                      TokenCount tokens) {
+  return s.settings.backend == Backend::kRocm && gpu.int8_tensor && !t.routed &&
+         tokens >= kDotTokens;
+}
+
+// Time of large products. Quantized weights are multiplied as INT8 tiles or as FP16, after the
+// weights are written out; float weights as FP16.
 Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                     TokenCount tokens) {
   if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
-  const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
-  const BatchEfficiency& batch = s.runtime.batch;
-  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const MatmulSplit split = split_matmul(s, gpu, t);
-  const double shared = std::max(t.tokens_per_weight, 1e-9);
-  const bool kernel_of_experts = t.routed && !leaves_experts_to_library(s, gpu, t, tokens);
-  const double changes = kernel_of_experts ? before_changes(s, gpu, ChangedFigure::kExperts) : 1.0;
-  const double experts = t.routed ? batch.experts.value * changes : 1.0;
-  const double common = backend.batch.value * batch.speed.value * experts;
-  const FlopsPerSecond floats = gemm_rate(gpu).value;
-  const double gemm = floats.value * e.gemm.value * common * power_share(s, gpu, floats, 1.2) /
-                      (1.0 / busy_share(s, gpu, t, tokens) +
-                       batch.gemm_half_rate_batch.value * e.half_rate_batch.value / shared);
-  double seconds = t.matmul_flops * (split.floats_scaled + split.as_floats) / gemm;
-  if (expands_weights(s, gpu, t, tokens)) {
-    const double passing = gpu.bandwidth.value.value * batch.expand.value;
-    const Bytes fp16{2.0 * split.elements};
-    const double passes = fp16.value * (1.0 - share_in_cache(s, gpu, t, fp16, tokens));
-    seconds += (split.quant_bytes + passes) / passing;  // written; the product reads them
-    seconds += std::max(t.matmul_flops * split.quants / gemm, passes / passing);
-  } else {
-    const auto columns = expert_columns(s, gpu, t, tokens);
-    const double kernel = columns ? batch.expert_tiles.value / batch.experts.value : 1.0;
-    const double multiplied = shared * columns.value_or(1.0);  // tokens, for each weight
-    const double part =
-        common * kernel * power_share(s, gpu, tile_rate(gpu).value, 0.6) /
-        (1.0 + batch.tile_half_rate_batch.value * e.half_rate_batch.value / multiplied) *
-        before_changes(s, gpu, ChangedFigure::kTiles);
-    seconds +=
-        t.matmul_flops * multiplied / shared * tile_seconds(s, gpu, split, e.tiles.value) / part;
-  }
-  return Seconds{seconds};
+  const double floats =
+      t.matmul_flops * (split.floats_scaled + split.as_floats) / rate_of_floats(s, gpu, t, tokens);
+  if (expands_weights(s, gpu, t, tokens))
+    return Seconds{floats + expanded_seconds(s, gpu, t, tokens, split)};
+  const double tiled = tiled_seconds(s, gpu, t, tokens, split);
+  if (!takes_the_faster(s, gpu, t, tokens)) return Seconds{floats + tiled};
+  return Seconds{floats + std::min(tiled, expanded_seconds(s, gpu, t, tokens, split))};
 }
 
 // Metal leaves a discrete GPU's weights in host memory: the GPU reads them over the link, and

@@ -3,6 +3,7 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "perfmodel/serial_time.hpp"
 #include "perfmodel/step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
@@ -111,6 +112,34 @@ TEST_CASE("A GPU has the matrix units that the backend multiplies with", "[gpu][
   CHECK(gpu_of("mi300x", "rocm", "2025-08").int8_tensor);
   CHECK_FALSE(gpu_of("mi300x", "rocm", "2025-06").int8_tensor);
   CHECK(gpu_of("rtx-4090", "cuda", "2025-06").int8_tensor);
+}
+
+TEST_CASE("INT8 matrix units make no prompt of a dense model slower", "[gpu][llama.cpp]") {
+  // llama.cpp multiplies with them only as far as they are no slower than the library: PR 17576.
+  const RuntimeProfile& llama_cpp = scenario().runtime;
+  REQUIRE(llama_cpp.int8_matrix_units.size() >= 4);
+  for (const MatrixUnits& since : llama_cpp.int8_matrix_units)
+    for (const auto& [architecture, card] : {std::pair{"rdna4", "rx-9070-xt-16gb"},
+                                             {"rdna3", "rx-7900-xtx"},
+                                             {"rdna3.5", "strix-halo-64gb"},
+                                             {"cdna1", "mi100"},
+                                             {"cdna2", "mi210"},
+                                             {"cdna3", "mi300x"},
+                                             {"cdna4", "mi355x"}}) {
+      if (std::ranges::count(since.architectures, architecture) == 0) continue;
+      for (const char* quant : {"Q4_0", "Q8_0", "Q2_K", "Q4_K_M", "Q6_K"})
+        for (const char* tokens : {"32", "64", "128", "512"}) {
+          Scenario s = scenario({{"rig.gpu", "[\"" + std::string(card) + "\"]"},
+                                 {"runtime.backend", "rocm"},
+                                 {"model.quant", quant},
+                                 {"workload.prompt_tokens", tokens}});
+          REQUIRE(s.rig.gpus.front().int8_tensor);
+          const Seconds with = SerialForecast(s).prompt();
+          s.rig.gpus.front().int8_tensor.reset();
+          INFO(card << ", " << quant << ", " << tokens << " tokens");
+          CHECK(with <= SerialForecast(s).prompt());
+        }
+    }
 }
 
 namespace {
