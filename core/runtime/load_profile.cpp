@@ -472,6 +472,20 @@ std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
   return gpus;
 }
 
+std::optional<RuntimeProfile::Server> read_server(const TomlTable& root) {
+  if (!root.has("server")) return std::nullopt;
+  const TomlTable t = root.table("server");
+  RuntimeProfile::Server s;
+  s.request = t.figure<Seconds>("request", 0_s, 10_s);
+  s.step = t.figure<Seconds>("step", 0_s, 1_s);
+  s.sequence = t.figure<Seconds>("sequence", 0_s, 1_s);
+  s.logit = t.figure<Seconds>("logit", 0_s, 1_us);
+  s.memory_share = t.number_or("memory_share", 0, 0, 1);
+  s.scheduler = read_scheduler(t.table("scheduler"), {});
+  t.finish();
+  return s;
+}
+
 }  // namespace
 
 Result<TomlDocument> read_runtime_layers(const std::filesystem::path& file,
@@ -513,6 +527,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.prefill = read_prefill(t.table("prefill"));
   p.decode = read_decode(t.table("decode"));
   p.kernels = read_kernels(t.table("kernels"));
+  p.server = read_server(t);
   p.gpu = read_gpus(t.table("gpu"));
   const TomlTable formats = t.table("format");
   p.has_q5_figures = formats.has(name(FormatGroup::kQ5));

@@ -22,6 +22,7 @@
 #include "core/runtime/gpu_efficiency.hpp"
 #include "core/runtime/kv_policy.hpp"
 #include "core/runtime/matrix_units.hpp"
+#include "core/runtime/scheduler_policy.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -165,6 +166,18 @@ struct RuntimeProfile {
     /// that uses its buffer has ended.
     int prefetch_buffers() const { return std::max(2, prefetch_depth); }
   } decode;
+
+  /// How it serves many requests; absent: one at a time.
+  struct Server {
+    SchedulerPolicy scheduler;
+    Sourced<Seconds> request;   // from its arrival until it can be scheduled
+    Sourced<Seconds> step;      // work of the host for a step, in which no GPU computes
+    Sourced<Seconds> sequence;  // and for each sequence of a step
+    Sourced<Seconds> logit;     // and for each logit of a token that is sampled
+    double memory_share = 0;    // of a GPU's memory, for weights and a cache of all requests; 0: the
+                                // cache is planned by the context of each slot
+  };
+  std::optional<Server> server;
 
   /// Kernel launches of a layer: `latent` or `recurrent` in place of `attention`, `moe` in place of
   /// `ffn`. These include the two norms that every layer has.

@@ -422,6 +422,15 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
+// The rules by which the runtime's server serves, as far as they are not its own.
+void read_server_rules(const TomlTable& root, Scenario& s) {
+  if (s.runtime.server)
+    s.scheduler = read_scheduler(root.table("scheduler"), s.runtime.server->scheduler);
+  else if (root.has("scheduler"))
+    root.refuse("scheduler", fmt::format("{} serves one request at a time", s.runtime.name),
+                "choose --runtime llama.cpp or vllm, or leave it out");
+}
+
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
@@ -539,6 +548,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_settings(runtime, s);
   limit_matrix_units(s);
   read_workload(root.table("workload"), s);
+  read_server_rules(root, s);
   root.finish();
   if (auto error = document.error()) return *error;
   std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));

@@ -119,6 +119,7 @@ struct Scenario {
   KvSettings kv;
   RuntimeSettings settings;
   Workload workload;
+  std::optional<SchedulerPolicy> scheduler;         // of the runtime's server, if it has one
   std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::optional<Projector> projector;
   std::optional<DraftModel> draft;

@@ -8,23 +8,17 @@
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
+#include "core/runtime/scheduler_policy.hpp"
 #include "sim/serving/arrivals.hpp"
+#include "sim/serving/gap_histogram.hpp"
 
 namespace rigcast {
-
-/// How a server with continuous batching fills its steps.
-struct SchedulerPolicy {
-  TokenCount step_tokens = 2048;  // at most so many are computed in a step
-  std::size_t sequences = 256;    // at most so many run
-  TokenCount block_tokens = 16;   // of a block of the KV cache
-  bool prefix_cache = true;       // blocks of other prompts are used where they hold the same
-  bool whole_prompts = true;      // admitted only where all of its tokens so far have blocks
-};
 
 /// A part of a step: new tokens of one sequence behind those that are cached.
 struct SequenceWork {
   TokenCount cached = 0;
   TokenCount tokens = 0;
+  bool ends = true;  // they are its last known ones: a token of its answer follows
 };
 
 /// What a step computes.
@@ -34,7 +28,8 @@ struct StepWork {
   double decodes_cached = 0;  // tokens before those, of all of them
 };
 
-/// Seconds of a step, above 0. Of steps without prompts they must be linear in `decodes_cached`.
+/// Seconds of a step, above 0. Of steps without prompts that differ in `decodes_cached` alone,
+/// those between two are interpolated.
 using StepTime = std::function<Seconds(const StepWork&)>;
 
 /// When what of a request happened; times since the load's start.
@@ -50,26 +45,27 @@ struct ServingRun {
   std::vector<ServedTimes> requests;  // of the load, in its order
   std::int64_t steps = 0;
   Seconds busy;                      // in steps
+  Seconds with_prompts;              // in those that compute prompts
+  Seconds sequences_full;            // in which somebody waits until one of those that run ends
+  Seconds cache_full;                // in which somebody waits for room in the cache
   Seconds end;                       // of the last step
+  GapHistogram gaps;                 // between the tokens of answers
   std::int64_t computed_tokens = 0;  // of prompts and answers, again after a preemption
   std::int64_t hit_tokens = 0;       // found in the cache, at every admission
   std::int64_t lost_tokens = 0;      // computed or found, and given up by preemptions
-  // Sums over time of requests that wait, requests that run, and blocks in use: request-seconds
-  // and block-seconds.
+  // Sums over time of requests that wait, requests that run, and blocks (or slots) of the cache in
+  // use: request-seconds and block-seconds.
   double waiting = 0, running = 0, blocks = 0;
-  std::size_t peak_blocks = 0;
+  std::size_t peak_blocks = 0, peak_running = 0;
   std::size_t free_blocks_at_end = 0;
 };
 
-/// vLLM's scheduler (V1): requests that run get their tokens first, in the order of admission; one
-/// without a free block takes those of the request that was admitted last, which starts anew. Then
-/// waiting ones are admitted in order of arrival, with as many tokens of their prompts as the step
-/// has left. `blocks`: of the KV cache. Source: vllm/v1/core/sched/scheduler.py.
+/// Serves all that arrives. `cache_tokens`: of the KV cache.
 /// Errors: a request that does not fit into the cache alone, arrives before the one before it, has
 /// no tokens, or continues a later one; a policy that lets nothing run.
-Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, std::size_t blocks,
+Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, TokenCount cache_tokens,
                          const StepTime& time);
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                         std::size_t blocks, const StepTime& time);
+                         TokenCount cache_tokens, const StepTime& time);
 
 }  // namespace rigcast

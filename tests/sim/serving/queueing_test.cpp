@@ -168,9 +168,10 @@ TEST_CASE("Users who think obey mean value analysis, and no load passes the boun
     ClosedLoop loop(users, kRequests, [&](std::size_t) {
       return ClosedLoop::Turn{{{}, 1, TokenCount(kTokens), {}, 0}, Seconds{think.next()}};
     });
-    const auto served_loop = serve(loop, slots(1000), kManyBlocks, [](const StepWork& w) {
-      return Seconds{kPerSequence * double(w.decodes + TokenCount(w.prompts.size()))};
-    });
+    const auto served_loop =
+        serve(loop, slots(1000), TokenCount(kManyBlocks) * 16, [](const StepWork& w) {
+          return Seconds{kPerSequence * double(w.decodes + TokenCount(w.prompts.size()))};
+        });
     REQUIRE(served_loop);
     const ServingRun& run = *served_loop;
     check_conservation(run.load, run, kManyBlocks);

@@ -11,7 +11,7 @@ namespace rigcast::fixtures {
 
 inline ServingRun served(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
                          std::size_t blocks, const StepTime& time) {
-  auto run = serve(load, policy, blocks, time);
+  auto run = serve(load, policy, TokenCount(blocks) * policy.block_tokens, time);
   if (!run) FAIL(run.error().text());
   return *std::move(run);
 }

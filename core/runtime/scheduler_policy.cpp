@@ -1,0 +1,47 @@
+#include "core/runtime/scheduler_policy.hpp"
+
+namespace rigcast {
+
+std::string_view name(StepOrder order) {
+  switch (order) {
+    case StepOrder::kAdmission: return "admission";
+    case StepOrder::kDecodesFirst: return "decodes-first";
+    case StepOrder::kPromptsFirst: return "prompts-first";
+    case StepOrder::kWholeBatches: return "whole-batches";
+  }
+  return "";
+}
+
+SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaults) {
+  constexpr std::int64_t kMost = 1 << 24;
+  SchedulerPolicy p = defaults;
+  p.order = t.choice("order", p.order,
+                     {{name(StepOrder::kAdmission), StepOrder::kAdmission},
+                      {name(StepOrder::kDecodesFirst), StepOrder::kDecodesFirst},
+                      {name(StepOrder::kPromptsFirst), StepOrder::kPromptsFirst},
+                      {name(StepOrder::kWholeBatches), StepOrder::kWholeBatches}});
+  p.reserve = t.choice("reserve", p.reserve,
+                       {{"step", KvReserve::kStep},
+                        {"prompt", KvReserve::kPrompt},
+                        {"answers", KvReserve::kAnswers},
+                        {"estimate", KvReserve::kEstimate}});
+  p.victim = t.choice(
+      "victim", p.victim,
+      {{"last-admitted", Victim::kLastAdmitted}, {"fewest-generated", Victim::kFewestGenerated}});
+  p.layout =
+      t.choice("layout", p.layout, {{"blocks", KvLayout::kBlocks}, {"slots", KvLayout::kSlots}});
+  p.step_tokens = t.integer_or("token_budget", p.step_tokens, 1, kMost);
+  const char* sequences = p.layout == KvLayout::kSlots ? "slots" : "max_sequences";
+  p.sequences = std::size_t(t.integer_or(sequences, std::int64_t(p.sequences), 1, 100'000));
+  p.block_tokens = t.integer_or("block_tokens", p.block_tokens, 1, kMost);
+  p.prefix_cache = t.flag("prefix_cache", p.prefix_cache);
+  p.slot_similarity = t.number_or("slot_similarity", p.slot_similarity, 0, 1);
+  p.estimate_first = t.number_or("estimate_first", p.estimate_first, 0, 1);
+  p.estimate_least = t.number_or("estimate_least", p.estimate_least, 0, 1);
+  p.estimate_steps = t.number_or("estimate_steps", p.estimate_steps, 1, 1e9);
+  p.estimate_longest = t.integer_or("estimate_longest", p.estimate_longest, 1, kMost);
+  t.finish();
+  return p;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,61 @@
+#pragma once
+// A server's rules: which tokens a step computes, who is admitted, and how the KV cache is shared.
+// Every runtime's profile states its own.
+
+#include <cstddef>
+#include <string_view>
+
+#include "core/base/units.hpp"
+#include "core/text/toml_reader.hpp"
+
+namespace rigcast {
+
+/// Whose tokens a step computes.
+enum class StepOrder {
+  kAdmission,     // of all that run, in the order in which they were admitted
+  kDecodesFirst,  // a token of every answer, then prompts in the order of their slots
+  kPromptsFirst,  // prompts alone while there are some, else a token of every answer
+  kWholeBatches,  // of a batch that no further request joins until all of its requests have ended
+};
+
+/// What has to be free of the KV cache before a request is admitted.
+enum class KvReserve {
+  kStep,      // the tokens of its first step
+  kPrompt,    // its whole prompt
+  kAnswers,   // the longest answers that it and those that run may give
+  kEstimate,  // a share of those answers, which falls from step to step until it was too little
+};
+
+/// Who gives up its blocks where one that runs needs more than are free.
+enum class Victim { kLastAdmitted, kFewestGenerated };
+
+enum class KvLayout {
+  kBlocks,  // every request takes blocks as it grows; what is alike in prompts is shared
+  kSlots,   // every request has a slot, which keeps what it holds for the next one
+};
+
+struct SchedulerPolicy {
+  StepOrder order = StepOrder::kAdmission;
+  KvReserve reserve = KvReserve::kPrompt;
+  Victim victim = Victim::kLastAdmitted;
+  KvLayout layout = KvLayout::kBlocks;
+  TokenCount step_tokens = 2048;  // at most so many are computed in a step
+  std::size_t sequences = 256;    // at most so many run; with slots, their number
+  TokenCount block_tokens = 16;   // of a block of the KV cache
+  bool prefix_cache = true;       // what the cache holds of a prompt is not computed again
+  /// Of slots that are free, one that holds more than this share of a prompt is taken, else the one
+  /// that has been free the longest.
+  double slot_similarity = 0.1;
+  /// `kEstimate`: the share of answers at first, its least, and the steps in which it falls so far.
+  double estimate_first = 0.7, estimate_least = 0.098;
+  double estimate_steps = 600;
+  TokenCount estimate_longest = 4096;  // longer answers count as so long
+};
+
+std::string_view name(StepOrder order);
+
+/// The `[scheduler]` of a runtime's profile or of a scenario; what it leaves out is as in
+/// `defaults`. Errors land in the table's document.
+SchedulerPolicy read_scheduler(const TomlTable& table, const SchedulerPolicy& defaults);
+
+}  // namespace rigcast

@@ -1,0 +1,45 @@
+#pragma once
+// Who has which part of a server's KV cache, and what it still holds of requests that have ended.
+
+#include <memory>
+
+#include "core/runtime/scheduler_policy.hpp"
+#include "sim/serving/request_log.hpp"
+
+namespace rigcast {
+
+class KvCache {
+ public:
+  virtual ~KvCache() = default;
+
+  /// Tokens that one request can have at most.
+  [[nodiscard]] virtual TokenCount longest_sequence() const = 0;
+  /// Units in which room is given, in all and free: blocks or slots.
+  [[nodiscard]] virtual std::size_t units() const = 0;
+  [[nodiscard]] virtual std::size_t free_units() const = 0;
+
+  /// Looks for the beginning of a request that waits, whose last known token is always computed.
+  /// Returns the tokens that the cache holds.
+  virtual TokenCount find(RequestId id) = 0;
+  /// True if there is room for `tokens` of the request that was looked for, and for so many of
+  /// others.
+  [[nodiscard]] virtual bool has_room(TokenCount tokens, TokenCount of_others) const = 0;
+  /// Gives the request what was found.
+  virtual void admit(RequestId id) = 0;
+  /// Gives it room for `tokens` in all. False: there is not as much.
+  virtual bool grow(RequestId id, TokenCount tokens) = 0;
+  /// Units that the requests would take beyond what is free, if each had so many tokens more.
+  [[nodiscard]] virtual bool can_grow(const std::vector<RequestId>& ids, TokenCount more) const = 0;
+  /// Its tokens from `before` on have been computed.
+  virtual void computed(RequestId id, TokenCount before) = 0;
+  /// It has ended, or gives up what it has.
+  virtual void release(RequestId id) = 0;
+  /// Requests that run are in this order: of slots, by their number; else of admission.
+  [[nodiscard]] virtual std::size_t place(RequestId id) const = 0;
+};
+
+/// `tokens`: of the whole cache. The log must outlive it.
+std::unique_ptr<KvCache> make_kv_cache(const SchedulerPolicy& policy, TokenCount tokens,
+                                       const RequestLog& log);
+
+}  // namespace rigcast

@@ -1,0 +1,193 @@
+#include "sim/serving/scheduler.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rigcast {
+
+const StepPlan& Scheduler::plan() {
+  plan_.parts.clear();
+  plan_.admitted.clear();
+  plan_.preempted.clear();
+  TokenCount left = policy_.step_tokens;
+  switch (policy_.order) {
+    case StepOrder::kAdmission:
+      if (continue_running(left)) admit(left);
+      break;
+    case StepOrder::kDecodesFirst: {
+      // A request takes a slot when there is one; its prompt waits for its turn among the slots.
+      TokenCount none = std::numeric_limits<TokenCount>::max();
+      admit(none);
+      plan_.parts.clear();
+      continue_decodes(left);
+      continue_prompts(left);
+      break;
+    }
+    case StepOrder::kPromptsFirst:
+      continue_prompts(left);
+      admit(left);
+      if (plan_.parts.empty()) continue_decodes(left);
+      break;
+    case StepOrder::kWholeBatches:
+      if (running_.empty())
+        admit(left);
+      else
+        continue_running(left);
+      break;
+  }
+  return plan_;
+}
+
+void Scheduler::add(RequestId id, TokenCount tokens, TokenCount& left) {
+  plan_.parts.push_back({id, tokens});
+  left -= tokens;
+}
+
+void Scheduler::preempt_one() {
+  auto victim = std::prev(running_.end());
+  if (policy_.victim == Victim::kFewestGenerated)
+    victim = std::ranges::min_element(running_, [&](RequestId a, RequestId b) {
+      const TokenCount of_a = log_.state(a).generated, of_b = log_.state(b).generated;
+      return of_a != of_b ? of_a < of_b : log_[a].prompt > log_[b].prompt;
+    });
+  const RequestId id = *victim;
+  running_.erase(victim);
+  cache_.release(id);
+  plan_.preempted.push_back({id, log_.state(id).computed});
+  log_.state(id).computed = 0;
+  std::erase_if(plan_.parts, [id](const StepPlan::Part& part) { return part.request == id; });
+  waiting_.push_front(id);
+  if (policy_.reserve == KvReserve::kEstimate) {
+    // As much as the answers have taken so far, and 20 steps more: SGLang,
+    // managers/schedule_batch.py, retract_decode().
+    constexpr double kSteps = 20;
+    double generated = 0, longest = 0;
+    for (const RequestId other : running_) {
+      generated += double(log_.state(other).generated) + kSteps;
+      longest += double(log_[other].output);
+    }
+    if (longest > 0) estimate_ = std::min(1.0, generated / longest);
+  }
+}
+
+// Room for `tokens` of a request that runs, if need be of others. False: it was preempted itself.
+bool Scheduler::make_room(RequestId id, TokenCount tokens) {
+  while (!cache_.grow(id, tokens)) {
+    preempt_one();
+    if (plan_.preempted.back().request == id) return false;
+  }
+  return true;
+}
+
+// False: a request was preempted.
+bool Scheduler::continue_running(TokenCount& left) {
+  for (std::size_t i = 0; i < running_.size() && left > 0; ++i) {
+    const RequestId id = running_[i];
+    const TokenCount computed = log_.state(id).computed;
+    const TokenCount tokens = std::min(log_.known(id) - computed, left);
+    if (!make_room(id, computed + tokens)) return false;
+    add(id, tokens, left);
+  }
+  return plan_.preempted.empty();
+}
+
+void Scheduler::continue_decodes(TokenCount& left) {
+  const std::vector<RequestId> all = running_;
+  for (const RequestId id : all) {
+    if (is_prompt(id) || left <= 0 || std::ranges::find(running_, id) == running_.end()) continue;
+    if (log_.known(id) - log_.state(id).computed > 1) continue;  // computed anew, as a prompt
+    if (make_room(id, log_.known(id))) add(id, 1, left);
+  }
+}
+
+void Scheduler::continue_prompts(TokenCount& left) {
+  for (const RequestId id : running_) {
+    const TokenCount computed = log_.state(id).computed;
+    const TokenCount missing = log_.known(id) - computed;
+    if (left <= 0 || (missing <= 1 && !is_prompt(id))) continue;
+    const TokenCount tokens = std::min(missing, left);
+    if (!cache_.grow(id, computed + tokens)) return;
+    add(id, tokens, left);
+  }
+}
+
+// Tokens that answers of those that run may still add to the cache.
+TokenCount Scheduler::reserved_answers(double share) const {
+  double sum = 0;
+  for (const RequestId id : running_) {
+    TokenCount more = log_.longest(id) - log_.state(id).computed;
+    if (policy_.reserve == KvReserve::kEstimate) more = std::min(more, policy_.estimate_longest);
+    sum += share * double(more);
+  }
+  return TokenCount(sum);
+}
+
+bool Scheduler::has_room_for(RequestId id, TokenCount hit, TokenCount first) const {
+  switch (policy_.reserve) {
+    case KvReserve::kStep: return cache_.has_room(hit + first, 0);
+    case KvReserve::kPrompt: return cache_.has_room(log_.known(id), 0);
+    case KvReserve::kAnswers: return cache_.has_room(log_.longest(id), reserved_answers(1.0));
+    case KvReserve::kEstimate: {
+      const TokenCount answer = log_.longest(id) - log_.known(id);
+      const TokenCount most = std::min(answer, policy_.estimate_longest);
+      // A request alone is admitted with what its prompt needs.
+      return cache_.has_room(log_.known(id) + (running_.empty() ? 0 : most),
+                             reserved_answers(estimate_));
+    }
+  }
+  return false;
+}
+
+void Scheduler::admit(TokenCount& left) {
+  while (!waiting_.empty() && left > 0 && running_.size() < policy_.sequences) {
+    const RequestId id = waiting_.front();
+    const TokenCount hit = cache_.find(id);
+    const TokenCount tokens = std::min(log_.known(id) - hit, left);
+    if (!has_room_for(id, hit, tokens)) return;
+    cache_.admit(id);
+    log_.state(id).computed = hit;
+    cache_.grow(id, hit + tokens);
+    waiting_.pop_front();
+    const std::size_t place = cache_.place(id);
+    running_.insert(std::ranges::upper_bound(running_, place, {},
+                                             [&](RequestId other) { return cache_.place(other); }),
+                    id);
+    plan_.admitted.push_back({id, hit});
+    add(id, tokens, left);
+  }
+}
+
+void Scheduler::remove_ended() {
+  std::erase_if(running_, [&](RequestId id) {
+    if (!log_.has_ended(id)) return false;
+    cache_.release(id);
+    return true;
+  });
+}
+
+bool Scheduler::admits_arrivals() const {
+  return waiting_.empty() && running_.size() < policy_.sequences &&
+         policy_.order != StepOrder::kWholeBatches;
+}
+
+TokenCount Scheduler::steps_without_decisions(TokenCount most) const {
+  // With every step the estimate falls, and somebody who waits may be admitted.
+  const bool admits_later = policy_.reserve == KvReserve::kEstimate && !waiting_.empty() &&
+                            running_.size() < policy_.sequences;
+  if (admits_later || plan_.parts.size() < running_.size()) return 1;
+  if (cache_.can_grow(running_, most)) return most;
+  TokenCount good = 1, bad = most;
+  while (bad - good > 1) {
+    const TokenCount middle = (good + bad) / 2;
+    (cache_.can_grow(running_, middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+void Scheduler::decoded(TokenCount steps) {
+  if (policy_.reserve != KvReserve::kEstimate) return;
+  const double fall = (policy_.estimate_first - policy_.estimate_least) / policy_.estimate_steps;
+  estimate_ = std::max(policy_.estimate_least, estimate_ - fall * double(steps));
+}
+
+}  // namespace rigcast

@@ -1,0 +1,78 @@
+#pragma once
+// Which requests' tokens the next step computes, by a server's rules.
+
+#include <deque>
+#include <vector>
+
+#include "core/runtime/scheduler_policy.hpp"
+#include "sim/serving/kv_cache.hpp"
+#include "sim/serving/request_log.hpp"
+
+namespace rigcast {
+
+/// What a scheduler decided before a step.
+struct StepPlan {
+  struct Part {
+    RequestId request;
+    TokenCount tokens;
+  };
+  struct Admission {
+    RequestId request;
+    TokenCount hit;  // tokens that the cache held
+  };
+  struct Preemption {
+    RequestId request;
+    TokenCount lost;  // tokens that were in the cache
+  };
+  std::vector<Part> parts;
+  std::vector<Admission> admitted;
+  std::vector<Preemption> preempted;
+};
+
+class Scheduler {
+ public:
+  /// All must outlive it.
+  Scheduler(const SchedulerPolicy& policy, KvCache& cache, RequestLog& log)
+      : policy_(policy), cache_(cache), log_(log), estimate_(policy.estimate_first) {}
+
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] const std::vector<RequestId>& running() const { return running_; }
+  /// True if no further request can run, whatever room the cache has.
+  [[nodiscard]] bool is_full() const { return running_.size() >= policy_.sequences; }
+
+  void arrive(RequestId id) { waiting_.push_back(id); }
+  /// The next step, valid until the next call. No parts: nothing waits or runs.
+  const StepPlan& plan();
+  /// Takes those that have ended out of what runs.
+  void remove_ended();
+
+  /// True if a request that arrives may be admitted with the next step.
+  [[nodiscard]] bool admits_arrivals() const;
+  /// Steps with a token for all that run, up to `most`, between which nothing else is decided. At
+  /// least 1.
+  [[nodiscard]] TokenCount steps_without_decisions(TokenCount most) const;
+  /// So many steps without a prompt have been taken.
+  void decoded(TokenCount steps);
+
+ private:
+  bool continue_running(TokenCount& left);
+  void continue_decodes(TokenCount& left);
+  void continue_prompts(TokenCount& left);
+  void admit(TokenCount& left);
+  bool is_prompt(RequestId id) const { return log_.state(id).generated == 0; }
+  bool has_room_for(RequestId id, TokenCount hit, TokenCount first) const;
+  TokenCount reserved_answers(double share) const;
+  bool make_room(RequestId id, TokenCount tokens);
+  void preempt_one();
+  void add(RequestId id, TokenCount tokens, TokenCount& left);
+
+  const SchedulerPolicy& policy_;
+  KvCache& cache_;
+  RequestLog& log_;
+  std::deque<RequestId> waiting_;
+  std::vector<RequestId> running_;  // in order of admission, or of slots
+  StepPlan plan_;
+  double estimate_;  // share of answers for which room is left: KvReserve::kEstimate
+};
+
+}  // namespace rigcast

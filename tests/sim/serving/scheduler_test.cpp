@@ -1,0 +1,172 @@
+// What each server's rules decide, and that no rules lose a token, a block or a second.
+#include <cmath>
+#include <random>
+
+#include "tests/sim/serving/serving_fixture.hpp"
+
+using namespace rigcast;
+using fixtures::served;
+
+namespace {
+
+SchedulerPolicy policy_of(StepOrder order, KvReserve reserve, KvLayout layout) {
+  SchedulerPolicy p;
+  p.order = order;
+  p.reserve = reserve;
+  p.layout = layout;
+  p.sequences = 8;
+  p.step_tokens = 256;
+  if (reserve == KvReserve::kEstimate) p.victim = Victim::kFewestGenerated;
+  return p;
+}
+
+SchedulerPolicy slots(std::size_t count) {
+  SchedulerPolicy p = policy_of(StepOrder::kDecodesFirst, KvReserve::kStep, KvLayout::kSlots);
+  p.sequences = count;
+  return p;
+}
+
+// Requests of all lengths, a third of which continue an earlier one.
+std::vector<ServedRequest> mixed_load(std::size_t count, double rate) {
+  std::mt19937_64 random(29);
+  const auto uniform = [&] { return (double(random() >> 11) + 0.5) / 9007199254740992.0; };
+  std::vector<ServedRequest> load;
+  double now = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    ServedRequest r;
+    r.arrival = Seconds{now += -std::log(uniform()) / rate};
+    r.prompt = 1 + TokenCount(400 * uniform());
+    r.output = 1 + TokenCount(150 * uniform());
+    if (i > 0 && uniform() < 0.33) {
+      r.continues = std::size_t(uniform() * double(i));
+      r.shared = std::min(r.prompt, load[*r.continues].prompt);
+    }
+    load.push_back(r);
+  }
+  return load;
+}
+
+// A step takes 10 ms, and 20 us for each token.
+Seconds step_time(const StepWork& work) {
+  TokenCount tokens = work.decodes;
+  for (const SequenceWork& prompt : work.prompts) tokens += prompt.tokens;
+  return Seconds{0.01 + 20e-6 * double(tokens) + 1e-9 * work.decodes_cached};
+}
+
+}  // namespace
+
+TEST_CASE("No server's rules lose a token, a block or a second", "[serving]") {
+  constexpr std::size_t kBlocks = 80;  // of 16 tokens: not enough for all that may run
+  for (const double rate : {2.0, 8.0}) {
+    const auto load = mixed_load(2000, rate);
+    for (const StepOrder order : {StepOrder::kAdmission, StepOrder::kDecodesFirst,
+                                  StepOrder::kPromptsFirst, StepOrder::kWholeBatches})
+      for (const KvReserve reserve :
+           {KvReserve::kStep, KvReserve::kPrompt, KvReserve::kAnswers, KvReserve::kEstimate})
+        for (const KvLayout layout : {KvLayout::kBlocks, KvLayout::kSlots}) {
+          const bool has_slots = layout == KvLayout::kSlots;
+          if (!has_slots && order == StepOrder::kDecodesFirst) continue;
+          INFO(name(order) << ", reserve " << int(reserve) << (has_slots ? ", slots" : ", blocks")
+                           << ", " << rate << " requests/s");
+          const SchedulerPolicy policy = policy_of(order, reserve, layout);
+          const std::size_t blocks = has_slots ? 8 * 40 : kBlocks;
+          const ServingRun run = served(load, policy, blocks, step_time);
+          double waiting = 0, running = 0;
+          std::int64_t tokens = 0;
+          int preemptions = 0;
+          for (std::size_t i = 0; i < load.size(); ++i) {
+            const ServedTimes& t = run.requests[i];
+            waiting += (t.scheduled - load[i].arrival).value;
+            running += (t.last_token - t.scheduled).value;
+            tokens += load[i].prompt + load[i].output - 1;
+            preemptions += t.preemptions;
+            if (!(t.scheduled >= load[i].arrival && t.first_token > t.scheduled &&
+                  t.last_token >= t.first_token))
+              FAIL("request " << i);
+          }
+          // Little's law. Who is preempted waits again, so that the sums change places.
+          CHECK(run.waiting + run.running == Approx(waiting + running).epsilon(1e-9));
+          CHECK(run.computed_tokens + run.hit_tokens - run.lost_tokens == tokens);
+          CHECK(run.free_blocks_at_end == (has_slots ? 8 : blocks));
+          CHECK(run.busy <= run.end);
+          if (reserve == KvReserve::kAnswers || has_slots) CHECK(preemptions == 0);
+        }
+  }
+}
+
+TEST_CASE("A prompt does not stop the answers of a server with slots", "[serving]") {
+  // 1,000 tokens in steps of 256: the answer goes on with a token in each.
+  std::vector<ServedRequest> load(2);
+  load[0] = {Seconds{0}, 1, 100, {}, 0};
+  load[1] = {Seconds{0.5}, 1000, 2, {}, 0};
+  TokenCount with_prompt = 0;
+  const ServingRun run = served(load, slots(2), 2 * 100, [&](const StepWork& work) {
+    if (!work.prompts.empty()) with_prompt += work.decodes;
+    return Seconds{0.1};
+  });
+  CHECK(with_prompt == 4);  // 255 tokens of the prompt in each step but the last
+  CHECK(run.requests[1].first_token.value == Approx(0.5 + 0.4));
+  // Where prompts come first, the answer waits for them.
+  SchedulerPolicy first =
+      policy_of(StepOrder::kPromptsFirst, KvReserve::kPrompt, KvLayout::kBlocks);
+  const ServingRun waits = served(load, first, 1000, [&](const StepWork& work) {
+    if (!work.prompts.empty()) CHECK(work.decodes == 0);
+    return Seconds{0.1};
+  });
+  CHECK(waits.requests[0].last_token.value == Approx(run.requests[0].last_token.value + 0.4));
+}
+
+TEST_CASE("Slots are filled in the order of their numbers, and keep a conversation", "[serving]") {
+  std::vector<ServedRequest> load;
+  load.push_back({Seconds{0}, 100, 10, {}, 0});
+  load.push_back({Seconds{0}, 100, 10, {}, 0});
+  // Both go on. The first slot is free longer, yet the second holds what the third continues.
+  load.push_back({Seconds{10}, 150, 10, 1, 109});
+  load.push_back({Seconds{20}, 150, 10, 0, 109});
+  const ServingRun run = served(load, slots(2), 2 * 100, step_time);
+  CHECK(run.requests[2].hit == 109);
+  CHECK(run.requests[3].hit == 109);
+  // What another slot holds is of no use; nor is what is less than a tenth of the prompt.
+  load[3] = {Seconds{20}, 150, 10, 1, 14};
+  CHECK(served(load, slots(2), 2 * 100, step_time).requests[3].hit == 0);
+  load[3] = {Seconds{20}, 150, 10, 1, 16};
+  CHECK(served(load, slots(2), 2 * 100, step_time).requests[3].hit == 16);
+  // A slot has its share of the cache alone.
+  load = {{Seconds{0}, 1000, 602, {}, 0}};
+  const auto refused = serve(load, slots(2), 3200, step_time);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message ==
+        "request 1 of the load has 1000 tokens of prompt and 602 of answer, more than the 1600 of "
+        "the cache");
+}
+
+TEST_CASE("Requests join a static batch only when all of it has ended", "[serving]") {
+  std::vector<ServedRequest> load;
+  for (int i = 0; i < 16; ++i) load.push_back({Seconds{0}, 10, i % 8 == 7 ? 50 : 5, {}, 0});
+  SchedulerPolicy policy =
+      policy_of(StepOrder::kWholeBatches, KvReserve::kPrompt, KvLayout::kBlocks);
+  const ServingRun run = served(load, policy, 1000, [](const StepWork&) { return Seconds{1}; });
+  CHECK(run.requests[0].last_token.value == 5);
+  for (std::size_t i = 8; i < 16; ++i) CHECK(run.requests[i].scheduled.value == 50);
+  CHECK(run.end.value == 100);
+}
+
+TEST_CASE("Room is kept for answers as each server does", "[serving]") {
+  // 160 tokens of cache; each request has 16 and 49: 64 in the end.
+  std::vector<ServedRequest> load(4, {Seconds{0}, 16, 49, {}, 0});
+  const auto running_at_first = [&](KvReserve reserve) {
+    SchedulerPolicy policy = policy_of(StepOrder::kAdmission, reserve, KvLayout::kBlocks);
+    TokenCount most = 0;
+    const ServingRun run = served(load, policy, 10, [&](const StepWork& work) {
+      most = std::max(most, work.decodes + TokenCount(work.prompts.size()));
+      return Seconds{1};
+    });
+    int preemptions = 0;
+    for (const ServedTimes& t : run.requests) preemptions += t.preemptions;
+    return std::pair{most, preemptions > 0};
+  };
+  CHECK(running_at_first(KvReserve::kAnswers) == std::pair<TokenCount, bool>{2, false});
+  CHECK(running_at_first(KvReserve::kPrompt) == std::pair<TokenCount, bool>{4, true});
+  // 64 and 0.7 of 48 for each of the others: a third one does not fit at first.
+  CHECK(running_at_first(KvReserve::kEstimate).first == 2);
+}
