@@ -239,6 +239,12 @@ std::string text(const Load& load) {
   return out;
 }
 
+std::optional<Error> check_no_load(const std::optional<Load>& load) {
+  if (!load) return std::nullopt;
+  return bad_input("several users and other loads are not simulated yet: one request is",
+                   "leave out --users, --load, --rate, --slo, --turns and the table [load]");
+}
+
 std::optional<Load> read_load(const TomlTable& root, TokenCount prompt_tokens,
                               TokenCount output_tokens, const Catalogue& catalogue) {
   const TomlTable workload = root.table("workload");

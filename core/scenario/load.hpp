@@ -86,4 +86,7 @@ std::string text(const Load& load);
 std::optional<Load> read_load(const TomlTable& root, TokenCount prompt_tokens,
                               TokenCount output_tokens, const Catalogue& catalogue);
 
+/// Why something that takes one request does not take this load; nullopt: there is none.
+std::optional<Error> check_no_load(const std::optional<Load>& load);
+
 }  // namespace rigcast
