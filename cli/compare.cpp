@@ -232,6 +232,7 @@ class RigPlanner {
       if (!model.empty()) document.set("model.name", toml_text(model), "--model");
       const auto scenario = make_scenario(document, catalogue_);
       if (!scenario) return scenario.error();
+      if (const auto error = check_no_load(scenario->load)) return *error;
       if (out.models.empty()) {
         out.price = price_of(named, scenario->rig, what, prices);
         out.watts = planner::watts_of(scenario->rig);

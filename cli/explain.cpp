@@ -216,6 +216,7 @@ int explain_verb(const Options& options, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
+  if (const auto error = check_no_load(scenario->load)) return fail(*error);
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), {});
   if (!report.fits)
     return fail({ErrorKind::kDoesNotFit,

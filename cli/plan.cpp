@@ -163,6 +163,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
+  if (const auto error = check_no_load(scenario->load)) return fail(*error);
   auto constraints = o.constraints.constraints();
   if (!constraints) return fail(constraints.error());
   const auto quality = read_quality(catalogue);

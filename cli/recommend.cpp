@@ -112,7 +112,10 @@ int recommend_verb(const Options& o, const Catalogue& catalogue) {
     if (auto error = one.set("model.name", toml_text(model), "recommend")) return *error;
     if (auto error = one.set("workload.context", fmt::format("{}", context), "recommend"))
       return *error;
-    return make_scenario(one, catalogue);
+    auto scenario = make_scenario(one, catalogue);
+    if (scenario)
+      if (auto error = check_no_load(scenario->load)) return *error;
+    return scenario;
   };
   const auto space = [&](const Scenario& s) { return space_of(*document, s); };
   const auto found = planner::recommend(all_models(catalogue), *asked, scenario_with, space,

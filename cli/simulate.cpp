@@ -53,6 +53,7 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
+  if (const auto error = check_no_load(scenario->load)) return fail(*error);
 
   sim::SimulateOptions how;
   how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;

@@ -81,7 +81,10 @@ Result<Scenario> scenario_at(const Sweep& sweep, std::int64_t index, const Catal
     const std::string& key = sweep.space.keys()[i].key;
     if (auto error = document.set(key, values[i], "--set " + key)) return *error;
   }
-  return make_scenario(document, catalogue);
+  auto scenario = make_scenario(document, catalogue);
+  if (scenario)
+    if (auto error = check_no_load(scenario->load)) return *error;
+  return scenario;
 }
 
 // The results of one scenario, in the order of the columns.

@@ -86,8 +86,20 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, work, "-c,--context", "workload.context", Flag::kValue, "N",
       "tokens that you want to use: planned for, and judged when filled");
   add(verb, work, "--depth", "workload.depth", Flag::kValue, "N", "tokens already in the cache");
-  add(verb, work, "--users", "workload.users", Flag::kValue, "N", "");
   add(verb, work, "--start", "workload.start", Flag::kText, "STATE", "resident, warm or cold");
+  const char* load = "Load";
+  add(verb, load, "--users", "workload.users", Flag::kValue, "N",
+      "people who wait for each answer, think, and ask again (a closed load)");
+  add(verb, load, "--rate", "load.rate", Flag::kValue, "R",
+      "requests per second, whatever becomes of those before (an open, Poisson load)");
+  add(verb, load, "--load", "load.preset", Flag::kLoad, "NAME|FILE",
+      "what requests are: chat, code, rag, agent, azure-2023-conv, azure-2023-code, a trace "
+      "(.csv, .jsonl), or [load] keys of your own (.toml)");
+  add(verb, load, "--turns", "load.turns", Flag::kValue, "N",
+      "mean requests of a conversation, each with all that was said before; 1: none follows");
+  add(verb, load, "--slo", "load.slo", Flag::kText, "LIMITS",
+      "latencies that a share of requests meets: ttft=2s@95,tpot=80ms@95, also itl and e2e; or a "
+      "name, such as mlperf-llama-3.1-8b-server");
   const char* runtime = "Runtime";
   add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
       "llama.cpp, rigcast or transformers");
@@ -125,6 +137,13 @@ std::optional<Error> ScenarioFlags::set_model(TomlDocument& document, const Flag
   return document.set(table + (is_file ? "file" : "name"), toml_text(flag.value), flag.name);
 }
 
+// A trace or a preset takes the place of the other.
+std::optional<Error> ScenarioFlags::set_load(TomlDocument& document, const Flag& flag) {
+  const bool is_trace = flag.value.ends_with(".csv") || flag.value.ends_with(".jsonl");
+  document.erase(is_trace ? "load.preset" : "load.trace");
+  return document.set(is_trace ? "load.trace" : "load.preset", toml_text(flag.value), flag.name);
+}
+
 Result<TomlDocument> ScenarioFlags::document_without_sets() const {
   TomlDocument document("command line");
   if (!file_.empty()) {
@@ -156,6 +175,9 @@ Result<TomlDocument> ScenarioFlags::document_without_sets() const {
         break;
       case Flag::kModel:
         if (auto error = set_model(document, flag)) return *error;
+        continue;
+      case Flag::kLoad:
+        if (auto error = set_load(document, flag)) return *error;
         continue;
     }
     for (const std::string& key : split(flag.key, ' '))

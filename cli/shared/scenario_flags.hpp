@@ -29,11 +29,12 @@ class ScenarioFlags {
   struct Flag {
     std::string name;  // "--gpu"
     std::string key;   // "rig.gpu"
-    enum Kind { kValue, kText, kTextList, kNumberList, kOnOff, kModel } kind;
+    enum Kind { kValue, kText, kTextList, kNumberList, kOnOff, kModel, kLoad } kind;
     std::string value;
     CLI::Option* option = nullptr;
   };
   static std::optional<Error> set_model(TomlDocument& document, const Flag& flag);
+  static std::optional<Error> set_load(TomlDocument& document, const Flag& flag);
   void add(CLI::App& verb, const char* group, const char* name, const char* keys, Flag::Kind kind,
            const char* type, const char* help);
 

@@ -75,9 +75,9 @@ std::string parts_of_model(const std::string& path) {
 std::string inputs_id(const Catalogue& catalogue, const TomlDocument& base,
                       std::span<const SweptKey> keys) {
   Files files;
-  for (const char* part : {"hwprofiles", "models", "runtimes"})
+  for (const char* part : {"hwprofiles", "models", "runtimes", "loads"})
     add_toml_files<fs::recursive_directory_iterator>(catalogue.root() / part, files);
-  for (const char* part : {"hwprofiles", "models", "runtimes"})
+  for (const char* part : {"hwprofiles", "models", "runtimes", "loads"})
     if (!catalogue.own_root().empty())
       add_toml_files<fs::recursive_directory_iterator>(catalogue.own_root() / part, files);
   for (const auto& [table, key] : {std::pair{"rig", "gpu"}, {"rig", "cpu"}, {"rig", "ssd"}})

@@ -21,7 +21,7 @@ namespace rigcast {
 
 class Catalogue {
  public:
-  /// `root` holds hwprofiles/, models/ and runtimes/. So may `own`, whose files come before those
+  /// `root` holds hwprofiles/, models/, runtimes/ and loads/. So may `own`, whose files come before those
   /// of the same id; empty: none.
   explicit Catalogue(std::filesystem::path root, std::filesystem::path own = {});
 

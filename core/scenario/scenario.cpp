@@ -466,7 +466,6 @@ void read_workload(const TomlTable& t, Scenario& s) {
                                      text_count(w.context), text_count(s.model.context),
                                      s.model.name));
   w.users = int(t.integer_or("users", 1, 1, 1'000'000));
-  if (w.users > 1) t.refuse("users", "several users are not simulated yet", "forecast one user");
   w.start =
       t.choice("start", Start::kWarm,
                {{"resident", Start::kResident}, {"warm", Start::kWarm}, {"cold", Start::kCold}});
@@ -549,6 +548,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   limit_matrix_units(s);
   read_workload(root.table("workload"), s);
   read_server_rules(root, s);
+  s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();
   if (auto error = document.error()) return *error;
   std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));

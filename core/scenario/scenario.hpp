@@ -15,6 +15,7 @@
 #include "core/model/quant_mix.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/runtime_profile.hpp"
+#include "core/scenario/load.hpp"
 #include "core/scenario/numa_policy.hpp"
 #include "core/text/toml_reader.hpp"
 
@@ -120,6 +121,7 @@ struct Scenario {
   RuntimeSettings settings;
   Workload workload;
   std::optional<SchedulerPolicy> scheduler;         // of the runtime's server, if it has one
+  std::optional<Load> load;  // nullopt: one request, the workload's
   std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::optional<Projector> projector;
   std::optional<DraftModel> draft;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -119,6 +120,17 @@ void write_as_sections(toml::table& root) {
   root.is_inline(false);
   for (auto&& [key, node] : root)
     if (toml::table* table = node.as_table(); table && !is_figure(*table)) table->is_inline(false);
+}
+
+// nullopt: it is no list, or one of other things than numbers within [lo, hi].
+std::optional<std::vector<double>> numbers_of(const toml::node& node, double lo, double hi) {
+  if (!node.is_array()) return std::nullopt;
+  std::vector<double> out;
+  for (const toml::node& item : *node.as_array()) {
+    out.push_back((item.is_number() ? item.value<double>() : std::nullopt).value_or(NAN));
+    if (!(out.back() >= lo && out.back() <= hi)) return std::nullopt;
+  }
+  return out;
 }
 
 bool is_within(std::string_view path, std::string_view ancestor) {
@@ -285,6 +297,11 @@ std::optional<Error> TomlDocument::error() const { return state_->first_error; }
 
 bool TomlTable::has(std::string_view key) const { return node_->find(key) != nullptr; }
 
+bool TomlTable::is_table(std::string_view key) const {
+  const toml::node* node = node_->find(key);
+  return node && node->is_table();
+}
+
 std::vector<std::string> TomlTable::keys() const {
   std::vector<std::string> out;
   if (node_->table)
@@ -380,8 +397,8 @@ std::vector<std::string> TomlTable::values(std::string_view key) const {
   std::vector<std::string> out;
   for (const toml::node& item : *list) {
     if (!item.is_string() && !item.is_number() && !item.is_boolean()) {
-      refuse(key, fmt::format("expected a list of texts, numbers or booleans, found {}",
-                              kind_of(item)));
+      refuse(key,
+             fmt::format("expected a list of texts, numbers or booleans, found {}", kind_of(item)));
       return {};
     }
     std::ostringstream text;
@@ -433,20 +450,20 @@ double TomlTable::number_or(std::string_view key, double fallback, double lo, do
 std::vector<double> TomlTable::numbers(std::string_view key, double lo, double hi) const {
   const toml::node* node = node_->find(key);
   if (!node) return {};
-  const toml::array* list = node->as_array();
-  if (!list) {
-    refuse(key, fmt::format("expected a list of numbers, got {}", kind_of(*node)));
-    return {};
-  }
-  std::vector<double> out;
-  for (const toml::node& item : *list) {
-    const auto value = item.is_number() ? item.value<double>() : std::nullopt;
-    if (!value || !(*value >= lo && *value <= hi)) {
-      refuse(key, fmt::format("expected a list of numbers from {} to {}", lo, hi));
-      return {};
-    }
-    out.push_back(*value);
-  }
+  if (!node->is_array()) refuse(key, fmt::format("expected a list, got {}", kind_of(*node)));
+  auto out = numbers_of(*node, lo, hi);
+  if (!out) refuse(key, fmt::format("expected a list of numbers from {} to {}", lo, hi));
+  return std::move(out).value_or(std::vector<double>{});
+}
+
+std::vector<std::vector<double>> TomlTable::number_rows(std::string_view key, double lo,
+                                                        double hi) const {
+  const toml::node* node = node_->find(key);
+  std::vector<std::vector<double>> out;
+  for (std::size_t i = 0; node && node->is_array() && i < node->as_array()->size(); ++i)
+    if (auto row = numbers_of(*node->as_array()->get(i), lo, hi)) out.push_back(*std::move(row));
+  if (node && (!node->is_array() || out.size() < node->as_array()->size()))
+    refuse(key, fmt::format("expected lists of numbers from {} to {}", lo, hi));
   return out;
 }
 
@@ -477,7 +494,6 @@ FigureDefaults TomlTable::provenance() const {
   find_text("note");
   integer_or("n", 0, 0, 1'000'000'000);
   integer_or("chips", 0, 0, 1'000'000'000);
-  number_or("spread", 0, 0, 1e6);
   number_or("residual", 0, 0, 1e6);
   number_or("spread", 0, 0, 1e6);  // of n takes: largest less smallest, over the median
   finish();

@@ -74,6 +74,7 @@ struct FigureDefaults {
 class TomlTable {
  public:
   bool has(std::string_view key) const;
+  bool is_table(std::string_view key) const;
   std::vector<std::string> keys() const;
 
   std::string text(std::string_view key) const;  // required
@@ -88,6 +89,8 @@ class TomlTable {
                           std::int64_t hi) const;
   double number_or(std::string_view key, double fallback, double lo, double hi) const;
   std::vector<double> numbers(std::string_view key, double lo, double hi) const;
+  /// The lists of a list, [[1, 2], [3, 4]].
+  std::vector<std::vector<double>> number_rows(std::string_view key, double lo, double hi) const;
   bool flag(std::string_view key, bool fallback) const;
 
   template <class E>

@@ -38,7 +38,10 @@ class Scheduler {
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const std::vector<RequestId>& running() const { return running_; }
   /// True if no further request can run, whatever room the cache has.
-  [[nodiscard]] bool is_full() const { return running_.size() >= policy_.sequences; }
+  [[nodiscard]] bool is_full() const {
+    return running_.size() >= policy_.sequences ||
+           (policy_.order == StepOrder::kWholeBatches && !running_.empty());
+  }
 
   void arrive(RequestId id) { waiting_.push_back(id); }
   /// The next step, valid until the next call. No parts: nothing waits or runs.

@@ -78,15 +78,49 @@ TEST_CASE("inspect says what its cache of a window lacks", "[cli]") {
 
 TEST_CASE("The help of simulate names every flag of a scenario", "[cli]") {
   const std::string help = run({"simulate", "--help"}).out;
-  for (const char* flag :
-       {"--rig",        "--gpu",        "--cpu",           "--ram",           "--ssd",
-        "--pcie",       "--model",      "--quant",         "--gpu-layers",    "--cpu-moe",
-        "--kv",         "--kv-type",    "--decode-device", "--prompt-tokens", "--output-tokens",
-        "--context",    "--depth",      "--users",         "--start",         "--batch",
-        "--ubatch",     "--threads",    "--flash-attn",    "--backend",       "--build",
-        "--mmap",       "--op-offload", "--split-mode",    "--model-size",    "--runtime",
-        "--vram-limit", "--ram-limit",  "--set",           "--exact",         "--positions",
-        "--format",     "--output",     "--trace",         "--numa"}) {
+  for (const char* flag : {"--rig",
+                           "--gpu",
+                           "--cpu",
+                           "--ram",
+                           "--ssd",
+                           "--pcie",
+                           "--model",
+                           "--quant",
+                           "--gpu-layers",
+                           "--cpu-moe",
+                           "--kv",
+                           "--kv-type",
+                           "--decode-device",
+                           "--prompt-tokens",
+                           "--output-tokens",
+                           "--context",
+                           "--depth",
+                           "--users",
+                           "--start",
+                           "--batch",
+                           "--ubatch",
+                           "--threads",
+                           "--flash-attn",
+                           "--backend",
+                           "--build",
+                           "--mmap",
+                           "--op-offload",
+                           "--split-mode",
+                           "--model-size",
+                           "--runtime",
+                           "--vram-limit",
+                           "--ram-limit",
+                           "--set",
+                           "--exact",
+                           "--positions",
+                           "--format",
+                           "--output",
+                           "--trace",
+                           "--numa",
+                           "--rate",
+                           "--load",
+                           "--turns",
+                           "--slo"}) {
     INFO(flag);
     const auto at = help.find(flag);
     REQUIRE(at != std::string::npos);
@@ -182,8 +216,23 @@ TEST_CASE("Absurd numbers are refused by the flag's name", "[cli]") {
   check_refused(quick({"--positions", "-5"}), {"--positions"});
 }
 
-TEST_CASE("Several users are refused until queueing is simulated", "[cli]") {
-  check_refused(quick({"--users", "2"}), {"--users"});
+TEST_CASE("Loads are refused until queueing is simulated", "[cli]") {
+  for (const std::vector<std::string>& load : std::vector<std::vector<std::string>>{
+           {"--users", "2"}, {"--rate", "0.5"}, {"--load", "chat"}, {"--slo", "ttft=2s"}}) {
+    check_refused(quick(load), {"--users", "one request is"});
+    std::vector<std::string> plan = {"plan", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b"};
+    plan.insert(plan.end(), load.begin(), load.end());
+    check_refused(plan, {"--users"});
+  }
+}
+
+TEST_CASE("Flags of a load are refused by their names", "[cli]") {
+  check_refused(quick({"--load", "chatt"}), {"--load", "no load named \"chatt\"", "chat"});
+  check_refused(quick({"--load", "no-such.csv"}), {"--load", "no-such.csv"});
+  check_refused(quick({"--rate", "nan"}), {"--rate", "out of range"});
+  check_refused(quick({"--turns", "0"}), {"--turns", "out of range"});
+  check_refused(quick({"--slo", "ttft=2"}), {"--slo", "the unit is missing"});
+  check_refused(quick({"--slo", "mlperf-lama"}), {"--slo", "mlperf-"});
 }
 
 TEST_CASE("A wrong unit in a file is shown at its line and column", "[cli]") {

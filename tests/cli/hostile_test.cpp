@@ -241,7 +241,7 @@ class Generator {
         {"simulate",
          {"--context", "--prompt-tokens", "--output-tokens", "--depth", "--users", "--batch",
           "--ubatch", "--threads", "--gpu-layers", "--positions", "--tensor-split", "--vram-limit",
-          "--ram-limit", "--headroom", "--model-size"}},
+          "--ram-limit", "--headroom", "--model-size", "--rate", "--turns"}},
         {"plan", {"--min-tps", "--max-loss", "--max-ttft"}},
         {"compare", {"--budget", "--min-tps", "--max-loss", "--max-ttft"}},
         {"sweep", {"--jobs", "--shard"}},

@@ -445,7 +445,7 @@ class Campaign {
     if (s.runtime.id != "llama.cpp")
       return bad_input(fmt::format("{} is forecast, not run", s.runtime.name),
                        "--runtime llama.cpp, transformers, or rigcast for its own engine");
-    if (s.workload.users > 1) return bad_input("validate runs llama.cpp for one user at a time");
+    if (auto error = check_no_load(s.load)) return error;
     if (s.draft || s.projector)
       return bad_input("validate runs llama.cpp without a draft model and without a projector",
                        "leave out --model-draft and --mmproj");

@@ -208,10 +208,6 @@ TEST_CASE("What a runtime or backend cannot do is refused by name", "[scenario]"
   CHECK(error_of(start + "backend = 'vulkan'\nmatrix_units = false\n").empty());
 }
 
-TEST_CASE("Several users are refused until they are simulated", "[scenario]") {
-  check_refused("users", "2", "not simulated yet");
-}
-
 TEST_CASE("A decode device that the runtime cannot do names the way out", "[scenario]") {
   const std::string head = "[rig]\ngpu = 'rtx-4090'\n[model]\nname = 'phi-4'\n[placement]\n";
   CHECK(contains(error_of(head + "decode_device = 'cpu'\n"), "--runtime rigcast"));

@@ -94,7 +94,7 @@ Result<Devices> devices(const Scenario& s, const Placement& p) {
 
 // What the scenario says without its placement.
 Result<Json> request_of(const Scenario& s) {
-  if (s.workload.users > 1) return bad_input("with transformers one user at a time is run");
+  if (auto error = check_no_load(s.load)) return *error;
   if (s.workload.output_tokens < 2)
     return bad_input("the speed of decode needs two tokens or more", "--output-tokens 64");
   if (s.rig.gpus.size() > 1)

@@ -1,0 +1,101 @@
+#include "core/scenario/length_distribution.hpp"
+
+#include <cmath>
+#include <numeric>
+
+namespace rigcast {
+namespace {
+
+constexpr double kNormalP90 = 1.2815515655446004;  // standard deviations
+constexpr std::string_view kForms =
+    "a number of tokens, { min, max }, { median, p90 } or { histogram = [[tokens, weight], ...] }";
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+
+LengthDistribution read_histogram(const TomlTable& t) {
+  HistogramLength lengths;
+  double sum = 0;
+  bool formed = true;
+  for (const std::vector<double>& row : t.number_rows("histogram", 0, double(kMaxLength))) {
+    formed = formed && row.size() == 2 && row[0] >= 1 && row[0] == std::floor(row[0]);
+    if (!formed) break;
+    lengths.bins.emplace_back(TokenCount(row[0]), row[1]);
+    sum += row[1];
+  }
+  if (formed && sum > 0) return lengths;
+  t.refuse("histogram",
+           formed ? "the weights add up to nothing" : "expected rows of tokens and their weight",
+           "for example [[100, 3], [2000, 1]]: three of four have 100 tokens");
+  return FixedLength{};
+}
+
+LengthDistribution read_uniform(const TomlTable& t) {
+  UniformLength lengths;
+  lengths.min = t.integer("min", 1, kMaxLength);
+  lengths.max = t.integer("max", 1, kMaxLength);
+  if (lengths.max < lengths.min) t.refuse("max", "is less than min");
+  return lengths;
+}
+
+LengthDistribution read_lognormal(const TomlTable& t) {
+  t.require("median");
+  t.require("p90");
+  const double median = t.number_or("median", 1, 1, double(kMaxLength));
+  const double p90 = t.number_or("p90", median, 1, double(kMaxLength));
+  if (p90 < median) t.refuse("p90", "is less than the median");
+  return lognormal_length(median, std::max(median, p90));
+}
+
+}  // namespace
+
+double mean_tokens(const LengthDistribution& lengths) {
+  return std::visit(
+      Overloaded{
+          [](const FixedLength& l) { return double(l.tokens); },
+          [](const UniformLength& l) { return (double(l.min) + double(l.max)) / 2; },
+          [](const LognormalLength& l) { return l.median * std::exp(l.sigma * l.sigma / 2); },
+          [](const HistogramLength& l) {
+            double sum = 0, weights = 0;
+            for (const auto& [tokens, weight] : l.bins) {
+              sum += double(tokens) * weight;
+              weights += weight;
+            }
+            return sum / weights;
+          }},
+      lengths);
+}
+
+LognormalLength lognormal_length(double median, double p90) {
+  return {median, std::log(p90 / median) / kNormalP90};
+}
+
+Sourced<LengthDistribution> read_lengths(const TomlTable& table, std::string_view key,
+                                         const FigureDefaults& from) {
+  Sourced<LengthDistribution> out{FixedLength{}, from.kind, from.source};
+  if (!table.is_table(key)) {
+    out.value = FixedLength{table.integer(key, 1, kMaxLength)};
+    return out;
+  }
+  const TomlTable t = table.table(key);
+  if (t.has("histogram"))
+    out.value = read_histogram(t);
+  else if (t.has("min") || t.has("max"))
+    out.value = read_uniform(t);
+  else if (t.has("median") || t.has("p90"))
+    out.value = read_lognormal(t);
+  else
+    table.refuse(key, "states no length", std::string(kForms));
+  out.source = t.text_or("source", out.source);
+  if (const auto kind = t.find_text("kind")) {
+    const auto known = source_kind_from(*kind);
+    if (!known) t.refuse("kind", "expected measured, fitted, published, spec or assumed");
+    out.kind = known.value_or(out.kind);
+  }
+  t.finish();
+  return out;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,30 @@
+#pragma once
+// Recorded arrivals, read from files of several formats. docs/serving.md describes them.
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "sim/serving/arrivals.hpp"
+
+namespace rigcast {
+
+struct Trace {
+  std::vector<ServedRequest>
+      requests;            // by arrival; the first arrives at 0, unless it states a time
+  std::size_t failed = 0;  // that BurstGPT recorded without an answer, and are left out
+};
+
+/// Reads CSV of our own, of Azure's traces or of BurstGPT, told apart by their columns, or JSON
+/// lines of Mooncake. Lines that begin with # are comments. `file` is what errors name, with the
+/// line and the column. Errors: another format; a line with fields too few or too many, with what
+/// is no number, is negative or without tokens; time that runs backwards; a request that continues
+/// one that is not before it; no request.
+Result<Trace> parse_trace(std::string_view text, const std::string& file);
+/// Errors: those of read_input(), of a file above 256 MiB, and of parse_trace().
+Result<Trace> read_trace(const std::filesystem::path& file);
+
+}  // namespace rigcast
