@@ -89,6 +89,7 @@ int parse_and_run(int argc, char** argv) {
   cli::add_recommend(app, open, run);
   cli::add_simulate(app, open, run);
   cli::add_explain(app, open, run);
+  cli::add_capacity(app, open, run);
   cli::add_plan(app, open, run);
   cli::add_compare(app, open, run);
   cli::add_sweep(app, open, run);

@@ -12,6 +12,7 @@
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
 #include "sim/by_context.hpp"
+#include "sim/serving/simulate_load.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {
@@ -46,6 +47,16 @@ Result<std::vector<TokenCount>> positions_of(const std::vector<std::string>& tex
   return out;
 }
 
+// What the scenario's load gets of its server.
+std::optional<Error> add_serving(Report& report) {
+  auto simulation = LoadSimulation::make(*report.scenario);
+  if (!simulation) return simulation.error();
+  auto serving = simulation->report(*report.scenario->load);
+  if (!serving) return serving.error();
+  report.serving = *std::move(serving);
+  return std::nullopt;
+}
+
 int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (const auto error = check_outputs({options.output.file, options.trace_file}))
     return fail(*error);
@@ -53,7 +64,6 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
-  if (const auto error = check_no_load(scenario->load)) return fail(*error);
 
   sim::SimulateOptions how;
   how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;
@@ -63,8 +73,11 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   std::vector<TraceEvent> events;
   if (!options.trace_file.empty()) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
+  if (report.fits && report.scenario->load) {
+    if (auto error = add_serving(report)) return fail(*error);
+  }
   if (options.by_context) report.by_context = sim::by_context(*report.scenario);
-  if (!options.no_advice) {
+  if (!options.no_advice && !report.serving) {
     auto advice = advise(*document, catalogue, report);
     if (!advice) return fail(advice.error());
     report.advice = *std::move(advice);

@@ -20,6 +20,7 @@ void run_with_catalogue(CLI::App& verb, const OpenCatalogue& open, Run& run,
 void add_recommend(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_explain(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_capacity(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run);

@@ -204,7 +204,7 @@ Bytes held_of_file(const StepContext& s, const MemoryPlan& plan) {
 }
 
 MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount cached) {
-  return plan_memory(s, p, s.sequence_of(cached));
+  return plan_memory(s, p, s.sequences_of(cached));
 }
 
 }  // namespace rigcast

@@ -12,7 +12,7 @@ namespace rigcast {
 /// allocate for the context limit use all of it from the start.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
                        const Batch& batch);
-/// Memory in use when a single sequence has `cached` tokens.
+/// Memory in use when a single sequence, or that of every slot, has `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
 /// Bytes of the files of model, draft model and projector that RAM holds under the plan: its pages

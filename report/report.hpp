@@ -15,6 +15,7 @@
 #include "core/scenario/placement.hpp"
 #include "core/scenario/scenario.hpp"
 #include "report/activity.hpp"
+#include "report/serving/serving_report.hpp"
 
 namespace rigcast {
 
@@ -127,6 +128,7 @@ struct Report {
   std::array<int, kSourceKindCount> inputs{};  // figures by kind
   std::vector<std::string> assumed;            // names of the assumed ones
 
+  std::optional<ServingReport> serving;  // of the scenario's load; what is above is of one request
   std::optional<MeasuredFigures> measured;
   std::vector<Advice> advice;
   bool fits = true;

@@ -8,6 +8,7 @@
 #include "core/model/kv_bytes.hpp"
 #include "core/text/unit_text.hpp"
 #include "report/json_values.hpp"
+#include "report/serving/serving_json.hpp"
 
 namespace rigcast {
 namespace {
@@ -347,6 +348,7 @@ std::string to_json(const Report& r) {
       {"inputs", inputs_json(r)},
       {"inputs_assumed", r.assumed},
       {"correction", correction_json(r)},
+      {"serving", maybe(r.serving, serving_json)},
       {"measured", maybe(r.measured, measured_json)},
       {"advice", json_list(r.advice, advice_json)},
       {"fits", r.fits},

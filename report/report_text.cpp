@@ -7,6 +7,7 @@
 
 #include "core/text/unit_text.hpp"
 #include "report/report_words.hpp"
+#include "report/serving/serving_text.hpp"
 #include "report/terminal/text_chart.hpp"
 #include "report/text_screen.hpp"
 
@@ -33,7 +34,10 @@ class Screen : TextScreen {
 
   std::string text() {
     headline();
-    if (r_.fits) {
+    if (r_.fits && r_.serving) {
+      serving();
+      memory();
+    } else if (r_.fits) {
       first_token();
       speed();
       positions();
@@ -74,6 +78,15 @@ class Screen : TextScreen {
     if (!figures.ends_with(' ')) figures += "  ";
     const std::string left = pad_right("  " + std::string(label), kLabelWidth) + figures + of;
     line(spread(left, paint_.dim(bound), width_));
+  }
+
+  void serving() {
+    paragraph("  load           ", r_.serving->load);
+    gap();
+    const bool has_slo = s_.load.has_value();
+    for (const ServingLine& l : serving_lines(*r_.serving, has_slo ? s_.load->slo : Slo{}))
+      line(
+          spread(pad_right("  " + l.label, kLabelWidth) + l.figures, paint_.dim(l.beside), width_));
   }
 
   void first_token() {

@@ -53,6 +53,9 @@ struct MemoryContext : StepContext {
       : StepContext(s),
         context(s.workload.context),
         longest_prompt{s.workload.depth, s.workload.prompt_tokens},
+        slots(s.load && s.scheduler && s.scheduler->layout == KvLayout::kSlots
+                  ? s.scheduler->sequences
+                  : 1),
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
 
   /// The draft model, with the same context.
@@ -60,11 +63,13 @@ struct MemoryContext : StepContext {
       : StepContext(s, d),
         context(s.context),
         longest_prompt(s.longest_prompt),
+        slots(s.slots),
         reads_file(s.reads_file) {}
 
-  /// One sequence of `cached` tokens, which began with the longest prompt.
-  Batch sequence_of(TokenCount cached) const {
-    return {{{cached, 0, longest_prompt.cached, longest_prompt.tokens}}, 1};
+  /// One sequence of `cached` tokens for every slot, which began with the longest prompt.
+  Batch sequences_of(TokenCount cached) const {
+    const Sequence one{cached, 0, longest_prompt.cached, longest_prompt.tokens};
+    return {std::vector<Sequence>(slots, one), 1};
   }
   /// The largest batch of the longest prompt, after its depth.
   Batch longest_batch() const {
@@ -74,6 +79,7 @@ struct MemoryContext : StepContext {
 
   TokenCount context;       // the limit of a sequence
   Sequence longest_prompt;  // as if one step computed all of it
+  std::size_t slots = 1;    // sequences that a server keeps a cache for
   bool reads_file;          // weights are read from a file
 };
 

@@ -30,16 +30,17 @@ enum class ServingLimit { kPrompts, kDecodes, kSequences, kCache };
 std::string_view name(ServingLimit limit);
 
 struct ServingFigures {
-  std::size_t requests = 0;    // that have ended
-  Seconds duration;            // from the first arrival to the last token
-  std::size_t left_out = 0;    // the first ones, before the server had filled
+  std::size_t requests = 0;  // that have ended
+  Seconds duration;          // from the first arrival to the last token
+  std::size_t left_out = 0;  // the first ones, before the server had filled
   Percentiles ttft, tpot, e2e;
-  Percentiles itl;             // of all gaps between tokens
+  Percentiles itl;  // of all gaps between tokens
   double requests_per_s = 0;
   double output_tokens_per_s = 0, prompt_tokens_per_s = 0;
-  std::optional<double> goodput;        // requests/s within the SLO, if there is one
-  std::optional<double> share_in_slo;   // of the requests
-  double waiting = 0, running = 0;      // requests, mean over time
+  std::optional<double> goodput;       // requests/s within the SLO, if there is one
+  std::optional<double> share_in_slo;  // of the requests
+  std::string broken;                  // the first limit of the SLO that is not met: "TTFT p95"
+  double waiting = 0, running = 0;     // requests, mean over time
   std::size_t peak_running = 0;
   // Shares of the time in which steps are computed.
   double busy = 0;          // of the whole duration
@@ -50,13 +51,17 @@ struct ServingFigures {
   ServingState state = ServingState::kStable;
 
   struct Cache {
-    TokenCount capacity = 0;            // tokens
-    double mean = 0, peak = 0;          // shares of it
-    double hit_rate = 0;                // share of the prompts' tokens that were in it
+    TokenCount capacity = 0;    // tokens
+    double mean = 0, peak = 0;  // shares of it
+    double hit_rate = 0;        // share of the prompts' tokens that were in it
     std::int64_t preemptions = 0;
     std::int64_t recomputed_tokens = 0;
   } cache;
 
+  /// True if all limits of the SLO are met, by a server that keeps up.
+  [[nodiscard]] bool meets_slo() const {
+    return broken.empty() && state != ServingState::kOverloaded;
+  }
   /// What to change first.
   [[nodiscard]] ServingLimit bound_by() const;
 };

@@ -202,7 +202,7 @@ class Server {
   RequestLog log_;  // what has been taken of the arrivals
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
-  std::vector<bool> scheduled_;     // by request
+  std::vector<bool> scheduled_;    // by request
   std::vector<Seconds> token_at_;  // when its last token was there
   Seconds now_{};
   std::optional<Error> fault_;

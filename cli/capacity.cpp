@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/shared/output.hpp"
+#include "cli/shared/scenario_flags.hpp"
+#include "cli/verbs.hpp"
+#include "core/scenario/scenario.hpp"
+#include "planner/capacity/capacity_report.hpp"
+#include "sim/serving/simulate_load.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+using planner::CapacityChange;
+using planner::CapacityReport;
+
+struct Options {
+  ScenarioFlags flags;
+  OutputOptions output;
+  bool no_advice = false;
+};
+
+// A change that people can make, as a flag and as the key that it sets.
+struct Change {
+  std::string flags, key, value;
+};
+
+std::vector<Change> changes_of(const Scenario& s) {
+  std::vector<Change> out;
+  const auto number = [&](std::string flag, std::string key, std::int64_t value) {
+    const std::string text = std::to_string(value);
+    out.push_back({std::move(flag) + text, std::move(key), text});
+  };
+  const SchedulerPolicy& policy = *s.scheduler;
+  const bool slots = policy.layout == KvLayout::kSlots;
+  const std::string key = slots ? "scheduler.slots" : "scheduler.max_sequences";
+  for (const std::size_t count : {policy.sequences / 2, policy.sequences * 2, policy.sequences * 4})
+    if (count > 0) number("--set " + key + "=", key, std::int64_t(count));
+  for (const TokenCount budget : {policy.step_tokens / 4, policy.step_tokens * 4})
+    if (budget > 0) number("--set scheduler.token_budget=", "scheduler.token_budget", budget);
+  if (s.settings.ubatch < 2048) number("--ubatch ", "runtime.ubatch", 4 * s.settings.ubatch);
+  return out;
+}
+
+Result<double> most_with(const TomlDocument& document, const Catalogue& catalogue,
+                         const Change& change) {
+  TomlDocument changed = document.clone();
+  if (auto error = changed.set(change.key, change.value, change.flags)) return *error;
+  const auto scenario = make_scenario(changed, catalogue);
+  if (!scenario) return scenario.error();
+  auto simulation = LoadSimulation::make(*scenario);
+  if (!simulation) return simulation.error();
+  const auto found = planner::find_most(
+      *scenario->load, [&](const Load& load) { return simulation->figures(load); });
+  if (!found) return found.error();
+  return found->most;
+}
+
+// Those with which more is served, the best first. What does not fit, or is no choice of the
+// runtime's, is none.
+std::vector<CapacityChange> simulate_changes(const TomlDocument& document,
+                                             const Catalogue& catalogue, const Scenario& scenario,
+                                             double most) {
+  std::vector<CapacityChange> out;
+  for (const Change& change : changes_of(scenario))
+    if (const auto with = most_with(document, catalogue, change); with && *with > most)
+      out.push_back({change.flags, *with});
+  std::ranges::stable_sort(out, std::greater<>(), &CapacityChange::most);
+  return out;
+}
+
+int capacity_verb(const Options& o, const Catalogue& catalogue) {
+  if (const auto error = check_outputs({o.output.file})) return fail(*error);
+  const auto document = o.flags.document();
+  if (!document) return fail(document.error());
+  const auto scenario = make_scenario(*document, catalogue);
+  if (!scenario) return fail(scenario.error());
+  if (!scenario->load)
+    return fail(bad_input("no load to find the capacity for",
+                          "for example --load chat, or --users 1 --slo ttft=2s@95"));
+  auto simulation = LoadSimulation::make(*scenario);
+  if (!simulation) return fail(simulation.error());
+  const Load& load = *scenario->load;
+  const auto serve_at = [&](MachineSpeed speed) {
+    return [&simulation, speed](const Load& some) { return simulation->figures(some, speed); };
+  };
+  auto capacity = planner::find_capacity(load, serve_at(MachineSpeed::kForecast));
+  if (!capacity) return fail(capacity.error());
+  CapacityReport report{*scenario, load, *std::move(capacity), {}, {}, {}, {}};
+  if (const auto low = planner::find_most(load, serve_at(MachineSpeed::kSlowest)))
+    report.lowest = low->most;
+  if (const auto high = planner::find_most(load, serve_at(MachineSpeed::kFastest)))
+    report.highest = high->most;
+  if (!o.no_advice)
+    report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
+  const std::string text = o.output.format == Format::kJson
+                               ? to_json(report)
+                               : to_text(report, {wants_colour(o.output), 100});
+  if (auto error = emit(o.output, text)) return fail(*error);
+  return report.capacity.most > 0 ? kDone : kAnswerIsNo;
+}
+
+}  // namespace
+
+void add_capacity(CLI::App& app, const OpenCatalogue& open, Run& run) {
+  CLI::App* verb = app.add_subcommand(
+      "capacity", "How many users does this machine serve, and what limits them?");
+  auto o = std::make_shared<Options>();
+  o->flags.add_to(*verb);
+  o->output.add_to(*verb, {Format::kText, Format::kJson});
+  verb->add_flag("--no-advice", o->no_advice, "do not simulate alternatives")->group("Output");
+  verb->footer(
+      "The most users, or requests per second (--rate), with whom the latencies that are wanted\n"
+      "(--slo) are met, and the figures around it.\n"
+      "Examples\n"
+      "  rigcast capacity --gpu rtx-4090 --model llama-3.1-8b --quant Q4_K_M --load chat\n"
+      "  rigcast capacity --rig dual-rtx-3090 --model gemma-3-27b --load code --slo ttft=5s@95\n"
+      "  rigcast capacity my.toml --rate 1 --load azure-2023-conv --format json");
+  run_with_catalogue(*verb, open, run,
+                     [o](const Catalogue& catalogue) { return capacity_verb(*o, catalogue); });
+}
+
+}  // namespace rigcast::cli

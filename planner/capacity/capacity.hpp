@@ -1,0 +1,40 @@
+#pragma once
+// How much of a load a server takes: the most users, or requests per second, with which the
+// latencies that are wanted are met.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/scenario/load.hpp"
+#include "report/serving/serving_report.hpp"
+
+namespace rigcast::planner {
+
+/// What a server makes of a load: the forecast, or a measurement.
+using ServeLoad = std::function<Result<ServingFigures>(const Load&)>;
+
+struct CapacityPoint {
+  double amount = 0;  // users, or requests/s
+  ServingFigures figures;
+};
+
+struct Capacity {
+  bool in_users = true;  // else in requests/s
+  double most = 0;       // that meets the SLO; 0: not even the least
+  std::string broken;    // what the next one breaks: "TTFT p95"; empty: the search ended before
+  std::vector<CapacityPoint> curve;  // around it, rising
+};
+
+/// Users are whole; a rate is found to 2 %. Requests of a closed load are at least ten for each
+/// user. Errors: a load without an SLO, of a trace or a burst; those of `serve`.
+Result<Capacity> find_capacity(const Load& load, const ServeLoad& serve);
+
+/// As find_capacity(), without a curve.
+Result<Capacity> find_most(const Load& load, const ServeLoad& serve);
+
+/// The load with so many users, or at such a rate.
+Load with_amount(Load load, double amount);
+
+}  // namespace rigcast::planner

@@ -1,0 +1,34 @@
+#pragma once
+// What is shown of a server's capacity.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/scenario/scenario.hpp"
+#include "planner/capacity/capacity.hpp"
+#include "report/terminal/text_style.hpp"
+
+namespace rigcast::planner {
+
+/// A change to the scenario and what it takes then.
+struct CapacityChange {
+  std::string flags;  // "--kv-type q8_0"
+  double most = 0;
+};
+
+struct CapacityReport {
+  const Scenario& scenario;
+  const Load& load;
+  Capacity capacity;
+  std::optional<double> lowest, highest;  // at the ends of the forecast's interval
+  std::vector<CapacityChange> changes;    // that were simulated, the best first
+  std::string command;                    // that serves it; empty: none is known
+};
+
+std::string to_text(const CapacityReport& report, TextStyle style);
+
+/// `capacity/1`: docs/report.md.
+std::string to_json(const CapacityReport& report);
+
+}  // namespace rigcast::planner

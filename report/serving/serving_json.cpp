@@ -1,0 +1,69 @@
+#include "report/serving/serving_json.hpp"
+
+#include <string>
+
+#include "report/json_values.hpp"
+
+namespace rigcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json maybe_number(const std::optional<double>& value) {
+  return value ? json_number(*value) : Json();
+}
+
+Json percentiles_json(const Percentiles& p) {
+  return {{"mean", json_number(p.mean)},
+          {"p50", json_number(p.p50)},
+          {"p90", json_number(p.p90)},
+          {"p95", json_number(p.p95)},
+          {"p99", maybe_number(p.p99)}};
+}
+
+Json cache_json(const ServingFigures::Cache& c) {
+  return {{"capacity", c.capacity},       {"mean", json_number(c.mean)},
+          {"peak", json_number(c.peak)},  {"hit_rate", json_number(c.hit_rate)},
+          {"preemptions", c.preemptions}, {"recomputed_tokens", c.recomputed_tokens}};
+}
+
+}  // namespace
+
+Json serving_figures_json(const ServingFigures& f) {
+  return {
+      {"requests", f.requests},
+      {"left_out", f.left_out},
+      {"duration_s", json_number(f.duration.value)},
+      {"ttft_s", percentiles_json(f.ttft)},
+      {"tpot_s", percentiles_json(f.tpot)},
+      {"itl_s", percentiles_json(f.itl)},
+      {"e2e_s", percentiles_json(f.e2e)},
+      {"throughput",
+       {{"requests_per_s", json_number(f.requests_per_s)},
+        {"output_tokens_per_s", json_number(f.output_tokens_per_s)},
+        {"prompt_tokens_per_s", json_number(f.prompt_tokens_per_s)}}},
+      {"goodput", maybe_number(f.goodput)},
+      {"within_slo", maybe_number(f.share_in_slo)},
+      {"queue", json_number(f.waiting)},
+      {"running", {{"mean", json_number(f.running)}, {"peak", f.peak_running}}},
+      {"kv", cache_json(f.cache)},
+      {"busy", json_number(f.busy)},
+      {"with_prompts", json_number(f.with_prompts)},
+      {"sequences_full", json_number(f.sequences_full)},
+      {"cache_full", json_number(f.cache_full)},
+      {"bound_by", std::string(name(f.bound_by()))},
+      {"state", std::string(name(f.state))},
+  };
+}
+
+Json serving_json(const ServingReport& serving) {
+  Json out = {{"load", serving.load}};
+  out.update(serving_figures_json(serving.figures));
+  const auto end = [](const std::optional<ServingFigures>& figures) {
+    return figures ? serving_figures_json(*figures) : Json();
+  };
+  out["interval"] = {{"fastest", end(serving.fastest)}, {"slowest", end(serving.slowest)}};
+  return out;
+}
+
+}  // namespace rigcast

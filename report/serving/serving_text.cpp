@@ -1,0 +1,83 @@
+#include "report/serving/serving_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text/unit_text.hpp"
+#include "report/terminal/text_style.hpp"
+
+namespace rigcast {
+namespace {
+
+// Where a server does not keep up, latencies are those of the requests that were simulated: with
+// more of them they would grow without an end.
+constexpr std::string_view kEndless = "overloaded: waits grow as long as the load goes on";
+
+std::string with_interval(double seconds, const ServingReport& s, double Percentiles::*which,
+                          Percentiles ServingFigures::*of) {
+  std::string text = time_text(Seconds{seconds});
+  if (!s.fastest || !s.slowest) return text;
+  const double low = (*s.fastest).*of.*which, high = (*s.slowest).*of.*which;
+  if (s.slowest->state == ServingState::kOverloaded)
+    return text + fmt::format(" ({} to overloaded)", time_text(Seconds{low}));
+  return text + time_interval_text(Seconds{seconds}, std::min(low, high), std::max(low, high));
+}
+
+std::string latency_text(const ServingReport& s, Percentiles ServingFigures::*of) {
+  const Percentiles& p = s.figures.*of;
+  return fmt::format("{:<26}{:<26}{}", "p50 " + with_interval(p.p50, s, &Percentiles::p50, of),
+                     "p95 " + with_interval(p.p95, s, &Percentiles::p95, of),
+                     p.p99 ? "p99 " + time_text(Seconds{*p.p99}) : "p99 too few");
+}
+
+std::string served_text(const ServingReport& s) {
+  const ServingFigures& f = s.figures;
+  return fmt::format("{} requests/s   {} of answers, {} of prompts", three_digits(f.requests_per_s),
+                     rate_text(f.output_tokens_per_s), rate_text(f.prompt_tokens_per_s));
+}
+
+std::string cache_text(const ServingFigures& f) {
+  std::string text =
+      fmt::format("{} full in the mean, {} at most, of {} tokens", share_text(f.cache.mean),
+                  share_text(f.cache.peak), text_count(f.cache.capacity));
+  if (f.cache.hit_rate > 0)
+    text += fmt::format("; {} of prompts were in it", share_text(f.cache.hit_rate));
+  if (f.cache.preemptions > 0)
+    text += fmt::format("; {} preemptions", text_count(f.cache.preemptions));
+  return text;
+}
+
+}  // namespace
+
+std::string limit_text(const ServingFigures& f) {
+  std::string text = fmt::format("busy {} of the time, of which prompts {}", share_text(f.busy),
+                                 share_text(f.with_prompts));
+  if (f.sequences_full > 0)
+    text += fmt::format("; requests wait for a slot {}", share_text(f.sequences_full));
+  if (f.cache_full > 0) text += fmt::format("; for KV cache {}", share_text(f.cache_full));
+  return text;
+}
+
+std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
+  const ServingFigures& f = s.figures;
+  std::vector<ServingLine> lines;
+  const bool endless = f.state == ServingState::kOverloaded;
+  lines.push_back(
+      {"first token", endless ? std::string(kEndless) : latency_text(s, &ServingFigures::ttft), {}});
+  lines.push_back({"per token", latency_text(s, &ServingFigures::tpot), {}});
+  if (!endless) lines.push_back({"answer", latency_text(s, &ServingFigures::e2e), {}});
+  if (f.share_in_slo)
+    lines.push_back({"within SLO",
+                     fmt::format("{} of requests ({})", share_text(*f.share_in_slo), text(slo)),
+                     fmt::format("goodput {} requests/s", three_digits(*f.goodput))});
+  lines.push_back({"served", served_text(s), std::string(name(f.state))});
+  lines.push_back(
+      {"at once", fmt::format("{} requests run, {} wait in the mean; at most {} run",
+                              three_digits(f.running), three_digits(f.waiting), f.peak_running),{}});
+  lines.push_back({"KV cache", cache_text(f), {}});
+  lines.push_back({"limit", limit_text(f), {}});
+  return lines;
+}
+
+}  // namespace rigcast

@@ -1,0 +1,23 @@
+#pragma once
+// What a load gets of a server, in lines for people.
+
+#include <string>
+#include <vector>
+
+#include "core/scenario/slo.hpp"
+#include "report/serving/serving_report.hpp"
+
+namespace rigcast {
+
+/// A label, what it is, and what is to be said beside it.
+struct ServingLine {
+  std::string label, figures, beside;
+};
+
+/// In the order in which people ask: what users see, what all get, what fills up.
+std::vector<ServingLine> serving_lines(const ServingReport& serving, const Slo& slo);
+
+/// "prompts 61 % of the steps' time; slots full 22 % of the time".
+std::string limit_text(const ServingFigures& figures);
+
+}  // namespace rigcast

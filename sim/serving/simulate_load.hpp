@@ -1,0 +1,45 @@
+#pragma once
+// A scenario's load on its machine, served by its runtime's rules.
+
+#include "core/base/error.hpp"
+#include "core/scenario/scenario.hpp"
+#include "perfmodel/cost/profile_interval.hpp"
+#include "report/serving/serving_report.hpp"
+#include "sim/serving/step_cost.hpp"
+
+namespace rigcast {
+
+/// The machine as it is forecast, or at an end of the forecast's interval.
+enum class MachineSpeed { kForecast, kFastest, kSlowest };
+
+/// The server of a scenario, which must outlive it: loads of all kinds can be tried on it, which
+/// share what is known of its steps.
+class LoadSimulation {
+ public:
+  /// Errors: a runtime that serves one request at a time; weights and caches that do not fit.
+  static Result<LoadSimulation> make(const Scenario& scenario);
+
+  [[nodiscard]] const Placement& placement() const { return placement_; }
+  [[nodiscard]] const MemoryPlan& memory() const { return memory_; }
+  /// Tokens of the KV cache of all requests.
+  [[nodiscard]] TokenCount cache_tokens() const { return cache_tokens_; }
+
+  /// Errors: those of offer() and serve(); no request arrives.
+  Result<ServingFigures> figures(const Load& load, MachineSpeed speed = MachineSpeed::kForecast);
+  /// Also at both ends of the forecast's interval.
+  Result<ServingReport> report(const Load& load);
+
+ private:
+  LoadSimulation(const Scenario& scenario, Placement placement, MemoryPlan memory,
+                 TokenCount cache_tokens);
+  const Scenario* scenario_;
+  Placement placement_;
+  MemoryPlan memory_;
+  TokenCount cache_tokens_;
+  StepCost cost_;
+  // Speeds at the ends of the interval, as shares of the forecast: of steps without prompts, and
+  // with some.
+  ProfileInterval decode_, prompt_;
+};
+
+}  // namespace rigcast
