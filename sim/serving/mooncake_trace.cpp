@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr TokenCount kBlockTokens = 512;
+constexpr std::string_view kKeys[] = {"timestamp", "input_length", "output_length", "hash_ids"};
 
 // Beginnings of prompts as paths of block ids from a common root.
 class Prefixes {
@@ -61,10 +62,9 @@ std::string read_value(const std::string& key, const Json& value, Line& line) {
   } else if (key == "hash_ids" && value.is_array() && std::ranges::all_of(value, is_id)) {
     line.ids = value.get<std::vector<std::int64_t>>();
   } else {
-    const bool known =
-        key == "timestamp" || key == "input_length" || key == "output_length" || key == "hash_ids";
-    return fmt::format(known ? "{} is not what it should be" : "unknown key {}",
-                       Json(key).dump(-1, ' ', true, Json::error_handler_t::replace));
+    const std::string quoted = Json(key).dump(-1, ' ', true, Json::error_handler_t::replace);
+    const bool known = std::ranges::find(kKeys, key) != std::end(kKeys);
+    return known ? quoted + " is not what it should be" : "unknown key " + quoted;
   }
   return {};
 }
@@ -75,8 +75,9 @@ Result<Line> read_line(std::string_view text) {
   Line line;
   for (const auto& [key, value] : json.items())
     if (std::string fault = read_value(key, value, line); !fault.empty()) return bad_input(fault);
-  for (const char* key : {"timestamp", "input_length", "output_length"})
-    if (!json.contains(key)) return bad_input(fmt::format("{} is missing", key));
+  for (const std::string_view key : kKeys)
+    if (key != "hash_ids" && !json.contains(std::string(key)))
+      return bad_input(fmt::format("{} is missing", key));
   return line;
 }
 
