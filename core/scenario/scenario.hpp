@@ -120,7 +120,7 @@ struct Scenario {
   KvSettings kv;
   RuntimeSettings settings;
   Workload workload;
-  std::optional<Load> load;  // nullopt: one request, the workload's
+  std::optional<Load> load;                         // nullopt: one request, the workload's
   std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::optional<Projector> projector;
   std::optional<DraftModel> draft;
