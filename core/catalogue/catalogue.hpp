@@ -21,8 +21,8 @@ namespace rigcast {
 
 class Catalogue {
  public:
-  /// `root` holds hwprofiles/, models/, runtimes/ and loads/. So may `own`, whose files come before those
-  /// of the same id; empty: none.
+  /// `root` holds hwprofiles/, models/, runtimes/ and loads/. So may `own`, whose files come before
+  /// those of the same id; empty: none.
   explicit Catalogue(std::filesystem::path root, std::filesystem::path own = {});
 
   /// RIGCAST_DATA if set, else the data beside the program, else that of the source tree; the

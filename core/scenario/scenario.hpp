@@ -121,7 +121,7 @@ struct Scenario {
   RuntimeSettings settings;
   Workload workload;
   std::optional<SchedulerPolicy> scheduler;         // of the runtime's server, if it has one
-  std::optional<Load> load;  // nullopt: one request, the workload's
+  std::optional<Load> load;                         // nullopt: one request, the workload's
   std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::optional<Projector> projector;
   std::optional<DraftModel> draft;

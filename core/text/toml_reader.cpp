@@ -298,8 +298,7 @@ std::optional<Error> TomlDocument::error() const { return state_->first_error; }
 bool TomlTable::has(std::string_view key) const { return node_->find(key) != nullptr; }
 
 bool TomlTable::is_table(std::string_view key) const {
-  const toml::node* node = node_->find(key);
-  return node && node->is_table();
+  return has(key) && node_->table->get(key)->is_table();
 }
 
 std::vector<std::string> TomlTable::keys() const {
@@ -450,7 +449,8 @@ double TomlTable::number_or(std::string_view key, double fallback, double lo, do
 std::vector<double> TomlTable::numbers(std::string_view key, double lo, double hi) const {
   const toml::node* node = node_->find(key);
   if (!node) return {};
-  if (!node->is_array()) refuse(key, fmt::format("expected a list, got {}", kind_of(*node)));
+  if (!node->is_array())
+    refuse(key, fmt::format("expected a list of numbers, got {}", kind_of(*node)));
   auto out = numbers_of(*node, lo, hi);
   if (!out) refuse(key, fmt::format("expected a list of numbers from {} to {}", lo, hi));
   return std::move(out).value_or(std::vector<double>{});

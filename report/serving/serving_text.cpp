@@ -63,8 +63,9 @@ std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
   const ServingFigures& f = s.figures;
   std::vector<ServingLine> lines;
   const bool endless = f.state == ServingState::kOverloaded;
-  lines.push_back(
-      {"first token", endless ? std::string(kEndless) : latency_text(s, &ServingFigures::ttft), {}});
+  lines.push_back({"first token",
+                   endless ? std::string(kEndless) : latency_text(s, &ServingFigures::ttft),
+                   {}});
   lines.push_back({"per token", latency_text(s, &ServingFigures::tpot), {}});
   if (!endless) lines.push_back({"answer", latency_text(s, &ServingFigures::e2e), {}});
   if (f.share_in_slo)
@@ -72,9 +73,10 @@ std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
                      fmt::format("{} of requests ({})", share_text(*f.share_in_slo), text(slo)),
                      fmt::format("goodput {} requests/s", three_digits(*f.goodput))});
   lines.push_back({"served", served_text(s), std::string(name(f.state))});
-  lines.push_back(
-      {"at once", fmt::format("{} requests run, {} wait in the mean; at most {} run",
-                              three_digits(f.running), three_digits(f.waiting), f.peak_running),{}});
+  lines.push_back({"at once",
+                   fmt::format("{} requests run, {} wait in the mean; at most {} run",
+                               three_digits(f.running), three_digits(f.waiting), f.peak_running),
+                   {}});
   lines.push_back({"KV cache", cache_text(f), {}});
   lines.push_back({"limit", limit_text(f), {}});
   return lines;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/text/csv.hpp"
-#include "sim/serving/trace_builder.hpp"
 
 namespace rigcast {
 namespace {

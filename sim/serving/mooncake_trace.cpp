@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "sim/serving/trace_builder.hpp"
-
 namespace rigcast {
 namespace {
 

@@ -1,22 +1,14 @@
 #pragma once
 // Recorded arrivals, read from files of several formats. docs/serving.md describes them.
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/base/error.hpp"
-#include "sim/serving/arrivals.hpp"
+#include "sim/serving/trace_builder.hpp"
 
 namespace rigcast {
-
-struct Trace {
-  std::vector<ServedRequest>
-      requests;            // by arrival; the first arrives at 0, unless it states a time
-  std::size_t failed = 0;  // that BurstGPT recorded without an answer, and are left out
-};
 
 /// Reads CSV of our own, of Azure's traces or of BurstGPT, told apart by their columns, or JSON
 /// lines of Mooncake. Lines that begin with # are comments. `file` is what errors name, with the

@@ -1,16 +1,23 @@
 #pragma once
 // The requests of a trace as its lines are read, in whatever format.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
-#include "sim/serving/trace.hpp"
+#include "sim/serving/arrivals.hpp"
 
 namespace rigcast {
+
+/// Recorded requests.
+struct Trace {
+  std::vector<ServedRequest> requests;  // by arrival; the first at 0, but in our own format
+  std::size_t failed = 0;               // that have no answer in BurstGPT's, and are left out
+};
 
 class TraceBuilder {
  public:

@@ -302,7 +302,7 @@ TEST_CASE("Sessions are the same, whenever requests end", "[serving][load]") {
     CHECK(a[i].prompt == b[i].prompt);
     CHECK(a[i].output == more[i].output);
     CHECK(a[i].arrival == again[i].arrival);
-    same += a[i].prompt == other[i].prompt ? 1 : 0;
+    same += a[i].prompt == other[i].prompt ? 1u : 0u;
   }
   CHECK(same < a.size() / 10);
 }
