@@ -1,9 +1,10 @@
 #include "core/scenario/slo.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "core/text/nearest_name.hpp"
 #include "core/text/unit_text.hpp"
@@ -70,7 +71,7 @@ Result<Slo> named_slo(const std::string& name, const Catalogue& catalogue) {
   const std::string id = as_id(name);
   if (std::find(known.begin(), known.end(), id) == known.end()) {
     std::string hint = did_you_mean(name, known);
-    if (hint.empty()) hint = kExample;
+    if (hint.empty()) hint = fmt::format("{}; named are {}", kExample, fmt::join(known, ", "));
     return bad_input(fmt::format("no limits named \"{}\"", name), std::move(hint));
   }
   const auto document = TomlDocument::read(catalogue.file_of("loads/slo", id));
