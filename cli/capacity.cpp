@@ -8,7 +8,9 @@
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/scenario/scenario.hpp"
-#include "planner/capacity/capacity_report.hpp"
+#include "planner/capacity/capacity_json.hpp"
+#include "planner/capacity/capacity_text.hpp"
+#include "planner/commands.hpp"
 #include "sim/serving/simulate_load.hpp"
 
 namespace rigcast::cli {
@@ -36,9 +38,10 @@ std::vector<Change> changes_of(const Scenario& s) {
   };
   const SchedulerPolicy& policy = *s.scheduler;
   const bool slots = policy.layout == KvLayout::kSlots;
-  const std::string key = slots ? "scheduler.slots" : "scheduler.max_sequences";
+  const char* key = slots ? "scheduler.slots" : "scheduler.max_sequences";
+  const char* flag = slots ? "--slots " : "--max-sequences ";
   for (const std::size_t count : {policy.sequences / 2, policy.sequences * 2, policy.sequences * 4})
-    if (count > 0) number("--set " + key + "=", key, std::int64_t(count));
+    if (count > 0) number(flag, key, std::int64_t(count));
   for (const TokenCount budget : {policy.step_tokens / 4, policy.step_tokens * 4})
     if (budget > 0) number("--set scheduler.token_budget=", "scheduler.token_budget", budget);
   if (s.settings.ubatch < 2048) number("--ubatch ", "runtime.ubatch", 4 * s.settings.ubatch);
@@ -96,6 +99,10 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
     report.highest = high->most;
   if (!o.no_advice)
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
+  report.command =
+      scenario->runtime.rules == RuntimeRules::kVllm
+          ? planner::shell_text(planner::vllm_command(*scenario))
+          : planner::shell_text(planner::llama_server_command(*scenario, simulation->placement()));
   const std::string text = o.output.format == Format::kJson
                                ? to_json(report)
                                : to_text(report, {wants_colour(o.output), 100});

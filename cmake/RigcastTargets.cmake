@@ -34,8 +34,8 @@ function(rigcast_precompile_headers target)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # GCC 12 warns about copies inside std::string, wrongly (GCC bug 105651): of headers that are not
-    # precompiled it does not.
+    # GCC 12 warns about copies inside std::string, wrongly (GCC bug 105651): of headers that are
+    # not precompiled it does not.
     set(wrong -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${wrong}>")
   endif()

@@ -172,7 +172,10 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
   add_common(s, p, Program::kServer, words);
   add_companions(s, words);
   // One slot: by default there are four, and windows and recurrent states have a cache for each.
-  words.insert(words.end(), {"-c", fmt::format("{}", s.workload.context), "-np", "1"});
+  // Slots share the context evenly.
+  const std::size_t slots = s.load && s.scheduler ? s.scheduler->sequences : 1;
+  words.insert(words.end(), {"-c", fmt::format("{}", TokenCount(slots) * s.workload.context), "-np",
+                             fmt::format("{}", slots)});
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
@@ -215,6 +218,24 @@ Words llama_batched_bench_command(const Scenario& s, const Placement& p, int use
   words.insert(words.end(), {"-c", fmt::format("{}", users * (prompt + w.output_tokens)), "-npp",
                              fmt::format("{}", prompt), "-ntg", fmt::format("{}", w.output_tokens),
                              "-npl", fmt::format("{}", fmt::join(same, ","))});
+  return words;
+}
+
+Words vllm_command(const Scenario& s) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  // Where the model's figures are from, which is its repository: "meta-llama/Llama-3.1-8B
+  // config.json".
+  const std::string repository = s.model.source.substr(0, s.model.source.find(' '));
+  const bool is_known = repository.find('/') != std::string::npos;
+  Words words{"vllm", "serve", is_known ? repository : s.model.id};
+  const auto add = [&](const char* flag, const std::string& value) {
+    words.insert(words.end(), {flag, value});
+  };
+  add("--max-model-len", fmt::format("{}", s.workload.context));
+  add("--gpu-memory-utilization", fmt::format("{:g}", policy.memory_share));
+  add("--max-num-seqs", fmt::format("{}", policy.sequences));
+  add("--max-num-batched-tokens", fmt::format("{}", policy.step_tokens));
+  if (!policy.prefix_cache) words.emplace_back("--no-enable-prefix-caching");
   return words;
 }
 

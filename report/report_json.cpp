@@ -8,7 +8,7 @@
 #include "core/model/kv_bytes.hpp"
 #include "core/text/unit_text.hpp"
 #include "report/json_values.hpp"
-#include "report/serving/serving_json.hpp"
+#include "report/serving_json.hpp"
 
 namespace rigcast {
 namespace {

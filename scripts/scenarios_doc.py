@@ -259,6 +259,21 @@ def s11(r):
                                   "CPU decode forecast", "CPU / GPU"], lengths, LEFT)}
 
 
+def s8(r):
+    rows = []
+    for example, cache in (("s8-vram", "VRAM"), ("s8-as-written", "RAM")):
+        alone = None
+        for users in (2, 14):
+            serving = r.report(example, "--no-advice", "--users", str(users))["serving"]
+            tokens = serving["throughput"]["output_tokens_per_s"]
+            alone = alone or tokens
+            ttft, tpot = serving["ttft_s"], serving["tpot_s"]
+            rows.append([cache, users, number(1e3 * ttft["p50"]), number(1e3 * tpot["p50"]),
+                         number(1 / tpot["p50"]), number(tokens), f"{tokens / alone:.1f}"])
+    return {"s8_users": table(["KV cache", "users", "TTFT ms", "TPOT ms", "tok/s of a user",
+                               "tok/s of all", "times 2 users"], rows, LEFT)}
+
+
 def s12(r):
     rows = []
     for model in ("llama-2-7b", "llama-3.1-8b", "falcon-7b", "deepseek-v2-lite", "gemma-3-12b"):
@@ -283,7 +298,7 @@ def s12(r):
 def main():
     options = arguments(__doc__)
     rigcast, parts = Rigcast(options.build / "rigcast"), {}
-    for section in (s1, s2, s3, s4, s5, s6, s7, s10, s11, s12):
+    for section in (s1, s2, s3, s4, s5, s6, s7, s8, s10, s11, s12):
         parts |= section(rigcast)
     write({ROOT / "docs" / "scenarios.md": filled("scenarios.md", parts)}, options.check,
           "scripts/scenarios_doc.py")

@@ -100,9 +100,13 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, load, "--slo", "load.slo", Flag::kText, "LIMITS",
       "latencies that a share of requests meets: ttft=2s@95,tpot=80ms@95, also itl and e2e; or a "
       "name, such as mlperf-llama-3.1-8b-server");
+  add(verb, load, "--slots", "scheduler.slots", Flag::kValue, "N",
+      "requests that llama.cpp's server runs at once, each with a context of its own");
+  add(verb, load, "--max-sequences", "scheduler.max_sequences", Flag::kValue, "N",
+      "requests that vLLM runs at once");
   const char* runtime = "Runtime";
   add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
-      "llama.cpp, rigcast or transformers");
+      "llama.cpp, vllm, rigcast or transformers");
   add(verb, runtime, "--batch", "runtime.batch", Flag::kValue, "N", "");
   add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
   add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");

@@ -480,7 +480,8 @@ std::optional<RuntimeProfile::Server> read_server(const TomlTable& root) {
   s.step = t.figure<Seconds>("step", 0_s, 1_s);
   s.sequence = t.figure<Seconds>("sequence", 0_s, 1_s);
   s.logit = t.figure<Seconds>("logit", 0_s, 1_us);
-  s.memory_share = t.number_or("memory_share", 0, 0, 1);
+  s.unseen = t.find_figure<Bytes>("unseen", 0_B, 10_GiB).value_or(Sourced<Bytes>{});
+  s.outside_pool = t.find_figure<Bytes>("outside_pool", 0_B, 10_GiB).value_or(Sourced<Bytes>{});
   s.scheduler = read_scheduler(t.table("scheduler"), {});
   t.finish();
   return s;
@@ -511,7 +512,8 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.rules = t.choice("rules", RuntimeRules::kLlamaCpp,
                      {{name(RuntimeRules::kLlamaCpp), RuntimeRules::kLlamaCpp},
                       {name(RuntimeRules::kTransformers), RuntimeRules::kTransformers},
-                      {name(RuntimeRules::kRigcast), RuntimeRules::kRigcast}});
+                      {name(RuntimeRules::kRigcast), RuntimeRules::kRigcast},
+                      {name(RuntimeRules::kVllm), RuntimeRules::kVllm}});
   p.kv_policies = read_policies(t);
   p.fitted_on = t.texts("fitted_on");
   p.weight_streaming = t.flag("weight_streaming", false);

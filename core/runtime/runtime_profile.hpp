@@ -28,7 +28,7 @@
 namespace rigcast {
 
 /// The rules that memory and steps follow; each has an implementation in perfmodel/runtimes.
-enum class RuntimeRules { kLlamaCpp, kTransformers, kRigcast };
+enum class RuntimeRules { kLlamaCpp, kTransformers, kRigcast, kVllm };
 std::string_view name(RuntimeRules rules);
 
 enum class LogitsRows { kUbatch, kPrompt, kLast };
@@ -174,8 +174,9 @@ struct RuntimeProfile {
     Sourced<Seconds> step;      // work of the host for a step, in which no GPU computes
     Sourced<Seconds> sequence;  // and for each sequence of a step
     Sourced<Seconds> logit;     // and for each logit of a token that is sampled
-    double memory_share = 0;    // of a GPU's memory, for weights and a cache of all requests; 0: the
-                                // cache is planned by the context of each slot
+    // Of a pool of blocks that takes a share of a GPU's memory:
+    Sourced<Bytes> unseen;        // of that memory, that the share is not of
+    Sourced<Bytes> outside_pool;  // that the server keeps beside weights, activations and cache
   };
   std::optional<Server> server;
 

@@ -13,7 +13,7 @@ std::string_view name(StepOrder order) {
 }
 
 SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaults) {
-  constexpr std::int64_t kMost = 1 << 24;
+  constexpr std::int64_t kMaxTokens = 1 << 24;
   SchedulerPolicy p = defaults;
   p.order = t.choice("order", p.order,
                      {{name(StepOrder::kAdmission), StepOrder::kAdmission},
@@ -30,16 +30,17 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
       {{"last-admitted", Victim::kLastAdmitted}, {"fewest-generated", Victim::kFewestGenerated}});
   p.layout =
       t.choice("layout", p.layout, {{"blocks", KvLayout::kBlocks}, {"slots", KvLayout::kSlots}});
-  p.step_tokens = t.integer_or("token_budget", p.step_tokens, 1, kMost);
+  p.step_tokens = t.integer_or("token_budget", p.step_tokens, 1, kMaxTokens);
   const char* sequences = p.layout == KvLayout::kSlots ? "slots" : "max_sequences";
   p.sequences = std::size_t(t.integer_or(sequences, std::int64_t(p.sequences), 1, 100'000));
-  p.block_tokens = t.integer_or("block_tokens", p.block_tokens, 1, kMost);
+  p.block_tokens = t.integer_or("block_tokens", p.block_tokens, 1, kMaxTokens);
   p.prefix_cache = t.flag("prefix_cache", p.prefix_cache);
+  p.memory_share = t.number_or("memory_share", p.memory_share, 0.01, 1);
   p.slot_similarity = t.number_or("slot_similarity", p.slot_similarity, 0, 1);
   p.estimate_first = t.number_or("estimate_first", p.estimate_first, 0, 1);
   p.estimate_least = t.number_or("estimate_least", p.estimate_least, 0, 1);
   p.estimate_steps = t.number_or("estimate_steps", p.estimate_steps, 1, 1e9);
-  p.estimate_longest = t.integer_or("estimate_longest", p.estimate_longest, 1, kMost);
+  p.estimate_longest = t.integer_or("estimate_longest", p.estimate_longest, 1, kMaxTokens);
   t.finish();
   return p;
 }

@@ -43,6 +43,9 @@ struct SchedulerPolicy {
   std::size_t sequences = 256;    // at most so many run; with slots, their number
   TokenCount block_tokens = 16;   // of a block of the KV cache
   bool prefix_cache = true;       // what the cache holds of a prompt is not computed again
+  /// Of a GPU's memory, for weights and a pool of blocks. With slots, the cache is as large as the
+  /// context of each.
+  double memory_share = 0.9;
   /// Of slots that are free, one that holds more than this share of a prompt is taken, else the one
   /// that has been free the longest.
   double slot_similarity = 0.1;

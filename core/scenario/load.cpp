@@ -241,8 +241,9 @@ std::string text(const Load& load) {
 
 std::optional<Error> check_no_load(const std::optional<Load>& load) {
   if (!load) return std::nullopt;
-  return bad_input("several users and other loads are not simulated yet: one request is",
-                   "leave out --users, --load, --rate, --slo, --turns and the table [load]");
+  return bad_input("a load is not forecast here, one request is",
+                   "`rigcast simulate` and `rigcast capacity` take one; else leave out --users, "
+                   "--load, --rate, --slo, --turns and the table [load]");
 }
 
 std::optional<Load> read_load(const TomlTable& root, TokenCount prompt_tokens,

@@ -126,6 +126,19 @@ void read_draft(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
                        .file = std::move(draft.model_file)};
 }
 
+// vLLM's kernels for weights of GGUF's formats are nobody's choice and were not measured.
+void refuse_quantized(const TomlTable& t, const Scenario& s) {
+  if (s.runtime.rules != RuntimeRules::kVllm) return;
+  const auto quantized = std::ranges::find_if(s.tensors.tensors, [](const Tensor& tensor) {
+    return tensor.dimensions >= 2 && format_group(tensor.format) != FormatGroup::kFloat;
+  });
+  if (quantized == s.tensors.tensors.end()) return;
+  t.refuse(s.model_file ? "file" : "quant",
+           fmt::format("{} is forecast with weights in BF16 or F16, not in {}", s.runtime.name,
+                       info(quantized->format).name),
+           "--quant BF16, or --runtime llama.cpp");
+}
+
 // The engine of this project computes with most formats, not with all.
 void refuse_uncomputed(const TomlTable& t, const Scenario& s) {
   if (s.runtime.rules != RuntimeRules::kRigcast) return;
@@ -185,6 +198,20 @@ void cache_latent_values(Scenario& s, ModelSpec& model) {
         1 + std::floor(12 * (since->value - std::floor(since->value)) + 0.5), model.name));
 }
 
+// All layers of vLLM are on one GPU; several that share each layer are not modelled.
+void require_one_gpu(const TomlTable& t, Scenario& s) {
+  const int all = s.model.layers + 1;
+  if (s.rig.gpus.size() != 1)
+    t.refuse(
+        "gpu_layers",
+        fmt::format("{} is forecast on one GPU, the rig has {}", s.runtime.name, s.rig.gpus.size()),
+        "a rig with one GPU, or --runtime llama.cpp");
+  if (s.placement.gpu_layers.value_or(all) < all)
+    t.refuse("gpu_layers", fmt::format("{} has all layers on the GPU", s.runtime.name),
+             "leave it out, or --runtime llama.cpp");
+  s.placement.gpu_layers = all;
+}
+
 void read_placement(const TomlTable& t, Scenario& s) {
   PlacementSettings& p = s.placement;
   const int most = s.model.layers + 1;
@@ -204,6 +231,7 @@ void read_placement(const TomlTable& t, Scenario& s) {
     }
     p.gpu_layers = int(std::min<std::int64_t>(layers, most));
   }
+  if (s.runtime.rules == RuntimeRules::kVllm) require_one_gpu(t, s);
   p.tensor_split = t.numbers("tensor_split", 0, 1e6);
   if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
@@ -424,21 +452,31 @@ void read_settings(const TomlTable& t, Scenario& s) {
 
 // The rules by which the runtime's server serves, as far as they are not its own.
 void read_server_rules(const TomlTable& root, Scenario& s) {
-  if (s.runtime.server)
-    s.scheduler = read_scheduler(root.table("scheduler"), s.runtime.server->scheduler);
-  else if (root.has("scheduler"))
-    root.refuse("scheduler", fmt::format("{} serves one request at a time", s.runtime.name),
-                "choose --runtime llama.cpp or vllm, or leave it out");
+  if (!s.runtime.server) {
+    if (root.has("scheduler"))
+      root.refuse("scheduler", fmt::format("{} serves one request at a time", s.runtime.name),
+                  "choose --runtime llama.cpp or vllm, or leave it out");
+    return;
+  }
+  SchedulerPolicy defaults = s.runtime.server->scheduler;
+  const bool slots = defaults.layout == KvLayout::kSlots;
+  if (slots) defaults.step_tokens = s.settings.batch;
+  s.scheduler = read_scheduler(root.table("scheduler"), defaults);
+  // A server with a pool of blocks computes a step in one pass.
+  if (!slots) s.settings.batch = s.settings.ubatch = int(s.scheduler->step_tokens);
 }
 
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
-void read_workload(const TomlTable& t, Scenario& s) {
+void read_workload(const TomlTable& root, Scenario& s) {
+  const TomlTable t = root.table("workload");
   Workload& w = s.workload;
+  w.users = int(t.integer_or("users", 1, 1, 1'000'000));
+  const bool has_load = root.has("load") || w.users > 1;
   const bool bounded = t.has("context");
   w.context = t.integer_or("context", std::min(kDefaultContext, s.model.context), 1, kMaxTokens);
-  w.fills_context = !t.has("depth") && !t.has("prompt_tokens");
+  w.fills_context = !has_load && !t.has("depth") && !t.has("prompt_tokens");
   const TokenCount usual_prompt =
       w.fills_context ? std::min(kTurnPrompt, (w.context + 1) / 2) : kTurnPrompt;
   w.prompt_tokens = t.integer_or("prompt_tokens", usual_prompt, 1, kMaxTokens);
@@ -465,7 +503,6 @@ void read_workload(const TomlTable& t, Scenario& s) {
     s.warnings.push_back(fmt::format("context {} is beyond the {} that {} was trained for",
                                      text_count(w.context), text_count(s.model.context),
                                      s.model.name));
-  w.users = int(t.integer_or("users", 1, 1, 1'000'000));
   w.start =
       t.choice("start", Start::kWarm,
                {{"resident", Start::kResident}, {"warm", Start::kWarm}, {"cold", Start::kCold}});
@@ -536,6 +573,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
 
   read_model(root.table("model"), catalogue, s);
   refuse_uncomputed(root.table("model"), s);
+  refuse_quantized(root.table("model"), s);
   if (root.has("draft")) read_draft(root.table("draft"), catalogue, s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
   s.settings.build_year = read_build(runtime);
@@ -546,7 +584,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);
   limit_matrix_units(s);
-  read_workload(root.table("workload"), s);
+  read_workload(root, s);
   read_server_rules(root, s);
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();

@@ -108,11 +108,14 @@ Result<Slo> parse_slo(std::string_view text) {
 }
 
 std::string text(const Slo& slo) {
+  const auto duration = [](double seconds) {
+    return seconds < 1 ? fmt::format("{:g}ms", 1000 * seconds) : fmt::format("{}s", seconds);
+  };
   std::string out;
   for (const Metric& metric : kMetrics)
     if (const auto& limit = slo.*metric.limit)
-      out += fmt::format("{}{}={}s@{}", out.empty() ? "" : ",", metric.name, limit->limit.value,
-                         limit->percentile);
+      out += fmt::format("{}{}={}@{}", out.empty() ? "" : ",", metric.name,
+                         duration(limit->limit.value), limit->percentile);
   return out;
 }
 

@@ -77,8 +77,8 @@ std::optional<Error> BytePair::add_merge(const Vocabulary& vocabulary, const Tok
   // bytes.
   const std::size_t blank = merge.find(' ', 1);
   if (blank == std::string_view::npos || blank + 1 == merge.size())
-    return bad_input(
-        fmt::format("merge {}, {}, is not two tokens and a blank between them", i, in_quotes(merge)));
+    return bad_input(fmt::format("merge {}, {}, is not two tokens and a blank between them", i,
+                                 in_quotes(merge)));
   const std::string left(merge.substr(0, blank)), right(merge.substr(blank + 1));
   TokenId ids[3];
   int known = 0;

@@ -56,6 +56,7 @@ struct MemoryContext : StepContext {
         slots(s.load && s.scheduler && s.scheduler->layout == KvLayout::kSlots
                   ? s.scheduler->sequences
                   : 1),
+        scheduler(s.scheduler ? &*s.scheduler : nullptr),
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
 
   /// The draft model, with the same context.
@@ -64,6 +65,7 @@ struct MemoryContext : StepContext {
         context(s.context),
         longest_prompt(s.longest_prompt),
         slots(s.slots),
+        scheduler(s.scheduler),
         reads_file(s.reads_file) {}
 
   /// One sequence of `cached` tokens for every slot, which began with the longest prompt.
@@ -77,10 +79,11 @@ struct MemoryContext : StepContext {
             std::clamp<TokenCount>(longest_prompt.tokens, 1, settings.ubatch)};
   }
 
-  TokenCount context;       // the limit of a sequence
-  Sequence longest_prompt;  // as if one step computed all of it
-  std::size_t slots = 1;    // sequences that a server keeps a cache for
-  bool reads_file;          // weights are read from a file
+  TokenCount context;                          // the limit of a sequence
+  Sequence longest_prompt;                     // as if one step computed all of it
+  std::size_t slots = 1;                       // sequences that a server keeps a cache for
+  const SchedulerPolicy* scheduler = nullptr;  // of a server; nullptr: it has none
+  bool reads_file;                             // weights are read from a file
 };
 
 }  // namespace rigcast

@@ -7,9 +7,9 @@
 namespace rigcast::planner {
 namespace {
 
-constexpr double kMostUsers = 100'000, kMostRate = 10'000;
-constexpr double kLeastRate = 1e-4;  // a request in three hours
-constexpr double kRateStep = 1.02;   // to which a rate is found
+constexpr double kMaxUsers = 100'000, kMaxRate = 10'000;
+constexpr double kMinRate = 1e-4;   // a request in three hours
+constexpr double kRateStep = 1.02;  // to which a rate is found
 constexpr std::int64_t kRequestsOfUser = 10;
 
 class Search {
@@ -20,8 +20,8 @@ class Search {
   Result<Capacity> most() {
     Capacity found;
     found.in_users = !load_.is_open();
-    const double least = found.in_users ? 1 : kLeastRate;
-    const double limit = found.in_users ? kMostUsers : kMostRate;
+    const double least = found.in_users ? 1 : kMinRate;
+    const double limit = found.in_users ? kMaxUsers : kMaxRate;
     double met = 0, broken = found.in_users ? 1 : 0.125;
     while (broken <= limit) {
       if (!meets(broken)) break;
@@ -36,7 +36,7 @@ class Search {
       else
         broken = less;
     }
-    while (!error_ && broken <= limit && met > 0 && is_apart(met, broken)) {
+    while (!error_ && broken <= limit && met > 0 && is_far(met, broken)) {
       const double middle =
           found.in_users ? std::floor((met + broken) / 2) : std::sqrt(met * broken);
       (meets(middle) ? met : broken) = middle;
@@ -50,7 +50,7 @@ class Search {
   Result<ServingFigures> serve(double amount) { return serve_(with_amount(load_, amount)); }
 
  private:
-  bool is_apart(double met, double broken) const {
+  bool is_far(double met, double broken) const {
     return load_.is_open() ? broken / met > kRateStep : broken - met > 1;
   }
 
@@ -100,7 +100,7 @@ Result<Capacity> find_most(const Load& load, const ServeLoad& serve) {
 Result<Capacity> find_capacity(const Load& load, const ServeLoad& serve) {
   auto found = find_most(load, serve);
   if (!found) return found;
-  const double about = std::max(found->most, found->in_users ? 1.0 : kLeastRate);
+  const double about = std::max(found->most, found->in_users ? 1.0 : kMinRate);
   std::set<double> amounts;
   for (const double share : {0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0}) {
     const double amount = share * about;

@@ -1,8 +1,9 @@
+#include "planner/capacity/capacity_json.hpp"
+
 #include <nlohmann/json.hpp>
 
-#include "planner/capacity/capacity_report.hpp"
 #include "report/json_values.hpp"
-#include "report/serving/serving_json.hpp"
+#include "report/serving_json.hpp"
 
 namespace rigcast::planner {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "core/scenario/scenario.hpp"
 #include "planner/capacity/capacity.hpp"
-#include "report/terminal/text_style.hpp"
 
 namespace rigcast::planner {
 
@@ -25,10 +24,5 @@ struct CapacityReport {
   std::vector<CapacityChange> changes;    // that were simulated, the best first
   std::string command;                    // that serves it; empty: none is known
 };
-
-std::string to_text(const CapacityReport& report, TextStyle style);
-
-/// `capacity/1`: docs/report.md.
-std::string to_json(const CapacityReport& report);
 
 }  // namespace rigcast::planner

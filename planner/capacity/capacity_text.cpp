@@ -1,10 +1,11 @@
+#include "planner/capacity/capacity_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/text/unit_text.hpp"
-#include "planner/capacity/capacity_report.hpp"
 #include "report/report_words.hpp"
 #include "report/serving/serving_text.hpp"
 #include "report/text_screen.hpp"
@@ -71,7 +72,7 @@ class Screen : TextScreen {
   }
 
   void curve() {
-    line(fmt::format("{:>12}{:>10}{:>9}   {:<29}{:<20}{:>6}{:>9}",
+    line(fmt::format("{:>12}{:>9}{:>9}   {:<28}{:<18}{:>6}{:>8}",
                      r_.capacity.in_users ? "users" : "requests/s",
                      r_.capacity.in_users ? "req/s" : "", "tok/s", "TTFT p50 / p95 / p99",
                      "TPOT p50 / p99", "KV", "in SLO"));
@@ -87,7 +88,7 @@ class Screen : TextScreen {
           fmt::format("{} / {} / {}", time(f.ttft.p50), time(f.ttft.p95), time(f.ttft.p99));
       const std::string tpot = fmt::format("{} / {}", time(f.tpot.p50), time(f.tpot.p99));
       const std::string within = f.share_in_slo ? share_text(*f.share_in_slo) : "";
-      std::string row = start + fmt::format("{:>10}{:>9}   {:<29}{:<20}{:>6}{:>9}", rate,
+      std::string row = start + fmt::format("{:>9}{:>9}   {:<28}{:<18}{:>6}{:>8}", rate,
                                             three_digits(f.output_tokens_per_s), ttft, tpot,
                                             share_text(f.cache.peak), within);
       if (p.amount == r_.capacity.most) row += paint_.bold("  <-");

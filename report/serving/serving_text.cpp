@@ -26,7 +26,7 @@ std::string with_interval(double seconds, const ServingReport& s, double Percent
 
 std::string latency_text(const ServingReport& s, Percentiles ServingFigures::*of) {
   const Percentiles& p = s.figures.*of;
-  return fmt::format("{:<26}{:<26}{}", "p50 " + with_interval(p.p50, s, &Percentiles::p50, of),
+  return fmt::format("{:<30}{:<30}{}", "p50 " + with_interval(p.p50, s, &Percentiles::p50, of),
                      "p95 " + with_interval(p.p95, s, &Percentiles::p95, of),
                      p.p99 ? "p99 " + time_text(Seconds{*p.p99}) : "p99 too few");
 }

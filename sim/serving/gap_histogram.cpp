@@ -7,7 +7,7 @@ namespace rigcast {
 
 void GapHistogram::add(Seconds gap, std::int64_t count) {
   static const double per_class = std::log(kRatio);
-  const double at = std::log(std::max(gap.value, kLeast) / kLeast) / per_class;
+  const double at = std::log(std::max(gap.value, kMinGap) / kMinGap) / per_class;
   counts_[std::min(std::size_t(at), kClasses - 1)] += count;
   count_ += count;
   sum_ += gap.value * double(count);
@@ -21,7 +21,7 @@ double GapHistogram::quantile(double share) const {
   std::int64_t below = 0;
   std::size_t at = 0;
   while (below + counts_[at] < rank) below += counts_[at++];
-  return kLeast * std::pow(kRatio, double(at) + 0.5);
+  return kMinGap * std::pow(kRatio, double(at) + 0.5);
 }
 
 }  // namespace rigcast

@@ -18,7 +18,7 @@ class GapHistogram {
   [[nodiscard]] double quantile(double share) const;
 
  private:
-  static constexpr double kLeast = 1e-6, kRatio = 1.01;
+  static constexpr double kMinGap = 1e-6, kRatio = 1.01;
   static constexpr std::size_t kClasses = 2100;  // 1.01^2100 is 1.2e9
 
   std::array<std::int64_t, kClasses> counts_{};

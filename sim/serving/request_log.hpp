@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/serving/arrivals.hpp"
+#include "sim/serving/load/arrivals.hpp"
 
 namespace rigcast {
 

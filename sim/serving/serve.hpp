@@ -9,8 +9,8 @@
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
 #include "core/runtime/scheduler_policy.hpp"
-#include "sim/serving/arrivals.hpp"
 #include "sim/serving/gap_histogram.hpp"
+#include "sim/serving/load/arrivals.hpp"
 
 namespace rigcast {
 

@@ -11,7 +11,7 @@ struct ServedLoad {
   const ServingRun& run;
   TokenCount cache_tokens = 0;
   std::size_t cache_units = 0;  // blocks or slots
-  Seconds before_scheduling;    // of a request, before its arrival at the scheduler
+  Seconds before_scheduling{};  // of a request, before its arrival at the scheduler
   bool is_open = false;
   Slo slo{};
 };

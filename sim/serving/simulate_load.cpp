@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "core/text/unit_text.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "report/report_words.hpp"
-#include "sim/serving/offered_load.hpp"
+#include "sim/serving/load/offered_load.hpp"
 #include "sim/serving/serving_figures.hpp"
 
 namespace rigcast {
@@ -34,6 +38,23 @@ class AcceptedRequests : public Arrivals {
   Seconds reading_;
 };
 
+// Tokens for which every device has the KV of its layers.
+TokenCount cache_tokens_of(const Scenario& s, const Placement& p, const MemoryPlan& memory) {
+  if (s.scheduler->layout == KvLayout::kSlots)
+    return TokenCount(s.scheduler->sequences) * s.workload.context;
+  std::vector<double> per_token(memory.devices.size());
+  for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex at = p.layers[std::size_t(l)].kv;
+    const std::size_t device = at == kHost ? per_token.size() - 1 : std::size_t(at);
+    per_token[device] += kv_bytes_per_token(s.model, l, s.kv.types);
+  }
+  double tokens = std::numeric_limits<double>::infinity();
+  for (std::size_t d = 0; d < per_token.size(); ++d)
+    if (per_token[d] > 0) tokens = std::min(tokens, memory.devices[d].kv.value / per_token[d]);
+  const TokenCount block = s.scheduler->block_tokens;
+  return TokenCount(tokens / double(block) + 1e-6) * block;
+}
+
 }  // namespace
 
 Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
@@ -44,9 +65,14 @@ Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
   MemoryPlan memory = plan_memory(s, placement, s.workload.context);
   if (!memory.fits())
     return Error{ErrorKind::kDoesNotFit, shortage_text(memory),
-                 "fewer slots (--set scheduler.slots=N), a shorter --context, a smaller --kv-type "
+                 "fewer --slots, a shorter --context, a smaller --kv-type "
                  "or --quant"};
-  const TokenCount tokens = TokenCount(s.scheduler->sequences) * s.workload.context;
+  const TokenCount tokens = cache_tokens_of(s, placement, memory);
+  if (tokens < s.workload.context)
+    return Error{ErrorKind::kDoesNotFit,
+                 fmt::format("the KV cache has room for {} tokens, a request may have {}",
+                             text_count(tokens), text_count(s.workload.context)),
+                 "a shorter --context, a smaller --kv-type or --quant"};
   return LoadSimulation(s, std::move(placement), std::move(memory), tokens);
 }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "perfmodel/batch_time.hpp"
+#include "sim/serving/batch_time.hpp"
 #include "sim/serving/serve.hpp"
 
 namespace rigcast {

@@ -99,8 +99,7 @@ TEST_CASE("Forecasts by thread have the shape and the best count of public runs"
   for (const auto& [key, rows] : by_thread)
     for (const auto& [threads, row] : rows) text += runs.line(row);
   folder.write("curves.csv", text);
-  const Outcome outcome =
-      run({"validate", "--against", folder / "curves.csv", "--format", "csv"});
+  const Outcome outcome = run({"validate", "--against", folder / "curves.csv", "--format", "csv"});
   INFO(outcome.error);
   const Table forecasts(outcome.out);
   std::map<std::string, double> forecast;

@@ -44,14 +44,15 @@ std::optional<Error> check_token(const Vocabulary& v, std::size_t i) {
   if (!v.types.empty()) {
     const TokenType type = v.types[i];
     if (type < TokenType::kNormal || type > TokenType::kByte)
-      return bad_input(fmt::format("token {}, {}, has type {}; types are 1 to 6", i, in_quotes(text),
-                                   static_cast<std::int32_t>(type)));
+      return bad_input(fmt::format("token {}, {}, has type {}; types are 1 to 6", i,
+                                   in_quotes(text), static_cast<std::int32_t>(type)));
     if (type == TokenType::kByte && !spelt_byte(text))
       return bad_input(
           fmt::format("token {}, {}, is a byte and not spelt like \"<0x0A>\"", i, in_quotes(text)));
   }
   if (v.kind == VocabularyKind::kSentencePiece && !std::isfinite(v.scores[i]))
-    return bad_input(fmt::format("token {}, {}, has a score that is no number", i, in_quotes(text)));
+    return bad_input(
+        fmt::format("token {}, {}, has a score that is no number", i, in_quotes(text)));
   return std::nullopt;
 }
 

@@ -125,6 +125,50 @@ TEST_CASE("One slot with answers of geometric lengths obeys Pollaczek and Khinch
   }
 }
 
+TEST_CASE("Slots whose steps do not grow with the batch obey Erlang C", "[serving]") {
+  // Answers of geometric lengths in c slots: M/M/c, but for steps, which are whole.
+  constexpr double kStep = 0.01, kMean = 50, kService = kMean * kStep;
+  constexpr int kSlots = 4;
+  const auto geometric = [](Gaps& g) {
+    return 1 + TokenCount(std::log(g.uniform()) / std::log(1 - 1 / kMean));
+  };
+  for (const double rho : {0.6, 0.85}) {
+    const double offered = rho * kSlots;  // erlangs
+    double term = 1, sum = 0;
+    for (int k = 0; k < kSlots; ++k) {
+      sum += term;
+      term *= offered / (k + 1);
+    }
+    const double waits = term / (1 - rho) / (sum + term / (1 - rho));
+    const double expected = waits * kService / (kSlots * (1 - rho));
+    const auto load = poisson(offered / kService, 13, geometric);
+    const ServingRun run =
+        served(load, slots(kSlots), kManyBlocks, [](const StepWork&) { return Seconds{kStep}; });
+    const Mean found = mean_of(load, run, queued);
+    INFO(rho << ": found " << found.value << " +- " << found.error << ", expected " << expected);
+    // A request that finds a free slot waits for the end of the step, half of one in the mean.
+    CHECK(std::abs(found.value - kStep / 2 - expected) < 4 * found.error + kStep / 2);
+    check_conservation(load, run, kManyBlocks);
+  }
+}
+
+TEST_CASE("At high load one slot waits as Kingman says", "[serving]") {
+  // Gaps of four exponential parts (ca^2 = 1/4) and answers of geometric lengths (cs^2 nearly 1).
+  constexpr double kStep = 0.01, kMean = 50, kService = kMean * kStep, kRho = 0.96;
+  Gaps gaps(4 * kRho / kService, 31);
+  std::vector<ServedRequest> load(4 * kRequests);
+  double now = 0;
+  for (ServedRequest& r : load) {
+    for (int part = 0; part < 4; ++part) now += gaps.next();
+    r = {
+        Seconds{now}, 1, 1 + TokenCount(std::log(gaps.uniform()) / std::log(1 - 1 / kMean)), {}, 0};
+  }
+  const ServingRun run =
+      served(load, slots(1), kManyBlocks, [](const StepWork&) { return Seconds{kStep}; });
+  const double variation = (0.25 + 1 - 1 / kMean) / 2;
+  check_within_four_errors(mean_of(load, run, queued), variation * kRho / (1 - kRho) * kService);
+}
+
 TEST_CASE("Steps that grow with the batch share the processor", "[serving]") {
   // Every sequence gets a token in c times the sequences: a request of L tokens takes L c / (1 -
   // rho), whatever the lengths of the others.

@@ -194,7 +194,7 @@ TEST_CASE("Prompts that begin alike share the blocks of their beginning", "[serv
 TEST_CASE("A load or a policy that cannot be served is refused, with the request", "[serving]") {
   const StepTime step = [](const StepWork&) { return Seconds{1}; };
   const auto fault = [&](std::vector<ServedRequest> load, const SchedulerPolicy& policy = {}) {
-    const auto run = serve(load, policy, 10, step);
+    const auto run = serve(load, policy, 160, step);
     return run ? std::string() : run.error().message;
   };
   const ServedRequest good{Seconds{1}, 100, 61, {}, 0};

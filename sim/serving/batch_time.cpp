@@ -1,4 +1,4 @@
-#include "perfmodel/batch_time.hpp"
+#include "sim/serving/batch_time.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/serving/trace_builder.hpp"
+#include "sim/serving/load/trace_builder.hpp"
 
 namespace rigcast {
 

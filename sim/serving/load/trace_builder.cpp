@@ -1,4 +1,4 @@
-#include "sim/serving/trace_builder.hpp"
+#include "sim/serving/load/trace_builder.hpp"
 
 #include <fmt/format.h>
 

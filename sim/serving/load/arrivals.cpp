@@ -1,4 +1,4 @@
-#include "sim/serving/arrivals.hpp"
+#include "sim/serving/load/arrivals.hpp"
 
 #include <utility>
 

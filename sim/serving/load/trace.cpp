@@ -1,8 +1,8 @@
-#include "sim/serving/trace.hpp"
+#include "sim/serving/load/trace.hpp"
 
 #include "core/files/input_file.hpp"
-#include "sim/serving/csv_trace.hpp"
-#include "sim/serving/mooncake_trace.hpp"
+#include "sim/serving/load/csv_trace.hpp"
+#include "sim/serving/load/mooncake_trace.hpp"
 
 namespace rigcast {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/serving/serving_json.hpp"
+#include "report/serving_json.hpp"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "sim/serving/offered_load.hpp"
+#include "sim/serving/load/offered_load.hpp"
 
 #include <algorithm>
 #include <boost/random/discrete_distribution.hpp>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/serving/arrival_times.hpp"
-#include "sim/serving/lengths.hpp"
-#include "sim/serving/trace.hpp"
+#include "sim/serving/load/arrival_times.hpp"
+#include "sim/serving/load/lengths.hpp"
+#include "sim/serving/load/trace.hpp"
 
 namespace rigcast {
 namespace {

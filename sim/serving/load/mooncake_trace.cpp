@@ -1,4 +1,4 @@
-#include "sim/serving/mooncake_trace.hpp"
+#include "sim/serving/load/mooncake_trace.hpp"
 
 #include <fmt/format.h>
 

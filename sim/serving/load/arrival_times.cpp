@@ -1,4 +1,4 @@
-#include "sim/serving/arrival_times.hpp"
+#include "sim/serving/load/arrival_times.hpp"
 
 #include <boost/random/exponential_distribution.hpp>
 #include <boost/random/gamma_distribution.hpp>

@@ -1,0 +1,64 @@
+#include "perfmodel/runtimes/vllm.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast {
+namespace {
+
+// Bytes of an element of the activations.
+constexpr double kElement = 2;
+
+double widest_ffn(const ModelSpec& model) {
+  if (!model.moe) return double(model.ffn);
+  const MixtureOfExperts& moe = *model.moe;
+  return std::max(double(model.ffn), double(moe.experts_used * moe.expert_ffn + moe.shared_ffn));
+}
+
+}  // namespace
+
+// The peak of a pass with as many tokens as a step may have, which the server runs before it
+// divides its memory (vllm/v1/worker/gpu_worker.py, determine_available_memory()): a layer's input,
+// its norm's output, both products of the FFN and their product. Then the sampler's passes over the
+// logits of all sequences, in F32 (vllm/v1/sample/sampler.py).
+Bytes Vllm::compute_buffers(const MemoryContext& s, const Placement&, DeviceIndex device,
+                            bool works) const {
+  if (!works || device == kHost || !s.scheduler) return {};
+  const ModelSpec& m = s.model;
+  const double rows = double(s.scheduler->step_tokens);
+  const double layer = rows * kElement * (2 * double(m.hidden) + 3 * widest_ffn(m));
+  constexpr double kCopies = 3;  // of the logits: as they are, sorted, and their probabilities
+  const double logits = kCopies * logits_bytes(m).value * double(s.scheduler->sequences);
+  return Bytes{std::max(layer, logits)};
+}
+
+// What is left of the share of each GPU's memory, in whole blocks of all of its layers. The share
+// is of what PyTorch sees, and does not count the context, which has to fit beside it.
+void Vllm::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
+                     MemoryPlan& plan) const {
+  if (!s.runtime.server || !s.scheduler) return;
+  const RuntimeProfile::Server& server = *s.runtime.server;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    DeviceMemory& d = plan.devices[g];
+    double per_token = 0;
+    for (int l = 0; l < s.model.layers; ++l)
+      if (p.layers[std::size_t(l)].kv == DeviceIndex(g))
+        per_token += kv_bytes_per_token(s.model, l, s.kv.types);
+    if (per_token <= 0) continue;
+    d.staging += server.outside_pool.value;
+    const Bytes seen = d.capacity - server.unseen.value;
+    const Bytes left = std::min(
+        seen * s.scheduler->memory_share - d.weights - d.activations - d.staging, d.free());
+    const double block = per_token * double(s.scheduler->block_tokens);
+    d.kv += Bytes{std::max(0.0, std::floor(left.value / block)) * block};
+  }
+}
+
+EndMatrices Vllm::end_matrices(const StepContext& s, const Placement& p) const {
+  if (p.head == kHost) return {1, kHost, kHost};
+  return {s.tensors.head_is_embedding ? 0 : 1, p.head, p.head};
+}
+
+TokenCount Vllm::cells(const MemoryContext&, TokenCount cached) const { return cached; }
+
+}  // namespace rigcast
