@@ -129,7 +129,9 @@ TEST_CASE("INT8 matrix units make no prompt of a dense model slower", "[gpu][lla
       if (std::ranges::count(since.architectures, architecture) == 0) continue;
       for (const char* quant : {"Q4_0", "Q8_0", "Q2_K", "Q4_K_M", "Q6_K"})
         for (const char* tokens : {"32", "64", "128", "512"}) {
+          const bool is_unified = std::string_view(architecture) == "rdna3.5";
           Scenario s = scenario({{"rig.gpu", "[\"" + std::string(card) + "\"]"},
+                                 {"rig.ram", is_unified ? "64 GiB" : "2xddr4-3200:64GiB"},
                                  {"runtime.backend", "rocm"},
                                  {"model.quant", quant},
                                  {"workload.prompt_tokens", tokens}});

@@ -197,6 +197,7 @@ TEST_CASE("JSON has the keys of the contract, in its order", "[report]") {
                            "inputs",
                            "inputs_assumed",
                            "correction",
+                           "serving",
                            "measured",
                            "advice",
                            "fits",

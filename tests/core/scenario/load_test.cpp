@@ -190,7 +190,7 @@ TEST_CASE("Limits of latency are read from a text", "[scenario][load]") {
 
 TEST_CASE("Limits have names", "[scenario][load]") {
   const Load load = load_of("slo = 'mlperf-llama-3.1-8b-interactive'\n");
-  CHECK(text(load.slo) == "ttft=0.5s@99,tpot=0.03s@99");
+  CHECK(text(load.slo) == "ttft=500ms@99,tpot=30ms@99");
   for (const std::string& id : fixtures::catalogue().ids("loads/slo"))
     CHECK(load_of("slo = '" + id + "'\n").slo.ttft->percentile == 99);
   CHECK(fixtures::catalogue().ids("loads/slo").size() == 11);
