@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -8,6 +10,7 @@
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/scenario/scenario.hpp"
+#include "core/text/unit_text.hpp"
 #include "planner/capacity/capacity_json.hpp"
 #include "planner/capacity/capacity_text.hpp"
 #include "planner/commands.hpp"
@@ -42,8 +45,10 @@ std::vector<Change> changes_of(const Scenario& s) {
   const char* flag = slots ? "--slots " : "--max-sequences ";
   for (const std::size_t count : {policy.sequences / 2, policy.sequences * 2, policy.sequences * 4})
     if (count > 0) number(flag, key, std::int64_t(count));
+  const char* batch = slots ? "--batch " : "--set scheduler.token_budget=";
+  const char* batch_key = slots ? "runtime.batch" : "scheduler.token_budget";
   for (const TokenCount budget : {policy.step_tokens / 4, policy.step_tokens * 4})
-    if (budget > 0) number("--set scheduler.token_budget=", "scheduler.token_budget", budget);
+    if (budget > 0) number(batch, batch_key, budget);
   if (s.settings.ubatch < 2048) number("--ubatch ", "runtime.ubatch", 4 * s.settings.ubatch);
   return out;
 }
@@ -75,6 +80,20 @@ std::vector<CapacityChange> simulate_changes(const TomlDocument& document,
   return out;
 }
 
+// What is in RAM, because the caches of all slots left no room for it; empty: nothing is.
+std::string placement_note(const Scenario& s, const LoadSimulation& simulation) {
+  if (s.rig.gpus.empty()) return {};
+  const auto& layers = simulation.placement().layers;
+  const auto in_ram = std::ranges::count_if(layers, [](const LayerPlacement& layer) {
+    return layer.weights == kHost || layer.experts == kHost;
+  });
+  if (in_ram == 0) return {};
+  return fmt::format(
+      "{} of {} layers, or their experts, are in RAM: the cache of {} tokens leaves "
+      "them no room on the GPU",
+      in_ram, layers.size(), text_count(simulation.cache_tokens()));
+}
+
 int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (const auto error = check_outputs({o.output.file})) return fail(*error);
   const auto document = o.flags.document();
@@ -92,7 +111,9 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   };
   auto capacity = planner::find_capacity(load, serve_at(MachineSpeed::kForecast));
   if (!capacity) return fail(capacity.error());
-  CapacityReport report{*scenario, load, *std::move(capacity), {}, {}, {}, {}};
+  CapacityReport report{*scenario, load, *std::move(capacity), {}, {}, {}, {}, {}};
+  if (std::string note = placement_note(*scenario, *simulation); !note.empty())
+    report.notes.push_back(std::move(note));
   if (const auto low = planner::find_most(load, serve_at(MachineSpeed::kSlowest)))
     report.lowest = low->most;
   if (const auto high = planner::find_most(load, serve_at(MachineSpeed::kFastest)))

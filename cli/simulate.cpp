@@ -65,6 +65,9 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
 
+  if (scenario->load && (options.output.format == Format::kCsv || !options.trace_file.empty()))
+    return fail(bad_input("a load has neither csv nor a trace", "--format json"));
+
   sim::SimulateOptions how;
   how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;
   const auto positions = positions_of(options.positions, *scenario);

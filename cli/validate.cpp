@@ -12,6 +12,7 @@
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
+#include "cli/shared/serving_validation.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/files/output_file.hpp"
@@ -425,6 +426,8 @@ Result<AgainstFile> against_file(const Options& options, const Catalogue& catalo
   auto runtime = given_runtime(options.runs);
   if (runtime && !runtime->empty()) runtime = runtime_id(*runtime, catalogue);
   if (!runtime) return runtime.error();
+  if (auto serving = compare_serving_table(options.against, catalogue))
+    return *serving ? Result<AgainstFile>(AgainstFile{{}, *std::move(*serving)}) : serving->error();
   std::vector<std::string> unread;
   auto runs = read(options.against, unread);
   if (!runs) return runs.error();

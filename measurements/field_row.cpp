@@ -87,4 +87,22 @@ std::optional<bool> FieldRow::flag(std::string_view name) const {
   return std::nullopt;
 }
 
+Result<std::vector<FieldRow>> field_rows(const std::vector<CsvRow>& rows, const std::string& file) {
+  std::vector<FieldRow> records;
+  if (rows.empty()) return records;
+  const CsvRow& header = rows.front();
+  for (auto row = rows.begin() + 1; row != rows.end(); ++row) {
+    if (row->size() != header.size())
+      return bad_input(fmt::format("{} fields under {} columns", row->size(), header.size()),
+                       "put a field that holds a comma into quotes",
+                       SourceRef{file, row->front().line, 1});
+    FieldRow& field_row = records.emplace_back(file, row->front().line);
+    for (std::size_t i = 0; i < header.size(); ++i) {
+      const CsvField& field = (*row)[i];
+      field_row.set(header[i].text, field.text, field.line, field.column);
+    }
+  }
+  return records;
+}
+
 }  // namespace rigcast

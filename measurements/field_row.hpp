@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
+#include "core/text/csv.hpp"
 
 namespace rigcast {
 
@@ -47,5 +49,8 @@ class FieldRow {
   std::map<std::string, Field, std::less<>> fields_;
   mutable std::optional<Error> error_;
 };
+
+/// The rows under a header, which names their fields. Errors: a row with more or fewer fields.
+Result<std::vector<FieldRow>> field_rows(const std::vector<CsvRow>& rows, const std::string& file);
 
 }  // namespace rigcast

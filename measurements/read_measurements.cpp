@@ -32,23 +32,6 @@ std::optional<Error> missing_columns(const CsvRow& header, std::vector<std::stri
                    SourceRef{file, header.front().line, 1});
 }
 
-Result<std::vector<FieldRow>> rows_of(const std::vector<CsvRow>& rows, const std::string& file) {
-  std::vector<FieldRow> records;
-  const CsvRow& header = rows.front();
-  for (auto row = rows.begin() + 1; row != rows.end(); ++row) {
-    if (row->size() != header.size())
-      return bad_input(fmt::format("{} fields under {} columns", row->size(), header.size()),
-                       "put a field that holds a comma into quotes",
-                       SourceRef{file, row->front().line, 1});
-    FieldRow& field_row = records.emplace_back(file, row->front().line);
-    for (std::size_t i = 0; i < header.size(); ++i) {
-      const CsvField& field = (*row)[i];
-      field_row.set(header[i].text, field.text, field.line, field.column);
-    }
-  }
-  return records;
-}
-
 void read_machine(const FieldRow& r, Measurement& m) {
   m.gpu = r.text("gpu");
   m.gpu_count = r.integer("gpu_count", 1000).value_or(m.gpu.empty() || m.gpu == "none" ? 0 : 1);
@@ -146,7 +129,7 @@ Result<std::vector<Measurement>> parse_table(std::string_view text, const std::s
                               file)
             : missing_columns(header, {"gpu", "model", "quant", "metric", "value"}, file);
   if (missing) return *missing;
-  const auto records = rows_of(*rows, file);
+  const auto records = field_rows(*rows, file);
   return bench ? runs_of(records, llama_bench_run, file, skipped)
                : runs_of(records, own_run, file, skipped);
 }

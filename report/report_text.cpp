@@ -87,6 +87,8 @@ class Screen : TextScreen {
     for (const ServingLine& l : serving_lines(*r_.serving, has_slo ? s_.load->slo : Slo{}))
       line(
           spread(pad_right("  " + l.label, kLabelWidth) + l.figures, paint_.dim(l.beside), width_));
+    const std::string shortened = shortened_text(r_.serving->figures);
+    if (!shortened.empty()) paragraph("  note           ", shortened);
   }
 
   void first_token() {
@@ -337,6 +339,11 @@ class Screen : TextScreen {
         line(fmt::format("  next   {} with the same model for the forecast",
                          paint_.bold(fmt::format("rigcast simulate --gpu {} --runtime rigcast",
                                                  printable(s_.rig.gpus.front().id)))));
+      return;
+    }
+    if (r_.serving) {
+      line(fmt::format("  next   {} for how many there may be, {} for scripts",
+                       paint_.bold("rigcast capacity"), paint_.bold("--format json")));
       return;
     }
     line(fmt::format("  next   {} for the timeline, {} for scripts",

@@ -51,6 +51,8 @@ Json serving_figures_json(const ServingFigures& f) {
       {"with_prompts", json_number(f.with_prompts)},
       {"sequences_full", json_number(f.sequences_full)},
       {"cache_full", json_number(f.cache_full)},
+      {"step_full", json_number(f.step_full)},
+      {"shortened", f.shortened},
       {"bound_by", std::string(name(f.bound_by()))},
       {"state", std::string(name(f.state))},
   };

@@ -83,10 +83,12 @@ struct BatchEfficiency {
   // expert instead of the batch's.
   std::vector<std::string> expert_widths;
   Sourced<double> expert_widths_since;
-  Sourced<double> expand;       // writing weights out as FP16: share of VRAM bandwidth
-  Sourced<double> score_bytes;  // bytes of VRAM traffic per score, without flash attention
-  Sourced<double> pipeline;     // share of the other GPUs' time that pipelined ubatches hide
-  Sourced<double> launch;       // factor on the launch overhead, for a batch
+  Sourced<double> expand;        // writing weights out as FP16: share of VRAM bandwidth
+  Sourced<double> score_bytes;   // bytes of VRAM traffic per score, without flash attention
+  Sourced<double> vector_bytes;  // moved by kernels between a batch's products, for each element
+                                 // that these take or give; 0: hidden by the products
+  Sourced<double> pipeline;      // share of the other GPUs' time that pipelined ubatches hide
+  Sourced<double> launch;        // factor on the launch overhead, for a batch
   // Cycles of a unit in which it does what matrix instructions do not: per 1,000 FLOPs the products
   // with the scales of quantized blocks, and per score the softmax of attention.
   Sourced<double> tile_cycles, score_cycles;

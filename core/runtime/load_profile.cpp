@@ -275,6 +275,7 @@ BatchEfficiency read_batch(const TomlTable& t) {
       t.find_number_figure("expert_widths_since", 2020, 2100).value_or(Sourced<double>{});
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
+  b.vector_bytes = t.find_number_figure("vector_bytes", 0, 1000).value_or(Sourced<double>{});
   b.pipeline = t.number_figure("pipeline", 0, 1);
   b.launch = t.find_number_figure("launch", 0.01, kMaxScale).value_or(unit_scale());
   b.tile_cycles = t.find_number_figure("tile_cycles", 0, 1000).value_or(Sourced<double>{});
@@ -519,6 +520,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);
   p.ffn_in_ram = t.flag("ffn_in_ram", false);
+  p.fp32_sums = t.flag("fp32_sums", false);
   p.copies_ram_cache = t.flag("copies_ram_cache", false);
   p.projector = t.flag("projector", false);
   p.speculates = t.flag("speculates", false);

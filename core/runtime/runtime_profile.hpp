@@ -55,6 +55,7 @@ struct RuntimeProfile {
   // pageable memory; with flash attention also under the KV policy `ram`, else the CPU attends
   // there.
   bool copies_ram_cache = false;
+  bool fp32_sums = false;   // matrix units add in FP32, at which some GPUs have half of the rate
   bool ffn_in_ram = false;  // dense FFNs may be on the host while the rest of a layer is on a GPU
 
   struct Memory {

@@ -10,6 +10,7 @@
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/model/quantized_model.hpp"
+#include "core/scenario/server_rules.hpp"
 
 namespace rigcast {
 namespace {
@@ -126,19 +127,6 @@ void read_draft(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
                        .file = std::move(draft.model_file)};
 }
 
-// vLLM's kernels for weights of GGUF's formats are nobody's choice and were not measured.
-void refuse_quantized(const TomlTable& t, const Scenario& s) {
-  if (s.runtime.rules != RuntimeRules::kVllm) return;
-  const auto quantized = std::ranges::find_if(s.tensors.tensors, [](const Tensor& tensor) {
-    return tensor.dimensions >= 2 && format_group(tensor.format) != FormatGroup::kFloat;
-  });
-  if (quantized == s.tensors.tensors.end()) return;
-  t.refuse(s.model_file ? "file" : "quant",
-           fmt::format("{} is forecast with weights in BF16 or F16, not in {}", s.runtime.name,
-                       info(quantized->format).name),
-           "--quant BF16, or --runtime llama.cpp");
-}
-
 // The engine of this project computes with most formats, not with all.
 void refuse_uncomputed(const TomlTable& t, const Scenario& s) {
   if (s.runtime.rules != RuntimeRules::kRigcast) return;
@@ -170,6 +158,7 @@ void ignore_window(Scenario& s) {
 void limit_matrix_units(Scenario& s) {
   const Backend backend = s.settings.backend;
   for (GpuPart& gpu : s.rig.gpus) {
+    if (s.runtime.fp32_sums && gpu.fp16_tensor) gpu.fp16_tensor_fp16acc.reset();
     if (!s.settings.matrix_units || !uses_matrix_units(s.runtime.matrix_units, backend,
                                                        gpu.architecture, s.settings.build_year)) {
       gpu.fp16_tensor.reset();
@@ -196,20 +185,6 @@ void cache_latent_values(Scenario& s, ModelSpec& model) {
         "of {}, several times the KV that is forecast",
         s.runtime.name, std::floor(since->value),
         1 + std::floor(12 * (since->value - std::floor(since->value)) + 0.5), model.name));
-}
-
-// All layers of vLLM are on one GPU; several that share each layer are not modelled.
-void require_one_gpu(const TomlTable& t, Scenario& s) {
-  const int all = s.model.layers + 1;
-  if (s.rig.gpus.size() != 1)
-    t.refuse(
-        "gpu_layers",
-        fmt::format("{} is forecast on one GPU, the rig has {}", s.runtime.name, s.rig.gpus.size()),
-        "a rig with one GPU, or --runtime llama.cpp");
-  if (s.placement.gpu_layers.value_or(all) < all)
-    t.refuse("gpu_layers", fmt::format("{} has all layers on the GPU", s.runtime.name),
-             "leave it out, or --runtime llama.cpp");
-  s.placement.gpu_layers = all;
 }
 
 void read_placement(const TomlTable& t, Scenario& s) {
@@ -450,22 +425,6 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
-// The rules by which the runtime's server serves, as far as they are not its own.
-void read_server_rules(const TomlTable& root, Scenario& s) {
-  if (!s.runtime.server) {
-    if (root.has("scheduler"))
-      root.refuse("scheduler", fmt::format("{} serves one request at a time", s.runtime.name),
-                  "choose --runtime llama.cpp or vllm, or leave it out");
-    return;
-  }
-  SchedulerPolicy defaults = s.runtime.server->scheduler;
-  const bool slots = defaults.layout == KvLayout::kSlots;
-  if (slots) defaults.step_tokens = s.settings.batch;
-  s.scheduler = read_scheduler(root.table("scheduler"), defaults);
-  // A server with a pool of blocks computes a step in one pass.
-  if (!slots) s.settings.batch = s.settings.ubatch = int(s.scheduler->step_tokens);
-}
-
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
@@ -573,7 +532,6 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
 
   read_model(root.table("model"), catalogue, s);
   refuse_uncomputed(root.table("model"), s);
-  refuse_quantized(root.table("model"), s);
   if (root.has("draft")) read_draft(root.table("draft"), catalogue, s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
   s.settings.build_year = read_build(runtime);
@@ -586,6 +544,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   limit_matrix_units(s);
   read_workload(root, s);
   read_server_rules(root, s);
+  if (s.runtime.rules == RuntimeRules::kVllm) check_vllm(root, s);
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();
   if (auto error = document.error()) return *error;

@@ -556,8 +556,9 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
-  if (const auto& blocks = s.runtime.blocks)
-    cost.serial += Bytes{t.vector_elements * blocks->vector_bytes.value} / part.bandwidth.value;
+  const auto& blocks = s.runtime.blocks;
+  const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;
+  cost.serial += Bytes{t.vector_elements * vector} / part.bandwidth.value;
   return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
 }
 

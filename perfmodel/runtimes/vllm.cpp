@@ -50,7 +50,9 @@ void Vllm::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
     const Bytes left = std::min(
         seen * s.scheduler->memory_share - d.weights - d.activations - d.staging, d.free());
     const double block = per_token * double(s.scheduler->block_tokens);
-    d.kv += Bytes{std::max(0.0, std::floor(left.value / block)) * block};
+    const double context = std::ceil(per_token * double(s.context) / block) * block;
+    // A server whose pool does not hold one context does not start.
+    d.kv += Bytes{std::max(context, std::floor(left.value / block) * block)};
   }
 }
 

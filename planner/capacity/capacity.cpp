@@ -10,7 +10,6 @@ namespace {
 constexpr double kMaxUsers = 100'000, kMaxRate = 10'000;
 constexpr double kMinRate = 1e-4;   // a request in three hours
 constexpr double kRateStep = 1.02;  // to which a rate is found
-constexpr std::int64_t kRequestsOfUser = 10;
 
 class Search {
  public:
@@ -43,6 +42,7 @@ class Search {
     }
     if (error_) return *std::move(error_);
     found.most = met;
+    found.is_least = broken > limit;
     found.broken = broken_;
     return found;
   }
@@ -87,7 +87,6 @@ Load with_amount(Load load, double amount) {
     load.rate = amount;
   } else {
     load.users = int(amount);
-    load.requests = std::max(load.requests, kRequestsOfUser * load.users);
   }
   return load;
 }

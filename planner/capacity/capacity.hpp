@@ -21,14 +21,15 @@ struct CapacityPoint {
 };
 
 struct Capacity {
-  bool in_users = true;  // else in requests/s
-  double most = 0;       // that meets the SLO; 0: not even the least
-  std::string broken;    // what the next one breaks: "TTFT p95"; empty: the search ended before
+  bool in_users = true;   // else in requests/s
+  double most = 0;        // that meets the SLO; 0: not even the least
+  bool is_least = false;  // the search ended before anything broke
+  std::string broken;     // what the next one breaks: "TTFT p95"; empty: the search ended before
   std::vector<CapacityPoint> curve;  // around it, rising
 };
 
-/// Users are whole; a rate is found to 2 %. Requests of a closed load are at least ten for each
-/// user. Errors: a load without an SLO, of a trace or a burst; those of `serve`.
+/// Users are whole; a rate is found to 2 %. Errors: a load without an SLO, of a trace or a burst;
+/// those of `serve`.
 Result<Capacity> find_capacity(const Load& load, const ServeLoad& serve);
 
 /// As find_capacity(), without a curve.

@@ -22,6 +22,7 @@ struct CapacityReport {
   Capacity capacity;
   std::optional<double> lowest, highest;  // at the ends of the forecast's interval
   std::vector<CapacityChange> changes;    // that were simulated, the best first
+  std::vector<std::string> notes;         // on where the model is
   std::string command;                    // that serves it; empty: none is known
 };
 

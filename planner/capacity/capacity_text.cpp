@@ -40,6 +40,11 @@ class Screen : TextScreen {
     return r_.capacity.most == 1 ? "user" : "users";
   }
 
+  bool uses_slots() const {
+    const auto& curve = r_.capacity.curve;
+    return !curve.empty() && curve.front().figures.cache.slots;
+  }
+
   void headline() {
     const Scenario& s = r_.scenario;
     line(paint_.bold(
@@ -52,14 +57,16 @@ class Screen : TextScreen {
   void answer() {
     const Capacity& c = r_.capacity;
     if (c.most <= 0) {
-      line(paint_.yellow(fmt::format("  serves nobody: a single one breaks {}", c.broken)));
+      line(paint_.yellow(fmt::format("  serves nobody: {} breaks {}",
+                                     c.in_users ? "a single user" : "the least rate", c.broken)));
       gap();
       return;
     }
-    std::string text = "  serves " + paint_.bold(amount_text(c.most) + " " + unit());
+    std::string text = std::string("  serves ") + (c.is_least ? "at least " : "") +
+                       paint_.bold(amount_text(c.most) + " " + unit());
     if (r_.lowest && r_.highest)
       text += fmt::format(" ({} to {})", amount_text(*r_.lowest), amount_text(*r_.highest));
-    if (!c.broken.empty()) text += fmt::format("; the next one breaks {}", c.broken);
+    if (!c.broken.empty() && !c.is_least) text += fmt::format("; the next one breaks {}", c.broken);
     line(text);
     const auto at = std::ranges::min_element(
         c.curve, {}, [&](const CapacityPoint& p) { return std::abs(p.amount - c.most); });
@@ -73,9 +80,9 @@ class Screen : TextScreen {
 
   void curve() {
     line(fmt::format("{:>12}{:>9}{:>9}   {:<28}{:<18}{:>6}{:>8}",
-                     r_.capacity.in_users ? "users" : "requests/s",
-                     r_.capacity.in_users ? "req/s" : "", "tok/s", "TTFT p50 / p95 / p99",
-                     "TPOT p50 / p99", "KV", "in SLO"));
+                     r_.capacity.in_users ? "users" : "asked/s", "req/s", "tok/s",
+                     "TTFT p50 / p95 / p99", "TPOT p50 / p99", uses_slots() ? "slots" : "KV",
+                     "in SLO"));
     for (const CapacityPoint& p : r_.capacity.curve) {
       const ServingFigures& f = p.figures;
       const std::string start = fmt::format("{:>12}", amount_text(p.amount));
@@ -83,7 +90,7 @@ class Screen : TextScreen {
         line(start + paint_.yellow("   overloaded: waits grow as long as the load goes on"));
         continue;
       }
-      const std::string rate = r_.capacity.in_users ? three_digits(f.requests_per_s) : "";
+      const std::string rate = three_digits(f.requests_per_s);
       const std::string ttft =
           fmt::format("{} / {} / {}", time(f.ttft.p50), time(f.ttft.p95), time(f.ttft.p99));
       const std::string tpot = fmt::format("{} / {}", time(f.tpot.p50), time(f.tpot.p99));
@@ -119,6 +126,11 @@ class Screen : TextScreen {
   }
 
   void notes() {
+    for (const std::string& note : r_.notes) paragraph("  note     ", note);
+    if (!r_.capacity.curve.empty()) {
+      const std::string shortened = shortened_text(r_.capacity.curve.front().figures);
+      if (!shortened.empty()) paragraph("  note     ", shortened);
+    }
     for (std::size_t i = 0; i < std::min(r_.scenario.warnings.size(), kMaxNotes); ++i)
       paragraph("  note     ", r_.scenario.warnings[i]);
   }

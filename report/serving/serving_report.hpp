@@ -45,12 +45,14 @@ struct ServingFigures {
   // Shares of the time in which steps are computed.
   double busy = 0;          // of the whole duration
   double with_prompts = 0;  // steps that compute prompts
-  // Shares of the whole duration in which somebody waits: for one that runs to end, or for room in
-  // the cache.
-  double sequences_full = 0, cache_full = 0;
+  // Shares of the whole duration in which somebody waits: for one that runs to end, for room in the
+  // cache, or for the next step.
+  double sequences_full = 0, cache_full = 0, step_full = 0;
   ServingState state = ServingState::kStable;
+  std::size_t shortened = 0;  // requests cut to the context, and conversations that it ended
 
   struct Cache {
+    bool slots = false;         // `mean` and `peak` are shares of the slots, whatever they hold
     TokenCount capacity = 0;    // tokens
     double mean = 0, peak = 0;  // shares of it
     double hit_rate = 0;        // share of the prompts' tokens that were in it

@@ -16,17 +16,20 @@ constexpr std::string_view kEndless = "overloaded: waits grow as long as the loa
 
 std::string with_interval(double seconds, const ServingReport& s, double Percentiles::*which,
                           Percentiles ServingFigures::*of) {
-  std::string text = time_text(Seconds{seconds});
+  const std::string text = time_text(Seconds{seconds});
   if (!s.fastest || !s.slowest) return text;
-  const double low = (*s.fastest).*of.*which, high = (*s.slowest).*of.*which;
-  if (s.slowest->state == ServingState::kOverloaded)
+  // Users of a slower server ask less often, so that a latency may be lower there.
+  const double a = (*s.fastest).*of.*which, b = (*s.slowest).*of.*which;
+  const double low = std::min({a, b, seconds}), high = std::max({a, b, seconds});
+  const bool waits = of != &ServingFigures::tpot;
+  if (waits && s.slowest->state == ServingState::kOverloaded)
     return text + fmt::format(" ({} to overloaded)", time_text(Seconds{low}));
-  return text + time_interval_text(Seconds{seconds}, std::min(low, high), std::max(low, high));
+  return text + time_interval_text(Seconds{seconds}, low, high);
 }
 
 std::string latency_text(const ServingReport& s, Percentiles ServingFigures::*of) {
   const Percentiles& p = s.figures.*of;
-  return fmt::format("{:<30}{:<30}{}", "p50 " + with_interval(p.p50, s, &Percentiles::p50, of),
+  return fmt::format("{:<29} {:<29} {}", "p50 " + with_interval(p.p50, s, &Percentiles::p50, of),
                      "p95 " + with_interval(p.p95, s, &Percentiles::p95, of),
                      p.p99 ? "p99 " + time_text(Seconds{*p.p99}) : "p99 too few");
 }
@@ -38,9 +41,12 @@ std::string served_text(const ServingReport& s) {
 }
 
 std::string cache_text(const ServingFigures& f) {
+  const std::string capacity = text_count(f.cache.capacity);
   std::string text =
-      fmt::format("{} full in the mean, {} at most, of {} tokens", share_text(f.cache.mean),
-                  share_text(f.cache.peak), text_count(f.cache.capacity));
+      f.cache.slots ? fmt::format("{} tokens; {} of the slots in use in the mean, {} at most",
+                                  capacity, share_text(f.cache.mean), share_text(f.cache.peak))
+                    : fmt::format("{} full in the mean, {} at most, of {} tokens",
+                                  share_text(f.cache.mean), share_text(f.cache.peak), capacity);
   if (f.cache.hit_rate > 0)
     text += fmt::format("; {} of prompts were in it", share_text(f.cache.hit_rate));
   if (f.cache.preemptions > 0)
@@ -56,7 +62,16 @@ std::string limit_text(const ServingFigures& f) {
   if (f.sequences_full > 0)
     text += fmt::format("; requests wait for a slot {}", share_text(f.sequences_full));
   if (f.cache_full > 0) text += fmt::format("; for KV cache {}", share_text(f.cache_full));
+  if (f.step_full > 0) text += fmt::format("; for a step {}", share_text(f.step_full));
   return text;
+}
+
+std::string shortened_text(const ServingFigures& f) {
+  if (f.shortened == 0) return {};
+  return fmt::format(
+      "{} of {} requests were cut to the context, or ended their conversation because it was full: "
+      "a longer --context serves what the load says",
+      text_count(std::int64_t(f.shortened)), text_count(std::int64_t(f.requests)));
 }
 
 std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
@@ -66,7 +81,7 @@ std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
   lines.push_back({"first token",
                    endless ? std::string(kEndless) : latency_text(s, &ServingFigures::ttft),
                    {}});
-  lines.push_back({"per token", latency_text(s, &ServingFigures::tpot), {}});
+  if (f.tpot.p50 > 0) lines.push_back({"per token", latency_text(s, &ServingFigures::tpot), {}});
   if (!endless) lines.push_back({"answer", latency_text(s, &ServingFigures::e2e), {}});
   if (f.share_in_slo)
     lines.push_back({"within SLO",

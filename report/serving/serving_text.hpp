@@ -19,5 +19,7 @@ std::vector<ServingLine> serving_lines(const ServingReport& serving, const Slo& 
 
 /// "prompts 61 % of the steps' time; slots full 22 % of the time".
 std::string limit_text(const ServingFigures& figures);
+/// What the context left out of the load; empty: nothing.
+std::string shortened_text(const ServingFigures& figures);
 
 }  // namespace rigcast

@@ -4,9 +4,39 @@
 #include <utility>
 
 #include "perfmodel/overlap.hpp"
+#include "perfmodel/runtimes/runtime_models.hpp"
 #include "perfmodel/step.hpp"
 
 namespace rigcast {
+namespace {
+
+// Attention's kernel begins when the projections' products are there. In a step of one kind that
+// makes no difference, because both are bound by the same: of prompts and answers together, the
+// products of the prompts would hide that the caches of the answers are read.
+void separate_attention(const StepContext& s, Step& step) {
+  std::vector<StepOp> ops;
+  ops.reserve(2 * step.ops.size());
+  for (StepOp& op : step.ops) {
+    ops.push_back(op);
+    if (op.kind != ActivityKind::kAttention || op.device == kHost || op.fetch || op.host_part)
+      continue;
+    OpTraffic& products = ops.back().traffic;
+    products.kv_read_bytes = products.kv_write_bytes = products.kv_copied_bytes = 0;
+    products.attention_flops = products.causal_flops = products.cell_flops = 0;
+    ops.back().cost = operation_cost(s, ops.back());
+    OpTraffic& cache = op.traffic;
+    cache.weight_bytes_by_format = {};
+    cache.activation_bytes = cache.vector_elements = cache.matmul_flops = 0;
+    cache.matrices = 0;
+    op.launches = Launches::kNone;
+    op.handoffs = 0;
+    op.cost = operation_cost(s, op);
+    ops.push_back(std::move(op));
+  }
+  step.ops = std::move(ops);
+}
+
+}  // namespace
 
 BatchTime::BatchTime(const Scenario& scenario, Placement placement, MemoryPlan memory)
     : s_(scenario), placement_(std::move(placement)), memory_(std::move(memory)) {}
@@ -39,17 +69,19 @@ Seconds BatchTime::pass(const std::vector<SequencePart>& parts) const {
   const TokenCount half_cell = (s_.runtime.memory.kv_padding - 1) / 2;
   std::vector<Sequence> sequences;
   sequences.reserve(parts.size());
-  bool decodes = true, logits = false;
+  bool decodes = true, prompts = true, logits = false;
   for (const SequencePart& part : parts) {
     sequences.push_back({part.cached + half_cell, part.tokens});
-    decodes = decodes && part.tokens == 1;
+    (part.tokens == 1 ? prompts : decodes) = false;
     logits = logits || part.has_logits;
   }
   Batch batch(std::move(sequences), 1);
   if (s_.model.window)
     batch.window_cells = read_cells(s_.model.window->tokens + s_.settings.ubatch, 1);
-  const Step step = decodes ? decode_step(s_, placement_, memory_, batch)
-                            : prefill_step(s_, placement_, memory_, batch, logits);
+  Step step = decodes ? decode_step(s_, placement_, memory_, batch)
+                      : prefill_step(s_, placement_, memory_, batch, logits);
+  if (!decodes && !prompts) separate_attention(s_, step);
+  if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
   return steady_period(s_, step);
 }
 

@@ -44,16 +44,18 @@ class BlockCache : public KvCache {
 
   void admit(RequestId id) override {
     if (id >= blocks_.size()) blocks_.resize(std::max(std::size_t(id) + 1, log_.size()));
+    if (id >= held_.size()) held_.resize(blocks_.size());
     for (const BlockId block : hits_) pool_.share(block);
     blocks_[id] = hits_;
+    held_[id] = TokenCount(hits_.size());
   }
 
   bool grow(RequestId id, TokenCount tokens) override {
     std::vector<BlockId>& own = blocks_[id];
     const std::size_t wanted = blocks_for(tokens);
-    if (wanted <= own.size()) return true;
-    if (wanted - own.size() > pool_.free()) return false;
+    if (wanted > own.size() && wanted - own.size() > pool_.free()) return false;
     while (own.size() < wanted) own.push_back(pool_.take());
+    hold(id, tokens);
     return true;
   }
 
@@ -66,12 +68,6 @@ class BlockCache : public KvCache {
     return sum <= pool_.free();
   }
 
-  void computed(RequestId id, TokenCount before) override {
-    if (!shares_) return;
-    for (TokenCount b = before / block_; b < log_.state(id).computed / block_; ++b)
-      pool_.hold(blocks_[id][std::size_t(b)], content(id, std::uint32_t(b)));
-  }
-
   void release(RequestId id) override {
     pool_.release(blocks_[id]);
     blocks_[id].clear();
@@ -80,6 +76,15 @@ class BlockCache : public KvCache {
   std::size_t place(RequestId) const override { return 0; }
 
  private:
+  // Full blocks can be shared from then on, before they are computed: within a step all prompts of
+  // a kernel's launch see what it writes. See kv_cache_manager.py, allocate_slots().
+  void hold(RequestId id, TokenCount tokens) {
+    if (!shares_) return;
+    TokenCount& held = held_[id];
+    for (; (held + 1) * block_ <= tokens; ++held)
+      pool_.hold(blocks_[id][std::size_t(held)], content(id, std::uint32_t(held)));
+  }
+
   std::size_t blocks_for(TokenCount tokens) const {
     return std::size_t((tokens + block_ - 1) / block_);
   }
@@ -93,6 +98,7 @@ class BlockCache : public KvCache {
   KvBlocks pool_;
   const RequestLog& log_;
   std::vector<std::vector<BlockId>> blocks_;  // by request
+  std::vector<TokenCount> held_;              // of these, whose content is stated
   std::vector<BlockId> hits_;                 // of what was looked for last
 };
 
@@ -144,8 +150,6 @@ class SlotCache : public KvCache {
 
   bool grow(RequestId, TokenCount tokens) override { return tokens <= slot_tokens_; }
   bool can_grow(const std::vector<RequestId>&, TokenCount) const override { return true; }
-  void computed(RequestId, TokenCount) override {}
-
   void release(RequestId id) override {
     Slot& slot = slots_[slot_of_[id]];
     slot.used = false;

@@ -30,8 +30,6 @@ class KvCache {
   virtual bool grow(RequestId id, TokenCount tokens) = 0;
   /// Units that the requests would take beyond what is free, if each had so many tokens more.
   [[nodiscard]] virtual bool can_grow(const std::vector<RequestId>& ids, TokenCount more) const = 0;
-  /// Its tokens from `before` on have been computed.
-  virtual void computed(RequestId id, TokenCount before) = 0;
   /// It has ended, or gives up what it has.
   virtual void release(RequestId id) = 0;
   /// Requests that run are in this order: of slots, by their number; else of admission.

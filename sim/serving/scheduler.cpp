@@ -9,6 +9,7 @@ const StepPlan& Scheduler::plan() {
   plan_.parts.clear();
   plan_.admitted.clear();
   plan_.preempted.clear();
+  lacks_cache_ = false;
   TokenCount left = policy_.step_tokens;
   switch (policy_.order) {
     case StepOrder::kAdmission:
@@ -29,10 +30,12 @@ const StepPlan& Scheduler::plan() {
       if (plan_.parts.empty()) continue_decodes(left);
       break;
     case StepOrder::kWholeBatches:
-      if (running_.empty())
-        admit(left);
-      else
+      // A batch fills while its prompts are computed.
+      if (std::ranges::all_of(running_, [&](RequestId id) { return is_prompt(id); })) {
+        if (continue_running(left)) admit(left);
+      } else {
         continue_running(left);
+      }
       break;
   }
   return plan_;
@@ -91,11 +94,12 @@ bool Scheduler::continue_running(TokenCount& left) {
   return plan_.preempted.empty();
 }
 
+// Every answer gets its token, be they more than the budget: a batch is then cut into several.
 void Scheduler::continue_decodes(TokenCount& left) {
   const std::vector<RequestId> all = running_;
   for (const RequestId id : all) {
-    if (is_prompt(id) || left <= 0 || std::ranges::find(running_, id) == running_.end()) continue;
-    if (log_.known(id) - log_.state(id).computed > 1) continue;  // computed anew, as a prompt
+    if (is_prompt(id) || log_.state(id).computed == 0) continue;  // or it was preempted just now
+    if (log_.known(id) - log_.state(id).computed > 1) continue;   // computed anew, as a prompt
     if (make_room(id, log_.known(id))) add(id, 1, left);
   }
 }
@@ -143,7 +147,8 @@ void Scheduler::admit(TokenCount& left) {
     const RequestId id = waiting_.front();
     const TokenCount hit = cache_.find(id);
     const TokenCount tokens = std::min(log_.known(id) - hit, left);
-    if (!has_room_for(id, hit, tokens)) return;
+    lacks_cache_ = !has_room_for(id, hit, tokens);
+    if (lacks_cache_) return;
     cache_.admit(id);
     log_.state(id).computed = hit;
     cache_.grow(id, hit + tokens);

@@ -37,6 +37,8 @@ class Scheduler {
 
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const std::vector<RequestId>& running() const { return running_; }
+  /// True if the first of those that wait found no room in the cache before the last step.
+  [[nodiscard]] bool lacks_cache() const { return lacks_cache_; }
   /// True if no further request can run, whatever room the cache has.
   [[nodiscard]] bool is_full() const {
     return running_.size() >= policy_.sequences ||
@@ -75,6 +77,7 @@ class Scheduler {
   std::deque<RequestId> waiting_;
   std::vector<RequestId> running_;  // in order of admission, or of slots
   StepPlan plan_;
+  bool lacks_cache_ = false;
   double estimate_;  // share of answers for which room is left: KvReserve::kEstimate
 };
 

@@ -64,8 +64,11 @@ class Server {
       const auto id = RequestId(log_.size() - 1);
       if (const std::string fault = fault_of(log_, *cache_); !fault.empty())
         fault_ = bad_input(fmt::format("request {} of the load {}", id + 1, fault));
-      // It has waited since it arrived, be it within a step.
-      run_.waiting += (now_ - log_[id].arrival).value;
+      // It has waited since it arrived, be it within a step; if nobody did before, it was the
+      // first.
+      const Seconds waited = now_ - log_[id].arrival;
+      run_.waiting += waited.value;
+      if (scheduler_.waiting() == 0) waits() += waited;
       run_.requests.emplace_back();
       scheduled_.push_back(false);
       token_at_.emplace_back();
@@ -81,9 +84,14 @@ class Server {
     run_.blocks += double(used) * time.value;
     run_.peak_blocks = std::max(run_.peak_blocks, used);
     run_.peak_running = std::max(run_.peak_running, scheduler_.running().size());
-    if (scheduler_.waiting() > 0)
-      (scheduler_.is_full() ? run_.sequences_full : run_.cache_full) += time;
+    if (scheduler_.waiting() > 0) waits() += time;
     now_ += time;
+  }
+
+  // The sum of the times in which somebody waits for the same as those that wait now.
+  Seconds& waits() {
+    if (scheduler_.is_full()) return run_.sequences_full;
+    return scheduler_.lacks_cache() ? run_.cache_full : run_.step_full;
   }
 
   void note(const StepPlan& plan) {
@@ -184,10 +192,8 @@ class Server {
   // and true is returned.
   bool advance(RequestId id, TokenCount tokens) {
     RequestLog::State& s = log_.state(id);
-    const TokenCount before = s.computed;
     s.computed += tokens;
     run_.computed_tokens += tokens;
-    cache_->computed(id, before);
     if (s.computed < log_.known(id)) return false;
     token_at_[id] = now_;
     if (s.generated++ == 0) run_.requests[id].first_token = now_;

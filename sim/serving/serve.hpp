@@ -48,6 +48,7 @@ struct ServingRun {
   Seconds with_prompts;              // in those that compute prompts
   Seconds sequences_full;            // in which somebody waits until one of those that run ends
   Seconds cache_full;                // in which somebody waits for room in the cache
+  Seconds step_full;                 // in which somebody waits for the next step
   Seconds end;                       // of the last step
   GapHistogram gaps;                 // between the tokens of answers
   std::int64_t computed_tokens = 0;  // of prompts and answers, again after a preemption

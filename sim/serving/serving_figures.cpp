@@ -98,6 +98,7 @@ std::string broken_limit(const Slo& slo, const std::vector<double>& ttft,
     return fmt::format("{} p{:g}", metric, limit.percentile);
   };
   if (is_broken(slo.ttft, of(ttft))) return named("TTFT", *slo.ttft);
+  if (slo.tpot && tpot.empty()) return "TPOT, which answers of one token do not have";
   if (is_broken(slo.tpot, of(tpot))) return named("TPOT", *slo.tpot);
   if (is_broken(slo.itl, [&](double share) { return gaps.quantile(share); }))
     return named("ITL", *slo.itl);
@@ -115,7 +116,9 @@ void count_tokens(const ServedLoad& s, ServingFigures& f) {
   f.requests_per_s = double(f.requests) / seconds;
   f.prompt_tokens_per_s = prompts / seconds;
   f.output_tokens_per_s = outputs / seconds;
-  f.cache.hit_rate = double(s.run.hit_tokens) / prompts;
+  double hits = 0;  // at the first admission of each
+  for (const ServedTimes& t : s.run.requests) hits += double(t.hit);
+  f.cache.hit_rate = hits / prompts;
 }
 
 void average_over_time(const ServedLoad& s, ServingFigures& f) {
@@ -128,6 +131,7 @@ void average_over_time(const ServedLoad& s, ServingFigures& f) {
   f.with_prompts = run.with_prompts / run.busy;
   f.sequences_full = run.sequences_full.value / seconds;
   f.cache_full = run.cache_full.value / seconds;
+  f.step_full = run.step_full.value / seconds;
   f.cache.capacity = s.cache_tokens;
   f.cache.mean = run.blocks / seconds / double(s.cache_units);
   f.cache.peak = double(run.peak_blocks) / double(s.cache_units);
@@ -145,7 +149,7 @@ ServingState state_of(const ServingRun& run) {
     waited[4 * i / n] += (run.requests[i].scheduled - run.load[i].arrival).value;
     if (run.requests[i].scheduled > run.load.back().arrival) ++left_waiting;
   }
-  const bool rises = std::ranges::is_sorted(waited, std::less_equal<>()) && waited[3] > waited[0];
+  const bool rises = std::ranges::is_sorted(waited) && waited[3] > waited[0];
   const bool falls_behind = double(left_waiting) > std::sqrt(double(n));
   if (rises && falls_behind) return ServingState::kOverloaded;
   return falls_behind ? ServingState::kBacklogged : ServingState::kStable;
@@ -178,10 +182,13 @@ ServingFigures figures_of(const ServedLoad& s) {
   f.e2e = percentiles_of(e2e, f.requests);
   f.itl = percentiles_of(s.run.gaps, f.requests);
   if (!s.slo.empty()) {
-    f.share_in_slo = double(within) / counted;
-    f.goodput = f.requests_per_s * *f.share_in_slo;
+    // Gaps are of all requests together: which of them a long one belongs to is not kept.
+    if (!s.slo.itl) f.share_in_slo = double(within) / counted;
+    if (!s.slo.itl) f.goodput = f.requests_per_s * *f.share_in_slo;
     f.broken = broken_limit(s.slo, ttft, tpot, e2e, s.run.gaps);
   }
+  f.shortened = s.shortened;
+  f.cache.slots = s.slots;
   f.state = s.is_open ? state_of(s.run) : ServingState::kStable;
   return f;
 }

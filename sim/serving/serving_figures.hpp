@@ -13,6 +13,8 @@ struct ServedLoad {
   std::size_t cache_units = 0;  // blocks or slots
   Seconds before_scheduling{};  // of a request, before its arrival at the scheduler
   bool is_open = false;
+  bool slots = false;         // the units are slots
+  std::size_t shortened = 0;  // requests that the context cut
   Slo slo{};
 };
 

@@ -38,6 +38,24 @@ class AcceptedRequests : public Arrivals {
   Seconds reading_;
 };
 
+// As many requests as it takes until what runs and waits is what would run and wait later, too: ten
+// of each user; of an open load eight times as many as run at once, and all that arrive while three
+// conversations of the mean length go on.
+Load long_enough(Load load, const SchedulerPolicy& policy) {
+  if (load.arrival == ArrivalProcess::kBurst || load.arrival == ArrivalProcess::kTrace) return load;
+  constexpr std::int64_t kOfUser = 10, kOfSequence = 8;
+  constexpr double kConversations = 3;
+  if (!load.is_open()) {
+    load.requests = std::max(load.requests, kOfUser * load.users);
+    return load;
+  }
+  const double conversation = load.think_time.value.value * load.turns.value;  // seconds
+  const auto meanwhile = std::int64_t(std::min(1e6, kConversations * conversation * load.rate));
+  load.requests =
+      std::max({load.requests, kOfSequence * std::int64_t(policy.sequences), meanwhile});
+  return load;
+}
+
 // Tokens for which every device has the KV of its layers.
 TokenCount cache_tokens_of(const Scenario& s, const Placement& p, const MemoryPlan& memory) {
   if (s.scheduler->layout == KvLayout::kSlots)
@@ -88,8 +106,9 @@ LoadSimulation::LoadSimulation(const Scenario& s, Placement placement, MemoryPla
   prompt_ = profile_interval(s, SpeedMetric::kPrefill, regime);
 }
 
-Result<ServingFigures> LoadSimulation::figures(const Load& load, MachineSpeed speed) {
+Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed speed) {
   const Scenario& s = *scenario_;
+  const Load load = long_enough(stated, *s.scheduler);
   const auto offered = offer(load, s.workload.context);
   if (!offered) return offered.error();
   const Seconds reading = s.runtime.server->request.value;
@@ -114,6 +133,8 @@ Result<ServingFigures> LoadSimulation::figures(const Load& load, MachineSpeed sp
                      .cache_units = units,
                      .before_scheduling = reading,
                      .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
+                     .slots = slots,
+                     .shortened = (*offered)->shortened(),
                      .slo = load.slo});
 }
 

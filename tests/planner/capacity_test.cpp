@@ -70,12 +70,6 @@ TEST_CASE("The curve rises, has the capacity in it, and goes beyond", "[capacity
   CHECK(found->curve.back().amount > 37);
 }
 
-TEST_CASE("Users of a closed load ask often enough", "[capacity]") {
-  Load load = users_who_want(2);
-  CHECK(planner::with_amount(load, 10).requests == load.requests);
-  CHECK(planner::with_amount(load, 500).requests == 5000);
-}
-
 TEST_CASE("A load without a wish, and one that is recorded, have no capacity", "[capacity]") {
   CHECK_FALSE(find_most(Load{}, serves(1)));
   Load load = users_who_want(2);

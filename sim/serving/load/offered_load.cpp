@@ -21,6 +21,12 @@ namespace {
 
 constexpr int kMaxTurns = 100'000;  // of a session: its context is full long before
 
+// The answer is kept as far as that is possible: a client leaves out what is old of a prompt.
+void cut(ServedRequest& r, TokenCount context) {
+  r.output = std::min(r.output, context - 1);
+  r.prompt = std::min(r.prompt, context - r.output);
+}
+
 // A request of a session before it is asked.
 struct Turn {
   TokenCount tokens = 0;  // that it adds to the conversation
@@ -201,8 +207,7 @@ class SessionLoad : public OfferedLoad {
 
   void cut_to_context(ServedRequest& r) {
     if (r.prompt + r.output <= context_) return;
-    r.prompt = std::min(r.prompt, context_ - 1);
-    r.output = std::min(r.output, context_ - r.prompt);
+    cut(r, context_);
     ++shortened_;
   }
 
@@ -253,8 +258,7 @@ Result<std::unique_ptr<OfferedLoad>> offer_trace(const Load& load, TokenCount co
   for (ServedRequest& r : requests) {
     r.arrival = r.arrival / load.rate_scale;
     shortened += r.prompt + r.output > context ? 1 : 0;
-    r.prompt = std::min(r.prompt, context - 1);
-    r.output = std::min(r.output, context - r.prompt);
+    cut(r, context);
   }
   if (load.duration)
     std::erase_if(requests, [&](const ServedRequest& r) { return r.arrival > *load.duration; });

@@ -170,3 +170,39 @@ TEST_CASE("Room is kept for answers as each server does", "[serving]") {
   // 64 and 0.7 of 48 for each of the others: a third one does not fit at first.
   CHECK(running_at_first(KvReserve::kEstimate).first == 2);
 }
+
+TEST_CASE("Prompts of one step share what they begin with", "[serving]") {
+  // Blocks are held when they are given, as vLLM's are: a larger budget finds no less.
+  std::vector<ServedRequest> load(8, {Seconds{0}, 100, 2, {}, 0});
+  for (std::size_t i = 1; i < load.size(); ++i) {
+    load[i].continues = 0;
+    load[i].shared = 96;
+  }
+  for (const TokenCount budget : {128, 4096}) {
+    SchedulerPolicy policy;
+    policy.step_tokens = budget;
+    const ServingRun run = served(load, policy, 1000, step_time);
+    CHECK(run.hit_tokens == 7 * 96);
+  }
+}
+
+TEST_CASE("What somebody waits for is told apart", "[serving]") {
+  const auto waits = [](std::size_t blocks, std::size_t sequences, TokenCount budget) {
+    std::vector<ServedRequest> load(20, {Seconds{0}, 160, 10, {}, 0});
+    SchedulerPolicy policy;
+    policy.sequences = sequences;
+    policy.step_tokens = budget;
+    policy.prefix_cache = false;
+    return served(load, policy, blocks, step_time);
+  };
+  const ServingRun cache = waits(25, 100, 100'000);
+  CHECK(cache.cache_full.value > 0);
+  CHECK(cache.sequences_full.value == 0);
+  const ServingRun sequences = waits(1000, 2, 100'000);
+  CHECK(sequences.sequences_full.value > 0);
+  CHECK(sequences.cache_full.value == 0);
+  const ServingRun budget = waits(1000, 100, 160);
+  CHECK(budget.step_full.value > 0);
+  CHECK(budget.cache_full.value == 0);
+  CHECK(budget.sequences_full.value == 0);
+}

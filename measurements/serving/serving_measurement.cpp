@@ -1,0 +1,106 @@
+#include "measurements/serving/serving_measurement.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "core/files/input_file.hpp"
+#include "core/text/csv.hpp"
+#include "core/text/freetext.hpp"
+#include "measurements/field_row.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr std::size_t kMaxBytes = 100 << 20;
+constexpr double kMaxTokens = 1e9, kMaxMs = 1e9, kMaxRate = 1e9;
+
+MeasuredPercentiles percentiles(const FieldRow& r, const std::string& metric) {
+  return {r.number(metric + "_mean_ms", kMaxMs), r.number(metric + "_p50_ms", kMaxMs),
+          r.number(metric + "_p99_ms", kMaxMs)};
+}
+
+// "max_num_seqs 64; max_num_batched_tokens 2048; KV capacity 56880 tokens".
+std::optional<int> setting(const std::string& settings, const char* pattern) {
+  const auto found = freetext::match(freetext::lower(settings), pattern);
+  if (found.empty() || found[1].size() > 9) return std::nullopt;
+  return std::stoi(found[1]);
+}
+
+ServingMeasurement measurement_of(const FieldRow& r) {
+  constexpr int kMaxGpus = 100'000;
+  ServingMeasurement m;
+  m.line = r.line();
+  m.id = r.text("id");
+  m.source = r.text("source");
+  m.engine = r.text("engine");
+  m.model = r.text("model");
+  m.quant = r.text("quant");
+  m.gpu = r.text("gpu");
+  m.gpus = r.integer("gpus", kMaxGpus).value_or(1);
+  m.tensor_parallel = r.integer("tp", kMaxGpus).value_or(1);
+  m.pipeline_parallel = r.integer("pp", kMaxGpus).value_or(1);
+  m.data_parallel = r.integer("dp", kMaxGpus).value_or(1);
+  m.arrival = r.text("arrival");
+  m.concurrency = r.integer("concurrency", 1'000'000);
+  m.rate = r.number("request_rate", kMaxRate);
+  m.prompt_tokens = r.number("prompt_tokens", kMaxTokens).value_or(0);
+  m.output_tokens = r.number("output_tokens", kMaxTokens).value_or(0);
+  m.varied_lengths = freetext::contains(freetext::lower(r.text("dataset")), "sharegpt");
+  m.requests = r.integer("requests", 10'000'000);
+  m.speculative = r.has("spec_decode");
+  const std::string settings = r.text("settings");
+  m.cache_tokens = setting(settings, R"(kv capacity (\d+) tokens)");
+  m.max_sequences = setting(settings, R"(max_num_seqs (\d+))");
+  m.max_step_tokens = setting(settings, R"(max_num_batched_tokens (\d+))");
+  const auto share =
+      freetext::match(freetext::lower(settings), R"(gpu_memory_utilization (0\.\d{1,4}))");
+  if (!share.empty()) m.memory_share = std::stod(share[1]);
+  m.slots = setting(settings, R"(slots (\d+))");
+  m.flags = r.text("flags");
+  m.output_tokens_per_s = r.number("output_tok_s", kMaxRate);
+  m.ttft = percentiles(r, "ttft");
+  m.tpot = percentiles(r, "tpot");
+  const MeasuredPercentiles itl = percentiles(r, "itl");
+  if (!m.tpot.p50) m.tpot.p50 = itl.p50;  // of requests that are alike
+  return m;
+}
+
+}  // namespace
+
+bool ServingMeasurement::is_doubtful() const {
+  constexpr std::array kReasons{
+      "WIP",         "EXCERPT",    "OLD",        "UNKNOWN_CHIP",   "LITTLE_LOW",
+      "LITTLE_HIGH", "DECODE_AGG", "MULTI_NODE", "SYNTHETIC_SPEC", "LENGTHS_NOT_STATED"};
+  return std::ranges::any_of(
+      kReasons, [&](const char* reason) { return flags.find(reason) != std::string::npos; });
+}
+
+bool is_serving_table(std::string_view text) {
+  const std::string_view header = text.substr(0, text.find('\n'));
+  return header.find("arrival") != std::string_view::npos &&
+         header.find("concurrency") != std::string_view::npos &&
+         header.find("output_tok_s") != std::string_view::npos;
+}
+
+Result<std::vector<ServingMeasurement>> parse_serving_measurements(std::string_view text,
+                                                                   const std::string& file) {
+  const auto rows = parse_csv(text, file);
+  if (!rows) return rows.error();
+  const auto records = field_rows(*rows, file);
+  if (!records) return records.error();
+  std::vector<ServingMeasurement> out;
+  for (const FieldRow& record : *records) {
+    out.push_back(measurement_of(record));
+    if (record.error()) return *record.error();
+  }
+  return out;
+}
+
+Result<std::vector<ServingMeasurement>> read_serving_measurements(
+    const std::filesystem::path& file) {
+  const auto text = read_input(file, kMaxBytes);
+  if (!text) return text.error();
+  return parse_serving_measurements(*text, file.string());
+}
+
+}  // namespace rigcast
