@@ -14,6 +14,7 @@
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/shared/serving_validation.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/input_file.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/files/output_file.hpp"
 #include "core/runtime/load_profile.hpp"
@@ -21,6 +22,7 @@
 #include "engine/backends/backend.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"
+#include "measurements/serving/serving_measurement.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "sim/simulate.hpp"
 #include "validation/bars.hpp"
@@ -404,8 +406,10 @@ std::string render(const Validation& validation, const std::vector<BarVerdict>& 
   return {};
 }
 
-Result<std::vector<Measurement>> read(const std::string& file, std::vector<std::string>& unread) {
-  auto runs = read_measurements(file, &unread);
+Result<std::vector<Measurement>> read(const Result<std::string>& text, const std::string& file,
+                                      std::vector<std::string>& unread) {
+  auto runs = text ? parse_measurements(*text, file, &unread)
+                   : Result<std::vector<Measurement>>(text.error());
   if (!runs) {
     Error error = runs.error();
     error.kind = ErrorKind::kBadInput;  // of what was asked for, not of the machine
@@ -426,10 +430,13 @@ Result<AgainstFile> against_file(const Options& options, const Catalogue& catalo
   auto runtime = given_runtime(options.runs);
   if (runtime && !runtime->empty()) runtime = runtime_id(*runtime, catalogue);
   if (!runtime) return runtime.error();
-  if (auto serving = compare_serving_table(options.against, catalogue))
-    return *serving ? Result<AgainstFile>(AgainstFile{{}, *std::move(*serving)}) : serving->error();
+  const auto text = read_input(options.against, 100 << 20);  // once: it may be a pipe
+  if (text && is_serving_table(*text)) {
+    auto serving = compare_serving_table(*text, options.against, catalogue);
+    return serving ? Result<AgainstFile>(AgainstFile{{}, *std::move(serving)}) : serving.error();
+  }
   std::vector<std::string> unread;
-  auto runs = read(options.against, unread);
+  auto runs = read(text, options.against, unread);
   if (!runs) return runs.error();
   auto validation = Comparison(options, catalogue, *runtime).compare(*runs, unread);
   return AgainstFile{*std::move(runs), std::move(validation)};

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "core/files/input_file.hpp"
 #include "measurements/serving/resolve_serving.hpp"
 #include "report/report_words.hpp"
 #include "report/terminal/progress_line.hpp"
@@ -91,13 +90,10 @@ std::optional<Error> compare(const ServingMeasurement& m, NameResolver& resolver
 
 }  // namespace
 
-std::optional<Result<Validation>> compare_serving_table(const std::string& file,
-                                                        const Catalogue& catalogue) {
-  constexpr std::size_t kMaxBytes = 100 << 20;
-  const auto text = read_input(file, kMaxBytes);
-  if (!text || !is_serving_table(*text)) return std::nullopt;
-  const auto runs = parse_serving_measurements(*text, file);
-  if (!runs) return Result<Validation>(runs.error());
+Result<Validation> compare_serving_table(const std::string& text, const std::string& file,
+                                         const Catalogue& catalogue) {
+  const auto runs = parse_serving_measurements(text, file);
+  if (!runs) return runs.error();
   NameResolver resolver(catalogue);
   Validation validation;
   validation.against = file;
@@ -108,7 +104,7 @@ std::optional<Result<Validation>> compare_serving_table(const std::string& file,
       validation.skipped.push_back({m.id, error->message});
   }
   validation.summary = summarize(validation.rows);
-  return Result<Validation>(std::move(validation));
+  return validation;
 }
 
 }  // namespace rigcast::cli

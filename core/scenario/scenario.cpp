@@ -206,7 +206,8 @@ void read_placement(const TomlTable& t, Scenario& s) {
     }
     p.gpu_layers = int(std::min<std::int64_t>(layers, most));
   }
-  if (s.runtime.rules == RuntimeRules::kVllm) require_one_gpu(t, s);
+  if (s.runtime.rules == RuntimeRules::kVllm)
+    p.gpu_layers = vllm_gpu_layers(t, s.runtime, s.rig, s.model, p.gpu_layers);
   p.tensor_split = t.numbers("tensor_split", 0, 1e6);
   if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
@@ -425,6 +426,13 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
+// A step of slots is computed in ubatches, that of a pool of blocks in one pass.
+void take_batch(Scenario& s) {
+  s.settings.batch = int(s.scheduler->step_tokens);
+  const bool slots = s.scheduler->layout == KvLayout::kSlots;
+  s.settings.ubatch = slots ? std::min(s.settings.ubatch, s.settings.batch) : s.settings.batch;
+}
+
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
@@ -543,8 +551,11 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_settings(runtime, s);
   limit_matrix_units(s);
   read_workload(root, s);
-  read_server_rules(root, s);
-  if (s.runtime.rules == RuntimeRules::kVllm) check_vllm(root, s);
+  s.scheduler = read_server_rules(root, s.runtime, s.rig, s.settings.batch);
+  if (s.scheduler) take_batch(s);
+  if (s.runtime.rules == RuntimeRules::kVllm)
+    std::ranges::move(check_vllm(root, s.runtime, s.model, s.tensors, s.kv.types),
+                      std::back_inserter(s.warnings));
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();
   if (auto error = document.error()) return *error;
