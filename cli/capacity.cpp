@@ -53,8 +53,9 @@ std::vector<Change> changes_of(const Scenario& s) {
   return out;
 }
 
+// `about`: what is served without the change.
 Result<double> most_with(const TomlDocument& document, const Catalogue& catalogue,
-                         const Change& change) {
+                         const Change& change, double about) {
   TomlDocument changed = document.clone();
   if (auto error = changed.set(change.key, change.value, change.flags)) return *error;
   const auto scenario = make_scenario(changed, catalogue);
@@ -62,7 +63,7 @@ Result<double> most_with(const TomlDocument& document, const Catalogue& catalogu
   auto simulation = LoadSimulation::make(*scenario);
   if (!simulation) return simulation.error();
   const auto found = planner::find_most(
-      *scenario->load, [&](const Load& load) { return simulation->figures(load); });
+      *scenario->load, [&](const Load& load) { return simulation->figures(load); }, about);
   if (!found) return found.error();
   return found->most;
 }
@@ -74,7 +75,7 @@ std::vector<CapacityChange> simulate_changes(const TomlDocument& document,
                                              double most) {
   std::vector<CapacityChange> out;
   for (const Change& change : changes_of(scenario))
-    if (const auto with = most_with(document, catalogue, change); with && *with > most)
+    if (const auto with = most_with(document, catalogue, change, most); with && *with > most)
       out.push_back({change.flags, *with});
   std::ranges::stable_sort(out, std::greater<>(), &CapacityChange::most);
   return out;
@@ -114,9 +115,11 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   CapacityReport report{*scenario, load, *std::move(capacity), {}, {}, {}, {}, {}};
   if (std::string note = placement_note(*scenario, *simulation); !note.empty())
     report.notes.push_back(std::move(note));
-  if (const auto low = planner::find_most(load, serve_at(MachineSpeed::kSlowest)))
+  if (const auto low =
+          planner::find_most(load, serve_at(MachineSpeed::kSlowest), report.capacity.most))
     report.lowest = low->most;
-  if (const auto high = planner::find_most(load, serve_at(MachineSpeed::kFastest)))
+  if (const auto high =
+          planner::find_most(load, serve_at(MachineSpeed::kFastest), report.capacity.most))
     report.highest = high->most;
   if (!o.no_advice)
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);

@@ -16,12 +16,12 @@ class Search {
   Search(const Load& load, const ServeLoad& serve) : load_(load), serve_(serve) {}
 
   // The most that is met, between what is and what is not, doubled and then halved.
-  Result<Capacity> most() {
+  Result<Capacity> most(double about) {
     Capacity found;
     found.in_users = !load_.is_open();
     const double least = found.in_users ? 1 : kMinRate;
     const double limit = found.in_users ? kMaxUsers : kMaxRate;
-    double met = 0, broken = found.in_users ? 1 : 0.125;
+    double met = 0, broken = about > 0 ? about : found.in_users ? 1 : 0.125;
     while (broken <= limit) {
       if (!meets(broken)) break;
       met = broken;
@@ -29,7 +29,7 @@ class Search {
     }
     // Not even the first one: less of a rate, or none.
     while (!error_ && met == 0 && broken > least) {
-      const double less = broken / 2;
+      const double less = found.in_users ? std::floor(broken / 2) : broken / 2;
       if (meets(less))
         met = less;
       else
@@ -91,9 +91,9 @@ Load with_amount(Load load, double amount) {
   return load;
 }
 
-Result<Capacity> find_most(const Load& load, const ServeLoad& serve) {
+Result<Capacity> find_most(const Load& load, const ServeLoad& serve, double about) {
   if (auto error = check(load)) return *std::move(error);
-  return Search(load, serve).most();
+  return Search(load, serve).most(about);
 }
 
 Result<Capacity> find_capacity(const Load& load, const ServeLoad& serve) {

@@ -45,6 +45,16 @@ TEST_CASE("Capacity is the most users with whom the latencies are met", "[capaci
   CHECK(nobody->broken == "TTFT p95");
 }
 
+TEST_CASE("Wherever the search begins, it ends with the same", "[capacity]") {
+  for (const double most : {0.0, 1.0, 37.0, 1000.0})
+    for (const double about : {1.0, 20.0, 37.0, 64.0, 5000.0}) {
+      const auto found = find_most(users_who_want(2), serves(most), about);
+      REQUIRE(found);
+      CHECK(found->most == most);
+      CHECK(found->broken == "TTFT p95");
+    }
+}
+
 TEST_CASE("A rate is found to two percent", "[capacity]") {
   Load load = users_who_want(2);
   load.arrival = ArrivalProcess::kPoisson;

@@ -36,7 +36,9 @@ void TraceBuilder::share(std::size_t earlier, TokenCount tokens) {
 }
 
 Trace TraceBuilder::finish(bool from_first) && {
-  const double begin = from_first && !requests().empty() ? requests().front().arrival.value : 0;
+  // No request arrives before the load begins.
+  const double first = requests().empty() ? 0 : requests().front().arrival.value;
+  const double begin = from_first ? first : std::min(first, 0.0);
   for (ServedRequest& r : trace_.requests) r.arrival -= Seconds{begin};
   return std::move(trace_);
 }

@@ -204,3 +204,10 @@ TEST_CASE("A trace is offered at its rate, or another", "[serving][trace]") {
   CHECK_FALSE(offer(load, 250));
   std::filesystem::remove(file);
 }
+
+TEST_CASE("A trace that begins before 0 begins with its first request", "[serving][trace]") {
+  const auto trace = parse_trace(kOwn + std::string("-50,100,10\n-45,100,10\n"), "trace.csv");
+  REQUIRE(trace);
+  CHECK(trace->requests.front().arrival == 0_s);
+  CHECK(trace->requests.back().arrival == 5_s);
+}
