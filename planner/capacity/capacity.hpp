@@ -32,8 +32,9 @@ struct Capacity {
 /// those of `serve`.
 Result<Capacity> find_capacity(const Load& load, const ServeLoad& serve);
 
-/// As find_capacity(), without a curve. `about`: where the search begins, if something is known;
-/// the answer does not depend on it, but for the 2 % of a rate.
+/// As find_capacity(), without a curve. `about`: where the search begins, if something is known.
+/// The answer depends on it only as far as, by chance, more users are served within the limits
+/// where a few less are not.
 Result<Capacity> find_most(const Load& load, const ServeLoad& serve, double about = 0);
 
 /// The load with so many users, or at such a rate.
