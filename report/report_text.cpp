@@ -85,10 +85,17 @@ class Screen : TextScreen {
     gap();
     const bool has_slo = s_.load.has_value();
     for (const ServingLine& l : serving_lines(*r_.serving, has_slo ? s_.load->slo : Slo{}))
-      line(
-          spread(pad_right("  " + l.label, kLabelWidth) + l.figures, paint_.dim(l.beside), width_));
+      serving_line(l);
     const std::string shortened = shortened_text(r_.serving->figures);
     if (!shortened.empty()) paragraph("  note           ", shortened);
+  }
+
+  // Words wrap; figures in columns keep to them.
+  void serving_line(const ServingLine& l) {
+    const std::string label = pad_right("  " + l.label, kLabelWidth);
+    if (l.beside.empty() && kLabelWidth + text_width(l.figures) > width_)
+      return paragraph(label, l.figures);
+    line(spread(label + l.figures, paint_.dim(l.beside), width_));
   }
 
   void first_token() {

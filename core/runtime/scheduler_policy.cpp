@@ -31,7 +31,14 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
   p.layout =
       t.choice("layout", p.layout, {{"blocks", KvLayout::kBlocks}, {"slots", KvLayout::kSlots}});
   p.step_tokens = t.integer_or("token_budget", p.step_tokens, 1, kMaxTokens);
-  const char* sequences = p.layout == KvLayout::kSlots ? "slots" : "max_sequences";
+  const bool slots = p.layout == KvLayout::kSlots;
+  const char* sequences = slots ? "slots" : "max_sequences";
+  if (const char* other = slots ? "max_sequences" : "slots"; t.has(other)) {
+    t.refuse(other, slots ? "this server has slots" : "this server has blocks of KV, not slots",
+             slots ? "--slots N: requests that run at once"
+                   : "--max-sequences N: requests that run at once");
+    t.integer_or(other, 1, 1, kMaxTokens);
+  }
   p.sequences = std::size_t(t.integer_or(sequences, std::int64_t(p.sequences), 1, 100'000));
   p.block_tokens = t.integer_or("block_tokens", p.block_tokens, 1, kMaxTokens);
   p.prefix_cache = t.flag("prefix_cache", p.prefix_cache);

@@ -59,10 +59,13 @@ std::string cache_text(const ServingFigures& f) {
 std::string limit_text(const ServingFigures& f) {
   std::string text = fmt::format("busy {} of the time, of which prompts {}", share_text(f.busy),
                                  share_text(f.with_prompts));
-  if (f.sequences_full > 0)
-    text += fmt::format("; requests wait for a slot {}", share_text(f.sequences_full));
-  if (f.cache_full > 0) text += fmt::format("; for KV cache {}", share_text(f.cache_full));
-  if (f.step_full > 0) text += fmt::format("; for a step {}", share_text(f.step_full));
+  const auto add = [&](const char* what, double share) {
+    constexpr double kShown = 0.005;  // else it would be 0 %
+    if (share >= kShown) text += fmt::format("; {} {}", what, share_text(share));
+  };
+  add("requests wait for a slot", f.sequences_full);
+  add("for KV cache", f.cache_full);
+  add("for a step", f.step_full);
   return text;
 }
 

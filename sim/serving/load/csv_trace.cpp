@@ -130,7 +130,9 @@ class CsvTrace {
   // 0 where it is none, which is refused.
   std::int64_t integer(const CsvField& field) {
     const auto value = number_of<std::int64_t>(field.text);
-    if (!value) refuse(field, fmt::format("\"{}\" is no whole number", field.text));
+    if (!value)
+      refuse(field, fmt::format("\"{}\" is no whole number", field.text),
+             "tokens, for example 512");
     return value.value_or(0);
   }
 
@@ -150,7 +152,9 @@ class CsvTrace {
     const std::int64_t input = integer(row[input_]), output = integer(row[output_]);
     if (error_) return;
     if (format_->has_failures && (input == 0 || output == 0)) return builder_.add_failed();
-    if (const auto fault = builder_.add(arrival, input, output)) return refuse(row.front(), *fault);
+    if (const auto fault = builder_.add(arrival, input, output))
+      return refuse(row.front(), *fault,
+                    "times do not fall, and every request has a prompt and an answer");
     if (session_) continue_session(row[*session_].text);
     if (prefix_of_) continue_prefix(row[*prefix_of_], row[*prefix_tokens_]);
   }
