@@ -44,6 +44,7 @@ std::string to_json(const CapacityReport& r) {
                    return {{"flags", c.flags}, {users ? "users" : "rate", json_number(c.most)}};
                  })},
       {"command", r.command},
+      {"notes", r.notes},
       {"warnings", r.scenario.warnings},
   };
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -76,8 +76,9 @@ class BlockCache : public KvCache {
   std::size_t place(RequestId) const override { return 0; }
 
  private:
-  // Full blocks can be shared from then on, before they are computed: within a step all prompts of
-  // a kernel's launch see what it writes. See kv_cache_manager.py, allocate_slots().
+  // Full blocks can be shared as soon as they are given: in a step, the keys and values of all
+  // prompts are written before attention reads them. See vLLM's kv_cache_manager.py,
+  // allocate_slots().
   void hold(RequestId id, TokenCount tokens) {
     if (!shares_) return;
     TokenCount& held = held_[id];

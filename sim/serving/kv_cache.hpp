@@ -28,7 +28,7 @@ class KvCache {
   virtual void admit(RequestId id) = 0;
   /// Gives it room for `tokens` in all. False: there is not as much.
   virtual bool grow(RequestId id, TokenCount tokens) = 0;
-  /// Units that the requests would take beyond what is free, if each had so many tokens more.
+  /// True if there is room for so many tokens more of each of these requests.
   [[nodiscard]] virtual bool can_grow(const std::vector<RequestId>& ids, TokenCount more) const = 0;
   /// It has ended, or gives up what it has.
   virtual void release(RequestId id) = 0;
