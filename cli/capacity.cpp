@@ -124,7 +124,7 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (!o.no_advice)
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
   report.command =
-      scenario->runtime.rules == RuntimeRules::kVllm
+      scenario->runtime.rules == RuntimeRules::kPagedServer
           ? planner::shell_text(planner::vllm_command(*scenario))
           : planner::shell_text(planner::llama_server_command(*scenario, simulation->placement()));
   const std::string text = o.output.format == Format::kJson

@@ -473,6 +473,21 @@ std::map<std::string, GpuEfficiency> read_gpus(const TomlTable& t) {
   return gpus;
 }
 
+std::vector<RuntimeProfile::Server::GpuDefaults> read_gpu_defaults(const TomlTable& t) {
+  std::vector<RuntimeProfile::Server::GpuDefaults> out;
+  const auto bytes = [](const TomlTable& own, std::string_view key) {
+    return own.find_figure<Bytes>(key, 0_B, 1000_GiB).value_or(Sourced<Bytes>{}).value;
+  };
+  for (const TomlTable& own : t.tables("gpu")) {
+    out.push_back({bytes(own, "from"), own.texts("except"),
+                   own.integer_or("token_budget", 0, 0, 1 << 24),
+                   std::size_t(own.integer_or("max_sequences", 0, 0, 100'000)),
+                   bytes(own, "reserved"), bytes(own, "reserved_least")});
+    own.finish();
+  }
+  return out;
+}
+
 std::optional<RuntimeProfile::Server> read_server(const TomlTable& root) {
   if (!root.has("server")) return std::nullopt;
   const TomlTable t = root.table("server");
@@ -483,6 +498,11 @@ std::optional<RuntimeProfile::Server> read_server(const TomlTable& root) {
   s.logit = t.figure<Seconds>("logit", 0_s, 1_us);
   s.unseen = t.find_figure<Bytes>("unseen", 0_B, 10_GiB).value_or(Sourced<Bytes>{});
   s.outside_pool = t.find_figure<Bytes>("outside_pool", 0_B, 10_GiB).value_or(Sourced<Bytes>{});
+  s.gpus = read_gpu_defaults(t);
+  s.reserved_per_token =
+      t.find_figure<Bytes>("reserved_per_token", 0_B, 1_GiB).value_or(Sourced<Bytes>{});
+  s.reserved_least_tokens = t.integer_or("reserved_least_tokens", 0, 0, 1 << 24);
+  s.one_slot = t.flag("one_slot", false);
   s.scheduler = read_scheduler(t.table("scheduler"), {});
   t.finish();
   return s;
@@ -514,7 +534,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
                      {{name(RuntimeRules::kLlamaCpp), RuntimeRules::kLlamaCpp},
                       {name(RuntimeRules::kTransformers), RuntimeRules::kTransformers},
                       {name(RuntimeRules::kRigcast), RuntimeRules::kRigcast},
-                      {name(RuntimeRules::kVllm), RuntimeRules::kVllm}});
+                      {name(RuntimeRules::kPagedServer), RuntimeRules::kPagedServer}});
   p.kv_policies = read_policies(t);
   p.fitted_on = t.texts("fitted_on");
   p.weight_streaming = t.flag("weight_streaming", false);

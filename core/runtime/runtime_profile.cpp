@@ -24,7 +24,7 @@ const RuntimeProfile::Spread* spread_of(const std::vector<RuntimeProfile::Spread
 std::string_view name(RuntimeRules rules) {
   switch (rules) {
     case RuntimeRules::kLlamaCpp: return "llama.cpp";
-    case RuntimeRules::kVllm: return "vllm";
+    case RuntimeRules::kPagedServer: return "paged-server";
     case RuntimeRules::kTransformers: return "transformers";
     case RuntimeRules::kRigcast: return "rigcast";
   }

@@ -28,7 +28,7 @@
 namespace rigcast {
 
 /// The rules that memory and steps follow; each has an implementation in perfmodel/runtimes.
-enum class RuntimeRules { kLlamaCpp, kTransformers, kRigcast, kVllm };
+enum class RuntimeRules { kLlamaCpp, kTransformers, kRigcast, kPagedServer };
 std::string_view name(RuntimeRules rules);
 
 enum class LogitsRows { kUbatch, kPrompt, kLast };
@@ -178,6 +178,20 @@ struct RuntimeProfile {
     // Of a pool of blocks that takes a share of a GPU's memory:
     Sourced<Bytes> unseen;        // of that memory, that the share is not of
     Sourced<Bytes> outside_pool;  // that the server keeps beside weights, activations and cache
+    /// Defaults of GPUs with at least so much memory, the last that applies.
+    struct GpuDefaults {
+      Bytes from;
+      std::vector<std::string> except;  // architectures that it does not apply to
+      TokenCount step_tokens = 0;       // 0: as others
+      std::size_t sequences = 0;        // 0: as others
+      /// PoolRule::kStaticShare: what weights and pool leave, beside `reserved_per_token`, and what
+      /// they leave at least.
+      Bytes reserved, reserved_least;
+    };
+    std::vector<GpuDefaults> gpus;
+    Sourced<Bytes> reserved_per_token;     // for each of a step's budget
+    TokenCount reserved_least_tokens = 0;  // of which it is at least so many
+    bool one_slot = false;                 // the server has one, whatever is asked for
   };
   std::optional<Server> server;
 

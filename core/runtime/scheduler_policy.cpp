@@ -28,9 +28,12 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
   p.victim = t.choice(
       "victim", p.victim,
       {{"last-admitted", Victim::kLastAdmitted}, {"fewest-generated", Victim::kFewestGenerated}});
+  p.requeue =
+      t.choice("requeue", p.requeue, {{"first", Requeue::kFirst}, {"last", Requeue::kLast}});
   p.layout =
       t.choice("layout", p.layout, {{"blocks", KvLayout::kBlocks}, {"slots", KvLayout::kSlots}});
   p.step_tokens = t.integer_or("token_budget", p.step_tokens, 1, kMaxTokens);
+  p.chunked = t.flag("chunked", p.chunked);
   const bool slots = p.layout == KvLayout::kSlots;
   const char* sequences = slots ? "slots" : "max_sequences";
   if (const char* other = slots ? "max_sequences" : "slots"; t.has(other)) {
@@ -40,8 +43,15 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
     t.integer_or(other, 1, 1, kMaxTokens);
   }
   p.sequences = std::size_t(t.integer_or(sequences, std::int64_t(p.sequences), 1, 100'000));
+  p.max_waiting =
+      std::size_t(t.integer_or("max_waiting", std::int64_t(p.max_waiting), 0, 1'000'000'000));
   p.block_tokens = t.integer_or("block_tokens", p.block_tokens, 1, kMaxTokens);
   p.prefix_cache = t.flag("prefix_cache", p.prefix_cache);
+  p.shares_in_step = t.flag("shares_in_step", p.shares_in_step);
+  p.pool = t.choice("pool", p.pool,
+                    {{"share-less-peak", PoolRule::kShareLessPeak},
+                     {"static-share", PoolRule::kStaticShare},
+                     {"share-of-free", PoolRule::kShareOfFree}});
   p.memory_share = t.number_or("memory_share", p.memory_share, 0.01, 1);
   p.slot_similarity = t.number_or("slot_similarity", p.slot_similarity, 0, 1);
   p.estimate_first = t.number_or("estimate_first", p.estimate_first, 0, 1);

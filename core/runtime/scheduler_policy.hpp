@@ -29,6 +29,16 @@ enum class KvReserve {
 /// Who gives up its blocks where one that runs needs more than are free.
 enum class Victim { kLastAdmitted, kFewestGenerated };
 
+/// Where it then stands among those that wait.
+enum class Requeue { kFirst, kLast };
+
+/// How a pool of blocks follows from a GPU's memory.
+enum class PoolRule {
+  kShareLessPeak,  // a share of the memory, less all else at its peak
+  kStaticShare,    // a share of it, less the weights: all else is in the rest
+  kShareOfFree,    // a share of what all else leaves at its peak
+};
+
 enum class KvLayout {
   kBlocks,  // every request takes blocks as it grows; what is alike in prompts is shared
   kSlots,   // every request has a slot, which keeps what it holds for the next one
@@ -38,14 +48,19 @@ struct SchedulerPolicy {
   StepOrder order = StepOrder::kAdmission;
   KvReserve reserve = KvReserve::kPrompt;
   Victim victim = Victim::kLastAdmitted;
+  Requeue requeue = Requeue::kFirst;
   KvLayout layout = KvLayout::kBlocks;
   TokenCount step_tokens = 2048;  // at most so many are computed in a step
+  bool chunked = true;            // a prompt may be computed in several steps
   std::size_t sequences = 256;    // at most so many run; with slots, their number
+  std::size_t max_waiting = 0;    // more requests that wait are refused; 0: none is
   TokenCount block_tokens = 16;   // of a block of the KV cache
   bool prefix_cache = true;       // what the cache holds of a prompt is not computed again
-  /// Of a GPU's memory, for weights and a pool of blocks. With slots, the cache is as large as the
-  /// context of each.
+  /// Prompts of one step share what they begin with; else only what was computed before it.
+  bool shares_in_step = true;
+  /// Of a GPU's memory, see `pool`. With slots, the cache is as large as the context of each.
   double memory_share = 0.9;
+  PoolRule pool = PoolRule::kShareLessPeak;
   /// Of slots that are free, one that holds more than this share of a prompt is taken, else the one
   /// that has been free the longest.
   double slot_similarity = 0.1;

@@ -206,8 +206,8 @@ void read_placement(const TomlTable& t, Scenario& s) {
     }
     p.gpu_layers = int(std::min<std::int64_t>(layers, most));
   }
-  if (s.runtime.rules == RuntimeRules::kVllm)
-    p.gpu_layers = vllm_gpu_layers(t, s.runtime, s.rig, s.model, p.gpu_layers);
+  if (s.runtime.rules == RuntimeRules::kPagedServer)
+    p.gpu_layers = paged_gpu_layers(t, s.runtime, s.rig, s.model, p.gpu_layers);
   p.tensor_split = t.numbers("tensor_split", 0, 1e6);
   if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
@@ -553,8 +553,8 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_workload(root, s);
   s.scheduler = read_server_rules(root, s.runtime, s.rig, s.settings.batch);
   if (s.scheduler) take_batch(s);
-  if (s.runtime.rules == RuntimeRules::kVllm)
-    std::ranges::move(check_vllm(root, s.runtime, s.model, s.tensors, s.kv.types),
+  if (s.runtime.rules == RuntimeRules::kPagedServer)
+    std::ranges::move(check_paged_server(root, s.runtime, s.model, s.tensors, s.kv.types),
                       std::back_inserter(s.warnings));
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();

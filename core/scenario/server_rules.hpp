@@ -20,14 +20,14 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
                                                  const RuntimeProfile& runtime, const Rig& rig,
                                                  TokenCount batch);
 
-/// GPU layers of vLLM: all, on one GPU. Refuses others.
-int vllm_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime, const Rig& rig,
-                    const ModelSpec& model, std::optional<int> stated);
+/// GPU layers of a server with a pool of blocks: all, on one GPU. Refuses others.
+int paged_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime, const Rig& rig,
+                     const ModelSpec& model, std::optional<int> stated);
 
-/// Refuses formats, caches and models of which nobody measured vLLM. Returns what else is to be
-/// known.
-std::vector<std::string> check_vllm(const TomlTable& root, const RuntimeProfile& runtime,
-                                    const ModelSpec& model, const TensorTable& tensors,
-                                    KvTypes cache);
+/// Refuses formats, caches and models of which nobody measured such a server. Returns what else is
+/// to be known.
+std::vector<std::string> check_paged_server(const TomlTable& root, const RuntimeProfile& runtime,
+                                            const ModelSpec& model, const TensorTable& tensors,
+                                            KvTypes cache);
 
 }  // namespace rigcast

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -17,8 +18,8 @@ namespace {
 
 // Our name of a program; empty: it is not forecast.
 std::string runtime_of(const std::string& engine) {
-  if (engine == "vllm") return "vllm";
-  return engine == "llama.cpp" ? "llama.cpp" : "";
+  constexpr std::array kForecast{"vllm", "sglang", "tensorrt-llm", "llama.cpp"};
+  return std::ranges::find(kForecast, engine) == kForecast.end() ? "" : engine;
 }
 
 // "gguf-q4_k_m" and "BF16 (as released)" as labels of a mix.
@@ -86,6 +87,7 @@ std::string scheduler_of(const ServingMeasurement& m, const std::string& runtime
   if (m.max_sequences) toml += fmt::format("max_sequences = {}\n", *m.max_sequences);
   if (m.memory_share) toml += fmt::format("memory_share = {}\n", *m.memory_share);
   if (m.max_step_tokens) toml += fmt::format("token_budget = {}\n", *m.max_step_tokens);
+  if (m.chunked) toml += "chunked = true\n";
   return toml;
 }
 
@@ -108,7 +110,8 @@ Result<ResolvedServing> resolve_serving(const ServingMeasurement& m, NameResolve
   const auto load = load_of(m);
   if (!load) return load.error();
   const std::string toml = fmt::format(
-      "[rig]\n{}{}[runtime]\nname = \"{}\"\n[workload]\ncontext = {}\nstart = \"resident\"\n{}{}",
+      "[rig]\n{}{}[runtime]\nname = \"{}\"\n[workload]\ncontext = {}\n"
+      "prompt_tokens = 1\noutput_tokens = 1\nstart = \"resident\"\n{}{}",  // the load states them
       rig->toml.starts_with("[rig]\n") ? rig->toml.substr(6) : rig->toml, model->toml, runtime,
       context_of(m), *load, scheduler_of(m, runtime));
   const auto document = TomlDocument::parse(toml, m.id);

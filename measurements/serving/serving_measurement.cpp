@@ -19,7 +19,8 @@ MeasuredPercentiles percentiles(const FieldRow& r, const std::string& metric) {
           r.number(metric + "_p99_ms", kMaxMs)};
 }
 
-// "max_num_seqs 64; max_num_batched_tokens 2048; KV capacity 56880 tokens".
+// "max_num_seqs 64; max_num_batched_tokens 2048; KV capacity 56880 tokens", or a command:
+// "trtllm-serve Qwen/Qwen3-14B --max_num_tokens=16384".
 std::optional<int> setting(const std::string& settings, const char* pattern) {
   const auto found = freetext::match(freetext::lower(settings), pattern);
   if (found.empty() || found[1].size() > 9) return std::nullopt;
@@ -50,11 +51,12 @@ ServingMeasurement measurement_of(const FieldRow& r) {
   m.speculative = r.has("spec_decode");
   const std::string settings = r.text("settings");
   m.cache_tokens = setting(settings, R"(kv capacity (\d+) tokens)");
-  m.max_sequences = setting(settings, R"(max_num_seqs (\d+))");
-  m.max_step_tokens = setting(settings, R"(max_num_batched_tokens (\d+))");
+  m.max_sequences = setting(settings, R"(max[-_]num[-_]seqs[ =](\d+))");
+  m.max_step_tokens = setting(settings, R"(max[-_]num[-_](?:batched[-_])?tokens[ =](\d+))");
   const auto share =
-      freetext::match(freetext::lower(settings), R"(gpu_memory_utilization (0\.\d{1,4}))");
+      freetext::match(freetext::lower(settings), R"(gpu[-_]memory[-_]utilization[ =](0\.\d{1,4}))");
   if (!share.empty()) m.memory_share = std::stod(share[1]);
+  m.chunked = freetext::contains(freetext::lower(settings), "--enable_chunked_prefill");
   m.slots = setting(settings, R"(slots (\d+))");
   m.flags = r.text("flags");
   m.output_tokens_per_s = r.number("output_tok_s", kMaxRate);

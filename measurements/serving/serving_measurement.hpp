@@ -31,6 +31,7 @@ struct ServingMeasurement {
   std::optional<TokenCount> cache_tokens;  // of the KV cache
   std::optional<int> max_sequences, max_step_tokens, slots;
   std::optional<double> memory_share;  // of the GPU's memory
+  bool chunked = false;                // told to compute prompts in chunks
   std::string flags;                   // marks of whoever collected it
   int line = 0;
 

@@ -1,9 +1,9 @@
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 #include "perfmodel/runtimes/llama_cpp.hpp"
+#include "perfmodel/runtimes/paged_server.hpp"
 #include "perfmodel/runtimes/rigcast.hpp"
 #include "perfmodel/runtimes/transformers.hpp"
-#include "perfmodel/runtimes/vllm.hpp"
 
 namespace rigcast {
 
@@ -11,11 +11,11 @@ const RuntimeModel& runtime_model(const RuntimeProfile& profile) {
   static const LlamaCpp llama_cpp;
   static const Transformers transformers;
   static const RigcastEngine rigcast;
-  static const Vllm vllm;
+  static const PagedServer paged_server;
   switch (profile.rules) {
     case RuntimeRules::kTransformers: return transformers;
     case RuntimeRules::kRigcast: return rigcast;
-    case RuntimeRules::kVllm: return vllm;
+    case RuntimeRules::kPagedServer: return paged_server;
     case RuntimeRules::kLlamaCpp: break;
   }
   return llama_cpp;

@@ -14,6 +14,7 @@ class BlockCache : public KvCache {
   BlockCache(const SchedulerPolicy& policy, TokenCount tokens, const RequestLog& log)
       : block_(policy.block_tokens),
         shares_(policy.prefix_cache),
+        in_step_(policy.shares_in_step),
         pool_(std::size_t(tokens / policy.block_tokens)),
         log_(log) {}
 
@@ -55,7 +56,7 @@ class BlockCache : public KvCache {
     const std::size_t wanted = blocks_for(tokens);
     if (wanted > own.size() && wanted - own.size() > pool_.free()) return false;
     while (own.size() < wanted) own.push_back(pool_.take());
-    hold(id, tokens);
+    hold(id, in_step_ ? tokens : log_.state(id).computed);
     return true;
   }
 
@@ -69,6 +70,7 @@ class BlockCache : public KvCache {
   }
 
   void release(RequestId id) override {
+    if (!in_step_) hold(id, log_.state(id).computed);
     pool_.release(blocks_[id]);
     blocks_[id].clear();
   }
@@ -78,7 +80,7 @@ class BlockCache : public KvCache {
  private:
   // Full blocks can be shared as soon as they are given: in a step, the keys and values of all
   // prompts are written before attention reads them. See vLLM's kv_cache_manager.py,
-  // allocate_slots().
+  // allocate_slots(). Other servers offer them when the step has ended.
   void hold(RequestId id, TokenCount tokens) {
     if (!shares_) return;
     TokenCount& held = held_[id];
@@ -95,7 +97,7 @@ class BlockCache : public KvCache {
   }
 
   const TokenCount block_;
-  const bool shares_;
+  const bool shares_, in_step_;
   KvBlocks pool_;
   const RequestLog& log_;
   std::vector<std::vector<BlockId>> blocks_;  // by request

@@ -59,7 +59,7 @@ void Scheduler::preempt_one() {
   plan_.preempted.push_back({id, log_.state(id).computed});
   log_.state(id).computed = 0;
   std::erase_if(plan_.parts, [id](const StepPlan::Part& part) { return part.request == id; });
-  waiting_.push_front(id);
+  policy_.requeue == Requeue::kFirst ? waiting_.push_front(id) : waiting_.push_back(id);
   if (policy_.reserve == KvReserve::kEstimate) {
     // As much as the answers have taken so far, and 20 steps more: SGLang,
     // managers/schedule_batch.py, retract_decode().
@@ -147,6 +147,7 @@ void Scheduler::admit(TokenCount& left) {
     const RequestId id = waiting_.front();
     const TokenCount hit = cache_.find(id);
     const TokenCount tokens = std::min(log_.known(id) - hit, left);
+    if (!policy_.chunked && tokens < log_.known(id) - hit) return;
     lacks_cache_ = !has_room_for(id, hit, tokens);
     if (lacks_cache_) return;
     cache_.admit(id);
@@ -188,6 +189,8 @@ TokenCount Scheduler::steps_without_decisions(TokenCount most) const {
   }
   return good;
 }
+
+void Scheduler::idled() { estimate_ = policy_.estimate_first; }
 
 void Scheduler::decoded(TokenCount steps) {
   if (policy_.reserve != KvReserve::kEstimate) return;

@@ -58,6 +58,8 @@ class Scheduler {
   [[nodiscard]] TokenCount steps_without_decisions(TokenCount most) const;
   /// So many steps without a prompt have been taken.
   void decoded(TokenCount steps);
+  /// Nothing waited or ran for a while.
+  void idled();
 
  private:
   bool continue_running(TokenCount& left);

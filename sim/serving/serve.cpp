@@ -13,7 +13,7 @@ namespace rigcast {
 namespace {
 
 // What is wrong with the last request; empty: nothing.
-std::string fault_of(const RequestLog& log, const KvCache& cache) {
+std::string fault_of(const RequestLog& log, const KvCache& cache, const SchedulerPolicy& policy) {
   const auto id = RequestId(log.size() - 1);
   const ServedRequest& r = log[id];
   if (r.prompt < 1 || r.output < 1) return "has a prompt or an answer without tokens";
@@ -24,6 +24,11 @@ std::string fault_of(const RequestLog& log, const KvCache& cache) {
   if (r.prompt > room || r.output - 1 > room - r.prompt)
     return fmt::format("has {} tokens of prompt and {} of answer, more than the {} of the cache",
                        r.prompt, r.output, room);
+  if (!policy.chunked && r.prompt + r.output - 1 > policy.step_tokens)
+    return fmt::format(
+        "has {} tokens of prompt and {} of answer, more than the {} of a step, and "
+        "prompts are not cut into chunks",
+        r.prompt, r.output, policy.step_tokens);
   return {};
 }
 
@@ -33,6 +38,7 @@ class Server {
          const StepTime& time)
       : arrivals_(arrivals),
         time_(time),
+        policy_(policy),
         cache_(make_kv_cache(policy, cache_tokens, log_)),
         scheduler_(policy, *cache_, log_) {}
 
@@ -44,6 +50,7 @@ class Server {
         compute(plan);
       } else if (const auto next = arrivals_.next()) {
         pass(*next - now_);  // idle until then
+        scheduler_.idled();
       } else {
         break;
       }
@@ -62,13 +69,15 @@ class Server {
          next = arrivals_.next()) {
       log_.add(arrivals_.take());
       const auto id = RequestId(log_.size() - 1);
-      if (const std::string fault = fault_of(log_, *cache_); !fault.empty())
+      if (const std::string fault = fault_of(log_, *cache_, policy_); !fault.empty())
         fault_ = bad_input(fmt::format("request {} of the load {}", id + 1, fault));
       // It has waited since it arrived, be it within a step; if nobody did before, it was the
       // first.
       const Seconds waited = now_ - log_[id].arrival;
       run_.waiting += waited.value;
       if (scheduler_.waiting() == 0) waits() += waited;
+      if (policy_.max_waiting > 0 && scheduler_.waiting() >= policy_.max_waiting)
+        ++run_.beyond_queue;
       run_.requests.emplace_back();
       scheduled_.push_back(false);
       token_at_.emplace_back();
@@ -205,6 +214,7 @@ class Server {
 
   Arrivals& arrivals_;
   const StepTime& time_;
+  const SchedulerPolicy& policy_;
   RequestLog log_;  // what has been taken of the arrivals
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;

@@ -59,6 +59,7 @@ struct ServingRun {
   double waiting = 0, running = 0, blocks = 0;
   std::size_t peak_blocks = 0, peak_running = 0;
   std::size_t free_blocks_at_end = 0;
+  std::size_t beyond_queue = 0;  // requests that found as many waiting as may wait
 };
 
 /// Serves all that arrives. `cache_tokens`: of the KV cache.

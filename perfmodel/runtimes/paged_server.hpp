@@ -1,12 +1,12 @@
 #pragma once
-// vLLM: the whole model on GPUs, and a cache in blocks that takes what is left of a stated share of
-// their memory.
+// vLLM, SGLang and TensorRT-LLM: the whole model on GPUs, and a cache in a pool of blocks that
+// takes a share of their memory, by the rule that the profile names.
 
 #include "perfmodel/runtimes/contiguous_cache.hpp"
 
 namespace rigcast {
 
-class Vllm : public ContiguousCache {
+class PagedServer : public ContiguousCache {
  public:
   Bytes compute_buffers(const MemoryContext& context, const Placement& placement,
                         DeviceIndex device, bool works) const override;

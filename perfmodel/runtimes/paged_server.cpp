@@ -1,4 +1,4 @@
-#include "perfmodel/runtimes/vllm.hpp"
+#include "perfmodel/runtimes/paged_server.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,14 +15,27 @@ double widest_ffn(const ModelSpec& model) {
   return std::max(double(model.ffn), double(moe.experts_used * moe.expert_ffn + moe.shared_ffn));
 }
 
+// What a GPU's share leaves for the pool. The share is of what PyTorch sees, and does not count the
+// context, which has to fit beside it.
+Bytes pool_of(const DeviceMemory& d, const SchedulerPolicy& policy, Bytes unseen) {
+  const Bytes seen = d.capacity - unseen;
+  const Bytes always = d.weights + d.staging;
+  switch (policy.pool) {
+    case PoolRule::kShareLessPeak: return seen * policy.memory_share - always - d.activations;
+    case PoolRule::kStaticShare: return seen * policy.memory_share - always;
+    case PoolRule::kShareOfFree: return (seen - always - d.activations) * policy.memory_share;
+  }
+  return {};
+}
+
 }  // namespace
 
 // The peak of a pass with as many tokens as a step may have, which the server runs before it
 // divides its memory (vllm/v1/worker/gpu_worker.py, determine_available_memory()): a layer's input,
 // its norm's output, both products of the FFN and their product. Then the sampler's passes over the
 // logits of all sequences, in F32 (vllm/v1/sample/sampler.py).
-Bytes Vllm::compute_buffers(const MemoryContext& s, const Placement&, DeviceIndex device,
-                            bool works) const {
+Bytes PagedServer::compute_buffers(const MemoryContext& s, const Placement&, DeviceIndex device,
+                                   bool works) const {
   if (!works || device == kHost || !s.scheduler) return {};
   const ModelSpec& m = s.model;
   const double rows = double(s.scheduler->step_tokens);
@@ -32,10 +45,9 @@ Bytes Vllm::compute_buffers(const MemoryContext& s, const Placement&, DeviceInde
   return Bytes{std::max(layer, logits)};
 }
 
-// What is left of the share of each GPU's memory, in whole blocks of all of its layers. The share
-// is of what PyTorch sees, and does not count the context, which has to fit beside it.
-void Vllm::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
-                     MemoryPlan& plan) const {
+// The pool of each GPU, in whole blocks of all of its layers.
+void PagedServer::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
+                            MemoryPlan& plan) const {
   if (!s.runtime.server || !s.scheduler) return;
   const RuntimeProfile::Server& server = *s.runtime.server;
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
@@ -46,9 +58,7 @@ void Vllm::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
         per_token += kv_bytes_per_token(s.model, l, s.kv.types);
     if (per_token <= 0) continue;
     d.staging += server.outside_pool.value;
-    const Bytes seen = d.capacity - server.unseen.value;
-    const Bytes left = std::min(
-        seen * s.scheduler->memory_share - d.weights - d.activations - d.staging, d.free());
+    const Bytes left = std::min(pool_of(d, *s.scheduler, server.unseen.value), d.free());
     const double block = per_token * double(s.scheduler->block_tokens);
     const double context = std::ceil(per_token * double(s.context) / block) * block;
     // A server whose pool does not hold one context does not start.
@@ -56,11 +66,11 @@ void Vllm::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
   }
 }
 
-EndMatrices Vllm::end_matrices(const StepContext& s, const Placement& p) const {
+EndMatrices PagedServer::end_matrices(const StepContext& s, const Placement& p) const {
   if (p.head == kHost) return {1, kHost, kHost};
   return {s.tensors.head_is_embedding ? 0 : 1, p.head, p.head};
 }
 
-TokenCount Vllm::cells(const MemoryContext&, TokenCount cached) const { return cached; }
+TokenCount PagedServer::cells(const MemoryContext&, TokenCount cached) const { return cached; }
 
 }  // namespace rigcast
