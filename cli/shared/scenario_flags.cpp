@@ -44,6 +44,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "channels x speed : size, 2xddr5-6000:64GiB");
   add(verb, rig, "--ssd", "rig.ssd", Flag::kText, "SSD", "an SSD of the catalogue, or a file");
   add(verb, rig, "--pcie", "rig.pcie", Flag::kTextList, "GENxLANES", "slot of the GPU, 4x16");
+  add(verb, rig, "--power-limit", "rig.power_limit", Flag::kText, "WATTS",
+      "limit of each GPU, as nvidia-smi -pl sets it: \"220 W\"");
   add(verb, rig, "--vram-limit", "rig.vram_capacity", Flag::kText, "SIZE", "VRAM of each GPU");
   add(verb, rig, "--ram-limit", "rig.ram_capacity", Flag::kText, "SIZE", "RAM");
   const char* model = "Model";
@@ -64,6 +66,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   const char* place = "Placement";
   add(verb, place, "--gpu-layers", "placement.gpu_layers", Flag::kValue, "N|auto",
       "last N layers on the GPU; with more than all, the head too");
+  add(verb, place, "--tensor-parallel", "placement.tensor_parallel", Flag::kValue, "N",
+      "GPUs that share every layer (vllm); default: all of the rig's");
   add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
       "share of each GPU");
   add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",

@@ -8,6 +8,7 @@
 
 #include "core/catalogue/default_parts.hpp"
 #include "core/catalogue/gpu_measured.hpp"
+#include "core/catalogue/power_curve.hpp"
 #include "core/hardware/rig_correction.hpp"
 #include "core/hardware/rig_text.hpp"
 #include "core/text/nearest_name.hpp"
@@ -228,6 +229,18 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
   return links;
 }
 
+// NVLink of the generation that modules have on their boards, else PCI-E, through the host where
+// the driver lets no GPU read another's memory.
+std::string usual_interconnect(const std::vector<GpuPart>& gpus) {
+  if (gpus.empty()) return "";
+  const GpuPart& gpu = gpus.front();
+  if (gpu.form == FormFactor::kModule && gpu.vendor == "nvidia")
+    for (const auto& [architecture, nvlink] :
+         {std::pair{"ampere-dc", "nvlink-3"}, {"hopper", "nvlink-4"}, {"blackwell-dc", "nvlink-5"}})
+      if (gpu.architecture == architecture) return nvlink;
+  return gpu.p2p ? "pcie-p2p" : "pcie-host";
+}
+
 // Memory nodes as a probe measured them, or as somebody states them.
 void override_nodes(const TomlTable& t, CpuPart& cpu) {
   const auto rate = [&](std::string_view key) {
@@ -305,6 +318,23 @@ void override_figures(const TomlTable& t, Rig& rig) {
   if (const auto found = rate("ssd_cached_read")) rig.ssd.cached_read = *found;
   if (const auto found = rate("ssd_cached_map")) rig.ssd.cached_map = *found;
   override_cpu(t, rig.cpu);
+}
+
+// GPUs whose owner limits their power, as `nvidia-smi -pl` does.
+void limit_power(const TomlTable& t, const Catalogue& catalogue, Rig& rig) {
+  const auto limit = t.find_figure<Watts>("power_limit", Watts{1}, Watts{1e5});
+  if (!limit) return;
+  for (GpuPart& gpu : rig.gpus) {
+    if (!gpu.board_power)
+      return t.refuse("power_limit",
+                      fmt::format("what {} draws without a limit is not known", gpu.name));
+    const double share = limit->value.value / gpu.board_power->value.value;
+    if (share >= 1) continue;
+    const auto speed = speed_at_power(catalogue, gpu.architecture, share);
+    if (!speed) return t.refuse("power_limit", speed.error());
+    gpu.speed_share = *speed;
+  }
+  if (rig.gpus.empty()) t.refuse("power_limit", "there is no GPU whose power this would be");
 }
 
 void reserve_memory(const TomlTable& t, Rig& rig) {
@@ -399,6 +429,10 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
       rig.unified() ? unified_pool(t, rig.gpus.front()) : find_ram(t, catalogue, rig.cpu, warnings);
   rig.ssd = find_ssd(t, catalogue, warnings);
   rig.links = find_links(t, catalogue, rig.gpus);
+  rig.interconnect = t.text_or("interconnect", usual_interconnect(rig.gpus));
+  rig.all_reduce_latency = t.find_figure<Seconds>("all_reduce_latency", Seconds{0}, Seconds{1});
+  rig.all_reduce_rate =
+      t.find_figure<BytesPerSecond>("all_reduce_rate", 1_MBps, BytesPerSecond{1e13});
   rig.os = t.choice("os", OperatingSystem::kLinux,
                     {{"linux", OperatingSystem::kLinux},
                      {"windows", OperatingSystem::kWindows},
@@ -406,6 +440,7 @@ Rig compose_rig(const TomlTable& t, const Catalogue& catalogue,
                      {"macos", OperatingSystem::kMacos}});
   apply_gpu_measured(t, catalogue, rig, warnings);
   override_figures(t, rig);
+  limit_power(t, catalogue, rig);
   reserve_memory(t, rig);
   rig.corrections = read_corrections(t.table("correction"));
   rig.name = rig.gpus.empty() ? rig.cpu.name

@@ -84,8 +84,15 @@ Error unknown_model(const Catalogue& catalogue, const std::string& name,
 }
 
 std::optional<Error> read_quant(const StatedModel& stated, const std::string& name,
-                                const std::string& given, FoundModel& found) {
+                                const std::string& given, WeightFormats formats,
+                                FoundModel& found) {
   if (stated.quant.empty()) return std::nullopt;
+  if (formats == WeightFormats::kServed) {
+    if (const auto served = served_mix_of_label(stated.quant)) {
+      found.quant = served->name();
+      return std::nullopt;
+    }
+  }
   const auto mix = mix_of_label(stated.quant);
   if (mix) found.quant = mix->name();
   const auto given_mix = given.empty() ? std::nullopt : mix_of_label(given);
@@ -114,7 +121,7 @@ std::optional<Error> read_quant(const StatedModel& stated, const std::string& na
 bool states_quant(const std::string& name) { return !stated_model(name).quant.empty(); }
 
 Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& name,
-                              const std::string& quant) {
+                              const std::string& quant, WeightFormats formats) {
   FoundModel found;
   const bool is_plain = name.find('/') == std::string::npos;
   auto as_written = catalogue.model(name);
@@ -137,7 +144,7 @@ Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& nam
   auto spec = find_simpler(catalogue, stated.names);
   if (!spec) return unknown_model(catalogue, name, stated);
   found.spec = *std::move(spec);
-  if (auto error = read_quant(stated, name, quant, found)) return *error;
+  if (auto error = read_quant(stated, name, quant, formats, found)) return *error;
   if (is_file)
     found.warnings.push_back(
         fmt::format("no file {}: forecast from what its name says, {} of the catalogue", name,

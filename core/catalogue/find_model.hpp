@@ -10,6 +10,9 @@
 
 namespace rigcast {
 
+/// Whose formats a name's words mean: "AWQ" is none of GGUF's.
+enum class WeightFormats { kGguf, kServed };
+
 struct FoundModel {
   ModelSpec spec;
   std::string quant;  // the mix that the name states; empty: none
@@ -24,7 +27,8 @@ struct FoundModel {
 /// A model of another size or shape is never taken for it. `quant` is what was given beside the
 /// name (empty: nothing), and wins: there is a warning if the name states another.
 Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& name,
-                              const std::string& quant = {});
+                              const std::string& quant = {},
+                              WeightFormats formats = WeightFormats::kGguf);
 
 /// The name states a mix or another program's format: "Qwen3-8B-Q4_K_M.gguf", "Qwen3-8B-AWQ".
 bool states_quant(const std::string& name);

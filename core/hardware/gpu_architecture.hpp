@@ -17,6 +17,8 @@ struct GpuArchitecture {
   int last_cuda = 0;           // the last major CUDA toolkit that compiles for it; 0: the newest
   bool int8_units = true;      // if there are matrix units, they multiply bytes, too
   bool dual_issue = false;     // its FP32 rate counts two instructions of a lane in a cycle
+  bool fp8_units = false;      // matrix units multiply floats of 8 bits, at twice the rate of 16
+  bool fp4_units = false;      // and of 4 bits, at four times that rate
 };
 
 /// All known architectures, each after its predecessor.

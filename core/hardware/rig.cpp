@@ -116,6 +116,7 @@ GpuPart read_gpu(const TomlTable& t, std::string id) {
       link.refuse("pcie", parsed.error().message, parsed.error().hint);
     }
   }
+  g.p2p = link.flag("p2p", true);
   link.finish();
 
   const TomlTable power = t.table("power");

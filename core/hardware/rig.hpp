@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/sourced.hpp"
 #include "core/base/units.hpp"
+#include "core/hardware/shared_layers.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -43,17 +44,22 @@ struct GpuPart : PartInfo {
   FormFactor form = FormFactor::kCard;
   Sourced<Bytes> memory;
   Sourced<BytesPerSecond> bandwidth;
-  std::optional<Sourced<Bytes>> l2;  // the cache between memory and all units
+  std::optional<Sourced<Bytes>> l2;                    // the cache between memory and all units
   std::optional<Sourced<FlopsPerSecond>> fp16_tensor;  // dense, FP32 accumulation
   std::optional<Sourced<FlopsPerSecond>> fp16_tensor_fp16acc;
   std::optional<Sourced<FlopsPerSecond>> int8_tensor;
   std::optional<Sourced<FlopsPerSecond>> fp32;
   std::optional<int> units;
   PcieLink pcie;
+  bool p2p = true;  // over PCI-E, where driver and board allow it
   std::optional<Sourced<Watts>> board_power;
   bool unified = false;     // shares the machine's memory with the CPU
   std::string unified_cpu;  // id of the CPU in the same chip
   Sourced<double> gpu_share{1.0, SourceKind::kSpec, "own memory"};  // of `memory` the GPU may use
+  // What is left of its speed under the power limit that the rig states.
+  Sourced<double> speed_share{1.0, SourceKind::kSpec, "the board's own power limit"};
+  std::optional<SharedLayers>
+      shared;  // figures are those of several GPUs: core/hardware/merge_gpus
 };
 
 /// The level of CPUs that multiply tiles of bytes, beside vectors.
@@ -136,6 +142,10 @@ struct Rig {
   RamKit ram;
   SsdPart ssd;
   std::vector<HostLink> links;  // one per GPU; a unified GPU's is unused
+  std::string interconnect;     // of GPUs among each other: a file of hwprofiles/interconnects
+  // What this rig states of it: the time of a small all-reduce, and the bus rate of a large one.
+  std::optional<Sourced<Seconds>> all_reduce_latency;
+  std::optional<Sourced<BytesPerSecond>> all_reduce_rate;
   OperatingSystem os = OperatingSystem::kLinux;
   Sourced<Bytes> vram_reserved;                   // on each GPU: desktop, other programs
   Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes

@@ -13,9 +13,9 @@ namespace {
 
 // The types that llama.cpp offers as --cache-type-k and --cache-type-v.
 constexpr std::array kKvTypes = {
-    QuantFormat::kF32,  QuantFormat::kF16,  QuantFormat::kBF16,
-    QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1,
-    QuantFormat::kQ5_0, QuantFormat::kQ5_1, QuantFormat::kIQ4_NL,
+    QuantFormat::kF32,    QuantFormat::kF16,  QuantFormat::kBF16, QuantFormat::kQ8_0,
+    QuantFormat::kQ4_0,   QuantFormat::kQ4_1, QuantFormat::kQ5_0, QuantFormat::kQ5_1,
+    QuantFormat::kIQ4_NL, QuantFormat::kFP8,
 };
 
 std::string lower(std::string_view text) {

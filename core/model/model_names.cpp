@@ -109,8 +109,21 @@ std::optional<QuantMix> mix_of_label(const std::string& label) {
   text = replaced(text, R"(\s+MoE$)", "_MOE");
   text = replaced(text, R"(^ollama default$)", "Q4_K_M");
   text = replaced(text, R"(^FP(16|32)$)", "F$1");
-  if (const auto mix = QuantMix::from_name(text)) return *mix;
+  if (const auto mix = QuantMix::from_name(text); mix && !mix->is_served()) return *mix;
   if (const auto mix = QuantMix::from_name(replaced(text, R"(^UD[-_])", ""))) return *mix;
+  return std::nullopt;
+}
+
+std::optional<QuantMix> served_mix_of_label(const std::string& label) {
+  constexpr std::pair<const char*, const char*> kServed[] = {
+      {R"(NVFP4|MODELOPT_FP4)", "NVFP4"},
+      {R"(FP8)", "FP8"},
+      {R"(W8A8|INT8)", "INT8"},
+      {R"(AWQ|GPTQ|W4A16|INT4|AutoRound|4[-_]?bit)", "INT4"},
+      {R"(BF16|bfloat16|^F(P)?16)", "BF16"},
+  };
+  for (const auto& [pattern, mix] : kServed)
+    if (!match(label, pattern).empty()) return *QuantMix::from_name(mix);
   return std::nullopt;
 }
 

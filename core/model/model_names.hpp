@@ -23,6 +23,10 @@ StatedModel stated_model(const std::string& name);
 /// no rule for it.
 std::optional<QuantMix> mix_of_label(const std::string& label);
 
+/// The recipe of a server that a label means: INT4 for "GPTQ-Int4" and "AWQ-4bit", FP8 for
+/// "FP8-dynamic", BF16 for "bfloat16". nullopt: none is known.
+std::optional<QuantMix> served_mix_of_label(const std::string& label);
+
 /// The mix of as many bits a weight as a format of other programs: Q4_K_M for "AWQ" and "MLX-4bit",
 /// Q8_0 for "FP8". nullopt: the label is none of these.
 std::optional<QuantMix> mix_like_format(const std::string& label);

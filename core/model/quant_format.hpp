@@ -1,6 +1,7 @@
 #pragma once
-// Block formats of tensors, as ggml stores them. Block sizes: ggml's public block definitions
-// (ggml-org/llama.cpp, ggml/src/ggml-common.h); type ids: ggml/include/ggml.h.
+// Block formats of tensors, as ggml and servers of safetensors store them. Block sizes: ggml's
+// public block definitions (ggml-org/llama.cpp, ggml/src/ggml-common.h); type ids:
+// ggml/include/ggml.h.
 
 #include <array>
 #include <cstdint>
@@ -36,16 +37,23 @@ enum class QuantFormat : std::uint8_t {
   kTQ1_0,
   kTQ2_0,
   kNVFP4,
+  // Those that servers read from safetensors, and no GGUF file has. Scales of whole channels or of
+  // blocks of 128 x 128 are left out: 0.03 bits of a weight at most.
+  kFP8,   // 8 bits with an exponent, E4M3
+  kINT8,  // W8A8 of compressed-tensors
+  kINT4,  // AWQ, GPTQ and W4A16: groups of 128 share a scale of 16 bits and a zero point of 4
 };
-inline constexpr int kQuantFormatCount = 26;
+inline constexpr int kQuantFormatCount = 29;
 /// The first of them, which the engine computes with.
 inline constexpr int kComputedFormatCount = 16;
+
+inline constexpr std::uint32_t kNotInGguf = ~0u;
 
 struct QuantFormatInfo {
   std::string_view name;         // as ggml prints it, "Q4_K"
   std::uint32_t block_elements;  // weights in one block
   std::uint32_t block_bytes;
-  std::uint32_t gguf_type;  // the type id in a GGUF file
+  std::uint32_t gguf_type;  // the type id in a GGUF file; kNotInGguf: there is none
 
   constexpr double bits_per_weight() const { return 8.0 * block_bytes / block_elements; }
 };
@@ -78,11 +86,17 @@ inline constexpr std::array<QuantFormatInfo, kQuantFormatCount> kQuantFormats = 
     {"TQ1_0", 256, 54, 34},
     {"TQ2_0", 256, 66, 35},
     {"NVFP4", 64, 36, 40},
+    // of servers
+    {"FP8", 1, 1, kNotInGguf},
+    {"INT8", 1, 1, kNotInGguf},
+    {"INT4", 128, 67, kNotInGguf},
 }};
 
 constexpr const QuantFormatInfo& info(QuantFormat f) { return kQuantFormats[std::size_t(f)]; }
 
 constexpr bool is_computed(QuantFormat f) { return int(f) < kComputedFormatCount; }
+
+constexpr bool is_in_gguf(QuantFormat f) { return info(f).gguf_type != kNotInGguf; }
 
 static_assert(is_computed(QuantFormat::kMXFP4) && !is_computed(QuantFormat::kIQ1_S));
 static_assert(info(QuantFormat::kQ4_K).bits_per_weight() == 4.5);

@@ -197,13 +197,21 @@ constexpr MixRule kMixes[] = {
     of_two_bits("IQ1_S", kIQ1_S, kQ2_K, kQ2_K, always(kIQ2_XXS)),
 };
 
+// Of servers. NVIDIA's ModelOpt, llm-compressor, AutoAWQ and GPTQModel all leave embedding, head
+// and router as they were published.
+constexpr MixRule kServed[] = {{"FP8", kFP8}, {"INT8", kINT8}, {"NVFP4", kNVFP4}, {"INT4", kINT4}};
+
 // llama.cpp's and Unsloth's mixes without a rule here, and the nearest that has one.
 constexpr std::array<std::string_view, 2> kWithoutRule[] = {
     {"TQ1_0", "IQ1_M"},    {"TQ2_0", "IQ2_XXS"},  {"Q2_K_XL", "Q2_K_L"}, {"Q4_K_XL", "Q4_K_L"},
     {"Q5_K_XL", "Q5_K_L"}, {"Q6_K_XL", "Q6_K_L"}, {"Q8_K_XL", "Q8_0"},
 };
 
-constexpr std::array<std::array<std::string_view, 2>, 5> kAliases = {{
+constexpr std::array<std::array<std::string_view, 2>, 9> kAliases = {{
+    {"W8A8", "INT8"},
+    {"AWQ", "INT4"},
+    {"GPTQ", "INT4"},
+    {"W4A16", "INT4"},
     {"Q2_K_M", "Q2_K"},  // llama-bench's "Q2_K - Medium"
     {"Q3_K", "Q3_K_M"},
     {"Q4_K", "Q4_K_M"},
@@ -225,6 +233,8 @@ const MixRule* find_mix(std::string_view name) {
     if (key_of(alias) == key) key = key_of(full);
   for (const MixRule& rule : kMixes)
     if (key_of(rule.name) == key) return &rule;
+  for (const MixRule& rule : kServed)
+    if (key_of(rule.name) == key) return &rule;
   return nullptr;
 }
 
@@ -238,14 +248,14 @@ constexpr ForeignFormat kForeign[] = {
     {"UD",
      "Unsloth's recipes differ from model to model: --quant Q4_K_M or another mix, with "
      "--model-size \"SIZE of the files\""},
-    {"NVFP4", "no rule says which tensors are in it: name a file (--model FILE.gguf)"},
-    {"FP8", "a format of vLLM's, which is not modelled: Q8_0 has about its size"},
-    {"W8A8", "a format of vLLM's, which is not modelled: Q8_0 has about its size"},
-    {"AWQ", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
-    {"GPTQ", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
-    {"W4A16", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
-    {"INT4", "a format of vLLM's, which is not modelled: Q4_0 has about its size"},
-    {"INT8", "a format of vLLM's, which is not modelled: Q8_0 has about its size"},
+    {"NVFP4", "with --runtime vllm: --quant NVFP4; of a GGUF file, name it (--model FILE.gguf)"},
+    {"FP8", "with --runtime vllm: --quant FP8; Q8_0 has about its size"},
+    {"W8A8", "with --runtime vllm: --quant INT8; Q8_0 has about its size"},
+    {"INT8", "with --runtime vllm: --quant INT8; Q8_0 has about its size"},
+    {"AWQ", "with --runtime vllm: --quant INT4; Q4_0 has about its size"},
+    {"GPTQ", "with --runtime vllm: --quant INT4; Q4_0 has about its size"},
+    {"W4A16", "with --runtime vllm: --quant INT4; Q4_0 has about its size"},
+    {"INT4", "with --runtime vllm: --quant INT4; Q4_0 has about its size"},
     {"EXL",
      "a format of ExLlama's, which is not modelled: the mix with as many bits per weight "
      "(rigcast list quants), with --model-size \"SIZE of the files\""},
@@ -479,14 +489,32 @@ std::span<const std::string> QuantMix::names() {
   return all;
 }
 
+std::span<const std::string> QuantMix::served_names() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> list;
+    for (const MixRule& rule : kServed) list.emplace_back(rule.name);
+    return list;
+  }();
+  return all;
+}
+
+bool QuantMix::is_served() const {
+  return std::ranges::find(served_names(), name_) != served_names().end();
+}
+
 std::span<const std::array<std::string_view, 2>> QuantMix::without_rule() { return kWithoutRule; }
 
 QuantFormat QuantMix::format_of(const ModelSpec& model, TensorRole role, int layer,
                                 std::uint64_t row_elements) const {
   if (is_f32(role)) return kF32;
-  if (role == TensorRole::kUnquantized) return info(base_).block_elements == 1 ? base_ : kBF16;
+  if (role == TensorRole::kUnquantized)
+    return info(base_).block_elements == 1 && !is_served() ? base_ : kBF16;
   // gpt-oss was published in MXFP4: every file of it keeps its experts so, whatever its mix.
   if (is_expert(role) && model.architecture == "gpt-oss") return held_by(kMXFP4, row_elements);
+  if (is_served()) {
+    const bool end = role == TensorRole::kOutput || role == TensorRole::kTokenEmbedding;
+    return end ? kBF16 : held_by(base_, row_elements);
+  }
   if (base_ == kMXFP4) return held_by(is_expert(role) ? kMXFP4 : kQ8_0, row_elements);
   if (info(base_).block_elements == 1) return base_;
   return held_by(wanted_format(*rule_, model, role, layer, row_elements), row_elements);

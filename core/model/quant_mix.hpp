@@ -1,5 +1,6 @@
 #pragma once
-// Quant mixes: llama.cpp's file types, each a rule that gives every tensor a block format.
+// Quant mixes: llama.cpp's file types and the recipes of servers, each a rule that gives every
+// tensor a block format.
 
 #include <array>
 #include <cstdint>
@@ -51,6 +52,9 @@ class QuantMix {
   /// "Q2_K_M"); unknown: an Error with the nearest names.
   static Result<QuantMix> from_name(std::string_view name);
   static std::span<const std::string> names();
+  /// Recipes of what servers read from safetensors: the matrices of the layers in one format, and
+  /// embedding, head and router in 16 bits.
+  static std::span<const std::string> served_names();
   /// Mixes of llama.cpp and Unsloth that have no rule here, each with the nearest that has one.
   static std::span<const std::array<std::string_view, 2>> without_rule();
   /// For a recipe that differs from model to model, such as Unsloth's "UD-Q4_K_XL": the mix with
@@ -60,6 +64,8 @@ class QuantMix {
   const std::string& name() const { return name_; }
   /// "Q4_K_M" of "Q4_K_L", which only has a wider embedding and head; else the mix's own name.
   std::string_view plain_name() const;
+  /// True for a recipe of served_names(), which no GGUF file has.
+  bool is_served() const;
   /// The format of most weights, Q4_K of "Q4_K_M".
   QuantFormat base() const { return base_; }
 

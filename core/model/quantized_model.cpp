@@ -91,11 +91,17 @@ Result<QuantizedModel> quantize(const ModelSpec& model, std::string_view quant,
 }
 
 bool is_native_mix(const ModelSpec& model) {
-  return !model.native.empty() && QuantMix::from_name(model.native).ok();
+  if (model.native.empty()) return false;
+  const auto mix = QuantMix::from_name(model.native);
+  return mix && !mix->is_served();
 }
 
 std::string default_quant(const ModelSpec& model) {
   return is_native_mix(model) ? model.native : "Q4_K_M";
+}
+
+std::string default_served_quant(const ModelSpec& model) {
+  return model.native == "FP8" ? model.native : "BF16";
 }
 
 }  // namespace rigcast

@@ -31,6 +31,10 @@ Result<QuantizedModel> quantize(const ModelSpec& model, std::string_view quant,
 /// has a mix of it, or else Q4_K_M.
 std::string default_quant(const ModelSpec& model);
 
+/// The same for a server that reads safetensors: FP8 of a model that was published so, or else
+/// BF16. gpt-oss has its experts in MXFP4 either way.
+std::string default_served_quant(const ModelSpec& model);
+
 /// True if the model was published in a format that llama.cpp has a mix of: no other mix of it is
 /// better, because its experts are never quantised anew.
 bool is_native_mix(const ModelSpec& model);

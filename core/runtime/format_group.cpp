@@ -19,7 +19,10 @@ FormatGroup format_group(QuantFormat f) {
     case QuantFormat::kF32:
     case QuantFormat::kF16:
     case QuantFormat::kBF16: return FormatGroup::kFloat;
+    case QuantFormat::kFP8:
+    case QuantFormat::kINT8:
     case QuantFormat::kQ8_0: return FormatGroup::kQ8;
+    case QuantFormat::kINT4:
     case QuantFormat::kQ4_0:
     case QuantFormat::kQ4_1: return FormatGroup::kQ4;
     case QuantFormat::kQ5_0:

@@ -541,6 +541,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
   p.cpu_decode = t.flag("cpu_decode", false);
   p.ffn_in_ram = t.flag("ffn_in_ram", false);
   p.fp32_sums = t.flag("fp32_sums", false);
+  p.low_precision = t.flag("low_precision", false);
   p.copies_ram_cache = t.flag("copies_ram_cache", false);
   p.projector = t.flag("projector", false);
   p.speculates = t.flag("speculates", false);

@@ -55,7 +55,9 @@ struct RuntimeProfile {
   // pageable memory; with flash attention also under the KV policy `ram`, else the CPU attends
   // there.
   bool copies_ram_cache = false;
-  bool fp32_sums = false;   // matrix units add in FP32, at which some GPUs have half of the rate
+  bool low_precision = false;  // weights of 8 and 4 bits are multiplied by matrix units that have
+                               // them, with activations of as many bits; elsewhere as 16 bits
+  bool fp32_sums = false;      // matrix units add in FP32, at which some GPUs have half of the rate
   bool ffn_in_ram = false;  // dense FFNs may be on the host while the rest of a layer is on a GPU
 
   struct Memory {

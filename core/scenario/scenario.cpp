@@ -73,9 +73,12 @@ void read_model_from_file(const TomlTable& t, const Catalogue& catalogue, Scenar
 void read_weights(const TomlTable& t, const Catalogue& catalogue, Scenario& s) {
   if (t.has("file")) return read_model_from_file(t, catalogue, s);
   const auto given = t.find_text("quant");
-  if (auto found = find_model(catalogue, t.text("name"), given.value_or(""))) {
+  const WeightFormats formats = weight_formats(s.runtime);
+  if (auto found = find_model(catalogue, t.text("name"), given.value_or(""), formats)) {
     s.model = std::move(found->spec);
-    s.quant = given ? *given : found->quant.empty() ? default_quant(s.model) : found->quant;
+    const std::string usual =
+        formats == WeightFormats::kServed ? default_served_quant(s.model) : default_quant(s.model);
+    s.quant = given ? *given : found->quant.empty() ? usual : found->quant;
     std::ranges::move(found->warnings, std::back_inserter(s.warnings));
   } else {
     t.refuse("name", found.error());  // a missing name was the first error
@@ -207,7 +210,7 @@ void read_placement(const TomlTable& t, Scenario& s) {
     p.gpu_layers = int(std::min<std::int64_t>(layers, most));
   }
   if (s.runtime.rules == RuntimeRules::kPagedServer)
-    p.gpu_layers = paged_gpu_layers(t, s.runtime, s.rig, s.model, p.gpu_layers);
+    p.gpu_layers = paged_gpu_layers(t, s.runtime, s.model, p.gpu_layers);
   p.tensor_split = t.numbers("tensor_split", 0, 1e6);
   if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
@@ -276,6 +279,7 @@ void read_kv(const TomlTable& t, Scenario& s) {
   kv.types.k = kv_type(t, "type_k", QuantFormat::kF16);
   kv.types.v = kv_type(t, "type_v", QuantFormat::kF16);
   kv.cold_type = kv_type(t, "cold_type", kv.types.k);
+  refuse_cache_of_others(t, s.runtime, kv.types);
   if (const auto checked = check_kv_types(s.model, kv.types); !checked)
     t.refuse(t.has("type_k") ? "type_k" : "type_v", checked.error());
   if (const auto checked = check_kv_types(s.model, {kv.cold_type, kv.cold_type}); !checked)
@@ -540,12 +544,14 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
 
   read_model(root.table("model"), catalogue, s);
   refuse_uncomputed(root.table("model"), s);
+  refuse_formats_of_others(root.table("model"), s.runtime, s.tensors);
   if (root.has("draft")) read_draft(root.table("draft"), catalogue, s);
   if (auto error = document.error()) return *error;  // the rest reads against the model
   s.settings.build_year = read_build(runtime);
   ignore_window(s);
   cache_latent_values(s, s.model);
   if (s.draft) cache_latent_values(s, s.draft->model);
+  share_layers(root.table("placement"), s.runtime, catalogue, s.model, s.rig);
   read_placement(root.table("placement"), s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);

@@ -5,23 +5,36 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/catalogue/interconnect.hpp"
+#include "core/hardware/merge_gpus.hpp"
 #include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
 
 namespace rigcast {
 namespace {
 
-// Kernels of paged servers for weights of GGUF's formats are nobody's choice and were not measured.
-void refuse_quantized(const TomlTable& t, const RuntimeProfile& runtime,
-                      const TensorTable& tensors) {
-  const auto quantized = std::ranges::find_if(tensors.tensors, [](const Tensor& tensor) {
-    return tensor.dimensions >= 2 && format_group(tensor.format) != FormatGroup::kFloat;
+// Formats of safetensors, and the experts of gpt-oss. Kernels of paged servers for other weights of
+// GGUF's are nobody's choice and were not measured.
+bool is_served_format(QuantFormat f) {
+  return !is_in_gguf(f) || f == QuantFormat::kMXFP4 || f == QuantFormat::kNVFP4 ||
+         format_group(f) == FormatGroup::kFloat;
+}
+
+void refuse_other_formats(const TomlTable& t, const RuntimeProfile& runtime,
+                          const TensorTable& tensors) {
+  const auto other = std::ranges::find_if(tensors.tensors, [](const Tensor& tensor) {
+    return tensor.dimensions >= 2 && !is_served_format(tensor.format);
   });
-  if (quantized == tensors.tensors.end()) return;
-  t.refuse(t.has("file") ? "file" : "quant",
-           fmt::format("{} is forecast with weights in BF16 or F16, not in {}", runtime.name,
-                       info(quantized->format).name),
-           "--quant BF16, or --runtime llama.cpp");
+  if (other == tensors.tensors.end()) return;
+  t.refuse(
+      t.has("file") ? "file" : "quant",
+      fmt::format("{} is not forecast with weights in {}", runtime.name, info(other->format).name),
+      "--quant BF16, FP8, INT4 (AWQ, GPTQ), INT8 or NVFP4, or --runtime llama.cpp");
+}
+
+// Of GPUs that share every layer, the memory of each.
+Bytes memory_of_one(const GpuPart& gpu) {
+  return gpu.shared ? gpu.memory.value / double(gpu.shared->gpus) : gpu.memory.value;
 }
 
 using GpuDefaults = RuntimeProfile::Server::GpuDefaults;
@@ -30,7 +43,7 @@ using GpuDefaults = RuntimeProfile::Server::GpuDefaults;
 const GpuDefaults* defaults_of(const RuntimeProfile::Server& server, const GpuPart& gpu) {
   const GpuDefaults* last = nullptr;
   for (const GpuDefaults& d : server.gpus)
-    if (gpu.memory.value >= d.from &&
+    if (memory_of_one(gpu) >= d.from &&
         std::ranges::find(d.except, gpu.architecture) == d.except.end())
       last = &d;
   return last;
@@ -57,7 +70,7 @@ double static_share(const RuntimeProfile::Server& server, const Rig& rig, TokenC
     const TokenCount tokens = std::max(step_tokens, server.reserved_least_tokens);
     const Bytes activations = server.reserved_per_token.value * double(tokens);
     const Bytes reserved = std::max(own->reserved + activations, own->reserved_least);
-    const double left = 1 - reserved / gpu.memory.value;
+    const double left = 1 - reserved / memory_of_one(gpu);
     share = std::min(share, std::round(1000 * left) / 1000);
   }
   return std::max(share, 0.01);
@@ -94,14 +107,68 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
   return policy;
 }
 
-int paged_gpu_layers(const TomlTable& t, const RuntimeProfile& runtime, const Rig& rig,
-                     const ModelSpec& model, std::optional<int> stated) {
+WeightFormats weight_formats(const RuntimeProfile& runtime) {
+  return runtime.rules == RuntimeRules::kPagedServer ? WeightFormats::kServed
+                                                     : WeightFormats::kGguf;
+}
+
+void refuse_formats_of_others(const TomlTable& t, const RuntimeProfile& runtime,
+                              const TensorTable& tensors) {
+  if (weight_formats(runtime) == WeightFormats::kServed) return;
+  const auto served = std::ranges::find_if(
+      tensors.tensors, [](const Tensor& tensor) { return !is_in_gguf(tensor.format); });
+  if (served == tensors.tensors.end()) return;
+  const bool eight_bits = info(served->format).bits_per_weight() >= 8;
+  t.refuse(
+      "quant", fmt::format("{} reads no {}", runtime.name, info(served->format).name),
+      fmt::format("{} has about its size; --runtime vllm reads it", eight_bits ? "Q8_0" : "Q4_0"));
+}
+
+void refuse_cache_of_others(const TomlTable& t, const RuntimeProfile& runtime, KvTypes cache) {
+  if (weight_formats(runtime) == WeightFormats::kServed) return;
+  if (!is_in_gguf(cache.k) || !is_in_gguf(cache.v))
+    t.refuse("type_k", fmt::format("{} has no cache in FP8", runtime.name),
+             "q8_0 has about its size; --runtime vllm has one");
+}
+
+void share_layers(const TomlTable& t, const RuntimeProfile& runtime, const Catalogue& catalogue,
+                  const ModelSpec& model, Rig& rig) {
+  const bool shares = runtime.rules == RuntimeRules::kPagedServer;
+  if (!shares && t.has("tensor_parallel"))
+    t.refuse("tensor_parallel", fmt::format("{} is not forecast so", runtime.name),
+             "choose --runtime vllm, or leave it out");
+  if (!shares || rig.gpus.empty()) return;
+  const int all = int(rig.gpus.size());
+  const int gpus = int(t.integer_or("tensor_parallel", all, 1, 1024));
+  if (gpus != all)
+    return t.refuse("tensor_parallel",
+                    fmt::format("{} of the rig's {} GPUs: the others would idle", gpus, all),
+                    "a rig with as many GPUs; several servers are forecast one by one");
+  if (gpus == 1) return;
+  for (const GpuPart& gpu : rig.gpus)
+    if (gpu.id != rig.gpus.front().id)
+      return t.refuse("tensor_parallel", "GPUs of several kinds share no layer",
+                      "a rig with GPUs of one kind, or --runtime llama.cpp");
+  if (model.heads % gpus != 0)
+    return t.refuse("tensor_parallel",
+                    fmt::format("{} GPUs share no {} heads of attention", gpus, model.heads),
+                    "as many GPUs as divide the heads");
+  SharedLayers shared;
+  shared.gpus = gpus;
+  // The compressed KV of latent attention is that of all heads.
+  shared.kv_copies = model.mla ? gpus : std::max(1, gpus / std::max(1, int(model.kv_heads)));
+  const auto exchange =
+      gpu_exchange(catalogue, rig.interconnect, gpus, rig.links.front().h2d.value);
+  if (!exchange) return t.refuse("tensor_parallel", exchange.error());
+  shared.exchange = *exchange;
+  if (rig.all_reduce_latency) shared.exchange.latency = *rig.all_reduce_latency;
+  if (rig.all_reduce_rate) shared.exchange.bus = *rig.all_reduce_rate;
+  merge_gpus(rig, shared);
+}
+
+int paged_gpu_layers(const TomlTable& t, const RuntimeProfile& runtime, const ModelSpec& model,
+                     std::optional<int> stated) {
   const int all = model.layers + 1;
-  if (rig.gpus.size() != 1)
-    t.refuse(
-        "gpu_layers",
-        fmt::format("{} is forecast on one GPU, the rig has {}", runtime.name, rig.gpus.size()),
-        "a rig with one GPU, or --runtime llama.cpp");
   if (stated.value_or(all) < all)
     t.refuse("gpu_layers", fmt::format("{} has all layers on the GPU", runtime.name),
              "leave it out, or --runtime llama.cpp");
@@ -112,12 +179,12 @@ std::vector<std::string> check_paged_server(const TomlTable& root, const Runtime
                                             const ModelSpec& model, const TensorTable& tensors,
                                             KvTypes cache) {
   const TomlTable of_model = root.table("model");
-  refuse_quantized(of_model, runtime, tensors);
+  refuse_other_formats(of_model, runtime, tensors);
   for (const QuantFormat type : {cache.k, cache.v})
-    if (type != QuantFormat::kF16 && type != QuantFormat::kBF16)
+    if (type != QuantFormat::kF16 && type != QuantFormat::kBF16 && type != QuantFormat::kFP8)
       root.table("kv").refuse("type_k",
                               fmt::format("{} has no cache in {}", runtime.name, info(type).name),
-                              "leave out --kv-type");
+                              "leave out --kv-type, or --kv-type fp8");
   if (model.recurrent)
     of_model.refuse(
         "name", fmt::format("the state of recurrent layers is not planned for {}", runtime.name),

@@ -1,10 +1,13 @@
 #pragma once
-// What a runtime's server adds to a scenario: its scheduler, and what is not forecast of it.
+// What a runtime's server adds to a scenario: its scheduler, GPUs that share every layer, and what
+// is not forecast of it.
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/catalogue/catalogue.hpp"
+#include "core/catalogue/find_model.hpp"
 #include "core/hardware/rig.hpp"
 #include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
@@ -20,8 +23,22 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
                                                  const RuntimeProfile& runtime, const Rig& rig,
                                                  TokenCount batch);
 
-/// GPU layers of a server with a pool of blocks: all, on one GPU. Refuses others.
-int paged_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime, const Rig& rig,
+/// Whose formats the runtime's models are in.
+WeightFormats weight_formats(const RuntimeProfile& runtime);
+/// Refuses weights in a format that only servers of safetensors read, of a runtime that is none.
+void refuse_formats_of_others(const TomlTable& model, const RuntimeProfile& runtime,
+                              const TensorTable& tensors);
+
+void refuse_cache_of_others(const TomlTable& kv, const RuntimeProfile& runtime, KvTypes cache);
+
+/// `tensor_parallel` of a scenario's placement: of such a server all of the rig's GPUs by default,
+/// which become one with the memory and the rates of all. Refuses GPUs of several kinds, and of
+/// other runtimes any.
+void share_layers(const TomlTable& placement, const RuntimeProfile& runtime,
+                  const Catalogue& catalogue, const ModelSpec& model, Rig& rig);
+
+/// GPU layers of a server with a pool of blocks: all. Refuses fewer.
+int paged_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime,
                      const ModelSpec& model, std::optional<int> stated);
 
 /// Refuses formats, caches and models of which nobody measured such a server. Returns what else is

@@ -34,6 +34,7 @@ std::vector<TensorType> all_types() {
   std::vector<TensorType> all(kListedOnly.begin(), kListedOnly.end());
   for (std::size_t i = 0; i < kQuantFormats.size(); ++i) {
     const QuantFormatInfo& f = kQuantFormats[i];
+    if (!is_in_gguf(QuantFormat(i))) continue;
     all.push_back({f.gguf_type, f.name, f.block_elements, f.block_bytes, QuantFormat(i)});
   }
   std::ranges::sort(all, {}, &TensorType::id);

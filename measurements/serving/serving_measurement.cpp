@@ -27,6 +27,14 @@ std::optional<int> setting(const std::string& settings, const char* pattern) {
   return std::stoi(found[1]);
 }
 
+// Tokens/s of users who do not think, each of whom has one request under way.
+std::optional<double> rate_by_littles_law(const ServingMeasurement& m) {
+  if (m.arrival != "closed" || !m.concurrency || !m.ttft.mean || !m.tpot.mean) return std::nullopt;
+  const double answer = (*m.ttft.mean + *m.tpot.mean * (m.output_tokens - 1)) / 1000;  // seconds
+  if (answer <= 0) return std::nullopt;
+  return *m.concurrency * m.output_tokens / answer;
+}
+
 ServingMeasurement measurement_of(const FieldRow& r) {
   constexpr int kMaxGpus = 100'000;
   ServingMeasurement m;
@@ -37,6 +45,8 @@ ServingMeasurement measurement_of(const FieldRow& r) {
   m.model = r.text("model");
   m.quant = r.text("quant");
   m.gpu = r.text("gpu");
+  m.link = r.text("link");
+  m.power_limit = r.number("power_limit_w", 1e5);
   m.gpus = r.integer("gpus", kMaxGpus).value_or(1);
   m.tensor_parallel = r.integer("tp", kMaxGpus).value_or(1);
   m.pipeline_parallel = r.integer("pp", kMaxGpus).value_or(1);
@@ -57,22 +67,34 @@ ServingMeasurement measurement_of(const FieldRow& r) {
       freetext::match(freetext::lower(settings), R"(gpu[-_]memory[-_]utilization[ =](0\.\d{1,4}))");
   if (!share.empty()) m.memory_share = std::stod(share[1]);
   m.chunked = freetext::contains(freetext::lower(settings), "--enable_chunked_prefill");
+  m.copies = std::max(1, setting(settings, R"(instances (\d+))").value_or(1));
   m.slots = setting(settings, R"(slots (\d+))");
   m.flags = r.text("flags");
   m.output_tokens_per_s = r.number("output_tok_s", kMaxRate);
   m.ttft = percentiles(r, "ttft");
   m.tpot = percentiles(r, "tpot");
   const MeasuredPercentiles itl = percentiles(r, "itl");
-  if (!m.tpot.p50) m.tpot.p50 = itl.p50;  // of requests that are alike
+  // Of requests that are alike:
+  if (!m.tpot.p50) m.tpot.p50 = itl.p50;
+  if (!m.tpot.p50 && !m.varied_lengths) m.tpot.p50 = m.tpot.mean;
+  if (!m.output_tokens_per_s) m.output_tokens_per_s = rate_by_littles_law(m);
   return m;
 }
 
 }  // namespace
 
 bool ServingMeasurement::is_doubtful() const {
-  constexpr std::array kReasons{
-      "WIP",         "EXCERPT",    "OLD",        "UNKNOWN_CHIP",   "LITTLE_LOW",
-      "LITTLE_HIGH", "DECODE_AGG", "MULTI_NODE", "SYNTHETIC_SPEC", "LENGTHS_NOT_STATED"};
+  constexpr std::array kReasons{"WIP",
+                                "EXCERPT",
+                                "OLD",
+                                "UNKNOWN_CHIP",
+                                "LITTLE_LOW",
+                                "LITTLE_HIGH",
+                                "DECODE_AGG",
+                                "MULTI_NODE",
+                                "SYNTHETIC_SPEC",
+                                "LENGTHS_NOT_STATED",
+                                "PREFIX_CACHE_LIKELY"};
   return std::ranges::any_of(
       kReasons, [&](const char* reason) { return flags.find(reason) != std::string::npos; });
 }

@@ -18,7 +18,7 @@ struct MeasuredPercentiles {
 };
 
 struct ServingMeasurement {
-  std::string id, source, engine, model, quant, gpu;
+  std::string id, source, engine, model, quant, gpu, link;
   int gpus = 1;
   int tensor_parallel = 1, pipeline_parallel = 1, data_parallel = 1;
   std::string arrival;             // "closed", "poisson", "all at once" or "lockstep"
@@ -32,6 +32,8 @@ struct ServingMeasurement {
   std::optional<int> max_sequences, max_step_tokens, slots;
   std::optional<double> memory_share;  // of the GPU's memory
   bool chunked = false;                // told to compute prompts in chunks
+  std::optional<double> power_limit;   // W, of each GPU
+  int copies = 1;                      // servers that share the requests, each with its own GPUs
   std::string flags;                   // marks of whoever collected it
   int line = 0;
 

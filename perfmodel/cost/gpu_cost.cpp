@@ -19,13 +19,16 @@ struct MatmulSplit {
   double floats_scaled = 0;  // `floats`, each format divided by its kernels' efficiency
   double quants = 0;         // share of the FLOPs on quantized weights, as they are
   double quants_scaled = 0;  // `quants`, each format divided by its kernels' efficiency
-  double as_floats = 0;  // share of the FLOPs on quantized weights that kernels turn into floats
-  double elements = 0;   // quantized weights that are read
+  // Share of the FLOPs on quantized weights that kernels turn into floats, or that faster matrix
+  // units multiply: each as if it had the rate of floats.
+  double as_floats = 0;
+  double elements = 0;  // quantized weights that are read
   double quant_bytes = 0;
 };
 
 // True if the backend's kernels turn a batch's weights of a format into floats while they multiply.
 bool multiplies_as_floats(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
+  if (s.runtime.low_precision) return true;
   const BackendEfficiency& b = s.runtime.backends[std::size_t(s.settings.backend)];
   if (b.int8_units) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
@@ -40,6 +43,15 @@ bool multiplies_as_floats(const StepContext& s, const GpuPart& gpu, QuantFormat 
 double tiles_before(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
   return s.runtime.factor_before(
       ChangedFigure::kTiles, {s.settings.backend, gpu.architecture, format}, s.settings.build_year);
+}
+
+// The rate of the matrix units that multiply a format's own bits, over that of 16 bits.
+double rate_of_few_bits(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  if (!s.runtime.low_precision || !known || !gpu.fp16_tensor) return 1;
+  if (format == QuantFormat::kFP8 && known->fp8_units) return 2;
+  if (format == QuantFormat::kINT8 && known->int8_units) return 2;
+  return format == QuantFormat::kNVFP4 && known->fp4_units ? 4 : 1;
 }
 
 MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
@@ -57,7 +69,8 @@ MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraff
       m.floats_scaled += scaled;
     } else {
       const bool as_floats = multiplies_as_floats(s, gpu, format);
-      (as_floats ? m.as_floats : m.quants) += elements;
+      (as_floats ? m.as_floats : m.quants) +=
+          as_floats ? elements / rate_of_few_bits(s, gpu, format) : elements;
       if (!as_floats) m.quants_scaled += scaled / tiles_before(s, gpu, format);
       m.elements += elements;
       m.quant_bytes += bytes;
@@ -157,7 +170,7 @@ bool is_cuda_or_rocm(const StepContext& s) {
 // products, and long batches are left to the library. See ggml-cuda/mmq.cu,
 // ggml_cuda_should_use_mmq().
 bool has_float_units_alone(const StepContext& s, const GpuPart& gpu) {
-  if (!gpu.fp16_tensor || gpu.int8_tensor) return false;
+  if (!gpu.fp16_tensor || gpu.int8_tensor || s.runtime.low_precision) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   const bool volta = known && !known->int8_units;
   return s.settings.backend == Backend::kRocm || (s.settings.backend == Backend::kCuda && volta);
@@ -171,7 +184,7 @@ bool expands_weights(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
                      TokenCount tokens) {
   const double shared = t.routed ? t.tokens_per_weight : double(tokens);
   if (has_float_units_alone(s, gpu) && shared >= double(kDotTokens)) return true;
-  if (s.settings.backend != Backend::kCuda) return false;
+  if (s.settings.backend != Backend::kCuda || s.runtime.low_precision) return false;
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
   if (known && !known->int8_dot) return true;
   const double since = s.runtime.tiles_since.value;
@@ -521,6 +534,15 @@ OpCost with_launches(const StepContext& s, std::size_t gpu, OpCost cost, Seconds
   return cost;
 }
 
+// Clocks fall with the power limit, and with them what the units compute and ask of memory.
+OpCost under_power_limit(const GpuPart& part, OpCost cost) {
+  const double share = part.speed_share.value;
+  cost.equivalent_bytes = cost.equivalent_bytes / share;
+  cost.compute = cost.compute / share;
+  cost.serial = cost.serial / share;
+  return cost;
+}
+
 }  // namespace
 
 OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
@@ -529,7 +551,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const bool batched = tokens > kMatVecTokens;
-  const double kv = cache_bytes(s, t, &part);
+  const double kv = cache_bytes(s, t, &part) * (part.shared ? part.shared->kv_copies : 1);
   const bool flash = s.settings.flash_attention;
   const double without = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;
   const double kv_scale = without * (t.wide_heads ? s.runtime.decode.wide_heads.value : 1.0);
@@ -550,6 +572,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     const Seconds reading = memory_time(s, Bytes{weights}, DeviceIndex(gpu));
     cost.serial += unoverlapped_time(s, unpack_time(s, part, t), reading) +
                    cache_products(s, part, t) * kv_scale;
+    cost = under_power_limit(part, cost);
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
@@ -559,6 +582,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   const auto& blocks = s.runtime.blocks;
   const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;
   cost.serial += Bytes{t.vector_elements * vector} / part.bandwidth.value;
+  cost = under_power_limit(part, cost);
   return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
 }
 

@@ -28,6 +28,12 @@ Bytes pool_of(const DeviceMemory& d, const SchedulerPolicy& policy, Bytes unseen
   return {};
 }
 
+// GPUs that a device of the placement stands for.
+double gpus_of(const MemoryContext& s, DeviceIndex device) {
+  const auto& shared = s.rig.gpus[std::size_t(device)].shared;
+  return shared ? shared->gpus : 1;
+}
+
 }  // namespace
 
 // The peak of a pass with as many tokens as a step may have, which the server runs before it
@@ -39,10 +45,11 @@ Bytes PagedServer::compute_buffers(const MemoryContext& s, const Placement&, Dev
   if (!works || device == kHost || !s.scheduler) return {};
   const ModelSpec& m = s.model;
   const double rows = double(s.scheduler->step_tokens);
-  const double layer = rows * kElement * (2 * double(m.hidden) + 3 * widest_ffn(m));
+  const double gpus = gpus_of(s, device);
+  const double layer = rows * kElement * (2 * gpus * double(m.hidden) + 3 * widest_ffn(m));
   constexpr double kCopies = 3;  // of the logits: as they are, sorted, and their probabilities
   const double logits = kCopies * logits_bytes(m).value * double(s.scheduler->sequences);
-  return Bytes{std::max(layer, logits)};
+  return Bytes{std::max(layer, gpus * logits)};  // the pool is that of the GPU with the logits
 }
 
 // The pool of each GPU, in whole blocks of all of its layers.
@@ -57,8 +64,10 @@ void PagedServer::add_cache(const MemoryContext& s, const Placement& p, const Ba
       if (p.layers[std::size_t(l)].kv == DeviceIndex(g))
         per_token += kv_bytes_per_token(s.model, l, s.kv.types);
     if (per_token <= 0) continue;
-    d.staging += server.outside_pool.value;
-    const Bytes left = std::min(pool_of(d, *s.scheduler, server.unseen.value), d.free());
+    const double gpus = gpus_of(s, DeviceIndex(g));
+    if (const auto& shared = s.rig.gpus[g].shared) per_token *= shared->kv_copies;
+    d.staging += server.outside_pool.value * gpus;
+    const Bytes left = std::min(pool_of(d, *s.scheduler, server.unseen.value * gpus), d.free());
     const double block = per_token * double(s.scheduler->block_tokens);
     const double context = std::ceil(per_token * double(s.context) / block) * block;
     // A server whose pool does not hold one context does not start.

@@ -64,7 +64,10 @@ TokenCount cache_tokens_of(const Scenario& s, const Placement& p, const MemoryPl
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = p.layers[std::size_t(l)].kv;
     const std::size_t device = at == kHost ? per_token.size() - 1 : std::size_t(at);
-    per_token[device] += kv_bytes_per_token(s.model, l, s.kv.types);
+    const auto& gpus = s.rig.gpus;
+    const bool shared = at != kHost && gpus[device].shared;
+    per_token[device] +=
+        kv_bytes_per_token(s.model, l, s.kv.types) * (shared ? gpus[device].shared->kv_copies : 1);
   }
   double tokens = std::numeric_limits<double>::infinity();
   for (std::size_t d = 0; d < per_token.size(); ++d)

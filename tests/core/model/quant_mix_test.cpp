@@ -60,13 +60,30 @@ TEST_CASE("Formats of other runtimes are refused by name, with what is nearest",
     CHECK(found.error().message.find(name) != std::string::npos);
     return found.error().hint;
   };
-  CHECK(hint("FP8").find("Q8_0") != std::string::npos);
-  CHECK(hint("AWQ").find("Q4_0") != std::string::npos);
-  CHECK(hint("GPTQ-Int4").find("Q4_0") != std::string::npos);
+  CHECK(hint("FP8-dynamic").find("--quant FP8") != std::string::npos);
+  CHECK(hint("AWQ-4bit").find("Q4_0") != std::string::npos);
+  CHECK(hint("GPTQ-Int4").find("--quant INT4") != std::string::npos);
   CHECK(hint("EXL3").find("--model-size") != std::string::npos);
   CHECK(hint("mlx-4bit").find("--model-size") != std::string::npos);
-  CHECK(hint("NVFP4").find("FILE.gguf") != std::string::npos);
+  CHECK(hint("NVFP4-16").find("FILE.gguf") != std::string::npos);
   CHECK(hint("UD-Q4_K_XL").find("--model-size") != std::string::npos);
+}
+
+TEST_CASE("Recipes of servers leave embedding and head in 16 bits", "[quant]") {
+  const auto format = [](const char* name, TensorRole role) {
+    return mix(name).format_of(ModelSpec{}, role, 0, 4096);
+  };
+  CHECK(format("FP8", TensorRole::kFfnUp) == QuantFormat::kFP8);
+  CHECK(format("AWQ", TensorRole::kAttentionQ) == QuantFormat::kINT4);
+  CHECK(format("NVFP4", TensorRole::kExpertDown) == QuantFormat::kNVFP4);
+  for (const std::string& name : QuantMix::served_names()) {
+    CHECK(mix(name).is_served());
+    CHECK(format(name.c_str(), TensorRole::kOutput) == QuantFormat::kBF16);
+    CHECK(format(name.c_str(), TensorRole::kTokenEmbedding) == QuantFormat::kBF16);
+  }
+  for (const std::string& name : QuantMix::names()) CHECK_FALSE(mix(name).is_served());
+  // 16 bits of a scale and 4 of a zero point for 128 weights of 4 bits, in whole bytes.
+  CHECK(info(QuantFormat::kINT4).bits_per_weight() == 4.1875);
 }
 
 TEST_CASE("A recipe is nearest to the mix whose name it contains", "[quant]") {

@@ -1,0 +1,28 @@
+#pragma once
+// GPUs that compute every layer together: tensor parallelism. Each has a part of every matrix and
+// of every token's KV, and after attention and after the FFN all add up what each computed.
+
+#include "core/base/sourced.hpp"
+#include "core/base/units.hpp"
+
+namespace rigcast {
+
+/// How fast GPUs exchange: an all-reduce of a few bytes takes `latency`; of many, each of n GPUs
+/// sends and receives 2 (n - 1) / n of them at the rate `bus`, as NCCL's tests count it.
+struct GpuExchange {
+  Sourced<Seconds> latency;
+  Sourced<BytesPerSecond> bus;
+};
+
+struct SharedLayers {
+  int gpus = 1;
+  int kv_copies = 1;  // of every token's KV, where there are more GPUs than heads of KV
+  GpuExchange exchange;
+};
+
+/// Time in which the sum of `bytes` of each GPU gets to all of them.
+Seconds all_reduce_time(const SharedLayers& shared, Bytes bytes);
+/// Time in which one GPU gets the others' parts of `bytes`.
+Seconds gather_time(const SharedLayers& shared, Bytes bytes);
+
+}  // namespace rigcast
