@@ -511,8 +511,10 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   options->output.add_to(*verb);
   verb->footer(
       "A scenario, or a suite of them, is forecast, then run, and both are set side by side. With\n"
-      "--against nothing is run. A benchmark of a server knows neither the machine nor, mostly, how\n"
-      "weights are stored: --gpu or --rig, --quant, --runtime, and --slots of llama-server say so;\n"
+      "--against nothing is run. A benchmark of a server knows neither the machine nor, mostly, "
+      "how\n"
+      "weights are stored: --gpu or --rig, --quant, --runtime, and --slots of llama-server say "
+      "so;\n"
       "flags win over the file.\n\n"
       "Examples\n"
       "  rigcast validate --model llama-3.2-1b --quant Q8_0 --file\n"

@@ -98,8 +98,7 @@ std::string load_text(const Load& load) {
   if (load.arrival == ArrivalProcess::kTrace) return text(load);
   if (load.arrival == ArrivalProcess::kBurst)
     who = fmt::format("{} requests at once", text_count(load.requests));
-  if (!load.is_open())
-    who = fmt::format("{} {}", load.users, load.users == 1 ? "user" : "users");
+  if (!load.is_open()) who = fmt::format("{} {}", load.users, load.users == 1 ? "user" : "users");
   return fmt::format("{}: {} in, {} out", who, mean(mean_prompt(load)), mean(mean_output(load)));
 }
 

@@ -16,7 +16,7 @@ constexpr int kMaxRequests = 10'000'000, kMaxUsers = 1'000'000;
 
 // Milliseconds of a unit of time; without one, it is ms.
 std::optional<double> ms_of(const std::string& unit) {
-  static const std::map<std::string, double> kUnits{{"", 1},      {"ms", 1},   {"s", 1e3},
+  static const std::map<std::string, double> kUnits{{"", 1},      {"ms", 1},    {"s", 1e3},
                                                     {"sec", 1e3}, {"us", 1e-3}, {"ns", 1e-6}};
   const auto found = kUnits.find(freetext::lower(unit));
   return found == kUnits.end() ? std::nullopt : std::optional(found->second);
@@ -120,8 +120,7 @@ ServingMeasurement aiperf_run(const ResultObject& run) {
   m.ttft = percentiles(figure("time_to_first_token", "ttft"));
   m.tpot = percentiles(figures.object("inter_token_latency"));
   m.e2e = percentiles(figures.object("request_latency"));
-  const int failed =
-      figures.object("error_request_count").integer("avg", kMaxRequests).value_or(0);
+  const int failed = figures.object("error_request_count").integer("avg", kMaxRequests).value_or(0);
   if (failed > 0) m.notes.push_back(fmt::format("{} requests failed", failed));
   if (run.flag("was_cancelled") == true) m.obstacle = "the benchmark was cancelled";
   if (!figures.has("request_latency")) m.obstacle = "no request was answered";

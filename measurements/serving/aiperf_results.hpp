@@ -1,5 +1,6 @@
 #pragma once
-// profile_export_aiperf.json of AIPerf, and profile_export_genai_perf.json of the program before it.
+// profile_export_aiperf.json of AIPerf, and profile_export_genai_perf.json of the program before
+// it.
 
 #include "measurements/serving/result_json.hpp"
 #include "measurements/serving/serving_measurement.hpp"

@@ -150,8 +150,7 @@ Result<std::vector<ServingMeasurement>> batched_bench_runs(std::string_view text
     const bool is_row = in_table && line.starts_with('|');
     in_table = is_header(line) || is_row;
     if (!line.starts_with('{') && (!is_row || line.starts_with("|-"))) continue;
-    auto run = is_row ? table_run(line, settings, file, number)
-                      : json_run({line, file, number});
+    auto run = is_row ? table_run(line, settings, file, number) : json_run({line, file, number});
     if (!run) return run.error();
     runs.push_back(*std::move(run));
   }

@@ -37,8 +37,10 @@ std::string engine_of(std::string backend) {
 // Gaps of a gamma distribution have its shape: 1 is Poisson, infinity a constant gap.
 void read_gaps(const ResultObject& run, ServingMeasurement& m) {
   const double shape = run.number_or_infinity("burstiness", 1e9).value_or(1);
-  if (std::isinf(shape)) m.arrival = "constant";
-  else if (shape > 0 && shape != 1) m.arrival = "gamma";
+  if (std::isinf(shape))
+    m.arrival = "constant";
+  else if (shape > 0 && shape != 1)
+    m.arrival = "gamma";
   if (m.arrival == "gamma") m.cv = 1 / std::sqrt(shape);
 }
 
@@ -63,8 +65,9 @@ void read_arrivals(const ResultObject& run, int sent, ServingMeasurement& m) {
   // A limit that was never reached changes nothing.
   const auto peak = run.integer("max_concurrent_requests", kMaxRequests);
   if (limited && (!peak || *peak >= *m.concurrency))
-    m.obstacle = "requests that come at a rate, but wait for a limit of the client, are not "
-                 "forecast";
+    m.obstacle =
+        "requests that come at a rate, but wait for a limit of the client, are not "
+        "forecast";
   m.concurrency.reset();
 }
 
@@ -150,6 +153,9 @@ ServingMeasurement sglang_bench_run(const ResultObject& run) {
   const int parallel = server.integer("tp_size", 1000).value_or(1);
   if (parallel > 1) m.gpus = m.tensor_parallel = parallel;
   m.memory_share = server.number("mem_fraction_static", 1);
+  m.max_sequences = server.integer("max_running_requests", kMaxRequests);
+  if (const auto budget = server.number("chunked_prefill_size", 1e9); budget > 0.0)
+    m.max_step_tokens = int(*budget);
   read_arrivals(run, *m.requests, m);
   m.e2e = percentiles(run, "e2e_latency");
   // Drafts make a step yield more than a token.
@@ -159,8 +165,8 @@ ServingMeasurement sglang_bench_run(const ResultObject& run) {
   const auto range = [&](const char* key, double mean) -> LengthSpread {
     const auto most = run.integer(key, int(kMaxTokens));
     if (!random || ratio == 1 || !most || *most < mean) return {};
-    return {{}, std::pair(std::max<TokenCount>(1, TokenCount(*most * ratio)), TokenCount(*most)),
-            {}};
+    return {
+        {}, std::pair(std::max<TokenCount>(1, TokenCount(*most * ratio)), TokenCount(*most)), {}};
   };
   if (m.output_spread.histogram.empty()) {
     m.prompt_spread = range("random_input_len", m.prompt_tokens);

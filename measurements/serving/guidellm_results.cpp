@@ -103,9 +103,8 @@ ServingMeasurement run_of(const ResultObject& run) {
 }  // namespace
 
 std::vector<ServingMeasurement> guidellm_runs(const ResultObject& report) {
-  const std::string model =
-      first_text(report, {{"args"}, {"args", "backend_kwargs"}, {"config", "spec", "backend"}},
-                 "model");
+  const std::string model = first_text(
+      report, {{"args"}, {"args", "backend_kwargs"}, {"config", "spec", "backend"}}, "model");
   std::vector<ServingMeasurement> runs;
   for (const ResultObject& run : report.objects("benchmarks")) {
     runs.push_back(run_of(run));

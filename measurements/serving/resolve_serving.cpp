@@ -35,7 +35,9 @@ std::string runtime_of(const ServingMeasurement& m, const TomlDocument& given) {
   return std::ranges::find(kForecast, m.engine) == kForecast.end() ? "" : m.engine;
 }
 
-bool has_slots(const std::string& runtime) { return runtime == "llama.cpp" || runtime == "ollama"; }
+bool has_slots(const std::string& runtime) {
+  return runtime == "llama.cpp" || runtime == "ollama" || runtime == "rigcast";
+}
 
 // "gguf-q4_k_m" and "BF16 (as released)" as labels of a mix.
 std::string quant_of(const std::string& stated) {
@@ -64,8 +66,7 @@ std::string obstacle(const ServingMeasurement& m, const TomlDocument& given) {
   if (m.prompt_tokens < 1 || m.output_tokens < 1) return "lengths are not stated";
   if (is_lockstep(m) && m.concurrency.value_or(0) < 1)
     return "the number of sequences is not stated";
-  if (is_lockstep(m) &&
-      *m.concurrency * (m.prompt_tokens + m.output_tokens) > kMaxLockstepTokens)
+  if (is_lockstep(m) && *m.concurrency * (m.prompt_tokens + m.output_tokens) > kMaxLockstepTokens)
     return "more tokens than a cache holds";
   const bool slots = has_slots(runtime) && !is_lockstep(m);
   if (slots && !m.slots && !given.has("scheduler.slots"))
@@ -76,10 +77,9 @@ std::string obstacle(const ServingMeasurement& m, const TomlDocument& given) {
 constexpr int kForQuantiles = 1000;  // requests that 99 % quantiles need
 
 Result<std::string> load_of(const ServingMeasurement& m) {
-  std::string toml =
-      fmt::format("[load]\nprompt_tokens = {}\noutput_tokens = {}\n",
-                  lengths_toml(m.prompt_tokens, m.prompt_spread, m.varied_lengths),
-                  lengths_toml(m.output_tokens, m.output_spread, m.varied_lengths));
+  std::string toml = fmt::format("[load]\nprompt_tokens = {}\noutput_tokens = {}\n",
+                                 lengths_toml(m.prompt_tokens, m.prompt_spread, m.varied_lengths),
+                                 lengths_toml(m.output_tokens, m.output_spread, m.varied_lengths));
   const int requests = std::max(kForQuantiles, m.requests.value_or(0));
   const bool has_gaps = m.arrival == "poisson" || m.arrival == "gamma" || m.arrival == "constant";
   if (has_gaps && m.rate && *m.rate > 0) {
@@ -184,6 +184,7 @@ Result<std::string> stated_toml(const ServingMeasurement& m, NameResolver& resol
 
 std::optional<Error> missing_facts(const ServingMeasurement& m, const TomlDocument& given,
                                    NameResolver& resolver) {
+  if (!m.obstacle.empty() || m.speculative) return std::nullopt;  // no flag would help
   std::vector<std::string> facts, flags;
   const auto miss = [&](std::string fact, std::string flag) {
     facts.push_back(std::move(fact));
@@ -195,9 +196,9 @@ std::optional<Error> missing_facts(const ServingMeasurement& m, const TomlDocume
   if (!gives_rig(given) && m.gpu.empty())
     miss("the machine", "--gpu rtx-4090, or --rig with its name or file (this: this machine)");
   if (!gives_model(given) && !resolver.model(m.model, std::nullopt))
-    miss(m.model.empty() ? "the model"
-                         : fmt::format("a model that is known (\"{}\" is not)",
-                                       freetext::clipped(m.model)),
+    miss(m.model.empty()
+             ? "the model"
+             : fmt::format("a model that is known (\"{}\" is not)", freetext::clipped(m.model)),
          "--model llama-3.1-8b, or a file");
   const bool has_quant = gives_model(given)
                              ? given.has("model.file") || given.has("model.quant") ||
@@ -210,7 +211,7 @@ std::optional<Error> missing_facts(const ServingMeasurement& m, const TomlDocume
     miss("how many requests run at once", "--slots 4, the server's -np");
   if (facts.empty()) return std::nullopt;
   return bad_input(fmt::format("not stated: {}", fmt::join(facts, ", ")),
-                   fmt::format("{}", fmt::join(flags, "\n  ")), SourceRef{m.source, m.line, 0});
+                   fmt::format("{}", fmt::join(flags, "\n  ")), SourceRef{m.source, m.line, 1});
 }
 
 Result<ResolvedServing> resolve_serving(const ServingMeasurement& m, NameResolver& resolver,

@@ -19,7 +19,7 @@ struct ResolvedServing {
 };
 
 /// What a forecast needs, and neither the source nor `given` states, with the flags that do.
-/// nullopt: nothing.
+/// nullopt: nothing, or it cannot be forecast whatever is given.
 std::optional<Error> missing_facts(const ServingMeasurement& m, const TomlDocument& given,
                                    NameResolver& resolver);
 

@@ -28,8 +28,10 @@ SourceRef place(const ResultText& source, std::size_t at) {
 // The end of the string that begins at `at`, behind its closing quote.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
-    if (text[at] == '\\') ++at;
-    else if (text[at] == '"') return at + 1;
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      return at + 1;
   }
   return text.size();
 }
@@ -66,8 +68,10 @@ class Locator {
       const char c = text_[i];
       if (c == '"') {
         const std::size_t end = end_of_string(text_, i);
-        if (is_key(end)) levels_.back() = std::string(text_.substr(i + 1, end - i - 2));
-        else if (levels_ == path_) return i;
+        if (is_key(end))
+          levels_.back() = std::string(text_.substr(i + 1, end - i - 2));
+        else if (levels_ == path_)
+          return i;
         i = end;
         continue;
       }
@@ -115,19 +119,17 @@ Result<Json> parse_result_json(const ResultText& source) {
   } catch (const Json::parse_error& e) {
     const std::size_t at = e.byte > 0 ? e.byte - 1 : 0;
     const bool ends = at >= text->size();
-    return bad_input(ends ? "this JSON ends early" : "this is no JSON",
-                     ends ? "the benchmark was interrupted, or the file was not copied as a whole"
-                          : "",
-                     place(source, at));
+    return bad_input(
+        ends ? "this JSON ends early" : "this is no JSON",
+        ends ? "the benchmark was interrupted, or the file was not copied as a whole" : "",
+        place(source, at));
   } catch (const Json::exception&) {
     return bad_input("this JSON holds a number out of range", {}, place(source, 0));
   }
 }
 
 ResultObject::ResultObject(const Json& json, const ResultText& source)
-    : json_(&json),
-      source_(source),
-      error_(std::make_shared<std::optional<Error>>()) {}
+    : json_(&json), source_(source), error_(std::make_shared<std::optional<Error>>()) {}
 
 ResultObject::ResultObject(const ResultObject& parent, const Json& json, std::string key)
     : json_(&json), source_(parent.source_), path_(parent.path_), error_(parent.error_) {

@@ -20,9 +20,9 @@ struct MeasuredPercentiles {
 
 /// How the tokens of prompts or answers spread around their mean: what the source states of it.
 struct LengthSpread {
-  std::optional<double> deviation;                       // standard, in tokens; 0: all are alike
+  std::optional<double> deviation;                         // standard, in tokens; 0: all are alike
   std::optional<std::pair<TokenCount, TokenCount>> range;  // each length in it is as likely
-  std::vector<std::pair<TokenCount, double>> histogram;  // tokens, and how often
+  std::vector<std::pair<TokenCount, double>> histogram;    // tokens, and how often
 };
 
 struct ServingMeasurement {
@@ -49,7 +49,7 @@ struct ServingMeasurement {
   bool chunked = false;                // told to compute prompts in chunks
   std::string flags;                   // marks of whoever collected it
   std::vector<std::string> notes;      // what is to be known beside its figures
-  std::string obstacle;                // why it cannot be forecast, whatever is given; empty: it can
+  std::string obstacle;  // why it cannot be forecast, whatever is given; empty: it can
   int line = 0;
 
   /// Of all requests together. Of one in lockstep: of the time in which prompts, or answers, are

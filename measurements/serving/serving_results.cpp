@@ -95,8 +95,10 @@ Result<std::vector<ServingMeasurement>> parse_serving_results(std::string_view t
   for (ServingMeasurement& m : *runs) {
     m.source = file;
     m.id = file;
-    if (form == ServingForm::kGuideLlm) m.id += fmt::format("#{}", &m - runs->data() + 1);
-    else if (runs->size() > 1) m.id += fmt::format(":{}", m.line);
+    if (form == ServingForm::kGuideLlm)
+      m.id += fmt::format("#{}", &m - runs->data() + 1);
+    else if (runs->size() > 1)
+      m.id += fmt::format(":{}", m.line);
   }
   return runs;
 }

@@ -46,8 +46,8 @@ Seconds time_of_answers(const BatchTime& time, const LockstepLoad& load) {
   Seconds sum;
   for (TokenCount k = 0; k < samples; ++k) {
     const TokenCount answered = ((2 * k + 1) * load.answer - samples) / (2 * samples);
-    sum += time.of(std::vector<SequencePart>(
-        std::size_t(together), {load.prompt + std::max<TokenCount>(answered, 0), 1}));
+    sum += time.of(std::vector<SequencePart>(std::size_t(together),
+                                             {load.prompt + std::max<TokenCount>(answered, 0), 1}));
   }
   const double steps = double(load.answer) * double(load.sequences) / double(together);
   return sum * (steps / double(samples));
