@@ -12,7 +12,8 @@
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
-#include "cli/shared/serving_validation.hpp"
+#include "cli/validate/bench_validation.hpp"
+#include "cli/validate/serving_validation.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/input_file.hpp"
 #include "core/files/interrupt.hpp"
@@ -21,8 +22,7 @@
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
 #include "measurements/read_measurements.hpp"
-#include "measurements/resolve.hpp"
-#include "measurements/serving/serving_measurement.hpp"
+#include "measurements/serving/serving_results.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "sim/simulate.hpp"
 #include "validation/bars.hpp"
@@ -311,83 +311,6 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
   return validation::run_campaign(*suite, campaign, catalogue);
 }
 
-// Equal scenarios are forecast once.
-class ForecastCache {
- public:
-  const Report& of(const std::shared_ptr<const Scenario>& scenario) {
-    const auto [it, fresh] = made_.try_emplace(scenario);
-    if (!fresh) return it->second;
-    sim::SimulateOptions how;
-    how.cliffs = false;
-    return it->second = sim::simulate(scenario, how);
-  }
-
- private:
-  std::map<std::shared_ptr<const Scenario>, Report> made_;
-};
-
-class Comparison {
- public:
-  Comparison(const Options& options, const Catalogue& catalogue, std::string runtime)
-      : options_(options), resolver_(catalogue), runtime_(std::move(runtime)) {
-    result_.against = options.against;
-  }
-
-  Validation compare(const std::vector<Measurement>& runs, const std::vector<std::string>& unread) {
-    for (const std::string& line : unread) {
-      const auto at = line.rfind(": ");
-      result_.skipped.push_back({line.substr(0, at), line.substr(at + 2)});
-    }
-    ProgressLine progress;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      progress.show(fmt::format("{} of {} runs", i, runs.size()));
-      const std::string reason = add(runs[i]);
-      if (!reason.empty()) result_.skipped.push_back({runs[i].id, reason});
-    }
-    result_.summary = summarize(result_.rows);
-    return std::move(result_);
-  }
-
- private:
-  // Why there is no row for it, or nothing.
-  std::string add(const Measurement& m) {
-    if (m.doubtful() && !options_.doubtful) return "marked SUSPECT or CAUTION by its source";
-    if (!(m.value > 0)) return "its figure is zero";
-    if (m.metric == Metric::kTtft && m.prompt == 0) return "how long its prompt was is not stated";
-    const auto run = resolver_.resolve(m);
-    if (!run) return run.error().message;
-    const Scenario& s = *run->scenario;
-    if (!runtime_.empty() && s.runtime.id != runtime_)
-      return fmt::format("ran on {}, not on {}", s.runtime.id, runtime_);
-    const Report& report = forecasts_.of(run->scenario);
-    if (!report.fits) return report.errors.empty() ? "does not fit" : report.errors.front();
-    const auto figure = figure_of(report, m.metric);
-    if (!figure) return fmt::format("the forecast has no {}", name(m.metric));
-    ValidationRow row;
-    row.id = m.id;
-    row.rig = run->rig;
-    row.chip = run->chip;
-    row.what = fmt::format("{} {}", s.model.id, s.quant);
-    if (s.workload.depth > 0) row.what += fmt::format(" @ d{}", s.workload.depth);
-    row.regime = run->regime;
-    row.deep = run->deep;
-    row.quantized_kv = run->quantized_kv;
-    row.ram_known = run->ram_known;
-    row.metric = name(m.metric);
-    row.predicted = figure->value;
-    row.measured = m.value;
-    row.interval = figure->interval;
-    result_.rows.push_back(std::move(row));
-    return {};
-  }
-
-  const Options& options_;
-  Resolver resolver_;
-  std::string runtime_;  // id; empty: all
-  ForecastCache forecasts_;
-  Validation result_;
-};
-
 std::string render(const Validation& validation, const std::vector<BarVerdict>& verdicts,
                    const std::vector<std::string>& exceptions, const Options& options) {
   const OutputOptions& output = options.output;
@@ -431,14 +354,18 @@ Result<AgainstFile> against_file(const Options& options, const Catalogue& catalo
   if (runtime && !runtime->empty()) runtime = runtime_id(*runtime, catalogue);
   if (!runtime) return runtime.error();
   const auto text = read_input(options.against, 100 << 20);  // once: it may be a pipe
-  if (text && is_serving_table(*text)) {
-    auto serving = compare_serving_table(*text, options.against, catalogue);
+  if (text && serving_form(*text) != ServingForm::kNone) {
+    const auto given = options.runs.flags.document();
+    if (!given) return given.error();
+    auto serving =
+        compare_servers({*text, options.against, *runtime, options.doubtful}, *given, catalogue);
     return serving ? Result<AgainstFile>(AgainstFile{{}, *std::move(serving)}) : serving.error();
   }
   std::vector<std::string> unread;
   auto runs = read(text, options.against, unread);
   if (!runs) return runs.error();
-  auto validation = Comparison(options, catalogue, *runtime).compare(*runs, unread);
+  auto validation =
+      compare_bench({options.against, *runtime, options.doubtful}, *runs, unread, catalogue);
   return AgainstFile{*std::move(runs), std::move(validation)};
 }
 
@@ -561,7 +488,9 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto options = std::make_shared<Options>();
   CLI::Option* against =
       verb->add_option("--against", options->against,
-                       "measurements of others: our CSV, or llama-bench's csv, json or jsonl")
+                       "measurements of others, or your own: our CSV, llama-bench's csv, json or "
+                       "jsonl, llama-batched-bench's table or jsonl; results of vllm bench serve, "
+                       "SGLang's bench_serving, GuideLLM, AIPerf or GenAI-Perf")
           ->type_name("FILE");
   verb->add_flag("--doubtful", options->doubtful, "also runs that are marked SUSPECT or CAUTION");
   CLI::Option* fail_above =
@@ -582,7 +511,11 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   options->output.add_to(*verb);
   verb->footer(
       "A scenario, or a suite of them, is forecast, then run, and both are set side by side. With\n"
-      "--against nothing is run.\n\n"
+      "--against nothing is run. A benchmark of a server knows neither the machine nor, mostly, "
+      "how\n"
+      "weights are stored: --gpu or --rig, --quant, --runtime, and --slots of llama-server say "
+      "so;\n"
+      "flags win over the file.\n\n"
       "Examples\n"
       "  rigcast validate --model llama-3.2-1b --quant Q8_0 --file\n"
       "  rigcast validate --suite quick --keep mine --format csv -o mine.csv\n"
@@ -591,7 +524,11 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast validate --suite transformers --python ~/venv/bin/python3\n"
       "  rigcast validate --pack mine -o mine.jsonl.gz && rigcast validate --replay mine.jsonl.gz\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
-      "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl");
+      "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl\n"
+      "  vllm bench serve --save-result ... && rigcast validate --against *.json --rig this \\\n"
+      "      --runtime vllm --quant BF16\n"
+      "  llama-batched-bench -m model.gguf -npp 512 -ntg 32 -npl 1,8,32 > batches.txt &&\n"
+      "      rigcast validate --against batches.txt --gpu rtx-3090 --model model.gguf");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return validate_verb(*options, catalogue);
   });

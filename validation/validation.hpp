@@ -28,6 +28,7 @@ struct ValidationRow {
   std::string id;
   std::string rig;
   std::string what;  // "llama-3.1-8b Q4_K_M"
+  std::string load;  // of a server: "16 users: 1,024 in, 128 out"; empty: one request
   std::string chip;  // rows of one chip are no independent measurements
   Regime regime = Regime::kResident;
   bool deep = false;  // 8,192 tokens or more in the cache

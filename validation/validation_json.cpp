@@ -17,7 +17,7 @@ constexpr std::size_t kLargestErrors = 5;
 
 Json row_json(const ValidationRow& row) {
   const auto inside = row.inside();
-  return {
+  Json json = {
       {"id", row.id},
       {"rig", row.rig},
       {"regime", std::string(name(row.regime))},
@@ -31,6 +31,8 @@ Json row_json(const ValidationRow& row) {
       {"inside", inside ? Json(*inside) : Json()},
       {"counted", row.counted},
   };
+  if (!row.load.empty()) json["load"] = row.load;
+  return json;
 }
 
 Json summary_json(const ValidationSummary& s) {

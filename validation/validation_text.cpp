@@ -9,6 +9,7 @@
 #include "core/text/unit_text.hpp"
 #include "report/report_words.hpp"
 #include "report/text_screen.hpp"
+#include "validation/validation_loads_text.hpp"
 
 namespace rigcast {
 namespace {
@@ -58,20 +59,48 @@ std::string kind_of(const std::string& reason) {
 
 class Screen : TextScreen {
  public:
-  Screen(const Validation& validation, TextStyle style) : TextScreen(style), v_(validation) {}
+  Screen(const Validation& validation, TextStyle style)
+      : TextScreen(style), v_(validation), style_(style) {}
 
   std::string text() {
-    const auto rows = std::int64_t(v_.rows.size());
+    const std::int64_t rows = forecast_runs();
     const auto all = rows + std::int64_t(v_.skipped.size());
     line(spread(paint_.bold(printable(v_.against)),
-                fmt::format("{} of {} runs forecast", text_count(rows), text_count(all)), width_));
-    summary();
-    worst();
+                fmt::format("{} of {} {} forecast", text_count(rows), text_count(all),
+                            all == 1 ? "run" : "runs"),
+                width_));
+    if (is_of_few_loads(v_)) {
+      out_ += loads_to_text(v_, style_);
+      if (rows > 1) summary();
+    } else {
+      summary();
+      worst();
+    }
+    notes();
     skipped();
     return out_;
   }
 
  private:
+  // A server's run has several figures.
+  std::int64_t forecast_runs() const {
+    std::int64_t runs = 0;
+    for (std::size_t i = 0; i < v_.rows.size(); ++i)
+      if (v_.rows[i].load.empty() || i == 0 || v_.rows[i].id != v_.rows[i - 1].id) ++runs;
+    return runs;
+  }
+
+  void notes() {
+    constexpr std::size_t kMaxNotes = 6;
+    if (v_.notes.empty()) return;
+    gap();
+    for (std::size_t i = 0; i < std::min(v_.notes.size(), kMaxNotes); ++i)
+      paragraph("note", v_.notes.size() == 1 ? v_.notes[i].reason
+                                             : v_.notes[i].id + ": " + v_.notes[i].reason);
+    if (v_.notes.size() > kMaxNotes)
+      paragraph("note", fmt::format("{} more: --format json", v_.notes.size() - kMaxNotes));
+  }
+
   void summary() {
     std::string metric;
     for (const ValidationSummary& s : v_.summary) {
@@ -151,6 +180,7 @@ class Screen : TextScreen {
   }
 
   const Validation& v_;
+  TextStyle style_;
 };
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "measurements/serving/resolve_serving.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
+#include "core/catalogue/find_model.hpp"
 #include "core/model/model_names.hpp"
 #include "core/model/quantized_model.hpp"
 #include "core/text/freetext.hpp"
@@ -14,14 +16,28 @@
 #include "measurements/parsed_notes.hpp"
 #include "measurements/resolve.hpp"
 #include "measurements/rig_fragment.hpp"
+#include "measurements/serving/measured_lengths.hpp"
 
 namespace rigcast {
 namespace {
 
-// Our name of a program; empty: it is not forecast.
-std::string runtime_of(const std::string& engine) {
+bool is_lockstep(const ServingMeasurement& m) { return m.arrival == "lockstep"; }
+
+std::string given_runtime(const TomlDocument& given) {
+  return given.root().table("runtime").text_or("name", "");
+}
+
+// Our name of the program; empty: it is not forecast. Clients that say vllm talk to whatever has
+// its interface.
+std::string runtime_of(const ServingMeasurement& m, const TomlDocument& given) {
   constexpr std::array kForecast{"vllm", "sglang", "tensorrt-llm", "llama.cpp"};
-  return std::ranges::find(kForecast, engine) == kForecast.end() ? "" : engine;
+  const std::string runtime = given_runtime(given);
+  if (!runtime.empty() && (m.engine.empty() || m.engine == "vllm")) return runtime;
+  return std::ranges::find(kForecast, m.engine) == kForecast.end() ? "" : m.engine;
+}
+
+bool has_slots(const std::string& runtime) {
+  return runtime == "llama.cpp" || runtime == "ollama" || runtime == "rigcast";
 }
 
 // "gguf-q4_k_m" as the label of a mix.
@@ -33,7 +49,9 @@ std::string gguf_quant(const std::string& stated) {
 // The recipe of weights that a server read from safetensors; without a word of it, of those that
 // the model's name states, else as they were published. The experts of gpt-oss have one format
 // alone.
-Result<std::string> served_quant(const ServingMeasurement& m, const ModelSpec& model) {
+Result<std::string> served_quant(const ServingMeasurement& m, const ModelSpec& model,
+                                 const TomlDocument& given) {
+  if (given.has("model.quant")) return given.root().table("model").text("quant");
   if (model.architecture == "gpt-oss") return std::string("BF16");
   const std::string stated = m.quant.empty() ? stated_model(m.model).quant : m.quant;
   if (stated.empty()) return default_served_quant(model);
@@ -41,10 +59,11 @@ Result<std::string> served_quant(const ServingMeasurement& m, const ModelSpec& m
   return bad_input(fmt::format("weights in \"{}\" are not forecast", freetext::clipped(stated)));
 }
 
-Result<ModelFragment> served_fragment(const ServingMeasurement& m, NameResolver& resolver) {
+Result<ModelFragment> served_fragment(const ServingMeasurement& m, NameResolver& resolver,
+                                      const TomlDocument& given) {
   auto spec = resolver.model(m.model, std::nullopt);
   if (!spec) return bad_input(fmt::format("no model named \"{}\"", freetext::clipped(m.model)));
-  const auto quant = served_quant(m, *spec);
+  const auto quant = served_quant(m, *spec, given);
   if (!quant) return quant.error();
   const auto size = resolver.size_of(*spec, *quant);
   if (!size) return bad_input(fmt::format("{} cannot be stored as {}", spec->id, *quant));
@@ -55,31 +74,34 @@ Result<ModelFragment> served_fragment(const ServingMeasurement& m, NameResolver&
   return fragment;
 }
 
-bool is_paged(const ServingMeasurement& m) { return m.engine != "llama.cpp"; }
-
-// Why the run is not one that can be forecast; empty: it is.
-std::string obstacle(const ServingMeasurement& m) {
-  if (runtime_of(m.engine).empty()) return fmt::format("the program {} is not forecast", m.engine);
-  if (m.speculative) return "speculative decoding is not forecast";
-  if (m.pipeline_parallel != 1 || m.data_parallel != 1 || m.gpus != m.tensor_parallel * m.copies ||
-      (m.gpus > m.copies && !is_paged(m)))
-    return "GPUs that share requests so are not forecast";
-  if (m.engine == "llama.cpp" && !m.slots) return "the number of slots is not stated";
-  if (m.prompt_tokens < 1 || m.output_tokens < 1) return "lengths are not stated";
-  return {};
+bool gives_rig(const TomlDocument& given) { return given.has("rig.name") || given.has("rig.gpu"); }
+bool gives_model(const TomlDocument& given) {
+  return given.has("model.name") || given.has("model.file");
 }
 
-// The spread of lengths of conversations is not stated with their mean. Assumed: that of answers in
-// Azure's conversations of 2023, for prompts and answers (loads/chat.toml).
-constexpr double kSigma = 0.86;
-
-std::string lengths(double mean, bool varied) {
-  const auto tokens = std::max<long long>(1, std::llround(mean));
-  if (!varied) return fmt::format("{}", tokens);
-  const double median = mean / std::exp(kSigma * kSigma / 2);
-  constexpr double kNineTenths = 1.2815515655446004;  // of a normal distribution
-  return fmt::format("{{ median = {:.1f}, p90 = {:.1f} }}", std::max(1.0, median),
-                     std::max(1.0, median * std::exp(kNineTenths * kSigma)));
+// Why the run is not one that can be forecast; empty: it is.
+std::string obstacle(const ServingMeasurement& m, const TomlDocument& given) {
+  constexpr double kMaxLockstepTokens = 1 << 24;  // of all prompts: more than any cache holds
+  if (!m.obstacle.empty()) return m.obstacle;
+  const std::string runtime = runtime_of(m, given);
+  if (runtime.empty()) return fmt::format("the program {} is not forecast", m.engine);
+  if (const std::string wanted = given_runtime(given); !wanted.empty() && runtime != wanted)
+    return fmt::format("ran on {}, not on {}", runtime, wanted);
+  if (m.speculative) return "speculative decoding is not forecast";
+  if (m.pipeline_parallel != 1 || m.data_parallel != 1 || m.gpus != m.tensor_parallel * m.copies ||
+      (m.gpus > m.copies && has_slots(runtime)))
+    return "GPUs that share requests so are not forecast";
+  if (m.copies > 1 && m.concurrency.value_or(m.copies) % m.copies != 0)
+    return "servers with unequal shares of the users are not forecast";
+  if (m.prompt_tokens < 1 || m.output_tokens < 1) return "lengths are not stated";
+  if (is_lockstep(m) && m.concurrency.value_or(0) < 1)
+    return "the number of sequences is not stated";
+  if (is_lockstep(m) && *m.concurrency * (m.prompt_tokens + m.output_tokens) > kMaxLockstepTokens)
+    return "more tokens than a cache holds";
+  const bool slots = has_slots(runtime) && !is_lockstep(m);
+  if (slots && !m.slots && !given.has("scheduler.slots"))
+    return "the number of slots is not stated";
+  return {};
 }
 
 constexpr int kForQuantiles = 1000;  // requests that 99 % quantiles need
@@ -108,11 +130,15 @@ std::string rig_settings(const ServingMeasurement& m) {
 
 Result<std::string> load_of(const ServingMeasurement& m) {
   std::string toml = fmt::format("[load]\nprompt_tokens = {}\noutput_tokens = {}\n",
-                                 lengths(m.prompt_tokens, m.varied_lengths),
-                                 lengths(m.output_tokens, m.varied_lengths));
-  if (m.arrival == "poisson" && m.rate && *m.rate > 0)
-    return toml + fmt::format("arrival = \"poisson\"\nrate = {:.6f}\nrequests = {}\n", *m.rate,
-                              std::max(kForQuantiles, m.requests.value_or(0)));
+                                 lengths_toml(m.prompt_tokens, m.prompt_spread, m.varied_lengths),
+                                 lengths_toml(m.output_tokens, m.output_spread, m.varied_lengths));
+  const int requests = std::max(kForQuantiles, m.requests.value_or(0));
+  const bool has_gaps = m.arrival == "poisson" || m.arrival == "gamma" || m.arrival == "constant";
+  if (has_gaps && m.rate && *m.rate > 0) {
+    toml += fmt::format("arrival = \"{}\"\nrate = {:.6f}\nrequests = {}\n", m.arrival, *m.rate,
+                        requests);
+    return m.arrival == "gamma" ? toml + fmt::format("cv = {:.6f}\n", m.cv) : toml;
+  }
   if (m.arrival == "closed" && m.concurrency.value_or(0) > 0)
     return toml + fmt::format("arrival = \"closed\"\nusers = {}\nrequests = {}\n", *m.concurrency,
                               std::max(kForQuantiles, 10 * *m.concurrency));
@@ -122,17 +148,20 @@ Result<std::string> load_of(const ServingMeasurement& m) {
       fmt::format("a load of the kind \"{}\" is not forecast", freetext::clipped(m.arrival)));
 }
 
-// A request has room for its tokens, and the longest of a distribution for many times the mean.
+// A request has room for its tokens.
 TokenCount context_of(const ServingMeasurement& m) {
-  const double longest = (m.prompt_tokens + m.output_tokens) * (m.varied_lengths ? 8 : 1);
-  return TokenCount(std::ceil(longest / 256) + 1) * 256;
+  const double tokens = longest(m.prompt_tokens, m.prompt_spread, m.varied_lengths) +
+                        longest(m.output_tokens, m.output_spread, m.varied_lengths);
+  return TokenCount(std::ceil(std::min(tokens, 1e9) / 256) + (is_lockstep(m) ? 0 : 1)) * 256;
 }
 
 std::string scheduler_of(const ServingMeasurement& m, const std::string& runtime) {
   std::string toml = "[scheduler]\n";
-  if (runtime == "llama.cpp") {
+  if (has_slots(runtime)) {
     // Prompts of benchmarks differ from one another.
-    return toml + fmt::format("slots = {}\nprefix_cache = false\n", *m.slots);
+    toml += "prefix_cache = false\n";
+    const auto slots = is_lockstep(m) ? m.concurrency : m.slots;
+    return slots ? toml + fmt::format("slots = {}\n", *slots) : toml;
   }
   if (m.max_sequences) toml += fmt::format("max_sequences = {}\n", *m.max_sequences);
   if (m.memory_share) toml += fmt::format("memory_share = {}\n", *m.memory_share);
@@ -141,41 +170,127 @@ std::string scheduler_of(const ServingMeasurement& m, const std::string& runtime
   return toml;
 }
 
+std::string settings_of(const ServingMeasurement& m, const std::string& runtime) {
+  std::string toml = fmt::format("[runtime]\nname = \"{}\"\n", runtime);
+  if (m.batch && *m.batch > 0) toml += fmt::format("batch = {}\n", *m.batch);
+  if (m.ubatch && *m.ubatch > 0) toml += fmt::format("ubatch = {}\n", *m.ubatch);
+  if (m.flash_attention) toml += fmt::format("flash_attention = {}\n", *m.flash_attention);
+  if (m.gpu_layers == 0 && m.threads.value_or(0) > 0)
+    toml += fmt::format("threads = {}\n", *m.threads);
+  if (m.gpu_layers) toml += fmt::format("[placement]\ngpu_layers = {}\n", *m.gpu_layers);
+  return toml;
+}
+
+// A label of how the weights are stored; empty: not stated. Some models are released in one format
+// alone.
+std::string stated_quant(const ServingMeasurement& m, const TomlDocument& given,
+                         NameResolver& resolver) {
+  if (given.has("model.quant")) return given.root().table("model").text("quant");
+  if (!m.quant.empty()) return gguf_quant(m.quant);
+  const auto model = resolver.model(m.model, std::nullopt);
+  const std::string usual = model ? default_quant(*model) : "";
+  return usual == "Q4_K_M" ? "" : usual;
+}
+
+Measurement named(const ServingMeasurement& m, const TomlDocument& given, NameResolver& resolver) {
+  Measurement out;
+  out.id = m.id;
+  out.gpu = m.gpu;
+  out.gpu_count = m.gpus;
+  out.pcie = m.link;
+  out.model = m.model;
+  out.quant = stated_quant(m, given, resolver);
+  return out;
+}
+
+// What the source states, of rig and model only where nothing is given.
+Result<std::string> stated_toml(const ServingMeasurement& m, NameResolver& resolver,
+                                const TomlDocument& given) {
+  const Measurement names = named(m, given, resolver);
+  std::string toml;
+  Bytes size;
+  if (!gives_model(given)) {
+    const bool served = !has_slots(runtime_of(m, given));
+    const auto model = served ? served_fragment(m, resolver, given)
+                              : model_fragment(names, ParsedNotes{}, resolver);
+    if (!model) return model.error();
+    toml += model->toml;
+    size = model->size;
+  }
+  if (!gives_rig(given)) {
+    const auto rig = rig_fragment(names, size, resolver);
+    if (!rig) return rig.error();
+    toml += rig->toml + rig_settings(m);
+  }
+  const std::string runtime = runtime_of(m, given);
+  toml += settings_of(m, runtime);
+  const bool alike = is_lockstep(m);  // else the load states lengths
+  toml += fmt::format(
+      "[workload]\ncontext = {}\nprompt_tokens = {}\noutput_tokens = {}\nstart = \"resident\"\n",
+      context_of(m), alike ? std::llround(m.prompt_tokens) : 1,
+      alike ? std::llround(m.output_tokens) : 1);
+  toml += scheduler_of(m, runtime);
+  if (is_lockstep(m)) return toml;
+  const auto load = load_of(m);
+  return load ? toml + *load : load;
+}
+
 }  // namespace
 
-Result<ResolvedServing> resolve_serving(const ServingMeasurement& all, NameResolver& resolver) {
-  if (const std::string reason = obstacle(all); !reason.empty()) return bad_input(reason);
-  if (all.copies > 1 && all.concurrency.value_or(all.copies) % all.copies != 0)
-    return bad_input("servers with unequal shares of the users are not forecast");
-  const ServingMeasurement m = of_one_server(all);
-  const std::string runtime = runtime_of(m.engine);
-  Measurement named;
-  named.id = m.id;
-  named.gpu = m.gpu;
-  named.gpu_count = m.gpus;
-  named.pcie = m.link;
-  named.model = m.model;
-  named.quant = gguf_quant(m.quant);
-  const ParsedNotes no_notes{};
-  const auto model =
-      is_paged(m) ? served_fragment(m, resolver) : model_fragment(named, no_notes, resolver);
-  if (!model) return model.error();
-  const auto rig = rig_fragment(named, model->size, resolver);
-  if (!rig) return rig.error();
-  const auto load = load_of(m);
-  if (!load) return load.error();
-  const std::string toml = fmt::format(
-      "[rig]\n{}{}{}[runtime]\nname = \"{}\"\n[workload]\ncontext = {}\n"
-      "prompt_tokens = 1\noutput_tokens = 1\nstart = \"resident\"\n{}{}",  // the load states them
-      rig->toml.starts_with("[rig]\n") ? rig->toml.substr(6) : rig->toml, rig_settings(m),
-      model->toml, runtime, context_of(m), *load, scheduler_of(m, runtime));
-  const auto document = TomlDocument::parse(toml, m.id);
-  if (!document) return document.error();
-  auto scenario = make_scenario(*document, resolver.catalogue());
+std::optional<Error> missing_facts(const ServingMeasurement& m, const TomlDocument& given,
+                                   NameResolver& resolver) {
+  if (!m.obstacle.empty() || m.speculative) return std::nullopt;  // no flag would help
+  std::vector<std::string> facts, flags;
+  const auto miss = [&](std::string fact, std::string flag) {
+    facts.push_back(std::move(fact));
+    flags.push_back(std::move(flag));
+  };
+  const std::string runtime = runtime_of(m, given);
+  if (m.engine.empty() && runtime.empty())
+    miss("which program served", "--runtime vllm, or llama.cpp");
+  if (!gives_rig(given) && m.gpu.empty())
+    miss("the machine", "--gpu rtx-4090, or --rig with its name or file (this: this machine)");
+  if (!gives_model(given) && !resolver.model(m.model, std::nullopt))
+    miss(m.model.empty()
+             ? "the model"
+             : fmt::format("a model that is known (\"{}\" is not)", freetext::clipped(m.model)),
+         "--model llama-3.1-8b, or a file");
+  const bool has_quant = gives_model(given)
+                             ? given.has("model.file") || given.has("model.quant") ||
+                                   states_quant(given.root().table("model").text_or("name", ""))
+                             : !stated_quant(m, given, resolver).empty() || states_quant(m.model);
+  if (!has_quant)
+    miss("how the weights are stored", "--quant BF16 as released, else Q4_K_M or another mix");
+  const bool slots = has_slots(runtime) && !is_lockstep(m);
+  if (slots && !m.slots && !given.has("scheduler.slots"))
+    miss("how many requests run at once", "--slots 4, the server's -np");
+  if (facts.empty()) return std::nullopt;
+  return bad_input(fmt::format("not stated: {}", fmt::join(facts, ", ")),
+                   fmt::format("{}", fmt::join(flags, "\n  ")), SourceRef{m.source, m.line, 1});
+}
+
+Result<ResolvedServing> resolve_serving(const ServingMeasurement& m, NameResolver& resolver,
+                                        const TomlDocument& given) {
+  if (const std::string reason = obstacle(m, given); !reason.empty()) return bad_input(reason);
+  const auto toml = stated_toml(m, resolver, given);
+  if (!toml) return toml.error();
+  const auto stated = TomlDocument::parse(*toml, m.id);
+  if (!stated) return stated.error();
+  TomlDocument document = given.clone();
+  // Lengths that are given are those of all requests.
+  TomlDocument source = stated->clone();
+  for (const char* key : {"prompt_tokens", "output_tokens"})
+    if (given.has(std::string("workload.") + key)) source.erase(std::string("load.") + key);
+  document.merge_defaults(source);
+  auto scenario = make_scenario(document, resolver.catalogue());
   if (!scenario) return scenario.error();
   ResolvedServing out{m, std::make_shared<const Scenario>(*std::move(scenario)), {}};
   out.chip = chip_of(out.scenario->rig);
   return out;
+}
+
+Result<ResolvedServing> resolve_serving(const ServingMeasurement& m, NameResolver& resolver) {
+  return resolve_serving(m, resolver, TomlDocument(m.id));
 }
 
 }  // namespace rigcast

@@ -15,8 +15,8 @@ constexpr std::size_t kMaxBytes = 100 << 20;
 constexpr double kMaxTokens = 1e9, kMaxMs = 1e9, kMaxRate = 1e9;
 
 MeasuredPercentiles percentiles(const FieldRow& r, const std::string& metric) {
-  return {r.number(metric + "_mean_ms", kMaxMs), r.number(metric + "_p50_ms", kMaxMs),
-          r.number(metric + "_p99_ms", kMaxMs)};
+  const auto at = [&](const char* which) { return r.number(metric + which, kMaxMs); };
+  return {at("_mean_ms"), at("_p50_ms"), at("_p90_ms"), at("_p95_ms"), at("_p99_ms")};
 }
 
 // "max_num_seqs 64; max_num_batched_tokens 2048; KV capacity 56880 tokens", or a command:
@@ -69,15 +69,20 @@ ServingMeasurement measurement_of(const FieldRow& r) {
   m.chunked = freetext::contains(freetext::lower(settings), "--enable_chunked_prefill");
   m.copies = std::max(1, setting(settings, R"(instances (\d+))").value_or(1));
   m.slots = setting(settings, R"(slots (\d+))");
+  m.batch = setting(settings, R"(n_batch (\d+))");
+  m.ubatch = setting(settings, R"(n_ubatch (\d+))");
+  m.shared_prompt = setting(settings, R"(is_pp_shared (\d+))") == 1;
   m.flags = r.text("flags");
   m.output_tokens_per_s = r.number("output_tok_s", kMaxRate);
   m.ttft = percentiles(r, "ttft");
   m.tpot = percentiles(r, "tpot");
-  const MeasuredPercentiles itl = percentiles(r, "itl");
+  m.itl = percentiles(r, "itl");
   // Of requests that are alike:
-  if (!m.tpot.p50) m.tpot.p50 = itl.p50;
+  if (!m.tpot.p50) m.tpot.p50 = m.itl.p50;
   if (!m.tpot.p50 && !m.varied_lengths) m.tpot.p50 = m.tpot.mean;
   if (!m.output_tokens_per_s) m.output_tokens_per_s = rate_by_littles_law(m);
+  if (m.arrival == "lockstep" && m.tpot.mean && *m.tpot.mean > 0)
+    m.output_tokens_per_s = m.concurrency.value_or(1) * 1000 / *m.tpot.mean;
   return m;
 }
 

@@ -65,8 +65,8 @@ TEST_CASE("The scenario of a server's run is what a user would give", "[serving]
 
 TEST_CASE("A run that is not forecast says why", "[serving]") {
   const std::string start = "A1,somewhere,", end = ",,512,256,synthetic,,100,,,,,,,";
-  CHECK(refusal(start + "sglang,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end) ==
-        "the program sglang is not forecast");
+  CHECK(refusal(start + "mindie,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end) ==
+        "the program mindie is not forecast");
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,2,2,closed,4" + end).find("several GPUs") ==
         0);
   CHECK(refusal(start + "llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,1,closed,4" + end) ==
@@ -74,6 +74,74 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());
   CHECK_FALSE(refusal(start + "vllm,Qwen3-4B,fp8-dynamic,RTX 3090,1,1,closed,4" + end).empty());
   CHECK_FALSE(refusal(start + "vllm,Nobody-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());
+}
+
+TEST_CASE("Sequences in lockstep are llama.cpp's, without a load", "[serving]") {
+  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  const auto run = resolve_serving(
+      one("A1,somewhere,llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,,lockstep,8,,512,32,,,,,,,,,"
+          "n_batch 1024; n_ubatch 256; is_pp_shared 1,"),
+      resolver);
+  REQUIRE(run);
+  CHECK(run->scenario->runtime.id == "llama.cpp");
+  CHECK_FALSE(run->scenario->load);
+  CHECK(run->scenario->scheduler->sequences == 8);
+  CHECK(run->scenario->settings.batch == 1024);
+  CHECK(run->scenario->settings.ubatch == 256);
+  CHECK(run->scenario->workload.context >= 544);
+  CHECK(run->measured.shared_prompt);
+}
+
+TEST_CASE("What a benchmark does not know is asked for, and wins where it is given", "[serving]") {
+  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  ServingMeasurement m;
+  m.id = m.source = "run.json";
+  m.arrival = "closed";
+  m.concurrency = 4;
+  m.prompt_tokens = 512;
+  m.output_tokens = 128;
+  const auto asked = [&](const std::string& given) {
+    const auto document = TomlDocument::parse(given, "flags");
+    REQUIRE(document);
+    const auto error = missing_facts(m, *document, resolver);
+    return error ? error->message + " " + error->hint : "";
+  };
+  for (const char* flag : {"--runtime", "--gpu", "--rig", "--model", "--quant"})
+    CHECK(asked("").find(flag) != std::string::npos);
+  CHECK(asked("").find("--slots") == std::string::npos);
+  m.model = "Nobody/Nobody-7B";
+  CHECK(asked("").find("\"Nobody/Nobody-7B\" is not") != std::string::npos);
+  m.model = "Qwen/Qwen3-8B";
+  const std::string rig = "[rig]\ngpu = [\"rtx-4090\"]\n";
+  CHECK(asked(rig + "[runtime]\nname = \"vllm\"").find("--quant BF16") != std::string::npos);
+  const std::string model = "[model]\nquant = \"Q8_0\"\n";
+  const std::string served = "[runtime]\nname = \"llama.cpp\"\n";
+  CHECK(asked(rig + model + served).find("--slots") != std::string::npos);
+  const std::string all = rig + model + served + "[scheduler]\nslots = 2\n";
+  CHECK(asked(all).empty());
+
+  const auto resolved = [&](const std::string& given) {
+    const auto document = TomlDocument::parse(given, "flags");
+    REQUIRE(document);
+    return resolve_serving(m, resolver, *document);
+  };
+  const auto run = resolved(all + "[workload]\nprompt_tokens = 100\ncontext = 2048\n");
+  REQUIRE(run);
+  const Scenario& s = *run->scenario;
+  CHECK(s.model.id == "qwen3-8b");
+  CHECK(s.quant == "Q8_0");
+  CHECK(s.scheduler->sequences == 2);
+  CHECK(s.workload.context == 2048);
+  CHECK(mean_prompt(*s.load) == 100);
+  CHECK(mean_output(*s.load) == 128);
+  CHECK(run->chip == "rtx-4090");
+  // A program that is stated is no other one; a client that says vllm may talk to any.
+  m.engine = "sglang";
+  CHECK(resolved(all).error().message == "ran on sglang, not on llama.cpp");
+  m.engine = "vllm";
+  CHECK(resolved(all));
+  m.obstacle = "no request was answered";
+  CHECK(resolved(all).error().message == "no request was answered");
 }
 
 TEST_CASE("Broken tables of servers are told with line and column", "[serving]") {
