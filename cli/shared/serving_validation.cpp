@@ -61,7 +61,8 @@ void add_rows(const ResolvedServing& run, const ServingReport& forecast,
   if (m.arrival != "poisson")
     rows.add("output_tps", m.output_tokens_per_s,
              [](const ServingFigures& f) { return std::optional(f.output_tokens_per_s); });
-  const bool waits = forecast.figures.state != ServingState::kStable;
+  const ServingState state = forecast.figures.state;
+  const bool waits = state == ServingState::kBacklogged || state == ServingState::kOverloaded;
   if (!waits) {
     rows.add("ttft_p50_s", seconds(m.ttft.p50),
              [](const ServingFigures& f) { return std::optional(f.ttft.p50); });
