@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/load/compare_loads.hpp"
+#include "cli/shared/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
@@ -14,6 +16,7 @@
 #include "planner/capacity/capacity_json.hpp"
 #include "planner/capacity/capacity_text.hpp"
 #include "planner/commands.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "sim/serving/simulate_load.hpp"
 
 namespace rigcast::cli {
@@ -25,6 +28,7 @@ using planner::CapacityReport;
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
+  RigFlags machines;
   bool no_advice = false;
 };
 
@@ -95,10 +99,23 @@ std::string placement_note(const Scenario& s, const LoadSimulation& simulation) 
       in_ram, layers.size(), text_count(simulation.cache_tokens()));
 }
 
+// A row for each of several machines.
+int capacities(const Options& o, const TomlDocument& document, const Catalogue& catalogue) {
+  const auto prices = o.machines.prices_of(catalogue);
+  if (!prices) return fail(prices.error());
+  auto rigs = o.machines.rigs_of(document, catalogue);
+  if (!rigs) return fail(rigs.error());
+  using What = planner::Comparison::What;
+  const What what = o.machines.rigs.empty() ? What::kGpus : What::kRigs;
+  return capacities_of({*std::move(rigs), what, *prices}, o.output, catalogue);
+}
+
 int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (const auto error = check_outputs({o.output.file})) return fail(*error);
   const auto document = o.flags.document();
   if (!document) return fail(document.error());
+  if (!o.machines.rigs.empty() || !o.machines.gpus.empty())
+    return capacities(o, *document, catalogue);
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
   if (!scenario->load)
@@ -107,20 +124,27 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   auto simulation = LoadSimulation::make(*scenario);
   if (!simulation) return fail(simulation.error());
   const Load& load = *scenario->load;
+  ProgressLine progress;
   const auto serve_at = [&](MachineSpeed speed) {
-    return [&simulation, speed](const Load& some) { return simulation->figures(some, speed); };
+    return [&simulation, &progress, speed](const Load& some) {
+      progress.show(some.is_open() ? fmt::format("{} requests/s", some.rate)
+                                   : fmt::format("{} users", some.users));
+      return simulation->figures(some, speed);
+    };
   };
   auto capacity = planner::find_capacity(load, serve_at(MachineSpeed::kForecast));
   if (!capacity) return fail(capacity.error());
   CapacityReport report{*scenario, load, *std::move(capacity), {}, {}, {}, {}, {}};
   if (std::string note = placement_note(*scenario, *simulation); !note.empty())
     report.notes.push_back(std::move(note));
+  if (load.duration) report.notes.emplace_back("the load goes on: its duration is left out");
   if (const auto low =
           planner::find_most(load, serve_at(MachineSpeed::kSlowest), report.capacity.most))
     report.lowest = low->most;
   if (const auto high =
           planner::find_most(load, serve_at(MachineSpeed::kFastest), report.capacity.most))
     report.highest = high->most;
+  if (!o.no_advice) progress.show("changes");
   if (!o.no_advice)
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
   report.command =
@@ -142,13 +166,17 @@ void add_capacity(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb, {Format::kText, Format::kJson});
+  o->machines.add_to(*verb, "Machines");
   verb->add_flag("--no-advice", o->no_advice, "do not simulate alternatives")->group("Output");
   verb->footer(
       "The most users, or requests per second (--rate), with whom the latencies that are wanted\n"
-      "(--slo) are met, and the figures around it.\n"
+      "(--slo) are met, and the figures around it. Of several machines (--rigs, --gpus), a row "
+      "for\n"
+      "each.\n"
       "Examples\n"
       "  rigcast capacity --gpu rtx-4090 --model llama-3.1-8b --quant Q4_K_M --load chat\n"
       "  rigcast capacity --rig dual-rtx-3090 --model gemma-3-27b --load code --slo ttft=5s@95\n"
+      "  rigcast capacity --gpus rtx-3090,2xrtx-3090,rtx-5090 --model qwen3-8b --load chat\n"
       "  rigcast capacity my.toml --rate 1 --load azure-2023-conv --format json");
   run_with_catalogue(*verb, open, run,
                      [o](const Catalogue& catalogue) { return capacity_verb(*o, catalogue); });

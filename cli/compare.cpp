@@ -4,6 +4,8 @@
 #include <memory>
 #include <sstream>
 
+#include "cli/load/compare_loads.hpp"
+#include "cli/shared/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
@@ -24,127 +26,19 @@ struct Options {
   ScenarioFlags flags;
   OutputOptions output;
   ConstraintFlags constraints;
-  std::vector<std::string> rigs, gpus, prices;
-  std::string base, price_file;
+  RigFlags machines;
+  std::string base;
   double budget = 0;
   bool names_rig = false;  // by --base, --rig, --gpu or the scenario file
 
   Comparison::What what() const {
-    if (!rigs.empty()) return Comparison::What::kRigs;
-    return gpus.empty() && names_rig ? Comparison::What::kUpgrades : Comparison::What::kGpus;
+    if (!machines.rigs.empty()) return Comparison::What::kRigs;
+    return machines.gpus.empty() && names_rig ? Comparison::What::kUpgrades
+                                              : Comparison::What::kGpus;
   }
 };
 
-constexpr const char* kOldest = "2020";  // older cards are hardly sold
-constexpr std::size_t kShown = 11;       // of many rigs, the best
-
-// The id of a GPU, CPU, SSD or rig; a RAM kit with its size is its own.
-Result<std::string> part_id(const std::string& name, const Catalogue& catalogue) {
-  if (const auto gpu = catalogue.gpu(name)) return gpu->id;
-  if (const auto cpu = catalogue.cpu(name)) return cpu->id;
-  if (const auto ssd = catalogue.ssd(name)) return ssd->id;
-  if (name.find(':') != std::string::npos && catalogue.ram(name)) return name;
-  if (const auto rig = catalogue.rig_file(name)) return rig->stem().string();
-  return catalogue.gpu(name).error();
-}
-
-// The list that ships, the user's file before it, and single prices before both.
-Result<PriceList> prices_of(const Options& o, const Catalogue& catalogue) {
-  auto prices = PriceList::read(catalogue.root() / "hwprofiles/prices.toml");
-  if (!prices) return prices;
-  if (!o.price_file.empty()) {
-    const auto own = PriceList::read(o.price_file);
-    if (!own) return own.error();
-    prices->put_before(*own);
-  }
-  for (const std::string& text : o.prices) {
-    const std::size_t at = text.find('=');
-    char* end = nullptr;
-    const double usd = at == std::string::npos ? -1 : std::strtod(text.c_str() + at + 1, &end);
-    if (!(usd >= 0 && usd < 1e9) || !end || *end || end == text.c_str() + at + 1)
-      return bad_input(fmt::format("--price: \"{}\" is not PART=USD", text),
-                       "for example --price rtx-3090=750");
-    const auto id = part_id(text.substr(0, at), catalogue);
-    if (!id) return bad_input(fmt::format("--price: {}", id.error().message), id.error().hint);
-    prices->set(*id, usd);
-  }
-  return prices;
-}
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(' ');
-  return first == std::string::npos ? ""
-                                    : text.substr(first, text.find_last_not_of(' ') + 1 - first);
-}
-
-// "2xrtx-3090" and "rtx-3090+rtx-3060-12gb" as the scenario key takes them.
-std::string gpu_list(const std::string& text) {
-  std::string out;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, '+');)
-    out += (out.empty() ? "" : ", ") + toml_text(trimmed(part));
-  return "[" + out + "]";
-}
-
-// A rig that is compared: its name, the scenario with it, and the part that is new in it.
-struct Named {
-  std::string name;
-  TomlDocument document;
-  std::optional<GpuPart> new_gpu{};
-  std::optional<SsdPart> new_ssd{};
-  bool new_ram = false;
-};
-
-Result<std::vector<Named>> rigs_of(const Options& o, const TomlDocument& base,
-                                   const Catalogue& catalogue) {
-  std::vector<Named> out;
-  const auto add = [&](const char* flag, const std::string& name, bool is_rig) {
-    Named rig{name, base.clone()};
-    auto error = is_rig ? rig.document.set("rig.name", toml_text(name), flag)
-                        : rig.document.set("rig.gpu", gpu_list(name), flag);
-    out.push_back(std::move(rig));
-    return error;
-  };
-  // What is named twice would tie with itself.
-  std::vector<std::string> seen;
-  const auto is_new = [&](const char* flag, const std::string& name) {
-    const bool known = std::ranges::find(seen, name) != seen.end();
-    if (known) fmt::print(stderr, "rigcast: {}: {} is named twice, compared once\n", flag, name);
-    seen.push_back(name);
-    return !known;
-  };
-  for (const std::string& rig : o.rigs)
-    if (is_new("--rigs", trimmed(rig)))
-      if (auto error = add("--rigs", trimmed(rig), true)) return *error;
-  const std::vector<std::string> known = catalogue.ids("hwprofiles/rigs");
-  for (const std::string& text : o.gpus) {
-    // A machine that is one part with its GPU stands among them by its name.
-    const std::string gpu = trimmed(text);
-    if (!is_new("--gpus", gpu)) continue;
-    if (auto error = add("--gpus", gpu, std::ranges::find(known, gpu) != known.end()))
-      return *error;
-  }
-  return out;
-}
-
-// Every GPU that is sold within the budget, alone in a usual machine.
-Result<std::vector<Named>> gpus_within(double budget, const TomlDocument& base,
-                                       const PriceList& prices, const Catalogue& catalogue) {
-  std::vector<Named> out;
-  for (const std::string& id : catalogue.ids("hwprofiles/gpus")) {
-    const auto part = catalogue.gpu(id);
-    if (!part || part->unified || part->released < kOldest) continue;
-    const auto usd = price_of_part(*part, prices).usd;
-    if (!usd || *usd > budget) continue;
-    Named gpu{id, base.clone(), *part};
-    if (!gpu.document.set("rig.gpu", gpu_list(id), "compare")) out.push_back(std::move(gpu));
-  }
-  if (budget <= 0 || out.empty())
-    return bad_input(budget <= 0 ? "nothing to compare" : "no GPU is sold for the budget",
-                     "--gpus A,B or --rigs A,B; --base RIG, for what one new part would do; or "
-                     "--budget USD, for all GPUs within it");
-  return out;
-}
+constexpr std::size_t kShown = 11;  // of many rigs, the best
 
 // True if a graphics card can be put in.
 bool takes_cards(const Rig& rig) {
@@ -164,10 +58,10 @@ std::string ordinal(std::ptrdiff_t count) {
 std::string socket_of(const std::string& kit) { return kit.substr(0, kit.find('-')); }
 
 // The rig as it is, and with one part changed or added.
-Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const PriceList& prices,
-                                       const Catalogue& catalogue, const Rig& rig) {
-  std::vector<Named> out{{"as it is", base.clone()}};
-  const auto add = [&](Named named, const char* key, const std::string& value) {
+Result<std::vector<NamedRig>> upgrades_of(const TomlDocument& base, const PriceList& prices,
+                                          const Catalogue& catalogue, const Rig& rig) {
+  std::vector<NamedRig> out{{"as it is", base.clone()}};
+  const auto add = [&](NamedRig named, const char* key, const std::string& value) {
     if (!named.document.set(key, value, "compare")) out.push_back(std::move(named));
   };
   std::string there;
@@ -203,27 +97,13 @@ Result<std::vector<Named>> upgrades_of(const TomlDocument& base, const PriceList
   return out;
 }
 
-// The price of what is compared: the machine, its GPUs, or the new part in it. A slot has none.
-PartsPrice price_of(const Named& named, const Rig& rig, Comparison::What what,
-                    const PriceList& prices) {
-  switch (what) {
-    case Comparison::What::kRigs: return price_of_rig(rig, named.name, prices);
-    case Comparison::What::kGpus: return price_of_gpus(rig, prices);
-    case Comparison::What::kUpgrades: break;
-  }
-  if (named.new_gpu) return price_of_part(*named.new_gpu, prices);
-  if (named.new_ssd) return price_of_part(*named.new_ssd, prices);
-  if (named.new_ram) return price_of_ram(rig.ram, prices);
-  return {};
-}
-
 class RigPlanner {
  public:
   RigPlanner(const Catalogue& catalogue, planner::Constraints constraints,
              planner::QualityTable quality)
       : catalogue_(catalogue), constraints_(std::move(constraints)), quality_(std::move(quality)) {}
 
-  Result<planner::ComparedRig> rig(const Named& named, const std::vector<std::string>& models,
+  Result<planner::ComparedRig> rig(const NamedRig& named, const std::vector<std::string>& models,
                                    Comparison::What what, const PriceList& prices) {
     planner::ComparedRig out;
     out.name = named.name;
@@ -232,7 +112,6 @@ class RigPlanner {
       if (!model.empty()) document.set("model.name", toml_text(model), "--model");
       const auto scenario = make_scenario(document, catalogue_);
       if (!scenario) return scenario.error();
-      if (const auto error = check_no_load(scenario->load)) return *error;
       if (out.models.empty()) {
         out.price = price_of(named, scenario->rig, what, prices);
         out.watts = planner::watts_of(scenario->rig);
@@ -300,9 +179,9 @@ std::vector<std::string> take_models(TomlDocument& document) {
   return out;
 }
 
-Result<std::vector<Named>> upgrades(const TomlDocument& base,
-                                    const std::vector<std::string>& models, const PriceList& prices,
-                                    const Catalogue& catalogue) {
+Result<std::vector<NamedRig>> upgrades(const TomlDocument& base,
+                                       const std::vector<std::string>& models,
+                                       const PriceList& prices, const Catalogue& catalogue) {
   TomlDocument document = base.clone();
   if (!models.front().empty()) document.set("model.name", toml_text(models.front()), "--model");
   const auto scenario = make_scenario(document, catalogue);
@@ -311,17 +190,17 @@ Result<std::vector<Named>> upgrades(const TomlDocument& base,
 }
 
 // The rigs to compare; of upgrades, the first is the rig as it is.
-Result<std::vector<Named>> rigs_to_compare(const Options& o, const TomlDocument& base,
-                                           const std::vector<std::string>& models,
-                                           const PriceList& prices, const Catalogue& catalogue) {
+Result<std::vector<NamedRig>> rigs_to_compare(const Options& o, const TomlDocument& base,
+                                              const std::vector<std::string>& models,
+                                              const PriceList& prices, const Catalogue& catalogue) {
   switch (o.what()) {
     case Comparison::What::kUpgrades: return upgrades(base, models, prices, catalogue);
     case Comparison::What::kGpus:
-      if (o.gpus.empty()) return gpus_within(o.budget, base, prices, catalogue);
+      if (o.machines.gpus.empty()) return gpus_within(o.budget, base, prices, catalogue);
       break;
     case Comparison::What::kRigs: break;
   }
-  return rigs_of(o, base, catalogue);
+  return o.machines.rigs_of(base, catalogue);
 }
 
 void progress(std::size_t done, std::size_t all) {
@@ -337,6 +216,23 @@ std::string render(const Comparison& c, const Workload& workload, const OutputOp
   return to_text(c, workload, {wants_colour(output), 100});
 }
 
+bool has_load(const TomlDocument& document) {
+  return document.has("load") || document.has("workload.users");
+}
+
+int compare_load(const Options& o, std::vector<NamedRig>& rigs,
+                 const std::vector<std::string>& models, const PriceList& prices,
+                 const Catalogue& catalogue) {
+  if (o.what() == Comparison::What::kUpgrades)
+    return fail(bad_input("new parts of a rig are compared for one request",
+                          "--rigs A,B or --gpus A,B, or no --users, --load and --slo"));
+  if (models.size() > 1)
+    return fail(bad_input("a load is compared for one model", "--model with a single one"));
+  const auto budget = o.budget > 0 ? std::optional(o.budget) : std::nullopt;
+  return compare_for_load({std::move(rigs), o.what(), prices, budget}, o.constraints, o.output,
+                          catalogue);
+}
+
 int compare_verb(Options& o, const Catalogue& catalogue) {
   auto base = o.flags.document();
   if (!base) return fail(base.error());
@@ -345,17 +241,18 @@ int compare_verb(Options& o, const Catalogue& catalogue) {
   o.names_rig = base->has("rig");
   const auto constraints = o.constraints.constraints();
   if (!constraints) return fail(constraints.error());
-  const auto prices = prices_of(o, catalogue);
+  const auto prices = o.machines.prices_of(catalogue);
   if (!prices) return fail(prices.error());
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
   const std::vector<std::string> models = take_models(*base);
-  const auto rigs = rigs_to_compare(o, *base, models, *prices, catalogue);
+  auto rigs = rigs_to_compare(o, *base, models, *prices, catalogue);
   if (!rigs) return fail(rigs.error());
+  if (has_load(*base)) return compare_load(o, *rigs, models, *prices, catalogue);
   RigPlanner planner(catalogue, *constraints, *quality);
   Comparison compared{o.what(), o.budget > 0 ? std::optional(o.budget) : std::nullopt, {}};
   const bool upgrades = compared.what == Comparison::What::kUpgrades;
-  for (const Named& rig : *rigs) {
+  for (const NamedRig& rig : *rigs) {
     progress(compared.rigs.size(), rigs->size());
     auto one = planner.rig(rig, models, compared.what, *prices);
     if (!one && upgrades && !compared.rigs.empty()) continue;  // no such part goes with the others
@@ -382,13 +279,7 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
   o->output.add_to(*verb);
   o->constraints.add_to(*verb);
   constexpr const char* kGroup = "Comparison";
-  add_list(*verb, "--gpus", o->gpus, "GPUs in the rig of the other flags: rtx-3090,2xrtx-3090")
-      ->type_name("A,B")
-      ->group(kGroup)
-      ->excludes("--gpu");
-  add_list(*verb, "--rigs", o->rigs, "rigs of the catalogue, or rig files")
-      ->type_name("A,B")
-      ->group(kGroup);
+  o->machines.add_to(*verb, kGroup);
   verb->add_option("--base", o->base, "the rig that GPUs are put into, or that gets a new part")
       ->check(not_empty())
       ->type_name("RIG")
@@ -397,13 +288,6 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
                    "USD: for machines (--rigs), GPUs (--gpus) or the new part")
       ->check(number_within(0.01, 1e9))
       ->type_name("USD")
-      ->group(kGroup);
-  verb->add_option("--price", o->prices, "what a part or a machine costs: rtx-3090=750")
-      ->type_name("PART=USD")
-      ->group(kGroup);
-  verb->add_option("--prices", o->price_file, "price list of your own, as hwprofiles/prices.toml")
-      ->check(not_empty())
-      ->type_name("FILE.toml")
       ->group(kGroup);
   verb->footer(
       "--model takes several, A,B. Without --gpus and --rigs: which new part helps the rig most;\n"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cli/load/plan_load.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
@@ -163,7 +164,11 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
-  if (const auto error = check_no_load(scenario->load)) return fail(*error);
+  if (scenario->load)
+    return plan_for_load(*document, *scenario, o.constraints, o.emit, o.output, catalogue);
+  if (o.emit == "vllm")
+    return fail(bad_input("--emit vllm: vLLM is planned for a load",
+                          "for example --runtime vllm --load chat --users 40"));
   auto constraints = o.constraints.constraints();
   if (!constraints) return fail(constraints.error());
   const auto quality = read_quality(catalogue);
@@ -214,17 +219,20 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
   o->constraints.add_to(*verb);
-  verb->add_option("--emit", o->emit, "print what to type for llama.cpp, ollama or rigcast")
-      ->check(CLI::IsMember({"llama.cpp", "ollama", "rigcast"}))
+  verb->add_option("--emit", o->emit, "print what to type for llama.cpp, vllm, ollama or rigcast")
+      ->check(CLI::IsMember({"llama.cpp", "vllm", "ollama", "rigcast"}))
       ->type_name("PROGRAM")
       ->group("Plan");
   verb->footer(
       "What a flag or the file says stays, all else is searched: --quant, --kv-type, --kv,\n"
-      "--ubatch, --gpu-layers.\n"
+      "--ubatch, --gpu-layers. With a load (--users 40 --load chat): how to serve it within --slo, "
+      "and\n"
+      "by how many machines.\n"
       "Examples\n"
       "  rigcast plan --gpu rtx-3060-12gb --model llama-3.1-8b --context 16384\n"
       "  rigcast plan --rig dual-rtx-3090 --model llama-3.3-70b --objective speed\n"
-      "  rigcast plan --gpu rtx-4090 --model qwen3-30b-a3b --min-tps 30 --emit llama.cpp");
+      "  rigcast plan --gpu rtx-4090 --model qwen3-30b-a3b --min-tps 30 --emit llama.cpp\n"
+      "  rigcast plan --gpu rtx-4090 --model llama-3.1-8b --load chat --users 200");
   run_with_catalogue(*verb, open, run,
                      [o](const Catalogue& catalogue) { return plan_verb(*o, catalogue); });
 }

@@ -283,8 +283,10 @@ class StepBuilder {
 };
 
 // Layers that are alike have the same operations, so only the first of them is computed.
-std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuilder& builder) {
-  const std::vector<int> alike = alike_layers(s, p);
+std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuilder& builder,
+                              const StepGrouping& grouping) {
+  const std::vector<int> found = grouping.alike ? std::vector<int>{} : alike_layers(s, p);
+  const std::vector<int>& alike = grouping.alike ? *grouping.alike : found;
   std::vector<StepOp> ops;
   std::vector<std::pair<std::size_t, std::size_t>> range(alike.size());  // in `ops`
   for (std::size_t l = 0; l < alike.size(); ++l) {
@@ -376,7 +378,7 @@ TokenCount cold_tokens(const StepContext& s, const MemoryPlan& memory, const Bat
 Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& memory,
                  const Batch& batch, StepGrouping grouping) {
   StepBuilder builder(s, p, memory, batch, Phase::kDecode);
-  std::vector<StepOp> ops = layers_of(s, p, builder);
+  std::vector<StepOp> ops = layers_of(s, p, builder, grouping);
   const auto sequences = TokenCount(batch.sequences.size());
   ops.push_back(builder.head(p.head_on, sequences));
   apply_last_level_cache(s, ops, {});
@@ -398,7 +400,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
                   const Batch& batch, bool last, StepGrouping grouping) {
   const RuntimeModel& rules = runtime_model(s.runtime);
   StepBuilder builder(s, p, memory, batch, Phase::kPrefill);
-  std::vector<StepOp> ops = layers_of(s, p, builder);
+  std::vector<StepOp> ops = layers_of(s, p, builder, grouping);
   const TokenCount tokens = batch.tokens();
   const auto sequences = TokenCount(batch.sequences.size());
   const DeviceIndex head = rules.prompt_head(p);

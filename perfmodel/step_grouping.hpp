@@ -11,9 +11,12 @@ namespace rigcast {
 /// For every layer, the first layer with the same operations: equal tensors, kind and placement.
 std::vector<int> alike_layers(const StepContext& context, const Placement& placement);
 
-/// The largest number of neighbouring layers of one class that become one.
+/// How the layers of a step become its operations.
 struct StepGrouping {
-  int layers = 1;
+  int layers = 1;  // the largest number of neighbouring layers of one class that become one
+  /// What alike_layers() gives for the step's context and placement, for callers that ask for many
+  /// steps; nullptr: it is found out anew.
+  const std::vector<int>* alike = nullptr;
 };
 
 /// Merges runs of layers of one class, operation by operation.

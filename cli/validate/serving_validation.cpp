@@ -111,7 +111,8 @@ void add_load_rows(const ResolvedServing& run, const ServingReport& forecast, Va
   if (keeps_busy)
     rows.add("output_tps", m.output_tokens_per_s,
              [](const ServingFigures& f) { return std::optional(f.output_tokens_per_s); });
-  const bool waits = forecast.figures.state != ServingState::kStable;
+  const ServingState state = forecast.figures.state;
+  const bool waits = state == ServingState::kBacklogged || state == ServingState::kOverloaded;
   if (waits)
     out.notes.push_back({m.id, fmt::format("the forecast is {}: how long requests wait has no "
                                            "figure",

@@ -1,5 +1,7 @@
 #include "core/scenario/length_distribution.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numeric>
 
@@ -45,7 +47,12 @@ LengthDistribution read_lognormal(const TomlTable& t) {
   t.require("p90");
   const double median = t.number_or("median", 1, 1, double(kMaxLength));
   const double p90 = t.number_or("p90", median, 1, double(kMaxLength));
-  if (p90 < median) t.refuse("p90", "is less than the median");
+  if (p90 < median)
+    t.refuse("p90",
+             fmt::format("{:g} tokens are less than the median, {:g}: nine of ten lengths are at "
+                         "most p90, five of ten at most the median",
+                         p90, median),
+             "for example { median = 600, p90 = 2700 }");
   return lognormal_length(median, std::max(median, p90));
 }
 

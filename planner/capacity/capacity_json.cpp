@@ -32,6 +32,7 @@ std::string to_json(const CapacityReport& r) {
       {"rate", only_if(!users, json_number(r.capacity.most))},
       {"interval", interval},
       {"limited_by", r.capacity.broken},
+      {"limited_at", only_if(r.capacity.broken_at > 0, json_number(r.capacity.broken_at))},
       {"curve", json_list(r.capacity.curve,
                           [&](const CapacityPoint& p) -> Json {
                             Json point = {{users ? "users" : "rate", json_number(p.amount)}};

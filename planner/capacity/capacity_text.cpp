@@ -66,12 +66,20 @@ class Screen : TextScreen {
                        paint_.bold(amount_text(c.most) + " " + unit());
     if (r_.lowest && r_.highest)
       text += fmt::format(" ({} to {})", amount_text(*r_.lowest), amount_text(*r_.highest));
-    if (!c.broken.empty() && !c.is_least) text += fmt::format("; the next one breaks {}", c.broken);
+    if (!c.broken.empty() && !c.is_least) text += "; " + breaks_text();
     line(text);
     const auto at = std::ranges::min_element(
         c.curve, {}, [&](const CapacityPoint& p) { return std::abs(p.amount - c.most); });
     if (at != c.curve.end()) paragraph("  limit  ", limit_text(at->figures));
     gap();
+  }
+
+  std::string breaks_text() const {
+    const Capacity& c = r_.capacity;
+    if (c.in_users && c.broken_at == c.most + 1)
+      return fmt::format("the next one breaks {}", c.broken);
+    return fmt::format("{} {} {}", amount_text(c.broken_at), c.in_users ? "break" : "breaks",
+                       c.broken);
   }
 
   static std::string time(const std::optional<double>& seconds) {

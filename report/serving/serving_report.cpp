@@ -7,6 +7,7 @@ std::string_view name(ServingState state) {
     case ServingState::kStable: return "stable";
     case ServingState::kBacklogged: return "backlogged";
     case ServingState::kOverloaded: return "overloaded";
+    case ServingState::kSaturated: return "saturated";
   }
   return "";
 }

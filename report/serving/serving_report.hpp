@@ -22,6 +22,9 @@ enum class ServingState {
   kStable,
   kBacklogged,  // requests wait longer and longer, or more wait at the end than chance explains
   kOverloaded,  // both: with more requests all figures would be worse
+  // Of users who wait for their answers: most of the time somebody waits for a slot or for room in
+  // the cache. More users would wait longer, and hardly get more.
+  kSaturated,
 };
 std::string_view name(ServingState state);
 
@@ -40,6 +43,7 @@ struct ServingFigures {
   std::optional<double> goodput;       // requests/s within the SLO, if there is one
   std::optional<double> share_in_slo;  // of the requests
   std::string broken;                  // the first limit of the SLO that is not met: "TTFT p95"
+  double most_of_limit = 0;            // the highest of its latencies over their limits
   double waiting = 0, running = 0;     // requests, mean over time
   std::size_t peak_running = 0;
   // Shares of the time in which steps are computed.

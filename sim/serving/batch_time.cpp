@@ -1,6 +1,7 @@
 #include "sim/serving/batch_time.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "perfmodel/overlap.hpp"
@@ -10,28 +11,46 @@
 namespace rigcast {
 namespace {
 
+// A layer's products and, behind them, its attention over the cache.
+struct Separated {
+  StepOp products, attention;
+};
+
+Separated separated(const StepContext& s, const StepOp& op) {
+  Separated out{op, op};
+  OpTraffic& products = out.products.traffic;
+  products.kv_read_bytes = products.kv_write_bytes = products.kv_copied_bytes = 0;
+  products.attention_flops = products.causal_flops = products.cell_flops = 0;
+  out.products.cost = operation_cost(s, out.products);
+  OpTraffic& cache = out.attention.traffic;
+  cache.weight_bytes_by_format = {};
+  cache.activation_bytes = cache.vector_elements = cache.matmul_flops = 0;
+  cache.matrices = 0;
+  out.attention.launches = Launches::kNone;
+  out.attention.handoffs = 0;
+  out.attention.handoff_bytes = {};
+  out.attention.cost = operation_cost(s, out.attention);
+  return out;
+}
+
 // Attention's kernel begins when the projections' products are there. In a step of one kind that
 // makes no difference, because both are bound by the same: of prompts and answers together, the
-// products of the prompts would hide that the caches of the answers are read.
-void separate_attention(const StepContext& s, Step& step) {
+// products of the prompts would hide that the caches of the answers are read. `alike`: of layers
+// with the same operations, the first.
+void separate_attention(const StepContext& s, const std::vector<int>& alike, Step& step) {
+  std::vector<std::optional<Separated>> known(alike.size());
   std::vector<StepOp> ops;
-  ops.reserve(2 * step.ops.size());
+  ops.reserve(step.ops.size() + alike.size());
   for (StepOp& op : step.ops) {
-    ops.push_back(op);
-    if (op.kind != ActivityKind::kAttention || op.device == kHost || op.fetch || op.host_part)
+    if (op.kind != ActivityKind::kAttention || op.device == kHost || op.fetch || op.host_part) {
+      ops.push_back(std::move(op));
       continue;
-    OpTraffic& products = ops.back().traffic;
-    products.kv_read_bytes = products.kv_write_bytes = products.kv_copied_bytes = 0;
-    products.attention_flops = products.causal_flops = products.cell_flops = 0;
-    ops.back().cost = operation_cost(s, ops.back());
-    OpTraffic& cache = op.traffic;
-    cache.weight_bytes_by_format = {};
-    cache.activation_bytes = cache.vector_elements = cache.matmul_flops = 0;
-    cache.matrices = 0;
-    op.launches = Launches::kNone;
-    op.handoffs = 0;
-    op.cost = operation_cost(s, op);
+    }
+    auto& of_class = known[std::size_t(alike[std::size_t(op.layer)])];
+    if (!of_class) of_class = separated(s, op);
     ops.push_back(std::move(op));
+    ops.back().cost = of_class->products.cost;
+    ops.push_back(of_class->attention);
   }
   step.ops = std::move(ops);
 }
@@ -39,7 +58,10 @@ void separate_attention(const StepContext& s, Step& step) {
 }  // namespace
 
 BatchTime::BatchTime(const Scenario& scenario, Placement placement, MemoryPlan memory)
-    : s_(scenario), placement_(std::move(placement)), memory_(std::move(memory)) {}
+    : s_(scenario),
+      placement_(std::move(placement)),
+      memory_(std::move(memory)),
+      alike_(alike_layers(s_, placement_)) {}
 
 Seconds BatchTime::of(const std::vector<SequencePart>& parts) const {
   Seconds sum;
@@ -78,9 +100,10 @@ Seconds BatchTime::pass(const std::vector<SequencePart>& parts) const {
   Batch batch(std::move(sequences), 1);
   if (s_.model.window)
     batch.window_cells = read_cells(s_.model.window->tokens + s_.settings.ubatch, 1);
-  Step step = decodes ? decode_step(s_, placement_, memory_, batch)
-                      : prefill_step(s_, placement_, memory_, batch, logits);
-  if (!decodes && !prompts) separate_attention(s_, step);
+  const StepGrouping grouping{1, &alike_};
+  Step step = decodes ? decode_step(s_, placement_, memory_, batch, grouping)
+                      : prefill_step(s_, placement_, memory_, batch, logits, grouping);
+  if (!decodes && !prompts) separate_attention(s_, alike_, step);
   if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
   return steady_period(s_, step);
 }

@@ -32,6 +32,7 @@ class BatchTime {
   const StepContext s_;
   const Placement placement_;
   const MemoryPlan memory_;
+  const std::vector<int> alike_;  // alike_layers() of these
 };
 
 }  // namespace rigcast

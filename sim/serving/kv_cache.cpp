@@ -35,12 +35,17 @@ class BlockCache : public KvCache {
     return TokenCount(hits_.size()) * block_;
   }
 
-  bool has_room(TokenCount tokens, TokenCount of_others) const override {
+  std::size_t units_for(TokenCount tokens) const override { return blocks_for(tokens); }
+  std::size_t units_lacking(RequestId id, TokenCount tokens) const override {
+    return blocks_for(tokens) - std::min(blocks_for(tokens), blocks_[id].size());
+  }
+
+  bool has_room(TokenCount tokens, std::size_t of_others) const override {
     // Blocks that nobody uses any more but that hold what was found are free as yet.
     const auto unused = std::size_t(
         std::ranges::count_if(hits_, [&](BlockId block) { return pool_.is_free(block); }));
     const std::size_t wanted = blocks_for(tokens) - std::min(blocks_for(tokens), hits_.size());
-    return wanted + unused + blocks_for(of_others) <= pool_.free();
+    return wanted + unused + of_others <= pool_.free();
   }
 
   void admit(RequestId id) override {
@@ -62,10 +67,7 @@ class BlockCache : public KvCache {
 
   bool can_grow(const std::vector<RequestId>& ids, TokenCount more) const override {
     std::size_t sum = 0;
-    for (const RequestId id : ids) {
-      const std::size_t wanted = blocks_for(log_.state(id).computed + more);
-      sum += wanted - std::min(blocks_[id].size(), wanted);
-    }
+    for (const RequestId id : ids) sum += units_lacking(id, log_.state(id).computed + more);
     return sum <= pool_.free();
   }
 
@@ -138,7 +140,11 @@ class SlotCache : public KvCache {
     return found_tokens_;
   }
 
-  bool has_room(TokenCount tokens, TokenCount) const override {
+  // A slot is all that a request needs.
+  std::size_t units_for(TokenCount) const override { return 0; }
+  std::size_t units_lacking(RequestId, TokenCount) const override { return 0; }
+
+  bool has_room(TokenCount tokens, std::size_t) const override {
     return found_ && tokens <= slot_tokens_;
   }
 

@@ -21,9 +21,12 @@ class KvCache {
   /// Looks for the beginning of a request that waits, whose last known token is always computed.
   /// Returns the tokens that the cache holds.
   virtual TokenCount find(RequestId id) = 0;
-  /// True if there is room for `tokens` of the request that was looked for, and for so many of
-  /// others.
-  [[nodiscard]] virtual bool has_room(TokenCount tokens, TokenCount of_others) const = 0;
+  /// Units that a request needs for so many tokens; those that one that runs lacks as yet.
+  [[nodiscard]] virtual std::size_t units_for(TokenCount tokens) const = 0;
+  [[nodiscard]] virtual std::size_t units_lacking(RequestId id, TokenCount tokens) const = 0;
+  /// True if there is room for `tokens` of the request that was looked for, and for so many units
+  /// of others.
+  [[nodiscard]] virtual bool has_room(TokenCount tokens, std::size_t of_others) const = 0;
   /// Gives the request what was found.
   virtual void admit(RequestId id) = 0;
   /// Gives it room for `tokens` in all. False: there is not as much.

@@ -115,28 +115,34 @@ void Scheduler::continue_prompts(TokenCount& left) {
   }
 }
 
-// Tokens that answers of those that run may still add to the cache.
-TokenCount Scheduler::reserved_answers(double share) const {
+// Units of the cache that answers of those that run may still need: each request's own, in whole
+// units, as TensorRT-LLM's GuaranteedNoEvictScheduler counts its blocks.
+std::size_t Scheduler::reserved_answers() const {
+  std::size_t sum = 0;
+  for (const RequestId id : running_) sum += cache_.units_lacking(id, log_.longest(id));
+  return sum;
+}
+
+// The same of a share of the answers, in tokens of all together, as SGLang counts them.
+std::size_t Scheduler::estimated_answers() const {
   double sum = 0;
   for (const RequestId id : running_) {
-    TokenCount more = log_.longest(id) - log_.state(id).computed;
-    if (policy_.reserve == KvReserve::kEstimate) more = std::min(more, policy_.estimate_longest);
-    sum += share * double(more);
+    const TokenCount more = log_.longest(id) - log_.state(id).computed;
+    sum += estimate_ * double(std::min(more, policy_.estimate_longest));
   }
-  return TokenCount(sum);
+  return cache_.units_for(TokenCount(sum));
 }
 
 bool Scheduler::has_room_for(RequestId id, TokenCount hit, TokenCount first) const {
   switch (policy_.reserve) {
     case KvReserve::kStep: return cache_.has_room(hit + first, 0);
     case KvReserve::kPrompt: return cache_.has_room(log_.known(id), 0);
-    case KvReserve::kAnswers: return cache_.has_room(log_.longest(id), reserved_answers(1.0));
+    case KvReserve::kAnswers: return cache_.has_room(log_.longest(id), reserved_answers());
     case KvReserve::kEstimate: {
       const TokenCount answer = log_.longest(id) - log_.known(id);
       const TokenCount most = std::min(answer, policy_.estimate_longest);
       // A request alone is admitted with what its prompt needs.
-      return cache_.has_room(log_.known(id) + (running_.empty() ? 0 : most),
-                             reserved_answers(estimate_));
+      return cache_.has_room(log_.known(id) + (running_.empty() ? 0 : most), estimated_answers());
     }
   }
   return false;

@@ -68,7 +68,8 @@ class Scheduler {
   void admit(TokenCount& left);
   bool is_prompt(RequestId id) const { return log_.state(id).generated == 0; }
   bool has_room_for(RequestId id, TokenCount hit, TokenCount first) const;
-  TokenCount reserved_answers(double share) const;
+  std::size_t reserved_answers() const;
+  std::size_t estimated_answers() const;
   bool make_room(RequestId id, TokenCount tokens);
   void preempt_one();
   void add(RequestId id, TokenCount tokens, TokenCount& left);

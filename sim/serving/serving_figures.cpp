@@ -84,26 +84,31 @@ bool is_within(const Slo& slo, const Latencies& l) {
   return meets(slo.ttft, l.ttft) && meets(slo.e2e, l.e2e) && (!l.tpot || meets(slo.tpot, *l.tpot));
 }
 
-// The first limit that is not met, empty: none.
-std::string broken_limit(const Slo& slo, const std::vector<double>& ttft,
-                         const std::vector<double>& tpot, const std::vector<double>& e2e,
-                         const GapHistogram& gaps) {
-  const auto is_broken = [](const std::optional<LatencyLimit>& limit, auto at) {
-    return limit && at(limit->percentile / 100) > limit->limit.value;
+struct SloCheck {
+  std::string broken;      // the first limit that is not met; empty: none
+  double most_of_limit{};  // the highest of the latencies over their limits
+};
+
+SloCheck check(const Slo& slo, const std::vector<double>& ttft, const std::vector<double>& tpot,
+               const std::vector<double>& e2e, const GapHistogram& gaps) {
+  SloCheck out;
+  const auto add = [&](const char* metric, const std::optional<LatencyLimit>& limit, auto at) {
+    if (!limit) return;
+    const double share = at(limit->percentile / 100) / limit->limit.value;
+    out.most_of_limit = std::max(out.most_of_limit, share);
+    if (share > 1 && out.broken.empty())
+      out.broken = fmt::format("{} p{:g}", metric, limit->percentile);
   };
   const auto of = [](const std::vector<double>& sorted) {
     return [&](double share) { return sorted.empty() ? 0.0 : quantile(sorted, share); };
   };
-  const auto named = [](const char* metric, const LatencyLimit& limit) {
-    return fmt::format("{} p{:g}", metric, limit.percentile);
-  };
-  if (is_broken(slo.ttft, of(ttft))) return named("TTFT", *slo.ttft);
-  if (slo.tpot && tpot.empty()) return "TPOT, which answers of one token do not have";
-  if (is_broken(slo.tpot, of(tpot))) return named("TPOT", *slo.tpot);
-  if (is_broken(slo.itl, [&](double share) { return gaps.quantile(share); }))
-    return named("ITL", *slo.itl);
-  if (is_broken(slo.e2e, of(e2e))) return named("E2E", *slo.e2e);
-  return {};
+  add("TTFT", slo.ttft, of(ttft));
+  if (slo.tpot && tpot.empty() && out.broken.empty())
+    out.broken = "TPOT, which answers of one token do not have";
+  add("TPOT", slo.tpot, of(tpot));
+  add("ITL", slo.itl, [&](double share) { return gaps.quantile(share); });
+  add("E2E", slo.e2e, of(e2e));
+  return out;
 }
 
 void count_tokens(const ServedLoad& s, ServingFigures& f) {
@@ -185,11 +190,17 @@ ServingFigures figures_of(const ServedLoad& s) {
     // Gaps are of all requests together: which of them a long one belongs to is not kept.
     if (!s.slo.itl) f.share_in_slo = double(within) / counted;
     if (!s.slo.itl) f.goodput = f.requests_per_s * *f.share_in_slo;
-    f.broken = broken_limit(s.slo, ttft, tpot, e2e, s.run.gaps);
+    const SloCheck checked = check(s.slo, ttft, tpot, e2e, s.run.gaps);
+    f.broken = checked.broken;
+    f.most_of_limit = checked.most_of_limit;
   }
   f.shortened = s.shortened;
   f.cache.slots = s.slots;
-  f.state = s.is_open ? state_of(s.run) : ServingState::kStable;
+  constexpr double kMostly = 0.5;
+  const bool saturated = f.sequences_full + f.cache_full > kMostly;
+  f.state = s.is_open   ? state_of(s.run)
+            : saturated ? ServingState::kSaturated
+                        : ServingState::kStable;
   return f;
 }
 

@@ -1,0 +1,181 @@
+#include "cli/load/compare_loads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "cli/load/load_tools.hpp"
+#include "planner/load_plan/load_plan_text.hpp"
+#include "planner/load_plan/rig_loads.hpp"
+#include "planner/load_plan/rig_loads_json.hpp"
+#include "report/serving/serving_text.hpp"
+#include "report/terminal/progress_line.hpp"
+
+namespace rigcast::cli {
+namespace {
+
+using planner::RigLoad;
+using planner::RigLoads;
+using planner::ServedWay;
+
+// The way of a machine, and its fleet; an error that is not that it does not fit ends all.
+using FindWay = std::function<std::optional<Error>(const TomlDocument&, const Scenario&, RigLoad&)>;
+
+class RigsOfLoad {
+ public:
+  RigsOfLoad(const LoadsToCompare& compared, bool has_amount, const Catalogue& catalogue)
+      : compared_(compared), has_amount_(has_amount), catalogue_(catalogue) {}
+
+  Result<RigLoads> with(const FindWay& find_way) {
+    RigLoads out;
+    out.gpus_alone = compared_.what == planner::Comparison::What::kGpus;
+    out.budget = compared_.budget;
+    ProgressLine progress;
+    for (const NamedRig& named : compared_.rigs) {
+      progress.show(
+          fmt::format("{} of {} rigs: {}", out.rigs.size() + 1, compared_.rigs.size(), named.name));
+      auto rig = one(named, out, find_way);
+      if (!rig) return of_rig(named, rig.error());
+      out.rigs.push_back(*std::move(rig));
+    }
+    return out;
+  }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  static Error of_rig(const NamedRig& named, Error error) {
+    error.message = fmt::format("{}: {}", named.name, error.message);
+    return error;
+  }
+
+  Result<RigLoad> one(const NamedRig& named, RigLoads& out, const FindWay& find_way) {
+    const auto scenario = make_scenario(named.document, catalogue_);
+    if (!scenario) return scenario.error();
+    const Scenario& s = *scenario;
+    if (!s.load) return bad_input("no load to compare for", "for example --load chat --users 40");
+    if (has_amount_)
+      if (const auto error = check_amount(named.document, *s.load)) return *error;
+    if (const auto error = planner::check_capacity(*s.load)) return *error;
+    out.model = s.model.name;
+    out.load = text(*s.load);
+    out.slo = text(s.load->slo);
+    out.in_users = !s.load->is_open();
+    if (has_amount_) out.amount = planner::amount_of(*s.load);
+    RigLoad rig;
+    rig.name = named.name;
+    rig.price = price_of(named, s.rig, compared_.what, compared_.prices);
+    rig.watts = planner::watts_of(s.rig);
+    if (const auto error = find_way(named.document, s, rig)) {
+      if (error->kind != ErrorKind::kDoesNotFit) return *error;
+      rig.why_not = error->message;
+    }
+    if (rig.way && !rig.serves()) rig.why_not = "serves nobody";
+    note_of(s, rig);
+    return rig;
+  }
+
+  void add(const std::string& note) {
+    if (!note.empty() && std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(note);
+  }
+
+  // What is to be known of all of them is said once.
+  void note_of(const Scenario& s, const RigLoad& rig) {
+    const bool is_first = notes_.empty();
+    if (is_first && rig.way && rig.way->capacity.at_most)
+      add(shortened_text(*rig.way->capacity.at_most));
+    if (s.load->duration) add("the load goes on: its duration is left out");
+  }
+
+  const LoadsToCompare& compared_;
+  const bool has_amount_;
+  const Catalogue& catalogue_;
+  std::vector<std::string> notes_;
+};
+
+// With its own settings.
+std::optional<Error> find_stated(const Scenario& s, RigLoad& rig) {
+  const planner::MakeServer make = simulated_server();
+  ServedWay way;
+  way.scenario = std::make_shared<const Scenario>(s);
+  auto server = make(way.scenario);
+  if (!server) return server.error();
+  auto found = planner::find_most(*s.load, server->forecast);
+  if (!found) return found.error();
+  way.capacity = *std::move(found);
+  const auto end = [&](const planner::ServeLoad& serve) -> std::optional<double> {
+    const auto most = planner::find_most(*s.load, serve, way.capacity.most);
+    return most ? std::optional(most->most) : std::nullopt;
+  };
+  way.lowest = end(server->slowest);
+  way.highest = end(server->fastest);
+  rig.way = std::move(way);
+  return std::nullopt;
+}
+
+// The way that serves most.
+std::optional<Error> find_best(const TomlDocument& document, const Scenario& s,
+                               const std::optional<double>& max_loss,
+                               const planner::QualityTable& quality, RigLoad& rig,
+                               std::optional<double>& held_to) {
+  const planner::MakeServer make = simulated_server();
+  planner::LoadSearch search = load_search(document, s, max_loss, quality);
+  search.fastest_only = true;
+  held_to = search.max_loss;
+  std::size_t too_large = 0;
+  auto ways = planner::find_ways(s, search, quality, make, &too_large);
+  if (!ways) return ways.error();
+  if (ways->empty()) return Error{ErrorKind::kDoesNotFit, "does not fit"};
+  const auto best = std::ranges::max_element(*ways, {}, &ServedWay::most);
+  rig.way = std::move(*best);
+  if (auto done = planner::find_interval(*rig.way, make); !done) return done.error();
+  auto fleet = planner::fleet_for(planner::amount_of(*s.load), *rig.way, make);
+  if (!fleet) return fleet.error();
+  rig.fleet = *std::move(fleet);
+  return std::nullopt;
+}
+
+int shown(RigLoads& loads, const std::vector<std::string>& notes, const OutputOptions& output) {
+  planner::rank(loads);
+  const std::string text = output.format == Format::kJson
+                               ? to_json(loads)
+                               : to_text(loads, notes, {wants_colour(output), 100});
+  if (auto error = emit(output, text)) return fail(*error);
+  const bool is_yes = !loads.rigs.empty() && planner::qualifies(loads, loads.rigs.front());
+  return is_yes ? kDone : kAnswerIsNo;
+}
+
+}  // namespace
+
+int compare_for_load(const LoadsToCompare& compared, const ConstraintFlags& constraints,
+                     const OutputOptions& output, const Catalogue& catalogue) {
+  if (const auto error = check_outputs({output.file})) return fail(*error);
+  if (output.format == Format::kCsv)
+    return fail(bad_input("a comparison for a load has no CSV", "--format json"));
+  if (const auto error = check_constraints(constraints)) return fail(*error);
+  const auto asked = constraints.constraints();
+  if (!asked) return fail(asked.error());
+  const auto quality = read_quality(catalogue);
+  if (!quality) return fail(quality.error());
+  RigsOfLoad rigs(compared, true, catalogue);
+  std::optional<double> max_loss;
+  auto loads = rigs.with([&](const TomlDocument& document, const Scenario& s, RigLoad& rig) {
+    return find_best(document, s, asked->max_loss, *quality, rig, max_loss);
+  });
+  if (!loads) return fail(loads.error());
+  loads->max_loss = max_loss;
+  return shown(*loads, rigs.notes(), output);
+}
+
+int capacities_of(const LoadsToCompare& compared, const OutputOptions& output,
+                  const Catalogue& catalogue) {
+  RigsOfLoad rigs(compared, false, catalogue);
+  auto loads = rigs.with(
+      [&](const TomlDocument&, const Scenario& s, RigLoad& rig) { return find_stated(s, rig); });
+  if (!loads) return fail(loads.error());
+  return shown(*loads, rigs.notes(), output);
+}
+
+}  // namespace rigcast::cli

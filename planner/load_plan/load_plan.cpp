@@ -1,0 +1,179 @@
+#include "planner/load_plan/load_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace rigcast::planner {
+namespace {
+
+// A mix whose weights are hardly smaller than those of one that loses less serves hardly more.
+constexpr double kHardlySmaller = 0.9;
+
+struct Choice {
+  Candidate candidate;
+  double bytes = 0;  // of the weights
+};
+
+// Mixes and caches within the loss, the least loss first.
+std::vector<Choice> choices_of(const Scenario& s, const LoadSearch& search,
+                               const QualityTable& quality) {
+  struct Mix {
+    std::string quant;
+    QualityLoss loss;
+    double bytes;
+  };
+  std::vector<Mix> mixes;
+  for (const std::string& quant : search.space.quants) {
+    const auto loss = quality.of_mix(quant, s.model, double(s.tensors.elements()));
+    const bool is_stated = search.space.quants.size() == 1;
+    if (!is_stated && (!loss || (search.max_loss && loss->nats > *search.max_loss))) continue;
+    if (!is_stated && quant == "F16") continue;  // twice the bytes of Q8_0 for nothing
+    Candidate candidate = candidate_of(s);
+    candidate.quant = quant;
+    const double bytes = double(scenario_of(s, candidate).tensors.bytes());
+    mixes.push_back({quant, loss.value_or(QualityLoss{}), bytes});
+  }
+  std::ranges::stable_sort(mixes, {}, [](const Mix& m) { return m.loss.nats; });
+  std::vector<Choice> out;
+  double last = 0;
+  for (const Mix& mix : mixes) {
+    const bool is_last = &mix == &mixes.back();
+    if (search.fastest_only && !is_last) continue;
+    if (last > 0 && mix.bytes > kHardlySmaller * last && !is_last) continue;
+    last = mix.bytes;
+    for (const KvTypes types : search.space.kv_types) {
+      const auto cache = quality.of_kv(types);
+      if (!check_kv_types(s.model, types)) continue;
+      const QualityLoss loss = cache ? mix.loss + *cache : mix.loss;
+      if (search.max_loss && search.space.kv_types.size() > 1 &&
+          (!cache || loss.nats > *search.max_loss))
+        continue;
+      Candidate candidate = candidate_of(s);
+      candidate.quant = mix.quant;
+      candidate.kv_types = types;
+      candidate.loss = loss;
+      out.push_back({std::move(candidate), mix.bytes});
+    }
+  }
+  return out;
+}
+
+struct Use {
+  GpuUse use;
+  int servers;
+  Scenario scenario;  // of one server
+};
+
+// One server with all GPUs, or, where they are alike, one with each. Another way to share them is
+// one more entry.
+std::vector<Use> uses_of(const Scenario& s, const SearchSpace& space) {
+  std::vector<Use> out{{GpuUse::kTogether, 1, s}};
+  if (!takes_copies(s.rig) || !space.places_layers) return out;
+  Scenario one = s;
+  one.rig = with_one_gpu(s.rig);
+  one.placement.tensor_split.clear();
+  out.push_back({GpuUse::kCopies, int(s.rig.gpus.size()), std::move(one)});
+  return out;
+}
+
+double machines_for(double amount, double on_one) {
+  return on_one > 0 ? std::ceil(amount / on_one - 1e-9) : 0;
+}
+
+std::optional<double> maybe_machines(double amount, double on_one) {
+  return on_one > 0 ? std::optional(machines_for(amount, on_one)) : std::nullopt;
+}
+
+// Who is served by the same settings as the one before begins with them.
+Scenario with_settings_of(Scenario s, const ServedWay* before) {
+  if (!before) return s;
+  const Scenario& known = *before->scenario;
+  s.scheduler->sequences = known.scheduler->sequences;
+  s.scheduler->step_tokens = known.scheduler->step_tokens;
+  s.settings.batch = known.settings.batch;
+  s.settings.ubatch = known.settings.ubatch;
+  return s;
+}
+
+}  // namespace
+
+double amount_of(const Load& load) { return load.is_open() ? load.rate : double(load.users); }
+
+Result<std::optional<Fleet>> fleet_for(double amount, const ServedWay& way,
+                                       const MakeServer& make_server) {
+  if (way.most() <= 0) return std::optional<Fleet>{};
+  const auto server = make_server(way.scenario);
+  if (!server) return server.error();
+  const Load load = lasting(*way.scenario->load);
+  Fleet fleet;
+  fleet.machines = machines_for(amount, way.most());
+  fleet.at_best = maybe_machines(amount, way.at_best());
+  fleet.at_least = maybe_machines(amount, way.at_least());
+  // By chance, fewer users are not served where more are: then a machine more.
+  constexpr int kTrials = 8;
+  for (int i = 0; i < kTrials; ++i, ++fleet.machines) {
+    const double share = amount / (fleet.machines * way.servers);
+    fleet.share = load.is_open() ? share : std::ceil(share - 1e-9);
+    auto figures = server->forecast(with_amount(load, fleet.share));
+    if (!figures) return figures.error();
+    fleet.figures = *std::move(figures);
+    if (fleet.figures.meets_slo()) break;
+  }
+  return std::optional(std::move(fleet));
+}
+
+Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSearch& search,
+                                         const QualityTable& quality, const MakeServer& make_server,
+                                         std::size_t* too_large) {
+  if (auto error = check_capacity(*scenario.load)) return *std::move(error);
+  std::vector<ServedWay> ways;
+  const std::vector<Choice> choices = choices_of(scenario, search, quality);
+  for (const Use& use : uses_of(scenario, search.space)) {
+    std::optional<ServedWay> before;
+    for (const Choice& choice : choices) {
+      if (search.progress)
+        search.progress(fmt::format("{} {}{}", scenario.rig.name, choice.candidate.quant,
+                                    use.servers > 1 ? " in copies" : ""));
+      const Scenario start = with_settings_of(scenario_of(use.scenario, choice.candidate),
+                                              before ? &*before : nullptr);
+      auto way = find_way(start, search.fixed, use.servers > 1, make_server,
+                          before ? before->capacity.most : 0);
+      if (!way) return way.error();
+      if (!*way && too_large) ++*too_large;
+      if (!*way) continue;
+      (*way)->use = use.use;
+      (*way)->servers = use.servers;
+      (*way)->loss = choice.candidate.loss;
+      before = **way;
+      ways.push_back(**std::move(way));
+    }
+  }
+  return ways;
+}
+
+Result<LoadPlan> plan_load(const Scenario& scenario, const LoadSearch& search,
+                           const QualityTable& quality, const MakeServer& make_server) {
+  LoadPlan plan;
+  plan.amount = amount_of(*scenario.load);
+  plan.max_loss = search.max_loss;
+  auto ways = find_ways(scenario, search, quality, make_server, &plan.too_large);
+  if (!ways) return ways.error();
+  const auto rank = [&](const ServedWay& way) {
+    const double machines = machines_for(plan.amount, way.most());
+    return std::tuple(way.most() <= 0, machines, way.loss.nats, -way.most());
+  };
+  std::ranges::stable_sort(*ways, {}, rank);
+  for (ServedWay& way : *ways) {
+    if (plan.choices.size() < kShownChoices)
+      if (auto done = find_interval(way, make_server); !done) return done.error();
+    auto fleet = fleet_for(plan.amount, way, make_server);
+    if (!fleet) return fleet.error();
+    plan.choices.push_back({std::move(way), *std::move(fleet)});
+  }
+  return plan;
+}
+
+}  // namespace rigcast::planner

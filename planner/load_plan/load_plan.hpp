@@ -1,0 +1,66 @@
+#pragma once
+// How a load is served within its limits, and by how many machines: for each mix and cache, and for
+// the ways to share it over several GPUs, the settings that serve most of it.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/catalogue/price_list.hpp"
+#include "planner/load_plan/find_way.hpp"
+#include "planner/plan.hpp"
+
+namespace rigcast::planner {
+
+/// Machines of one kind that serve all of a load. Sessions are split evenly over them, and stay
+/// where they began.
+struct Fleet {
+  double machines = 0;
+  std::optional<double> at_best, at_least;  // machines if they are as fast, and as slow, as the
+                                            // interval allows; nullopt: none of them would do
+  double share = 0;                         // of one server: users, or requests/s
+  ServingFigures figures{};                 // of that share, simulated
+};
+
+/// nullopt: a machine serves nothing of it. Errors: those of `serve`.
+Result<std::optional<Fleet>> fleet_for(double amount, const ServedWay& way,
+                                       const MakeServer& make_server);
+
+struct LoadChoice {
+  ServedWay way;
+  std::optional<Fleet> fleet;  // nullopt: it serves nothing
+};
+
+struct LoadPlan {
+  double amount = 0;                // users, or requests/s, that are to be served
+  std::optional<double> max_loss;   // nats; nullopt: any
+  std::vector<LoadChoice> choices;  // the fewest machines first, then the least loss
+  std::size_t too_large = 0;        // mixes and caches that do not fit
+};
+
+struct LoadSearch {
+  SearchSpace space;
+  FixedSettings fixed;
+  std::optional<double> max_loss;  // nats
+  bool fastest_only = false;       // the smallest weights alone: machines are compared by them
+  /// Called before each mix and cache, with what is tried.
+  std::function<void(const std::string&)> progress;
+};
+
+/// All ways of the scenario, whose load says what is to be served. Errors: those of
+/// check_capacity() and of its simulations.
+Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSearch& search,
+                                         const QualityTable& quality, const MakeServer& make_server,
+                                         std::size_t* too_large);
+
+/// Of these ways, each with its machines. The choices that are shown have intervals.
+Result<LoadPlan> plan_load(const Scenario& scenario, const LoadSearch& search,
+                           const QualityTable& quality, const MakeServer& make_server);
+
+/// Users, or requests/s, of the scenario's load.
+double amount_of(const Load& load);
+
+inline constexpr std::size_t kShownChoices = 6;
+
+}  // namespace rigcast::planner

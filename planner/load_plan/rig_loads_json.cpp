@@ -1,0 +1,116 @@
+#include "planner/load_plan/rig_loads_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "perfmodel/resolve_placement.hpp"
+#include "planner/commands.hpp"
+#include "report/json_values.hpp"
+#include "report/serving_json.hpp"
+
+namespace rigcast::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json maybe(const std::optional<double>& value) { return value ? json_number(*value) : Json(); }
+
+Json way_json(const ServedWay& way) {
+  const Scenario& s = *way.scenario;
+  const auto whole = [&](const std::optional<double>& of_one) {
+    return of_one ? json_number(*of_one * way.servers) : Json();
+  };
+  return {{"what", text(way)},
+          {"quant", s.quant},
+          {"kv_types", text(s.kv.types)},
+          {"sequences", s.scheduler->sequences},
+          {"step_tokens", s.scheduler->step_tokens},
+          {"ubatch", s.settings.ubatch},
+          {"gpus", std::string(name(way.use))},
+          {"servers", way.servers},
+          {"loss_nats", json_number(way.loss.nats)},
+          {"serves", json_number(way.most())},
+          {"interval", Json::array({whole(way.lowest), whole(way.highest)})},
+          {"limited_by", way.capacity.broken},
+          {"command", command_of(way)}};
+}
+
+Json fleet_json(const std::optional<Fleet>& fleet) {
+  if (!fleet) return {};
+  Json out = {{"machines", json_number(fleet->machines)},
+              {"interval", Json::array({maybe(fleet->at_best), maybe(fleet->at_least)})},
+              {"share_of_server", json_number(fleet->share)},
+              {"meets_slo", fleet->figures.meets_slo()}};
+  out.update(serving_figures_json(fleet->figures));
+  return out;
+}
+
+std::string dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string command_of(const ServedWay& way) {
+  const Scenario& s = *way.scenario;
+  if (s.runtime.rules == RuntimeRules::kVllm) return shell_text(vllm_command(s));
+  if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
+  return shell_text(llama_server_command(s, resolve_placement(s)));
+}
+
+std::string to_json(const Scenario& s, const LoadPlan& plan, const PartsPrice& price) {
+  const bool users = !s.load->is_open();
+  const auto choice = [&](const LoadChoice& c) {
+    Json out = way_json(c.way);
+    out["fleet"] = fleet_json(c.fleet);
+    out["usd"] = c.fleet && price.usd ? json_number(*price.usd * c.fleet->machines) : Json();
+    return out;
+  };
+  return dumped({{"schema", "rigcast.load_plan/1"},
+                 {"rig", s.rig.name},
+                 {"model", s.model.id},
+                 {"runtime", s.runtime.id},
+                 {"load", text(*s.load)},
+                 {"slo", text(s.load->slo)},
+                 {"users", users ? json_number(plan.amount) : Json()},
+                 {"rate", users ? Json() : json_number(plan.amount)},
+                 {"max_loss_nats", maybe(plan.max_loss)},
+                 {"usd_of_machine", maybe(price.usd)},
+                 {"too_large", plan.too_large},
+                 {"choices", json_list(plan.choices, choice)},
+                 {"warnings", s.warnings}});
+}
+
+std::string to_json(const RigLoads& loads) {
+  const auto rig = [&](const RigLoad& r) {
+    Json out = {{"rig", r.name},
+                {"usd_of_machine", maybe(r.price.usd)},
+                {"unpriced", r.price.unpriced},
+                {"watts", maybe(r.watts)},
+                {"way", r.way ? way_json(*r.way) : Json()},
+                {"why_not", r.why_not}};
+    if (loads.amount) {
+      out["fleet"] = fleet_json(r.fleet);
+      out["usd"] = r.fleet ? maybe(r.usd()) : Json();
+      out["qualifies"] = qualifies(loads, r);
+    }
+    out["usd_each"] = maybe(r.usd_each(loads.amount));
+    return out;
+  };
+  Json out = {{"schema", loads.amount ? "rigcast.load_comparison/1" : "rigcast.capacities/1"},
+              {"model", loads.model},
+              {"load", loads.load},
+              {"slo", loads.slo},
+              {"price_of", loads.gpus_alone ? "gpus" : "machine"}};
+  if (loads.amount) {
+    out["users"] = loads.in_users ? json_number(*loads.amount) : Json();
+    out["rate"] = loads.in_users ? Json() : json_number(*loads.amount);
+    out["budget_usd"] = maybe(loads.budget);
+    out["max_loss_nats"] = maybe(loads.max_loss);
+  }
+  out["unit"] = loads.in_users ? "users" : "requests/s";
+  out["verdict"] = verdict_text(loads);
+  out["rigs"] = json_list(loads.rigs, rig);
+  return dumped(out);
+}
+
+}  // namespace rigcast::planner
