@@ -13,13 +13,16 @@
 #include "calibration/runs/kept_speeds.hpp"
 #include "calibration/runs/own_kept_runs.hpp"
 #include "calibration/runs/run_fit_text.hpp"
+#include "calibration/serving/server_fit_text.hpp"
 #include "calibration/write_profile.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/input_file.hpp"
 #include "core/files/output_file.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "measurements/read_measurements.hpp"
+#include "measurements/serving/resolve_serving.hpp"
 #include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
@@ -207,6 +210,44 @@ int fit_kept_runs(const Options& options, const Catalogue& catalogue) {
   return kDone;
 }
 
+// Loads of servers that share a pool of blocks.
+int fit_loads(const Options& options, const Catalogue& catalogue) {
+  const auto measured = read_serving_measurements(options.against);
+  if (!measured) return fail(measured.error());
+  const std::string runtime = options.runtime == "llama.cpp" ? "vllm" : options.runtime;
+  const auto profiles = load_profiles(runtime, catalogue);
+  if (!profiles) return fail(profiles.error());
+  NameResolver resolver(catalogue);
+  std::vector<ResolvedServing> runs;
+  for (const ServingMeasurement& m : *measured) {
+    if (m.engine != profiles->base.id || !takes_part(m)) continue;
+    if (auto run = resolve_serving(m, resolver)) runs.push_back(*std::move(run));
+  }
+  if (runs.empty())
+    return fail(bad_input(
+        fmt::format("no load of {} in {} can be forecast", profiles->base.name, options.against),
+        "rigcast validate --against FILE lists the reasons"));
+  const fs::path folder =
+      options.folder.empty() ? catalogue.root() / "runtimes" / "fitted" : fs::path(options.folder);
+  if (auto error = make_folder(folder)) return fail(*error);
+  const auto fit = fit_server(profiles->base, std::move(runs), cores_of(options), show_progress);
+  if (!fit) return fail(fit.error());
+  const std::string from = fs::path(options.against).filename().string();
+  if (auto error =
+          write_file((folder / (runtime + ".toml")).string(), to_toml(profiles->base, *fit, from)))
+    return fail(*error);
+  if (auto error = write_file((folder / (runtime + ".left-out.csv")).string(), to_csv(*fit)))
+    return fail(*error);
+  if (auto error = emit({}, to_text(*fit))) return fail(*error);
+  return kDone;
+}
+
+bool is_table_of_loads(const std::string& file) {
+  constexpr std::size_t kMaxBytes = 100 << 20;
+  const auto text = read_input(file, kMaxBytes);
+  return text && is_serving_table(*text);
+}
+
 int calibrate_verb(const Options& options, const Catalogue& catalogue) {
   if (!options.own.paths.empty()) return correct_own_rig(options, catalogue);
   if (options.against.empty() && !options.kept.empty()) return fit_kept_runs(options, catalogue);
@@ -214,6 +255,7 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
     return fail(bad_input("--against is required",
                           "or --runs, for runs of the engine, or --own, for other runs of one's "
                           "own machine"));
+  if (is_table_of_loads(options.against)) return fit_loads(options, catalogue);
   const auto measured = read_measurements(options.against);
   if (!measured) return fail(measured.error());
   const auto profiles = load_profiles(options.runtime, catalogue);
@@ -296,6 +338,7 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "not seen. Every row's forecasts go to NAME.left-out.csv beside the profile.\n\n"
       "Examples\n"
       "  rigcast calibrate --against runtimes/measurements/benchmarks.csv\n"
+      "  rigcast calibrate --against runtimes/measurements/serving/serving.csv --runtime vllm\n"
       "  rigcast calibrate --against my-runs.jsonl -o my-fit --format json\n"
       "  llama-bench -m model.gguf -o jsonl > my-runs.jsonl\n"
       "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml\n"

@@ -88,7 +88,8 @@ std::string obstacle(const ServingMeasurement& m, const TomlDocument& given) {
   if (const std::string wanted = given_runtime(given); !wanted.empty() && runtime != wanted)
     return fmt::format("ran on {}, not on {}", runtime, wanted);
   if (m.speculative) return "speculative decoding is not forecast";
-  if (m.pipeline_parallel != 1 || m.data_parallel != 1 || m.gpus != m.tensor_parallel * m.copies ||
+  if (m.pipeline_parallel != 1 || m.data_parallel != 1 ||
+      std::max(1, m.gpus) != m.tensor_parallel * m.copies ||
       (m.gpus > m.copies && has_slots(runtime)))
     return "GPUs that share requests so are not forecast";
   if (m.copies > 1 && m.concurrency.value_or(m.copies) % m.copies != 0)
@@ -269,9 +270,10 @@ std::optional<Error> missing_facts(const ServingMeasurement& m, const TomlDocume
                    fmt::format("{}", fmt::join(flags, "\n  ")), SourceRef{m.source, m.line, 1});
 }
 
-Result<ResolvedServing> resolve_serving(const ServingMeasurement& m, NameResolver& resolver,
+Result<ResolvedServing> resolve_serving(const ServingMeasurement& all, NameResolver& resolver,
                                         const TomlDocument& given) {
-  if (const std::string reason = obstacle(m, given); !reason.empty()) return bad_input(reason);
+  if (const std::string reason = obstacle(all, given); !reason.empty()) return bad_input(reason);
+  const ServingMeasurement m = of_one_server(all);
   const auto toml = stated_toml(m, resolver, given);
   if (!toml) return toml.error();
   const auto stated = TomlDocument::parse(*toml, m.id);
