@@ -16,6 +16,7 @@
 #include "planner/capacity/capacity_json.hpp"
 #include "planner/capacity/capacity_text.hpp"
 #include "planner/commands.hpp"
+#include "planner/server_commands.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "sim/serving/simulate_load.hpp"
 
@@ -110,6 +111,12 @@ int capacities(const Options& o, const TomlDocument& document, const Catalogue& 
   return capacities_of({*std::move(rigs), what, *prices}, o.output, catalogue);
 }
 
+// Empty: rigcast knows no command for it.
+std::string paged_text(const Scenario& s) {
+  const bool is_known = s.runtime.id == "vllm" || s.runtime.id == "sglang";
+  return is_known ? planner::shell_text(planner::paged_command(s)) : "";
+}
+
 int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (const auto error = check_outputs({o.output.file})) return fail(*error);
   const auto document = o.flags.document();
@@ -149,7 +156,7 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
   report.command =
       scenario->runtime.rules == RuntimeRules::kPagedServer
-          ? planner::shell_text(planner::vllm_command(*scenario))
+          ? paged_text(*scenario)
           : planner::shell_text(planner::llama_server_command(*scenario, simulation->placement()));
   const std::string text = o.output.format == Format::kJson
                                ? to_json(report)

@@ -14,6 +14,7 @@
 #include "planner/output/plan_csv.hpp"
 #include "planner/output/plan_json.hpp"
 #include "planner/output/plan_text.hpp"
+#include "planner/server_commands.hpp"
 #include "planner/shortage.hpp"
 
 namespace rigcast::cli {
@@ -55,9 +56,20 @@ std::string scenario_file(const TomlDocument& document, const Scenario& base,
   return out.text();
 }
 
+bool is_paged(const std::string& program) { return program == "vllm" || program == "sglang"; }
+
+// Such a program is the scenario's runtime, and has weights as they were released, unless something
+// else is stated.
+void assume_paged(TomlDocument& document, const std::string& program) {
+  if (!document.has("runtime.name")) document.set("runtime.name", toml_text(program), "--emit");
+  if (!document.has("model.quant") && !document.has("model.file"))
+    document.set("model.quant", toml_text("BF16"), "--emit");
+}
+
 // Checks that the program can run the settings of flags and file.
 std::optional<Error> check_emit(const std::string& program, const Scenario& asked) {
   auto error = program == "ollama" ? planner::check_ollama(asked) : std::nullopt;
+  if (is_paged(program)) error = planner::check_paged(asked, program);
   if (program == "llama.cpp" && !planner::is_llama_cpp(asked.runtime, asked.kv.policy))
     error = bad_input(fmt::format("the plan is for {} with the KV policy {}", asked.runtime.name,
                                   name(asked.kv.policy)),
@@ -74,6 +86,7 @@ std::string emitted(const std::string& program, const TomlDocument& document, co
   const Scenario& s = *best.report.scenario;
   const Placement& p = best.report.placement;
   if (program == "ollama") return planner::ollama_modelfile(s, p);
+  if (is_paged(program)) return planner::shell_text(planner::paged_command(s)) + "\n";
   if (program == "rigcast") return scenario_file(document, base, best);
   std::string out = planner::shell_text(planner::llama_server_command(s, p)) + "\n";
   if (s.placement.cpu_ffn_layers > 0) out += fmt::format("# {}\n", planner::kFfnFlagNote);
@@ -160,15 +173,13 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (o.output.format != Format::kText && !o.emit.empty())
     return fail(bad_input("--emit prints what to type, neither JSON nor CSV",
                           "without --emit: the JSON has all commands"));
-  const auto document = o.flags.document();
+  auto document = o.flags.document();
   if (!document) return fail(document.error());
+  if (is_paged(o.emit)) assume_paged(*document, o.emit);
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
   if (scenario->load)
     return plan_for_load(*document, *scenario, o.constraints, o.emit, o.output, catalogue);
-  if (o.emit == "vllm")
-    return fail(bad_input("--emit vllm: vLLM is planned for a load",
-                          "for example --runtime vllm --load chat --users 40"));
   auto constraints = o.constraints.constraints();
   if (!constraints) return fail(constraints.error());
   const auto quality = read_quality(catalogue);
@@ -184,7 +195,10 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
                                           request_seconds, forecast_to_rank);
   const bool holds_none =
       plan.ranked.empty() || plan.ranked.front().report.memory.outside_ram.value > 0;
-  if (holds_none) {
+  // Such a server has no layers in RAM: more of it holds nothing.
+  const bool is_on_gpus = scenario->runtime.rules == RuntimeRules::kPagedServer;
+  if (holds_none && is_on_gpus) plan.would_fit = "a smaller --model, or a GPU with more memory";
+  if (holds_none && !is_on_gpus) {
     const auto prices = PriceList::read(catalogue.root() / "hwprofiles/prices.toml");
     if (!prices) return fail(prices.error());
     plan.would_fit =
@@ -219,8 +233,9 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
   o->constraints.add_to(*verb);
-  verb->add_option("--emit", o->emit, "print what to type for llama.cpp, vllm, ollama or rigcast")
-      ->check(CLI::IsMember({"llama.cpp", "vllm", "ollama", "rigcast"}))
+  verb->add_option("--emit", o->emit,
+                   "print what to type for llama.cpp, ollama, vllm, sglang or rigcast")
+      ->check(CLI::IsMember({"llama.cpp", "ollama", "vllm", "sglang", "rigcast"}))
       ->type_name("PROGRAM")
       ->group("Plan");
   verb->footer(

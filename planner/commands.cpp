@@ -139,11 +139,14 @@ bool has_cache_off_gpu(const StepContext& s) {
 // PR 16391, merged 2025-10, and ik_llama.cpp PR 954.
 constexpr double kPromptCacheMib = 8192;
 
-// MiB of RAM that weights, KV and buffers leave for that cache; nullopt: as much as it may take.
+// MiB of RAM that weights, KV and buffers leave for that cache, or that were asked for; nullopt: as
+// much as it takes by default.
 std::optional<int> prompt_cache_limit(const Scenario& s, const Placement& p) {
   const Bytes left = plan_memory(s, p, s.workload.context).devices.back().free();
-  const double mib = std::max(0.0, std::floor(left / 1_MiB));
-  return mib < kPromptCacheMib ? std::optional(int(mib)) : std::nullopt;
+  const double asked =
+      s.load && s.scheduler ? std::floor(s.scheduler->ram_cache / 1_MiB) : kPromptCacheMib;
+  const double mib = std::max(0.0, std::min(asked, std::floor(left / 1_MiB)));
+  return mib != kPromptCacheMib ? std::optional(int(mib)) : std::nullopt;
 }
 
 // A vision projector and a draft model. By default the draft model's layers are where they fit.
@@ -163,7 +166,8 @@ void add_companions(const Scenario& s, Words& words) {
 }  // namespace
 
 bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
-  const bool is_theirs = runtime.id == "llama.cpp" || runtime.id == "ik-llama.cpp";
+  const bool is_theirs =
+      runtime.id == "llama.cpp" || runtime.id == "ik-llama.cpp" || runtime.id == "ollama";
   return is_theirs && (policy == KvPolicy::kVram || policy == KvPolicy::kRam);
 }
 
@@ -176,6 +180,7 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
   const std::size_t slots = s.load && s.scheduler ? s.scheduler->sequences : 1;
   words.insert(words.end(), {"-c", fmt::format("{}", TokenCount(slots) * s.workload.context), "-np",
                              fmt::format("{}", slots)});
+  if (s.load && s.scheduler && s.scheduler->unified) words.push_back("-kvu");
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
   if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
@@ -221,26 +226,8 @@ Words llama_batched_bench_command(const Scenario& s, const Placement& p, int use
   return words;
 }
 
-Words vllm_command(const Scenario& s) {
-  const SchedulerPolicy& policy = *s.scheduler;
-  // Where the model's figures are from, which is its repository: "meta-llama/Llama-3.1-8B
-  // config.json".
-  const std::string repository = s.model.source.substr(0, s.model.source.find(' '));
-  const bool is_known = repository.find('/') != std::string::npos;
-  Words words{"vllm", "serve", is_known ? repository : s.model.id};
-  const auto add = [&](const char* flag, const std::string& value) {
-    words.insert(words.end(), {flag, value});
-  };
-  add("--max-model-len", fmt::format("{}", s.workload.context));
-  add("--gpu-memory-utilization", fmt::format("{:g}", policy.memory_share));
-  add("--max-num-seqs", fmt::format("{}", policy.sequences));
-  add("--max-num-batched-tokens", fmt::format("{}", policy.step_tokens));
-  if (!policy.prefix_cache) words.emplace_back("--no-enable-prefix-caching");
-  return words;
-}
-
 std::optional<Error> check_ollama(const StepContext& s) {
-  if (s.runtime.id != "llama.cpp")
+  if (s.runtime.id != "llama.cpp" && s.runtime.id != "ollama")
     return bad_input(fmt::format("Ollama runs llama.cpp, the scenario {}", s.runtime.name),
                      "--runtime llama.cpp");
   if (s.kv.policy != KvPolicy::kVram)
@@ -285,7 +272,9 @@ std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   out += fmt::format("# OLLAMA_FLASH_ATTENTION={}\n", s.settings.flash_attention ? 1 : 0);
   if (s.kv.types.k != QuantFormat::kF16)
     out += fmt::format("# OLLAMA_KV_CACHE_TYPE={}\n", kv_type_name(s.kv.types.k));
-  out += "# OLLAMA_NUM_PARALLEL=1\n";  // each further request has a cache of its own
+  // Each further request has a cache of its own.
+  const std::size_t slots = s.load && s.scheduler ? s.scheduler->sequences : 1;
+  out += fmt::format("# OLLAMA_NUM_PARALLEL={}\n", slots);
   const std::string file = model_file(s);
   out += fmt::format("FROM {}{}\n", file.find('/') == std::string::npos ? "./" : "", file);
   out += fmt::format("PARAMETER num_ctx {}\n", s.workload.context);

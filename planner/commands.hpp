@@ -27,8 +27,6 @@ using Words = std::vector<std::string>;
 /// The command of llama-server with the scenario's placement and settings. Its cache of evicted
 /// prompts is limited (-cram, MiB) where less RAM is left than it may take by default.
 Words llama_server_command(const Scenario& scenario, const Placement& placement);
-/// The command of vLLM's server with the scenario's limits. Requires its runtime.
-Words vllm_command(const Scenario& scenario);
 /// Why that command limits the cache of evicted prompts, in one line; empty: it does not.
 std::string prompt_cache_note(const Scenario& scenario, const Placement& placement);
 /// The commands of llama-bench for the prompt and for the output: two, because it counts an output

@@ -305,6 +305,16 @@ auto rank(const RankedPlan& c, Objective objective) {
 
 SearchSpace full_space(const Scenario& s) {
   SearchSpace search_space;
+  if (s.runtime.rules == RuntimeRules::kPagedServer) {
+    // One way: its other formats are not forecast, and all is on the GPUs.
+    search_space.quants = {s.quant};
+    search_space.kv_types = {s.kv.types};
+    search_space.policies = {KvPolicy::kVram};
+    search_space.ubatches = {s.settings.ubatch};
+    search_space.contexts = {s.workload.context};
+    search_space.places_layers = search_space.splits_layers = false;
+    return search_space;
+  }
   search_space.quants = mixes_for(s);
   for (const QuantFormat f : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0})
     if (f == QuantFormat::kF16 || s.settings.flash_attention)

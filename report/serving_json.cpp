@@ -21,10 +21,24 @@ Json percentiles_json(const Percentiles& p) {
           {"p99", maybe_number(p.p99)}};
 }
 
+Json ram_json(const ServingFigures::Cache::Ram& r) {
+  return {{"capacity_bytes", json_number(r.capacity.value)},
+          {"hit_rate", json_number(r.hit_rate)},
+          {"to_ram_bytes", json_number(r.to_ram.value)},
+          {"to_gpu_bytes", json_number(r.to_gpu.value)},
+          {"to_ram_share", json_number(r.to_ram_share)},
+          {"to_gpu_share", json_number(r.to_gpu_share)},
+          {"waits", json_number(r.waits)}};
+}
+
 Json cache_json(const ServingFigures::Cache& c) {
-  return {{"capacity", c.capacity},       {"mean", json_number(c.mean)},
-          {"peak", json_number(c.peak)},  {"hit_rate", json_number(c.hit_rate)},
-          {"preemptions", c.preemptions}, {"recomputed_tokens", c.recomputed_tokens}};
+  return {{"capacity", c.capacity},
+          {"mean", json_number(c.mean)},
+          {"peak", json_number(c.peak)},
+          {"hit_rate", json_number(c.hit_rate)},
+          {"preemptions", c.preemptions},
+          {"recomputed_tokens", c.recomputed_tokens},
+          {"ram", c.ram ? ram_json(*c.ram) : Json()}};
 }
 
 }  // namespace
@@ -53,6 +67,7 @@ Json serving_figures_json(const ServingFigures& f) {
       {"cache_full", json_number(f.cache_full)},
       {"step_full", json_number(f.step_full)},
       {"shortened", f.shortened},
+      {"refused", f.refused},
       {"bound_by", std::string(name(f.bound_by()))},
       {"state", std::string(name(f.state))},
   };

@@ -7,6 +7,7 @@
 #include "planner/compare.hpp"
 #include "planner/load_plan/load_plan_text.hpp"
 #include "planner/load_plan/rig_loads_json.hpp"
+#include "planner/server_commands.hpp"
 #include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
@@ -17,8 +18,9 @@ std::optional<Error> check_program(const std::string& program, const Scenario& s
   if (output.format == Format::kCsv)
     return bad_input("a plan for a load has no CSV", "--format json");
   if (program.empty()) return std::nullopt;
-  const std::string known = s.runtime.rules == RuntimeRules::kVllm ? "vllm" : "llama.cpp";
-  if (program == known) return std::nullopt;
+  const bool is_paged = s.runtime.rules == RuntimeRules::kPagedServer;
+  const std::string known = is_paged ? s.runtime.id : "llama.cpp";
+  if (program == known) return is_paged ? planner::check_paged(s, program) : std::nullopt;
   return bad_input(fmt::format("--emit {}: the server of the plan is {}", program, s.runtime.name),
                    fmt::format("--emit {}", known));
 }

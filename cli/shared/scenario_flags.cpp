@@ -107,10 +107,12 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, load, "--slots", "scheduler.slots", Flag::kValue, "N",
       "requests that llama.cpp's server runs at once, each with a context of its own");
   add(verb, load, "--max-sequences", "scheduler.max_sequences", Flag::kValue, "N",
-      "requests that vLLM runs at once");
+      "requests that vLLM, SGLang or TensorRT-LLM runs at once");
+  add(verb, load, "--ram-cache", "scheduler.ram_cache", Flag::kText, "SIZE",
+      "RAM for what leaves the KV cache, to be copied back: 32GiB; 0: none");
   const char* runtime = "Runtime";
   add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
-      "llama.cpp, vllm, rigcast or transformers");
+      "llama.cpp, ollama, vllm, sglang, tensorrt-llm, rigcast or transformers");
   add(verb, runtime, "--batch", "runtime.batch", Flag::kValue, "N", "");
   add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
   add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");

@@ -53,6 +53,16 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
                      {"static-share", PoolRule::kStaticShare},
                      {"share-of-free", PoolRule::kShareOfFree}});
   p.memory_share = t.number_or("memory_share", p.memory_share, 0.01, 1);
+  if (const auto ram = t.find_figure<Bytes>("ram_cache", 0_B, 100'000_GiB))
+    p.ram_cache = ram->value;
+  p.ram_load = t.choice("ram_load", p.ram_load,
+                        {{"ahead", RamLoad::kAhead},
+                         {"by-layer", RamLoad::kByLayer},
+                         {"blocking", RamLoad::kBlocking}});
+  p.ram_min_tokens = t.integer_or("ram_min_tokens", p.ram_min_tokens, 1, kMaxTokens);
+  p.unified = t.flag("unified", p.unified);
+  if (p.unified && !slots)
+    t.refuse("unified", "this server has blocks of KV, not slots", "leave it out");
   p.slot_similarity = t.number_or("slot_similarity", p.slot_similarity, 0, 1);
   p.estimate_first = t.number_or("estimate_first", p.estimate_first, 0, 1);
   p.estimate_least = t.number_or("estimate_least", p.estimate_least, 0, 1);

@@ -39,6 +39,13 @@ enum class PoolRule {
   kShareOfFree,    // a share of what all else leaves at its peak
 };
 
+/// When keys and values that are in RAM are copied back.
+enum class RamLoad {
+  kAhead,     // before their request can be scheduled, beside steps of others
+  kByLayer,   // in its first step, each layer before it is computed
+  kBlocking,  // before the next step, which waits
+};
+
 enum class KvLayout {
   kBlocks,  // every request takes blocks as it grows; what is alike in prompts is shared
   kSlots,   // every request has a slot, which keeps what it holds for the next one
@@ -61,6 +68,12 @@ struct SchedulerPolicy {
   /// Of a GPU's memory, see `pool`. With slots, the cache is as large as the context of each.
   double memory_share = 0.9;
   PoolRule pool = PoolRule::kShareLessPeak;
+  /// RAM for what has left the cache, or was copied before it does; 0: none.
+  Bytes ram_cache{};
+  RamLoad ram_load = RamLoad::kAhead;
+  TokenCount ram_min_tokens = 1;  // fewer tokens are not copied back
+  /// Slots share the cells of one cache; else each has as many.
+  bool unified = false;
   /// Of slots that are free, one that holds more than this share of a prompt is taken, else the one
   /// that has been free the longest.
   double slot_similarity = 0.1;

@@ -69,7 +69,8 @@ double static_share(const RuntimeProfile::Server& server, const Rig& rig, TokenC
     if (!own) continue;
     const TokenCount tokens = std::max(step_tokens, server.reserved_least_tokens);
     const Bytes activations = server.reserved_per_token.value * double(tokens);
-    const Bytes reserved = std::max(own->reserved + activations, own->reserved_least);
+    const Bytes of_others = 128_MiB * double(gpu.shared ? gpu.shared->gpus - 1 : 0);
+    const Bytes reserved = std::max(own->reserved + activations + of_others, own->reserved_least);
     const double left = 1 - reserved / memory_of_one(gpu);
     share = std::min(share, std::round(1000 * left) / 1000);
   }

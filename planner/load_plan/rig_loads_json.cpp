@@ -4,6 +4,7 @@
 
 #include "perfmodel/resolve_placement.hpp"
 #include "planner/commands.hpp"
+#include "planner/server_commands.hpp"
 #include "report/json_values.hpp"
 #include "report/serving_json.hpp"
 
@@ -52,7 +53,7 @@ std::string dumped(const Json& json) {
 
 std::string command_of(const ServedWay& way) {
   const Scenario& s = *way.scenario;
-  if (s.runtime.rules == RuntimeRules::kVllm) return shell_text(vllm_command(s));
+  if (s.runtime.id == "vllm" || s.runtime.id == "sglang") return shell_text(paged_command(s));
   if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
   return shell_text(llama_server_command(s, resolve_placement(s)));
 }

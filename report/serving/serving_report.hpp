@@ -62,7 +62,18 @@ struct ServingFigures {
     double hit_rate = 0;        // share of the prompts' tokens that were in it
     std::int64_t preemptions = 0;
     std::int64_t recomputed_tokens = 0;
+
+    /// Its second tier, in RAM behind a link.
+    struct Ram {
+      Bytes capacity;
+      double hit_rate = 0;   // share of the prompts' tokens that were in it, and not in the cache
+      Bytes to_ram, to_gpu;  // copied
+      double to_ram_share = 0, to_gpu_share = 0;  // of the time, in which the link copies
+      double waits = 0;  // share of the time in which requests wait for a copy
+    };
+    std::optional<Ram> ram;
   } cache;
+  std::size_t refused = 0;  // found the queue full; they are served here all the same
 
   /// True if all limits of the SLO are met, by a server that keeps up.
   [[nodiscard]] bool meets_slo() const {

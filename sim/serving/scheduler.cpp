@@ -9,6 +9,7 @@ const StepPlan& Scheduler::plan() {
   plan_.parts.clear();
   plan_.admitted.clear();
   plan_.preempted.clear();
+  plan_.loads.clear();
   lacks_cache_ = false;
   TokenCount left = policy_.step_tokens;
   switch (policy_.order) {
@@ -76,6 +77,7 @@ void Scheduler::preempt_one() {
 // Room for `tokens` of a request that runs, if need be of others. False: it was preempted itself.
 bool Scheduler::make_room(RequestId id, TokenCount tokens) {
   while (!cache_.grow(id, tokens)) {
+    if (policy_.layout == KvLayout::kSlots) return !(has_overflowed_ = true);
     preempt_one();
     if (plan_.preempted.back().request == id) return false;
   }
@@ -110,7 +112,10 @@ void Scheduler::continue_prompts(TokenCount& left) {
     const TokenCount missing = log_.known(id) - computed;
     if (left <= 0 || (missing <= 1 && !is_prompt(id))) continue;
     const TokenCount tokens = std::min(missing, left);
-    if (!cache_.grow(id, computed + tokens)) return;
+    if (!cache_.grow(id, computed + tokens)) {
+      has_overflowed_ = policy_.layout == KvLayout::kSlots;
+      return;
+    }
     add(id, tokens, left);
   }
 }
@@ -149,23 +154,65 @@ bool Scheduler::has_room_for(RequestId id, TokenCount hit, TokenCount first) con
 }
 
 void Scheduler::admit(TokenCount& left) {
+  admit_loaded(left);
   while (!waiting_.empty() && left > 0 && running_.size() < policy_.sequences) {
     const RequestId id = waiting_.front();
-    const TokenCount hit = cache_.find(id);
-    const TokenCount tokens = std::min(log_.known(id) - hit, left);
-    if (!policy_.chunked && tokens < log_.known(id) - hit) return;
-    lacks_cache_ = !has_room_for(id, hit, tokens);
+    const KvCache::Found found = cache_.find(id);
+    const TokenCount missing = log_.known(id) - found.all();
+    const bool loads_ahead = found.in_ram > 0 && policy_.ram_load == RamLoad::kAhead;
+    const TokenCount tokens = std::min(missing, left);
+    if (!policy_.chunked && tokens < missing) return;
+    lacks_cache_ = !has_room_for(id, found.all(), loads_ahead ? 0 : tokens);
     if (lacks_cache_) return;
-    cache_.admit(id);
-    log_.state(id).computed = hit;
-    cache_.grow(id, hit + tokens);
     waiting_.pop_front();
-    const std::size_t place = cache_.place(id);
-    running_.insert(std::ranges::upper_bound(running_, place, {},
-                                             [&](RequestId other) { return cache_.place(other); }),
-                    id);
-    plan_.admitted.push_back({id, hit});
-    add(id, tokens, left);
+    cache_.admit(id);
+    if (found.in_ram > 0) plan_.loads.push_back({id, found.in_ram});
+    if (loads_ahead) {
+      cache_.reserve(id, found.all());
+      loading_.push_back({id, found});
+      continue;
+    }
+    log_.state(id).computed = found.all();
+    plan_.admitted.push_back({id, found});
+    run(id, tokens, left);
+  }
+}
+
+// It has room for so many more tokens. Slots give it when the tokens are computed.
+void Scheduler::run(RequestId id, TokenCount tokens, TokenCount& left) {
+  if (policy_.order != StepOrder::kDecodesFirst) cache_.grow(id, log_.state(id).computed + tokens);
+  const std::size_t place = cache_.place(id);
+  running_.insert(std::ranges::upper_bound(running_, place, {},
+                                           [&](RequestId other) { return cache_.place(other); }),
+                  id);
+  add(id, tokens, left);
+}
+
+void Scheduler::end_load(RequestId id) {
+  const auto own = std::ranges::find(loading_, id, &Loading::request);
+  log_.state(id).computed = own->found.all();
+  loaded_.push_back(*own);
+  loading_.erase(own);
+}
+
+// Those whose keys and values are back come before others that wait.
+void Scheduler::admit_loaded(TokenCount& left) {
+  while (!loaded_.empty() && left > 0 && running_.size() < policy_.sequences) {
+    const auto [id, found] = loaded_.front();
+    const TokenCount tokens = std::min(log_.known(id) - found.all(), left);
+    if (!cache_.grow(id, found.all() + tokens)) {
+      // If nothing runs that would end, the last of those that hold room gives it up.
+      if (!running_.empty() || !loading_.empty()) return;
+      const RequestId last = loaded_.back().request;
+      log_.state(last).computed = 0;
+      cache_.release(last);
+      waiting_.push_front(last);
+      loaded_.pop_back();
+      continue;
+    }
+    loaded_.pop_front();
+    plan_.admitted.push_back({id, found});
+    run(id, tokens, left);
   }
 }
 
@@ -178,13 +225,13 @@ void Scheduler::remove_ended() {
 }
 
 bool Scheduler::admits_arrivals() const {
-  return waiting_.empty() && running_.size() < policy_.sequences &&
+  return waiting_.empty() && loaded_.empty() && running_.size() < policy_.sequences &&
          policy_.order != StepOrder::kWholeBatches;
 }
 
 TokenCount Scheduler::steps_without_decisions(TokenCount most) const {
   // With every step the estimate falls, and somebody who waits may be admitted.
-  const bool admits_later = policy_.reserve == KvReserve::kEstimate && !waiting_.empty() &&
+  const bool admits_later = policy_.reserve == KvReserve::kEstimate && waiting() > 0 &&
                             running_.size() < policy_.sequences;
   if (admits_later || plan_.parts.size() < running_.size()) return 1;
   if (cache_.can_grow(running_, most)) return most;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/runtime/scheduler_policy.hpp"
-#include "sim/serving/kv_cache.hpp"
-#include "sim/serving/request_log.hpp"
+#include "sim/serving/cache/kv_cache.hpp"
+#include "sim/serving/load/request_log.hpp"
 
 namespace rigcast {
 
@@ -18,7 +18,12 @@ struct StepPlan {
   };
   struct Admission {
     RequestId request;
-    TokenCount hit;  // tokens that the cache held
+    KvCache::Found found;  // tokens that the cache held
+  };
+  /// What comes back from RAM: before the request can be scheduled, or in this step.
+  struct Load {
+    RequestId request;
+    TokenCount tokens;
   };
   struct Preemption {
     RequestId request;
@@ -27,6 +32,7 @@ struct StepPlan {
   std::vector<Part> parts;
   std::vector<Admission> admitted;
   std::vector<Preemption> preempted;
+  std::vector<Load> loads;
 };
 
 class Scheduler {
@@ -35,7 +41,15 @@ class Scheduler {
   Scheduler(const SchedulerPolicy& policy, KvCache& cache, RequestLog& log)
       : policy_(policy), cache_(cache), log_(log), estimate_(policy.estimate_first) {}
 
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  /// Requests that do not run: those whose copy from RAM is under way, too.
+  [[nodiscard]] std::size_t waiting() const {
+    return waiting_.size() + loading_.size() + loaded_.size();
+  }
+  /// True if all that wait do so for a copy from RAM.
+  [[nodiscard]] bool only_loads() const { return waiting_.empty() && !loading_.empty(); }
+  /// True if a request found no room that no other one gives up: the server answers all with an
+  /// error.
+  [[nodiscard]] bool has_overflowed() const { return has_overflowed_; }
   [[nodiscard]] const std::vector<RequestId>& running() const { return running_; }
   /// True if the first of those that wait found no room in the cache before the last step.
   [[nodiscard]] bool lacks_cache() const { return lacks_cache_; }
@@ -46,6 +60,8 @@ class Scheduler {
   }
 
   void arrive(RequestId id) { waiting_.push_back(id); }
+  /// The copy of a request's keys and values from RAM has ended.
+  void end_load(RequestId id);
   /// The next step, valid until the next call. No parts: nothing waits or runs.
   const StepPlan& plan();
   /// Takes those that have ended out of what runs.
@@ -66,6 +82,8 @@ class Scheduler {
   void continue_decodes(TokenCount& left);
   void continue_prompts(TokenCount& left);
   void admit(TokenCount& left);
+  void admit_loaded(TokenCount& left);
+  void run(RequestId id, TokenCount tokens, TokenCount& left);
   bool is_prompt(RequestId id) const { return log_.state(id).generated == 0; }
   bool has_room_for(RequestId id, TokenCount hit, TokenCount first) const;
   std::size_t reserved_answers() const;
@@ -78,9 +96,14 @@ class Scheduler {
   KvCache& cache_;
   RequestLog& log_;
   std::deque<RequestId> waiting_;
+  struct Loading {
+    RequestId request;
+    KvCache::Found found;
+  };
+  std::deque<Loading> loading_, loaded_;
   std::vector<RequestId> running_;  // in order of admission, or of slots
   StepPlan plan_;
-  bool lacks_cache_ = false;
+  bool lacks_cache_ = false, has_overflowed_ = false;
   double estimate_;  // share of answers for which room is left: KvReserve::kEstimate
 };
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <optional>
 #include <string>
 
+#include "sim/serving/cache/make_cache.hpp"
 #include "sim/serving/scheduler.hpp"
 
 namespace rigcast {
@@ -24,33 +26,41 @@ std::string fault_of(const RequestLog& log, const KvCache& cache, const Schedule
   if (r.prompt > room || r.output - 1 > room - r.prompt)
     return fmt::format("has {} tokens of prompt and {} of answer, more than the {} of the cache",
                        r.prompt, r.output, room);
-  if (!policy.chunked && r.prompt + r.output - 1 > policy.step_tokens)
+  // Whoever may have to give up its blocks computes its answer anew, too.
+  const bool is_kept = policy.reserve == KvReserve::kAnswers;
+  const TokenCount at_once = is_kept ? r.prompt : r.prompt + r.output - 1;
+  if (!policy.chunked && at_once > policy.step_tokens)
     return fmt::format(
-        "has {} tokens of prompt and {} of answer, more than the {} of a step, and "
-        "prompts are not cut into chunks",
-        r.prompt, r.output, policy.step_tokens);
+        "has {} tokens to compute at once, more than the {} of a step, and prompts are not cut",
+        at_once, policy.step_tokens);
   return {};
 }
 
 class Server {
  public:
   Server(Arrivals& arrivals, const SchedulerPolicy& policy, TokenCount cache_tokens,
-         const StepTime& time)
+         const StepTime& time, const RamTier& ram)
       : arrivals_(arrivals),
         time_(time),
         policy_(policy),
-        cache_(make_kv_cache(policy, cache_tokens, log_)),
-        scheduler_(policy, *cache_, log_) {}
+        cache_(make_kv_cache(policy, cache_tokens, ram, log_)),
+        scheduler_(policy, *cache_, log_),
+        ram_(ram),
+        to_ram_(ram.to_ram, ram.start),
+        to_gpu_(ram.to_gpu, ram.start) {}
 
   Result<ServingRun> run() {
     for (receive(); !fault_; receive()) {
       const StepPlan& plan = scheduler_.plan();
       note(plan);
-      if (!plan.parts.empty()) {
+      copy(plan);
+      if (scheduler_.has_overflowed()) {
+        fault_ = overflow();
+      } else if (!plan.parts.empty()) {
         compute(plan);
-      } else if (const auto next = arrivals_.next()) {
+      } else if (const auto next = next_event()) {
         pass(*next - now_);  // idle until then
-        scheduler_.idled();
+        if (scheduler_.waiting() == 0) scheduler_.idled();
       } else {
         break;
       }
@@ -58,13 +68,19 @@ class Server {
     if (fault_) return *std::move(fault_);
     run_.end = now_;
     run_.free_blocks_at_end = cache_->free_units();
+    run_.to_ram = to_ram_.bytes();
+    run_.to_gpu = to_gpu_.bytes();
+    run_.to_ram_busy = to_ram_.busy();
+    run_.to_gpu_busy = to_gpu_.busy();
     run_.load = log_.requests();
     return std::move(run_);
   }
 
  private:
-  // Takes what has arrived. It is admitted with the next step at the earliest.
+  // Takes what has arrived, also from RAM. It is admitted with the next step at the earliest.
   void receive() {
+    for (; !loads_.empty() && !(loads_.front().ends > now_); loads_.pop_front())
+      scheduler_.end_load(loads_.front().request);
     for (auto next = arrivals_.next(); next && !fault_ && !(*next > now_);
          next = arrivals_.next()) {
       log_.add(arrivals_.take());
@@ -99,6 +115,7 @@ class Server {
 
   // The sum of the times in which somebody waits for the same as those that wait now.
   Seconds& waits() {
+    if (scheduler_.only_loads()) return run_.copy_full;
     if (scheduler_.is_full()) return run_.sequences_full;
     return scheduler_.lacks_cache() ? run_.cache_full : run_.step_full;
   }
@@ -108,13 +125,62 @@ class Server {
       run_.lost_tokens += lost;
       ++run_.requests[id].preemptions;
     }
-    for (const auto& [id, hit] : plan.admitted) {
-      run_.hit_tokens += hit;
+    for (const auto& [id, found] : plan.admitted) {
+      run_.hit_tokens += found.here;
+      run_.ram_hit_tokens += found.in_ram;
       if (scheduled_[id]) continue;
       scheduled_[id] = true;
       run_.requests[id].scheduled = now_;
-      run_.requests[id].hit = hit;
+      run_.requests[id].hit = found.here;
+      run_.requests[id].ram_hit = found.in_ram;
     }
+  }
+
+  // Copies that the plan asks for. Where they block, the step begins when they have ended.
+  void copy(const StepPlan& plan) {
+    if (ram_.capacity.value <= 0) return;
+    layers_ready_ = now_;
+    const KvCache::Copies copies = cache_->take_copies();
+    Seconds ends = now_;
+    if (copies.to_ram.value > 0) ends = to_ram_.add(now_, copies.to_ram);
+    if (policy_.ram_load == RamLoad::kBlocking) {
+      if (copies.to_gpu.value > 0) ends = to_gpu_.add(ends, copies.to_gpu);
+      if (ends > now_) {
+        run_.copy_full += ends - now_;
+        pass(ends - now_);
+      }
+      return;
+    }
+    for (const auto& [id, tokens] : plan.loads) {
+      const Seconds there = to_gpu_.add(now_, ram_.bytes_of(tokens));
+      if (policy_.ram_load == RamLoad::kAhead)
+        loads_.push_back({id, there});
+      else
+        layers_ready_ = there;
+    }
+  }
+
+  // A layer is computed when it is there: the longer of copying and computing, and one layer of the
+  // other.
+  Seconds with_copies(Seconds computing) const {
+    const Seconds copying = layers_ready_ - now_;
+    if (!(copying > Seconds{})) return computing;
+    return std::max(copying, computing) + std::min(copying, computing) / double(ram_.layers);
+  }
+
+  std::optional<Seconds> next_event() const {
+    auto next = arrivals_.next();
+    if (!loads_.empty() && (!next || loads_.front().ends < *next)) next = loads_.front().ends;
+    return next;
+  }
+
+  Error overflow() const {
+    return {
+        ErrorKind::kDoesNotFit,
+        fmt::format("after {:.1f} s {} requests need more than the {} cells that all slots share: "
+                    "llama-server answers all of them with \"Context size has been exceeded\"",
+                    now_.value, scheduler_.running().size(), cache_->longest_sequence()),
+        "fewer --slots, or without scheduler.unified"};
   }
 
   StepWork work_of(const StepPlan& plan) const {
@@ -134,7 +200,7 @@ class Server {
   void compute(const StepPlan& plan) {
     const StepWork work = work_of(plan);
     if (work.prompts.empty()) return decode(plan, work);
-    const Seconds took = time_(work);
+    const Seconds took = with_copies(time_(work));
     run_.with_prompts += took;
     take_step(plan, took);
     scheduler_.remove_ended();
@@ -153,6 +219,8 @@ class Server {
       slope = (time_(last) - first).value / double(steps - 1);
       if (const auto next = arrivals_.next(); next && scheduler_.admits_arrivals())
         steps = std::min(steps, steps_until(*next - now_, first.value, slope));
+      if (!loads_.empty())
+        steps = std::min(steps, steps_until(loads_.front().ends - now_, first.value, slope));
     }
     for (TokenCount k = 0; k < steps; ++k) {
       if (k > 0)
@@ -195,6 +263,9 @@ class Server {
         run_.gaps.add(now_ - last, 1);
     }
     if (next_tokens > 0) run_.gaps.add(took, next_tokens);
+    if (ram_.capacity.value > 0 && policy_.ram_load != RamLoad::kBlocking)
+      if (const Bytes stored = cache_->take_copies().to_ram; stored.value > 0)
+        to_ram_.add(now_, stored);
   }
 
   // `tokens` of a request have been computed; where it caught up, one more of its answer is known,
@@ -218,6 +289,14 @@ class Server {
   RequestLog log_;  // what has been taken of the arrivals
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
+  const RamTier& ram_;
+  CopyQueue to_ram_, to_gpu_;
+  struct Load {
+    RequestId request;
+    Seconds ends;
+  };
+  std::deque<Load> loads_;         // that requests wait for, in the order in which they end
+  Seconds layers_ready_{};         // copies that this step computes with
   std::vector<bool> scheduled_;    // by request
   std::vector<Seconds> token_at_;  // when its last token was there
   Seconds now_{};
@@ -228,16 +307,16 @@ class Server {
 }  // namespace
 
 Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, TokenCount cache_tokens,
-                         const StepTime& time) {
+                         const StepTime& time, const RamTier& ram) {
   if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1 || cache_tokens < 1)
     return bad_input("a scheduler without tokens, sequences or KV cache runs nothing");
-  return Server(arrivals, policy, cache_tokens, time).run();
+  return Server(arrivals, policy, cache_tokens, time, ram).run();
 }
 
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                         TokenCount cache_tokens, const StepTime& time) {
+                         TokenCount cache_tokens, const StepTime& time, const RamTier& ram) {
   ListedArrivals arrivals(load);
-  return serve(arrivals, policy, cache_tokens, time);
+  return serve(arrivals, policy, cache_tokens, time, ram);
 }
 
 }  // namespace rigcast

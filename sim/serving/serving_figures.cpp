@@ -124,6 +124,17 @@ void count_tokens(const ServedLoad& s, ServingFigures& f) {
   double hits = 0;  // at the first admission of each
   for (const ServedTimes& t : s.run.requests) hits += double(t.hit);
   f.cache.hit_rate = hits / prompts;
+  f.refused = s.run.beyond_queue;
+  if (s.ram.value <= 0) return;
+  double ram_hits = 0;
+  for (const ServedTimes& t : s.run.requests) ram_hits += double(t.ram_hit);
+  f.cache.ram = {.capacity = s.ram,
+                 .hit_rate = ram_hits / prompts,
+                 .to_ram = s.run.to_ram,
+                 .to_gpu = s.run.to_gpu,
+                 .to_ram_share = s.run.to_ram_busy.value / seconds,
+                 .to_gpu_share = s.run.to_gpu_busy.value / seconds,
+                 .waits = s.run.copy_full.value / seconds};
 }
 
 void average_over_time(const ServedLoad& s, ServingFigures& f) {

@@ -13,6 +13,7 @@
 #include "perfmodel/resolve_placement.hpp"
 #include "report/report_words.hpp"
 #include "sim/serving/load/offered_load.hpp"
+#include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/serving_figures.hpp"
 
 namespace rigcast {
@@ -94,15 +95,18 @@ Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
                  fmt::format("the KV cache has room for {} tokens, a request may have {}",
                              text_count(tokens), text_count(s.workload.context)),
                  "a shorter --context, a smaller --kv-type or --quant"};
-  return LoadSimulation(s, std::move(placement), std::move(memory), tokens);
+  auto ram = ram_tier_of(s, placement, memory.devices.back().free());
+  if (!ram) return ram.error();
+  return LoadSimulation(s, std::move(placement), std::move(memory), tokens, *std::move(ram));
 }
 
 LoadSimulation::LoadSimulation(const Scenario& s, Placement placement, MemoryPlan memory,
-                               TokenCount cache_tokens)
+                               TokenCount cache_tokens, RamTier ram)
     : scenario_(&s),
       placement_(std::move(placement)),
       memory_(std::move(memory)),
       cache_tokens_(cache_tokens),
+      ram_(std::move(ram)),
       cost_(s, placement_, memory_) {
   const Regime regime = regime_of(s, placement_);
   decode_ = profile_interval(s, SpeedMetric::kDecode, regime);
@@ -124,7 +128,7 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   const StepTime time = [&](const StepWork& work) {
     return cost_(work) * (work.prompts.empty() ? decodes : prompts);
   };
-  const auto run = serve(accepted, *s.scheduler, cache_tokens_, time);
+  const auto run = serve(accepted, *s.scheduler, cache_tokens_, time, ram_);
   if (!run) return run.error();
   if (run->load.empty())
     return bad_input("no request arrives", "a longer duration, or a higher rate");
@@ -134,6 +138,7 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   return figures_of({.run = *run,
                      .cache_tokens = cache_tokens_,
                      .cache_units = units,
+                     .ram = ram_.capacity,
                      .before_scheduling = reading,
                      .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
                      .slots = slots,

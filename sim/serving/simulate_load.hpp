@@ -5,6 +5,7 @@
 #include "core/scenario/scenario.hpp"
 #include "perfmodel/cost/profile_interval.hpp"
 #include "report/serving/serving_report.hpp"
+#include "sim/serving/cache/ram_tier.hpp"
 #include "sim/serving/step_cost.hpp"
 
 namespace rigcast {
@@ -31,11 +32,12 @@ class LoadSimulation {
 
  private:
   LoadSimulation(const Scenario& scenario, Placement placement, MemoryPlan memory,
-                 TokenCount cache_tokens);
+                 TokenCount cache_tokens, RamTier ram);
   const Scenario* scenario_;
   Placement placement_;
   MemoryPlan memory_;
   TokenCount cache_tokens_;
+  RamTier ram_;
   StepCost cost_;
   // Speeds at the ends of the interval, as shares of the forecast: of steps without prompts, and
   // with some.

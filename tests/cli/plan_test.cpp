@@ -121,6 +121,26 @@ TEST_CASE("Settings that Ollama does not have are refused before planning", "[cl
   CHECK(plan({"--emit", "llama.cpp", "--format", "json"}).exit == 2);
 }
 
+TEST_CASE("A plan for vLLM or SGLang is its command, or says why there is none", "[cli][plan]") {
+  const auto emit = [&](const char* program, std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "--gpu", "rtx-4090", "--model", "llama-3.2-3b"});
+    more.insert(more.end(), {"--emit", program});
+    return run(more);
+  };
+  const Outcome vllm = emit("vllm", {});
+  INFO(vllm.out << vllm.error);
+  CHECK(contains(vllm.out, "vllm serve "));
+  CHECK(contains(vllm.out, " --dtype bfloat16 "));
+  CHECK(contains(emit("sglang", {}).out, "sglang.launch_server --model-path "));
+  const Outcome quantized = emit("vllm", {"--quant", "Q4_K_M"});
+  CHECK(quantized.exit == 2);
+  CHECK(contains(quantized.error, "BF16"));
+  const Outcome partly = emit("vllm", {"--gpu-layers", "10"});
+  CHECK(partly.exit == 2);
+  CHECK(contains(partly.error, "all layers on the GPU"));
+  CHECK(emit("vllm", {"--runtime", "llama.cpp"}).exit == 2);
+}
+
 TEST_CASE("Wishes in a wrong form are refused", "[cli][plan]") {
   for (const auto& [flag, value] : {std::pair{"--max-ttft", "soon"},
                                     {"--headroom", "much"},

@@ -6,6 +6,7 @@
 #include "core/text/toml_reader.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "planner/server_commands.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -268,6 +269,48 @@ TEST_CASE("What Ollama cannot be told is refused, its KV types among it", "[plan
     CHECK(check_ollama(scenario({{key, value}})));
   CHECK(check_ollama(
       scenario({{"model.name", "qwen3-30b-a3b"}, {"placement.cpu_moe_layers", "30"}})));
+}
+
+TEST_CASE("Commands of servers with blocks have the limits of the scenario", "[planner]") {
+  const fixtures::Settings bf16 = {{"model.quant", "BF16"}, {"load.users", "2"}};
+  const auto command = [&](const char* runtime, const fixtures::Settings& more) {
+    return shell_text(paged_command(
+        scenario(fixtures::with(fixtures::with(bf16, {{"runtime.name", runtime}}), more))));
+  };
+  CHECK(command("vllm", {}) ==
+        "vllm serve meta-llama/Llama-3.1-8B --dtype bfloat16 --max-model-len 8192 "
+        "--gpu-memory-utilization 0.9 --max-num-seqs 256 --max-num-batched-tokens 2048");
+  CHECK(command("vllm", {{"scheduler.ram_cache", "16 GiB"}, {"scheduler.prefix_cache", "false"}})
+            .ends_with("--kv-offloading-size 16 --no-enable-prefix-caching"));
+  CHECK(command("sglang", {}) ==
+        "python3 -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B --dtype bfloat16 "
+        "--context-length 8192 --mem-fraction-static 0.697 --max-running-requests 2048 "
+        "--chunked-prefill-size 2048");
+  CHECK(command("sglang", {{"scheduler.ram_cache", "16 GB"}})
+            .ends_with("--enable-hierarchical-cache --hicache-size 16"));
+  // Only what the programs take.
+  for (const auto& [runtime, table] : {std::pair{"vllm", "serve"}, {"sglang", "launch_server"}}) {
+    const auto options = options_of(runtime, table);
+    std::istringstream words(
+        command(runtime, {{"scheduler.ram_cache", "16 GiB"}, {"scheduler.prefix_cache", "false"}}));
+    int flags = 0;
+    for (std::string word; words >> word;)
+      if (word.starts_with("--")) {
+        CHECK(has(options, word));
+        ++flags;
+      }
+    CHECK(flags >= 7);
+  }
+}
+
+TEST_CASE("What a server with blocks cannot run is refused", "[planner]") {
+  const Scenario vllm = scenario({{"model.quant", "BF16"}, {"runtime.name", "vllm"}});
+  CHECK_FALSE(check_paged(vllm, "vllm"));
+  CHECK(check_paged(vllm, "sglang"));
+  CHECK(check_paged(scenario({}), "vllm")->message == "the plan is for llama.cpp");
+  Scenario unknown = vllm;
+  unknown.model.source = "a log of somebody";
+  CHECK(check_paged(unknown, "vllm"));
 }
 
 TEST_CASE("Words are quoted where a shell would take them apart", "[planner]") {

@@ -84,7 +84,7 @@ TEST_CASE("A model is found by id, by name and by the name of its files", "[cata
 }
 
 TEST_CASE("A runtime is found by its alias", "[catalogue]") {
-  const auto file = catalogue().runtime_file("ollama");
+  const auto file = catalogue().runtime_file("llamacpp");
   REQUIRE(file);
   CHECK(file->filename() == "llama.cpp.toml");
 }

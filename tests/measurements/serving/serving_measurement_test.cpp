@@ -46,6 +46,18 @@ TEST_CASE("A server's run is read with its settings", "[serving]") {
   CHECK_FALSE(is_serving_table("id,gpu,model,quant,metric,value\n"));
 }
 
+TEST_CASE("A server's settings are read from its command, too", "[serving]") {
+  std::string line = kVllm;
+  const auto at = line.find("KV capacity");
+  line = line.substr(0, at) +
+         "trtllm-serve Qwen/Qwen3-14B --max_num_tokens=16384 --enable_chunked_prefill,";
+  const ServingMeasurement m = one(line);
+  CHECK(*m.max_step_tokens == 16384);
+  CHECK(m.chunked);
+  CHECK(*one(line.substr(0, at) + "vllm serve a/b --max-num-seqs 8 --gpu-memory-utilization 0.8,")
+             .max_sequences == 8);
+}
+
 TEST_CASE("The scenario of a server's run is what a user would give", "[serving]") {
   NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
   const auto run = resolve_serving(one(kVllm), resolver);
@@ -67,6 +79,8 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
   const std::string start = "A1,somewhere,", end = ",,512,256,synthetic,,100,,,,,,,";
   CHECK(refusal(start + "mindie,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end) ==
         "the program mindie is not forecast");
+  for (const char* engine : {"sglang", "tensorrt-llm"})
+    CHECK(refusal(start + engine + ",Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,2,2,closed,4" + end).find("several GPUs") ==
         0);
   CHECK(refusal(start + "llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,1,closed,4" + end) ==

@@ -206,3 +206,92 @@ TEST_CASE("What somebody waits for is told apart", "[serving]") {
   CHECK(budget.cache_full.value == 0);
   CHECK(budget.sequences_full.value == 0);
 }
+
+TEST_CASE("SGLang's and TensorRT-LLM's rules lose nothing either", "[serving]") {
+  for (const double rate : {2.0, 8.0}) {
+    const auto load = mixed_load(2000, rate);
+    SchedulerPolicy sglang =
+        policy_of(StepOrder::kPromptsFirst, KvReserve::kEstimate, KvLayout::kBlocks);
+    sglang.block_tokens = 1;
+    sglang.requeue = Requeue::kLast;
+    sglang.shares_in_step = false;
+    SchedulerPolicy tensorrt =
+        policy_of(StepOrder::kAdmission, KvReserve::kAnswers, KvLayout::kBlocks);
+    tensorrt.block_tokens = 32;
+    tensorrt.step_tokens = 600;
+    tensorrt.chunked = tensorrt.shares_in_step = false;
+    for (const SchedulerPolicy& policy : {sglang, tensorrt}) {
+      const auto blocks = std::size_t(1280 / policy.block_tokens);
+      const ServingRun run = served(load, policy, blocks, step_time);
+      double times = 0;
+      std::int64_t tokens = 0;
+      int preemptions = 0;
+      for (std::size_t i = 0; i < load.size(); ++i) {
+        times += (run.requests[i].last_token - load[i].arrival).value;
+        tokens += load[i].prompt + load[i].output - 1;
+        preemptions += run.requests[i].preemptions;
+      }
+      CHECK(run.waiting + run.running == Approx(times).epsilon(1e-9));
+      CHECK(run.computed_tokens + run.hit_tokens - run.lost_tokens == tokens);
+      CHECK(run.free_blocks_at_end == blocks);
+      if (policy.reserve == KvReserve::kAnswers) CHECK(preemptions == 0);
+      if (policy.reserve == KvReserve::kEstimate && rate > 5) CHECK(preemptions > 0);
+    }
+  }
+}
+
+TEST_CASE("Prompts that are not cut wait for a step that holds them", "[serving]") {
+  std::vector<ServedRequest> load(2, {Seconds{0}, 200, 2, {}, 0});
+  SchedulerPolicy policy = policy_of(StepOrder::kAdmission, KvReserve::kAnswers, KvLayout::kBlocks);
+  const auto second = [&] {
+    return served(load, policy, 1000, [](const StepWork&) { return Seconds{1}; })
+        .requests[1]
+        .first_token.value;
+  };
+  CHECK(second() == 2);  // 56 tokens in the first step, the rest in the second
+  policy.chunked = false;
+  CHECK(second() == 2);
+  policy.step_tokens = 400;
+  CHECK(second() == 1);
+  policy.step_tokens = 150;
+  const auto refused = serve(load, policy, 16'000, step_time);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("more than the 150 of a step") != std::string::npos);
+}
+
+TEST_CASE("What shares only after its step computes more in the first one", "[serving]") {
+  std::vector<ServedRequest> load(8, {Seconds{0}, 100, 2, {}, 0});
+  for (std::size_t i = 1; i < load.size(); ++i) {
+    load[i].continues = 0;
+    load[i].shared = 96;
+  }
+  SchedulerPolicy policy;
+  policy.step_tokens = 400;
+  policy.shares_in_step = false;
+  // Four prompts fill the first step, the other four find what they begin with.
+  CHECK(served(load, policy, 1000, step_time).hit_tokens == 4 * 96);
+}
+
+TEST_CASE("Who gives up its blocks waits first or last", "[serving]") {
+  // 160 tokens of cache: the second request gives up its blocks to the first.
+  std::vector<ServedRequest> load(3, {Seconds{0}, 48, 60, {}, 0});
+  SchedulerPolicy policy = policy_of(StepOrder::kAdmission, KvReserve::kPrompt, KvLayout::kBlocks);
+  policy.prefix_cache = false;
+  const auto order = [&] {
+    const ServingRun run = served(load, policy, 10, step_time);
+    CHECK(run.requests[1].preemptions > 0);
+    return run.requests[1].last_token < run.requests[2].last_token;
+  };
+  policy.sequences = 2;
+  CHECK(order());
+  policy.requeue = Requeue::kLast;
+  CHECK_FALSE(order());
+}
+
+TEST_CASE("Requests that find the queue full are counted", "[serving]") {
+  std::vector<ServedRequest> load(10, {Seconds{0}, 10, 2, {}, 0});
+  SchedulerPolicy policy = slots(1);
+  CHECK(served(load, policy, 100, step_time).beyond_queue == 0);
+  policy.max_waiting = 4;
+  CHECK(served(load, policy, 100, step_time).beyond_queue == 6);
+}

@@ -1,4 +1,4 @@
-#include "sim/serving/kv_blocks.hpp"
+#include "sim/serving/cache/kv_blocks.hpp"
 
 #include <cassert>
 #include <limits>
@@ -8,8 +8,6 @@ namespace {
 
 constexpr BlockId kNone = std::numeric_limits<BlockId>::max();
 constexpr std::uint64_t kNothing = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t key(BlockContent c) { return (std::uint64_t(c.request) << 32) | c.index; }
 
 }  // namespace
 

@@ -19,6 +19,9 @@ struct BlockContent {
   std::uint32_t index = 0;
 };
 
+/// A number of its own for every content.
+constexpr std::uint64_t key(BlockContent c) { return (std::uint64_t(c.request) << 32) | c.index; }
+
 class KvBlocks {
  public:
   explicit KvBlocks(std::size_t count);

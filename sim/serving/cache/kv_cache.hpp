@@ -1,10 +1,11 @@
 #pragma once
 // Who has which part of a server's KV cache, and what it still holds of requests that have ended.
 
-#include <memory>
+#include <vector>
 
 #include "core/runtime/scheduler_policy.hpp"
-#include "sim/serving/request_log.hpp"
+#include "sim/serving/cache/ram_tier.hpp"
+#include "sim/serving/load/request_log.hpp"
 
 namespace rigcast {
 
@@ -18,17 +19,23 @@ class KvCache {
   [[nodiscard]] virtual std::size_t units() const = 0;
   [[nodiscard]] virtual std::size_t free_units() const = 0;
 
+  /// First tokens of a request: in the cache, and after those in RAM.
+  struct Found {
+    TokenCount here = 0, in_ram = 0;
+    [[nodiscard]] TokenCount all() const { return here + in_ram; }
+  };
   /// Looks for the beginning of a request that waits, whose last known token is always computed.
-  /// Returns the tokens that the cache holds.
-  virtual TokenCount find(RequestId id) = 0;
+  virtual Found find(RequestId id) = 0;
   /// Units that a request needs for so many tokens; those that one that runs lacks as yet.
   [[nodiscard]] virtual std::size_t units_for(TokenCount tokens) const = 0;
   [[nodiscard]] virtual std::size_t units_lacking(RequestId id, TokenCount tokens) const = 0;
   /// True if there is room for `tokens` of the request that was looked for, and for so many units
   /// of others.
   [[nodiscard]] virtual bool has_room(TokenCount tokens, std::size_t of_others) const = 0;
-  /// Gives the request what was found.
+  /// Gives the request what was found here.
   virtual void admit(RequestId id) = 0;
+  /// Gives it room for so many tokens that come from RAM: nobody shares them before they are there.
+  virtual void reserve(RequestId, TokenCount) {}
   /// Gives it room for `tokens` in all. False: there is not as much.
   virtual bool grow(RequestId id, TokenCount tokens) = 0;
   /// True if there is room for so many tokens more of each of these requests.
@@ -37,10 +44,12 @@ class KvCache {
   virtual void release(RequestId id) = 0;
   /// Requests that run are in this order: of slots, by their number; else of admission.
   [[nodiscard]] virtual std::size_t place(RequestId id) const = 0;
-};
 
-/// `tokens`: of the whole cache. The log must outlive it.
-std::unique_ptr<KvCache> make_kv_cache(const SchedulerPolicy& policy, TokenCount tokens,
-                                       const RequestLog& log);
+  struct Copies {
+    Bytes to_ram, to_gpu;
+  };
+  /// Copies between this cache and RAM since the last call.
+  virtual Copies take_copies() { return {}; }
+};
 
 }  // namespace rigcast

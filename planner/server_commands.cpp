@@ -1,0 +1,122 @@
+#include "planner/server_commands.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace rigcast::planner {
+namespace {
+
+// Where the model's figures are from, which is its repository: "meta-llama/Llama-3.1-8B
+// config.json". Empty: it is not known.
+std::string repository_of(const ModelSpec& model) {
+  const std::string first = model.source.substr(0, model.source.find(' '));
+  const auto slash = first.find('/');
+  const bool is_one = slash != std::string::npos && slash > 0 &&
+                      first.find('/', slash + 1) == std::string::npos && first.back() != ';';
+  return is_one ? first : "";
+}
+
+// Weights of a repository as they are, or quantized while they are loaded.
+bool is_of_repository(const std::string& quant) {
+  return quant == "BF16" || quant == "F16" || quant == "FP8";
+}
+
+std::int64_t gpus_of(const Scenario& s) {
+  if (s.rig.gpus.empty() || !s.rig.gpus.front().shared) return std::int64_t(s.rig.gpus.size());
+  return s.rig.gpus.front().shared->gpus;
+}
+
+class Command {
+ public:
+  explicit Command(Words program) : words_(std::move(program)) {}
+  void add(const char* flag, const std::string& value) {
+    words_.insert(words_.end(), {flag, value});
+  }
+  void add(const char* flag, std::int64_t value) { add(flag, fmt::format("{}", value)); }
+  void add(const char* flag) { words_.emplace_back(flag); }
+  Words words() && { return std::move(words_); }
+
+ private:
+  Words words_;
+};
+
+std::string model_of(const Scenario& s) {
+  const std::string repository = repository_of(s.model);
+  if (!is_of_repository(s.quant)) return fmt::format("{}-{}", s.model.id, s.quant);
+  return repository.empty() ? s.model.id : repository;
+}
+
+// `cache_in_fp8`: the program's name of that type.
+void add_types(Command& c, const Scenario& s, const char* cache_in_fp8) {
+  if (s.quant == "BF16") c.add("--dtype", "bfloat16");
+  if (s.quant == "F16") c.add("--dtype", "float16");
+  if (s.quant == "FP8") c.add("--quantization", "fp8");
+  if (s.kv.types.k == QuantFormat::kFP8) c.add("--kv-cache-dtype", cache_in_fp8);
+}
+
+// Whole GiB, at least one.
+std::int64_t ram_gib(const SchedulerPolicy& policy) {
+  return std::max<std::int64_t>(1, std::llround(policy.ram_cache / 1_GiB));
+}
+
+Words vllm_command(const Scenario& s) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  Command c({"vllm", "serve", model_of(s)});
+  add_types(c, s, "fp8");
+  if (gpus_of(s) > 1) c.add("--tensor-parallel-size", gpus_of(s));
+  c.add("--max-model-len", s.workload.context);
+  c.add("--gpu-memory-utilization", fmt::format("{:g}", policy.memory_share));
+  c.add("--max-num-seqs", std::int64_t(policy.sequences));
+  c.add("--max-num-batched-tokens", policy.step_tokens);
+  if (policy.ram_cache.value > 0) c.add("--kv-offloading-size", ram_gib(policy));
+  if (!policy.prefix_cache) c.add("--no-enable-prefix-caching");
+  return std::move(c).words();
+}
+
+Words sglang_command(const Scenario& s) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  Command c({"python3", "-m", "sglang.launch_server", "--model-path", model_of(s)});
+  add_types(c, s, "fp8_e4m3");
+  if (gpus_of(s) > 1) c.add("--tp-size", gpus_of(s));
+  c.add("--context-length", s.workload.context);
+  c.add("--mem-fraction-static", fmt::format("{:g}", policy.memory_share));
+  c.add("--max-running-requests", std::int64_t(policy.sequences));
+  c.add("--chunked-prefill-size", policy.step_tokens);
+  if (policy.ram_cache.value > 0) {
+    c.add("--enable-hierarchical-cache");
+    c.add("--hicache-size", std::int64_t(std::max(1.0, policy.ram_cache.value / 1e9)));
+  }
+  if (!policy.prefix_cache) c.add("--disable-radix-cache");
+  return std::move(c).words();
+}
+
+}  // namespace
+
+std::optional<Error> check_paged(const Scenario& s, const std::string& program) {
+  if (s.runtime.id != program)
+    return bad_input(fmt::format("the plan is for {}", s.runtime.name),
+                     fmt::format("--runtime {}", program));
+  if (s.model_file)
+    return bad_input(
+        fmt::format("the model is a GGUF file, which {} is not forecast with", s.runtime.name),
+        "name the model, with --quant BF16");
+  if (repository_of(s.model).empty())
+    return bad_input(fmt::format("the repository of {} is not known: its figures are from \"{}\"",
+                                 s.model.name, s.model.source),
+                     "another --model");
+  if (!is_of_repository(s.quant))
+    return bad_input(
+        fmt::format("weights in {} are a repository of their own, which is not known", s.quant),
+        "--quant BF16 or FP8");
+  if (s.projector || s.draft)
+    return bad_input("the command has the model alone", "without --mmproj and --model-draft");
+  return std::nullopt;
+}
+
+Words paged_command(const Scenario& s) {
+  return s.runtime.id == "sglang" ? sglang_command(s) : vllm_command(s);
+}
+
+}  // namespace rigcast::planner

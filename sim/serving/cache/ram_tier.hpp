@@ -1,0 +1,45 @@
+#pragma once
+// The second tier of a server's KV cache: RAM, behind a link whose directions do not share their
+// rate.
+
+#include <algorithm>
+#include <functional>
+
+#include "core/base/units.hpp"
+
+namespace rigcast {
+
+struct RamTier {
+  Bytes capacity;                             // 0: there is none
+  std::function<Bytes(TokenCount)> bytes_of;  // so many first tokens of one sequence
+  BytesPerSecond to_ram, to_gpu;
+  Seconds start;   // of a copy
+  int layers = 1;  // whose copies and computation can overlap
+};
+
+/// One direction of the link. Copies are made one after the other: all servers that are modelled
+/// queue them so (vLLM: v1/kv_offload, the stream of a copy waits for the one before it; SGLang:
+/// one stream for each direction in managers/cache_controller.py; llama-server: in its only
+/// thread).
+class CopyQueue {
+ public:
+  CopyQueue(BytesPerSecond rate, Seconds start) : rate_(rate), start_(start) {}
+
+  /// A copy that could begin now. Returns when it has ended.
+  Seconds add(Seconds now, Bytes bytes) {
+    const Seconds took = start_ + bytes / rate_;
+    ends_ = std::max(ends_, now) + took;
+    busy_ += took;
+    bytes_ += bytes;
+    return ends_;
+  }
+  [[nodiscard]] Seconds busy() const { return busy_; }
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+ private:
+  BytesPerSecond rate_;
+  Seconds start_, ends_{}, busy_{};
+  Bytes bytes_{};
+};
+
+}  // namespace rigcast
