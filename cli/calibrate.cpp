@@ -220,7 +220,7 @@ int fit_loads(const Options& options, const Catalogue& catalogue) {
   NameResolver resolver(catalogue);
   std::vector<ResolvedServing> runs;
   for (const ServingMeasurement& m : *measured) {
-    if (m.engine != profiles->base.id || !takes_part(m)) continue;
+    if (m.engine != profiles->base.id || !calibration::takes_part(m)) continue;
     if (auto run = resolve_serving(m, resolver)) runs.push_back(*std::move(run));
   }
   if (runs.empty())
