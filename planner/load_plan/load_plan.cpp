@@ -135,8 +135,9 @@ Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSea
     std::optional<ServedWay> before;
     for (const Choice& choice : choices) {
       if (search.progress)
-        search.progress(fmt::format("{} {}{}", scenario.rig.name, choice.candidate.quant,
-                                    use.servers > 1 ? " in copies" : ""));
+        search.progress(fmt::format("{} with a cache in {}{}", choice.candidate.quant,
+                                    rigcast::text(choice.candidate.kv_types),
+                                    use.servers > 1 ? ", copies" : ""));
       const Scenario start = with_settings_of(scenario_of(use.scenario, choice.candidate),
                                               before ? &*before : nullptr);
       auto way = find_way(start, search.fixed, use.servers > 1, make_server,
