@@ -109,7 +109,7 @@ TEST_CASE("The fewest machines come first, then the least loss", "[load_plan]") 
   const auto users = [](const Scenario& s) { return 4e11 / double(s.tensors.bytes()); };
   const auto plan_for = [&](int count) {
     const Scenario s = with_users(count);
-    LoadSearch search{full_space(s), {true, true, true}, 0.05, false, {}};
+    LoadSearch search{full_space(s), {true, true, true}, 0.05, false, {}, {}};
     auto plan = plan_load(s, search, quality(), serving(users));
     REQUIRE(plan);
     REQUIRE(plan->choices.size() > 2);
@@ -137,7 +137,7 @@ TEST_CASE("GPUs that are alike take a server each, with a share of the RAM", "[l
   CHECK_FALSE(takes_copies(with_users(40).rig));
   CHECK_FALSE(takes_copies(with_users(40, {{"rig.gpu", "[\"rtx-3090\", \"rtx-4090\"]"}}).rig));
   const auto users = [](const Scenario& s) { return s.rig.gpus.size() == 1 ? 30.0 : 50.0; };
-  LoadSearch search{full_space(two), {true, true, true}, 0.05, true, {}};
+  LoadSearch search{full_space(two), {true, true, true}, 0.05, true, {}, {}};
   const auto ways = find_ways(two, search, quality(), serving(users), nullptr);
   REQUIRE(ways);
   const auto best = std::ranges::max_element(*ways, {}, &ServedWay::most);

@@ -163,7 +163,6 @@ TEST_CASE("plan and compare refuse what they cannot answer", "[cli][serving]") {
   check_refused(served("plan", {"--users", "40", "--load", "chat", "--min-tps", "5"}), {"--slo"});
   check_refused(served("plan", {"--users", "40", "--load", "chat", "--emit", "ollama"}),
                 {"llama.cpp"});
-  check_refused(served("plan", {"--emit", "vllm"}), {"--load chat"});
   check_refused(served("plan", {"--users", "4", "--load", "chat", "--runtime", "transformers"}),
                 {"one request at a time"});
   check_refused({"compare", "--base", "budget-rtx-3060", "--model", "llama-3.2-1b", "--users", "4",
