@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/load/compare_loads.hpp"
-#include "cli/shared/compared_rigs.hpp"
+#include "cli/load/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"

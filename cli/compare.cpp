@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "cli/load/compare_loads.hpp"
-#include "cli/shared/compared_rigs.hpp"
+#include "cli/load/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
@@ -228,6 +228,9 @@ int compare_load(const Options& o, std::vector<NamedRig>& rigs,
                           "--rigs A,B or --gpus A,B, or no --users, --load and --slo"));
   if (models.size() > 1)
     return fail(bad_input("a load is compared for one model", "--model with a single one"));
+  for (NamedRig& rig : rigs)  // of a list with one element
+    if (!models.front().empty())
+      rig.document.set("model.name", toml_text(models.front()), "--model");
   const auto budget = o.budget > 0 ? std::optional(o.budget) : std::nullopt;
   return compare_for_load({std::move(rigs), o.what(), prices, budget}, o.constraints, o.output,
                           catalogue);

@@ -129,7 +129,8 @@ int list_verb(const Options& o, const Catalogue& catalogue) {
 void add_list(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("list", "List the catalogue");
   auto options = std::make_shared<Options>();
-  verb->add_option("what", options->what, "rigs, gpus, cpus, ram, ssds, models, quants or runtimes")
+  verb->add_option("what", options->what,
+                   "rigs, gpus, cpus, ram, ssds, models, quants, runtimes, loads or slos")
       ->required()
       ->type_name("WHAT");
   verb->add_option("words", options->words,

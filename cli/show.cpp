@@ -44,7 +44,8 @@ bool is_label(const std::string& key) {
 
 std::string default_kind(std::string_view what) {
   if (what == "models") return "";
-  return what == "rigs" || what == "runtimes" ? "assumed" : "spec";
+  const bool is_assumed = what == "rigs" || what == "runtimes" || what == "loads";
+  return is_assumed ? "assumed" : "spec";
 }
 
 Result<Shown> shown(std::string_view what, const fs::path& file, const Catalogue& catalogue) {
@@ -54,11 +55,14 @@ Result<Shown> shown(std::string_view what, const fs::path& file, const Catalogue
   if (!document) return document.error();
   auto entry = catalogue_entry(what, file.stem().string(), catalogue);
   if (!entry) return entry.error();
-  Shown out{
-      what, *std::move(entry), file, document->root().text_or("source", ""), default_kind(what),
-      {}};
+  // A load and its limits state the kind of their figures once.
+  const bool states_kind = what == "loads" || what == "slos";
+  const std::string kind =
+      states_kind ? document->root().text_or("kind", default_kind(what)) : default_kind(what);
+  Shown out{what, *std::move(entry), file, document->root().text_or("source", ""), kind, {}};
   for (TomlFact& fact : facts_of(*document))
-    if (!is_label(fact.key)) out.facts.push_back(std::move(fact));
+    if (!is_label(fact.key) && !(states_kind && fact.key == "kind"))
+      out.facts.push_back(std::move(fact));
   return out;
 }
 
@@ -84,10 +88,10 @@ struct Place {
   std::string_view what;
   const char* folder;
 };
-constexpr Place kPlaces[] = {{"gpus", "hwprofiles/gpus"}, {"cpus", "hwprofiles/cpus"},
-                             {"ssds", "hwprofiles/ssds"}, {"ram", "hwprofiles/ram"},
-                             {"rigs", "hwprofiles/rigs"}, {"models", "models"},
-                             {"runtimes", "runtimes"}};
+constexpr Place kPlaces[] = {
+    {"gpus", "hwprofiles/gpus"}, {"cpus", "hwprofiles/cpus"}, {"ssds", "hwprofiles/ssds"},
+    {"ram", "hwprofiles/ram"},   {"rigs", "hwprofiles/rigs"}, {"models", "models"},
+    {"runtimes", "runtimes"},    {"loads", "loads"},          {"slos", "loads/slo"}};
 
 using Files = std::vector<std::pair<std::string_view, fs::path>>;
 
@@ -160,7 +164,9 @@ Error nothing_named(const std::string& name, const Catalogue& c) {
   std::string hint = did_you_mean(name, ids);
   if (!hint.empty()) hint += "      ";
   return bad_input(fmt::format("nothing is named \"{}\"", name),
-                   hint + "rigcast list gpus, cpus, ssds, ram, rigs, models, quants or runtimes");
+                   hint +
+                       "rigcast list gpus, cpus, ssds, ram, rigs, models, quants, runtimes, "
+                       "loads or slos");
 }
 
 std::string header_text(const Shown& s) {
@@ -262,7 +268,8 @@ int show_verb(const Options& o, const Catalogue& catalogue) {
 
 void add_show(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand(
-      "show", "Show every figure of a part, rig, model, runtime or quant mix, with its source");
+      "show",
+      "Show every figure of a part, rig, model, runtime, load or quant mix, with its source");
   auto options = std::make_shared<Options>();
   verb->add_option("name", options->name, "an id, name or alias of the catalogue")
       ->required()

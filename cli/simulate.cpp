@@ -11,6 +11,7 @@
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "sim/by_context.hpp"
 #include "sim/serving/simulate_load.hpp"
 #include "sim/simulate.hpp"
@@ -51,6 +52,10 @@ Result<std::vector<TokenCount>> positions_of(const std::vector<std::string>& tex
 std::optional<Error> add_serving(Report& report) {
   auto simulation = LoadSimulation::make(*report.scenario);
   if (!simulation) return simulation.error();
+  ProgressLine progress;
+  simulation->watch([&progress](std::size_t requests) {
+    if (requests % 100 == 0) progress.show(fmt::format("{} requests", requests));
+  });
   auto serving = simulation->report(*report.scenario->load);
   if (!serving) return serving.error();
   report.serving = *std::move(serving);

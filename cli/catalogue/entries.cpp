@@ -10,6 +10,7 @@
 #include "core/catalogue/default_parts.hpp"
 #include "core/model/kv_bytes.hpp"
 #include "core/model/tensor_table.hpp"
+#include "core/scenario/load.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/unit_text.hpp"
 
@@ -221,6 +222,48 @@ Result<CatalogueEntry> runtime_entry(const Catalogue& c, const std::string& id) 
   return entry;
 }
 
+// The facts that loads and their limits have, from the head of their file.
+CatalogueEntry load_file_entry(const Catalogue& c, const char* folder, const std::string& id) {
+  CatalogueEntry entry;
+  entry.id = id;
+  entry.names = {id};
+  std::string source;
+  if (const auto document = TomlDocument::read(c.file_of(folder, id))) {
+    const TomlTable t = document->root();
+    entry.names.push_back(t.text_or("description", ""));
+    source = t.text_or("source", "");
+  }
+  entry.facts = {{"id", id}, {"own", c.is_own(c.file_of(folder, id))}, {"source", source}};
+  return entry;
+}
+
+Result<CatalogueEntry> load_entry(const Catalogue& c, const std::string& id) {
+  const auto load = preset_load(id, c);
+  if (!load) return load.error();
+  CatalogueEntry entry = load_file_entry(c, "loads", id);
+  const bool is_trace = load->arrival == ArrivalProcess::kTrace;
+  const auto mean = [&](double tokens) { return is_trace ? Json() : Json(tokens); };
+  const std::string limits = text(load->slo);
+  entry.cells = {id, std::string(name(load->arrival)), text(*load), limits.empty() ? "-" : limits};
+  entry.facts.update({{"description", text_or_null(entry.names.back())},
+                      {"arrival", std::string(name(load->arrival))},
+                      {"prompt_tokens_mean", mean(mean_prompt(*load))},
+                      {"output_tokens_mean", mean(mean_output(*load))},
+                      {"turns", mean(load->turns.value)},
+                      {"think_time_s", mean(load->think_time.value.value)},
+                      {"slo", text_or_null(limits)}});
+  return entry;
+}
+
+Result<CatalogueEntry> slo_entry(const Catalogue& c, const std::string& id) {
+  const auto slo = named_slo(id, c);
+  if (!slo) return slo.error();
+  CatalogueEntry entry = load_file_entry(c, "loads/slo", id);
+  entry.cells = {id, text(*slo)};
+  entry.facts.update({{"slo", text(*slo)}});
+  return entry;
+}
+
 Result<CatalogueEntry> quant_entry(const Catalogue& c, const std::string& id) {
   CatalogueEntry entry;
   entry.id = id;
@@ -281,6 +324,8 @@ const std::vector<Kind>& kinds() {
        model_entry},
       {"quants", {"id", "bits a weight", "size of a model"}, nullptr, quant_entry},
       {"runtimes", {"id", "name", "era", "kv policies"}, "runtimes", runtime_entry},
+      {"loads", {"id", "arrival", "requests", "limits"}, "loads", load_entry},
+      {"slos", {"id", "limits"}, "loads/slo", slo_entry},
   };
   return all;
 }
@@ -289,14 +334,14 @@ Result<const Kind*> find_kind(std::string_view what) {
   for (const Kind& kind : kinds())
     if (kind.what == what) return &kind;
   return bad_input(fmt::format("nothing to list under \"{}\"", what),
-                   "rigs, gpus, cpus, ram, ssds, models, quants or runtimes");
+                   "rigs, gpus, cpus, ram, ssds, models, quants, runtimes, loads or slos");
 }
 
 }  // namespace
 
 std::span<const std::string_view> listings() {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "rigs", "gpus", "cpus", "ram", "ssds", "models", "quants", "runtimes"};
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "rigs", "gpus", "cpus", "ram", "ssds", "models", "quants", "runtimes", "loads", "slos"};
   return kNames;
 }
 

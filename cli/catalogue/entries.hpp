@@ -25,7 +25,8 @@ struct Listing {
   std::vector<CatalogueEntry> entries;
 };
 
-/// "rigs", "gpus", "cpus", "ram", "ssds", "models", "quants", "runtimes".
+/// "rigs", "gpus", "cpus", "ram", "ssds", "models", "quants", "runtimes",
+/// "loads", "slos".
 std::span<const std::string_view> listings();
 
 /// All entries, sorted by id; an unknown `what` is an Error.

@@ -118,10 +118,10 @@ std::optional<Error> find_stated(const Scenario& s, RigLoad& rig) {
 // The way that serves most.
 std::optional<Error> find_best(const TomlDocument& document, const Scenario& s,
                                const std::optional<double>& max_loss,
-                               const planner::QualityTable& quality, RigLoad& rig,
-                               std::optional<double>& held_to) {
+                               const planner::QualityTable& quality, const Catalogue& catalogue,
+                               RigLoad& rig, std::optional<double>& held_to) {
   const planner::MakeServer make = simulated_server();
-  planner::LoadSearch search = load_search(document, s, max_loss, quality);
+  planner::LoadSearch search = load_search(document, s, max_loss, quality, catalogue);
   search.fastest_only = true;
   held_to = search.max_loss;
   std::size_t too_large = 0;
@@ -162,7 +162,7 @@ int compare_for_load(const LoadsToCompare& compared, const ConstraintFlags& cons
   RigsOfLoad rigs(compared, true, catalogue);
   std::optional<double> max_loss;
   auto loads = rigs.with([&](const TomlDocument& document, const Scenario& s, RigLoad& rig) {
-    return find_best(document, s, asked->max_loss, *quality, rig, max_loss);
+    return find_best(document, s, asked->max_loss, *quality, catalogue, rig, max_loss);
   });
   if (!loads) return fail(loads.error());
   loads->max_loss = max_loss;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/shared/compared_rigs.hpp"
+#include "cli/load/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 

@@ -23,6 +23,21 @@ std::optional<double> loss_of_stated(const Scenario& s, const planner::QualityTa
   return mix && cache ? std::optional((*mix + *cache).nats) : std::nullopt;
 }
 
+// A server on each GPU of a machine whose GPUs share every layer; nullopt: they do not, or one does
+// not do.
+std::optional<planner::ServerCopies> copies_of(const TomlDocument& document, const Scenario& s,
+                                               const Catalogue& catalogue) {
+  if (s.rig.gpus.empty() || !s.rig.gpus.front().shared) return std::nullopt;
+  const int gpus = s.rig.gpus.front().shared->gpus;
+  TomlDocument one = document.clone();
+  one.erase("placement.tensor_parallel");
+  if (one.set("rig.gpu", "[" + toml_text(s.rig.gpus.front().id) + "]", "plan")) return std::nullopt;
+  auto scenario = make_scenario(one, catalogue);
+  if (!scenario) return std::nullopt;
+  scenario->rig.ram.capacity.value = scenario->rig.ram.capacity.value / double(gpus);
+  return planner::ServerCopies{*std::move(scenario), gpus};
+}
+
 }  // namespace
 
 planner::MakeServer simulated_server() {
@@ -41,8 +56,9 @@ planner::MakeServer simulated_server() {
 
 planner::LoadSearch load_search(const TomlDocument& document, const Scenario& s,
                                 const std::optional<double>& max_loss,
-                                const planner::QualityTable& quality) {
-  planner::LoadSearch search{space_of(document, s), {}, max_loss, false, {}};
+                                const planner::QualityTable& quality, const Catalogue& catalogue) {
+  planner::LoadSearch search{space_of(document, s), {}, max_loss, false, {}, {}};
+  if (!document.has("placement.tensor_parallel")) search.copies = copies_of(document, s, catalogue);
   const bool has_blocks = s.scheduler && s.scheduler->layout == KvLayout::kBlocks;
   if (has_blocks) search.space.kv_types = {s.kv.types};  // no other cache is forecast
   std::erase_if(search.space.kv_types, [](KvTypes t) { return t.k == QuantFormat::kQ4_0; });

@@ -15,7 +15,7 @@ planner::MakeServer simulated_server();
 /// What the document leaves open of mixes, caches and the server's settings.
 planner::LoadSearch load_search(const TomlDocument& document, const Scenario& scenario,
                                 const std::optional<double>& max_loss,
-                                const planner::QualityTable& quality);
+                                const planner::QualityTable& quality, const Catalogue& catalogue);
 
 /// Why the number of machines cannot be found for this load; nullopt: it can. Requires a load.
 std::optional<Error> check_amount(const TomlDocument& document, const Load& load);

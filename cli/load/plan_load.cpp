@@ -41,7 +41,7 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
   const auto prices = PriceList::read(catalogue.root() / "hwprofiles/prices.toml");
   if (!prices) return fail(prices.error());
   ProgressLine progress;
-  planner::LoadSearch search = load_search(document, s, asked->max_loss, *quality);
+  planner::LoadSearch search = load_search(document, s, asked->max_loss, *quality, catalogue);
   search.progress = [&](const std::string& what) { progress.show(what); };
   const planner::MakeServer server = simulated_server();
   // Says what is wrong with a scenario for which no way can be tried.

@@ -115,9 +115,22 @@ PartsPrice price_of_ram(const RamKit& kit, const PriceList& list) {
   return sum;
 }
 
+namespace {
+
+// GPUs that share every layer are one in a rig, whose launch price is that of all.
+void add_gpus(const Rig& rig, const PriceList& list, PartsPrice& sum) {
+  for (GpuPart gpu : rig.gpus) {
+    const int count = gpu.shared ? gpu.shared->gpus : 1;
+    if (gpu.price) gpu.price->value = gpu.price->value / double(count);
+    for (int i = 0; i < count; ++i) sum.add(of_part(gpu, list), gpu.name);
+  }
+}
+
+}  // namespace
+
 PartsPrice price_of_gpus(const Rig& rig, const PriceList& list) {
   PartsPrice sum;
-  for (const GpuPart& gpu : rig.gpus) sum.add(of_part(gpu, list), gpu.name);
+  add_gpus(rig, list, sum);
   return sum;
 }
 
@@ -127,7 +140,7 @@ PartsPrice price_of_rig(const Rig& rig, std::string_view rig_id, const PriceList
     sum.add(whole, rig_id);
     return sum;
   }
-  for (const GpuPart& gpu : rig.gpus) sum.add(of_part(gpu, list), gpu.name);
+  add_gpus(rig, list, sum);
   if (rig.unified()) return sum;  // the chip is the machine
   sum.add(of_part(rig.cpu, list), rig.cpu.name);
   sum.add(of_ram(rig.ram, list),

@@ -217,6 +217,12 @@ std::string_view name(ArrivalProcess process) {
   return "";
 }
 
+Result<Load> preset_load(const std::string& name, const Catalogue& catalogue) {
+  Load load;
+  if (auto error = read_preset(name, catalogue, load)) return *std::move(error);
+  return load;
+}
+
 double mean_output(const Load& load) { return mean_tokens(load.output_tokens.value); }
 
 double mean_prompt(const Load& load) {

@@ -80,6 +80,9 @@ double mean_output(const Load& load);
 /// "chat: 1,200 in, 220 out, think 30 s, 3 turns".
 std::string text(const Load& load);
 
+/// What a preset in loads/ states, by its name. Errors: there is none; those of the file.
+Result<Load> preset_load(const std::string& name, const Catalogue& catalogue);
+
 /// The load of a scenario's document: its `[load]` table, or `users` of `[workload]` above 1, which
 /// wins over `load.users`. Lengths that neither states are those of the workload. nullopt: there is
 /// one request. Refuses what contradicts itself or would never end.

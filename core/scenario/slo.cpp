@@ -66,6 +66,8 @@ Slo read_limits(const TomlTable& t) {
   return slo;
 }
 
+}  // namespace
+
 Result<Slo> named_slo(const std::string& name, const Catalogue& catalogue) {
   const auto known = catalogue.ids("loads/slo");
   const std::string id = as_id(name);
@@ -83,8 +85,6 @@ Result<Slo> named_slo(const std::string& name, const Catalogue& catalogue) {
   if (auto error = document->error()) return *error;
   return slo;
 }
-
-}  // namespace
 
 Result<Slo> parse_slo(std::string_view text) {
   Slo slo;

@@ -30,6 +30,8 @@ struct Slo {
 /// "ttft=2s@95,tpot=80ms@95": a metric, a duration and its percentile, 95 where none is named.
 /// Errors: another metric, one that is there twice, no duration, a percentile outside of (0, 100].
 Result<Slo> parse_slo(std::string_view text);
+/// Of the file of this name in loads/slo. Errors: there is none; those of the file.
+Result<Slo> named_slo(const std::string& name, const Catalogue& catalogue);
 /// As parse_slo() takes it.
 std::string text(const Slo& slo);
 

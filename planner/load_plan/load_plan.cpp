@@ -69,9 +69,13 @@ struct Use {
 
 // One server with all GPUs, or, where they are alike, one with each. Another way to share them is
 // one more entry.
-std::vector<Use> uses_of(const Scenario& s, const SearchSpace& space) {
+std::vector<Use> uses_of(const Scenario& s, const LoadSearch& search) {
   std::vector<Use> out{{GpuUse::kTogether, 1, s}};
-  if (!takes_copies(s.rig) || !space.places_layers) return out;
+  if (search.copies) {
+    out.push_back({GpuUse::kCopies, search.copies->servers, search.copies->scenario});
+    return out;
+  }
+  if (!takes_copies(s.rig) || !search.space.places_layers) return out;
   Scenario one = s;
   one.rig = with_one_gpu(s.rig);
   one.placement.tensor_split.clear();
@@ -131,12 +135,13 @@ Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSea
   if (auto error = check_capacity(*scenario.load)) return *std::move(error);
   std::vector<ServedWay> ways;
   const std::vector<Choice> choices = choices_of(scenario, search, quality);
-  for (const Use& use : uses_of(scenario, search.space)) {
+  for (const Use& use : uses_of(scenario, search)) {
     std::optional<ServedWay> before;
     for (const Choice& choice : choices) {
       if (search.progress)
-        search.progress(fmt::format("{} {}{}", scenario.rig.name, choice.candidate.quant,
-                                    use.servers > 1 ? " in copies" : ""));
+        search.progress(fmt::format("{} with a cache in {}{}", choice.candidate.quant,
+                                    rigcast::text(choice.candidate.kv_types),
+                                    use.servers > 1 ? ", copies" : ""));
       const Scenario start = with_settings_of(scenario_of(use.scenario, choice.candidate),
                                               before ? &*before : nullptr);
       auto way = find_way(start, search.fixed, use.servers > 1, make_server,

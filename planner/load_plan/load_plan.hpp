@@ -39,11 +39,19 @@ struct LoadPlan {
   std::size_t too_large = 0;        // mixes and caches that do not fit
 };
 
+/// A server on each of several GPUs, the scenario of one of them.
+struct ServerCopies {
+  Scenario scenario;
+  int servers = 1;
+};
+
 struct LoadSearch {
   SearchSpace space;
   FixedSettings fixed;
   std::optional<double> max_loss;  // nats
   bool fastest_only = false;       // the smallest weights alone: machines are compared by them
+  /// Of a machine whose GPUs share every layer, which are one in its rig; else found by itself.
+  std::optional<ServerCopies> copies{};
   /// Called before each mix and cache, with what is tried.
   std::function<void(const std::string&)> progress;
 };

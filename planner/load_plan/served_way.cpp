@@ -27,6 +27,8 @@ std::string text(const ServedWay& way) {
   placement.gpu_layers = resolve_placement(s).gpu_layers;
   if (*placement.gpu_layers <= s.model.layers && !s.rig.gpus.empty())
     out += ", " + placement_text(s, placement);
+  if (!s.rig.gpus.empty() && s.rig.gpus.front().shared)
+    out += fmt::format(", {} GPUs share each layer", s.rig.gpus.front().shared->gpus);
   if (way.servers > 1) out += fmt::format(", a copy on each of {} GPUs", way.servers);
   return out;
 }

@@ -21,7 +21,7 @@ using MakeServer = std::function<Result<ServerForecast>(std::shared_ptr<const Sc
 
 /// How the GPUs of a machine share the load.
 enum class GpuUse {
-  kTogether,  // one server, whose layers are split over them
+  kTogether,  // one server: layers are split over them, or all of them share each layer
   kCopies,    // a server on each of them
 };
 std::string_view name(GpuUse use);  // "together", "copies"

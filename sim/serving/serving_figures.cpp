@@ -207,8 +207,8 @@ ServingFigures figures_of(const ServedLoad& s) {
   }
   f.shortened = s.shortened;
   f.cache.slots = s.slots;
-  constexpr double kMostly = 0.5;
-  const bool saturated = f.sequences_full + f.cache_full > kMostly;
+  constexpr double kOften = 0.5;
+  const bool saturated = f.sequences_full + f.cache_full > kOften;
   f.state = s.is_open   ? state_of(s.run)
             : saturated ? ServingState::kSaturated
                         : ServingState::kStable;

@@ -22,7 +22,8 @@ namespace {
 // Requests reach the scheduler when the server has read them.
 class AcceptedRequests : public Arrivals {
  public:
-  AcceptedRequests(Arrivals& sent, Seconds reading) : sent_(sent), reading_(reading) {}
+  AcceptedRequests(Arrivals& sent, Seconds reading, const LoadSimulation::Watch& watch)
+      : sent_(sent), reading_(reading), watch_(watch) {}
   [[nodiscard]] std::optional<Seconds> next() const override {
     const auto sent = sent_.next();
     return sent ? std::optional(*sent + reading_) : std::nullopt;
@@ -30,6 +31,7 @@ class AcceptedRequests : public Arrivals {
   ServedRequest take() override {
     ServedRequest request = sent_.take();
     request.arrival += reading_;
+    if (watch_) watch_(++taken_);
     return request;
   }
   void ended(std::size_t request, Seconds at) override { sent_.ended(request, at); }
@@ -37,6 +39,8 @@ class AcceptedRequests : public Arrivals {
  private:
   Arrivals& sent_;
   Seconds reading_;
+  const LoadSimulation::Watch& watch_;
+  std::size_t taken_ = 0;
 };
 
 // As many requests as it takes until what runs and waits is what would run and wait later, too: ten
@@ -119,7 +123,7 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   const auto offered = offer(load, s.workload.context);
   if (!offered) return offered.error();
   const Seconds reading = s.runtime.server->request.value;
-  AcceptedRequests accepted(**offered, reading);
+  AcceptedRequests accepted(**offered, reading, watch_);
   const auto share = [speed](const ProfileInterval& interval) {
     if (speed == MachineSpeed::kForecast) return 1.0;
     return speed == MachineSpeed::kFastest ? interval.high : interval.low;

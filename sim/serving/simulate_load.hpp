@@ -1,6 +1,9 @@
 #pragma once
 // A scenario's load on its machine, served by its runtime's rules.
 
+#include <functional>
+#include <utility>
+
 #include "core/base/error.hpp"
 #include "core/scenario/scenario.hpp"
 #include "perfmodel/cost/profile_interval.hpp"
@@ -19,6 +22,10 @@ class LoadSimulation {
  public:
   /// Errors: a runtime that serves one request at a time; weights and caches that do not fit.
   static Result<LoadSimulation> make(const Scenario& scenario);
+
+  /// Called with the number of requests that have arrived, at every one.
+  using Watch = std::function<void(std::size_t)>;
+  void watch(Watch watch) { watch_ = std::move(watch); }
 
   [[nodiscard]] const Placement& placement() const { return placement_; }
   [[nodiscard]] const MemoryPlan& memory() const { return memory_; }
@@ -42,6 +49,7 @@ class LoadSimulation {
   // Speeds at the ends of the interval, as shares of the forecast: of steps without prompts, and
   // with some.
   ProfileInterval decode_, prompt_;
+  Watch watch_;
 };
 
 }  // namespace rigcast

@@ -61,6 +61,10 @@ TEST_CASE("The JSON of a list has the documented keys, with numbers in plain uni
         "window_tokens", "layers", "experts", "experts_used", "context_tokens"}},
       {"rigs", {"id", "name", "aliases", "own", "gpus", "cpu", "ram"}},
       {"runtimes", {"id", "name", "aliases", "own", "era", "base", "kv_policies"}},
+      {"loads",
+       {"id", "own", "source", "description", "arrival", "prompt_tokens_mean", "output_tokens_mean",
+        "turns", "think_time_s", "slo"}},
+      {"slos", {"id", "own", "source", "slo"}},
       {"quants", {"id", "has_rule", "nearest", "bits_per_weight", "model", "model_bytes"}},
   };
   for (const auto& [what, expected] : keys) {

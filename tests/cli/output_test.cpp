@@ -211,9 +211,9 @@ TEST_CASE("A trace is JSON with events on named tracks that do not run backwards
 }
 
 TEST_CASE("Everything can be listed in every format", "[cli]") {
-  const std::map<std::string, std::size_t> least = {{"rigs", 15},   {"gpus", 70},   {"cpus", 25},
-                                                    {"ram", 12},    {"ssds", 10},   {"models", 40},
-                                                    {"quants", 10}, {"runtimes", 3}};
+  const std::map<std::string, std::size_t> least = {
+      {"rigs", 15},   {"gpus", 70},   {"cpus", 25},    {"ram", 12},  {"ssds", 10},
+      {"models", 40}, {"quants", 10}, {"runtimes", 3}, {"loads", 6}, {"slos", 10}};
   for (const auto& [what, count] : least) {
     INFO(what);
     const Outcome text = run({"list", what});

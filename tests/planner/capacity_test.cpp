@@ -1,6 +1,10 @@
 // The most users or requests per second that a server takes.
 #include "planner/capacity/capacity.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "tests/catch.hpp"
 
 using namespace rigcast;
@@ -15,28 +19,39 @@ Load users_who_want(double seconds) {
   return load;
 }
 
+double amount_of(const Load& load) { return load.is_open() ? load.rate : double(load.users); }
+
 // A server that serves up to so many users, or requests/s.
 planner::ServeLoad serves(double most, int* calls = nullptr) {
   return [=](const Load& load) -> Result<ServingFigures> {
     if (calls) ++*calls;
     ServingFigures f;
-    const double amount = load.is_open() ? load.rate : double(load.users);
+    const double amount = amount_of(load);
     f.ttft.p95 = amount;
     if (amount > most) f.broken = "TTFT p95";
     return f;
   };
 }
 
+// Above 200, users are found to one in 200.
+bool is_found(const planner::Capacity& found, double most) {
+  return found.most <= most && most - found.most < std::max(1.0, std::floor(found.most / 200));
+}
+
 }  // namespace
 
 TEST_CASE("Capacity is the most users with whom the latencies are met", "[capacity]") {
-  for (const double most : {1.0, 2.0, 37.0, 1000.0}) {
+  for (const double most : {1.0, 2.0, 37.0, 200.0, 1000.0}) {
     int calls = 0;
     const auto found = find_most(users_who_want(2), serves(most, &calls));
     REQUIRE(found);
     CHECK(found->in_users);
-    CHECK(found->most == most);
+    CHECK(is_found(*found, most));
     CHECK(found->broken == "TTFT p95");
+    CHECK(found->broken_at > most);
+    CHECK(found->broken_at - found->most <= std::max(1.0, most / 200));
+    REQUIRE(found->at_most);
+    CHECK(found->at_most->ttft.p95 == found->most);
     CHECK(calls <= 25);
   }
   const auto nobody = find_most(users_who_want(2), serves(0));
@@ -50,9 +65,45 @@ TEST_CASE("Wherever the search begins, it ends with the same", "[capacity]") {
     for (const double about : {1.0, 20.0, 37.0, 64.0, 5000.0}) {
       const auto found = find_most(users_who_want(2), serves(most), about);
       REQUIRE(found);
-      CHECK(found->most == most);
+      CHECK(is_found(*found, most));
       CHECK(found->broken == "TTFT p95");
     }
+}
+
+TEST_CASE("A latency that says how near its limit is leads the search", "[capacity]") {
+  // TTFT as 1 / (1 - load) of a queue, above which nothing is met.
+  std::vector<double> tried;
+  const auto queue = [&](const Load& load) -> Result<ServingFigures> {
+    tried.push_back(amount_of(load));
+    ServingFigures f;
+    f.busy = std::min(1.0, amount_of(load) / 100);
+    f.most_of_limit = f.busy < 1 ? 0.095 / (1 - f.busy) : 1000;
+    if (f.most_of_limit > 1) f.broken = "TTFT p95";
+    return f;
+  };
+  const auto found = find_capacity(users_who_want(2), queue);
+  REQUIRE(found);
+  CHECK(found->most == 90);
+  CHECK(found->broken_at == 91);
+  // None is tried twice: the curve has what the search tried. Halving alone takes 15 and seven.
+  const auto count = tried.size();
+  std::ranges::sort(tried);
+  CHECK(std::ranges::adjacent_find(tried) == tried.end());
+  CHECK(count <= 16);
+}
+
+TEST_CASE("What a server takes is what it takes for good", "[capacity]") {
+  Load load = users_who_want(2);
+  load.duration = Seconds{60};
+  load.requests = kMaxRequests;  // as the reader leaves it
+  const auto check = [](const Load& tried) -> Result<ServingFigures> {
+    CHECK_FALSE(tried.duration);
+    CHECK(tried.requests == Load{}.requests);
+    return serves(3)(tried);
+  };
+  CHECK(find_most(load, check)->most == 3);
+  load.requests = 77;  // that were asked for
+  CHECK(planner::lasting(load).requests == 77);
 }
 
 TEST_CASE("A rate is found to two percent", "[capacity]") {

@@ -1,5 +1,7 @@
 // Loads and capacities as users ask for them.
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/cli/program.hpp"
 
@@ -66,6 +68,106 @@ TEST_CASE("capacity finds how many users there may be", "[cli][serving]") {
   };
   if (users <= 100) CHECK(within(users));
   if (users < 100) CHECK_FALSE(within(users + 1));
+  CHECK(found["limited_at"] == users + 1);
+}
+
+TEST_CASE("capacity of several machines is a row for each", "[cli][serving]") {
+  const std::vector<std::string> words = {"capacity", "--model", "llama-3.2-1b",
+                                          "--quant",  "Q8_0",    "--load",
+                                          "chat",     "--gpus",  "rtx-3060-12gb,rtx-4090"};
+  const Outcome text = run(words);
+  INFO(text.out << text.error);
+  CHECK(text.exit == 0);
+  for (const char* word : {"serves", "limit", "USD each", "rtx-4090", "TTFT p95"})
+    CHECK(contains(text.out, word));
+  std::vector<std::string> as_json = words;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const Json all = Json::parse(run(as_json).out);
+  CHECK(all["schema"] == "rigcast.capacities/1");
+  REQUIRE(all["rigs"].size() == 2);
+  // The same as of one machine alone.
+  const Json alone = Json::parse(
+      run(served("capacity", {"--load", "chat", "--no-advice", "--format", "json"})).out);
+  for (const Json& rig : all["rigs"]) {
+    CHECK(rig["usd_each"].get<double>() ==
+          Approx(rig["usd_of_machine"].get<double>() / rig["way"]["serves"].get<double>()));
+    if (rig["rig"] != "rtx-3060-12gb") continue;
+    CHECK(rig["way"]["serves"] == alone["users"]);
+    CHECK(rig["way"]["interval"] == alone["interval"]);
+  }
+}
+
+TEST_CASE("A plan for users says how many machines serve them", "[cli][serving]") {
+  const std::vector<std::string> users = {"plan",    "--gpu",        "2xrtx-3060-12gb",
+                                          "--model", "llama-3.2-1b", "--load",
+                                          "chat",    "--users",      "300"};
+  std::vector<std::string> words = users;
+  words.insert(words.end(), {"--quant", "Q8_0", "--format", "json"});
+  const Outcome o = run(words);
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const Json plan = Json::parse(o.out);
+  CHECK(plan["schema"] == "rigcast.load_plan/1");
+  CHECK(plan["users"] == 300);
+  std::set<std::string> uses;
+  double before = 0;
+  for (const Json& way : plan["choices"]) {
+    uses.insert(way["gpus"]);
+    const double machines = way["fleet"]["machines"], serves = way["serves"];
+    CHECK(machines >= before);  // the fewest first
+    CHECK(machines >= std::ceil(300 / serves));
+    CHECK(way["fleet"]["meets_slo"] == true);
+    CHECK(way["fleet"]["share_of_server"] ==
+          std::ceil(300 / (machines * way["servers"].get<double>())));
+    before = machines;
+  }
+  CHECK(uses == std::set<std::string>{"copies", "together"});
+  CHECK(contains(plan["choices"][0]["command"].get<std::string>(), "llama-server"));
+}
+
+TEST_CASE("A comparison for users puts the cheapest first that serves them", "[cli][serving]") {
+  const std::vector<std::string> words = {"compare",
+                                          "--model",
+                                          "llama-3.2-1b",
+                                          "--quant",
+                                          "Q8_0",
+                                          "--load",
+                                          "chat",
+                                          "--users",
+                                          "150",
+                                          "--gpus",
+                                          "rtx-4090,rtx-3060-12gb",
+                                          "--format",
+                                          "json"};
+  const Outcome o = run(words);
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const Json all = Json::parse(o.out);
+  CHECK(all["schema"] == "rigcast.load_comparison/1");
+  REQUIRE(all["rigs"].size() == 2);
+  for (const Json& rig : all["rigs"]) {
+    CHECK(rig["qualifies"] == true);
+    const double usd = rig["usd_of_machine"], machines = rig["fleet"]["machines"];
+    CHECK(rig["usd"].get<double>() == Approx(usd * machines));
+    CHECK(rig["usd_each"].get<double>() == Approx(usd * machines / 150));
+  }
+  CHECK(all["rigs"][0]["usd"] <= all["rigs"][1]["usd"]);
+  std::vector<std::string> poor = words;
+  poor.insert(poor.end(), {"--budget", "1"});
+  CHECK(run(poor).exit == 1);
+}
+
+TEST_CASE("plan and compare refuse what they cannot answer", "[cli][serving]") {
+  check_refused(served("plan", {"--load", "chat"}), {"how many users", "--users 40"});
+  check_refused(served("plan", {"--users", "40"}), {"no latency is wanted"});
+  check_refused(served("plan", {"--users", "40", "--load", "chat", "--min-tps", "5"}), {"--slo"});
+  check_refused(served("plan", {"--users", "40", "--load", "chat", "--emit", "ollama"}),
+                {"llama.cpp"});
+  check_refused(served("plan", {"--users", "4", "--load", "chat", "--runtime", "transformers"}),
+                {"one request at a time"});
+  check_refused({"compare", "--base", "budget-rtx-3060", "--model", "llama-3.2-1b", "--users", "4",
+                 "--load", "chat"},
+                {"new parts", "--rigs"});
 }
 
 TEST_CASE("capacity refuses what has none", "[cli][serving]") {

@@ -171,6 +171,21 @@ TEST_CASE("Room is kept for answers as each server does", "[serving]") {
   CHECK(running_at_first(KvReserve::kEstimate).first == 2);
 }
 
+TEST_CASE("Answers are kept room for in blocks of their own", "[serving]") {
+  // Each has 16 tokens of prompt and 3 of answer, 18 in the cache: two blocks. Two tokens of each
+  // of five would be one block together, but take five.
+  const std::vector<ServedRequest> load(20, {Seconds{0}, 16, 3, {}, 0});
+  const SchedulerPolicy policy =
+      policy_of(StepOrder::kAdmission, KvReserve::kAnswers, KvLayout::kBlocks);
+  TokenCount most = 0;
+  const ServingRun run = served(load, policy, 7, [&](const StepWork& work) {
+    most = std::max(most, work.decodes + TokenCount(work.prompts.size()));
+    return Seconds{1};
+  });
+  CHECK(most == 3);
+  CHECK(run.lost_tokens == 0);
+}
+
 TEST_CASE("Prompts of one step share what they begin with", "[serving]") {
   // Blocks are held when they are given, as vLLM's are: a larger budget finds no less.
   std::vector<ServedRequest> load(8, {Seconds{0}, 100, 2, {}, 0});

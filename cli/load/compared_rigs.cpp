@@ -1,4 +1,4 @@
-#include "cli/shared/compared_rigs.hpp"
+#include "cli/load/compared_rigs.hpp"
 
 #include <fmt/format.h>
 

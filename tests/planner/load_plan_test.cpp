@@ -1,0 +1,172 @@
+// Plans for a load: settings, machines, and the order of machines side by side.
+#include "planner/load_plan/load_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/load_plan/rig_loads.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using namespace rigcast::planner;
+
+namespace {
+
+// A server whose users are a function of its scenario, at the ends of the interval four fifths and
+// five fourths of them.
+MakeServer serving(std::function<double(const Scenario&)> users) {
+  return [users](std::shared_ptr<const Scenario> s) -> Result<ServerForecast> {
+    const double most = users(*s);
+    if (most < 0) return Error{ErrorKind::kDoesNotFit, "too large"};
+    const auto serve = [](double limit) -> ServeLoad {
+      return [limit](const Load& load) -> Result<ServingFigures> {
+        ServingFigures f;
+        const double amount = load.is_open() ? load.rate : double(load.users);
+        f.most_of_limit = amount / std::max(limit, 1e-9);
+        if (amount > limit) f.broken = "TTFT p95";
+        return f;
+      };
+    };
+    return ServerForecast{serve(most), serve(0.8 * most), serve(1.25 * most)};
+  };
+}
+
+Scenario with_users(int users, const fixtures::Settings& more = {}) {
+  fixtures::Settings settings = {{"load.preset", "chat"},
+                                 {"workload.users", std::to_string(users)},
+                                 {"placement.gpu_layers", "\"auto\""},
+                                 {"workload.context", "2048"}};
+  const char* base = R"(
+    [rig]
+    gpu = ["rtx-4090"]
+    [model]
+    name = "llama-3.1-8b"
+    [workload]
+    output_tokens = 128
+  )";
+  return fixtures::scenario(fixtures::with(settings, more), base);
+}
+
+QualityTable quality() {
+  auto read = QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+  REQUIRE(read);
+  return *std::move(read);
+}
+
+double near(double value, double best) { return std::abs(std::log2(value / best)); }
+
+}  // namespace
+
+TEST_CASE("The settings of a way are a peak", "[load_plan]") {
+  // 100 users with 8 slots and ubatches of 1,024, a tenth fewer for each step away.
+  const auto users = [](const Scenario& s) {
+    return 100 * std::pow(0.9, near(double(s.scheduler->sequences), 8) +
+                                   near(double(s.settings.ubatch), 1024));
+  };
+  const Scenario s = with_users(500);
+  const auto way = find_way(s, {.budget = true}, false, serving(users), 0);
+  REQUIRE(way);
+  REQUIRE(*way);
+  CHECK((*way)->scenario->scheduler->sequences == 8);
+  CHECK((*way)->scenario->settings.ubatch == 1024);
+  CHECK((*way)->capacity.most == 100);
+  // What is stated stays.
+  const auto fixed = find_way(s, {true, true, true}, false, serving(users), 0);
+  REQUIRE((fixed && *fixed));
+  CHECK((*fixed)->scenario->scheduler->sequences == s.scheduler->sequences);
+  CHECK((*fixed)->scenario->settings.ubatch == s.settings.ubatch);
+  const auto none = find_way(s, {}, false, serving([](const Scenario&) { return -1.0; }), 0);
+  REQUIRE(none);
+  CHECK_FALSE(*none);
+}
+
+TEST_CASE("Machines are the load over what one serves, and share it evenly", "[load_plan]") {
+  ServedWay way;
+  way.scenario = std::make_shared<const Scenario>(with_users(500));
+  way.servers = 2;
+  way.capacity.most = 40;
+  way.lowest = 32;
+  way.highest = 50;
+  const MakeServer server = serving([](const Scenario&) { return 40.0; });
+  const auto fleet = fleet_for(500, way, server);
+  REQUIRE((fleet && *fleet));
+  CHECK((*fleet)->machines == 7);  // 500 / 80
+  CHECK((*fleet)->at_best == 5);
+  CHECK((*fleet)->at_least == 8);
+  CHECK((*fleet)->share == 36);  // of 14 servers
+  CHECK((*fleet)->figures.meets_slo());
+  // A share that is not met takes a machine more: here 35 users are served, 40 were found.
+  const auto chance = fleet_for(500, way, serving([](const Scenario&) { return 35.0; }));
+  REQUIRE((chance && *chance));
+  CHECK((*chance)->machines == 8);
+  way.capacity.most = 0;
+  CHECK_FALSE(*fleet_for(500, way, server));
+}
+
+TEST_CASE("The fewest machines come first, then the least loss", "[load_plan]") {
+  // The smaller the weights, the more users; all within the loss are as good for 30 of them.
+  const auto users = [](const Scenario& s) { return 4e11 / double(s.tensors.bytes()); };
+  const auto plan_for = [&](int count) {
+    const Scenario s = with_users(count);
+    LoadSearch search{full_space(s), {true, true, true}, 0.05, false, {}, {}};
+    auto plan = plan_load(s, search, quality(), serving(users));
+    REQUIRE(plan);
+    REQUIRE(plan->choices.size() > 2);
+    return *std::move(plan);
+  };
+  const LoadPlan few = plan_for(30), many = plan_for(2000);
+  const auto loss = [](const LoadPlan& plan) { return plan.choices.front().way.loss.nats; };
+  CHECK(few.choices.front().fleet->machines == 1);
+  for (const LoadChoice& c : few.choices) {
+    CHECK(loss(few) <= c.way.loss.nats);
+    CHECK(c.way.loss.nats <= 0.05);
+  }
+  CHECK(loss(many) > loss(few));
+  for (const LoadChoice& c : many.choices)
+    CHECK(many.choices.front().fleet->machines <= c.fleet->machines);
+}
+
+TEST_CASE("GPUs that are alike take a server each, with a share of the RAM", "[load_plan]") {
+  const Scenario two = with_users(40, {{"rig.gpu", "[\"rtx-3090\", \"rtx-3090\"]"}});
+  CHECK(takes_copies(two.rig));
+  const Rig one = with_one_gpu(two.rig);
+  CHECK(one.gpus.size() == 1);
+  CHECK(one.links.size() == 1);
+  CHECK(one.ram.capacity.value * 2.0 == two.rig.ram.capacity.value);
+  CHECK_FALSE(takes_copies(with_users(40).rig));
+  CHECK_FALSE(takes_copies(with_users(40, {{"rig.gpu", "[\"rtx-3090\", \"rtx-4090\"]"}}).rig));
+  const auto users = [](const Scenario& s) { return s.rig.gpus.size() == 1 ? 30.0 : 50.0; };
+  LoadSearch search{full_space(two), {true, true, true}, 0.05, true, {}, {}};
+  const auto ways = find_ways(two, search, quality(), serving(users), nullptr);
+  REQUIRE(ways);
+  const auto best = std::ranges::max_element(*ways, {}, &ServedWay::most);
+  CHECK(best->use == GpuUse::kCopies);
+  CHECK(best->most() == 60);
+}
+
+TEST_CASE("Of machines side by side the cheapest that serves comes first", "[load_plan]") {
+  const auto rig = [](const char* name, std::optional<double> usd, double most, double machines) {
+    RigLoad r;
+    r.name = name;
+    r.price.usd = usd;
+    r.way.emplace();
+    r.way->capacity.most = most;
+    if (most > 0) r.fleet.emplace().machines = machines;
+    return r;
+  };
+  RigLoads loads;
+  loads.amount = 100;
+  loads.rigs = {rig("unpriced", std::nullopt, 200, 1), rig("dear", 5000, 100, 1),
+                rig("nobody", 10, 0, 0), rig("cheap", 1000, 40, 3)};
+  rank(loads);
+  CHECK(loads.rigs[0].name == "cheap");
+  CHECK(loads.rigs[0].usd() == 3000);
+  CHECK(loads.rigs[0].usd_each(100) == 30);
+  CHECK(loads.rigs[1].name == "dear");
+  CHECK(loads.rigs[2].name == "unpriced");
+  CHECK(loads.rigs[3].name == "nobody");
+  loads.budget = 2000;
+  CHECK_FALSE(qualifies(loads, loads.rigs[0]));
+  CHECK(verdict_text(loads).find("nothing for 2000 USD") == 0);
+}
