@@ -525,8 +525,8 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast validate --pack mine -o mine.jsonl.gz && rigcast validate --replay mine.jsonl.gz\n"
       "  rigcast validate --against runtimes/measurements/benchmarks.csv --fail-above tg_tps=0.2\n"
       "  llama-bench -m model.gguf -o jsonl > runs.jsonl && rigcast validate --against runs.jsonl\n"
-      "  vllm bench serve --save-result ... && rigcast validate --against *.json --rig this \\\n"
-      "      --runtime vllm --quant BF16\n"
+      "  vllm bench serve --save-result --result-filename run.json ... &&\n"
+      "      rigcast validate --against run.json --rig this --runtime vllm --quant BF16\n"
       "  llama-batched-bench -m model.gguf -npp 512 -ntg 32 -npl 1,8,32 > batches.txt &&\n"
       "      rigcast validate --against batches.txt --gpu rtx-3090 --model model.gguf");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {

@@ -48,11 +48,15 @@ std::optional<Hertz> clock_of_one_core(const CpuPart& cpu) {
 }
 
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens, DeviceIndex device) {
-  const double speed = device_speed(s, tokens, device == kHost) * chip_speed(s, tokens, device);
+  // A GPU chip's factor of one token is that of its kernels for a few, and of its memory.
+  const bool on_gpu = device != kHost, few = on_gpu && tokens <= kMatVecTokens;
+  const double rig = device_speed(s, tokens, device == kHost);
+  const double speed = rig * chip_speed(s, few ? 1 : tokens, device);
   cost.overhead = cost.overhead / speed;
   cost.serial = cost.serial / speed;
   cost.compute = cost.compute / speed;
-  cost.equivalent_bytes = cost.equivalent_bytes / speed;
+  cost.equivalent_bytes =
+      cost.equivalent_bytes / (rig * chip_speed(s, on_gpu ? 1 : tokens, device));
   return cost;
 }
 

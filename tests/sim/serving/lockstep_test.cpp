@@ -70,3 +70,20 @@ TEST_CASE("Prompts that nobody can price are refused", "[serving]") {
   const Scenario s = scenario(with(kOne, {{"runtime.batch", "1"}}));
   CHECK_FALSE(forecast_lockstep(s, {1000, 1000, 1}));
 }
+
+// A chip whose prompts are faster than its architecture's, and its memory slower.
+TEST_CASE("A step of more sequences takes no less time, whatever is known of the chip",
+          "[serving]") {
+  Seconds before;
+  for (const int sequences : {1, 2, 4, 8, 9, 16, 32}) {
+    Scenario s = of_sequences(sequences);
+    auto& chip = s.runtime.chips[s.rig.gpus.front().id];
+    chip.decode.value = 0.8;
+    chip.prefill.value = 1.5;
+    const Seconds answers = times_of({sequences, 64, 8}, s).answers;
+    INFO(sequences);
+    // The kernels for more than eight are others, whose products may be faster.
+    if (sequences != 9) CHECK(answers >= before);
+    before = answers;
+  }
+}
