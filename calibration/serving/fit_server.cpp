@@ -18,11 +18,11 @@ namespace {
 
 constexpr int kRequests = 300;  // for medians; latencies of 99 % are not fitted
 constexpr int kMaxSteps = 8;
-constexpr double kMinGain = 0.003;  // of the cost, with which another step is worth its minutes
-constexpr double kStep = 0.05;      // of a logarithm, for derivatives: simulated loads have jumps
-constexpr double kMaxMove = 0.5;    // of a logarithm in one step, for which derivatives may hold
-constexpr double kSpread = 0.10;    // of equal runs by different people
-constexpr double kOutlier = 2.0;    // spreads
+constexpr double kMinGain = 0.01;  // of the cost, with which another step is worth its minutes
+constexpr double kStep = 0.05;     // of a logarithm, for derivatives: simulated loads have jumps
+constexpr double kMaxMove = 0.5;   // of a logarithm in one step, for which derivatives may hold
+constexpr double kSpread = 0.10;   // of equal runs by different people
+constexpr double kOutlier = 2.0;   // spreads
 
 bool is_fitted(LoadFigure figure) {
   return figure != LoadFigure::kTpot99 && figure != LoadFigure::kTtft99;
@@ -42,6 +42,20 @@ RuntimeProfile with_values(const RuntimeProfile& profile, const std::vector<Para
   RuntimeProfile p = profile;
   for (std::size_t i = 0; i < parameters.size(); ++i) *parameters[i].in(p) = std::exp(logs[i]);
   return p;
+}
+
+// At most so many runs of each chip, evenly among all that it has: chips count equally, and more of
+// one cost minutes and tell little.
+std::vector<ResolvedServing> sample_of(const std::vector<ResolvedServing>& runs) {
+  constexpr std::size_t kMaxOfChip = 16;
+  std::map<std::string, std::vector<const ResolvedServing*>> by_chip;
+  for (const ResolvedServing& run : runs) by_chip[run.chip].push_back(&run);
+  std::vector<ResolvedServing> out;
+  for (const auto& [chip, own] : by_chip) {
+    const std::size_t n = std::min(own.size(), kMaxOfChip);
+    for (std::size_t i = 0; i < n; ++i) out.push_back(*own[i * own.size() / n]);
+  }
+  return out;
 }
 
 std::vector<LoadErrors> errors_of_all(const std::vector<ResolvedServing>& runs,
@@ -87,7 +101,8 @@ class ServerFitter {
   ServerFitter(const RuntimeProfile& profile, std::vector<ResolvedServing> runs, int jobs)
       : profile_(profile),
         parameters_(server_parameters(profile)),
-        runs_(std::move(runs)),
+        all_(std::move(runs)),
+        runs_(sample_of(all_)),
         jobs_(jobs),
         logs_(likely(parameters_)) {
     set_rows(errors_of_all(runs_, profile_at(logs_), kRequests, jobs_));
@@ -125,10 +140,10 @@ class ServerFitter {
   ServerFit result(const std::function<void(const std::string&)>& progress) {
     constexpr int kFor99 = 1000;
     ServerFit fit;
-    const auto fitted = errors_of_all(runs_, profile_at(logs_), kFor99, jobs_);
-    for (std::size_t i = 0; i < runs_.size(); ++i) fit.loads.push_back({runs_[i], fitted[i], {}});
+    const auto fitted = errors_of_all(all_, profile_at(logs_), kFor99, jobs_);
+    for (std::size_t i = 0; i < all_.size(); ++i) fit.loads.push_back({all_[i], fitted[i], {}});
     std::set<std::string> chips;
-    for (const ResolvedServing& run : runs_) chips.insert(run.chip);
+    for (const ResolvedServing& run : all_) chips.insert(run.chip);
     for (const std::string& chip : chips) {
       progress(fmt::format("without {}", chip));
       leave_out(chip, kFor99, fit);
@@ -213,7 +228,7 @@ class ServerFitter {
     const std::vector<double> step = moved(chip);
     for (std::size_t i = 0; i < step.size(); ++i) at[i] += step[i];
     std::vector<ResolvedServing> own;
-    for (const ResolvedServing& run : runs_)
+    for (const ResolvedServing& run : all_)
       if (run.chip == chip) own.push_back(run);
     const auto errors = errors_of_all(own, profile_at(at), requests, jobs_);
     std::size_t next = 0;
@@ -244,7 +259,7 @@ class ServerFitter {
 
   const RuntimeProfile& profile_;
   std::vector<Parameter> parameters_;
-  std::vector<ResolvedServing> runs_;
+  std::vector<ResolvedServing> all_, runs_;  // to judge by, and to fit on
   int jobs_;
   std::vector<double> logs_;
   std::vector<Row> rows_;

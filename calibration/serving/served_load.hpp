@@ -20,7 +20,8 @@ struct LoadErrors {
   std::optional<double> of[kLoadFigures];
 };
 
-/// True for a load that nobody doubts; not in lockstep, and not one that is replayed request by request, which judges the fit.
+/// True for a load that nobody doubts; not in lockstep, and not one that is replayed request by
+/// request, which judges the fit.
 bool takes_part(const ServingMeasurement& m);
 
 /// Of runs that differ in their load alone, those with the fewest and with the most requests under

@@ -53,7 +53,9 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
   if (plan->choices.empty())
     return fail({ErrorKind::kDoesNotFit,
                  fmt::format("{} does not fit in any of {} ways", s.model.name, plan->too_large),
-                 "a shorter --context, fewer --slots, or another model",
+                 s.runtime.rules == RuntimeRules::kPagedServer
+                     ? "weights of fewer bits (--quant FP8, INT4), a shorter --context, more GPUs"
+                     : "a shorter --context, fewer --slots, or another model",
                  {}});
   const planner::LoadChoice& best = plan->choices.front();
   const bool names_rig = document.has("rig.name");

@@ -109,8 +109,9 @@ std::optional<QuantMix> mix_of_label(const std::string& label) {
   text = replaced(text, R"(\s+MoE$)", "_MOE");
   text = replaced(text, R"(^ollama default$)", "Q4_K_M");
   text = replaced(text, R"(^FP(16|32)$)", "F$1");
-  if (const auto mix = QuantMix::from_name(text); mix && !mix->is_served()) return *mix;
-  if (const auto mix = QuantMix::from_name(replaced(text, R"(^UD[-_])", ""))) return *mix;
+  if (const auto exact = QuantMix::from_name(text); exact && !exact->is_served()) return *exact;
+  const auto mix = QuantMix::from_name(replaced(text, R"(^UD[-_])", ""));
+  if (mix && !mix->is_served()) return *mix;
   return std::nullopt;
 }
 

@@ -70,8 +70,7 @@ MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraff
     } else {
       const bool as_floats = multiplies_as_floats(s, gpu, format);
       (as_floats ? m.as_floats : m.quants) +=
-          !as_floats ? elements : s.runtime.low_precision ? scaled / rate_of_few_bits(s, gpu, format)
-                                                          : elements;
+          s.runtime.low_precision ? scaled / rate_of_few_bits(s, gpu, format) : elements;
       if (!as_floats) m.quants_scaled += scaled / tiles_before(s, gpu, format);
       m.elements += elements;
       m.quant_bytes += bytes;

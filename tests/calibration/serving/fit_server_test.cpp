@@ -55,7 +55,7 @@ std::vector<ResolvedServing> measured(const RuntimeProfile& truth) {
       const auto figures = simulation->figures(load);
       REQUIRE(figures);
       run->measured.output_tokens_per_s = figures->output_tokens_per_s;
-      run->measured.tpot.p50 = 1000 * figures->tpot.p50.value_or(0);
+      run->measured.tpot.p50 = 1000 * figures->tpot.p50;
       runs.push_back(*std::move(run));
     }
   return runs;

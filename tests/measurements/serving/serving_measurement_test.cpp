@@ -81,12 +81,14 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
         "the program mindie is not forecast");
   for (const char* engine : {"sglang", "tensorrt-llm"})
     CHECK(refusal(start + engine + ",Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());
-  CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,2,2,closed,4" + end).find("several GPUs") ==
-        0);
+  CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,2,2,closed,4" + end).empty());
+  CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,4,2,closed,4" + end) ==
+        "GPUs that share requests so are not forecast");
   CHECK(refusal(start + "llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,1,closed,4" + end) ==
         "the number of slots is not stated");
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());
-  CHECK_FALSE(refusal(start + "vllm,Qwen3-4B,fp8-dynamic,RTX 3090,1,1,closed,4" + end).empty());
+  CHECK(refusal(start + "vllm,Qwen3-4B,fp8-dynamic,RTX 3090,1,1,closed,4" + end).empty());
+  CHECK_FALSE(refusal(start + "vllm,Qwen3-4B,qat-int2,RTX 3090,1,1,closed,4" + end).empty());
   CHECK_FALSE(refusal(start + "vllm,Nobody-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());
 }
 

@@ -16,7 +16,8 @@ inline const std::string kVllmBench =
     R"( "max_output_tokens_per_s": 832.0, "max_concurrent_requests": 32, "rtfx": 0.0,)"
     R"( "mean_ttft_ms": 412.2, "median_ttft_ms": 380.1, "std_ttft_ms": 201.0, "p99_ttft_ms":)"
     R"( 1102.5, "mean_tpot_ms": 22.6, "median_tpot_ms": 22.9, "std_tpot_ms": 1.2, "p99_tpot_ms":)"
-    R"( 25.1, "mean_itl_ms": 22.6, "median_itl_ms": 18.9, "std_itl_ms": 20.1, "p99_itl_ms": 130.2})";
+    R"( 25.1, "mean_itl_ms": 22.6, "median_itl_ms": 18.9, "std_itl_ms": 20.1, "p99_itl_ms":)"
+    R"( 130.2})";
 
 // python -m sglang.bench_serving --output-file (python/sglang/bench_serving.py).
 inline const std::string kSglangBench =
@@ -52,15 +53,18 @@ inline const std::string kBatchedJsonl =
 
 inline const std::string kBatchedTable =
     R"(
-main: n_kv_max = 36864, n_batch = 2048, n_ubatch = 256, flash_attn = 1, is_pp_shared = 0, n_gpu_layers = 99, n_threads = 8, n_threads_batch = 8
+main: n_kv_max = 36864, n_batch = 2048, n_ubatch = 256, )"
+    R"(flash_attn = 1, is_pp_shared = 0, n_gpu_layers = 99, n_threads = 8, n_threads_batch = 8
 |    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |
 |-------|--------|------|--------|----------|----------|----------|----------|----------|----------|
 |   512 |     32 |    1 |    544 |    0.104 |  4923.08 |    0.281 |   113.88 |    0.385 |  1413.00 |
-|   512 |     32 |    8 |   4352 |    0.780 |  5251.28 |    0.512 |   500.00 |    1.292 |  3368.42 |)";
+|   512 |     32 |    8 |   4352 |    0.780 |  5251.28 |    0.512 |   500.00 |    1.292 |)"
+    R"(  3368.42 |)";
 
 // guidellm benchmark run (benchmarks.json): runs of 0.2's layout, of 0.4's and of 0.7's.
 inline const std::string kGuideLlm =
-    R"({"metadata": {"version": 1}, "args": {"target": "http://localhost:8000", "model": "Qwen/Qwen3-8B"},
+    R"({"metadata": {"version": 1}, "args": {"target": "http://localhost:8000", "model":)"
+    R"( "Qwen/Qwen3-8B"},
  "benchmarks": [
   {"args": {"strategy": {"type_": "synchronous"}}, "metrics": {
     "time_to_first_token_ms": {"successful": {"mean": 50, "percentiles": {"p50": 49}}},
@@ -69,7 +73,8 @@ inline const std::string kGuideLlm =
   {"type_": "generative_benchmark", "config": {"strategy": {"type_": "concurrent", "streams": 8}},
    "scheduler_metrics": {"requests_made": {"successful": 100, "errored": 0, "total": 100}},
    "metrics": {
-    "time_to_first_token_ms": {"successful": {"mean": 80, "median": 75, "percentiles": {"p95": 120}}},
+    "time_to_first_token_ms": {"successful": {"mean": 80, "median": 75, "percentiles":)"
+    R"( {"p95": 120}}},
     "time_per_output_token_ms": {"successful": {"mean": 13}},
     "inter_token_latency_ms": {"successful": {"mean": 11, "percentiles": {"p99": 14}}},
     "request_latency": {"successful": {"mean": 1.5, "percentiles": {"p50": 1.4}}},
