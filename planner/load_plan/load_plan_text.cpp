@@ -201,7 +201,7 @@ class RigTable : TextScreen {
 
  private:
   void header() {
-    line(fmt::format("  {:<19} {:>6} {:<11} {:<24} {:<20}{}", "", "serves", "", "way", "limit",
+    line(fmt::format("  {:<19} {:>6} {:<13} {:<24} {:<20}{}", "", "serves", "", "way", "limit",
                      l_.amount ? fmt::format("{:>3} {:>7}", "no.", "USD") : "    USD each"));
   }
 
@@ -220,7 +220,7 @@ class RigTable : TextScreen {
     }
     const ServedWay& way = *rig.way;
     const std::string interval = way.lowest ? amount_.interval(way) : "";
-    const std::string start = before + fmt::format("{:>6} {:<11} ", amount_(way.most()), interval);
+    const std::string start = before + fmt::format("{:>6} {:<13} ", amount_(way.most()), interval);
     const auto ways = wrap_words(planner::text(way), kWayWidth);
     const auto limits = wrap_words(limit_of(way), kLimitWidth);
     for (std::size_t i = 0; i < std::max(ways.size(), limits.size()); ++i) {

@@ -15,8 +15,8 @@ namespace {
 
 std::string machines_text(const RigLoad& rig) {
   const double machines = rig.fleet->machines;
-  return fmt::format("{:.0f} {} {}", machines, machines == 1 ? "machine with" : "machines, each",
-                     rig.name);
+  if (machines == 1) return fmt::format("1 machine with {} serves", rig.name);
+  return fmt::format("{:.0f} machines, each with {}, serve", machines, rig.name);
 }
 
 std::string amount_text(const RigLoads& loads, double amount) {
@@ -62,8 +62,8 @@ std::string verdict_text(const RigLoads& loads) {
   const auto usd = best.usd(), each = best.usd_each(loads.amount);
   std::string out;
   if (loads.amount)
-    out = fmt::format("{}{} {} {}", usd ? "cheapest: " : "fewest machines: ", machines_text(best),
-                      best.fleet->machines == 1 ? "serves" : "serve", all);
+    out =
+        fmt::format("{}{} {}", usd ? "cheapest: " : "fewest machines: ", machines_text(best), all);
   else
     out = fmt::format("{}{} serves {}", usd ? "most for the money: " : "", best.name,
                       amount_text(loads, best.way->most()));
