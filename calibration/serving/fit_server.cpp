@@ -58,6 +58,12 @@ std::vector<ResolvedServing> sample_of(const std::vector<ResolvedServing>& runs)
   return out;
 }
 
+std::set<std::string> chips_of(const std::vector<ResolvedServing>& runs) {
+  std::set<std::string> chips;
+  for (const ResolvedServing& run : runs) chips.insert(run.chip);
+  return chips;
+}
+
 std::vector<LoadErrors> errors_of_all(const std::vector<ResolvedServing>& runs,
                                       const RuntimeProfile& profile, int requests, int jobs) {
   std::vector<LoadErrors> out(runs.size());
@@ -100,9 +106,9 @@ class ServerFitter {
  public:
   ServerFitter(const RuntimeProfile& profile, std::vector<ResolvedServing> runs, int jobs)
       : profile_(profile),
-        parameters_(server_parameters(profile)),
         all_(std::move(runs)),
         runs_(sample_of(all_)),
+        parameters_(server_parameters(profile, chips_of(runs_))),
         jobs_(jobs),
         logs_(likely(parameters_)) {
     set_rows(errors_of_all(runs_, profile_at(logs_), kRequests, jobs_));
@@ -142,8 +148,7 @@ class ServerFitter {
     ServerFit fit;
     const auto fitted = errors_of_all(all_, profile_at(logs_), kFor99, jobs_);
     for (std::size_t i = 0; i < all_.size(); ++i) fit.loads.push_back({all_[i], fitted[i], {}});
-    std::set<std::string> chips;
-    for (const ResolvedServing& run : all_) chips.insert(run.chip);
+    const std::set<std::string> chips = chips_of(all_);
     for (const std::string& chip : chips) {
       progress(fmt::format("without {}", chip));
       leave_out(chip, kFor99, fit);
@@ -183,6 +188,21 @@ class ServerFitter {
       if (const auto& error = errors[row.run].of[std::size_t(row.figure)]) row.error = *error;
   }
 
+  // Of the runs on a chip; empty: on all.
+  std::vector<LoadErrors> errors_of_some(const std::string& chip,
+                                         const RuntimeProfile& profile) const {
+    if (chip.empty()) return errors_of_all(runs_, profile, kRequests, jobs_);
+    std::vector<ResolvedServing> own;
+    for (const ResolvedServing& run : runs_)
+      if (run.chip == chip) own.push_back(run);
+    const auto errors = errors_of_all(own, profile, kRequests, jobs_);
+    std::vector<LoadErrors> out(runs_.size());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < runs_.size(); ++i)
+      if (runs_[i].chip == chip) out[i] = errors[next++];
+    return out;
+  }
+
   void differentiate() {
     for (Row& row : rows_) row.by.assign(parameters_.size(), 0);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -190,7 +210,7 @@ class ServerFitter {
       const bool at_end = at[i] + kStep > std::log(parameters_[i].most);
       const double step = at_end ? -kStep : kStep;
       at[i] += step;
-      const auto moved = errors_of_all(runs_, profile_at(at), kRequests, jobs_);
+      const auto moved = errors_of_some(parameters_[i].chip, profile_at(at));
       for (Row& row : rows_)
         if (const auto& error = moved[row.run].of[std::size_t(row.figure)])
           row.by[i] = (*error - row.error) / step;
@@ -227,6 +247,8 @@ class ServerFitter {
     std::vector<double> at = logs_;
     const std::vector<double> step = moved(chip);
     for (std::size_t i = 0; i < step.size(); ++i) at[i] += step[i];
+    for (std::size_t i = 0; i < at.size(); ++i)
+      if (parameters_[i].chip == chip) at[i] = std::log(parameters_[i].prior);
     std::vector<ResolvedServing> own;
     for (const ResolvedServing& run : all_)
       if (run.chip == chip) own.push_back(run);
@@ -258,8 +280,8 @@ class ServerFitter {
   }
 
   const RuntimeProfile& profile_;
-  std::vector<Parameter> parameters_;
   std::vector<ResolvedServing> all_, runs_;  // to judge by, and to fit on
+  std::vector<Parameter> parameters_;
   int jobs_;
   std::vector<double> logs_;
   std::vector<Row> rows_;

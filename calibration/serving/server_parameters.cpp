@@ -34,9 +34,26 @@ Parameter of_backend(Backend backend, const char* key, double least, double most
                 [backend, in](RuntimeProfile& p) { return in(p.backends[std::size_t(backend)]); });
 }
 
+// Factors on the speed of one chip: of a few tokens, and of batches.
+void add_chip(const std::string& id, std::vector<Parameter>& all) {
+  using Factors = RuntimeProfile::ChipFactors;
+  constexpr double kChipSpread = 0.15;  // of chips of one architecture
+  for (const auto& [key, factor] :
+       {std::pair{"decode", &Factors::decode}, {"prefill", &Factors::prefill}}) {
+    Parameter p = figure("chip.\"" + id + "\"." + key, 0.3, 3, [id, factor](RuntimeProfile& r) {
+      const Sourced<double> one{1.0, SourceKind::kAssumed, {}};
+      return &(r.chips.try_emplace(id, Factors{one, one}).first->second.*factor).value;
+    });
+    p.spread = kChipSpread;
+    p.chip = id;
+    all.push_back(std::move(p));
+  }
+}
+
 }  // namespace
 
-std::vector<Parameter> server_parameters(const RuntimeProfile& profile) {
+std::vector<Parameter> server_parameters(const RuntimeProfile& profile,
+                                         const std::set<std::string>& chips) {
   std::vector<Parameter> all = {
       figure("gpu.default.read", 0.5, 0.98, [](RuntimeProfile& p) { return &gpu(p).read.value; }),
       figure("gpu.default.kv_read", 0.2, 0.98,
@@ -56,6 +73,7 @@ std::vector<Parameter> server_parameters(const RuntimeProfile& profile) {
                  [](BackendEfficiency& b) { return &b.batch.value; }),
       of_backend(Backend::kRocm, "read", 0.2, 1.0,
                  [](BackendEfficiency& b) { return &b.read.value; }),
+      figure("batch.power", 0.05, 1.5, [](RuntimeProfile& p) { return &p.batch.power.value; }),
       figure("batch.experts", 0.05, 1.5, [](RuntimeProfile& p) { return &p.batch.experts.value; }),
       figure("batch.gemm_half_rate_batch", 0.5, 500,
              [](RuntimeProfile& p) { return &p.batch.gemm_half_rate_batch.value; }),
@@ -76,8 +94,13 @@ std::vector<Parameter> server_parameters(const RuntimeProfile& profile) {
     all.push_back(time("server.request", 100, 100'000,
                        [](RuntimeProfile& p) { return &p.server->request.value.value; }));
   }
+  for (const std::string& id : chips) add_chip(id, all);
   RuntimeProfile copy = profile;
-  for (Parameter& p : all) p.prior = std::max(*p.in(copy), p.least);
+  constexpr double kPower = 0.5;  // where the profile has none: as 61 chips have by llama.cpp
+  for (Parameter& p : all) {
+    const double own = *p.in(copy);
+    p.prior = p.path == "batch.power" && own <= 0 ? kPower : std::max(own, p.least);
+  }
   return all;
 }
 

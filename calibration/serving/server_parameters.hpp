@@ -1,13 +1,17 @@
 #pragma once
 // The figures of a paged server's profile that measured loads can determine.
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "calibration/fit/parameters.hpp"
 
 namespace rigcast::calibration {
 
-/// Their priors are the profile's own figures.
-std::vector<Parameter> server_parameters(const RuntimeProfile& profile);
+/// Their priors are the profile's own figures. `chips`: ids of GPUs, each of which may be faster or
+/// slower than its architecture.
+std::vector<Parameter> server_parameters(const RuntimeProfile& profile,
+                                         const std::set<std::string>& chips);
 
 }  // namespace rigcast::calibration

@@ -127,7 +127,8 @@ class Search {
   double interpolated() const {
     const double below = known_.at(met_).most_of_limit;
     const double above = known_.at(*broken_).most_of_limit;
-    if (below <= 0 || below >= 1 || above <= 1) return amounts_.middle(met_, *broken_);
+    const bool is_power = *broken_ <= kPowerRange * met_;  // over more it hardly is one
+    if (!is_power || below <= 0 || below >= 1 || above <= 1) return amounts_.middle(met_, *broken_);
     const double share = -std::log(below) / (std::log(above) - std::log(below));
     return amounts_.between(met_, met_ * std::pow(*broken_ / met_, share), *broken_);
   }
@@ -145,7 +146,7 @@ class Search {
     return figures->meets_slo();
   }
 
-  static constexpr double kNear = 1.25, kFar = 4;
+  static constexpr double kNear = 1.25, kFar = 4, kPowerRange = 2;
 
   const Load& load_;
   const ServeLoad& serve_;
